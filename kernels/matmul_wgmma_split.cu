@@ -12,7 +12,7 @@ macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   SPLITS: [4, 2, 8, 3, 5, 6, 7]  # blocks of a cluster, each with a piece of k
   WARPGROUPS: [2, 1]         # 64 rows of a tile each
-  TILE_N: [128, 64, 32, 160, 192]  # columns of a tile
+  TILE_N: [128, 64, 32, 160, 192, 96]  # columns of a tile
   STAGES: [8, 16]            # chunks of k in flight or in use, at most
   ROOM: [160, 72, 128, 192]  # KiB that they may take: two blocks an SM with 72
   OVERLAP: [0, 1]            # 1: the next launch begins while this one ends

@@ -11,7 +11,7 @@ layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   WARPGROUPS: [1, 2]         # 64 rows of a tile each
-  TILE_N: [128, 64, 160, 192, 208, 256]  # columns of a tile
+  TILE_N: [128, 64, 160, 192, 208, 256, 96]  # columns of a tile
   SPLITS: [1, 2]             # blocks of a cluster, which leave one part
   OVERLAP: [0, 1]            # 1: a launch begins while the one before it ends
 where: ["TILE_N <= 160 or WARPGROUPS == 2"]  # the widest tiles of 128 rows only

@@ -1,0 +1,180 @@
+/*---
+title: Rows that begin at any word, copied by threads to where wgmma finds them
+follows: matmul_wgmma_split
+operation: matmul
+dtypes:
+  a: TYPE
+  b: "e4m3 if TYPE == 'e5m2' else TYPE"
+  c: "i32 if TYPE == 'i8' else f32 if TYPE == 'tf32' else bf16 if TYPE in ['e4m3', 'e5m2'] else TYPE"
+  accumulate: "i32 if TYPE == 'i8' else f22 if TYPE in ['e4m3', 'e5m2'] else f32"  # f22: left to the tensor cores
+layouts: {a: row, b: col, c: row}
+macros:
+  TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
+  SPLITS: [1, 2, 4, 8, 3]    # blocks of a cluster, each with a piece of k
+  WARPGROUPS: [2, 1]         # 64 rows of a tile each
+  TILE_N: [128, 64, 32, 96, 192]  # columns of a tile
+  WIDTH: [8, 4]              # bytes that a lane copies at once
+  ROOM: [160, 80]            # KiB for chunks of k in flight or in use: two blocks an SM with 80
+  OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
+where:
+  - "TILE_N <= 128 or WARPGROUPS == 1"      # registers for sums
+  - "WARPGROUPS * 64 + TILE_N <= ROOM * 2"  # four chunks
+let:
+  depth: 128 // size(TYPE)
+  stage: (WARPGROUPS * 64 + TILE_N) * 128
+  # what the others have of a block's share of the tile's columns, which are dealt out by eight
+  parts: WARPGROUPS * 64 * 4 * 8 * ceil(TILE_N / (8 * SPLITS)) * (SPLITS - 1)
+  shared: 1024 + min(8, max(4, ceil(ceil(k / depth) / SPLITS)), floor(ROOM * 1024 / stage)) * stage + parts
+  rows: ceil(m / (WARPGROUPS * 64))
+  patches: ceil(rows / (32 // WARPGROUPS))  # of about 2048 rows of C
+tile: [WARPGROUPS * 64, TILE_N, depth]
+block: ["WARPGROUPS * 128 + 256"]
+cluster: [SPLITS]
+grid: ["SPLITS * ceil(rows / patches)", "ceil(n / TILE_N)", patches]
+working_blocks: "SPLITS * rows * ceil(n / TILE_N)"
+shared_bytes: shared
+programmatic: OVERLAP
+architecture_specific: true
+requires:
+  arch: 90
+  k: WIDTH // size(TYPE)
+  conditions:
+    - wgmma
+    - clusters
+    - "shared <= shared_per_block_optin"
+    - "k * size(TYPE) % (2 * WIDTH) != 0"  # else eight bytes at once are faster, or the TMA is
+entry: matmul_wgmma_words
+arguments: [a, b, c, m, n, k, alpha, beta]
+---*/
+
+// The TMA takes rows that begin at multiples of 16 bytes. matmul_wgmma_padded copies the others to where they may begin, which
+// reads and writes both operands once more, and matmul_mma_shifted shifts them in shared memory, for mma.sync. But of most such
+// rows each begins at a word, and cp.async moves words: here warps that do nothing else copy a row's 128 bytes of a
+// chunk as 32 of them, straight to where the swizzle wants them.
+//
+// Copies of threads are not what wgmma sees: a warp that loads waits for its own of some chunks ago, puts a fence behind
+// them, and only then says that its rows are there.
+
+#define STAGES 8
+
+#include "cluster_parts.cuh"
+#include "cp_async.cuh"
+#include "overlap.cuh"
+#include "pieces.cuh"
+#include "wgmma_fit.cuh"
+
+using namespace fit;
+
+using Parts = cluster_parts::Exchange<SPLITS, CONSUMERS, Number, SUMS>;
+
+constexpr int LOADERS = 8;                       // warps that copy
+constexpr int ALL = CONSUMERS + LOADERS * WARP;  // threads
+constexpr int LAG = RING - 3;                    // chunks that are copied while a warp waits for one
+static_assert(RING >= 4, "one chunk is multiplied, one is released, one is there, one is copied");
+constexpr int LANES = SWIZZLE_BYTES / WIDTH;     // that copy a row
+constexpr int PASS = LOADERS * WARP / LANES;     // rows that the warps copy at once
+static_assert(PASS % SWIZZLE_ROWS == 0, "all rows of a lane are swizzled alike");
+static_assert(TILE_M % PASS == 0 && TILE_N % PASS == 0, "whole passes");
+
+// A lane's share of COUNT rows of A or B: WIDTH bytes of every PASS-th one.
+template <int COUNT>
+struct Rows {
+    const char* source;  // the lane's bytes of the first row in the next chunk
+    long long pitch;     // bytes from a row to the lane's next one
+    int left;            // rows of the matrix from the first one on
+    unsigned place;      // of the lane's bytes of the first row, in a stage
+
+    __device__ __forceinline__ Rows(const void* matrix, int count, int first, int first_chunk, int k, int warp, int lane,
+                                    unsigned at) {
+        const int own = (warp * WARP + lane) / LANES, byte = lane % LANES * WIDTH;
+        source = static_cast<const char*>(matrix) + (static_cast<long long>(first + own) * k) * OPERAND_BYTES + byte +
+                 static_cast<long long>(first_chunk) * SWIZZLE_BYTES;
+        pitch = static_cast<long long>(k) * (PASS * OPERAND_BYTES);
+        left = count - first - own;
+        place = at + own * SWIZZLE_BYTES + (byte / 16 ^ own % SWIZZLE_ROWS) * 16 + byte % 16;
+    }
+
+    // `there`: whether the lane's bytes are the rows'. What is not, or no row's, are zeros.
+    __device__ __forceinline__ void copy(unsigned stage, bool there) {
+        const char* from = source;
+#pragma unroll 16
+        for (int i = 0; i < COUNT / PASS; ++i, from += pitch) {
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;\n" ::"r"(stage + place + i * PASS * SWIZZLE_BYTES), "l"(from),
+                         "r"(there && i * PASS < left ? WIDTH : 0), "n"(WIDTH)
+                         : "memory");
+        }
+        source += SWIZZLE_BYTES;
+    }
+};
+
+// By the warps that load.
+__device__ __forceinline__ void load_words(Ring& ring, const Thread& thread, const void* a, const void* b, int m, int n, int k,
+                                           const Place& place, int first, int end) {
+    const int warp = thread.warp - CONSUMER_WARPS;
+    Rows<TILE_M> rows(a, m, place.row, first, k, warp, thread.lane, 0);
+    Rows<TILE_N> columns(b, n, place.column, first, k, warp, thread.lane, A_BYTES);
+    int left = (k - first * DEPTH) * OPERAND_BYTES - thread.lane % LANES * WIDTH;  // of a row from the lane's bytes on
+    int told = 0;
+    for (int chunk = first; chunk < end + LAG; ++chunk) {
+        if (chunk < end) {
+            ring.wait_empty();
+            rows.copy(ring.at(), left > 0);
+            columns.copy(ring.at(), left > 0);
+            left -= SWIZZLE_BYTES;
+            ring.next();
+        }
+        cp_async::commit();
+        if (chunk >= first + LAG) {
+            cp_async::wait<LAG>();
+            publish_to_async();
+            __syncwarp();
+            if (thread.lane == 0) arrive(ring.full + 8 * told);
+            if (++told == RING) told = 0;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(ALL, BLOCKS_PER_SM)
+    matmul_wgmma_words(const void* a, const void* b, Out* c, int m, int n, int k, Scalar alpha, Scalar beta) {
+    __shared__ u64 arrived;
+    const Place place = place_of(SPLITS);
+    if (place.row >= m) return;  // the whole cluster
+    overlap::let_next_begin();
+    const Thread thread;
+    Ring ring;
+    const Result result = {c, m, n, alpha, beta};
+    const int rank = SPLITS == 1 ? 0 : cluster_parts::rank(), chunks = chunks_of(k);
+    const int first = pieces::begin(chunks, rank, SPLITS), end = pieces::begin(chunks, rank + 1, SPLITS);
+    const int stages = stages_for((chunks + SPLITS - 1) / SPLITS);
+    const Parts parts = {ring.stages + stages * STAGE_BYTES, shared_of(&arrived)};
+    if (threadIdx.x == 0) {
+        if (SPLITS > 1) parts.begin(rank);
+#pragma unroll
+        for (int i = 0; i < RING; ++i) {
+            initialize(ring.full + 8 * i, LOADERS);
+            initialize(ring.empty + 8 * i, CONSUMER_WARPS);
+        }
+        publish_barriers();
+    }
+    __syncthreads();
+    if (SPLITS > 1) cluster_parts::arrive();
+    if (thread.warp >= CONSUMER_WARPS) {
+        overlap::wait_for_launch_before();
+        load_words(ring, thread, a, b, m, n, k, place, first, end);
+        if (SPLITS > 1) cluster_parts::wait_for_all();
+        return;
+    }
+    Sums sums;
+    multiply_chunks(sums, thread, ring, end - first);
+    if constexpr (SPLITS == 1) {
+        overlap::wait_for_launch_before();
+        store(sums, thread, ring, result, place);
+    } else {
+        Number own[Parts::SHARE];
+        parts.send(own, sums, rank);
+        parts.add(own, rank);
+        overlap::wait_for_launch_before();
+        store(own, thread, ring, result, {place.row, place.column + Parts::first(rank) * QUAD_COLUMNS},
+              Parts::quads_of(rank) * QUAD_COLUMNS);
+    }
+}
