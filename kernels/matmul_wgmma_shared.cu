@@ -13,13 +13,14 @@ macros:
   DOWN: [4, 2, 1, 3]         # blocks of a cluster below each other in C (TURNED: beside), ...
   ACROSS: [2, 1, 4]          # ... and beside each other (TURNED: below)
   WARPGROUPS: [2, 1, 3]      # 64 rows of a tile each
-  TILE_N: [80, 64, 96, 112, 128, 144, 160, 176, 192, 48, 32]  # columns of a tile
+  TILE_N: [80, 64, 96, 112, 128, 144, 160, 176, 136, 48, 32]  # columns of a tile
   TURNED: [0, 1]             # 1: rows here are columns of C, and columns its rows
   LAYOUT_B: [col, row]
   OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
 where:
   - "TILE_N <= 128 or WARPGROUPS <= 2 or (WARPGROUPS == 3 and TILE_N <= 160)"  # registers for sums
   - "TILE_N % DOWN == 0 and DOWN * ACROSS >= 2 and DOWN * ACROSS <= 8"
+  - "TILE_N % 16 == 0 or (TURNED and TYPE != 'i8')"
   - "TURNED == 0 or TYPE != 'e5m2'"  # wgmma takes its two types in this order only
   # of 16-bit types wgmma reads panels of 64 columns of B, which a block loads as a whole
   - "LAYOUT_B == 'col' or (TYPE in ['f16', 'bf16'] and (WARPGROUPS % ACROSS == 0 if TURNED else TILE_N % (64 * DOWN) == 0))"
@@ -58,9 +59,9 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // of A and blocks below each other columns of B: each loads a part, and the TMA writes it into the shared memory of all.
 // A stage may be filled when all blocks that get it have released theirs.
 //
-// Rows of a tile come by 64, columns by 16: 520 rows are nine times 64, which pairs of blocks do not divide, or six times
-// 96. TURNED gives wgmma columns of B as its rows and rows of A as its columns: below, and in DOWN and ACROSS, rows, columns,
-// A and B are then each other. What it sums is the transpose, which stmatrix turns.
+// Rows of a tile come by 64, columns by 16 or by 8: 520 rows are nine times 64, which pairs of blocks do not divide, or six
+// times 96, or four times 136. TURNED gives wgmma columns of B as its rows and rows of A as its columns: below, and in DOWN
+// and ACROSS, rows, columns, A and B are then each other. What it sums is the transpose, which stmatrix turns.
 //
 // Rows of a row-major B are n apart, not k: where that is a multiple of 128 bytes, only rows of A lie in two lines.
 
@@ -133,12 +134,16 @@ __device__ __forceinline__ void store_turned(Sums& sums, const Thread& thread, c
         const unsigned at = strip + (thread.lane / 16 * 8 + thread.lane % 8) * PITCH + thread.lane / 8 % 2 * 16;
 #pragma unroll
         for (int e = 0; e < SUMS; e += 8) {
-            unsigned pairs[4];
+            unsigned pairs[4] = {};
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
+            for (int i = 0; i < min(4, (SUMS - e) / 2); ++i) {
                 pairs[i] = packed<Out>(static_cast<f32>(sums[e + 2 * i]), static_cast<f32>(sums[e + 2 * i + 1]));
             }
-            store_turned_matrices(at + e * 2 * PITCH, pairs[0], pairs[1], pairs[2], pairs[3]);
+            if (e + 8 <= SUMS) {
+                store_turned_matrices(at + e * 2 * PITCH, pairs[0], pairs[1], pairs[2], pairs[3]);
+            } else {
+                store_turned_matrices(at + e * 2 * PITCH, pairs[0], pairs[1]);
+            }
         }
     } else {
 #pragma unroll

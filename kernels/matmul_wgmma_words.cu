@@ -49,8 +49,8 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 
 // The TMA takes rows that begin at multiples of 16 bytes. matmul_wgmma_padded copies the others to where they may begin, which
 // reads and writes both operands once more, and matmul_mma_shifted shifts them in shared memory, for mma.sync. But of most such
-// rows each begins at a word, and cp.async moves words: here warps that do nothing else copy a row's 128 bytes of a
-// chunk as 32 of them, straight to where the swizzle wants them.
+// rows each begins at a word, if not at a multiple of eight bytes, and cp.async moves these: here warps that do nothing else
+// copy a row's 128 bytes of a chunk by sixteen or all lanes, straight to where the swizzle wants them.
 //
 // Copies of threads are not what wgmma sees: a warp that loads waits for its own of some chunks ago, puts a fence behind
 // them, and only then says that its rows are there.

@@ -272,4 +272,10 @@ __device__ __forceinline__ void store_turned_matrices(unsigned shared, unsigned 
                  : "memory");
 }
 
+// Two of them: of lanes 0 to 15.
+__device__ __forceinline__ void store_turned_matrices(unsigned shared, unsigned w0, unsigned w1) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};\n" ::"r"(shared), "r"(w0), "r"(w1)
+                 : "memory");
+}
+
 }  // namespace hopper

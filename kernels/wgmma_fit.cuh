@@ -1,6 +1,7 @@
 // A thread block's tile of a product by TMA and wgmma, of whatever size suits the shape and of any type: one to four
 // warpgroups below each other that multiply, 64 rows each, and a warp that does nothing but loads
-// (matmul_wgmma_fit, matmul_wgmma_padded, matmul_wgmma_shared, matmul_wgmma_split, matmul_wgmma_two_launches).
+// (matmul_wgmma_fit, matmul_wgmma_padded, matmul_wgmma_shared, matmul_wgmma_split, matmul_wgmma_two_launches,
+// matmul_wgmma_words).
 //
 // A is row-major, B column-major unless LAYOUT_B is row: contiguous along k. A chunk is 128 bytes of a row. What lies outside of
 // the matrices arrives as zeros, so that the main loop knows no edges. Sums of FP8 are left to the tensor cores.
@@ -58,7 +59,7 @@ constexpr int QUAD_COLUMNS = 8;  // that four sums of each thread of a row are o
 constexpr int STRIP_ROWS = 16;   // of a warp
 constexpr int PIECE = 16 / static_cast<int>(sizeof(Out));  // results of 16 bytes
 
-static_assert(TILE_N % 16 == 0 && TILE_N <= 256 && WARPGROUPS <= 4, "a box of the TMA has 256 rows at most");
+static_assert(TILE_N % (WHOLE_NUMBERS ? 16 : 8) == 0 && TILE_N <= 256 && WARPGROUPS <= 4, "a box of the TMA has 256 rows at most");
 static_assert(A_BYTES % ATOM_BYTES == 0 && B_BYTES % ATOM_BYTES == 0, "operands begin where a swizzle does");
 static_assert(RING >= 2, "one chunk is multiplied while another one is loaded");
 

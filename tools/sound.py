@@ -77,6 +77,14 @@ studies:
         shapes: [264x144x96, 1000x1008x1008, 129x80x8208]
         kernels: [matmul_wgmma_two_launches]
         macros: {TYPE: [f16, bf16, tf32, i8, e4m3, e5m2], OVERLAP: [0, 1]}
+      - &words
+        <<: *all
+        kernels: [matmul_wgmma_words]
+        macros: {TYPE: [f16, bf16, tf32, i8], SPLITS: [1, 8], WARPGROUPS: 1, TILE_N: 64, WIDTH: [8, 4], ROOM: 80, OVERLAP: 1}
+        shapes: [777x1001x334, 129x72x2060, 77x101x3332]
+      - {<<: *words, macros: {TYPE: [f16, tf32, e4m3], SPLITS: [1, 2], WIDTH: [8, 4], OVERLAP: [0, 1]}}
+      - {<<: *words, macros: {TYPE: [f16, i8], SPLITS: 2, WARPGROUPS: 1, TILE_N: 192, WIDTH: [8, 4], OVERLAP: 1}}
+      - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, tf32, e4m3], TILE_N: 136, TURNED: 1, OVERLAP: 1}}
       - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, bf16, tf32, i8, e4m3], TILE_N: 96, TURNED: [0, 1], OVERLAP: 1}}
       - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, bf16], ACROSS: 1, TILE_N: 144, TURNED: 1, LAYOUT_B: row, OVERLAP: 1}}
       - {<<: *parts, kernels: [matmul_wgmma_fit], macros: {TYPE: [f16, bf16], LAYOUT_B: row, OVERLAP: 1}}
