@@ -7,6 +7,7 @@ import pytest
 
 import executing_support as support
 from samples import ROOT, needs_nvrtc
+from tilewave.errors import UserError
 
 pytestmark = needs_nvrtc
 
@@ -27,6 +28,7 @@ PERSISTENT = [
     "matmul_wgmma_turns",
 ]
 TWO_LAUNCHES = "matmul_wgmma_two_launches"
+WORDS = KERNELS / "matmul_wgmma_words.cu"
 LAYOUTS = "hgemm_wgmma_layouts"  # elements are made in the order of memory: its B is another one
 
 
@@ -170,6 +172,57 @@ def test_rows_that_are_copied_first(kind: str, shape: str, macros: dict[str, int
     assert not done.counts["shared_conflicts"].any()
 
 
+# Rows that begin at words, or at pairs of them: pieces of more chunks than a ring holds; blocks without any chunk; a row
+# of the second tile and a column of it.
+@pytest.mark.parametrize(
+    ("kind", "shape", "macros"),
+    [
+        (
+            "bf16",
+            "67x75x1542",
+            {"SPLITS": 4, "WARPGROUPS": 1, "TILE_N": 64, "WIDTH": 4, "ROOM": 80},
+        ),
+        (
+            "tf32",
+            "65x67x77",
+            {"SPLITS": 8, "WARPGROUPS": 1, "TILE_N": 64, "WIDTH": 4, "OVERLAP": 1},
+        ),
+        ("i8", "129x65x1128", {"TILE_N": 64}),
+        ("e4m3", "65x193x516", {"SPLITS": 2, "WARPGROUPS": 1, "TILE_N": 192, "WIDTH": 4}),
+    ],
+)
+def test_rows_that_threads_copy(kind: str, shape: str, macros: dict[str, int]) -> None:
+    done = support.right(WORDS, shape, {"TYPE": kind, **macros})
+    assert not done.counts["shared_conflicts"].any()
+
+
+# More chunks than a ring holds.
+def test_sums_are_the_same_whoever_copies_rows() -> None:
+    paths = WORDS, KERNELS / "matmul_wgmma_padded.cu"
+    support.same_bits([support.right(path, "130x131x332") for path in paths])
+
+
+@pytest.mark.parametrize(
+    ("k", "width", "why"),
+    [
+        (264, 8, "needs k * size(TYPE) % (2 * WIDTH) != 0 (k = 264, TYPE = f16, WIDTH = 8)"),
+        (132, 4, "needs k * size(TYPE) % (2 * WIDTH) != 0 (k = 132, TYPE = f16, WIDTH = 4)"),
+        (130, 8, "k = 130 is not a multiple of 4"),
+        (133, 4, "k = 133 is not a multiple of 2"),
+    ],
+)
+def test_rows_that_others_copy_faster_or_no_thread_can(k: int, width: int, why: str) -> None:
+    chosen = support.choose(WORDS, {"WIDTH": width})
+    assert chosen.supports({"m": 72, "n": 72, "k": k}, support.device("sm_90")) == why
+
+
+# wgmma of bytes comes by 16 columns, and only turned ones are stored by eight.
+@pytest.mark.parametrize("macros", [{"TYPE": "i8", "TURNED": 1}, {"TYPE": "f16"}])
+def test_tiles_of_136_are_turned_and_not_of_bytes(macros: dict[str, int | str]) -> None:
+    with pytest.raises(UserError, match="TILE_N % 16 == 0 or"):
+        support.choose(KERNELS / "matmul_wgmma_shared.cu", {"TILE_N": 136, **macros})
+
+
 @pytest.mark.parametrize(("layout_b", "shape"), [("row", "136x456x51"), ("col", "304x520x328")])
 def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shape: str) -> None:
     macros = {"LAYOUT_A": "col", "LAYOUT_B": layout_b, "TILE_M": 256, "TILE_N": 128}
@@ -193,6 +246,7 @@ def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shap
         ("matmul_wgmma_tall", {"TYPE": "tf32", "TILE_M": 192, "OVERLAP": 1}),
         ("matmul_wgmma_turns", {"TYPE": "tf32", "OVERLAP": 1}),
         ("matmul_wgmma_padded", {}),
+        ("matmul_wgmma_words", {}),
     ],
 )
 def test_products_are_not_serialised_and_nothing_is_spilled(
@@ -230,6 +284,7 @@ def test_products_are_not_serialised_and_nothing_is_spilled(
             "72x200x208",
             {"TYPE": "i8", "DOWN": 2, "WARPGROUPS": 1, "TILE_N": 80, "TURNED": 1},
         ),
+        ("matmul_wgmma_shared", "140x264x272", {"TYPE": "e4m3", "TILE_N": 136, "TURNED": 1}),
         # B row-major, as either operand of wgmma, in panels that end within a chunk and beyond C.
         ("matmul_wgmma_fit", "72x136x200", {"WARPGROUPS": 1, "TILE_N": 64, "LAYOUT_B": "row"}),
         (
@@ -241,6 +296,11 @@ def test_products_are_not_serialised_and_nothing_is_spilled(
             "matmul_wgmma_shared",
             "200x264x136",
             {"TYPE": "bf16", "ACROSS": 1, "TILE_N": 176, "TURNED": 1, "LAYOUT_B": "row"},
+        ),
+        (
+            "matmul_wgmma_shared",
+            "200x280x136",
+            {"DOWN": 2, "ACROSS": 1, "TILE_N": 136, "TURNED": 1, "LAYOUT_B": "row"},
         ),
         # Rows of C that begin anywhere.
         ("matmul_wgmma_fit", "72x75x136", {"WARPGROUPS": 1, "TILE_N": 64}),

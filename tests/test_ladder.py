@@ -19,7 +19,7 @@ ARCHITECTURES = ("sm_80", "sm_89", "sm_90")  # sm_86 has the instructions of sm_
 # sm_89 has nearly sm_80's: of each kind of arithmetic one, beside those that test_foreign executes there.
 VARIED = {"hgemm_wmma", "matmul_dmma", "matmul_tiled"}
 
-SHAPES = ("35x29x21", "40x24x20", "48x16x80", "136x40x24")
+SHAPES = ("35x29x21", "40x24x20", "48x16x80", "136x40x24", "40x24x22")
 
 
 def shape_for(chosen):
