@@ -119,19 +119,37 @@ def test_maps_that_are_not_what_the_copy_takes(
     assert fault.kind == "invalid access" and told in fault.message
 
 
+def beginning_at(folder: Path, way: int, along: int, across: int = 0, deep: int = 0) -> Path:
+    """The kernel with one copy more, from there on."""
+    copy = {LOAD: "load(&map, box, &barrier, at)", STORE: "store(&map, box, at)"}[way]
+    begin = (
+        f"    int at[5] = {{{along}, {across}, {deep}}};\n"
+        "    __shared__ alignas(128) float box[512]; __shared__ unsigned long long barrier;\n"
+        '    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&barrier)) : "memory");\n'
+        f"    {copy};\n"
+    )
+    path = boxes(folder, 3, 1, way, False)
+    path.write_text(path.read_text().replace("    copy_boxes(", f"{begin}    copy_boxes("))
+    return path
+
+
 @needs_nvrtc
 @pytest.mark.parametrize("axis", range(3))
 def test_stores_do_not_begin_before_the_array(tmp_path: Path, axis: int) -> None:
     """The hardware ends such a kernel; a load of the same box is right (`CASES`)."""
-    path = boxes(tmp_path, 3, 1, STORE, False)
-    begin = f"    int at[5] = {{}}; at[{axis}] = -1; __shared__ alignas(128) float box[512];\n"
-    told = path.read_text().replace(
-        "    copy_boxes(", f"{begin}    store(&map, box, at);\n    copy_boxes("
-    )
-    path.write_text(told)
-    (fault, *_) = support.execute(path, elements(3)).faults
+    at = [0, 0, 0]
+    at[axis] = -4
+    (fault, *_) = support.execute(beginning_at(tmp_path, STORE, *at), elements(3)).faults
     assert fault.kind == "invalid access"
-    assert f"at a negative coordinate (-1 in dimension {axis})" in fault.message
+    assert f"at a negative coordinate (-4 in dimension {axis})" in fault.message
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("way", "along"), [(LOAD, -1), (LOAD, 2), (STORE, 1), (STORE, 5)])
+def test_boxes_begin_at_multiples_of_16_bytes(tmp_path: Path, way: int, along: int) -> None:
+    (fault, *_) = support.execute(beginning_at(tmp_path, way, along), elements(3)).faults
+    assert fault.kind == "invalid access"
+    assert f"begins {4 * along} bytes along a row of its array" in fault.message
 
 
 @live

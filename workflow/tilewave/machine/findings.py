@@ -29,7 +29,7 @@ KINDS = {
     s.BAD_MATRIX: "unsupported", s.TOO_MANY_ARRIVALS: "barrier", s.NO_BLOCK: "invalid access",
     s.MANY_MBARRIERS: "unsupported", s.BAD_SIZE: "invalid access", s.ASSERTED: "assertion failed",
     s.SYSTEM_CALL: "unsupported", s.BAD_RANK: "invalid access",
-    s.BEFORE_ARRAY: "invalid access", s.UNORDERED: "race",
+    s.BEFORE_ARRAY: "invalid access", s.WITHIN_PIECE: "invalid access", s.UNORDERED: "race",
 }  # fmt: skip
 # Faults whose address lies in shared memory, where it is no device address.
 IN_SHARED = (
@@ -549,6 +549,11 @@ def _told(
             f"{who} store a box by a tensor map at a negative coordinate "
             f"({int(row[s.F_OTHER])} in dimension {int(row[s.F_ADDRESS])}): a GPU allows it for "
             "loads only, and ends the kernel (illegal instruction)"
+        )
+    elif number == s.WITHIN_PIECE:
+        message = (
+            f"{who} copy a box by a tensor map that begins {int(row[s.F_OTHER])} bytes along a row of its "
+            "array: a GPU takes multiples of 16, and ends the kernel (illegal instruction)"
         )
     elif number == s.BAD_MATRIX:
         message = (
