@@ -53,6 +53,10 @@ SPECIAL: Mapping[Sizes, str] = {
     (1000, 3000, 2000): "the same of few tiles; not of doubles, whose rows are whole lines",
     (777, 1001, 333): "rows that begin anywhere, those of C, too",
     (4096, 16, 4096): "few columns: boxes that are mostly outside of the matrix",
+    (6000, 60, 2002): "rows that begin anywhere, few columns",
+    (100, 6000, 3500): "the same, few rows",
+    (600, 600, 1002): "the same, few tiles",
+    (300, 300, 10004): "the same, a long k",
 }
 """Those that only show what a kind of shape takes more (`selection.kinds`, `theory.nearby`): among the others in one fit
 they would bend what it says of usual shapes."""
@@ -112,7 +116,8 @@ def least_squares(
 def costs(cases: Sequence[Case], sms: int, elements: Elements = (0, 0)) -> Costs | None:
     """The costs of a variant, of all its measured cases, one a shape; None with fewer usual ones than `LEAST`."""
     told = _telling([one.sizes for one in cases], elements)
-    usual = [one for one in cases if one.sizes in told and one.sizes not in SPECIAL]
+    apart = SPECIAL if len(USUAL.keys() & set(told)) >= LEAST else ()  # else there are no others to bend
+    usual = [one for one in cases if one.sizes in told and one.sizes not in apart]
     found = _fitted(usual, sms) if len(usual) >= LEAST else None
     if found is None:
         return None
