@@ -246,7 +246,8 @@ def begins_before(m, warp, pc, lanes, at):
 @njit
 def begins_within_piece(m, warp, pc, lanes, along):
     """Whether a box begins at so many bytes along a row that are no multiple of 16, which is a fault: seen on an
-    H100 for loads and stores, whatever the swizzle; PTX does not say it."""
+    H100 for loads and stores (and prefetches) of elements of 1, 2 and 4 bytes, whatever the swizzle; PTX does not
+    say it."""
     if along % PIECE == 0:
         return False
     fault(m, int64(s.WITHIN_PIECE), int64(pc), int64(warp), lanes, int64(0), along, int64(1))
