@@ -116,7 +116,8 @@ def least_squares(
 def costs(cases: Sequence[Case], sms: int, elements: Elements = (0, 0)) -> Costs | None:
     """The costs of a variant, of all its measured cases, one a shape; None with fewer usual ones than `LEAST`."""
     told = _telling([one.sizes for one in cases], elements)
-    apart = SPECIAL if len(USUAL.keys() & set(told)) >= LEAST else ()  # else there are no others to bend
+    # Where too few are usual, there is nothing that special ones would bend.
+    apart = SPECIAL if len(USUAL.keys() & set(told)) >= LEAST else ()
     usual = [one for one in cases if one.sizes in told and one.sizes not in apart]
     found = _fitted(usual, sms) if len(usual) >= LEAST else None
     if found is None:
