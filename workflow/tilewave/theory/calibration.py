@@ -114,12 +114,12 @@ def least_squares(
 
 
 def costs(cases: Sequence[Case], sms: int, elements: Elements = (0, 0)) -> Costs | None:
-    """The costs of a variant, of all its measured cases, one a shape; None with fewer usual ones than `LEAST`."""
+    """The costs of a variant, of all its measured cases, one a shape; None with fewer than `LEAST`."""
     told = _telling([one.sizes for one in cases], elements)
-    # Where too few are usual, there is nothing that special ones would bend.
-    apart = SPECIAL if len(USUAL.keys() & set(told)) >= LEAST else ()
-    usual = [one for one in cases if one.sizes in told and one.sizes not in apart]
-    found = _fitted(usual, sms) if len(usual) >= LEAST else None
+    usual = [one for one in cases if one.sizes in USUAL]
+    # Where too few are usual, there is nothing that the others would bend.
+    fit = usual if len(usual) >= LEAST else cases
+    found = _fitted(fit, sms) if len(fit) >= LEAST else None
     if found is None:
         return None
     seen = []
