@@ -70,7 +70,7 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 
 #include "cluster_parts.cuh"
 #include "overlap.cuh"
-#include "wgmma_fit.cuh"
+#include "wgmma_turned.cuh"
 
 using namespace fit;
 
@@ -112,50 +112,6 @@ struct ReleaseToNeighbours {
     }
 };
 
-// As fit::store, of a transposed tile: a warp has 16 columns of C from place.row on, and TILE_N rows from place.column on.
-__device__ __forceinline__ void store_turned(Sums& sums, const Thread& thread, const Ring& ring, const Result& result,
-                                             const Place& place) {
-    constexpr int BYTES = static_cast<int>(sizeof(Out));
-    constexpr int PIECES = STRIP_ROWS / PIECE;      // of a row of C
-    constexpr int PITCH = STRIP_ROWS * BYTES + 16;  // what is stored together begins in different banks
-    static_assert(CONSUMER_WARPS * TILE_N * PITCH <= FEWEST * STAGE_BYTES, "the ring has room for the results");
-    const int first_column = place.row + thread.warp * STRIP_ROWS;
-#pragma unroll
-    for (int e = 0; e < SUMS; ++e) {
-        const int row = place.column + thread.column_of(e), column = place.row + thread.row_of(e);
-        sums[e] *= result.alpha;
-        if (result.beta != 0 && row < result.m && column < result.n) {
-            sums[e] += result.beta * number(result.c[static_cast<long long>(row) * result.n + column]);
-        }
-    }
-    sync_consumers();  // all products have read the ring
-    const unsigned strip = ring.stages + thread.warp * TILE_N * PITCH;
-    if constexpr (BYTES == 2) {
-        const unsigned at = strip + (thread.lane / 16 * 8 + thread.lane % 8) * PITCH + thread.lane / 8 % 2 * 16;
-#pragma unroll
-        for (int e = 0; e < SUMS; e += 8) {
-            unsigned pairs[4] = {};
-#pragma unroll
-            for (int i = 0; i < min(4, (SUMS - e) / 2); ++i) {
-                pairs[i] = packed<Out>(static_cast<f32>(sums[e + 2 * i]), static_cast<f32>(sums[e + 2 * i + 1]));
-            }
-            if (e + 8 <= SUMS) {
-                store_turned_matrices(at + e * 2 * PITCH, pairs[0], pairs[1], pairs[2], pairs[3]);
-            } else {
-                store_turned_matrices(at + e * 2 * PITCH, pairs[0], pairs[1]);
-            }
-        }
-    } else {
-#pragma unroll
-        for (int e = 0; e < SUMS; ++e) {
-            const unsigned at = strip + thread.column_of(e) * PITCH + thread.row_of(e) % STRIP_ROWS * BYTES;
-            asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(at), "r"(bits(sums[e])) : "memory");
-        }
-    }
-    __syncwarp();
-    store_pieces<TILE_N, PIECES, PITCH>(strip, thread, result, {place.column, first_column}, result.n);
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     matmul_wgmma_shared(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Out* c,
                         int m, int n, int k, Scalar alpha, Scalar beta) {
@@ -185,23 +141,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
                     [&](unsigned at, int along, int across) { load_all(at, columns, along, across, barrier, own.below()); });
                 ring.next();
             }
+            // Until all neighbours have released all stages but the last chunk's, which nobody does: what tells a block that
+            // is gone ends the launch, and a barrier of the cluster would not wait for arrivals that are under way.
+            for (int stage = 1; stage < RING; ++stage) {
+                ring.wait_empty();
+                ring.next();
+            }
         }
-        __syncwarp();
-        cluster_parts::arrive();
     } else {
         cluster_parts::arrive();
         ring.join();
         cluster_parts::wait_for_all();
         Sums sums;
         multiply_chunks(sums, thread, ring, chunks, ReleaseToNeighbours(ring, thread, own));
-        cluster_parts::arrive();
         const Result result = {c, m, n, alpha, beta};
         overlap::wait_for_launch_before();
-        if constexpr (TURNED) {
-            store_turned(sums, thread, ring, result, place);
-        } else {
-            store(sums, thread, ring, result, place);
-        }
+        store_either(sums, thread, ring, result, place);
     }
-    cluster_parts::wait_for_all();  // no block tells one that is gone
 }

@@ -87,6 +87,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         overlap::wait_for_launch_before();
         if (elected()) {
             load_chunks<BOX>(ring, map_a, patch.width == narrow ? map_narrow : map_wide, patch, chunks, boxes);
+            ring.wait_for_releases(1);
         }
     } else {
         take_registers<CONSUMING>();
@@ -95,7 +96,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         Sums sums;
         multiply_tile(sums, thread, ring, patch.width, chunks);
         wait_products<0>();
-        ring.leave();
         overlap::wait_for_launch_before();
         asm volatile("bar.sync 2, %0;\n" ::"r"(boxes * WARPGROUP) : "memory");  // all products have read the ring
         finish(sums, thread, {c, m, n, alpha, beta}, patch);
@@ -104,6 +104,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             return ring.stages + (number * CONSUMER_WARPS + thread.warp) * STRIP_BYTES;
         });
         if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
-        ring.wait_for_others();
     }
 }

@@ -146,7 +146,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             });
         }
         if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
-        ring.leave();
-        ring.wait_for_others();
     }
 }

@@ -11,29 +11,35 @@ layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   WARPGROUPS: [1, 2]         # 64 rows of a tile each
-  TILE_N: [128, 64, 160, 192, 208, 256, 96]  # columns of a tile
+  TILE_N: [128, 64, 160, 192, 208, 256, 96, 112, 144, 176]  # columns of a tile
   SPLITS: [1, 2]             # blocks of a cluster, which leave one part
+  TURNED: [0, 1]             # 1: rows here are columns of C, and columns its rows
   OVERLAP: [0, 1]            # 1: a launch begins while the one before it ends
-where: ["TILE_N <= 160 or WARPGROUPS == 2"]  # the widest tiles of 128 rows only
+where:
+  - "TILE_N <= 160 or WARPGROUPS == 2"  # the widest tiles of 128 rows only
+  - "TURNED == 0 or TYPE != 'e5m2'"  # wgmma takes its two types in this order only
 let:
   depth: 128 // size(TYPE)
   out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result
   stage: (WARPGROUPS * 64 + TILE_N) * 128
-  rows: ceil(m / (WARPGROUPS * 64))
-  columns: ceil(n / TILE_N)
+  height: n if TURNED else m
+  width: m if TURNED else n
+  rows: ceil(height / (WARPGROUPS * 64))
+  columns: ceil(width / TILE_N)
   # clusters that share a tile along k: as many as there are SMs for
   parts: max(1, min(floor(sms // SPLITS / (rows * columns)), floor(ceil(k / depth) / SPLITS)))
   slices: "8 // WARPGROUPS if parts >= 16 // WARPGROUPS else 1"  # of a block that adds them
-tile: [WARPGROUPS * 64, TILE_N, depth]
+tile: ["TILE_N if TURNED else WARPGROUPS * 64", "WARPGROUPS * 64 if TURNED else TILE_N", depth]
 programmatic: OVERLAP
 buffers:
   partials: {dtype: u32, size: "parts * rows * columns * WARPGROUPS * 64 * TILE_N"}
 tensor_maps:
-  map_a: {of: a, box: [depth, "min(WARPGROUPS * 64, 8 * ceil(m / 8))"], swizzle: 128}
-  map_b: {of: b, box: [depth, TILE_N], swizzle: 128}
+  map_a: {of: a, box: [depth, "TILE_N if TURNED else min(WARPGROUPS * 64, 8 * ceil(m / 8))"], swizzle: 128}
+  map_b: {of: b, box: [depth, "min(WARPGROUPS * 64, 8 * ceil(n / 8)) if TURNED else TILE_N"], swizzle: 128}
 architecture_specific: true
 requires:
   arch: 90
+  n: 16 // out if TURNED else 1
   k: 16 // size(TYPE)
   conditions: [wgmma, clusters, "232448 <= shared_per_block_optin"]
 launches:
@@ -42,10 +48,10 @@ launches:
     cluster: [SPLITS]
     grid: [SPLITS * rows, columns, parts]
     shared_bytes: "1024 + min(8, floor(225 * 1024 / stage)) * stage"
-    arguments: [map_a, map_b, m, k, partials]
+    arguments: [map_a, map_b, height, k, partials]
   - entry: added
     block: ["WARPGROUPS * 128", slices]
-    grid: ["ceil(n / 16)", rows]
+    grid: [ceil(width / 16), rows]
     shared_bytes: "1024 + WARPGROUPS * 64 * (48 if out == 2 else 96)"  # 16 results of a row, and a gap
     arguments: [c, m, n, parts, alpha, beta, partials]
 ---*/
@@ -58,6 +64,9 @@ launches:
 // How many parts is not left to a macro: as many as there are SMs for, so that of two tiles each has 66, and of more tiles
 // than half of the SMs none has more than one. Where tiles are large, parts are what costs: then two blocks may be a cluster
 // after all, which leaves one part, added where their stages were (cluster_parts.cuh).
+//
+// 528 rows are four times 128 and 16 more, but three times 176: TURNED gives wgmma columns of B as its rows
+// (wgmma_turned.cuh), and rows of A come by 16.
 
 #define ROOM 225
 #define STAGES 8
@@ -66,7 +75,7 @@ launches:
 #include "overlap.cuh"
 #include "part_slices.cuh"
 #include "pieces.cuh"
-#include "wgmma_fit.cuh"
+#include "wgmma_turned.cuh"
 
 using namespace fit;
 
@@ -90,11 +99,12 @@ __device__ __forceinline__ Quad* quads_of(Number* partials, int part, int row, i
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    multiplied(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, int m, int k,
+    multiplied(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, int height, int k,
                Number* partials) {
     __shared__ u64 arrived;
     const Thread thread;
     Ring ring;
+    const CUtensorMap &rows = TURNED ? map_b : map_a, &columns = TURNED ? map_a : map_b;
     overlap::let_next_begin();
     const int row = blockIdx.x / SPLITS, column = blockIdx.y, part = blockIdx.z, rank = blockIdx.x % SPLITS;
     const int chunks = chunks_of(k), number = part * SPLITS + rank, blocks = gridDim.z * SPLITS;
@@ -104,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if (SPLITS > 1 && thread.lane == 0) exchange.begin(rank);
         ring.begin(thread);
         overlap::wait_for_launch_before();
-        if (elected()) load_chunks(ring, map_a, map_b, {row * TILE_M, column * TILE_N}, rows_loaded(m), first, end);
+        if (elected()) load_chunks(ring, rows, columns, {row * TILE_M, column * TILE_N}, rows_loaded(height), first, end);
         if (SPLITS > 1) {
             __syncwarp();
             cluster_parts::arrive();
@@ -112,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
         return;
     }
-    ring.join(rows_loaded(m), end - first);
+    ring.join(rows_loaded(height), end - first);
     Sums sums;
     multiply_chunks(sums, thread, ring, end - first);
     Number own[Exchange::SHARE];
@@ -137,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS* SLICES, 1)
     const Ring ring;
     overlap::let_next_begin();
     const Place place = {static_cast<int>(blockIdx.y) * TILE_M, static_cast<int>(blockIdx.x) * GROUP_COLUMNS};
-    const int first = place.column % TILE_N / QUAD_COLUMNS, columns = (n - 1) / TILE_N + 1;
+    const int first = place.column % TILE_N / QUAD_COLUMNS, columns = ((TURNED ? m : n) - 1) / TILE_N + 1;
     overlap::wait_for_launch_before();
     Quad quads[GROUP_QUADS];
     const bool all = part_slices::sum<SLICES, CONSUMERS, CONSUMERS>(quads, parts, threadIdx.y, blockDim.y, threadIdx.x, [&](int part) {
@@ -145,5 +155,5 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS* SLICES, 1)
     });
     if (!all) return;
     const Result result = {c, m, n, alpha, beta};
-    store(reinterpret_cast<Number(&)[4 * GROUP_QUADS]>(quads), thread, ring, result, place, GROUP_COLUMNS);
+    store_either(reinterpret_cast<Number(&)[4 * GROUP_QUADS]>(quads), thread, ring, result, place);
 }

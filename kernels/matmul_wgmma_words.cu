@@ -57,15 +57,10 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 
 #define STAGES 8
 
-#include "cluster_parts.cuh"
 #include "cp_async.cuh"
-#include "overlap.cuh"
-#include "pieces.cuh"
-#include "wgmma_fit.cuh"
+#include "wgmma_split.cuh"
 
 using namespace fit;
-
-using Parts = cluster_parts::Exchange<SPLITS, CONSUMERS, Number, SUMS>;
 
 constexpr int LOADERS = 8;                       // warps that copy
 constexpr int ALL = CONSUMERS + LOADERS * WARP;  // threads
@@ -142,19 +137,13 @@ extern "C" __global__ void __launch_bounds__(ALL, BLOCKS_PER_SM)
     overlap::let_next_begin();
     const Thread thread;
     Ring ring;
-    const Result result = {c, m, n, alpha, beta};
     const int rank = SPLITS == 1 ? 0 : cluster_parts::rank(), chunks = chunks_of(k);
     const int first = pieces::begin(chunks, rank, SPLITS), end = pieces::begin(chunks, rank + 1, SPLITS);
     const int stages = stages_for((chunks + SPLITS - 1) / SPLITS);
     const Parts parts = {ring.stages + stages * STAGE_BYTES, shared_of(&arrived)};
     if (threadIdx.x == 0) {
         if (SPLITS > 1) parts.begin(rank);
-#pragma unroll
-        for (int i = 0; i < RING; ++i) {
-            initialize(ring.full + 8 * i, LOADERS);
-            initialize(ring.empty + 8 * i, CONSUMER_WARPS);
-        }
-        publish_barriers();
+        initialize_stages<RING>(ring.full, ring.empty, CONSUMER_WARPS, LOADERS);
     }
     __syncthreads();
     if (SPLITS > 1) cluster_parts::arrive();
@@ -166,15 +155,5 @@ extern "C" __global__ void __launch_bounds__(ALL, BLOCKS_PER_SM)
     }
     Sums sums;
     multiply_chunks(sums, thread, ring, end - first);
-    if constexpr (SPLITS == 1) {
-        overlap::wait_for_launch_before();
-        store(sums, thread, ring, result, place);
-    } else {
-        Number own[Parts::SHARE];
-        parts.send(own, sums, rank);
-        parts.add(own, rank);
-        overlap::wait_for_launch_before();
-        store(own, thread, ring, result, {place.row, place.column + Parts::first(rank) * QUAD_COLUMNS},
-              Parts::quads_of(rank) * QUAD_COLUMNS);
-    }
+    finish(sums, parts, rank, thread, ring, {c, m, n, alpha, beta}, place);
 }

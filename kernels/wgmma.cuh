@@ -76,13 +76,13 @@ __device__ __forceinline__ void publish_barriers() {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
 
-// By one thread: the mbarriers of COUNT stages, from two addresses on. A stage is full with one arrival and what the TMA
-// brings, and empty with so many `releases`.
+// By one thread: the mbarriers of COUNT stages, from two addresses on. A stage is full with so many `arrivals` and what the
+// TMA brings, and empty with so many `releases`.
 template <int COUNT>
-__device__ __forceinline__ void initialize_stages(unsigned full, unsigned empty, int releases) {
+__device__ __forceinline__ void initialize_stages(unsigned full, unsigned empty, int releases, int arrivals = 1) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
-        initialize(full + 8 * i, 1);
+        initialize(full + 8 * i, arrivals);
         initialize(empty + 8 * i, releases);
     }
     publish_barriers();

@@ -146,17 +146,14 @@ struct Ring {
         if (thread.lane == 0) arrive(empty + 8 * which);
 #endif
     }
-    // By all that multiply, when they have released their last stage, ...
-    __device__ __forceinline__ void leave() const {
+    // By the thread that loads, before it ends: until all blocks have released all stages but the last `kept`. What tells a
+    // block that is gone ends the launch, and a barrier of the cluster would not wait for arrivals that are under way.
+    __device__ __forceinline__ void wait_for_releases(int kept = 0) {
 #if TOGETHER > 1
-        __syncwarp();
-        cluster_parts::arrive();
-#endif
-    }
-    // ... and before they end: no block tells one that is gone.
-    __device__ __forceinline__ void wait_for_others() const {
-#if TOGETHER > 1
-        cluster_parts::wait_for_all();
+        for (int i = kept; i < count; ++i) {
+            wait_empty();
+            next();
+        }
 #endif
     }
 };
@@ -346,41 +343,31 @@ __device__ __forceinline__ void lay_rest(const Thread& thread, unsigned at, int 
 
 // ---- loads and stores ------------------------------------------------------------------------------
 
-// By one thread: asks for ROWS rows of a chunk of A, or where blocks share them for this one's part, which all get.
-template <int ROWS>
-__device__ __forceinline__ void load_rows(unsigned at, const CUtensorMap& map_a, int chunk, int row, unsigned barrier) {
-#if ACROSS > 1
-    static_assert(ROWS % (ACROSS * SWIZZLE_ROWS) == 0, "parts of whole atoms");
-    const int own = cluster_parts::rank() * (ROWS / ACROSS);
-    load_all(at + own * SWIZZLE_BYTES, map_a, chunk * DEPTH, row + own, barrier, (1u << ACROSS) - 1);
-#else
-    load(at, map_a, chunk * DEPTH, row, barrier);
-#endif
-}
-
-// By one thread: asks for `width` columns of a chunk of B, or where blocks share them for this one's part, which all get.
-__device__ __forceinline__ void load_columns(unsigned at, const CUtensorMap& map_b, int chunk, int column, int width,
-                                             unsigned barrier) {
-#if DOWN > 1
-    const int own = cluster_parts::rank() * (width / DOWN);
-    load_all(at + own * SWIZZLE_BYTES, map_b, chunk * DEPTH, column + own, barrier, (1u << DOWN) - 1);
-#else
-    load(at, map_b, chunk * DEPTH, column, barrier);
-#endif
+// By one thread: asks for a chunk of `count` rows of A or columns of B, or where BLOCKS share them for this one's part, which
+// all get.
+template <int BLOCKS>
+__device__ __forceinline__ void load_part(unsigned at, const CUtensorMap& map, int chunk, int first, int count, unsigned barrier) {
+    if constexpr (BLOCKS > 1) {
+        const int own = cluster_rank() * (count / BLOCKS);
+        load_all(at + own * SWIZZLE_BYTES, map, chunk * DEPTH, first + own, barrier, (1u << BLOCKS) - 1);
+    } else {
+        load(at, map, chunk * DEPTH, first, barrier);
+    }
 }
 
 // By one thread: asks for the chunks of a tile, of A so many boxes of BOX rows.
 template <int BOX = TILE_M>
 __device__ __forceinline__ void load_chunks(Ring& ring, const CUtensorMap& map_a, const CUtensorMap& map_b,
                                             const Patch& patch, int chunks, int boxes = 1) {
+    static_assert(BOX % (ACROSS * SWIZZLE_ROWS) == 0, "parts of whole atoms");
     for (int chunk = 0; chunk < chunks; ++chunk) {
         ring.wait_empty();
         const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
         expect(barrier, (boxes * BOX + patch.width) * SWIZZLE_BYTES);
         for (int box = 0; box < boxes; ++box) {
-            load_rows<BOX>(at + box * BOX * SWIZZLE_BYTES, map_a, chunk, patch.row + box * BOX, barrier);
+            load_part<ACROSS>(at + box * BOX * SWIZZLE_BYTES, map_a, chunk, patch.row + box * BOX, BOX, barrier);
         }
-        load_columns(at + A_BYTES, map_b, chunk, patch.column, patch.width, barrier);
+        load_part<DOWN>(at + A_BYTES, map_b, chunk, patch.column, patch.width, barrier);
         ring.next();
     }
 }
@@ -397,6 +384,7 @@ __device__ __forceinline__ void load_tiles(Ring& ring, const CUtensorMap& map_a,
             load_chunks(ring, map_a, patch.width == division.narrow ? map_narrow : map_wide, patch, chunks);
             patch = Patch(division, min(tile + static_cast<int>(gridDim.x), division.count() - 1));
         }
+        ring.wait_for_releases();
     }
 }
 
