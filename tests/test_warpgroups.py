@@ -1,5 +1,6 @@
 """Warpgroup products, mbarriers, tensor copies and clusters: kernels that use them are executed."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -178,6 +179,37 @@ def test_async_stores():
         done.outputs["got"].reshape(4, 32, 7), 1000 * (before % 4) + 10 * lane + word
     )
     assert "race" in support.execute(FOLDER / "async_stores.cu", "no_wait").kinds
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("end", "byte"),
+    [
+        ("released", None),
+        ("released_for_others", None),
+        ("waited", None),
+        ("relaxed", 0),
+        ("waited_before", 8),
+        ("waited_elsewhere", 8),
+        ("at_once", 0),
+    ],
+)
+def test_arrivals_at_blocks_that_may_have_ended(end, byte, reverse):
+    """In whatever order warps and blocks take turns."""
+    path = FOLDER / "cluster_arrivals.cu"
+    done = support.execute(path, end, reverse=reverse)
+    assert done.outputs["done"].tolist() == [1] * 4
+    assert done.kinds == ([] if byte is None else ["race"])
+    if byte is not None:
+        found = re.fullmatch(
+            r"thread \(32, 0, 0\) of block \((\d), 0, 0\) arrives at the mbarrier at byte "
+            rf"{byte} of shared memory of block \((\d), 0, 0\), which may have ended before: missing is "
+            "a wait there for the phase of this arrival, or a barrier of the cluster whose arrivals release",
+            done.faults[0].message,
+        )
+        assert found and int(found[1]) ^ 1 == int(found[2])
+        assert done.faults[0].addresses == [byte]
+    assert support.execute(path, end, reverse=reverse, races=False).faults == ()
 
 
 MAP = MapPlan("map_a", "a", "f16", sizes=(64, 40), box=(64, 8), swizzle=128, l2=128)

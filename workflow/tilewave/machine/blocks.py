@@ -19,6 +19,7 @@ from numpy import int64, uint32
 from tilewave.deadline import Deadline
 from tilewave.machine import state as s
 from tilewave.machine import views as view
+from tilewave.machine.cluster import all_landed
 from tilewave.machine.compiling import entry, njit
 from tilewave.machine.state import State
 from tilewave.machine.validity import fault
@@ -34,7 +35,7 @@ ITS_OWN = (
     "registers", "uniforms", "predicates", "converge", "groups", "live", "shared", "shadow", "reads",
     "last_read", "known", "arrived", "clocks", "expected", "results", "local", "queue", "queued",
     "stamps", "identity", "resume", "safe", "own", "mbarriers", "phases", "outstanding", "meetings",
-    "gathered", "quota",
+    "gathered", "quota", "turned", "arrivals",
 )  # fmt: skip
 
 
@@ -73,6 +74,8 @@ def begin_block(m, number, grid_x, grid_y, threads):
     own = view.own(m)
     own[s.NUMBER], own[s.MBARRIER_COUNT], own[s.POOL] = number, 0, 0
     view.fill(view.phases(m), uint32(0))
+    view.fill(view.turned(m), int64(0))
+    view.fill(view.arrivals(m), int64(0))
     for warp in range(warps):
         view.outstanding(m)[warp, 0, 0] = 0
         view.outstanding(m)[warp, 1, 0] = 0
@@ -145,6 +148,7 @@ def run_block(m, limit):
                     if view.control(m)[s.STOP]:
                         return 2
         if not block_alive(m):
+            all_landed(m)
             return 0
         if not moved:
             stuck(m)

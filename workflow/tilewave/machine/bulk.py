@@ -340,7 +340,7 @@ def bulk(m, warp, pc, mask):
     row = view.code(m)[pc]
     op = row[c.OP]
     if op == ops.Y_FENCE:
-        orders.fence(m, warp)
+        orders.fence(m, warp, orders.PROXIES)
     elif op == ops.Y_COMMIT:
         orders.commit(m, warp, s.BULKS)
     elif op == ops.Y_LOAD or op == ops.Y_STORE:

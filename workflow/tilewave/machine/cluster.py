@@ -11,6 +11,7 @@ from tilewave.machine import state as s
 from tilewave.machine import views as view
 from tilewave.machine.compiling import njit
 from tilewave.machine.families import control as ops
+from tilewave.machine.validity import fault
 
 ALL = uint32(0xFFFFFFFF)
 
@@ -36,6 +37,35 @@ def wake(m):
             for slot in range(s.SLOTS):
                 if groups[slot, 2] == s.AT_CLUSTER and complete(m, groups[slot, 3]):
                     groups[slot, 2] = s.READY
+
+
+@njit
+def all_landed(m):
+    """A cluster has ended: did all arrivals at a block's mbarriers come before that block ended?
+
+    Shared memory is there while its block runs (PTX ISA, "Shared State Space"). An arrival has come
+    for certain where a warp of the block has seen that its phase was over, or knows that the warp that
+    arrived has passed a fence since: a barrier of the cluster tells it, if its arrivals release.
+    """
+    control, blocks = view.control(m), view.own(m)[s.BLOCKS]
+    warps = control[s.WARPS]
+    for place in range(blocks * blocks * warps if control[s.RACES] else 0):
+        rank, sender = place // warps // blocks, place // warps % blocks
+        if rank == sender:
+            continue
+        block, other, warp = view.peer(m, rank), view.peer(m, sender), place % warps
+        fenced = orders.shift(block, other) + orders.passed(m, orders.BLOCKS) + warp
+        landed = int64(0)
+        for one in range(warps):
+            landed = max(landed, int64(view.known(block)[one, fenced]))
+        for index in range(view.own(block)[s.MBARRIER_COUNT]):
+            tick, phase, pc, lane = view.arrivals(block)[index, sender * warps + warp]
+            if tick > landed and phase >= view.turned(block)[index, 1]:
+                control[s.TAKEN] = view.own(other)[s.NUMBER]
+                fault(
+                    m, int64(s.MAYBE_ENDED), pc, warp, uint32(1) << uint32(lane),
+                    view.mbarriers(block)[index], view.own(block)[s.NUMBER], int64(0),
+                )  # fmt: skip
 
 
 @njit

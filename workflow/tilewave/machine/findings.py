@@ -30,11 +30,12 @@ KINDS = {
     s.MANY_MBARRIERS: "unsupported", s.BAD_SIZE: "invalid access", s.ASSERTED: "assertion failed",
     s.SYSTEM_CALL: "unsupported", s.BAD_RANK: "invalid access",
     s.BEFORE_ARRAY: "invalid access", s.WITHIN_PIECE: "invalid access", s.UNORDERED: "race",
+    s.MAYBE_ENDED: "race",
 }  # fmt: skip
 # Faults whose address lies in shared memory, where it is no device address.
 IN_SHARED = (
     s.OUTSIDE_SHARED, s.MISALIGNED, s.UNINITIALISED, s.RACE, s.IN_FLIGHT, s.UNFENCED,
-    s.TOO_MANY_ARRIVALS,
+    s.TOO_MANY_ARRIVALS, s.MAYBE_ENDED,
 )  # fmt: skip
 MOST = 4  # threads named one by one
 PARTS = 6  # groups of waiting threads told
@@ -565,6 +566,14 @@ def _told(
         message = (
             f"{who} arrive at the mbarrier at byte {byte} of shared memory more often than its "
             f"{_many(int(row[s.F_OTHER]), 'arrival')} a phase"
+        )
+    elif number == s.MAYBE_ENDED:
+        byte = int(row[s.F_ADDRESS]) - words.shared_base
+        ended = _three(_place(int(row[s.F_OTHER]), words.grid))
+        message = (
+            f"{who} arrives at the mbarrier at byte {byte} of shared memory of block {ended}, which may "
+            "have ended before: missing is a wait there for the phase of this arrival, or a barrier of "
+            "the cluster whose arrivals release"
         )
     elif number == s.NO_BLOCK:
         message = (

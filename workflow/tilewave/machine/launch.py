@@ -393,6 +393,7 @@ def _state(
         "units of an access": 512 if narrow else s.PATTERN, "local words": local_words,
         "knowledge": knowledge, "phases": 2 * s.MBARRIERS if asynchronous else 1,
         "copies": s.QUEUE if _copies(rows) else 1, "blocks": together,
+        "warps of the cluster": together * warps,
         "calls of printf": s.PRINTS if program.prints else 1,
     }  # fmt: skip
     state = s.allocated(

@@ -161,6 +161,7 @@ def change(m, warp, where, pc, lanes, offset, arrivals, more, drops):
     brought, finished = view.phases(where)[index], view.phases(where)[s.MBARRIERS + index]
     for actor in range(len(brought)):
         finished[actor] = max(finished[actor], brought[actor])
+    view.turned(where)[index, 0] += 1
     for other in range(view.control(where)[s.WARPS]):
         groups = view.groups(where)[other]
         for slot in range(s.SLOTS):
@@ -304,6 +305,10 @@ def mbarrier(m, warp, pc, mask):
         if arrivals:
             index = number(m, warp, pc, where, offset)
             bring(m, warp, where, view.phases(where)[index])
+            rank, control = view.own(m)[s.RANK], view.control(m)
+            last = view.arrivals(where)[index, rank * control[s.WARPS] + warp]
+            last[0], last[1] = control[s.TICK], view.turned(where)[index, 0]
+            last[2], last[3] = pc, lane
         change(m, warp, where, pc, lanes, offset, arrivals, more, how & ops.DROPS != 0)
     # What the warp does from here on is not part of what it brought.
     view.control(m)[s.TICK] += 1
@@ -338,6 +343,7 @@ def checked(m, warp, pc, row, mask, addresses):
                 learnt = True
                 index = number(m, warp, pc, m, offset)
                 learn(m, warp, view.phases(m)[s.MBARRIERS + index])
+                view.turned(m)[index, 1] = view.turned(m)[index, 0]
     control = view.control(m)
     if over != mask:
         if row[c.SUB] and alike and not over:

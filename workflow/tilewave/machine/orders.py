@@ -3,9 +3,10 @@
 A row of what is known (`state.State.known`) has an entry for each actor of a block: its W warps;
 the products of their warpgroups, which read shared memory until somebody waits for them; their bulk
 stores, which read it too; each mbarrier, for the copies that tell it when they have landed; one for
-all ordinary stores of other blocks, whose order is not looked at; and for each warp up to when its writes have passed a fence between the generic and the asynchronous
-proxy (PTX ISA, "Memory Consistency Model", proxies). In a cluster the actors of the block itself
-come first, those of the next one by rank follow.
+all ordinary stores of other blocks, whose order is not looked at; for each warp up to when its writes
+have passed a fence between the generic and the asynchronous proxy (PTX ISA, "Memory Consistency
+Model", proxies); and for each warp up to when what it did has passed a fence for other blocks (MEMBAR).
+In a cluster the actors of the block itself come first, those of the next one by rank follow.
 
 An access of an actor is in order where the one who comes after it knows a tick of the actor that
 is not before it. Barriers, mbarriers and waits for a group hand this knowledge on.
@@ -22,12 +23,13 @@ from tilewave.machine.compiling import njit
 from tilewave.machine.races import BY_COPY, CLOCK, FLYING, writer
 from tilewave.machine.validity import fault
 
+PROXIES, BLOCKS = int64(0), int64(1)  # kinds of fences: between the proxies, for other blocks
 NOTHING = uint32(0xFFFFFFFF)  # no shadow entry: nobody is both atomic and a copy in flight
 
 
 def actors(warps: int) -> int:
     """Entries of one block in a row of what is known."""
-    return 4 * warps + s.MBARRIERS + 1
+    return 5 * warps + s.MBARRIERS + 1
 
 
 @njit
@@ -61,14 +63,19 @@ def learn(m, warp, row):
 
 
 @njit
-def fence(m, warp):
-    """What the warp knows of has passed to the asynchronous proxy, its own writes too."""
+def passed(m, kind):
+    """Where a row tells up to when each warp's accesses have passed a fence of a kind."""
+    return (3 + kind) * view.control(m)[s.WARPS] + s.MBARRIERS + 1
+
+
+@njit
+def fence(m, warp, kind):
+    """What the warp knows of has passed a fence of a kind, its own accesses too."""
     control = view.control(m)
     if not control[s.ASYNCHRONOUS]:
         return
-    warps, known = control[s.WARPS], view.known(m)[warp]
-    fenced = 3 * warps + s.MBARRIERS + 1
-    for other in range(warps):
+    known, fenced = view.known(m)[warp], passed(m, kind)
+    for other in range(control[s.WARPS]):
         known[fenced + other] = max(known[fenced + other], known[other])
     known[fenced + warp] = uint32(control[s.TICK])
     control[s.TICK] += 1
@@ -131,10 +138,8 @@ def check(m, warp, where, shifted, pc, unit, entry, reading):
     known = view.known(m)[warp]
     if known[shifted + who] < tick and not (shifted == 0 and who == warp):
         _blame(m, s.RACE, pc, warp, unit, who)
-    elif not entry & BY_COPY:
-        fenced = 3 * control[s.WARPS] + s.MBARRIERS + 1
-        if known[shifted + fenced + who] < tick:
-            _blame(m, s.UNFENCED, pc, warp, unit, who)
+    elif not entry & BY_COPY and known[shifted + passed(m, PROXIES) + who] < tick:
+        _blame(m, s.UNFENCED, pc, warp, unit, who)
 
 
 @njit

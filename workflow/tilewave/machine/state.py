@@ -52,8 +52,8 @@ CONTROL_SIZE = 23
     OUTSIDE_GLOBAL, MISALIGNED, OUTSIDE_SHARED, UNINITIALISED, RACE, NEVER_REACHED, OUT_OF_BUDGET,
     NOT_KNOWN, OUTSIDE_LOCAL, OUTSIDE_CONSTANT, TRAPPED, QUEUE_FULL, IN_FLIGHT, BAD_TARGET, UNFENCED,
     NO_MAP, BAD_MATRIX, TOO_MANY_ARRIVALS, NO_BLOCK, MANY_MBARRIERS, BAD_SIZE, ASSERTED,
-    SYSTEM_CALL, BAD_RANK, BEFORE_ARRAY, WITHIN_PIECE, UNORDERED,
-) = range(27)  # fmt: skip
+    SYSTEM_CALL, BAD_RANK, BEFORE_ARRAY, WITHIN_PIECE, UNORDERED, MAYBE_ENDED,
+) = range(28)  # fmt: skip
 
 # ---- what a group of lanes is doing
 (
@@ -148,6 +148,10 @@ class State(NamedTuple):
     # byte addresses in shared memory; what arrivals bring, and what those of finished phases brought
     mbarriers: Annotated[Array, int64, MBARRIERS]
     phases: Annotated[Array, uint32, "phases", "knowledge"]
+    # how many phases are over, and how many of them a warp of the block has seen to be
+    turned: Annotated[Array, int64, MBARRIERS, 2]
+    # of each warp of the cluster its last arrival: when, in which phase, program counter, lane
+    arrivals: Annotated[Array, int64, MBARRIERS, "warps of the cluster", 4]
     # groups committed, and when each was, by kind
     outstanding: Annotated[Array, int64, "warps", 2, 1 + GROUPS_KEPT]
     # arrivals at the cluster's barrier, and waits passed; what the arrivals bring

@@ -497,6 +497,8 @@ def control_flow(m, warp, pc, row, active, mask):
                     R[d, lane] = result
         commit_predicate(P, int64(row[c.PD0]), uint32(ALL if result else 0), mask)
         return following, active
+    if op == ops.FENCE:
+        orders.fence(m, int64(warp), orders.BLOCKS)
     if op == ops.TRAP:
         fault(
             m, int64(s.TRAPPED), int64(pc), int64(warp), uint32(mask), int64(-1), int64(0), int64(1)

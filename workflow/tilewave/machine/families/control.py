@@ -11,8 +11,8 @@ from tilewave.machine.registry import not_executed, opcode
 (
     BRANCH, BRANCH_DIVERGENT, BRANCH_INDEXED, EXIT, SET_CONVERGE, CONVERGE, BREAK, WARP_SYNC, CALL,
     RETURN, BLOCK_SYNC, BLOCK_ARRIVE, BLOCK_REDUCE, NOTHING, TRAP, COPY_COMMIT, COPY_WAIT, PAUSE,
-    BARRIER_MOVE, B2R, END_COLLECTIVE,
-) = range(21)  # fmt: skip
+    BARRIER_MOVE, B2R, END_COLLECTIVE, FENCE,
+) = range(22)  # fmt: skip
 # ---- clusters, and registers that warps hand on
 K_ARRIVE, K_WAIT, K_TAKE_REGISTERS, K_GIVE_REGISTERS = range(4)
 
@@ -179,13 +179,21 @@ def _b2r(form: Form) -> None:
 
 
 @opcode("NOP", "WARPARRIVE", "PMTRIG", kind="control")
-@opcode("MEMBAR", "ERRBAR", "CGAERRBAR", kind="barrier")
+@opcode("ERRBAR", "CGAERRBAR", kind="barrier")
 @opcode("CCTL", "CCTLL", kind="global memory")
 def _nop(form: Form) -> None:
     """What orders or prefetches: nothing to do where every access is done at once."""
     form.modifiers.clear()
     form.operands.clear()
     form.op(c.CONTROL, NOTHING)
+
+
+@opcode("MEMBAR", kind="barrier")
+def _membar(form: Form) -> None:
+    """Every access is done at once here; but that it is done, other blocks get to know by this alone."""
+    form.op(c.CONTROL, NOTHING if form.take("CTA") else FENCE)
+    form.modifiers.clear()
+    form.operands.clear()
 
 
 @opcode("YIELD", "WARPSLEEP", kind="control")
