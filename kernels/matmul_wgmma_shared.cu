@@ -68,49 +68,11 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 #define ROOM 220
 #define STAGES 8
 
-#include "cluster_parts.cuh"
 #include "overlap.cuh"
+#include "wgmma_neighbours.cuh"
 #include "wgmma_turned.cuh"
 
 using namespace fit;
-
-constexpr int ROWS = TILE_M / ACROSS, COLUMNS = TILE_N / DOWN;  // that a block loads
-constexpr int NEIGHBOURS = ACROSS + DOWN - 1;                   // who get some of them
-
-// Where a block is in its cluster.
-struct Neighbours {
-    unsigned down, across;
-
-    __device__ __forceinline__ Neighbours()
-        : down(cluster_parts::rank() % DOWN), across(cluster_parts::rank() / DOWN) {}
-    // A bit for each block beside this one, which needs the same rows of A, and for each below it, the same columns of B.
-    __device__ __forceinline__ unsigned beside() const {
-        unsigned ranks = 0;
-#pragma unroll
-        for (int i = 0; i < ACROSS; ++i) ranks |= 1u << (i * DOWN);
-        return ranks << down;
-    }
-    __device__ __forceinline__ unsigned below() const { return ((1u << DOWN) - 1) << (across * DOWN); }
-};
-
-// A warpgroup has done with a stage, which its neighbours fill, and says so to each of them, itself one: as its products
-// are of four warps together, one of them speaks for all. A barrier that every warp of every neighbour arrives at
-// takes these arrivals one by one.
-struct ReleaseToNeighbours {
-    unsigned empty, rank;  // of the neighbour that this lane tells
-    bool tells;
-
-    __device__ __forceinline__ ReleaseToNeighbours(const Ring& ring, const Thread& thread, const Neighbours& own)
-        : empty(ring.empty) {
-        const unsigned number = thread.lane < NEIGHBOURS ? thread.lane : 0;  // those beside, then those below
-        rank = number < ACROSS ? own.down + number * DOWN
-                               : own.across * DOWN + (own.down + number - ACROSS + 1) % DOWN;
-        tells = thread.lane < NEIGHBOURS && thread.warp % 4 == thread.lane % 4;
-    }
-    __device__ __forceinline__ void operator()(int stage) const {
-        if (tells) arrive_at(empty + 8 * stage, rank);
-    }
-};
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     matmul_wgmma_shared(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Out* c,
@@ -127,27 +89,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
         cluster_parts::arrive();
         cluster_parts::wait_for_all();
         overlap::wait_for_launch_before();
-        if (elected()) {
-            const int row = own.across * ROWS, column = own.down * COLUMNS;
-            for (int chunk = 0; chunk < chunks; ++chunk) {
-                ring.wait_empty();
-                const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
-                expect(barrier, STAGE_BYTES);
-                RowOrder::load_boxes<ROWS>(
-                    at + row * SWIZZLE_BYTES, place.row + row, chunk * DEPTH,
-                    [&](unsigned at, int along, int across) { load_all(at, rows, along, across, barrier, own.beside()); });
-                ColumnOrder::load_boxes<COLUMNS>(
-                    at + A_BYTES + column * SWIZZLE_BYTES, place.column + column, chunk * DEPTH,
-                    [&](unsigned at, int along, int across) { load_all(at, columns, along, across, barrier, own.below()); });
-                ring.next();
-            }
-            // Until all neighbours have released all stages but the last chunk's, which nobody does: what tells a block that
-            // is gone ends the launch, and a barrier of the cluster would not wait for arrivals that are under way.
-            for (int stage = 1; stage < RING; ++stage) {
-                ring.wait_empty();
-                ring.next();
-            }
-        }
+        if (elected()) load_for_neighbours(ring, rows, columns, place, own, 0, chunks);
     } else {
         cluster_parts::arrive();
         ring.join();

@@ -12,11 +12,13 @@ macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   WARPGROUPS: [1, 2]         # 64 rows of a tile each
   TILE_N: [128, 64, 160, 192, 208, 256, 96, 112, 144, 176]  # columns of a tile
-  SPLITS: [1, 2]             # blocks of a cluster, which leave one part
+  SPLITS: [1, 2]             # blocks of a cluster that leave one part, or that load for each other, ...
+  DOWN: [1, 2]               # ... below each other in C (TURNED: beside), ...
+  ACROSS: [1, 2]             # ... or beside each other (TURNED: below)
   TURNED: [0, 1]             # 1: rows here are columns of C, and columns its rows
   OVERLAP: [0, 1]            # 1: a launch begins while the one before it ends
 where:
-  - "TILE_N <= 160 or WARPGROUPS == 2"  # the widest tiles of 128 rows only
+  - "SPLITS * DOWN * ACROSS <= 2"
   - "TURNED == 0 or TYPE != 'e5m2'"  # wgmma takes its two types in this order only
 let:
   depth: 128 // size(TYPE)
@@ -24,8 +26,10 @@ let:
   stage: (WARPGROUPS * 64 + TILE_N) * 128
   height: n if TURNED else m
   width: m if TURNED else n
-  rows: ceil(height / (WARPGROUPS * 64))
-  columns: ceil(width / TILE_N)
+  # of tiles in whole clusters, some of which may lie outside of C
+  rows: DOWN * ceil(height / (WARPGROUPS * 64 * DOWN))
+  columns: ACROSS * ceil(width / (TILE_N * ACROSS))
+  loaded: "WARPGROUPS * 64 // ACROSS if DOWN * ACROSS > 1 else min(WARPGROUPS * 64, 8 * ceil(height / 8))"  # rows of a box
   # clusters that share a tile along k: as many as there are SMs for
   parts: max(1, min(floor(sms // SPLITS / (rows * columns)), floor(ceil(k / depth) / SPLITS)))
   slices: "8 // WARPGROUPS if parts >= 16 // WARPGROUPS else 1"  # of a block that adds them
@@ -34,8 +38,8 @@ programmatic: OVERLAP
 buffers:
   partials: {dtype: u32, size: "parts * rows * columns * WARPGROUPS * 64 * TILE_N"}
 tensor_maps:
-  map_a: {of: a, box: [depth, "TILE_N if TURNED else min(WARPGROUPS * 64, 8 * ceil(m / 8))"], swizzle: 128}
-  map_b: {of: b, box: [depth, "min(WARPGROUPS * 64, 8 * ceil(n / 8)) if TURNED else TILE_N"], swizzle: 128}
+  map_a: {of: a, box: [depth, TILE_N // DOWN if TURNED else loaded], swizzle: 128}
+  map_b: {of: b, box: [depth, loaded if TURNED else TILE_N // DOWN], swizzle: 128}
 architecture_specific: true
 requires:
   arch: 90
@@ -45,13 +49,13 @@ requires:
 launches:
   - entry: multiplied
     block: ["WARPGROUPS * 128 + 32"]
-    cluster: [SPLITS]
+    cluster: [SPLITS * DOWN, ACROSS]
     grid: [SPLITS * rows, columns, parts]
     shared_bytes: "1024 + min(8, floor(225 * 1024 / stage)) * stage"
     arguments: [map_a, map_b, height, k, partials]
   - entry: added
     block: ["WARPGROUPS * 128", slices]
-    grid: [ceil(width / 16), rows]
+    grid: [ceil(width / 16), ceil(height / (WARPGROUPS * 64))]
     shared_bytes: "1024 + WARPGROUPS * 64 * (48 if out == 2 else 96)"  # 16 results of a row, and a gap
     arguments: [c, m, n, parts, alpha, beta, partials]
 ---*/
@@ -66,15 +70,16 @@ launches:
 // after all, which leaves one part, added where their stages were (cluster_parts.cuh).
 //
 // 528 rows are four times 128 and 16 more, but three times 176: TURNED gives wgmma columns of B as its rows
-// (wgmma_turned.cuh), and rows of A come by 16.
+// (wgmma_turned.cuh), and rows of A come by 16. And where all SMs read pieces of a few tiles, L2 gives less than they ask for:
+// two blocks with the same piece may load what both need for each other (wgmma_neighbours.cuh).
 
 #define ROOM 225
 #define STAGES 8
 
-#include "cluster_parts.cuh"
 #include "overlap.cuh"
 #include "part_slices.cuh"
 #include "pieces.cuh"
+#include "wgmma_neighbours.cuh"
 #include "wgmma_turned.cuh"
 
 using namespace fit;
@@ -82,6 +87,7 @@ using namespace fit;
 constexpr int GROUP_COLUMNS = 16;  // that a block adds: a sector or two of each row of C
 constexpr int GROUP_QUADS = GROUP_COLUMNS / QUAD_COLUMNS;
 constexpr int SLICES = 8 / WARPGROUPS;  // at most
+constexpr bool TOGETHER = DOWN * ACROSS > 1;  // blocks load for each other
 
 #if WHOLE_NUMBERS
 using Quad = int4;
@@ -104,6 +110,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __shared__ u64 arrived;
     const Thread thread;
     Ring ring;
+    const Neighbours own;
     const CUtensorMap &rows = TURNED ? map_b : map_a, &columns = TURNED ? map_a : map_b;
     overlap::let_next_begin();
     const int row = blockIdx.x / SPLITS, column = blockIdx.y, part = blockIdx.z, rank = blockIdx.x % SPLITS;
@@ -112,9 +119,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const Exchange exchange = {ring.stages, shared_of(&arrived)};
     if (thread.loads()) {
         if (SPLITS > 1 && thread.lane == 0) exchange.begin(rank);
-        ring.begin(thread);
+        ring.begin(thread, TOGETHER ? WARPGROUPS * NEIGHBOURS : CONSUMER_WARPS);
+        if (TOGETHER) {
+            cluster_parts::arrive();
+            cluster_parts::wait_for_all();
+        }
         overlap::wait_for_launch_before();
-        if (elected()) load_chunks(ring, rows, columns, {row * TILE_M, column * TILE_N}, rows_loaded(height), first, end);
+        const Place place = {row * TILE_M, column * TILE_N};
+        if (elected()) {
+            if (TOGETHER) load_for_neighbours(ring, rows, columns, place, own, first, end);
+            else load_chunks(ring, rows, columns, place, rows_loaded(height), first, end);
+        }
         if (SPLITS > 1) {
             __syncwarp();
             cluster_parts::arrive();
@@ -122,20 +137,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
         return;
     }
-    ring.join(rows_loaded(height), end - first);
     Sums sums;
-    multiply_chunks(sums, thread, ring, end - first);
-    Number own[Exchange::SHARE];
+    if constexpr (TOGETHER) {
+        cluster_parts::arrive();
+        ring.join();
+        cluster_parts::wait_for_all();
+        multiply_chunks(sums, thread, ring, end - first, ReleaseToNeighbours(ring, thread, own));
+    } else {
+        ring.join(rows_loaded(height), end - first);
+        multiply_chunks(sums, thread, ring, end - first);
+    }
+    Number share[Exchange::SHARE];
     if constexpr (SPLITS > 1) {
         cluster_parts::arrive();  // nobody reads the stages any more when all have
-        exchange.send(own, sums, rank);
-        exchange.add(own, rank);
+        exchange.send(share, sums, rank);
+        exchange.add(share, rank);
     }
     overlap::wait_for_launch_before();
     Quad* const target = quads_of(partials, part, row, column, gridDim.x / SPLITS, gridDim.y) + Exchange::first(rank) * CONSUMERS;
 #pragma unroll
     for (int i = 0; i < Exchange::QUADS; ++i) {
-        const Number* const quad = (SPLITS > 1 ? own : sums) + 4 * i;
+        const Number* const quad = (SPLITS > 1 ? share : sums) + 4 * i;
         if (i < Exchange::quads_of(rank)) __stcg(target + i * CONSUMERS, Quad{quad[0], quad[1], quad[2], quad[3]});
     }
 }
@@ -147,11 +169,13 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS* SLICES, 1)
     const Ring ring;
     overlap::let_next_begin();
     const Place place = {static_cast<int>(blockIdx.y) * TILE_M, static_cast<int>(blockIdx.x) * GROUP_COLUMNS};
-    const int first = place.column % TILE_N / QUAD_COLUMNS, columns = ((TURNED ? m : n) - 1) / TILE_N + 1;
+    const int first = place.column % TILE_N / QUAD_COLUMNS;
+    const int rows = ((TURNED ? n : m) - 1) / (TILE_M * DOWN) * DOWN + DOWN;  // of tiles, in whole clusters
+    const int columns = ((TURNED ? m : n) - 1) / (TILE_N * ACROSS) * ACROSS + ACROSS;
     overlap::wait_for_launch_before();
     Quad quads[GROUP_QUADS];
     const bool all = part_slices::sum<SLICES, CONSUMERS, CONSUMERS>(quads, parts, threadIdx.y, blockDim.y, threadIdx.x, [&](int part) {
-        return quads_of(partials, part, blockIdx.y, place.column / TILE_N, gridDim.y, columns) + first * CONSUMERS;
+        return quads_of(partials, part, blockIdx.y, place.column / TILE_N, rows, columns) + first * CONSUMERS;
     });
     if (!all) return;
     const Result result = {c, m, n, alpha, beta};
