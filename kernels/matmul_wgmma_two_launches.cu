@@ -76,33 +76,16 @@ launches:
 #define ROOM 225
 #define STAGES 8
 
-#include "overlap.cuh"
-#include "part_slices.cuh"
 #include "pieces.cuh"
 #include "wgmma_neighbours.cuh"
-#include "wgmma_turned.cuh"
+#include "wgmma_parts.cuh"
 
 using namespace fit;
 
-constexpr int GROUP_COLUMNS = 16;  // that a block adds: a sector or two of each row of C
-constexpr int GROUP_QUADS = GROUP_COLUMNS / QUAD_COLUMNS;
-constexpr int SLICES = 8 / WARPGROUPS;  // at most
 constexpr bool TOGETHER = DOWN * ACROSS > 1;  // blocks load for each other
-
-#if WHOLE_NUMBERS
-using Quad = int4;
-#else
-using Quad = float4;
-#endif
 
 using Exchange = cluster_parts::Exchange<SPLITS, CONSUMERS, Number, SUMS>;
 static_assert((SPLITS - 1) * Exchange::SLOT_BYTES <= RING * STAGE_BYTES, "the stages have room for the others' sums");
-
-// This thread's first quad in part `part` of a tile, behind which the others follow CONSUMERS apart.
-__device__ __forceinline__ Quad* quads_of(Number* partials, int part, int row, int column, int rows, int columns) {
-    const long long number = (static_cast<long long>(part) * columns + column) * rows + row;
-    return reinterpret_cast<Quad*>(partials + number * (TILE_M * TILE_N)) + threadIdx.x;
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     multiplied(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, int height, int k,
@@ -155,29 +138,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     overlap::wait_for_launch_before();
     Quad* const target = quads_of(partials, part, row, column, gridDim.x / SPLITS, gridDim.y) + Exchange::first(rank) * CONSUMERS;
-#pragma unroll
-    for (int i = 0; i < Exchange::QUADS; ++i) {
-        const Number* const quad = (SPLITS > 1 ? share : sums) + 4 * i;
-        if (i < Exchange::quads_of(rank)) __stcg(target + i * CONSUMERS, Quad{quad[0], quad[1], quad[2], quad[3]});
+    if constexpr (SPLITS > 1) {
+        leave_part(target, share, Exchange::quads_of(rank));
+    } else {
+        leave_part(target, sums);
     }
 }
 
-// Sixteen columns of a tile.
 extern "C" __global__ void __launch_bounds__(CONSUMERS* SLICES, 1)
     added(Out* c, int m, int n, int parts, Scalar alpha, Scalar beta, Number* partials) {
-    const Thread thread;
-    const Ring ring;
-    overlap::let_next_begin();
-    const Place place = {static_cast<int>(blockIdx.y) * TILE_M, static_cast<int>(blockIdx.x) * GROUP_COLUMNS};
-    const int first = place.column % TILE_N / QUAD_COLUMNS;
     const int rows = ((TURNED ? n : m) - 1) / (TILE_M * DOWN) * DOWN + DOWN;  // of tiles, in whole clusters
     const int columns = ((TURNED ? m : n) - 1) / (TILE_N * ACROSS) * ACROSS + ACROSS;
-    overlap::wait_for_launch_before();
-    Quad quads[GROUP_QUADS];
-    const bool all = part_slices::sum<SLICES, CONSUMERS, CONSUMERS>(quads, parts, threadIdx.y, blockDim.y, threadIdx.x, [&](int part) {
-        return quads_of(partials, part, blockIdx.y, place.column / TILE_N, rows, columns) + first * CONSUMERS;
-    });
-    if (!all) return;
-    const Result result = {c, m, n, alpha, beta};
-    store_either(reinterpret_cast<Number(&)[4 * GROUP_QUADS]>(quads), thread, ring, result, place);
+    add_parts({c, m, n, alpha, beta}, partials, parts, rows, columns);
 }
