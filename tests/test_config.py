@@ -141,6 +141,16 @@ def test_no_shapes():
     assert "at least one shape" in refusal(block(shapes=[]))
 
 
+def test_shapes_that_only_others_give():
+    naive = {**BLOCK, "kernels": ["matmul_naive"], "macros": "defaults"}
+    tiled = {**naive, "kernels": ["matmul_tiled"], "shapes": ["elsewhere"]}
+    data = study(cases=[{**naive, "shapes": [16]}, tiled], tune=True)
+    assert cases(data) == ["matmul_naive@16x16x16"]
+    assert cases({**data, "shapes": "64"}) == ["matmul_naive@64x64x64", "matmul_tiled@64x64x64"]
+    data["studies"]["t"] = study(cases=[{"study": "s", "shapes": [32]}])["studies"]["s"]
+    assert cases(data)[1:] == ["matmul_naive@32x32x32", "matmul_tiled@32x32x32"]
+
+
 def test_dtype_label_that_no_variant_has():
     assert "dtypes" in refusal(block(dtypes=["f23"]))
 

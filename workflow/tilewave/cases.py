@@ -40,6 +40,8 @@ MOST_SMS = 513
 """One more SM than any GPU is thought to have."""
 WANTS = ("time", "tune", "counters", "execute")
 """What a study wants done with its cases, and a block of them otherwise."""
+ELSEWHERE = "elsewhere"
+"""In place of a block's shapes: only those that are given for it, by `shapes=` or by a study that takes its cases."""
 
 
 @dataclass(frozen=True)
@@ -249,10 +251,13 @@ def _block_cases(
                 place = f"cases.{name}.macros"
                 yield Case(next(choices(kernel, probe.macros, kernel.path, place)), None, name)
             continue
-        told = expand_shapes(block.shapes, dimensions, where_file, f"{key}.shapes")
+        elsewhere = block.shapes == [ELSEWHERE]
+        told = expand_shapes(
+            [] if elsewhere else block.shapes, dimensions, where_file, f"{key}.shapes"
+        )
         shapes = list(itertools.islice(told, MOST_CASES + 1))
         _bounded(len(shapes), "shapes", where_file, f"{key}.shapes")
-        if not shapes:
+        if not shapes and not elsewhere:
             raise UserError(where_file, f"{key}.shapes", block.shapes, "at least one shape")
         how = block.macros
         if isinstance(how, dict) and block.kernels == "all":
