@@ -8,7 +8,7 @@ import pytest
 
 import executing_support as support
 from samples import ROOT, needs_nvrtc
-from tilewave import execution
+from tilewave import execution, operations
 from tilewave.execution import case
 
 pytestmark = needs_nvrtc
@@ -97,5 +97,7 @@ def test_parts_are_added_wherever_they_were_dealt_out(
 ) -> None:
     support.with_sms(monkeypatch, sms)
     job = support.job(KERNELS / f"{name}.cu", shape, macros)
+    # The launch that adds has them as arguments, not the one that leads.
+    assert len(operations.load("matmul").runs(job)) == 2
     done = case.run(job, execution.engine()).result
     assert (done["status"], done["verdict"]) == ("ok", "correct"), done

@@ -144,7 +144,7 @@ class Matmul(Operation):
     vendor = "cublaslt"
 
     def runs(self, job: Job) -> list[tuple[float, float]]:
-        names = list(leaves(job.arguments)) or self.scalars
+        names = [one for step in job.steps for one in leaves(step.arguments)] or self.scalars
         whole = exact(job.dtypes.get("accumulate", ""))
         alpha, beta = (WHOLE_ALPHA, WHOLE_BETA) if whole else (ALPHA, BETA)
         second = (alpha if "alpha" in names else 1.0, beta if "beta" in names else 0.0)
