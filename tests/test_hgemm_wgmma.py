@@ -134,13 +134,16 @@ def test_tall_tiles_of_whose_rows_some_are_outside(
         ("matmul_wgmma_tall", {"ACROSS": 2, "TILE_M": 192}),
         ("matmul_wgmma_turns", {"ACROSS": 2}),
         ("matmul_wgmma_turns", {"DOWN": 2}),
+        (TWO_LAUNCHES, {"DOWN": 2}),
+        (TWO_LAUNCHES, {"DOWN": 2, "TURNED": 1}),
+        (TWO_LAUNCHES, {"WARPGROUPS": 2, "TILE_N": 64, "ACROSS": 2}),
     ],
 )
 def test_blocks_that_load_for_each_other(few: None, name: str, shared: dict[str, int]) -> None:
     macros = {"TYPE": "f16", "OVERLAP": 1}
     for shape in ("300x1064x712", "24x72x264"):
         pairs = support.right(KERNELS / f"{name}.cu", shape, {**macros, **shared})
-        assert pairs.job.launch.cluster == (2, 1, 1)
+        assert pairs.job.launch.cluster in [(2, 1, 1), (1, 2, 1)]
         alone = support.right(KERNELS / "matmul_wgmma_even.cu", shape, macros)
         support.same_bits([pairs, alone])
 
@@ -247,6 +250,8 @@ def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shap
         ("matmul_wgmma_turns", {"TYPE": "tf32", "OVERLAP": 1}),
         ("matmul_wgmma_padded", {}),
         ("matmul_wgmma_words", {}),
+        (TWO_LAUNCHES, {"WARPGROUPS": 1, "TILE_N": 256}),
+        ("matmul_wgmma_split", {"SPLITS": 2, "TILE_N": 192, "TURNED": 1}),
     ],
 )
 def test_products_are_not_serialised_and_nothing_is_spilled(
@@ -277,6 +282,13 @@ def test_products_are_not_serialised_and_nothing_is_spilled(
         ("matmul_wgmma_split", "20x72x2056", {"WARPGROUPS": 1, "TILE_N": 64, "STAGES": 16}),
         (TWO_LAUNCHES, "129x136x2056", {}),
         (TWO_LAUNCHES, "72x72x200", {"WARPGROUPS": 2, "TILE_N": 64, "OVERLAP": 1}),
+        (TWO_LAUNCHES, "72x264x200", {"WARPGROUPS": 1, "TILE_N": 256}),
+        # Pairs of blocks that load for each other, the second of the last pair for the first alone.
+        (TWO_LAUNCHES, "136x72x584", {"WARPGROUPS": 1, "TILE_N": 64, "DOWN": 2}),
+        (TWO_LAUNCHES, "72x136x592", {"TYPE": "e5m2", "WARPGROUPS": 1, "TILE_N": 64, "ACROSS": 2}),
+        (TWO_LAUNCHES, "136x72x336", {"TYPE": "i8", "TILE_N": 64, "ACROSS": 2, "TURNED": 1}),
+        (TWO_LAUNCHES, "101x264x200", {"TILE_N": 96, "DOWN": 2, "TURNED": 1}),
+        (TWO_LAUNCHES, "165x76x136", {"TYPE": "tf32", "TILE_N": 160, "SPLITS": 2, "TURNED": 1}),
         # Rows and columns that change places, their results by stmatrix or one by one.
         ("matmul_wgmma_shared", "130x264x136", {"DOWN": 2, "TILE_N": 96, "TURNED": 1}),
         (
@@ -285,6 +297,23 @@ def test_products_are_not_serialised_and_nothing_is_spilled(
             {"TYPE": "i8", "DOWN": 2, "WARPGROUPS": 1, "TILE_N": 80, "TURNED": 1},
         ),
         ("matmul_wgmma_shared", "140x264x272", {"TYPE": "e4m3", "TILE_N": 136, "TURNED": 1}),
+        # Shares of a tile's rows of C: unequal ones, of whole pairs of matrices or not, or of eight rows.
+        ("matmul_wgmma_split", "72x136x200", {"SPLITS": 3, "TILE_N": 64, "TURNED": 1}),
+        (
+            "matmul_wgmma_split",
+            "69x76x136",
+            {"TYPE": "tf32", "SPLITS": 2, "WARPGROUPS": 1, "TILE_N": 64, "TURNED": 1},
+        ),
+        (
+            "matmul_wgmma_split",
+            "100x132x400",
+            {"TYPE": "i8", "SPLITS": 5, "TILE_N": 96, "TURNED": 1},
+        ),
+        (
+            "matmul_wgmma_split",
+            "41x72x272",
+            {"TYPE": "e4m3", "SPLITS": 4, "WARPGROUPS": 1, "TILE_N": 32, "TURNED": 1},
+        ),
         # B row-major, as either operand of wgmma, in panels that end within a chunk and beyond C.
         ("matmul_wgmma_fit", "72x136x200", {"WARPGROUPS": 1, "TILE_N": 64, "LAYOUT_B": "row"}),
         (

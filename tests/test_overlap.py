@@ -34,7 +34,14 @@ GLOBAL = re.compile(r"\b(?:LD|ST|ATOM|RED|LDGSTS|UTMALDG|UTMASTG|UBLKCP|LDG|STG|
 PROGRAMMATIC = FRONT.rstrip("\n") + "\nprogrammatic: 1\n"
 
 
-@pytest.mark.parametrize(("name", "macros"), OVERLAPPING.items())
+@pytest.mark.parametrize(
+    ("name", "macros"),
+    [
+        *OVERLAPPING.items(),
+        ("matmul_wgmma_split", {"SPLITS": 2, "TURNED": 1}),
+        ("matmul_wgmma_two_launches", {"TILE_N": 64, "DOWN": 2, "TURNED": 1}),
+    ],
+)
 def test_it_waits_before_it_touches_memory_and_is_right(
     name: str, macros: dict[str, object]
 ) -> None:
