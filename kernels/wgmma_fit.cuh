@@ -3,8 +3,8 @@
 // (matmul_wgmma_fit, matmul_wgmma_padded, matmul_wgmma_shared, matmul_wgmma_split, matmul_wgmma_two_launches,
 // matmul_wgmma_words).
 //
-// A is row-major, B column-major unless LAYOUT_B is row: contiguous along k. A chunk is 128 bytes of a row. What lies outside of
-// the matrices arrives as zeros, so that the main loop knows no edges. Sums of FP8 are left to the tensor cores.
+// A is row-major, B column-major unless LAYOUT_B is row: contiguous along k. A chunk is 128 bytes of a row. What lies outside
+// of the matrices arrives as zeros, so that the main loop knows no edges. Sums of FP8 are left to the tensor cores.
 //
 // Who includes this defines TYPE, WARPGROUPS, TILE_N, and of what is loaded ahead STAGES, chunks at most, and ROOM, the
 // KiB of shared memory that they may take. LAYOUT_B may be row, where elements have 16 bits. Where TURNED is 1, rows here

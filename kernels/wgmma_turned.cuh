@@ -1,4 +1,4 @@
-// A tile of the transposed product, which leaves as C has it (matmul_wgmma_shared, matmul_wgmma_two_launches): columns of B are
+// A tile of the transposed product, which leaves as C has it (matmul_wgmma_shared, _split, _two_launches): columns of B are
 // wgmma's rows, and rows of A its columns, where TURNED is 1.
 
 #pragma once
