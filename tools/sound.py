@@ -92,6 +92,16 @@ studies:
         kernels: [matmul_wgmma_fit, matmul_wgmma_split, matmul_wgmma_two_launches, matmul_wgmma_shared]
         macros: each_dtype
         shapes: [129x77x8208]
+      # The transpose, pairs that load for each other, blocks of a cluster that are done early.
+      - {<<: *parts, kernels: [matmul_wgmma_split], macros: {TYPE: [f16, tf32, i8, e4m3], SPLITS: [2, 5], TILE_N: 96, TURNED: 1, OVERLAP: 1}}
+      - {<<: *parts, macros: {TYPE: [f16, tf32, i8, e4m3], WARPGROUPS: 2, TILE_N: 144, DOWN: 2, TURNED: [0, 1], OVERLAP: 1}}
+      - {<<: *parts, macros: {TYPE: [f16, tf32, i8], TILE_N: 112, ACROSS: 2, TURNED: [0, 1], OVERLAP: 1}}
+      - {<<: *parts, macros: {TYPE: [bf16, tf32], TILE_N: 208, SPLITS: 2, TURNED: 1, OVERLAP: 1}}
+      - <<: *parts
+        kernels: [matmul_wgmma_shared]
+        macros: {TYPE: f16, DOWN: 4, ACROSS: 1, WARPGROUPS: 1, TILE_N: 32, TURNED: [0, 1], OVERLAP: 1}
+        shapes: [340x3600x1800, 60x7672x2248]
+      - {<<: *words, kernels: [matmul_wgmma_words_two_launches], macros: {TYPE: [f16, tf32, i8, e4m3], WIDTH: [8, 4], OVERLAP: [0, 1]}}
       - {<<: *parts, kernels: [matmul_dmma_two_launches], macros: {OVERLAP: [0, 1]}}
       - {<<: *parts, kernels: [matmul_dmma_two_launches], macros: {TILE_M: 96, TILE_N: 96, WARP_M: 48, OVERLAP: 1}}
       - {<<: *parts, kernels: [matmul_two_launches], macros: {TILE_M: 64, TILE_N: 64}}
