@@ -349,3 +349,5 @@ def test_blocks_beside_and_parts_that_another_launch_adds():
     assert selection.work(shape, all_add, 132, 1.0)[-1] == pytest.approx(
         1e-6 * 1024 / 132 * 128 * 128
     )
+    copied = made(256, 256, copied=4_000_000 * 132)
+    assert selection.work(shape, copied, 132, 1.0)[-1] == pytest.approx(1.0)

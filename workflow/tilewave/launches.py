@@ -234,6 +234,10 @@ class LaunchPlan:
         """Whether another launch, behind that of kernel ``entry``, which leads, adds what that one leaves."""
         return bool(self.series) and self.series[-1].entry != entry
 
+    def copied_before(self, entry: str) -> int:
+        """Bytes that a launch before that of kernel ``entry``, which leads, writes for it."""
+        return self.scratch_bytes if self.series and self.series[0].entry != entry else 0
+
     def modelled(
         self,
         shape: Mapping[str, int],
@@ -252,6 +256,7 @@ class LaunchPlan:
             shape, self.tile, self.blocks, self.working_blocks, self.scratch_bytes, limits,
             math.prod(self.block), int(resources["registers"]), static + self.shared_bytes,
             cluster=self.cluster_blocks, added_by_all=self.added_by_all(entry),
+            copied=self.copied_before(entry),
         )  # fmt: skip
 
     def beyond(self, device: Mapping[str, Any]) -> str:

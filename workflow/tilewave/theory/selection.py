@@ -51,7 +51,8 @@ class Launch:
     tile to tile; where blocks share tiles, it is their number, larger or smaller. ``unequal``: the blocks
     are the tiles, and more than tiles of this size would be. ``beside``: further blocks, which have no tile but keep
     their places. ``added_by_all``: another launch adds the parts of tiles, which is counted as an equal share for each
-    SM, also where it has fewer blocks than there are SMs. ``cluster``: blocks of a cluster.
+    SM, also where it has fewer blocks than there are SMs. ``cluster``: blocks of a cluster. ``copied``: bytes that a launch
+    before writes for this one.
     """
 
     tile: tuple[int, int, int]
@@ -61,6 +62,7 @@ class Launch:
     beside: int = 0
     added_by_all: bool = False
     cluster: int = 1
+    copied: int = 0
 
     def reached(self, sms: int) -> int:
         """SMs that its blocks find room on at a time: what a group has over stays empty."""
@@ -91,6 +93,7 @@ class Launch:
         shared_bytes: int,
         cluster: int = 1,
         added_by_all: bool = False,
+        copied: int = 0,
     ) -> Launch | None:
         """With the blocks per SM that the occupancy calculator gives; None where it gives none.
 
@@ -110,7 +113,9 @@ class Launch:
             return None
         # Clusters that share a tile have work as a whole or leave at once.
         beside = max(0, grid - blocks) if cluster > 1 and blocks == tiles else 0
-        return cls((rows, columns, depth), blocks, fitting, unequal, beside, added_by_all, cluster)
+        return cls(
+            (rows, columns, depth), blocks, fitting, unequal, beside, added_by_all, cluster, copied
+        )
 
 
 def step_size(tile: Sequence[int]) -> float:
@@ -248,7 +253,7 @@ def work(
     One launch; of the busiest SM the tiles (or parts) that its blocks begin and end, and its k
     steps, both in `full_loads`; the tiles and the k steps of all blocks over the SMs, which share
     memory and power; the outputs, in millions, whose sums the busiest SM's blocks leave for others or add up, or where
-    another launch adds them an equal share of all. unit: the `step_size` that a step is counted in, for a variant
+    another launch adds them an equal share of all, and of what a launch before has copied. unit: the `step_size` that a step is counted in, for a variant
     whose tile follows the shape; 0: each is one.
     """
     size = step_size(launch.tile) / unit if unit else 1.0
@@ -260,13 +265,14 @@ def work(
     shared_here = (
         tiles / sms if launch.added_by_all else rounds_on_sms(min(tiles, launch.blocks), sms)
     )
+    left = parts * shared_here * rows * columns if parts > 1 else 0.0
     return (
         1.0,
         busy * pieces,
         busy * block_steps(shape, launch) * size,
         tiles / sms,
         tiles * steps(shape["k"], depth) / sms * size,
-        1e-6 * parts * shared_here * rows * columns if parts > 1 else 0.0,
+        1e-6 * (left + launch.copied / SUM_BYTES / sms),
     )
 
 
