@@ -23,6 +23,7 @@ where:
   - "TURNED == 0 or TYPE != 'e5m2'"  # wgmma takes its two types in this order only
 let:
   depth: 128 // size(TYPE)
+  out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result
   height: n if TURNED else m
   width: m if TURNED else n
   stage: (WARPGROUPS * 64 + TILE_N) * 128
@@ -31,6 +32,7 @@ let:
   shared: 1024 + min(STAGES, max(4, ceil(ceil(k / depth) / SPLITS)), floor(ROOM * 1024 / stage)) * stage + parts
   rows: ceil(height / (WARPGROUPS * 64))
   columns: ceil(width / TILE_N)
+  loaded: min(WARPGROUPS * 64, 8 * ceil(height / 8))  # rows of a box
   patches: ceil(rows / (32 // WARPGROUPS))  # of about 2048 rows
 tile: ["TILE_N if TURNED else WARPGROUPS * 64", "WARPGROUPS * 64 if TURNED else TILE_N", depth]
 block: ["WARPGROUPS * 128 + 32"]
@@ -40,12 +42,12 @@ working_blocks: SPLITS * rows * columns
 shared_bytes: shared
 programmatic: OVERLAP
 tensor_maps:
-  map_a: {of: a, box: [depth, "TILE_N if TURNED else min(WARPGROUPS * 64, 8 * ceil(m / 8))"], swizzle: 128}
-  map_b: {of: b, box: [depth, "min(WARPGROUPS * 64, 8 * ceil(n / 8)) if TURNED else TILE_N"], swizzle: 128}
+  map_a: {of: a, box: [depth, TILE_N if TURNED else loaded], swizzle: 128}
+  map_b: {of: b, box: [depth, loaded if TURNED else TILE_N], swizzle: 128}
 architecture_specific: true
 requires:
   arch: 90
-  n: "1 if TURNED == 0 else 4 if TYPE in ['tf32', 'i8'] else 8"
+  n: 16 // out if TURNED else 1
   k: 16 // size(TYPE)
   conditions: [wgmma, clusters, "shared <= shared_per_block_optin"]
 entry: matmul_wgmma_split

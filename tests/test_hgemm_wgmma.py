@@ -199,6 +199,22 @@ def test_rows_that_threads_copy(kind: str, shape: str, macros: dict[str, int]) -
     assert not done.counts["shared_conflicts"].any()
 
 
+# Parts of more chunks than a ring holds; each chunk a part; the second tile has a row, or columns, alone.
+@pytest.mark.parametrize(
+    ("kind", "shape", "macros"),
+    [
+        ("bf16", "520x1032x1542", {"WIDTH": 4}),
+        ("tf32", "65x130x77", {"WARPGROUPS": 1, "WIDTH": 4, "OVERLAP": 1}),
+        ("i8", "129x65x1128", {"TILE_N": 64}),
+        ("e4m3", "65x193x516", {"WARPGROUPS": 1, "TILE_N": 192, "WIDTH": 4}),
+    ],
+)
+def test_rows_that_threads_copy_in_pieces(kind: str, shape: str, macros: dict[str, int]) -> None:
+    path = KERNELS / "matmul_wgmma_words_two_launches.cu"
+    done = support.right(path, shape, {"TYPE": kind, **macros})
+    assert not done.counts["shared_conflicts"].any()
+
+
 # More chunks than a ring holds.
 def test_sums_are_the_same_whoever_copies_rows() -> None:
     paths = WORDS, KERNELS / "matmul_wgmma_padded.cu"

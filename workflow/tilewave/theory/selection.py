@@ -99,7 +99,7 @@ class Launch:
 
         grid, working: blocks of the grid, and how many of them the kernel says have work.
         scratch_bytes: memory beside the operands; blocks that share a tile keep its sums there.
-        shared_bytes: of a block, static and dynamic. cluster, added_by_all: see there; in a cluster a block without work
+        shared_bytes: of a block, static and dynamic. cluster, added_by_all, copied: see there; in a cluster a block without work
         stays as long as the others.
         """
         fitting = occupancy(limits, threads, registers, shared_bytes).blocks
@@ -253,8 +253,8 @@ def work(
     One launch; of the busiest SM the tiles (or parts) that its blocks begin and end, and its k
     steps, both in `full_loads`; the tiles and the k steps of all blocks over the SMs, which share
     memory and power; the outputs, in millions, whose sums the busiest SM's blocks leave for others or add up, or where
-    another launch adds them an equal share of all, and of what a launch before has copied. unit: the `step_size` that a step is counted in, for a variant
-    whose tile follows the shape; 0: each is one.
+    another launch adds them an equal share of all, and such a share of what a launch before has copied. unit: the
+    `step_size` that a step is counted in, for a variant whose tile follows the shape; 0: each is one.
     """
     size = step_size(launch.tile) / unit if unit else 1.0
     tiles = launch.tiles(shape)
