@@ -5,7 +5,7 @@ operation: matmul
 dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
 layouts: {a: row, b: row, c: row}
 macros:
-  SPLITS: [4, 2, 8, 16, 3, 5, 6, 7]  # blocks of a cluster, each with a piece of k
+  SPLITS: [4, 2, 8, 16, 3, 5, 6, 7, 1]  # blocks of a cluster, each with a piece of k
   TILE_M: [128, 64, 32]  # outputs of a tile
   TILE_N: [128, 64, 32]
   THREAD_N: [8, 16, 4]   # outputs of a thread: 8 rows of so many

@@ -10,6 +10,7 @@ macros:
   TILE_N: [64, 128, 96, 32]
   WARP_M: [32, 64, 48]  # rows of a warp's tile of 32 columns
   STAGES: [4, 3, 6]     # chunks of 16 k of a team, in flight or in use
+  PARTS: [0, 2, 3]      # blocks that share a tile along k; 0: as many as the SMs have room for at a time
   OVERLAP: [0, 1]       # 1: a launch begins while the one before it ends
 let:
   team: TILE_M // WARP_M * TILE_N  # threads
@@ -18,7 +19,7 @@ let:
   rows: ceil(m / TILE_M)
   columns: ceil(n / TILE_N)
   # blocks that share a tile along k: as many as the SMs have room for, one or two each
-  parts: max(1, min(floor(sms * (threads // (TEAMS * team)) / (rows * columns)), floor(ceil(k / 16) / TEAMS)))
+  parts: max(1, min(PARTS if PARTS else floor(sms * (threads // (TEAMS * team)) / (rows * columns)), floor(ceil(k / 16) / TEAMS)))
   slices: "2 if parts >= 4 else 1"  # of a block that adds them
 where:
   # all of them one block's, or two blocks' with half of the shared memory each

@@ -13,7 +13,7 @@ macros:
   DOWN: [4, 2, 1, 3]         # blocks of a cluster below each other in C (TURNED: beside), ...
   ACROSS: [2, 1, 4]          # ... and beside each other (TURNED: below)
   WARPGROUPS: [2, 1, 3]      # 64 rows of a tile each
-  TILE_N: [80, 64, 96, 112, 128, 144, 160, 176, 136, 48, 32]  # columns of a tile
+  TILE_N: [80, 64, 96, 112, 128, 144, 160, 176, 136, 48, 32, 88]  # columns of a tile
   TURNED: [0, 1]             # 1: rows here are columns of C, and columns its rows
   LAYOUT_B: [col, row]
   OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
@@ -22,8 +22,8 @@ where:
   - "TILE_N % DOWN == 0 and DOWN * ACROSS >= 2 and DOWN * ACROSS <= 8"
   - "TILE_N % 16 == 0 or (TURNED and TYPE != 'i8')"
   - "TURNED == 0 or TYPE != 'e5m2'"  # wgmma takes its two types in this order only
-  # of 16-bit types wgmma reads panels of 64 columns of B, which a block loads as a whole
-  - "LAYOUT_B == 'col' or (TYPE in ['f16', 'bf16'] and (WARPGROUPS % ACROSS == 0 if TURNED else TILE_N % (64 * DOWN) == 0))"
+  # of 16-bit types wgmma reads panels of 64 columns of B, of which a block loads some k
+  - "LAYOUT_B == 'col' or (TYPE in ['f16', 'bf16'] and (TURNED or TILE_N % 64 == 0))"
 let:
   depth: 128 // size(TYPE)
   out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result
@@ -43,7 +43,7 @@ shared_bytes: shared
 programmatic: OVERLAP
 tensor_maps:
   map_a: {of: a, box: [depth, "part_of_columns if TURNED else part_of_rows"], swizzle: 128}
-  map_b: {of: b, box: [depth, "64 if LAYOUT_B == 'row' else part_of_rows if TURNED else part_of_columns"], swizzle: 128}
+  map_b: {of: b, box: [depth, "64 // (ACROSS if TURNED else DOWN) if LAYOUT_B == 'row' else part_of_rows if TURNED else part_of_columns"], swizzle: 128}
 architecture_specific: true
 requires:
   arch: 90

@@ -7,7 +7,7 @@ dtypes:
   b: "e4m3 if TYPE == 'e5m2' else TYPE"
   c: "i32 if TYPE == 'i8' else f32 if TYPE == 'tf32' else bf16 if TYPE in ['e4m3', 'e5m2'] else TYPE"
   accumulate: "i32 if TYPE == 'i8' else f22 if TYPE in ['e4m3', 'e5m2'] else f32"  # f22: left to the tensor cores
-layouts: {a: row, b: col, c: row}
+layouts: {a: row, b: LAYOUT_B, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   WARPGROUPS: [1, 2]         # 64 rows of a tile each
@@ -16,10 +16,13 @@ macros:
   DOWN: [1, 2]               # ... below each other in C (TURNED: beside), ...
   ACROSS: [1, 2]             # ... or beside each other (TURNED: below)
   TURNED: [0, 1]             # 1: rows here are columns of C, and columns its rows
+  LAYOUT_B: [col, row]
   OVERLAP: [0, 1]            # 1: a launch begins while the one before it ends
 where:
   - "SPLITS * DOWN * ACROSS <= 2"
   - "TURNED == 0 or TYPE != 'e5m2'"  # wgmma takes its two types in this order only
+  # of 16-bit types wgmma reads panels of 64 columns of B, of which one of two blocks loads some k
+  - "LAYOUT_B == 'col' or (TYPE in ['f16', 'bf16'] and DOWN * ACROSS > 1 and (TURNED or TILE_N % 64 == 0))"
 let:
   depth: 128 // size(TYPE)
   out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result
@@ -39,11 +42,11 @@ buffers:
   partials: {dtype: u32, size: "parts * rows * columns * WARPGROUPS * 64 * TILE_N"}
 tensor_maps:
   map_a: {of: a, box: [depth, TILE_N // DOWN if TURNED else loaded], swizzle: 128}
-  map_b: {of: b, box: [depth, loaded if TURNED else TILE_N // DOWN], swizzle: 128}
+  map_b: {of: b, box: [depth, "64 // (ACROSS if TURNED else DOWN) if LAYOUT_B == 'row' else loaded if TURNED else TILE_N // DOWN"], swizzle: 128}
 architecture_specific: true
 requires:
   arch: 90
-  n: 16 // out if TURNED else 1
+  n: "8 if LAYOUT_B == 'row' else 16 // out if TURNED else 1"
   k: 16 // size(TYPE)
   conditions: [wgmma, clusters, "232448 <= shared_per_block_optin"]
 launches:

@@ -9,8 +9,7 @@
 
 namespace fit {
 
-constexpr int ROWS = TILE_M / ACROSS, COLUMNS = TILE_N / DOWN;  // that a block loads
-constexpr int NEIGHBOURS = ACROSS + DOWN - 1;                   // who get some of them
+constexpr int NEIGHBOURS = ACROSS + DOWN - 1;  // who get some of what a block loads
 
 // Where a block is in its cluster.
 struct Neighbours {
@@ -50,17 +49,16 @@ struct ReleaseToNeighbours {
 // By one thread: asks for the chunks `first` to `end` - 1, of this block's part of both operands.
 __device__ __forceinline__ void load_for_neighbours(Ring& ring, const CUtensorMap& rows, const CUtensorMap& columns,
                                                     const Place& place, const Neighbours& own, int first, int end) {
-    const int row = own.across * ROWS, column = own.down * COLUMNS;
     for (int chunk = first; chunk < end; ++chunk) {
         ring.wait_empty();
         const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
         expect(barrier, STAGE_BYTES);
-        RowOrder::load_boxes<ROWS>(
-            at + row * SWIZZLE_BYTES, place.row + row, chunk * DEPTH,
-            [&](unsigned at, int along, int across) { load_all(at, rows, along, across, barrier, own.beside()); });
-        ColumnOrder::load_boxes<COLUMNS>(
-            at + A_BYTES + column * SWIZZLE_BYTES, place.column + column, chunk * DEPTH,
-            [&](unsigned at, int along, int across) { load_all(at, columns, along, across, barrier, own.below()); });
+        RowOrder::load_boxes<TILE_M, ACROSS>(
+            at, place.row, chunk * DEPTH,
+            [&](unsigned at, int along, int across) { load_all(at, rows, along, across, barrier, own.beside()); }, own.across);
+        ColumnOrder::load_boxes<TILE_N, DOWN>(
+            at + A_BYTES, place.column, chunk * DEPTH,
+            [&](unsigned at, int along, int across) { load_all(at, columns, along, across, barrier, own.below()); }, own.down);
         ring.next();
     }
     // Until all neighbours have released all stages but the last chunk's, which nobody does: what tells a block that

@@ -30,15 +30,19 @@ struct Order {
     }
 
     // Calls load(at, along, across) for each box of COUNT rows or columns from `first` on, which begin at the shared
-    // address `at`; k from `first_k` on.
-    template <int COUNT, class Load>
-    static __device__ __forceinline__ void load_boxes(unsigned at, int first, int first_k, const Load& load) {
+    // address `at`; k from `first_k` on. Of PARTS of them only one: so many rows or columns, or of panels so many k.
+    template <int COUNT, int PARTS = 1, class Load>
+    static __device__ __forceinline__ void load_boxes(unsigned at, int first, int first_k, const Load& load, int part = 0) {
+        constexpr int SHARE = (PANELS ? CHUNK : COUNT) / PARTS;
+        static_assert(!PANELS || COUNT % SIDE == 0, "whole panels");
+        at += part * SHARE * SWIZZLE_BYTES;
         if constexpr (PANELS) {
-            static_assert(COUNT % SIDE == 0, "whole panels");
 #pragma unroll
-            for (int panel = 0; panel < COUNT / SIDE; ++panel) load(at + panel * BYTES, first + panel * SIDE, first_k);
+            for (int panel = 0; panel < COUNT / SIDE; ++panel) {
+                load(at + panel * BYTES, first + panel * SIDE, first_k + part * SHARE);
+            }
         } else {
-            load(at, first_k, first);
+            load(at, first_k, first + part * SHARE);
         }
     }
 };

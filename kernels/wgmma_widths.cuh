@@ -10,6 +10,7 @@
 #define REGISTERS_16 REGISTERS_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define REGISTERS_24 REGISTERS_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
 #define REGISTERS_40 REGISTERS_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define REGISTERS_44 REGISTERS_40 ", %40, %41, %42, %43"
 #define REGISTERS_48 \
     REGISTERS_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define REGISTERS_56 REGISTERS_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
@@ -23,6 +24,7 @@
 #define SUMS_8(kind, d, i) SUMS_4(kind, d, i), SUMS_4(kind, d, i + 4)
 #define SUMS_24(kind, d, i) SUMS_16(kind, d, i), SUMS_8(kind, d, i + 16)
 #define SUMS_40(kind, d, i) SUMS_32(kind, d, i), SUMS_8(kind, d, i + 32)
+#define SUMS_44(kind, d, i) SUMS_40(kind, d, i), SUMS_4(kind, d, i + 40)
 #define SUMS_48(kind, d, i) SUMS_32(kind, d, i), SUMS_16(kind, d, i + 32)
 #define SUMS_56(kind, d, i) SUMS_48(kind, d, i), SUMS_8(kind, d, i + 48)
 #define SUMS_68(kind, d, i) SUMS_64(kind, d, i), SUMS_4(kind, d, i + 64)
@@ -58,6 +60,7 @@ PRODUCT(32, 16, 16, 17, 18)
 PRODUCT(48, 24, 24, 25, 26)
 PRODUCT(64, 32, 32, 33, 34)
 PRODUCT(80, 40, 40, 41, 42)
+PRODUCT(88, 44, 44, 45, 46)
 PRODUCT(96, 48, 48, 49, 50)
 PRODUCT(112, 56, 56, 57, 58)
 PRODUCT(128, 64, 64, 65, 66)
