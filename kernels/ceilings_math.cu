@@ -74,14 +74,14 @@ cases:
 // How many operations a second an SM's arithmetic units do when nothing else is asked of them: independent
 // chains of dependent instructions, operands in registers, 16 warps on an SM.
 //
-// Operands are whole numbers, random ones for the tensor cores (zeros would run faster: less power, a higher clock), and steps come
-// in pairs: the first adds a product P, the second adds 1 - P. So a sum never grows beyond what its type
-// holds exactly, and after 1024 pairs, as many as an f16 can count, every accumulator must have counted them;
+// Operands are whole numbers, random ones for the tensor cores (zeros would run faster: less power, a higher clock), and
+// steps come in pairs: the first adds a product P, the second adds 1 - P. So a sum never grows beyond what its type holds
+// exactly, and after 1024 pairs, as many as an f16 can count, every accumulator must have counted them;
 // then it begins again at 0.
 //
 // With one product a step (fma), x y + z w = 1 for coprime x and z has a solution (y, w) for every whole t:
-// (y0 + t z, w0 - t x); those are fixed numbers. With several (mma, dp4a), the first column of A is 1, and the second B is the first
-// one's negative with 1 added to its first row.
+// (y0 + t z, w0 - t x); those are fixed numbers. With several (mma, dp4a), the first column of A is 1, and the second B is
+// the first one's negative with 1 added to its first row.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -120,9 +120,9 @@ extern "C" __global__ void __launch_bounds__(dmma::THREADS * TEAMS * dmma::SLICE
     overlap::wait_for_launch_before();
     double2 pieces[GROUP_PIECES];
     const int thread = team() * THREADS + Thread().id;
-    const bool all = part_slices::sum<SLICES, TEAMS * THREADS, THREADS>(pieces, parts, threadIdx.z, blockDim.z, thread, [&](int part) {
-        return piece_of(partials, part) + blockIdx.z * GROUP_PIECES * THREADS;
-    });
+    const bool all = part_slices::sum<SLICES, TEAMS * THREADS, THREADS>(
+        pieces, parts, threadIdx.z, blockDim.z, thread,
+        [&](int part) { return piece_of(partials, part) + blockIdx.z * GROUP_PIECES * THREADS; });
     if (!all) return;
     const f64(&sums)[GROUP_SUMS] = reinterpret_cast<const f64(&)[GROUP_SUMS]>(pieces);
     const int first = team() * OF_TEAM + blockIdx.z * GROUP_SUMS;

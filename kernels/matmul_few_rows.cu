@@ -147,7 +147,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     __shared__ unsigned long long arrived;
     const Problem p = {a, b, c, m, n, k, alpha, beta};
     const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(memory));
-    const Lines lines = {shared + SHARED_OF_A + STAGES * B_STAGE_BYTES, static_cast<unsigned>(__cvta_generic_to_shared(&arrived)),
+    const Lines lines = {shared + SHARED_OF_A + STAGES * B_STAGE_BYTES,
+                         static_cast<unsigned>(__cvta_generic_to_shared(&arrived)),
                          static_cast<int>(cluster_parts::rank())};
     if (SPLITS > 1) lines.begin();
     if (!p.aligned()) {

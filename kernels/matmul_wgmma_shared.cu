@@ -85,15 +85,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     overlap::let_next_begin();
     const int chunks = chunks_of(k);
     if (thread.loads()) {
-        ring.begin(thread, WARPGROUPS * NEIGHBOURS);
-        cluster_parts::arrive();
-        cluster_parts::wait_for_all();
+        begin_with_neighbours(ring, thread);
         overlap::wait_for_launch_before();
         if (elected()) load_for_neighbours(ring, rows, columns, place, own, 0, chunks);
     } else {
-        cluster_parts::arrive();
-        ring.join();
-        cluster_parts::wait_for_all();
+        join_with_neighbours(ring);
         Sums sums;
         multiply_chunks(sums, thread, ring, chunks, ReleaseToNeighbours(ring, thread, own));
         const Result result = {c, m, n, alpha, beta};

@@ -51,8 +51,8 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 // of 544, with one beginning and one end. Two warpgroups have 128 rows each. Results that wait in registers for the next
 // tile's products would leave too few for sums of more than 128 columns; here no tile is next. So the sums of 256 rows may
 // take 192 registers, all of the shared memory is the ring's, and once the last products have read it, it has a place of its
-// own for each strip of results: none waits for another's. ACROSS: see matmul_wgmma_turns. Where rows of 256 leave SMs without a
-// tile, three warpgroups have 64 rows each: 2304x2048 are 132 tiles of 192x192 and 192x184.
+// own for each strip of results: none waits for another's. ACROSS: see matmul_wgmma_turns. Where rows of 256 leave SMs without
+// a tile, three warpgroups have 64 rows each: 2304x2048 are 132 tiles of 192x192 and 192x184.
 
 #define ACCUMULATE f32
 #define WIDEST 192

@@ -85,7 +85,7 @@ launches:
 
 using namespace fit;
 
-constexpr bool TOGETHER = DOWN * ACROSS > 1;  // blocks load for each other
+constexpr bool WITH_NEIGHBOURS = DOWN * ACROSS > 1;  // who load for each other
 
 using Exchange = cluster_parts::Exchange<SPLITS, CONSUMERS, Number, SUMS>;
 static_assert((SPLITS - 1) * Exchange::SLOT_BYTES <= RING * STAGE_BYTES, "the stages have room for the others' sums");
@@ -100,20 +100,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const CUtensorMap &rows = TURNED ? map_b : map_a, &columns = TURNED ? map_a : map_b;
     overlap::let_next_begin();
     const int row = blockIdx.x / SPLITS, column = blockIdx.y, part = blockIdx.z, rank = blockIdx.x % SPLITS;
-    const int chunks = chunks_of(k), number = part * SPLITS + rank, blocks = gridDim.z * SPLITS;
-    const int first = pieces::begin(chunks, number, blocks), end = pieces::begin(chunks, number + 1, blocks);
+    const auto [first, end] = pieces::Piece(chunks_of(k), part * SPLITS + rank, gridDim.z * SPLITS);
     const Exchange exchange = {ring.stages, shared_of(&arrived)};
     if (thread.loads()) {
         if (SPLITS > 1 && thread.lane == 0) exchange.begin(rank);
-        ring.begin(thread, TOGETHER ? WARPGROUPS * NEIGHBOURS : CONSUMER_WARPS);
-        if (TOGETHER) {
-            cluster_parts::arrive();
-            cluster_parts::wait_for_all();
-        }
+        if (WITH_NEIGHBOURS) begin_with_neighbours(ring, thread);
+        else ring.begin(thread);
         overlap::wait_for_launch_before();
         const Place place = {row * TILE_M, column * TILE_N};
         if (elected()) {
-            if (TOGETHER) load_for_neighbours(ring, rows, columns, place, own, first, end);
+            if (WITH_NEIGHBOURS) load_for_neighbours(ring, rows, columns, place, own, first, end);
             else load_chunks(ring, rows, columns, place, rows_loaded(height), first, end);
         }
         if (SPLITS > 1) {
@@ -124,10 +120,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         return;
     }
     Sums sums;
-    if constexpr (TOGETHER) {
-        cluster_parts::arrive();
-        ring.join();
-        cluster_parts::wait_for_all();
+    if constexpr (WITH_NEIGHBOURS) {
+        join_with_neighbours(ring);
         multiply_chunks(sums, thread, ring, end - first, ReleaseToNeighbours(ring, thread, own));
     } else {
         ring.join(rows_loaded(height), end - first);
@@ -140,7 +134,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         exchange.add(share, rank);
     }
     overlap::wait_for_launch_before();
-    Quad* const target = quads_of(partials, part, row, column, gridDim.x / SPLITS, gridDim.y) + Exchange::first(rank) * CONSUMERS;
+    Quad* const target =
+        quads_of(partials, part, row, column, gridDim.x / SPLITS, gridDim.y) + Exchange::first(rank) * CONSUMERS;
     if constexpr (SPLITS > 1) {
         leave_part(target, share, Exchange::quads_of(rank));
     } else {

@@ -71,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(ALL, BLOCKS_PER_SM)
     const Thread thread;
     Ring ring;
     const int rank = SPLITS == 1 ? 0 : cluster_parts::rank(), chunks = chunks_of(k);
-    const int first = pieces::begin(chunks, rank, SPLITS), end = pieces::begin(chunks, rank + 1, SPLITS);
+    const auto [first, end] = pieces::Piece(chunks, rank, SPLITS);
     const int stages = stages_for((chunks + SPLITS - 1) / SPLITS);
     const Parts parts = {ring.stages + stages * STAGE_BYTES, shared_of(&arrived)};
     if (threadIdx.x == 0) {

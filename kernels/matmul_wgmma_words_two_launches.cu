@@ -49,8 +49,8 @@ launches:
     arguments: [c, m, n, parts, alpha, beta, partials]
 ---*/
 
-// Of few tiles and a long k the blocks of matmul_wgmma_words' clusters share a tile, eight at most. Here as many share it as there
-// are SMs for, and a second launch adds what they leave, as in matmul_wgmma_two_launches (wgmma_parts.cuh).
+// Of few tiles and a long k the blocks of matmul_wgmma_words' clusters share a tile, eight at most. Here as many share it as
+// there are SMs for, and a second launch adds what they leave, as in matmul_wgmma_two_launches (wgmma_parts.cuh).
 
 #define ROOM 220
 #define STAGES 8
@@ -66,8 +66,8 @@ extern "C" __global__ void __launch_bounds__(ALL, 1)
     const Thread thread;
     Ring ring;
     overlap::let_next_begin();
-    const int row = blockIdx.x, column = blockIdx.y, part = blockIdx.z, chunks = chunks_of(k);
-    const int first = pieces::begin(chunks, part, gridDim.z), end = pieces::begin(chunks, part + 1, gridDim.z);
+    const int row = blockIdx.x, column = blockIdx.y, part = blockIdx.z;
+    const auto [first, end] = pieces::Piece(chunks_of(k), part, gridDim.z);
     if (threadIdx.x == 0) initialize_stages<RING>(ring.full, ring.empty, CONSUMER_WARPS, LOADERS);
     __syncthreads();
     if (thread.warp >= CONSUMER_WARPS) {

@@ -10,4 +10,12 @@ __device__ __forceinline__ int begin(int chunks, int number, int count) {
     return chunks / count * number + min(number, chunks % count);
 }
 
+// The piece itself: the chunks `first` to `end` - 1.
+struct Piece {
+    int first, end;
+
+    __device__ __forceinline__ Piece(int chunks, int number, int count)
+        : first(begin(chunks, number, count)), end(begin(chunks, number + 1, count)) {}
+};
+
 }  // namespace pieces

@@ -39,8 +39,8 @@
 #define FOURS_31 FOURS_30 ", %123, %124, %125, %126"
 #define FOURS_32 FOURS_31 ", %127, %128, %129, %130"
 
-// USE(N, FOURS): N columns are so many times four registers. wgmma of whole numbers takes multiples of 16; so do sums of f16 here,
-// two of which are in a register.
+// USE(N, FOURS): N columns are so many times four registers. wgmma of whole numbers takes multiples of 16; so do sums of f16
+// here, two of which are in a register.
 #if SUMS_IN_REGISTER == 2
 #define WIDTH_STEP 16
 #define WIDTHS_TO_128(USE) USE(64, 4) USE(80, 5) USE(96, 6) USE(112, 7) USE(128, 8)

@@ -346,7 +346,8 @@ __device__ __forceinline__ void lay_rest(const Thread& thread, unsigned at, int 
 // By one thread: asks for a chunk of `count` rows of A or columns of B, or where BLOCKS share them for this one's part, which
 // all get.
 template <int BLOCKS>
-__device__ __forceinline__ void load_part(unsigned at, const CUtensorMap& map, int chunk, int first, int count, unsigned barrier) {
+__device__ __forceinline__ void load_part(unsigned at, const CUtensorMap& map, int chunk, int first, int count,
+                                          unsigned barrier) {
     if constexpr (BLOCKS > 1) {
         const int own = cluster_rank() * (count / BLOCKS);
         load_all(at + own * SWIZZLE_BYTES, map, chunk * DEPTH, first + own, barrier, (1u << BLOCKS) - 1);

@@ -59,7 +59,8 @@ constexpr int QUAD_COLUMNS = 8;  // that four sums of each thread of a row are o
 constexpr int STRIP_ROWS = 16;   // of a warp
 constexpr int PIECE = 16 / static_cast<int>(sizeof(Out));  // results of 16 bytes
 
-static_assert(TILE_N % (WHOLE_NUMBERS ? 16 : 8) == 0 && TILE_N <= 256 && WARPGROUPS <= 4, "a box of the TMA has 256 rows at most");
+static_assert(TILE_N % (WHOLE_NUMBERS ? 16 : 8) == 0 && TILE_N <= 256 && WARPGROUPS <= 4,
+              "a box of the TMA has 256 rows at most");
 static_assert(A_BYTES % ATOM_BYTES == 0 && B_BYTES % ATOM_BYTES == 0, "operands begin where a swizzle does");
 static_assert(RING >= 2, "one chunk is multiplied while another one is loaded");
 

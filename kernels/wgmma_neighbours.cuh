@@ -46,6 +46,20 @@ struct ReleaseToNeighbours {
     }
 };
 
+// Ring::begin and Ring::join of blocks that load for each other, which must not do so before all of them have their
+// mbarriers: by the warp that loads, ...
+__device__ __forceinline__ void begin_with_neighbours(const Ring& ring, const Thread& thread) {
+    ring.begin(thread, WARPGROUPS * NEIGHBOURS);
+    cluster_parts::arrive();
+    cluster_parts::wait_for_all();
+}
+// ... and by the others.
+__device__ __forceinline__ void join_with_neighbours(const Ring& ring) {
+    cluster_parts::arrive();
+    ring.join();
+    cluster_parts::wait_for_all();
+}
+
 // By one thread: asks for the chunks `first` to `end` - 1, of this block's part of both operands.
 __device__ __forceinline__ void load_for_neighbours(Ring& ring, const CUtensorMap& rows, const CUtensorMap& columns,
                                                     const Place& place, const Neighbours& own, int first, int end) {

@@ -45,9 +45,10 @@ __device__ __forceinline__ void add_parts(const Result& result, Number* partials
     const int first = place.column % TILE_N / QUAD_COLUMNS;
     overlap::wait_for_launch_before();
     Quad quads[GROUP_QUADS];
-    const bool all = part_slices::sum<SLICES, CONSUMERS, CONSUMERS>(quads, parts, threadIdx.y, blockDim.y, threadIdx.x, [&](int part) {
-        return quads_of(partials, part, blockIdx.y, place.column / TILE_N, rows, columns) + first * CONSUMERS;
-    });
+    const bool all = part_slices::sum<SLICES, CONSUMERS, CONSUMERS>(
+        quads, parts, threadIdx.y, blockDim.y, threadIdx.x, [&](int part) {
+            return quads_of(partials, part, blockIdx.y, place.column / TILE_N, rows, columns) + first * CONSUMERS;
+        });
     if (all) store_either(reinterpret_cast<Number(&)[4 * GROUP_QUADS]>(quads), thread, ring, result, place);
 }
 

@@ -39,9 +39,9 @@ __device__ __forceinline__ void multiply_in_pieces(const CUtensorMap& map_a, con
     const Thread thread;
     Ring ring;
     const CUtensorMap &rows = TURNED ? map_b : map_a, &columns = TURNED ? map_a : map_b;
-    const int height = rows_loaded(TURNED ? result.n : result.m);
+    const int loaded = rows_loaded(TURNED ? result.n : result.m);
     const int rank = SPLITS == 1 ? 0 : cluster_parts::rank(), chunks = chunks_of(k);
-    const int first = pieces::begin(chunks, rank, SPLITS), end = pieces::begin(chunks, rank + 1, SPLITS);
+    const auto [first, end] = pieces::Piece(chunks, rank, SPLITS);
     const int stages = stages_for((chunks + SPLITS - 1) / SPLITS);
     const Parts parts = {ring.stages + stages * STAGE_BYTES, shared_of(&arrived)};
     if (thread.loads()) {
@@ -49,13 +49,13 @@ __device__ __forceinline__ void multiply_in_pieces(const CUtensorMap& map_a, con
         ring.begin(thread);
         if (SPLITS > 1) cluster_parts::arrive();
         overlap::wait_for_launch_before();
-        if (elected()) load_chunks(ring, rows, columns, place, height, first, end);
+        if (elected()) load_chunks(ring, rows, columns, place, loaded, first, end);
         __syncwarp();
         if (SPLITS > 1) cluster_parts::wait_for_all();
         return;
     }
     if (SPLITS > 1) cluster_parts::arrive();
-    ring.join(height, end - first);
+    ring.join(loaded, end - first);
     Sums sums;
     multiply_chunks(sums, thread, ring, end - first);
     finish(sums, parts, rank, thread, ring, result, place);

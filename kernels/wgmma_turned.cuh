@@ -9,8 +9,8 @@ namespace fit {
 
 // As fit::store, of a transposed tile: a warp has 16 columns of C from place.row on, and so many rows from place.column on.
 template <int COUNT>
-__device__ __forceinline__ void store_turned(Number (&sums)[COUNT], const Thread& thread, const Ring& ring, const Result& result,
-                                             const Place& place, int rows = 2 * COUNT) {
+__device__ __forceinline__ void store_turned(Number (&sums)[COUNT], const Thread& thread, const Ring& ring,
+                                             const Result& result, const Place& place, int rows = 2 * COUNT) {
     constexpr int LINES = 2 * COUNT, BYTES = static_cast<int>(sizeof(Out));
     constexpr int PIECES = STRIP_ROWS / PIECE;      // of a row of C
     constexpr int PITCH = STRIP_ROWS * BYTES + 16;  // what is stored together begins in different banks

@@ -40,8 +40,8 @@ struct Rows {
         const char* from = source;
 #pragma unroll 16
         for (int i = 0; i < COUNT / PASS; ++i, from += pitch) {
-            asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;\n" ::"r"(stage + place + i * PASS * SWIZZLE_BYTES), "l"(from),
-                         "r"(there && i * PASS < left ? WIDTH : 0), "n"(WIDTH)
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;\n" ::"r"(stage + place + i * PASS * SWIZZLE_BYTES),
+                         "l"(from), "r"(there && i * PASS < left ? WIDTH : 0), "n"(WIDTH)
                          : "memory");
         }
         source += SWIZZLE_BYTES;
