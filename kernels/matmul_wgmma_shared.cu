@@ -13,7 +13,7 @@ macros:
   DOWN: [4, 2, 1, 3]         # blocks of a cluster below each other in C (TURNED: beside), ...
   ACROSS: [2, 1, 4]          # ... and beside each other (TURNED: below)
   WARPGROUPS: [2, 1, 3]      # 64 rows of a tile each
-  TILE_N: [80, 64, 96, 112, 128, 144, 160, 176, 136, 48, 32, 88]  # columns of a tile
+  TILE_N: [80, 64, 96, 112, 128, 144, 160, 176, 88, 48, 32]  # columns of a tile
   TURNED: [0, 1]             # 1: rows here are columns of C, and columns its rows
   LAYOUT_B: [col, row]
   OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
@@ -60,7 +60,7 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // A stage may be filled when all blocks that get it have released theirs.
 //
 // Rows of a tile come by 64, columns by 16 or by 8: 520 rows are nine times 64, which pairs of blocks do not divide, or six
-// times 96, or four times 136. TURNED gives wgmma columns of B as its rows and rows of A as its columns: below, and in DOWN
+// times 88. TURNED gives wgmma columns of B as its rows and rows of A as its columns: below, and in DOWN
 // and ACROSS, rows, columns, A and B are then each other. What it sums is the transpose, which stmatrix turns.
 //
 // Rows of a row-major B are n apart, not k: where that is a multiple of 128 bytes, only rows of A lie in two lines.

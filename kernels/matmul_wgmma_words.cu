@@ -18,6 +18,7 @@ macros:
   OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
 where:
   - "TILE_N <= 128 or WARPGROUPS == 1"      # registers for sums
+  - "TILE_N >= 8 * SPLITS"
   - "WARPGROUPS * 64 + TILE_N <= ROOM * 2"  # four chunks
 let:
   depth: 128 // size(TYPE)

@@ -1,4 +1,4 @@
-// wgmma of any type and of the widths that tiles are cut to: multiples of 16 columns, and 136, which bytes do not have.
+// wgmma of any type and of the widths that tiles are cut to: multiples of 16 columns, and 88, which bytes do not have.
 //
 // Who includes this includes wgmma_type.cuh before.
 
@@ -14,7 +14,6 @@
 #define REGISTERS_48 \
     REGISTERS_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define REGISTERS_56 REGISTERS_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
-#define REGISTERS_68 REGISTERS_64 ", %64, %65, %66, %67"
 #define REGISTERS_72 REGISTERS_64 ", %64, %65, %66, %67, %68, %69, %70, %71"
 #define REGISTERS_80 \
     REGISTERS_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
@@ -27,7 +26,6 @@
 #define SUMS_44(kind, d, i) SUMS_40(kind, d, i), SUMS_4(kind, d, i + 40)
 #define SUMS_48(kind, d, i) SUMS_32(kind, d, i), SUMS_16(kind, d, i + 32)
 #define SUMS_56(kind, d, i) SUMS_48(kind, d, i), SUMS_8(kind, d, i + 48)
-#define SUMS_68(kind, d, i) SUMS_64(kind, d, i), SUMS_4(kind, d, i + 64)
 #define SUMS_72(kind, d, i) SUMS_64(kind, d, i), SUMS_8(kind, d, i + 64)
 #define SUMS_80(kind, d, i) SUMS_64(kind, d, i), SUMS_16(kind, d, i + 64)
 #define SUMS_88(kind, d, i) SUMS_80(kind, d, i), SUMS_8(kind, d, i + 80)
@@ -64,7 +62,6 @@ PRODUCT(88, 44, 44, 45, 46)
 PRODUCT(96, 48, 48, 49, 50)
 PRODUCT(112, 56, 56, 57, 58)
 PRODUCT(128, 64, 64, 65, 66)
-PRODUCT(136, 68, 68, 69, 70)
 PRODUCT(144, 72, 72, 73, 74)
 PRODUCT(160, 80, 80, 81, 82)
 PRODUCT(176, 88, 88, 89, 90)

@@ -237,9 +237,9 @@ def test_rows_that_others_copy_faster_or_no_thread_can(k: int, width: int, why: 
 
 # wgmma of bytes comes by 16 columns, and only turned ones are stored by eight.
 @pytest.mark.parametrize("macros", [{"TYPE": "i8", "TURNED": 1}, {"TYPE": "f16"}])
-def test_tiles_of_136_are_turned_and_not_of_bytes(macros: dict[str, int | str]) -> None:
+def test_tiles_of_88_are_turned_and_not_of_bytes(macros: dict[str, int | str]) -> None:
     with pytest.raises(UserError, match="TILE_N % 16 == 0 or"):
-        support.choose(KERNELS / "matmul_wgmma_shared.cu", {"TILE_N": 136, **macros})
+        support.choose(KERNELS / "matmul_wgmma_shared.cu", {"TILE_N": 88, **macros})
 
 
 @pytest.mark.parametrize(("layout_b", "shape"), [("row", "136x456x51"), ("col", "304x520x328")])
@@ -312,7 +312,7 @@ def test_products_are_not_serialised_and_nothing_is_spilled(
             "72x200x208",
             {"TYPE": "i8", "DOWN": 2, "WARPGROUPS": 1, "TILE_N": 80, "TURNED": 1},
         ),
-        ("matmul_wgmma_shared", "140x264x272", {"TYPE": "e4m3", "TILE_N": 136, "TURNED": 1}),
+        ("matmul_wgmma_shared", "140x264x272", {"TYPE": "e4m3", "TILE_N": 88, "TURNED": 1}),
         # Shares of a tile's rows of C: unequal ones, of whole pairs of matrices or not, or of eight rows.
         ("matmul_wgmma_split", "72x136x200", {"SPLITS": 3, "TILE_N": 64, "TURNED": 1}),
         (
@@ -345,8 +345,25 @@ def test_products_are_not_serialised_and_nothing_is_spilled(
         (
             "matmul_wgmma_shared",
             "200x280x136",
-            {"DOWN": 2, "ACROSS": 1, "TILE_N": 136, "TURNED": 1, "LAYOUT_B": "row"},
+            {"DOWN": 2, "ACROSS": 1, "TILE_N": 88, "TURNED": 1, "LAYOUT_B": "row"},
         ),
+        # Its panels shared by k, of which a chunk may have none for some.
+        (
+            "matmul_wgmma_shared",
+            "200x136x136",
+            {"WARPGROUPS": 1, "ACROSS": 4, "DOWN": 2, "TILE_N": 88, "TURNED": 1, "LAYOUT_B": "row"},
+        ),
+        (
+            "matmul_wgmma_shared",
+            "264x136x72",
+            {"WARPGROUPS": 1, "ACROSS": 2, "TILE_N": 64, "LAYOUT_B": "row"},
+        ),
+        (
+            TWO_LAUNCHES,
+            "200x136x528",
+            {"TYPE": "bf16", "TILE_N": 96, "ACROSS": 2, "TURNED": 1, "LAYOUT_B": "row"},
+        ),
+        (TWO_LAUNCHES, "200x136x528", {"TILE_N": 64, "DOWN": 2, "LAYOUT_B": "row"}),
         # Rows of C that begin anywhere.
         ("matmul_wgmma_fit", "72x75x136", {"WARPGROUPS": 1, "TILE_N": 64}),
         ("matmul_wgmma_fit", "72x77x136", {"TYPE": "tf32"}),

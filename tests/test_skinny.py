@@ -58,6 +58,7 @@ def test_wider_tiles_have_no_conflicts(columns: int) -> None:
         ("matmul_few_rows", "23x130x334", {"REAL": "f32", "SPLITS": 5, "ROWS": 24}),
         ("matmul_dmma_teams", "65x67x21", {}),
         ("matmul_cluster", "65x66x21", {"SPLITS": 2}),
+        ("matmul_cluster", "65x66x21", {"SPLITS": 1, "TILE_N": 64}),
     ],
 )
 def test_edges_and_short_sums_are_right(name: str, shape: str, macros: dict[str, Any]) -> None:
@@ -82,6 +83,7 @@ def test_teams_read_shared_memory_without_conflicts_or_spills() -> None:
         ("matmul_two_launches", 132, "70x66x2200", {"TILE_M": 64, "TILE_N": 64, "PAIRS": 1}),
         ("matmul_wgmma_two_launches", 132, "70x168x320", {"TILE_N": 160, "SPLITS": 2}),
         ("matmul_dmma_two_launches", 132, "65x67x300", {}),
+        ("matmul_dmma_two_launches", 4, "200x130x100", {"TEAMS": 1, "PARTS": 3, "OVERLAP": 1}),
         ("matmul_dmma_two_launches", 132, "65x66x300", {"TILE_M": 128, "WARP_M": 64, "OVERLAP": 1}),
         ("matmul_dmma_two_launches", 132, "97x95x333", {"TILE_M": 96, "TILE_N": 96, "WARP_M": 48}),
         (

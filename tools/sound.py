@@ -84,9 +84,13 @@ studies:
         shapes: [777x1001x334, 129x72x2060, 77x101x3332]
       - {<<: *words, macros: {TYPE: [f16, tf32, e4m3], SPLITS: [1, 2], WIDTH: [8, 4], OVERLAP: [0, 1]}}
       - {<<: *words, macros: {TYPE: [f16, i8], SPLITS: 2, WARPGROUPS: 1, TILE_N: 192, WIDTH: [8, 4], OVERLAP: 1}}
-      - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, tf32, e4m3], TILE_N: 136, TURNED: 1, OVERLAP: 1}}
+      - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, tf32, e4m3], TILE_N: 88, TURNED: 1, OVERLAP: 1}}
       - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, bf16, tf32, i8, e4m3], TILE_N: 96, TURNED: [0, 1], OVERLAP: 1}}
       - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, bf16], ACROSS: 1, TILE_N: 144, TURNED: 1, LAYOUT_B: row, OVERLAP: 1}}
+      - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, bf16], ACROSS: 4, DOWN: 2, WARPGROUPS: 1, TILE_N: 88, TURNED: 1, LAYOUT_B: row, OVERLAP: 1}}
+      - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, bf16], ACROSS: 4, DOWN: 2, WARPGROUPS: 3, TILE_N: 64, LAYOUT_B: row, OVERLAP: 1}}
+      - {<<: *parts, macros: {TYPE: [f16, bf16], WARPGROUPS: 2, TILE_N: 176, DOWN: 2, TURNED: 1, LAYOUT_B: row, OVERLAP: 1}}
+      - {<<: *parts, macros: {TYPE: [f16, bf16], TILE_N: 96, ACROSS: 2, TURNED: 1, LAYOUT_B: row, OVERLAP: 1}}
       - {<<: *parts, kernels: [matmul_wgmma_fit], macros: {TYPE: [f16, bf16], LAYOUT_B: row, OVERLAP: 1}}
       - <<: *parts
         kernels: [matmul_wgmma_fit, matmul_wgmma_split, matmul_wgmma_two_launches, matmul_wgmma_shared]
@@ -105,6 +109,8 @@ studies:
       - {<<: *parts, kernels: [matmul_dmma_two_launches], macros: {OVERLAP: [0, 1]}}
       - {<<: *parts, kernels: [matmul_dmma_two_launches], macros: {TILE_M: 96, TILE_N: 96, WARP_M: 48, OVERLAP: 1}}
       - {<<: *parts, kernels: [matmul_two_launches], macros: {TILE_M: 64, TILE_N: 64}}
+      - {<<: *parts, kernels: [matmul_dmma_two_launches], macros: {TEAMS: 1, PARTS: 3, OVERLAP: 1}}
+      - {<<: *parts, kernels: [matmul_cluster], macros: {SPLITS: 1, TILE_N: 64}}
       - {<<: *parts, kernels: [matmul_two_launches, matmul_cluster, matmul_balanced], macros: {TILE_N: 128}}
 """
 SUMMARY = re.compile(r"========= (?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")

@@ -57,6 +57,9 @@ SPECIAL: Mapping[Sizes, str] = {
     (100, 6000, 3500): "the same, few rows",
     (600, 600, 1002): "the same, few tiles",
     (300, 300, 10004): "the same, a long k",
+    (48, 1759, 4248): "few rows, and those of C begin anywhere",
+    (560, 112, 39612): "rows that begin at words of 8 bytes, or inside of lines, of a very long k",
+    (64, 480, 18364): "the same, fewer tiles",
 }
 """Those that only show what a kind of shape takes more (`selection.kinds`, `theory.nearby`): among the others in one fit
 they would bend what it says of usual shapes."""
