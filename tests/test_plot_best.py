@@ -74,16 +74,19 @@ def test_no_time_is_formed_with_a_leader_of_another_environment(study: StudyData
 def test_the_models_pick_and_its_regret(study: StudyData) -> None:
     """From three shapes the costs of each variant, from these its time at a fourth."""
     row = by_shape(study)["f16_f32", 120, 4096, 4096]
-    predicted = {}
+    known: dict[str, dict[str, list[Case]]] = {}
     for variant, (_, tile, times) in synthetic.RACED_F16.items():
         # 256 threads of 128 registers: two blocks an SM.
-        known = [
+        known.setdefault(variant.partition("-")[0], {})[variant] = [
             Case((m, n, k), Launch(tile, -(-m // tile[0]) * -(-n // tile[1]), 2), us)
             for (m, n, k), us in zip(synthetic.RACED_AT, times)
         ]
-        costs = calibration.costs(known, synthetic.SMS)
-        assert costs is not None
-        predicted[variant] = costs.duration(known[3].shape, known[3].launch, synthetic.SMS)
+    predicted = {
+        variant: costs.duration(known[kernel][variant][3].shape, launch, synthetic.SMS)
+        for kernel in known
+        for variant, costs in calibration.costs(known[kernel], synthetic.SMS).items()
+        for launch in [known[kernel][variant][3].launch]
+    }
     pick = min(predicted, key=lambda name: predicted[name])
     assert row["the model's pick"] == pick == "hgemm_mma-tile_m64-tile_n64-accumulatef32"
     assert row["pick predicted (us)"] == pytest.approx(predicted[pick])

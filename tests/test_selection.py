@@ -115,13 +115,13 @@ def test_costs_come_back_from_cases_that_they_made():
         tiles = -(-m // 128) * -(-n // 128)
         launch = Launch((128, 128, 32), min(132, tiles * 4), 1)
         cases.append(Case((m, n, k), launch, known.duration(shape, launch, 132)))
-    found = calibration.costs(cases, 132)
+    found = calibration.costs({"": cases}, 132).get("")
     assert found is not None
     assert found.each == pytest.approx(known.each, rel=1e-6) and found.saturating == 1
-    assert calibration.costs(cases[:2], 132) is None
+    assert not calibration.costs({"": cases[:2]}, 132)
     # Noise of 3 % leaves no negative cost, and no prediction far off.
     noisy = [replace(one, us=one.us * (1 + 0.03 * (-1) ** i)) for i, one in enumerate(cases)]
-    again = calibration.costs(noisy, 132)
+    again = calibration.costs({"": noisy}, 132).get("")
     assert again is not None and min(again.each) >= 0
     shape, launch = {"m": 2048, "n": 2048, "k": 2048}, Launch((128, 128, 32), 132, 1)
     assert again.duration(shape, launch, 132) == pytest.approx(
@@ -137,7 +137,7 @@ def test_what_full_gpus_cannot_tell_apart_is_shared():
         for m, k in ((8320, 1024), (8320, 4096), (16768, 2048), (16768, 8192))
         for launch in [Launch((128, 128, 32), (m // 128) ** 2, 1)]
     ]
-    found = calibration.costs(cases, 132)
+    found = calibration.costs({"": cases}, 132).get("")
     assert found is not None
     alone = found.duration({"m": 128, "n": 128, "k": 32768}, Launch((128, 128, 32), 1, 1), 132)
     assert 0.19 * 1024 < alone < 0.4 * 1024
@@ -150,7 +150,7 @@ def test_blocks_that_keep_an_sm_busy_are_found():
         for sizes in calibration.SHAPES
         for launch in [Launch((64, 64, 32), -(-sizes[0] // 64) * -(-sizes[1] // 64), 4)]
     ]
-    found = calibration.costs(cases, 132)
+    found = calibration.costs({"": cases}, 132).get("")
     assert found is not None and found.saturating == 2
     assert found.each == pytest.approx(known.each, abs=1e-6)
 
@@ -210,37 +210,24 @@ def test_a_step_of_a_narrower_tile_takes_less_where_the_tile_follows_the_shape()
     assert took == [10, pytest.approx(10 * 70 * 192 / (128 * 256))]
 
 
-def test_costs_are_not_trusted_far_beyond_the_steps_that_were_measured():
-    one = Launch((128, 128, 64), 132, 1)
-    known = Costs((1.0, 0.0, 1.0, 0.0, 0.0, 0.0), misfit=0.1, steps={1: 8})
-    for k, misfit in ((64, 0.1), (8 * 64, 0.1), (24 * 64, 0.1), (25 * 64, selection.UNKNOWN)):
-        shape = {"m": 128, "n": 128 * 132, "k": k}
-        expected = known.duration(shape, one, 132)
-        assert known.prudent(shape, one, 132, expected) == pytest.approx(expected * (1 + misfit))
+def test_few_cases_are_helped_out_by_the_kernels_other_variants():
+    """Launch and ends of tiles cannot be told apart by cases of one block an SM: one takes them as its kernel does."""
+    known = Costs((2.0, 1.5, 0.5, 1.0, 0.2, 0.0))
 
+    def took(sizes: tuple[int, int, int]) -> Case:
+        blocks = -(-sizes[0] // 128) * -(-sizes[1] // 128)
+        launch = Launch((128, 128, 32), blocks, 1)
+        return Case(sizes, launch, known.duration(dict(zip("mnk", sizes)), launch, 132))
 
-def test_steps_are_not_known_from_sms_that_hold_more_blocks():
-    """Two blocks an SM were measured with 100 steps, one with 4: of one, 12 are known and 13 are not."""
-    known = Costs((1.0, 0.0, 1.0, 0.0, 0.0, 0.0), misfit=0.1, steps={1: 4, 2: 100})
-    one, two = Launch((128, 128, 64), 132, 2), Launch((128, 128, 64), 264, 2)
-    for launch, steps, misfit in ((one, 12, 0.1), (one, 13, selection.UNKNOWN), (two, 300, 0.1)):
-        shape = {"m": 128, "n": 128 * launch.blocks, "k": 64 * steps}
-        expected = known.duration(shape, launch, 132)
-        assert known.prudent(shape, launch, 132, expected) == pytest.approx(expected * (1 + misfit))
-
-
-def test_none_is_ranked_as_faster_than_the_fastest_of_its_cases():
-    """Of cases of 100 and more steps nobody learns what a launch takes: here nothing."""
-    one = Launch((128, 128, 64), 132, 1)
-    cases = [Case((128, 128 * 132, 64 * steps), one, 0.3 * steps) for steps in (100, 200, 400)]
-    found = calibration.costs(cases, 132)
-    assert found is not None and found.shortest == 30
-    for steps in (1, 49, 51, 300):
-        shape = {"m": 128, "n": 128 * 132, "k": 64 * steps}
-        expected = 0.3 * steps
-        assert found.duration(shape, one, 132) == pytest.approx(expected)
-        prudent = max(30.0, expected * (1 + selection.UNKNOWN))  # three cases are too few
-        assert found.prudent(shape, one, 132, expected) == pytest.approx(prudent)
+    many = [took(sizes) for sizes in calibration.USUAL]
+    few = [took((1024, 1024, k)) for k in (512, 2048, 8192)]
+    alone = calibration.costs({"few": few}, 132)["few"]
+    beside = calibration.costs({"few": few, "many": many}, 132)["few"]
+    assert beside.each == pytest.approx(known.each, abs=0.01)
+    shape, launch = {"m": 4096, "n": 4096, "k": 64}, Launch((128, 128, 32), 1024, 1)
+    wanted = known.duration(shape, launch, 132)
+    assert beside.duration(shape, launch, 132) == pytest.approx(wanted, rel=0.01)
+    assert abs(alone.duration(shape, launch, 132) / wanted - 1) > 0.1
 
 
 @pytest.mark.parametrize(
@@ -260,7 +247,7 @@ def test_kinds(n, k, elements, kinds):
 
 
 def test_what_a_kind_of_shape_takes_more_is_no_part_of_the_fit():
-    """It is told at shapes of the kind, the nearer the more, and hardly at others."""
+    """It is told at shapes of the kind, the nearer the more, and a little at others."""
     known = Costs((2.0, 1.0, 0.5, 1.0, 0.2, 0.0))
     cases = []
     for m, n, k in calibration.SHAPES:
@@ -268,23 +255,21 @@ def test_what_a_kind_of_shape_takes_more_is_no_part_of_the_fit():
         launch = Launch((128, 128, 32), blocks, 1)
         more = 1.5 if (m, n, k) in calibration.SPECIAL else 1.0
         cases.append(Case((m, n, k), launch, more * known.duration(shape, launch, 132)))
-    found = calibration.costs(cases, 132, (2, 2))
+    found = calibration.costs({"": cases}, 132, (2, 2)).get("")
     assert found is not None and found.each == pytest.approx(known.each, abs=1e-6)
-    assert found.misfit == pytest.approx(0, abs=1e-6)
     launch = Launch((128, 128, 32), 64, 1)
     near, far, other = (
         {"m": m, "n": n, "k": k}
         for m, n, k in ((4104, 4104, 1000), (200, 200, 40), (4096, 4096, 1024))
     )
     assert 1.5 > found.times_more(near) > found.times_more(far) > 1.1
-    assert 1.0 < found.times_more(other) < 1.06
+    assert 1.0 < found.times_more(other) < 1.1
     for shape in (near, far, other):
         expected = found.times_more(shape) * known.duration(shape, launch, 132)
         assert found.duration(shape, launch, 132) == pytest.approx(expected)
         assert sum(found.spent(shape, launch, 132).values()) == found.duration(shape, launch, 132)
-    usual = calibration.costs(
-        [one for one in cases if one.sizes not in calibration.SPECIAL], 132, (2, 2)
-    )
+    plain = [one for one in cases if one.sizes not in calibration.SPECIAL]
+    usual = calibration.costs({"": plain}, 132, (2, 2)).get("")
     assert usual is not None and usual.times_more(near) == pytest.approx(1)
 
 
@@ -310,24 +295,6 @@ def test_clusters_reach_fewer_sms():
     assert Launch((128, 128, 64), 1, 1, cluster=8).reached(1) == 1
 
 
-def test_what_one_case_misses_by_far_is_not_lost_among_others():
-    one = Launch((128, 128, 64), 132, 1)
-    ks = [64 << i for i in range(8)]
-    cases = [
-        calibration.Case((128, 128 * 132, k), one, (10 + k / 64) * (1.3 if k == 1024 else 1))
-        for k in ks
-    ]
-    found = calibration.costs(cases, 132)
-    assert found is not None
-    missed = [
-        abs(found.duration(case.shape, one, 132) / found.times_more(case.shape) / case.us - 1)
-        for case in cases
-    ]
-    usual = (sum(x**2 for x in missed) / len(missed)) ** 0.5
-    assert found.misfit == pytest.approx((sum(x**4 for x in missed) / len(missed)) ** 0.25)
-    assert usual < found.misfit < max(missed)
-
-
 def test_blocks_beside_and_parts_that_another_launch_adds():
     """A block without a tile keeps its place in a cluster; parts that a launch of its own adds are an equal share for each SM."""
     shape = {"m": 1024, "n": 4096, "k": 512}
@@ -342,7 +309,7 @@ def test_blocks_beside_and_parts_that_another_launch_adds():
     assert made(264, 256, cluster=2).beside == 8 and made(264, 256).beside == 0
     assert made(512, 512, cluster=2).beside == 0  # halves of tiles
     one = Launch((128, 128, 32), 132, 1, beside=132)
-    assert selection.held(one, 132) == 1 and selection.work(shape, one, 132, 1.0)[1] > 1.0
+    assert selection.work(shape, one, 132, 1.0)[1] > 1.0
     split = made(1024, 1024, 4 * 1024 * 128 * 128)
     all_add = made(1024, 1024, 4 * 1024 * 128 * 128, added_by_all=True)
     assert selection.work(shape, split, 132, 1.0)[-1] == pytest.approx(1e-6 * 4 * 2 * 128 * 128)

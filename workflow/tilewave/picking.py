@@ -51,13 +51,12 @@ class Known:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A variant at the shape that is asked for: its launch, microseconds by cost, those that it is ranked by (see
-    `selection.Costs.prudent`) and those measured there, if any."""
+    """A variant at the shape that is asked for: its launch, microseconds by cost, and those measured
+    there, if any."""
 
     known: Known
     launch: selection.Launch
     spent: Mapping[str, float]
-    prudent_us: float
     measured: float | None
 
     @property
@@ -92,7 +91,7 @@ class Picker:
         self.device = device_of(self.environment)
         self._limits = SmLimits.from_environment(self.environment)
         self.sms = int(self.environment["sms"])
-        self._fits: dict[str, Known | None] = {}
+        self._fits: dict[tuple[str, str], dict[str, Known]] = {}
 
     @cached_property
     def _measured(self) -> tuple[dict[Place, dict[str, float]], dict[Place, dict[str, float]]]:
@@ -184,32 +183,47 @@ class Picker:
 
     def known(self, name: str) -> Known | None:
         """A variant with its costs; None where it has too few cases."""
-        if name not in self._fits:
-            self._fits[name] = self._fit(name)
-        return self._fits[name]
-
-    def _fit(self, name: str) -> Known | None:
-        """From the shapes that show most, or else from all."""
         made = self.variants[name]
-        entry = self._recorded.compiled[f"{name}.sm_{self.device['arch']}"]
-        resources = entry["resources"].get(made.kernel.entry, {})
-        if not resources.get("registers"):
-            return None
-        measured = {}
-        for text, times in self._times[name].items():
-            where = self._where[made.dtype, text]
-            with suppress(ExpressionError, UserError):
-                if where in times:
-                    measured[_sizes(text, self.device)] = times[where]
-        cases = []
-        for sizes, us in measured.items():
-            launch = self._launch(made, resources, sizes)
-            if isinstance(launch, selection.Launch):
-                cases.append(Case(sizes, launch, us))
-        costs = calibration.costs(cases, self.sms, product_sizes(made.dtype))
-        if costs is None:
-            return None
-        return Known(made, resources, measured, calibration.at(cases, costs.fitted_at), costs)
+        key = made.kernel.name, made.dtype
+        if key not in self._fits:
+            self._fits[key] = self._fit(*key)
+        return self._fits[key].get(name)
+
+    def _fit(self, kernel: str, dtype: str) -> dict[str, Known]:
+        """The variants of a kernel and dtype that have costs, by id."""
+        measured, cases = dict[str, dict[Sizes, float]](), dict[str, list[Case]]()
+        for name, made in self.variants.items():
+            resources = self._resources(made)
+            if (made.kernel.name, made.dtype) != (kernel, dtype) or not resources.get("registers"):
+                continue
+            mine = measured[name] = {}
+            for text, times in self._times[name].items():
+                where = self._where[dtype, text]
+                with suppress(ExpressionError, UserError):
+                    if where in times:
+                        mine[_sizes(text, self.device)] = times[where]
+            cases[name] = [
+                Case(sizes, launch, us)
+                for sizes, us in mine.items()
+                if isinstance(launch := self._launch(made, resources, sizes), selection.Launch)
+            ]
+        costs = calibration.costs(cases, self.sms, product_sizes(dtype))
+        return {
+            name: Known(
+                self.variants[name],
+                self._resources(self.variants[name]),
+                measured[name],
+                calibration.at(cases[name], one.fitted_at),
+                one,
+            )
+            for name, one in costs.items()
+        }
+
+    def _resources(self, made: Variant) -> Mapping[str, Any]:
+        """What the entry of a variant was compiled to; empty where that is not recorded."""
+        entry = self._recorded.compiled[f"{made.id}.sm_{self.device['arch']}"]
+        found: Mapping[str, Any] = entry["resources"].get(made.kernel.entry, {})
+        return found
 
     def _launch(
         self, made: Variant, resources: Mapping[str, Any], sizes: Sizes
@@ -241,9 +255,8 @@ class Picker:
                 refused[str(launch)] = refused.get(str(launch), 0) + 1
                 continue
             spent = known.costs.spent(shape, launch, self.sms)
-            prudent = known.costs.prudent(shape, launch, self.sms, sum(spent.values()))
-            candidates.append(Candidate(known, launch, spent, prudent, known.measured.get(sizes)))
-        return Answer(sorted(candidates, key=lambda one: one.prudent_us), refused)
+            candidates.append(Candidate(known, launch, spent, known.measured.get(sizes)))
+        return Answer(sorted(candidates, key=lambda one: one.us), refused)
 
 
 def _sizes(text: str, device: Mapping[str, Any]) -> Sizes:

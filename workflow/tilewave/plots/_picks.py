@@ -42,8 +42,7 @@ class Group:
 
     own, vendor: case -> microseconds, of correct cases of this project's kernels and of cuBLAS (one
     for each of its layouts; where it was timed, at the clock of that moment). predicted: rule -> case ->
-    microseconds; ranked_by: of the rule of costs, those that it ranks by. rows: case -> row of the table
-    of cases. fitted: the rules know variants, and were given the measured times of all of these at this shape.
+    microseconds. rows: case -> row of the table of cases. fitted: the rules know variants, and were given the measured times of all of these at this shape.
     """
 
     stage: str
@@ -53,7 +52,6 @@ class Group:
     own: Mapping[str, float]
     vendor: Mapping[str, float]
     predicted: Mapping[str, Mapping[str, float]]
-    ranked_by: Mapping[str, float]
     rows: Mapping[str, Row]
     fitted: bool
 
@@ -69,7 +67,7 @@ class Group:
 
     def pick(self, rule: str = COSTS) -> str | None:
         """A rule's choice; None where it knows no variant."""
-        return selection.pick(self.ranked_by if rule == COSTS else self.predicted[rule])
+        return selection.pick(self.predicted[rule])
 
     def regret(self, rule: str = COSTS) -> float | None:
         """Of that choice; None without one, and where it is no prediction."""
@@ -172,7 +170,6 @@ def groups(study: StudyData, stages: Sequence[str] = (RACED, TIMED)) -> list[Gro
             if row["stage"] in stages:
                 places.setdefault((row["stage"], _sizes(row)), []).append(row)
         for (stage, sizes), here in places.items():
-            predicted = rules.predictions(here)
             own = {str(r["case"]): float(r["us"]) for r in here if r["kernel"] != BASELINE}
             if own:
                 found.append(
@@ -183,8 +180,7 @@ def groups(study: StudyData, stages: Sequence[str] = (RACED, TIMED)) -> list[Gro
                         environment,
                         own,
                         {str(r["case"]): float(r["us"]) for r in here if r["kernel"] == BASELINE},
-                        predicted,
-                        rules.prudent(here, predicted[COSTS]),
+                        rules.predictions(here),
                         {str(r["case"]): r for r in here},
                         rules.took_part(here),
                     )
@@ -206,21 +202,25 @@ class _Rules:
         self._environment = environment
         self._sms = int(environment.get("sms") or 0)
         self._launches: dict[str, Launch] = {}
-        cases: dict[str, list[Case]] = {}
+        cases: dict[str, dict[str, list[Case]]] = {}
         for row in rows:
             one = self._launch(row)
             if one is not None:
-                cases.setdefault(str(row["variant"]), []).append(
+                mine = cases.setdefault(str(row["kernel"]), {})
+                mine.setdefault(str(row["variant"]), []).append(
                     Case(_sizes(row), one, float(row["us"]))
                 )
-        self._costs = {}
-        for variant, known in cases.items():
-            each = calibration.at(known, dict.fromkeys(one.sizes for one in known))
-            costs = calibration.costs(each, self._sms, elements)
-            if costs is not None:
-                self._costs[variant] = costs
+        self._costs = dict[str, selection.Costs]()
+        self._at_largest = dict[str, list[Case]]()
         largest = max(calibration.SHAPES, key=math.prod)
-        self._at_largest = {name: calibration.at(known, [largest]) for name, known in cases.items()}
+        for variants in cases.values():
+            each = {
+                name: calibration.at(known, dict.fromkeys(one.sizes for one in known))
+                for name, known in variants.items()
+            }
+            self._costs |= calibration.costs(each, self._sms, elements)
+            for name, known in variants.items():
+                self._at_largest[name] = calibration.at(known, [largest])
 
     def _launch(self, row: Row) -> Launch | None:
         case = str(row["case"])
@@ -244,13 +244,6 @@ class _Rules:
             for _, name, shape, _ in self._known(rows)
         ]
         return bool(told) and all(told)
-
-    def prudent(self, rows: Iterable[Row], expected: Mapping[str, float]) -> dict[str, float]:
-        """Case -> what it is ranked by, of what the costs expect (see `selection.Costs.prudent`)."""
-        return {
-            case: self._costs[variant].prudent(shape, here, self._sms, expected[case])
-            for case, variant, shape, here in self._known(rows)
-        }
 
     def predictions(self, rows: Iterable[Row]) -> dict[str, dict[str, float]]:
         """Rule -> case -> microseconds, of the variants whose costs are known."""

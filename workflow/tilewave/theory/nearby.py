@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 Sizes = tuple[int, int, int]
 """m, n, k."""
-KIND, NEAR, NOISE = 1.0, 1.0, 2.0
+KIND, NEAR, NOISE = 1.0, 1.0, 1.0
 """Variances, of which only the ratios matter: of what shapes of a kind have in common, of what those near each other have
 besides, and of what no other shape tells. Found by trials (docs/picking.md); half and twice as much change little."""
 OCTAVES = 2.0
 """How far shapes are from each other that have 0.61 of `NEAR` in common."""
-UNLIKE = 2.0
+UNLIKE = 0.5
 """By e to the power of so much a kind that only one of two shapes has makes them less alike."""
 
 

@@ -179,12 +179,6 @@ LAUNCH, ENDS, STEPS, OTHER_ENDS, OTHER_STEPS, PARTS = COSTS = (
 )  # fmt: skip
 """What a launch spends its time on."""
 
-
-FAR = 3
-"""Times the steps along k of a case that was measured, beyond which nobody knows how long they take: what a few SMs read
-from DRAM alone is late (hgemm_split_k in four pieces, 128x128x32768 on an H200: 78.9 us for 58.9)."""
-UNKNOWN = 1.0
-"""What is taken for the misfit of costs of which none is known."""
 LINES, PIECES = "rows that begin inside of lines", "rows that begin inside of 16 bytes"
 RAGGED = "rows of C that begin inside of 16 bytes"
 NARROW = "few columns"
@@ -213,13 +207,6 @@ def kinds(shape: Shape, elements: Elements) -> tuple[str, ...]:
         NARROW: shape["n"] <= FEW,
     }
     return tuple(kind for kind, holds in found.items() if holds)
-
-
-def held(launch: Launch, sms: int) -> int:
-    """Blocks that the busiest SM holds at a time."""
-    return min(
-        rounds_on_sms(launch.blocks + launch.beside, launch.reached(sms)), launch.blocks_per_sm
-    )
 
 
 def full_loads(blocks: int, blocks_per_sm: int, saturating: float) -> float:
@@ -280,20 +267,13 @@ def work(
 class Costs:
     """What one variant's work costs: ``each`` of `COSTS` in microseconds a piece of `work`.
 
-    saturating: blocks that keep an SM busy. unit: the `step_size` of a step. misfit: by what share of their
-    times the cases that these costs come from miss them (fourth root of the mean fourth power: what one case misses by
-    much is not lost among others). steps: by the blocks that are `held`, the most `block_steps` of these cases: fewer blocks
-    hide less of each other's latency, so that a step's time is not known from fuller SMs. shortest: of these cases' times.
-    nearby: what each case that was measured took over what these costs expect of it. fitted_at: the shapes of those cases that
-    the costs are taken from.
+    saturating: blocks that keep an SM busy. unit: the `step_size` of a step. nearby: what each case that was measured took over
+    what these costs expect of it. fitted_at: the shapes of those cases that the costs are taken from.
     """
 
     each: tuple[float, ...]
     saturating: float = 1.0
     unit: float = 0.0
-    misfit: float = 0.0
-    steps: Mapping[int, int] = field(default_factory=dict)
-    shortest: float = 0.0
     elements: Elements = (0, 0)
     nearby: Nearby = field(default_factory=Nearby)
     fitted_at: tuple[Sizes, ...] = ()
@@ -313,15 +293,6 @@ class Costs:
     def duration(self, shape: Shape, launch: Launch, sms: int) -> float:
         """Microseconds of a launch."""
         return sum(self.spent(shape, launch, sms).values())
-
-    def prudent(self, shape: Shape, launch: Launch, sms: int, expected: float) -> float:
-        """The expected microseconds of a launch (`duration`) and as much more as predictions from these costs miss: what
-        variants are ranked by, so that none is picked for a fit that is wrong about the cases it knows, or far beyond them.
-        Never less than the shortest of these: cases that are all long do not tell what a launch takes."""
-        here = held(launch, sms)
-        most = max((steps for blocks, steps in self.steps.items() if blocks <= here), default=0)
-        misfit = max(self.misfit, UNKNOWN if block_steps(shape, launch) > FAR * most else 0.0)
-        return max(expected * (1 + misfit), self.shortest)
 
 
 # ------------------------------------------------------------------------------------- the choice
