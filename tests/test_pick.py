@@ -123,7 +123,7 @@ def test_text_and_document(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     told = capsys.readouterr().err
     assert (
         "recorded on NVIDIA H200: bf16_f32, " in told
-        and "300x300x10004, and call `tilewave record`" in told
+        and "64x480x18364, and call `tilewave record`" in told
     )
     assert main([*words[:5], str(tmp_path / "none")]) == 2
     assert "nvidia_h200" in capsys.readouterr().err

@@ -17,6 +17,7 @@ Durations are in any one unit; the same comes out that went in. Costs are told i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -241,9 +242,11 @@ def work(
     steps, both in `full_loads`; the tiles and the k steps of all blocks over the SMs, which share
     memory and power; the outputs, in millions, whose sums the busiest SM's blocks leave for others or add up, or where
     another launch adds them an equal share of all, and such a share of what a launch before has copied. unit: the
-    `step_size` that a step is counted in, for a variant whose tile follows the shape; 0: each is one.
+    `step_size` that a step is counted in, for a variant whose tile follows the shape, and of whose square root the ends of a
+    tile are: filling the pipeline takes as long for any tile, storing the results does not. 0: each is one.
     """
     size = step_size(launch.tile) / unit if unit else 1.0
+    ends = math.sqrt(size)
     tiles = launch.tiles(shape)
     here = rounds_on_sms(launch.blocks + launch.beside, launch.reached(sms))
     busy = full_loads(here, launch.blocks_per_sm, saturating)
@@ -255,9 +258,9 @@ def work(
     left = parts * shared_here * rows * columns if parts > 1 else 0.0
     return (
         1.0,
-        busy * pieces,
+        busy * pieces * ends,
         busy * block_steps(shape, launch) * size,
-        tiles / sms,
+        tiles / sms * ends,
         tiles * steps(shape["k"], depth) / sms * size,
         1e-6 * (left + launch.copied / SUM_BYTES / sms),
     )
