@@ -68,8 +68,8 @@ LEAST = 3
 """Cases without which a variant has no costs."""
 SATURATING = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
 """Blocks that may be needed to keep an SM busy."""
-PULL = 0.3
-"""What the distance to the kernel's common costs counts for beside a variant's own cases: of 758 trials at new shapes 92 are
+PULL = 0.2
+"""What the distance to the kernel's common costs counts for beside a variant's own cases: of 758 trials at new shapes 89 are
 above 15 %, 108 without; from 0.1 to 0.3 it is alike, at 0.7 a recorded trial (f64, 2304x1920x4096) is 22 % off."""
 OWN, OTHERS = COSTS.index(STEPS), COSTS.index(OTHER_STEPS)
 GAIN = 0.9
