@@ -10,7 +10,7 @@ dtypes:
 layouts: {a: row, b: LAYOUT_B, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
-  WARPGROUPS: [1, 2]         # 64 rows of a tile each
+  WARPGROUPS: [1, 2, 3]      # 64 rows of a tile each
   TILE_N: [128, 64, 160, 192, 208, 256, 96, 112, 144, 176]  # columns of a tile
   SPLITS: [1, 2]             # blocks of a cluster that leave one part, or that load for each other, ...
   DOWN: [1, 2]               # ... below each other in C (TURNED: beside), ...
@@ -19,6 +19,7 @@ macros:
   LAYOUT_B: [col, row]
   OVERLAP: [0, 1]            # 1: a launch begins while the one before it ends
 where:
+  - "WARPGROUPS <= 2 or TILE_N <= 160"  # registers for sums
   - "SPLITS * DOWN * ACROSS <= 2"
   - "TURNED == 0 or TYPE != 'e5m2'"  # wgmma takes its two types in this order only
   # of 16-bit types wgmma reads panels of 64 columns of B, of which one of two blocks loads some k

@@ -364,6 +364,8 @@ def test_products_are_not_serialised_and_nothing_is_spilled(
             {"TYPE": "bf16", "TILE_N": 96, "ACROSS": 2, "TURNED": 1, "LAYOUT_B": "row"},
         ),
         (TWO_LAUNCHES, "200x136x528", {"TILE_N": 64, "DOWN": 2, "LAYOUT_B": "row"}),
+        (TWO_LAUNCHES, "72x176x1040", {"WARPGROUPS": 3, "TILE_N": 64, "TURNED": 1, "OVERLAP": 1}),
+        (TWO_LAUNCHES, "200x80x1040", {"TYPE": "e4m3", "WARPGROUPS": 3, "TILE_N": 160}),
         # Rows of C that begin anywhere.
         ("matmul_wgmma_fit", "72x75x136", {"WARPGROUPS": 1, "TILE_N": 64}),
         ("matmul_wgmma_fit", "72x77x136", {"TYPE": "tf32"}),
