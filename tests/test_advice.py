@@ -276,7 +276,6 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
 # spare what the blocks of a cluster wait for each other, besides the SMs that clusters of four leave out.
 SPARES_MORE = {
     ("hgemm_split_k@256*(sms+1)x128x8192", "hgemm_stream_k@256*(sms+1)x128x8192"),
-    ("hgemm_split_k@256*(sms//12)x1664x8192", "hgemm_stream_k@256*(sms//12)x1664x8192"),
     ("matmul_dmma_cluster@8192x8192x8192", "matmul_dmma_teams@8192x8192x8192"),
 }
 
