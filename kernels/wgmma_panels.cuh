@@ -35,6 +35,7 @@ struct Order {
     static __device__ __forceinline__ void load_boxes(unsigned at, int first, int first_k, const Load& load, int part = 0) {
         constexpr int SHARE = (PANELS ? CHUNK : COUNT) / PARTS;
         static_assert(!PANELS || COUNT % SIDE == 0, "whole panels");
+        static_assert((PANELS ? CHUNK : COUNT) % PARTS == 0, "whole parts");
         at += part * SHARE * SWIZZLE_BYTES;
         if constexpr (PANELS) {
 #pragma unroll
