@@ -295,6 +295,28 @@ def test_clusters_reach_fewer_sms():
     assert Launch((128, 128, 64), 1, 1, cluster=8).reached(1) == 1
 
 
+def test_the_busiest_sm_has_more_than_its_share():
+    """Where three blocks fit some SM has three once there are more than three for two SMs; clusters of small blocks lie by two."""
+    three = [Launch((96, 64, 16), blocks, 3).busiest(132) for blocks in (132, 176, 210, 330, 528)]
+    assert three == [1, 2, 3, 3, 4]
+    four = [Launch((96, 64, 16), blocks, 4).busiest(132) for blocks in (132, 176, 210, 330, 528)]
+    assert four == [1, 2, 2, 3, 4]
+
+    def busiest(blocks: int, cluster: int, threads: int, shared: int) -> int:
+        grid, shape = cluster * blocks, {"m": 64, "n": 64 * blocks, "k": 512}
+        found = Launch.of(
+            shape, (64, 64, 8), grid, grid, 0, HOPPER, threads, 128, shared, cluster=cluster
+        )
+        assert found is not None and found.blocks == grid
+        return found.busiest(132)
+
+    small = 36 * 1024  # six blocks an SM
+    assert [busiest(clusters, 2, 64, small) for clusters in (64, 132, 133, 264)] == [2, 2, 4, 4]
+    assert [busiest(clusters, 2, 128, small) for clusters in (64, 132, 133, 264)] == [1, 2, 3, 4]
+    # 39 clusters of three pairs lie beside each other, 79 below each other by two.
+    assert [busiest(clusters, 6, 64, small) for clusters in (39, 40, 79, 80)] == [2, 4, 4, 6]
+
+
 def test_blocks_beside_and_parts_that_another_launch_adds():
     """A block without a tile keeps its place in a cluster; parts that a launch of its own adds are an equal share for each SM."""
     shape = {"m": 1024, "n": 4096, "k": 512}

@@ -68,9 +68,10 @@ LEAST = 3
 """Cases without which a variant has no costs."""
 SATURATING = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
 """Blocks that may be needed to keep an SM busy."""
-PULL = 0.2
-"""What the distance to the kernel's common costs counts for beside a variant's own cases: of 758 trials at new shapes 89 are
-above 15 %, 108 without; from 0.1 to 0.3 it is alike, at 0.7 a recorded trial (f64, 2304x1920x4096) is 22 % off."""
+PULL, ALMOST_ALL = 0.4, 40.0
+"""What the distance to the kernel's common costs counts for beside a variant's own cases, and where these are no more
+than `LEAST`, which leave most of six costs open: of 1,218 trials at new shapes 181 are above 15 %, 212 with all drawn
+alike, 219 at 0.2 (185 where the first is 0.7; 189 and 180 where the second is 10 and 400)."""
 OWN, OTHERS = COSTS.index(STEPS), COSTS.index(OTHER_STEPS)
 GAIN = 0.9
 """A larger number of them must lower the sum of squares to this share: so few cases fit too well anyway."""
@@ -138,7 +139,8 @@ def costs(
     common, _ = least_squares(every, np.ones(len(every)))
     found = {}
     for name, fit in fits.items():
-        pull = np.sqrt(PULL * (fit.relative**2).mean(axis=0))
+        drawn = PULL if len(fit.relative) > LEAST else ALMOST_ALL
+        pull = np.sqrt(drawn * (fit.relative**2).mean(axis=0))
         wanted = np.concatenate([np.ones(len(fit.relative)), pull * common * fit.pieces])
         each, _ = least_squares(np.vstack([fit.relative, np.diag(pull)]), wanted)
         each[OWN] += each[OTHERS]

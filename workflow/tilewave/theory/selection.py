@@ -41,6 +41,8 @@ GROUPS = (16, 16, 16, 16, 16, 18, 18, 8)
 sizes up to 16 (39 of three, 30 of four, 15 of eight, 7 of sixteen; of two 66, on all 132 SMs). Other GPUs are taken to leave
 out as large a share."""
 SMS = 132
+PAIRED = 64
+"""Threads of a block of a cluster, up to which an SM takes two of them: of 128 it takes one by one (see `Launch.busiest`)."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Launch:
     are the tiles, and more than tiles of this size would be. ``beside``: further blocks, which have no tile but keep
     their places. ``added_by_all``: another launch adds the parts of tiles, which is counted as an equal share for each
     SM, also where it has fewer blocks than there are SMs. ``cluster``: blocks of a cluster. ``copied``: bytes that a launch
-    before writes for this one.
+    before writes for this one. ``paired``: an SM takes blocks of a cluster by two (see `busiest`).
     """
 
     tile: tuple[int, int, int]
@@ -64,13 +66,37 @@ class Launch:
     added_by_all: bool = False
     cluster: int = 1
     copied: int = 0
+    paired: bool = False
 
     def reached(self, sms: int) -> int:
         """SMs that its blocks find room on at a time: what a group has over stays empty."""
         if self.cluster <= 2:
             return sms
-        blocks = sum(group * self.blocks_per_sm // self.cluster for group in GROUPS) * self.cluster
-        return max(1, sms * blocks // (SMS * self.blocks_per_sm))
+        room = self._room(sms, self.blocks_per_sm) * self.cluster
+        return min(sms, max(1, room // self.blocks_per_sm))
+
+    def _room(self, sms: int, held: int) -> int:
+        """Clusters that find room at a time where an SM holds ``held`` of their blocks."""
+        if self.cluster <= 2:
+            return sms * held // self.cluster
+        return max(1, sms * sum(group * held // self.cluster for group in GROUPS) // SMS)
+
+    def busiest(self, sms: int) -> int:
+        """Blocks of the SM that has the most, which do not always lie as evenly as they could: ``paired`` ones come to an SM
+        by two, and where three fit some SM has three once there are more than three for two SMs. Seen in what variants took
+        on H200s: matmul_cluster (64 threads, two pieces) as long with 284 to 384 blocks as four on an SM would, 1.4 times
+        what three would; f64 tiles of 96x64 (matmul_dmma_teams) 1.00 to 1.17 us a step with 134 to 176 blocks, 1.54 to 1.67
+        with 210 to 240, and 1.65 to 1.85 with 330 to 368."""
+        places = self.blocks_per_sm
+        clusters = -(-(self.blocks + self.beside) // self.cluster)
+        full, rest = divmod(clusters, self._room(sms, places))
+        if self.cluster == 1 and places == 3 and 2 * rest > 3 * sms:
+            return (full + 1) * places
+        step = 2 if self.paired else 1
+        fitting = (
+            held for held in range(step, places + step, step) if self._room(sms, held) >= rest
+        )
+        return full * places + (min(next(fitting), places) if rest else 0)
 
     def waves(self, sms: int) -> float:
         """Its blocks over those that find room at a time."""
@@ -114,9 +140,9 @@ class Launch:
             return None
         # Clusters that share a tile have work as a whole or leave at once.
         beside = max(0, grid - blocks) if cluster > 1 and blocks == tiles else 0
-        return cls(
-            (rows, columns, depth), blocks, fitting, unequal, beside, added_by_all, cluster, copied
-        )
+        paired = cluster > 1 and threads <= PAIRED
+        made = (rows, columns, depth), blocks, fitting, unequal, beside, added_by_all
+        return cls(*made, max(1, cluster), copied, paired)
 
 
 def step_size(tile: Sequence[int]) -> float:
@@ -238,8 +264,8 @@ def work(
 ) -> tuple[float, ...]:
     """How much of each of `COSTS` a launch has.
 
-    One launch; of the busiest SM the tiles (or parts) that its blocks begin and end, and its k
-    steps, both in `full_loads`; the tiles and the k steps of all blocks over the SMs, which share
+    One launch; of the busiest SM the tiles (or parts) that its blocks begin and end, one more where another launch adds
+    the parts, and its k steps, both in `full_loads`; the tiles and the k steps of all blocks over the SMs, which share
     memory and power; the outputs, in millions, whose sums the busiest SM's blocks leave for others or add up, or where
     another launch adds them an equal share of all, and such a share of what a launch before has copied. unit: the
     `step_size` that a step is counted in, for a variant whose tile follows the shape, and of whose square root the ends of a
@@ -248,9 +274,9 @@ def work(
     size = step_size(launch.tile) / unit if unit else 1.0
     ends = math.sqrt(size)
     tiles = launch.tiles(shape)
-    here = rounds_on_sms(launch.blocks + launch.beside, launch.reached(sms))
-    busy = full_loads(here, launch.blocks_per_sm, saturating)
+    busy = full_loads(launch.busiest(sms), launch.blocks_per_sm, saturating)
     pieces, parts = parts_of_tiles(tiles, launch.blocks)
+    added = launch.added_by_all and parts > 1
     rows, columns, depth = launch.tile
     shared_here = (
         tiles / sms if launch.added_by_all else rounds_on_sms(min(tiles, launch.blocks), sms)
@@ -258,7 +284,7 @@ def work(
     left = parts * shared_here * rows * columns if parts > 1 else 0.0
     return (
         1.0,
-        busy * pieces * ends,
+        busy * pieces * ends + added,
         busy * block_steps(shape, launch) * size,
         tiles / sms * ends,
         tiles * steps(shape["k"], depth) / sms * size,
