@@ -230,7 +230,7 @@ def _notes(table: pd.DataFrame) -> list[str]:
     notes = []
     if table["model fitted here"].eq(True).any():
         notes.append(
-            "Model: the costs of a launch, of the ends of a tile, of steps along k and of added parts, "
+            "Model: the costs of a launch, of the ends of a tile, of steps along k and of what is added or copied, "
             f"fitted for each variant at {_picks.fitted_at()}; a variant with fewer than "
             f"{calibration.LEAST} of the first at all of its shapes."
         )

@@ -173,7 +173,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         raced = int((trials["measured in"] == "races").sum())
         notes = [
             "Costs: of a launch, of the ends of a tile and of steps along k, of both in the other blocks, and "
-            f"of added parts, fitted for each variant at {_picks.fitted_at()}. A shape is no trial where "
+            f"of what is added or copied, fitted for each variant at {_picks.fitted_at()}. A shape is no trial where "
             f"every variant was fitted at it. A variant with fewer than {calibration.LEAST} of the first is "
             "fitted at all of its shapes. The other rules know the largest of them.",
             f"{raced} of the trials are races between all variants; the others have "
