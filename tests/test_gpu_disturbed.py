@@ -10,7 +10,7 @@ import pytest
 
 from samples import a_job
 from tilewave import target as targets
-from tilewave.gpu import buffers, facts, reference, timing
+from tilewave.gpu import blocks, buffers, facts, reference, timing
 from tilewave.gpu.clocks import Clocks
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.failure import failure
@@ -99,6 +99,21 @@ def test_the_error_of_a_ratio_forgets_a_clock_that_both_share():
     own = {"duration_us": list(10 * clock)}
     assert timing._error(own) > timing.ENOUGH_ERROR
     assert timing._error(own | {"baseline_us": list(9 * clock)}) < 1e-12
+
+
+def test_launches_of_which_two_rounds_take_a_second_take_two(timed, monkeypatch):
+    assert timed()["notes"]["rounds"] == JOB.timing.rounds == 5
+    clock = iter(0.6 * one for one in range(100))
+    monkeypatch.setattr(timing.time, "monotonic", lambda: next(clock))
+    assert timed()["notes"]["rounds"] == 2
+    short, long = timing.cost_s(JOB, 10.0), timing.cost_s(JOB, 300e3)
+    assert short == pytest.approx(50e-6 + 11 * 2e-3)
+    assert long == pytest.approx((3 + 2 * 2) * 0.3)
+
+
+def test_a_launch_as_long_as_a_block_is_one_and_is_not_timed_again(monkeypatch):
+    monkeypatch.setattr(blocks, "Block", lambda support, launches, repeats: repeats)
+    assert blocks.build(None, [lambda: pytest.fail("launched")], 2000.0, 2000.0) == 1
 
 
 def test_a_marked_time_is_shown_and_measured_again(timed, tmp_path):
