@@ -78,7 +78,7 @@ class Launch:
     def _room(self, sms: int, held: int) -> int:
         """Clusters that find room at a time where an SM holds ``held`` of their blocks."""
         if self.cluster <= 2:
-            return sms * held // self.cluster
+            return max(1, sms * held // self.cluster)
         return max(1, sms * sum(group * held // self.cluster for group in GROUPS) // SMS)
 
     def busiest(self, sms: int) -> int:
