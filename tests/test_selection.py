@@ -301,7 +301,7 @@ def test_the_busiest_sm_has_more_than_its_share():
     assert three == [1, 2, 3, 3, 4]
     four = [Launch((96, 64, 16), blocks, 4).busiest(132) for blocks in (132, 176, 210, 330, 528)]
     assert four == [1, 2, 2, 3, 4]
-    assert Launch((64, 64, 8), 4, 1, cluster=2).busiest(1) == 2, "a GPU that no pair fits on is still asked"
+    assert Launch((64, 64, 8), 4, 1, cluster=2).busiest(1) == 2  # a GPU that holds no pair
 
     def busiest(blocks: int, cluster: int, threads: int, shared: int) -> int:
         grid, shape = cluster * blocks, {"m": 64, "n": 64 * blocks, "k": 512}
