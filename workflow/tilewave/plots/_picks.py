@@ -98,18 +98,19 @@ def launch(row: Row, environment: Mapping[str, Any]) -> Launch | None:
     if not all(base.present(row.get(name)) for name in (*_FACTS, *SHAPE)):
         return None
     rows, columns, depth, grid, working, threads, registers = (int(row[name]) for name in _FACTS)
-    scratch, shared = (
-        int(row[name]) if base.present(row.get(name)) else 0
-        for name in ("scratch_bytes", "shared_bytes")
+    scratch, shared, added_by_all, cluster = (
+        int(row[name]) if base.present(row.get(name)) else absent
+        for name, absent in (
+            ("scratch_bytes", 0),
+            ("shared_bytes", 0),
+            ("added_by_all", 0),
+            ("cluster_blocks", 1),
+        )
     )
     limits = SmLimits.known(environment)
     if limits is None:
         return None
     shape = {size: int(row[size]) for size in SHAPE}
-    cluster, added_by_all = (
-        int(row[name]) if base.present(row.get(name)) else 0
-        for name in ("cluster_blocks", "added_by_all")
-    )
     return selection.Launch.of(
         shape, (rows, columns, depth), grid, working, scratch, limits, threads, registers, shared,
         cluster=cluster, added_by_all=bool(added_by_all),

@@ -141,8 +141,10 @@ class Launch:
         # Clusters that share a tile have work as a whole or leave at once.
         beside = max(0, grid - blocks) if cluster > 1 and blocks == tiles else 0
         paired = cluster > 1 and threads <= PAIRED
-        made = (rows, columns, depth), blocks, fitting, unequal, beside, added_by_all
-        return cls(*made, max(1, cluster), copied, paired)
+        return cls(
+            (rows, columns, depth), blocks, fitting, unequal, beside, added_by_all, cluster, copied,
+            paired,
+        )  # fmt: skip
 
 
 def step_size(tile: Sequence[int]) -> float:
