@@ -11,7 +11,7 @@ layouts: {a: row, b: LAYOUT_B, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
   WARPGROUPS: [1, 2, 3]      # 64 rows of a tile each
-  TILE_N: [128, 64, 160, 192, 208, 256, 96, 112, 144, 176]  # columns of a tile
+  TILE_N: [128, 64, 160, 192, 208, 256, 80, 96, 112, 144, 176]  # columns of a tile
   SPLITS: [1, 2]             # blocks of a cluster that leave one part, or that load for each other, ...
   DOWN: [1, 2]               # ... below each other in C (TURNED: beside), ...
   ACROSS: [1, 2]             # ... or beside each other (TURNED: below)
