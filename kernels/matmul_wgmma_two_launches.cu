@@ -39,6 +39,8 @@ let:
   slices: "8 // WARPGROUPS if parts >= 16 // WARPGROUPS else 1"  # of a block that adds them
 tile: ["TILE_N if TURNED else WARPGROUPS * 64", "WARPGROUPS * 64 if TURNED else TILE_N", depth]
 programmatic: OVERLAP
+# without those of a cluster that lies across the edge of C
+working_blocks: "SPLITS * parts * ceil(height / (WARPGROUPS * 64)) * ceil(width / TILE_N)"
 buffers:
   partials: {dtype: u32, size: "parts * rows * columns * WARPGROUPS * 64 * TILE_N"}
 tensor_maps:

@@ -331,6 +331,9 @@ def test_blocks_beside_and_parts_that_another_launch_adds():
 
     assert made(264, 256, cluster=2).beside == 8 and made(264, 256).beside == 0
     assert made(512, 512, cluster=2).beside == 0  # halves of tiles
+    # two parts of each tile, and of those beside C's edge
+    parts = made(528, 512, 2 * 256 * 4 * 128 * 128, cluster=2, added_by_all=True)
+    assert (parts.blocks, parts.beside) == (512, 16)
     one = Launch((128, 128, 32), 132, 1, beside=132)
     assert selection.work(shape, one, 132, 1.0)[1] > 1.0
     split = made(1024, 1024, 4 * 1024 * 128 * 128)

@@ -138,8 +138,10 @@ class Launch:
         unequal = whole and blocks % tiles > 0
         if not fitting:
             return None
-        # Clusters that share a tile have work as a whole or leave at once.
-        beside = max(0, grid - blocks) if cluster > 1 and blocks == tiles else 0
+        # Clusters that share a tile have work as a whole or leave at once; of others that lie across C's edge a block
+        # has no tile, but loads for those that have one.
+        across = blocks == tiles or added_by_all
+        beside = max(0, grid - blocks) if cluster > 1 and across else 0
         paired = cluster > 1 and threads <= PAIRED
         return cls(
             (rows, columns, depth), blocks, fitting, unequal, beside, added_by_all, cluster, copied,
