@@ -39,7 +39,8 @@ rule compile:
         temp(f"{RESULTS}/batches/compile-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/compile-{{batch}}.log",
-    threads: 1024
+    # Of many cores one is left to a GPU, on which those that were compiled first are checked meanwhile.
+    threads: workflow.cores - 1 if WORK.live and (workflow.cores or 1) > 4 else 1024
     params:
         kernels=WORK.kernels_of("compile"),
         wanted=WORK.compiled_in,
