@@ -7,10 +7,11 @@ alone; `Shape.resolve` gives whole numbers once the target's device is known.
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -227,6 +228,34 @@ def _combinations(kernel: Kernel, how: str | Mapping[str, Any]) -> int:
     return math.prod(len(one) if isinstance(one, list) else 1 for one in lists.values())
 
 
+def _chosen(
+    kernel: Kernel, block: CaseBlock, how: str | Mapping[str, Any], where_file: object, key: str
+) -> tuple[Sequence[Variant], Set[str]]:
+    """The variants that a block takes of a kernel, and the dtypes of those that were looked at."""
+    chosen, seen = [], set()
+    for variant in choices(kernel, how, where_file, f"{key}.macros"):
+        seen.add(variant.dtype)
+        if block.dtypes and variant.dtype not in block.dtypes:
+            continue
+        chosen.append(variant)
+        if block.most is not None and len(chosen) > block.most:
+            return [], seen  # a product may have thousands: the rest is not looked at
+    return chosen, seen
+
+
+def _block_shapes(
+    block: CaseBlock, dimensions: tuple[str, ...], where_file: object, key: str
+) -> Sequence[Shape]:
+    """The shapes of a block for operations of these dimensions."""
+    elsewhere = block.shapes == [ELSEWHERE]
+    told = expand_shapes([] if elsewhere else block.shapes, dimensions, where_file, key)
+    shapes = list(itertools.islice(told, MOST_CASES + 1))
+    _bounded(len(shapes), "shapes", where_file, key)
+    if not shapes and not elsewhere:
+        raise UserError(where_file, key, block.shapes, "at least one shape")
+    return shapes
+
+
 def _block_cases(
     block: CaseBlock, kernels: Mapping[str, Kernel], where_file: object, key: str
 ) -> Iterator[Case]:
@@ -244,6 +273,7 @@ def _block_cases(
         selected = [kernel for kernel in selected if kernel.provider in block.providers]
         if not selected:
             raise UserError(where_file, f"{key}.providers", block.providers, found)
+    told: dict[tuple[str, ...], Sequence[Shape]] = {}
     for kernel in selected:
         dimensions = operations.load(kernel.front.operation, kernel.path).dimensions
         if kernel.front.operation == "probe":
@@ -251,29 +281,20 @@ def _block_cases(
                 place = f"cases.{name}.macros"
                 yield Case(next(choices(kernel, probe.macros, kernel.path, place)), None, name)
             continue
-        elsewhere = block.shapes == [ELSEWHERE]
-        told = expand_shapes(
-            [] if elsewhere else block.shapes, dimensions, where_file, f"{key}.shapes"
-        )
-        shapes = list(itertools.islice(told, MOST_CASES + 1))
-        _bounded(len(shapes), "shapes", where_file, f"{key}.shapes")
-        if not shapes and not elsewhere:
-            raise UserError(where_file, f"{key}.shapes", block.shapes, "at least one shape")
+        if dimensions not in told:
+            told[dimensions] = _block_shapes(block, dimensions, where_file, f"{key}.shapes")
+        shapes = told[dimensions]
         how = block.macros
         if isinstance(how, dict) and block.kernels == "all":
             how = {name: value for name, value in how.items() if name in kernel.front.macros}
         if block.most is not None and _combinations(kernel, how) > MOST_CASES:
             continue
         _bounded(_combinations(kernel, how), "combinations", where_file, f"{key}.macros")
-        chosen = []
-        for variant in choices(kernel, how, where_file, f"{key}.macros"):
-            labels.add(variant.dtype)
-            if block.dtypes and variant.dtype not in block.dtypes:
-                continue
-            chosen.append(variant)
-            if block.most is not None and len(chosen) > block.most:
-                chosen = []  # a product may have thousands: the rest is not looked at
-                break
+        asked = json.dumps([how, block.dtypes, block.most], default=str)
+        if asked not in kernel.chosen:
+            kernel.chosen[asked] = _chosen(kernel, block, how, where_file, key)
+        chosen, seen = kernel.chosen[asked]
+        labels |= seen
         for variant in chosen:
             for shape in shapes:
                 yield Case(variant, shape)

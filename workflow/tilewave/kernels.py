@@ -282,6 +282,11 @@ class Kernel:
         return own, *(own / one for one in self.front.compiler.include)
 
     @cached_property
+    def chosen(self) -> dict[str, Any]:
+        """What blocks of a config choose of its variants, by what they ask: many ask the same (`cases`)."""
+        return {}
+
+    @cached_property
     def asked(self) -> dict[str, frozenset[str]]:
         """Expression -> the names that it asks for, also through `let`, of those that were looked at."""
         return {}
