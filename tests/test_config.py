@@ -367,6 +367,8 @@ def test_a_block_takes_a_study_whole(taken, key, allowed):
     [
         ("f64", {"matmul_naive-realf64", "matmul_tiled-realf64"}),
         ("matmul_naive", {"matmul_naive", "matmul_naive-realf64"}),
+        ("matmul_naive-realf64", {"matmul_naive-realf64"}),
+        ("matmul_tiled matmul_naive-realf64 f64", {"matmul_naive-realf64", "matmul_tiled-realf64"}),
         ("matmul_naive, f64", {"matmul_naive-realf64"}),
         (["matmul_naive", "f64"], {"matmul_naive-realf64"}),
         ("64", {"matmul_naive", "matmul_naive-realf64", "matmul_tiled", "matmul_tiled-realf64"}),

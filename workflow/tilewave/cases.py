@@ -416,19 +416,20 @@ def _narrow(
     kinds = ("studies", "kernels", "dtypes", "shapes")
     named: dict[str, set[str]] = {kind: set() for kind in kinds}
     named["studies"] = _named_studies(config)
+    variants = {case.variant.id for _, case in everything}
     dtypes = {case.variant.dtype for _, case in everything} - {""}
     shapes = {case.shape.id for _, case in everything if case.shape is not None}
     for word in words(config.only):
         if word in config.studies or word in config.parts:
             continue
-        if word in kernels:
+        if word in kernels or word in variants:
             named["kernels"].add(word)
         elif word in dtypes:
             named["dtypes"].add(word)
         elif word in shapes or f"{word}x{word}x{word}" in shapes:
             named["shapes"] |= {word, f"{word}x{word}x{word}"}
         else:
-            known = [*config.parts, *config.studies, *kernels, *dtypes, *shapes]
+            known = [*config.parts, *config.studies, *kernels, *dtypes, *shapes, *variants]
             raise UserError(where, "only", word, known)
     return named
 
@@ -436,7 +437,8 @@ def _narrow(
 def _wanted(study: str, case: Case, named: Mapping[str, set[str]]) -> bool:
     if named["studies"] and study not in named["studies"]:
         return False
-    if named["kernels"] and case.variant.kernel.name not in named["kernels"]:
+    names = {case.variant.kernel.name, case.variant.id}
+    if named["kernels"] and names.isdisjoint(named["kernels"]):
         return False
     if named["dtypes"] and case.variant.dtype not in named["dtypes"]:
         return False

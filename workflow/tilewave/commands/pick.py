@@ -72,7 +72,8 @@ def run(options: argparse.Namespace) -> int:
     sizes = resolved["m"], resolved["n"], resolved["k"]
     dtype = _dtype(options.dtype, picker)
     told = document(picker, recorded, sizes, dtype, picker.answer(sizes, dtype))
-    print(json.dumps(told, indent=1) if options.json else "\n".join(text(told)))
+    raced = options.kernels == [SHIPPED]  # by the shipped config's study *best*
+    print(json.dumps(told, indent=1) if options.json else "\n".join(text(told, raced)))
     return 0 if told["variants"] else 1
 
 
@@ -176,8 +177,14 @@ def _against(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     )
 
 
-def text(told: Mapping[str, Any]) -> list[str]:
-    """The document for a reader at a terminal, by lines."""
+def _race(told: Mapping[str, Any]) -> str:
+    """The command that measures those that are shown, on a GPU."""
+    shown = ",".join(one["variant"] for one in told["variants"][:SHOWN])
+    return f"snakemake --cores 1 tune --config only=best,{shown} shapes={_label(told['shape'])}"
+
+
+def text(told: Mapping[str, Any], raced: bool = False) -> list[str]:
+    """The document for a reader at a terminal, by lines. raced: the variants are those of a study that races."""
     found = told["variants"]
     lines = [
         f"{_label(told['shape'])} {told['dtype']} on {told['gpu']}, by {told['recording']}",
@@ -206,6 +213,7 @@ def text(told: Mapping[str, Any]) -> list[str]:
                     for one in found[:SHOWN]
                 ],
             ),
+            *([f"  to race them: {_race(told)}"] if raced else []),
             "",
             f"Variants: {len(found)}, each fitted from its measured cases and a little from its kernel's; the first's:",
             *(f"  {_label(case['shape'])}  {case['us']:.2f} us" for case in first["fitted"]),
