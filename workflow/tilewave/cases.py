@@ -412,16 +412,17 @@ def _named_studies(config: Config) -> set[str]:
 def _narrow(
     config: Config, kernels: Mapping[str, Kernel], everything: list[tuple[str, Case]], where: object
 ) -> dict[str, set[str]]:
-    """The words of ``only`` by what they name."""
+    """The words of ``only`` by what they name; a variant's is beside those of kernels."""
     kinds = ("studies", "kernels", "dtypes", "shapes")
     named: dict[str, set[str]] = {kind: set() for kind in kinds}
     named["studies"] = _named_studies(config)
+    others = [word for word in words(config.only) if word not in {*config.studies, *config.parts}]
+    if not others:  # as mostly: what all cases are called need not be known
+        return named
     variants = {case.variant.id for _, case in everything}
     dtypes = {case.variant.dtype for _, case in everything} - {""}
     shapes = {case.shape.id for _, case in everything if case.shape is not None}
-    for word in words(config.only):
-        if word in config.studies or word in config.parts:
-            continue
+    for word in others:
         if word in kernels or word in variants:
             named["kernels"].add(word)
         elif word in dtypes:
@@ -437,10 +438,10 @@ def _narrow(
 def _wanted(study: str, case: Case, named: Mapping[str, set[str]]) -> bool:
     if named["studies"] and study not in named["studies"]:
         return False
-    names = {case.variant.kernel.name, case.variant.id}
-    if named["kernels"] and names.isdisjoint(named["kernels"]):
+    variant, kernels = case.variant, named["kernels"]
+    if kernels and variant.kernel.name not in kernels and variant.id not in kernels:
         return False
-    if named["dtypes"] and case.variant.dtype not in named["dtypes"]:
+    if named["dtypes"] and variant.dtype not in named["dtypes"]:
         return False
     return not named["shapes"] or (case.shape is not None and case.shape.id in named["shapes"])
 

@@ -69,8 +69,8 @@ LEAST = 3
 SATURATING = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
 """Blocks that may be needed to keep an SM busy."""
 PULL, ALMOST_ALL = 0.4, 40.0
-"""What the distance to the kernel's common costs counts for beside a variant's own cases, and where these are no more
-than `LEAST`, which leave most of six costs open: of 1,218 trials at new shapes 181 are above 15 %, 212 with all drawn
+"""What the distance to the kernel's common costs counts for beside a variant's own cases of the fit, and where these are
+no more than `LEAST`, which leave most of six costs open: of 1,218 trials at new shapes 181 are above 15 %, 212 with all drawn
 alike, 219 at 0.2 (185 where the first is 0.7; 189 and 180 where the second is 10 and 400)."""
 OWN, OTHERS = COSTS.index(STEPS), COSTS.index(OTHER_STEPS)
 GAIN = 0.9

@@ -140,8 +140,8 @@ class Launch:
             return None
         # Clusters that share a tile have work as a whole or leave at once; of others that lie across C's edge a block
         # has no tile, but loads for those that have one.
-        across = blocks == tiles or added_by_all
-        beside = max(0, grid - blocks) if cluster > 1 and across else 0
+        stays = cluster > 1 and (blocks == tiles or added_by_all)
+        beside = max(0, grid - blocks) if stays else 0
         paired = cluster > 1 and threads <= PAIRED
         return cls(
             (rows, columns, depth), blocks, fitting, unequal, beside, added_by_all, cluster, copied,
