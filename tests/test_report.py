@@ -517,6 +517,7 @@ def test_a_kernels_page_shows_where_warps_wait_and_what_nsight_compute_says(make
                 {"name": "Stall", "title": "Barrier <Stalls>", "kind": "optimization", "speedup": 12.5,
                  "speedup_of": "local", "message": "See @section:A:The Section@, @url:Guide:https://x.y/#z@."},
                 {"name": "Pointer", "title": "", "kind": "ok", "message": "Look elsewhere."},
+                {"name": "Broken", "title": "", "kind": "error", "message": "No such attribute."},
             ],
         },
     }  # fmt: skip
@@ -538,6 +539,7 @@ def test_a_kernels_page_shows_where_warps_wait_and_what_nsight_compute_says(make
     assert "Barrier &lt;Stalls&gt;" in text and "estimated local speedup 12.5\xa0%" in text
     assert 'See The Section, <a href="https://x.y/#z" rel="external noreferrer">Guide</a>.' in text
     assert "Nsight Compute 2025.3.1" in text and "Look elsewhere" not in text
+    assert "No such attribute" not in text
 
 
 def test_a_kernels_page_says_why_it_was_not_sampled(make: Any) -> None:

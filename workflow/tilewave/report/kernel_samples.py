@@ -91,10 +91,11 @@ def plain(message: str) -> markupsafe.Markup:
 
 
 def _said(rules: list[Mapping[str, Any]]) -> list[Said]:
-    """Those messages that say something of the kernel: without those that name another section only."""
+    """Those messages that say something of the kernel: not those that name another section only, nor what a rule that
+    failed says of itself."""
     made = []
     for one in rules:
-        if one["kind"] == "ok" and not one["title"]:
+        if one["kind"] in ("ok", "error") and not one["title"]:
             continue
         speedup = ""
         if one.get("speedup_of"):

@@ -22,6 +22,7 @@ from tilewave.theory.selection import (
     ENDS,
     OTHER_ENDS,
     OTHER_STEPS,
+    RAGGED_ENDS,
     STEPS,
     Costs,
     Elements,
@@ -36,6 +37,8 @@ USUAL: Mapping[Sizes, str] = {
     (64, 64, 64): "a tile or a few: the launch",
     (128, 128, 128): "twice that: what of it is latency",
     (90, 90, 90): "the same of variants that are raced alone, and of rows that the TMA takes not",
+    (60, 38, 48): "a tile whose rows of C begin inside of 16 bytes",
+    (130, 114, 88): "a few of these, and rows of bytes that the TMA takes not",
     (256, 256, 256): "little work on some SMs",
     (512, 512, 512): "on most of them",
     (1024, 1024, 1024): "one wave or less",
@@ -52,6 +55,7 @@ SPECIAL: Mapping[Sizes, str] = {
     (1000, 3000, 2000): "the same of few tiles; not of doubles, whose rows are whole lines",
     (777, 1001, 333): "rows that begin anywhere, those of C, too",
     (4096, 16, 4096): "few columns: boxes that are mostly outside of the matrix",
+    (8016, 18, 4080): "the same, rows of C that begin anywhere",
     (6000, 60, 2002): "rows that begin anywhere, few columns",
     (100, 6000, 3500): "the same, few rows",
     (600, 600, 1002): "the same, few tiles",
@@ -70,7 +74,7 @@ SATURATING = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
 """Blocks that may be needed to keep an SM busy."""
 PULL, ALMOST_ALL = 0.4, 40.0
 """What the distance to the kernel's common costs counts for beside a variant's own cases of the fit, and where these are
-no more than `LEAST`, which leave most of six costs open: of 1,218 trials at new shapes 181 are above 15 %, 212 with all drawn
+no more than `LEAST`, which leave most costs open: of 1,218 trials at new shapes 181 are above 15 %, 212 with all drawn
 alike, 219 at 0.2 (185 where the first is 0.7; 189 and 180 where the second is 10 and 400)."""
 OWN, OTHERS = COSTS.index(STEPS), COSTS.index(OTHER_STEPS)
 GAIN = 0.9
@@ -132,7 +136,9 @@ def costs(
     told = {
         name: _telling([one.sizes for one in cases], elements) for name, cases in variants.items()
     }
-    fits = {name: _fit(cases, sms) for name, cases in variants.items() if len(cases) >= LEAST}
+    fits = {
+        name: _fit(cases, sms, elements) for name, cases in variants.items() if len(cases) >= LEAST
+    }
     if not fits:
         return {}
     every = np.vstack([one.relative * one.pieces for one in fits.values()])
@@ -169,7 +175,7 @@ class _Fit:
     shortest: float
 
 
-def _fit(cases: Sequence[Case], sms: int) -> _Fit:
+def _fit(cases: Sequence[Case], sms: int, elements: Elements) -> _Fit:
     """With the blocks that keep an SM busy which its cases, `LEAST` at least, show by themselves."""
     usual = [one for one in cases if one.sizes in USUAL]
     # Where too few are usual, there is nothing that the others would bend.
@@ -182,7 +188,7 @@ def _fit(cases: Sequence[Case], sms: int) -> _Fit:
     for saturating in SATURATING:
         if best is not None and saturating > most:
             break
-        rows = [work(one.shape, one.launch, sms, saturating, unit) for one in fitted]
+        rows = [work(one.shape, one.launch, sms, saturating, unit, elements) for one in fitted]
         relative = np.array(rows) / us
         relative[:, OTHERS] += relative[:, OWN]
         _, error = least_squares(relative, np.ones(len(fitted)))
@@ -199,7 +205,7 @@ def _pieces(tile: Sequence[int]) -> NDArray[np.float64]:
     rows, columns, depth = tile
     ends = math.sqrt(rows * columns / 128**2)
     step = step_size(tile) * depth / (step_size((128, 128, 32)) * 32)
-    sizes = {ENDS: ends, OTHER_ENDS: ends, STEPS: step, OTHER_STEPS: step}
+    sizes = {ENDS: ends, OTHER_ENDS: ends, RAGGED_ENDS: ends, STEPS: step, OTHER_STEPS: step}
     return np.array([sizes.get(name, 1.0) for name in COSTS])
 
 

@@ -204,9 +204,9 @@ def predicted_duration(shape: Shape, launch: Launch, sms: int, time_of_step: flo
 
 # ---------------------------------------------------------------------------- costs of a variant
 
-LAUNCH, ENDS, STEPS, OTHER_ENDS, OTHER_STEPS, PARTS = COSTS = (
+LAUNCH, ENDS, STEPS, OTHER_ENDS, OTHER_STEPS, PARTS, RAGGED_ENDS = COSTS = (
     "launch", "ends of tiles", "steps along k", "ends of other blocks", "steps of other blocks",
-    "parts of tiles",
+    "parts of tiles", "ends of ragged tiles",
 )  # fmt: skip
 """What a launch spends its time on."""
 
@@ -264,16 +264,22 @@ def parts_of_tiles(tiles: int, blocks: int) -> tuple[float, float]:
 
 
 def work(
-    shape: Shape, launch: Launch, sms: int, saturating: float, unit: float = 0.0
+    shape: Shape,
+    launch: Launch,
+    sms: int,
+    saturating: float,
+    unit: float = 0.0,
+    elements: Elements = (0, 0),
 ) -> tuple[float, ...]:
     """How much of each of `COSTS` a launch has.
 
     One launch; of the busiest SM the tiles (or parts) that its blocks begin and end, one more where another launch adds
     the parts, and its k steps, both in `full_loads`; the tiles and the k steps of all blocks over the SMs, which share
     memory and power; the outputs, in millions, whose sums the busiest SM's blocks leave for others or add up, or where
-    another launch adds them an equal share of all, and such a share of what a launch before has copied. unit: the
-    `step_size` that a step is counted in, for a variant whose tile follows the shape, and of whose square root the ends of a
-    tile are: filling the pipeline takes as long for any tile, storing the results does not. 0: each is one.
+    another launch adds them an equal share of all, and such a share of what a launch before has copied; the busiest
+    SM's tiles once more where rows of C are `RAGGED`. unit: the `step_size` that a step is counted in, for a variant whose
+    tile follows the shape, and of whose square root the ends of a tile are: filling the pipeline takes as long for any tile,
+    storing the results does not. 0: each is one. elements: see `kinds`.
     """
     size = step_size(launch.tile) / unit if unit else 1.0
     ends = math.sqrt(size)
@@ -281,6 +287,7 @@ def work(
     busy = full_loads(launch.busiest(sms), launch.blocks_per_sm, saturating)
     pieces, parts = parts_of_tiles(tiles, launch.blocks)
     added = launch.added_by_all and parts > 1
+    ended = busy * pieces * ends + added
     rows, columns, depth = launch.tile
     shared_here = (
         tiles / sms if launch.added_by_all else rounds_on_sms(min(tiles, launch.blocks), sms)
@@ -288,11 +295,12 @@ def work(
     left = parts * shared_here * rows * columns if parts > 1 else 0.0
     return (
         1.0,
-        busy * pieces * ends + added,
+        ended,
         busy * block_steps(shape, launch) * size,
         tiles / sms * ends,
         tiles * steps(shape["k"], depth) / sms * size,
         1e-6 * (left + launch.copied / SUM_BYTES / sms),
+        ended if RAGGED in kinds(shape, elements) else 0.0,
     )
 
 
@@ -318,7 +326,7 @@ class Costs:
 
     def spent(self, shape: Shape, launch: Launch, sms: int) -> dict[str, float]:
         """Microseconds of a launch, by `COSTS`; their sum is its duration."""
-        amounts = work(shape, launch, sms, self.saturating, self.unit)
+        amounts = work(shape, launch, sms, self.saturating, self.unit, self.elements)
         more = self.times_more(shape)
         each = zip(COSTS, self.each, amounts, strict=True)
         return {name: one * much * more for name, one, much in each}
