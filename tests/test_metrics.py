@@ -20,7 +20,7 @@ def named(found: list[dict]) -> dict[str, float]:
 
 def test_sets_are_nested_and_have_no_name_twice() -> None:
     assert set(catalogue.SETS) == {
-        "flops", "basic", "traffic", "memory", "quantization", "limits", "full",
+        "flops", "basic", "traffic", "memory", "paths", "quantization", "limits", "full",
     }  # fmt: skip
     for name in catalogue.SETS:
         names = catalogue.names(name)

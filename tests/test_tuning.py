@@ -244,9 +244,9 @@ def track(monkeypatch):
             raise CudaError("CUDA_ERROR_ILLEGAL_ADDRESS", "illegal")
         return launch.us
 
-    def build(support, launches, block_us):
+    def build(support, launches, block_us, most=1024):
         us = launches[0].us
-        seen.blocks.append(FakeBlock(us, max(1, round(block_us / us))))
+        seen.blocks.append(FakeBlock(us, min(most, max(1, round(block_us / us)))))
         return seen.blocks[-1]
 
     monkeypatch.setattr(races, "Memory", FakeMemory)

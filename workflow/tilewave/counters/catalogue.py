@@ -268,6 +268,7 @@ SETS: dict[str, tuple[Metric, ...]] = {
     "basic": tuple(_BASIC),
     "traffic": tuple(_TRAFFIC),
     "memory": tuple(_TRAFFIC),
+    "paths": (*_TRAFFIC, *TENSOR_PATHS),
     "quantization": (*TENSOR_OPS, *CYCLES, *LAUNCH),
     "limits": (*CYCLES, _ELAPSED, *LAUNCH, *PIPES, ISSUED, *WARP_STATES),
     "full": (*_TRAFFIC, *THROUGHPUT, *TENSOR_PATHS),
@@ -283,7 +284,7 @@ INSTRUCTION_METRICS: dict[str, str] = {
     "memory_l2_theoretical_sectors_global_ideal": "sectors_global_ideal",
 }
 EXCESS = "wavefronts_shared_excess"
-OF_INSTRUCTIONS = ("memory", "full")
+OF_INSTRUCTIONS = ("memory", "paths", "full")
 """Sets that have these, too: ncu patches the kernel for them, which costs most of what a case takes."""
 # Sections of ncu, which make the report file worth opening in Nsight Compute.
 SECTIONS: dict[str, tuple[str, ...]] = {

@@ -82,8 +82,8 @@ class Block:
         self._exec = self._graph = None
 
 
-def _repeats(us: float, block_us: float) -> int:
-    return max(1, min(MAX_REPEATS, round(block_us / max(us, 0.1))))
+def _repeats(us: float, block_us: float, most: int) -> int:
+    return max(1, min(most, round(block_us / max(us, 0.1))))
 
 
 def build(
@@ -91,8 +91,10 @@ def build(
     launches: list[Callable[[], None]],
     block_us: float = BLOCK_US,
     launch_us: float = 0.0,
+    most: int = MAX_REPEATS,
 ) -> Block:
-    """A block of about `block_us`: one launch is timed, then the block itself where that misled.
+    """A block of about `block_us`, of ``most`` launches at most: one launch is timed, then the block itself
+    where that misled.
 
     Every launch function must have run once before (lazy loading is not allowed in a capture). launch_us: of
     a second launch, where that is known; one that takes as long as a block is one, and not run here.
@@ -107,9 +109,9 @@ def build(
         launch()
     gpu.stream.record(last)
     gpu.sync()
-    repeats = _repeats(1e3 * float(last - first) / len(launches[:3]), block_us)
+    repeats = _repeats(1e3 * float(last - first) / len(launches[:3]), block_us, most)
     block = Block(support, launches, repeats)
-    better = _repeats(block.run(), block_us)
+    better = _repeats(block.run(), block_us, most)
     if repeats != better and not 0.6 < better / repeats < 1.7:
         block.close()
         block = Block(support, launches, better)

@@ -2,7 +2,8 @@
 
 The candidates of a group compute the same product from the same buffers: sets that take turns as in
 `tilewave.gpu.timing`, filled once; only a candidate's own scratch comes on top. A short block takes
-about SHORT_US, a lap's block what the job's `timing` says; all are graphs of launches behind a gate.
+about SHORT_US or is SHORT_LAUNCHES, a lap's block takes what the job's `timing` says; all are graphs of
+launches behind a gate.
 A candidate's module, graphs and scratch are freed as soon as it is out.
 """
 
@@ -32,6 +33,8 @@ from tilewave.records.model import TUNE
 T = TypeVar("T")
 SHORT_US = 500.0
 SHORT_BLOCKS = 2
+SHORT_LAUNCHES = 128
+"""At most, of a short block: more of so short ones take longer to capture than to run."""
 WARM_US = 50_000.0
 """Work before the first candidate of a group is screened: an idle GPU raises its clock only then."""
 GLANCE, GLANCE_US = 2.0, 200.0
@@ -151,7 +154,7 @@ class GpuTrack:
         if launch_us > max(GLANCE * worst_us, GLANCE_US):
             notes["blocks"] = "one launch"
             return [launch_us]
-        block = build(session.support, runner.launches, SHORT_US)
+        block = build(session.support, runner.launches, SHORT_US, most=SHORT_LAUNCHES)
         try:
             runner.launched += 3 + block.repeats * (1 + SHORT_BLOCKS)
             if not self._warm:
