@@ -23,9 +23,19 @@ from tilewave.kernels import Kernel, Launched
 from tilewave.launches import Argument, LaunchPlan, MapPlan, Scratch, Step, Typed, leaves
 from tilewave.operations.base import Operation
 from tilewave.placement import Placement
+from tilewave.validation import WIDEST
 
 # What an expression may ask of the device; the values come from its environment.
 DEVICE_NAMES = ("sms", "shared_per_block_optin", "shared_per_sm", "l2_bytes")
+
+
+class _Scope(dict[str, Any]):
+    """What the names of a launch stand for, macros among them. meant: of `let` what was asked for already; many
+    expressions ask for the same."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        super().__init__(names)
+        self.meant: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -48,20 +58,31 @@ class Variant:
     def names(self) -> dict[str, Any]:
         return dict(self.macros)
 
+    def _scope(self, names: Mapping[str, Any]) -> _Scope:
+        """Macros and these names."""
+        return names if isinstance(names, _Scope) else _Scope({**self.names, **names})
+
+    def _with_strides(self, text: Any, names: Mapping[str, Any]) -> _Scope:
+        """The same and the strides that an expression asks for."""
+        strides = self._strides_for(text, names)
+        return _Scope({**self.names, **strides, **names}) if strides else self._scope(names)
+
     def _evaluate(self, key: str, text: Any, names: Mapping[str, Any] | None = None) -> Any:
-        names = {**self.names, **self._strides_for(text, names or {}), **(names or {})}
+        names = self._with_strides(text, names or {})
         try:
             return evaluate(text, _known(self.kernel, text, names))
         except ExpressionError as error:
             raise _told(self.kernel, key, text, error) from error
 
     def integer(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
-        return self._whole(key, text, {**self._strides_for(text, names), **names})
+        if type(text) is int and text in WIDEST:  # most are plain numbers
+            return text
+        return self._whole(key, text, self._with_strides(text, names))
 
     def _whole(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
         """A whole number from these names, macros and `let` alone."""
         try:
-            return integer(text, _known(self.kernel, text, {**self.names, **names}))
+            return integer(text, _known(self.kernel, text, self._scope(names)))
         except ExpressionError as error:
             raise _told(self.kernel, key, text, error) from error
 
@@ -80,6 +101,8 @@ class Variant:
 
     def _strides_for(self, text: Any, names: Mapping[str, Any]) -> dict[str, int]:
         """The strides that an expression asks for, where the sizes are among the names."""
+        if self.stride_names.isdisjoint(names_in(text)):
+            return {}
         asked = names_in(text) - {*names, *self.names, *self.kernel.front.let}
         if not asked or not asked & self.stride_names:
             return {}
@@ -123,7 +146,7 @@ class Variant:
         ``requires`` says.
         """
         front, has = self.kernel.front, architectures.names(device.get("arch"))
-        names = {**device, **has, **shape}
+        names = self._scope({**device, **has, **shape})
         for name, wanted in front.requires.items():
             if name == "conditions":
                 for condition in wanted:
@@ -160,12 +183,17 @@ class Variant:
 
     def unknown_device(self, device: Mapping[str, Any]) -> str:
         """Empty where the launch can be planned; else what of the device its geometry asks for."""
+        return ", ".join(sorted(self._device_of_launch - device.keys()))
+
+    @cached_property
+    def _device_of_launch(self) -> frozenset[str]:
+        """What of the device the geometry and the arguments ask for."""
         front = self.kernel.front
         texts = [*(front.tile or []), *(buffer.size for buffer in front.buffers.values())]
         texts += [text for _, text in (*self.geometry_texts(), *self.map_texts())]
         more = (front.working_blocks, front.programmatic)
         asked = {word for text in (*texts, *more) for word in self._device_words(text)}
-        return ", ".join(sorted((asked | self.device_of_arguments) - set(device)))
+        return self.device_of_arguments | asked
 
     @property
     def launched(self) -> Iterator[tuple[str, Launched]]:
@@ -208,11 +236,11 @@ class Variant:
         before, one = list(self.launched)[self.kernel.leading]
         return self._arguments(before, one, {**device, **shape})
 
-    @property
-    def device_of_arguments(self) -> set[str]:
+    @cached_property
+    def device_of_arguments(self) -> frozenset[str]:
         """What of the device the arguments of any launch ask for."""
         given = [text for _, one in self.kernel.launches for text in leaves(one.arguments)]
-        return {word for text in given for word in self._device_words(text)}
+        return frozenset(word for text in given for word in self._device_words(text))
 
     def _arguments(
         self, before: str, one: Launched, names: Mapping[str, Any]
@@ -248,7 +276,7 @@ class Variant:
         Raises UserError where an expression has no whole value or a size is not positive.
         """
         front = self.kernel.front
-        names = {**device, **shape}
+        names = self._scope({**device, **shape})
         steps = [
             self._step(before, entry, one, names)
             for (before, one), (entry, _) in zip(self.launched, self.kernel.launches)
@@ -318,7 +346,7 @@ class Variant:
                 raise UserError(self.kernel.path, f"buffers.{name}.dtype", dtype, SIZES)
 
         def whole(key: str, text: Any, more: Mapping[str, Any]) -> int:
-            return self.integer(key, text, {**names, **more})
+            return self.integer(key, text, {**names, **more} if more else names)
 
         made = tuple(memory_plan.scratch(self.kernel, dtypes, whole))
         given = self.strides(shape)
@@ -356,15 +384,18 @@ def _known(kernel: Kernel, text: Any, names: Mapping[str, Any]) -> Mapping[str, 
 
     Raises UserError where one of these has no value.
     """
-    if not kernel.front.let:
+    asked = names_asked(kernel, text) if kernel.front.let else frozenset()
+    if asked.isdisjoint(kernel.front.let):
         return names
-    known, asked = dict(names), names_asked(kernel, text)
+    known, meant = dict(names), names.meant if isinstance(names, _Scope) else {}
     for name, meaning in kernel.front.let.items():
         if name in asked:
-            try:
-                known[name] = evaluate(meaning, known)
-            except ExpressionError as error:
-                raise _told(kernel, f"let.{name}", meaning, error) from error
+            if name not in meant:
+                try:
+                    meant[name] = evaluate(meaning, known)
+                except ExpressionError as error:
+                    raise _told(kernel, f"let.{name}", meaning, error) from error
+            known[name] = meant[name]
     return known
 
 

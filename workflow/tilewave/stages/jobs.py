@@ -150,7 +150,7 @@ def of_case(
         operation_code=operation_code(kernel.front.operation),
         source=_source(kernel.path),
         entry=entry.get("symbol", kernel.entry),
-        arguments=variant.arguments(resolved.shape, resolved.device),
+        arguments=resolved.arguments,
         shape=resolved.shape,
         strides=variant.strides(resolved.shape),
         dtypes=variant.dtypes,

@@ -7,14 +7,15 @@ the store under its content; every stage and the tables read it from there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, is_dataclass
+from functools import cached_property
 from typing import Any
 
 from tilewave.cases import Case, Plan, Request
 from tilewave.errors import UserError
 from tilewave.expressions import ExpressionError, evaluate, names_in
 from tilewave.jobs import Probe, ProbeBuffer
-from tilewave.launches import LaunchPlan
+from tilewave.launches import Argument, LaunchPlan
 from tilewave.operations import probe
 from tilewave.records import model
 from tilewave.records.keys import digest
@@ -44,6 +45,11 @@ class Resolved:
     @property
     def case(self) -> Case:
         return self.request.case
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        """Of the launch that leads; every stage's job has them."""
+        return self.case.variant.arguments(self.shape, self.device)
 
 
 def probe_of(case: Case) -> Probe | None:
@@ -130,10 +136,17 @@ def _resolve(request: Request, target: Mapping[str, Any]) -> Resolved:
 # ----------------------------------------------------------------------------------- kept in the store
 
 
+def _plain(value: Any) -> Any:
+    """A launch as JSON has it; `dataclasses.asdict` also copies every number."""
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return {k: _plain(v) for k, v in vars(value).items()} if is_dataclass(value) else value
+
+
 def _document(one: Resolved) -> dict[str, Any]:
     """A resolved case as JSON, without the request that the plan has."""
     rest = {name: getattr(one, name) for name in ("shape", "refusal", "device", "work")}
-    return rest | {"launch": None if one.launch is None else asdict(one.launch)}
+    return rest | {"launch": _plain(one.launch)}
 
 
 def _of_document(request: Request, document: Mapping[str, Any]) -> Resolved:
