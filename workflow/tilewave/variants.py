@@ -101,15 +101,11 @@ class Variant:
 
     def _strides_for(self, text: Any, names: Mapping[str, Any]) -> dict[str, int]:
         """The strides that an expression asks for, where the sizes are among the names."""
-        if self.stride_names.isdisjoint(names_in(text)):
-            return {}
-        asked = names_in(text) - {*names, *self.names, *self.kernel.front.let}
-        if not asked or not asked & self.stride_names:
-            return {}
-        if not set(self.operation.dimensions) <= set(names):
+        asked = (self.stride_names & names_in(text)) - names.keys()
+        if not asked or not names.keys() >= set(self.operation.dimensions):
             return {}
         found = self._all_strides({name: names[name] for name in self.operation.dimensions})
-        return {name: found[name] for name in asked & self.stride_names}
+        return {name: found[name] for name in asked}
 
     def strides(self, shape: Mapping[str, int]) -> dict[str, int]:
         """Of the operands' strides, in elements, those that the front matter gives."""
@@ -266,7 +262,7 @@ class Variant:
 
     def _values(self, condition: str, names: Mapping[str, Any]) -> str:
         """The values of the names that stand in a condition, for the sentence that it failed."""
-        known = _known(self.kernel, condition, {**self.names, **names})
+        known = _known(self.kernel, condition, self._scope(names))
         words = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", str(condition)))
         return ", ".join(f"{word} = {known[word]}" for word in words if word in known)
 

@@ -173,8 +173,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         raced = int((trials["measured in"] == "races").sum())
         notes = [
             "Costs: of a launch, of the ends of a tile, where rows of C begin inside of 16 bytes once more, and of "
-            f"steps along k, of both in the other blocks, and of what is added or copied, fitted for each variant at {_picks.fitted_at()}. A shape is no trial where "
-            f"every variant was fitted at it. A variant with fewer than {calibration.LEAST} of the first is "
+            "steps along k, of both in the other blocks, and of what is added or copied, fitted for each variant at "
+            f"{_picks.fitted_at()}. A shape is no trial where every variant was fitted at it. A variant with fewer than {calibration.LEAST} of the first is "
             "fitted at all of its shapes. The other rules know the largest of them.",
             f"{raced} of the trials are races between all variants; the others have "
             f"{trials['candidates'].min()} variants or more.",
