@@ -33,16 +33,18 @@ TARGET = {
 def timed(monkeypatch):
     """A timing in which NVML tells such reasons, one after the other, and the GPU is away for such shares."""
 
-    def call(reasons=(0,), paused=(0.0, 0.0)):
-        reasons, paused = list(reasons), list(paused)
+    def call(reasons=(0,), paused=(0.0, 0.0), clocks=(1980.0,)):
+        reasons, paused, clocks = list(reasons), list(paused), list(clocks)
         nvml = SimpleNamespace(
             nvmlInit=lambda: None,
             nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
             nvmlDeviceGetCurrentClocksEventReasons=lambda one: reasons.pop() if reasons else 0,
+            nvmlDeviceGetMaxClockInfo=lambda *_: 1980,
+            NVML_CLOCK_SM=1,
         )
         monkeypatch.setitem(sys.modules, "pynvml", nvml)
         block = SimpleNamespace(
-            enqueue=lambda: None, us=lambda: 10.0, close=lambda: None, repeats=9
+            enqueue=lambda: None, us=lambda: 10.0, close=lambda: None, run=lambda: 10.0, repeats=9
         )
         for name, stand_in in {
             "Memory": lambda gpu: SimpleNamespace(__enter__=None),
@@ -55,7 +57,11 @@ def timed(monkeypatch):
         }.items():
             monkeypatch.setattr(timing, name, stand_in)
         stack = SimpleNamespace(enter_context=lambda one: one, callback=lambda one: None)
-        support = SimpleNamespace(gate=lambda: None, paused=lambda lately=False: paused.pop(0))
+        support = SimpleNamespace(
+            gate=lambda: None,
+            paused=lambda lately=False: paused.pop(0),
+            sm_clock=lambda: clocks.pop(0) if len(clocks) > 1 else clocks[0],
+        )
         gpu = SimpleNamespace(sync=lambda: None)
         session = SimpleNamespace(gpu=gpu, support=support, clocks=Clocks("GPU-1"), kept=None)
         return timing._time_on_gpu(session, JOB, stack)
@@ -109,6 +115,19 @@ def test_launches_of_which_two_rounds_take_a_second_take_two(timed, monkeypatch)
     short, long = timing.cost_s(JOB, 10.0), timing.cost_s(JOB, 300e3)
     assert short == pytest.approx(50e-6 + 11 * 2e-3)
     assert long == pytest.approx((3 + 2 * 2) * 0.3)
+
+
+def test_rounds_begin_when_the_clock_has_followed_the_load(timed, monkeypatch):
+    """As on an H200 behind another load: 1,440 MHz, then step by step 1,905; and the clock that rounds count."""
+
+    def clock_of(made):
+        return next(one["value"] for one in made["figures"] if one["metric"] == "sm_clock")
+
+    assert clock_of(timed()) == 1980.0 and timed()["notes"]["clock"] == model.COUNTED_CLOCK
+    ticks = iter(0.02 * one for one in range(1000))
+    monkeypatch.setattr(timing.time, "monotonic", lambda: next(ticks))
+    assert clock_of(timed(clocks=[1440.0] * 7 + [1905.0])) == 1905.0
+    assert clock_of(timed(clocks=[1440.0] * 2 + [1980.0])) == 1980.0
 
 
 def test_a_launch_as_long_as_a_block_is_one_and_is_not_timed_again(monkeypatch):

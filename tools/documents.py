@@ -56,24 +56,28 @@ def share(percent: float) -> str:
 
 
 def ladder(table: pd.DataFrame, dtypes: str) -> str:
-    """What was measured of the ladder's table in Markdown: shares of cuBLAS by size, TFLOP/s of the larger two."""
+    """The ladder's table in Markdown: shares of cuBLAS by size, and at the larger two TFLOP/s of the rung and of the cuBLAS
+    that it was paired with."""
     table = table.dropna(subset=[f"TFLOP/s, {n}³" for n in SIZES], how="all")
     lines = [
         [
             "variant",
             "dtype",
             *(f"{n}³, %" for n in SIZES),
-            *(f"{n}³, TFLOP/s" for n in SIZES[2:]),
+            *(f"{n}³, TFLOP/s / cuBLAS" for n in SIZES[2:]),
         ]
     ]
     wanted = [one.strip() for one in dtypes.split(",")]
     for dtype in wanted if wanted != ["all"] else table["dtype"].drop_duplicates():
         for row in table[table["dtype"] == dtype].to_dict("records"):
-            rates = (row[f"TFLOP/s, {n}³"] for n in SIZES[2:])
+            rates = ((row[f"{whose}TFLOP/s, {n}³"] for whose in ("", "cuBLAS ")) for n in SIZES[2:])
             lines.append(
                 [row["variant"], dtype]
                 + [share(row[f"% of cuBLAS, {n}³"]) for n in SIZES]
-                + ["" if pd.isna(one) else f"{one:#.3g}".rstrip(".") for one in rates]
+                + [
+                    " / ".join(f"{one:#.3g}".rstrip(".") for one in both if pd.notna(one))
+                    for both in rates
+                ]
             )
     return markdown(lines)
 

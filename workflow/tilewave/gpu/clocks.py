@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -46,8 +48,18 @@ class Clocks:
 
     def reset(self) -> None:
         """Forget the samples."""
+        self._counted: list[float] = []
         self._samples: dict[str, list[float]] = {"sm_clock": [], "power": [], "temperature": []}
         self._reasons = 0
+
+    @functools.cached_property
+    def highest(self) -> float:
+        """The GPU's highest SM clock, MHz; infinite where NVML does not say."""
+        with contextlib.suppress(Exception):
+            return float(
+                self._nvml.nvmlDeviceGetMaxClockInfo(self._handle, self._nvml.NVML_CLOCK_SM)
+            )
+        return math.inf
 
     def sample(self) -> None:
         """Read once, about a millisecond; what a GPU does not offer is left out."""
@@ -65,12 +77,17 @@ class Clocks:
         with contextlib.suppress(Exception):
             self._reasons |= int(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
 
+    def count(self, mhz: float) -> None:
+        """Add an SM clock that was counted on the GPU: it stands for NVML's reading, which lags."""
+        self._counted.append(mhz)
+
     def figures(self) -> list[dict[str, Any]]:
         """Medians: sm_clock (MHz), power (W), temperature (C)."""
         units = {"sm_clock": "MHz", "power": "W", "temperature": "C"}
+        samples = self._samples | ({"sm_clock": self._counted} if self._counted else {})
         return [
             figure(name, float(np.median(values)), units[name])
-            for name, values in self._samples.items()
+            for name, values in samples.items()
             if values
         ]
 

@@ -35,6 +35,8 @@ ENTRIES = ("f64", "f32", "f16", "bf16", "i8", "e4m3")
 COMPARE_BLOCKS = 512
 WATCH_NS, PAUSE_NS = 5_000_000, 100_000
 """How long the GPU is watched for others, and the shortest pause that is theirs."""
+CLOCK_NS = 100_000
+"""How long cycles are counted for one reading of the SM clock."""
 LATELY_S = 1.0
 """A case's end, watched, is the next one's beginning."""
 CACHE_SHARE = 0.0625
@@ -127,6 +129,13 @@ class Support:
         pauses, whole = (int(one) for one in self._watched.download(np.dtype(np.uint64)))
         self._paused, self._watched_at = pauses / whole, time.monotonic()
         return self._paused
+
+    def sm_clock(self) -> float:
+        """Count the SM clock behind what the stream holds, MHz. It is up to date, where NVML lags by 100 ms."""
+        pointers = (ctypes.c_uint64(CLOCK_NS), pointer(self._watched.pointer))
+        self._launch("clock_rate", 1, 1, *pointers)
+        cycles, nanoseconds = (int(one) for one in self._watched.download(np.dtype(np.uint64)))
+        return 1e3 * cycles / nanoseconds
 
     @cached_property
     def _watched(self) -> Buffer:

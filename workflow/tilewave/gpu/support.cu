@@ -351,6 +351,17 @@ extern "C" __global__ void watch(u64 span, u64 least, u64 *found) {
     } while (last - begin < span);
     found[0] = pauses, found[1] = last - begin;
 }
+
+// The SM clock: found = {cycles, ns} of about `span` ns.
+extern "C" __global__ void clock_rate(u64 span, u64 *found) {
+    const u64 begin = nanoseconds();
+    const i64 first = clock64();
+    u64 now;
+    do {
+        now = nanoseconds();
+    } while (now - begin < span);
+    found[0] = (u64)(clock64() - first), found[1] = now - begin;
+}
 #endif
 
 extern "C" __global__ void empty() {}

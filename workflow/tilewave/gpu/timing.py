@@ -7,7 +7,8 @@ so no Python and no host lies between the two events. Blocks: about as long as t
 (2 ms, as a rule), in the order variant, baseline, baseline, variant; at least as many such rounds as
 it says (5) and more while the spread is above 0.5 %, at most 20 rounds, one second (from two rounds on) and
 the case's limit; a GPU at its power limit never gets there, and from 8 rounds on it is enough that the ratio of both is
-known to 0.2 %. Before and after them the GPU is watched for other processes (`Support.paused`): what was timed
+known to 0.2 %. Clock: before the first round the case's own launches run until the SM clock has followed them (`_settle`), and each
+round counts it. Before and after them the GPU is watched for other processes (`Support.paused`): what was timed
 beside one, or while heat slowed the GPU down, is marked and timed again by the next run. The duration of a
 launch is a block's time over its launches, the figure the median over blocks, its spread the interquartile range.
 """
@@ -37,7 +38,7 @@ from tilewave.gpu.session import Session
 from tilewave.jobs import Job
 from tilewave.launches import Scratch
 from tilewave.processes import Result, result
-from tilewave.records.model import DISTURBED
+from tilewave.records.model import COUNTED_CLOCK, DISTURBED
 
 MAX_ROUNDS, ENOUGH_S, ENOUGH_SPREAD = 20, 1.0, 0.005
 FEWEST_ROUNDS = 2
@@ -46,6 +47,12 @@ at most 0.8 % from those of five rounds."""
 RATIO_ROUNDS, ENOUGH_ERROR = 8, 0.002
 """Of 822 cases that took all rounds on an H200 this ends half: their ratios are then 0.15 % from those of all
 rounds (median), where the first and the second half of the rounds differ by 0.75 %."""
+STEADY_S, SETTLED_S = 0.06, 0.15
+"""Seconds of a load until the SM clock has followed it: where it then is at its highest, and where power limits it
+(H200: 40 ms pass before the limit is noticed, then the clock moves in steps of 20 ms until 150 ms)."""
+AT_ITS_HIGHEST = 0.995
+LIGHT_US = 20.0
+"""Launches shorter than this do not reach the power limit: the clock has only to recover from what ran before."""
 CHOICE_US = 1000.0
 """Of a block of one of cuBLASLt's algorithms, when the fastest is looked for."""
 MAX_SETS = 64
@@ -149,7 +156,7 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
         costs = [launch_us] + [
             first_launch_us(session.gpu, launch) for launch in rival_launches[:1]
         ]
-        predicted = cost_s(job, *costs) + time.monotonic() - began
+        predicted = cost_s(job, *costs) + SETTLED_S + time.monotonic() - began
         if refused := too_dear("time", job, predicted):
             return refused
         block = build(session.support, launches, block_us, launch_us)
@@ -157,6 +164,7 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
         if rival_launches:
             rival = build(session.support, rival_launches, block_us)
             stack.callback(rival.close)
+        _settle(session, [one for one in (block, rival) if one is not None], launch_us)
 
     samples: dict[str, list[float]] = {"duration_us": []}
     if rival is not None:
@@ -175,11 +183,27 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
                 or (number + 1 >= RATIO_ROUNDS and _error(samples) < ENOUGH_ERROR)
             ):
                 break
+    notes["clock"] = COUNTED_CLOCK
     notes |= {"repeats": block.repeats, "rounds": number + 1, "throttle": clocks.throttle()}
     notes["alpha"], notes["beta"] = 1.0, 0.0
     if why := _disturbance(max(paused, session.support.paused()), clocks.slowed()):
         notes["disturbed"] = why
     return _report(session, job, samples, clocks, notes, predicted)
+
+
+def _settle(session: Session, blocks: Sequence[Block], launch_us: float) -> None:
+    """Run blocks until the SM clock is the one that they sustain, and not the one of the load before them.
+
+    launch_us: of a launch; two of them have run.
+    """
+    steady_s = 0.0 if launch_us < LIGHT_US else STEADY_S
+    began = time.monotonic() - 2e-6 * launch_us
+    while (spent := time.monotonic() - began) < SETTLED_S:
+        for one in blocks:
+            one.run()
+        clock = session.support.sm_clock()
+        if spent >= steady_s and clock >= AT_ITS_HIGHEST * session.clocks.highest:
+            return
 
 
 def _disturbance(paused: float, slowed: str) -> str:
@@ -274,6 +298,7 @@ def _round(
             clocks.sample()  # the last block is running now
         session.gpu.sync()
         samples["duration_us" if one is block else "baseline_us"].append(one.us())
+    clocks.count(session.support.sm_clock())
 
 
 def _spread(series: Sequence[float] | np.ndarray) -> float:

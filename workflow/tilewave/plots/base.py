@@ -23,7 +23,7 @@ from typing import Any
 import pandas as pd
 
 from tilewave.dtypes import HEADINGS
-from tilewave.records.model import DISTURBED
+from tilewave.records.model import SPOILT
 
 BASELINE = "cublas"
 """Name of the vendor baseline's kernel: the reference line of every comparison."""
@@ -171,6 +171,12 @@ def value_of(study: StudyData, metric: str, stage: str | None = None) -> pd.Seri
     return values.reindex(kept).rename(metric)
 
 
+def speed(study: StudyData) -> pd.Series[float]:
+    """TFLOP/s of each timed case, at one clock where it was paired with cuBLAS (`records.tables.with_cublas`)."""
+    measured = value_of(study, "tflops", "time")
+    return value_of(study, "even_tflops", "time").reindex(measured.index).fillna(measured)
+
+
 def environment_of(study: StudyData, metric: str, stage: str | None = None) -> dict[str, str]:
     """The environment id of each case's value of that metric."""
     rows = _ok_rows(study, metric, stage)
@@ -218,7 +224,7 @@ def statuses(study: StudyData, stages: Iterable[str] | None = None) -> dict[str,
             continue
         told = str(reason) if present(reason) else ""
         place = _STATUS_ORDER.index(status) if status in _STATUS_ORDER else -1
-        rank = place, not told.startswith(DISTURBED)
+        rank = place, not told.startswith(SPOILT)
         known = worst.get(case)
         if known is None or rank < known[0]:
             worst[case] = (rank, Missing(case, str(status), told))
@@ -248,7 +254,7 @@ def missing_cases(study: StudyData, stages: Iterable[str] | None = None) -> list
             listed.append(state)
         elif by_verdict[case] != "correct":
             listed.append(Missing(case, by_verdict[case], ""))
-        elif state.reason.startswith(DISTURBED):
+        elif state.reason.startswith(SPOILT):
             listed.append(Missing(case, *state.reason.split(": ", 1)))
     return listed
 

@@ -45,7 +45,7 @@ class Options(PlotOptions):
 SHARE, LOW, HIGH = "paired_share", "paired_share_low", "paired_share_high"
 _STAGES = ("time", "counters")
 _SHARE, _LOW, _HIGH = "% of cuBLAS", "lower quartile (%)", "upper quartile (%)"
-_SPEED, _RATIO = "TFLOP/s", "counted FLOPs / 2mnk"
+_SPEED, _PAIRED, _RATIO = "TFLOP/s", "cuBLAS TFLOP/s (paired)", "counted FLOPs / 2mnk"
 _MOST_SHAPES = 5
 """More sizes than these have no columns of numbers: they would not fit."""
 _MORE_WORK = 0.01
@@ -55,16 +55,17 @@ _BAND = "#F6F6F6"
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case, in the order of the rungs: share of cuBLAS with its quartiles, TFLOP/s,
-    duration, counted FLOPs over 2 m n k."""
+    """One row a case, in the order of the rungs: share of cuBLAS with its quartiles, TFLOP/s of the case and of the
+    cuBLAS beside it, duration, counted FLOPs over 2 m n k."""
+    paired = base.value_of(study, "paired_tflops", "time")
     frame = base.with_columns(
         base.base_table(study),
         {
             _SHARE: base.value_of(study, SHARE, "time"),
             _LOW: base.value_of(study, LOW, "time"),
             _HIGH: base.value_of(study, HIGH, "time"),
-            _SPEED: base.value_of(study, "tflops", "time"),
-            "cuBLAS TFLOP/s (paired)": base.value_of(study, "baseline_tflops", "time"),
+            _SPEED: paired.combine_first(base.value_of(study, "tflops", "time")),
+            _PAIRED: base.value_of(study, "paired_baseline_tflops", "time"),
             "duration (us)": base.value_of(study, "duration", "time"),
             "spread of duration, IQR (us)": base.value_of(study, "duration_spread", "time"),
             _RATIO: base.over_2mnk(study, base.COUNTED_FLOPS),
@@ -76,8 +77,8 @@ def table(study: StudyData) -> pd.DataFrame:
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
     """One row a variant, in the order of the rungs: at each size its share of cuBLAS, the distance of
-    the quartiles (percentage points) and TFLOP/s; of cuBLAS itself TFLOP/s. What is not correct has
-    none."""
+    the quartiles (percentage points), TFLOP/s and those of the cuBLAS that it was paired with; of
+    cuBLAS itself TFLOP/s. What is not correct has none."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     columns = ["dtype", "kernel", "variant"]
     for row in table.to_dict("records"):
@@ -88,8 +89,13 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
         mine[f"% of cuBLAS, {label}"] = row[_SHARE] if ranks else None
         mine[f"IQR, {label}"] = row[_HIGH] - row[_LOW] if ranks else None
         mine[f"TFLOP/s, {label}"] = row[_SPEED] if ranks else None
+        mine[f"cuBLAS TFLOP/s, {label}"] = row[_PAIRED] if ranks else None
     labels = [base.shape_label(row) for row in _shapes(table).to_dict("records")]
-    words = [f"{word}, {label}" for word in ("% of cuBLAS", "IQR", "TFLOP/s") for label in labels]
+    words = [
+        f"{word}, {label}"
+        for word in ("% of cuBLAS", "IQR", "TFLOP/s", "cuBLAS TFLOP/s")
+        for label in labels
+    ]
     return pd.DataFrame(list(rows.values()), columns=[*columns, *words])
 
 

@@ -129,8 +129,12 @@ def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
     how much of it the kernel reaches (%). One without FLOPs has no intensity, and its roof no height."""
     kernels = kernels_of(study).set_index("case")
     frame = _bytes(study).reindex(kernels.index)
-    frame["tflops"] = base.value_of(study, "tflops", "time").reindex(frame.index)
-    frame["duration"] = base.value_of(study, "duration", "time").reindex(frame.index)
+    measured, speed = base.value_of(study, "tflops", "time"), base.speed(study)
+    frame["tflops"] = speed.reindex(frame.index)
+    duration = base.value_of(study, "duration", "time")
+    frame["duration"] = (duration * (measured / speed).reindex(duration.index).fillna(1)).reindex(
+        frame.index
+    )
     frame["tensor"] = base.value_of(study, base.COUNTED_TENSOR_FLOPS, "counters").reindex(
         frame.index
     )
@@ -181,7 +185,7 @@ def table(study: StudyData) -> pd.DataFrame:
     limits = ceilings(study)
     points = _points(study, limits)
     columns: dict[str, pd.Series[float]] = {
-        "TFLOP/s": base.value_of(study, "tflops", "time"),
+        "TFLOP/s": base.speed(study),
         "bandwidth (TB/s)": base.value_of(study, "bandwidth", "time"),
     }
     for level in _LEVELS:

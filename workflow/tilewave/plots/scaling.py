@@ -109,7 +109,7 @@ def lecture_table(study: StudyData) -> pd.DataFrame:
 def of_highest(study: StudyData) -> pd.Series[float]:
     """Percent of the highest speed that the variant reached at any size, by case: of correct cases,
     among those measured in the same environment."""
-    speed, ranking = base.value_of(study, "tflops", "time"), set(base.ranking(study))
+    speed, ranking = base.speed(study), set(base.ranking(study))
     speed = speed[[case for case in speed.index if case in ranking]]
     variants = study.cases.set_index("case")["variant"].reindex(speed.index)
     places = pd.Series(base.environment_of(study, "tflops", "time"), dtype=object)
@@ -122,7 +122,7 @@ def table(study: StudyData) -> pd.DataFrame:
     frame = base.with_columns(
         base.base_table(study),
         {
-            _SPEED: base.value_of(study, "tflops", "time"),
+            _SPEED: base.speed(study),
             _REACHED: of_highest(study),
             "% of cuBLAS": base.value_of(study, "percent_of_cublas", "time"),
             "duration (ms)": base.value_of(study, "duration", "time") / 1e3,
@@ -255,8 +255,8 @@ def _notes(
 ) -> list[str]:
     """How to read names, what may not have reached its plateau, the CPU's speeds, the lecture's table."""
     notes = [
-        f"Beside a name: its highest speed and the first size with {_ENOUGH} % of it, each variant at the "
-        "clock of its own moment: shares of cuBLAS are timed in turn and in the table."
+        f"Beside a name: its highest speed and the first size with {_ENOUGH} % of it. Speeds are told at one clock: "
+        "a variant's share of the cuBLAS timed in turn with it, times cuBLAS' median speed at that size."
     ]
     if style.narrow:
         notes[0] += " Where names crowd, the table has the rest."

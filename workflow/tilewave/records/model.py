@@ -63,6 +63,11 @@ INSTEAD = "executed here, because on this GPU "
 """Begins the reason of a result that stands in for one that this machine's GPU did not give."""
 DISTURBED = "disturbed: "
 """Begins the reason of a result whose figures something else on the machine has changed."""
+DOUBTFUL = "doubtful: "
+"""Begins the reason of a time that another measurement of the same case contradicts (`records.agreement`)."""
+SPOILT = (DISTURBED, DOUBTFUL)
+COUNTED_CLOCK = "counted"
+"""Note ``clock`` of a time whose SM clock was counted on the GPU; others were read through NVML, which lags."""
 
 
 FIELDS = {
@@ -139,8 +144,8 @@ def well_formed(made: Any) -> bool:
 
 def passing(made: Mapping[str, Any]) -> bool:
     """Whether the next run may well get a better result: somebody ended this one (``interrupted``), or
-    disturbed it (``disturbed``)."""
-    return bool({"interrupted", "disturbed"} & made["notes"].keys())
+    disturbed it (``disturbed``), or another measurement contradicts it (``doubtful``)."""
+    return bool({"interrupted", "disturbed", "doubtful"} & made["notes"].keys())
 
 
 def recordable(made: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -14,6 +14,7 @@ from tilewave.compiling.origins import Origin, columns
 from tilewave.counters import kernel_names
 from tilewave.counters.catalogue import EXCESS
 from tilewave.records import model
+from tilewave.records.agreement import IN_ITS_RACE, Disagreement
 from tilewave.records.recorded import INSTRUCTIONS, Recorded, instruction_rows, sample_rows
 
 if TYPE_CHECKING:
@@ -248,14 +249,16 @@ def samples_table(results: Sequence[Mapping[str, Any]], recorded: Recorded | Non
 
 # Metric -> percentile of the shares that it is.
 PAIRED = {"paired_share_low": 25, "paired_share": 50, "paired_share_high": 75}
+QUARTILES = ("paired_share_low", "paired_share_high")
 
 
 def paired_shares(records: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """The records with the median and the quartiles of each product's share of cuBLAS (%).
+    """The records with the median and the quartiles of each product's share of cuBLAS (%), and both speeds at it.
 
     A sample of the variant is divided by the one of cuBLAS beside it, not median by median: where the
-    clock moves within a case, both moved. For every row of the metric ``percent_of_cublas`` that has
-    its samples, live or recorded.
+    clock moves within a case, both moved. ``paired_tflops`` and ``paired_baseline_tflops`` are the medians over the
+    pairs whose share lies between the quartiles, so that the two speeds have this share, too. For every row of the
+    metric ``percent_of_cublas`` that has its samples, live or recorded.
     """
     rows = records[(records["metric"] == "percent_of_cublas") & (records["stage"] == "time")]
     if rows.empty or not len(samples):
@@ -264,13 +267,91 @@ def paired_shares(records: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     pairs = timed.pivot_table(index=["case", "index"], columns="series", values="value")
     if not {"duration_us", "baseline_us"} <= set(pairs.columns):
         return records
-    shares = (100 * pairs["baseline_us"] / pairs["duration_us"]).dropna().groupby(level="case")
-    more = [
-        rows.assign(metric=metric, value=rows["case"].map(shares.quantile(percentile / 100)))
+    share = (100 * pairs["baseline_us"] / pairs["duration_us"]).dropna()
+    limits = {
+        metric: share.groupby(level="case").quantile(percentile / 100)
         for metric, percentile in PAIRED.items()
-    ]
+    }
+    more = [rows.assign(metric=metric, value=rows["case"].map(us)) for metric, us in limits.items()]
+    low, high = (share.index.get_level_values("case").map(limits[name]) for name in QUARTILES)
+    middle = pairs.reindex(share.index)[(share >= low) & (share <= high)].groupby(level="case")
+    speeds = records[(records["metric"] == "tflops") & (records["stage"] == "time")]
+    timed = records[(records["metric"] == "duration") & (records["stage"] == "time")]
+    flops = speeds["value"] * speeds["case"].map(timed.set_index("case")["value"])
+    for series, metric in (
+        ("duration_us", "paired_tflops"),
+        ("baseline_us", "paired_baseline_tflops"),
+    ):
+        us = speeds["case"].map(middle[series].median())
+        more.append(speeds.assign(metric=metric, value=flops / us))
     found = pd.concat(more)
     return pd.concat([records, found[found["value"].notna()]], ignore_index=True)
+
+
+OWN_DURATION = "own_duration"
+"""Microseconds of cuBLAS' own case, where `with_cublas` puts another time in its place."""
+EVEN_TFLOPS = "even_tflops"
+"""TFLOP/s of a product at the clock of cuBLAS' usual time at its shape: its share of cuBLAS times cuBLAS' usual speed. By
+these variants that were timed at different moments compare as their shares do."""
+
+
+def with_cublas(
+    records: pd.DataFrame,
+    products: Mapping[str, Hashable],
+    doubtful: Mapping[str, Disagreement],
+) -> pd.DataFrame:
+    """The records with one value of cuBLAS a product, speeds at one clock, and doubtful times marked.
+
+    cuBLAS' ``duration``, ``duration_spread`` and ``tflops`` become the median (and interquartile range) of the pairings
+    of the same product. A doubtful time that nothing was paired with becomes that of its race, whose laps all
+    candidates share, or none. What cuBLAS took alone is `OWN_DURATION`. `EVEN_TFLOPS` is added for all that was paired, and for cuBLAS.
+
+    products: see `agreement.disagreements`.
+    """
+    timed = records[(records["stage"] == "time") & (records["status"] == model.OK)]
+    if timed.empty:
+        return records
+    wide = timed.pivot_table(index="case", columns="metric", values="value", sort=False)
+    if "duration" not in wide:
+        return records
+    facts = timed.drop_duplicates("case").set_index("case").reindex(wide.index)
+    product = pd.Series({case: products.get(case) for case in wide.index}, dtype=object)
+    wide["product"] = [(*one,) for one in zip(facts["environment"], product)]
+    sizes = facts[["environment", "operation", "dtype", "m", "n", "k"]].astype(object)
+    wide["place"] = list(sizes.where(sizes.notna(), None).itertuples(index=False, name=None))
+    none = pd.Series(EMPTY, wide.index)
+    paired = wide.get("baseline_duration", none).dropna()
+    vendor = wide[wide.get("rank0_duration", none).notna()]
+    flops = wide.get("tflops", none) * wide["duration"]
+
+    made = {}
+    for name, share in (("low", 0.25), ("median", 0.5), ("high", 0.75)):
+        made[name] = paired.groupby(wide["product"]).quantile(share)
+    raced = {case: one.other_us for case, one in doubtful.items() if one.other == IN_ITS_RACE}
+    us = vendor["product"].map(made["median"]).fillna(vendor.index.to_series().map(raced))
+    spread = vendor["product"].map(made["high"] - made["low"])
+    untrue = us.isna() & us.index.isin(list(doubtful))
+    replaced = us.index[us.notna() | untrue]
+    values = {"duration": us, "duration_spread": spread, "tflops": flops.reindex(us.index) / us}
+    records, more = records.copy(), []
+    known = records["case"].isin(replaced) & (records["stage"] == "time")
+    more.append(records[known & (records["metric"] == "duration")].assign(metric=OWN_DURATION))
+    for metric, value in values.items():
+        rows = known & (records["metric"] == metric)
+        records.loc[rows, "value"] = records.loc[rows, "case"].map(value)
+
+    usual = paired.groupby(wide["place"]).median()
+    even = (flops / wide["place"].map(usual) * (paired / wide["duration"]).reindex(wide.index)).fillna(
+        (flops / wide["place"].map(usual)).reindex(vendor.index)
+    )  # fmt: skip
+    rows = records[(records["metric"] == "tflops") & (records["stage"] == "time")]
+    rows = rows.assign(metric=EVEN_TFLOPS, value=rows["case"].map(even))
+    more.append(rows[rows["value"].notna()])
+    found = pd.concat([records, *more], ignore_index=True)
+    reasons = {case: one.reason for case, one in doubtful.items() if case not in us.dropna().index}
+    marked = found["case"].isin(reasons) & (found["stage"] == "time")
+    found.loc[marked, "reason"] = found.loc[marked, "case"].map(reasons)
+    return found
 
 
 Origins = Callable[[str, str], Mapping[int, Origin]]

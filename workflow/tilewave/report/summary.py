@@ -16,7 +16,7 @@ from tilewave.report.cells import plural
 
 NAMED = 6
 """Cases of a group that are named before the rest is folded away."""
-_DISTURBED = model.DISTURBED.rstrip(": ")
+_SPOILT = tuple(word.rstrip(": ") for word in model.SPOILT)
 # How bad a trouble is: the order in which the page lists them.
 _SEVERITY = (
     model.WRONG,
@@ -26,7 +26,7 @@ _SEVERITY = (
     *model.FAILURES,
     model.STALE,
     model.NOT_MEASURED,
-    _DISTURBED,
+    *_SPOILT,
     model.NOT_CHECKED,
     model.UNSUPPORTED,
 )
@@ -67,16 +67,16 @@ def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[Group]:
 
     A case is listed under each status that is not ok, with the stages that gave it, and under its
     verdict where that is not *correct* although its check ended cleanly; as *not measured* where it
-    was executed because this machine's GPU did not measure it, and as *disturbed* where something else
-    on the machine has changed its figures. Reasons that differ only in their numbers share a group, and the
+    was executed because this machine's GPU did not measure it, as *disturbed* where something else
+    on the machine has changed its figures, and as *doubtful* where another measurement contradicts them. Reasons that differ only in their numbers share a group, and the
     group says so.
     """
     rows = records[["case", "stage", "status", "reason"]].drop_duplicates()
     found: list[tuple[str, str, str, str]] = []
     for case, stage, status, reason in rows.itertuples(index=False, name=None):
         word, why = str(status), str(reason) if present(reason) else ""
-        if word == model.OK and why.startswith(model.DISTURBED):
-            word, why = _DISTURBED, why.removeprefix(model.DISTURBED)
+        if word == model.OK and why.startswith(model.SPOILT):
+            word, _, why = why.partition(": ")
         elif word == model.OK and why.startswith(model.INSTEAD):
             word = model.NOT_MEASURED
         if word != model.OK:

@@ -77,7 +77,7 @@ def _problems(cases: pd.DataFrame, records: pd.DataFrame, strict: Any) -> list[P
     rows = _having(records, unaccepted).drop_duplicates(["case", "status", "reason"])
     if strict == "release":
         spoilt = _having(records, [model.OK])
-        spoilt = spoilt[spoilt["reason"].fillna("").str.startswith(model.DISTURBED)]
+        spoilt = spoilt[spoilt["reason"].fillna("").str.startswith(model.SPOILT)]
         rows = pd.concat([rows, spoilt])
     for case, stage, status, reason in rows.itertuples(index=False, name=None):
         line = f"{case}: {stage}: {status}" + (f": {reason}" if present(reason) else "")

@@ -287,7 +287,7 @@ def log_lines(stage: str, document: dict[str, Any]) -> str:
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items())
     rows = [f"{stage}: {len(document['results'])} cases; {counts}"]
     for made in document["results"]:
-        told = made["reason"].startswith((model.INSTEAD, model.DISTURBED))
+        told = made["reason"].startswith((model.INSTEAD, *model.SPOILT))
         if made["status"] != model.OK or made["verdict"] == model.WRONG or told:
             verdict = f" {made['verdict']}" if made["verdict"] else ""
             rows.append(f"  {made['case']}: {made['status']}{verdict}: {made['reason']}")

@@ -7,7 +7,9 @@ anything runs; a job of a stage measures it for its kernels; the tables ask the 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from tilewave.compiling.origins import Origin
 from tilewave.jobs import Job
 from tilewave.project import Project
 from tilewave.records import model
+from tilewave.records.agreement import Disagreement, disagreements
 from tilewave.records.store import Store, write_where_other
 from tilewave.stages import executing, jobs, measuring, resolving, sampling, tuning
 from tilewave.stages.compiling import Compilations, Entry, Listing, Task
@@ -198,16 +201,20 @@ class Pipeline:
     # ---------------------------------------------------------------------------------------- doing it
 
     def measure(
-        self, stage: str, measure: Measure, only: Collection[str] | None = None
+        self,
+        stage: str,
+        measure: Measure,
+        only: Collection[str] | None = None,
+        again: Collection[str] = (),
     ) -> dict[str, Any]:
-        """Measure what is to be measured, or of it ``only`` these cases; the document of
-        `measuring.collect`."""
+        """Measure what is to be measured, or of it ``only`` these cases; those of ``again`` although they are known.
+        Returns the document of `measuring.collect`."""
         planned = [one for one in self.planned(stage) if only is None or one.case.id in only]
         checks = None
         if stage not in ("check", model.EXECUTE):
             known = measuring.collect(self.planned("check"), self.sources("check"))
             checks = {made["case"]: made for made in known["results"]}
-        sources = self.sources(stage)
+        sources = dataclasses.replace(self.sources(stage), again=again)
         if stage == model.TUNE:
             assert checks is not None
             planned = tuning.plan(planned, self.compiled, checks, self.target)
@@ -250,6 +257,23 @@ class Pipeline:
             if stage in stages:
                 found[stage] = made
         return found
+
+    def doubtful(
+        self, results: Mapping[str, Sequence[Mapping[str, Any]]]
+    ) -> dict[str, Disagreement]:
+        """The times among results, by stage, that another measurement contradicts (`records.agreement`)."""
+        return disagreements(results, self.products)
+
+    @functools.cached_property
+    def products(self) -> dict[str, str]:
+        """What each timed case computes, so that cuBLAS and what is timed beside it share it."""
+        jobs = [one.job for one in self.planned("time") if one.job is not None]
+        return {
+            job.case: json.dumps(
+                [job.operation, job.dtypes, job.layouts, job.strides, job.shape], sort_keys=True
+            )
+            for job in jobs
+        }
 
     def origins(self, variant: str, function: str) -> Mapping[int, Origin]:
         """Address -> the line that an instruction of a variant's code came from (see

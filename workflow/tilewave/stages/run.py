@@ -28,6 +28,7 @@ from tilewave.gpu.device import CHOICE_VARIABLE
 from tilewave.home import RECORDED, child_environment
 from tilewave.progress import Progress, duration, say
 from tilewave.records import model
+from tilewave.records.agreement import Disagreement
 from tilewave.records.store import not_written, write_atomically
 from tilewave.stages import compiling, dealing, measuring, tuning, watching
 from tilewave.stages.pipeline import Pipeline
@@ -42,6 +43,8 @@ COMPILING_S = 300.0
 CHECKERS, CHECKER_CORES, CHECKER_BYTES = 4, 4, 16 << 30
 """Workers that check on one GPU at a time, at most, and what each may need: of most checks the host has more to do
 than the GPU, and nothing is measured."""
+HELD_AGAINST = ("time", model.TUNE, "counters")
+"""Stages whose results are held against each other (`records.agreement`)."""
 CASE_BYTES = 16 << 20
 """A check costs about as much besides as so many bytes of operands."""
 
@@ -232,6 +235,8 @@ def measure(job: Job, stage: str, kernels: Sequence[str], given: int = 1, card: 
     for word, then in (("interrupted", "measures them"), ("disturbed", "measures them again")):
         if number := sum(word in made["notes"] for made in document["results"]):
             say(f"  {stage}: {number} cases were {word}; the next run {then}")
+    if stage in HELD_AGAINST and pipeline.target["live"]:
+        _time_doubtful_again(job, pipeline, stage)
     if stage == model.TUNE:
         raced, eliminated, spent, full = tuning.saved(document["results"])
         if raced:
@@ -239,6 +244,33 @@ def measure(job: Job, stage: str, kernels: Sequence[str], given: int = 1, card: 
             say(f"  {stage}: {told}")
             job.note(f"{told}\n")
     return counts
+
+
+def _doubtful_here(pipeline: Pipeline) -> list[tuple[dict[str, Any], Disagreement]]:
+    """The times of this machine that another measurement contradicts, with what it says."""
+    results = pipeline.results(HELD_AGAINST)
+    doubtful = pipeline.doubtful(results)
+    live = targets.live_environments(pipeline.target)
+    return [
+        (made, doubtful[made["case"]])
+        for made in results["time"]
+        if made["case"] in doubtful and made["environment"] in live
+    ]
+
+
+def _time_doubtful_again(job: Job, pipeline: Pipeline, stage: str) -> None:
+    """Time once more what the stage's results contradict. What stays doubtful is said, and left to the next run."""
+    cases = [made["case"] for made, _ in _doubtful_here(pipeline)]
+    if not cases:
+        return
+    say(f"  {stage}: {len(cases)} times disagree with other measurements: timed again")
+    pipeline.measure("time", _measure(job, "time", 1), cases, again=cases)
+    for made, seen in _doubtful_here(pipeline):
+        say(f"  {made['case']}: {seen.reason}")
+        job.note(f"{made['case']}: {seen.reason}\n")
+        marked = {**made, "notes": {**made["notes"], "doubtful": seen.reason}}
+        for place in (pipeline.store, pipeline.attempts):
+            place.put(marked, whatever=True)
 
 
 def _on_cards(target: Mapping[str, Any], card: str, doing: measuring.Measure) -> measuring.Measure:
@@ -548,6 +580,10 @@ def record(job: Job) -> str:
         # shows another one's figures adds nothing but executions, which any machine can make.
         and (made["stage"] == model.EXECUTE or (aim["live"] and "executed" not in made["notes"]))
     ]
+    if aim["live"] and (doubtful := _doubtful_here(pipeline)):
+        seen = "; ".join(f"{made['case']}: {one.reason}" for made, one in doubtful)
+        again = "times that agree: `make report` measures these cases again"
+        raise UserError("record", "time", seen, again)
     counts = shipped.merge(folder, kept, measured, *pipeline.shipped())
     watched = watching.chosen(pipeline)
     _watch(job, pipeline, watched, os.cpu_count() or 1)

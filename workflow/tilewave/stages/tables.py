@@ -58,7 +58,9 @@ class Tables:
         # By stage, then kernel: environments are numbered in the order in which they come.
         flat = [made for stage in model.STAGES for made in sorted(self.results[stage], key=kernel)]
         found = self._made.records_table(self.cases, flat, self._verdict)
-        return self._made.paired_shares(found, self.samples)
+        found = self._made.paired_shares(found, self.samples)
+        doubtful = self.pipeline.doubtful(self.results)
+        return self._made.with_cublas(found, self.pipeline.products, doubtful)
 
     @functools.cached_property
     def instructions(self) -> pd.DataFrame:

@@ -1,0 +1,170 @@
+"""Two measurements of the same thing agree, or one of them is marked, and cuBLAS has one value."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from tilewave.cases import expand
+from tilewave.config import check_folders, parse
+from tilewave.kernels import find_kernels
+from tilewave.project import ROOT
+from tilewave.records import agreement, model, tables
+from tilewave.records.recorded import Recorded, folders
+
+SHIPPED = folders(ROOT / "resources" / "recorded")
+DOUBTFUL = yaml.safe_load(
+    (Path(__file__).parent / "data" / "doubtful.yaml").read_text(encoding="utf-8")
+)
+"""Recording -> its cases whose time another measurement contradicts, as `agreement` says."""
+
+
+def figures(duration: float, clock: float = 1980.0, **more: float) -> dict[str, float]:
+    return {"duration": duration, "sm_clock": clock, **more}
+
+
+@pytest.mark.parametrize(
+    ("duration", "clock", "agrees"),
+    [
+        (103.0, 1980.0, True),
+        (106.0, 1980.0, False),
+        (94.0, 1980.0, False),
+        (120.0, 1650.0, True),  # limited by arithmetic: the same cycles
+        (110.0, 1700.0, True),  # between arithmetic and memory
+        (120.0, 1900.0, False),
+        (130.0, 1650.0, False),  # the clock explains a part only
+        (float("nan"), 1980.0, False),
+    ],
+)
+def test_own_over_paired(duration, clock, agrees):
+    pairs = [figures(1.0, baseline_duration=us) for us in (99.0, 100.0, 180.0)]
+    found = agreement.own_over_paired("cublas@64", figures(duration, clock), pairs)
+    assert (found is None) == agrees
+    assert agreement.own_over_paired("cublas@64", figures(duration, clock), []) is None
+
+
+@pytest.mark.parametrize(
+    ("raced", "clock", "eliminated", "agrees"),
+    [
+        (100.0, 1980.0, 0.0, True),
+        (112.0, 1980.0, 0.0, False),
+        (112.0, 1768.0, 0.0, True),
+        (112.0, None, 0.0, False),  # nobody read the clock
+        (112.0, 1980.0, 1.0, True),  # it left before the clock was the race's
+    ],
+)
+def test_race_over_time(raced, clock, eliminated, agrees):
+    race = {"tune_duration": raced, "tune_eliminated": eliminated}
+    assert (agreement.race_over_time("a", figures(100.0), race, clock) is None) == agrees
+
+
+@pytest.mark.parametrize(
+    ("cycles", "profiled_us", "us", "capped", "agrees"),
+    [
+        (198_000, 100.0, 100.0, False, True),
+        (198_000, 100.0, 110.0, False, False),
+        (178_000, 105.0, 100.0, False, True),  # ncu ran at another clock
+        (198_000, 100.0, 110.0, True, True),  # nobody knows at which clock it was timed
+        (39_600, 20.0, 25.0, False, True),  # too short: its start is among the cycles
+    ],
+)
+def test_counted_cycles_over_time_and_clock(cycles, profiled_us, us, capped, agrees):
+    counted = {agreement.CYCLES: cycles, "gpu__time_duration.sum": 1e3 * profiled_us}
+    assert (agreement.counted_over_timed("a", figures(us), counted, capped) is None) == agrees
+
+
+def _products() -> dict[str, str]:
+    where = "config/config.yaml"
+    config = parse(yaml.safe_load((ROOT / where).read_text()), where)
+    kernels = find_kernels(check_folders(config, "kernel_folders", where, ROOT))
+    found = {}
+    for request in expand(config, kernels, where).requests.values():
+        case, variant = request.case, request.case.variant
+        if case.shape is not None:
+            shape = case.shape.resolve({"sms": 132})
+            facts = [variant.kernel.front.operation, variant.dtypes, variant.layouts, shape]
+            facts.append(variant.strides(shape))
+            found[case.id] = json.dumps(facts, sort_keys=True)
+    return found
+
+
+def test_the_doubtful_times_of_the_shipped_recordings_are_known():
+    """A recording that contradicts itself is noticed: no case may join this list unseen."""
+    products = _products()
+    found = {}
+    for folder in SHIPPED:
+        by_stage: dict[str, list] = {}
+        for made in Recorded(folder).results(("time", model.TUNE, "counters")):
+            if made["case"] in products:
+                by_stage.setdefault(made["stage"], []).append(made)
+        found[folder.name] = sorted(agreement.disagreements(by_stage, products))
+    assert found == {name: sorted(cases) for name, cases in DOUBTFUL.items()}
+
+
+def record(case: str, metric: str, value: float, **more: object) -> dict[str, object]:
+    facts = {"m": 64, "n": 64, "k": 64, "operation": "matmul", "dtype": "f32", "environment": "gpu"}
+    state = {"stage": "time", "status": model.OK, "reason": "", "text": ""}
+    return {"case": case, "metric": metric, "value": value, **facts, **state, **more}
+
+
+def timed(case: str, duration: float, flops: float = 1e6, **more: float) -> list[dict[str, object]]:
+    metrics = {"duration": duration, "duration_spread": 1.0, "tflops": flops / duration, **more}
+    return [record(case, metric, value) for metric, value in metrics.items()]
+
+
+def values(frame: pd.DataFrame, metric: str) -> dict[str, float]:
+    rows = frame[frame["metric"] == metric]
+    return dict(zip(rows["case"], rows["value"], strict=True))
+
+
+def test_cublas_has_the_median_of_its_pairings():
+    """And speeds that are told at one clock stand to it as their shares say."""
+    records = pd.DataFrame(
+        [
+            *timed("cublas", 124.0, rank0_duration=124.0),
+            *timed("fast", 90.0, baseline_duration=99.0),
+            *timed("slow", 200.0, baseline_duration=100.0),
+            *timed("hot", 130.0, baseline_duration=110.0),
+            *timed("elsewhere", 50.0, baseline_duration=100.0),
+        ]
+    )
+    products = dict.fromkeys(("cublas", "fast", "slow", "hot"), "row") | {"elsewhere": "col"}
+    found = tables.with_cublas(records, products, {})
+    assert values(found, "duration")["cublas"] == 100.0
+    assert values(found, "duration_spread")["cublas"] == pytest.approx(104.5 - 99.5 + 0.5)
+    assert values(found, "tflops")["cublas"] == 1e4
+    assert values(found, tables.OWN_DURATION) == {"cublas": 124.0}
+    even = values(found, tables.EVEN_TFLOPS)
+    assert even["cublas"] == 1e4
+    for case, share in (("fast", 1.1), ("slow", 0.5), ("hot", 110 / 130), ("elsewhere", 2.0)):
+        assert even[case] == pytest.approx(share * even["cublas"])
+    assert values(found, "duration")["fast"] == 90.0, "what was measured stays"
+
+
+def test_a_doubtful_time_serves_as_no_reference_and_is_marked():
+    records = pd.DataFrame(
+        [
+            *timed("raced", 120.0, rank0_duration=120.0),
+            *timed("alone", 120.0, rank0_duration=120.0),
+            *timed("own", 120.0),
+        ]
+    )
+    doubtful = {
+        case: agreement.Disagreement(case, 120.0, other, 100.0, 1.2, 1.2)
+        for case, other in (
+            ("raced", agreement.IN_ITS_RACE),
+            ("alone", "under ncu"),
+            ("own", agreement.IN_ITS_RACE),
+        )
+    }
+    found = tables.with_cublas(records, {}, doubtful)
+    duration = values(found, "duration")
+    assert duration["raced"] == 100.0 and pd.isna(duration["alone"]) and duration["own"] == 120.0
+    assert values(found, tables.OWN_DURATION) == {"raced": 120.0, "alone": 120.0}
+    reasons = dict(zip(found["case"], found["reason"], strict=True))
+    assert reasons["own"].startswith(model.DOUBTFUL) and reasons["alone"].startswith(model.DOUBTFUL)
+    assert reasons["raced"] == ""

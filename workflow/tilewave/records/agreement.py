@@ -1,0 +1,157 @@
+"""Hold measurements of the same thing against each other: cuBLAS alone and paired, race and time, cycles and time.
+
+Two times of one launch differ by more than noise where the SM clock did. A kernel limited by memory keeps its time at
+another clock, one limited by arithmetic keeps its cycles, others lie between. So two measurements agree where the ratio of
+their times or of their cycles is within 5 % of 1, or 1 lies between both ratios.
+
+Measured on an H200 (4096³ in FP32 behind a second of FP16): the clock takes 100 to 150 ms to follow a load that reaches the
+power limit or leaves it, and NVML's reading lags by as much.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewave.records import model
+
+TOLERANCE = 0.05
+SHORTEST_US = 50.0
+"""Cycles of shorter launches include their start, which back-to-back launches hide."""
+IN_ITS_RACE = "in its race"
+CYCLES = "sm__cycles_elapsed.max"
+
+Figures = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A case's time and what another measurement of it gives.
+
+    other: what it was compared with. ratio: the time over the other one. at_one_clock: the same of cycles.
+    """
+
+    case: str
+    time_us: float
+    other: str
+    other_us: float
+    ratio: float
+    at_one_clock: float
+
+    @property
+    def reason(self) -> str:
+        return (
+            f"{model.DOUBTFUL}{self.time_us:.4g} us timed, {self.other_us:.4g} us {self.other} "
+            f"(ratio {self.ratio:.2f}, at one clock {self.at_one_clock:.2f})"
+        )
+
+
+def agree(*ratios: float) -> bool:
+    """Tell whether a ratio of times and the same ratio at one clock allow that both times are right."""
+    return min(ratios) <= 1 + TOLERANCE and max(ratios) >= 1 - TOLERANCE
+
+
+def _compared(
+    case: str,
+    us: float,
+    clock: float | None,
+    other: str,
+    other_us: float,
+    other_clock: float | None,
+) -> Disagreement | None:
+    """Compare two times (us) at their clocks (MHz; None where unknown: then times alone count)."""
+    ratio = us / other_us
+    at_one_clock = ratio * clock / other_clock if clock and other_clock else ratio
+    if agree(ratio, at_one_clock):
+        return None
+    return Disagreement(case, us, other, other_us, ratio, at_one_clock)
+
+
+def own_over_paired(case: str, own: Figures, pairings: Iterable[Figures]) -> Disagreement | None:
+    """Compare cuBLAS' own case with the median of the pairings of the same product.
+
+    own: figures of the stage `time`; pairings: those of the kernels it was timed beside.
+    """
+    pairs = list(pairings)
+    if not pairs:
+        return None
+    us = statistics.median(one["baseline_duration"] for one in pairs)
+    clocks = [one["sm_clock"] for one in pairs if one.get("sm_clock")]
+    clock = statistics.median(clocks) if clocks else None
+    return _compared(case, own["duration"], own.get("sm_clock"), "paired", us, clock)
+
+
+def race_over_time(
+    case: str, timed: Figures, raced: Figures, race_clock: float | None
+) -> Disagreement | None:
+    """Compare a case's time with its time in a race that it ran to the end (figures of `tune`)."""
+    if raced.get("tune_eliminated"):
+        return None
+    us = raced["tune_duration"]
+    return _compared(case, timed["duration"], timed.get("sm_clock"), IN_ITS_RACE, us, race_clock)
+
+
+def counted_over_timed(
+    case: str, timed: Figures, counted: Figures, capped: bool
+) -> Disagreement | None:
+    """Compare a case's time with the cycles that ncu counted, at the clock that was read while timing.
+
+    capped: the power limit held the clock down, and the reading came from NVML: it is then not the clock of the launch.
+    """
+    cycles, profiled_ns = counted.get(CYCLES), counted.get("gpu__time_duration.sum")
+    clock, us = timed.get("sm_clock"), timed["duration"]
+    if not cycles or not profiled_ns or not clock or us < SHORTEST_US or capped:
+        return None
+    expected, profiled = cycles / clock, profiled_ns / 1e3
+    if agree(us / profiled, us / expected):
+        return None
+    return Disagreement(case, us, "under ncu", profiled, us / profiled, us / expected)
+
+
+def figures_of(made: Mapping[str, Any]) -> dict[str, float]:
+    """A result's figures by metric."""
+    return {one["metric"]: one["value"] for one in made["figures"]}
+
+
+def disagreements(
+    results: Mapping[str, Iterable[Mapping[str, Any]]], products: Mapping[str, Hashable]
+) -> dict[str, Disagreement]:
+    """The timed cases that another measurement in the same environment contradicts, by case.
+
+    results: by stage, those of `time`, `tune` and `counters` (others are ignored).
+    products: what a case computes; cases of cuBLAS and of kernels that are timed beside it share it
+    where cuBLAS' product is the same (operation, dtypes, layouts, strides and sizes).
+    """
+    by_stage = {
+        stage: {
+            made["case"]: made
+            for made in results.get(stage, ())
+            if made["status"] == model.OK and made["figures"]
+        }
+        for stage in ("time", model.TUNE, "counters")
+    }
+    timed = {case: figures_of(made) for case, made in by_stage["time"].items()}
+    places = {case: made["environment"] for case, made in by_stage["time"].items()}
+    pairings: dict[Hashable, list[dict[str, float]]] = {}
+    for case, figures in timed.items():
+        if "baseline_duration" in figures and case in products:
+            pairings.setdefault((places[case], products[case]), []).append(figures)
+    found = {}
+    for case, figures in timed.items():
+        seen = None
+        if "rank0_duration" in figures and case in products:
+            seen = own_over_paired(case, figures, pairings.get((places[case], products[case]), ()))
+        raced = by_stage[model.TUNE].get(case)
+        if seen is None and raced and raced["environment"] == places[case]:
+            clock = raced["notes"].get("sm_clock")
+            seen = race_over_time(case, figures, figures_of(raced), clock)
+        counted = by_stage["counters"].get(case)
+        if seen is None and counted and counted["environment"] == places[case]:
+            notes = by_stage["time"][case]["notes"]
+            capped = bool(notes.get("throttle")) and notes.get("clock") != model.COUNTED_CLOCK
+            seen = counted_over_timed(case, figures, figures_of(counted), capped)
+        if seen is not None:
+            found[case] = seen
+    return found
