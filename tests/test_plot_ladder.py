@@ -195,6 +195,23 @@ def test_shares_are_those_of_neighbouring_samples() -> None:
     assert set(found["unit"]) == {"%"} and set(found["environment"]) == {"e1"}
 
 
+def test_speeds_have_the_share_of_their_pairs() -> None:
+    """They are medians over the pairs between the quartiles: 90, 100 and 80 %."""
+    rows = samples(duration_us=DURATIONS, baseline_us=BASELINES)
+    known = [
+        timed(metric="tflops") | {"value": 10.0},
+        timed(metric="duration") | {"value": DURATIONS[0]},
+    ]
+    found = shares_of([timed(), *known], rows).set_index("metric")["value"]
+    middle = [0, 1, 3]
+    for metric, series in (
+        ("paired_tflops", DURATIONS),
+        ("paired_baseline_tflops", BASELINES),
+    ):
+        usual = sorted(series[place] for place in middle)[1]
+        assert found[metric] == pytest.approx(10.0 * DURATIONS[0] / usual)
+
+
 def test_shares_need_their_samples() -> None:
     both = samples(duration_us=DURATIONS, baseline_us=BASELINES)
     assert shares_of([timed("b@64")], both).empty

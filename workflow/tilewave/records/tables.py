@@ -275,17 +275,26 @@ def paired_shares(records: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     more = [rows.assign(metric=metric, value=rows["case"].map(us)) for metric, us in limits.items()]
     low, high = (share.index.get_level_values("case").map(limits[name]) for name in QUARTILES)
     middle = pairs.reindex(share.index)[(share >= low) & (share <= high)].groupby(level="case")
-    speeds = records[(records["metric"] == "tflops") & (records["stage"] == "time")]
-    timed = records[(records["metric"] == "duration") & (records["stage"] == "time")]
-    flops = speeds["value"] * speeds["case"].map(timed.set_index("case")["value"])
-    for series, metric in (
-        ("duration_us", "paired_tflops"),
-        ("baseline_us", "paired_baseline_tflops"),
-    ):
-        us = speeds["case"].map(middle[series].median())
-        more.append(speeds.assign(metric=metric, value=flops / us))
-    found = pd.concat(more)
+    found = pd.concat([*more, *_paired_speeds(records, middle.median())])
     return pd.concat([records, found[found["value"].notna()]], ignore_index=True)
+
+
+def _paired_speeds(records: pd.DataFrame, paired_us: pd.DataFrame) -> list[pd.DataFrame]:
+    """Records of the speed of cases and of the cuBLAS beside them.
+
+    paired_us: by case, columns ``duration_us`` and ``baseline_us``.
+    """
+    timed = records[records["stage"] == "time"]
+    speeds = timed[timed["metric"] == "tflops"]
+    duration = timed[timed["metric"] == "duration"].set_index("case")["value"].astype(float)
+    if speeds.empty:
+        return []
+    flops = speeds["value"] * speeds["case"].map(duration)
+    names = {"duration_us": "paired_tflops", "baseline_us": "paired_baseline_tflops"}
+    return [
+        speeds.assign(metric=metric, value=flops / speeds["case"].map(paired_us[series]))
+        for series, metric in names.items()
+    ]
 
 
 OWN_DURATION = "own_duration"
