@@ -16,7 +16,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import ScaledTranslation
 from pydantic import Field
 
@@ -124,15 +123,13 @@ def _held(claims: Sequence[Judged]) -> dict[str, str]:
     return {name: f"{held[name]} of {count} hold" for name, count in every.items()}
 
 
-def _columns(rows: list[str | list[Judged]], count: int) -> list[list[str | list[Judged]]]:
-    """The rows in `count` columns of about one length; a document that is cut is named again."""
-    if count == 1 or len(rows) < 2 * count:
-        return [rows]
-    cut = -(-len(rows) // count)
+def _columns(rows: list[str | list[Judged]]) -> list[list[str | list[Judged]]]:
+    """The rows in two columns of about one length; a document that is cut is named again."""
+    cut = -(-len(rows) // 2)
     while isinstance(rows[cut - 1], str):
         cut -= 1
     left, right = rows[:cut], rows[cut:]
-    if right and not isinstance(right[0], str):
+    if not isinstance(right[0], str):
         name = next(row for row in reversed(left) if isinstance(row, str))
         right = [f"{name}, continued", *right]
     return [left, right]
@@ -154,23 +151,16 @@ def _band(one: Judged, reach: float) -> tuple[float, float] | None:
     return max(low, 1 / reach), min(high, reach)
 
 
-def _key(verdict: str) -> Line2D:
-    """A verdict's symbol."""
+def _symbol(verdict: str) -> dict[str, Any]:
+    """How a verdict's symbol looks."""
     color, marker, filled = MARKS[verdict]
     size, edge = 4.6 if marker == "X" else 4.2, 0.3 if filled else 0.9
-    looks: dict[str, Any] = {"linestyle": "", "markersize": size, "markeredgewidth": edge}
-    inside = color if filled else "white"
-    return Line2D([], [], marker=marker, color=color, markerfacecolor=inside, **looks)
-
-
-def _mark(ax: Axes, y: float, verdict: str) -> None:
-    """A row's verdict, in a gutter of its own left of the axis."""
-    symbol = _key(verdict)
-    symbol.set_data([0], [y])
-    beside = ScaledTranslation(-_GUTTER / 72, 0, ax.figure.dpi_scale_trans)
-    symbol.set_transform(ax.get_yaxis_transform() + beside)
-    symbol.set_clip_on(False)
-    ax.add_line(symbol)
+    sizes = {"linestyle": "", "markersize": size, "markeredgewidth": edge}
+    return {
+        "marker": marker,
+        "color": color,
+        "markerfacecolor": color if filled else "white",
+    } | sizes
 
 
 def _said(one: Judged) -> str:
@@ -207,34 +197,33 @@ def _draw_row(ax: Axes, y: int, claims: Sequence[Judged], reach: float, style: S
                 ax.plot(at, y, marker, markersize=3.4, color=MARKS[one.verdict][0], zorder=5)
         if all(one.value is None for one in claims):
             _write(ax, y, judging.NOT_MEASURED, GREY, style)
-    _mark(ax, y, _worst(claims))
+    # The verdict, in a gutter of its own left of the axis.
+    beside = along + ScaledTranslation(-_GUTTER / 72, 0, ax.figure.dpi_scale_trans)
+    ax.plot(0, y, transform=beside, clip_on=False, **_symbol(_worst(claims)))
+
+
+def _label(row: Sequence[Judged]) -> str:
+    return row[0].claim.row + (f" ({len(row)})" if len(row) > 1 else "")
 
 
 def _panel(
     ax: Axes, rows: list[str | list[Judged]], held: Mapping[str, str], reach: float, style: Style
 ) -> None:
-    labels: list[str] = []
     ax.set_xscale("log")
     ax.axvline(1.0, color=GREY, linewidth=0.7, zorder=2)
-    for y, row in enumerate(rows):
-        if isinstance(row, str):
-            labels.append(row)
-            if row in held:
-                _write(ax, y, held[row], INK, style)
+    look.rows_axis(ax, [row if isinstance(row, str) else _label(row) for row in rows])
+    for y, (row, tick) in enumerate(zip(rows, ax.get_yticklabels(), strict=True)):
+        if not isinstance(row, str):
+            _draw_row(ax, y, row, reach, style)
             continue
-        count = f" ({len(row)})" if len(row) > 1 else ""
-        labels.append(row[0].claim.row + count)
-        _draw_row(ax, y, row, reach, style)
-    look.rows_axis(ax, labels)
-    for row, tick in zip(rows, ax.get_yticklabels(), strict=True):
-        if isinstance(row, str):
-            tick.set_fontweight("bold")
+        tick.set_fontweight("bold")
+        if row in held:
+            _write(ax, y, held[row], INK, style)
     ax.tick_params(axis="y", pad=2 * _GUTTER)
     ax.set_xlim(1 / reach, reach)
     ticks = [t for t in (0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 100) if 1 / reach <= t <= reach]
-    ax.xaxis.set_major_locator(FixedLocator(ticks))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_xticks([], minor=True)
     ax.grid(True, axis="x", color=FAINT, linewidth=0.4)
     ax.set_xlabel("found / claimed")
     ax.spines["left"].set_visible(False)
@@ -250,7 +239,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if not claims:
             return look.empty_figure(study, style, "claim")
         reach = Options.of(study).range
-        columns = _columns(_rows(claims, style.narrow), 1 if style.narrow else 2)
+        rows = _rows(claims, style.narrow)
+        columns = [rows] if style.narrow or len(rows) < 4 else _columns(rows)
         height = max(len(column) for column in columns)
         fig = look.new_figure(style, height * _ROW_MM * style.font_size / 7.5 + 10)
         axes = fig.subplots(1, len(columns), squeeze=False)[0]
@@ -265,22 +255,16 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 def _handles(claims: Sequence[Judged]) -> list[Artist]:
     counts = Counter(one.verdict for one in claims)
-    symbols = {name: _key(name) for name in judging.VERDICTS if counts[name]}
-    for verdict, symbol in symbols.items():
-        symbol.set_label(f"{verdict} ({counts[verdict]})")
-    dot: dict[str, Any] = {"linestyle": "", "color": INK}
-    return [
-        *symbols.values(),
-        Line2D([], [], marker="o", markersize=3.4, label="measured", **dot),
-        Line2D([], [], marker="|", markersize=6.5, label="predicted", **dot),
-        Patch(color=_BAND, label="where the claim holds"),
-    ]
+    looks = {f"{name} ({counts[name]})": _symbol(name) for name in judging.VERDICTS if counts[name]}
+    looks["measured"] = {"marker": "o", "markersize": 3.4, "color": INK, "linestyle": ""}
+    looks["predicted"] = {"marker": "|", "markersize": 6.5, "color": INK, "linestyle": ""}
+    lines = [Line2D([], [], label=label, **look) for label, look in looks.items()]
+    return [*lines, Patch(color=_BAND, label="where the claim holds")]
 
 
 def _notes(claims: Sequence[Judged], style: Style) -> list[str]:
-    notes = [
-        "The symbol left of a row is its verdict; a number in brackets counts the claims of a row."
-    ]
+    symbols = "The symbol left of a row is its verdict"
+    notes = [f"{symbols}; a number in brackets counts the claims of a row."]
     if style.narrow:
         notes.append("Shown are the claims that do not hold here; the table has all of them.")
     if any(one.over_claimed(one.value) is None for one in claims):

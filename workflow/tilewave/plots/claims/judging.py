@@ -235,17 +235,7 @@ def told(value: Value | None) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if value == int(value) and abs(value) < 1e15:
-        return str(int(value))
-    figures = max(0, 3 - math.floor(math.log10(abs(value))))
-    text = f"{value:.{figures}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _margin(claim: Claim) -> str:
-    if isinstance(claim.claimed, bool):
-        return ""
-    return f"{100 * claim.tolerance:g} %" if claim.claimed else f"{claim.tolerance:g}"
+    return f"{value:.4g}" if abs(value) < 9999.5 else f"{value:.0f}"
 
 
 def frame(judged: Sequence[Judged]) -> pd.DataFrame:
@@ -254,6 +244,7 @@ def frame(judged: Sequence[Judged]) -> pd.DataFrame:
     for one in judged:
         claim, ratio, more = one.claim, one.over_claimed(one.value), len(one.read) - 2
         relation = "" if claim.relation == "equals" else f"{claim.relation} "
+        margin = f"{100 * claim.tolerance:g} %" if claim.claimed else f"{claim.tolerance:g}"
         rows.append(
             {
                 "claim": claim.statement,
@@ -265,7 +256,7 @@ def frame(judged: Sequence[Judged]) -> pd.DataFrame:
                 "unit": claim.unit,
                 "deviation (%)": None if ratio is None else round(100 * (ratio - 1), 1),
                 "verdict": one.verdict,
-                "tolerance": _margin(claim),
+                "tolerance": "" if isinstance(claim.claimed, bool) else margin,
                 "judged by": one.by,
                 "where it holds": claim.place if one.verdict == ELSEWHERE else "",
                 "measured from": "; ".join(one.read[:2])
