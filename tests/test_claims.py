@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,8 @@ from tilewave.errors import UserError
 from tilewave.plots import base, claims
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
-from tilewave.plots.claims import judging
+from tilewave.plots.claims import forms, judging
+from tilewave.plots.claims.facts import Facts
 from tilewave.plots.claims.judging import VERDICTS, Claim, Judged, Value, agrees, judge, judge_all
 from tilewave.project import ROOT
 from tilewave.theory import data_sheets
@@ -151,6 +154,17 @@ def test_all_files_are_read_and_documents_named_in_words() -> None:
     assert len(CLAIMS) == len(judging.all_claims()), "two claims have one id"
     for one in CLAIMS.values():
         assert "/" not in one.document and not any(c.isdigit() for c in one.document)
+
+
+def test_every_function_is_called_by_a_claim() -> None:
+    expressions = [
+        str(text)
+        for one in CLAIMS.values()
+        for text in (one.predicted, one.measured, one.elsewhere)
+    ]
+    called = {name for text in expressions for name in re.findall(r"(\w+)\(", text)}
+    ours = dict(inspect.getmembers(forms, inspect.isfunction)) | vars(Facts)
+    assert {name for name in ours if not name.startswith("_")} <= called
 
 
 GOOD = """\

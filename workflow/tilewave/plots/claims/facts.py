@@ -194,4 +194,6 @@ def evaluate(facts: Facts, text: expressions.Expression, names: Mapping[str, Any
     except expressions.ExpressionError as error:
         if isinstance(error.__cause__, ZeroDivisionError):
             raise Missing("it would be divided by 0") from None
-        raise (error.__cause__ if isinstance(error.__cause__, Missing) else error) from None
+        if isinstance(error.__cause__, Missing):
+            raise error.__cause__ from None
+        raise

@@ -201,7 +201,8 @@ def _asked(facts: Facts, claim: Claim, key: str) -> Value | None:
         facts.missing.append(str(error))
         return None
     except ExpressionError as error:
-        raise UserError(claim.file, f"claims.{claim.id}.{key}", text, str(error)) from error
+        why = f"an expression that has a value ({error.__cause__})"
+        raise UserError(claim.file, f"claims.{claim.id}.{key}", text, why) from error
     if value is None or isinstance(value, bool):
         return value
     return None if math.isnan(value) else float(value)
