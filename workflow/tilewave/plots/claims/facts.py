@@ -38,7 +38,7 @@ def known(value: T | None, otherwise: str) -> T:
 
 class Facts:
     """A study's records and its target's limits. Expressions call the public methods; each raises Missing where
-    it has no answer.
+    it has no answer; `target` has names that they may use.
 
     A case is named as in the report, `variant@264x136x96` (`variant@4096` for a cube) or `kernel@probe's
     case`; the figures of one that is not *correct* are not given. Each question is written down: `read` has
@@ -46,7 +46,15 @@ class Facts:
     """
 
     def __init__(self, study: StudyData) -> None:
-        self._study, self._environment = study, study.environment
+        self._study, about = study, study.environment
+        self.target = {
+            "sms": int(study.target.get("sms") or about.get("sms") or 0) or None,
+            "limits": occupancy.SmLimits.known(about) or occupancy.HOPPER,
+            "sheet": data_sheets.data_sheet(str(about.get("gpu", ""))),
+            "tensor_inputs": data_sheets.TENSOR_INPUTS.get(
+                str(about.get("compute_capability", ""))
+            ),
+        }
         columns = ["case", "metric", "value", "text", "source", "environment"]
         rows = study.records[study.records["status"] == "ok"].reindex(columns=columns)
         # Of several the last one counts.
@@ -66,32 +74,11 @@ class Facts:
         self.missing: list[str] = []
         self.places: set[str] = set()
 
-    # ------------------------------------------------------------------------------ the target
-
-    def limits(self) -> occupancy.SmLimits:
-        """What an SM of the target holds; those of compute capability 9.0 where it is not told."""
-        return occupancy.SmLimits.known(self._environment) or occupancy.HOPPER
-
-    def sms(self) -> int:
-        count = self._study.target.get("sms") or self._environment.get("sms")
-        return int(known(count or None, "the number of SMs is not known"))
-
-    def sheet(self) -> data_sheets.DataSheet:
-        found = data_sheets.data_sheet(str(self._environment.get("gpu", "")))
-        return known(found, "the GPU's data sheet is not known")
-
-    def tensor_inputs(self) -> frozenset[str]:
-        """The types that the target's tensor cores multiply."""
-        found = data_sheets.TENSOR_INPUTS.get(str(self._environment.get("compute_capability", "")))
-        return known(found, "what the GPU's tensor cores multiply is not known")
-
     def fact(self, name: str) -> float:
         """A fact that the target's driver told."""
-        value = known(self._environment.get(name), f"the environment does not tell {name}")
+        value = known(self._study.environment.get(name), f"the environment does not tell {name}")
         self._found(f"{name} of the environment", "environment")
         return float(value)
-
-    # ----------------------------------------------------------------------------- the records
 
     def _found(self, what: str, source: object) -> None:
         self.read[what] = None
@@ -148,10 +135,10 @@ class Facts:
             wells.append(state.status == "ok" and self._verdicts[case] == "correct")
         return all(wells)
 
-    def nearer_roof(self, case: str) -> str:
-        """Which of the data sheet's two rates a product comes nearer to: "memory" or "math"."""
+    def nearer_roof(self, case: str, machine: traffic.Machine) -> str:
+        """Which of a machine's two rates a product comes nearer to: "memory" or "math"."""
         moved, duration = self.value("dram_bytes", case), 1e-6 * self.value("duration", case)
-        flop_rate, machine = 1e12 * self.value("tflops", case), self.sheet().machine
+        flop_rate = 1e12 * self.value("tflops", case)
         nearer = moved / duration / machine.bandwidth > flop_rate / machine.flop_rate
         return traffic.MEMORY if nearer else traffic.MATH
 
@@ -188,9 +175,12 @@ def evaluate(facts: Facts, text: expressions.Expression, names: Mapping[str, Any
     """The value of an expression; `facts` begin anew. Raises Missing and ExpressionError."""
     for asked in (facts.read, facts.sources, facts.missing, facts.places):
         asked.clear()
+    for name in expressions.names_in(text) & facts.target.keys():
+        known(facts.target[name], f"the target does not tell {name}")
     own = {name: getattr(facts, name) for name in vars(Facts) if not name.startswith("_")}
     try:
-        return expressions.evaluate(text, {**NAMES, **names}, {**FUNCTIONS, **own})
+        every = {**NAMES, **facts.target, **names}
+        return expressions.evaluate(text, every, {**FUNCTIONS, **own})
     except expressions.ExpressionError as error:
         if isinstance(error.__cause__, ZeroDivisionError):
             raise Missing("it would be divided by 0") from None
