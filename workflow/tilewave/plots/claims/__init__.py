@@ -1,15 +1,14 @@
 """Claims: what documents say of matrix products beside what is predicted and measured.
 
-The verdicts are computed from the claimed, predicted and measured values; see `judging.judge`. A module of
-this package has the claims of one document, or of a part of a long one: what each says beside what it
-is judged by, a closed form (`predicted`) and a question to the records (`measured`).
+A YAML file beside this module has the claims of one document: what each says beside what it is judged by, a
+closed form (`predicted`) and a question to the records (`measured`). `judging` reads and judges them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 from matplotlib.artist import Artist
@@ -17,24 +16,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import ScaledTranslation
 from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
-from tilewave.plots.claims import (
-    hgemm,
-    judging,
-    lecture,
-    multiplication,
-    performance,
-    performance_quantization,
-    performance_tiles,
-    vectorised,
-)
-from tilewave.plots.claims.judging import Claim, Judged
+from tilewave.plots.claims import judging
+from tilewave.plots.claims.judging import Judged
 from tilewave.plots.options import PlotOptions, Word
 from tilewave.plots.style import BAD, FAINT, GOOD, GREY, INK, Style
 
@@ -61,23 +50,15 @@ class Options(PlotOptions):
 OPEN_TABLE = True
 """The table is what the study is for: the page never folds it away."""
 
-# Colour, marker and whether it is filled: each differs without colours too.
+# Colour, marker and whether it is filled: each differs without colours too. Of a row's claims, a reader must see
+# the last of these.
 MARKS: Mapping[str, tuple[str, str, bool]] = {
     judging.HOLDS: (GOOD, "o", True),
-    judging.ELSEWHERE: ("#332288", "D", True),
-    judging.FALSE: (BAD, "X", True),
     judging.THEORY_ONLY: (INK, "^", False),
     judging.NOT_MEASURED: (GREY, "o", False),
+    judging.ELSEWHERE: ("#332288", "D", True),
+    judging.FALSE: (BAD, "X", True),
 }
-CLAIMS: list[Claim] = [
-    *multiplication.CLAIMS,
-    *lecture.CLAIMS,
-    *performance.CLAIMS,
-    *performance_tiles.CLAIMS,
-    *performance_quantization.CLAIMS,
-    *vectorised.CLAIMS,
-    *hgemm.CLAIMS,
-]
 _BAND = "#E4E4E4"
 _ROW_MM = 3.7
 _GUTTER = 6.0  # points from the axis to the symbols
@@ -87,13 +68,10 @@ def judged(study: StudyData) -> list[Judged]:
     """All claims, or those of the documents that the option names; none where there is no case."""
     if study.cases.empty:
         return []
-    claims = CLAIMS
-    wanted = Options.of(study).documents
+    claims, wanted = judging.all_claims(), Options.of(study).documents
     if wanted is not None:
-        order = [str(name) for name in ([wanted] if isinstance(wanted, str) else wanted)]
-        claims = sorted(
-            (c for c in claims if c.document in order), key=lambda c: order.index(c.document)
-        )
+        order = [wanted] if isinstance(wanted, str) else wanted
+        claims = tuple(one for name in order for one in claims if one.document == name)
     return judging.judge_all(study, claims)
 
 
@@ -127,48 +105,39 @@ def _rows(claims: Sequence[Judged], narrow: bool) -> list[str | list[Judged]]:
 
     A narrow figure has those that do not hold here; its documents' rows count the others.
     """
-    rows: list[str | list[Judged]] = []
-    places: dict[tuple[str, str], list[Judged]] = {}
+    places: dict[str, dict[str, list[Judged]]] = {}
     for one in claims:
-        document, label = one.claim.document, one.claim.row
-        if document not in rows:
-            rows.append(document)
-        if (document, label) in places:
-            places[document, label].append(one)
-        else:
-            places[document, label] = [one]
-            rows.append(places[document, label])
+        labels = places.setdefault(one.claim.document, {})
+        labels.setdefault(one.claim.row, []).append(one)
     told = (judging.FALSE, judging.ELSEWHERE)
-    return [row for row in rows if isinstance(row, str) or not narrow or _worst(row) in told]
+    rows: list[str | list[Judged]] = []
+    for document, labels in places.items():
+        rows += [document, *(row for row in labels.values() if not narrow or _worst(row) in told)]
+    return rows
 
 
 def _held(claims: Sequence[Judged]) -> dict[str, str]:
     """How many claims of each document hold, in words."""
-    documents = [one.claim.document for one in claims]
+    every = Counter(one.claim.document for one in claims)
     held = Counter(one.claim.document for one in claims if one.verdict == judging.HOLDS)
-    return {name: f"{held[name]} of {count} hold" for name, count in Counter(documents).items()}
+    return {name: f"{held[name]} of {count} hold" for name, count in every.items()}
 
 
-def _columns(rows: list[str | list[Judged]], count: int) -> list[list[str | list[Judged]]]:
-    """The rows in `count` columns of about one length; a document that is cut is named again."""
-    if count == 1 or len(rows) < 2 * count:
-        return [rows]
-    cut = -(-len(rows) // count)
+def _columns(rows: list[str | list[Judged]]) -> list[list[str | list[Judged]]]:
+    """The rows in two columns of about one length; a document that is cut is named again."""
+    cut = -(-len(rows) // 2)
     while isinstance(rows[cut - 1], str):
         cut -= 1
     left, right = rows[:cut], rows[cut:]
-    if right and not isinstance(right[0], str):
+    if not isinstance(right[0], str):
         name = next(row for row in reversed(left) if isinstance(row, str))
         right = [f"{name}, continued", *right]
     return [left, right]
 
 
 def _worst(claims: Sequence[Judged]) -> str:
-    """The verdict of a row: the one that a reader must see of those of its claims."""
-    order = (
-        judging.FALSE, judging.ELSEWHERE, judging.NOT_MEASURED, judging.THEORY_ONLY, judging.HOLDS,
-    )  # fmt: skip
-    return next(v for v in order if any(one.verdict == v for one in claims))
+    """The verdict of a row."""
+    return max((one.verdict for one in claims), key=list(MARKS).index)
 
 
 def _band(one: Judged, reach: float) -> tuple[float, float] | None:
@@ -176,105 +145,85 @@ def _band(one: Judged, reach: float) -> tuple[float, float] | None:
     claim = one.claim
     if isinstance(claim.claimed, bool) or claim.claimed == 0:
         return None
-    margin = max(claim.tolerance, 0.012)  # an exact claim still needs a band that can be seen
-    return {
-        "equals": (max(1 - margin, 1 / reach), 1 + margin),
-        "at least": (1 - claim.tolerance, reach),
-        "at most": (1 / reach, 1 + claim.tolerance),
-        "more than": (1 + claim.tolerance, reach),
-        "less than": (1 / reach, 1 - claim.tolerance),
-    }[claim.relation]
+    low, high = (edge / claim.claimed for edge in claim.accepted)
+    if claim.relation == "equals":  # an exact claim still needs a band that can be seen
+        low, high = min(low, 1 - 0.012), max(high, 1 + 0.012)
+    return max(low, 1 / reach), min(high, reach)
 
 
-def _key(verdict: str) -> Line2D:
-    """A verdict's symbol."""
+def _symbol(verdict: str) -> dict[str, Any]:
+    """How a verdict's symbol looks."""
     color, marker, filled = MARKS[verdict]
-    return Line2D(
-        [], [], linestyle="", marker=marker, markersize=4.6 if marker == "X" else 4.2, color=color,
-        markerfacecolor=color if filled else "white", markeredgewidth=0.3 if filled else 0.9,
-    )  # fmt: skip
-
-
-def _mark(ax: Axes, y: float, verdict: str) -> None:
-    """A row's verdict, in a gutter of its own left of the axis."""
-    symbol = _key(verdict)
-    symbol.set_data([0], [y])
-    beside = ScaledTranslation(-_GUTTER / 72, 0, ax.figure.dpi_scale_trans)
-    symbol.set_transform(ax.get_yaxis_transform() + beside)
-    symbol.set_clip_on(False)
-    ax.add_line(symbol)
+    size, edge = 4.6 if marker == "X" else 4.2, 0.3 if filled else 0.9
+    sizes = {"linestyle": "", "markersize": size, "markeredgewidth": edge}
+    return {
+        "marker": marker,
+        "color": color,
+        "markerfacecolor": color if filled else "white",
+    } | sizes
 
 
 def _said(one: Judged) -> str:
     """The words of a row that has no place on the axis: yes, no, or both numbers."""
     unit = "%" if one.claim.unit.startswith("%") else ""
-    claimed = f"claimed {judging.told(one.claim.claimed)}{unit}"
-    if one.value is None:
-        return f"{claimed}, {judging.NOT_MEASURED}"
     how = "predicted" if one.measured is None else "found"
-    return f"{claimed}, {how} {judging.told(one.value)}{unit}"
+    found = judging.NOT_MEASURED if one.value is None else f"{how} {judging.told(one.value)}{unit}"
+    return f"claimed {judging.told(one.claim.claimed)}{unit}, {found}"
 
 
 def _write(ax: Axes, y: int, text: str, color: str, style: Style) -> None:
-    ax.annotate(
-        text, (1.0, y), va="center", ha="center", size=style.small * 0.92, color=color, zorder=4,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
-    )  # fmt: skip
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+    looks: dict[str, Any] = {"size": style.small * 0.92, "color": color, "zorder": 4, "bbox": box}
+    ax.annotate(text, (1.0, y), va="center", ha="center", **looks)
 
 
 def _draw_row(ax: Axes, y: int, claims: Sequence[Judged], reach: float, style: Style) -> None:
-    ax.plot(
-        [0, 1], [y + 0.5, y + 0.5], color="#EEEEEE", linewidth=0.5, zorder=0,
-        transform=ax.get_yaxis_transform(),
-    )  # fmt: skip
+    along = ax.get_yaxis_transform()
+    ax.plot([0, 1], [y + 0.5] * 2, color="#EEEEEE", linewidth=0.5, zorder=0, transform=along)
     band = _band(claims[0], reach)
     if band is None:
-        measured = claims[0].verdict != judging.NOT_MEASURED
-        _write(ax, y, _said(claims[0]), INK if measured else GREY, style)
+        known = claims[0].verdict != judging.NOT_MEASURED
+        _write(ax, y, _said(claims[0]), INK if known else GREY, style)
     else:
         ax.fill_betweenx([y - 0.36, y + 0.36], *band, color=_BAND, linewidth=0, zorder=1)
         for one in claims:
-            predicted, ratio = one.predicted_ratio, one.ratio
+            predicted, measured = map(one.over_claimed, (one.predicted, one.measured))
             if predicted is not None:
                 at = min(max(predicted, 1 / reach), reach)
-                ax.plot([at], [y], "|", color=INK, markersize=6.5, markeredgewidth=1.1, zorder=4)
-            if one.measured is not None and ratio is not None:
-                inside = 1 / reach <= ratio <= reach
-                ax.plot(
-                    [min(max(ratio, 1 / reach), reach)], [y], linestyle="",
-                    marker="o" if inside else ">" if ratio > 1 else "<", markersize=3.4,
-                    color=MARKS[one.verdict][0], zorder=5,
-                )  # fmt: skip
+                ax.plot(at, y, "|", color=INK, markersize=6.5, markeredgewidth=1.1, zorder=4)
+            if measured is not None:
+                at = min(max(measured, 1 / reach), reach)
+                marker = "o" if at == measured else ">" if measured > 1 else "<"
+                ax.plot(at, y, marker, markersize=3.4, color=MARKS[one.verdict][0], zorder=5)
         if all(one.value is None for one in claims):
             _write(ax, y, judging.NOT_MEASURED, GREY, style)
-    _mark(ax, y, _worst(claims))
+    # The verdict, in a gutter of its own left of the axis.
+    beside = along + ScaledTranslation(-_GUTTER / 72, 0, ax.figure.dpi_scale_trans)
+    ax.plot(0, y, transform=beside, clip_on=False, **_symbol(_worst(claims)))
+
+
+def _label(row: Sequence[Judged]) -> str:
+    return row[0].claim.row + (f" ({len(row)})" if len(row) > 1 else "")
 
 
 def _panel(
     ax: Axes, rows: list[str | list[Judged]], held: Mapping[str, str], reach: float, style: Style
 ) -> None:
-    labels: list[str] = []
     ax.set_xscale("log")
     ax.axvline(1.0, color=GREY, linewidth=0.7, zorder=2)
-    for y, row in enumerate(rows):
-        if isinstance(row, str):
-            labels.append(row)
-            if row in held:
-                _write(ax, y, held[row], INK, style)
+    look.rows_axis(ax, [row if isinstance(row, str) else _label(row) for row in rows])
+    for y, (row, tick) in enumerate(zip(rows, ax.get_yticklabels(), strict=True)):
+        if not isinstance(row, str):
+            _draw_row(ax, y, row, reach, style)
             continue
-        count = f" ({len(row)})" if len(row) > 1 else ""
-        labels.append(row[0].claim.row + count)
-        _draw_row(ax, y, row, reach, style)
-    look.rows_axis(ax, labels)
-    for row, tick in zip(rows, ax.get_yticklabels(), strict=True):
-        if isinstance(row, str):
-            tick.set_fontweight("bold")
+        tick.set_fontweight("bold")
+        if row in held:
+            _write(ax, y, held[row], INK, style)
     ax.tick_params(axis="y", pad=2 * _GUTTER)
     ax.set_xlim(1 / reach, reach)
     ticks = [t for t in (0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 100) if 1 / reach <= t <= reach]
-    ax.xaxis.set_major_locator(FixedLocator(ticks))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_xticks([], minor=True)
     ax.grid(True, axis="x", color=FAINT, linewidth=0.4)
     ax.set_xlabel("found / claimed")
     ax.spines["left"].set_visible(False)
@@ -290,7 +239,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if not claims:
             return look.empty_figure(study, style, "claim")
         reach = Options.of(study).range
-        columns = _columns(_rows(claims, style.narrow), 1 if style.narrow else 2)
+        rows = _rows(claims, style.narrow)
+        columns = [rows] if style.narrow or len(rows) < 4 else _columns(rows)
         height = max(len(column) for column in columns)
         fig = look.new_figure(style, height * _ROW_MM * style.font_size / 7.5 + 10)
         axes = fig.subplots(1, len(columns), squeeze=False)[0]
@@ -299,39 +249,24 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             _panel(ax, column, _held(claims), reach, style)
             ax.set_ylim(height - 0.5, -0.5)
         handles = _handles(claims)
-        return look.finish(
-            fig,
-            study,
-            style,
-            handles,
-            [str(h.get_label()) for h in handles],
-            _notes(claims, style),
-            (),
-        )
+        labels = [str(handle.get_label()) for handle in handles]
+        return look.finish(fig, study, style, handles, labels, _notes(claims, style), ())
 
 
 def _handles(claims: Sequence[Judged]) -> list[Artist]:
-    handles: list[Artist] = []
-    for verdict in judging.VERDICTS:
-        count = sum(one.verdict == verdict for one in claims)
-        if count:
-            symbol = _key(verdict)
-            symbol.set_label(f"{verdict} ({count})")
-            handles.append(symbol)
-    handles += [
-        Line2D([], [], linestyle="", marker="o", color=INK, markersize=3.4, label="measured"),
-        Line2D([], [], linestyle="", marker="|", color=INK, markersize=6.5, label="predicted"),
-        Patch(color=_BAND, label="where the claim holds"),
-    ]
-    return handles
+    counts = Counter(one.verdict for one in claims)
+    looks = {f"{name} ({counts[name]})": _symbol(name) for name in judging.VERDICTS if counts[name]}
+    looks["measured"] = {"marker": "o", "markersize": 3.4, "color": INK, "linestyle": ""}
+    looks["predicted"] = {"marker": "|", "markersize": 6.5, "color": INK, "linestyle": ""}
+    lines = [Line2D([], [], label=label, **look) for label, look in looks.items()]
+    return [*lines, Patch(color=_BAND, label="where the claim holds")]
 
 
 def _notes(claims: Sequence[Judged], style: Style) -> list[str]:
-    notes = [
-        "The symbol left of a row is its verdict; a number in brackets counts the claims of a row."
-    ]
+    symbols = "The symbol left of a row is its verdict"
+    notes = [f"{symbols}; a number in brackets counts the claims of a row."]
     if style.narrow:
         notes.append("Shown are the claims that do not hold here; the table has all of them.")
-    if any(one.ratio is None for one in claims):
+    if any(one.over_claimed(one.value) is None for one in claims):
         notes.append("Claims of yes or no, and of 0, have no place on the axis.")
     return notes

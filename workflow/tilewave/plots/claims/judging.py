@@ -1,4 +1,4 @@
-"""How a claim is judged.
+"""Claims as their files say them, and how each is judged.
 
 The verdict follows from a claim's prediction, its measurement and the stated tolerance by `judge`, and
 from nothing else; it is never written down.
@@ -9,12 +9,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from tilewave import config_files, expressions
+from tilewave.errors import UserError
+from tilewave.expressions import Expression, ExpressionError
 from tilewave.plots.base import StudyData
-from tilewave.plots.claims.facts import Facts, Function, Unknown, Value
+from tilewave.plots.claims.facts import Facts, evaluate
+from tilewave.plots.claims.forms import Missing
+from tilewave.validation import validated
+
+FILES = (
+    "multiplication_notes.yaml",
+    "multiplication_lecture.yaml",
+    "performance_notes.yaml",
+    "shared_memory_article.yaml",
+    "hgemm_article.yaml",
+)
 
 HOLDS = "holds"
 ELSEWHERE = "holds elsewhere"
@@ -23,40 +39,84 @@ NOT_MEASURED = "not measured"
 THEORY_ONLY = "theory only"
 VERDICTS = (HOLDS, ELSEWHERE, FALSE, THEORY_ONLY, NOT_MEASURED)
 
-Relation = Literal["equals", "at least", "at most", "more than", "less than"]
-"""How a value must stand to the claimed one. The tolerance is a share of it (absolute where it is 0):
-*equals* give or take it, *at least* not below less it, *more than* above by more than it."""
-Basis = Literal["measurement", "theory", "limit"]
-"""Judged by the measurement; by the measurement where there is one, else by the closed form; by the
-closed form alone, a limit that nothing can pass and below which nothing here can decide."""
+Value = bool | float
 
 
-@dataclass(frozen=True)
-class Claim:
+class Statement(BaseModel):
     """What a document says, what would make it true, and what it is judged by.
 
-    row: the figure's label; claims of one document with the same label share a row. claimed: a number
-    or yes/no; told: how the document puts a number that it does not write out. place: where else the
-    claim holds, if it does.
-    predicted: a closed form, with the target's limits; measured: a question to the records; elsewhere:
-    the closed form at `place`. Each gives None where it has no answer.
+    section: where it stands. row: the figure's label; claims of one document with the same label share a
+    row. claimed: a number (or its expression) or yes/no; told: how the document puts a number that it does
+    not write out. predicted: a closed form; measured: a question to the records; elsewhere: the closed
+    form at `place`, where else the claim holds. These three are expressions of what `facts` has.
+
+    relation: how a value must stand to the claimed one; the tolerance is a share of it (absolute where it
+    is 0): *equals* give or take it, *at least* not below less it, *more than* above by more than it.
+    basis: judged by the measurement; by the measurement where there is one, else by the closed form
+    (*theory*); by the closed form alone, a limit that nothing can pass and below which nothing here can
+    decide (*limit*).
     """
 
-    id: str
-    document: str
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
     section: str
     row: str
-    text: str
+    statement: str
     claimed: Value
     unit: str = ""
-    relation: Relation = "equals"
-    tolerance: float = 0.0
-    basis: Basis = "measurement"
+    relation: Literal["equals", "at least", "at most", "more than", "less than"] = "equals"
+    tolerance: float = Field(0.0, ge=0)
+    basis: Literal["measurement", "theory", "limit"] = "measurement"
     told: str = ""
+    predicted: Expression | None = None
+    measured: Expression | None = None
     place: str = ""
-    predicted: Function | None = None
-    measured: Function | None = None
-    elsewhere: Function | None = None
+    elsewhere: Expression | None = None
+
+    @field_validator("claimed", mode="before")
+    @classmethod
+    def _number(cls, given: Any) -> Any:
+        return expressions.evaluate(given)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.predicted is None and (self.measured is None or self.basis != "measurement"):
+            raise ValueError("a claim is predicted or measured; by theory or a limit, predicted")
+        if (self.elsewhere is None) == bool(self.place):
+            raise ValueError("place and elsewhere stand together")
+        return self
+
+    @property
+    def accepted(self) -> tuple[float, float]:
+        """Between which values a number is as claimed."""
+        margin = self.tolerance * (abs(self.claimed) or 1.0)
+        low, high = self.claimed - margin, self.claimed + margin
+        return {
+            "equals": (low, high),
+            "at least": (low, math.inf),
+            "at most": (-math.inf, high),
+            "more than": (high, math.inf),
+            "less than": (-math.inf, low),
+        }[self.relation]
+
+
+class Claim(Statement):
+    """A statement with its id and what its document gives it: the file, the document's name, names."""
+
+    id: str = ""
+    file: str = ""
+    document: str = ""
+    names: dict[str, Any] = {}
+
+
+class Document(BaseModel):
+    """A file: the document's name, names for the claims' expressions, and the claims by id."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    document: str
+    names: dict[str, Any] = {}
+    claims: dict[str, Statement]
 
 
 @dataclass(frozen=True)
@@ -78,21 +138,25 @@ class Judged:
         """What the claim is compared with: the measurement, else the prediction."""
         return self.predicted if self.measured is None else self.measured
 
-    @property
-    def ratio(self) -> float | None:
-        """`value` over the claimed one; None where they are no numbers or the claim is of 0."""
-        return _over(self.value, self.claim.claimed)
-
-    @property
-    def predicted_ratio(self) -> float | None:
-        """The prediction over the claimed value, as `ratio`."""
-        return _over(self.predicted, self.claim.claimed)
+    def over_claimed(self, value: Value | None) -> float | None:
+        """A value over the claimed one; None where they are no numbers or the claim is of 0."""
+        claimed = self.claim.claimed
+        if value is None or isinstance(value, bool) or isinstance(claimed, bool) or not claimed:
+            return None
+        return value / claimed
 
 
-def _over(value: Value | None, claimed: Value) -> float | None:
-    if value is None or isinstance(value, bool) or isinstance(claimed, bool) or claimed == 0:
-        return None
-    return value / claimed
+def load(path: Path) -> list[Claim]:
+    """A file's claims. Raises UserError: the first mistake, with its claim and key."""
+    found = validated(Document, config_files.read(path, path.name), path.name)
+    same = {"file": path.name, "document": found.document, "names": found.names}
+    return [Claim(id=name, **dict(one), **same) for name, one in found.claims.items()]
+
+
+@cache
+def all_claims() -> tuple[Claim, ...]:
+    """The claims of all documents, in order."""
+    return tuple(claim for name in FILES for claim in load(Path(__file__).with_name(name)))
 
 
 # --------------------------------------------------------------------------------------- verdicts
@@ -102,14 +166,9 @@ def agrees(value: Value, claim: Claim) -> bool:
     """Whether a value is as claimed. NaN never is."""
     if isinstance(value, bool) or isinstance(claim.claimed, bool):
         return value is claim.claimed
-    margin = claim.tolerance * (abs(claim.claimed) or 1.0)
-    return {
-        "equals": abs(value - claim.claimed) <= margin,
-        "at least": value >= claim.claimed - margin,
-        "at most": value <= claim.claimed + margin,
-        "more than": value > claim.claimed + margin,
-        "less than": value < claim.claimed - margin,
-    }[claim.relation]
+    low, high = claim.accepted
+    strict = claim.relation in ("more than", "less than")
+    return low < value < high if strict else low <= value <= high
 
 
 def judge(
@@ -117,7 +176,7 @@ def judge(
 ) -> tuple[str, str]:
     """The verdict, of VERDICTS, and by what it was reached ("measurement", "theory", "")."""
     if claim.basis == "limit":
-        if predicted is None or isinstance(claim.claimed, bool):
+        if predicted is None:
             return NOT_MEASURED, ""
         passes = claim.claimed <= predicted * (1 + claim.tolerance)
         return (THEORY_ONLY if passes else FALSE), "theory"
@@ -133,39 +192,42 @@ def judge(
     return FALSE, by
 
 
-def _asked(function: Function | None, facts: Facts) -> Value | None:
+def _asked(facts: Facts, claim: Claim, key: str) -> Value | None:
+    """The value of one of a claim's expressions. Raises UserError for one that has no meaning."""
+    text = getattr(claim, key)
     try:
-        value = None if function is None else function(facts)
-    except Unknown as error:
-        facts.lack(str(error))
+        value = evaluate(facts, text, claim.names)
+    except Missing as error:
+        facts.missing.append(str(error))
         return None
-    return None if isinstance(value, float) and math.isnan(value) else value
+    except ExpressionError as error:
+        why = f"an expression that has a value ({error.__cause__})"
+        raise UserError(claim.file, f"claims.{claim.id}.{key}", text, why) from error
+    if value is None or isinstance(value, bool):
+        return value
+    return None if math.isnan(value) else float(value)
 
 
 def judge_all(study: StudyData, claims: Sequence[Claim]) -> list[Judged]:
     """Every claim, in order."""
-    facts = Facts(study)
-    found = []
+    facts, found = Facts(study), []
     for claim in claims:
-        facts.forget()
-        predicted = _asked(claim.predicted, facts)
-        elsewhere = _asked(claim.elsewhere, facts)
-        facts.forget()
-        measured = _asked(claim.measured, facts)
-        missing = facts.missing[0] if measured is None and facts.missing else ""
-        if measured is not None and len(facts.timed) > 1:
-            measured, missing = None, "its times come from several environments"
+        predicted, elsewhere = _asked(facts, claim, "predicted"), _asked(facts, claim, "elsewhere")
+        measured, missing = _asked(facts, claim, "measured"), ""
         if claim.measured is None:
             missing = "nothing here measures it"
-        read, sources = (facts.read, facts.sources) if measured is not None else ([], [])
+        elif len(facts.places) > 1:
+            measured, missing = None, "its figures come from several environments"
+        elif measured is None:
+            missing = next(iter(facts.missing), "no value")
+        read, sources = (facts.read, facts.sources) if measured is not None else ((), ())
         verdict, by = judge(claim, predicted, measured, elsewhere)
-        found.append(
-            Judged(
-                claim, predicted, measured, elsewhere, verdict, by,
-                tuple(dict.fromkeys(read)), ", ".join(sources), missing,
-            )
-        )  # fmt: skip
+        origin = tuple(read), ", ".join(sources), missing
+        found.append(Judged(claim, predicted, measured, elsewhere, verdict, by, *origin))
     return found
+
+
+# ------------------------------------------------------------------------------------------ table
 
 
 def told(value: Value | None) -> str:
@@ -174,47 +236,32 @@ def told(value: Value | None) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if value == int(value) and abs(value) < 1e15:
-        return str(int(value))
-    figures = max(0, 3 - math.floor(math.log10(abs(value))))
-    text = f"{value:.{figures}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _margin(claim: Claim) -> str:
-    if isinstance(claim.claimed, bool):
-        return ""
-    if claim.claimed == 0:
-        return f"{claim.tolerance:g}"
-    return f"{100 * claim.tolerance:g} %"
+    return f"{value:.4g}" if abs(value) < 9999.5 else f"{value:.0f}"
 
 
 def frame(judged: Sequence[Judged]) -> pd.DataFrame:
     """One row a claim, as the report's table shows them."""
     rows = []
     for one in judged:
-        claim = one.claim
+        claim, ratio, more = one.claim, one.over_claimed(one.value), len(one.read) - 2
         relation = "" if claim.relation == "equals" else f"{claim.relation} "
-        ratio = one.ratio
-        read = "; ".join(one.read[:2])
-        read += f" and {len(one.read) - 2} more" if len(one.read) > 2 else ""
+        margin = f"{100 * claim.tolerance:g} %" if claim.claimed else f"{claim.tolerance:g}"
         rows.append(
             {
-                "claim": claim.text,
+                "claim": claim.statement,
                 "document": claim.document,
                 "where it stands": claim.section,
-                "claimed": relation
-                + told(claim.claimed)
-                + (f" ({claim.told})" if claim.told else ""),
+                "claimed": f"{relation}{told(claim.claimed)}{claim.told and f' ({claim.told})'}",
                 "predicted": told(one.predicted),
                 "measured": told(one.measured),
                 "unit": claim.unit,
                 "deviation (%)": None if ratio is None else round(100 * (ratio - 1), 1),
                 "verdict": one.verdict,
-                "tolerance": _margin(claim),
+                "tolerance": "" if isinstance(claim.claimed, bool) else margin,
                 "judged by": one.by,
                 "where it holds": claim.place if one.verdict == ELSEWHERE else "",
-                "measured from": read,
+                "measured from": "; ".join(one.read[:2])
+                + (f" and {more} more" if more > 0 else ""),
                 "status": "ok" if one.measured is not None else NOT_MEASURED,
                 "reason": one.missing,
                 "source": one.source,

@@ -1,0 +1,110 @@
+"""Closed forms that the claims' expressions call beside those of theory/: a warp's accesses, tiles, sweeps."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewave import expressions
+from tilewave.theory import tiling
+from tilewave.theory.quantization import tile_count
+
+LANE = np.arange(32)
+
+
+class Missing(Exception):
+    """An expression asks for what the target or the records do not tell."""
+
+
+def shape(m: int, n: int, k: int) -> dict[str, int]:
+    return {"m": m, "n": n, "k": k}
+
+
+def product(variant: str, m: int, n: int, k: int) -> str:
+    """The name of a variant's case at a shape."""
+    return f"{variant}@{m}x{n}x{k}"
+
+
+def area(tile: Iterable[float]) -> float:
+    return math.prod(tile)
+
+
+def _access(pattern: Sequence[Any], op: str) -> tuple[int, int]:
+    from tilewave.machine import memory  # numba, which it needs, takes long to load
+
+    width = pattern[0] // 8
+    names, functions = {"lane": LANE}, {"where": np.where}
+    element, active = (
+        np.broadcast_to(expressions.evaluate(part, names, functions), 32)
+        for part in (*pattern[1:], True)[:2]
+    )
+    found = memory.shared_wavefronts(width * element, active, width, op)
+    return int(found[0]), int(found[1])
+
+
+def wavefronts(pattern: Sequence[Any], op: str = "load") -> int:
+    """Of a warp's access to shared memory: bits of a lane, its element of that size, which lanes take part
+    (all); the last two are arrays, or expressions over `lane`."""
+    return _access(pattern, op)[0]
+
+
+def conflicts(pattern: Sequence[Any], op: str = "load") -> int:
+    """The wavefronts of the same that are bank conflicts."""
+    return _access(pattern, op)[1]
+
+
+def copies_over_ideal(rows: int, padded: int, pitch: int) -> float:
+    """Wavefronts over the ideal of the warps' cp.async.cg of eight rows of 64 bytes of a tile: rows of
+    `pitch` bytes in global memory, of `padded` in shared memory, where they begin at different banks."""
+    from tilewave.machine import memory
+
+    counted, ideal = 0, 0
+    for first in range(0, rows, 8):
+        row, along = first + LANE // 4, LANE % 4 * 16
+        places = row * padded + along, row * pitch + along, LANE >= 0, 16, "cg"
+        counted += int(memory.async_copy_wavefronts(*places))
+        ideal += int(memory.async_copy_ideal(*places))
+    return counted / ideal
+
+
+def tile_reuse() -> list[float]:
+    """FLOP for each byte that a block loads, by tile in the order of PRIORITY."""
+    return [tiling.intensity(group[0], 2) for group in tiling.PRIORITY]
+
+
+def percent_in_order(speeds: Sequence[float], tolerance: float) -> float:
+    """Percent of the pairs in which the first is not slower than the second."""
+    pairs = list(itertools.combinations(speeds, 2))
+    return 100 * sum(a >= (1 - tolerance) * b for a, b in pairs) / len(pairs)
+
+
+def last_of_first_wave(sms: int, m: int, tile: Sequence[int]) -> int:
+    """The last n, in steps of 8, whose tiles fit one wave. Raises Missing where none or all do."""
+    sizes = range(8, 4097, 8)
+    fit = [n for n in sizes if tile_count({"m": m, "n": n}, tile) <= sms]
+    if len(fit) in (0, len(sizes)):
+        raise Missing(f"no wave of {sms} SMs ends at N from {sizes[0]} to {sizes[-1]}")
+    return fit[-1]
+
+
+def furthest_from_1(ratios: Iterable[float]) -> float:
+    return max(ratios, key=lambda ratio: abs(ratio - 1))
+
+
+def before_longest_step(durations: Mapping[int, float]) -> int:
+    """The n before the largest relative rise of the duration over a sweep."""
+    if len(durations) < 3:
+        raise Missing("the sweep has fewer than three sizes")
+    return max(itertools.pairwise(durations), key=lambda n: durations[n[1]] / durations[n[0]])[0]
+
+
+def spread_at_equal_tiles(durations: Mapping[int, float], m: int, tile: Sequence[int]) -> float:
+    """Longest over shortest duration of products with equally many tiles, the worst such group."""
+    groups: dict[int, list[float]] = {}
+    for n, duration in durations.items():
+        groups.setdefault(tile_count({"m": m, "n": n}, tile), []).append(duration)
+    return max(max(group) / min(group) for group in groups.values())
