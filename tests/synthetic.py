@@ -43,13 +43,12 @@ QUESTIONS = {
     "wave_quantization": "What does a partly filled last wave cost, and where does it begin?",
     "tile_size": "Which block tile wins at which shape?",
     "split_k": "What does it gain to share a tile among several blocks, and what does it cost?",
-    "operation_ladder": "What share of its baseline does each rung of an operation reach?",
+    "operations": "What share of its baseline does each rung of an operation reach?",
     "best": "Which variant is the fastest at each shape, and would the model have picked it?",
     "best_sweep": "Is there a variant for every N?",
     "traffic": "What bounds each product, and how often does each kernel load its operands?",
     "history": "Where did a kernel get faster or slower?",
     "side_by_side": "What is another GPU's time at the same case?",
-    "bandwidth": "How near to a copy do kernels come that only move data?",
     "correctness": "Which variants are correct at which shapes?",
     "alignment": "What does a dimension cost that is no multiple of 8, 16 or 128, and which ones must be?",
     "latency": "How many cycles does one dependent access take at each level?",
@@ -615,30 +614,9 @@ def latency() -> StudyData:
     return b.study()
 
 
-def bandwidth() -> StudyData:
-    b = Builder("bandwidth")
-    rates = {
-        ("copy", "copy"): 4.25,
-        ("transpose", "transpose_tiled"): 1.75,
-        ("transpose", "transpose_tiled-pad1"): 3.3,
-        ("softmax", "softmax_online"): math.nan,
-    }
-    for (operation, variant), rate in rates.items():
-        kernel, sizes = variant.partition("-")[0], {"m": 8192, "n": 8192}
-        case = b.case(variant, kernel, "f32", operation=operation, sizes=json.dumps(sizes))
-        if math.isnan(rate):
-            b.add(case, "time", status="not measured", reason="no GPU")
-            continue
-        b.add(case, "check", {"max_error": 0.0}, verdict="correct")
-        b.add(case, "time", {"bandwidth": rate, "duration": 537 / rate}, verdict="correct")
-        if operation == "transpose":
-            b.instruction(case, "LDS", 64.0 if "pad" in variant else 1056.0, 64.0)
-    return b.study()
-
-
-def operation_ladder() -> StudyData:
+def operations() -> StudyData:
     """Copies at three sizes, transposes at two of them and once between two, a batch beside cuBLAS."""
-    b = Builder("operation_ladder")
+    b = Builder("operations")
 
     def moved(operation: str, variant: str, n: int, rate: float, verdict: str = "correct") -> None:
         case = b.case(
@@ -1098,7 +1076,7 @@ MAKERS = {
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
     "roofline": roofline,
-    "best": races, "best_sweep": swept, "traffic": traffic, "claims": claims, "bandwidth": bandwidth, "operation_ladder": operation_ladder, "history": history,
+    "best": races, "best_sweep": swept, "traffic": traffic, "claims": claims, "operations": operations, "history": history,
 }  # fmt: skip
 
 

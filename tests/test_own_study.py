@@ -111,7 +111,7 @@ def test_shapes_have_the_sizes_of_each_operation(tmp_path):
         text = (ROOT / "kernels" / f"{name}.cu").read_text()
         (tmp_path / f"{name}.cu").write_text(text)
     made = project.load(own_study.config([str(tmp_path)], ["64x32"], timed=True), "made")
-    assert {"bandwidth", "ladder", "operation_ladders"} <= set(made.plan.studies)
+    assert {"ladder", "operations"} <= set(made.plan.studies)
     for case in (
         "softmax_online@64x32",
         "batched_tiled@16x1024x1024x1024",

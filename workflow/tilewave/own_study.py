@@ -163,16 +163,14 @@ def config(
     copied = [{"operation": "copy", "kernels": copies, "shapes": list(TIMED[1])}] if copies else []
     others = [one for one in measured if one.front.operation not in ("matmul", "probe")]
     if timed and others:
-        studies["operation_ladders"] = {
-            "plot": "operation_ladder", "title": "Speed of other operations", "time": True,
+        studies["operations"] = {
+            "plot": "operations", "title": "Speed of other operations", "time": True,
             "question": "What share of cuBLAS, or of a copy, does each kernel reach at which size?",
-            "cases": [*blocks(others, asked, **each), *copied],
-        }  # fmt: skip
-    if timed and moving:
-        studies["bandwidth"] = {
-            "plot": "bandwidth", "title": "Bound by memory", "time": True, "counters": "memory",
-            "question": "How near to a copy do kernels come that move data, and what holds them back?",
-            "cases": [*blocks(moving, largest, **each), *copied],
+            "cases": [
+                *blocks(others, asked, **each),
+                *blocks(moving, largest, counters="memory", **each),
+                *copied,
+            ],
         }  # fmt: skip
     studies["wavefronts"] = {
         "plot": "wavefronts", "title": "Shared-memory wavefronts", "counters": "memory",

@@ -24,6 +24,7 @@ from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._sweeps import Resident, Sweep
 from tilewave.plots.base import StudyData
+from tilewave.plots.options import Word
 from tilewave.plots.style import GREY, MODEL, Style
 from tilewave.theory.quantization import PredictionError
 
@@ -41,6 +42,10 @@ class Options(Resident):
         min_length=1,
         max_length=4,
         description="the panels in order; without it those that the plot has by itself",
+    )
+    drawn: tuple[Word, ...] = Field(
+        (),
+        description="kernels or variants that the figure shows, of each the first sweep; without it all sweeps",
     )
 
 
@@ -126,6 +131,18 @@ def _ticks(ax: Axes, sweep: Sweep, most: int) -> None:
     ax.set_xlim(low - pad, high + pad)
 
 
+def drawn(study: StudyData, found: Sequence[Sweep]) -> list[Sweep]:
+    """The sweeps that the figure shows (option ``drawn``), in the option's order."""
+    wanted = Options.of(study).drawn
+    if not wanted:
+        return list(found)
+    first: dict[str, Sweep] = {}
+    for sweep in found:
+        for name in (sweep.kernel, sweep.variant):
+            first.setdefault(name, sweep)
+    return [first[name] for name in wanted if name in first]
+
+
 def draw(
     study: StudyData, table: pd.DataFrame, style: Style, by: str, order: Sequence[str]
 ) -> Figure:
@@ -137,7 +154,7 @@ def draw(
     order: the panels, of PANELS; the option `panels` overrides it.
     """
     with look.apply(style):
-        found: list[Sweep] = base.derived(table)
+        found = drawn(study, base.derived(table))
         measured = any(s.frame[[*PANELS]].notna().any(axis=None) for s in found)
         if not measured:
             return look.empty_figure(study, style, "sweep")
@@ -197,10 +214,12 @@ def _drops(sweep: Sweep, by: str) -> Iterator[tuple[float, float, int, int]]:
             yield lost[0], lost[1], int(n), past
 
 
-def takeaway(table: pd.DataFrame, by: str) -> str:
-    """What the worst boundary costs each kernel; where an SM holds several blocks, how they count."""
-    found: list[Sweep] = [s for s in base.derived(table) if s.summary().count]
-    if shared := [s for s in found if s.blocks_per_sm > 1]:
+def takeaway(study: StudyData, table: pd.DataFrame, by: str) -> str:
+    """What the worst boundary costs each kernel that is drawn; where all SMs hold several blocks, how they count."""
+    found = [s for s in drawn(study, base.derived(table)) if s.summary().count]
+    shared = [s for s in found if s.blocks_per_sm > 1]
+    found = [s for s in found if s.blocks_per_sm == 1]
+    if shared and not found:
         counts = {"the blocks of the busiest SM": "rounds", "whole waves": "work"}
         errors = {
             words: [100 * sweep.summary("duration", count).median for sweep in shared]

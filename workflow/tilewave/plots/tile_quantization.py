@@ -30,7 +30,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """What the worst boundary costs each kernel, in a sentence; "" where nothing was timed."""
-    return _quantization.takeaway(table, "columns")
+    return _quantization.takeaway(study, table, "columns")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:

@@ -31,7 +31,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """What the worst boundary costs each kernel, in a sentence; "" where nothing was timed."""
-    return _quantization.takeaway(table, "waves")
+    return _quantization.takeaway(study, table, "waves")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:

@@ -1,5 +1,5 @@
-"""Ladders of operations: each rung's share of its baseline at each size, a panel an operation, and a dtype
-where it has several: they have baselines of their own.
+"""Operations: each rung's share of its baseline at each size, a panel an operation, and a dtype where it has
+several: they have baselines of their own.
 
 The baseline is the vendor's product, timed in turn, where there is one (`records.tables.paired_shares`), else
 the copy whose bytes are nearest: a share of it is one of rates, of the bytes that must move by time.
@@ -40,12 +40,13 @@ class Options(PlotOptions):
     )
 
 
-_STAGES = ("time",)
+_STAGES = ("time", "counters")
 _SHARE, _LOW, _HIGH = "% of the baseline", "lower quartile (%)", "upper quartile (%)"
 _BYTES, _RATE = "bytes that must move", "bandwidth (TB/s)"
 _THEIRS = "bytes of the baseline"
 _LADDER = "ladder"
 _VENDOR = "cuBLAS"
+_EXCESS = "excess wavefronts (%)"
 _SAME = 1.05
 """Sizes up to this quotient are the same."""
 
@@ -56,7 +57,8 @@ def _reference(study: StudyData) -> str:
 
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case, in the order of the rungs: the bytes that must move, its rates, the baseline that
-    it is held against and its share of it, with the quartiles where they were timed in turn."""
+    it is held against and its share of it, with the quartiles where they were timed in turn, and how many
+    more wavefronts its accesses to shared memory take than their data need."""
     about = study.cases.set_index("case")
     columns = {
         _BYTES: about["byte"].astype(float),
@@ -67,6 +69,7 @@ def table(study: StudyData) -> pd.DataFrame:
         _SHARE: base.value_of(study, SHARE, "time"),
         _LOW: base.value_of(study, LOW, "time"),
         _HIGH: base.value_of(study, HIGH, "time"),
+        _EXCESS: base.excess_percent(study.instructions),
     }
     frame = base.with_columns(base.base_table(study), columns).set_index("case", drop=False)
     frame.insert(1, "operation", about["operation"])

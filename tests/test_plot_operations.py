@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import synthetic
-from tilewave.plots import operation_ladder
+from tilewave.plots import operations
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 
@@ -16,17 +16,17 @@ SHARE = "% of the baseline"
 
 
 def rows(study: StudyData) -> pd.DataFrame:
-    return operation_ladder.table(study).set_index("case")
+    return operations.table(study).set_index("case")
 
 
 def texts(study: StudyData) -> str:
-    fig = synthetic.draw(operation_ladder, study, Style())
+    fig = synthetic.draw(operations, study, Style())
     found = [text.get_text() for ax in fig.axes for text in ax.texts]
     return " ".join(" ".join([*found, *(text.get_text() for text in fig.texts)]).split())
 
 
 def test_a_share_is_of_the_copy_of_nearest_bytes_or_of_cublas() -> None:
-    found = rows(synthetic.make("operation_ladder"))
+    found = rows(synthetic.make("operations"))
     for n, rate in ((1 << 20, 2.0), (1 << 23, 3.5), (1 << 26, 4.0)):
         row = found.loc[f"transpose_tiled@{n}"]
         assert (row["baseline"], row["bytes of the baseline"]) == (f"copy@{n}", 8 * n)
@@ -42,7 +42,7 @@ def test_a_share_is_of_the_copy_of_nearest_bytes_or_of_cublas() -> None:
 
 
 def test_only_a_correct_copy_of_the_same_environment_is_a_baseline() -> None:
-    study = synthetic.make("operation_ladder")
+    study = synthetic.make("operations")
     for change in ({"verdict": "wrong"}, {"environment": "here"}):
         records = study.records.copy()
         records.loc[records["case"] == f"copy@{1 << 23}", list(change)] = list(change.values())
@@ -54,16 +54,16 @@ def test_only_a_correct_copy_of_the_same_environment_is_a_baseline() -> None:
         False,
         True,
     ]
-    assert operation_ladder.takeaway(study, found.reset_index()) == (
+    assert operations.takeaway(study, found.reset_index()) == (
         "Best rungs at the largest size: batched matmul 18 % of cuBLAS"
     )
 
 
 def test_rungs_stand_as_they_follow_one_another_and_sizes_grow() -> None:
-    study = synthetic.make("operation_ladder")
+    study = synthetic.make("operations")
     follows = {"transpose_tiled": "transpose_broken", "transpose_broken": "transpose_naive"}
     cases = study.cases.assign(follows=study.cases["kernel"].map(follows).fillna(""))
-    found = operation_ladder.table(replace(study, cases=cases.iloc[::-1]))
+    found = operations.table(replace(study, cases=cases.iloc[::-1]))
     kernels = list(dict.fromkeys(found["kernel"]))
     assert [one for one in kernels if one.startswith("transpose")] == [
         "transpose_naive", "transpose_broken", "transpose_tiled",
@@ -73,14 +73,14 @@ def test_rungs_stand_as_they_follow_one_another_and_sizes_grow() -> None:
 
 
 def test_what_the_figure_says() -> None:
-    study = synthetic.make("operation_ladder")
+    study = synthetic.make("operations")
     told = texts(study)
     assert "transpose_tiled 80 %" in told and "batched_naive 12 %" in told
     assert "cublas_batched" not in told and "wrong: transpose_broken@1048576" in told
     assert "100 %: 4.00 TB/s" in told and "100 %: cuBLAS, 50.0 TFLOP/s" in told
     assert "transpose at 134 MB, 0.5 times as many" in told
-    assert operation_ladder.takeaway(study, operation_ladder.table(study)) == (
+    assert operations.takeaway(study, operations.table(study)) == (
         "Best rungs at the largest size: transpose 80 % of a copy; batched matmul 18 % of cuBLAS"
     )
-    nothing = synthetic.empty("operation_ladder")
-    assert operation_ladder.takeaway(nothing, operation_ladder.table(nothing)) == ""
+    nothing = synthetic.empty("operations")
+    assert operations.takeaway(nothing, operations.table(nothing)) == ""
