@@ -18,7 +18,6 @@ os.environ.update(PYTHONPATH=os.pathsep.join([LIBRARY, FOUND] if FOUND else [LIB
 
 from tilewave import config_files, library, outputs, plots, project, report
 from tilewave.errors import UserError
-from tilewave.records import history as recordings
 from tilewave.stages import work
 from tilewave.stages.work import BATCHED
 

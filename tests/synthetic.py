@@ -6,7 +6,6 @@ import functools
 import itertools
 import json
 import math
-import random
 from dataclasses import replace
 from typing import Any
 
@@ -44,11 +43,8 @@ QUESTIONS = {
     "tile_size": "Which block tile wins at which shape?",
     "split_k": "What does it gain to share a tile among several blocks, and what does it cost?",
     "operations": "What share of its baseline does each rung of an operation reach?",
-    "best": "Which variant is the fastest at each shape, and would the model have picked it?",
-    "best_sweep": "Is there a variant for every N?",
+    "best": "Which variant is the fastest at each shape, and what share of cuBLAS does it have?",
     "traffic": "What bounds each product, and how often does each kernel load its operands?",
-    "history": "Where did a kernel get faster or slower?",
-    "side_by_side": "What is another GPU's time at the same case?",
     "correctness": "Which variants are correct at which shapes?",
     "alignment": "What does a dimension cost that is no multiple of 8, 16 or 128, and which ones must be?",
     "latency": "How many cycles does one dependent access take at each level?",
@@ -844,125 +840,35 @@ def claims() -> StudyData:
     return b.study()
 
 
-def history() -> StudyData:
-    """Four cases over five recordings: one gets faster with other code, one meets another driver, one has no
-    baseline and gets slower at the power limit, and one is in no recording."""
-    b = Builder("history")
-    dice = random.Random(1)
-    rows: list[dict[str, Any]] = []
-    for kernel, baseline in (
-        ("matmul_tiled", 50.0),
-        ("hgemm_mma", 50.0),
-        ("copy", math.nan),
-        ("new", 1.0),
-    ):
-        case = b.case(kernel, kernel, "f32", (4096, 4096, 4096))
-        b.add(case, "check", {"max_error": 0.0}, verdict="correct")
-        for place in range(5) if kernel != "new" else ():
-            late = place > 2
-            time = {"matmul_tiled": 80.0, "copy": 120.0}.get(kernel, 100.0) if late else 100.0
-            driver = "590" if kernel == "hgemm_mma" and late else "580"
-            for index in range(10):
-                rows.append({
-                    "place": place, "recording": f"{place}c0ffee", "date": f"2026-01-0{place + 1}",
-                    "case": case, "key": f"k{place // 2}", "code": f"c{0 if kernel == 'copy' else time}", "gpu": "NVIDIA H200",
-                    "uuid": f"GPU-{place // 3}", "driver": driver, "cuda": "13", "nvrtc": "13",
-                    "cublas": "13", "sm_mhz": 1980.0 - 500 * (kernel == "copy" and late),
-                    "held_back": "power cap" if kernel == "copy" and late else "", "index": index, "duration_us": time * (1 + dice.gauss(0, 0.004)),
-                    "baseline_us": baseline,
-                })  # fmt: skip
-    return replace(b.study(), history=pd.DataFrame(rows))
-
-
-def side_by_side() -> StudyData:
-    """Three cases and four claims on two GPUs, of which one is judged otherwise there."""
-    b = Builder("side_by_side")
-    rows: list[dict[str, Any]] = []
-    for gpu, math_roof, bandwidth in (("NVIDIA H100", 60.0, 3.0), ("NVIDIA H200", 60.0, 4.2)):
-        for kernel, speed, roof, place in (
-            ("matmul_tiled", 40.0, math_roof, "math"),
-            ("hgemm_mma", 300.0, 0.1 * bandwidth * 1e3, "dram"),
-            ("copy", math.nan, math.nan, ""),
-        ):
-            if gpu == "NVIDIA H100":
-                b.add(b.case(kernel, kernel, "f32", (4096, 4096, 4096)), "time", {"duration": 1.0})
-            rows.append({
-                "gpu": gpu, "plot": "roofline", "case": f"{kernel}@4096x4096x4096", "TFLOP/s": speed,
-                "bandwidth (TB/s)": bandwidth if kernel == "copy" else math.nan,
-                "lowest roof (TFLOP/s)": roof, "bound by": place,
-            })  # fmt: skip
-        for at, verdict in enumerate(("holds", "holds", "does not hold", "not measured")):
-            here = "does not hold" if at == 1 and gpu == "NVIDIA H100" else verdict
-            rows.append({
-                "gpu": gpu, "plot": "claims", "claim": f"claim {at}", "document": "notes",
-                "claimed": "1", "measured": str(at), "verdict": here,
-            })  # fmt: skip
-    return replace(b.study(), sides=pd.DataFrame(rows))
-
-
-SM = {
-    "registers_per_sm": 65536, "max_warps_per_sm": 64, "max_blocks_per_sm": 32,
-    "shared_per_sm": 233472, "shared_per_block_optin": 232448, "shared_reserved_per_block": 1024,
-}  # fmt: skip
-# The model is fitted at the first, the third and the last.
 RACED_AT = [
     (256, 256, 256), (2304, 1920, 4096), (4096, 4096, 4096), (120, 4096, 4096), (512, 512, 8192)
 ]  # fmt: skip
-# Variant: kernel, tile, microseconds at each of the shapes.
+# Variant: microseconds at each of the shapes.
 RACED_F16 = {
-    "hgemm_mma-accumulatef32": ("hgemm_mma", (128, 128, 32), (8.0, 110.0, 400.0, 27.0, 60.0)),
-    "hgemm_mma-tile_m64-tile_n64-accumulatef32": ("hgemm_mma", (64, 64, 32), (5.0, 130.0, 500.0, 30.0, 40.0)),
-    "hgemm_wmma_staged-raster1-accumulatef32": (
-        "hgemm_wmma_staged", (256, 128, 32), (9.0, 120.0, 380.0, 90.0, 110.0)
-    ),
-}  # fmt: skip
-RACED_F32 = {
-    "matmul_register": ("matmul_register", (64, 64, 16), (20.0, 1500.0, 6000.0, 300.0, 600.0))
+    "hgemm_mma-accumulatef32": (8.0, 110.0, 400.0, 27.0, 60.0),
+    "hgemm_mma-tile_m64-tile_n64-accumulatef32": (5.0, 130.0, 500.0, 30.0, 40.0),
+    "hgemm_wmma_staged-raster1-accumulatef32": (9.0, 120.0, 380.0, 90.0, 110.0),
 }
+RACED_F32 = {"matmul_register": (20.0, 1500.0, 6000.0, 300.0, 600.0)}
 
 
 def races() -> StudyData:
-    """Three f16 variants and one of f32 at five shapes, and cuBLAS. 128x128 tiles: 1024 blocks at
-    4096^3, two on an SM (256 threads of 128 registers)."""
+    """Three f16 variants and one of f32 at five shapes, and cuBLAS."""
     b = Builder("best")
     for dtype, variants in (("f16_f32", RACED_F16), ("f32", RACED_F32)):
         for place, shape in enumerate(RACED_AT):
             m, n, k = shape
-            for variant, (kernel, tile, times) in variants.items():
-                blocks = -(-m // tile[0]) * -(-n // tile[1])
-                case = b.case(
-                    variant, kernel, dtype, shape, tile_m=tile[0], tile_n=tile[1],
-                    blocks=blocks, working_blocks=blocks, shared_bytes=49152.0 if tile[0] < 256 else 92160.0,
-                )  # fmt: skip
-                b.cases[-1]["tile_k"] = tile[2]
+            for variant, times in variants.items():
+                case = b.case(variant, variant.partition("-")[0], dtype, shape)
                 if dtype == "f32" and place == 1:
                     b.add(case, "tune", status="not measured", reason="no NVIDIA GPU here")
                     continue
                 b.add(case, "check", {"max_error": 0.0}, verdict="correct")
-                _raced(b, case, times[place], times[place] > 1.1 * min(
-                    t[2][place] for t in variants.values()
-                ))  # fmt: skip
+                fastest = min(each[place] for each in variants.values())
+                _raced(b, case, times[place], times[place] > 1.1 * fastest)
             vendor = b.case(f"cublas-type{dtype}", "cublas", dtype, shape)
             b.add(vendor, "check", {"max_error": 0.0}, verdict="correct")
             _raced(b, vendor, 2e-6 * m * n * k / (700.0 if dtype == "f16_f32" else 50.0), False)
-    made = b.study()
-    tile_k = pd.Series([one.get("tile_k") for one in b.cases])
-    facts = {name: {**one, **SM} for name, one in made.environments.items()}
-    return replace(made, cases=made.cases.assign(tile_k=tile_k), environments=facts)
-
-
-SWEPT = {"hgemm_mma": (50.0, 40.0, 60.0, 58.0), "hgemm_wmma_staged": (45.0, 44.0, 59.0, 70.0)}
-"""Microseconds of two kernels at N = 1408, 1536, 1664 and 1792; cuBLAS takes 48."""
-
-
-def swept() -> StudyData:
-    """Two variants and cuBLAS at four N of a sweep."""
-    b = Builder("best_sweep")
-    for place, n in enumerate(range(1408, 1793, 128)):
-        for kernel, times in {**SWEPT, "cublas": (48.0,) * 4}.items():
-            case = b.case(kernel, kernel, "f16_f32", (1408, n, 4096))
-            b.add(case, "check", {"max_error": 0.0}, verdict="correct")
-            _raced(b, case, times[place], False)
     return b.study()
 
 
@@ -1071,12 +977,11 @@ def traffic(
 
 
 MAKERS = {
-    "side_by_side": side_by_side,
     "ladder": ladder, "limits": limits, "bounds": bounds, "scaling": scaling, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
     "roofline": roofline,
-    "best": races, "best_sweep": swept, "traffic": traffic, "claims": claims, "operations": operations, "history": history,
+    "best": races, "traffic": traffic, "claims": claims, "operations": operations,
 }  # fmt: skip
 
 

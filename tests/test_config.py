@@ -7,8 +7,6 @@ from samples import FRONT, ROOT, config, write_kernel
 from tilewave import project
 from tilewave.config import Config, words
 from tilewave.errors import UserError
-from tilewave.home import RECORDED
-from tilewave.records.recorded import folders
 
 WHERE = "config/test.yaml"
 BLOCK = {"kernels": ["matmul_naive"], "shapes": [64]}
@@ -46,9 +44,7 @@ def cases(data):
 def test_shipped_configs_load(name):
     data = yaml.safe_load((ROOT / "config" / name).read_text())
     plan = load(data).plan
-    several = len(folders(ROOT / RECORDED)) > 1
-    sides = {name for name, one in data["studies"].items() if one["plot"] == project.SIDES}
-    assert set(plan.studies) == set(data["studies"]) - (set() if several else sides)
+    assert set(plan.studies) == set(data["studies"])
     assert len(plan.requests) == len(set(plan.requests))
 
 
@@ -147,8 +143,6 @@ def test_shapes_that_only_others_give():
     data = study(cases=[{**naive, "shapes": [16]}, tiled], tune=True)
     assert cases(data) == ["matmul_naive@16x16x16"]
     assert cases({**data, "shapes": "64"}) == ["matmul_naive@64x64x64", "matmul_tiled@64x64x64"]
-    data["studies"]["t"] = study(cases=[{"study": "s", "shapes": [32]}])["studies"]["s"]
-    assert cases(data)[1:] == ["matmul_naive@32x32x32", "matmul_tiled@32x32x32"]
 
 
 def test_dtype_label_that_no_variant_has():
@@ -295,71 +289,6 @@ def test_block_overrides_its_study():
     first, second = plan.requests.values()
     assert (first.time, first.counters) == (True, {"memory"})  # both blocks ask for it
     assert (second.time, second.counters) == (False, {"memory"})
-
-
-def test_a_block_takes_the_cases_of_another_study():
-    data = study(tune=True, cases=[BLOCK, BLOCK | {"shapes": [128], "counters": "flops"}])
-    own = {"shapes": [32], "time": True}
-    taking = {"cases": [{"study": "s", "counters": "none"}, BLOCK | own], "execute": True}
-    data["studies"]["t"] = data["studies"]["s"] | {"tune": False} | taking
-    plan = load(data | {"only": "t"}).plan
-    alone = load(data | {"only": "s"}).plan
-    *taken, last = plan.studies["t"]
-    assert taken[: len(alone.studies["s"])] == alone.studies["s"]
-    first, late = plan.requests[taken[0]], plan.requests[last]
-    assert (first.tune, first.execute, first.counters) == (True, False, set())
-    assert (late.time, late.tune, late.execute) == (True, False, True)
-
-
-def test_a_block_takes_the_variants_of_another_study_at_other_shapes():
-    blocks = [BLOCK | {"time": True}, BLOCK | {"shapes": [128], "counters": "flops"}]
-    data = study(cases=blocks)
-    elsewhere = {"study": "s", "counters": "none", "shapes": [48, "16x32x64"]}
-    data["studies"]["t"] = data["studies"]["s"] | {"cases": [elsewhere]}
-    plan = load(data).plan
-    variants = dict.fromkeys(plan.requests[one].case.variant.id for one in plan.studies["s"])
-    assert plan.studies["t"] == [f"{one}@{n}" for one in variants for n in ("48x48x48", "16x32x64")]
-    for one in plan.studies["t"]:
-        assert (plan.requests[one].time, plan.requests[one].counters) == (True, set())
-    data["studies"]["t"]["cases"][0]["shapes"] = ["2x"]
-    assert "studies.t.cases.0.shapes" in refusal(data)
-
-
-def test_other_shapes_give_way_to_those_of_a_run():
-    data = study(tune=True)
-    elsewhere = {"tune": False, "cases": [{"study": "s", "shapes": [48]}, BLOCK]}
-    data["studies"]["t"] = data["studies"]["s"] | elsewhere
-    taken, own = load(data).plan.studies["t"], load(data | {"shapes": "96"}).plan.studies["t"]
-    assert [one.replace("@48x48x48", "@96x96x96") for one in taken] == own != taken
-
-
-def test_probes_have_no_other_shapes():
-    probe = {"operation": "probe", "kernels": ["latency"]}
-    data = study(cases=[probe, BLOCK])
-    data["studies"]["t"] = data["studies"]["s"] | {"cases": [{"study": "s", "shapes": [48]}]}
-    plan = load(data).plan
-    probes = [one for one in plan.studies["s"] if plan.requests[one].case.shape is None]
-    assert probes and [one for one in plan.studies["t"] if one in probes] == probes
-    assert {one.partition("@")[2] for one in plan.studies["t"] if one not in probes} == {"48x48x48"}
-
-
-@pytest.mark.parametrize(
-    ("taken", "key", "allowed"),
-    [
-        ({"study": "stdy"}, "cases.0.study", "allowed: s"),
-        ({"study": "t"}, "cases.0.study", "allowed: s"),  # a circle
-        ({"study": "s", "dtypes": ["f32"]}, "cases.0.dtypes", "nothing beside"),
-    ],
-    ids=str,
-)
-def test_a_block_takes_a_study_whole(taken, key, allowed):
-    data = study()
-    data["studies"]["t"] = data["studies"]["s"] | {"cases": [taken]}
-    message = refusal(data)
-    assert f"studies.t.{key}" in message
-    assert allowed in message
-    alone = refusal(study(cases=[{"study": "s"}]))  # no other study is there
-    assert "allowed: a study whose blocks all choose their own cases" in alone
 
 
 @pytest.mark.parametrize(

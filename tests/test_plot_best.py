@@ -1,4 +1,4 @@
-"""The figure of the races: winner, share of cuBLAS, the model's pick and its regret."""
+"""The figure of the races: winner, share of cuBLAS, runner-up."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ import pandas as pd
 import pytest
 
 import synthetic
-from tilewave.plots import _picks, best
+from tilewave.plots import best
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
-from tilewave.theory import calibration
-from tilewave.theory.calibration import Case
-from tilewave.theory.selection import Launch
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +46,9 @@ def behind(study: StudyData, ratio: float, environment: str | None = None) -> St
         for variant in ("hgemm_mma-accumulatef32", "hgemm_wmma_staged-raster1-accumulatef32")
     )
     records = study.records.copy()
-    mine = (records["case"] == case) & (records["metric"] == _picks.DURATIONS["tune"])
+    mine = (records["case"] == case) & (records["metric"] == best.DURATION)
     records.loc[mine, "value"] = 370.0
-    row = records[mine].assign(metric=_picks.BEHIND, value=ratio, text=leader)
+    row = records[mine].assign(metric=best.BEHIND, value=ratio, text=leader)
     if environment:
         records.loc[records["case"] == leader, "environment"] = environment
     return replace(study, records=pd.concat([records, row], ignore_index=True))
@@ -67,54 +64,8 @@ def test_who_was_eliminated_at_a_high_clock_does_not_win(study: StudyData) -> No
 def test_no_time_is_formed_with_a_leader_of_another_environment(study: StudyData) -> None:
     elsewhere = behind(study, 1.12, "here")
     case = "hgemm_mma-accumulatef32@4096x4096x4096"
-    assert _picks.times(elsewhere, "tune")[case] == 370.0
-    assert _picks.times(behind(study, 1.12), "tune")[case] == pytest.approx(1.12 * 380)
-
-
-def test_the_models_pick_and_its_regret(study: StudyData) -> None:
-    """From three shapes the costs of each variant, from these its time at a fourth."""
-    row = by_shape(study)["f16_f32", 120, 4096, 4096]
-    known: dict[str, dict[str, list[Case]]] = {}
-    for variant, (_, tile, times) in synthetic.RACED_F16.items():
-        # 256 threads of 128 registers: two blocks an SM.
-        known.setdefault(variant.partition("-")[0], {})[variant] = [
-            Case((m, n, k), Launch(tile, -(-m // tile[0]) * -(-n // tile[1]), 2), us)
-            for (m, n, k), us in zip(synthetic.RACED_AT, times)
-        ]
-    predicted = {
-        variant: costs.duration(known[kernel][variant][3].shape, launch, synthetic.SMS)
-        for kernel in known
-        for variant, costs in calibration.costs(known[kernel], synthetic.SMS).items()
-        for launch in [known[kernel][variant][3].launch]
-    }
-    pick = min(predicted, key=lambda name: predicted[name])
-    assert row["the model's pick"] == pick == "hgemm_mma-tile_m64-tile_n64-accumulatef32"
-    assert row["pick predicted (us)"] == pytest.approx(predicted[pick])
-    assert row["pick measured (us)"] == 30.0
-    assert row["regret of the pick (%)"] == pytest.approx(100 * 3 / 27)
-    assert row["model fitted here"] is False
-
-
-def test_the_other_rules(study: StudyData) -> None:
-    """Worked out by hand for 2304x1920x4096 on 132 SMs, steps along k cancel.
-
-    128x128, two blocks an SM: 270 blocks are 2 waves of 264, at 4096^3 1024 blocks are 4: 400 / 2.
-    64x64, two (48 KiB would allow four, registers two): 1080 blocks are 5 waves, at 4096^3 4096
-    are 16: 500 x 5 / 16 = 156. 256x128, two: 135 blocks 1 wave, at 4096^3 512 are 2: 380 / 2.
-    """
-    row = by_shape(study)["f16_f32", 2304, 1920, 4096]
-    assert row["regret by whole waves (%)"] == pytest.approx(100 * 20 / 110)
-    assert row["regret of the best at the largest (%)"] == pytest.approx(100 * 10 / 110)
-    groups = _picks.groups(study, ["tune"])
-    (group,) = [one for one in groups if one.dtype == "f16_f32" and one.shape["m"] == 2304]
-    assert list(group.predicted[_picks.WAVES].values()) == pytest.approx([200.0, 156.25, 190.0])
-    assert _picks.groups(study, ["time"]) == []
-
-
-def test_where_the_model_is_fitted_it_predicts_nothing(study: StudyData) -> None:
-    row = by_shape(study)["f16_f32", 4096, 4096, 4096]
-    assert row["model fitted here"] is True
-    assert all(pd.isna(row[name]) for name in row if name.startswith("regret"))
+    assert best.times(elsewhere)[case] == 370.0
+    assert best.times(behind(study, 1.12))[case] == pytest.approx(1.12 * 380)
 
 
 def test_nothing_measured_says_why(study: StudyData) -> None:
@@ -141,26 +92,22 @@ def test_no_ratio_between_environments(study: StudyData) -> None:
     assert row["environment"] == synthetic.ENVIRONMENT
 
 
-def test_without_the_facts_of_the_gpu_there_is_no_pick(study: StudyData) -> None:
-    row = by_shape(replace(study, environments=synthetic.ENVIRONMENTS))["f16_f32", 256, 256, 256]
-    assert row["best variant"] == "hgemm_mma-tile_m64-tile_n64-accumulatef32"
-    assert row["the model's pick"] == ""
-
-
 def test_what_the_figure_says(study: StudyData) -> None:
     said = synthetic.said(synthetic.draw(best, study, Style()))
-    for words in ("90 %: hgemm_mma tile_m64 tile_n64", "the same", "fitted here", "at worst",
-                  "eliminated early", "TFLOP/s", "no NVIDIA GPU here"):  # fmt: skip
+    for words in (
+        "hgemm_mma tile_m64 tile_n64",
+        "eliminated early",
+        "TFLOP/s",
+        "no NVIDIA GPU here",
+    ):
         assert words in said
 
 
 def test_the_finding(study: StudyData) -> None:
     table = best.table(study)
-    # 256^3 in 5 us are 6.7 of 700 TFLOP/s; of three picks where the model is not fitted one is not the best.
+    # 256^3 in 5 us are 6.7 of 700 TFLOP/s.
     assert best.takeaway(study, table) == (
-        "The best variant passes cuBLAS at 0 of 9 shapes, at worst it has 1 % (FP16 (FP32 sum), 256³); "
-        "the model's pick has 100 % of its speed in the median"
+        "The best variant passes cuBLAS at 0 of 9 shapes, at worst it has 1 % (FP16 (FP32 sum), 256³)"
     )
-    assert best._kept(table, "regret of the pick (%)").min() == pytest.approx(100 * 27 / 30)
     nothing = synthetic.empty("ladder")
     assert best.takeaway(nothing, best.table(nothing)) == ""

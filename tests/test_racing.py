@@ -164,12 +164,3 @@ def test_elimination_saves_blocks():
     assert found["near"].out == "laps" and found["near"].laps == racing.LEAST_LAPS
     laps = sum(what == "lap" for what, _ in track.calls)
     assert laps == 2 * (5 + 3)
-
-
-def test_times_of_other_moments_are_told_at_one_clock() -> None:
-    """The second case ran while everything took twice as long; the third one is of another shape, the last has no baseline."""
-    own = {"a": 10.0, "b": 22.0, "c": 7.0, "cublas": 9.0}
-    baselines = {"a": 8.0, "b": 16.0, "c": 5.0}
-    places = {"a": "f16 4096", "b": "f16 4096", "c": "f16 64", "cublas": "f16 4096"}
-    told = racing.at_one_clock(own, baselines, places)
-    assert told == pytest.approx({"a": 15.0, "b": 16.5, "c": 7.0, "cublas": 9.0})

@@ -13,7 +13,6 @@ from samples import a_job, config, write_kernel
 from tilewave import project
 from tilewave.compiling import nvrtc
 from tilewave.errors import UserError
-from tilewave.home import ROOT
 from tilewave.kernels import load_kernel
 from tilewave.launches import Scratch
 from tilewave.records import keys, model
@@ -181,13 +180,3 @@ def test_architecture_specific_targets(tmp_path: Path, arch: str, expected: str)
     assert nvrtc.target_of(load_kernel(path), arch) == expected
     plain = write_kernel(tmp_path, "sample")
     assert nvrtc.target_of(load_kernel(plain), arch) == arch
-
-
-def test_what_a_launch_before_copies_is_told() -> None:
-    shape, device = {"m": 64, "n": 72, "k": 101}, {"sms": 132, "arch": 90}
-    padded = support.choose(ROOT / "kernels" / "matmul_wgmma_padded.cu", {}).plan(shape, device)
-    assert padded.copied_before("multiplied") == (64 + 72) * 128 * 2  # rows of two chunks
-    added = support.choose(ROOT / "kernels" / "matmul_wgmma_two_launches.cu", {}).plan(
-        shape | {"k": 104}, device
-    )
-    assert added.copied_before("multiplied") == 0 < added.scratch_bytes

@@ -96,3 +96,47 @@ def test_counts_must_be_positive() -> None:
     ):
         with pytest.raises(ValueError):
             bad()
+
+
+SQUARE = {"m": 4096, "n": 4096, "k": 4096}
+SUMS = 4 * 128 * 128
+"""Bytes of the sums of a tile of 128x128, of which 4096 x 4096 outputs are 1024; of 32 along k 128 chunks."""
+
+
+@pytest.mark.parametrize(
+    ("grid", "working", "scratch", "blocks", "longest"),
+    [
+        (1024, 1024, 0, 1024, 128),
+        (132, 132, 0, 1024, 128),  # goes from tile to tile: it has no place for parts
+        (132, 1024, 0, 1024, 128),
+        (132, 132, SUMS // 16, 1024, 128),  # nor in a few counters
+        (132, 132, SUMS, 132, 993),  # stream-K: 992.97 each, so some have 993
+        (132, 1024, SUMS, 132, 993),
+        (4096, 4096, 4 * SUMS, 4096, 32),  # split-K
+        (4096, 4096, 0, 4096, 32),  # the same by atomic adds
+        (1040, 1024, 0, 1024, 128),  # 16 blocks without work
+        (1040, 1040, 0, 1040, 128),  # tiles of two sizes
+    ],
+)
+def test_what_a_launch_deals(
+    grid: int, working: int, scratch: int, blocks: int, longest: int
+) -> None:
+    found = s.of_launch(SQUARE, (128, 128, 32), grid, working, scratch)
+    assert found == s.Dealing(blocks, longest)
+
+
+def test_loads_of_whole_waves() -> None:
+    big, small = s.data_parallel(1024, 128), s.data_parallel(4096, 128)
+    # 1024 blocks on 128 places: 8 waves x 128 x 128 steps x 256 x 32 elements.
+    assert s.loads(big, (128, 128, 32), 128, 1) == 8 * 128 * 128 * 256 * 32 == 1_073_741_824
+    # On 132 SMs the eighth wave is not full, and its idle places count: 8 x 132.
+    assert s.loads(big, (128, 128, 32), 132, 1) == 8 * 132 * 128 * 256 * 32
+    # 4096 blocks on 264 places: 16 waves; half the tile's side loads about twice as much.
+    assert s.loads(small, (64, 64, 32), 132, 2) == 16 * 264 * 128 * 128 * 32
+
+
+def test_small_shapes_turn_the_order_round() -> None:
+    """256^3: four 128x128 tiles keep four SMs busy, sixteen 64x64 tiles load less in their wave."""
+    big = s.loads(s.data_parallel(4, 8), (128, 128, 32), 132, 1)
+    small = s.loads(s.data_parallel(16, 8), (64, 64, 32), 132, 1)
+    assert big == 132 * 8 * 256 * 32 and small == 132 * 8 * 128 * 32

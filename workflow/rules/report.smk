@@ -10,8 +10,6 @@ PLOTS = {name: PROJECT.config.studies[name].plot for name in PROJECT.plan.studie
 # are as they were is taken from the store, and one that raises becomes a box with the reason.
 rule figures:
     input:
-        **HISTORY,
-        **SIDES,
         target=f"{RESULTS}/target.json",
         cases=TABLES["cases"],
         records=TABLES["records"],
@@ -37,8 +35,6 @@ rule figures:
 # One figure by its path.
 rule figure:
     input:
-        **HISTORY,
-        **SIDES,
         target=f"{RESULTS}/target.json",
         cases=TABLES["cases"],
         records=TABLES["records"],

@@ -31,47 +31,6 @@ rule tables:
         "../scripts/tables.py"
 
 
-# What earlier recordings say, where a study is drawn over them.
-HISTORY = {"history": f"{RESULTS}/tables/history.parquet"} if PROJECT.historic_studies else {}
-
-if HISTORY:
-
-    rule history:
-        output:
-            **HISTORY,
-        log:
-            f"{RESULTS}/logs/history.log",
-        params:
-            plan=[PROJECT.plan_digest(name) for name in PROJECT.historic_studies],
-            recordings=recordings.digest(PROJECT.history_folders),
-            library=library.digest("records.history"),
-        message:
-            "Read the recordings of all commits"
-        script:
-            "../scripts/history.py"
-
-
-# The figures of all recorded GPUs, where a study shows several.
-SIDES = {"sides": f"{RESULTS}/tables/sides.parquet"} if PROJECT.sided_studies else {}
-
-if SIDES:
-
-    rule sides:
-        output:
-            **SIDES,
-        log:
-            f"{RESULTS}/logs/sides.log",
-        threads: 1024
-        params:
-            plan=[PROJECT.plan_digest(name) for name in PROJECT.beside.plan.studies],
-            recordings=recordings.digest([PROJECT.recorded_root]),
-            library=plots.digest("stages.run", *project.BESIDE),
-        message:
-            "Read the recordings of all GPUs"
-        script:
-            "../scripts/sides.py"
-
-
 # `snakemake --cores 1 reports/tables/records.csv`: a table for a spreadsheet.
 rule csv:
     input:

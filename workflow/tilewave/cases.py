@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -304,63 +304,29 @@ def _block_cases(
             raise UserError(where_file, f"{key}.dtypes", label, allowed)
 
 
-def _other_study(
-    block: CaseBlock, studies: Mapping[str, Study], where_file: object, key: str
-) -> str | None:
-    """The study whose cases a block takes. Raises UserError where it has not only blocks of its own, or the
-    block chooses cases, too."""
-    if block.study is None:
-        return None
-    own = [name for name, one in studies.items() if all(each.study is None for each in one.cases)]
-    if block.study not in own:
-        allowed = own or "a study whose blocks all choose their own cases"
-        raise UserError(where_file, f"{key}.study", block.study, allowed)
-    for name in block.model_fields_set - {"study", "shapes", *WANTS}:
-        allowed = f"nothing beside `study` but {', '.join(('shapes', *WANTS))}"
-        raise UserError(where_file, f"{key}.{name}", getattr(block, name), allowed)
-    return block.study
-
-
-def _at_shapes(study: Study, shapes: Sequence[Any], taken: Collection[str] | None = None) -> Study:
-    """A study whose blocks have these shapes, where they have any (those of probes have none), or only those blocks that
-    take the cases of ``taken`` studies."""
+def _at_shapes(study: Study, shapes: Sequence[Any]) -> Study:
+    """A study whose blocks have these shapes, where they have any: those of probes have none."""
     blocks = [
-        one.model_copy(update={"shapes": shapes})
-        if one.shapes and (taken is None or one.study in taken)
-        else one
-        for one in study.cases
+        one.model_copy(update={"shapes": shapes}) if one.shapes else one for one in study.cases
     ]
     return study.model_copy(update={"cases": blocks})
 
 
 def expand_study(
     name: str,
-    studies: Mapping[str, Study],
+    study: Study,
     kernels: Mapping[str, Kernel],
     where_file: object,
     left_out: Mapping[str, UserError] = MappingProxyType({}),
-    taken_by: str = "",
 ) -> Iterator[tuple[Case, bool, bool, str, bool]]:
-    """The study's cases in config order, each with (timed, raced, metric set, executed). taken_by: key of the block that takes
-    them at shapes of its own."""
-    study = studies[name]
+    """The study's cases in config order, each with (timed, raced, metric set, executed)."""
     for index, block in enumerate(study.cases):
-        key = taken_by or f"studies.{name}.cases.{index}"
-        set_here = [getattr(block, want) for want in WANTS]
-        found: Iterator[tuple[Any, ...]]
-        other = _other_study(block, studies, where_file, key)
-        if other is None:
-            of_study = [getattr(study, want) for want in WANTS]
-            chosen = _block_cases(_without(block, left_out), kernels, where_file, key)
-            found = ((case, *of_study) for case in chosen)
-        else:
-            at = {other: _at_shapes(studies[other], block.shapes)} if block.shapes else {}
-            by = key if block.shapes else ""
-            found = expand_study(other, {**studies, **at}, kernels, where_file, left_out, by)
-        for case, *wanted in found:
-            time, tune, counters, execute = (
-                old if new is None else new for new, old in zip(set_here, wanted, strict=True)
-            )
+        key = f"studies.{name}.cases.{index}"
+        time, tune, counters, execute = (
+            getattr(study, want) if getattr(block, want) is None else getattr(block, want)
+            for want in WANTS
+        )
+        for case in _block_cases(_without(block, left_out), kernels, where_file, key):
             yield case, time, tune, counters, execute
 
 
@@ -457,8 +423,8 @@ def _studies(config: Config, where: object) -> dict[str, Study]:
     if own and not racing:
         raise UserError(where, "shapes", config.shapes, "nothing: no study races (`tune: true`)")
     studies = dict(config.studies)
-    for name in studies if own else ():
-        studies[name] = _at_shapes(studies[name], own, None if name in racing else racing)
+    for name in racing if own else ():
+        studies[name] = _at_shapes(studies[name], own)
     return studies
 
 
@@ -479,9 +445,9 @@ def expand(
     flat = []
     chosen, alone = _studies(config, where_file), _named_studies(config)
     numbers = Counter[bool]()  # of the studies that `only` names, and of the others
-    for name in chosen:
+    for name, study in chosen.items():
         room, place = name in alone, f"studies.{name}.cases"
-        for asked in expand_study(name, chosen, kernels, where_file, left_out):
+        for asked in expand_study(name, study, kernels, where_file, left_out):
             flat.append((name, *asked))
             numbers[room] += 1
             _bounded(numbers[room], "cases in all studies", where_file, place, MOST_LISTED)

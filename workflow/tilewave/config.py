@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from tilewave.errors import UserError
-from tilewave.home import RECORDED, place
+from tilewave.home import place
 from tilewave.validation import validated
 
 MOST_CASES = 20_000
@@ -59,11 +59,6 @@ class Range(Model):
 class CaseBlock(Model):
     """Which variants meet which shapes."""
 
-    study: Name | None = Field(
-        None,
-        description="Takes the cases of another study, or their variants at other `shapes`, in place of choosing any; what "
-        "it does not override is done with them as that study wants it.",
-    )
     kernels: Words | Word = Field(
         "all", description="Kernel names, or `all` of the block's operation (new files included)."
     )
@@ -81,8 +76,7 @@ class CaseBlock(Model):
         default_factory=list,
         max_length=MOST_ITEMS,
         description="4096; `512x256x128`; or a mapping of dimensions to a number, an expression "
-        "over `sms`, a list, or {from, to, step}. Probes bring their own cases. Beside `study`: in place "
-        "of the shapes of its cases.",
+        "over `sms`, a list, or {from, to, step}. Probes bring their own cases.",
     )
     providers: list[Literal["nvrtc", "cublaslt", "cpu"]] = Field(
         default_factory=list, max_length=3, description="Keep only kernels that one of these runs."
@@ -265,12 +259,6 @@ class Config(Model):
     shapes: WordList = Field(
         "",
         description="In place of the shapes of every study that races: sizes and `512x256x128`s.",
-    )
-    history: list[FileName] = Field(
-        default_factory=lambda: [RECORDED.as_posix()],
-        max_length=MOST_ITEMS,
-        description="Recordings that plot `history` draws: folders of recorded figures, or of such "
-        "folders, as each commit has them.",
     )
     base: Size | FileName | Literal[""] = Field(
         "",

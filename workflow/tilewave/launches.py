@@ -18,8 +18,7 @@ from tilewave.tensor_map_limits import (
     SIZE_LIMIT,
     STRIDE_LIMIT,
 )
-from tilewave.theory import selection
-from tilewave.theory.occupancy import REGISTERS, WARP, SmLimits, block_registers
+from tilewave.theory.occupancy import REGISTERS, WARP, block_registers
 
 Provider = Literal["nvrtc", "cublaslt", "cpu"]
 """Who launches: the driver what NVRTC compiled, the vendor's library, or Python on the host."""
@@ -229,35 +228,6 @@ class LaunchPlan:
     def cluster_blocks(self) -> int:
         """Blocks of a cluster; 1 where a block stands alone."""
         return math.prod(self.cluster or ())
-
-    def added_by_all(self, entry: str) -> bool:
-        """Whether another launch, behind that of kernel ``entry``, which leads, adds what that one leaves."""
-        return bool(self.series) and self.series[-1].entry != entry
-
-    def copied_before(self, entry: str) -> int:
-        """Bytes that a launch before that of kernel ``entry``, which leads, writes for it."""
-        return self.scratch_bytes if self.series and self.series[0].entry != entry else 0
-
-    def modelled(
-        self,
-        shape: Mapping[str, int],
-        resources: Mapping[str, Any],
-        limits: SmLimits,
-        entry: str,
-    ) -> selection.Launch | None:
-        """As the models of a tiled product see it; None without a tile, or where no block fits an SM.
-
-        resources: of the compiled kernel ``entry``: registers of a thread, static shared bytes.
-        """
-        if self.tile is None:
-            return None
-        static = int(resources.get("static_shared_bytes") or 0)
-        return selection.Launch.of(
-            shape, self.tile, self.blocks, self.working_blocks, self.scratch_bytes, limits,
-            math.prod(self.block), int(resources["registers"]), static + self.shared_bytes,
-            cluster=self.cluster_blocks, added_by_all=self.added_by_all(entry),
-            copied=self.copied_before(entry),
-        )  # fmt: skip
 
     def beyond(self, device: Mapping[str, Any]) -> str:
         """Empty where CUDA can launch it; else which limit it passes (CUDA programming guide,

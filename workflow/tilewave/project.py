@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,6 @@ from tilewave.sealing import content
 from tilewave.variants import Variant
 
 STORE = Path(".tilewave")
-HISTORY = "history"
-"""The plot that is drawn over recordings."""
-SIDES = "side_by_side"
-"""The plot that is drawn where figures of several GPUs are recorded."""
-BESIDE = ("roofline", "claims")
-"""The plots whose tables it takes."""
 TRIED = 10_000_000
 """Sizes, multiplied, below which an operation of somebody's own is tried before the run."""
 
@@ -123,27 +117,6 @@ class Project:
         ]
 
     @property
-    def historic_studies(self) -> list[str]:
-        """The studies that are drawn over recordings."""
-        return [name for name in self.plan.studies if self.config.studies[name].plot == HISTORY]
-
-    @property
-    def sided_studies(self) -> list[str]:
-        """The studies that show several GPUs beside each other."""
-        return [name for name in self.plan.studies if self.config.studies[name].plot == SIDES]
-
-    @functools.cached_property
-    def beside(self) -> Project:
-        """What of this run they show: the studies of `BESIDE`."""
-        shown = [one for one in self.plan.studies if self.config.studies[one].plot in BESIDE]
-        return replace(self, plan=self._part(shown))
-
-    @property
-    def history_folders(self) -> list[Path]:
-        """Where those recordings are."""
-        return [place(name) for name in self.config.history]
-
-    @property
     def raced_plan(self) -> Plan:
         """The part of the plan of the studies that race."""
         return self._part(self.raced_studies)
@@ -174,7 +147,7 @@ class Project:
             hidden = {"cases", "time", "tune", "counters"}
             study = self.config.studies[of].model_dump(exclude=hidden)
             return _digest([study, self.plan.studies[of], self.config.style.model_dump()])
-        hidden = {"style", "studies", "only", "strict", "parts", "base", "head", "history"}
+        hidden = {"style", "studies", "only", "strict", "parts", "base", "head"}
         config = self.config.model_dump(exclude=hidden)
         requests = [
             [case, one.time, one.tune, sorted(one.counters), one.execute]
@@ -230,7 +203,7 @@ def load(
         config_files.read(Path(str(file)), config_name([file]))
     config_files.check_data(data, where)
     recorded_root = place(RECORDED, root)
-    config = _of_one_gpu(parse(data, where), recorded_root)
+    config = parse(data, where)
     for kind, modules in (("operation", operations.MODULES), ("plot", plots.MODULES)):
         modules.use(check_folders(config, f"{kind}_folders", where, root), trusted=config.trust)
     left_out: dict[str, UserError] = {}
@@ -265,18 +238,6 @@ def load(
             Store(STORE.resolve()).keep(passed, b"")
     why = mistakes(left_out), no_kernels(left_out)
     return Project(config, str(where), kernels, plan, recorded_root, *why)
-
-
-def _of_one_gpu(config: Config, recorded_root: Path) -> Config:
-    """The config, where figures of one GPU are recorded or of none without the studies of several."""
-    gone = {name for name, study in config.studies.items() if study.plot == SIDES}
-    if not gone or len(folders(recorded_root)) > 1:
-        return config
-    studies = {name: study for name, study in config.studies.items() if name not in gone}
-    parts = {
-        name: [one for one in members if one not in gone] for name, members in config.parts.items()
-    }
-    return config.model_copy(update={"studies": studies, "parts": parts})
 
 
 def _passed(config: Config, kernels: Mapping[str, Kernel]) -> Path:

@@ -1,5 +1,4 @@
-"""Racing: which of several candidates is the fastest, without measuring all of them to the end; and how times of
-different moments are told so that they may be compared.
+"""Racing: which of several candidates is the fastest, without measuring all of them to the end.
 
 Pure decisions, no GPU: a `Track` runs the candidates and gives microseconds of a launch, the race
 says who runs next and who is out. Candidates compete inside their league: kernels of this project
@@ -20,7 +19,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -248,23 +247,3 @@ def durations(
         return time(leader, (*seen, name)) * ratio
 
     return {name: time(name) for name in own}
-
-
-def at_one_clock(
-    own: Mapping[str, float], baselines: Mapping[str, float], places: Mapping[str, Hashable]
-) -> dict[str, float]:
-    """Microseconds of cases that were timed one after the other, told so that those of a place may be compared.
-
-    own: as measured. baselines: what a case's baseline took in the same turns. places: where cases may be compared, a shape
-    and dtype. Clock and power differ from one moment to the other, for a case as for its baseline (8192³ on an H200: 1,443
-    and 1,649 us of cuBLAS): each has its share of its baseline's time, times the median of all baselines at the place. These are
-    cuBLAS in the case's own layouts, which are some percent apart at most. A case without a baseline keeps its time.
-    """
-    found: dict[Hashable, list[float]] = {}
-    for name in own.keys() & baselines.keys():
-        found.setdefault(places[name], []).append(baselines[name])
-    usual = {place: statistics.median(there) for place, there in found.items()}
-    return {
-        name: us * usual[places[name]] / baselines[name] if name in baselines else us
-        for name, us in own.items()
-    }

@@ -1,41 +1,58 @@
-"""``tilewave pick SHAPE --dtype DTYPE``: the variant that should be the fastest, expected time, and why.
+"""``tilewave pick SHAPE --dtype DTYPE``: the variant that should be the fastest at a shape, without a GPU.
 
-Nothing is compiled or measured: the answer follows from a recording (`tilewave.picking`).
+A recording says how long variants took where they raced (study *best*). Four times of each, fitted to these, make
+its time anywhere: of a launch; of a wave of blocks, whole or not, and of an element that it loads; and of a multiply-add,
+of which all SMs together do no more.
+How wrong that goes is told with the answer: every shape that was raced is left out once, and picked for.
 Exit code 0: a variant is named; 1: none can run at the shape; 2: a mistake on the command line.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import itertools
 import json
-from collections.abc import Mapping
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tilewave.columns import columns
 from tilewave.commands import own
-from tilewave.dtypes import DTYPES
 from tilewave.errors import HERE, UserError
 from tilewave.home import RECORDED, SHIPPED, place, relative
-from tilewave.kernels import find_kernels
+from tilewave.kernels import Kernel, find_kernels
 from tilewave.operations.matmul import Matmul
-from tilewave.picking import Answer, Candidate, Picker
+from tilewave.records import model
 from tilewave.records.recorded import Recorded, folders, foremost
-from tilewave.theory.calibration import SHAPES
-from tilewave.theory.nearby import Sizes
-from tilewave.theory.quantization import tile_count
+from tilewave.stages.compiling import Task
+from tilewave.target import device as device_of
+from tilewave.theory import quantization, splitting
+from tilewave.variants import Variant, variant
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 SHOWN = 5
 """Variants of the text."""
+LEAST = 4
+"""Races without which a variant has no times: as many as there are of these."""
+Sizes = tuple[int, int, int]
+Work = tuple[int, int, int, int]
+"""Elements that waves load (`splitting.loads`), waves of a block on each SM, multiply-adds, launches."""
 
 
 def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
     made = commands.add_parser(
-        "pick", help="which variant should be the fastest at a shape, how long it takes, and why",
+        "pick", help="which variant should be the fastest at a shape, and how long it takes",
         description="Predict the time of every recorded variant of a matrix product at a shape that need "
-        "not be measured, from a few of its recorded cases.",
+        "not be measured.",
     )  # fmt: skip
     made.add_argument("shape", metavar="SHAPE", help="4096, or 2304x1920x4096 (m, n, k)")
     made.add_argument(
@@ -64,16 +81,19 @@ def run(options: argparse.Namespace) -> int:
     """Pick and tell; the exit code. Raises UserError."""
     own.use_operations(options)
     shape = own.shape(options.shape, Matmul.dimensions, "SHAPE")
-    refused: dict[str, UserError] = {}
-    kernels = find_kernels([place(folder) for folder in options.kernels], refused)
+    kernels = find_kernels([place(folder) for folder in options.kernels], {})
     recorded = _recorded(options.gpu)
-    picker = Picker(recorded, kernels)
-    resolved = shape.resolve(picker.device)
-    sizes = resolved["m"], resolved["n"], resolved["k"]
-    dtype = _dtype(options.dtype, picker)
-    told = document(picker, recorded, sizes, dtype, picker.answer(sizes, dtype))
-    raced = options.kernels == [SHIPPED]  # by the shipped config
-    print(json.dumps(told, indent=1) if options.json else "\n".join(text(told, raced)))
+    raced = races(recorded, kernels)
+    known = {one.variant.dtype for one in raced}
+    dtype = next((one for one in (options.dtype, f"{options.dtype}_f32") if one in known), None)
+    if dtype is None:
+        raise UserError(HERE, "--dtype", options.dtype, known or "none: no race is recorded there")
+    raced = [one for one in raced if one.variant.dtype == dtype]
+    resolved = shape.resolve(raced[0].device)
+    told = document((resolved["m"], resolved["n"], resolved["k"]), raced)
+    told |= {"dtype": dtype, "recording": relative(recorded.folder)}
+    told["gpu"] = recorded.environments[recorded.main_environment]["gpu"]
+    print(json.dumps(told, indent=1) if options.json else "\n".join(text(told)))
     return 0 if told["variants"] else 1
 
 
@@ -87,136 +107,174 @@ def _recorded(named: str | None) -> Recorded:
         found = Recorded(path) if path.is_dir() else None
     if found is None:
         raise UserError(HERE, "--gpu", named, [*known, "a folder of recorded figures"])
+    if not found.main_environment:
+        allowed = "a recording whose files are whole, with figures of a GPU"
+        raise UserError(found.folder, "environments.json", None, allowed)
     return found
 
 
-def _dtype(named: str, picker: Picker) -> str:
-    """A label of the recorded dtypes: the one that is named, or its product with an f32 sum. Raises UserError."""
-    known = picker.dtypes()
-    found = next((one for one in (named, f"{named}_f32") if one in known), None)
-    if found is not None:
-        return found
-    if not known or named.partition("_")[0] in DTYPES:
-        shapes = ", ".join(_label(dict(zip("mnk", sizes))) for sizes in SHAPES)
-        raise UserError(HERE, "--dtype", named, (
-            f"those of which products are recorded on {picker.environment['gpu']}: {', '.join(known) or 'none'}. "
-            f"To record others, time their kernels there at {shapes}, and call `tilewave record` "
-            "(docs/picking.md)"
-        ))  # fmt: skip
-    raise UserError(HERE, "--dtype", named, known)
+# ----------------------------------------------------------------------------------- the prediction
 
 
-# ----------------------------------------------------------------------------------- the document
+@dataclass(frozen=True)
+class Raced:
+    """A variant, and microseconds of it by shape, in races of one environment."""
+
+    variant: Variant
+    device: Mapping[str, Any]
+    us: dict[Sizes, float] = field(default_factory=dict)
+
+    def work(self, sizes: Sizes) -> Work | str:
+        """What a launch at a shape has of each time, or why there is none."""
+        shape = dict(zip("mnk", sizes))
+        if refused := self.variant.supports(shape, self.device):
+            return refused
+        plan = self.variant.plan(shape, self.device)
+        if beyond := plan.beyond(self.device):
+            return beyond
+        if plan.tile is None:
+            return "its front matter names no tile"
+        dealing = splitting.of_launch(
+            shape, plan.tile, plan.blocks, plan.working_blocks, plan.scratch_bytes
+        )
+        sms = self.device["sms"]
+        loads = splitting.loads(dealing, plan.tile, sms, 1)
+        waves = quantization.rounds_on_sms(dealing.blocks, sms)
+        return loads, waves, math.prod(sizes), 1
+
+    @functools.cached_property
+    def known(self) -> Mapping[Sizes, NDArray[np.float64]]:
+        """What a microsecond has of each time, by the shapes that it raced at."""
+        found = {at: self.work(at) for at in self.us}
+        return {
+            at: np.array(one) / self.us[at] for at, one in found.items() if not isinstance(one, str)
+        }
+
+    def expected(self, sizes: Sizes, without: Sizes | None = None) -> tuple[float, Work] | str:
+        """Microseconds at a shape by the races at all others but ``without``, or why none are known."""
+        here = self.work(sizes)
+        if isinstance(here, str):
+            return here
+        rows = [row for at, row in self.known.items() if at != without]
+        if len(rows) < LEAST:
+            return f"raced at fewer than {LEAST} shapes"
+        return float(fitted(np.array(rows)) @ here), here
 
 
-def _candidate(one: Candidate, sizes: Sizes, sms: int) -> dict[str, Any]:
-    launch, shape = one.launch, dict(zip("mnk", sizes))
-    m, n, k = sizes
-    return {
-        "variant": one.known.variant.id,
-        "us": one.us,
-        "tflops": 2e-6 * m * n * k / one.us,
-        "measured_us": one.measured,
-        "tile": list(launch.tile),
-        "tiles": tile_count(shape, launch.tile),
-        "blocks": launch.blocks,
-        "blocks_per_sm": launch.blocks_per_sm,
-        "waves": launch.waves(sms),
-        "spent_us": dict(one.spent),
-        "times_more": one.known.costs.times_more(shape),
-        "fitted": [{"shape": dict(case.shape), "us": case.us} for case in one.known.fitted],
-    }
+def fitted(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Numbers, none negative, that make the sums of rows nearest to 1 (least squares).
+
+    What `scipy.optimize.nnls` finds, whose package makes every process that draws begin half a second later: of all
+    choices of columns whose plain least squares has no negative number the nearest; the others' numbers are 0.
+    """
+    lengths = np.linalg.norm(rows, axis=0)
+    best, least, ones = np.zeros(len(lengths)), math.inf, np.ones(len(rows))
+    for choice in itertools.product((False, True), repeat=len(lengths)):
+        used, each = np.flatnonzero(choice), np.zeros(len(lengths))
+        each[used] = np.linalg.lstsq((rows / lengths)[:, used], ones, rcond=None)[0]
+        error = float(np.sum((rows / lengths @ each - 1) ** 2))
+        if (each >= 0).all() and error < least:
+            best, least = each / lengths, error
+    return best
 
 
-def document(
-    picker: Picker, recorded: Recorded, sizes: Sizes, dtype: str, answer: Answer
-) -> dict[str, Any]:
-    """All that is known of the choice, as one JSON document; the variants as they are ranked."""
+def regret(raced: list[Raced], at: Sizes) -> float | None:
+    """How many percent longer than the fastest the pick took at a shape that raced, which it is not told of."""
+    here = [(one.expected(at, without=at), one.us[at]) for one in raced if at in one.us]
+    told = [(expected, us) for expected, us in here if not isinstance(expected, str)]
+    return 100 * (min(told)[1] / min(us for _, us in here) - 1) if told else None
+
+
+# ------------------------------------------------------------------------------------ the recording
+
+
+def races(recorded: Recorded, kernels: Mapping[str, Kernel]) -> list[Raced]:
+    """The variants that raced, as far as their kernel files have the code that did."""
+    device = device_of(recorded.environments[recorded.main_environment])
+    found = dict[str, Raced | None]()
+    rows = recorded.results(("check", model.TUNE))
+    wrong = {row["case"] for row in rows if row["verdict"] not in (None, model.CORRECT)}
+    for row in rows:
+        name, _, shape = row["case"].partition("@")
+        sizes = [int(size) for size in shape.split("x") if size.isdigit()]
+        us = {one["metric"]: one["value"] for one in row["figures"]}.get("tune_duration")
+        here = row["environment"] == recorded.main_environment and row["case"] not in wrong
+        if not here or us is None or len(sizes) < 3:
+            continue
+        if name not in found:
+            kernel = kernels.get(name.partition("-")[0])
+            made = _variant(kernel, recorded.compiled, name, f"sm_{device['arch']}")
+            found[name] = None if made is None else Raced(made, device)
+        if (one := found[name]) is not None:
+            one.us[sizes[0], sizes[1], sizes[2]] = us
+    return [one for one in found.values() if one is not None]
+
+
+def _variant(
+    kernel: Kernel | None, compiled: Mapping[str, Mapping[str, Any]], name: str, arch: str
+) -> Variant | None:
+    """A variant of this project by its recorded compilation; None where its code is another one now."""
+    entry = compiled.get(f"{name}.{arch}", {})
+    if kernel is None or kernel.provider != "nvrtc" or "options" not in entry:
+        return None
+    words = [word[2:].partition("=") for word in entry["options"] if word.startswith("-D")]
+    macros = {macro: text for macro, _, text in words if macro in kernel.front.macros}
+    try:
+        made = variant(kernel, macros, kernel.path, "macros")
+    except UserError:
+        return None
+    return made if Task(made, arch).text_key == entry.get("text") else None
+
+
+# ------------------------------------------------------------------------------------- the document
+
+
+def document(sizes: Sizes, raced: list[Raced]) -> dict[str, Any]:
+    """What is known of the choice, as one JSON document; the variants from fast to slow."""
+    variants: list[dict[str, Any]] = []
+    left_out = Counter[str]()
+    for one in raced:
+        expected = one.expected(sizes)
+        if isinstance(expected, str):
+            left_out[expected] += 1
+            continue
+        us, (_, waves, products, _) = expected
+        told = {"variant": one.variant.id, "us": us, "tflops": 2e-6 * products / us}
+        variants.append({**told, "measured_us": one.us.get(sizes), "waves": waves})
+    shapes = dict.fromkeys(at for one in raced for at in one.us)
+    regrets = {_label(at): found for at in shapes if (found := regret(raced, at)) is not None}
     return {
         "schema_version": SCHEMA_VERSION,
         "shape": dict(zip("mnk", sizes)),
-        "dtype": dtype,
-        "gpu": picker.environment["gpu"],
-        "sms": picker.sms,
-        "recording": relative(recorded.folder),
-        "variants": [_candidate(one, sizes, picker.sms) for one in answer.candidates],
-        "left_out": dict(answer.refused),
+        "variants": sorted(variants, key=lambda one: one["us"]),
+        "regret_percent": regrets,
+        "left_out": dict(left_out),
     }
 
 
-# ------------------------------------------------------------------------------------- the text
+def _label(sizes: Sizes) -> str:
+    return "x".join(map(str, sizes))
 
 
-def _label(shape: Mapping[str, int]) -> str:
-    return "x".join(map(str, shape.values()))
-
-
-def _shares(spent: Mapping[str, float]) -> str:
-    """`steps along k 66 %, launch 5 %`, the largest first."""
-    total = sum(spent.values())
-    told = sorted(spent.items(), key=lambda item: -item[1])
-    return ", ".join(f"{name} {100 * us / total:.0f} %" for name, us in told if us > 0.005 * total)
-
-
-def _geometry(one: Mapping[str, Any]) -> str:
-    tile = "x".join(map(str, one["tile"]))
-    dealt = "" if one["blocks"] == one["tiles"] else f", shared by {one['blocks']} blocks"
-    return (
-        f"{one['tiles']} tiles of {tile}{dealt}: {one['waves']:.2f} waves, "
-        f"{one['blocks_per_sm']} on an SM at a time"
-    )
-
-
-def _against(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """What the runner-up spends more on."""
-    more = {name: us - one["spent_us"][name] for name, us in other["spent_us"].items()}
-    name = max(more, key=lambda cost: more[cost])
-    percent = 100 * (other["us"] / one["us"] - 1)
-    return (
-        f"{other['variant']} would take {percent:.1f} % longer, {more[name]:.2f} us more for {name}"
-    )
-
-
-def _race(told: Mapping[str, Any]) -> str:
-    """The command that measures those that are shown, on a GPU."""
-    shown = ",".join(one["variant"] for one in told["variants"][:SHOWN])
-    return f"snakemake --cores 1 tune --config only={shown} shapes={_label(told['shape'])}"
-
-
-def text(told: Mapping[str, Any], raced: bool = False) -> list[str]:
-    """The document for a reader at a terminal, by lines. raced: the variants are those of a study that races."""
-    found = told["variants"]
-    lines = [
-        f"{_label(told['shape'])} {told['dtype']} on {told['gpu']}, by {told['recording']}",
-        "",
-    ]
-    if found:
-        first = found[0]
-        lines += [
-            f"{first['variant']}: {first['us']:.2f} us expected, {first['tflops']:.1f} TFLOP/s",
-            f"  {_geometry(first)}",
-            f"  its time: {_shares(first['spent_us'])}",
-            f"  {abs(100 * first['times_more'] - 100):.1f} % {'more' if first['times_more'] >= 1 else 'less'} than its costs "
-            "alone say, by what it took at shapes like this one",
-            *(f"  runner-up: {_against(first, other)}" for other in found[1:2]),
-            "",
-            *columns(
-                ("variant", "expected us", "measured us", "tile", "waves"),
-                [
-                    (
-                        one["variant"],
-                        f"{one['us']:.2f}",
-                        "-" if one["measured_us"] is None else f"{one['measured_us']:.2f}",
-                        "x".join(map(str, one["tile"])),
-                        f"{one['waves']:.2f}",
-                    )
-                    for one in found[:SHOWN]
-                ],
-            ),
-            *([f"  to race them: {_race(told)}"] if raced else []),
-            "",
-            f"Variants: {len(found)}, each fitted from its measured cases and a little from its kernel's; the first's:",
-            *(f"  {_label(case['shape'])}  {case['us']:.2f} us" for case in first["fitted"]),
-        ]
-    lines += [f"{count} left out: {why}" for why, count in told["left_out"].items()]
-    return lines
+def text(told: Mapping[str, Any]) -> Iterator[str]:
+    """The document for a reader at a terminal, by lines."""
+    shape, shown = _label(tuple(told["shape"].values())), told["variants"][:SHOWN]
+    yield f"{shape} {told['dtype']} on {told['gpu']}, by {told['recording']}\n"
+    if shown:
+        rows = []
+        for one in shown:
+            measured = "-" if one["measured_us"] is None else f"{one['measured_us']:.2f}"
+            numbers = f"{one['us']:.2f}", f"{one['tflops']:.1f}", measured, str(one["waves"])
+            rows.append((one["variant"], *numbers))
+        head = ("variant", "expected us", "TFLOP/s", "measured us", "waves")
+        yield from columns(head, rows)
+        only = f"best,{told['dtype']} shapes={shape}"
+        yield f"  to race them and all others: snakemake --cores 1 tune --config only={only}\n"
+    if regrets := told["regret_percent"]:
+        worst = max(regrets, key=lambda at: regrets[at])
+        yield (
+            f"At {len(regrets)} shapes that were raced, each left out in turn, the pick takes "
+            f"{statistics.median(regrets.values()):.1f} % longer than the fastest in the median, "
+            f"{regrets[worst]:.0f} % at worst ({worst})."
+        )
+    yield from (f"{count} left out: {why}" for why, count in told["left_out"].items())

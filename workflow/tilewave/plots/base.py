@@ -70,8 +70,6 @@ class StudyData:
     environments: environment id -> environment.
     target: label ("NVIDIA H200"), live (bool), sms (int), environment (id).
     takeaway: the finding in one sentence, as the plot module's `takeaway` gives it; "" where none.
-    history: of the plot of that name: one row a sample of a recording, see `records.history`.
-    sides: of the plot side_by_side: the tables of other studies on each recorded GPU, see `stages.run.sides`.
     """
 
     name: str
@@ -84,8 +82,6 @@ class StudyData:
     environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     target: Mapping[str, Any] = field(default_factory=dict)
     takeaway: str = ""
-    history: pd.DataFrame = field(default_factory=pd.DataFrame)
-    sides: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def environment(self) -> Mapping[str, Any]:

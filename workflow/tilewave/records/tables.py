@@ -28,7 +28,7 @@ RECORD_COLUMNS = [
 CASE_COLUMNS = [
     "case", "kernel", "variant", "title", "provider", "macros", "layouts", "operation", "dtype", "m", "n",
     "k", "sizes", "shape", "probe_case", "tile_m", "tile_n", "tile_k", "grid", "blocks", "working_blocks",
-    "cluster_blocks", "added_by_all", "block_threads", "registers", "static_shared_bytes", "shared_bytes", "spill_bytes", "scratch_bytes",
+    "cluster_blocks", "block_threads", "registers", "static_shared_bytes", "shared_bytes", "spill_bytes", "scratch_bytes",
     "expect", "claimed", "instruction", "note", "ends", "finds", "verdict", "studies", "follows", "flop",
     "byte",
 ]  # fmt: skip
@@ -112,7 +112,6 @@ def case_row(one: Resolved, entry: Mapping[str, Any]) -> dict[str, Any]:
             "blocks": launch.blocks,
             "working_blocks": launch.working_blocks,
             "cluster_blocks": launch.cluster_blocks,
-            "added_by_all": launch.added_by_all(variant.kernel.entry),
             "block_threads": launch.block[0] * launch.block[1] * launch.block[2],
             "shared_bytes": (row["static_shared_bytes"] or 0) + launch.shared_bytes,
             "scratch_bytes": launch.scratch_bytes,

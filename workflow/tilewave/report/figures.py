@@ -53,8 +53,7 @@ FACTS = (
 
 
 class Inputs(Protocol):
-    """Paths of the tables, as Snakemake's input object or a SimpleNamespace gives them; ``history`` and
-    ``sides`` are there where a study asks for them."""
+    """Paths of the tables, as Snakemake's input object or a SimpleNamespace gives them."""
 
     target: Any
     cases: Any
@@ -142,8 +141,6 @@ def of_tables(
     cases: pd.DataFrame,
     records: pd.DataFrame,
     instructions: pd.DataFrame,
-    history: pd.DataFrame | None = None,
-    sides: pd.DataFrame | None = None,
 ) -> StudyData:
     """What the plot of a study is drawn from: its cases in config order and what is known of them.
 
@@ -178,16 +175,7 @@ def of_tables(
             "environment": target["environment"],
             "reason": target["reason"],
         },
-        history=_history(project, name, history),
-        sides=pd.DataFrame() if sides is None or name not in project.sided_studies else sides,
     )
-
-
-def _history(project: Project, name: str, table: pd.DataFrame | None) -> pd.DataFrame:
-    """What a study gets of the recordings' table."""
-    if table is None or name not in project.historic_studies:
-        return pd.DataFrame()
-    return table[table["case"].isin(project.plan.studies[name])].reset_index(drop=True)
 
 
 def style_of(project: Project, name: str = "", narrow: bool = False) -> Style:
@@ -353,7 +341,7 @@ _versions = functools.cache(functools.partial(package_versions, DRAWING))
 def _key(project: Project, study: StudyData) -> str:
     """Digest of all that decides a study's files: what it shows, how, and the code that draws it."""
     entry = project.config.studies[study.name]
-    frames = (study.cases, study.records, study.instructions, study.history, study.sides)
+    frames = (study.cases, study.records, study.instructions)
     # Not those that it shows nothing of: this machine's tells whether the tree was changed.
     used = {study.target["environment"], *study.records["environment"]}
     told = [
@@ -425,12 +413,11 @@ def write_all(
     for path in map(Path, map(str, outputs)):
         if path.stem in paths:
             paths[path.stem].append(path)
-    tables, told = loaded(inputs), [getattr(inputs, name, None) for name in ("history", "sides")]
-    recorded = [table_of(Path(str(path))) if path else None for path in told]
+    tables = loaded(inputs)
 
     def made(name: str) -> bool | Undrawn:
         """Whether the study was drawn, or why it could not be."""
-        study = of_tables(project, name, *tables, *recorded)
+        study = of_tables(project, name, *tables)
         key, mine = _key(project, study), paths[study.name]
         kept = {path: _kept(project, key, path) for path in mine}
         for path in mine:

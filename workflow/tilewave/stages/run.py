@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewave import jobs, operations, sharing
+from tilewave import jobs, operations
 from tilewave import project as projects
 from tilewave import target as targets
 from tilewave.environment import commit
@@ -476,51 +476,6 @@ def tables(job: Job) -> Tables:
         job.note(measuring.log_lines(stage, {"results": made, "counts": {}}))
     found.pipeline.write_listings()
     return found
-
-
-def history(job: Job) -> pd.DataFrame:
-    """What recordings say of the cases of the studies that are drawn over them (`records.history`)."""
-    from tilewave.records import history as recordings
-
-    project = job.project
-    cases = {case for name in project.historic_studies for case in project.plan.studies[name]}
-    return recordings.table(project.history_folders, cases)
-
-
-def sides(job: Job, cores: int = 1) -> pd.DataFrame:
-    """The tables of the studies of `projects.BESIDE` as the report of each recorded GPU has them, one below the
-    other, with the columns gpu (its name), study and plot."""
-    import pandas as pd
-
-    from tilewave import plots
-    from tilewave.environment import cpu_environment, environment_id
-    from tilewave.records.recorded import folders
-    from tilewave.report import figures
-
-    project = job.project.beside
-    here = cpu_environment()
-    here |= {"id": environment_id(here)}
-
-    def of(folder: Path) -> list[pd.DataFrame]:
-        config = project.config.model_copy(update={"target": folder.name})
-        aim = targets.resolve(config, here, project.recorded_root, project.where)
-        tables = Tables(Pipeline(project, aim))
-        known = (tables.cases, tables.records)
-        counted = figures.with_instruction_columns(tables.instructions)
-        made = []
-        for name in project.plan.studies:
-            plot = project.config.studies[name].plot
-            study = figures.of_tables(project, name, aim, *known, counted)
-            told = plots.load(plot).table(study).assign(gpu=aim["label"], study=name, plot=plot)
-            told.attrs.clear()  # what a plot keeps there is for its figure, and cannot leave a process
-            made.append(told)
-        return made
-
-    places = folders(project.recorded_root)
-    by_folder = dict(sharing.each(of, places, cores))
-    found = [table for folder in places for table in by_folder[folder]]
-    none = pd.DataFrame(columns=["gpu", "study", "plot"])  # `only` may have left none of them
-    return pd.concat(found, ignore_index=True) if found else none
 
 
 def accesses(job: Job, given: int = 1) -> dict[str, Any]:

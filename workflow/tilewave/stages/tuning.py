@@ -9,6 +9,7 @@ again beside a newcomer, so that the winner of a group always comes out of one r
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,8 +19,8 @@ from tilewave.records import model
 from tilewave.records.store import Store
 from tilewave.stages.jobs import Planned
 from tilewave.target import live_environments
-from tilewave.theory import selection
-from tilewave.theory.occupancy import SmLimits
+from tilewave.theory import splitting
+from tilewave.theory.occupancy import SmLimits, occupancy
 
 
 def group_of(job: Job) -> str:
@@ -31,7 +32,7 @@ def group_of(job: Job) -> str:
 def predicted_loads(
     job: Job, resources: Mapping[str, Any], target: Mapping[str, Any]
 ) -> float | None:
-    """Elements that a job's launch loads (see `selection.loads`), for the order of the screening.
+    """Elements that a job's launch loads (see `splitting.loads`), for the order of the screening.
 
     resources: of its compiled kernel. None where the tile, the registers or the GPU are not known,
     as for a vendor's product.
@@ -40,8 +41,15 @@ def predicted_loads(
     limits, sms = SmLimits.known(facts), int(facts.get("sms") or 0)
     if launch.tile is None or limits is None or not sms or not resources.get("registers"):
         return None
-    found = launch.modelled(job.shape, resources, limits, job.entry)
-    return None if found is None else selection.loads(job.shape, found, sms)
+    shared = int(resources.get("static_shared_bytes") or 0) + launch.shared_bytes
+    threads, registers = math.prod(launch.block), int(resources["registers"])
+    held = occupancy(limits, threads, registers, shared).blocks
+    if not held:
+        return None
+    dealing = splitting.of_launch(
+        job.shape, launch.tile, launch.blocks, launch.working_blocks, launch.scratch_bytes
+    )
+    return float(splitting.loads(dealing, launch.tile, sms, held))
 
 
 def _judged(one: Planned, check: Mapping[str, Any] | None) -> Planned:

@@ -10,7 +10,7 @@ Matrix-Matrix Multiplication on the GPU" (2023); the formulas are arithmetic on 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewave.theory import quantization
@@ -94,6 +94,35 @@ def stream_k(
             cuts[begin // chunks] = cuts.get(begin // chunks, 0) + 1
     longest = share + (longer > 0) + (waves - dealt) * chunks
     return Dealing(blocks, longest, sum(cuts.values()) + len(cuts), len(cuts), len(cuts))
+
+
+def of_launch(
+    shape: Mapping[str, int], tile: Sequence[int], grid: int, working: int, scratch_bytes: int
+) -> Dealing:
+    """How a launch of ``grid`` blocks deals the chunks of its tiles (rows, columns, k step).
+
+    working: blocks of the grid that have work. Blocks that share a tile keep its sums in scratch memory: without
+    room for them a tile is one block's, also of blocks that go from tile to tile, or lies in equal
+    parts; where tiles are of several sizes, a block has one of them.
+    """
+    tiles, chunks = quantization.tile_count(shape, tile), -(-shape["k"] // tile[2])
+    if scratch_bytes >= SUM_BYTES * tile[0] * tile[1]:
+        blocks = min(grid, working)
+    elif (blocks := max(working, tiles)) % tiles:
+        return Dealing(blocks, chunks)
+    return Dealing(blocks, -(-tiles * chunks // blocks))
+
+
+def loads(dealing: Dealing, tile: Sequence[int], sms: int, blocks_per_sm: int) -> int:
+    """Elements of A and B loaded by all places of all waves, idle places included: what a product that waits for
+    its operands takes a time in proportion to.
+
+    128x128x32 tiles, one block an SM, at 4096^3 on 128 SMs: 1024 tiles are 8 waves of 128 places
+    with 128 chunks of (128 + 128) x 32 elements each: 1.07e9.
+    """
+    rows, columns, depth = tile
+    steps = critical_chunks(dealing, sms, blocks_per_sm)
+    return steps * sms * blocks_per_sm * (rows + columns) * depth
 
 
 def critical_chunks(dealing: Dealing, sms: int, blocks_per_sm: int = 1) -> int:
