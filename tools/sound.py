@@ -30,7 +30,6 @@ import yaml
 from tilewave import operations, project, target
 from tilewave.compiling import nvrtc
 from tilewave.errors import UserError
-from tilewave.gpu import cards
 from tilewave.gpu.buffers import Memory
 from tilewave.gpu.device import gpu_lock, open_gpu
 from tilewave.gpu.launch import NvrtcKernel
@@ -124,7 +123,7 @@ def jobs_of(config: dict[str, Any], where: str) -> list[Job]:
     """The checks of a config's cases that are kernels of this project and can be launched here, compiled; says which cannot.
     Raises UserError."""
     made = project.load(config, where)
-    here = cards.probe(made.config, made.where)
+    here = target.probe(made.config.gpu)
     pipeline = Pipeline(made, target.resolve(made.config, here, made.recorded_root, made.where))
     cores = os.cpu_count() or 1
     compile_all(pipeline.tasks, pipeline.store, cores, lambda task, entry: None, pipeline.recording)

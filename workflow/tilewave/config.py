@@ -246,18 +246,6 @@ class Config(Model):
     gpu: int = Field(
         0, ge=0, le=1023, description="Index among the GPUs that CUDA_VISIBLE_DEVICES shows."
     )
-    gpus: (
-        Literal["all"]
-        | Annotated[
-            list[Annotated[StrictInt, Field(ge=0, le=1023)] | Word],
-            Field(min_length=1, max_length=MOST_ITEMS),
-        ]
-        | None
-    ) = Field(
-        None,
-        description="Several GPUs that share the measuring: `all` that are visible, or a list of "
-        "indices among them or UUIDs. In place of `gpu`.",
-    )
     only: WordList = Field(
         "",
         description="Words that narrow the run: parts, studies, kernels, dtypes, shapes.",

@@ -121,20 +121,6 @@ def loaded(
     return target, cases, records, with_instruction_columns(instructions)
 
 
-def _one_place(frame: pd.DataFrame, environments: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """The table with the cards of one run as one environment, the first card's: they are of one kind,
-    driver and day, and the page says by how much they differ."""
-    first = {facts.get("uuid"): name for name, facts in environments.items()}
-    same = {
-        name: first.get(facts["cards"][0], name)
-        for name, facts in environments.items()
-        if facts.get("cards")
-    }
-    if not same or "environment" not in frame:
-        return frame
-    return frame.assign(environment=frame["environment"].replace(same))
-
-
 def of_tables(
     project: Project,
     name: str,
@@ -157,8 +143,6 @@ def of_tables(
     )
     if not study.execute:
         records, instructions = map(without_executions, (records, instructions))
-    known = environments(target)
-    records, instructions = (_one_place(frame, known) for frame in (records, instructions))
     chosen = cases[cases["case"].isin(wanted)].set_index("case", drop=False)
     chosen = chosen.loc[[case for case in wanted if case in chosen.index]].reset_index(drop=True)
     absent = [column for column in CASE_COLUMNS if column not in chosen]
@@ -170,7 +154,7 @@ def of_tables(
         cases=_expectations(chosen.assign(**dict.fromkeys(absent))),
         records=records.reset_index(drop=True),
         instructions=instructions.reset_index(drop=True),
-        environments=known,
+        environments=environments(target),
         target={
             "label": target["label"],
             "live": target["live"],

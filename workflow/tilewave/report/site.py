@@ -33,7 +33,7 @@ from tilewave.report import (
     verdict,
     words,
 )
-from tilewave.report.environments import cards_view, elsewhere, environment_views
+from tilewave.report.environments import elsewhere, environment_views
 from tilewave.report.rendering import render
 from tilewave.report.studies import Image, StudyView
 from tilewave.report.summary import (
@@ -192,7 +192,6 @@ def write(
     left_out = {one.name: one.undrawn for one in shown if one.undrawn}
     judged = verdict.of(project, cases, records, target, left_out)
     in_short.write(reports, about["banner"], judged, found, shown, cases, records)
-    timed = getattr(inputs, "cards", None)
     written = [
         (f"{name}.csv", f"tables/{name}.csv")
         for name in ("records", "instructions")
@@ -217,7 +216,6 @@ def write(
             "kernels": [rows[name] for name in names],
             "environments": environment_views(target, environments, records),
             "elsewhere": elsewhere(target, reports),
-            "cards": cards_view(target, read(Path(str(timed))) if timed else []),
             "tables": written,
             "commands": commands(project),
         },
