@@ -30,8 +30,7 @@ from tilewave.home import RECORDED, ROOT, SHIPPED, place
 from tilewave.kernels import Kernel, cubins, host_code, idea, operation_code, spared
 from tilewave.operations import own
 from tilewave.records.recorded import Recorded, folders, foremost
-from tilewave.records.store import Store
-from tilewave.sealing import content
+from tilewave.records.store import Store, write_atomically
 from tilewave.variants import Variant
 
 STORE = Path(".tilewave")
@@ -206,7 +205,7 @@ class Project:
         digest = hashlib.sha256()
         for path in sorted(self.recorded_root.glob("*/*")):
             with contextlib.suppress(OSError):
-                digest.update(path.name.encode() + content(path))
+                digest.update(path.name.encode() + path.read_bytes())
         return digest.hexdigest()[:16]
 
 
@@ -262,7 +261,7 @@ def load(
         _try_operations(plan)
         _check_names(config, {**kernels, **dict.fromkeys(left_out)}, where)
         if passed is not None:
-            Store(STORE.resolve()).keep(passed, b"")
+            write_atomically(passed, b"")
     why = mistakes(left_out), no_kernels(left_out)
     return Project(config, str(where), kernels, plan, recorded_root, *why)
 

@@ -24,10 +24,10 @@ from tilewave.plots import style as look
 from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData, present
 from tilewave.plots.style import Style
 from tilewave.project import Project, read
+from tilewave.records.store import write_atomically
 from tilewave.records.tables import with_excess
 from tilewave.report import cells, fonts, undrawn
 from tilewave.report.undrawn import Undrawn
-from tilewave.sealing import content, digest
 
 SIDECAR_VERSION = 1
 DRAWING = ("matplotlib", "seaborn", "pandas", "numpy")
@@ -360,35 +360,21 @@ def _kept(project: Project, key: str, path: Path) -> Path:
     return project.store.blob("figures", key, f".{folder}{path.suffix}")
 
 
-def _sums(project: Project, key: str) -> dict[str, str]:
-    """Name -> checksum of the files that the store has of a study."""
-    found = project.store.read(project.store.blob("figures", key, ".sums.json"))
-    return found if isinstance(found, dict) else {}
-
-
-def _taken(project: Project, key: str, kept: Mapping[Path, Path]) -> bool:
-    """Whether all files of a study were taken from the store; none is where one is damaged."""
-    told, found = _sums(project, key), {}
-    for path, one in kept.items():
-        try:
-            found[path] = content(one)
-        except OSError:
-            return False
-        if told.get(one.name) != digest(found[path]):
-            return False
+def _taken(kept: Mapping[Path, Path]) -> bool:
+    """Whether all files of a study were taken from the store; none is where one is not there."""
+    try:
+        found = {path: one.read_bytes() for path, one in kept.items()}
+    except OSError:
+        return False
     for path, data in found.items():
         path.write_bytes(data)
     return True
 
 
-def _keep(project: Project, key: str, kept: Mapping[Path, Path]) -> None:
+def _keep(kept: Mapping[Path, Path]) -> None:
     """Put a study's files into the store."""
-    told = _sums(project, key)
     for path, one in kept.items():
-        data = path.read_bytes()
-        project.store.keep(one, data)
-        told[one.name] = digest(data)
-    project.store.write(project.store.blob("figures", key, ".sums.json"), told)
+        write_atomically(one, path.read_bytes())
 
 
 def write_all(
@@ -419,7 +405,7 @@ def write_all(
         kept = {path: _kept(project, key, path) for path in mine}
         for path in mine:
             path.parent.mkdir(parents=True, exist_ok=True)
-        if _taken(project, key, kept):
+        if _taken(kept):
             return False
         try:
             write(project, study, mine)
@@ -427,7 +413,7 @@ def write_all(
             why = undrawn.of(error, project.config.studies[study.name].plot)
             write(project, study, mine, why)
             return why
-        _keep(project, key, kept)
+        _keep(kept)
         return True
 
     # Those that take longest first.
