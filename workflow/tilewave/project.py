@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tilewave import cache, config_files, operations, outputs, plots, trial
+from tilewave import cache, operations, outputs, plots, trial
 from tilewave.cases import Case, Plan, expand, wants
 from tilewave.compiling import nvrtc, source
 from tilewave.config import Config, Style, check_folders, parse
+from tilewave.config import read as read_config
 from tilewave.errors import KernelRefused, UserError
 from tilewave.expressions import ExpressionError
 from tilewave.gathering import (
@@ -226,8 +227,7 @@ def load(
     Raises UserError for every mistake in the config or in a kernel file's front matter.
     """
     for file in () if checked else files:
-        config_files.read(Path(str(file)), config_name([file]))
-    config_files.check_data(data, where)
+        read_config(Path(str(file)), config_name([file]))
     recorded_root = place(RECORDED, root)
     config = _of_one_gpu(parse(data, where), recorded_root)
     for kind, modules in (("operation", operations.MODULES), ("plot", plots.MODULES)):
