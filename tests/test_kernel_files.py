@@ -18,7 +18,7 @@ from tilewave.compiling import declarations, headers, nvcc, source
 from tilewave.errors import KernelRefused, UserError
 from tilewave.expressions import ExpressionError, evaluate, integer
 from tilewave.kernels import find_kernels, host_code, load_kernel
-from tilewave.processes import limited
+from tilewave.processes import pool
 from tilewave.records import model
 from tilewave.records.store import Store, write_atomically
 from tilewave.report import verdict
@@ -255,7 +255,7 @@ def compiled(folder: Path, monkeypatch, cpu_s: int = 60, memory: int = 1 << 30, 
 
 @needs_nvrtc
 def test_a_bomb_costs_no_other_kernel_of_its_batch(tmp_path, monkeypatch):
-    monkeypatch.setattr(limited, "WALL", 100)  # other tests may keep the cores busy
+    monkeypatch.setattr(pool, "WALL", 100)  # other tests may keep the cores busy
     doubled = "#define A0 1+1\n" + "".join(
         f"#define A{i} A{i - 1}+A{i - 1}\n" for i in range(1, 40)
     )
@@ -316,8 +316,8 @@ def compiled_confined() -> bool:
     def tried(folder: Path) -> bool:
         return confine([folder], [])
 
-    limits = limited.Limits(10, 1 << 30)
-    return next(iter(limited.each(tried, [Path("/usr")], 1, limits)))[1] is True
+    limits = pool.Limits(10, 1 << 30)
+    return next(iter(pool.each(tried, [Path("/usr")], 1, limits)))[1] is True
 
 
 def test_a_header_that_is_too_large(tmp_path, monkeypatch):
@@ -350,7 +350,7 @@ def ends(how: str) -> str:
 
 def test_what_ends_a_process_costs_its_item():
     items = ["one", "signal", "outside", "exit", "memory", "time", "raises", "disk", "two"]
-    made = dict(limited.each(ends, items, 2, limited.Limits(1, 256 << 20)))
+    made = dict(pool.each(ends, items, 2, pool.Limits(1, 256 << 20)))
     assert [made[name] for name in ("one", "two")] == ["one", "two"]
     told = {name: made[name].reason for name in items[1:-1]}
     assert "SIGTRAP" in told["signal"] and "SIGKILL" in told["outside"]
@@ -378,8 +378,8 @@ def reserves(item):
 
 def test_only_memory_that_is_used_costs_a_process():
     """Arrow's allocator reserves a gigabyte: a process for each item reads everything anew."""
-    limits = limited.Limits(10, 256 << 20)
-    pids = [pid for _, pid in limited.each(reserves, ["a", "b", "fills", "c"], 1, limits)]
+    limits = pool.Limits(10, 256 << 20)
+    pids = [pid for _, pid in pool.each(reserves, ["a", "b", "fills", "c"], 1, limits)]
     assert pids[0] == pids[1] == pids[2] != pids[3]
 
 

@@ -18,11 +18,12 @@ from typing import Any, NamedTuple, Protocol
 import pandas as pd
 from matplotlib.figure import Figure
 
-from tilewave import plots, sharing
+from tilewave import plots
 from tilewave.environment import package_versions
 from tilewave.plots import style as look
 from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData, present
 from tilewave.plots.style import Style
+from tilewave.processes import pool
 from tilewave.project import Project, read
 from tilewave.records.store import write_atomically
 from tilewave.records.tables import with_excess
@@ -421,7 +422,7 @@ def write_all(
     cases = project.plan.studies
     order = sorted(names, key=lambda name: -sum(rows[case] for case in cases[name]))
     drawn, failed = 0, {}
-    for name, new in sharing.each(made, order, workers):
+    for name, new in pool.shared(made, order, workers):
         if isinstance(new, Undrawn):
             failed[name] = new
         else:

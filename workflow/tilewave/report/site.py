@@ -16,9 +16,10 @@ from typing import Any, Protocol
 
 from PIL import Image as Picture
 
-from tilewave import library, sharing
+from tilewave import library
 from tilewave.environment import package_versions
 from tilewave.home import INSTALLED
+from tilewave.processes import pool
 from tilewave.project import Project, read
 from tilewave.records.store import write_atomically
 from tilewave.report import (
@@ -169,7 +170,7 @@ def write(
     parts: dict[str, Callable[[], kernel_views.Row | None]] = {"": explorer_page}
     parts |= {name: functools.partial(kernel_page, name) for name in names}
     parts |= {f"study {one.name}": functools.partial(study_page, one) for one in shown}
-    for name, row in sharing.each(lambda name: parts[name](), list(parts), workers):
+    for name, row in pool.shared(lambda name: parts[name](), list(parts), workers):
         if row is not None:
             rows[name] = row
             done(name)

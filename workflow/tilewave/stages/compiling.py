@@ -20,8 +20,8 @@ from tilewave.compiling import cubin, headers, nvrtc, origins, ready, sass, sour
 from tilewave.compiling.origins import Origin
 from tilewave.home import ROOT
 from tilewave.kernels import Kernel, host_code, source_digest
-from tilewave.processes import limited
-from tilewave.processes.limited import Ended, Limits
+from tilewave.processes import pool
+from tilewave.processes.pool import Ended, Limits
 from tilewave.records import model
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store, write_atomically, write_where_other
@@ -184,7 +184,7 @@ def compiled(
     """
     waiting = list({task.key: task for task in tasks}.values())
     limits = Limits(LIMIT_S, MEMORY, *_opened(waiting, store, recorded))
-    done = limited.each(lambda task: compile_now(task, store, recorded), waiting, cores, limits)
+    done = pool.each(lambda task: compile_now(task, store, recorded), waiting, cores, limits)
     return (
         (task, _ended(task, store, made) if isinstance(made, Ended) else made)
         for task, made in done

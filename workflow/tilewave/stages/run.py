@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewave import jobs, operations, sharing
+from tilewave import jobs, operations
 from tilewave import project as projects
 from tilewave import target as targets
 from tilewave.environment import commit
@@ -26,6 +26,7 @@ from tilewave.errors import UserError
 from tilewave.gpu import lost
 from tilewave.gpu.device import CHOICE_VARIABLE
 from tilewave.home import RECORDED, child_environment
+from tilewave.processes import pool
 from tilewave.progress import Progress, duration, say
 from tilewave.records import model
 from tilewave.records.store import not_written, write_atomically
@@ -432,7 +433,7 @@ def sides(job: Job, cores: int = 1) -> pd.DataFrame:
         return made
 
     places = folders(project.recorded_root)
-    by_folder = dict(sharing.each(of, places, cores))
+    by_folder = dict(pool.shared(of, places, cores))
     found = [table for folder in places for table in by_folder[folder]]
     none = pd.DataFrame(columns=["gpu", "study", "plot"])  # `only` may have left none of them
     return pd.concat(found, ignore_index=True) if found else none
