@@ -25,7 +25,7 @@ DEV    := $(RUN) $(call stamp,dev)
 SUPPLY := $(call stamp,supply)
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 
-.PHONY: report tune test browser slurm smoke baseline documents bench wheel lint format schema opcodes lock clean
+.PHONY: report tune test long browser slurm smoke baseline documents bench wheel lint format schema opcodes lock clean
 .PHONY: licences audit sbom
 .DEFAULT_GOAL := report
 
@@ -55,8 +55,8 @@ documents: report
 	$(PY) tools/documents.py
 
 # How fast the CPU executes each kernel, and where its time goes.
-bench: $(RUN)
-	$(PY) tools/bench.py $(ARGS)
+bench: $(DEV)
+	$(PY) -m pytest -m long -s tests/long/test_speed.py $(ARGS)
 
 # dist/tilewave-*.whl, tried in an empty environment. Needs a package index.
 wheel: $(VENV)/.made
@@ -65,6 +65,10 @@ wheel: $(VENV)/.made
 # A file's tests stay in one process; the order of sets must be the same in all of them.
 test: $(DEV)
 	PYTHONHASHSEED=0 $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+# Whole runs, minutes each: disturbed, in odd places, of many kernels, on a GPU with faults.
+long: $(DEV)
+	PYTHONHASHSEED=0 $(PY) -m pytest -m long tests/long $(ARGS)
 
 # The pages in a Chromium: the one that is here, or else Playwright's own.
 browser: $(DEV) $(call stamp,browser)

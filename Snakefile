@@ -16,7 +16,8 @@ FOUND = os.environ.get("PYTHONPATH")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.update(PYTHONPATH=os.pathsep.join([LIBRARY, FOUND] if FOUND else [LIBRARY]))
 
-from tilewave import config_files, library, outputs, plots, project, report
+from tilewave import library, outputs, plots, project, report
+from tilewave.config import read as read_config
 from tilewave.errors import UserError
 from tilewave.stages import work
 from tilewave.stages.work import BATCHED
@@ -26,7 +27,7 @@ SHIPPED = Path(workflow.basedir) / "config" / "config.yaml"
 # A config given with --configfile stands alone: Snakemake would merge its studies into these.
 if "studies" not in config:
     try:
-        config_files.read(SHIPPED, project.config_name([SHIPPED]))
+        read_config(SHIPPED, project.config_name([SHIPPED]))
     except UserError as error:
         raise WorkflowError(str(error)) from None
 

@@ -38,6 +38,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What takes long is run where it is asked for: `-m long`."""
+    return (collection_path.name == "long" and "long" not in config.option.markexpr) or None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish() -> None:
     """pytest looks for garbage at the end, among all that is kept between tests: seconds of nothing."""

@@ -1,93 +1,33 @@
-"""Fuzzers of what a kernel file brings: front matter, SASS listings, the compiler's log.
+"""Fuzzers of what compiling a kernel file brings: SASS listings, the compiler's log.
 
-Front matter begins with that of a kernel file here, or with any keys of the model, and is then damaged; so are
-listings and logs. Whatever it is, there is a result, or a UserError of one line that names the file. Long
-runs, in the repository's root:
+Listings and logs are damaged. Whatever they are, there is a result. Long runs, in the repository's root:
 
-    PYTHONPATH=workflow:tests .venv/bin/python tests/fuzzing_kernels.py front 10000
     PYTHONPATH=workflow:tests .venv/bin/python tests/fuzzing_kernels.py sass 100000
     PYTHONPATH=workflow:tests .venv/bin/python tests/fuzzing_kernels.py log 10000
 """
 
 from __future__ import annotations
 
-import copy
 import functools
-import itertools
-import json
 import random
 import resource
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import hypothesis.strategies as st
-import yaml
 from hypothesis import HealthCheck, given, settings
 
 from samples import ROOT
-from tilewave import operations
-from tilewave.cases import Case, Request, Shape
 from tilewave.compiling import nvrtc, sass
-from tilewave.config import Config
 from tilewave.errors import UserError
-from tilewave.kernels import (
-    FENCES,
-    Buffer,
-    FrontMatter,
-    Launched,
-    ProbeCase,
-    TensorMap,
-    load_kernel,
-)
 from tilewave.machine import program
-from tilewave.project import known_by
-from tilewave.records import model
 from tilewave.records.recorded import Recorded
-from tilewave.stages import jobs
-from tilewave.stages.resolving import resolve
-from tilewave.trial import try_out
-from tilewave.variants import choices
 
 SLOWEST_S = 10.0
-CONFIG = {"studies": {"one": {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}}}
-DEVICE = {"sms": 132, "shared_per_block_optin": 232448, "shared_per_sm": 233472, "l2_bytes": 2**25}
-ODD = (
-    "1 << 40", "9 ** 9 ** 9", "1 << (1 << 40)", "ceil(n / 0)", "[1] * 3", "max()", "'a'", "f'{m:>999999999}'",
-    "'%99999999d' % 1", "n" * 300, "(" * 500, "-" * 5000, "a\nb", "../../x", "/etc/passwd", "<T>", "row", "f32",
-    "x\x1b[2J", "m", "TILE", "null", "", "0", "1e400", "{REGISTERS}", "--pre-include=/etc/passwd", "all", -1, 0,
-    1, 65, 2**31, 2**40, 2**63 - 1, 2**64, -(2**70), 10**4000, 0.5, 1e300, float("nan"), float("inf"), True, None,
-)  # fmt: skip
-FIELDS = [
-    name
-    for one in (FrontMatter, Launched, Buffer, TensorMap, ProbeCase)
-    for name in one.model_fields
-]
-SIGNS = (
-    "[",
-    "]",
-    "{",
-    "}",
-    ":",
-    "- ",
-    "&a ",
-    "*a",
-    "!!int ",
-    "<<: ",
-    "'",
-    '"',
-    "\n",
-    "  ",
-    "#",
-    "\t",
-    "\0",
-    "€",
-    "%",
-)
+SIGNS = ("[", "]", "{", "}", ":", "'", '"', "\n", "  ", "#", "\t", "\0", "€", "%")
 
 
 def one_line(error: UserError, path: object) -> None:
@@ -95,120 +35,6 @@ def one_line(error: UserError, path: object) -> None:
     told = str(error)
     assert "\n" not in told and told.startswith(str(path)) and "; allowed: " in told, told
     assert len(told) < 50_000 and len(told.split("; allowed: ")[0]) < 5_000, len(told)
-
-
-# ------------------------------------------------------------------------------------- front matter
-
-
-@functools.cache
-def fronts() -> list[dict[str, Any]]:
-    """The front matter of kernel files here."""
-    found = []
-    for path in sorted((*(ROOT / "kernels").glob("*.cu"), *(ROOT / "tests").glob("*/*.cu"))):
-        opening, closing, _ = FENCES[".cu"]
-        block = path.read_text().partition(opening)[2].partition(closing)[0]
-        if block:
-            found.append(yaml.safe_load(block))
-    return found
-
-
-def anything() -> st.SearchStrategy[Any]:
-    """A value that a YAML document may hold."""
-    plain = st.one_of(st.sampled_from(ODD), st.integers(), st.floats(), st.text(max_size=8))
-    keys = st.one_of(st.sampled_from(FIELDS), st.text(max_size=4), st.integers(0, 9))
-    return st.recursive(
-        plain,
-        lambda one: st.lists(one, max_size=4) | st.dictionaries(keys, one, max_size=3),
-        max_leaves=6,
-    )
-
-
-def places(document: Any) -> Iterator[tuple[Any, Any]]:
-    """Every list and mapping of a document, with each of its keys."""
-    inside = document.items() if isinstance(document, dict) else enumerate(document)
-    for key, value in list(inside):
-        yield document, key
-        if isinstance(value, (dict, list)):
-            yield from places(value)
-
-
-@st.composite
-def front_matter(draw: st.DrawFn) -> str:
-    """Damaged front matter, as text."""
-    if draw(st.integers(0, 4)):
-        document = copy.deepcopy(draw(st.sampled_from(fronts())))
-    else:
-        names = st.sampled_from(operations.names())
-        optional = {
-            name: anything()
-            for name in sorted({*FrontMatter.model_fields} - {"title", "operation"})
-        }
-        document = draw(
-            st.fixed_dictionaries({"title": st.just("t"), "operation": names}, optional=optional)
-        )
-    for _ in range(draw(st.sampled_from((0, 1, 1, 1, 2, 3)))):
-        where, key = draw(st.sampled_from(list(places(document))))
-        what = draw(st.integers(0, 9))
-        if what == 0:
-            del where[key]
-            if not document:
-                break
-        elif what == 1 and isinstance(where, dict):
-            where[draw(st.sampled_from(FIELDS) | st.text(max_size=6))] = where.pop(key)
-        elif what == 2 and isinstance(where, dict):
-            where[draw(st.sampled_from(FIELDS))] = draw(anything())
-        elif what == 3 and isinstance(where[key], str):
-            where[key] += draw(
-                st.sampled_from((" + 1", " << 60", " / 0", " ** 2", " if m else", "\n", " * m * n"))
-            )
-        else:
-            where[key] = draw(anything())
-    text = yaml.dump(document, allow_unicode=True)
-    for _ in range(draw(st.sampled_from((0, 0, 0, 0, 0, 1, 3)))):
-        at, gone = draw(st.integers(0, len(text))), draw(st.integers(0, 3))
-        text = text[:at] + draw(st.sampled_from(SIGNS)) + text[at + gone :]
-    return text
-
-
-def outcome_of_front_matter(text: str, folder: Path) -> str:
-    """What becomes of a kernel file with this front matter, short of compiling it: the status of its last case,
-    or that it is refused. Raises AssertionError for what is neither."""
-    path, begun = folder / "sample.cu", time.process_time()
-    path.write_text(f"/*---\n{text}\n---*/\n__global__ void sample() {{}}\n", encoding="utf-8")
-    try:
-        return _carried_through(path)
-    except UserError as error:
-        one_line(error, path)
-        return "refused"
-    finally:
-        assert time.process_time() - begun < SLOWEST_S
-
-
-def _carried_through(path: Path) -> str:
-    kernel = load_kernel(path)
-    json.dumps(known_by(kernel))
-    config, status = Config.model_validate(CONFIG), "no case"
-    wanted = itertools.chain(
-        choices(kernel, "one_at_a_time", path, "macros"),
-        choices(kernel, "each_dtype", path, "macros"),
-    )
-    for one in itertools.islice(wanted, 4):
-        try_out(one)
-        sizes = operations.load(kernel.front.operation, path).dimensions
-        shape = Shape(tuple((name, 96) for name in sizes))
-        named = list(kernel.front.cases)[:2] if kernel.front.operation == "probe" else [None]
-        for name in named:
-            case = Case(one, None if name else shape, name)
-            if name:
-                macros = kernel.front.cases[name].macros
-                case = Case(next(choices(kernel, macros, path, f"cases.{name}.macros")), None, name)
-            found = resolve(Request(case), {"device": DEVICE, "arch": 90})
-            compiled = {"status": model.OK, "code": "c", "cubin": "x"}
-            made = jobs.of_case("execute", found, {"sm_90": compiled}, "sm_90", config)
-            json.dumps(made.result or made.job, default=vars)
-            status = made.result["status"] if made.result else model.OK
-            (path.parent / f"{case.variant.id}.sm_90.cubin").touch()  # its name is one of a file
-    return status
 
 
 # --------------------------------------------------------------------------------------------- SASS
@@ -307,13 +133,6 @@ def counted(
     return found
 
 
-def front(examples: int) -> Counter[str]:
-    with tempfile.TemporaryDirectory() as folder:
-        return counted(
-            front_matter(), lambda text: outcome_of_front_matter(text, Path(folder)), examples
-        )
-
-
 def sass_lines(examples: int) -> Counter[str]:
     many, each = 50, Counter[str]()
 
@@ -342,7 +161,6 @@ def logs(draw: st.DrawFn) -> str:
 
 
 FUZZERS: dict[str, Callable[[int], Counter[str]]] = {
-    "front": front,
     "sass": sass_lines,
     "log": lambda examples: counted(logs(), outcome_of_log, examples),
 }

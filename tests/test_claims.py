@@ -202,7 +202,7 @@ def test_claims_of_a_file(tmp_path: Path) -> None:
         ("row: B", "row: B\n    tolerance: -1", "claims.second.tolerance", "greater than"),
         ("row: B", "row: B\n    basis: theory", "claims.second", "by theory or a limit, predicted"),
         ("row: B", "row: B\n    place: here", "claims.second", "place and elsewhere"),
-        ("  second:", "  first:", "claims.first", "each key once"),
+        ("  second:", "  first:", "line 4", "each key once"),
         ("value(", "worth(", "claims.second.measured", "Function 'worth' not defined"),
         ("1 + 1", "1 + one", "claims.first.predicted", "'one' is not defined"),
     ],

@@ -1,34 +1,30 @@
-"""What no config may hold, and files that are none: each is one line, soon."""
+"""What no config may hold, and files that are none: each is one line."""
 
-import gc
-import time
+import copy
 from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from samples import config
-from tilewave import config_files, plots, project
+from tilewave import config as configs
+from tilewave import plots, project
 from tilewave.cases import MOST_CASES, MOST_LISTED
 from tilewave.command import main
 from tilewave.errors import UserError
 from tilewave.processes import ahead
+from tilewave.validation import yaml_of
 
 WHERE = "my.yaml"
 BLOCK = {"kernels": ["matmul_naive"], "shapes": [64]}
-SOON_S = 2.0
 
 
 def refused(data):
     """The line that ends a run with this config."""
-    gc.freeze()  # else what earlier tests left is looked through meanwhile
-    try:
-        start = time.process_time()
-        with pytest.raises(UserError) as caught:
-            project.load(data, WHERE)
-        assert time.process_time() - start < SOON_S
-    finally:
-        gc.unfreeze()
+    with pytest.raises(UserError) as caught:
+        project.load(data, WHERE)
     message = str(caught.value)
     assert message.startswith(f"{WHERE}: ") and "\n" not in message and "; allowed: " in message
     return message
@@ -46,24 +42,7 @@ def size(value):
     return block(shapes=[{"m": value, "n": 1, "k": 1}])
 
 
-def nested(levels):
-    made = []
-    for _ in range(levels):
-        made = [made]
-    return made
-
-
-def bomb():
-    """A list of 2^40 texts, in as many lists as there are levels."""
-    made = ["x", "x"]
-    for _ in range(40):
-        made = [made, made]
-    return made
-
-
 SWEEP = {"m": {"from": 1, "to": 1000, "step": 1}, "n": 1, "k": 1}
-LOOP = []
-LOOP.append(LOOP)
 
 OUT_OF_BOUNDS = {
     "endless range": (size({"from": 1, "to": 10**9, "step": 1}), "20000 sizes"),
@@ -94,19 +73,11 @@ OUT_OF_BOUNDS = {
     "folders": (config(kernel_folders=["kernels"] * 1001), "1000 items"),
     "title": (study(title="t" * 201), "200 characters"),
     "name": ({"studies": {"s" * 65: study()["studies"]["s"]}}, "studies.ssss"),
-    "text": (study(question="q" * 20_000), "10000 letters"),
-    "nul": (study(title="a\0b"), "control characters"),
-    "half a letter": (study(title="\ud800"), "control characters"),
-    "key of two lines": ({"studies": {"a\nb": 1}}, "studies"),
     "date": (block(macros={"REAL": yaml.safe_load("2020-01-01")}), "lists and mappings"),
     "key that is a number": (study(options={"x": {64: "red"}}), "keys that are text"),
-    "deep": (study(options={"x": nested(100)}), "levels"),
-    "aliases": (study(options={"x": bomb()}), "20000 values"),
-    "loop": (study(options={"x": LOOP}), "64 levels"),
     "folder name": (config(kernel_folders=["x" * 300]), "kernel_folders.0"),
     "nobody's home": (config(plot_folders=["~nobody_of_this_name/x"]), "plot_folders.0"),
     "nameless key": ({**study(), "": 1}, ": '': found"),
-    "template": (config(__use_yte__=True), "no template"),
 }
 
 
@@ -125,13 +96,6 @@ def test_cases_of_studies_that_are_left_out_take_no_room():
 
 # ------------------------------------------------------------------------------------------- files
 
-BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 60))
-MERGED = "a0: &a0 {x: 1}\n" + "".join(
-    f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}], y{i}: *a{i - 1}}}\n" for i in range(1, 60)
-)
-DEEPENING = "".join(
-    f"a{i}: &a{i} {'[' * 60}{f'*a{i - 1}' if i else 'x'}{']' * 60}\n" for i in range(20)
-)
 FILES = {
     "binary": (b"\x7fELF\x02\x01\x00\xff", "byte 7: found b'\\xff'; allowed: text in UTF-8"),
     "null bytes": (b"studies: \0", "line 1"),
@@ -139,19 +103,13 @@ FILES = {
     "UTF-16": ("studies: {}".encode("utf-16"), "byte 0"),
     "empty": (b"", "file: found 'nothing'; allowed: a mapping of keys"),
     "list": (b"[1, 2]", "a mapping of keys"),
-    "deep": (b"a: " + b"[" * 100_000, "line 1: found 'more than 64 levels'"),
-    "deep by aliases": (DEEPENING.encode(), "line 2: found 'more than 64 levels'"),
-    "aliases": (BOMB.encode(), "keys and values"),
-    "merged aliases": (MERGED.encode(), "keys and values"),
-    "loop": (b"a: &a [*a]", "line 1"),
-    "digits": (b"seed: " + b"9" * 5000, "none"),
+    "digits": (b"seed: " + b"9" * 5000, "YAML"),
     "tag": (b"seed: !!int x", "YAML"),
     "python": (b"seed: !!python/object/apply:os.getcwd []", "YAML"),
     "date": (b"seed: 2020-99-99", "YAML"),
-    "twice": (b"seed: 1\nseed: 2", "seed: found 'the key twice'"),
+    "twice": (b"seed: 1\nseed: 2", "line 2: found 'the key seed twice'"),
     "tab": (b"seed:\n\t- 1", "line 2"),
-    "size": (b"#" * 600_000, "at most 500000 bytes"),
-    "template": (b"__use_yte__: true\nseed: ?__import__('os').abort()", "no template"),
+    "size": (b"#" * 2**21, "at most 1048576 bytes"),
 }
 
 
@@ -164,19 +122,61 @@ def test_a_file_that_is_no_config(tmp_path, monkeypatch, capsys, content, told):
         lambda: ahead.main(["-n", "--configfile", WHERE, "--config", "only=x"]),
         lambda: main(["report", "--configfile", WHERE]),
     ):
-        start = time.process_time()
         assert looked() == 2
-        assert time.process_time() - start < SOON_S
         out, err = capsys.readouterr()
         assert err.startswith(f"Error: {WHERE}: ") and err.count("\n") == 1 and not out
         assert told in err
     assert [path.name for path in tmp_path.iterdir()] == [WHERE]
 
 
-@pytest.mark.parametrize("name", ["nowhere.yaml", ".", "/dev/zero", "x" * 5000, "a\0b"])
+@pytest.mark.parametrize("name", ["nowhere.yaml", ".", "x" * 5000])
 def test_no_file_at_all(name):
     with pytest.raises(UserError, match="allowed: a config file"):
-        config_files.read(Path(name), name)
+        configs.read(Path(name), name)
+
+
+def test_merged_keys_may_stand_again():
+    text = "a: &a {x: 1}\nb: &b {<<: *a, x: 2}\nc: {<<: *b, y: 3}\nd: {<<: *b}"
+    assert yaml_of(text)["c"] == {"x": 2, "y": 3}
+
+
+ODD = [
+    None, True, -1, 0, 0.5, 1e308, float("nan"), 2**31, 10**30, "", "a" * 300, "a\nb", "../x", "/proc/self/x",
+    "9**9**9", "1/0", "sms.__class__", "64x", "0x0x0", [], {}, [[]], {"": 1}, {1: 2}, b"bytes",
+    {"from": 1, "to": 10**9, "step": 1}, {"TILE": [16, 32] * 500}, list(range(2000)),
+]  # fmt: skip
+
+
+def places(data):
+    """Every mapping and list of a document, with each of its keys."""
+    for key, value in list(data.items() if isinstance(data, dict) else enumerate(data)):
+        yield data, key
+        if isinstance(value, dict | list):
+            yield from places(value)
+
+
+@settings(
+    max_examples=25, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+@given(st.data())
+def test_a_plan_or_one_line(data):
+    """Whatever stands in a value's place, or under a key that is no key."""
+    more = {"macros": {"TILE": [16, 32]}, "shapes": [64, "64x65x7", {"m": [1, 2], "n": 3, "k": 4}]}
+    made = copy.deepcopy(study(cases=[BLOCK | more], time=True, options={"log": True}, style={}))
+    made |= {"timing": {"rounds": 3}, "output": {"results": "r"}, "only": "64", "gpu": 0}
+    for _ in range(data.draw(st.integers(1, 3))):
+        inside, key = data.draw(st.sampled_from(list(places(made))))
+        odd = copy.deepcopy(data.draw(st.sampled_from(ODD)))
+        if isinstance(inside, dict) and data.draw(st.booleans()):
+            inside[data.draw(st.sampled_from(["x", "a.b", 7]))] = odd
+        else:
+            inside[key] = odd
+    try:
+        project.load(made, WHERE)
+    except UserError as error:
+        assert "\n" not in str(error) and "; allowed: " in str(error)
+        assert str(error).startswith(f"{WHERE}: ") and error.key
 
 
 def test_the_files_that_snakemake_will_read():

@@ -1,4 +1,4 @@
-"""Processes that are killed while they write, and disks that are full. `tools/crashes.py` does it to runs."""
+"""Processes that are killed while they write, and disks that are full. `tests/long/test_disturbed_runs.py` does it to runs."""
 
 import random
 import subprocess

@@ -30,12 +30,12 @@ def snakemake(folder, *arguments):
     return forked_snakemake.run(words(folder, "--cores", "1", *arguments), folder, ENVIRONMENT)
 
 
-def started(folder, *arguments):
+def started(folder, *arguments, **environment):
     """The same in a process that is started as a user starts it."""
     return subprocess.run(
         [sys.executable, "-m", "snakemake", *words(folder, *arguments)],
         cwd=folder,
-        env=ENVIRONMENT,
+        env=ENVIRONMENT | environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -96,6 +96,36 @@ def test_what_is_recorded_has_no_job(dry):
     assert found.get("Execute", set()) <= changed
     assert "Time" not in found
     assert "ladder" in found["Draw"]
+
+
+PRETENDED = """\
+from tilewave import environment
+
+environment.has_gpu = lambda found: True
+here = environment.cpu_environment() | {"gpu": "NVIDIA H200", "uuid": "GPU-a", "compute_capability": "9.0", "sms": 132}
+environment.probe = lambda gpu=None: here | {"id": environment.environment_id(here)}
+"""
+
+
+def test_what_is_executed_waits_until_all_is_timed(tmp_path):
+    """On the GPU of this machine; it runs beside stall samples and counters."""
+    write_kernel(tmp_path / "kernels", "a")
+    data = config(
+        {"kernels": ["a"], "shapes": [32]},
+        kernel_folders=[str(tmp_path / "kernels")],
+        execute={"when": "always"},
+        target="live",
+    )
+    data["studies"]["study"] |= {"time": True, "counters": "basic"}
+    (tmp_path / "sitecustomize.py").write_text(PRETENDED)
+    path = f"{tmp_path}{os.pathsep}{ROOT / 'workflow'}"
+    asked = ["report", "--dag", "--cores", "4", "--configfile", write(tmp_path, data)]
+    done = started(tmp_path, *asked, PYTHONPATH=path)
+    assert done.returncode == 0, done.stderr
+    rules = dict(re.findall(r'(\d+)\[label = "(\w+)', done.stdout))
+    edges = {(rules[a], rules[b]) for a, b in re.findall(r"(\d+) -> (\d+)", done.stdout)}
+    assert {("time", "execute"), ("time", "counters")} <= edges
+    assert ("execute", "counters") not in edges and ("counters", "execute") not in edges
 
 
 def test_new_file_takes_part_in_one_figure_by_its_path(tmp_path):

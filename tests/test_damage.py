@@ -1,37 +1,30 @@
-"""Stores and recordings whose bytes are damaged, in every way that hypothesis thinks of.
+"""Recordings whose bytes are damaged, in every way that hypothesis thinks of.
 
     TILEWAVE_EXAMPLES=5000 pytest tests/test_damage.py
 
-tries as many of each; without it, a few.
+tries as many; without it, a few.
 """
 
 import json
 import os
 import shutil
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from samples import a_job, config, write_kernel
-from tilewave import project, target
+from samples import config
+from tilewave import target
 from tilewave.config import Config
 from tilewave.errors import UserError
 from tilewave.records import model
 from tilewave.records.recorded import LOST, Recorded, folders, merge, merge_accesses
-from tilewave.records.store import Store
-from tilewave.stages import compiling, measuring, resolving, watching
-from tilewave.stages.jobs import Planned
 
 EXAMPLES = int(os.environ.get("TILEWAVE_EXAMPLES", 12))
 many = settings(
     max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
-TARGET = {"device": {"sms": 132}, "arch": 90, "live": True, "environment": "here", "host": "here",
-          "label": "NVIDIA H200", "reason": "no GPU", "environments": {}}  # fmt: skip
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
@@ -60,7 +53,7 @@ def damaged(draw, data, document=None):
         return draw(st.binary())
     if way == "json":
         return json.dumps(draw(JSON)).encode()
-    # As an earlier version wrote it, without a checksum, with one field of another kind or none.
+    # With one field of another kind or none.
     name = draw(st.sampled_from(sorted(document)))
     changed = {one: value for one, value in document.items() if one != name}
     if draw(st.booleans()):
@@ -70,7 +63,7 @@ def damaged(draw, data, document=None):
 
 def put(path, data, draw):
     """The bytes, or what is no file at all, in a file's place."""
-    what = draw(st.sampled_from(["bytes"] * 8 + ["missing", "folder", "loop", "pipe"]))
+    what = draw(st.sampled_from(["bytes"] * 8 + ["missing", "folder", "loop"]))
     path.unlink()
     if what == "bytes":
         path.write_bytes(data)
@@ -78,26 +71,13 @@ def put(path, data, draw):
         (path / "more").mkdir(parents=True)
     elif what == "loop":
         path.symlink_to(path.name)
-    elif what == "pipe":
-        os.mkfifo(path)
-    return what
 
-
-# ----------------------------------------------------------------------------------------------- stores
 
 MADE = model.result(
     "time", "a@64", model.OK, key="ab12", environment="here", source="events",
     figures=[{"metric": "duration", "value": 1.5, "unit": "us"}], samples={"duration_us": [1.0, 2.0]},
     notes={"limit_s": 3},
 )  # fmt: skip
-COMPILED = {"status": model.OK, "key": "cd34", "sha256": "0" * 64, "code": "c", "kernels": ["a"],
-            "resources": {}, "reason": "", "lines": {}}  # fmt: skip
-ROWS = [{"address": 16, "opcode": "LDS"}]
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return tmp_path_factory.mktemp("store") / "store"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -106,66 +86,6 @@ def not_synced():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
         yield
-
-
-@pytest.fixture(scope="module")
-def plan(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("kernels")
-    write_kernel(folder)
-    block = {"kernels": ["sample"], "macros": "defaults", "shapes": [64]}
-    return project.load(config(block, kernel_folders=[str(folder)]), "test.yaml").plan
-
-
-def as_document(one):
-    return {case: resolving._document(found) for case, found in one.items()}
-
-
-@many
-@given(st.data())
-def test_a_damaged_store_is_read_as_if_it_had_less(place, plan, data):
-    store = Store(place)
-    try:
-        resolved = resolving.of_plan(plan, TARGET, store)
-        store.put(MADE)
-        compiled, accesses = (
-            store.blob(kind, "cd34", ".json") for kind in (compiling.KIND, watching.KIND)
-        )
-        store.write(compiled, COMPILED)
-        store.write(accesses, ROWS)
-        for suffix in compiling.KEPT:
-            store.keep(store.blob(compiling.KIND, "cd34", suffix), b"as it was")
-        documents = {"ab12.json": MADE, compiled: COMPILED}
-        for path in sorted(store.root.rglob("*.*")):
-            if data.draw(st.booleans()):
-                document = documents.get(path, documents.get(path.name))
-                put(path, data.draw(damaged(path.read_bytes(), document)), data.draw)
-
-        found = store.get("here", "time", "ab12")
-        assert found is None or model.well_formed(found)
-        job = a_job(stage="time", case="a@64", key="ab12")
-        planned = [Planned(SimpleNamespace(id="a@64"), job, None)]
-        document = measuring.collect(planned, measuring.Sources(TARGET, store))
-        measuring.log_lines("time", document)
-        entry = compiling._stored(SimpleNamespace(key="cd34"), store)
-        known = compiling.Compilations(store, None, store.root / "cubins")
-        if entry is not None:
-            known.as_compiled({name: entry[name] for name in entry if name != "sha256"})
-        rows = watching.known(
-            SimpleNamespace(store=store, deterministic=None), SimpleNamespace(key="cd34")
-        )
-        assert rows is None or all(isinstance(row, dict) for row in rows)
-        again = resolving.of_plan(plan, TARGET, store)
-        assert as_document(again).keys() == as_document(resolved).keys()
-
-        store.put(MADE)
-        assert store.get("here", "time", "ab12") == MADE
-        store.write(accesses, ROWS)
-        assert store.read(accesses) == ROWS
-    finally:
-        shutil.rmtree(store.root)
-
-
-# ------------------------------------------------------------------------------------------- recordings
 
 
 @pytest.fixture(scope="module")

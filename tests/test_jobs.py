@@ -3,10 +3,11 @@
 import dataclasses
 import json
 import pickle
+from types import SimpleNamespace
 
 import pytest
 
-from samples import FRONT, a_job, config, write_kernel
+from samples import FRONT, a_job, config, needs_nvrtc, write_kernel
 from tilewave import project
 from tilewave import target as targets
 from tilewave.counters import catalogue
@@ -15,7 +16,7 @@ from tilewave.jobs import Probe, ProbeBuffer, read_jobs, write_jobs
 from tilewave.launches import LaunchPlan, MapPlan, Scratch
 from tilewave.records import keys, model
 from tilewave.records.recorded import merge
-from tilewave.stages import jobs, resolving, sampling, work
+from tilewave.stages import jobs, resolving, run, sampling, work
 from tilewave.stages.pipeline import Pipeline
 
 AWAY = {"device": {}, "arch": 90}
@@ -211,6 +212,28 @@ def test_of_a_cluster_every_node_gets_a_batch(tmp_path, monkeypatch):
     assert shared.live and "execute" not in shared.batches
     assert shared.batches["check"] == {"0": ["one", "two"], "1": ["three"]}
     assert work.find(made, decide=False).batches == shared.batches
+
+
+@needs_nvrtc
+def test_a_job_that_compiles_is_told_its_tasks(tmp_path, monkeypatch):
+    """One that begins again has none left."""
+    monkeypatch.chdir(tmp_path)
+    write_kernel(tmp_path / "kernels", "one")
+    data = config({"shapes": [64]}, kernel_folders=[str(tmp_path / "kernels")], fresh=True)
+    made = project.load(data, "test.yaml")
+    target = targets.resolve(made.config, HERE | {"id": "here"}, tmp_path, "test.yaml")
+    planned = Pipeline(made, target)
+    ids = [task.id for task in planned.tasks]
+    assert ids and [task.id for task in planned.tasks_of(ids)] == ids
+    elsewhere = [f"{one.partition(' ')[0]} sm_80" for one in ids]
+    assert planned.tasks_of(elsewhere) == planned.tasks
+    batch = SimpleNamespace(batch="0")
+    compiled = {"one": ids, "other": []}
+    assert work.Work("", True, {"compile": {"0": ["one"]}}, compiled).compiled_in(batch) == ids
+    made.results.mkdir()
+    run.write(str(made.results / "target.json"), target)
+    run.compile_kernels(run.Job(made, None), ["one"], 1, ids)
+    assert Pipeline(made, target).tasks_of(ids) == []
 
 
 @pytest.mark.parametrize("left", [{}, {"check": ["one"]}])

@@ -142,9 +142,9 @@ def test_a_kernel_names_what_an_architecture_must_have(tmp_path):
 
 def test_key_that_stands_twice(tmp_path):
     message = refusal(write_kernel(tmp_path, front=FRONT + "block: [TILE]\n"))
-    assert ": block: found " in message
+    assert "front matter line 11: found 'the key block twice'" in message
     front = "title: t\noperation: probe\ncases: {one: {note: a}, two: {note: a, note: b}}\n"
-    assert ": cases.two.note: found " in refusal(write_kernel(tmp_path, front=front))
+    assert "line 4: found 'the key note twice'" in refusal(write_kernel(tmp_path, front=front))
 
 
 def test_missing_key_shows_only_the_key(tmp_path):

@@ -13,14 +13,13 @@ from tilewave import cache
 from tilewave.errors import UserError
 
 COMPILE = "from tilewave.machine import compiling, handlers; compiling.compile_units(['cluster'], saying=print)"
-LOAD = "from tilewave.machine import compiling, handlers; compiling._loaded('cluster')"
 IMPORTED = (
     "import sys, tilewave.machine.building as b; b.imported();"
     "from tilewave.machine import compiling as c; files = {str(p) for p in c.sources()};"
     "ours = {n: m.__file__ for n, m in sys.modules.items() if n.startswith('tilewave.')};"
     # of the families it is the numbers, see below
     "rules = {'families', *(f'families.{n}' for n in vars(c.families)), 'form', 'operands', 'registry'};"
-    "known = {'tilewave.cache', 'tilewave.deadline', 'tilewave.errors', 'tilewave.sealing', *(f'tilewave.machine.{n}' for n in rules)};"
+    "known = {'tilewave.cache', 'tilewave.deadline', 'tilewave.errors', *(f'tilewave.machine.{n}' for n in rules)};"
     "print(*(n for n in ours.keys() - known if ours[n] not in files))"
 )
 
@@ -39,17 +38,12 @@ def copied(to):
     return to
 
 
-def test_a_second_checkout_compiles_nothing_but_what_is_damaged(tmp_path):
+def test_a_second_checkout_compiles_nothing_but_what_changed(tmp_path):
     first, second = copied(tmp_path / "one"), copied(tmp_path / "elsewhere" / "two")
     os.utime(second / "tilewave" / "machine" / "cluster.py", (1, 1))
     cache = tmp_path / "cache"
     assert "compiling the interpreter" in ran(first, cache, COMPILE)
     assert ran(second, cache, COMPILE) == ""
-    (unit,) = cache.rglob("cluster.o")
-    whole = unit.read_bytes()
-    unit.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
-    ran(second, cache, LOAD)
-    assert unit.read_bytes() == whole
     for plain, change, again in (
         ("launch.py", "# a change", False),
         ("families/control.py", "RULES = ('a change',)", False),

@@ -11,11 +11,12 @@ from types import SimpleNamespace
 import pytest
 
 from samples import a_job
-from tilewave import deadline
+from tilewave import deadline, environment
 from tilewave.errors import UserError
+from tilewave.gpu import lost
 from tilewave.gpu.worker import main as worker_main
 from tilewave.jobs import Job, write_jobs
-from tilewave.processes import supervisor
+from tilewave.processes import result, supervisor
 from tilewave.records import model
 from tilewave.stages import run as stages
 
@@ -332,3 +333,28 @@ def test_worker_without_a_gpu_says_so(tmp_path, monkeypatch):
     assert worker_main(["check", str(tmp_path / "jobs.json"), "--events", str(events)]) == 87
     told = json.loads(events.read_text().splitlines()[-1])
     assert told["event"] == "failed" and "no usable GPU" in told["reason"]
+
+
+@pytest.mark.parametrize("gone", ["", "CUDA_ERROR_NO_DEVICE"])
+def test_a_case_under_which_the_gpu_was_lost_is_not_to_blame(monkeypatch, gone):
+    """Failures before a good result are kept at once, the last ones when the GPU is known to be there."""
+    monkeypatch.setattr(environment, "probe", lambda gpu: {"gpu_reason": gone} if gone else {})
+    jobs = [a_job(case=f"k@{i}", key=f"{i:02x}", stage="time") for i in range(4)]
+    ends = ["CUDA_ERROR_ASSERT", "", "CUDA_ERROR_UNKNOWN", "no usable GPU"]
+    kept = []
+
+    def measure(waiting, keep):
+        made = []
+        for job, why in zip(waiting, ends, strict=True):
+            status = "not measured" if "usable" in why else "invalid access" if why else "ok"
+            made.append(result(job, "time", status, why))
+            keep(made[-1])
+            assert bool(kept) == (len(made) > 1)
+        return made
+
+    found = lost.watched(measure, 0)(jobs, kept.append)
+    assert found == kept and [one["case"] for one in found] == [job.case for job in jobs]
+    last = "not measured" if gone else "invalid access"
+    assert statuses(found) == ["invalid access", "ok", last, "not measured"]
+    assert found[2]["notes"].keys() == ({"interrupted"} if gone else set())
+    assert found[2]["reason"].endswith(gone or "UNKNOWN")

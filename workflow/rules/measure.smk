@@ -1,17 +1,8 @@
 # The work that there is, in batches of kernels: what is in the store or in a recording has no job. The
 # results go into the store; what a batch leaves here only says that it is done.
 MACHINE = project.machine_fingerprint()
-
-# Of several GPUs each is a slot, whatever the profile says of one; beside them the host checks its own.
-if WORK.cards:
-    workflow.register_resource("gpu", len(WORK.cards) + 1)
-    for slot, number in WORK.slots.items():
-        workflow.register_resource(slot, number)
-
-
-# On GPUs of this machine what is executed waits until they time nothing any more, and runs beside stall samples and
-# counters, on the cores that these leave: a job that takes all cores keeps every GPU waiting. Of several GPUs the host's
-# own code is timed last, when all of them are idle, and behind that.
+# On this machine's GPU what is executed waits until it times nothing any more, and runs beside stall samples and
+# counters, on the cores that these leave: a job that takes all cores keeps the GPU waiting.
 BESIDE = WORK.live and workflow.nodes is None
 
 
@@ -23,7 +14,7 @@ rule target:
     params:
         machine=MACHINE,
         recorded=PROJECT.recorded_digest(),
-        asked=[PROJECT.config.target, PROJECT.config.gpu, *WORK.cards],
+        asked=[PROJECT.config.target, PROJECT.config.gpu],
         library=library.digest("target"),
     message:
         "Which GPU this run is about"
@@ -56,7 +47,7 @@ rule execute:
     input:
         target=f"{RESULTS}/target.json",
         compiled=lambda wildcards: WORK.done("compile", WORK.batches["execute"][wildcards.batch]),
-        timed=WORK.timed_by_cards() if BESIDE else [],
+        timed=WORK.done("time") + WORK.done("tune") if BESIDE else [],
     output:
         temp(f"{RESULTS}/batches/execute-{{batch}}.txt"),
     log:
@@ -72,8 +63,7 @@ rule execute:
         "../scripts/measure.py"
 
 
-# One GPU, one measurement: check, then time, then counters; of several GPUs every second one counts first. Code on the
-# host is checked and timed here where no GPU is.
+# One GPU, one measurement: check, then time, then counters. Code on the host is checked and timed here where no GPU is.
 rule check:
     input:
         target=f"{RESULTS}/target.json",
@@ -83,11 +73,9 @@ rule check:
     log:
         f"{RESULTS}/logs/check-{{batch}}.log",
     resources:
-        **WORK.asked_of_cards,
         gpu=1,
     params:
         stage="check",
-        card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("check"),
         named=WORK.named("check"),
     message:
@@ -103,19 +91,15 @@ rule time:
         target=f"{RESULTS}/target.json",
         compiled=lambda wildcards: WORK.done("compile", WORK.batches["time"][wildcards.batch]),
         check=lambda wildcards: WORK.done("check", WORK.batches["time"][wildcards.batch]),
-        executed=lambda wildcards: WORK.done("execute") if WORK.is_hosts(wildcards.batch) else [],
-        counted=lambda wildcards: WORK.before_times(wildcards.batch),
     output:
         temp(f"{RESULTS}/batches/time-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/time-{{batch}}.log",
-    threads: WORK.alone if WORK.live else 1
+    threads: 1024 if WORK.live else 1
     resources:
-        **WORK.asked,
         gpu=1,
     params:
         stage="time",
-        card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("time"),
         named=WORK.named("time"),
     message:
@@ -129,19 +113,16 @@ rule counters:
         target=f"{RESULTS}/target.json",
         compiled=lambda wildcards: WORK.done("compile", WORK.batches["counters"][wildcards.batch]),
         check=lambda wildcards: WORK.done("check", WORK.batches["counters"][wildcards.batch]),
-        # Which of cuBLAS' algorithms is the fastest is found out while timing: that one is counted. A card that
-        # counts first has none of cuBLAS.
-        timed=lambda wildcards: WORK.before_counts("counters", wildcards.batch),
+        # Which of cuBLAS' algorithms is the fastest is found out while timing: that one is counted.
+        timed=lambda wildcards: WORK.done("time", WORK.batches["counters"][wildcards.batch]),
     output:
         temp(f"{RESULTS}/batches/counters-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/counters-{{batch}}.log",
     resources:
-        **WORK.asked,
         gpu=1,
     params:
         stage="counters",
-        card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("counters"),
         named=WORK.named("counters"),
     message:
@@ -156,48 +137,17 @@ rule sample:
         target=f"{RESULTS}/target.json",
         compiled=lambda wildcards: WORK.done("compile", WORK.batches["sample"][wildcards.batch]),
         check=lambda wildcards: WORK.done("check", WORK.batches["sample"][wildcards.batch]),
-        # So that one card does not sample while another one counts.
-        timed=lambda wildcards: (
-            WORK.before_counts("sample", wildcards.batch) if WORK.cards else []
-        ),
     output:
         temp(f"{RESULTS}/batches/sample-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/sample-{{batch}}.log",
     resources:
-        **WORK.asked,
         gpu=1,
     params:
         stage="sample",
-        card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("sample"),
         named=WORK.named("sample"),
     message:
         "Sample {params.named}"
     script:
         "../scripts/measure.py"
-
-
-# By how much several GPUs differ: one case on each, when all others are timed.
-if WORK.cards:
-
-    rule cards:
-        input:
-            target=f"{RESULTS}/target.json",
-            compiled=WORK.done("compile"),
-            timed=WORK.done("time"),
-        output:
-            f"{RESULTS}/cards.json",
-        log:
-            f"{RESULTS}/logs/cards.log",
-        resources:
-            **WORK.slots,
-            gpu=1,
-        params:
-            plan=PROJECT.plan_digest(),
-            cards=WORK.cards,
-            library=library.digest("stages.run"),
-        message:
-            "Time one case on each GPU"
-        script:
-            "../scripts/cards.py"

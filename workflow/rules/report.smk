@@ -66,7 +66,6 @@ use rule figure as narrow_pdf with:
 
 rule page:
     input:
-        **({"cards": f"{RESULTS}/cards.json"} if WORK.cards else {}),
         figures=f"{RESULTS}/figures.txt",
         target=f"{RESULTS}/target.json",
         cases=TABLES["cases"],

@@ -18,8 +18,7 @@ rule tables:
         accesses=ACCESSES,
     log:
         f"{RESULTS}/logs/tables.log",
-    # Of several GPUs one core is left to who compares them, with nothing else to wait for.
-    threads: max(1, (workflow.cores or 2) - 1) if WORK.cards else 1024
+    threads: 1024
     params:
         plan=PROJECT.plan_digest(),
         machine=MACHINE,

@@ -12,15 +12,11 @@ rule race:
         temp(f"{RESULTS}/batches/tune-{{batch}}.txt"),
     log:
         f"{RESULTS}/logs/tune-{{batch}}.log",
-    # Only one of several cards races: it begins as soon as it can, else the others wait at the end.
-    priority: 1
-    threads: WORK.alone
+    threads: 1024
     resources:
-        **WORK.asked,
         gpu=1,
     params:
         stage="tune",
-        card=lambda wildcards: WORK.card(wildcards.batch),
         kernels=WORK.kernels_of("tune"),
     message:
         "Race the candidates of each shape"

@@ -7,7 +7,5 @@ from tilewave.stages import run
 if __name__ == "__main__":
     with run.job(snakemake) as job:  # noqa: F821
         given, cores = snakemake.params, snakemake.threads  # noqa: F821
-        told = run.measure(
-            job, given.stage, given.kernels.split(", "), cores, given.get("card", "")
-        )
+        told = run.measure(job, given.stage, given.kernels.split(", "), cores)
         Path(snakemake.output[0]).write_text(told)  # noqa: F821

@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from tilewave.errors import UserError
 from tilewave.home import place
-from tilewave.validation import validated
+from tilewave.reading import MOST_BYTES
+from tilewave.validation import NoYaml, check_data, validated, yaml_of
 
 MOST_CASES = 20_000
 """Sizes, shapes and combinations of a block."""
@@ -240,18 +241,6 @@ class Config(Model):
     gpu: int = Field(
         0, ge=0, le=1023, description="Index among the GPUs that CUDA_VISIBLE_DEVICES shows."
     )
-    gpus: (
-        Literal["all"]
-        | Annotated[
-            list[Annotated[StrictInt, Field(ge=0, le=1023)] | Word],
-            Field(min_length=1, max_length=MOST_ITEMS),
-        ]
-        | None
-    ) = Field(
-        None,
-        description="Several GPUs that share the measuring: `all` that are visible, or a list of "
-        "indices among them or UUIDs. In place of `gpu`.",
-    )
     only: WordList = Field(
         "",
         description="Words that narrow the run: parts, studies, kernels, dtypes, shapes.",
@@ -298,7 +287,33 @@ def parse(data: Mapping[str, Any], where_file: object) -> Config:
 
     Raises UserError for unknown keys and values out of range.
     """
+    try:
+        check_data(data)
+    except NoYaml as error:
+        raise UserError(where_file, error.place, error.found, error.allowed) from error
     return validated(Config, data, where_file)
+
+
+def read(path: Path, where: object) -> dict[str, Any]:
+    """What a config file holds. Raises UserError where it cannot be read, or is no mapping in YAML."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise UserError(where, "file", "a larger file", f"at most {MOST_BYTES} bytes")
+        found = yaml_of(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start : error.start + 1]
+        raise UserError(where, f"byte {error.start}", byte, "text in UTF-8") from error
+    except NoYaml as error:
+        raise UserError(where, error.place, error.found, error.allowed) from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UserError(where, "file", why, "a config file that can be read") from error
+    if not isinstance(found, dict):
+        kind = "nothing" if found is None else type(found).__name__
+        raise UserError(where, "file", kind, "a mapping of keys")
+    return found
 
 
 def words(told: int | str | list[int | str]) -> list[str]:

@@ -296,27 +296,18 @@ def probe(gpu_index: int | None = None) -> dict[str, Any]:
     that lacks something.
     """
     chosen = [] if gpu_index is None else ["--gpu", str(gpu_index)]
-    return _asked(chosen)[0]
-
-
-def probe_all() -> list[dict[str, Any]]:
-    """The environment with each of the visible GPUs; one without a GPU where none can be used."""
-    return _asked(["--all"])
-
-
-def _asked(chosen: list[str]) -> list[dict[str, Any]]:
     if not has_gpu(fingerprint()):
-        return [cpu_environment("no NVIDIA driver, or no visible device")]
+        return cpu_environment("no NVIDIA driver, or no visible device")
     command = [sys.executable, "-m", "tilewave.gpu.facts", *chosen]
     environ = home.child_environment()
     try:
         done = subprocess.run(
             command, env=environ, capture_output=True, text=True, timeout=ANSWER_S, check=False
         )
-        told: list[dict[str, Any]] = json.loads(done.stdout.strip().splitlines()[-1])
+        told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
         return told
     except subprocess.TimeoutExpired:
-        return [cpu_environment(f"the driver did not answer in {ANSWER_S:g} s")]
+        return cpu_environment(f"the driver did not answer in {ANSWER_S:g} s")
     except (ValueError, IndexError):
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        return [cpu_environment(f"asking the driver failed: {last}")]
+        return cpu_environment(f"asking the driver failed: {last}")

@@ -22,7 +22,7 @@ from tilewave.expressions import Expression
 from tilewave.home import ROOT, SHIPPED, relative
 from tilewave.launches import MEMBERS, Provider, Typed
 from tilewave.tensor_map_limits import RANKS
-from tilewave.validation import NoYaml, key_twice, validated, yaml_of
+from tilewave.validation import NoYaml, validated, yaml_of
 
 Scalar = int | float | str
 
@@ -41,6 +41,8 @@ MACRO = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 # Not in the name of a file, of an anchor of a page, or of a case in a list of words.
 VALUE = re.compile(r"[^\x00-\x1f\x7f-\x9f/\\<>|?\"'`]*")
 VALUES = "numbers and words without ends of lines and the signs / \\ < > | ? \" ' `"
+MOST_FRONT = 16 << 10
+"""Letters of front matter; the longest of Tilewave's own has 8,000."""
 MOST_CUBIN = 64 << 20
 """Bytes of a cubin that something else compiled."""
 MOST_NAME = 200
@@ -353,17 +355,15 @@ def load_kernel(path: Path) -> Kernel:
             raise
         raise NoKernel(path, error.key, error.found, error.allowed) from error
     block, implied = _split(path, text)
+    if len(block) > MOST_FRONT:  # libyaml ends the process where lists are nested 25,000 times
+        allowed = f"{MOST_FRONT} letters at most"
+        raise KernelRefused(path, "front matter", f"{len(block)} letters", allowed)
     try:
         data = yaml_of(block)
     except NoYaml as error:
-        place = f"front matter {error.place}"
-        kind = KernelRefused if error.limit else UserError
-        raise kind(path, place, str(error), error.allowed) from error
+        raise UserError(path, f"front matter {error.place}", error.found, error.allowed) from error
     if not isinstance(data, dict):
         raise UserError(path, "front matter", type(data).__name__, "a mapping of keys")
-    twice = key_twice(block)
-    if twice:
-        raise UserError(path, twice, "the key twice", "each key once")
     front = validated(FrontMatter, data, path)
     if front.operation not in operations.names():
         raise UserError(path, "operation", front.operation, operations.names())

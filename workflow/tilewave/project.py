@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilewave import cache, config_files, operations, outputs, plots, trial
+from tilewave import cache, operations, outputs, plots, trial
 from tilewave.cases import Case, Plan, expand, wants
 from tilewave.compiling import nvrtc, source
 from tilewave.config import Config, Style, check_folders, parse
+from tilewave.config import read as read_config
 from tilewave.errors import KernelRefused, UserError
 from tilewave.expressions import ExpressionError
 from tilewave.gathering import (
@@ -30,8 +31,7 @@ from tilewave.home import RECORDED, ROOT, SHIPPED, place
 from tilewave.kernels import Kernel, cubins, host_code, idea, operation_code, spared
 from tilewave.operations import own
 from tilewave.records.recorded import Recorded, folders, foremost
-from tilewave.records.store import Store
-from tilewave.sealing import content
+from tilewave.records.store import Store, write_atomically
 from tilewave.variants import Variant
 
 STORE = Path(".tilewave")
@@ -179,7 +179,7 @@ class Project:
         digest = hashlib.sha256()
         for path in sorted(self.recorded_root.glob("*/*")):
             with contextlib.suppress(OSError):
-                digest.update(path.name.encode() + content(path))
+                digest.update(path.name.encode() + path.read_bytes())
         return digest.hexdigest()[:16]
 
 
@@ -200,8 +200,7 @@ def load(
     Raises UserError for every mistake in the config or in a kernel file's front matter.
     """
     for file in () if checked else files:
-        config_files.read(Path(str(file)), config_name([file]))
-    config_files.check_data(data, where)
+        read_config(Path(str(file)), config_name([file]))
     recorded_root = place(RECORDED, root)
     config = parse(data, where)
     for kind, modules in (("operation", operations.MODULES), ("plot", plots.MODULES)):
@@ -235,7 +234,7 @@ def load(
         _try_operations(plan)
         _check_names(config, {**kernels, **dict.fromkeys(left_out)}, where)
         if passed is not None:
-            Store(STORE.resolve()).keep(passed, b"")
+            write_atomically(passed, b"")
     why = mistakes(left_out), no_kernels(left_out)
     return Project(config, str(where), kernels, plan, recorded_root, *why)
 

@@ -47,17 +47,14 @@ def resolve(
     Keys: live, label, recorded (folder name or null), environment (id), environments (id ->
     environment), device, arch, reason (why it is not live), host (this machine's environment id),
     machine (digest of what this machine can measure), node (its name), recordings (label of each recorded
-    GPU, by folder), damaged (a line about each recorded file that is left out). Where several GPUs were asked for and are measured on: cards (uuid
-    and environment id of each), left_out (reason by UUID).
+    GPU, by folder), damaged (a line about each recorded file that is left out).
     """
-    here = dict(here)
-    cards, left_out = here.pop("taking_part", []), here.pop("left_out", {})
     shipped = {path.name: Recorded(path) for path in folders(recorded_root)}
     gpu = here.get("gpu")
     if config.target not in ("auto", "live") and config.target not in shipped:
         raise UserError(where, "target", config.target, ["auto", "live", *shipped])
     damaged = [line for one in shipped.values() for line in one.told]
-    known = {one["id"]: one for one in (here, *cards)}
+    known = {here["id"]: here}
     base = {"host": here["id"], "environments": known, "damaged": damaged, **_machine()}
     usable = {name: one for name, one in shipped.items() if one.main_environment}
     base["recordings"] = {
@@ -68,9 +65,6 @@ def resolve(
     if live or config.target == "live" or name not in usable:
         reason = "" if gpu else (here.get("gpu_reason") or "no NVIDIA GPU on this machine")
         found = device(here)
-        if cards:
-            base["cards"] = [{"uuid": one["uuid"], "id": one["id"]} for one in cards]
-            base["left_out"] = left_out
         return base | {
             "live": live,
             "label": gpu or "no GPU",
@@ -94,11 +88,6 @@ def resolve(
         "arch": device(environment).get("arch", FALLBACK_ARCH),
         "reason": reason,
     }
-
-
-def live_environments(target: Mapping[str, Any]) -> list[str]:
-    """Ids of the environments in which this machine's GPUs measure, of one GPU or of several."""
-    return [one["id"] for one in target.get("cards", ())] or [str(target["environment"])]
 
 
 def _machine() -> dict[str, str]:

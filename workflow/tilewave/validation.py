@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, get_args
 
 import yaml
@@ -11,91 +11,86 @@ from pydantic import BaseModel, ValidationError
 
 from tilewave.errors import UserError
 
-YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's where PyYAML was built with it: every job reads all front matter, and it is ten times
-faster."""
-MOST_NODES, MOST_DEPTH = 20_000, 64
-"""Keys and values of a document, aliases counted as what they stand for; and how deep they may lie."""
 WIDEST = range(-(2**63), 2**64)
 """Whole numbers that 64 bits hold, with a sign or without."""
+MOST_VALUES, MOST_DEPTH = 20_000, 64
+"""Of a document: keys and values, and how deep they may lie."""
 
 
 class NoYaml(ValueError):
-    """Text that is no YAML, or more than is read (limit); place: line or key."""
+    """Text that is no YAML, or data that no document may hold; place: line or key."""
 
-    def __init__(self, place: str, problem: str, allowed: str, limit: bool = True) -> None:
-        super().__init__(problem)
-        self.place, self.allowed, self.limit = place, allowed, limit
+    def __init__(self, place: str, found: object, allowed: str) -> None:
+        super().__init__(place)
+        self.place, self.found, self.allowed = place, found, allowed
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """libyaml's where PyYAML was built with it: every job reads all front matter, and it is ten times faster.
+    It refuses a key that stands twice, of which YAML's parsers take the last."""
+
+    def flatten_mapping(self, node: Any) -> None:
+        keys: set[str] = set()
+        for key, _ in () if hasattr(node, "flat") else node.value:
+            name = str(key.value)
+            if name in keys:
+                line = f"line {key.start_mark.line + 1}"
+                raise NoYaml(line, f"the key {name} twice", "each key once")
+            keys.add(name)
+        node.flat = True  # keys that were merged into it may stand there again
+        super().flatten_mapping(node)
 
 
 def yaml_of(text: str) -> Any:
-    """What a YAML document holds. Raises NoYaml.
-
-    Its size is known before anything is built of it: aliases of aliases multiply, and libyaml's reader
-    ends the process where lists are nested a hundred thousand times.
-    """
+    """What a YAML document holds. Raises NoYaml."""
     try:
-        _check_size(text)
-        found = yaml.load(text, YAML_LOADER)
+        found = yaml.load(text, _Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1 if mark else 1}"
-        raise NoYaml(
-            line, str(getattr(error, "problem", None) or "no YAML"), "YAML", False
-        ) from error
+        raise NoYaml(line, str(getattr(error, "problem", None) or "no YAML"), "YAML") from error
     except (ValueError, LookupError, AttributeError, TypeError) as error:
         if isinstance(error, NoYaml):
             raise
         # Of a tag (`!!int x`) or a date of the 99th of a month PyYAML's own reader knows nothing.
-        raise NoYaml("line 1", f"a value that is none: {error}", "YAML", False) from error
-    _check_numbers(found, ())
+        raise NoYaml("line 1", f"a value that is none: {error}", "YAML") from error
+    check_data(found)
     return found
 
 
-def _check_size(text: str) -> None:
-    known: dict[str, tuple[int, int]] = {}  # size and levels of what has an anchor
-    above: list[tuple[str | None, int, int]] = []  # the same of what is open, with its anchor
-    for event in yaml.parse(text, YAML_LOADER):
-        place = f"line {event.start_mark.line + 1 if event.start_mark else 1}"
-        anchor, size, levels = getattr(event, "anchor", None), 1, 0
-        if isinstance(event, yaml.CollectionEndEvent):
-            anchor, size, levels = above.pop()
-        elif isinstance(event, yaml.AliasEvent):
-            if event.anchor not in known:
-                raise NoYaml(place, f"*{event.anchor}", "aliases of what stands before them")
-            anchor, (size, levels) = None, known[event.anchor]
-        elif isinstance(event, yaml.CollectionStartEvent):
-            above.append((anchor, 1, 1))
-        elif not isinstance(event, yaml.ScalarEvent):
-            continue
-        if len(above) + levels > MOST_DEPTH:
-            raise NoYaml(place, f"more than {MOST_DEPTH} levels", f"{MOST_DEPTH} levels at most")
-        if isinstance(event, yaml.CollectionStartEvent):
-            continue
-        if anchor is not None:
-            known[anchor] = size, levels
-        if above:
-            name, so_far, deepest = above[-1]
-            above[-1] = name, so_far + size, max(deepest, levels + 1)
-            size += so_far
-        if size > MOST_NODES:
-            problem = f"more than {MOST_NODES} keys and values"
-            raise NoYaml(place, problem, f"{MOST_NODES} at most, aliases counted each time")
+def check_data(data: Any) -> None:
+    """Refuse what no document may hold anywhere: other types than YAML's plain ones, keys that are no text,
+    numbers that are not finite or wider than 64 bits, more values or levels than there may be. Raises NoYaml."""
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), data)]
+    count = 0
+    while waiting:
+        place, value = waiting.pop()
+        count += 1
+        allowed = _allowed_instead(value)
+        if len(place) > MOST_DEPTH:
+            place, value, allowed = place[:1], "deeper nesting", f"at most {MOST_DEPTH} levels"
+        elif count > MOST_VALUES:
+            place, value, allowed = place[:1], "more values", f"at most {MOST_VALUES} values"
+        if allowed:
+            raise NoYaml(".".join(place) or "file", value, allowed)
+        if isinstance(value, Mapping):
+            for name in value:
+                if not isinstance(name, str):
+                    raise NoYaml(".".join(place) or "file", name, "keys that are text")
+            waiting += (((*place, name), one) for name, one in value.items())
+        elif isinstance(value, list | tuple):
+            waiting += (((*place, str(at)), one) for at, one in enumerate(value))
 
 
-def _check_numbers(found: Any, above: tuple[Any, ...]) -> None:
-    if isinstance(found, int) and found not in WIDEST:
-        key = ".".join(map(str, above))
-        raise NoYaml(key, "a number of more than 64 bits", "whole numbers of 64 bits")
-    if isinstance(found, float) and not math.isfinite(found):
-        raise NoYaml(".".join(map(str, above)), str(found), "finite numbers", False)
-    inside: Iterable[tuple[Any, Any]] = found.items() if isinstance(found, dict) else ()
-    if isinstance(found, (list, tuple, set)):
-        inside = enumerate(found)
-    for key, value in inside:
-        if isinstance(key, int) and key not in WIDEST:
-            key = "a number"
-        _check_numbers(value, (*above, key))
+def _allowed_instead(value: Any) -> str:
+    """What is allowed instead of a value by itself; empty for one that is."""
+    if value is None or isinstance(value, bool | str | Mapping | list | tuple):
+        return ""
+    if isinstance(value, int):
+        return "" if value in WIDEST else "whole numbers of 64 bits"
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else "a finite number"
+    return "text, numbers, true, false, lists and mappings"
 
 
 def _place(location: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
@@ -170,39 +165,3 @@ def validated(model: type[M], data: Mapping[str, Any], where: object, above: str
         if detail["type"] == "missing":
             raise UserError(where, key, None, "a value: the key is required") from error
         raise UserError(where, key, detail.get("input"), detail["msg"]) from error
-
-
-def key_twice(text: str) -> str | None:
-    """The first key that stands twice in one mapping of a YAML document, with those above it.
-
-    YAML forbids it, and parsers take the last one all the same. None also for text that is no YAML.
-    """
-    try:
-        root = yaml.compose(text, Loader=YAML_LOADER)
-    except yaml.YAMLError:
-        return None
-    seen: set[int] = set()
-
-    def walk(node: yaml.Node | None, above: tuple[str, ...]) -> tuple[str, ...] | None:
-        if node is None or id(node) in seen:
-            return None
-        seen.add(id(node))
-        inside: list[tuple[str, yaml.Node]] = []
-        if isinstance(node, yaml.MappingNode):
-            keys: set[str] = set()
-            for key, value in node.value:
-                name = str(key.value) if isinstance(key, yaml.ScalarNode) else ""
-                if name and name in keys:
-                    return (*above, name)
-                keys.add(name)
-                inside.append((name, value))
-        elif isinstance(node, yaml.SequenceNode):
-            inside = [(str(index), value) for index, value in enumerate(node.value)]
-        for name, value in inside:
-            found = walk(value, (*above, name))
-            if found:
-                return found
-        return None
-
-    found = walk(root, ())
-    return ".".join(found) if found else None

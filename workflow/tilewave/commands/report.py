@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from tilewave import config_files, outputs, own_study
+from tilewave import config as configs
+from tilewave import outputs, own_study
 from tilewave import project as projects
 from tilewave.commands import own
 from tilewave.config import parse
@@ -117,5 +118,5 @@ def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int
 
 def _project(config: Path, only: str) -> projects.Project:
     """What the run will be about."""
-    told = config_files.read(config, config)
+    told = configs.read(config, config)
     return projects.load(told | ({"only": only} if only else {}), config, files=[config])

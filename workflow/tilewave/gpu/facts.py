@@ -1,6 +1,6 @@
 """What the driver, NVML and the libraries say of a GPU and of themselves.
 
-    python -m tilewave.gpu.facts [--gpu N | --all]
+    python -m tilewave.gpu.facts [--gpu N]
 
 prints environments as one line of JSON, a list (see `tilewave.environment.probe`).
 """
@@ -148,18 +148,6 @@ def _sensor_facts(uuid: str) -> dict[str, Any]:
     return facts
 
 
-def count() -> int:
-    """How many GPUs CUDA shows this process; 0 where it cannot be asked."""
-    try:
-        from cuda.bindings import driver
-
-        driver.cuInit(0)
-        error, number = driver.cuDeviceGetCount()
-        return 0 if int(error) else int(number)
-    except Exception:  # no package, no libcuda
-        return 0
-
-
 def probe_here(gpu_index: int | None = None) -> dict[str, Any]:
     """The environment, asked in this process (CUDA is initialised). See `environment.probe`."""
     packages = package_versions()
@@ -192,13 +180,10 @@ def probe_here(gpu_index: int | None = None) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the environment with the chosen GPU, or with each, as one line of JSON."""
+    """Print the environment with the chosen GPU as one line of JSON."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--gpu", type=int, default=None)
-    parser.add_argument("--all", action="store_true")
-    chosen = parser.parse_args(arguments)
-    numbers = range(max(1, count())) if chosen.all else [chosen.gpu]
-    print(json.dumps([probe_here(number) for number in numbers]))
+    print(json.dumps(probe_here(parser.parse_args(arguments).gpu)))
     return 0
 
 

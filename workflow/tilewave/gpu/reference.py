@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import hashlib
 import math
@@ -27,7 +26,6 @@ from tilewave.gpu.launch import Arguments, Module, configuration, enqueue, point
 from tilewave.operations.base import Product
 from tilewave.processes.lifetime import die_with_parent
 from tilewave.records.store import write_atomically
-from tilewave.sealing import content, sealed_bytes, unsealed_bytes
 
 SOURCE = Path(__file__).with_name("support.cu")
 ENTRIES = ("f64", "f32", "f16", "bf16", "i8", "e4m3")
@@ -54,10 +52,9 @@ def compile_support(arch: str, cache: Path | None = None) -> bytes:
     options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17"]
     version = ok(nvrtc.nvrtcVersion())
     digest = hashlib.sha256(source + b"\0".join(options) + repr(version).encode()).hexdigest()
-    kept = cache / f"support-{digest[:24]}.cubin" if cache else None
-    with contextlib.suppress(OSError, ValueError):  # not there, or damaged
-        if kept:
-            return unsealed_bytes(content(kept))
+    kept = cache / f"reference-{digest[:24]}.cubin" if cache else None
+    if kept and kept.is_file():
+        return kept.read_bytes()
     program = ok(nvrtc.nvrtcCreateProgram(source, b"support.cu", 0, None, None))
     try:
         done = nvrtc.nvrtcCompileProgram(program, len(options), options)
@@ -70,7 +67,7 @@ def compile_support(arch: str, cache: Path | None = None) -> bytes:
     finally:
         nvrtc.nvrtcDestroyProgram(program)
     if kept:
-        write_atomically(kept, sealed_bytes(image))
+        write_atomically(kept, image)
     return image
 
 

@@ -32,7 +32,6 @@ from numba.core.runtime.nrt import rtsys
 
 from tilewave import cache
 from tilewave.machine import families
-from tilewave.sealing import sealed_bytes, unsealed_bytes
 
 HERE = Path(__file__).parent
 NOT_COMPILED = (
@@ -164,7 +163,7 @@ def _file(unit: str) -> Path:
 def keep(unit: str, code: bytes) -> None:
     """Put a unit's object file where every process finds it, whole or not at all."""
     with tempfile.NamedTemporaryFile(dir=folder(), delete=False) as file:
-        file.write(sealed_bytes(code))
+        file.write(code)
     os.replace(file.name, _file(unit))
 
 
@@ -274,13 +273,7 @@ def _engine() -> Any:
 def _loaded(unit: str) -> Any:
     """The linker, once it has this unit."""
     compile_units([unit])
-    try:
-        code = unsealed_bytes(_file(unit).read_bytes())
-    except ValueError:  # damaged: it would be executed
-        _file(unit).unlink(missing_ok=True)
-        compile_units([unit])
-        code = unsealed_bytes(_file(unit).read_bytes())
     engine = _engine()
-    engine.add_object_file(binding.ObjectFileRef.from_data(code))
+    engine.add_object_file(binding.ObjectFileRef.from_data(_file(unit).read_bytes()))
     engine.finalize_object()
     return engine

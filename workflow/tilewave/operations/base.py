@@ -220,11 +220,6 @@ class Operation:
         """The reference as matrix products of a, b and c; empty where it is something else."""
         return ()
 
-    @property
-    def of_products(self) -> bool:
-        """Whether the reference is matrix products, which a GPU computes, and not numpy's."""
-        return type(self).products is not Operation.products
-
     def tolerance(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> Tolerance:
         """How far an output may be from its reference; by default it must be equal."""
         return Tolerance()

@@ -331,9 +331,6 @@ def _described(study: StudyData, identity: str) -> str:
     )
     cpu = environment.get("cpu")
     device = str(gpu or cpu or f"environment {identity}")
-    cards = environment.get("cards", ())
-    if len(cards) > 1:
-        device = f"{len(cards)} {device}s"
     details = [
         f"{word} {environment[key]}"
         for key, word in (("ncu", "ncu"), ("driver", "driver"), ("nvrtc", "NVRTC"))

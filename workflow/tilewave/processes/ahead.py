@@ -31,7 +31,7 @@ def main(words: Sequence[str]) -> int:
     """Exit code: 0 where Snakemake may start here; `words` is what it will be told."""
     named = list(config_files(words))
     if named:  # a run of the shipped config need not wait for these imports
-        from tilewave.config_files import read
+        from tilewave.config import read
         from tilewave.errors import UserError
 
         try:

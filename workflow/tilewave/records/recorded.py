@@ -17,6 +17,7 @@ rest is used. Of a recording from before there were checksums only the form is l
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 import json
 import re
@@ -34,7 +35,6 @@ from tilewave.jobs import Job
 from tilewave.records import model
 from tilewave.records.keys import of_more
 from tilewave.records.store import write_atomically
-from tilewave.sealing import content, digest
 
 PLAIN = ("stage", "case", "key", "status", "reason", "verdict", "environment")
 PACKED = ("figures", "notes")
@@ -167,7 +167,7 @@ class Recorded:
         have two: what it was and what it is to be."""
         found: dict[str, set[str]] = {}
         try:
-            lines = content(self.folder / SUMS).decode().splitlines()
+            lines = (self.folder / SUMS).read_text("utf-8").splitlines()
         except FileNotFoundError:
             return {}
         except (OSError, UnicodeDecodeError):
@@ -183,7 +183,7 @@ class Recorded:
         """What a file holds; None where there is none, or it is damaged."""
         told = self._sums.get(name, set())
         try:
-            data = content(self.folder / name)
+            data = (self.folder / name).read_bytes()
         except FileNotFoundError:
             if told or name in (RESULTS, ENVIRONMENTS):
                 self._lost[name] = "it is missing"
@@ -191,7 +191,7 @@ class Recorded:
         except OSError as error:
             self._lost[name] = f"it cannot be read: {error.strerror}"
             return None
-        if self._sums and digest(data) not in told:
+        if self._sums and _digest(data) not in told:
             self._lost[name] = f"its checksum is not the one in {SUMS}"
             return None
         try:
@@ -417,6 +417,10 @@ def _of_rows(
     return made
 
 
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
 def _json(document: Any) -> bytes:
     return (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
 
@@ -424,10 +428,10 @@ def _json(document: Any) -> bytes:
 def _replace(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write files of a recording and their checksums. Whoever is killed in between leaves each file
     with its checksum: for as long as it takes, the list has the old ones and the new."""
-    old = {name: content(folder / name) for name in LOST if (folder / name).is_file()}
-    sums = {name: [digest(data)] for name, data in old.items()}
+    old = {name: (folder / name).read_bytes() for name in LOST if (folder / name).is_file()}
+    sums = {name: [_digest(data)] for name, data in old.items()}
     for name, data in files.items():
-        sums[name] = list(dict.fromkeys([*sums.get(name, []), digest(data)]))
+        sums[name] = list(dict.fromkeys([*sums.get(name, []), _digest(data)]))
 
     def listed(last: bool) -> bytes:
         rows = (

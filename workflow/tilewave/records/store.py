@@ -1,15 +1,15 @@
 """The content-addressed store of finished cases.
 
 A result is written aside and renamed, at once when its case ends: a killed run loses one case at
-most, and Snakemake may delete its own outputs as it likes. Each document has its checksum; a damaged
-one, or whatever lies in its place, counts as missing, and the next one is written over it.
+most, and Snakemake may delete its own outputs as it likes. What cannot be read, or has another form, counts as
+missing, and the next one is written over it.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Any
 
 from tilewave.errors import UserError
 from tilewave.records.model import keepable, well_formed
-from tilewave.sealing import content, sealed, unsealed
 
 CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
 
@@ -78,7 +77,7 @@ class Store:
         return Path(f"{self.root}/results/{environment}/{stage}/{key[:2]}/{key}.json")
 
     def get(self, environment: str, stage: str, key: str) -> dict[str, Any] | None:
-        """The stored result, or None: also for one that is damaged, another's, or of another schema."""
+        """The stored result, or None: also for one that cannot be read, is another's, or of another schema."""
         found = self.read(self._path(environment, stage, key))
         if not well_formed(found):
             return None
@@ -94,34 +93,18 @@ class Store:
         return kept
 
     def blob(self, kind: str, key: str, suffix: str) -> Path:
-        """Path of what is cached (a cubin, a listing, a document), for `keep`, `read` and `write`."""
+        """Path of what is cached (a cubin, a listing, a document), for `read` and `write`."""
         return self.root / kind / key[:2] / f"{key}{suffix}"
 
     def read(self, path: Path) -> Any:
-        """A document, or None where there is none or it is damaged. What was written before there were
-        checksums may be of any form."""
+        """A document, of whatever form; None where there is none, or no JSON."""
         try:
-            return unsealed(content(path))
-        except (OSError, ValueError):
+            found = json.loads(path.read_bytes())
+        except (OSError, ValueError, RecursionError):
             return None
+        # As earlier versions wrote it: {"sha256": ..., "document": ...}.
+        return found["document"] if isinstance(found, dict) and "document" in found else found
 
     def write(self, path: Path, document: Any) -> None:
-        """Write a document with its checksum."""
-        self.keep(path, sealed(document))
-
-    def keep(self, path: Path, data: bytes) -> None:
-        """Write a file of this store, whatever lies in its place."""
-        try:
-            _write(path, data)
-        except OSError:
-            self._make_way(path)
-            write_atomically(path, data)
-
-    def _make_way(self, path: Path) -> None:
-        """Remove what is no folder where one has to be, and a folder where a file has to be."""
-        for folder in reversed(path.relative_to(self.root).parents[:-1]):
-            one = self.root / folder
-            if os.path.lexists(one) and not one.is_dir():
-                one.unlink()
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
+        """Write a document."""
+        write_atomically(path, json.dumps(document).encode())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ _GIB, _MIB, _KIB = 2**30, 2**20, 2**10
 FACTS: Mapping[str, tuple[str, float, str]] = {
     "gpu": ("GPU", 1, ""),
     "uuid": ("GPU's UUID", 1, ""),
-    "cards": ("GPUs that measured together", 1, ""),
     "compute_capability": ("Compute capability", 1, ""),
     "sms": ("SMs", 1, ""),
     "memory_bytes": ("Device memory", _GIB, "GiB"),
@@ -79,7 +78,7 @@ def environment_views(
         facts = environments.get(name)
         if facts is None:
             continue
-        here = name in (target["host"], *(one["id"] for one in target.get("cards", ())))
+        here = name == target["host"]
         role = "this machine" if here else "recorded: another machine or another time"
         if here and target["live"]:
             role = "this machine, measured live"
@@ -118,56 +117,3 @@ def elsewhere(target: Mapping[str, Any], reports: Path) -> list[Elsewhere]:
         output = f"'output={{results: results/{name}, reports: reports/{name}}}'"
         found.append(Elsewhere(label, f"--config target={name} {output}", address))
     return [one for one in found if one.command or (home / "index.html").is_file()]
-
-
-COMPARED: Mapping[str, str] = {
-    "paired_share": "% of cuBLAS",
-    "tflops": "TFLOP/s",
-    "baseline_tflops": "cuBLAS, TFLOP/s",
-    "bandwidth": "TB/s",
-    "sm_clock": "SM clock, MHz",
-    "power": "power, W",
-    "temperature": "°C",
-}
-"""Figures by which cards are compared, and how they are headed."""
-
-
-@dataclass(frozen=True)
-class CardsView:
-    """Several GPUs that measured together: a sentence, and a case that was timed on each."""
-
-    told: str
-    columns: list[str]
-    rows: list[list[str]]
-
-
-def cards_view(
-    target: Mapping[str, Any], compared: Sequence[Mapping[str, Any]]
-) -> CardsView | None:
-    """How the GPUs of a run differ; None where one measured alone.
-
-    compared: what `stages.run.compare_cards` found.
-    """
-    cards = target.get("cards", ())
-    if len(cards) < 2:
-        return None
-    told = [
-        f"Measured on {len(cards)} {target['label']}s, each kernel on one of them; a ratio with cuBLAS "
-        "is of one card."
-    ]
-    known = [name for name in COMPARED if any(name in one["figures"] for one in compared)]
-    apart = []
-    for name in known[:2]:
-        values = [one["figures"][name] for one in compared if name in one["figures"]]
-        if len(values) > 1:
-            apart.append(f"{COMPARED[name]} by {100 * (max(values) / min(values) - 1):.2g} %")
-    if apart:
-        told.append(f"On {compared[0]['case']}, timed on each, they differ: {', '.join(apart)}.")
-    told += [f"{uuid} was left out: {why}." for uuid, why in target.get("left_out", {}).items()]
-    rows = [
-        [one["uuid"], one["environment"], one["reason"] or one["status"]]
-        + [cell(one["figures"].get(name)) for name in known]
-        for one in compared
-    ]
-    columns = ["GPU", "environment", "status", *(COMPARED[name] for name in known)]
-    return CardsView(" ".join(told), columns, rows)

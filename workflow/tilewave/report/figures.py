@@ -18,16 +18,17 @@ from typing import Any, NamedTuple, Protocol
 import pandas as pd
 from matplotlib.figure import Figure
 
-from tilewave import plots, sharing
+from tilewave import plots
 from tilewave.environment import package_versions
 from tilewave.plots import style as look
 from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData, present
 from tilewave.plots.style import Style
+from tilewave.processes import pool
 from tilewave.project import Project, read
+from tilewave.records.store import write_atomically
 from tilewave.records.tables import with_excess
 from tilewave.report import cells, fonts, undrawn
 from tilewave.report.undrawn import Undrawn
-from tilewave.sealing import content, digest
 
 SIDECAR_VERSION = 1
 DRAWING = ("matplotlib", "seaborn", "pandas", "numpy")
@@ -120,20 +121,6 @@ def loaded(
     return target, cases, records, with_instruction_columns(instructions)
 
 
-def _one_place(frame: pd.DataFrame, environments: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """The table with the cards of one run as one environment, the first card's: they are of one kind,
-    driver and day, and the page says by how much they differ."""
-    first = {facts.get("uuid"): name for name, facts in environments.items()}
-    same = {
-        name: first.get(facts["cards"][0], name)
-        for name, facts in environments.items()
-        if facts.get("cards")
-    }
-    if not same or "environment" not in frame:
-        return frame
-    return frame.assign(environment=frame["environment"].replace(same))
-
-
 def of_tables(
     project: Project,
     name: str,
@@ -154,8 +141,6 @@ def of_tables(
     )
     if not study.execute:
         records, instructions = map(without_executions, (records, instructions))
-    known = environments(target)
-    records, instructions = (_one_place(frame, known) for frame in (records, instructions))
     chosen = cases[cases["case"].isin(wanted)].set_index("case", drop=False)
     chosen = chosen.loc[[case for case in wanted if case in chosen.index]].reset_index(drop=True)
     absent = [column for column in CASE_COLUMNS if column not in chosen]
@@ -167,7 +152,7 @@ def of_tables(
         cases=_expectations(chosen.assign(**dict.fromkeys(absent))),
         records=records.reset_index(drop=True),
         instructions=instructions.reset_index(drop=True),
-        environments=known,
+        environments=environments(target),
         target={
             "label": target["label"],
             "live": target["live"],
@@ -364,35 +349,21 @@ def _kept(project: Project, key: str, path: Path) -> Path:
     return project.store.blob("figures", key, f".{folder}{path.suffix}")
 
 
-def _sums(project: Project, key: str) -> dict[str, str]:
-    """Name -> checksum of the files that the store has of a study."""
-    found = project.store.read(project.store.blob("figures", key, ".sums.json"))
-    return found if isinstance(found, dict) else {}
-
-
-def _taken(project: Project, key: str, kept: Mapping[Path, Path]) -> bool:
-    """Whether all files of a study were taken from the store; none is where one is damaged."""
-    told, found = _sums(project, key), {}
-    for path, one in kept.items():
-        try:
-            found[path] = content(one)
-        except OSError:
-            return False
-        if told.get(one.name) != digest(found[path]):
-            return False
+def _taken(kept: Mapping[Path, Path]) -> bool:
+    """Whether all files of a study were taken from the store; none is where one is not there."""
+    try:
+        found = {path: one.read_bytes() for path, one in kept.items()}
+    except OSError:
+        return False
     for path, data in found.items():
         path.write_bytes(data)
     return True
 
 
-def _keep(project: Project, key: str, kept: Mapping[Path, Path]) -> None:
+def _keep(kept: Mapping[Path, Path]) -> None:
     """Put a study's files into the store."""
-    told = _sums(project, key)
     for path, one in kept.items():
-        data = path.read_bytes()
-        project.store.keep(one, data)
-        told[one.name] = digest(data)
-    project.store.write(project.store.blob("figures", key, ".sums.json"), told)
+        write_atomically(one, path.read_bytes())
 
 
 def write_all(
@@ -422,7 +393,7 @@ def write_all(
         kept = {path: _kept(project, key, path) for path in mine}
         for path in mine:
             path.parent.mkdir(parents=True, exist_ok=True)
-        if _taken(project, key, kept):
+        if _taken(kept):
             return False
         try:
             write(project, study, mine)
@@ -430,7 +401,7 @@ def write_all(
             why = undrawn.of(error, project.config.studies[study.name].plot)
             write(project, study, mine, why)
             return why
-        _keep(project, key, kept)
+        _keep(kept)
         return True
 
     # Those that take longest first.
@@ -438,7 +409,7 @@ def write_all(
     cases = project.plan.studies
     order = sorted(names, key=lambda name: -sum(rows[case] for case in cases[name]))
     drawn, failed = 0, {}
-    for name, new in sharing.each(made, order, workers):
+    for name, new in pool.shared(made, order, workers):
         if isinstance(new, Undrawn):
             failed[name] = new
         else:

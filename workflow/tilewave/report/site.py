@@ -16,9 +16,10 @@ from typing import Any, Protocol
 
 from PIL import Image as Picture
 
-from tilewave import library, sharing
+from tilewave import library
 from tilewave.environment import package_versions
 from tilewave.home import INSTALLED
+from tilewave.processes import pool
 from tilewave.project import Project, read
 from tilewave.records.store import write_atomically
 from tilewave.report import (
@@ -33,7 +34,7 @@ from tilewave.report import (
     verdict,
     words,
 )
-from tilewave.report.environments import cards_view, elsewhere, environment_views
+from tilewave.report.environments import elsewhere, environment_views
 from tilewave.report.rendering import render
 from tilewave.report.studies import Image, StudyView
 from tilewave.report.summary import (
@@ -169,7 +170,7 @@ def write(
     parts: dict[str, Callable[[], kernel_views.Row | None]] = {"": explorer_page}
     parts |= {name: functools.partial(kernel_page, name) for name in names}
     parts |= {f"study {one.name}": functools.partial(study_page, one) for one in shown}
-    for name, row in sharing.each(lambda name: parts[name](), list(parts), workers):
+    for name, row in pool.shared(lambda name: parts[name](), list(parts), workers):
         if row is not None:
             rows[name] = row
             done(name)
@@ -192,7 +193,6 @@ def write(
     left_out = {one.name: one.undrawn for one in shown if one.undrawn}
     judged = verdict.of(project, cases, records, target, left_out)
     in_short.write(reports, about["banner"], judged, found, shown, cases, records)
-    timed = getattr(inputs, "cards", None)
     written = [
         (f"{name}.csv", f"tables/{name}.csv")
         for name in ("records", "instructions")
@@ -217,7 +217,6 @@ def write(
             "kernels": [rows[name] for name in names],
             "environments": environment_views(target, environments, records),
             "elsewhere": elsewhere(target, reports),
-            "cards": cards_view(target, read(Path(str(timed))) if timed else []),
             "tables": written,
             "commands": commands(project),
         },

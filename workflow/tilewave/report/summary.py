@@ -189,8 +189,6 @@ def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
 
 def _banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     label, reason = target["label"], target["reason"]
-    number = len(target.get("cards", ()))
-    label = f"{number} {label}s" if number > 1 else label
     valued = figures.figures_of(records)
     from_recording = int(valued["source"].astype(str).str.startswith("recorded:").sum())
     here = int(valued["source"].isin(["counters", "samples", "events"]).sum())

@@ -20,12 +20,11 @@ from tilewave.compiling import cubin, headers, nvrtc, origins, ready, sass, sour
 from tilewave.compiling.origins import Origin
 from tilewave.home import ROOT
 from tilewave.kernels import Kernel, host_code, source_digest
-from tilewave.processes import limited
-from tilewave.processes.limited import Ended, Limits
+from tilewave.processes import pool
+from tilewave.processes.pool import Ended, Limits
 from tilewave.records import model
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store, write_atomically, write_where_other
-from tilewave.sealing import content, digest
 from tilewave.variants import Variant
 
 KEPT = (".cubin", ".sass")
@@ -73,8 +72,7 @@ class Task:
 
 
 def _stored(task: Task, store: Store) -> Entry | None:
-    """What the store knows of a compilation, its files there in their size; they are hashed by who reads
-    them (`_kept`)."""
+    """What the store knows of a compilation whose files it has."""
     found = store.read(store.blob(KIND, task.key, ".json"))
     if not isinstance(found, dict) or found.get("key") != task.key:
         return None
@@ -84,24 +82,15 @@ def _stored(task: Task, store: Store) -> Entry | None:
         found
     ):
         return None
-    told = found.get("files", {})
-    for suffix in KEPT:
-        path = store.blob(KIND, task.key, suffix)
-        if not path.is_file() or (told and path.stat().st_size != told[suffix][0]):
-            return None
-    return found
+    return found if all(store.blob(KIND, task.key, one).is_file() for one in KEPT) else None
 
 
 def _kept(entry: Mapping[str, Any], store: Store, suffix: str) -> bytes | None:
-    """A file that the store has of a compilation; None where it has none, or a damaged one."""
-    path = store.blob(KIND, str(entry.get("key", "")), suffix)
-    told = {".cubin": entry.get("sha256")}
-    told |= {name: one[1] for name, one in entry.get("files", {}).items()}
+    """A file that the store has of a compilation; None where it has none."""
     try:
-        found = content(path)
+        return store.blob(KIND, str(entry.get("key", "")), suffix).read_bytes()
     except OSError:
         return None
-    return found if told.get(suffix) in (None, digest(found)) else None
 
 
 def _entry(task: Task, done: nvrtc.Compiled) -> Entry:
@@ -142,14 +131,11 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
     entry = _entry(task, done)
     if done.cubin:
         path = store.blob(KIND, task.key, ".cubin")
-        store.keep(path, done.cubin)
+        write_atomically(path, done.cubin)
         listing = recorded.listing_of_cubin(done.sha256) if recorded is not None else None
         text = listing or sass.as_text(path)
-        written = text.encode()
-        store.keep(store.blob(KIND, task.key, ".sass"), written)
-        files = dict(zip(KEPT, (done.cubin, written)))
+        write_atomically(store.blob(KIND, task.key, ".sass"), text.encode())
         entry |= {
-            "files": {suffix: [len(data), digest(data)] for suffix, data in files.items()},
             "sha256": done.sha256,
             "code": cubin.code_digest(done.cubin),
             "kernels": cubin.kernels(done.cubin),
@@ -198,7 +184,7 @@ def compiled(
     """
     waiting = list({task.key: task for task in tasks}.values())
     limits = Limits(LIMIT_S, MEMORY, *_opened(waiting, store, recorded))
-    done = limited.each(lambda task: compile_now(task, store, recorded), waiting, cores, limits)
+    done = pool.each(lambda task: compile_now(task, store, recorded), waiting, cores, limits)
     return (
         (task, _ended(task, store, made) if isinstance(made, Ended) else made)
         for task, made in done
@@ -315,7 +301,7 @@ class Compilations:
         text = _kept(entry, self._store, ".sass")
         if text is None and sass.disassembler() and _kept(entry, self._store, ".cubin"):
             text = sass.as_text(self._store.blob(KIND, key, ".cubin")).encode()
-            self._store.keep(self._store.blob(KIND, key, ".sass"), text)
+            write_atomically(self._store.blob(KIND, key, ".sass"), text)
         if text is not None:
             return text.decode(errors="replace"), entry.get("lines", {})
         return self._recorded.listing(key) if self._recorded is not None and key else None
@@ -347,10 +333,6 @@ class Compilations:
         if entry is None or "cubin" not in entry:
             return
         made = _kept(entry, self._store, ".cubin")
-        if made is None and self._store.blob(KIND, str(entry["key"]), ".cubin").exists():  # damaged
-            compile_now(Task(variant, wanted), self._store, self._recorded)
-            entry = self.entry(variant, wanted) or entry
-            made = _kept(entry, self._store, ".cubin")
         text = self.listing(variant, entry)
         if text is not None:
             write_where_other(Path(entry["sass"]), text)

@@ -13,7 +13,6 @@ from tilewave.records import model
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store
 from tilewave.stages.jobs import Planned
-from tilewave.target import live_environments
 
 Measure = Callable[[list[Job], Callable[[dict[str, Any]], None]], list[dict[str, Any]]]
 
@@ -106,11 +105,6 @@ class Sources:
         live = self.target["live"] and job.stage != model.EXECUTE
         return str(self.target["environment"] if live else self.target["host"])
 
-    def environments(self, job: Job) -> list[str]:
-        """Ids of those in which results of this machine may be filed: of several GPUs each."""
-        own = self.environment(job)
-        return live_environments(self.target) if own == self.target["environment"] else [own]
-
     def measurable(self, stage: str, provider: Provider) -> bool:
         """Whether this machine can try: what a GPU runs needs one, the rest a CPU."""
         on_host = provider == "cpu" or stage == model.EXECUTE
@@ -120,10 +114,9 @@ class Sources:
         if job.case in self.again:
             return None
         for place in filter(None, (self.store, self.attempts)):
-            for environment in self.environments(job):
-                found = place.get(environment, job.stage, job.key)
-                if found and _still_good(found, job, self.target):
-                    return found | {"case": job.case}
+            found = place.get(self.environment(job), job.stage, job.key)
+            if found and _still_good(found, job, self.target):
+                return found | {"case": job.case}
         return None
 
     def _recorded(self, job: Job) -> dict[str, Any] | None:
@@ -165,10 +158,10 @@ class Sources:
     def missing(self, job: Job) -> dict[str, Any]:
         """The result of a job of which nothing is known and nothing was measured: the reason why."""
         if self.measurable(job.stage, job.provider):
-            for environment in self.environments(job):
-                tried = self.attempts and self.attempts.get(environment, job.stage, job.key)
-                if tried and model.passing(tried):
-                    return tried | {"case": job.case}
+            where = self.environment(job), job.stage, job.key
+            tried = self.attempts and self.attempts.get(*where)
+            if tried and model.passing(tried):
+                return tried | {"case": job.case}
             reason = job.no_cubin or "it was not tried"
             return model.result(job.stage, job.case, model.NOT_MEASURED, reason, key=job.key)
         return _instead(

@@ -23,14 +23,14 @@ from tilewave import project as projects
 from tilewave import target as targets
 from tilewave.environment import commit
 from tilewave.errors import UserError
-from tilewave.gpu import cards
+from tilewave.gpu import lost
 from tilewave.gpu.device import CHOICE_VARIABLE
 from tilewave.home import RECORDED, child_environment
 from tilewave.progress import Progress, duration, say
 from tilewave.records import model
 from tilewave.records.agreement import Disagreement
 from tilewave.records.store import not_written, write_atomically
-from tilewave.stages import compiling, dealing, measuring, tuning, watching
+from tilewave.stages import compiling, measuring, tuning, watching
 from tilewave.stages.pipeline import Pipeline
 from tilewave.stages.tables import Tables
 
@@ -103,13 +103,10 @@ def write(path: str, document: Any) -> None:
 def target(job: Job) -> dict[str, Any]:
     """The target document (see `tilewave.target`)."""
     project = job.project
-    here = cards.probe(project.config, project.where)
+    here = targets.probe(project.config.gpu)
     found = targets.resolve(project.config, here, project.recorded_root, project.where)
-    for uuid, why in found.get("left_out", {}).items():
-        say(f"  {uuid} is left out: {why}")
     how = "measured live" if found["live"] else f"not live: {found['reason']}"
-    number = len(found.get("cards", ()))
-    say(f"Target: {f'{number} x ' if number > 1 else ''}{found['label']} ({how})")
+    say(f"Target: {found['label']} ({how})")
     job.note("".join(f"{line}\n" for line in [*found["damaged"], json.dumps(found, indent=1)]))
     return found
 
@@ -195,12 +192,8 @@ def _cache(project: projects.Project) -> Path:
 
 
 def cores(job: Job, given: int) -> int:
-    """The cores that a job may use in which nothing is timed, at least those that it was given: all of them beside
-    a GPU, its part of them beside one of several GPUs."""
-    target = _target(job.project)
-    if not target["live"]:
-        return given
-    return max(given, (os.cpu_count() or given) // max(1, len(target.get("cards", ()))))
+    """The cores that a job may use in which nothing is timed: beside a GPU all of them."""
+    return max(given, os.cpu_count() or given) if _target(job.project)["live"] else given
 
 
 def _checkers(pipeline: Pipeline, cores: int) -> int:
@@ -212,12 +205,9 @@ def _checkers(pipeline: Pipeline, cores: int) -> int:
     return max(1, min(CHECKERS, cores // CHECKER_CORES, memory // CHECKER_BYTES))
 
 
-def measure(job: Job, stage: str, kernels: Sequence[str], given: int = 1, card: str = "") -> str:
+def measure(job: Job, stage: str, kernels: Sequence[str], given: int = 1) -> str:
     """Measure what a stage has to measure of these kernels' cases (see `tilewave.stages.pipeline`);
-    the results go into the store.
-
-    card: UUID of the GPU that they are dealt to, where there are several; the others stand in for it.
-    """
+    the results go into the store."""
     pipeline = _pipeline(job, kernels)
     if stage != model.EXECUTE:  # every machine counts the same
         targets.of_another_node(pipeline.target, job.project.config.gpu, stage)
@@ -225,8 +215,8 @@ def measure(job: Job, stage: str, kernels: Sequence[str], given: int = 1, card: 
     if stage == "check":
         workers = _checkers(pipeline, workers)
     doing, begun = _measure(job, stage, workers), time.monotonic()
-    if card:
-        doing = _on_cards(pipeline.target, card, doing)
+    if pipeline.target["live"] and stage != model.EXECUTE:
+        doing = lost.watched(doing, job.project.config.gpu)
     document = pipeline.measure(stage, doing)
     job.note(measuring.log_lines(stage, document))
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
@@ -250,11 +240,10 @@ def _doubtful_here(pipeline: Pipeline) -> list[tuple[dict[str, Any], Disagreemen
     """The times of this machine that another measurement contradicts, with what it says."""
     results = pipeline.results(HELD_AGAINST)
     doubtful = pipeline.doubtful(results)
-    live = targets.live_environments(pipeline.target)
     return [
         (made, doubtful[made["case"]])
         for made in results["time"]
-        if made["case"] in doubtful and made["environment"] in live
+        if made["case"] in doubtful and made["environment"] == pipeline.target["environment"]
     ]
 
 
@@ -271,45 +260,6 @@ def _time_doubtful_again(job: Job, pipeline: Pipeline, stage: str) -> None:
         marked = {**made, "notes": {**made["notes"], "doubtful": seen.reason}}
         for place in (pipeline.store, pipeline.attempts):
             place.put(marked, whatever=True)
-
-
-def _on_cards(target: Mapping[str, Any], card: str, doing: measuring.Measure) -> measuring.Measure:
-    """The same on that GPU, or where it is lost or not free on the others in turn."""
-    known = {one["uuid"]: one["id"] for one in target.get("cards", ())}
-    order = {uuid: known[uuid] for uuid in (card, *known) if uuid in known}
-
-    def measure(
-        waiting: list[jobs.Job], keep: Callable[[dict[str, Any]], None]
-    ) -> list[dict[str, Any]]:
-        return cards.measured(order, waiting, keep, doing, lambda line: say(f"  {line}"))
-
-    return measure
-
-
-def compare_cards(job: Job) -> list[dict[str, Any]]:
-    """One case timed on each of several GPUs, in order: uuid, environment, case, status, reason and
-    figures, among them ``paired_share``, percent of cuBLAS beside it. Empty where nothing is timed."""
-    project = job.project
-    target = _target(project)
-    case = dealing.compared(Pipeline(project, target).planned("time"))
-    if case is None:
-        return []
-    kernel = project.plan.requests[case].case.variant.kernel.name
-    rows = []
-    import numpy as np
-
-    for card in target["cards"]:
-        alone = {**target, "environment": card["id"], "cards": [card]}
-        doing = _on_cards(alone, card["uuid"], _measure(job, "time", 1))
-        (made,) = Pipeline(project, alone, [kernel]).measure("time", doing, {case})["results"]
-        found = {one["metric"]: one["value"] for one in made["figures"]}
-        series = made["samples"]
-        if series.get("baseline_us"):
-            shares = np.divide(series["baseline_us"], series["duration_us"])
-            found["paired_share"] = 100 * float(np.median(shares))
-        told = {name: made[name] for name in ("case", "status", "reason")}
-        rows.append({"uuid": card["uuid"], "environment": card["id"], **told, "figures": found})
-    return rows
 
 
 def best(job: Job) -> pd.DataFrame:
@@ -459,14 +409,10 @@ def _report_name(stage: str, waiting: Sequence[jobs.Job]) -> str:
     """Of a session's reports: the kernel's, or one that says what was profiled together."""
     names = list(dict.fromkeys(job.kernel for job in waiting))
     sampled = f"_{stage}" if stage == model.SAMPLE else ""
-    gpu = os.environ.get(CHOICE_VARIABLE, "")
-    card = (
-        f"_{gpu[:12]}" if gpu.startswith("GPU-") else ""
-    )  # another GPU's may be written meanwhile
     if len(names) == 1:
-        return names[0] + sampled + card
+        return names[0] + sampled
     keys = "".join(sorted(job.key for job in waiting))
-    return f"{len(names)}_kernels{sampled}{card}_{hashlib.sha256(keys.encode()).hexdigest()[:8]}"
+    return f"{len(names)}_kernels{sampled}_{hashlib.sha256(keys.encode()).hexdigest()[:8]}"
 
 
 def tables(job: Job) -> Tables:
@@ -522,13 +468,13 @@ def record(job: Job) -> str:
     pipeline = job.pipeline
     results = pipeline.results()
     # The keys match this clean tree, whatever commit the run began at.
-    places = dict.fromkeys((aim["host"], *(targets.live_environments(aim) if aim["live"] else ())))
-    measured = {name: {**aim["environments"][name], **commit()} for name in places}
+    here = aim["host"]
+    measured = {here: {**aim["environments"][here], **commit()}}
     kept = [
         made
         for stage in results.values()
         for made in stage
-        if made["environment"] in places
+        if made["environment"] == here
         and made["key"]
         and model.recordable(made)
         # What stands in for a measurement is an execution's, and recorded as that; a machine that

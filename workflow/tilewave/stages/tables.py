@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewave import sharing
+from tilewave.processes import pool
 from tilewave.records import model
 from tilewave.records.recorded import STALLS
 from tilewave.stages import work
@@ -88,7 +88,7 @@ class Tables:
             if not names:
                 work.settle(self.pipeline)
 
-        for _ in sharing.each(one, (*PARTS, ()), cores):
+        for _ in pool.shared(one, (*PARTS, ()), cores):
             pass
 
     def about_kernels(self) -> dict[str, dict[str, Any]]:

@@ -18,7 +18,6 @@ from tilewave.jobs import Job
 from tilewave.records import model
 from tilewave.records.store import Store
 from tilewave.stages.jobs import Planned
-from tilewave.target import live_environments
 from tilewave.theory import splitting
 from tilewave.theory.occupancy import SmLimits, occupancy
 
@@ -93,15 +92,12 @@ def race_again(planned: Sequence[Planned], target: Mapping[str, Any], store: Sto
     has a candidate without a result."""
     if not target["live"]:
         return set()
-    environments = live_environments(target)
     stored: dict[str, dict[str, Mapping[str, Any]]] = {}
     incomplete: set[str] = set()
     for one in planned:
         if one.job is None:
             continue
-        made = next(
-            filter(None, (store.get(name, model.TUNE, one.job.key) for name in environments)), None
-        )
+        made = store.get(target["environment"], model.TUNE, one.job.key)
         if made is None:
             incomplete.add(one.job.group)
         else:

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewave import environment, library
 from tilewave import target as targets
 from tilewave.compiling import nvrtc
-from tilewave.errors import UserError
-from tilewave.gpu import cards
 from tilewave.progress import say
 from tilewave.project import Project, machine_fingerprint
 from tilewave.records import model
-from tilewave.stages import dealing
 
 if TYPE_CHECKING:
     from tilewave.stages.pipeline import Pipeline
@@ -30,9 +27,6 @@ BATCHED = ("compile", model.EXECUTE, "check", "time", "counters", model.SAMPLE, 
 APART = ("compile", model.EXECUTE, "check")
 """Stages whose raced kernels have a batch of their own: `tune` asks for these alone."""
 
-DEALT = ("check", "time", "counters", model.SAMPLE)
-"""Stages of which each of several GPUs has a batch."""
-
 NAMED = 60
 """Kernels that a job's message names."""
 
@@ -40,9 +34,8 @@ NAMED = 60
 class Work:
     """Stage -> batch -> kernels; and whether this run measures on a GPU of this machine.
 
-    folder: where a batch leaves a file that says that it is done. cards: the UUIDs of the GPUs, where
-    several were asked for: each has a slot, and who measures takes that of its batch. compiled: by kernel the
-    ids of what is to be compiled of it (`compiling.Task.id`).
+    folder: where a batch leaves a file that says that it is done. compiled: by kernel the ids of what is to
+    be compiled of it (`compiling.Task.id`).
     """
 
     def __init__(
@@ -50,10 +43,9 @@ class Work:
         folder: str,
         live: bool,
         batches: Mapping[str, Mapping[str, list[str]]],
-        cards: Sequence[str] = (),
         compiled: Mapping[str, list[str]] | None = None,
     ) -> None:
-        self.folder, self.live, self.batches, self.cards = folder, live, batches, cards
+        self.folder, self.live, self.batches = folder, live, batches
         self.compiled = compiled or {}
 
     def of(self, stage: str, kernels: object = None) -> list[str]:
@@ -65,10 +57,7 @@ class Work:
 
     def done(self, stage: str, kernels: object = None) -> list[str]:
         """What the batches of a stage leave; those of these kernels, where any are given."""
-        return self._left_by(stage, self.of(stage, kernels))
-
-    def _left_by(self, stage: str, batches: Iterable[str]) -> list[str]:
-        return [f"{self.folder}/{stage}-{batch}.txt" for batch in batches]
+        return [f"{self.folder}/{stage}-{batch}.txt" for batch in self.of(stage, kernels)]
 
     def kernels_of(self, stage: str) -> Callable[[Any], str]:
         """For a rule: its wildcards -> the kernels of the batch, parted by commas."""
@@ -79,71 +68,6 @@ class Work:
         return [
             one for name in self.batches["compile"][wildcards.batch] for one in self.compiled[name]
         ]
-
-    def _place(self, batch: str) -> int:
-        """Of a batch's GPU among the cards; behind them stands the host, and who measures where nothing is dealt."""
-        return int(batch) % (len(self.cards) + 1)
-
-    def card(self, batch: str) -> str:
-        """UUID of the GPU of a batch; empty for the host's, and where nothing is dealt."""
-        return [*self.cards, ""][self._place(batch)]
-
-    def is_hosts(self, batch: str) -> bool:
-        """Whether it is the code on the host, which several GPUs have a batch of its own for."""
-        return bool(self.cards) and not self.card(batch)
-
-    def timed_by_cards(self) -> list[str]:
-        """What the batches leave that time or race on a GPU; all of them, where nothing is dealt."""
-        on_gpu = (one for one in self.of("time") if not self.is_hosts(one))
-        return self._left_by("time", on_gpu) + self.done(model.TUNE)
-
-    def counts_first(self, batch: str) -> bool:
-        """Whether its card counts before it times (`dealing.counts_first`)."""
-        return bool(self.card(batch)) and dealing.counts_first(self._place(batch))
-
-    def before_times(self, batch: str) -> list[str]:
-        """What a batch that times waits for besides checks: its card's counters and samples, where that card counts
-        first."""
-        if not self.counts_first(batch):
-            return []
-        found = []
-        for stage in ("counters", model.SAMPLE):
-            own = (one for one in self.of(stage) if self._place(one) == self._place(batch))
-            found += self._left_by(stage, own)
-        return found
-
-    def before_counts(self, stage: str, batch: str) -> list[str]:
-        """What a batch of counters or samples waits for besides checks: the times of its kernels, where its
-        card times first."""
-        if self.counts_first(batch):
-            return []
-        return self.done("time", self.batches[stage][batch])
-
-    @property
-    def slots(self) -> dict[str, int]:
-        """Resource -> how many there are: one for each of the cards."""
-        return {f"gpu{place}": 1 for place in range(len(self.cards))}
-
-    @property
-    def asked(self) -> dict[str, Callable[[Any], int]]:
-        """For a rule: the slot of a batch's card; code on the host takes all, and runs alone."""
-        return self._asked("")
-
-    @property
-    def asked_of_cards(self) -> dict[str, Callable[[Any], int]]:
-        """The same where code on the host may run beside the cards."""
-        return self._asked()
-
-    def _asked(self, *also: str) -> dict[str, Callable[[Any], int]]:
-        def asks(uuid: str) -> Callable[[Any], int]:
-            return lambda wildcards: int(self.card(wildcards.batch) in (uuid, *also))
-
-        return {f"gpu{place}": asks(uuid) for place, uuid in enumerate(self.cards)}
-
-    @property
-    def alone(self) -> int:
-        """Threads of who times: every core, so that nothing runs beside it; but for the other GPUs."""
-        return 1 if self.cards else 1024
 
     def named(self, stage: str) -> Callable[[Any], str]:
         """The same for people: of many kernels the first ones, and how many more."""
@@ -159,8 +83,8 @@ class Work:
 def _here(project: Project) -> dict[str, Any]:
     """This machine's environment; a driver is asked once for each state of the machine, in a child."""
     found = environment.fingerprint()
-    if project.config.gpus is not None or not environment.has_gpu(found):
-        return cards.probe(project.config, project.where)
+    if not environment.has_gpu(found):
+        return targets.probe(project.config.gpu)
     known = [found, project.config.gpu, environment.package_versions()]
     name = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
     path = project.store.blob("environments", name, ".json")
@@ -183,12 +107,9 @@ def _told(project: Project) -> dict[str, Any] | None:
 
 
 def _batches(
-    project: Project, work: Mapping[str, list[str]], nodes: int | None = None, cards: int = 0
+    project: Project, work: Mapping[str, list[str]], nodes: int | None = None
 ) -> dict[str, dict[str, list[str]]]:
-    """Stage -> batch -> kernels. Neighbours of a ladder cost alike: nodes are dealt them in turn. Of
-    several cards, a batch's number says which one it is for (see `Work.card`)."""
-    if cards:
-        return _of_cards(project, work, cards)
+    """Stage -> batch -> kernels. Neighbours of a ladder cost alike: nodes are dealt them in turn."""
     raced, every = project.stage_kernels(model.TUNE), nodes or 1
     found: dict[str, dict[str, list[str]]] = {}
     for stage, kernels in work.items():
@@ -201,26 +122,6 @@ def _batches(
         if stage != model.TUNE:
             parts = [part[n::every] for part in parts for n in range(min(every, len(part)))]
         found[stage] = {str(n): part for n, part in enumerate(filter(None, parts))}
-    return found
-
-
-def _of_cards(
-    project: Project, work: Mapping[str, list[str]], cards: int
-) -> dict[str, dict[str, list[str]]]:
-    raced, every = project.stage_kernels(model.TUNE), cards + 1
-    place, races = dealing.dealt(project.plan, cards)
-    found: dict[str, dict[str, list[str]]] = {}
-    for stage, kernels in work.items():
-        if stage == model.TUNE:
-            found[stage] = {str(races): raced}
-        elif stage not in DEALT:  # no GPU is asked: one batch
-            found[stage] = {"0": kernels}
-        else:
-            mine: dict[int, list[str]] = {}
-            for name in kernels:
-                apart = every if stage in APART and name in raced else 0
-                mine.setdefault(place[name] + apart, []).append(name)
-            found[stage] = {str(number): mine[number] for number in sorted(mine)}
     return found
 
 
@@ -262,16 +163,12 @@ def find(project: Project, decide: bool = True, nodes: int | None = None) -> Wor
     folder = f"{project.results.as_posix()}/batches"
     known = store.read(path)
     try:
-        work = Work(folder, known["live"], known["batches"], known["cards"], known["compiled"])
+        work = Work(folder, known["live"], known["batches"], known["compiled"])
         state = known["state"]
     except (KeyError, TypeError):
         work, state = None, ""
     if work is not None and not decide:
         return work
-    if nodes and project.config.gpus is not None:
-        raise UserError(
-            project.where, "gpus", project.config.gpus, "no `gpus` on a cluster, which deals them"
-        )
     for line in project.damage if decide else ():
         say(f"Warning: {line}")
     told = _told(project) if nodes else None
@@ -279,7 +176,7 @@ def find(project: Project, decide: bool = True, nodes: int | None = None) -> Wor
     # Once all was done nothing is left, as long as what was tried in vain is remembered, too.
     if work is not None and state == now and project.results.is_dir():
         if work.batches and known.get("settled") == project.plan_digest():
-            work = Work(folder, work.live, {}, work.cards)
+            work = Work(folder, work.live, {})
             store.write(path, known | {"batches": {}, "compiled": {}})
         if not work.batches:
             return work
@@ -288,19 +185,12 @@ def find(project: Project, decide: bool = True, nodes: int | None = None) -> Wor
     here = told["environments"][told["host"]] if told else _here(project)
     target = targets.resolve(project.config, here, project.recorded_root, project.where)
     target |= {name: told[name] for name in ("machine", "node")} if told else {}
-    uuids = [one["uuid"] for one in target.get("cards", ())]
     pipeline, compiled = Pipeline(project, target), dict[str, list[str]]()
     for task in pipeline.tasks:
         compiled.setdefault(task.variant.kernel.name, []).append(task.id)
-    batches = _batches(project, pipeline.work(), nodes, len(uuids))
-    work = Work(folder, bool(target["live"]), batches, uuids, compiled)
-    decided = {
-        "live": work.live,
-        "batches": batches,
-        "cards": uuids,
-        "compiled": compiled,
-        "state": now,
-    }
+    batches = _batches(project, pipeline.work(), nodes)
+    work = Work(folder, bool(target["live"]), batches, compiled)
+    decided = {"live": work.live, "batches": batches, "compiled": compiled, "state": now}
     if decided != known:
         store.write(path, decided)
     return work

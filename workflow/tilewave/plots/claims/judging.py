@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from tilewave import config_files, expressions
+from tilewave import config, expressions
 from tilewave.errors import UserError
 from tilewave.expressions import Expression, ExpressionError
 from tilewave.plots.base import StudyData
@@ -148,7 +148,7 @@ class Judged:
 
 def load(path: Path) -> list[Claim]:
     """A file's claims. Raises UserError: the first mistake, with its claim and key."""
-    found = validated(Document, config_files.read(path, path.name), path.name)
+    found = validated(Document, config.read(path, path.name), path.name)
     same = {"file": path.name, "document": found.document, "names": found.names}
     return [Claim(id=name, **dict(one), **same) for name, one in found.claims.items()]
 

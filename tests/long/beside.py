@@ -1,0 +1,27 @@
+"""A process that holds the GPU's memory, or computes on it, as long as the one lives that started it:
+
+python -m beside holding | computing
+"""
+
+import signal
+import sys
+
+from tilewave.gpu.buffers import Memory
+from tilewave.gpu.device import open_gpu
+from tilewave.gpu.session import Session
+from tilewave.processes.lifetime import die_with_parent
+
+LEFT_BYTES = 5 << 28
+"""What is left of the GPU's memory: a context and a small case, but not the 1.5 GiB of a large one."""
+
+if __name__ == "__main__":
+    die_with_parent()
+    session = Session(open_gpu())
+    if holding := sys.argv[1] == "holding":
+        Memory(session.gpu).new("held", session.gpu.free_bytes() - LEFT_BYTES, guarded=False)
+    print("ready", flush=True)
+    while True:
+        if holding:
+            signal.pause()
+        session.support.gate(40_000_000)  # 20 ms
+        session.gpu.sync()
