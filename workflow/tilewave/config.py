@@ -190,7 +190,8 @@ class Style(Model):
     font: Word = "DejaVu Sans"
     font_size: Points = 8.0
     narrow_mm: Millimetres = Field(
-        86.0, description="Of the second file of each figure, for a column or a phone."
+        86.0,
+        description="Of figures/narrow/, for one column of a paper, which is made where asked for.",
     )
     bare: bool = Field(
         False,

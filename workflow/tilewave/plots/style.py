@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import io
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -507,9 +508,12 @@ THUMBNAIL_PX = 440
 """Width of a figure's small picture."""
 
 
-def thumbnail(drawn: Path, path: Path) -> None:
-    """The upper part of a figure's PNG, not higher than it is wide, made small and of few colours."""
-    with Image.open(drawn) as picture:
+def thumbnail(fig: Figure, path: Path, style: Style) -> None:
+    """The upper part of a figure, not higher than it is wide, as a PNG made small and of few colours."""
+    held = io.BytesIO()
+    with apply(style):
+        fig.savefig(held, format="png", dpi=2 * THUMBNAIL_PX / style.width)
+    with Image.open(held) as picture:
         part = picture.convert("RGB").crop((0, 0, picture.width, min(picture.size)))
     part = part.resize((THUMBNAIL_PX, round(THUMBNAIL_PX * part.height / part.width)))
     part.quantize(32).save(path, optimize=True)
