@@ -112,7 +112,6 @@ def _plausible(made: dict[str, Any], pick: Callable[[list[Any]], Any]) -> dict[s
     for key in ("target", "architectures", "operation_folders", "plot_folders", "parts", "only"):
         if key in made and pick([0, 1, 1, 1]):
             del made[key]
-    made.get("style", {}).pop("font", None)
     if "output" in made:
         made["output"] = {"results": pick(["out/r", "r"]), "reports": pick(["out/p", "p"])}
     for study in made["studies"].values():

@@ -64,7 +64,7 @@ def test_the_rules_summed_up_and_the_finding(study: StudyData) -> None:
 def test_what_the_figure_says(study: StudyData, width: float) -> None:
     fig = synthetic.draw(pick, study, Style(width_mm=width))
     found = synthetic.texts_of(fig)
-    said = " ".join(text for text, _ in found)
+    said = synthetic.said(fig)
     for words in ("whole waves", "regret (%)", "expected over measured", "256³", "1 of the trials"):
         assert words in said
     for text, box in found:

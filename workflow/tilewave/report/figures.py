@@ -203,7 +203,7 @@ def style_of(project: Project, name: str = "", narrow: bool = False) -> Style:
         own["width_mm"] = chosen.narrow_mm
     ladder = [k.name for k in project.kernels.values() if k.front.operation == "matmul"]
     told = {"width_mm": chosen.width_mm, "font_size": chosen.font_size, "bare": chosen.bare}
-    return Style(font=chosen.font, kernels=tuple(ladder), **{**told, **own})
+    return Style(kernels=tuple(ladder), **{**told, **own})
 
 
 def _counts(values: Iterable[object]) -> dict[str, int]:

@@ -40,7 +40,7 @@ class Image:
 
 @dataclass(frozen=True)
 class StudyView:
-    """One study on the pages; addresses are those of its own page. bare: the notes are not in the figure.
+    """One study on the pages; addresses are those of its own page. bare: the finding is not in the figure.
     undrawn: why there is neither figure nor data."""
 
     name: str
