@@ -60,7 +60,7 @@ def test_every_plot_is_drawn_by_a_test() -> None:
     assert known <= {*NAMES, *own}
 
 
-def test_what_a_module_offers_is_read_from_its_source() -> None:
+def test_what_a_module_offers() -> None:
     for name in plots.available():
         module = plots.load(name)
         assert module.READING.endswith(".")

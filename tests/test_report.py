@@ -370,7 +370,6 @@ def test_a_finding_stands_on_the_index_and_in_the_figure(
     from tilewave.plots import correctness
 
     made = make()
-    monkeypatch.setattr(plots, "_offers", lambda plot, what: plot == "correctness")
     monkeypatch.setattr(
         correctness,
         "takeaway",
@@ -378,6 +377,7 @@ def test_a_finding_stands_on_the_index_and_in_the_figure(
         raising=False,
     )
     monkeypatch.setattr(correctness, "summary", lambda table: table, raising=False)
+    monkeypatch.setattr(correctness, "HEADLINE", True, raising=False)
     monkeypatch.setattr(plots, "has_summary", lambda plot: False)
     told = made.figure("right")
     assert json.loads(told["right.json"])["takeaway"] == "9 rows & an excess"

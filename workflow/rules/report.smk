@@ -2,11 +2,10 @@
 # that may fail is not the one that writes the page.
 FIGURE_FILES = [f"{REPORTS}/{path}" for path in report.FIGURE_FILES]
 PAGES = [f"{REPORTS}/{name}" for name in report.PAGES]
-SUMMARISED = PROJECT.summarised_studies
 PLOTS = {name: PROJECT.config.studies[name].plot for name in PROJECT.plan.studies}
 
 
-# All of them in one process, that shares them among the cores; a figure whose data, options and code
+# All of them, and the summaries of those that have one, in one process, that shares them among the cores; a figure whose data, options and code
 # are as they were is taken from the store, and one that raises becomes a box with the reason.
 rule figures:
     input:
@@ -18,7 +17,6 @@ rule figures:
         instructions=TABLES["instructions"],
     output:
         expand(FIGURE_FILES, study=PROJECT.plan.studies),
-        expand(f"{REPORTS}/tables/{{study}}.csv", study=SUMMARISED),
         done=f"{RESULTS}/figures.txt",
     log:
         f"{RESULTS}/logs/figures.log",

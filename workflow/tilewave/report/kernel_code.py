@@ -187,7 +187,8 @@ def _of_entry(cases: pd.DataFrame, entry: str) -> pd.DataFrame:
 
 def _readable(listing: str) -> str:
     """The instructions of a listing, without the line tables' remarks between them."""
-    return "\n".join(code or label for code, label in _INSTRUCTION.findall(listing)) + "\n"
+    lines = (" ".join((code or label).split()) for code, label in _INSTRUCTION.findall(listing))
+    return "\n".join(lines) + "\n"
 
 
 def write_listings(document: Mapping[str, Any], reports: Path) -> None:
