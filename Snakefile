@@ -67,6 +67,8 @@ onstart:
 wildcard_constraints:
     batch=r"\d+",
     study="|".join(PROJECT.plan.studies),
+    printed="pdf|png",
+    drawn="svg|pdf|png",
 
 
 localrules:

@@ -18,7 +18,7 @@ from matplotlib.transforms import Bbox
 
 from tilewave.plots import PlotModule
 from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, RECORD_COLUMNS, StudyData
-from tilewave.plots.style import Style, apply
+from tilewave.plots.style import Style, apply, caption
 
 ENVIRONMENT = "h200-test"
 SMS = 132
@@ -1023,5 +1023,5 @@ def texts_of(fig: Figure) -> list[tuple[str, Bbox]]:
 
 
 def said(fig: Figure) -> str:
-    """All that a figure really says, line breaks as spaces."""
-    return " ".join(" ".join(text for text, _ in texts_of(fig)).split())
+    """All that a figure really says, and its caption, line breaks as spaces."""
+    return " ".join(" ".join([*(text for text, _ in texts_of(fig)), *caption(fig)]).split())

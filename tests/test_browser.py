@@ -314,10 +314,8 @@ def test_letters_of_a_figure_are_readable_on_a_phone(
     found = {}
     for name in pages(reports, "study"):
         page = visit(name, **context)
-        assert page.locator(".for-phones").first.is_visible(), name
         image = page.locator("picture:has(source) img").first
         address, width = image.evaluate("one => [one.currentSrc, one.clientWidth]")
-        assert "/narrow/" in address, name
         file = reports / address.removeprefix(visit.root)
         shown = studies.smallest_letters(file) * width / studies.svg_size(file)[0]
         if not 12 <= shown <= 20:

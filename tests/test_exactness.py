@@ -11,7 +11,7 @@ import synthetic
 from tilewave.execution import counters
 from tilewave.plots import exactness
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import Style
+from tilewave.plots.style import Style, caption
 
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
@@ -95,8 +95,8 @@ def test_what_is_executed_has_a_row() -> None:
 
 def drawn(study: StudyData, width: float) -> str:
     fig = synthetic.draw(exactness, study, Style(width_mm=width))
-    texts = [*fig.texts, *(text for ax in fig.axes for text in ax.texts)]
-    return " | ".join(text.get_text() for text in texts)
+    texts = (text.get_text() for ax in fig.axes for text in ax.texts)
+    return " | ".join([*texts, *caption(fig)])
 
 
 def test_the_figure_tells_equal_from_different() -> None:

@@ -54,6 +54,18 @@ def test_an_instruction_belongs_to_the_innermost_line_of_the_kernels_own_files()
     assert [one.line("k.cu") for one in sass.parse(LISTING)] == [0, 2, 2, 3, 1, 0]
 
 
+def test_places_say_the_same_without_the_code() -> None:
+    told = sass.places(LISTING)
+    for function in ("k", "other", "none"):
+        assert sass.chains(told, function) == sass.chains(LISTING, function)
+        assert origins.of_listing(told, function, TEXTS) == origins.of_listing(
+            LISTING, function, TEXTS
+        )
+    moved = {"k.cu": {2: 5}}
+    assert sass.places(sass.relined(LISTING, moved)) == sass.relined(told, moved)
+    assert "LDS" not in told and len(told) < len(LISTING) / 2
+
+
 def test_places_name_a_headers_line_and_its_calls(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text('#include "tile.cuh"\nrun();\n')
     (tmp_path / "tile.cuh").write_text(TEXTS["sub/tile.cuh"])

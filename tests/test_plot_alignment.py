@@ -13,7 +13,7 @@ import pytest
 import synthetic
 from tilewave.plots import alignment, base
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import Style
+from tilewave.plots.style import Style, caption
 
 SIZE = 4096
 
@@ -155,7 +155,7 @@ def test_one_row_of_panels_for_each_dtype(width: float) -> None:
         and len(line.get_xdata()) == 2
     ]  # fmt: skip
     assert upright == [3, 6]
-    notes = " ".join(text.get_text() for text in fig.texts)
+    notes = " ".join(caption(fig))
     assert "i8 (row, col) 1310 TOP/s" in notes and "f64 (row, row) 61.1" in notes
 
 
@@ -165,7 +165,7 @@ def test_a_dtype_that_loses_nothing_is_named_and_not_drawn() -> None:
     even.loc[(even["dtype"] == "f64") & (even["metric"] == "tflops"), "value"] = 60.0
     fig = synthetic.draw(alignment, replace(data, records=even), Style(width_mm=400))
     assert len(fig.axes) == 3 * 3
-    notes = " ".join(text.get_text() for text in fig.texts)
+    notes = " ".join(caption(fig))
     assert "Not drawn, as no alignment costs more than 10 %: FP64 (0.0 %)" in notes
 
 

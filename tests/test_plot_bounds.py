@@ -100,8 +100,8 @@ def test_the_busiest_pipe_may_be_the_l2_or_one_of_the_sm() -> None:
 def test_the_figure_says_what_it_shows(width: float) -> None:
     study = synthetic.make("bounds")
     drawn = synthetic.draw(figure, study, Style(width_mm=width))
-    told = " ".join(text.get_text() for text in drawn.findobj(lambda o: hasattr(o, "get_text")))
-    assert "0 of 4 bounds lie above" in told.replace("\n", " ") and "matmul_tiled" in told
+    told = synthetic.said(drawn)
+    assert "0 of 4 bounds lie above" in told and "matmul_tiled" in told
     assert figure.takeaway(study, figure.table(study)).startswith(
         "Measured over bound, median at 4096³: FP32"
     )

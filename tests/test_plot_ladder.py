@@ -12,7 +12,7 @@ import pytest
 import synthetic
 from tilewave import plots
 from tilewave.plots import _rungs, base, ladder
-from tilewave.plots.style import GOOD, Style
+from tilewave.plots.style import GOOD, Style, caption
 from tilewave.records import tables
 
 
@@ -88,7 +88,7 @@ def test_more_work_than_2mnk_is_named(study: Any) -> None:
     tiled = (records["variant"] == "matmul_tiled-tile32") & (records["metric"] == "counted_flops")
     records.loc[tiled, "value"] = 2.0 * 4096**3 * 1.032
     fig = synthetic.draw(ladder, replace(study, records=records), Style())
-    said = [text.get_text() for text in fig.texts]
+    said = caption(fig)
     named = "FLOPs counted over 2mnk at 4096³: 1.000 to 1.008; more than that: matmul_tiled tile32 1.032."
     assert named in said
 

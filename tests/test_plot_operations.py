@@ -10,7 +10,7 @@ import pytest
 import synthetic
 from tilewave.plots import operations
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import Style
+from tilewave.plots.style import Style, caption
 
 SHARE = "% of the baseline"
 
@@ -22,7 +22,7 @@ def rows(study: StudyData) -> pd.DataFrame:
 def texts(study: StudyData) -> str:
     fig = synthetic.draw(operations, study, Style())
     found = [text.get_text() for ax in fig.axes for text in ax.texts]
-    return " ".join(" ".join([*found, *(text.get_text() for text in fig.texts)]).split())
+    return " ".join(" ".join([*found, *caption(fig)]).split())
 
 
 def test_a_share_is_of_the_copy_of_nearest_bytes_or_of_cublas() -> None:

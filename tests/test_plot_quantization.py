@@ -16,7 +16,7 @@ import synthetic
 from tilewave.expressions import integer
 from tilewave.plots import _quantization, _sweeps, tile_quantization, wave_quantization
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import Style
+from tilewave.plots.style import Style, caption
 from tilewave.project import ROOT
 from tilewave.records.recorded import Recorded
 from tilewave.theory import quantization
@@ -77,7 +77,7 @@ def test_the_table_has_errors_and_their_summary() -> None:
 def test_notes_say_what_was_fitted_and_how_far_off_it_is() -> None:
     study = synthetic.make("wave_quantization")
     fig = synthetic.draw(wave_quantization, study, Style(width_mm=400))
-    told = " ".join(text.get_text() for text in fig.texts)
+    told = " ".join(caption(fig))
     assert "That time alone is fitted, one number a sweep" in told
     assert "Error of the duration. M = 2304: median 0." in told
     assert "in cycles of the busiest SM" in told
@@ -147,7 +147,7 @@ def test_no_word_of_tiles_that_nobody_told() -> None:
     records = study.records[~study.records["metric"].str.startswith("cublas_tile")]
     for told, shown in ((study, True), (replace(study, records=records), False)):
         fig = synthetic.draw(wave_quantization, told, Style())
-        notes = " ".join(text.get_text() for text in fig.texts)
+        notes = " ".join(caption(fig))
         assert ("cuBLAS chose a smaller tile" in notes) == shown
 
 

@@ -11,7 +11,7 @@ import synthetic
 from tilewave.plots import _panels, roofline
 from tilewave.plots._ceilings import Ceilings, Peak
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import Style
+from tilewave.plots.style import Style, caption
 
 NAIVE = "matmul_naive@4096x4096x4096"
 VENDOR = "cublas-typef16_f32@4096x4096x4096"
@@ -21,7 +21,7 @@ def texts(study: StudyData) -> str:
     fig = synthetic.draw(roofline, study, Style())
     found = [text.get_text() for ax in fig.axes for text in (*ax.texts, ax.title)]
     found += [ax.get_title(loc="left") for ax in fig.axes]
-    return "\n".join([*found, *(text.get_text() for text in fig.texts)])
+    return "\n".join([*found, *caption(fig)])
 
 
 def rows(study: StudyData) -> pd.DataFrame:
@@ -228,7 +228,7 @@ def test_what_computes_nothing_has_a_panel_of_its_own() -> None:
         told = {ax.get_title(loc="left"): [text.get_text() for text in ax.texts] for ax in fig.axes}
         assert list(told) == ["FP32", "Without FLOPs"]
         assert told["Without FLOPs"] == ["transpose_swizzled 84 % DRAM", "transpose_tiled 99 % L1"]
-    notes = " ".join(" ".join(text.get_text() for text in fig.texts).split())
+    notes = " ".join(caption(fig))
     assert "transpose 8192×8192, softmax 8192×8192, matmul 4096³" in notes and "2mnk" not in notes
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import synthetic
 from tilewave.plots import wavefronts
-from tilewave.plots.style import Style
+from tilewave.plots.style import Style, caption
 
 
 def test_the_most_excess_stands_first_and_wrong_cases_last() -> None:
@@ -55,7 +55,7 @@ def test_rows_of_several_operations_name_only_unusual_shapes() -> None:
     assert [label.get_text() for label in fig.axes[0].get_yticklabels()[:4]] == [
         "transpose_tiled LDS", "transpose_tiled LDS", "transpose_tiled 32×96 LDS", "softmax_online LDS",
     ]  # fmt: skip
-    told = " ".join(text.get_text() for text in fig.texts)
+    told = " ".join(caption(fig))
     assert "Shape transpose 64×64, softmax 8×4096, where no other is named" in " ".join(
         told.split()
     )

@@ -11,6 +11,7 @@ import pytest
 from samples import a_job
 from tilewave.command import main, parser
 from tilewave.commands.record import adopted
+from tilewave.compiling.sass import places
 from tilewave.errors import UserError
 from tilewave.records import model, tables
 from tilewave.records import recorded as recorded_module
@@ -115,7 +116,7 @@ def test_new_measurement_replaces_the_case_whatever_its_key(folder):
     assert recorded.get("time", "k1") is None
     assert recorded.get("time", "k9")["figures"][0]["value"] == 5.0
     assert recorded.get("time", "k2") and recorded.get("counters", "c1")
-    assert samples(folder, "k1", "k2", "k9") == [2.0, 3.0, 5.0, 6.0]
+    assert samples(folder, "k1", "k2", "k9") == [5.0, 6.0, 2.0, 3.0]
     assert recorded.compiled == {"a.sm_90": {"code": "x"}}
 
 
@@ -251,11 +252,24 @@ def test_a_listing_is_read_with_few_others(folder, together, monkeypatch):
     assert pq.ParquetFile(path).num_row_groups == (3 if together else 1)
     found = Recorded(folder)
     assert {name: found.listing(name) for name in reversed(names)} == listings
-    assert found.listing("none") is None
+    assert found.listing("none") is None and found.places("none") is None
     merge(folder, [], {}, {"more.sm_90": {"key": "more"}}, {"more": ("sass", {})})
     assert pq.ParquetFile(path).num_row_groups == 3
     assert Recorded(folder).listing("more") == ("sass", {})
     assert Recorded(folder).listing(names[0]) == listings[names[0]]
+
+
+def test_places_of_a_listing_are_no_listing(folder):
+    told = places(".text.k:\n        /*0000*/                   EXIT ;\n")
+    merge(folder, [], {}, {"a.sm_90": {"key": "a", "sha256": "c"}}, {"a": (told, {"a.cu": [1]})})
+    found = Recorded(folder)
+    assert found.listing("a") is None and found.listing_of_cubin("c") is None
+    assert found.places("a") == (told, {"a.cu": [1]})
+
+
+def test_samples_are_recorded_to_a_nanosecond(folder):
+    merge(folder, [timed("a@64", "k9", 5.00049)], ENVIRONMENTS, {})
+    assert samples(folder, "k9") == [5.0, 6.0]
 
 
 def test_listings_may_be_none(folder):

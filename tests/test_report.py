@@ -17,22 +17,18 @@ from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from tilewave import plots
 from tilewave import project as projects
 from tilewave.kernels import idea
-from tilewave.plots import style
 from tilewave.plots.base import StudyData
 from tilewave.records import model
 from tilewave.records import tables as tidy
-from tilewave.records.store import Store
 from tilewave.report import (
     FIGURE_FILES,
     FIGURE_KINDS,
     cells,
     figures,
-    fonts,
     rendering,
     site,
     studies,
@@ -220,7 +216,6 @@ class Made:
     def figure(self, name: str, folder: str = "reports/figures") -> dict[str, bytes]:
         study = self.study(name)
         paths = [f"{folder}/{name}.{kind}" for kind in FIGURE_KINDS]
-        paths += [f"{folder}/narrow/{name}.svg"]
         figures.write(self.project, study, paths)
         return {path.removeprefix(f"{folder}/"): Path(path).read_bytes() for path in paths}
 
@@ -375,7 +370,6 @@ def test_a_finding_stands_on_the_index_and_in_the_figure(
     from tilewave.plots import correctness
 
     made = make()
-    monkeypatch.setattr(plots, "_offers", lambda plot, what: plot == "correctness")
     monkeypatch.setattr(
         correctness,
         "takeaway",
@@ -383,6 +377,7 @@ def test_a_finding_stands_on_the_index_and_in_the_figure(
         raising=False,
     )
     monkeypatch.setattr(correctness, "summary", lambda table: table, raising=False)
+    monkeypatch.setattr(correctness, "HEADLINE", True, raising=False)
     monkeypatch.setattr(plots, "has_summary", lambda plot: False)
     told = made.figure("right")
     assert json.loads(told["right.json"])["takeaway"] == "9 rows & an excess"
@@ -454,10 +449,10 @@ def test_a_figures_place_is_kept_before_it_is_loaded(make: Any) -> None:
     text = made.page("study/right")
     found = re.search(r'<img src="\.\./figures/right\.svg" width="(\d+)" height="(\d+)"', text)
     assert found and round(float(found[1]) * 25.4 / 96) == 178
-    narrow = re.search(r'<source [^>]*srcset="\.\./figures/narrow/right\.svg" width="(\d+)"', text)
-    path = Path("reports/figures/narrow/right.svg")
+    readable = re.search(r'<source [^>]*srcset="\.\./figures/right\.svg" width="(\d+)"', text)
+    path = Path("reports/figures/right.svg")
     natural, letters = studies.svg_size(path)[0], studies.smallest_letters(path)
-    assert narrow and 12 <= letters * int(narrow[1]) / natural < 12.1, "readable on a phone"
+    assert readable and 12 <= letters * int(readable[1]) / natural < 12.1, "readable on a phone"
 
 
 def test_a_kernels_page_shows_resources_changes_and_annotated_source(make: Any) -> None:
@@ -469,10 +464,7 @@ def test_a_kernels_page_shows_resources_changes_and_annotated_source(make: Any) 
     assert 'data-choice="tiled@128x128x128"' in text  # the larger shape
     assert "384,000 shared-memory wavefronts, 192,000 of them in excess" in text
     assert "128,000 wavefronts belong to no line" in text
-    row = (
-        r'<tr class="hot"><td class="n soft">20</td><td class="n">4</td><td class="n">256,000</td>'
-    )
-    assert re.search(row, text)
+    assert '<tr class="hot"><td>20</td><td>4</td><td>256,000</td>' in text
     assert "title: Tiles" not in text  # front matter is left out
 
 
@@ -491,21 +483,6 @@ def test_a_kernels_page_is_kept_though_its_studies_find_something_else(
     assert not any(0xE000 <= ord(letter) <= 0xF8FF for letter in before + after)
     alike = "a kernel's own \ue000letters\ue001"
     assert site.kernel_views.with_findings(alike, ()) == alike
-
-
-def test_a_pdf_is_the_same_with_parts_of_fonts_that_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    figure, files = Figure(), [tmp_path / f"{name}.pdf" for name in ("alone", "kept", "taken")]
-    figure.text(0.5, 0.5, "Ångström × 2", weight="bold")
-    store = Store(tmp_path / "store")
-    style.save(figure, files[0])
-    with fonts.kept(store):
-        style.save(figure, files[1])
-    monkeypatch.setattr(fonts._backend_pdf_ps, "get_glyphs_subset", None)
-    with fonts.kept(store):
-        style.save(figure, files[2])
-    assert len({path.read_bytes() for path in files}) == 1
 
 
 def test_a_kernels_page_shows_where_warps_wait_and_what_nsight_compute_says(make: Any) -> None:
@@ -535,7 +512,7 @@ def test_a_kernels_page_shows_where_warps_wait_and_what_nsight_compute_says(make
     assert "80\xa0% tiled.cu:20" in text and "wait a fixed number of cycles" in text
     rows = [re.sub("<.*?>", " ", row).split() for row in re.findall("<tr.*?</tr>", text, re.S)]
     assert ["20", "4", "256,000", "128,000", "80.0"] in [row[:5] for row in rows]
-    assert '<tr class="hot waits"><td class="n soft">20</td>' in text
+    assert '<tr class="hot waits"><td>20</td>' in text
     assert "Barrier &lt;Stalls&gt;" in text and "estimated local speedup 12.5\xa0%" in text
     assert 'See The Section, <a href="https://x.y/#z" rel="external noreferrer">Guide</a>.' in text
     assert "Nsight Compute 2025.3.1" in text and "Look elsewhere" not in text

@@ -278,7 +278,7 @@ def test_a_page_shows_every_kernel_of_a_series(name: str, tmp_path: Path) -> Non
     cases = tables.cases_table([resolved], {chosen.id: {"sm_90": entry}}, "sm_90", {})
     assert resolved.launch is not None
     assert cases["scratch_bytes"][0] == sum(one.nbytes for one in resolved.launch.scratch) > 0
-    document = {chosen.id: {"sm_90": entry}}
+    document = {chosen.id: {"sm_90": {**entry, "shown": True}}}
     (shown,) = kernel_code.listings(kernel, cases, rows, None, {}, document)
     marks = [line.text for line in shown.sass if not line.address and "…" not in line.text]
     assert marks == list(kernel.entries) == list(symbols)
@@ -306,7 +306,9 @@ def test_drawn_accesses_are_placed_by_function(tmp_path: Path) -> None:
     assert "function" not in Recorded(kept).accesses["x"][0]
     about = {"kernel": job.kernel, "variant": job.variant, "instruction": None, "accesses": found}
     kernel = load_kernel(SERIES / "reduction_passes.cu")
-    (drawn,) = kernel_code.lanes(kernel, {"b@1": about}, {job.variant: {"sm_90": entry}})
+    (drawn,) = kernel_code.lanes(
+        kernel, {"b@1": about}, {job.variant: {"sm_90": {**entry, "shown": True}}}
+    )
     assert {one.name.split()[0] for one in drawn.drawn} <= {
         f"reduction_passes.cu:{line}" for line in (25, 28, 30)
     }

@@ -2,11 +2,10 @@
 # that may fail is not the one that writes the page.
 FIGURE_FILES = [f"{REPORTS}/{path}" for path in report.FIGURE_FILES]
 PAGES = [f"{REPORTS}/{name}" for name in report.PAGES]
-SUMMARISED = PROJECT.summarised_studies
 PLOTS = {name: PROJECT.config.studies[name].plot for name in PROJECT.plan.studies}
 
 
-# All of them in one process, that shares them among the cores; a figure whose data, options and code
+# All of them, and the summaries of those that have one, in one process, that shares them among the cores; a figure whose data, options and code
 # are as they were is taken from the store, and one that raises becomes a box with the reason.
 rule figures:
     input:
@@ -16,7 +15,6 @@ rule figures:
         instructions=TABLES["instructions"],
     output:
         expand(FIGURE_FILES, study=PROJECT.plan.studies),
-        expand(f"{REPORTS}/tables/{{study}}.csv", study=SUMMARISED),
         done=f"{RESULTS}/figures.txt",
     log:
         f"{RESULTS}/logs/figures.log",
@@ -56,12 +54,20 @@ rule figure:
 ruleorder: figure > figures
 
 
-# `snakemake --cores 1 reports/figures/narrow/ladder.pdf`: for one column of a paper.
-use rule figure as narrow_pdf with:
+# `snakemake --cores 1 reports/figures/ladder.pdf`: for print, or as PNG for slides.
+use rule figure as printed with:
     output:
-        f"{REPORTS}/{report.NARROW_PDF}",
+        f"{REPORTS}/{report.PRINTED}",
     log:
-        f"{RESULTS}/logs/figure/{{study}}_narrow.log",
+        f"{RESULTS}/logs/figure/{{study}}_{{printed}}.log",
+
+
+# `snakemake --cores 1 reports/figures/narrow/ladder.pdf`: for one column of a paper.
+use rule figure as narrow with:
+    output:
+        f"{REPORTS}/{report.NARROW}",
+    log:
+        f"{RESULTS}/logs/figure/{{study}}_narrow_{{drawn}}.log",
 
 
 rule page:

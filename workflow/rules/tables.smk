@@ -30,6 +30,25 @@ rule tables:
         "../scripts/tables.py"
 
 
+# `snakemake --cores 1 results/cubins/matmul_tiled/matmul_tiled-tile32.sm_90.sass`: the machine code of a variant
+# whose page does not show it.
+rule listing:
+    input:
+        target=f"{RESULTS}/target.json",
+    output:
+        f"{RESULTS}/cubins/{{kernel}}/{{variant}}.{{arch}}.sass",
+    log:
+        f"{RESULTS}/logs/listing-{{kernel}}-{{variant}}.{{arch}}.log",
+    wildcard_constraints:
+        kernel=r"[^/]+",
+        variant=r"[^/]+",
+        arch=r"sm_\w+",
+    message:
+        "Disassemble {wildcards.variant}"
+    script:
+        "../scripts/listing.py"
+
+
 # `snakemake --cores 1 reports/tables/records.csv`: a table for a spreadsheet.
 rule csv:
     input:

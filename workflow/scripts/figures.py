@@ -11,7 +11,11 @@ if __name__ == "__main__":
         studies = snakemake.params.studies  # noqa: F821
         progress = run.follow(job.project, "figures", "studies", studies)
         drawing = run.cores(job, cores)
-        told, failed = figures.write_all(job.project, studies, given, made, drawing, progress.done)
+        every = [*made]
+        if "done" in made.keys():  # noqa: SIM118
+            tables = job.project.reports / "tables"
+            every += [tables / f"{name}.csv" for name in job.project.summarised_studies]
+        told, failed = figures.write_all(job.project, studies, given, every, drawing, progress.done)
         run.say(f"  figures: {told} in {progress.spent}")
         for name, why in failed.items():
             run.say(f"  {name} was not drawn: {why.sentence}; the log has the traceback")

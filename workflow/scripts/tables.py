@@ -7,5 +7,6 @@ if __name__ == "__main__":
         made, cores = snakemake.output, snakemake.threads  # noqa: F821
         tables = run.tables(job)
         tables.write(made, run.cores(job, cores))
-        run.write(made.compiled, tables.about_kernels())
-        run.write(made.accesses, run.accesses(job, cores))
+        drawn = run.accesses(job, cores)
+        run.write(made.accesses, drawn)
+        run.write(made.compiled, tables.about_kernels(run.listings(job, drawn, cores)))

@@ -182,15 +182,14 @@ class Style(Model):
     """Look of the figures."""
 
     width_mm: Millimetres = Field(178.0, description="178 two columns, 86 one column.")
-    font: Word = "DejaVu Sans"
     font_size: Points = 8.0
     narrow_mm: Millimetres = Field(
-        86.0, description="Of the second file of each figure, for a column or a phone."
+        86.0,
+        description="Of figures/narrow/, for one column of a paper, which is made where asked for.",
     )
     bare: bool = Field(
         False,
-        description="Leave title, notes and sources out of the figures: the captions beside them have "
-        "them.",
+        description="Leave the title out of the figures: the captions beside them have it.",
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from tilewave import cache, operations, outputs, plots, trial
 from tilewave.cases import Case, Plan, expand, wants
 from tilewave.compiling import nvrtc, source
-from tilewave.config import Config, Style, check_folders, parse
+from tilewave.config import Config, check_folders, parse
 from tilewave.config import read as read_config
 from tilewave.errors import KernelRefused, UserError
 from tilewave.expressions import ExpressionError
@@ -312,12 +312,6 @@ def _check_names(config: Config, known: Mapping[str, object], where: object) -> 
         plots.MODULES.check(study.plot, where, f"studies.{name}.plot")
         if study.options:
             plots.check_options(study.plot, study.options, where, f"studies.{name}.options")
-    if config.style.font != Style().font:
-        from matplotlib import font_manager
-
-        fonts = font_manager.get_font_names()
-        if config.style.font not in fonts:
-            raise UserError(where, "style.font", config.style.font, fonts)
     for part, members in config.parts.items():
         if part in config.studies or part in known:
             raise UserError(where, f"parts.{part}", part, "a name that no study and no kernel has")

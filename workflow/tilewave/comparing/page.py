@@ -34,13 +34,14 @@ _TONES = {ratios.FASTER: "good", ratios.SLOWER: "bad"}
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure at two widths as addresses that hold it, with what it shows in words; sizes in pixels."""
+    """A figure at two widths as addresses that hold it, with what it shows in words, and its caption; sizes in pixels."""
 
     alt: str
     address: str
     size: tuple[int, int]
     narrow: str
     narrow_size: tuple[int, int]
+    caption: list[str]
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def _picture(title: str, draw: Callable[[Style], Figure]) -> Picture:
             width, height = (round(96 * float(inches)) for inches in figure.get_size_inches())
             found.append((f"data:image/svg+xml;base64,{held}", (width, height)))
     (wide, size), (narrow, narrow_size) = found
-    return Picture(title, wide, size, narrow, narrow_size)
+    return Picture(title, wide, size, narrow, narrow_size, look.caption(figure))
 
 
 def _pictures(made: Comparison) -> list[Picture]:

@@ -79,7 +79,7 @@ def _origin(chain: sass.Chain, kernel: str, lines: Mapping[str, list[str]]) -> O
 def of_listing(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, Origin]:
     """Address -> origin of each instruction of a function whose origin is known.
 
-    listing: of `sass.as_text`; texts: of `own_texts`, the kernel's first.
+    listing: of `sass.as_text` or `sass.places`; texts: of `own_texts`, the kernel's first.
     """
     kernel = next(iter(texts))
     lines = {name: text.splitlines() for name, text in by_last_name(texts).items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import shutil
 import subprocess
@@ -22,6 +23,12 @@ TENSOR = re.compile(r"\*/\s+(?:@\S+\s+)?([A-Z]+MMA\b[\w.]*)")
 BEGINNING = re.compile(r"^(?P<label>\$\S+):$|^\s*/\*(?P<address>[0-9a-f]{4,})\*/", re.M)
 CALL = re.compile(r"\bCALL\.REL\S* `\((?P<label>\$\S+)\)")
 PLACE = re.compile(r'"(?P<file>[^"]+)", line (?P<line>\d+)')
+BYTES = 16
+"""Of an instruction, from sm_70 on."""
+
+
+WITHOUT_CODE = "// where instructions came from\n"
+"""The first line of `places`."""
 
 
 @functools.cache
@@ -156,8 +163,36 @@ def parse(text: str) -> tuple[Instruction, ...]:
     )
 
 
+def places(text: str) -> str:
+    """A listing without its code: for `chains`, in a thousandth of the bytes once it is compressed.
+
+    Each line says how many instructions follow each other that came from the same places.
+    """
+    lines, function = [WITHOUT_CODE.rstrip()], ""
+    for (name, chain), rows in itertools.groupby(_rows(text), key=lambda row: (row[0], row[3])):
+        if name != function:
+            lines.append(f".text.{name}:")
+            function = name
+        told = "".join(f' "{place.file}", line {place.line}' for place in chain)
+        lines.append(f"{sum(1 for _ in rows)}{told}")
+    return "\n".join(lines) + "\n"
+
+
+def _of_places(text: str, function: str) -> dict[int, Chain]:
+    """`chains` of `places`: an instruction has 16 bytes."""
+    part = text.partition(f"\n.text.{function}:\n")[2].partition("\n.text.")[0]
+    found: dict[int, Chain] = {}
+    for line in part.splitlines():
+        chain = tuple(Place(file, int(number)) for file, number in PLACE.findall(line))
+        for _ in range(int(line.partition(" ")[0])):
+            found[BYTES * len(found)] = chain
+    return found
+
+
 def chains(text: str, function: str) -> Mapping[int, Chain]:
-    """Address -> places in the source, of one function of a listing."""
+    """Address -> places in the source, of one function of a listing, or of its `places`."""
+    if text.startswith(WITHOUT_CODE):
+        return _of_places(text, function)
     return {int(address, 16): chain for name, address, _, chain in _rows(text) if name == function}
 
 

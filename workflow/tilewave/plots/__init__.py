@@ -14,11 +14,7 @@ this package touches a GPU, a kernel or the store.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pydantic import BaseModel
@@ -75,38 +71,27 @@ def load(name: str, where_file: object = "config", key: object = "plot") -> Plot
     return cast(PlotModule, MODULES.load(name, where_file, key))
 
 
-@cache
-def _offers(name: str, what: str) -> bool:
-    """Whether a plot module defines a function, or says that a constant is true, at its top level.
-
-    By its source, not by importing it: the workflow asks before any job runs, and matplotlib takes
-    long to load.
-    """
-    theirs = MODULES.file(name)
-    found = theirs or Path(str((spec := find_spec(f"{__name__}.{name}")) and spec.origin))
-    source = found.read_text(encoding="utf-8")
-    if what not in source:  # parsing all modules would take a tenth of a second of every job
-        return False
-    return any(
-        (isinstance(one, ast.FunctionDef) and one.name == what)
-        or (isinstance(one, ast.Assign) and ast.unparse(one) == f"{what} = True")
-        for one in ast.parse(source).body
-    )
+def _said(name: str, what: str) -> Any:
+    """What a plot module has under a name; None where it has nothing, or cannot be loaded."""
+    try:
+        return getattr(load(name), what, None)
+    except UserError:
+        return None
 
 
 def table_stays_open(name: str) -> bool:
     """Whether the page shows the module's table however long it is: its OPEN_TABLE."""
-    return _offers(name, "OPEN_TABLE")
+    return bool(_said(name, "OPEN_TABLE"))
 
 
 def has_summary(name: str) -> bool:
     """Whether the module makes a `summary`."""
-    return _offers(name, "summary")
+    return _said(name, "summary") is not None
 
 
 def is_headline(name: str) -> bool:
     """Whether the module's finding is one of those that the report begins with: its HEADLINE."""
-    return _offers(name, "HEADLINE")
+    return bool(_said(name, "HEADLINE"))
 
 
 def summary(name: str, table: pd.DataFrame) -> pd.DataFrame:
@@ -118,8 +103,8 @@ def summary(name: str, table: pd.DataFrame) -> pd.DataFrame:
 
 def takeaway(name: str, study: StudyData, table: pd.DataFrame) -> str:
     """The finding of a study in one sentence, "" where the module or the data give none."""
-    module: Any = load(name)
-    return str(module.takeaway(study, table)) if _offers(name, "takeaway") else ""
+    made = getattr(load(name), "takeaway", None)
+    return "" if made is None else str(made(study, table))
 
 
 def options_of(name: str) -> type[BaseModel] | None:

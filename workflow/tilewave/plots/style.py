@@ -6,9 +6,9 @@ software version is written, and figures are made without pyplot's global state.
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import itertools
+import io
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,12 +19,11 @@ from weakref import WeakKeyDictionary
 import matplotlib as mpl
 import pandas as pd
 import seaborn as sns
-from matplotlib import font_manager
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
+from matplotlib.legend import Legend
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import Bbox
 from PIL import Image
@@ -57,7 +56,10 @@ INK, GREY, FAINT = "#222222", "#777777", "#DDDDDD"
 MODEL = "#777777"
 GOOD, BAD = "#117733", "#CC3311"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
-_DEFAULT_FONT = "DejaVu Sans"
+FONT = "DejaVu Sans"
+"""It comes with matplotlib."""
+LETTER = 0.68
+"""Width of a bold letter of it beside its size, about."""
 NARROW_MM = 120.0
 """Below this width panels stand under one another instead of side by side."""
 
@@ -69,16 +71,14 @@ class Style:
     Attributes
     ----------
     width_mm: width of a figure in mm (178: two columns of a page, 86: one).
-    font: a font family that is installed; the default comes with matplotlib.
     font_size: size of axis labels in points; ticks, notes and the footer follow it.
     palette: a name in PALETTES.
     kernels: all kernels that the report knows; give the same ones to every figure, so that a kernel
         keeps its colour from figure to figure. A figure adds those of its own that are not named.
-    bare: title, notes and sources stay out of the figure; `caption` still has them.
+    bare: the title stays out of the figure.
     """
 
     width_mm: float = 178.0
-    font: str = _DEFAULT_FONT
     font_size: float = 7.5
     palette: str = "muted"
     kernels: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ def check_style(style: Style) -> None:
 
     Raises
     ------
-    UserError: unknown palette, font that is not installed, width or size out of range.
+    UserError: unknown palette, width or size out of range.
     """
     if style.palette not in PALETTES:
         raise UserError("config", "style.palette", style.palette, PALETTES)
@@ -118,19 +118,14 @@ def check_style(style: Style) -> None:
         raise UserError("config", "style.width_mm", style.width_mm, "60 to 400 (millimetres)")
     if not 4 <= style.font_size <= 24:
         raise UserError("config", "style.font_size", style.font_size, "4 to 24 (points)")
-    if style.font != _DEFAULT_FONT:
-        installed = set(font_manager.get_font_names())
-        if style.font not in installed:
-            raise UserError("config", "style.font", style.font, installed)
 
 
 def _settings(style: Style) -> dict[str, Any]:
-    family = [style.font] if style.font == _DEFAULT_FONT else [style.font, _DEFAULT_FONT]
     size = style.font_size
     return {
         **sns.axes_style("ticks"),
         **sns.plotting_context("paper"),
-        "font.family": family,
+        "font.family": FONT,
         "font.size": size,
         "axes.labelsize": size,
         "axes.titlesize": size,
@@ -184,7 +179,7 @@ def apply(style: Style) -> Iterator[None]:
 
 
 def new_figure(style: Style, height_mm: float) -> Figure:
-    """A figure whose panels take `height_mm`; `finish` adds what title, legend and notes need."""
+    """A figure whose panels take `height_mm`; `finish` adds what title and legend need."""
     fig = Figure(figsize=(style.width, height_mm * MM))
     FigureCanvasAgg(fig)
     return fig
@@ -229,85 +224,7 @@ def lighter(color: str, share: float = 0.55) -> tuple[float, float, float]:
     return (r + (1 - r) * share, g + (1 - g) * share, b + (1 - b) * share)
 
 
-# ------------------------------------------------------------------------------- text and frames
-
-
-@functools.cache
-def _ruler(dpi: float) -> RendererAgg:
-    return RendererAgg(1, 1, dpi)
-
-
-@functools.lru_cache(8192)
-def _measured(text: str, family: tuple[str, ...], size: float, weight: str, dpi: float) -> float:
-    font = FontProperties(family=list(family), size=size, weight=weight)
-    width, _, _ = _ruler(dpi).get_text_width_height_descent(text, font, False)
-    return float(width) / dpi
-
-
-def _text_width(fig: Figure, text: str, size: float, weight: str = "normal") -> float:
-    """In inches."""
-    return _measured(text, tuple(mpl.rcParams["font.family"]), size, weight, float(fig.dpi))
-
-
-def wrap(fig: Figure, text: str, size: float, width: float, weight: str = "normal") -> list[str]:
-    """Break a text into lines no wider than `width` inches, measured in the figure's font."""
-
-    def wide(text: str) -> float:
-        return _text_width(fig, text, size, weight)
-
-    def fits(words: Sequence[str]) -> bool:
-        return wide(" ".join(words)) <= width
-
-    def filled(words: list[str]) -> list[str]:
-        """Each line takes all words that fit it: what their widths come to, and looked at as a whole."""
-        lines, blank = [], wide("n n") - wide("nn")
-        while words:
-            ends = itertools.accumulate(wide(word) + blank for word in words)
-            fitting = itertools.takewhile(lambda end: end <= width + blank, ends)
-            count = max(1, sum(1 for _ in fitting))
-            while count < len(words) and fits(words[: count + 1]):
-                count += 1
-            while count > 1 and not fits(words[:count]):
-                count -= 1
-            lines.append(" ".join(words[:count]))
-            words = words[count:]
-        return lines
-
-    lines: list[str] = []
-    for paragraph in text.split("\n"):
-        waiting: list[str] = []
-        for word in paragraph.split():
-            while len(word) > 8 and not fits([word]):
-                # A case id longer than the figure breaks at its last sign that fits.
-                cut = max(8, int(len(word) * width / wide(word)) - 2)
-                cut = max((word.rfind(sign, 4, cut) + 1 for sign in "@-_×x,"), default=0) or cut
-                lines += [*filled(waiting), word[:cut]]
-                waiting, word = [], word[cut:]
-            waiting.append(word)
-        lines += filled(waiting) or [""]
-    return lines
-
-
-def _legend(
-    fig: Figure, handles: Sequence[Artist], labels: Sequence[str], width: float
-) -> tuple[Any, float]:
-    """A legend with as many columns as fit; returns it with its height in inches."""
-    if not handles:
-        return None, 0.0
-    legend = None
-    for columns in range(min(len(handles), 8), 0, -1):
-        if legend is not None:
-            legend.remove()
-        legend = fig.legend(
-            handles, labels, loc="upper center", ncols=columns,
-            columnspacing=1.2, handlelength=1.8, handletextpad=0.5, labelspacing=0.3,
-            borderaxespad=0.0, borderpad=0.1,
-        )  # fmt: skip
-        box = legend.get_window_extent(fig.canvas.get_renderer())  # type: ignore[attr-defined]
-        if box.width / fig.dpi <= width:
-            break
-    assert legend is not None
-    return legend, float(box.height / fig.dpi)
+# ------------------------------------------------------------------------------- title and legend
 
 
 _captions: WeakKeyDictionary[Figure, list[str]] = WeakKeyDictionary()
@@ -329,7 +246,7 @@ def finish(
 ) -> Figure:
     """`framed` with a study's finding (else its question), what is missing of it and its source.
 
-    stages: the stages whose missing cases the figure must list; None for all.
+    stages: the stages whose missing cases the caption must list; None for all.
     """
     troubles = missing_notes(study, stages, most=2 if style.narrow else 3)
     if len(troubles) > 6:
@@ -349,7 +266,7 @@ def framed(
     notes: Sequence[str] = (),
     troubles: Sequence[str] = (),
 ) -> Figure:
-    """Put a title above the panels and legend, notes, troubles and source below them.
+    """Put a title above the panels and a legend below them; the rest is the figure's `caption`.
 
     Parameters
     ----------
@@ -358,48 +275,21 @@ def framed(
     notes: sentences about how to read the figure.
     troubles: what is missing, a line each.
     """
-    body = float(fig.get_figheight())
-    margin = 1.5 * MM
-    width = style.width - 2 * margin
-    tiny = 0.8 * style.font_size
-    head = wrap(fig, title, 1.15 * style.font_size, width, "bold")
-    said = [line for note in notes for line in wrap(fig, note, tiny, width)]
-    gone = [line for note in troubles for line in wrap(fig, note, tiny, width)]
-    origin = wrap(fig, source, tiny, width)
     rest = [f"{one.removesuffix('.')}." for one in (*troubles, source)]
     _captions[fig] = [*notes, " ".join(rest)]
-    if style.bare:
-        head, said, gone, origin = [], [], [], []
-    legend, legend_height = _legend(fig, handles, labels, width)
-
-    def height(lines: Sequence[str], size: float) -> float:
-        return len(lines) * 1.3 * size / 72
-
-    above = height(head, 1.15 * style.font_size) + 2 * margin
-    gap = 1.2 * margin
-    below = legend_height + (2 * gap if legend is not None else gap)
-    below += height(said, tiny) + height(gone, tiny) + height(origin, tiny) + margin
-    total = above + body + below
-    fig.set_size_inches(style.width, total)
-    fig.set_layout_engine(
-        "constrained",
-        rect=(0.0, below / total, 1.0, body / total),
-        w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.02,
-    )  # fmt: skip
-
-    left = margin / style.width
-    y = total - margin
-    for line in head:
-        fig.text(left, y / total, line, size=1.15 * style.font_size, weight="bold", va="top")
-        y -= 1.3 * 1.15 * style.font_size / 72
-    y = below - gap
-    if legend is not None:
-        legend.set_bbox_to_anchor((0.5, y / total), transform=fig.transFigure)
-        y -= legend_height + gap
-    for lines, color in ((said, INK), (gone, GREY), (origin, GREY)):
-        for line in lines:
-            fig.text(left, y / total, line, size=tiny, color=color, va="top")
-            y -= 1.3 * tiny / 72
+    fig.set_layout_engine("constrained", w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.02)
+    around: list[Artist] = []
+    if not style.bare:
+        size = 1.15 * style.font_size
+        lines = textwrap.fill(title, int(style.width * 72 / (LETTER * size)))
+        around.append(
+            fig.suptitle(lines, x=0.03 / style.width, ha="left", size=size, weight="bold")
+        )
+    if handles:
+        around.append(_legend(fig, handles, labels, style.width))
+    renderer = fig.canvas.get_renderer()  # type: ignore[attr-defined]
+    more = sum(one.get_window_extent(renderer).height / fig.dpi + 0.08 for one in around)
+    fig.set_size_inches(style.width, fig.get_figheight() + more)
     # Laid out once and then frozen: the panels stand alike in every file type, and saving twice
     # gives the same bytes (the layout starts from where the last one ended).
     engine = fig.get_layout_engine()
@@ -413,6 +303,21 @@ def framed(
         bounds = ax.get_position(original=True).bounds
         ax.set_position(Bbox.from_bounds(*(round(float(part), 5) for part in bounds)))
     return fig
+
+
+def _legend(fig: Figure, handles: Sequence[Artist], labels: Sequence[str], width: float) -> Legend:
+    """A legend below the panels, with as many columns as fit into `width` inches."""
+    renderer = fig.canvas.get_renderer()  # type: ignore[attr-defined]
+    for columns in range(min(len(handles), 8), 0, -1):
+        legend = fig.legend(
+            handles, labels, loc="outside lower center", ncols=columns,
+            columnspacing=1.2, handlelength=1.8, handletextpad=0.5, labelspacing=0.3,
+            borderaxespad=0.3, borderpad=0.1,
+        )  # fmt: skip
+        if columns == 1 or legend.get_window_extent(renderer).width <= width * fig.dpi:
+            break
+        legend.remove()
+    return legend
 
 
 def entries(axes: Iterable[Axes]) -> tuple[list[Artist], list[str]]:
@@ -430,20 +335,9 @@ def empty(ax: Axes, sentence: str, style: Style) -> None:
     """An axes that says why it shows nothing."""
     ax.set_axis_off()
     ax.text(
-        0.5, 0.5, "\n".join(_break(sentence, 46 if style.narrow else 90)),
+        0.5, 0.5, textwrap.fill(sentence, 46 if style.narrow else 90),
         ha="center", va="center", transform=ax.transAxes, color=GREY, size=style.font_size,
     )  # fmt: skip
-
-
-def _break(text: str, width: int) -> list[str]:
-    lines, current = [], ""
-    for word in text.split():
-        if current and len(current) + 1 + len(word) > width:
-            lines.append(current)
-            current = word
-        else:
-            current = f"{current} {word}" if current else word
-    return [*lines, current]
 
 
 def empty_figure(study: StudyData, style: Style, what: str) -> Figure:
@@ -507,9 +401,12 @@ THUMBNAIL_PX = 440
 """Width of a figure's small picture."""
 
 
-def thumbnail(drawn: Path, path: Path) -> None:
-    """The upper part of a figure's PNG, not higher than it is wide, made small and of few colours."""
-    with Image.open(drawn) as picture:
+def thumbnail(fig: Figure, path: Path, style: Style) -> None:
+    """The upper part of a figure, not higher than it is wide, as a PNG made small and of few colours."""
+    held = io.BytesIO()
+    with apply(style):
+        fig.savefig(held, format="png", dpi=2 * THUMBNAIL_PX / style.width)
+    with Image.open(held) as picture:
         part = picture.convert("RGB").crop((0, 0, picture.width, min(picture.size)))
     part = part.resize((THUMBNAIL_PX, round(THUMBNAIL_PX * part.height / part.width)))
     part.quantize(32).save(path, optimize=True)

@@ -6,7 +6,8 @@ A folder ``resources/recorded/<gpu>/`` holds
 * ``compiled.json``: variant -> what its cubin was (source and cubin SHA-256, code digest, ...),
 * ``results.parquet``: one row a result, its figures and notes as JSON,
 * ``samples.parquet``, ``instructions.parquet`` and ``stalls.parquet``: long tables by key,
-* ``listings.parquet``: SASS with its source lines, by the key of the compilation,
+* ``listings.parquet``: by the key of the compilation SASS with its source lines of the variants whose code a page
+  shows; of others whose instructions are recorded only the lines that these came from (`sass.places`),
 * ``accesses.parquet``: accesses to shared memory, lane by lane, by the key of an execution,
 * ``SHA256SUMS``: the checksums of the others, as ``sha256sum -c`` takes them.
 
@@ -29,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
+from tilewave.compiling.sass import WITHOUT_CODE
 from tilewave.errors import UserError
 from tilewave.home import RECORDED
 from tilewave.jobs import Job
@@ -67,6 +69,7 @@ COLUMNS = {
 """Of a table that has rows, at least."""
 TOGETHER = 32
 """Listings of a row group: to read one takes some 30 ms, and the file is a fourteenth longer than in one group."""
+PACKING = {"compression": "zstd", "compression_level": 19}
 
 Parsed = TypeVar("Parsed")
 
@@ -141,7 +144,7 @@ class _Listings:
         }
 
     def get(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
-        """`Recorded.listing`."""
+        """`Recorded.places`."""
         if key not in self._places:
             return None
         group, place = self._places[key]
@@ -266,6 +269,11 @@ class Recorded:
 
     def listing(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
         """SASS of a compilation by its key, and the numbers of the lines that had code, by file."""
+        found = self.places(key)
+        return None if found is None or found[0].startswith(WITHOUT_CODE) else found
+
+    def places(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
+        """`listing`, or where only that is recorded its `sass.places`."""
         return self._listings.get(key) if self._listings else None
 
     @functools.cached_property
@@ -412,7 +420,7 @@ def _of_rows(
     names = dict.fromkeys([*columns] or (name for row in rows for name in row))
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, row_group_size=together, compression="zstd", compression_level=15)
+    pq.write_table(table, sink, row_group_size=together, **PACKING)
     made: bytes = sink.getvalue().to_pybytes()
     return made
 
@@ -455,9 +463,9 @@ def _each_key(results: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def sample_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Raw samples as long rows, once a key: key, series, index, value."""
+    """Raw samples as long rows, once a key: key, series, index, value, to a nanosecond."""
     return [
-        {"key": made["key"], "series": series, "index": index, "value": float(value)}
+        {"key": made["key"], "series": series, "index": index, "value": round(float(value), 3)}
         for made in _each_key(results)
         for series, values in made["samples"].items()
         for index, value in enumerate(values)
@@ -478,12 +486,15 @@ def instruction_rows(
 
 
 def _merged_long(
-    before: Recorded | None, name: str, rows: list[dict[str, Any]], keys: set[str], kept: set[str]
+    before: Recorded | None, name: str, rows: list[dict[str, Any]], keys: set[str], kept: list[str]
 ) -> bytes:
-    """A long table: the rows of the new keys replaced, those whose key is no longer kept dropped."""
+    """A long table: the rows of the new keys replaced, those whose key is no longer kept dropped. In the order of the
+    keys that are kept: those of a kernel are alike, and beside each other they take two thirds of the bytes."""
     table = before._load(f"{name}.parquet", _table) if before else None
     old = table.to_pylist() if table is not None else []
-    return _of_rows([row for row in old if row["key"] in kept and row["key"] not in keys] + rows)
+    order = {key: place for place, key in enumerate(kept)}
+    every = [row for row in old if row["key"] in order and row["key"] not in keys] + rows
+    return _of_rows(sorted(every, key=lambda row: order[row["key"]]))
 
 
 def merge_accesses(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -544,7 +555,7 @@ def merge(
         made | {name: json.dumps(made[name], sort_keys=True) for name in PACKED} for made in rows
     ]
     new_keys = {made["key"] for made in results}
-    kept = {made["key"] for made in rows}
+    kept = list(dict.fromkeys(made["key"] for made in rows))
     long = {
         "samples": sample_rows(results),
         **{name: instruction_rows(results, name) for name in (INSTRUCTIONS, STALLS)},
@@ -615,5 +626,5 @@ def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
     }
     facts = {name: there.environments[name] for name in used}
     keys = [str(entry["key"]) for entry in compiled.values() if "key" in entry]
-    listings = {key: one for key in keys if (one := there.listing(key)) is not None}
+    listings = {key: one for key in keys if (one := there.places(key)) is not None}
     return merge(folder, _whole(there, taken), facts, compiled, listings)

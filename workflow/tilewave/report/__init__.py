@@ -1,15 +1,14 @@
 """The report: figures with their data and sidecars, the pages, and the verdict on the run."""
 
-FIGURE_KINDS = ("svg", "pdf", "png", "csv", "json", "txt", "tex")
-"""Files of a study's figure: three of the figure, its data, where it came from, its caption, its table."""
+FIGURE_KINDS = ("svg", "csv", "json", "txt", "tex")
+"""Files of a study's figure: the figure, its data, where it came from, its caption, its table."""
 FIGURE_FILES = (
     *(f"figures/{{study}}.{kind}" for kind in FIGURE_KINDS),
-    "figures/narrow/{study}.svg",
     "thumbnails/{study}.png",
 )
 """The same with their places in the report's folder, those of every run."""
-NARROW_PDF = "figures/narrow/{study}.pdf"
-"""The figure for one column of a paper, which is drawn where it is asked for."""
+PRINTED, NARROW = "figures/{study}.{printed}", "figures/narrow/{study}.{drawn}"
+"""The figure for print, and for one column of a paper, which are drawn where they are asked for."""
 PAGES = ("index.html", "explorer.html", "glossary.html", "summary.md", "junit.xml")
 """Documents of the report beside those in FOLDERS, the index first."""
 FOLDERS = ("study", "kernel", "lesson", "sass", "ncu")

@@ -1,4 +1,5 @@
-"""A study's files: the figure as SVG, PDF and PNG, its data as CSV, a JSON sidecar, maybe a summary.
+"""A study's files: the figure as SVG (where asked for as PDF or PNG, too), its data as CSV, a JSON sidecar, maybe a
+summary.
 
 The sidecar says where the figure came from: content keys, commits, environments and the number of
 figures from each source. The same tables give the same bytes in all of them.
@@ -27,7 +28,7 @@ from tilewave.processes import pool
 from tilewave.project import Project, read
 from tilewave.records.store import write_atomically
 from tilewave.records.tables import with_excess
-from tilewave.report import cells, fonts, undrawn
+from tilewave.report import cells, undrawn
 from tilewave.report.undrawn import Undrawn
 
 SIDECAR_VERSION = 1
@@ -175,7 +176,7 @@ def style_of(project: Project, name: str = "", narrow: bool = False) -> Style:
         own["width_mm"] = chosen.narrow_mm
     ladder = [k.name for k in project.kernels.values() if k.front.operation == "matmul"]
     told = {"width_mm": chosen.width_mm, "font_size": chosen.font_size, "bare": chosen.bare}
-    return Style(font=chosen.font, kernels=tuple(ladder), **{**told, **own})
+    return Style(kernels=tuple(ladder), **{**told, **own})
 
 
 def _counts(values: Iterable[object]) -> dict[str, int]:
@@ -269,9 +270,8 @@ def write(
     looks = {narrow: style_of(project, study.name, narrow) for narrow in (False, True)}
 
     @functools.cache
-    def drawn(narrow: bool, bare: bool) -> Figure:
-        chosen = looks[narrow]
-        return made.draw(replace(chosen, bare=bare or chosen.bare))
+    def drawn(narrow: bool = False) -> Figure:
+        return made.draw(looks[narrow])
 
     for path in map(Path, map(str, outputs)):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -279,8 +279,7 @@ def write(
             summed = made.summary() if made.summary else table
             summed.to_csv(path, index=False, lineterminator="\n")
         elif path.parent.name == "thumbnails":
-            # The PNG stands before it in `FIGURE_FILES`.
-            look.thumbnail(path.parents[1] / "figures" / path.name, path)
+            look.thumbnail(drawn(), path, looks[False])
         elif path.suffix == ".csv":
             table.to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".json":
@@ -288,17 +287,14 @@ def write(
             text = json.dumps(told, indent=1, sort_keys=True, default=str)
             path.write_text(text + "\n", encoding="utf-8")
         elif path.suffix == ".txt":
-            said = [study.takeaway or study.question, *look.caption(drawn(False, False))]
+            said = [study.takeaway or study.question, *look.caption(drawn())]
             path.write_text("\n".join(one for one in said if one) + "\n", encoding="utf-8")
         elif path.suffix == ".tex":
             frame = made.summary() if made.summary else table
             path.write_text(cells.latex(cells.table(frame)), encoding="utf-8")
         else:
             narrow = path.parent.name == "narrow"
-            # On a phone the page has the words beside the figure.
-            figure = drawn(narrow, narrow and path.suffix == ".svg")
-            with fonts.kept(project.store):
-                look.save(figure, path, looks[narrow])
+            look.save(drawn(narrow), path, looks[narrow])
 
 
 # ------------------------------------------------------------------------------------------ all of them

@@ -55,6 +55,7 @@ class VariantView:
     sha256: str
     occupancy: str
     listing: str
+    target: str
 
 
 @dataclass(frozen=True)
@@ -151,9 +152,16 @@ def _symbols(kernel: Kernel, entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _listing(entry: Mapping[str, Any]) -> str:
-    """nvdisasm's listing of a compilation, empty where there is none."""
-    path = Path(entry.get("sass") or ".")
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+    """nvdisasm's listing of a compilation whose code is shown, empty where there is none."""
+    return _path(entry).read_text(encoding="utf-8") if _has_listing(entry) else ""
+
+
+def _path(entry: Mapping[str, Any]) -> Path:
+    return Path(entry.get("sass") or ".")
+
+
+def _has_listing(entry: Mapping[str, Any]) -> bool:
+    return bool(entry.get("shown")) and _path(entry).is_file()
 
 
 # ------------------------------------------------------------------------------------------- variants
@@ -179,12 +187,12 @@ def _of_entry(cases: pd.DataFrame, entry: str) -> pd.DataFrame:
 
 def _readable(listing: str) -> str:
     """The instructions of a listing, without the line tables' remarks between them."""
-    return "\n".join(code or label for code, label in _INSTRUCTION.findall(listing)) + "\n"
+    lines = (" ".join((code or label).split()) for code, label in _INSTRUCTION.findall(listing))
+    return "\n".join(lines) + "\n"
 
 
 def write_listings(document: Mapping[str, Any], reports: Path) -> None:
-    """One readable listing of each compilation for all that link it, in the folder that the pages are
-    in."""
+    """One readable listing of each compilation whose code is shown, in the folder that the pages are in."""
     for name, compiled in document.items():
         for arch, entry in compiled.items():
             if text := _listing(entry):
@@ -223,9 +231,8 @@ def variants(
                     spills=" / ".join(map(str, spilled)) if None not in spilled else "",
                     sha256=str(entry.get("sha256", "")),
                     occupancy=_occupancy(limits, mine, used.get("registers"), shared),
-                    listing=f"../sass/{name}.{arch}.txt"
-                    if Path(entry.get("sass") or ".").is_file()
-                    else "",
+                    listing=f"../sass/{name}.{arch}.txt" if _has_listing(entry) else "",
+                    target="" if entry.get("shown") else str(entry.get("sass", "")),
                 )
             )
     return rows

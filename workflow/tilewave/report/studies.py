@@ -28,18 +28,19 @@ FILTERED = ("document", "verdict", "dtype", "kernel", "study")
 
 @dataclass(frozen=True)
 class Image:
-    """A drawing with its size in pixels of a page, so that nothing moves when it is loaded."""
+    """A drawing with its size in pixels of a page, so that nothing moves when it is loaded; ``readable``: the size at
+    which its letters are READABLE, in which a phone scrolls it."""
 
     address: str
     width: int
     height: int
     alt: str = ""
-    narrow: Image | None = None
+    readable: tuple[int, int] = 0, 0
 
 
 @dataclass(frozen=True)
 class StudyView:
-    """One study on the pages; addresses are those of its own page. bare: the notes are not in the figure.
+    """One study on the pages; addresses are those of its own page. bare: the finding is not in the figure.
     undrawn: why there is neither figure nor data."""
 
     name: str
@@ -78,18 +79,15 @@ def smallest_letters(path: Path) -> float:
     return min(map(float, found), default=0.12) * 100 * 96 / 72
 
 
-def image(path: Path, address: str, alt: str, narrow: Image | None = None) -> Image | None:
+def image(path: Path, address: str, alt: str) -> Image | None:
     """An SVG as a page shows it; None where there is no such file."""
-    return Image(address, *svg_size(path), alt, narrow) if path.is_file() else None
-
-
-def narrow_image(path: Path, address: str) -> Image | None:
-    """A narrow figure, so wide that its letters are READABLE; None where there is no such file."""
     if not path.is_file():
         return None
     width, height = svg_size(path)
     larger = READABLE / smallest_letters(path)
-    return Image(address, math.ceil(width * larger), math.ceil(height * larger))
+    return Image(
+        address, width, height, alt, (math.ceil(width * larger), math.ceil(height * larger))
+    )
 
 
 def data_of(reports: Path, name: str) -> pd.DataFrame | None:
@@ -129,10 +127,7 @@ def view(
     if shown and ("judged by", False) in shown.columns:
         shown = with_evidence(shown)
     alt = f"Figure of the study {entry.title}: {takeaway or entry.question}"
-    figure = None
-    if not why:
-        narrow = narrow_image(folder / "narrow" / f"{name}.svg", f"../figures/narrow/{name}.svg")
-        figure = image(folder / f"{name}.svg", f"../figures/{name}.svg", alt, narrow)
+    figure = None if why else image(folder / f"{name}.svg", f"../figures/{name}.svg", alt)
     return StudyView(
         name=name,
         title=entry.title,

@@ -308,7 +308,10 @@ class Compilations:
 
     def listing(self, variant: Variant, entry: Mapping[str, Any]) -> str | None:
         """nvdisasm's listing of a compiled variant, its line numbers those of the files as they are now."""
-        found = self.as_compiled(entry)
+        return self._relined(variant, self.as_compiled(entry))
+
+    @staticmethod
+    def _relined(variant: Variant, found: Listing | None) -> str | None:
         if found is None:
             return None
         text, lines = found
@@ -321,7 +324,10 @@ class Compilations:
 
         function: a symbol of the cubin; default: that of the kernel that leads.
         """
-        listing = self.listing(variant, entry)
+        found, key = self.as_compiled(entry), str(entry.get("key", ""))
+        if found is None and self._recorded is not None:
+            found = self._recorded.places(key)
+        listing = self._relined(variant, found)
         if listing is None:
             return {}
         function = function or entry.get("symbol", variant.kernel.entry)

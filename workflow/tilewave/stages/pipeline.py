@@ -10,18 +10,20 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewave.cases import wants
 from tilewave.compiling.origins import Origin
+from tilewave.compiling.sass import places
 from tilewave.jobs import Job
 from tilewave.project import Project
 from tilewave.records import model
 from tilewave.records.agreement import Disagreement, disagreements
 from tilewave.records.store import Store, write_where_other
 from tilewave.stages import executing, jobs, measuring, resolving, sampling, tuning
-from tilewave.stages.compiling import Compilations, Entry, Listing, Task
+from tilewave.stages.compiling import Compilations, Entry, Listing, Task, compile_all
 from tilewave.stages.jobs import Planned
 from tilewave.stages.measuring import Measure, Sources
 from tilewave.stages.resolving import Resolved
@@ -281,19 +283,53 @@ class Pipeline:
         entry = self.compiled[variant].get(self.arch) or {}
         return self.compilations.origins(self.variants[variant], entry, function)
 
-    def write_listings(self) -> None:
-        """Each variant's listing where its entry says, for whoever reads it."""
+    def shown(self, drawn: Iterable[str] = ()) -> set[str]:
+        """The variants whose code a page shows: of each kernel the first one and the first whose instructions are
+        counted, and those whose accesses are ``drawn``."""
+        first: dict[str, str] = {}
+        counted: dict[str, str] = {}
+        for one in self.resolved.values():
+            variant = one.case.variant
+            first.setdefault(variant.kernel.name, variant.id)
+            if one.refusal is None and wants(model.SAMPLE, one.request):
+                counted.setdefault(variant.kernel.name, variant.id)
+        return {*first.values(), *counted.values(), *drawn}
+
+    def write_listings(self, names: Collection[str], cores: int) -> None:
+        """The listings of these variants where their entries say, for whoever reads them; what nobody knows is made
+        where there is a compiler."""
+        wanted = [
+            (self.variants[name], arch, entry)
+            for name in names
+            for arch, entry in self.compiled[name].items()
+            if entry and "sass" in entry  # not refused
+        ]
+        unknown = [
+            Task(variant, arch)
+            for variant, arch, entry in wanted
+            if self.compilations.as_compiled(entry) is None
+            and self.compilations.missing_cubin(variant, arch)
+        ]
+        compile_all(unknown, self.store, cores)
+        for variant, _, entry in wanted:
+            text = self.compilations.listing(variant, entry)
+            if text is not None:
+                write_where_other(Path(entry["sass"]), text)
+
+    def remove_code(self, but: Collection[str]) -> None:
+        """Remove listings and cubins of all variants but these: the store has those that were made here."""
         for name, entries in self.compiled.items():
             for entry in entries.values():
-                if not entry or "sass" not in entry:  # refused, if a recording has its code
-                    continue
-                text = self.compilations.listing(self.variants[name], entry)
-                if text is not None:
-                    write_where_other(Path(entry["sass"]), text)
+                for kind in ("sass", "cubin"):
+                    if entry and kind in entry and name not in but:
+                        Path(entry[kind]).unlink(missing_ok=True)
 
-    def shipped(self) -> tuple[dict[str, dict[str, Any]], dict[str, Listing]]:
-        """What a recording keeps of compilations: by variant and architecture; and by key their
-        listings, with the numbers of the lines that had code."""
+    def shipped(
+        self, shown: Collection[str], counted: Collection[str]
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, Listing]]:
+        """What a recording keeps of compilations: by variant and architecture; and by key the listings of the
+        variants that are ``shown``, of those that are only ``counted`` their `sass.places`, with the numbers of the
+        lines that had code."""
         kept = ("source_sha256", "sha256", "code", "symbol", "symbols", "resources", "options", "nvrtc", "key",
                 "text")  # fmt: skip
         entries, listings = {}, {}
@@ -302,15 +338,21 @@ class Pipeline:
                 if entry is None or entry["status"] != model.OK:
                     continue
                 entries[f"{name}.{arch}"] = {part: entry[part] for part in kept if part in entry}
-                listing = self.compilations.as_compiled(entry)
-                if listing is not None:
-                    listings[entry["key"]] = listing
+                if name not in shown and name not in counted:
+                    continue
+                if (listing := self.compilations.as_compiled(entry)) is not None:
+                    text, lines = listing
+                    listings[entry["key"]] = text if name in shown else places(text), lines
         return entries, listings
 
     def about_kernels(
-        self, counters: Sequence[Mapping[str, Any]], sampled: Sequence[Mapping[str, Any]]
+        self,
+        counters: Sequence[Mapping[str, Any]],
+        sampled: Sequence[Mapping[str, Any]],
+        shown: Collection[str] = (),
     ) -> dict[str, dict[str, Any]]:
-        """Kernel -> its ``variants`` as they were compiled (without logs), the reports of Nsight Compute
+        """Kernel -> its ``variants`` as they were compiled (without logs; ``shown``: whether a page shows the code),
+        the reports of Nsight Compute
         (``profiles``) that this machine made of it, and of the case that is sampled (``sampled``, where
         there is one) what came of it: case, status, reason, environment and notes."""
         found: dict[str, dict[str, Any]] = {}
@@ -320,6 +362,7 @@ class Pipeline:
             )
             one["variants"][name] = {
                 arch: {part: entry[part] for part in entry if part not in ("log", "lines")}
+                | {"shown": name in shown}
                 for arch, entry in compiled.items()
                 if entry is not None
             }

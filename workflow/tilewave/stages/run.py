@@ -416,22 +416,40 @@ def _report_name(stage: str, waiting: Sequence[jobs.Job]) -> str:
 
 
 def tables(job: Job) -> Tables:
-    """The tidy tables of the run; each variant's listing is written beside its cubin."""
+    """The tidy tables of the run."""
     found = Tables(job.pipeline)
     for stage, made in found.results.items():
         job.note(measuring.log_lines(stage, {"results": made, "counts": {}}))
-    found.pipeline.write_listings()
     return found
 
 
 def accesses(job: Job, given: int = 1) -> dict[str, Any]:
-    """Accesses to shared memory of a case of each variant (see `tilewave.stages.watching`)."""
+    """Accesses to shared memory of the cases of which pages draw them (see `tilewave.stages.watching`)."""
     pipeline = job.pipeline
     wanted = watching.chosen(pipeline)
     live, when = pipeline.target["live"], job.project.config.execute.when
     if not job.project.config.fresh and (when == "always" or (when == "no_gpu" and not live)):
         _watch(job, pipeline, watching.foremost(wanted), given)
-    return watching.document(pipeline, wanted)
+    return watching.drawn(pipeline, watching.document(pipeline, wanted))
+
+
+def listings(job: Job, drawn: Mapping[str, Any], given: int) -> set[str]:
+    """Write the listings of the variants whose code a page shows, and remove those that a stage needed of others.
+
+    drawn: of `accesses`. Returns the variants.
+    """
+    shown = job.pipeline.shown(one["variant"] for one in drawn.values())
+    job.pipeline.write_listings(shown, cores(job, given))
+    job.pipeline.remove_code(shown)
+    return shown
+
+
+def listing(job: Job, kernel: str, variant: str, given: int) -> None:
+    """Write the listing of one variant. Raises UserError where it is none, or nobody knows its code."""
+    pipeline = _pipeline(job, [kernel])
+    if variant not in pipeline.variants:
+        raise UserError(job.project.where, "variant", variant, list(pipeline.variants))
+    pipeline.write_listings([variant], cores(job, given))
 
 
 def _watch(job: Job, pipeline: Pipeline, wanted: list[jobs.Job], given: int) -> None:
@@ -485,10 +503,13 @@ def record(job: Job) -> str:
         seen = "; ".join(f"{made['case']}: {one.reason}" for made, one in doubtful)
         again = "times that agree: `make report` measures these cases again"
         raise UserError("record", "time", seen, again)
-    counts = shipped.merge(folder, kept, measured, *pipeline.shipped())
     watched = watching.chosen(pipeline)
     _watch(job, pipeline, watched, os.cpu_count() or 1)
     told = watching.document(pipeline, watched)
+    drawn = watching.drawn(pipeline, told).values()
+    shown = pipeline.shown(one["variant"] for one in drawn)
+    counted = {made["case"].partition("@")[0] for made in kept if made["instructions"]}
+    counts = shipped.merge(folder, kept, measured, *pipeline.shipped(shown, counted))
     shipped.merge_accesses(
         folder,
         [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +91,7 @@ class Tables:
         for _ in pool.shared(one, (*PARTS, ()), cores):
             pass
 
-    def about_kernels(self) -> dict[str, dict[str, Any]]:
+    def about_kernels(self, shown: Collection[str]) -> dict[str, dict[str, Any]]:
         """See `Pipeline.about_kernels`."""
-        return self.pipeline.about_kernels(self.results["counters"], self.results[model.SAMPLE])
+        sampled = self.results[model.SAMPLE]
+        return self.pipeline.about_kernels(self.results["counters"], sampled, shown)

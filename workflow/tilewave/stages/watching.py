@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -100,6 +100,19 @@ def watch(pipeline: Pipeline, wanted: Iterable[Job], measure: Measure, cores: in
 
     if waiting:
         measure(waiting, finished)
+
+
+def drawn(pipeline: Pipeline, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Of `document` what pages draw: every case of a probe, of another kernel the first."""
+    first: dict[str, str] = {}
+    for case, one in told.items():
+        first.setdefault(one["kernel"], case)
+    return {
+        case: one
+        for case, one in told.items()
+        if first[one["kernel"]] == case
+        or pipeline.variants[one["variant"]].kernel.front.operation == "probe"
+    }
 
 
 def document(pipeline: Pipeline, wanted: Iterable[Job]) -> dict[str, Any]:
