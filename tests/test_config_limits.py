@@ -191,12 +191,13 @@ def test_the_files_that_snakemake_will_read():
 @pytest.mark.parametrize(
     ("plot", "options", "key"),
     [
-        ("ladder", {"log": "maybe"}, "log"),
-        ("ladder", {"lgo": True}, "lgo: found 'lgo' (did you mean 'log'?)"),
+        ("ladder", {"rungs": {"f32": "matmul_naive"}}, "rungs.f32"),
+        ("ladder", {"rungs": {"f32": ["x"] * 10}}, "at most 9"),
+        ("ladder", {"rugns": {}}, "rugns: found 'rugns' (did you mean 'rungs'?)"),
         ("wavefronts", {"log": True}, "options: found 'log'; allowed: wavefronts takes no options"),
-        ("scaling", {"lecture": {"rows": [1], "sizes": [64]}}, "lecture.rows"),
-        ("scaling", {"lecture": {"rows": {}, "sizes": [64], "x": 1}}, "rows, sizes"),
-        ("scaling", {"lecture": True}, "lecture"),
+        ("ladder", {"lecture": {"rows": [1], "sizes": [64]}}, "lecture.rows"),
+        ("ladder", {"lecture": {"rows": {}, "sizes": [64], "x": 1}}, "rows, sizes"),
+        ("ladder", {"lecture": True}, "lecture"),
         ("latency", {"claimed": {"dram": "much"}}, "claimed.dram"),
         ("alignment", {"tolerance": float("nan")}, "finite"),
         ("alignment", {"tolerance": 7}, "less than or equal to 1"),

@@ -122,3 +122,16 @@ def test_shapes_have_the_sizes_of_each_operation(tmp_path):
     assert "copy" in made.plan.kernels
     with pytest.raises(UserError, match="sizes as batchxmxnxk, mxnxk, rowsxcolumns"):
         own_study.config([str(tmp_path)], ["1x2x3x4x5"], timed=True)
+
+
+def test_a_roofline_has_place_for_what_computes(tmp_path):
+    for names, known in (
+        (["transpose_tiled"], False),
+        (["transpose_tiled", "softmax_online"], True),
+    ):
+        for name in names:
+            (tmp_path / f"{name}.cu").write_text((ROOT / "kernels" / f"{name}.cu").read_text())
+        made = project.load(own_study.config([str(tmp_path)], timed=True), "made")
+        assert "operations" in made.plan.studies and ("roofline" in made.plan.studies) == known
+    variants = {case.partition("@")[0] for case in cases(made, "roofline")}
+    assert "softmax_online" in variants and "transpose_tiled" not in variants

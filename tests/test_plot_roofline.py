@@ -165,8 +165,6 @@ def test_names_keep_their_distance() -> None:
     assert _panels.apart([3.0, 2.9, 1.0], 0.5, 0.0, 4.0) == [3.0, 2.5, 1.0]
     assert _panels.apart([0.3, 0.2], 0.5, 0.0, 4.0) == [0.5, 0.0]
     assert _panels.apart([], 0.5, 0.0, 4.0) == []
-    # Where they may not move, those asked first.
-    assert _panels.fitting([3.0, 2.9, 2.0, 1.2, 1.0], 0.5, [0, 4, 1, 2, 3]) == [0, 2, 4]
 
 
 def test_columns_keep_the_order_and_are_alike() -> None:
@@ -202,34 +200,36 @@ def test_other_operations_stand_under_the_same_roofs() -> None:
     assert (softmax["rows"], softmax["columns"]) == (8192, 8192) and pd.isna(softmax["m"])
 
 
-def test_without_flops_the_fullest_level_bounds() -> None:
+def test_without_flops_no_roof_and_no_panel() -> None:
     study = synthetic.roofline_of_operations()
-    found = rows(study)
-    level = found.loc["transpose_swizzled@8192x8192"]
-    assert pd.isna(level["dram intensity (FLOP/byte)"]) and pd.isna(level["lowest roof (TFLOP/s)"])
-    share = 100 * 8e-6 * (1 << 26) / 150 / 4.28
-    assert (level["bound by"], level["of the roof (%)"]) == ("dram", pytest.approx(share))
-    # 32 wavefronts where one would do fill the data pipe before the memory.
-    conflicts = found.loc["transpose_tiled@8192x8192"]
-    byte = 32 * (1 << 24) + 128 * (67e6 + 2e6)
-    assert conflicts["bound by"] == "l1"
-    assert conflicts["of the roof (%)"] == pytest.approx(100 * byte / 300 * 1e-6 / 31.5)
+    row = rows(study).loc["transpose_swizzled@8192x8192"]
+    assert row["dram rate (TB/s)"] == pytest.approx(8e-6 * (1 << 26) / 150)
+    assert pd.isna(row["dram intensity (FLOP/byte)"]) and pd.isna(row["of the roof (%)"])
     assert roofline.takeaway(study, roofline.table(study)) == (
-        "Fastest kernels under their lowest roofs: transpose 84 %, softmax 63 % of DRAM"
+        "Fastest kernels under their lowest roofs: softmax 63 % of DRAM"
     )
-    missing = without(study, "ceilings_memory-dram_copy@dram_copy")
-    assert rows(missing).loc["transpose_swizzled@8192x8192", "bound by"] == "l2"
-
-
-def test_what_computes_nothing_has_a_panel_of_its_own() -> None:
-    study = synthetic.roofline_of_operations()
     for style in (Style(), Style(width_mm=86)):
         fig = synthetic.draw(roofline, study, style)
-        told = {ax.get_title(loc="left"): [text.get_text() for text in ax.texts] for ax in fig.axes}
-        assert list(told) == ["FP32", "Without FLOPs"]
-        assert told["Without FLOPs"] == ["transpose_swizzled 84 % DRAM", "transpose_tiled 99 % L1"]
+        assert [ax.get_title(loc="left") for ax in fig.axes] == ["FP32"]
+        assert "transpose_swizzled" not in "".join(text.get_text() for text in fig.axes[0].texts)
     notes = " ".join(caption(fig))
-    assert "transpose 8192×8192, softmax 8192×8192, matmul 4096³" in notes and "2mnk" not in notes
+    assert "softmax 8192×8192, matmul 4096³" in notes and "2mnk" not in notes
+
+
+def test_the_named_rungs_and_cublas_are_drawn() -> None:
+    study = synthetic.make("roofline")
+    named = {"f32": ["matmul_tiled"], "f64": ["matmul_tiled loadscalar storagedynamic"]}
+    chosen = replace(study, options={"rungs": named})
+    pd.testing.assert_frame_equal(roofline.table(chosen), roofline.table(study))
+    fig = synthetic.draw(roofline, chosen, Style())
+    shown = {
+        ax.get_title(loc="left"): sorted(text.get_text().split()[0] for text in ax.texts[1:])
+        for ax in fig.axes
+    }
+    assert shown["FP32"] == ["cublas", "matmul_tiled"] == shown["FP64"]
+    # All of a dtype that is not named; what is not drawn is not told of below.
+    assert "hgemm_wmma_staged" in shown["FP16 (FP16 sum)"]
+    assert "matmul_two_outputs" not in synthetic.said(fig)
 
 
 def test_a_point_stands_at_intensities_alone() -> None:

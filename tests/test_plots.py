@@ -15,7 +15,7 @@ from matplotlib.transforms import Bbox
 import synthetic
 from tilewave import plots
 from tilewave.errors import UserError
-from tilewave.plots import _sweeps, ablation, base, latency, scaling, wavefronts
+from tilewave.plots import _sweeps, ablation, base, latency, wavefronts
 from tilewave.plots.style import (
     PALETTES,
     Style,
@@ -77,9 +77,9 @@ def test_unknown_plot_lists_those_there_are() -> None:
 
 
 def test_unknown_option_is_refused() -> None:
-    plots.check_options("ladder", {"log": True})
-    with pytest.raises(UserError, match="allowed: log"):
-        plots.check_options("ladder", {"lgo": True}, "config.yaml", "studies.ladder.options")
+    plots.check_options("ladder", {"rungs": {"f32": ["matmul_naive"]}})
+    with pytest.raises(UserError, match="allowed: lecture, rungs"):
+        plots.check_options("ladder", {"rugns": {}}, "config.yaml", "studies.ladder.options")
     with pytest.raises(UserError, match="takes no options"):
         plots.check_options("correctness", {"log": True})
 
@@ -168,7 +168,7 @@ def test_wrong_case_never_ranks() -> None:
     fig = synthetic.draw(plots.load("ladder"), study, Style())
     ax, numbers = next(
         (fig.axes[i], fig.axes[i + 1])
-        for i in range(0, len(fig.axes), 2)
+        for i in range(0, len(fig.axes), 3)
         if fig.axes[i].get_title(loc="left") == "FP32"
     )
     row = [t.get_text() for t in ax.get_yticklabels()].index("matmul_two_outputs")
@@ -292,18 +292,6 @@ def test_kernel_keeps_its_color() -> None:
     many = kernel_colors(Style(), [f"kernel_{i}" for i in range(3 * size)])
     assert set(few.values()) == {*PALETTES["muted"], "#000000"}
     assert len(set(many.values())) == 3 * size + 1
-
-
-def test_lecture_table() -> None:
-    study = synthetic.make("scaling")
-    lecture = scaling.lecture_table(study)
-    assert list(lecture.columns) == ["64×64 (ms)", "512×512 (ms)"]
-    assert list(lecture.index) == ["CPU, triple loop, one core", "GPU, naive", "GPU, tiled"]
-    told = {"rows": {"register": "matmul_register", "none": "absent"}, "sizes": [512]}
-    chosen = scaling.lecture_table(replace(study, options={"lecture": told}))
-    assert chosen["512×512 (ms)"].tolist() == ["wrong", "not in the study"]
-    assert scaling.lecture_table(replace(study, options={"lecture": False})).empty
-    assert "lecture" in scaling.table(study).columns
 
 
 def test_wavefronts_show_who_pays() -> None:

@@ -55,6 +55,13 @@ def _sizes(operation: str) -> tuple[str, ...]:
     return operations.load(operation, SHIPPED).dimensions
 
 
+def _computes(operation: str) -> bool:
+    """Whether an operation needs FLOPs: a roofline has no place for others."""
+    one = operations.load(operation, SHIPPED)
+    sizes, dtypes = dict.fromkeys(one.dimensions, 1), dict.fromkeys(one.operands, "f32")
+    return one.work(sizes, dtypes).flops > 0
+
+
 def _checked(operation: str) -> list[str]:
     """Shapes at which an operation is checked."""
     count = len(_sizes(operation))
@@ -147,14 +154,15 @@ def config(
             "question": "What share of cuBLAS does each kernel reach at which size?",
             "cases": blocks(products, asked, **each),
         }  # fmt: skip
-    if timed and measured:
+    computing = [one for one in measured if _computes(one.front.operation)]
+    if timed and computing:
         roofs = [name for name in CEILINGS if name not in own]
         beside += [f"{SHIPPED}/{name}.cu" for name in roofs]
         studies["roofline"] = {
             "plot": "roofline", "title": "Roofline", "time": True,
             "question": "Which measured ceiling, of arithmetic or of the memory, is each kernel under?",
             "cases": [
-                *blocks(measured, largest, counters="memory", **each),
+                *blocks(computing, largest, counters="memory", **each),
                 {"operation": "probe", "kernels": roofs},
             ],
         }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -15,8 +15,8 @@ from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.style import GREY, INK, MM, Style
 
-_HEAD = 6.0
-"""What a panel's title takes, in mm."""
+_HEAD, _FOOT = 6.0, 8.0
+"""What a panel's title takes, and the axis below a column, in mm."""
 
 
 def columns(heights: Mapping[str, float], most: int) -> list[list[str]]:
@@ -33,7 +33,7 @@ def columns(heights: Mapping[str, float], most: int) -> list[list[str]]:
 
 
 def stacked(
-    style: Style, heights: Mapping[str, float], widths: Sequence[float], foot: float = 8.0
+    style: Style, heights: Mapping[str, float], widths: Sequence[float]
 ) -> tuple[Figure, list[dict[str, list[Axes]]]]:
     """A figure with a row of axes for each name, in two columns where it is wide.
 
@@ -41,13 +41,12 @@ def stacked(
     ----------
     heights: name -> height of its data area in mm.
     widths: of the axes of a row, relative to one another.
-    foot: what the axis below a column takes, in mm.
 
     Returns the figure and, for each column, its axes by name.
     """
     parts = columns(heights, 1 if style.narrow else 2)
     needed = [sum(heights[name] + _HEAD for name in part) for part in parts]
-    fig = look.new_figure(style, max(needed) + foot)
+    fig = look.new_figure(style, max(needed) + _FOOT)
     outer = fig.add_gridspec(1, len(parts))
     found = []
     for place, (part, height) in enumerate(zip(parts, needed, strict=True)):
@@ -123,27 +122,15 @@ def cells(ax: Axes, texts: pd.DataFrame, shades: pd.DataFrame, style: Style) -> 
     ax.tick_params(labeltop=True, labelbottom=False)
 
 
-def fitting(heights: Sequence[float], gap: float, order: Iterable[int]) -> list[int]:
-    """Which names can stand where they belong, `gap` from one another: those asked first in `order`."""
-    kept: list[int] = []
-    for i in order:
-        if all(abs(heights[i] - heights[other]) >= gap for other in kept):
-            kept.append(i)
-    return sorted(kept)
-
-
 def names_beside(
     ax: Axes,
     ends: Sequence[tuple[float, float, str, bool]],
     tall: float,
     style: Style,
-    all_of_them: bool = True,
 ) -> None:
-    """Names at the right edge of an axes of `tall` mm, joined to the points that they belong to.
+    """Names at the right edge of an axes of `tall` mm, moved apart where they crowd and joined to their points.
 
     ends: x, y, the text, and whether it is set in bold; the axes' limits must have been set.
-    all_of_them: name every end, moved apart where they crowd; otherwise those that fit, the highest
-        and the lowest first and those in bold last.
     """
     if not ends:
         return
@@ -151,11 +138,6 @@ def names_beside(
     to_axes = ax.transData + ax.transAxes.inverted()
     heights = [float(y) for _, y in to_axes.transform([end[:2] for end in ends])]
     gap = 1.25 * 0.8 * style.font_size / 72 / MM / tall
-    if not all_of_them:
-        plain = [i for i, end in enumerate(ends) if not end[3]]
-        order = dict.fromkeys([*plain[:1], *plain[-1:], *plain, *range(len(ends))])
-        kept = fitting(heights, gap, order)
-        ends, heights = [ends[i] for i in kept], [heights[i] for i in kept]
     places = apart(heights, gap, gap / 2, 1 - gap / 2)
     right = ax.get_xlim()[1]
     ax.hlines(

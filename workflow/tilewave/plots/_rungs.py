@@ -1,11 +1,36 @@
-"""The order in which the rungs of a ladder stand, for all figures that have a row a rung."""
+"""The rungs of a ladder, for all figures that have a row a rung: their order, and which are drawn."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import pandas as pd
+from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots.options import PlotOptions, Word
+
+
+class Runged(PlotOptions):
+    """The option of plots that draw the main rungs alone."""
+
+    rungs: dict[Word, Annotated[tuple[Word, ...], Field(max_length=9)]] = Field(
+        {},
+        description="the rungs to draw by dtype, at most nine, as the figure names them; of a dtype that is not "
+        "named all. The table has all of them",
+    )
+
+
+def drawn(study: StudyData, rows: pd.DataFrame) -> pd.Series[bool]:
+    """Which rows (columns kernel, variant, dtype) are drawn: those of the option's rungs and of cuBLAS."""
+    rungs, vendors = Runged.of(study).rungs, base.vendors(study)
+
+    def wanted(row: pd.Series[str]) -> bool:
+        name = base.variant_label(row, row["dtype"]).replace("\n", " ")
+        return row["kernel"] in vendors or name in rungs.get(row["dtype"], (name,))
+
+    return pd.Series([wanted(row) for _, row in rows.iterrows()], rows.index, dtype=bool)
 
 
 def order(cases: pd.DataFrame) -> list[str]:

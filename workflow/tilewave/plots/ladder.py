@@ -1,16 +1,18 @@
-"""Ladder: each rung's share of cuBLAS at each size, with its spread, one panel a dtype.
+"""Ladder: each rung's share of cuBLAS and its speed at each size, one row of panels a dtype.
 
 Rungs stand in the order of `follows`. A share is the median of those of neighbouring blocks of the
 variant and of cuBLAS, timed in turn; its spread the quartiles (`records.tables.paired_shares`). Beside
-it: the FLOPs that the counters counted over 2 m n k, which tells padding and recomputation apart from
-slowness.
+it in the table: the FLOPs that the counters counted over 2 m n k, which tells padding and recomputation
+apart from slowness; and the times of the comparison with which a lecture ends (option `lecture`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
@@ -18,45 +20,71 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import heatmap, stacked
-from tilewave.plots._rungs import in_order
+from tilewave.plots._panels import heatmap
+from tilewave.plots._rungs import Runged, drawn, in_order
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.options import PlotOptions
+from tilewave.plots.options import Count, Word
 from tilewave.plots.style import GOOD, GREY, INK, MARKERS, Style
 
 HEADLINE = True
 READING = (
-    "A row is a rung, a dot its share of cuBLAS at one size, larger sizes darker; right of the "
-    "line, where the panel is shaded, it is faster than cuBLAS. The numbers beside it are the same "
-    "shares."
+    "A row is a rung, a dot its share of cuBLAS at one size, larger sizes darker; right of the line, "
+    "where the panel is shaded, it is faster than cuBLAS. The numbers beside it are the same shares. "
+    "On the right is speed over the size N: cuBLAS is black, a rung has the colour of the square "
+    "beside its name, later rungs are darker, and the dot is the first size with 90 % of its highest speed."
 )
 
 
-class Options(PlotOptions):
+class Lecture(BaseModel):
+    """The variants and sizes of a lecture's table of times."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    rows: dict[Word, Word] = Field(max_length=100)
+    sizes: tuple[Count, ...] = Field(max_length=100)
+
+
+class Options(Runged):
     """What the studies of this plot may set."""
 
-    log: bool = Field(False, description="draw the shares on a logarithmic axis")
+    lecture: Lecture | None = Field(
+        None, description="table of times in ms: variants by the labels of its rows, and sizes N"
+    )
 
 
 SHARE, LOW, HIGH = "paired_share", "paired_share_low", "paired_share_high"
 _STAGES = ("time", "counters")
 _SHARE, _LOW, _HIGH = "% of cuBLAS", "lower quartile (%)", "upper quartile (%)"
 _SPEED, _PAIRED, _RATIO = "TFLOP/s", "cuBLAS TFLOP/s (paired)", "counted FLOPs / 2mnk"
-_MOST_SHAPES = 5
-"""More sizes than these have no columns of numbers: they would not fit."""
+_EVEN, _REACHED, _TIME = "TFLOP/s at one clock", "% of its highest", "duration (us)"
+_DEVICE, _LECTURE = "device", "lecture"
+_SHAPES = 4
+"""Shares are drawn and summed up of so many shapes, the largest."""
+_ENOUGH = 90
+"""Percent of its highest speed with which a variant counts as arrived."""
 _MORE_WORK = 0.01
 """A rung that counts this much over 2 m n k is named."""
-_LONG = 28  # letters of a label in one line
 _BAND = "#F6F6F6"
+
+
+def of_highest(study: StudyData) -> pd.Series[float]:
+    """Percent of the highest speed that the variant reached at any size, by case: of correct cases,
+    among those measured in the same environment."""
+    speed, ranking = base.speed(study), set(base.ranking(study))
+    speed = speed[[case for case in speed.index if case in ranking]]
+    variants = study.cases.set_index("case")["variant"].reindex(speed.index)
+    places = pd.Series(base.environment_of(study, "tflops", "time"), dtype=object)
+    highest = speed.groupby([variants, places.reindex(speed.index)]).transform("max")
+    return 100 * speed / highest
 
 
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case, in the order of the rungs: share of cuBLAS with its quartiles, TFLOP/s of the case and of the
-    cuBLAS beside it, duration, counted FLOPs over 2 m n k."""
+    cuBLAS beside it, TFLOP/s at one clock and in % of the variant's highest, duration, counted FLOPs over 2 m n k;
+    then the lecture's rows (column `lecture` names them)."""
     paired = base.value_of(study, "paired_tflops", "time")
     frame = base.with_columns(
         base.base_table(study),
@@ -66,85 +94,93 @@ def table(study: StudyData) -> pd.DataFrame:
             _HIGH: base.value_of(study, HIGH, "time"),
             _SPEED: paired.combine_first(base.value_of(study, "tflops", "time")),
             _PAIRED: base.value_of(study, "paired_baseline_tflops", "time"),
-            "duration (us)": base.value_of(study, "duration", "time"),
+            _EVEN: base.speed(study),
+            _REACHED: of_highest(study),
+            _TIME: base.value_of(study, "duration", "time"),
             "spread of duration, IQR (us)": base.value_of(study, "duration_spread", "time"),
+            "empty kernel (us)": base.value_of(study, "empty_kernel", "time"),
             _RATIO: base.over_2mnk(study, base.COUNTED_FLOPS),
         },
     )
-    wanted = [] if study.cases.empty else in_order(study)["case"]
-    return frame.set_index("case", drop=False).loc[wanted].reset_index(drop=True)
+    provider = study.cases.reindex(columns=["provider"])["provider"].to_numpy()
+    frame.insert(4, _DEVICE, np.where(provider == "cpu", "CPU", "GPU"))
+    order = [] if study.cases.empty else in_order(study)["case"]
+    frame = frame.set_index("case", drop=False).loc[order].reset_index(drop=True)
+    wanted = Options.of(study).lecture
+    lecture = lecture_table(frame, wanted) if wanted else pd.DataFrame()
+    return frame if lecture.empty else pd.concat([frame, lecture], ignore_index=True)
 
 
-def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a variant, in the order of the rungs: at each size its share of cuBLAS, the distance of
-    the quartiles (percentage points), TFLOP/s and those of the cuBLAS that it was paired with; of
-    cuBLAS itself TFLOP/s. What is not correct has none."""
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    columns = ["dtype", "kernel", "variant"]
-    for row in table.to_dict("records"):
-        label, ranks = base.shape_label(row), row["verdict"] == "correct"
-        mine = rows.setdefault(
-            (str(row["dtype"]), str(row["variant"])), {name: row[name] for name in columns}
-        )
-        mine[f"% of cuBLAS, {label}"] = row[_SHARE] if ranks else None
-        mine[f"IQR, {label}"] = row[_HIGH] - row[_LOW] if ranks else None
-        mine[f"TFLOP/s, {label}"] = row[_SPEED] if ranks else None
-        mine[f"cuBLAS TFLOP/s, {label}"] = row[_PAIRED] if ranks else None
-    labels = [base.shape_label(row) for row in _shapes(table).to_dict("records")]
-    words = [
-        f"{word}, {label}"
-        for word in ("% of cuBLAS", "IQR", "TFLOP/s", "cuBLAS TFLOP/s")
-        for label in labels
-    ]
-    return pd.DataFrame(list(rows.values()), columns=[*columns, *words])
+def lecture_table(cases: pd.DataFrame, wanted: Lecture) -> pd.DataFrame:
+    """Times in ms: a row for each label, a column for each size; text where none is. No rows where none
+    of the cases is in the study."""
+    absent = "not in the study"
+
+    def cell(variant: str, size: int) -> str:
+        cube = (cases[["m", "n", "k"]] == size).all(axis=1)
+        for row in cases[cube & (cases["variant"] == variant)].to_dict("records"):
+            if not base.present(row[_TIME]):
+                return str(row["status"] if row["status"] != "ok" else "not timed")
+            ranks = row["verdict"] == "correct"
+            return base.digits(row[_TIME] / 1e3) if ranks else str(row["verdict"])
+        return absent
+
+    cells = {f"{n}×{n} (ms)": [cell(one, n) for one in wanted.rows.values()] for n in wanted.sizes}
+    made = pd.DataFrame({_LECTURE: list(wanted.rows), **cells})
+    return made if (made[list(cells)] != absent).to_numpy().any() else made.iloc[:0]
 
 
-def _shapes(cases: pd.DataFrame) -> pd.DataFrame:
-    """The study's shapes, from little work to much."""
-    sizes = cases[["m", "n", "k"]].drop_duplicates().astype(float)
-    return sizes.loc[sizes.prod(axis=1).sort_values(kind="stable").index]
-
-
-def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
-    """The table's rows that cuBLAS is a measure for: not its own, and none of the CPU's code, which is
-    not timed in turn with cuBLAS. `label` names the row's variant, `size` its shape."""
-    rows = table[table["kernel"] != BASELINE]
-    if "provider" in study.cases:
-        by_cpu = study.cases.loc[study.cases["provider"] == "cpu", "case"]
-        rows = rows[~rows["case"].isin(by_cpu)]
-    told = rows.to_dict("records")
-    return rows.assign(
-        label=[_in_lines(base.variant_label(r, str(r["dtype"]))) for r in told],
-        size=[base.shape_label(r) for r in told],
-        ranks=rows["verdict"] == "correct",
+def _cases(table: pd.DataFrame, device: str = "GPU") -> pd.DataFrame:
+    """The table's cases that ran there. `label` names a row's variant, `size` its shape."""
+    cases = table[table[_DEVICE] == device]
+    rows = cases.to_dict("records")
+    return cases.assign(
+        label=[base.variant_label(r, str(r["dtype"])).replace("\n", " ") for r in rows],
+        size=[base.shape_label(r) for r in rows],
+        ranks=cases["verdict"] == "correct",
     )
 
 
-def _told(rows: pd.DataFrame) -> pd.Series:
-    """Whether there is anything to say of a row's rung: a share at some size, or a verdict that is bad."""
-    known = rows[_SHARE].notna() | ~rows["verdict"].isin(["correct", "not checked"])
-    return known.groupby([rows["dtype"], rows["label"]], sort=False).transform("any")
+def _sizes(cases: pd.DataFrame) -> list[str]:
+    """The largest shapes, from little work to much."""
+    work = cases[["m", "n", "k"]].astype(float).prod(axis=1)
+    found = cases.loc[work.sort_values(kind="stable").index, "size"].drop_duplicates()
+    return list(found)[-_SHAPES:]
 
 
-def _in_lines(label: str) -> str:
-    """The label in one line where it is short."""
-    return label.replace("\n", " ") if len(label) <= _LONG else label
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a GPU's variant, in the order of the rungs: at each of the largest sizes its share of cuBLAS, the
+    distance of the quartiles (percentage points), TFLOP/s and those of the cuBLAS that it was paired with; of
+    cuBLAS itself TFLOP/s. What is not correct has none."""
+    cases = _cases(table)
+    names = {_SHARE: _SHARE, "IQR": "IQR", _SPEED: _SPEED, _PAIRED: "cuBLAS TFLOP/s"}
+    cases["IQR"] = cases[_HIGH] - cases[_LOW]
+    cases[list(names)] = cases[list(names)].where(cases["ranks"])
+    columns, sizes = ["dtype", "kernel", "variant"], _sizes(cases)
+    wide = cases.set_index([*columns, "size"])[list(names)].unstack("size")
+    order = pd.MultiIndex.from_frame(cases[columns].drop_duplicates())
+    wide = wide.reindex(order)[[(name, size) for name in names for size in sizes]]
+    wide.columns = [f"{names[name]}, {size}" for name, size in wide.columns]
+    return wide.reset_index()
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """At the largest shape, the best rung of each dtype; ahead of cuBLAS first."""
-    rows = _rows(study, table)
+    rows = _cases(table)
     rows = rows[rows["ranks"] & rows[_SHARE].notna()]
     if rows.empty:
         return ""
-    largest = base.shape_label(_shapes(rows).iloc[-1].to_dict())
+    largest = _sizes(rows)[-1]
     best = rows[rows["size"] == largest].sort_values(_SHARE, ascending=False, kind="stable")
     best = best.drop_duplicates("dtype")
-    told = [
+    shares = [
         f"{base.dtype_short(dtype)} {share:.0f} %"
         for dtype, share in zip(best["dtype"], best[_SHARE])
     ]
-    return f"Best rungs at {largest}, in % of cuBLAS: {', '.join(told)}"
+    return f"Best rungs at {largest}, in % of cuBLAS: {', '.join(shares)}"
+
+
+# ------------------------------------------------------------------------------------------ figure
 
 
 def _looks(sizes: list[str]) -> dict[str, Any]:
@@ -190,100 +226,198 @@ def _numbers(
         if share >= 100:
             text.set(color=GOOD, weight="bold", size=0.68 * style.font_size)
     ax.set_yticks([])
-    ax.set_xticks(ax.get_xticks(), [size.removesuffix("³") for size in sizes], rotation=0)
+    names = [size.removesuffix("³") for size in sizes]
+    ax.set_xticks(ax.get_xticks(), names, rotation=90 if max(map(len, names)) > 5 else 0)
     ax.tick_params(labelsize=0.8 * style.font_size, labelbottom=False)
 
 
+def _cubes(cases: pd.DataFrame) -> pd.DataFrame:
+    """The cases with m = n = k that have a speed."""
+    return cases[cases["n"].eq(cases["m"]) & cases["n"].eq(cases["k"]) & cases[_EVEN].notna()]
+
+
+def _speeds(ax: Axes, cases: pd.DataFrame, sizes: list[float], colors: Mapping[str, Any]) -> None:
+    """Lines of speed over size, with gaps where a size does not rank, dots where rungs arrive."""
+    good = cases[cases["ranks"]]
+    wide = good.pivot_table(_EVEN, "n", "label", "max").reindex(sizes, columns=list(colors))
+    ax.set_prop_cycle(color=list(colors.values()))
+    ax.plot(wide.index, wide, linewidth=0.8)
+    dots = _arrivals(good)
+    ax.scatter(dots["n"], dots[_EVEN], s=10, c=dots["label"].map(colors), linewidth=0, zorder=3)
+    bad = cases[~cases["ranks"]]
+    ax.plot(bad["n"], bad[_EVEN], "x", color=GREY, markersize=3.5)
+    ax.yaxis.set_major_formatter(lambda v, _: f"{v:g}")
+    look.powers_of_two(ax, sizes, 4)
+    ax.set(xlim=(sizes[0] / 1.3, sizes[-1] * 1.3), ylim=(0, None))
+    look.grid(ax)
+
+
+def _arrivals(cases: pd.DataFrame) -> pd.DataFrame:
+    """The rows at which the variants first reach _ENOUGH percent of their highest speed."""
+    return cases[cases[_REACHED] >= _ENOUGH].sort_values("n").drop_duplicates("variant")
+
+
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """One panel for each dtype of which anything was measured, a row a rung, a marker a size."""
+    """One row of panels for each dtype of which anything was measured: shares, numbers, speeds."""
     with look.apply(style):
-        rows = _rows(study, table)
+        everything = _cases(table)
+        cases = everything[drawn(study, everything)]
+        sizes = _sizes(cases)
+        rows = cases[(cases["kernel"] != BASELINE) & cases["size"].isin(sizes)]
         if rows[_SHARE].isna().all():
             return look.empty_figure(study, style, "share of cuBLAS")
-        sizes = [base.shape_label(row) for row in _shapes(table).to_dict("records")]
         looks = _looks(sizes)
-        written = not style.narrow and len(sizes) <= _MOST_SHAPES
+        known = rows[_known(rows)]
+        orders = known.groupby("dtype")["label"].unique().map(list)
         shown = set(rows.loc[rows[_SHARE].notna(), "dtype"])
         wanted = [dtype for dtype in base.dtypes_in_order(study) if dtype in shown]
-        told = rows[_told(rows)]
-        parts = {dtype: told[told["dtype"] == dtype] for dtype in wanted}
-        orders = {dtype: list(dict.fromkeys(part["label"])) for dtype, part in parts.items()}
-        row = 3.1 if style.narrow else 3.7
-        heights = {
-            dtype: row * len(order) * (1.7 if any("\n" in label for label in order) else 1)
-            for dtype, order in orders.items()
-        }
-        fig, columns = stacked(style, heights, [1.0, 0.6 * len(sizes)] if written else [1.0])
+        cubes = _cubes(
+            cases.assign(label=cases["label"].where(cases["kernel"] != BASELINE, BASELINE))
+        )
+        cube_sizes = sorted(cubes["n"].astype(float).unique())
+        speeds = not style.narrow and len(cube_sizes) > 1
+        widths = [1.0] if style.narrow else [1.0, 0.2 * len(sizes), *([1.0] if speeds else [])]
+        heights = [max(14.0 if speeds else 0.0, 3.7 * len(orders[dtype])) for dtype in wanted]
+        fig = look.new_figure(style, sum(heights) + 6.0 * len(wanted) + 8.0)
+        panels = fig.subplots(
+            len(wanted), len(widths), squeeze=False, height_ratios=heights, width_ratios=widths
+        )
         right = 1.04 * max(100.0, float(rows[_HIGH].max()))
-        log = Options.of(study).log
-        for column in columns:
-            for dtype, (ax, *numbers) in column.items():
-                _shares(ax, parts[dtype], orders[dtype], looks)
-                for other in numbers:
-                    _numbers(other, parts[dtype], orders[dtype], sizes, style)
-                    other.tick_params(labeltop=dtype == next(iter(column)))
-                ax.set_xscale("log" if log else "linear")
-                ax.set_xlim(None if log else 0, right)
-                ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
-                ax.axvspan(100, right, color=GOOD, alpha=0.08, linewidth=0, zorder=-1)
-                look.grid(ax, "x")
-                heads = bool(numbers) and dtype == next(iter(column))
-                ax.set_title(base.dtype_short(dtype), pad=13 if heads else 4)
-                ax.annotate(
-                    _hundred(dtype, table, sizes[-1]), (0, 1), xytext=(-3, 4), ha="right",
-                    xycoords="axes fraction", textcoords="offset points", color=GREY,
-                    size=0.8 * style.font_size,
+        for dtype, (ax, *beside) in zip(wanted, panels, strict=True):
+            order, first, last = orders[dtype], dtype == wanted[0], dtype == wanted[-1]
+            part = known[known["dtype"] == dtype]
+            _shares(ax, part, order, looks)
+            ax.set_xlim(0, right)
+            ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
+            ax.axvspan(100, right, color=GOOD, alpha=0.08, linewidth=0, zorder=-1)
+            look.grid(ax, "x")
+            ax.set_title(base.dtype_short(dtype), pad=13 if beside and first else 4)
+            ax.annotate(
+                _hundred(cases[cases["dtype"] == dtype], sizes[-1]), (0, 1), xytext=(-3, 4),
+                ha="right", xycoords="axes fraction", textcoords="offset points", color=GREY,
+                size=0.8 * style.font_size,
+            )  # fmt: skip
+            for other in beside[:1]:
+                _numbers(other, part, order, sizes, style)
+                other.tick_params(labeltop=first)
+            for other in beside[1:]:
+                colors = dict(zip(order, sns.color_palette("flare", len(order)).as_hex()))
+                ax.scatter(
+                    [-0.02] * len(order), range(len(order)), s=9, c=list(colors.values()),
+                    marker="s", linewidth=0, transform=ax.get_yaxis_transform(), clip_on=False,
                 )  # fmt: skip
-                ax.tick_params(labelbottom=dtype == list(column)[-1])
-            ax.set_xlabel("% of cuBLAS")
-        handles, told = _legend(table, sizes, looks)
-        return look.finish(fig, study, style, handles, told, _notes(study, rows), _STAGES)
+                ax.tick_params(axis="y", pad=7)
+                colors |= {BASELINE: "#000000"}
+                lines = cubes[(cubes["dtype"] == dtype) & cubes["label"].isin(list(colors))]
+                _speeds(other, lines, cube_sizes, colors)
+                other.set_title("TFLOP/s" if first else "")
+                other.tick_params(labelbottom=last)
+            ax.tick_params(labelbottom=last)
+        panels[-1][0].set_xlabel("% of cuBLAS")
+        if speeds:
+            panels[-1][-1].set_xlabel("N (m = n = k)")
+        handles, labels = _legend(cases, sizes, looks, speeds)
+        notes = _notes(study, table, rows, speeds)
+        # The cases that the figure tells something of: no others are listed as missing.
+        told = study.cases["case"].isin([*cases["case"], *_cases(table, "CPU")["case"]])
+        part_of = replace(study, cases=study.cases[told])
+        return look.finish(fig, part_of, style, handles, labels, notes, _STAGES)
 
 
-def _hundred(dtype: str, table: pd.DataFrame, size: str) -> str:
+def _known(rows: pd.DataFrame) -> pd.Series[bool]:
+    """Whether there is anything to say of a row's rung: a share at some size, or a verdict that is bad."""
+    known = rows[_SHARE].notna() | ~rows["verdict"].isin(["correct", "not checked"])
+    return known.groupby([rows["dtype"], rows["label"]], sort=False).transform("any")
+
+
+def _hundred(cases: pd.DataFrame, size: str) -> str:
     """What 100 % is: cuBLAS's speed at the largest shape; "" where it has none."""
-    own = table[(table["kernel"] == BASELINE) & (table["dtype"] == dtype)]
-    own = own[(own["verdict"] == "correct") & own[_SPEED].notna()].to_dict("records")
-    speed = [base.digits(row[_SPEED]) for row in own if base.shape_label(row) == size]
-    return f"100 %: {speed[0]} TFLOP/s" if speed else ""
+    own = cases[(cases["kernel"] == BASELINE) & cases["ranks"] & (cases["size"] == size)]
+    speeds = own[_SPEED].dropna()
+    return f"100 %: {base.digits(speeds.iloc[0])} TFLOP/s" if len(speeds) else ""
 
 
 def _legend(
-    table: pd.DataFrame, sizes: list[str], looks: Mapping[str, Any]
+    cases: pd.DataFrame, sizes: list[str], looks: Mapping[str, Any], speeds: bool
 ) -> tuple[list[Artist], list[str]]:
     handles: list[Artist] = [
         Line2D([], [], color=color, marker=marker, markersize=3.4, linewidth=0.9)
         for color, marker in zip(looks["palette"], looks["markers"], strict=True)
     ]
     handles += [Line2D([], [], color=INK, linewidth=0.9), Patch(color=GOOD, alpha=0.15)]
-    told = [*sizes, "cuBLAS, timed in turn", "faster than cuBLAS"]
-    if (table[_SHARE].notna() & (table["verdict"] != "correct")).any():
+    labels = [*sizes, "cuBLAS", "faster than cuBLAS"]
+    if speeds:
+        handles.append(Line2D([], [], color=GREY, marker="o", markersize=3, linestyle=""))
+        labels.append(f"{_ENOUGH} % of the highest speed")
+    if (cases[_EVEN].notna() & ~cases["ranks"]).any():
         handles.append(Line2D([], [], color=GREY, marker="x", linestyle=""))
-        told.append("not correct, not ranked")
-    return handles, told
+        labels.append("not correct, not ranked")
+    return handles, labels
 
 
-def _notes(study: StudyData, rows: pd.DataFrame) -> list[str]:
-    """How to read the marks, and the work that was counted: who does more than 1 % too much is named."""
+def _notes(study: StudyData, table: pd.DataFrame, rows: pd.DataFrame, speeds: bool) -> list[str]:
+    """How to read the marks, what was counted, where variants arrive, the CPU's speeds, the lecture's table."""
     notes = [
         "Markers: medians; lines: from the lower to the upper quartile. What 100 % is, is told of the "
         "largest size."
     ]
-    counted = rows[rows[_RATIO].notna()]
-    more = counted[counted[_RATIO] > 1 + _MORE_WORK].sort_values(_RATIO, ascending=False)
-    if len(counted):
-        at = f" at {counted['size'].iloc[0]}" if counted["size"].nunique() == 1 else ""
-        named = [f"{label} {ratio:.3f}" for label, ratio in zip(more["label"], more[_RATIO])]
-        told = f"; more than that: {', '.join(dict.fromkeys(named))}" if named else ""
-        least, most = counted[_RATIO].min(), counted[_RATIO].drop(more.index).max()
-        notes.append(f"FLOPs counted over 2mnk{at}: {least:.3f} to {most:.3f}{told}.")
+    if speeds:
+        notes[0] += (
+            " Speeds are told at one clock: a variant's share of the cuBLAS timed in turn with it, "
+            "times cuBLAS' median speed at that size. A rung's line has the colour of its square."
+        )
+    cases = _cases(table)
+    notes += [*_arrived(cases), *_counted(cases[cases["kernel"] != BASELINE])]
     bare = rows[_SHARE].isna().groupby(rows["dtype"], sort=False).all()
     if bare.any():
         notes.append(
             f"No share was measured of {', '.join(map(base.dtype_short, bare.index[bare]))}."
         )
-    left_out = rows[~_told(rows) & ~rows["dtype"].isin(bare.index[bare])]
+    left_out = rows[~_known(rows) & ~rows["dtype"].isin(bare.index[bare])]
     if len(left_out):
-        names = dict.fromkeys(label.replace("\n", " ") for label in left_out["label"])
-        notes.append(f"Rungs without a measured share: {', '.join(names)}.")
+        names = ", ".join(left_out["label"].unique())
+        notes.append(f"Rungs without a measured share: {names}.")
+    by_cpu = _cases(table, "CPU")
+    highest = by_cpu[by_cpu["ranks"]].groupby("variant", sort=False)[_EVEN].max().dropna()
+    if len(highest):
+        told = [f"{name} {base.digits(speed)}" for name, speed in highest.items()]
+        notes.append(f"On the CPU, TFLOP/s: {', '.join(told)}.")
+    if _LECTURE in table:
+        lecture = table[table[_LECTURE].notna()].dropna(axis=1).set_index(_LECTURE)
+        sizes = ", ".join(str(name).removesuffix(" (ms)") for name in lecture)
+        times = "; ".join(
+            f"{label} {', '.join(cells)}" for label, cells in zip(lecture.index, lecture.to_numpy())
+        )
+        notes.append(f"Time of an FP32 product of {sizes} in ms: {times}.")
     return notes + (base.rate_notes(study) if (rows["dtype"] == "i8").any() else [])
+
+
+def _arrived(cases: pd.DataFrame) -> list[str]:
+    """How many variants arrive at which size, where cuBLAS does, and who may not have."""
+    cubes = _cubes(cases)
+    found = _arrivals(cubes)
+    vendor = found.loc[found["kernel"] == BASELINE, "n"].astype(int)
+    own = found.loc[found["kernel"] != BASELINE, "n"].astype(int).value_counts().sort_index()
+    if own.empty or cubes["n"].nunique() < 2:
+        return []
+    told = ", ".join(f"{count} at N = {n}" for n, count in own.items())
+    ends = " to ".join(f"{n}" for n in sorted({vendor.min(), vendor.max()})) if len(vendor) else ""
+    last = cubes[(cubes[_REACHED] == 100) & (cubes["n"] == cubes["n"].max())]
+    return [
+        f"Variants reach {_ENOUGH} % of their highest speed: {told}"
+        + (f"; cuBLAS at {ends}" if ends else "")
+        + f". {len(last)} of {cubes['variant'].nunique()} are fastest at the largest size and may not have arrived."
+    ]
+
+
+def _counted(cases: pd.DataFrame) -> list[str]:
+    """The FLOPs that were counted: who does more than 1 % too much is named."""
+    counted = cases[cases[_RATIO].notna()]
+    if counted.empty:
+        return []
+    more = counted[counted[_RATIO] > 1 + _MORE_WORK].sort_values(_RATIO, ascending=False)
+    at = f" at {counted['size'].iloc[0]}" if counted["size"].nunique() == 1 else ""
+    named = [f"{label} {ratio:.3f}" for label, ratio in zip(more["label"], more[_RATIO])]
+    told = f"; more than that: {', '.join(dict.fromkeys(named))}" if named else ""
+    least, most = counted[_RATIO].min(), counted[_RATIO].drop(more.index).max()
+    return [f"FLOPs counted over 2mnk{at}: {least:.3f} to {most:.3f}{told}."]

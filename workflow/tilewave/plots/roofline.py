@@ -1,7 +1,6 @@
-"""Roofline: every variant under measured ceilings, for the bytes of DRAM, of L2 and of L1.
+"""Roofline: the main rungs under measured ceilings, for the bytes of DRAM, of L2 and of L1.
 
-A kernel that computes nothing has no place over FLOP/byte. What bounds it are the bandwidths alone, so
-it stands in a panel of its own, with the share that it takes of each.
+A kernel that computes nothing has no place over FLOP/byte: the table has its bytes and rates, no roof.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from tilewave.plots._ceilings import (
     kernels_of,
 )
 from tilewave.plots._panels import names_beside, stacked, titled
+from tilewave.plots._rungs import Runged, drawn
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import GREY, Style
 from tilewave.theory import roofline
@@ -42,12 +42,11 @@ READING = (
     "Up is speed, right are the FLOPs for a byte of one level of the memory, both logarithmic: a "
     "variant has a point for each level. A sloping line is the bandwidth of the level with its "
     "colour, a horizontal one a rate of arithmetic; the lower of the two is the roof over a point, "
-    "and the distance to it is what is left to gain. A kernel without FLOPs has a row instead, with its "
-    "share of each level's bandwidth."
+    "and the distance to it is what is left to gain."
 )
 
 
-class Options(Ceilinged):
+class Options(Ceilinged, Runged):
     """What the studies of this plot may set."""
 
 
@@ -61,7 +60,6 @@ _NAMES: Mapping[str, str] = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
 _COLORS: Mapping[str, str] = {"dram": "#332288", "l2": "#CC6677", "l1": "#6CB4D8"}
 _MARKERS: Mapping[str, str] = {"dram": "o", "l2": "s", "l1": "^"}
 _DASHES: Mapping[str, Any] = {"dram": "-", "l2": (0, (4, 1.5)), "l1": (0, (1, 1))}
-_MOVING = "without FLOPs"
 _NO_ROOF = ("", math.nan, "", math.nan)
 _NEAR = 0.03  # roofs this close share a line and a label
 _LOADED, _STORED = (GLOBAL_ACCESSES.format("sectors", op) for op in ("ld", "st"))
@@ -126,7 +124,7 @@ def _units(study: StudyData) -> dict[str, str]:
 
 def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
     """One row a kernel that may be drawn: rate, bytes, intensity and TB/s at each level, its roof and
-    how much of it the kernel reaches (%). One without FLOPs has no intensity, and its roof no height."""
+    how much of it the kernel reaches (%). One without FLOPs has neither intensity nor roof."""
     kernels = kernels_of(study).set_index("case")
     frame = _bytes(study).reindex(kernels.index)
     measured, speed = base.value_of(study, "tflops", "time"), base.speed(study)
@@ -140,7 +138,6 @@ def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
     )
     frame["unit"] = frame.index.map(_units(study))
     operations = base.flops(study).reindex(frame.index)
-    frame["moves only"] = operations == 0
     for level in _LEVELS:
         frame[f"{level} intensity"] = operations.where(operations > 0) / frame[level]
         frame[f"{level} rate"] = frame[level] / frame["duration"] * 1e-6
@@ -153,25 +150,16 @@ def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
     return frame
 
 
-def _known(row: pd.Series[Any], what: str) -> dict[str, float]:
-    """A row's intensity or rate at each level where there is one."""
-    found = {level: float(row[f"{level} {what}"]) for level in _LEVELS}
-    return {level: value for level, value in found.items() if not math.isnan(value)}
-
-
 def _roof(row: pd.Series[Any], dtype: str, limits: Ceilings) -> tuple[str, float, str, float]:
     """The lowest roof over a kernel, its height (TFLOP/s), what it is made of and the share reached (%)."""
-    if row["moves only"]:
-        filled = roofline.fullest(limits.bandwidths, _known(row, "rate"))
-        return (
-            (f"{filled[0]} bandwidth", math.nan, filled[0], 100 * filled[1]) if filled else _NO_ROOF
-        )
     peak = _peak_over(row, dtype, limits)
     # Where nobody measured what these tensor cores can do, no other roof says.
     if peak is None and row["tensor"] > 0:
         return _NO_ROOF
     top = peak.tflops if peak else None
-    roof = roofline.lowest_roof(top, limits.bandwidths, _known(row, "intensity"))
+    intensities = {level: float(row[f"{level} intensity"]) for level in _LEVELS}
+    known = {level: value for level, value in intensities.items() if not math.isnan(value)}
+    roof = roofline.lowest_roof(top, limits.bandwidths, known)
     if roof is None or not pd.notna(row["tflops"]):
         return _NO_ROOF
     by_math = roof.bound == MATH and peak is not None
@@ -277,22 +265,22 @@ def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
     titled(ax, base.dtype_short(dtype), told, style)
 
 
-def _marks(ax: Axes, points: pd.DataFrame, across: str, up: str) -> pd.Series[float]:
-    """A mark for each level at its column `<level> <across>`, at the height `up`; the rightmost by case."""
-    names = {f"{level} {across}": level for level in _LEVELS}
+def _marks(ax: Axes, points: pd.DataFrame) -> pd.Series[float]:
+    """A mark for each level at its intensity; the rightmost by case."""
+    names = {f"{level} intensity": level for level in _LEVELS}
     kept = points.drop(columns=list(_LEVELS)).reset_index(names="case").rename(columns=names)
-    long = kept.melt(["case", up, "ranks"], list(_LEVELS), "level", across)
-    long = long[long[across].map(math.isfinite)]
-    spans = long.groupby(up)[across].agg(["min", "max"])
+    long = kept.melt(["case", "tflops", "ranks"], list(_LEVELS), "level", "intensity")
+    long = long[long["intensity"].map(math.isfinite)]
+    spans = long.groupby("tflops")["intensity"].agg(["min", "max"])
     ax.hlines(spans.index, spans["min"], spans["max"], color="#DDDDDD", linewidth=0.6, zorder=1)
     sns.scatterplot(
-        long[long["ranks"]], x=across, y=up, hue="level", style="level",
+        long[long["ranks"]], x="intensity", y="tflops", hue="level", style="level",
         hue_order=list(_LEVELS), style_order=list(_LEVELS), palette=_COLORS, markers=_MARKERS,
         s=14, linewidth=0, legend=False, ax=ax, zorder=3,
     )  # fmt: skip
     bad = long[~long["ranks"]]
-    ax.plot(bad[across], bad[up], "x", color=GREY, markersize=3.5)
-    return long.groupby("case")[across].max()
+    ax.plot(bad["intensity"], bad["tflops"], "x", color=GREY, markersize=3.5)
+    return long.groupby("case")["intensity"].max()
 
 
 def _panel(
@@ -305,37 +293,14 @@ def _panel(
     ax.yaxis.set_major_locator(
         LogLocator(10, subs=(1, 2, 5) if speeds.min() * 9 > speeds.max() else (1,))
     )
-    last = _marks(ax, points, "intensity", "tflops")
+    last = _marks(ax, points)
     _roofs(ax, limits, dtype, style)
-    _named(ax, points, last, "tflops", tall, style)
-
-
-def _moving(ax: Axes, points: pd.DataFrame, limits: Ceilings, tall: float, style: Style) -> None:
-    """The kernels without FLOPs, the fastest on top: their share of each level's bandwidth."""
-    points = points.sort_values("bandwidth (TB/s)", na_position="first").assign(
-        place=range(len(points))
-    )
-    for level in _LEVELS:
-        bandwidth = limits.bandwidths.get(level, math.nan)
-        points[f"{level} share"] = 100 * points[f"{level} rate"] / bandwidth
-    last = _marks(ax, points, "share", "place")
-    ax.axvline(100, color=GREY, linewidth=0.7, zorder=1)
-    ax.set(xlim=(0, 1.04 * max(100.0, last.max())), ylim=(-0.6, len(points) - 0.4), yticks=[])
-    ax.set_title("Without FLOPs")
-    _named(ax, points, last, "place", tall, style)
-    ax.set_xlabel("% of a level's bandwidth")
-
-
-def _named(
-    ax: Axes, points: pd.DataFrame, last: pd.Series[float], up: str, tall: float, style: Style
-) -> None:
-    """The kernels' names beside a panel, from their rightmost points on; no labels of axes."""
     ends = [
-        (float(last[case]), float(row[up]), _name(row), bool(row["vendor"]))
+        (float(last[case]), float(row["tflops"]), _name(row), bool(row["vendor"]))
         for case, row in zip(points.index, points.to_dict("records"), strict=True)
         if case in last
     ]
-    names_beside(ax, ends, tall, style, all_of_them=up == "place" or not style.narrow)
+    names_beside(ax, ends, tall, style)
     ax.set(xlabel="", ylabel="")
     look.grid(ax)
 
@@ -348,11 +313,6 @@ def _name(row: Mapping[str, Any]) -> str:
     return f"{told} (another card)" if row["elsewhere"] else f"{told} {_reached(row)}".strip()
 
 
-def _seen(points: pd.DataFrame, what: str) -> pd.Series[bool]:
-    """Which kernels have an intensity or a rate at some level."""
-    return points[[f"{level} {what}" for level in _LEVELS]].notna().any(axis=1)
-
-
 def _span(points: pd.DataFrame) -> tuple[float, float]:
     """One range of intensities for all panels."""
     found = points[[f"{level} intensity" for level in _LEVELS]].to_numpy(float).ravel()
@@ -361,40 +321,35 @@ def _span(points: pd.DataFrame) -> tuple[float, float]:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A panel a dtype: every kernel at each level of the memory, under the roofs of its dtype; and one for
-    the kernels without FLOPs."""
+    """A panel a dtype: cuBLAS and the main rungs at each level of the memory, under the roofs of the dtype."""
     with look.apply(style):
         limits: Ceilings
         points: pd.DataFrame
         limits, points = base.derived(table)
-        computing = points["tflops"].notna() & _seen(points, "intensity")
-        points = points[computing | (points["moves only"] & _seen(points, "rate"))]
+        rows = table.set_index("case").reindex(points.index)
+        rows = rows[drawn(study, rows)]
+        seen = points[[f"{level} intensity" for level in _LEVELS]].notna().any(axis=1)
+        points = points[points["tflops"].notna() & seen].filter(rows.index, axis=0)
         if points.empty:
             return look.empty_figure(study, style, "roofline")
         told = [
-            "kernel", "variant", "dtype", "verdict", "bandwidth (TB/s)", "lowest roof",
-            "of the roof (%)", "bound by",
-        ]  # fmt: skip
-        points = points.join(table.set_index("case")[told])
+            "kernel",
+            "variant",
+            "dtype",
+            "verdict",
+            "lowest roof",
+            "of the roof (%)",
+            "bound by",
+        ]
+        points = points.join(rows[told])
         points["ranks"] = points["verdict"] == "correct"
         points["vendor"] = points["kernel"].isin(base.vendors(study))
         points["shape"] = points.index.map(base.uncommon_shapes(kernels_of(study)))
-        moves = points["moves only"]
-        parts = dict(iter(points[~moves].groupby("dtype", sort=False)))
-        parts |= {_MOVING: points[moves]} if moves.any() else {}
-        least, most = (11.0, 17.0) if style.narrow else (14.0, math.inf)
-        heights = {dtype: min(most, max(least, 3.0 * len(part))) for dtype, part in parts.items()}
-        if moves.any():
-            heights[_MOVING] = max(least, 3.1 * int(moves.sum()))
-        # Its axis has labels of its own, below those of the panels above it.
-        below = moves.any() and (style.narrow or len(parts) > 2)
-        fig, columns = stacked(style, heights, [1.0], 17.0 if below else 8.0)
+        parts = dict(iter(points.groupby("dtype", sort=False)))
+        heights = {dtype: max(14.0, 3.0 * len(part)) for dtype, part in parts.items()}
+        fig, columns = stacked(style, heights, [1.0])
         for column in columns:
-            dtypes = [name for name in column if name != _MOVING]
             for dtype, (ax,) in column.items():
-                if dtype == _MOVING:
-                    _moving(ax, parts[dtype], limits, heights[dtype], style)
-                    continue
                 ax.set(xscale="log", yscale="log", xlim=_span(points))
                 left, right = ax.get_xlim()
                 subs = (1, 2, 5) if right < 30 * left else (1,)
@@ -403,9 +358,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
                     axis.set_minor_locator(NullLocator())
                     axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
                 _panel(ax, parts[dtype], dtype, limits, heights[dtype], style)
-                ax.tick_params(labelbottom=dtype == dtypes[-1])
-                if dtype == dtypes[-1]:
-                    ax.set_xlabel("FLOP/byte")
+                ax.tick_params(labelbottom=dtype == list(column)[-1])
+            ax.set_xlabel("FLOP/byte")
         handles = [
             Line2D([], [], color=_COLORS[level], marker=_MARKERS[level], linestyle=_DASHES[level],
                    markersize=3.4, markeredgewidth=0)
@@ -415,8 +369,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if not points["ranks"].all():
             handles.append(Line2D([], [], color=GREY, marker="x", linestyle=""))
             labels.append("not ranked")
+        mine = study.cases["case"].isin(rows.index) | (study.cases["operation"] == "probe")
+        shown = replace(study, cases=study.cases[mine])
         return look.finish(
-            fig, study, style, handles, labels, _notes(study, limits, points, style), _STAGES
+            fig, shown, style, handles, labels, _notes(shown, limits, points), _STAGES
         )
 
 
@@ -434,7 +390,7 @@ def _slopes(study: StudyData, limits: Ceilings) -> str:
     )
 
 
-def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame, style: Style) -> list[str]:
+def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame) -> list[str]:
     kernels = kernels_of(study)
     products = set(kernels["operation"]) <= {"matmul"}
     work = "2mnk" if products else "the FLOPs needed"
@@ -444,12 +400,8 @@ def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame, style: Styl
         f"{_slopes(study, limits)}. Beside a name: how much of its lowest roof it reaches; of "
         "arithmetic's, that of its instruction, or the lowest of its unit that it does not pass."
     ]
-    if points["moves only"].any():
-        notes.append("Without FLOPs: bytes of a level by time, as a share of its slope.")
     if (points["of the roof (%)"] > 100).any():
         notes.append("More than 100 %: faster than the probe that the roof was measured with.")
-    if style.narrow:
-        notes.append("Where names crowd, the table has the rest.")
     bulk = [str(case).partition("@")[0] for case in points.index[points["bulk"]]]
     if bulk:
         whose = ", ".join(bulk) if len(bulk) <= 3 else f"{len(bulk)} variants"
@@ -459,5 +411,5 @@ def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame, style: Styl
         )
     if limits.absent:
         notes.append(f"No ceiling was recorded for: {', '.join(limits.absent)}.")
-    drawn = study.cases[study.cases["case"].isin(points.index)]
-    return [*notes, *base.rate_notes(replace(study, cases=drawn))]
+    of_points = study.cases[study.cases["case"].isin(points.index)]
+    return [*notes, *base.rate_notes(replace(study, cases=of_points))]

@@ -46,17 +46,6 @@ class Roof:
     bound: str
 
 
-def fullest(
-    bandwidths: Mapping[str, float], rates: Mapping[str, float]
-) -> tuple[str, float] | None:
-    """The level that a kernel without arithmetic fills most, and its share of that bandwidth (1).
-
-    bandwidths, rates: level -> TB/s; a level that lacks one of them is none. None where all lack one.
-    """
-    shares = {level: rates[level] / tbs for level, tbs in bandwidths.items() if level in rates}
-    return max(shares.items(), key=lambda one: one[1], default=None)
-
-
 def lowest_roof(
     peak: float | None, bandwidths: Mapping[str, float], intensities: Mapping[str, float]
 ) -> Roof | None:
