@@ -32,8 +32,7 @@ ENVIRONMENTS = {
 }  # fmt: skip
 QUESTIONS = {
     "ladder": "How much of cuBLAS does each rung of the ladder reach at which size, and does it execute more than 2mnk?",
-    "limits": "Where do each rung's cycles go, what do its warps wait for, and at which clock?",
-    "bounds": "Which unit would limit each rung, and how near is what was measured?",
+    "limits": "Where do each rung's cycles go, which unit limits it, and how near is it to what that unit allows?",
     "wavefronts": "Where do the shared-memory wavefronts go, and which instructions pay for bank conflicts?",
     "shared_access": "Does one shared-memory access cost the wavefronts that the rule predicts?",
     "ablation": "What does each choice of the staged HGEMM buy?",
@@ -337,12 +336,12 @@ def limits() -> StudyData:
                    for name, value in states.items()},
             },
         )  # fmt: skip
+    _bounded(b)
     return b.study()
 
 
-def bounds() -> StudyData:
+def _bounded(b: Builder) -> None:
     """A tiled kernel of 4 instructions a step and tile, executed at two depths; cuBLAS, counted by ncu."""
-    b = Builder("bounds")
     issued, tile = "smsp__inst_executed.sum", {"tile_m": 128, "tile_n": 128}
     for k in (256, 512):
         case = b.case("matmul_tiled", "matmul_tiled", "f32", (256, 256, k), **tile, blocks=4)
@@ -363,7 +362,6 @@ def bounds() -> StudyData:
             b.instruction(case, "LDS", 3.0 * (edge // 128) ** 2 * edge, 1.0)
     probe = b.case("ceilings_memory-l2", "ceilings_memory", "", probe="l2_read", operation="probe")
     b.add(probe, "time", {"bandwidth": 10.0, "duration": 1.0}, verdict="correct")
-    return b.study()
 
 
 def _quantization(name: str, sweeps: list[tuple[int, range]]) -> StudyData:
@@ -973,7 +971,7 @@ def traffic(
 
 
 MAKERS = {
-    "ladder": ladder, "limits": limits, "bounds": bounds, "wavefronts": wavefronts, "shared_access": shared_access,
+    "ladder": ladder, "limits": limits, "wavefronts": wavefronts, "shared_access": shared_access,
     "ablation": ablation, "tile_quantization": tile_quantization,
     "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
     "roofline": roofline,

@@ -1,4 +1,5 @@
-"""Limits: where the cycles of each rung go, what its warps wait for, and at which clock it was timed.
+"""Limits: where the cycles of each rung go, which unit limits it and how near its bound it comes, what its warps wait
+for, and at which clock it was timed.
 
 Left, the cycles of a launch in four parts that add up to all of them: the execution pipe that the
 kernel uses most is at work; it is idle while the SM has warps; SMs have ended while others work;
@@ -23,20 +24,34 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from pydantic import Field
 
 from tilewave.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, PIPE, STALLED, STATES
-from tilewave.plots import base
+from tilewave.plots import _bounds, base
 from tilewave.plots import style as look
 from tilewave.plots._panels import below_dtypes, cells, listed
 from tilewave.plots._rungs import in_order
 from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots.options import PlotOptions, Word
 from tilewave.plots.style import Style
+from tilewave.theory import bounds
 
 READING = (
     "A bar is a rung's elapsed cycles: the darkest part is what its busiest pipe works, each "
-    "lighter one is a way to be idle. The cells beside it say what its warps wait for, in % of "
+    "lighter one is a way to be idle. Beside it stand the unit that would limit it and how many times its "
+    "bound it takes; at 1 that unit never waits. The cells say what its warps wait for, in % of "
     "their time, the darker the more."
 )
+
+
+class Options(PlotOptions):
+    """What the studies of this plot may set."""
+
+    l2: Word = Field(
+        "l2_read", description="probe case whose bandwidth ncu's L2 sectors are held against"
+    )
+
+
 PIPES: Mapping[str, str] = {"tensor": "tensor", "fma": "FMA", "fp64": "FP64"}
 PARTS: Mapping[str, str] = {
     "at work": "the pipe works",
@@ -59,7 +74,11 @@ OTHER = "other"
 _STAGES = ("time", "counters")
 _CLOCK, _BY_CYCLES, _BY_TIME = "clock (MHz)", "% of cuBLAS by cycles", "% of cuBLAS by time"
 _FIGURES: Mapping[str, str] = {
-    "pipe": "pipe", _CLOCK: "MHz", _BY_CYCLES: "% of cuBLAS, cycles", _BY_TIME: "% of cuBLAS, time",
+    _bounds.LIMITER: "limiter", _bounds.RATIO: "measured / bound", _CLOCK: "MHz",
+    _BY_CYCLES: "% of cuBLAS, cycles", _BY_TIME: "% of cuBLAS, time",
+}  # fmt: skip
+_SHORT: Mapping[str, str] = {
+    bounds.ISSUE: "issue", bounds.TENSOR: "tensor", bounds.DATA: "L1", bounds.SPECIAL: "special",
 }  # fmt: skip
 _PARTS = {name: f"{words} (% of cycles)" for name, words in PARTS.items()}
 _WAITS = {name: f"{name} (% of warps' time)" for name in (*GROUPS, OTHER)}
@@ -131,8 +150,10 @@ def by_cycles(study: StudyData) -> pd.Series[float]:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case: cycles, their parts, the clock, shares of cuBLAS, and what warps wait for."""
+    """One row a case: cycles, their parts, the clock, shares of cuBLAS, what warps wait for, and its bound and
+    limiter where they are known."""
     found, stalled = parts(study), waits(study)
+    l2 = Options.of(study).l2
     frame = base.with_columns(
         base.base_table(study),
         {
@@ -143,9 +164,12 @@ def table(study: StudyData) -> pd.DataFrame:
             "pipe": found["pipe"],
             **{told: found[name] for name, told in _PARTS.items()},
             **{told: stalled[name] for name, told in _WAITS.items()},
+            **dict(_bounds.by_case(study, l2)),
         },
     )
-    wanted = [] if study.cases.empty else in_order(study)["case"]
+    helpers = _bounds.helpers(study, l2)
+    ordered = [] if study.cases.empty else in_order(study)["case"]
+    wanted = [case for case in ordered if case not in helpers]
     return frame.set_index("case", drop=False).loc[wanted].reset_index(drop=True)
 
 
@@ -181,14 +205,29 @@ def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
         for row in rows.to_dict("records")
     ]
     rows[[_BY_CYCLES, _BY_TIME]] = rows[[_BY_CYCLES, _BY_TIME]].where(rows["verdict"] == "correct")
-    return below_dtypes(rows)
+    rows["bounded"] = rows["shape"]
+    return below_dtypes(rows if several else _bounded(rows, table))
 
 
-def _told(value: Any) -> str:
-    """A cell of the figures: names as they are, numbers to a tenth, clocks to a MHz."""
-    if isinstance(value, str) or not base.present(value):
-        return str(value) if base.present(value) else ""
-    return f"{value:.0f}" if value > 200 else f"{value:.1f}"
+def _bounded(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The rows with their variants' limiter and ratio at the shape, `bounded`, where most of them have a bound."""
+    others = table[table[_bounds.RATIO].notna() & table["variant"].isin(rows["variant"])][::-1]
+    if others.empty:
+        return rows
+    shape = base.common_shape(others)
+    others = others[[base.shape_label(row) == shape for row in others.to_dict("records")]]
+    columns = [_bounds.LIMITER, _bounds.RATIO]
+    found = others.drop_duplicates("variant").set_index("variant")[columns]
+    return rows.drop(columns=columns).join(found, on="variant").assign(bounded=shape)
+
+
+def _cells(lines: pd.DataFrame) -> pd.DataFrame:
+    """The texts of _FIGURES, a row a line."""
+    forms = {_bounds.RATIO: "{:.2f}", _CLOCK: "{:.0f}", _BY_CYCLES: "{:.1f}", _BY_TIME: "{:.1f}"}
+    texts = {name: lines[name].map(form.format, na_action="ignore") for name, form in forms.items()}
+    texts[_bounds.LIMITER] = lines[_bounds.LIMITER].replace(dict(_SHORT))
+    shown = pd.DataFrame(texts, dtype=object)[list(_FIGURES)].fillna("")
+    return shown.set_axis(list(_FIGURES.values()), axis=1)
 
 
 def _stack(ax: Axes, lines: pd.DataFrame) -> list[Artist]:
@@ -205,9 +244,9 @@ def _stack(ax: Axes, lines: pd.DataFrame) -> list[Artist]:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A row a variant, by dtype: its cycles, its clock and shares, and what its warps wait for.
+    """A row a variant, by dtype: its cycles, its limiter, bound, clock and shares, and what its warps wait for.
 
-    Where the figure is narrow, of the first two only the cycles in which the pipe works.
+    Where the figure is narrow, of all but the last only measured over bound and the cycles in which the pipe works.
     """
     with look.apply(style):
         lines = _lines(study, table)
@@ -216,29 +255,38 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         fig = look.new_figure(style, (2.65 if style.narrow else 2.8) * len(lines) + 40)
         waits = lines[list(_WAITS.values())].set_axis(list(_WAITS), axis=1)
         handles: list[Artist] = []
+        figures = _cells(lines)
         if style.narrow:
             ax = last = fig.subplots()
             waits.insert(0, "pipe, % of cycles", lines[_PARTS["at work"]])
         else:
-            ax, figures, last = fig.subplots(1, 3, width_ratios=[1, 0.75, 1.5])
+            ax, beside, last = fig.subplots(1, 3, width_ratios=[1, 0.95, 1.45])
             handles = _stack(ax, lines)
-            told = lines[list(_FIGURES)].map(_told).set_axis(list(_FIGURES.values()), axis=1)
-            cells(figures, told, pd.DataFrame(0.0, told.index, told.columns), style)
-        cells(last, waits.map(lambda n: f"{n:.0f}" if n >= 0.5 else ""), waits, style)
+            cells(beside, figures, pd.DataFrame(0.0, figures.index, figures.columns), style)
+        texts = waits.map(lambda n: f"{n:.0f}" if n >= 0.5 else "")
+        if style.narrow:
+            ratio = _FIGURES[_bounds.RATIO]
+            texts.insert(0, ratio, figures[ratio])
+            waits.insert(0, ratio, 0.0)
+        cells(last, texts, waits, style)
         # Cells begin at whole numbers, bars do not.
         listed(ax, lines, style, 0.5 if style.narrow else 0.0)
         last.set_title("% of warps' time by what they wait for", loc="right")
-        notes = _notes(table, set(lines["shape"].dropna()))
+        notes = _notes(table, *(set(lines[name].dropna()) for name in ("shape", "bounded")))
         names = list(PARTS.values())[: len(handles)]
         return look.finish(fig, study, style, handles, names, notes, _STAGES)
 
 
-def _notes(table: pd.DataFrame, shapes: set[str]) -> list[str]:
-    notes = [f"All at {shape}." for shape in shapes if len(shapes) == 1]
+def _notes(table: pd.DataFrame, shapes: set[str], bounded: set[str]) -> list[str]:
+    notes = []
+    if len(shapes) == 1:
+        others = "".join(f", but limiter and bound at {shape}" for shape in bounded - shapes)
+        notes.append(f"All at {shapes.pop()}{others}.")
     notes.append(
         "The pipe is the busiest of tensor, FMA and FP64. Clock: cycles counted by ncu over the duration timed "
         "without it. Shares of cuBLAS: by cycles, its elapsed cycles over the variant's; by time, timed in turn."
     )
+    notes += _bound_notes(table)
     throttled = table[_CLOCK].dropna()
     if len(throttled) and np.ptp(throttled.to_numpy(float)) > 0.1 * float(throttled.max()):
         notes.append(
@@ -246,3 +294,19 @@ def _notes(table: pd.DataFrame, shapes: set[str]) -> list[str]:
             "decides what cycles are worth."
         )
     return notes
+
+
+def _bound_notes(table: pd.DataFrame) -> list[str]:
+    """What a bound is, how many hold, and how often the limiter is what ncu saw; nothing where none is known."""
+    ratios, scaled = table[_bounds.RATIO].dropna(), table[_bounds.COUNTS] == _bounds.EXECUTED
+    if ratios.empty:
+        return []
+    right = [f"{n} of {of} among {among}" for among, (n, of) in _bounds.agreement(table).items()]
+    return [
+        "Bound: what the busiest SM has to do at the rate of the limiter, the pipe that needs longest (the table has "
+        "each one's). L2 port: 64 bytes a clock and SM, of what certainly crosses it. DRAM: each array once, less what "
+        "L2 can hold. Measured: ncu's elapsed cycles; where it counted none, the duration at the largest clock.",
+        f"Counts of {int(scaled.sum())} of {len(ratios)} cases are executed on a CPU at two small sizes and scaled, "
+        f"the others ncu's. {int((ratios < 1).sum())} of {len(ratios)} bounds lie above what was measured."
+        + (f" The limiter is what ncu counted as busiest in {', '.join(right)}." if right else ""),
+    ]

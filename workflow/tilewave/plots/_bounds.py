@@ -1,0 +1,267 @@
+"""Bounds of a study's products: the least cycles by what they execute, the limiter, and how near the measured
+cycles come.
+
+The counts are executed ones, no GPU is asked for them: two products of whole tiles that differ in k give those
+of any other (`theory.bounds.scaled`). Where that does not hold, since blocks share tiles otherwise at another
+size (stream-K) or another launch prepares the operands, and of kernels that have no machine code here (cuBLAS), they
+are ncu's.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from tilewave.counters.catalogue import (
+    AVERAGE,
+    ELAPSED,
+    ISSUED,
+    L2_SECTORS,
+    PIPE,
+    WARP_INSTRUCTIONS,
+)
+from tilewave.dtypes import product_sizes
+from tilewave.execution import asked
+from tilewave.plots import base
+from tilewave.plots.base import StudyData
+from tilewave.records.tables import LAUNCHES
+from tilewave.theory import bounds, quantization, roofline
+from tilewave.theory.bounds import Counts
+from tilewave.theory.data_sheets import DataSheet, data_sheet
+from tilewave.theory.traffic import compulsory_bytes
+
+DATA_PIPE = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
+DRAM_BYTES = "dram_bytes"
+SM_PIPES: Mapping[str, str] = {
+    bounds.ISSUE: ISSUED.name, bounds.TENSOR: PIPE.format("tensor"), bounds.FP32: PIPE.format("fma"),
+    bounds.FP64: PIPE.format("fp64"),
+}  # fmt: skip
+L2 = "L2"
+PIPES = (
+    bounds.ISSUE, bounds.FP32, bounds.FP64, bounds.TENSOR, bounds.DATA, bounds.PORT, bounds.DRAM,
+)  # fmt: skip
+"""Those whose share of the measured cycles is a column."""
+EXECUTED, COUNTED = "executed, scaled", "ncu"
+LIMITER, RATIO, COUNTS = "limiter", "measured over bound", "counts"
+_BUSIEST, _AMONG, _WHOLE, _SM = "busiest by ncu", "among", "SM, L2 and DRAM", "pipes of the SM"
+_LEAST, _TIME = "bound (cycles)", "bound (us at the largest clock)"
+_CYCLES, _SHARE = "measured (cycles)", "{} (% of measured)"
+COLUMNS = (
+    COUNTS, LIMITER, _BUSIEST, _AMONG, _LEAST, _TIME, _CYCLES, RATIO, *map(_SHARE.format, PIPES),
+)  # fmt: skip
+
+
+def gpu_of(study: StudyData) -> DataSheet | None:
+    """The data sheet of the GPU that most cases were timed on; None where it is not known."""
+    timed = pd.Series(base.environment_of(study, "duration", "time"), dtype=object)
+    if timed.empty:
+        return None
+    return data_sheet(str(study.environments.get(str(timed.mode()[0]), {}).get("gpu") or ""))
+
+
+class _Counts:
+    """What each case asks of the pipes, as a stage of it counted."""
+
+    def __init__(self, study: StudyData) -> None:
+        wanted = [*asked.COUNTERS, "launch__grid_size"]
+        records = study.records[
+            study.records["metric"].isin(wanted) & (study.records["status"] == "ok")
+        ]
+        self._values = {
+            key: dict(zip(part["metric"], part["value"].astype(float), strict=True))
+            for key, part in records.groupby(["case", "stage"], sort=False)
+        }
+        rows = study.instructions
+        self._rows = rows[[name for name in asked.COLUMNS if name in rows]]
+        groups = rows.groupby(["case", "stage"], sort=False).indices if "stage" in rows else {}
+        self._places: Mapping[Any, Any] = groups
+        self._known: dict[tuple[str, str], Counts | None] = {}
+
+    def blocks(self, case: str) -> int:
+        """Blocks of the launch that ncu counted."""
+        return int(self._values[case, "counters"]["launch__grid_size"])
+
+    def of(self, case: str, stage: str) -> Counts | None:
+        """None where the stage counted nothing of the case."""
+        if (case, stage) not in self._known:
+            values = self._values.get((case, stage), {})
+            rows = self._rows.take(self._places.get((case, stage), []))
+            self._known[case, stage] = (
+                asked.of_launch(values, rows.to_dict("records"))
+                if WARP_INSTRUCTIONS in values
+                else None
+            )
+        return self._known[case, stage]
+
+
+def _blocks(row: Mapping[str, Any]) -> int:
+    """Blocks of a launch that have work; 0 where the launch is not known (cuBLAS). Persistent ones, whose
+    front matter counts tiles as such, count as they are: stream-K deals out parts of tiles."""
+    known = [row[name] for name in ("working_blocks", "blocks") if base.present(row[name])]
+    return int(min(known, default=0))
+
+
+def _sharing(row: Mapping[str, Any]) -> float:
+    """How many blocks share a tile (at least 1: a block may have several tiles)."""
+    return max(1.0, _blocks(row) / _tiles(row))
+
+
+def _tiles(row: Mapping[str, Any]) -> int:
+    return quantization.tile_count(row, (row["tile_m"], row["tile_n"]))
+
+
+_Samples = list[list[dict[str, Any]]]
+"""Executed products of a variant: those of one m and n together, from small to large k, in which alone they differ."""
+
+
+def _samples(study: StudyData) -> dict[str, _Samples]:
+    """What was executed of each variant at more than one k."""
+    executed = study.records.loc[study.records["stage"] == "execute", "case"]
+    cases = study.cases[study.cases["case"].isin(executed) & study.cases["tile_m"].notna()]
+    samples: dict[str, _Samples] = {}
+    for (variant, _, _), part in cases.groupby(["variant", "m", "n"], sort=False):
+        if part["k"].nunique() > 1:
+            deeper = part.sort_values("k", kind="stable").to_dict("records")
+            samples.setdefault(str(variant), []).append(deeper)
+    return samples
+
+
+def helpers(study: StudyData, l2: str) -> set[str]:
+    """The cases that are there for the bounds of others: small products to be scaled, and the probe of L2."""
+    groups = [group for sampled in _samples(study).values() for group in sampled]
+    probes = study.cases.loc[study.cases["probe_case"] == l2, "kernel"]
+    probed = study.cases.loc[study.cases["kernel"].isin(probes), "case"]
+    return {*probed, *(str(row["case"]) for group in groups for row in group)}
+
+
+def _whole(row: Mapping[str, Any]) -> bool:
+    """Whether a product has whole tiles only: what sticks out is executed, and whole clusters of such tiles may be, too."""
+    return bool(row["m"] % row["tile_m"] == 0 and row["n"] % row["tile_n"] == 0)
+
+
+def _grows(row: Mapping[str, Any], sample: Mapping[str, Any]) -> bool:
+    """Whether all launches of a case have as many more blocks than those of a sample as there are more tiles: a launch that
+    copies rows has work that grows with a side of the product."""
+    if not base.present(row.get(LAUNCHES)):
+        return True
+    here, there = json.loads(row[LAUNCHES]), json.loads(sample[LAUNCHES])
+    return all(
+        math.prod(each["grid"]) * _tiles(sample) == math.prod(other["grid"]) * _tiles(row)
+        for each, other in zip(here, there, strict=True)
+    )
+
+
+def _scaled(row: Mapping[str, Any], samples: _Samples, counts: _Counts) -> Counts | None:
+    """The counts of a case from two executed ones of the same tile; None where they do not tell them."""
+    for group in samples:
+        alike = [
+            (sample, executed)
+            for sample in group
+            if (executed := counts.of(sample["case"], "execute"))
+            and (sample["tile_m"], sample["tile_n"]) == (row["tile_m"], row["tile_n"])
+            and _whole(sample)
+            and _grows(row, sample)
+            and _sharing(sample) == _sharing(row)
+        ]
+        if alike and alike[0][0]["k"] != alike[-1][0]["k"]:
+            (first, shallow), (last, deep) = alike[0], alike[-1]
+            depth = (row["k"] - first["k"]) / (last["k"] - first["k"])
+            return bounds.scaled(shallow, deep, depth, _tiles(row) / _tiles(first))
+    return None
+
+
+def _bytes(row: Mapping[str, Any]) -> float:
+    """Compulsory bytes of a product: each array once."""
+    return compulsory_bytes(row, *product_sizes(str(row["dtype"])))
+
+
+def _busiest(
+    counts: Counts, values: Mapping[str, float], gpu: DataSheet, l2: float
+) -> dict[str, float]:
+    """Share of its cycles that each pipe works, as ncu counted launch and cycles (1): of all SMs, the L2's
+    at the measured bandwidth (TB/s) and DRAM's bytes at that of the data sheet; of the data path ncu's own
+    percentage where it is recorded, which knows the conflicts of global accesses."""
+    cycles = values[ELAPSED]
+    needed = bounds.bound(counts, gpu, gpu.sms).pipes
+    shares = {
+        name: needed[name] / cycles for name in PIPES if name not in (bounds.PORT, bounds.DRAM)
+    }
+    seconds = cycles / gpu.clock_mhz / 1e6
+    moved = roofline.l2_bytes(values[L2_SECTORS])
+    if not math.isnan(values[DATA_PIPE]):
+        shares[bounds.DATA] = values[DATA_PIPE] / 100
+    if not math.isnan(l2 + moved):
+        shares[L2] = moved / (l2 * 1e12) / seconds
+    if not math.isnan(values[DRAM_BYTES]):
+        shares[bounds.DRAM] = values[DRAM_BYTES] / gpu.machine.bandwidth / seconds
+    return shares
+
+
+def _busiest_of_sm(counts: Counts, values: Mapping[str, float], gpu: DataSheet) -> dict[str, float]:
+    """The same where ncu measured an SM's pipes alone: their percentages, and of the data path, which is
+    not among them, what the counts ask of it."""
+    share = values[AVERAGE] / values[ELAPSED] / 100
+    shares = {pipe: values[name] * share for pipe, name in SM_PIPES.items()}
+    needed = bounds.bound(counts, gpu, gpu.sms).pipes[bounds.DATA]
+    return {**shares, bounds.DATA: needed / values[ELAPSED]}
+
+
+def _l2_rate(study: StudyData, l2: str) -> float:
+    """The measured bandwidth of the L2 in TB/s; NaN without the probe."""
+    rates = base.value_of(study, "bandwidth", "time")
+    probes = study.cases.loc[study.cases["probe_case"] == l2, "case"]
+    return float(next((rates[case] for case in probes if case in rates.index), math.nan))
+
+
+def by_case(study: StudyData, l2: str) -> pd.DataFrame:
+    """One row a product that was timed and whose counts are known, with COLUMNS; l2: the probe case whose
+    bandwidth ncu's sectors are held against."""
+    gpu, counts, samples = gpu_of(study), _Counts(study), _samples(study)
+    skipped = helpers(study, l2)
+    wanted = [ELAPSED, AVERAGE, DATA_PIPE, L2_SECTORS, DRAM_BYTES, *SM_PIPES.values()]
+    counters = base.pivot(study, wanted, "counters")
+    timed, rate = base.value_of(study, "duration", "time"), _l2_rate(study, l2)
+    rows: dict[str, dict[str, Any]] = {}
+    for row in study.cases[study.cases["operation"] == "matmul"].to_dict("records"):
+        case = str(row["case"])
+        if gpu is None or case not in timed.index or case in skipped:
+            continue
+        counted, asks = counts.of(case, "counters"), None
+        if base.present(row["tile_m"]):
+            asks = _scaled(row, samples.get(str(row["variant"]), []), counts)
+        source = COUNTED if asks is None else EXECUTED
+        asks = asks or counted
+        if asks is None:
+            continue
+        try:
+            least = bounds.bound(asks, gpu, _blocks(row) or counts.blocks(case), _bytes(row))
+        except KeyError:  # a tensor instruction whose rate is not known of this GPU
+            continue
+        values = counters.loc[case]
+        # Where none were counted: at its largest clock it has no more in this time.
+        counted_cycles = not math.isnan(values[ELAPSED])
+        cycles = values[ELAPSED] if counted_cycles else timed[case] * gpu.clock_mhz
+        rows[case] = {
+            COUNTS: source, LIMITER: least.limiter, _LEAST: least.cycles, _TIME: least.microseconds,
+            _CYCLES: cycles, RATIO: cycles / least.cycles,
+            **{_SHARE.format(name): 100 * least.pipes[name] / cycles for name in PIPES},
+        }  # fmt: skip
+        if counted is not None and counted_cycles:
+            shares, among = _busiest(counted, values, gpu, rate), _WHOLE
+        elif values[[ELAPSED, AVERAGE, *SM_PIPES.values()]].notna().all():
+            shares, among = _busiest_of_sm(asks, values, gpu), _SM
+        else:
+            continue
+        rows[case] |= {_BUSIEST: max(shares, key=shares.__getitem__), _AMONG: among}
+    return pd.DataFrame.from_dict(rows, orient="index").reindex(columns=list(COLUMNS))
+
+
+def agreement(table: pd.DataFrame) -> dict[str, tuple[int, int]]:
+    """What ncu looked at -> in how many cases the limiter is what it counted as busiest, and of how many."""
+    both = table[table[LIMITER].notna() & table[_BUSIEST].notna()]
+    right = (both[LIMITER] == both[_BUSIEST]).groupby(both[_AMONG], sort=False)
+    return {str(among): (int(part.sum()), len(part)) for among, part in right}
