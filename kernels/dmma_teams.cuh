@@ -1,5 +1,5 @@
-// Teams of a block's warps, each with a piece of k of the same tile, and how their sums become one (matmul_dmma_teams,
-// matmul_dmma_two_launches): in shared memory where they are of one block, then across the blocks of a cluster.
+// Teams of a block's warps, each with a piece of k of the same tile, and how their sums become one (matmul_dmma_teams):
+// in shared memory where they are of one block, then across the blocks of a cluster.
 //
 // Who includes this defines TEAMS and SPLITS (blocks of a cluster) besides what dmma_tile.cuh asks for.
 

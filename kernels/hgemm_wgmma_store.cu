@@ -9,7 +9,7 @@ macros:
   TILE_M: [128, 256]         # outputs of a tile
   TILE_N: [256, 128]
   STAGES: [4, 3]             # chunks of shared memory in flight or in use
-  RASTER: [2048, 1024, 64]   # rows of C that are walked together; 64: one tile row after another
+  RASTER: [2048, 64]         # rows of C that are walked together; 64: one tile row after another
 where: ["TILE_M * TILE_N <= 128 * 256"]
 let:
   # stages, then two strips of 2048 bytes for each of eight warps

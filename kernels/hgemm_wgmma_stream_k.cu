@@ -6,9 +6,9 @@ dtypes: {a: TYPE, b: TYPE, c: TYPE, accumulate: f32}
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16]
-  TILE_N: [256, 192, 128, 64]  # outputs of a tile, side by side; it has 128 below each other
-  IDLE: [16, 0, 1000000]       # chunks of k that the last wave must leave idle, on average, to be dealt out
-  RASTER: [2048, 1024, 64]     # rows of C that are walked together; 64: one tile row after another
+  TILE_N: [256, 192]           # outputs of a tile, side by side; it has 128 below each other
+  IDLE: [16, 0]                # chunks of k that the last wave must leave idle, on average, to be dealt out
+  RASTER: [2048, 64]           # rows of C that are walked together; 64: one tile row after another
 let: {tiles: "ceil(m / 128) * ceil(n / TILE_N)"}
 tile: [128, TILE_N, 64]
 block: [384]

@@ -5,19 +5,18 @@ operation: matmul
 dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
 layouts: {a: row, b: row, c: row}
 macros:
-  SPLITS: [4, 2, 8, 16, 3, 5, 6, 7, 1]  # blocks of a cluster, each with a piece of k
+  SPLITS: [4, 2, 8]      # blocks of a cluster, each with a piece of k
   TILE_M: [128, 64, 32]  # outputs of a tile
   TILE_N: [128, 64, 32]
-  THREAD_N: [8, 16, 4]   # outputs of a thread: 8 rows of so many
-  STAGES: [4, 3]         # chunks of shared memory in flight or in use
+  THREAD_N: [8, 4]       # outputs of a thread: 8 rows of so many
 where:
-  - "(THREAD_N == 4) == (TILE_N == 32) and SPLITS <= 2 * THREAD_N"
+  - "(THREAD_N == 4) == (TILE_N == 32)"
   - "TILE_M * TILE_N >= 512 * THREAD_N and TILE_M + TILE_N >= 96"
 let:
   step: "16 if THREAD_N == 4 else 8"  # k of a chunk
   # what the others have of a block's share of a tile, which is dealt out by four outputs of each thread
   parts: TILE_M * TILE_N // (8 * THREAD_N) * 16 * ceil(2 * THREAD_N / SPLITS) * (SPLITS - 1)
-  shared: STAGES * step * (TILE_M + 4 + TILE_N) * 4 + parts
+  shared: 4 * step * (TILE_M + 4 + TILE_N) * 4 + parts
 tile: [TILE_M, TILE_N, step]
 block: ["TILE_M * TILE_N // (8 * THREAD_N)"]
 cluster: [SPLITS]
@@ -37,6 +36,7 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 
 #define THREAD_M 8
 #define STEP (THREAD_N == 4 ? 16 : 8)
+#define STAGES 4  // chunks of shared memory in flight or in use
 #define KEEP_A 0
 #define PAIRS 1
 

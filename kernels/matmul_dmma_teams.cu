@@ -1,17 +1,17 @@
 /*---
 title: The staged f64 main loop, pieces of k for teams of a block's warps
-follows: matmul_dmma_cluster
+follows: matmul_dmma_stream_k
 operation: matmul
 dtypes: {a: f64, b: f64, c: f64, accumulate: f64}
 layouts: {a: row, b: row, c: row}
 macros:
-  TEAMS: [2, 4, 1, 8]   # of a block, each with a piece of k
+  TEAMS: [2, 4, 1]      # of a block, each with a piece of k
   SPLITS: [1, 2]        # blocks of a cluster, each with a piece of k that its teams divide
-  TILE_M: [64, 32, 128, 48, 96] # outputs of a tile
-  TILE_N: [64, 32, 128, 96, 192]
+  TILE_M: [64, 32, 128, 48]  # outputs of a tile
+  TILE_N: [64, 32, 128]
   WARP_M: [32, 64, 48]  # rows of a warp's tile of 32 columns
   STAGES: [4, 3]        # chunks of 16 k of a team, in flight or in use
-  RESIDENT: [8, 12, 16] # warps that an SM holds
+  RESIDENT: [8, 12]     # warps that an SM holds
   OVERLAP: [0, 1]       # 1: the next launch begins while this one ends
 let:
   team: TILE_M // WARP_M * TILE_N  # threads

@@ -8,7 +8,6 @@ macros:
   TILE_M: [128, 64]        # outputs of a tile
   TILE_N: [256, 128, 64]
   STAGES: [3, 4]           # chunks of shared memory in flight or in use
-  PAIRS: [0, 1]            # 1: B by 8 bytes where not by 16 and n is even
 where: ["(TILE_M == 64) == (TILE_N == 64)"]
 let:
   shared: STAGES * 8 * (TILE_M + 4 + TILE_N) * 4

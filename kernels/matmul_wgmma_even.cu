@@ -10,14 +10,13 @@ dtypes:
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
-  ACCUMULATE: [f32, f16, f22]  # f22: of FP8, whose sums are left to the tensor cores
-  TILE_M: [128, 192, 256]      # rows of a tile: two or three warpgroups with 64 each, or two with 128
-  OVERLAP: [0, 1]              # 1: the next launch begins while this one ends
-where:
-  - "(ACCUMULATE == 'f22') == (TYPE in ['e4m3', 'e5m2']) and (TYPE == 'f16' or ACCUMULATE != 'f16')"
+  ACCUMULATE: [f32, f22]     # f22: of FP8, whose sums are left to the tensor cores
+  TILE_M: [128, 192]         # rows of a tile: two or three warpgroups with 64 each
+  OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
+where: ["(ACCUMULATE == 'f22') == (TYPE in ['e4m3', 'e5m2'])"]
 let:
-  widest: "128 if TILE_M == 256 else 176 if TILE_M == 192 else 256"  # for which there are registers
-  step: "16 if TYPE == 'i8' or ACCUMULATE == 'f16' else 8"  # of widths
+  widest: "176 if TILE_M == 192 else 256"  # for which there are registers
+  step: "16 if TYPE == 'i8' else 8"  # of widths
   depth: 128 // size(TYPE)
   across: "32 if TYPE in ['i8', 'tf32'] else 64"            # columns of C in 128 bytes
   rows: ceil(m / TILE_M)
@@ -74,9 +73,7 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 // No tile column ends outside of C either, and each is loaded with a box of its own width: rows of a box that lie outside
 // of the matrix cost the TMA more than rows that it has to fetch.
 
-#if TILE_M == 256
-#define WIDEST 128
-#elif TILE_M == 192
+#if TILE_M == 192
 #define WIDEST 176
 #else
 #define WIDEST 256

@@ -7,24 +7,16 @@ dtypes:
   b: "e4m3 if TYPE == 'e5m2' else TYPE"
   c: "i32 if TYPE == 'i8' else f32 if TYPE == 'tf32' else bf16 if TYPE in ['e4m3', 'e5m2'] else TYPE"
   accumulate: "i32 if TYPE == 'i8' else f22 if TYPE in ['e4m3', 'e5m2'] else f32"  # f22: left to the tensor cores
-layouts: {a: row, b: LAYOUT_B, c: row}
+layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16, tf32, i8, e4m3, e5m2]
-  WARPGROUPS: [2, 1, 3, 4]   # 64 rows of a tile each
-  TILE_N: [128, 16, 32, 48, 64, 80, 96, 112, 144, 160, 176, 192, 256]  # columns of a tile
-  STAGES: [8, 16]            # chunks of k in flight or in use, at most
-  ROOM: [220, 108]           # KiB that they may take: one block an SM, or two
-  OVERLAP: [0, 1]            # 1: the next launch begins while this one ends
-  LAYOUT_B: [col, row]
-# what registers there are for sums
-where:
-  - "TILE_N <= 128 or WARPGROUPS == 2 or (WARPGROUPS == 3 and TILE_N <= 176)"
-  - "ROOM == 220 or WARPGROUPS * TILE_N <= 256 - 64 * (WARPGROUPS == 4)"
-  - "LAYOUT_B == 'col' or (TYPE in ['f16', 'bf16'] and TILE_N % 64 == 0)" # of 16-bit types wgmma reads panels of 64 columns
+  WARPGROUPS: [2, 1]      # 64 rows of a tile each
+  TILE_N: [128, 64, 16]   # columns of a tile
+  OVERLAP: [0, 1]         # 1: the next launch begins while this one ends
 let:
   depth: 128 // size(TYPE)
   stage: (WARPGROUPS * 64 + TILE_N) * 128
-  shared: 1024 + min(STAGES, max(4, ceil(k / depth)), floor(ROOM * 1024 / stage)) * stage
+  shared: 1024 + min(8, max(4, ceil(k / depth)), floor(220 * 1024 / stage)) * stage
   rows: ceil(m / (WARPGROUPS * 64))
   patches: ceil(rows / (32 // WARPGROUPS))  # of about 2048 rows of C
 tile: [WARPGROUPS * 64, TILE_N, depth]
@@ -35,11 +27,10 @@ shared_bytes: shared
 programmatic: OVERLAP
 tensor_maps:
   map_a: {of: a, box: [depth, "min(WARPGROUPS * 64, 8 * ceil(m / 8))"], swizzle: 128}
-  map_b: {of: b, box: [depth, "64 if LAYOUT_B == 'row' else TILE_N"], swizzle: 128}
+  map_b: {of: b, box: [depth, TILE_N], swizzle: 128}
 architecture_specific: true
 requires:
   arch: 90
-  n: "8 if LAYOUT_B == 'row' else 1"
   k: 16 // size(TYPE)
   conditions: [wgmma, "shared <= shared_per_block_optin"]
 entry: matmul_wgmma_fit
@@ -47,12 +38,14 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 ---*/
 
 // Tiles of one size fit few shapes: 2304 x 1920 are 144 tiles of 128x256, a wave of 132 SMs and 12 blocks that run
-// alone, and 512 x 512 are 8. Here a tile is one to four warpgroups high and any multiple of 16 wide, so that the tiles
-// of a shape are as many as the SMs, or a little fewer: 192x176 for the first, 64x32 for the second one.
+// alone, and 512 x 512 are 8. Here a tile is one or two warpgroups high and as wide as the macros say, so that the
+// tiles of a shape are as many as the SMs, or a little fewer: 64x64 for the second one.
 //
 // Where a block has one tile, nothing hides its beginning and its end. So the warp that loads prepares the
 // mbarriers and goes on to ask for chunks without waiting for the others; and results pass through the ring's memory,
 // which is free then, to leave as whole lines.
+
+#define ROOM 220  // KiB of shared memory
 
 #include "overlap.cuh"
 #include "wgmma_fit.cuh"

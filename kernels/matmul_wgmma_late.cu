@@ -10,8 +10,8 @@ dtypes:
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [tf32, i8, f16]
-  TILE_N: [192, 256, 128, 64]  # outputs of a tile, side by side; it has 128 below each other
-  RASTER: [2048, 1024, 64]     # rows of C that are walked together; 64: one tile row after another
+  TILE_N: [192, 256, 128]      # outputs of a tile, side by side; it has 128 below each other
+  RASTER: [2048, 64]           # rows of C that are walked together; 64: one tile row after another
 where: ["TYPE != 'f16' or TILE_N in [256, 128]"]
 let: {tiles: "ceil(m / 128) * ceil(n / TILE_N)"}
 tile: [128, TILE_N, "128 // size(TYPE)"]

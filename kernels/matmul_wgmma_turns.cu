@@ -64,7 +64,6 @@ arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n,
 // block then asks for 64 + 176 or for 128 + 88 rows a chunk. That pays where rows of A and B begin in the middle of sectors,
 // and each asks L2 for one sector more than it has.
 
-#define ACCUMULATE f32
 #define TILE_M 128
 #define WIDEST 192
 #define TURNS 1

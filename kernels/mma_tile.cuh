@@ -1,4 +1,4 @@
-// One thread block's tile of a matrix product by mma.sync, for types that differ (matmul_mma, mma_shifted.cuh).
+// One thread block's tile of a matrix product by mma.sync, for types that differ (matmul_mma).
 //
 // A is row-major, B column-major: both are contiguous along k. Everything is counted in bytes of k, for in
 // bytes all types are alike: 32 bytes of k are one mma, whose operands lie in 8x16-byte matrices, whatever

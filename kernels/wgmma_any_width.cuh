@@ -2,7 +2,7 @@
 // of sums. The width is a number that the kernel got, so every product is behind a jump; all that stands around it is
 // written once.
 //
-// Who includes this defines WIDEST (128, 176, 192 or 256), and includes wgmma_type.cuh before.
+// Who includes this defines WIDEST (176, 192 or 256), and includes wgmma_type.cuh before.
 
 #pragma once
 
@@ -39,44 +39,30 @@
 #define FOURS_31 FOURS_30 ", %123, %124, %125, %126"
 #define FOURS_32 FOURS_31 ", %127, %128, %129, %130"
 
-// USE(N, FOURS): N columns are so many times four registers. wgmma of whole numbers takes multiples of 16; so do sums of f16
-// here, two of which are in a register.
-#if SUMS_IN_REGISTER == 2
-#define WIDTH_STEP 16
-#define WIDTHS_TO_128(USE) USE(64, 4) USE(80, 5) USE(96, 6) USE(112, 7) USE(128, 8)
-#define WIDTHS_TO_176(USE) WIDTHS_TO_128(USE) USE(144, 9) USE(160, 10) USE(176, 11)
-#define WIDTHS_TO_256(USE) WIDTHS_TO_176(USE) USE(192, 12) USE(208, 13) USE(224, 14) USE(240, 15) USE(256, 16)
-#define OF_128(kind, d) SUMS_32(kind, d, 0)
-#define OF_176(kind, d) OF_128(kind, d), SUMS_4(kind, d, 32), SUMS_4(kind, d, 36), SUMS_4(kind, d, 40)
-#define OF_256(kind, d) SUMS_64(kind, d, 0)
-#else
-#define EVERY_16TH_TO_128(USE) USE(64, 8) USE(80, 10) USE(96, 12) USE(112, 14) USE(128, 16)
-#define EVERY_16TH_TO_176(USE) EVERY_16TH_TO_128(USE) USE(144, 18) USE(160, 20) USE(176, 22)
+// USE(N, FOURS): N columns are so many times four registers. wgmma of whole numbers takes multiples of 16.
+#define EVERY_16TH_TO_176(USE) \
+    USE(64, 8) USE(80, 10) USE(96, 12) USE(112, 14) USE(128, 16) USE(144, 18) USE(160, 20) USE(176, 22)
 #define EVERY_16TH_TO_192(USE) EVERY_16TH_TO_176(USE) USE(192, 24)
 #define EVERY_16TH_TO_256(USE) \
     EVERY_16TH_TO_192(USE) USE(208, 26) USE(224, 28) USE(240, 30) USE(256, 32)
 #if WHOLE_NUMBERS
 #define WIDTH_STEP 16
-#define WIDTHS_TO_128(USE) EVERY_16TH_TO_128(USE)
 #define WIDTHS_TO_176(USE) EVERY_16TH_TO_176(USE)
 #define WIDTHS_TO_192(USE) EVERY_16TH_TO_192(USE)
 #define WIDTHS_TO_256(USE) EVERY_16TH_TO_256(USE)
 #else
 #define WIDTH_STEP 8
-#define BETWEEN_TO_128(USE) USE(72, 9) USE(88, 11) USE(104, 13) USE(120, 15)
-#define BETWEEN_TO_176(USE) BETWEEN_TO_128(USE) USE(136, 17) USE(152, 19) USE(168, 21)
+#define BETWEEN_TO_176(USE) \
+    USE(72, 9) USE(88, 11) USE(104, 13) USE(120, 15) USE(136, 17) USE(152, 19) USE(168, 21)
 #define BETWEEN_TO_192(USE) BETWEEN_TO_176(USE) USE(184, 23)
-#define WIDTHS_TO_128(USE) EVERY_16TH_TO_128(USE) BETWEEN_TO_128(USE)
 #define WIDTHS_TO_176(USE) EVERY_16TH_TO_176(USE) BETWEEN_TO_176(USE)
 #define WIDTHS_TO_192(USE) EVERY_16TH_TO_192(USE) BETWEEN_TO_192(USE)
 #define WIDTHS_TO_256(USE) \
     EVERY_16TH_TO_256(USE) BETWEEN_TO_192(USE) USE(200, 25) USE(216, 27) USE(232, 29) USE(248, 31)
 #endif
-#define OF_128(kind, d) SUMS_64(kind, d, 0)
-#define OF_176(kind, d) OF_128(kind, d), SUMS_16(kind, d, 64), SUMS_4(kind, d, 80), SUMS_4(kind, d, 84)
+#define OF_176(kind, d) SUMS_64(kind, d, 0), SUMS_16(kind, d, 64), SUMS_4(kind, d, 80), SUMS_4(kind, d, 84)
 #define OF_192(kind, d) SUMS_96(kind, d, 0)
 #define OF_256(kind, d) SUMS_128(kind, d, 0)
-#endif
 
 // The CASE of a width that is known when the kernel runs.
 #define SWITCH_WIDTH(width, CASE)         \
@@ -87,7 +73,7 @@
 
 namespace any_width {
 
-constexpr int SUMS = WIDEST / 2 / SUMS_IN_REGISTER;  // registers of a thread and product
+constexpr int SUMS = WIDEST / 2;  // registers of a thread and product
 
 using Sums = SUM_REGISTER[SUMS];
 

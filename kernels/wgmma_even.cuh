@@ -1,4 +1,4 @@
-// Tiles of any width of any type (matmul_wgmma_even, matmul_wgmma_tall, matmul_wgmma_turns): threads, the ring of stages,
+// Tiles of any width of any type (matmul_wgmma_even, matmul_wgmma_turns): threads, the ring of stages,
 // where the tiles of a launch lie, and how a warp's results lie in shared memory, from where the TMA brings them to C. A
 // chunk of k is 128 bytes of a row of A and of B.
 //
@@ -58,7 +58,7 @@ constexpr int STRIP_ROWS = 16;
 constexpr int STRIP_COLUMNS = SWIZZLE_BYTES / static_cast<int>(sizeof(Out));
 constexpr int STRIP_BYTES = STRIP_ROWS * SWIZZLE_BYTES;
 constexpr int STRIP_WORDS = STRIP_BYTES / 4 / WARP;                     // of a thread
-constexpr int STRIP_SUMS = STRIP_COLUMNS / 4 * 2 / SUMS_IN_REGISTER;    // registers of a thread
+constexpr int STRIP_SUMS = STRIP_COLUMNS / 2;                            // registers of a thread
 constexpr int STRIPS = (WIDEST + STRIP_COLUMNS - 1) / STRIP_COLUMNS;    // of a warp and product, at most
 
 static_assert(MMAS * MMA_M * (TURNS ? 1 : CONSUMERS) == TILE_M && TILE_M <= 256, "whole products of 64 rows");
@@ -199,16 +199,11 @@ __device__ __forceinline__ void multiply_chunk(Sums& sums, const Thread& thread,
     }
 }
 
-// Two neighbours among a thread's sums, in one register or two, become alpha times them plus beta times what C held.
+// Two neighbours among a thread's sums become alpha times them plus beta times what C held.
 template <class T>
 __device__ __forceinline__ void combine(T* sums, Scalar alpha, Scalar beta, const Two& old) {
-    if constexpr (SUMS_IN_REGISTER == 2) {
-        const float2 two = __half22float2(reinterpret_cast<const __half2&>(*sums));
-        *sums = packed<f16>(fmaf(beta, number(old.first), alpha * two.x), fmaf(beta, number(old.second), alpha * two.y));
-    } else {
-        sums[0] = combined(sums[0], alpha, beta, number(old.first));
-        sums[1] = combined(sums[1], alpha, beta, number(old.second));
-    }
+    sums[0] = combined(sums[0], alpha, beta, number(old.first));
+    sums[1] = combined(sums[1], alpha, beta, number(old.second));
 }
 
 // The products of all chunks of a tile, of `width` columns, one chunk ahead of what is waited for. The last ones may still
@@ -231,7 +226,6 @@ __device__ __forceinline__ int multiply_tile(Sums& sums, const Thread& thread, R
 // `first` on.
 __device__ __forceinline__ void finish_pairs(any_width::Sums& sums, const Thread& thread, const Result& result,
                                              const Patch& patch, int mma, int first, int count) {
-    constexpr int PAIR = 2 / SUMS_IN_REGISTER;  // registers
 #pragma unroll
     for (int pair = first; pair < first + count; ++pair) {
         const int row = patch.row + thread.row_of(mma) + thread.lane / 4 + pair % 2 * 8;
@@ -240,7 +234,7 @@ __device__ __forceinline__ void finish_pairs(any_width::Sums& sums, const Thread
         if (result.beta != 0 && row < result.m && within < patch.width && column < result.n) {
             old = *reinterpret_cast<const Two*>(result.c + static_cast<long long>(row) * result.n + column);
         }
-        combine(&sums[pair * PAIR], result.alpha, result.beta, old);
+        combine(&sums[pair * 2], result.alpha, result.beta, old);
     }
 }
 
@@ -248,7 +242,7 @@ __device__ __forceinline__ void finish_pairs(any_width::Sums& sums, const Thread
 // they are, which is expected, leave it to one side of their way to C.
 __device__ __forceinline__ void finish(Sums& sums, const Thread& thread, const Result& result, const Patch& patch) {
     if (__builtin_expect(result.alpha == 1 && result.beta == 0, 1)) return;
-    constexpr int ALL = SUMS * SUMS_IN_REGISTER / 2, PAIRS = STRIP_SUMS * SUMS_IN_REGISTER / 2;
+    constexpr int ALL = SUMS / 2, PAIRS = STRIP_SUMS / 2;
 #pragma unroll
     for (int i = 0; i < MMAS; ++i) {
 #pragma unroll
@@ -270,15 +264,11 @@ __device__ __forceinline__ void pack_strip(Words& words, const any_width::Sums& 
         if constexpr (STRIP_SUMS == 2 * STRIP_WORDS) {
             const int at = first + 2 * i;  // the widest tile may end within a strip
             if (at < SUMS) words[i] = packed<Out>(static_cast<f32>(sums[at]), static_cast<f32>(sums[at + 1]));
-        } else if constexpr (sizeof(Out) == 4) {
+        } else {
             // Bit 3 of a number is the upper half of the strip's columns: odd rows have the halves in turn (lay_whole).
             const Number own = first + i < SUMS ? sums[first + i] : Number(0);
             const Number other = first + (i ^ 8) < SUMS ? sums[first + (i ^ 8)] : Number(0);
             words[i] = bits(odd ? other : own);
-        } else {
-            if (first + i < SUMS) words[i] = bits(sums[first + i]);
-            // A copy that is nothing but one would be in its sum's register, and the next products would wait for it.
-            asm volatile("" : "+r"(words[i]));
         }
     }
 }

@@ -1,30 +1,14 @@
-// A thread block's tile of a product by TMA and wgmma, of whatever size suits the shape and of any type: one to four
-// warpgroups below each other that multiply, 64 rows each, and a warp that does nothing but loads
-// (matmul_wgmma_fit, matmul_wgmma_padded, matmul_wgmma_shared, matmul_wgmma_split, matmul_wgmma_two_launches,
-// matmul_wgmma_words).
+// A thread block's tile of a product by TMA and wgmma, of any type: one or two warpgroups below each other that multiply,
+// 64 rows each, and a warp that does nothing but loads (matmul_wgmma_fit, _split, _two_launches).
 //
-// A is row-major, B column-major unless LAYOUT_B is row: contiguous along k. A chunk is 128 bytes of a row. What lies outside
-// of the matrices arrives as zeros, so that the main loop knows no edges. Sums of FP8 are left to the tensor cores.
+// A is row-major, B column-major: contiguous along k. A chunk is 128 bytes of a row. What lies outside of the matrices
+// arrives as zeros, so that the main loop knows no edges. Sums of FP8 are left to the tensor cores.
 //
-// Who includes this defines TYPE, WARPGROUPS, TILE_N, and of what is loaded ahead STAGES, chunks at most, and ROOM, the
-// KiB of shared memory that they may take. LAYOUT_B may be row, where elements have 16 bits. Where TURNED is 1, rows here
-// are columns of C, and columns its rows: A and B change places.
+// Who includes this defines TYPE, WARPGROUPS, TILE_N and ROOM, the KiB of shared memory that chunks may take.
 
 #pragma once
 
-#define ACCUMULATE f32
-
-#ifndef LAYOUT_B
-#define LAYOUT_B col
-#endif
-#ifndef TURNED
-#define TURNED 0
-#endif
-#if TURNED
-#define ROWS_IN_PANELS NAMED(B_IN_PANELS_, LAYOUT_B)
-#else
-#define COLUMNS_IN_PANELS NAMED(B_IN_PANELS_, LAYOUT_B)
-#endif
+#define STAGES 8  // chunks of k in flight or in use, at most
 
 #include "wgmma_results.cuh"
 
@@ -35,9 +19,8 @@ namespace fit {
 
 using namespace hopper;
 
-using RowOrder = panels::Order<ROWS_IN_PANELS>;
-using ColumnOrder = panels::Order<COLUMNS_IN_PANELS>;
-static_assert(OPERAND_BYTES == 2 || !(ROWS_IN_PANELS || COLUMNS_IN_PANELS), "of 16-bit types wgmma reads panels");
+using RowOrder = panels::Order<false>;  // contiguous along k
+using ColumnOrder = RowOrder;
 
 constexpr int TILE_M = WARPGROUPS * MMA_M;
 constexpr int CONSUMER_WARPS = WARPGROUPS * WARPGROUP / WARP;
@@ -53,14 +36,12 @@ constexpr int RING = ROOM * 1024 / STAGE_BYTES < STAGES ? ROOM * 1024 / STAGE_BY
 // A launch takes 3 to 5 ns longer for each KiB that a block asks for: so where k has fewer chunks than the ring has
 // stages, it asks for fewer of them. Four have room for the results, too.
 constexpr int FEWEST = RING < 4 ? RING : 4;
-constexpr int BLOCKS_PER_SM = ROOM < 112 ? 2 : 1;
+constexpr int BLOCKS_PER_SM = 1;
 
 constexpr int QUAD_COLUMNS = 8;  // that four sums of each thread of a row are of
 constexpr int STRIP_ROWS = 16;   // of a warp
 constexpr int PIECE = 16 / static_cast<int>(sizeof(Out));  // results of 16 bytes
 
-static_assert(TILE_N % (WHOLE_NUMBERS ? 16 : 8) == 0 && TILE_N <= 256 && WARPGROUPS <= 4,
-              "a box of the TMA has 256 rows at most");
 static_assert(A_BYTES % ATOM_BYTES == 0 && B_BYTES % ATOM_BYTES == 0, "operands begin where a swizzle does");
 static_assert(RING >= 2, "one chunk is multiplied while another one is loaded");
 

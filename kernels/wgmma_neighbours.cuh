@@ -1,4 +1,4 @@
-// Blocks of a cluster that load for each other (matmul_wgmma_shared, _two_launches): ACROSS of them beside each other in C
+// Blocks of a cluster that load for each other (matmul_wgmma_two_launches): ACROSS of them beside each other in C
 // share rows of A, and DOWN of them below each other columns of B. Each loads a part, and the TMA writes it into the shared
 // memory of all. Who includes this defines both, besides what wgmma_fit.cuh asks for.
 

@@ -28,7 +28,6 @@ __device__ __forceinline__ i32 number(i32 one) { return one; }
 
 __device__ __forceinline__ unsigned bits(f32 sum) { return __float_as_uint(sum); }
 __device__ __forceinline__ unsigned bits(i32 sum) { return static_cast<unsigned>(sum); }
-__device__ __forceinline__ unsigned bits(unsigned sums) { return sums; }
 
 // fmaf, so that all kernels round alike.
 __device__ __forceinline__ f32 combined(f32 sum, f32 alpha, f32 beta, f32 old) { return fmaf(beta, old, alpha * sum); }

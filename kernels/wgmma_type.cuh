@@ -1,8 +1,7 @@
 // Which wgmma a type takes: the instruction's name and what stands behind its operands, its registers of sums, and the
 // elements of C. A wgmma takes 32 bytes of k whatever its type.
 //
-// Who includes this defines TYPE of A, and of B but for e5m2 (beside e4m3), and ACCUMULATE (f32, f16, or f22: what the
-// tensor cores sum of FP8 is left to them).
+// Who includes this defines TYPE of A, and of B but for e5m2 (beside e4m3). What the tensor cores sum of FP8 is left to them.
 
 #pragma once
 
@@ -15,11 +14,7 @@
 #define TYPE_i8 3
 #define TYPE_e4m3 4
 #define TYPE_e5m2 5
-#define ACCUMULATE_f32 0
-#define ACCUMULATE_f16 1
-#define ACCUMULATE_f22 2
 #define TYPE_NUMBER NAMED(TYPE_, TYPE)
-#define SUM_NUMBER NAMED(ACCUMULATE_, ACCUMULATE)
 
 // The instruction from its depth on, what stands behind its operands, a register of its sums, and the bytes of an element.
 #define SUM_REGISTER f32
@@ -50,12 +45,7 @@ using Out = bf16;
 #else
 #define PRODUCT_ENDING ", 1, 1, " TRANSPOSED  // of wgmma.cuh
 #define OPERAND_BYTES 2
-#if SUM_NUMBER == ACCUMULATE_f16
-#define PRODUCT_TYPES "k16.f16.f16.f16"
-#undef SUM_REGISTER
-#define SUM_REGISTER unsigned  // two sums
-using Out = f16;
-#elif TYPE_NUMBER == TYPE_f16
+#if TYPE_NUMBER == TYPE_f16
 #define PRODUCT_TYPES "k16.f32.f16.f16"
 using Out = f16;
 #else
@@ -64,15 +54,10 @@ using Out = bf16;
 #endif
 #endif
 
-// A register of sums as an operand, and what it holds.
+// A register of sums as an operand.
 #define OPERAND_OF_f32 "+f"
 #define OPERAND_OF_i32 "+r"
-#define OPERAND_OF_unsigned "+r"
 #define SUM_OPERAND NAMED(OPERAND_OF_, SUM_REGISTER)
-#define SUMS_IN_f32 1
-#define SUMS_IN_i32 1
-#define SUMS_IN_unsigned 2  // f16
-#define SUMS_IN_REGISTER NAMED(SUMS_IN_, SUM_REGISTER)
 
 #undef TYPE
 #define TYPE f16  // wgmma.cuh asks for one of 16 bits, for products that are not used here
