@@ -104,7 +104,7 @@ def one_line(error: UserError, path: object) -> None:
 def fronts() -> list[dict[str, Any]]:
     """The front matter of kernel files here."""
     found = []
-    for path in sorted((*(ROOT / "kernels").glob("*.cu"), *(ROOT / "tests").glob("*/*.cu"))):
+    for path in sorted((*(ROOT / "kernels").glob("*/*.cu"), *(ROOT / "tests").glob("*/*.cu"))):
         opening, closing, _ = FENCES[".cu"]
         block = path.read_text().partition(opening)[2].partition(closing)[0]
         if block:

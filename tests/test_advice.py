@@ -278,8 +278,6 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
 SPARES_MORE = {
     ("hgemm_split_k@256*(sms//12)x1664x8192", "hgemm_stream_k@256*(sms//12)x1664x8192"),
     ("hgemm_split_k@256*(sms+1)x128x8192", "hgemm_stream_k@256*(sms+1)x128x8192"),
-    ("matmul_dmma_cluster@4096x4096x4096", "matmul_dmma_teams@4096x4096x4096"),
-    ("matmul_dmma_cluster@8192x8192x8192", "matmul_dmma_teams@8192x8192x8192"),
 }
 
 

@@ -120,7 +120,7 @@ def test_lines_have_their_own_counts_and_what_they_call(kernel: Kernel) -> None:
 
 def test_matmul_asyncs_excess_belongs_to_one_copy_of_4_bytes(tmp_path: Path) -> None:
     recorded = Recorded(next(iter(folders(ROOT / "resources" / "recorded"))))
-    variant = Variant(load_kernel(ROOT / "kernels" / "matmul_async.cu"), ())
+    variant = Variant(load_kernel(ROOT / "kernels" / "ladder" / "matmul_async.cu"), ())
     known = Compilations(Store(tmp_path), recorded, tmp_path)
     entry = recorded.compiled["matmul_async.sm_90"]
     results = [

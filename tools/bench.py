@@ -48,7 +48,8 @@ def measure(kernel: str, shape: str, macros: Sequence[str], repeats: int) -> dic
     from tilewave.execution import case
 
     root = Path(__file__).resolve().parent.parent
-    words = [str(root / "kernels" / f"{kernel}.cu"), "--shape", shape]
+    file = next((root / "kernels").glob(f"*/{kernel}.cu"))
+    words = [str(file), "--shape", shape]
     for macro in macros:
         words += ["--macro", macro]
     options = execute.options_of(words)

@@ -55,63 +55,27 @@ studies:
         macros: {TYPE: [f16, bf16, tf32, i8, e4m3, e5m2], ACROSS: [1, 2], OVERLAP: 1}
         shapes: [264x144x96, 2304x2944x96, 1000x1008x1008, 129x72x2064]
       - <<: *all
-        kernels: [matmul_wgmma_tall]
-        macros: {TYPE: [f16, bf16, tf32, i8, e4m3, e5m2], ACROSS: [1, 2], TILE_M: [256, 192], OVERLAP: 1}
-      - <<: *all
-        kernels: [matmul_wgmma_even, matmul_wgmma_fit, matmul_wgmma_split, matmul_wgmma_padded, matmul_mma_shifted]
+        kernels: [matmul_wgmma_even, matmul_wgmma_fit, matmul_wgmma_split]
         macros: each_dtype
-      - <<: *all
-        kernels: [matmul_wgmma_padded, matmul_mma_shifted, matmul_mma_shifted_two_launches]
-        macros: each_dtype
-        shapes: [777x1001x333, 67x53x129]
-      - {<<: *all, kernels: [matmul_mma_shifted], macros: {TYPE: [f16, i8], TILE_M: [64, 32], OVERLAP: 1}, shapes: [777x1001x333, 67x53x129]}
-      - {<<: *all, kernels: [matmul_mma_shifted], macros: {TYPE: [f16, i8], SPLITS: [2, 8], OVERLAP: 1}, shapes: [77x101x3333]}
-      - {<<: *all, kernels: [matmul_mma_shifted_two_launches], macros: {TYPE: [f16, tf32], TILE_M: [64, 128, 32], OVERLAP: 1}, shapes: [77x101x3333]}
-      - <<: *all
-        kernels: [matmul_wgmma_padded]
-        macros: {TYPE: [f16, tf32, i8], WARPGROUPS: 1, TILE_N: 64, SPLITS: [1, 2, 4, 8], OVERLAP: [0, 1]}
-        shapes: [777x1001x333, 67x53x1029]
-      - {<<: *all, kernels: [matmul_wgmma_padded], macros: {TYPE: [f16, tf32, i8], OVERLAP: 1}, shapes: [777x1001x333, 67x53x1029]}
+      - {<<: *all, kernels: [matmul_wgmma_even], macros: {TYPE: [f16, bf16, tf32, i8], TILE_M: 192, OVERLAP: 1}}
       - &parts
         <<: *all
         shapes: [264x144x96, 1000x1008x1008, 129x80x8208]
         kernels: [matmul_wgmma_two_launches]
         macros: {TYPE: [f16, bf16, tf32, i8, e4m3, e5m2], OVERLAP: [0, 1]}
-      - &words
-        <<: *all
-        kernels: [matmul_wgmma_words]
-        macros: {TYPE: [f16, bf16, tf32, i8], SPLITS: [1, 8], WARPGROUPS: 1, TILE_N: 64, WIDTH: [8, 4], ROOM: 80, OVERLAP: 1}
-        shapes: [777x1001x334, 129x72x2060, 77x101x3332]
-      - {<<: *words, macros: {TYPE: [f16, tf32, e4m3], SPLITS: [1, 2], WIDTH: [8, 4], OVERLAP: [0, 1]}}
-      - {<<: *words, macros: {TYPE: [f16, i8], SPLITS: 2, WARPGROUPS: 1, TILE_N: 192, WIDTH: [8, 4], OVERLAP: 1}}
-      - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, tf32, e4m3], TILE_N: 88, TURNED: 1, OVERLAP: 1}}
-      - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, bf16, tf32, i8, e4m3], TILE_N: 96, TURNED: [0, 1], OVERLAP: 1}}
-      - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, bf16], ACROSS: 1, TILE_N: 144, TURNED: 1, LAYOUT_B: row, OVERLAP: 1}}
-      - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, bf16], ACROSS: 4, DOWN: 2, WARPGROUPS: 1, TILE_N: 88, TURNED: 1, LAYOUT_B: row, OVERLAP: 1}}
-      - {<<: *parts, kernels: [matmul_wgmma_shared], macros: {TYPE: [f16, bf16], ACROSS: 4, DOWN: 2, WARPGROUPS: 3, TILE_N: 64, LAYOUT_B: row, OVERLAP: 1}}
-      - {<<: *parts, macros: {TYPE: [f16, bf16], WARPGROUPS: 2, TILE_N: 176, DOWN: 2, TURNED: 1, LAYOUT_B: row, OVERLAP: 1}}
-      - {<<: *parts, macros: {TYPE: [f16, bf16], TILE_N: 96, ACROSS: 2, TURNED: 1, LAYOUT_B: row, OVERLAP: 1}}
-      - {<<: *parts, kernels: [matmul_wgmma_fit], macros: {TYPE: [f16, bf16], LAYOUT_B: row, OVERLAP: 1}}
       - <<: *parts
-        kernels: [matmul_wgmma_fit, matmul_wgmma_split, matmul_wgmma_two_launches, matmul_wgmma_shared]
+        kernels: [matmul_wgmma_fit, matmul_wgmma_split, matmul_wgmma_two_launches]
         macros: each_dtype
         shapes: [129x77x8208]
-      # The transpose, pairs that load for each other, blocks of a cluster that are done early.
-      - {<<: *parts, kernels: [matmul_wgmma_split], macros: {TYPE: [f16, tf32, i8, e4m3], SPLITS: [2, 5], TILE_N: 96, TURNED: 1, OVERLAP: 1}}
-      - {<<: *parts, macros: {TYPE: [f16, tf32, i8, e4m3], WARPGROUPS: 2, TILE_N: 144, DOWN: 2, TURNED: [0, 1], OVERLAP: 1}}
-      - {<<: *parts, macros: {TYPE: [f16, tf32, i8], TILE_N: 112, ACROSS: 2, TURNED: [0, 1], OVERLAP: 1}}
-      - {<<: *parts, macros: {TYPE: [bf16, tf32], TILE_N: 208, SPLITS: 2, TURNED: 1, OVERLAP: 1}}
-      - <<: *parts
-        kernels: [matmul_wgmma_shared]
-        macros: {TYPE: f16, DOWN: 4, ACROSS: 1, WARPGROUPS: 1, TILE_N: 32, TURNED: [0, 1], OVERLAP: 1}
-        shapes: [340x3600x1800, 60x7672x2248]
-      - {<<: *words, kernels: [matmul_wgmma_words_two_launches], macros: {TYPE: [f16, tf32, i8, e4m3], WIDTH: [8, 4], OVERLAP: [0, 1]}}
-      - {<<: *parts, kernels: [matmul_dmma_two_launches], macros: {OVERLAP: [0, 1]}}
-      - {<<: *parts, kernels: [matmul_dmma_two_launches], macros: {TILE_M: 96, TILE_N: 96, WARP_M: 48, OVERLAP: 1}}
+      # Pairs that load for each other, blocks of a cluster that are done early.
+      - {<<: *parts, kernels: [matmul_wgmma_split], macros: {TYPE: [f16, tf32, i8, e4m3], SPLITS: 2, TILE_N: 64, ROOM: 192, OVERLAP: 1}}
+      - {<<: *parts, macros: {TYPE: [f16, tf32, i8, e4m3], WARPGROUPS: 2, DOWN: 2, OVERLAP: 1}}
+      - {<<: *parts, macros: {TYPE: [f16, tf32, i8], ACROSS: 2, OVERLAP: 1}}
+      - {<<: *parts, macros: {TYPE: [bf16, tf32], SPLITS: 2, OVERLAP: 1}}
+      - {<<: *parts, kernels: [matmul_dmma_teams], macros: {SPLITS: [1, 2], OVERLAP: [0, 1]}}
       - {<<: *parts, kernels: [matmul_two_launches], macros: {TILE_M: 64, TILE_N: 64}}
-      - {<<: *parts, kernels: [matmul_dmma_two_launches], macros: {TEAMS: 1, PARTS: 3, OVERLAP: 1}}
-      - {<<: *parts, kernels: [matmul_cluster], macros: {SPLITS: 1, TILE_N: 64}}
       - {<<: *parts, kernels: [matmul_two_launches, matmul_cluster, matmul_balanced], macros: {TILE_N: 128}}
+      - {<<: *parts, kernels: [matmul_cluster], macros: {TILE_N: 64}}
 """
 SUMMARY = re.compile(r"========= (?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
 AT_A_TIME = 6
