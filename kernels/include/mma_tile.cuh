@@ -55,7 +55,7 @@ constexpr int WARP = 32;
 
 // A warp computes 64x64 where the tile is large enough to leave four warps: 32 mma for 8 ldmatrix. Small
 // tiles keep four warps of smaller tiles instead, one for each quarter of an SM.
-constexpr int WARP_M = TILE_M == 32 ? 16 : TILE_M == 64 && TILE_N <= 128 ? 32 : 64;
+constexpr int WARP_M = TILE_M == 64 && TILE_N <= 128 ? 32 : 64;
 constexpr int WARP_N = TILE_N == 64 && TILE_M <= 128 ? 32 : 64;
 constexpr int WARPS_N = TILE_N / WARP_N;
 constexpr int WARPS = TILE_M / WARP_M * WARPS_N;

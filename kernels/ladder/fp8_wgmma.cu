@@ -16,12 +16,7 @@ tensor_maps:
   map_a: {of: a, box: [128, 128], swizzle: 128}
   map_b: {of: b, box: [128, 128], swizzle: 128}
 architecture_specific: true
-requires:
-  arch: 90
-  n: 8
-  k: 16
-  conditions: [wgmma, "shared <= shared_per_block_optin"]
-entry: fp8_wgmma
+requires: {arch: 90, n: 8, k: 16, conditions: [wgmma, "shared <= shared_per_block_optin"]}
 # scale_a and scale_b, which together are 1
 arguments: [map_a, map_b, c, m, n, k, alpha, beta, 0.5, 2.0]
 ---*/

@@ -29,12 +29,7 @@ tensor_maps:
   map_b: {of: b, box: [128, TILE_N // CLUSTER], swizzle: 128}
   map_c: {of: c, box: [64, 16], swizzle: 128}
 architecture_specific: true
-requires:
-  arch: 90
-  n: 8
-  k: 16
-  conditions: [wgmma, "shared <= shared_per_block_optin"]
-entry: fp8_wgmma_promoted
+requires: {arch: 90, n: 8, k: 16, conditions: [wgmma, "shared <= shared_per_block_optin"]}
 # scale_a and scale_b, which together are 1
 arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta, 0.5, 2.0]
 ---*/

@@ -25,13 +25,7 @@ tensor_maps:
   map_c: {of: c, box: [64, 16], swizzle: 128}
   map_scales: {of: scale_a, box: [128, 1], sizes: [m, chunks]}
 architecture_specific: true
-requires:
-  arch: 90
-  m: 4
-  n: 8
-  k: 16
-  conditions: [wgmma, "shared <= shared_per_block_optin"]
-entry: fp8_wgmma_scaled
+requires: {arch: 90, m: 4, n: 8, k: 16, conditions: [wgmma, "shared <= shared_per_block_optin"]}
 arguments: [map_a, map_b, map_c, map_scales, scale_b, c, m, n, k, alpha, beta]
 ---*/
 

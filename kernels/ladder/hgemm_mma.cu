@@ -15,13 +15,7 @@ tile: [TILE_M, TILE_N, 64]
 block: ["32 * max(4, TILE_M * TILE_N / 4096)"]
 grid: ["ceil(m / TILE_M) * ceil(n / TILE_N)"]
 shared_bytes: shared
-requires:
-  arch: 80
-  n: 8
-  k: 8
-  conditions:
-    - "shared <= shared_per_block_optin"
-entry: hgemm_mma
+requires: {arch: 80, n: 8, k: 8, conditions: ["shared <= shared_per_block_optin"]}
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 

@@ -22,13 +22,7 @@ shared_bytes: shared
 buffers:
   partials: {dtype: f32, size: "parts * TILE_M * TILE_N"}
   arrived: {dtype: u32, size: tiles, zeroed: true}
-requires:
-  arch: 80
-  n: 8
-  k: 8
-  conditions:
-    - "shared <= shared_per_block_optin"
-entry: hgemm_split_k
+requires: {arch: 80, n: 8, k: 8, conditions: ["shared <= shared_per_block_optin"]}
 arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 ---*/
 

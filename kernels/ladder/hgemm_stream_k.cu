@@ -28,14 +28,7 @@ buffers:
   # two slots a block; blocks that an SM holds have 256 x 128 outputs together at most
   partials: {dtype: f32, size: "2 * sms * 256 * 128"}
   arrived: {dtype: u32, size: tiles, zeroed: true}
-requires:
-  arch: 80
-  n: 8
-  k: 8
-  conditions:
-    - "shared <= shared_per_block_optin"
-    - "tiles * ceil(k / 64) < 2**31"
-entry: hgemm_stream_k
+requires: {arch: 80, n: 8, k: 8, conditions: ["shared <= shared_per_block_optin", "tiles * ceil(k / 64) < 2**31"]}
 arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 ---*/
 

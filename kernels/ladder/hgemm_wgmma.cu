@@ -15,7 +15,6 @@ tensor_maps:
   map_b: {of: b, box: [64, 128], swizzle: 128}
 architecture_specific: true
 requires: {arch: 90, n: 8, k: 8, conditions: [wgmma]}
-entry: hgemm_wgmma
 arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 ---*/
 

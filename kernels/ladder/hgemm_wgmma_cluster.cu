@@ -26,14 +26,7 @@ tensor_maps:
   map_b: {of: b, box: [64, TILE_N // CLUSTER], swizzle: 128}
   map_c: {of: c, box: [64, 16], swizzle: 128}
 architecture_specific: true
-requires:
-  arch: 90
-  n: 8
-  k: 8
-  conditions:
-    - wgmma
-    - "shared <= shared_per_block_optin"
-entry: hgemm_wgmma_cluster
+requires: {arch: 90, n: 8, k: 8, conditions: [wgmma, "shared <= shared_per_block_optin"]}
 arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 ---*/
 

@@ -28,14 +28,7 @@ tensor_maps:
   map_b: {of: b, box: [64, TILE_N], swizzle: 128}
   map_c: {of: c, box: [64, 16], swizzle: 128}
 architecture_specific: true
-requires:
-  arch: 90
-  n: 8
-  k: 8
-  conditions:
-    - wgmma
-    - "shared <= shared_per_block_optin"
-entry: hgemm_wgmma_late
+requires: {arch: 90, n: 8, k: 8, conditions: [wgmma, "shared <= shared_per_block_optin"]}
 arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 ---*/
 

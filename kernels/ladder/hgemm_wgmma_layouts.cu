@@ -28,15 +28,8 @@ tensor_maps:
   map_b: {of: b, box: [64, "64 if LAYOUT_B == 'row' else TILE_N"], swizzle: 128}
   map_c: {of: c, box: [64, 16], swizzle: 128}
 architecture_specific: true
-requires:
-  arch: 90
-  m: "8 if LAYOUT_A == 'col' else 1"
-  n: 8
-  k: "8 if LAYOUT_A == 'row' or LAYOUT_B == 'col' else 1"
-  conditions:
-    - wgmma
-    - "shared <= shared_per_block_optin"
-entry: hgemm_wgmma_layouts
+requires: {arch: 90, m: "8 if LAYOUT_A == 'col' else 1", n: 8, k: "8 if LAYOUT_A == 'row' or LAYOUT_B == 'col' else 1",
+    conditions: [wgmma, "shared <= shared_per_block_optin"]}
 arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 ---*/
 

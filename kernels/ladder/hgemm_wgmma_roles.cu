@@ -19,12 +19,7 @@ tensor_maps:
   map_a: {of: a, box: [64, TILE_M], swizzle: 128}
   map_b: {of: b, box: [64, TILE_N], swizzle: 128}
 architecture_specific: true
-requires:
-  arch: 90
-  n: 8
-  k: 8
-  conditions: [wgmma, "shared <= shared_per_block_optin"]
-entry: hgemm_wgmma_roles
+requires: {arch: 90, n: 8, k: 8, conditions: [wgmma, "shared <= shared_per_block_optin"]}
 arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 ---*/
 

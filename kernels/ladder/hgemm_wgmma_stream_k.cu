@@ -26,15 +26,8 @@ buffers:
   parts: {dtype: f32, size: "min(sms, tiles) * 128 * TILE_N"}
   flags: {dtype: u32, size: "min(sms, tiles) * 2", zeroed: true}
 architecture_specific: true
-requires:
-  arch: 90
-  n: 8
-  k: 8
-  conditions:
-    - wgmma
-    - "232448 <= shared_per_block_optin"
-    - "tiles * ceil(k / 64) < 2**31"
-entry: hgemm_wgmma_stream_k
+requires: {arch: 90, n: 8, k: 8,
+    conditions: [wgmma, "232448 <= shared_per_block_optin", "tiles * ceil(k / 64) < 2**31"]}
 arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta, parts, flags]
 ---*/
 

@@ -7,18 +7,15 @@ layouts: {a: row, b: row, c: row}
 macros:
   WARPS: [4, 1, 8]           # warps of a thread block, side by side along n
   ACCUMULATE: [f32, f16]
-where: []
 tile: [16, "16 * WARPS", 16]
 block: ["32 * WARPS"]
 grid: ["ceil(n / (16 * WARPS))", "m // 16", 1]
-shared_bytes: 0
 requires:
   arch: 75
   m: 16
   n: 16
   k: 16
   conditions: ["m <= 65535 * 16"]     # the grid's second dimension
-entry: hgemm_wmma
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 

@@ -10,19 +10,13 @@ macros:
   COPY: [cg, ca]             # cp.async through L2 only, or through L1 as well
   RASTER: [16, 1]            # thread blocks of one grid row; 1: no block without work
   ACCUMULATE: [f16, f32]
-where: []
 tile: [256, 128, 32]
 block: [256]
 grid: [RASTER, "ceil(m / 256)", "ceil(n / (128 * RASTER))"]
 working_blocks: "ceil(m / 256) * ceil(n / 128)"
 # the larger of the pipeline and of the epilogue, which uses the same bytes after it
 shared_bytes: "max(STAGES * (256 + 128) * (32 + SKEW) * 2, 8 * 16 * (64 + 8) * size(ACCUMULATE))"
-requires:
-  arch: 80
-  n: 8
-  k: 8
-  conditions: ["STAGES * (256 + 128) * (32 + SKEW) * 2 <= shared_per_block_optin"]
-entry: hgemm_wmma_staged
+requires: {arch: 80, n: 8, k: 8, conditions: ["STAGES * (256 + 128) * (32 + SKEW) * 2 <= shared_per_block_optin"]}
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 

@@ -13,11 +13,7 @@ tile: [128, 128, STEP]
 block: [256]
 grid: ["ceil(m / 128) * ceil(n / 128)"]
 shared_bytes: shared
-requires:
-  arch: 80
-  conditions:
-    - "shared <= shared_per_block_optin"
-entry: matmul_async
+requires: {arch: 80, conditions: ["shared <= shared_per_block_optin"]}
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 

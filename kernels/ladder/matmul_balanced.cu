@@ -20,12 +20,7 @@ buffers:
   # two slots a block; the blocks that an SM holds have 128 x 256 outputs together
   partials: {dtype: f32, size: "2 * sms * 128 * 256"}
   arrived: {dtype: u32, size: tiles, zeroed: true}
-requires:
-  arch: 80
-  conditions:
-    - "shared <= shared_per_block_optin"
-    - "tiles * ceil(k / STEP) < 2**31"
-entry: matmul_balanced
+requires: {arch: 80, conditions: ["shared <= shared_per_block_optin", "tiles * ceil(k / STEP) < 2**31"]}
 arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 ---*/
 

@@ -9,9 +9,7 @@ macros:
   TILE_M: [128, 64, 32]  # outputs of a tile
   TILE_N: [128, 64, 32]
   THREAD_N: [8, 4]       # outputs of a thread: 8 rows of so many
-where:
-  - "(THREAD_N == 4) == (TILE_N == 32)"
-  - "TILE_M * TILE_N >= 512 * THREAD_N and TILE_M + TILE_N >= 96"
+where: ["(THREAD_N == 4) == (TILE_N == 32)", "TILE_M * TILE_N >= 512 * THREAD_N and TILE_M + TILE_N >= 96"]
 let:
   step: "16 if THREAD_N == 4 else 8"  # k of a chunk
   # what the others have of a block's share of a tile, which is dealt out by four outputs of each thread
@@ -22,10 +20,7 @@ block: ["TILE_M * TILE_N // (8 * THREAD_N)"]
 cluster: [SPLITS]
 grid: ["SPLITS * ceil(m / TILE_M) * ceil(n / TILE_N)"]
 shared_bytes: shared
-requires:
-  arch: 90
-  conditions: [clusters, "shared <= shared_per_block_optin"]
-entry: matmul_cluster
+requires: {arch: 90, conditions: [clusters, "shared <= shared_per_block_optin"]}
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 

@@ -9,7 +9,6 @@ tile: [TILE, TILE, STEP]
 block: [128]
 grid: ["ceil(n / TILE)", "ceil(m / TILE)"]
 requires: {arch: 80}
-entry: matmul_dmma
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 

@@ -19,12 +19,7 @@ block: ["(TILE_M / WARP_M) * TILE_N"]
 # as many blocks as the GPU holds at once, fewer where the product is too small for them
 grid: ["min(sms * min(128 * 128 / (TILE_M * TILE_N), floor(shared_per_sm / (shared + 1024))), tiles)"]
 shared_bytes: shared
-requires:
-  arch: 80
-  conditions:
-    - "shared <= shared_per_block_optin"
-    - "tiles * ceil(k / 16) < 2**31"
-entry: matmul_dmma_persistent
+requires: {arch: 80, conditions: ["shared <= shared_per_block_optin", "tiles * ceil(k / 16) < 2**31"]}
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 

@@ -16,11 +16,7 @@ tile: [TILE_M, TILE_N, 16]
 block: ["(TILE_M / WARP_M) * TILE_N"]
 grid: ["ceil(m / TILE_M) * ceil(n / TILE_N)"]
 shared_bytes: shared
-requires:
-  arch: 80
-  conditions:
-    - "shared <= shared_per_block_optin"
-entry: matmul_dmma_staged
+requires: {arch: 80, conditions: ["shared <= shared_per_block_optin"]}
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 

@@ -27,12 +27,7 @@ buffers:
   # two slots a block; blocks that an SM holds have 128 x 128 outputs together
   partials: {dtype: f64, size: "2 * sms * 128 * 128"}
   arrived: {dtype: u32, size: tiles, zeroed: true}
-requires:
-  arch: 80
-  conditions:
-    - "shared <= shared_per_block_optin"
-    - "tiles * ceil(k / 16) < 2**31"
-entry: matmul_dmma_stream_k
+requires: {arch: 80, conditions: ["shared <= shared_per_block_optin", "tiles * ceil(k / 16) < 2**31"]}
 arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 ---*/
 

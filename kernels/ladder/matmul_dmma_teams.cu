@@ -29,10 +29,7 @@ cluster: [SPLITS]
 grid: ["SPLITS * ceil(n / TILE_N)", "ceil(m / TILE_M)"]
 shared_bytes: shared
 programmatic: OVERLAP
-requires:
-  arch: 90
-  conditions: [clusters, "shared <= shared_per_block_optin"]
-entry: matmul_dmma_teams
+requires: {arch: 90, conditions: [clusters, "shared <= shared_per_block_optin"]}
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 

@@ -8,9 +8,7 @@ macros: {PAD: [4, 0], BLOCK: [128], STEP: [16]}
 tile: [BLOCK, BLOCK, STEP]
 block: [256]
 grid: ["ceil(n / BLOCK)", "ceil(m / BLOCK)"]
-shared_bytes: 0
 requires: {arch: 75, n: 4, k: 4}
-entry: matmul_double_buffered
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 

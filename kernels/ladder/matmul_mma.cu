@@ -21,12 +21,8 @@ tile: [TILE_M, TILE_N, "128 if TYPE == 'i8' else 64 if TYPE == 'bf16' else 32"]
 block: ["32 * max(4, TILE_M * TILE_N / 4096)"]
 grid: ["ceil(m / TILE_M) * ceil(n / TILE_N)"]
 shared_bytes: shared
-requires:
-  arch: 80
-  k: "16 if TYPE == 'i8' else 8 if TYPE == 'bf16' else 4"
-  conditions:
-    - "shared <= shared_per_block_optin"
-entry: matmul_mma
+requires: {arch: 80, k: "16 if TYPE == 'i8' else 8 if TYPE == 'bf16' else 4",
+    conditions: ["shared <= shared_per_block_optin"]}
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 

@@ -8,9 +8,7 @@ macros: {REAL: [f32, f64], WIDTH: [32], HEIGHT: [8]}
 tile: [HEIGHT, WIDTH, 1]
 block: [WIDTH, HEIGHT]
 grid: ["ceil(n / WIDTH)", "ceil(m / HEIGHT)"]
-shared_bytes: 0
 requires: {arch: 75}
-entry: matmul_naive
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 

@@ -8,9 +8,7 @@ macros: {BLOCK: [64], STEP: [16]}
 tile: [BLOCK, BLOCK, STEP]
 block: [256]
 grid: ["ceil(n / BLOCK)", "ceil(m / BLOCK)"]
-shared_bytes: 0
 requires: {arch: 75}
-entry: matmul_register
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 

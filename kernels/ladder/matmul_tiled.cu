@@ -11,7 +11,6 @@ block: [TILE, TILE]
 grid: ["ceil(n / TILE)", "ceil(m / TILE)"]
 shared_bytes: "DYNAMIC * 2 * TILE * TILE * size(REAL)"
 requires: {arch: 75}
-entry: matmul_tiled
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 

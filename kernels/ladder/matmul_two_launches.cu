@@ -20,11 +20,7 @@ tile: [TILE_M, TILE_N, 8]
 buffers:
   # two slots a block; the blocks of an SM have 128 x 256 outputs together, at most
   partials: {dtype: f32, size: "2 * sms * 128 * 256"}
-requires:
-  arch: 80
-  conditions:
-    - "shared <= shared_per_block_optin"
-    - "tiles * ceil(k / 8) < 2**31"
+requires: {arch: 80, conditions: ["shared <= shared_per_block_optin", "tiles * ceil(k / 8) < 2**31"]}
 launches:
   - entry: multiplied
     block: [TILE_N]

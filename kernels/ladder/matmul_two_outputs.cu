@@ -8,9 +8,7 @@ macros: {TILE: [32, 16]}
 tile: [TILE, TILE, TILE]
 block: [TILE, "TILE // 2"]
 grid: ["ceil(n / TILE)", "ceil(m / TILE)"]
-shared_bytes: 0
 requires: {arch: 75}
-entry: matmul_two_outputs
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 

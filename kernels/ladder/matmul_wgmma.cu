@@ -20,12 +20,7 @@ tensor_maps:
   map_a: {of: a, box: ["128 // size(TYPE)", 128], swizzle: 128}
   map_b: {of: b, box: ["128 // size(TYPE)", 128], swizzle: 128}
 architecture_specific: true
-requires:
-  arch: 90
-  n: 2
-  k: 16 // size(TYPE)
-  conditions: [wgmma, "shared <= shared_per_block_optin"]
-entry: matmul_wgmma
+requires: {arch: 90, n: 2, k: 16 // size(TYPE), conditions: [wgmma, "shared <= shared_per_block_optin"]}
 arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 ---*/
 

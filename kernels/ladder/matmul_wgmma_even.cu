@@ -55,12 +55,7 @@ tensor_maps:
   rest_wide: {of: c, box: ["wide % across or across", 16]}
   rest_narrow: {of: c, box: ["narrow % across or across", 16]}
 architecture_specific: true
-requires:
-  arch: 90
-  n: "across // 8"
-  k: 16 // size(TYPE)
-  conditions: [wgmma, "232448 <= shared_per_block_optin"]
-entry: matmul_wgmma_even
+requires: {arch: 90, n: "across // 8", k: 16 // size(TYPE), conditions: [wgmma, "232448 <= shared_per_block_optin"]}
 arguments: [map_a, map_wide, map_narrow, map_c, rest_wide, rest_narrow, c, m, n, k, alpha, beta, columns, narrow, wider, stages]
 ---*/
 

@@ -26,12 +26,8 @@ tensor_maps:
   map_b: {of: b, box: ["128 // size(TYPE)", TILE_N], swizzle: 128}
   map_c: {of: c, box: ["64 if TYPE == 'f16' else 32", 16], swizzle: 128}
 architecture_specific: true
-requires:
-  arch: 90
-  n: "8 if TYPE == 'f16' else 4"
-  k: 16 // size(TYPE)
-  conditions: [wgmma, "232448 <= shared_per_block_optin"]
-entry: matmul_wgmma_late
+requires: {arch: 90, n: "8 if TYPE == 'f16' else 4", k: 16 // size(TYPE),
+    conditions: [wgmma, "232448 <= shared_per_block_optin"]}
 arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 ---*/
 

@@ -35,11 +35,7 @@ tensor_maps:
   map_a: {of: a, box: [depth, "min(WARPGROUPS * 64, 8 * ceil(m / 8))"], swizzle: 128}
   map_b: {of: b, box: [depth, TILE_N], swizzle: 128}
 architecture_specific: true
-requires:
-  arch: 90
-  k: 16 // size(TYPE)
-  conditions: [wgmma, clusters, "shared <= shared_per_block_optin"]
-entry: matmul_wgmma_split
+requires: {arch: 90, k: 16 // size(TYPE), conditions: [wgmma, clusters, "shared <= shared_per_block_optin"]}
 arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 ---*/
 

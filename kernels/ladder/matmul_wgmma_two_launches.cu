@@ -20,6 +20,7 @@ let:
   depth: 128 // size(TYPE)
   out: "4 if TYPE in ['tf32', 'i8'] else 2"  # bytes of a result
   stage: (WARPGROUPS * 64 + 128) * 128
+  height: m  # a number, as it was measured
   # of tiles in whole clusters, some of which may lie outside of C
   rows: DOWN * ceil(m / (WARPGROUPS * 64 * DOWN))
   columns: ACROSS * ceil(n / (128 * ACROSS))
@@ -37,17 +38,14 @@ tensor_maps:
   map_a: {of: a, box: [depth, loaded], swizzle: 128}
   map_b: {of: b, box: [depth, 128 // DOWN], swizzle: 128}
 architecture_specific: true
-requires:
-  arch: 90
-  k: 16 // size(TYPE)
-  conditions: [wgmma, clusters, "232448 <= shared_per_block_optin"]
+requires: {arch: 90, k: 16 // size(TYPE), conditions: [wgmma, clusters, "232448 <= shared_per_block_optin"]}
 launches:
   - entry: multiplied
     block: ["WARPGROUPS * 128 + 32"]
     cluster: [SPLITS * DOWN, ACROSS]
     grid: [SPLITS * rows, columns, parts]
     shared_bytes: "1024 + min(8, floor(225 * 1024 / stage)) * stage"
-    arguments: [map_a, map_b, m, k, partials]
+    arguments: [map_a, map_b, height, k, partials]
   - entry: added
     block: ["WARPGROUPS * 128", slices]
     grid: [ceil(n / 16), ceil(m / (WARPGROUPS * 64))]

@@ -14,11 +14,7 @@ tile: [128, TILE_N, STEP]
 block: [TILE_N]
 grid: ["ceil(m / 128) * ceil(n / TILE_N)"]
 shared_bytes: shared
-requires:
-  arch: 80
-  conditions:
-    - "shared <= shared_per_block_optin"
-entry: matmul_wide_tile
+requires: {arch: 80, conditions: ["shared <= shared_per_block_optin"]}
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
 

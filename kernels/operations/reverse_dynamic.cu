@@ -8,7 +8,6 @@ block: ["n"]
 grid: [1]
 shared_bytes: "n * size(i32)"
 requires: {arch: 75, conditions: ["n <= 1024"]}
-entry: reverse_dynamic
 arguments: [d, n]
 ---*/
 

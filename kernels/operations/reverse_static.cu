@@ -5,9 +5,7 @@ dtypes: {d: i32}
 macros: {CAPACITY: [1024]}
 block: ["n"]
 grid: [1]
-shared_bytes: 0
 requires: {arch: 75, conditions: ["n <= CAPACITY"]}
-entry: reverse_static
 arguments: [d, n]
 ---*/
 

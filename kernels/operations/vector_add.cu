@@ -5,9 +5,7 @@ dtypes: {a: f32, b: f32, c: f32}
 macros: {BLOCK: [256]}
 block: [BLOCK]
 grid: ["ceil(n / BLOCK)"]
-shared_bytes: 0
 requires: {arch: 75}
-entry: vector_add
 arguments: [a, b, c, n]
 ---*/
 

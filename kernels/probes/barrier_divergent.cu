@@ -3,63 +3,31 @@ title: A barrier in and around a branch
 operation: probe
 macros:
   FRAGMENT: [one, two]
-where: []
 block: [128]
 grid: [1, 1, 1]
-shared_bytes: 0
 requires: {arch: 75}
-entry: barrier_divergent
 arguments: [condition, errors, n]
 buffers:
   condition: {dtype: i32, size: 128}
   errors: {dtype: i32, size: 128, expect: 0}
 cases:
-  one_warps_all:
-    macros: {FRAGMENT: one}
-    values: {condition: "lane // 32 % 2"}
-    scalars: {n: 128}
-    note: "defined: every thread of the block reaches both barriers; the branch between warps ends before them"
-  one_lanes_all:
-    macros: {FRAGMENT: one}
-    values: {condition: "lane % 2"}
-    scalars: {n: 128}
-    note: "defined: lanes part and meet again before the barriers"
-  one_warps_part:
-    macros: {FRAGMENT: one}
-    values: {condition: "lane // 32 % 2"}
-    scalars: {n: 96}
-    note: "one warp never reaches the barriers; it has ended, and the others do not wait for it"
-  one_lanes_part:
-    macros: {FRAGMENT: one}
-    values: {condition: "lane % 2"}
-    scalars: {n: 100}
-    note: "most lanes of the last warp have ended, four of them wait at the barriers"
-  two_warps_all:
-    macros: {FRAGMENT: two}
-    values: {condition: "lane // 32 % 2"}
-    scalars: {n: 128}
-    note: "outside the guide's rule: warps wait at two different instructions of the same barrier"
-  two_lanes_all:
-    macros: {FRAGMENT: two}
-    values: {condition: "lane % 2"}
-    scalars: {n: 128}
-    status: timed out
-    finds: barrier
-    limit_s: 2
-    note: "outside the guide's rule and undefined in PTX: lanes of one warp wait at two different instructions; never ends on an H200"
-  two_warps_part:
-    macros: {FRAGMENT: two}
-    values: {condition: "lane // 32 % 2"}
-    scalars: {n: 96}
-    note: "as two_warps_all, and one warp has ended"
-  two_lanes_part:
-    macros: {FRAGMENT: two}
-    values: {condition: "lane % 2"}
-    scalars: {n: 100}
-    status: timed out
-    finds: barrier
-    limit_s: 2
-    note: "as two_lanes_all, and most lanes of the last warp have ended"
+  one_warps_all: {macros: {FRAGMENT: one}, values: {condition: "lane // 32 % 2"}, scalars: {n: 128},
+      note: "defined: every thread of the block reaches both barriers; the branch between warps ends before them"}
+  one_lanes_all: {macros: {FRAGMENT: one}, values: {condition: "lane % 2"}, scalars: {n: 128},
+      note: "defined: lanes part and meet again before the barriers"}
+  one_warps_part: {macros: {FRAGMENT: one}, values: {condition: "lane // 32 % 2"}, scalars: {n: 96},
+      note: "one warp never reaches the barriers; it has ended, and the others do not wait for it"}
+  one_lanes_part: {macros: {FRAGMENT: one}, values: {condition: "lane % 2"}, scalars: {n: 100},
+      note: "most lanes of the last warp have ended, four of them wait at the barriers"}
+  two_warps_all: {macros: {FRAGMENT: two}, values: {condition: "lane // 32 % 2"}, scalars: {n: 128},
+      note: "outside the guide's rule: warps wait at two different instructions of the same barrier"}
+  two_lanes_all: {macros: {FRAGMENT: two}, values: {condition: "lane % 2"}, scalars: {n: 128}, status: timed out,
+      finds: barrier, limit_s: 2,
+      note: "outside the guide's rule and undefined in PTX: lanes of one warp wait at two different instructions; never ends on an H200"}
+  two_warps_part: {macros: {FRAGMENT: two}, values: {condition: "lane // 32 % 2"}, scalars: {n: 96},
+      note: "as two_warps_all, and one warp has ended"}
+  two_lanes_part: {macros: {FRAGMENT: two}, values: {condition: "lane % 2"}, scalars: {n: 100}, status: timed out,
+      finds: barrier, limit_s: 2, note: "as two_lanes_all, and most lanes of the last warp have ended"}
 ---*/
 
 // The lecture shows two fragments with a barrier near a branch: (one) the branch ends before the barrier,

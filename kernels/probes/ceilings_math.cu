@@ -6,15 +6,12 @@ macros:
   UNIT: [fma, mma, mma_small]     # mma_small: the 8x8x4 instruction of f64
   TYPE: [f32, f64, f16, bf16, tf32, i8]
   ACCUMULATE: [f32, f64, f16, i32]
-where:
-  - "UNIT != 'mma_small' or TYPE == 'f64'"
-  - "TYPE not in ['bf16', 'tf32'] or UNIT == 'mma'"
-  - "TYPE != 'f32' or UNIT == 'fma'"
-  - "(TYPE in ['f32', 'bf16', 'tf32'] and ACCUMULATE == 'f32') or (TYPE == 'f64' and ACCUMULATE == 'f64') or (TYPE == 'f16' and (ACCUMULATE == 'f16' or (ACCUMULATE == 'f32' and UNIT == 'mma'))) or (TYPE == 'i8' and ACCUMULATE == 'i32')"
+where: ["UNIT != 'mma_small' or TYPE == 'f64'", "TYPE not in ['bf16', 'tf32'] or UNIT == 'mma'",
+    "TYPE != 'f32' or UNIT == 'fma'",
+    "(TYPE in ['f32', 'bf16', 'tf32'] and ACCUMULATE == 'f32') or (TYPE == 'f64' and ACCUMULATE == 'f64') or (TYPE == 'f16' and (ACCUMULATE == 'f16' or (ACCUMULATE == 'f32' and UNIT == 'mma'))) or (TYPE == 'i8' and ACCUMULATE == 'i32')"]
 block: [256]
 grid: ["2 * sms"]
 requires: {arch: 80}
-entry: ceilings_math
 arguments: [counted, largest, pairs]
 # `operations` of one instruction of a warp, `chains` of them in a step, two steps in a pair; `pairs` is
 # a multiple of 1024.
@@ -25,50 +22,35 @@ buffers:
 # whole numbers, spread evenly over -largest to largest (fma of f32, f64, f16: fixed numbers, of which
 # `largest` is one).
 cases:
-  fma_f32:
-    macros: {UNIT: fma, TYPE: f32, ACCUMULATE: f32}
-    scalars: {pairs: 32768, largest: 1021, operations: 64, chains: 8}
-    note: "FFMA; operands of 11 to 13 bits"
-  fma_f64:
-    macros: {UNIT: fma, TYPE: f64, ACCUMULATE: f64}
-    scalars: {pairs: 16384, largest: 8388593, operations: 64, chains: 8}
-    note: "DFMA; operands of 23 to 25 bits"
-  fma_f16:
-    macros: {UNIT: fma, TYPE: f16, ACCUMULATE: f16}
-    scalars: {pairs: 16384, largest: 7, operations: 128, chains: 8}
-    note: "HFMA2, two multiply-adds a lane; operands of 3 to 6 bits"
-  fma_i8:
-    macros: {UNIT: fma, TYPE: i8, ACCUMULATE: i32}
-    scalars: {pairs: 16384, largest: 127, operations: 256, chains: 8}
-    note: "dp4a, four multiply-adds of bytes a lane; an operation is an integer one"
-  mma_f16_f32:
-    macros: {UNIT: mma, TYPE: f16, ACCUMULATE: f32}
-    scalars: {pairs: 8192, largest: 511, operations: 4096, chains: 8}
-    note: "mma.sync m16n8k16; operands of 9 bits"
-  mma_f16_f16:
-    macros: {UNIT: mma, TYPE: f16, ACCUMULATE: f16}
-    scalars: {pairs: 8192, largest: 6, operations: 4096, chains: 8}
-    note: "mma.sync m16n8k16; operands of 3 bits, so that the f16 sums stay exact"
-  mma_bf16_f32:
-    macros: {UNIT: mma, TYPE: bf16, ACCUMULATE: f32}
-    scalars: {pairs: 8192, largest: 255, operations: 4096, chains: 8}
-    note: "mma.sync m16n8k16; operands of 8 bits, all that the type has"
-  mma_tf32:
-    macros: {UNIT: mma, TYPE: tf32, ACCUMULATE: f32}
-    scalars: {pairs: 8192, largest: 1023, operations: 2048, chains: 8}
-    note: "mma.sync m16n8k8; operands of 10 bits"
-  mma_i8:
-    macros: {UNIT: mma, TYPE: i8, ACCUMULATE: i32}
-    scalars: {pairs: 8192, largest: 126, operations: 8192, chains: 8}
-    note: "mma.sync m16n8k32; an operation is an integer one"
-  mma_f64:
-    macros: {UNIT: mma, TYPE: f64, ACCUMULATE: f64}
-    scalars: {pairs: 2048, largest: 8388607, operations: 4096, chains: 4}
-    note: "mma.sync m16n8k16 (compute capability 9.0); operands of 23 bits"
-  mma_small_f64:
-    macros: {UNIT: mma_small, TYPE: f64, ACCUMULATE: f64}
-    scalars: {pairs: 4096, largest: 8388607, operations: 512, chains: 8}
-    note: "mma.sync m8n8k4, the shape that every GPU with f64 tensor cores has; operands of 23 bits"
+  fma_f32: {macros: {UNIT: fma, TYPE: f32, ACCUMULATE: f32},
+      scalars: {pairs: 32768, largest: 1021, operations: 64, chains: 8}, note: "FFMA; operands of 11 to 13 bits"}
+  fma_f64: {macros: {UNIT: fma, TYPE: f64, ACCUMULATE: f64},
+      scalars: {pairs: 16384, largest: 8388593, operations: 64, chains: 8}, note: "DFMA; operands of 23 to 25 bits"}
+  fma_f16: {macros: {UNIT: fma, TYPE: f16, ACCUMULATE: f16},
+      scalars: {pairs: 16384, largest: 7, operations: 128, chains: 8},
+      note: "HFMA2, two multiply-adds a lane; operands of 3 to 6 bits"}
+  fma_i8: {macros: {UNIT: fma, TYPE: i8, ACCUMULATE: i32},
+      scalars: {pairs: 16384, largest: 127, operations: 256, chains: 8},
+      note: "dp4a, four multiply-adds of bytes a lane; an operation is an integer one"}
+  mma_f16_f32: {macros: {UNIT: mma, TYPE: f16, ACCUMULATE: f32},
+      scalars: {pairs: 8192, largest: 511, operations: 4096, chains: 8}, note: "mma.sync m16n8k16; operands of 9 bits"}
+  mma_f16_f16: {macros: {UNIT: mma, TYPE: f16, ACCUMULATE: f16},
+      scalars: {pairs: 8192, largest: 6, operations: 4096, chains: 8},
+      note: "mma.sync m16n8k16; operands of 3 bits, so that the f16 sums stay exact"}
+  mma_bf16_f32: {macros: {UNIT: mma, TYPE: bf16, ACCUMULATE: f32},
+      scalars: {pairs: 8192, largest: 255, operations: 4096, chains: 8},
+      note: "mma.sync m16n8k16; operands of 8 bits, all that the type has"}
+  mma_tf32: {macros: {UNIT: mma, TYPE: tf32, ACCUMULATE: f32},
+      scalars: {pairs: 8192, largest: 1023, operations: 2048, chains: 8}, note: "mma.sync m16n8k8; operands of 10 bits"}
+  mma_i8: {macros: {UNIT: mma, TYPE: i8, ACCUMULATE: i32},
+      scalars: {pairs: 8192, largest: 126, operations: 8192, chains: 8},
+      note: "mma.sync m16n8k32; an operation is an integer one"}
+  mma_f64: {macros: {UNIT: mma, TYPE: f64, ACCUMULATE: f64},
+      scalars: {pairs: 2048, largest: 8388607, operations: 4096, chains: 4},
+      note: "mma.sync m16n8k16 (compute capability 9.0); operands of 23 bits"}
+  mma_small_f64: {macros: {UNIT: mma_small, TYPE: f64, ACCUMULATE: f64},
+      scalars: {pairs: 4096, largest: 8388607, operations: 512, chains: 8},
+      note: "mma.sync m8n8k4, the shape that every GPU with f64 tensor cores has; operands of 23 bits"}
 ---*/
 
 // How many operations a second an SM's arithmetic units do when nothing else is asked of them: independent

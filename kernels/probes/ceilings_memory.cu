@@ -7,7 +7,6 @@ block: [512]
 # a copy has one block for every 2,048 vectors of its two passes
 grid: ["16384 if LEVEL == 'dram_copy' else 2 * sms"]
 requires: {arch: 75}
-entry: ceilings_memory
 arguments: [source, destination, sums, words, passes]
 # Reads: every block reads the whole source `passes` times. What each lane receives is counted.
 work: {byte: "(2 if LEVEL == 'dram_copy' else 2 * sms) * 4 * words * passes"}
@@ -20,29 +19,17 @@ buffers:
     expect: "0 if LEVEL == 'dram_copy' else passes * 2654435761 * (words * (words - 1) // 2) % 4294967296"
 # `words` is the size of the source in 4-byte words, a power of two and no less than 8192.
 cases:
-  dram_copy:
-    macros: {LEVEL: dram_copy}
-    values: {source: "lane * 2654435761 & 4294967295"}
-    sizes: {source: 67108864, destination: 67108864}
-    scalars: {words: 67108864, passes: 2}
-    note: "256 MB to another 256 MB, twice; bytes read and bytes written are both counted"
-  l2_read:
-    macros: {LEVEL: l2_read}
-    values: {source: "lane * 2654435761 & 4294967295"}
-    sizes: {source: 4194304}
-    scalars: {words: 4194304, passes: 1}
-    note: "16 MB, read from end to end by two blocks of every SM with ld.global.cg, each from another place on; small enough for a copy in each half of an L2 in two parts"
-  l1_read:
-    macros: {LEVEL: l1_read}
-    values: {source: "lane * 2654435761 & 4294967295"}
-    sizes: {source: 16384}
-    scalars: {words: 16384, passes: 1024}
-    note: "64 KB, read again and again by every SM with ld.global.ca"
-  shared_read:
-    macros: {LEVEL: shared_read}
-    values: {source: "lane * 2654435761 & 4294967295"}
-    scalars: {words: 8192, passes: 2048}
-    note: "32 KB of each block's shared memory, 16 bytes a lane, lane after lane: without conflicts"
+  dram_copy: {macros: {LEVEL: dram_copy}, values: {source: "lane * 2654435761 & 4294967295"},
+      sizes: {source: 67108864, destination: 67108864}, scalars: {words: 67108864, passes: 2},
+      note: "256 MB to another 256 MB, twice; bytes read and bytes written are both counted"}
+  l2_read: {macros: {LEVEL: l2_read}, values: {source: "lane * 2654435761 & 4294967295"}, sizes: {source: 4194304},
+      scalars: {words: 4194304, passes: 1},
+      note: "16 MB, read from end to end by two blocks of every SM with ld.global.cg, each from another place on; small enough for a copy in each half of an L2 in two parts"}
+  l1_read: {macros: {LEVEL: l1_read}, values: {source: "lane * 2654435761 & 4294967295"}, sizes: {source: 16384},
+      scalars: {words: 16384, passes: 1024}, note: "64 KB, read again and again by every SM with ld.global.ca"}
+  shared_read: {macros: {LEVEL: shared_read}, values: {source: "lane * 2654435761 & 4294967295"},
+      scalars: {words: 8192, passes: 2048},
+      note: "32 KB of each block's shared memory, 16 bytes a lane, lane after lane: without conflicts"}
 ---*/
 
 // How many bytes a second each level of the memory delivers when nothing else is asked of the GPU.

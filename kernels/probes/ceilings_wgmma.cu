@@ -12,41 +12,26 @@ grid: [sms]
 shared_bytes: "1024 + 128 * (128 + 2 * 256)"
 requires: {arch: 90, conditions: [wgmma]}
 architecture_specific: true
-entry: ceilings_wgmma
 arguments: [counted, largest, pairs]
 # two warpgroups, eight instructions each in a pair of steps, m64n256 and 32 bytes of k
 work: {flop: "sms * 2 * 8 * (2 * 64 * 256 * (32 // size(TYPE))) * pairs"}
 buffers:
   counted: {dtype: i32, size: "sms * 256", expect: pairs}
 cases:
-  f16_f32:
-    macros: {TYPE: f16, ACCUMULATE: f32}
-    scalars: {pairs: 384, largest: 361}
-    note: "wgmma m64n256k16; operands of 9 bits"
-  f16_f16:
-    macros: {TYPE: f16, ACCUMULATE: f16}
-    scalars: {pairs: 384, largest: 5}
-    note: "wgmma m64n256k16; operands of 3 bits, so that the f16 sums stay exact"
-  bf16_f32:
-    macros: {TYPE: bf16, ACCUMULATE: f32}
-    scalars: {pairs: 384, largest: 255}
-    note: "wgmma m64n256k16; operands of 8 bits, all that the type has"
-  tf32:
-    macros: {TYPE: tf32, ACCUMULATE: f32}
-    scalars: {pairs: 384, largest: 511}
-    note: "wgmma m64n256k8; operands of 9 bits"
-  i8:
-    macros: {TYPE: i8, ACCUMULATE: i32}
-    scalars: {pairs: 384, largest: 126}
-    note: "wgmma m64n256k32; an operation is an integer one"
-  e4m3:
-    macros: {TYPE: e4m3, ACCUMULATE: f22}
-    scalars: {pairs: 384, largest: 3}
-    note: "wgmma m64n256k32; operands of 2 bits, so that the sums stay exact in 13"
-  e5m2:
-    macros: {TYPE: e5m2, ACCUMULATE: f22}
-    scalars: {pairs: 384, largest: 3}
-    note: "wgmma m64n256k32, both operands e5m2"
+  f16_f32: {macros: {TYPE: f16, ACCUMULATE: f32}, scalars: {pairs: 384, largest: 361},
+      note: "wgmma m64n256k16; operands of 9 bits"}
+  f16_f16: {macros: {TYPE: f16, ACCUMULATE: f16}, scalars: {pairs: 384, largest: 5},
+      note: "wgmma m64n256k16; operands of 3 bits, so that the f16 sums stay exact"}
+  bf16_f32: {macros: {TYPE: bf16, ACCUMULATE: f32}, scalars: {pairs: 384, largest: 255},
+      note: "wgmma m64n256k16; operands of 8 bits, all that the type has"}
+  tf32: {macros: {TYPE: tf32, ACCUMULATE: f32}, scalars: {pairs: 384, largest: 511},
+      note: "wgmma m64n256k8; operands of 9 bits"}
+  i8: {macros: {TYPE: i8, ACCUMULATE: i32}, scalars: {pairs: 384, largest: 126},
+      note: "wgmma m64n256k32; an operation is an integer one"}
+  e4m3: {macros: {TYPE: e4m3, ACCUMULATE: f22}, scalars: {pairs: 384, largest: 3},
+      note: "wgmma m64n256k32; operands of 2 bits, so that the sums stay exact in 13"}
+  e5m2: {macros: {TYPE: e5m2, ACCUMULATE: f22}, scalars: {pairs: 384, largest: 3},
+      note: "wgmma m64n256k32, both operands e5m2"}
 ---*/
 
 // How many operations a second the tensor cores do when a warpgroup feeds them from shared memory: the only

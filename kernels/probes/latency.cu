@@ -3,12 +3,9 @@ title: Latency of one dependent access, level by level
 operation: probe
 macros:
   LEVEL: [register, shared, constant, l1, l2, dram]
-where: []
 block: [128]
 grid: [1, 1, 1]
-shared_bytes: 0
 requires: {arch: 75}
-entry: latency
 arguments: [chain, pointers, cycles, errors, slots, steps]
 buffers:
   chain: {dtype: i32, size: 4096}      # element of the next slot; slots are 32 elements (128 bytes) apart
@@ -18,43 +15,22 @@ buffers:
 # `claimed` are the lecture's figures; it gives one for global memory and does not tell caches apart.
 # `steps` must be a multiple of 128, `slots` the size of the chain over 32.
 cases:
-  register:
-    macros: {LEVEL: register}
-    values: {chain: "chase(32)"}
-    scalars: {slots: 128, steps: 16384}
-    claimed: {latency: 1}
-    note: "a chain of dependent single-precision multiply-adds: the time until a register can be used again"
-  shared:
-    macros: {LEVEL: shared}
-    values: {chain: "chase(32)"}
-    scalars: {slots: 128, steps: 4096}
-    claimed: {latency: 5}
-    note: "32-bit addresses in shared memory, each load's result is the next load's address"
-  constant:
-    macros: {LEVEL: constant}
-    values: {chain: "chase(32)"}
-    scalars: {slots: 128, steps: 4096}
-    claimed: {latency: 5}
-    note: "1 KB of constant memory read through a register index; an operand at a fixed constant address is a different and cheaper path"
-  l1:
-    macros: {LEVEL: l1}
-    values: {chain: "chase(32)"}
-    sizes: {chain: 4096, pointers: 4096}
-    scalars: {slots: 128, steps: 4096}
-    note: "16 KB read with ld.global.ca after a pass over the same slots"
-  l2:
-    macros: {LEVEL: l2}
-    values: {chain: "chase(32)"}
-    sizes: {chain: 1048576, pointers: 1048576}
-    scalars: {slots: 32768, steps: 4096}
-    note: "4 MB read with ld.global.cg, which passes L1 by; both partitions of the L2 take part in the mean"
-  dram:
-    macros: {LEVEL: dram}
-    values: {chain: "chase(32)"}
-    sizes: {chain: 134217728}
-    scalars: {slots: 4194304, steps: 4096}
-    claimed: {latency: 500}
-    note: "512 MB, every slot read once, in random order: misses of the TLB are part of it, so is one 64-bit address calculation a step; what the upload left in L2 (its size over 512 MB) lowers the mean"
+  register: {macros: {LEVEL: register}, values: {chain: "chase(32)"}, scalars: {slots: 128, steps: 16384},
+      claimed: {latency: 1},
+      note: "a chain of dependent single-precision multiply-adds: the time until a register can be used again"}
+  shared: {macros: {LEVEL: shared}, values: {chain: "chase(32)"}, scalars: {slots: 128, steps: 4096},
+      claimed: {latency: 5}, note: "32-bit addresses in shared memory, each load's result is the next load's address"}
+  constant: {macros: {LEVEL: constant}, values: {chain: "chase(32)"}, scalars: {slots: 128, steps: 4096},
+      claimed: {latency: 5},
+      note: "1 KB of constant memory read through a register index; an operand at a fixed constant address is a different and cheaper path"}
+  l1: {macros: {LEVEL: l1}, values: {chain: "chase(32)"}, sizes: {chain: 4096, pointers: 4096},
+      scalars: {slots: 128, steps: 4096}, note: "16 KB read with ld.global.ca after a pass over the same slots"}
+  l2: {macros: {LEVEL: l2}, values: {chain: "chase(32)"}, sizes: {chain: 1048576, pointers: 1048576},
+      scalars: {slots: 32768, steps: 4096},
+      note: "4 MB read with ld.global.cg, which passes L1 by; both partitions of the L2 take part in the mean"}
+  dram: {macros: {LEVEL: dram}, values: {chain: "chase(32)"}, sizes: {chain: 134217728},
+      scalars: {slots: 4194304, steps: 4096}, claimed: {latency: 500},
+      note: "512 MB, every slot read once, in random order: misses of the TLB are part of it, so is one 64-bit address calculation a step; what the upload left in L2 (its size over 512 MB) lowers the mean"}
 ---*/
 
 // One thread follows a chain in which every access needs the result of the one before, so the time over the

@@ -5,7 +5,6 @@ macros:
   ILP: [1, 2, 4, 8]                              # independent chains of a thread
   BLOCK_WARPS: [1, 2, 4, 6, 8, 10, 16, 18, 32]   # warps of a block
   BLOCKS: [1, 2]                                 # blocks on an SM at once
-where: []
 block: ["32 * BLOCK_WARPS"]
 grid: ["BLOCKS * sms"]
 # Nothing uses it: one block takes so much that no second one fits on its SM. Of two blocks no third fits by
@@ -13,7 +12,6 @@ grid: ["BLOCKS * sms"]
 shared_bytes: "shared_per_block_optin - 1024 if BLOCKS == 1 else 0"
 # 32 warps fit on every SM, 64 where the compute capability says so.
 requires: {arch: 75, conditions: ["BLOCKS * BLOCK_WARPS <= warps_per_sm"]}
-entry: occupancy
 arguments: [sums, steps]
 work: {flop: "2 * ILP * steps * 32 * BLOCK_WARPS * BLOCKS * sms"}
 buffers:

@@ -4,12 +4,9 @@ operation: probe
 macros:
   OP: [load, store]
   WIDTH: [4, 8, 16]          # bytes of one lane's access
-where: []
 block: [32]
 grid: [1, 1, 1]
-shared_bytes: 0
 requires: {arch: 75}
-entry: shared_access
 arguments: [index, active, errors]
 buffers:
   index: {dtype: i32, size: 32}      # lane's element, in units of WIDTH bytes
@@ -19,174 +16,96 @@ buffers:
 # that an H200 follows, in which stores never merge. bank_conflicts = wavefronts - transactions with an
 # active lane.
 cases:
-  load_32_permuted:
-    macros: {OP: load, WIDTH: 4}
-    values: {index: "(5 * lane + 3) % 32", active: "1"}
-    expect: {wavefronts: 1, bank_conflicts: 0}
-    instruction: LDS
-    note: "a permutation of 32 words: every lane its own bank"
-  load_32_broadcast:
-    macros: {OP: load, WIDTH: 4}
-    values: {index: "lane // 4", active: "1"}
-    expect: {wavefronts: 1, bank_conflicts: 0}
-    instruction: LDS
-    note: "groups of four lanes share a word: eight words in eight banks"
-  load_32_conflict:
-    macros: {OP: load, WIDTH: 4}
-    values: {index: "32 * (lane % 4) + 6 * (lane // 8)", active: "1"}
-    expect: {wavefronts: 4, bank_conflicts: 3}
-    instruction: LDS
-    note: "banks 0, 6, 12 and 18 hold four words each, every word shared by two lanes"
-  load_64_one_half:
-    macros: {OP: load, WIDTH: 8}
-    values: {index: "lane", active: "lane < 16"}
-    expect: {wavefronts: 1, bank_conflicts: 0}
-    instruction: LDS
-    note: "one half-warp is active"
-  load_64_two_halves:
-    macros: {OP: load, WIDTH: 8}
-    values: {index: "lane - lane // 16", active: "(lane < 15) + (lane == 16)"}
-    expect: {wavefronts: 2, bank_conflicts: 0}
-    instruction: LDS
-    note: "the same 16 elements, but lane 16 takes lane 15's: two half-warps are active"
-  load_64_pairs:
-    macros: {OP: load, WIDTH: 8}
-    values: {index: "lane // 2", active: "1"}
-    expect: {wavefronts: 1, bank_conflicts: 0}
-    instruction: LDS
-    note: "lanes i and i xor 1 agree throughout the warp"
-  load_64_mixed:
-    macros: {OP: load, WIDTH: 8}
-    values: {index: "(1 - lane // 16) * (lane // 2) + lane // 16 * (lane // 4 * 4 + lane % 2)", active: "1"}
-    expect: {wavefronts: 2, bank_conflicts: 0}
-    instruction: LDS
-    note: "i xor 1 agrees in the first half, i xor 2 in the second, neither in the whole warp"
-  load_64_halves_equal:
-    macros: {OP: load, WIDTH: 8}
-    values: {index: "lane % 16", active: "1"}
-    expect: {wavefronts: 2, bank_conflicts: 0}
-    instruction: LDS
-    note: "the two half-warps take the same elements; neighbours differ"
-  load_128_two_halves:
-    macros: {OP: load, WIDTH: 16}
-    values: {index: "4", active: "(lane == 15) + (lane == 16)"}
-    expect: {wavefronts: 2, bank_conflicts: 0}
-    instruction: LDS
-    note: "one element, asked for from two half-warps"
-  load_128_one_half:
-    macros: {OP: load, WIDTH: 16}
-    values: {index: "4", active: "(lane == 0) + (lane == 15)"}
-    expect: {wavefronts: 1, bank_conflicts: 0}
-    instruction: LDS
-    note: "one element, asked for from both quarters of one half-warp"
-  load_128_pairs:
-    macros: {OP: load, WIDTH: 16}
-    values: {index: "lane // 8 * 2 + lane // 2 % 2", active: "1"}
-    expect: {wavefronts: 2, bank_conflicts: 0}
-    instruction: LDS
-    note: "lanes i and i xor 1 agree throughout the warp"
-  load_128_mixed:
-    macros: {OP: load, WIDTH: 16}
-    values: {index: "lane // 8 * 2 + lane // (2 - lane // 16) % 2", active: "1"}
-    expect: {wavefronts: 4, bank_conflicts: 0}
-    instruction: LDS
-    note: "i xor 1 agrees in the first half, i xor 2 in the second"
-  load_128_conflict:
-    macros: {OP: load, WIDTH: 16}
-    values: {index: "lane // 16 * 4 + lane % 16 // 8 + lane % 8 // 4 * 8", active: "1"}
-    expect: {wavefronts: 4, bank_conflicts: 2}
-    instruction: LDS
-    note: "both conditions hold; elements 128 bytes apart meet in the same banks"
-  load_128_mixed_conflict:
-    macros: {OP: load, WIDTH: 16}
-    values: {index: "lane // 16 * 4 + lane % 16 // 8 * 8 + lane // (2 - lane // 16) % 2 * 2", active: "1"}
-    expect: {wavefronts: 4, bank_conflicts: 0}
-    instruction: LDS
-    note: "as 128_mixed, with the quarters 128 bytes apart"
-  store_32_permuted:
-    macros: {OP: store, WIDTH: 4}
-    values: {index: "(5 * lane + 3) % 32", active: "1"}
-    expect: {wavefronts: 1, bank_conflicts: 0}
-    instruction: STS
-    note: "a permutation of 32 words: every lane its own bank"
-  store_32_broadcast:
-    macros: {OP: store, WIDTH: 4}
-    values: {index: "lane // 4", active: "1"}
-    expect: {wavefronts: 1, bank_conflicts: 0}
-    instruction: STS
-    note: "groups of four lanes share a word: eight words in eight banks"
-  store_32_conflict:
-    macros: {OP: store, WIDTH: 4}
-    values: {index: "32 * (lane % 4) + 6 * (lane // 8)", active: "1"}
-    expect: {wavefronts: 4, bank_conflicts: 3}
-    instruction: STS
-    note: "banks 0, 6, 12 and 18 hold four words each, every word shared by two lanes"
-  store_64_one_half:
-    macros: {OP: store, WIDTH: 8}
-    values: {index: "lane", active: "lane < 16"}
-    expect: {wavefronts: 1, bank_conflicts: 0}
-    instruction: STS
-    note: "one half-warp is active"
-  store_64_two_halves:
-    macros: {OP: store, WIDTH: 8}
-    values: {index: "lane - lane // 16", active: "(lane < 15) + (lane == 16)"}
-    expect: {wavefronts: 2, bank_conflicts: 0}
-    instruction: STS
-    note: "the same 16 elements, but lane 16 takes lane 15's: two half-warps are active"
-  store_64_pairs:
-    macros: {OP: store, WIDTH: 8}
-    values: {index: "lane // 2", active: "1"}
-    expect: {wavefronts: 2, bank_conflicts: 0}
-    instruction: STS
-    note: "lanes i and i xor 1 agree throughout the warp"
-  store_64_mixed:
-    macros: {OP: store, WIDTH: 8}
-    values: {index: "(1 - lane // 16) * (lane // 2) + lane // 16 * (lane // 4 * 4 + lane % 2)", active: "1"}
-    expect: {wavefronts: 2, bank_conflicts: 0}
-    instruction: STS
-    note: "i xor 1 agrees in the first half, i xor 2 in the second, neither in the whole warp"
-  store_64_halves_equal:
-    macros: {OP: store, WIDTH: 8}
-    values: {index: "lane % 16", active: "1"}
-    expect: {wavefronts: 2, bank_conflicts: 0}
-    instruction: STS
-    note: "the two half-warps take the same elements; neighbours differ"
-  store_128_two_halves:
-    macros: {OP: store, WIDTH: 16}
-    values: {index: "4", active: "(lane == 15) + (lane == 16)"}
-    expect: {wavefronts: 2, bank_conflicts: 0}
-    instruction: STS
-    note: "one element, asked for from two half-warps"
-  store_128_one_half:
-    macros: {OP: store, WIDTH: 16}
-    values: {index: "4", active: "(lane == 0) + (lane == 15)"}
-    expect: {wavefronts: 2, bank_conflicts: 0}
-    instruction: STS
-    note: "one element, asked for from both quarters of one half-warp"
-  store_128_pairs:
-    macros: {OP: store, WIDTH: 16}
-    values: {index: "lane // 8 * 2 + lane // 2 % 2", active: "1"}
-    expect: {wavefronts: 4, bank_conflicts: 0}
-    instruction: STS
-    note: "lanes i and i xor 1 agree throughout the warp"
-  store_128_mixed:
-    macros: {OP: store, WIDTH: 16}
-    values: {index: "lane // 8 * 2 + lane // (2 - lane // 16) % 2", active: "1"}
-    expect: {wavefronts: 4, bank_conflicts: 0}
-    instruction: STS
-    note: "i xor 1 agrees in the first half, i xor 2 in the second"
-  store_128_conflict:
-    macros: {OP: store, WIDTH: 16}
-    values: {index: "lane // 16 * 4 + lane % 16 // 8 + lane % 8 // 4 * 8", active: "1"}
-    expect: {wavefronts: 8, bank_conflicts: 4}
-    instruction: STS
-    note: "both conditions hold; elements 128 bytes apart meet in the same banks"
-  store_128_mixed_conflict:
-    macros: {OP: store, WIDTH: 16}
-    values: {index: "lane // 16 * 4 + lane % 16 // 8 * 8 + lane // (2 - lane // 16) % 2 * 2", active: "1"}
-    expect: {wavefronts: 4, bank_conflicts: 0}
-    instruction: STS
-    note: "as 128_mixed, with the quarters 128 bytes apart"
+  load_32_permuted: {macros: {OP: load, WIDTH: 4}, values: {index: "(5 * lane + 3) % 32", active: "1"},
+      expect: {wavefronts: 1, bank_conflicts: 0}, instruction: LDS,
+      note: "a permutation of 32 words: every lane its own bank"}
+  load_32_broadcast: {macros: {OP: load, WIDTH: 4}, values: {index: "lane // 4", active: "1"},
+      expect: {wavefronts: 1, bank_conflicts: 0}, instruction: LDS,
+      note: "groups of four lanes share a word: eight words in eight banks"}
+  load_32_conflict: {macros: {OP: load, WIDTH: 4}, values: {index: "32 * (lane % 4) + 6 * (lane // 8)", active: "1"},
+      expect: {wavefronts: 4, bank_conflicts: 3}, instruction: LDS,
+      note: "banks 0, 6, 12 and 18 hold four words each, every word shared by two lanes"}
+  load_64_one_half: {macros: {OP: load, WIDTH: 8}, values: {index: "lane", active: "lane < 16"},
+      expect: {wavefronts: 1, bank_conflicts: 0}, instruction: LDS, note: "one half-warp is active"}
+  load_64_two_halves: {macros: {OP: load, WIDTH: 8},
+      values: {index: "lane - lane // 16", active: "(lane < 15) + (lane == 16)"},
+      expect: {wavefronts: 2, bank_conflicts: 0}, instruction: LDS,
+      note: "the same 16 elements, but lane 16 takes lane 15's: two half-warps are active"}
+  load_64_pairs: {macros: {OP: load, WIDTH: 8}, values: {index: "lane // 2", active: "1"},
+      expect: {wavefronts: 1, bank_conflicts: 0}, instruction: LDS,
+      note: "lanes i and i xor 1 agree throughout the warp"}
+  load_64_mixed: {macros: {OP: load, WIDTH: 8},
+      values: {index: "(1 - lane // 16) * (lane // 2) + lane // 16 * (lane // 4 * 4 + lane % 2)", active: "1"},
+      expect: {wavefronts: 2, bank_conflicts: 0}, instruction: LDS,
+      note: "i xor 1 agrees in the first half, i xor 2 in the second, neither in the whole warp"}
+  load_64_halves_equal: {macros: {OP: load, WIDTH: 8}, values: {index: "lane % 16", active: "1"},
+      expect: {wavefronts: 2, bank_conflicts: 0}, instruction: LDS,
+      note: "the two half-warps take the same elements; neighbours differ"}
+  load_128_two_halves: {macros: {OP: load, WIDTH: 16}, values: {index: "4", active: "(lane == 15) + (lane == 16)"},
+      expect: {wavefronts: 2, bank_conflicts: 0}, instruction: LDS, note: "one element, asked for from two half-warps"}
+  load_128_one_half: {macros: {OP: load, WIDTH: 16}, values: {index: "4", active: "(lane == 0) + (lane == 15)"},
+      expect: {wavefronts: 1, bank_conflicts: 0}, instruction: LDS,
+      note: "one element, asked for from both quarters of one half-warp"}
+  load_128_pairs: {macros: {OP: load, WIDTH: 16}, values: {index: "lane // 8 * 2 + lane // 2 % 2", active: "1"},
+      expect: {wavefronts: 2, bank_conflicts: 0}, instruction: LDS,
+      note: "lanes i and i xor 1 agree throughout the warp"}
+  load_128_mixed: {macros: {OP: load, WIDTH: 16},
+      values: {index: "lane // 8 * 2 + lane // (2 - lane // 16) % 2", active: "1"},
+      expect: {wavefronts: 4, bank_conflicts: 0}, instruction: LDS,
+      note: "i xor 1 agrees in the first half, i xor 2 in the second"}
+  load_128_conflict: {macros: {OP: load, WIDTH: 16},
+      values: {index: "lane // 16 * 4 + lane % 16 // 8 + lane % 8 // 4 * 8", active: "1"},
+      expect: {wavefronts: 4, bank_conflicts: 2}, instruction: LDS,
+      note: "both conditions hold; elements 128 bytes apart meet in the same banks"}
+  load_128_mixed_conflict: {macros: {OP: load, WIDTH: 16},
+      values: {index: "lane // 16 * 4 + lane % 16 // 8 * 8 + lane // (2 - lane // 16) % 2 * 2", active: "1"},
+      expect: {wavefronts: 4, bank_conflicts: 0}, instruction: LDS,
+      note: "as 128_mixed, with the quarters 128 bytes apart"}
+  store_32_permuted: {macros: {OP: store, WIDTH: 4}, values: {index: "(5 * lane + 3) % 32", active: "1"},
+      expect: {wavefronts: 1, bank_conflicts: 0}, instruction: STS,
+      note: "a permutation of 32 words: every lane its own bank"}
+  store_32_broadcast: {macros: {OP: store, WIDTH: 4}, values: {index: "lane // 4", active: "1"},
+      expect: {wavefronts: 1, bank_conflicts: 0}, instruction: STS,
+      note: "groups of four lanes share a word: eight words in eight banks"}
+  store_32_conflict: {macros: {OP: store, WIDTH: 4}, values: {index: "32 * (lane % 4) + 6 * (lane // 8)", active: "1"},
+      expect: {wavefronts: 4, bank_conflicts: 3}, instruction: STS,
+      note: "banks 0, 6, 12 and 18 hold four words each, every word shared by two lanes"}
+  store_64_one_half: {macros: {OP: store, WIDTH: 8}, values: {index: "lane", active: "lane < 16"},
+      expect: {wavefronts: 1, bank_conflicts: 0}, instruction: STS, note: "one half-warp is active"}
+  store_64_two_halves: {macros: {OP: store, WIDTH: 8},
+      values: {index: "lane - lane // 16", active: "(lane < 15) + (lane == 16)"},
+      expect: {wavefronts: 2, bank_conflicts: 0}, instruction: STS,
+      note: "the same 16 elements, but lane 16 takes lane 15's: two half-warps are active"}
+  store_64_pairs: {macros: {OP: store, WIDTH: 8}, values: {index: "lane // 2", active: "1"},
+      expect: {wavefronts: 2, bank_conflicts: 0}, instruction: STS,
+      note: "lanes i and i xor 1 agree throughout the warp"}
+  store_64_mixed: {macros: {OP: store, WIDTH: 8},
+      values: {index: "(1 - lane // 16) * (lane // 2) + lane // 16 * (lane // 4 * 4 + lane % 2)", active: "1"},
+      expect: {wavefronts: 2, bank_conflicts: 0}, instruction: STS,
+      note: "i xor 1 agrees in the first half, i xor 2 in the second, neither in the whole warp"}
+  store_64_halves_equal: {macros: {OP: store, WIDTH: 8}, values: {index: "lane % 16", active: "1"},
+      expect: {wavefronts: 2, bank_conflicts: 0}, instruction: STS,
+      note: "the two half-warps take the same elements; neighbours differ"}
+  store_128_two_halves: {macros: {OP: store, WIDTH: 16}, values: {index: "4", active: "(lane == 15) + (lane == 16)"},
+      expect: {wavefronts: 2, bank_conflicts: 0}, instruction: STS, note: "one element, asked for from two half-warps"}
+  store_128_one_half: {macros: {OP: store, WIDTH: 16}, values: {index: "4", active: "(lane == 0) + (lane == 15)"},
+      expect: {wavefronts: 2, bank_conflicts: 0}, instruction: STS,
+      note: "one element, asked for from both quarters of one half-warp"}
+  store_128_pairs: {macros: {OP: store, WIDTH: 16}, values: {index: "lane // 8 * 2 + lane // 2 % 2", active: "1"},
+      expect: {wavefronts: 4, bank_conflicts: 0}, instruction: STS,
+      note: "lanes i and i xor 1 agree throughout the warp"}
+  store_128_mixed: {macros: {OP: store, WIDTH: 16},
+      values: {index: "lane // 8 * 2 + lane // (2 - lane // 16) % 2", active: "1"},
+      expect: {wavefronts: 4, bank_conflicts: 0}, instruction: STS,
+      note: "i xor 1 agrees in the first half, i xor 2 in the second"}
+  store_128_conflict: {macros: {OP: store, WIDTH: 16},
+      values: {index: "lane // 16 * 4 + lane % 16 // 8 + lane % 8 // 4 * 8", active: "1"},
+      expect: {wavefronts: 8, bank_conflicts: 4}, instruction: STS,
+      note: "both conditions hold; elements 128 bytes apart meet in the same banks"}
+  store_128_mixed_conflict: {macros: {OP: store, WIDTH: 16},
+      values: {index: "lane // 16 * 4 + lane % 16 // 8 * 8 + lane // (2 - lane // 16) % 2 * 2", active: "1"},
+      expect: {wavefronts: 4, bank_conflicts: 0}, instruction: STS,
+      note: "as 128_mixed, with the quarters 128 bytes apart"}
 ---*/
 
 // One warp makes exactly one shared-memory access of WIDTH bytes a lane, at elements and with active lanes

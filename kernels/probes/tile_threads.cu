@@ -2,23 +2,18 @@
 title: One 128x128 tile by 128 or by 256 threads
 operation: probe
 macros: {THREADS: [256, 128]}
-where: []
 block: [THREADS]
 # Two blocks on an SM in both forms: all of them run at once.
 grid: ["ceil(sms / 2)", 4]
-shared_bytes: 0
 requires: {arch: 75}
-entry: tile_threads
 arguments: [a, b, c, depth]
 work: {flop: "2 * 128 * 128 * 4 * ceil(sms / 2) * depth"}
 buffers:
   a: {dtype: f32, size: "512 * depth"}                    # transposed: [k][row]
   b: {dtype: f32, size: "128 * ceil(sms / 2) * depth"}    # [k][column]
   # Each row of A is all ones but for one 2: a sum is the column's sum, 15.5 * depth, and one element more.
-  c:
-    dtype: f32
-    size: "512 * 128 * ceil(sms / 2)"
-    expect: "15.5 * depth + (7 * ((5 * (lane // (128 * ceil(sms / 2))) + 3) % depth) + 3 * (lane % (128 * ceil(sms / 2)))) % 32"
+  c: {dtype: f32, size: "512 * 128 * ceil(sms / 2)",
+      expect: "15.5 * depth + (7 * ((5 * (lane // (128 * ceil(sms / 2))) + 3) % depth) + 3 * (lane % (128 * ceil(sms / 2)))) % 32"}
 # `depth` must be a multiple of 32.
 cases:
   threads_128:
@@ -28,11 +23,8 @@ cases:
       b: "(7 * (lane // (128 * ceil(sms / 2))) + 3 * (lane % (128 * ceil(sms / 2)))) % 32"
     scalars: {depth: 1024}
     note: "128 outputs of a thread: 8 warps on an SM"
-  threads_256:
-    macros: {THREADS: 256}
-    values: *values
-    scalars: {depth: 1024}
-    note: "64 outputs of a thread: 16 warps on an SM"
+  threads_256: {macros: {THREADS: 256}, values: *values, scalars: {depth: 1024},
+      note: "64 outputs of a thread: 16 warps on an SM"}
 ---*/
 
 // A tile of 128 x 128 outputs can be dealt to 128 threads, 128 outputs each, or to 256 threads with 64 each.
