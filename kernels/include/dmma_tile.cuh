@@ -44,7 +44,7 @@ constexpr int THREADS = WARPS * WARP;
 constexpr int TILES_M = WARP_M / ROWS;
 constexpr int TILES_N = WARP_N / COLUMNS;
 
-constexpr int OCTETS = DEPTH == 16 ? 2 : 1;  // of a step
+constexpr int OCTETS = 1;  // of a step
 constexpr int STEP = OCTETS * OCTET;
 constexpr int STEPS = CHUNK / STEP;
 
@@ -87,7 +87,7 @@ static_assert(WARP_M == 64 || WARP_M == 48 || WARP_M == 32, "WARP_M: what regist
 static_assert(ROUNDS % 2 == 0, "an even number of rounds, so that two sets of A take turns");
 static_assert(A_ROW_BYTES == LINE_BYTES, "a row of A is a line of shared memory");
 static_assert(EVERY == 1 || EVERY == 2, "EVERY: chunks from one barrier to the next");
-static_assert(DEPTH == 0 || DEPTH == 4 || DEPTH == 8 || DEPTH == 16, "DEPTH: k of an instruction, 0 for 8x8x4");
+static_assert(DEPTH == 0 || DEPTH == 8, "DEPTH: k of an instruction, 0 for 8x8x4");
 static_assert(A_COPIES * A_PASS_ROWS == TILE_M && A_PASS_ROWS % 2 == 0, "whole passes over A, one swizzle");
 static_assert(B_COPIES * B_PASS_ROWS == CHUNK && B_PASS_ROWS > 0, "whole passes over B");
 static_assert((B_PASS_ROWS & (B_PASS_ROWS - 1)) == 0, "B's swizzle of a pass is an xor of the first one's");
@@ -183,15 +183,6 @@ __device__ __forceinline__ void mma_small(f64 (&sum)[4], const Row& a, const Col
                  : "d"(b[which][half]), "d"(a[which]));
 }
 
-__device__ __forceinline__ void mma_4(f64 (&sum)[4], const Row& a, const Column& b, int which) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-    asm volatile(
-        "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};\n"
-        : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
-        : "d"(b[which][0]), "d"(b[which][1]), "d"(a[which]));
-#endif
-}
-
 __device__ __forceinline__ void mma_8(f64 (&sum)[4], const Row& a, const Column& b) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     asm volatile(
@@ -202,18 +193,6 @@ __device__ __forceinline__ void mma_8(f64 (&sum)[4], const Row& a, const Column&
 #endif
 }
 
-__device__ __forceinline__ void mma_16(f64 (&sum)[4], const Row& a, const Row& next_a, const Column& b,
-                                       const Column& next_b) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
-        "{%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};\n"
-        : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
-        : "d"(b[0][0]), "d"(b[0][1]), "d"(b[1][0]), "d"(b[1][1]), "d"(next_b[0][0]), "d"(next_b[0][1]),
-          "d"(next_b[1][0]), "d"(next_b[1][1]), "d"(a[0]), "d"(a[1]), "d"(next_a[0]), "d"(next_a[1]));
-#endif
-}
-
 // A thread's operands: of 16 rows of A, and of all columns of the warp, for one step.
 using Rows = Row[2][OCTETS];
 using Columns = Column[TILES_N][OCTETS];
@@ -221,20 +200,16 @@ using Columns = Column[TILES_N][OCTETS];
 // The products of 16 rows and all columns of the warp, for one step.
 __device__ __forceinline__ void multiply(Tile& sums, const Rows& a, const Columns& b) {
 #pragma unroll
-    for (int octet = 0; octet < (MMA_K == 16 ? 1 : OCTETS); ++octet) {
+    for (int octet = 0; octet < OCTETS; ++octet) {
         // Two that add to the same sum are as far apart as can be.
 #pragma unroll
-        for (int which = 0; which < (MMA_K >= 8 ? 1 : 2); ++which) {
+        for (int which = 0; which < (MMA_K == 8 ? 1 : 2); ++which) {
 #pragma unroll
             for (int j = 0; j < TILES_N; ++j) {
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    if constexpr (MMA_K == 16) {
-                        mma_16(sums[half][j], a[half][0], a[half][OCTETS - 1], b[j][0], b[j][OCTETS - 1]);
-                    } else if constexpr (MMA_K == 8) {
+                    if constexpr (MMA_K == 8) {
                         mma_8(sums[half][j], a[half][octet], b[j][octet]);
-                    } else if constexpr (MMA_K == 4) {
-                        mma_4(sums[half][j], a[half][octet], b[j][octet], which);
                     } else {
                         mma_small(sums[half][j], a[half][octet], b[j][octet], which, 0);
                         mma_small(sums[half][j], a[half][octet], b[j][octet], which, 1);

@@ -264,18 +264,5 @@ __device__ __forceinline__ void store_matrices(unsigned shared, unsigned w0, uns
                  "r"(w1), "r"(w2), "r"(w3)
                  : "memory");
 }
-// The same matrices turned: lane l gives the address of column l mod 8 of matrix l / 8.
-__device__ __forceinline__ void store_turned_matrices(unsigned shared, unsigned w0, unsigned w1, unsigned w2,
-                                                      unsigned w3) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(shared), "r"(w0),
-                 "r"(w1), "r"(w2), "r"(w3)
-                 : "memory");
-}
-
-// Two of them: of lanes 0 to 15.
-__device__ __forceinline__ void store_turned_matrices(unsigned shared, unsigned w0, unsigned w1) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};\n" ::"r"(shared), "r"(w0), "r"(w1)
-                 : "memory");
-}
 
 }  // namespace hopper

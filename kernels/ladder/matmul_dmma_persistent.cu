@@ -9,7 +9,6 @@ macros:
   TILE_N: [128, 64]
   WARP_M: [64, 32]           # rows of a warp's tile of 32 columns
   STAGES: [4, 6]             # chunks of 16 k in flight or in use
-  DEPTH: [8, 16]             # k of a 16x8 instruction, where there are some
 where: ["TILE_M * TILE_N >= 128 * WARP_M", "WARP_M == 64 or TILE_M == 64"]
 let:
   shared: STAGES * (TILE_M + TILE_N) * 128
@@ -27,6 +26,7 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 // multiplied, and the sums are stored while nothing is copied. Here one wave of blocks stays for the whole
 // product, and each block's copies run on into its next tile before the sums of this one are stored.
 
+#define DEPTH 8  // k of a 16x8 instruction, where there are some
 #define SPLIT 0
 #define LEAST 1
 #define EVERY 1

@@ -9,7 +9,7 @@ macros:
   TILE_N: [128, 64]
   WARP_M: [64, 32]           # rows of a warp's tile of 32 columns
   STAGES: [4, 3, 5, 6]       # chunks of 16 k in flight or in use
-  DEPTH: [8, 16, 4, 0]       # k of a 16x8 instruction; 0: 8x8x4, which is all that there is before sm_90
+  DEPTH: [8, 0]              # k of a 16x8 instruction; 0: 8x8x4, which is all that there is before sm_90
 where: ["TILE_M * TILE_N >= 128 * WARP_M"]
 let: {shared: "STAGES * (TILE_M + TILE_N) * 128"}
 tile: [TILE_M, TILE_N, 16]

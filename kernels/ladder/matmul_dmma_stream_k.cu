@@ -11,7 +11,6 @@ macros:
   WARP_M: [64, 32]           # rows of a warp's tile of 32 columns
   STAGES: [4, 6]             # chunks of 16 k in flight or in use
   EVERY: [1, 2]              # chunks from one barrier to the next
-  DEPTH: [8, 16]             # k of a 16x8 instruction, where there are some
 where: ["TILE_M * TILE_N >= 128 * WARP_M", "WARP_M == 64 or TILE_M == 64", "(EVERY == 2) == (STAGES == 6)"]
 let:
   shared: STAGES * (TILE_M + TILE_N) * 128
@@ -37,6 +36,7 @@ arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 // of them. That comes first; the full waves follow, tile by tile, in a pipeline that does not stop. The parts of a
 // sum meet in global memory, where the last block to arrive adds them.
 
+#define DEPTH 8  // k of a 16x8 instruction, where there are some
 #define SPLIT 1
 
 #include "dmma_tile.cuh"
