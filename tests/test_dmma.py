@@ -83,4 +83,4 @@ def test_shared_tiles_do_not_depend_on_who_comes_last(
 ) -> None:
     support.with_sms(monkeypatch, sms)
     name = "matmul_dmma_stream_k.cu"
-    support.same_bits(support.right(folder / name, shape, {"DEPTH": 8}) for folder in folders)
+    support.same_bits(support.right(folder / name, shape) for folder in folders)

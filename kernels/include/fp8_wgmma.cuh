@@ -34,30 +34,16 @@ __device__ __forceinline__ void load_chunk(const Ring& ring, const CUtensorMap& 
     }
 }
 
-// d = a b^T, or d += a b^T where `add` is not 0, of 64 rows and N columns, 32 deep; registers as of
-// hopper::multiply.
 template <int N>
 __device__ __forceinline__ void multiply(f32 (&d)[N / 2], u64 a, u64 b, int add);
 
-#define TYPES_e4m3 "e4m3.e4m3"
-#define TYPES_e5m2 "e5m2.e4m3"
-#define PRODUCT(N, COUNT, A, B, ADD)                                                                       \
-    template <>                                                                                            \
-    __device__ __forceinline__ void multiply<N>(f32(&d)[COUNT], u64 a, u64 b, int add) {                   \
-        asm volatile(                                                                                      \
-            "{\n"                                                                                          \
-            ".reg .pred more;\n"                                                                           \
-            "setp.ne.b32 more, %" #ADD ", 0;\n"                                                            \
-            "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32." NAMED(TYPES_, A_TYPE) " {" REGISTERS_##COUNT \
-            "}, %" #A ", %" #B ", more, 1, 1;\n"                                                           \
-            "}\n"                                                                                          \
-            : SUMS_##COUNT("+f", d, 0)                                                                     \
-            : "l"(a), "l"(b), "r"(add));                                                                   \
-    }
-PRODUCT(128, 64, 64, 65, 66)
-PRODUCT(192, 96, 96, 97, 98)
-PRODUCT(256, 128, 128, 129, 130)
-#undef PRODUCT
+#define TYPES_e4m3 "k32.f32.e4m3.e4m3"
+#define TYPES_e5m2 "k32.f32.e5m2.e4m3"
+#define OF_BYTES f32, "+f", NAMED(TYPES_, A_TYPE), ", 1, 1"
+WGMMA_128(OF_BYTES)
+WGMMA_192(OF_BYTES)
+WGMMA_256(OF_BYTES)
+#undef OF_BYTES
 #undef TYPES_e4m3
 #undef TYPES_e5m2
 

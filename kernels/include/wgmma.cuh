@@ -209,33 +209,18 @@ __device__ __forceinline__ void wait_products() {
     asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(PENDING) : "memory");
 }
 
-// d = a b^T, or d += a b^T where `add` is not 0, of 64 rows and N columns, 16 deep; a and b are descriptors.
-// Register 4 j + e of a thread is column 8 j + 2 (lane mod 4) + e mod 2, row 16 warp + lane / 4 + 8 (e / 2).
+// 16 deep (wgmma_registers.cuh).
 template <int N>
 __device__ __forceinline__ void multiply(f32 (&d)[N / 2], u64 a, u64 b, int add);
 
-#define TYPES_f16 "f16.f16"
-#define TYPES_bf16 "bf16.bf16"
-// COUNT registers of sums; then the operands have the numbers A, B and ADD.
-#define PRODUCT(N, COUNT, A, B, ADD)                                                                     \
-    template <>                                                                                          \
-    __device__ __forceinline__ void multiply<N>(f32(&d)[COUNT], u64 a, u64 b, int add) {                 \
-        asm volatile(                                                                                    \
-            "{\n"                                                                                        \
-            ".reg .pred more;\n"                                                                         \
-            "setp.ne.b32 more, %" #ADD ", 0;\n"                                                          \
-            "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAMED(TYPES_, TYPE) " {" REGISTERS_##COUNT \
-            "}, %" #A ", %" #B ", more, 1, 1, " TRANSPOSED ";\n"                                         \
-            "}\n"                                                                                        \
-            : SUMS_##COUNT("+f", d, 0)                                                                   \
-            : "l"(a), "l"(b), "r"(add));                                                                 \
-    }
-PRODUCT(64, 32, 32, 33, 34)
-PRODUCT(128, 64, 64, 65, 66)
-PRODUCT(192, 96, 96, 97, 98)
-PRODUCT(256, 128, 128, 129, 130)
-
-#undef PRODUCT
+#define TYPES_f16 "k16.f32.f16.f16"
+#define TYPES_bf16 "k16.f32.bf16.bf16"
+#define OF_HALVES f32, "+f", NAMED(TYPES_, TYPE), ", 1, 1, " TRANSPOSED
+WGMMA_64(OF_HALVES)
+WGMMA_128(OF_HALVES)
+WGMMA_192(OF_HALVES)
+WGMMA_256(OF_HALVES)
+#undef OF_HALVES
 #undef TYPES_f16
 #undef TYPES_bf16
 

@@ -13,7 +13,6 @@
 #include "wgmma_results.cuh"
 
 #include "wgmma_panels.cuh"
-#include "wgmma_widths.cuh"
 
 namespace fit {
 
@@ -46,6 +45,16 @@ static_assert(A_BYTES % ATOM_BYTES == 0 && B_BYTES % ATOM_BYTES == 0, "operands 
 static_assert(RING >= 2, "one chunk is multiplied while another one is loaded");
 
 using Sums = Number[SUMS];
+
+template <int N>
+__device__ __forceinline__ void multiply(Number (&d)[N / 2], unsigned long long a, unsigned long long b, int add);
+
+#define OF_TYPE Number, SUM_OPERAND, PRODUCT_TYPES, PRODUCT_ENDING
+WGMMA_16(OF_TYPE)
+WGMMA_32(OF_TYPE)
+WGMMA_64(OF_TYPE)
+WGMMA_128(OF_TYPE)
+#undef OF_TYPE
 
 // First row and column of a tile in C.
 struct Place {
@@ -172,7 +181,7 @@ __device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread
         begin_products();
 #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
-            widths::multiply<TILE_N>(sums, a + step * RowOrder::NEXT, b + step * ColumnOrder::NEXT, chunk | step);
+            fit::multiply<TILE_N>(sums, a + step * RowOrder::NEXT, b + step * ColumnOrder::NEXT, chunk | step);
         }
         commit_products();
         wait_products<1>();

@@ -106,35 +106,21 @@ __device__ __forceinline__ int chunks_of(int k) { return (k - 1) / CHUNK + 1; }
 
 // ---- products --------------------------------------------------------------------------------------
 
-// d = a b^T, or d += a b^T where `add` is not 0, of 64 rows and N columns, 32 bytes deep; a and b are
-// descriptors. Pair 2 j + h of a thread begins at column 8 j + 2 (lane mod 4), row 16 warp + lane / 4 + 8 h.
+// Pair 2 j + h of a thread begins at column 8 j + 2 (lane mod 4), row 16 warp + lane / 4 + 8 h.
 template <int N>
 __device__ __forceinline__ void multiply(Register (&d)[N / 4 * PAIR], u64 a, u64 b, int add);
 
-// COUNT registers of sums; then the operands have the numbers A, B and ADD.
-#define PRODUCT(N, COUNT, A, B, ADD)                                                                   \
-    template <>                                                                                        \
-    __device__ __forceinline__ void multiply<N>(Register(&d)[COUNT], u64 a, u64 b, int add) {          \
-        asm volatile(                                                                                  \
-            "{\n"                                                                                      \
-            ".reg .pred more;\n"                                                                       \
-            "setp.ne.b32 more, %" #ADD ", 0;\n"                                                        \
-            "wgmma.mma_async.sync.aligned.m64n" #N DEPTH_AND_TYPES " {" REGISTERS_##COUNT              \
-            "}, %" #A ", %" #B ", more" ENDING ";\n"                                                   \
-            "}\n"                                                                                      \
-            : SUMS_##COUNT(REGISTER, d, 0)                                                             \
-            : "l"(a), "l"(b), "r"(add));                                                               \
-    }
+#define OF_TYPE Register, REGISTER, DEPTH_AND_TYPES, ENDING
 #if SUMS_IN_REGISTER == 2
-PRODUCT(128, 32, 32, 33, 34)
-PRODUCT(256, 64, 64, 65, 66)
+WGMMA_128_OF_PAIRS(OF_TYPE)
+WGMMA_256_OF_PAIRS(OF_TYPE)
 #else
-PRODUCT(64, 32, 32, 33, 34)
-PRODUCT(128, 64, 64, 65, 66)
-PRODUCT(192, 96, 96, 97, 98)
-PRODUCT(256, 128, 128, 129, 130)
+WGMMA_64(OF_TYPE)
+WGMMA_128(OF_TYPE)
+WGMMA_192(OF_TYPE)
+WGMMA_256(OF_TYPE)
 #endif
-#undef PRODUCT
+#undef OF_TYPE
 #undef DEPTH_AND_TYPES
 #undef ENDING
 #undef REGISTER

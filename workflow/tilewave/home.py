@@ -42,9 +42,10 @@ def has_parts(folder: Path) -> bool:
     return all((folder / part).is_dir() for part in (*PARTS, HEADERS))
 
 
-def is_shipped(path: Path, root: Path = ROOT) -> bool:
-    """Whether a file lies in the folder of Tilewave's own kernels (of ``root``)."""
-    return (root / SHIPPED).resolve() in path.resolve().parents
+def is_shipped(path: Path, root: Path | None = None) -> bool:
+    """Whether a file lies in the folder of Tilewave's own kernels (of ``root``); a link is where it stands."""
+    folder = path.parent.resolve()
+    return ((root or ROOT) / SHIPPED).resolve() in (folder, *folder.parents)
 
 
 def relative(path: Path) -> str:
