@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from samples import ROOT
-from tilewave import kernels
+from tilewave import home, kernels
 from tilewave.garbage import collect_seldom
 from tilewave.records import recorded
 from tilewave.records.recorded import Recorded
@@ -56,7 +56,7 @@ def shipped_kernels_are_read_once() -> Iterator[None]:
     once = functools.cache(read)
 
     def load(path: Path) -> kernels.Kernel:
-        return once(path) if path.parent == ROOT / "kernels" else read(path)
+        return once(path) if home.is_shipped(path) else read(path)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "load_kernel", load)

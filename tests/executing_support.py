@@ -279,9 +279,10 @@ def with_sms(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 
 def turned(source: Path, folder: Path, *names: str) -> Path:
-    """A copy of a kernel's folder in which the files of these names count their blocks from the last. Blocks are
+    """A copy of a kernel's folder and its headers in which the files of these names count their blocks from the last. Blocks are
     executed one after another in the order of their numbers: of a tile that several share another one comes last."""
-    shutil.copytree(source, folder, dirs_exist_ok=True)
+    for part in (source, source.parent / "include"):
+        shutil.copytree(part, folder, dirs_exist_ok=True)
     for path in (folder / name for name in names):
         text = path.read_text(encoding="utf-8")
         assert "blockIdx.x" in text

@@ -13,6 +13,13 @@ from tilewave.jobs import Job, Timing
 from tilewave.launches import LaunchPlan
 
 ROOT = Path(__file__).parent.parent
+
+
+def shipped(name: str) -> Path:
+    """The file of one of Tilewave's own kernels."""
+    return next((ROOT / "kernels").glob(f"*/{name}.*"))
+
+
 needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
 
 FRONT = """\

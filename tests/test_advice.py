@@ -278,8 +278,6 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
 SPARES_MORE = {
     ("hgemm_split_k@256*(sms//12)x1664x8192", "hgemm_stream_k@256*(sms//12)x1664x8192"),
     ("hgemm_split_k@256*(sms+1)x128x8192", "hgemm_stream_k@256*(sms+1)x128x8192"),
-    ("matmul_dmma_cluster@4096x4096x4096", "matmul_dmma_teams@4096x4096x4096"),
-    ("matmul_dmma_cluster@8192x8192x8192", "matmul_dmma_teams@8192x8192x8192"),
 }
 
 
@@ -290,8 +288,8 @@ def test_bounds_held_on_the_recorded_ladder() -> None:
     assert {(first, second) for first, second, one in judged if not one.held} == SPARES_MORE
     rules = {one.finding.rule for _, _, one in judged}
     known_rules = {"excess shared wavefronts", "sectors over ideal", "idle part of the last wave"}
-    # Whether a pair's occupancy is what limits it depends on the recording: in some it is judged, and held.
-    assert known_rules | {"top stall"} <= rules <= known_rules | {"top stall", "occupancy limiter"}
+    # Whether a pair's occupancy or a stall is what limits it depends on the recording: in some it is judged, and held.
+    assert known_rules <= rules <= known_rules | {"top stall", "occupancy limiter"}
     assert sum(one.gained > 0.02 for _, _, one in judged) > 10
     split, stream = (
         total(known[f"{name}@4096x4096x4096"].instructions, "sectors_global")

@@ -29,7 +29,7 @@ class Twice(Operation):
     def reference(self, job, given, alpha=1.0, beta=0.0):
         return {"y": 2 * self.wide(job, "x", given["x"])}
 """
-KERNEL = str(ROOT / "kernels" / "matmul_naive.cu")
+KERNEL = str(ROOT / "kernels" / "ladder" / "matmul_naive.cu")
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str, **machine: Any) -> tuple[int, str, str]:
@@ -154,7 +154,7 @@ def test_another_pipe_that_breaks_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_a_shape_that_the_kernel_cannot_take(capsys: pytest.CaptureFixture[str]) -> None:
-    kernel = str(ROOT / "kernels" / "hgemm_wmma_staged.cu")
+    kernel = str(ROOT / "kernels" / "ladder" / "hgemm_wmma_staged.cu")
     code, out, _ = run(capsys, kernel, "--shape", "64x67x64")
     assert code == 2 and "n = 67 is not a multiple of 8" in out
 
@@ -190,9 +190,9 @@ def test_a_kernel_that_does_not_compile(capsys: pytest.CaptureFixture[str], tmp_
         ([KERNEL, "--shape", "64", "--case", "one"], "--case: found 'one'"),
         ([KERNEL, "--shape", "64", "--sede", "2"], "unrecognized arguments: --sede 2"),
         ([KERNEL, "--seed", "two"], "argument --seed: invalid int value: 'two'"),
-        ([str(ROOT / "kernels" / "latency.cu"), "--case", "share"], "did you mean 'shared'"),
-        ([str(ROOT / "kernels" / "latency.cu"), "--case", "l2", "--shape", "4"], "--shape: found"),
-        ([str(ROOT / "kernels" / "matmul_cpu.py"), "--shape", "4"], "only machine code is executed"),
+        ([str(ROOT / "kernels" / "probes" / "latency.cu"), "--case", "share"], "did you mean 'shared'"),
+        ([str(ROOT / "kernels" / "probes" / "latency.cu"), "--case", "l2", "--shape", "4"], "--shape: found"),
+        ([str(ROOT / "kernels" / "ladder" / "matmul_cpu.py"), "--shape", "4"], "only machine code is executed"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line(

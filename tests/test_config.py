@@ -40,7 +40,7 @@ def cases(data):
     return list(load(data).plan.requests)
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "smoke.yaml", "search.yaml"])
+@pytest.mark.parametrize("name", ["config.yaml", "smoke.yaml"])
 def test_shipped_configs_load(name):
     data = yaml.safe_load((ROOT / "config" / name).read_text())
     plan = load(data).plan

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samples import a_job
+from samples import a_job, shipped
 from tilewave import operations
 from tilewave.dtypes import DTYPES
 from tilewave.errors import UserError
@@ -25,7 +25,6 @@ from tilewave.gpu.device import CudaError, cuda_errors
 from tilewave.inputs import storage
 from tilewave.jobs import Job
 from tilewave.kernels import load_kernel
-from tilewave.project import ROOT
 from tilewave.variants import Variant, choices, variant
 
 # cudaDataType of library_types.h, and cublasComputeType_t of cublas_api.h.
@@ -203,9 +202,7 @@ def library() -> Any:
     )  # fmt: skip
 
 
-CUBLAS, BATCHED = (
-    load_kernel(ROOT / "kernels" / f"{name}.yaml") for name in ("cublas", "cublas_batched")
-)
+CUBLAS, BATCHED = (load_kernel(shipped(name)) for name in ("cublas", "cublas_batched"))
 
 MATMUL = operations.load("matmul")
 

@@ -28,13 +28,13 @@ def test_the_pace_of_a_quarter_tells(used, done, hopeless, monkeypatch):
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_many_blocks_are_given_up_early(cores):
-    kernel = support.ROOT / "kernels" / "matmul_naive.cu"
+    kernel = support.ROOT / "kernels" / "ladder" / "matmul_naive.cu"
     done = support.execute(kernel, "2048", seconds=1.0, cores=cores)
     assert [fault.kind for fault in done.faults] == ["timed out"] and done.seconds < 0.9
 
 
 def test_what_several_cores_tried_in_vain_counts():
-    kernel = support.ROOT / "kernels" / "matmul_naive.cu"
+    kernel = support.ROOT / "kernels" / "ladder" / "matmul_naive.cu"
     done = support.execute(kernel, "1024", seconds=0.2, cores=2)
     assert [fault.kind for fault in done.faults] == ["timed out"] and done.seconds > 0.2 * TELLING
 
@@ -56,7 +56,7 @@ def shares(monkeypatch):
 
 
 def test_blocks_without_work_are_none_of_what_is_to_do(shares):
-    kernel = support.ROOT / "kernels" / "matmul_naive.cu"
+    kernel = support.ROOT / "kernels" / "ladder" / "matmul_naive.cu"
     for working in (0, 4):
         support.execute(kernel, "64", working=working)
     half = len(shares) // 2

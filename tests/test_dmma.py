@@ -12,7 +12,7 @@ from samples import ROOT, needs_nvrtc
 
 pytestmark = needs_nvrtc
 
-KERNELS = ROOT / "kernels"
+KERNELS = ROOT / "kernels" / "ladder"
 SMALL = {"TILE_M": 64, "TILE_N": 64, "WARP_M": 32}
 
 
@@ -23,7 +23,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return KERNELS, support.turned(KERNELS, folder, "stream_k.cuh", "dmma_stream.cuh")
 
 
-@pytest.mark.parametrize("depth", [16, 8, 4, 0])
+@pytest.mark.parametrize("depth", [8, 0])
 def test_no_access_of_the_staged_kernel_conflicts(depth: int) -> None:
     # k is a multiple of 16: rows of A then begin at 128-byte lines.
     done = support.right(KERNELS / "matmul_dmma_staged.cu", "128x128x96", {"DEPTH": depth})
@@ -38,17 +38,16 @@ def test_odd_sizes_edges_and_short_sums_are_right(shape: str) -> None:
     support.right(KERNELS / "matmul_dmma_staged.cu", shape, {**SMALL, "DEPTH": 8})
 
 
-# One by three warps, two by two, two by six.
+# Four teams of one by two warps, one of one by four.
 @pytest.mark.parametrize(
     "macros",
     [
-        {"TEAMS": 4, "TILE_M": 48, "TILE_N": 96, "STAGES": 3},
-        {"TEAMS": 1, "TILE_M": 96, "STAGES": 3},
-        {"TEAMS": 1, "TILE_M": 96, "TILE_N": 192},
+        {"TEAMS": 4, "RESIDENT": 8},
+        {"TEAMS": 1, "TILE_N": 128, "STAGES": 3, "RESIDENT": 12},
     ],
 )
 def test_warps_of_48_rows_are_right_and_no_access_conflicts(macros: dict[str, int]) -> None:
-    path, macros = KERNELS / "matmul_dmma_teams.cu", {**macros, "WARP_M": 48, "RESIDENT": 12}
+    path, macros = KERNELS / "matmul_dmma_teams.cu", {**macros, "TILE_M": 48, "WARP_M": 48}
     for shape in ("101x203x57", "98x194x40"):
         support.right(path, shape, macros)
     done = support.right(path, "192x192x96", macros)
@@ -84,4 +83,4 @@ def test_shared_tiles_do_not_depend_on_who_comes_last(
 ) -> None:
     support.with_sms(monkeypatch, sms)
     name = "matmul_dmma_stream_k.cu"
-    support.same_bits(support.right(folder / name, shape, {"DEPTH": 8}) for folder in folders)
+    support.same_bits(support.right(folder / name, shape) for folder in folders)

@@ -23,7 +23,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").iterdir())
 
 def example(folder: Path) -> Path:
     text = (ROOT / "README.md").read_text()
-    name = re.search(r"Save this as `kernels/(\w+\.cu)`", text)[1]
+    name = re.search(r"Save this as `kernels/ladder/(\w+\.cu)`", text)[1]
     path = folder / name
     path.write_text(re.search(r"```cuda\n(.*?)```", text, re.S)[1])
     return path

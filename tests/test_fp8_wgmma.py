@@ -16,10 +16,11 @@ NAMES = (
     "fp8_wgmma_scaled",
     "matmul_wgmma_even",
     "matmul_wgmma_fit",
-    "matmul_wgmma_tall",
     "matmul_wgmma_turns",
 )
-RING, PROMOTED, SCALED, EVEN, FIT, TALL, TURNS = (ROOT / "kernels" / f"{name}.cu" for name in NAMES)
+RING, PROMOTED, SCALED, EVEN, FIT, TURNS = (
+    ROOT / "kernels" / "ladder" / f"{name}.cu" for name in NAMES
+)
 
 
 @pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
@@ -31,10 +32,9 @@ def test_the_same_bits_where_the_tensor_cores_sum_alone(few: None, kind: str) ->
         (PROMOTED, alone),
         (EVEN, alone),
         (FIT, {}),
-        (TALL, {}),
         (TURNS, {}),
     ):
-        own = "TYPE" if path in (EVEN, FIT, TALL, TURNS) else "A_TYPE"
+        own = "TYPE" if path in (EVEN, FIT, TURNS) else "A_TYPE"
         done = support.right(path, "300x264x208", {own: kind, **macros})
         assert not done.counts["shared_conflicts"].any()
         runs.append(done)

@@ -13,7 +13,7 @@ from samples import ROOT, needs_nvrtc
 
 pytestmark = needs_nvrtc
 
-KERNELS = ROOT / "kernels"
+KERNELS = ROOT / "kernels" / "ladder"
 SMALL = {"TILE_M": 64, "TILE_N": 64}
 TILES = [(256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (64, 128), (64, 64)]
 
@@ -33,24 +33,6 @@ def test_every_tile_is_right_and_free_of_excess_wavefronts(tile_m: int, tile_n: 
     # Not the ideal, which Nsight Compute has as 0 for the copies that P0 guards.
     assert done.counts["shared_wavefronts"].sum() > 0
     assert not done.counts["shared_conflicts"].any()
-
-
-# Rows that begin anywhere; all at a multiple of 16 bytes, but not of 32; one element; a chunk that ends with a row.
-@pytest.mark.parametrize("kind", ["f16", "bf16", "tf32", "i8"])
-@pytest.mark.parametrize("shape", ["77x101x133", "15x66x1000", "1x1x1", "129x65x127"])
-def test_rows_begin_anywhere(kind: str, shape: str) -> None:
-    done = support.right(KERNELS / "matmul_mma_shifted.cu", shape, {"TYPE": kind})
-    # Copies move rows that lie in two lines; whatever else has a conflict should not.
-    for instruction, conflicts in zip(done.program.instructions, done.counts["shared_conflicts"]):
-        assert not conflicts or instruction.opcode.startswith("LDGSTS")
-
-
-@pytest.mark.parametrize(("tile_m", "tile_n"), [(128, 64), (64, 128), (128, 128)])
-def test_shifted_tiles(tile_m: int, tile_n: int) -> None:
-    macros = {"TYPE": "bf16", "TILE_M": tile_m, "TILE_N": tile_n}
-    ours, other = KERNELS / "matmul_mma_shifted.cu", KERNELS / "matmul_mma.cu"
-    support.right(ours, "130x129x71", {**macros, "STAGES": 5})
-    support.same_bits(support.right(path, "130x136x192", macros) for path in (ours, other))
 
 
 @pytest.mark.parametrize("shape", ["129x136x104", "65x72x8", "130x64x584"])

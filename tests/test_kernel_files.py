@@ -124,7 +124,7 @@ def test_a_folder_may_hold_anything(tmp_path, monkeypatch):
             loaded(good, tmp_path / "mine" / name)
     write_kernel(tmp_path / "mine", "wrapped", body='#include "01_Name.cu"\n')
     assert "01_Name" not in loaded(tmp_path / "mine").no_kernels
-    monkeypatch.setattr("tilewave.kernels.ROOT", tmp_path)
+    monkeypatch.setattr("tilewave.home.ROOT", tmp_path)
     (tmp_path / "mine").rename(tmp_path / "kernels")
     with pytest.raises(UserError, match="01_Name"):
         loaded(tmp_path / "kernels")

@@ -28,6 +28,23 @@ def test_every_shipped_kernel_loads_and_has_a_legal_default():
         assert variant(kernel, {}, kernel.path, "macros").id == kernel.name
 
 
+def test_a_folder_laid_out_as_ours_has_kernels_in_its_parts_and_headers_beside_them(tmp_path):
+    own = tmp_path / "kernels"
+    body = '#include "shared.cuh"\n' + BODY
+    for part, name in (("ladder", "first"), ("operations", "second"), (".", "mine")):
+        write_kernel(own / part, name, body=body)
+    # Other folders are looked into where they are named.
+    assert list(find_kernels([own])) == ["mine"]
+    assert not load_kernel(own / "ladder" / "first.cu").own_headers
+    for part in ("probes", "include"):
+        (own / part).mkdir()
+    (own / "include" / "shared.cuh").write_text("// shared\n")
+    found = find_kernels([own])
+    assert list(found) == ["mine", "first", "second"]
+    assert all(one.own_headers == {"shared.cuh": "// shared\n"} for one in found.values())
+    assert list(find_kernels([own / "ladder"])) == ["first"]
+
+
 def test_good_file(tmp_path):
     kernel = load_kernel(write_kernel(tmp_path))
     assert (kernel.name, kernel.entry, kernel.provider) == ("sample", "sample", "nvrtc")

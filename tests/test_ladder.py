@@ -34,7 +34,7 @@ def shape_for(chosen):
 
 def ladder():
     """(path, macros) of each variant."""
-    for path in sorted((ROOT / "kernels").glob("*.cu")):
+    for path in sorted((ROOT / "kernels").glob("*/*.cu")):
         kernel = support.kernel(path)
         if kernel.front.operation != "matmul":
             continue

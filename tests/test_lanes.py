@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import ROOT, a_job, needs_nvrtc
+from samples import ROOT, a_job, needs_nvrtc, shipped
 from tilewave.command import main
 from tilewave.errors import UserError
 from tilewave.execution import case, engine, lanes
@@ -192,7 +192,7 @@ def watched(path: Path, case_: Any, macros: Any = None) -> case.Execution:
 @needs_nvrtc
 @pytest.mark.parametrize("name", ["load_32_conflict", "load_128_conflict", "load_64_one_half"])
 def test_a_probe_s_access_is_the_one_that_its_case_chose(name: str) -> None:
-    path = ROOT / "kernels" / "shared_access.cu"
+    path = ROOT / "kernels" / "probes" / "shared_access.cu"
     wanted = support.kernel(path).front.cases[name].expect
     (one,) = [x for x in lanes.watched(watched(path, name)) if x.opcode.startswith("LDS")][:1]
     assert one.layout.wavefronts == wanted["wavefronts"]
@@ -203,7 +203,7 @@ def test_a_probe_s_access_is_the_one_that_its_case_chose(name: str) -> None:
 @needs_nvrtc
 @pytest.mark.parametrize("kernel", ["matmul_tiled", "matmul_async", "hgemm_wmma_staged"])
 def test_watching_changes_no_count_and_the_worst_is_the_worst(kernel: str) -> None:
-    path = ROOT / "kernels" / f"{kernel}.cu"
+    path = shipped(kernel)
     done = watched(path, "136x72x40")
     (seen,), (plain,) = done.ran, case.run(support.job(path, "136x72x40"), engine()).ran
     assert not plain.accesses and done.result["verdict"] == "correct"
@@ -224,7 +224,7 @@ def test_the_command_draws_a_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    kernel = str(ROOT / "kernels" / "shared_access.cu")
+    kernel = str(ROOT / "kernels" / "probes" / "shared_access.cu")
     given = ["execute", kernel, "--case", "load_32_conflict"]
     assert main([*given, "--lanes", "1"]) == 2
     told = capsys.readouterr().err
@@ -346,7 +346,7 @@ def test_the_case_that_is_watched(operation: str, sizes: tuple[int, ...], best: 
 def test_a_worker_tells_what_a_watched_job_accessed() -> None:
     from tilewave.execution import cost, worker
 
-    path = ROOT / "kernels" / "shared_access.cu"
+    path = ROOT / "kernels" / "probes" / "shared_access.cu"
     job = replace(support.job(path, "load_32_conflict"), watch=True, key="ab12")
     made = worker.one(job, engine(), cost.Rates())
     (row,) = [row for row in made["accesses"] if row["opcode"] == "LDS"]

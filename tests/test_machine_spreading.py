@@ -7,7 +7,7 @@ import pytest
 
 import executing_support as support
 from opcodes import harness
-from samples import ROOT, needs_nvrtc
+from samples import ROOT, needs_nvrtc, shipped
 from test_tensor_boxes import LOAD, STORE, THROUGH, boxes, elements
 from tilewave.compiling import sass
 
@@ -130,7 +130,7 @@ def test_blocks_that_touch_the_same_are_executed_in_order(name, spread, tmp_path
     ],
 )
 def test_what_is_independent_is_spread_and_counts_the_same(kernel, case, macros, spread):
-    counts_the_same(ROOT / "kernels" / f"{kernel}.cu", case, macros, spread)
+    counts_the_same(shipped(kernel), case, macros, spread)
 
 
 @pytest.mark.parametrize(("rank", "step", "way"), [(3, 1, STORE), (5, 1, THROUGH), (3, 2, LOAD)])
@@ -162,6 +162,6 @@ def test_findings_are_those_of_one_core(entry):
 
 def test_a_limit_holds_for_all_cores_together(spread):
     done = support.execute(
-        ROOT / "kernels" / "matmul_naive.cu", "64x64x64", cores=CORES, instructions=1000
+        ROOT / "kernels" / "ladder" / "matmul_naive.cu", "64x64x64", cores=CORES, instructions=1000
     )
     assert [fault.kind for fault in done.faults] == ["timed out"] and spread == [0]

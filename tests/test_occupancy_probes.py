@@ -16,7 +16,7 @@ from tilewave.theory.latency import LANES, SCHEDULERS, WARP
 from tilewave.theory.occupancy import HOPPER, occupancy
 from tilewave.variants import Variant, choices
 
-KERNELS = ROOT / "kernels"
+KERNELS = ROOT / "kernels" / "probes"
 CHAINS = load_kernel(KERNELS / "occupancy.cu")
 TILE = load_kernel(KERNELS / "tile_threads.cu")
 DEVICE = {"sms": 3, "shared_per_block_optin": 232448, "shared_per_sm": 233472, "l2_bytes": 2**25}

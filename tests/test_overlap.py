@@ -14,22 +14,16 @@ from tilewave.kernels import load_kernel
 from tilewave.records import keys, model
 from tilewave.variants import variant
 
-KERNELS = ROOT / "kernels"
+KERNELS = ROOT / "kernels" / "ladder"
 OVERLAPPING = {
     "matmul_wgmma_fit": {"WARPGROUPS": 1, "TILE_N": 64},
     "matmul_wgmma_split": {"SPLITS": 2},
     "matmul_wgmma_even": {},
     # Of these other tests compile the same variants.
-    "matmul_wgmma_tall": {"TYPE": "tf32"},
     "matmul_wgmma_turns": {"TYPE": "tf32"},
     "hgemm_wgmma_late": {},
     "matmul_dmma_teams": {"SPLITS": 2},
-    "matmul_wgmma_padded": {"WARPGROUPS": 1, "TILE_N": 64, "SPLITS": 8},
-    "matmul_wgmma_two_launches": {"WARPGROUPS": 1, "TILE_N": 64},
-    "matmul_dmma_two_launches": {"TILE_M": 96, "TILE_N": 96, "WARP_M": 48},
-    "matmul_mma_shifted_two_launches": {},
-    "matmul_wgmma_words": {"TYPE": "tf32", "SPLITS": 8, "WARPGROUPS": 1, "TILE_N": 64, "WIDTH": 4},
-    "matmul_wgmma_words_two_launches": {"TYPE": "tf32", "WARPGROUPS": 1, "WIDTH": 4},
+    "matmul_wgmma_two_launches": {},
 }
 GLOBAL = re.compile(r"\b(?:LD|ST|ATOM|RED|LDGSTS|UTMALDG|UTMASTG|UBLKCP|LDG|STG|ATOMG)\b")
 PROGRAMMATIC = FRONT.rstrip("\n") + "\nprogrammatic: 1\n"
@@ -39,8 +33,7 @@ PROGRAMMATIC = FRONT.rstrip("\n") + "\nprogrammatic: 1\n"
     ("name", "macros"),
     [
         *OVERLAPPING.items(),
-        ("matmul_wgmma_split", {"SPLITS": 2, "TURNED": 1}),
-        ("matmul_wgmma_two_launches", {"TILE_N": 64, "DOWN": 2, "TURNED": 1}),
+        ("matmul_wgmma_two_launches", {"DOWN": 2}),
     ],
 )
 def test_it_waits_before_it_touches_memory_and_is_right(
@@ -57,8 +50,7 @@ def test_it_waits_before_it_touches_memory_and_is_right(
         assert code.index("PREEXIT") < waits  # else the next launch begins no sooner than without
         assert not any(GLOBAL.match(one) for one in code[:waits])
         assert any(GLOBAL.match(one) for one in code[waits:])
-    k = 261 if "words" in name else 264  # of aligned rows it takes none
-    support.right(KERNELS / f"{name}.cu", f"136x72x{k}", {**macros, "OVERLAP": 1})
+    support.right(KERNELS / f"{name}.cu", "136x72x264", {**macros, "OVERLAP": 1})
 
 
 @pytest.mark.parametrize("stage", ["execute", "check", "time", "counters"])

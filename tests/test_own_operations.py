@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import a_job, needs_nvrtc, write_kernel
+from samples import a_job, needs_nvrtc, shipped, write_kernel
 from tilewave import operations, plots, project
 from tilewave.errors import UserError
-from tilewave.project import ROOT
-
-KERNELS = ROOT / "kernels"
 
 
 @needs_nvrtc
@@ -38,13 +35,13 @@ KERNELS = ROOT / "kernels"
     ],
 )
 def test_shipped_kernels_are_right(name: str, macros: dict[str, str], shape: Any) -> None:
-    support.right(KERNELS / f"{name}.cu", shape, macros)
+    support.right(shipped(name), shape, macros)
 
 
 @needs_nvrtc
 def test_padding_and_swizzling_take_the_conflicts_away() -> None:
     def excess(name: str, macros: dict[str, Any]) -> int:
-        done = support.execute(KERNELS / f"{name}.cu", "64x64", macros)
+        done = support.execute(shipped(name), "64x64", macros)
         counts = done.counts
         return int(np.sum(counts["shared_attributed"]) - np.sum(counts["shared_ideal"]))
 

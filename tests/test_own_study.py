@@ -5,7 +5,7 @@ import subprocess
 import pytest
 import yaml
 
-from samples import FRONT, ROOT, write_kernel
+from samples import FRONT, shipped, write_kernel
 from tilewave import own_study, project
 from tilewave.command import main
 from tilewave.commands import report
@@ -108,7 +108,7 @@ def test_mistakes_are_one_line_and_start_nothing(folder, started, capsys, words,
 def test_shapes_have_the_sizes_of_each_operation(tmp_path):
     """One's own file may be a copy of ours; a shape goes to the operations that it fits."""
     for name in ("softmax_online", "batched_tiled", "matmul_naive"):
-        text = (ROOT / "kernels" / f"{name}.cu").read_text()
+        text = shipped(name).read_text()
         (tmp_path / f"{name}.cu").write_text(text)
     made = project.load(own_study.config([str(tmp_path)], ["64x32"], timed=True), "made")
     assert {"ladder", "operations"} <= set(made.plan.studies)
@@ -130,7 +130,7 @@ def test_a_roofline_has_place_for_what_computes(tmp_path):
         (["transpose_tiled", "softmax_online"], True),
     ):
         for name in names:
-            (tmp_path / f"{name}.cu").write_text((ROOT / "kernels" / f"{name}.cu").read_text())
+            (tmp_path / f"{name}.cu").write_text(shipped(name).read_text())
         made = project.load(own_study.config([str(tmp_path)], timed=True), "made")
         assert "operations" in made.plan.studies and ("roofline" in made.plan.studies) == known
     variants = {case.partition("@")[0] for case in cases(made, "roofline")}

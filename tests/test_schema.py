@@ -21,7 +21,7 @@ def test_options_are_documented():
     assert (ROOT / "docs" / "options.md").read_text() == plots.documented(), "run `make schema`"
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "smoke.yaml", "search.yaml"])
+@pytest.mark.parametrize("name", ["config.yaml", "smoke.yaml"])
 def test_shipped_configs_pass(name):
     data = yaml.safe_load((ROOT / "config" / name).read_text())
     jsonschema.validate(data, json.loads(SCHEMA.read_text()))

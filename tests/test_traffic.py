@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import executing_support as support
-from samples import needs_nvrtc
+from samples import needs_nvrtc, shipped
 from tilewave.compiling import sass
 from tilewave.execution import counters
 from tilewave.kernels import find_kernels, source_digest
@@ -247,7 +247,7 @@ def test_executing_counts_the_predicted_numbers(
     kernel: str, macros: dict[str, object], sizes: str
 ) -> None:
     """Shapes that no tile divides, counted while the machine code is executed."""
-    path = ROOT / "kernels" / f"{kernel}.cu"
+    path = shipped(kernel)
     made = support.execute(path, sizes, macros)
     assert made.verdict == "correct"
     words = [str(one.opcode) for one in made.program.instructions]

@@ -17,7 +17,7 @@ pytestmark = needs_nvrtc
 
 FOLDER = ROOT / "tests" / "warpgroup"
 ROLES = FOLDER / "gemm_roles.cu"
-CEILINGS = ROOT / "kernels" / "ceilings_wgmma.cu"
+CEILINGS = ROOT / "kernels" / "probes" / "ceilings_wgmma.cu"
 BUDGET = 2_000_000  # warp instructions
 
 

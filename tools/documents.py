@@ -30,7 +30,7 @@ TABLE = re.compile(r"(<!-- (ladder|best)\.csv(?:: (.*?))? -->\n).*?(?=<!-- end -
 SIZES = (1024, 2048, 4096, 8192)
 FIGURES = ("ladder", "wave_quantization")
 KERNEL = "matmul_async"
-LANES = ("kernels/matmul_async.cu", "--shape", "256", "--lanes", "sgemm_tile.cuh:102")
+LANES = ("kernels/ladder/matmul_async.cu", "--shape", "256", "--lanes", "sgemm_tile.cuh:102")
 """The access with most of that kernel's excess wavefronts."""
 DARK = (
     "<style>@media (prefers-color-scheme: dark)"

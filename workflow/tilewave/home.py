@@ -16,6 +16,8 @@ ROOT = CARRIED if INSTALLED else LIBRARY.parent.parent
 TEMPLATES = ROOT / "workflow" / "report"
 SHIPPED = "kernels"
 """The folder of Tilewave's own kernels."""
+PARTS, HEADERS = ("ladder", "operations", "probes"), "include"
+"""Of that folder: where its kernels lie, and the headers that several share."""
 RECORDED = Path("resources") / "recorded"
 BUILT_FROM = CARRIED / "commit.json"
 """Of a wheel: the commit that it was built from, and whether the tree had changes."""
@@ -33,6 +35,17 @@ def place(named: str | Path, root: Path = ROOT) -> Path:
     path = Path(os.path.expanduser(named))
     here = Path.cwd() / path
     return root / path if os.path.exists(root / path) and not os.path.exists(here) else here
+
+
+def has_parts(folder: Path) -> bool:
+    """Whether a folder of kernels is laid out as Tilewave's own, of this or of another revision."""
+    return all((folder / part).is_dir() for part in (*PARTS, HEADERS))
+
+
+def is_shipped(path: Path, root: Path | None = None) -> bool:
+    """Whether a file lies in the folder of Tilewave's own kernels (of ``root``); a link is where it stands."""
+    folder = path.parent.resolve()
+    return ((root or ROOT) / SHIPPED).resolve() in (folder, *folder.parents)
 
 
 def relative(path: Path) -> str:

@@ -19,7 +19,7 @@ from tilewave import operations, reading
 from tilewave.compiling import headers
 from tilewave.errors import KernelRefused, NoKernel, UserError
 from tilewave.expressions import Expression
-from tilewave.home import ROOT, SHIPPED, relative
+from tilewave.home import HEADERS, PARTS, has_parts, is_shipped, relative
 from tilewave.launches import MEMBERS, Provider, Typed
 from tilewave.tensor_map_limits import RANKS
 from tilewave.validation import NoYaml, validated, yaml_of
@@ -279,9 +279,11 @@ class Kernel:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Where headers of its own are looked for, in order: its folder first."""
+        """Where headers of its own are looked for, in order: its folder, those that front matter names, and of
+        Tilewave's kernels the one that they share."""
         own = self.path.parent
-        return own, *(own / one for one in self.front.compiler.include)
+        shared = (one / HEADERS for one in (own, own.parent) if has_parts(one))
+        return own, *(own / one for one in self.front.compiler.include), *shared
 
     @cached_property
     def chosen(self) -> dict[str, Any]:
@@ -430,7 +432,16 @@ def line_of(text: str, key: str) -> int:
 def spared(path: Path, folders: Sequence[Path]) -> bool:
     """Whether a run goes on without a kernel file that has a mistake: it was found in a folder that is not
     Tilewave's own."""
-    return path not in folders and path.parent.resolve() != (ROOT / SHIPPED).resolve()
+    return path not in folders and not is_shipped(path)
+
+
+def kernel_files(folder: Path) -> list[Path]:
+    """The files of a folder of kernels by name, of one laid out as Tilewave's own those of its parts behind them; a
+    kernel file stands for itself."""
+    if not folder.is_dir():
+        return [folder]
+    parts = [folder / part for part in PARTS] if has_parts(folder) else []
+    return [path for one in (folder, *parts) for path in sorted(one.iterdir())]
 
 
 def find_kernels(
@@ -448,7 +459,7 @@ def find_kernels(
     for folder in folders:
         if not folder.exists():
             raise UserError("config", "kernel_folders", str(folder), "folders that exist")
-        for path in sorted(folder.iterdir()) if folder.is_dir() else [folder]:
+        for path in kernel_files(folder):
             if path.suffix not in SUFFIXES or path.name.startswith((".", "_")):
                 continue
             try:

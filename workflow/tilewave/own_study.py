@@ -12,7 +12,7 @@ from tilewave import operations
 from tilewave.errors import HERE, UserError
 from tilewave.gathering import gathered
 from tilewave.home import ROOT, SHIPPED
-from tilewave.kernels import SUFFIXES, Kernel, load_kernel
+from tilewave.kernels import SUFFIXES, Kernel, kernel_files, load_kernel
 
 RESULTS, REPORTS = "tilewave-results", "tilewave-report"
 CEILINGS = ("ceilings_memory", "ceilings_math", "ceilings_wgmma")
@@ -34,8 +34,14 @@ MOST_VARIANTS = 16
 
 def _shipped(name: str) -> Path | None:
     """A kernel file that comes with Tilewave."""
-    paths = ((ROOT / SHIPPED / name).with_suffix(suffix) for suffix in SUFFIXES)
-    return next((path for path in paths if path.is_file()), None)
+    found = (path for path in kernel_files(ROOT / SHIPPED) if path.stem == name)
+    return next((path for path in found if path.suffix in SUFFIXES), None)
+
+
+def _named(names: Iterable[str]) -> list[str]:
+    """Kernel files that come with Tilewave as `kernel_folders` names them."""
+    paths = (_shipped(name) for name in names)
+    return [path.relative_to(ROOT).as_posix() for path in paths if path]
 
 
 def _followed(kernels: Mapping[str, Kernel]) -> dict[str, Kernel]:
@@ -134,7 +140,7 @@ def config(
     shown = [*(one for name, one in followed.items() if name in nearest), *own.values()]
     measured = [one for one in shown if one.front.operation != "probe" or one.front.work]
     moving = [one for one in measured if one.front.operation not in (*PRODUCTS, "probe")]
-    beside = [f"{SHIPPED}/{one.path.name}" for one in followed.values()]
+    beside = _named(followed)
     each: dict[str, Any] = {"macros": "each_dtype"}
 
     def asked(operation: str) -> list[int | str]:
@@ -157,7 +163,7 @@ def config(
     computing = [one for one in measured if _computes(one.front.operation)]
     if timed and computing:
         roofs = [name for name in CEILINGS if name not in own]
-        beside += [f"{SHIPPED}/{name}.cu" for name in roofs]
+        beside += _named(roofs)
         studies["roofline"] = {
             "plot": "roofline", "title": "Roofline", "time": True,
             "question": "Which measured ceiling, of arithmetic or of the memory, is each kernel under?",
@@ -167,7 +173,7 @@ def config(
             ],
         }  # fmt: skip
     copies = ["copy"] if timed and moving and "copy" not in own else []
-    beside += [f"{SHIPPED}/{name}.cu" for name in copies]
+    beside += _named(copies)
     copied = [{"operation": "copy", "kernels": copies, "shapes": list(TIMED[1])}] if copies else []
     others = [one for one in measured if one.front.operation not in ("matmul", "probe")]
     if timed and others:

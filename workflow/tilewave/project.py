@@ -27,7 +27,7 @@ from tilewave.gathering import (
     of_their_own,
     tried,
 )
-from tilewave.home import RECORDED, ROOT, SHIPPED, place
+from tilewave.home import RECORDED, ROOT, is_shipped, place
 from tilewave.kernels import Kernel, cubins, host_code, idea, operation_code, spared
 from tilewave.operations import own
 from tilewave.records.recorded import Recorded, folders, foremost
@@ -264,10 +264,9 @@ def _check_architectures(config: Config, where: object) -> None:
 
 def _check_trust(config: Config, plan: Plan, root: Path) -> None:
     """Without trust no case runs a Python file that is not Tilewave's own."""
-    own = (root / SHIPPED).resolve()
     for name in () if config.trust else plan.kernels:
         path = plan.of_kernel(name)[0].case.variant.kernel.path
-        if path.suffix == ".py" and path.resolve().parent != own:
+        if path.suffix == ".py" and not is_shipped(path, root):
             allowed = "with `trust: false` no Python of your own"
             raise UserError(path, "file", f"a kernel in Python ({name})", allowed)
 

@@ -116,7 +116,7 @@ def probe_figures(
     (``values``): where the probe is the only executed instruction of its side, that count is its
     own and is taken. What Nsight Compute attributes to the instruction's address stands beside it
     as ``wavefronts_by_instruction``: on compute capability 9.0 it comes from a model that differs
-    from the counter for some 128-bit loads (measured with kernels/shared_access.cu).
+    from the counter for some 128-bit loads (measured with kernels/probes/shared_access.cu).
     """
     chosen, note = probe_instruction(rows, prefix)
     if not chosen:

@@ -48,7 +48,7 @@ class Places:
         return relative(next((one for one in places if one.is_file()), self.source.parent / name))
 
     def at(self, address: int) -> str:
-        """``line 57 of kernels/matmul_tiled.cu``, with the call sites of a header's line; or the file
+        """``line 57 of kernels/ladder/matmul_tiled.cu``, with the call sites of a header's line; or the file
         alone."""
         origin = self(address)
         return _place(origin.line, self.file(address), self.via(address))
