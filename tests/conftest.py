@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from samples import ROOT
-from tilewave import home, kernels
+from tilewave import home, kernels, operations
 from tilewave.garbage import collect_seldom
 from tilewave.records import recorded
 from tilewave.records.recorded import Recorded
@@ -47,6 +47,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_sessionfinish() -> None:
     """pytest looks for garbage at the end, among all that is kept between tests: seconds of nothing."""
     gc.freeze()
+
+
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder one is in, with nothing around it and no operations of a user's."""
+    monkeypatch.setenv("TILEWAVE_OPERATIONS", "")
+    (tmp_path / "alone").mkdir()
+    monkeypatch.chdir(tmp_path / "alone")
+    yield tmp_path / "alone"
+    operations.MODULES.use([])
 
 
 @pytest.fixture(scope="session", autouse=True)

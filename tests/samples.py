@@ -13,6 +13,8 @@ from tilewave.jobs import Job, Timing
 from tilewave.launches import LaunchPlan
 
 ROOT = Path(__file__).parent.parent
+WRAPPED = ROOT / "tests" / "wrapped"
+"""Kernels and their launches as public ones are written, for `tilewave wrap`."""
 
 
 def shipped(name: str) -> Path:

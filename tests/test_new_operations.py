@@ -8,77 +8,20 @@ from typing import Any
 
 import pytest
 
-from samples import a_job
+from samples import WRAPPED, a_job, needs_nvrtc
 from tilewave import operations
 from tilewave.command import main
-from tilewave.compiling import nvrtc
 from tilewave.wrapping import deriving
 
-compiles = pytest.mark.skipif(bool(nvrtc.available()), reason="no NVRTC here")
-NORMS = """\
-#include <cuda_runtime.h>
-#include <cublas_v2.h>
-__global__ void norm_naive(float* out, float* mean, const float* inp, const float* weight, const int* row,
-                           int N, int C, float eps) {
-  int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= N) return;
-  const float* x = inp + row[i] * C;
-  float m = 0; for (int j = 0; j < C; j++) m += x[j];
-  m /= C; mean[i] = m;
-  float v = 0; for (int j = 0; j < C; j++) v += (x[j] - m) * (x[j] - m);
-  for (int j = 0; j < C; j++) out[i * C + j] = (x[j] - m) * rsqrtf(v / C + eps) * weight[j];
-}
-__global__ void normByWarps(const float* inp, const int* row, const float* weight, float* mean, float* out,
-                            int N, int C, float eps) {
-  int i = blockIdx.x * 4 + threadIdx.y;
-  if (i >= N) return;
-  const float* x = inp + row[i] * C;
-  float m = 0, v = 0;
-  for (int j = threadIdx.x; j < C; j += 32) m += x[j];
-  for (int d = 16; d; d /= 2) m += __shfl_xor_sync(~0u, m, d);
-  m /= C; mean[i] = m;
-  for (int j = threadIdx.x; j < C; j += 32) v += (x[j] - m) * (x[j] - m);
-  for (int d = 16; d; d /= 2) v += __shfl_xor_sync(~0u, v, d);
-  for (int j = threadIdx.x; j < C; j += 32) out[i * C + j] = (x[j] - m) * rsqrtf(v / C + eps) * weight[j] * OFF;
-}
-void run(float* o, float* m, float* x, float* w, int* r, int N, int C, int size) {
-  norm_naive<<<(N + size - 1) / size, size>>>(o, m, x, w, r, N, C, 1e-5f);
-  normByWarps<<<(N + 3) / 4, dim3(32, 4)>>>(x, r, w, m, o, N, C, 1e-5f);
-}
-"""
-UPDATE = """\
-__constant__ float decay[2];
-__global__ void update(float* p, const float* g, unsigned* steps, int n, float rate) {
-  int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) { p[i] -= rate * g[i] + decay[0]; if (i == 0) atomicAdd(&steps[0], 1u); }
-}
-"""
+NORMS = (WRAPPED / "norms.cu").read_text()
+UPDATE = (WRAPPED / "update.cu").read_text()
 
 
-@pytest.fixture
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A folder that one is in, with no operations of a user's."""
-    monkeypatch.setenv("TILEWAVE_OPERATIONS", "")
-    (tmp_path / "alone").mkdir()
-    monkeypatch.chdir(tmp_path / "alone")
-    yield tmp_path / "alone"
-    operations.MODULES.use([])
-
-
-@compiles
+@needs_nvrtc
 def test_a_kernel_is_judged_by_another_of_its_file(
     alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [
-        "wrap",
-        "norms.cu",
-        "--kernel",
-        "all",
-        "--reference",
-        "norm_naive",
-        "--shape",
-        "5x70",
-    ]
+    words = "wrap norms.cu --kernel all --reference norm_naive --shape 5x70".split()
     (alone / "norms.cu").write_text(NORMS.replace("OFF", "1.f"))
     assert main([*words, "--yes"]) == 0
     told = "normByWarps: correct at 5x70: judged by what norm_naive.cu gave"
@@ -103,7 +46,7 @@ def test_a_kernel_is_judged_by_another_of_its_file(
     assert told in capsys.readouterr().out
 
 
-@compiles
+@needs_nvrtc
 def test_without_a_reference_nothing_is_checked(
     alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -164,31 +164,21 @@ def test_an_operation_of_ones_own(folder: Path, factor: str, verdict: str) -> No
         ("twice", "x = 1\n", r"twice.py: operation: found \[\].*one class"),
         ("matmul", SCALE, "matmul.py: operation: found 'matmul'"),
         ("thrice", SCALE, r"mine.cu:3: operation: found 'twice'.*'thrice'"),
-    ],
-)
-def test_mistakes_name_the_file(folder: Path, name: str, text: str, said: str) -> None:
-    (folder / "operations" / f"{name}.py").write_text(text)
-    write_kernel(folder, "mine", FRONT, BODY)
-    with pytest.raises(UserError, match=said):
-        of(folder)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ('("n",)\n', '"n"\n', "twice.py: dimensions: found 'n'"),
-        ('Operand(("n",), stream=0)', 'Operand(("m",), stream=0)', "twice.py: operands.x: found 'm'"),
-        (", written=True", "", "twice.py: operands: found .*written=True"),
-        ("def reference", "def other", "twice.py: reference: found nothing"),
-        ("given[", "given.values[", r"twice.py:13: reference: found .*TypeError"),
-        ('{"y"', '{"z"', r"twice.py: reference: found {'z': \(100,\)}.*y of shape \(100,\)"),
-        ('given["x"])}', 'given["x"])[1:]}', r"twice.py: reference: found {'y': \(99,\)}"),
+        ("twice", ('("n",)\n', '"n"\n'), "twice.py: dimensions: found 'n'"),
+        ("twice", ('Operand(("n",), stream', 'Operand(("m",), stream'), "twice.py: operands.x: found 'm'"),
+        ("twice", (", written=True", ""), "twice.py: operands: found .*written=True"),
+        ("twice", ("def reference", "def other"), "twice.py: reference: found nothing"),
+        ("twice", ("given[", "given.values["), r"twice.py:13: reference: found .*TypeError"),
+        ("twice", ('{"y"', '{"z"'), r"twice.py: reference: found {'z': \(100,\)}.*y of shape \(100,\)"),
+        ("twice", ('given["x"])}', 'given["x"])[1:]}'), r"twice.py: reference: found {'y': \(99,\)}"),
     ],
 )  # fmt: skip
-def test_mistakes_of_an_operation_are_told_before_the_run(
-    folder: Path, old: str, new: str, said: str
+def test_mistakes_are_told_before_the_run(
+    folder: Path, name: str, text: str | tuple[str, str], said: str
 ) -> None:
-    (folder / "operations" / "twice.py").write_text(SCALE.replace(old, new))
+    """With the file; a pair is what is replaced in an operation that is right."""
+    text = text if isinstance(text, str) else SCALE.replace(*text)
+    (folder / "operations" / f"{name}.py").write_text(text)
     write_kernel(folder, "mine", FRONT, BODY)
     with pytest.raises(UserError, match=said):
         of(folder)

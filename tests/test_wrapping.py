@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from samples import needs_nvrtc
+from samples import WRAPPED, needs_nvrtc
 from tilewave import operations
 from tilewave.command import main
 from tilewave.compiling.declarations import tokens
@@ -19,44 +19,9 @@ from tilewave.kernels import load_kernel
 from tilewave.wrapping import arithmetic, guessing, matching, reading, trying
 
 MATMUL = operations.load("matmul")
-TILED = """\
-#pragma once
-#include <cublas_v2.h>
-#include "helper.h"
-#define CEIL_DIV(M, N) (((M) + (N)-1) / (N))
-
-template <const int BM, const int BN, const uint BK, bool FAST = true>
-__global__ void __launch_bounds__(BM * BN / 4) tiledProduct(int M, int N, int K, float alpha,
-    const float *A, int lda, const float *B, int ldb, float beta, float *__restrict__ C, int ldc) {}
-"""
-RUNNER = """\
-#include "kernels/tiled.cuh"
-const int PART = 4;
-int bytes() { int most = std::max(PART * sizeof(float), 1024ul); return 2 * most; }
-void run(int rows, int N, int K, float *A, float *B, float *C) {
-  const uint TILE = 64;
-  constexpr int STEP{8};
-  dim3 const block(TILE * TILE / (PART), 1),
-      grid{CEIL_DIV(N, TILE), (static_cast<unsigned>(rows) + TILE - 1) / TILE};
-  const size_t shared = bytes();
-  tiledProduct<TILE, TILE, STEP><<<grid, block, shared, 0>>>(rows, N, K, 1.f, A, K, B, N, 0.f, C, N);
-}
-"""
-PLAIN = """\
-#include <cstdio>
-__global__ void product(float *C, const float *A, const float *B, int size) {
-  uint x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
-  if (x >= size || y >= size) return;
-  float sum = 0;
-  for (int i = 0; i < size; ++i) sum += A[y * size + i] * B[i * size + x];
-  C[y * size + x] = sum;
-}
-int main() {
-  const int n = 1 << 10;
-  product<<<dim3((n + 15) / 16, (n + 15) / 16), dim3(16, 16)>>>(nullptr, nullptr, nullptr, n);
-  printf("%d\\n", n);
-}
-"""
+TILED = (WRAPPED / "tiled.cuh").read_text()
+RUNNER = (WRAPPED / "runner.cu").read_text()
+PLAIN = (WRAPPED / "product.cu").read_text()
 
 
 @pytest.fixture
@@ -69,13 +34,6 @@ def project(tmp_path: Path) -> Path:
         (tmp_path / name).write_text(text)
     (tmp_path / ".git").mkdir()
     return tmp_path
-
-
-@pytest.fixture
-def alone(tmp_path: Path) -> Path:
-    """A folder with nothing around it."""
-    (tmp_path / "alone").mkdir()
-    return tmp_path / "alone"
 
 
 def test_a_header_that_is_included_from_the_folder_above(project: Path) -> None:
@@ -162,20 +120,25 @@ def test_what_is_not_known_is_not_taken(alone: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "words"),
+    ("operation", "parameters", "words"),
     [
-        ("const half* d_A, const half* d_B, half* d_C, size_t M, size_t N, size_t K", "a b c m n k"),
-        ("float* out, const float* x, const float* w, int rows, int cols, int depth", "c a b m n k"),
-        ("int m, int n, int k, const T* lhs, const T* rhs, T* res", "m n k a b c"),
-        ("float* a, float* b, float* c, float* d, int n, int lda", "a b c c n lda"),
-        ("int8_t* A, int8_t* B, int32_t* C, int M, int N, int K, int alpha, int beta",
+        ("matmul", "const half* d_A, const half* d_B, half* d_C, size_t M, size_t N, size_t K", "a b c m n k"),
+        ("matmul", "float* out, const float* x, const float* w, int rows, int cols, int depth", "c a b m n k"),
+        ("matmul", "int m, int n, int k, const T* lhs, const T* rhs, T* res", "m n k a b c"),
+        ("matmul", "float* a, float* b, float* c, float* d, int n, int lda", "a b c c n lda"),
+        ("matmul", "int8_t* A, int8_t* B, int32_t* C, int M, int N, int K, int alpha, int beta",
          "a b c m n k alpha beta"),
+        ("transpose", "float* B, const float* A, int M, int N", "b a m n"),
+        ("transpose", "const float* src, float* dst, int nx, int ny", "a b n m"),
+        ("softmax", "float* a, const float* b, int num_rows, int n_cols", "y x rows columns"),
+        ("softmax", "const half* X, half* Y, int C", "x y columns"),
+        ("reduction", "float* input, float* result, size_t len", "x total n"),
+        ("vector_add", "const float* lhs, const float* rhs, float* out, int size", "a b c n"),
     ],
 )  # fmt: skip
-def test_arguments_by_name_type_and_order(parameters: str, words: str) -> None:
-    given = reading.parts(tokens(parameters))
-    found, unknown = matching.arguments([reading._parameter(one) for one in given], MATMUL)
-    assert (found, unknown) == (words.split(), [])
+def test_arguments_by_name_type_and_order(operation: str, parameters: str, words: str) -> None:
+    given = [reading._parameter(one) for one in reading.parts(tokens(parameters))]
+    assert matching.arguments(given, operations.load(operation)) == (words.split(), [])
 
 
 def fake(right: Any) -> tuple[trying.Run, list[tuple[dict[str, Any], dict[str, int]]]]:
@@ -302,19 +265,7 @@ def test_a_terminal_is_asked(
     assert load_kernel(alone / "product.cu").front.grid == ["ceil(n / 16)", "ceil(n / 16)"]
 
 
-PARAMS = """\
-struct Params { const float *a, *b; float* c; int m, n, k; long long ldc; float alpha; };
-
-__global__ void gemm_params(const Params p)
-{
-    const int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
-    if (x >= p.n || y >= p.m) return;
-    float sum = 0;
-    for (int i = 0; i < p.k; ++i) sum += p.a[y * p.k + i] * p.b[i * p.n + x];
-    p.c[y * p.ldc + x] = p.alpha * sum;
-}
-int main() { Params p{}; dim3 grid((p.n + 15) / 16, (p.m + 15) / 16); gemm_params<<<grid, dim3(16, 16)>>>(p); }
-"""
+PARAMS = (WRAPPED / "gemm_params.cu").read_text()
 
 
 def test_a_struct_is_its_members(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import Any
 
 import yaml
 
 from tilewave.errors import HERE, UserError
 from tilewave.progress import say
 from tilewave.wrapping.guessing import Guess
+
+KEYS = {
+    "--block": "block",
+    "--grid": "grid",
+    "--shared": "shared_bytes",
+    "--arguments": "arguments",
+}
+"""Flag -> key of front matter."""
 
 
 def ask(what: str, suggestion: str) -> str:
@@ -21,21 +28,15 @@ def ask(what: str, suggestion: str) -> str:
 
 def answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
     """Put what flags and answers say into the guess. Raises UserError for what nobody says."""
-    keys = {
-        "--block": "block",
-        "--grid": "grid",
-        "--shared": "shared_bytes",
-        "--arguments": "arguments",
-    }
-    for flag, key in keys.items():
+    for flag, key in KEYS.items():
         given = getattr(options, flag.strip("-"))
-        if given is None and flag in guess.unknown and asking:
-            given = ask(f"{key}, {guess.unknown[flag]}", _listed(guess.front.get(key, "")))
-        if (
-            given is None
-            and flag in guess.unknown
-            and (None in _list_of(guess, key) or key == "shared_bytes")
-        ):
+        unknown = given is None and flag in guess.unknown
+        value = guess.front.get(key, [])
+        values = value if isinstance(value, list) else [value]
+        if unknown and asking:
+            suggestion = ", ".join("?" if one is None else str(one) for one in values)
+            given = ask(f"{key}, {guess.unknown[flag]}", suggestion)
+        elif unknown and (None in values or key == "shared_bytes"):
             raise UserError(HERE, flag, None, guess.unknown[flag])
         if given is not None:
             guess.others.clear()  # they are of another guess
@@ -43,9 +44,8 @@ def answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
             try:
                 parsed = yaml.safe_load(f"[{_quoted(given)}]")
             except yaml.YAMLError as error:
-                raise UserError(
-                    HERE, flag, given, "expressions with commas between them"
-                ) from error
+                allowed = "expressions with commas between them"
+                raise UserError(HERE, flag, given, allowed) from error
             guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
         elif flag in guess.unknown:
             guess.notes.append(f"{key} is a guess: {guess.unknown[flag]}")
@@ -55,19 +55,6 @@ def answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
         guess.front["entry"] = ask(f"entry, {guess.unknown['--entry']}", guess.front["entry"])
     if "--dtype" in guess.unknown and options.dtype is None:
         raise UserError(HERE, "--dtype", None, guess.unknown["--dtype"])
-
-
-def _list_of(guess: Guess, key: str) -> list[Any]:
-    value = guess.front.get(key, [])
-    return value if isinstance(value, list) else [value]
-
-
-def _listed(value: Any) -> str:
-    return (
-        ", ".join("?" if one is None else str(one) for one in value)
-        if isinstance(value, list)
-        else str(value)
-    )
 
 
 def _quoted(given: str) -> str:

@@ -9,6 +9,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,50 @@ from tilewave.progress import say
 from tilewave.records import model
 from tilewave.wrapping import compiled, deriving, matching, trying, writing
 from tilewave.wrapping.deriving import Derived
-from tilewave.wrapping.guessing import OWN, Guess, common_grid, guessed
+from tilewave.wrapping.guessing import OWN, Guess, guessed, set_common_grid
 from tilewave.wrapping.reading import Function, Source, read
 
 ALL = "all"
 FLAGS = ("operation", "entry", "block", "grid", "shared", "arguments", "shape")
 """What the command line says of one kernel."""
+TEXTS = (
+    ("--kernel", "NAME", "of several __global__ functions; `all` of the file"),
+    ("--operation", "NAME", "what it computes; default: what the names tell, else a matrix product"),
+    ("--new-operation", "NAME",
+     "write an operation of this name from the kernel, into the folder of --operations"),
+    ("--reference", "KERNEL",
+     "a kernel of the file, or FILE.cu:KERNEL, that gives what this one must give"),
+    ("--entry", "NAME<...>", "instantiation of a template: gemm<128, 8>"),
+    ("--block", "X[,Y[,Z]]", "threads of a block"),
+    ("--grid", "X[,Y[,Z]]", "blocks: 'ceil(n / 16), ceil(m / 16)'"),
+    ("--shared", "BYTES", "of dynamic shared memory"),
+    ("--dtype", None, "of the arrays, where the types do not say it: f32, f16, ..."),
+    ("--arguments", "LIST", "in the kernel's order: a, b, c, m, n, k, alpha, beta"),
+    ("--shape", None, "executed at these sizes only, 64x64x32; default: found by trying"),
+    ("-o --output", "FILE", "a new file that includes FILE; - prints"),
+)  # fmt: skip
+"""Flags that take a text: as typed, what of, help."""
 WIDE, SHORT = 512, 64
 """Sizes at which the tile of one block is seen: more than one has, and of a sum's terms."""
 NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A kernel that is to be wrapped. folders: of headers besides its own; asking: whether somebody at the
+    terminal can be asked; ready: of a cubin, what it says of the kernel."""
+
+    options: argparse.Namespace
+    function: Function
+    source: Source
+    folders: Sequence[Path]
+    asking: bool
+    ready: compiled.Compiled | None
+
+    def write(self, front: Mapping[str, Any], path: Path) -> None:
+        """Write a kernel file for a trial."""
+        text = writing.text(front, self.source, self.folders, path)
+        path.write_text(text, encoding="utf-8")
 
 
 def add(commands: Any) -> None:
@@ -44,38 +80,9 @@ def add(commands: Any) -> None:
         help="write front matter for a kernel that was written for nvcc, and execute it once",
     )
     wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file, or a cubin")
-    wrap.add_argument(
-        "--kernel", metavar="NAME", help="of several __global__ functions; `all` of the file"
-    )
-    wrap.add_argument(
-        "--operation", metavar="NAME",
-        help="what it computes; default: what the names tell, else a matrix product",
-    )  # fmt: skip
-    wrap.add_argument(
-        "--new-operation", metavar="NAME",
-        help="write an operation of this name from the kernel, into the folder of --operations",
-    )  # fmt: skip
-    wrap.add_argument(
-        "--reference", metavar="KERNEL",
-        help="a kernel of the file, or FILE.cu:KERNEL, that gives what this one must give",
-    )  # fmt: skip
-    wrap.add_argument(
-        "--entry", metavar="NAME<...>", help="instantiation of a template: gemm<128, 8>"
-    )
-    wrap.add_argument("--block", metavar="X[,Y[,Z]]", help="threads of a block")
-    wrap.add_argument("--grid", metavar="X[,Y[,Z]]", help="blocks: 'ceil(n / 16), ceil(m / 16)'")
-    wrap.add_argument("--shared", metavar="BYTES", help="of dynamic shared memory")
-    wrap.add_argument("--dtype", help="of the arrays, where the types do not say it: f32, f16, ...")
-    wrap.add_argument(
-        "--arguments", metavar="LIST", help="in the kernel's order: a, b, c, m, n, k, alpha, beta"
-    )
-    wrap.add_argument(
-        "--shape", help="executed at these sizes only, 64x64x32; default: found by trying"
-    )
+    for flag, metavar, words in TEXTS:
+        wrap.add_argument(*flag.split(), metavar=metavar, help=words)
     wrap.add_argument("--arch", default="sm_90", help="default: %(default)s")
-    wrap.add_argument(
-        "-o", "--output", metavar="FILE", help="a new file that includes FILE; - prints"
-    )
     wrap.add_argument("--yes", action="store_true", help="ask nothing: what is guessed is taken")
     wrap.add_argument("--force", action="store_true", help="write over the output file")
     own.add_operations(wrap)
@@ -117,70 +124,53 @@ def _one(options: argparse.Namespace) -> tuple[int, str]:
     folders_of_operations = own.use_operations(options)
     if not options.source.is_file():
         raise UserError(HERE, "FILE", str(options.source), "a file that exists")
+    folders: Sequence[Path] = ()
+    found: dict[str, compiled.Compiled] = {}
     if options.source.suffix == compiled.SUFFIX:
-        return _of_cubin(options)
-    source, folders = read(options.source.resolve())
+        source, found = compiled.read(options.source.resolve())
+    else:
+        source, folders = read(options.source.resolve())
     if source.texts[source.path].lstrip().startswith(writing.OPENING) and options.output is None:
         raise UserError(options.source, "front matter", "there is one", "-o FILE for another one")
     asking = sys.stdin.isatty() and not options.yes
-    function = _function(options, source.functions(), source.path, asking)
+    every = [one.function for one in found.values()] or source.functions()
+    function = _function(options, every, source.path, asking)
     output = _output(options, source, function)
-    return _wrapped(options, function, source, folders, output, asking, folders_of_operations)
-
-
-def _of_cubin(options: argparse.Namespace) -> tuple[int, str]:
-    """The same of a kernel that something else compiled."""
-    folders_of_operations = own.use_operations(options)
-    asking = sys.stdin.isatty() and not options.yes
-    source, found = compiled.read(options.source.resolve())
-    functions = [one.function for one in found.values()]
-    function = _function(options, functions, source.path, asking)
-    output = _output(options, source, function)
-    one = found[function.name]
-    options.arch, options.dtype = f"sm_{one.arch}", options.dtype or one.dtype
-    return _wrapped(options, function, source, (), output, asking, folders_of_operations, one)
+    ready = found.get(function.name)
+    if ready is not None:
+        options.arch, options.dtype = f"sm_{ready.arch}", options.dtype or ready.dtype
+    target = Target(options, function, source, folders, asking, ready)
+    return _wrapped(target, output, folders_of_operations)
 
 
 def _wrapped(
-    options: argparse.Namespace,
-    function: Function,
-    source: Source,
-    folders: Sequence[Path],
-    output: Path | None,
-    asking: bool,
-    folders_of_operations: Sequence[str],
-    ready: compiled.Compiled | None = None,
+    target: Target, output: Path | None, folders_of_operations: Sequence[str]
 ) -> tuple[int, str]:
+    options = target.options
     derived: Derived | None = None
     with tempfile.TemporaryDirectory(prefix="tilewave-") as trials:
-        if options.reference:
-            operation = _judged_by(options)
-            guess = _guess(options, function, source, operation, asking, ready=ready)
-        elif options.new_operation:
-            derived, guess = _new(options, function, source, folders, asking, Path(trials), ready)
+        if options.new_operation and not options.reference:
+            derived, guess = _new(target, Path(trials))
         else:
-            operation = _operation(options, function, source, asking)
-            guess = _guess(options, function, source, operation, asking, ready=ready)
-        _with_tile(options, guess, source, folders)
-        say(f"{function.name}: executed on the CPU to see what holds")
-        front, told, shape = _tried(options, guess, source, folders)
+            guess = _guess(target, _judged_by(options) if options.reference else _operation(target))
+        _with_tile(target, guess)
+        say(f"{target.function.name}: executed on the CPU to see what holds")
+        front, told, shape = _tried(target, guess)
     for note in guess.notes:
         say(f"  {note}")
     if told.get("warning"):
         say(f"  {told['warning']}")
-    text = writing.whole(front, source, folders, output)
-    size = "x".join(map(str, shape.values()))
-    ok = told["status"] == model.OK
-    verdict = f"{told['verdict'] if ok else told['status']} at {size}" + _reason(told)
+    text = writing.whole(front, target.source, target.folders, output)
+    size = _size(shape)
+    verdict = f"{_verdict(told)} at {size}{_reason(told)}"
     say(f"  {verdict}")
     if not trying.right(told) and not options.shape and not _sized(front, guess.operation):
         say("  it takes no size: `--shape` says the one that it was written for, if there is one")
     plain = told["verdict"] == model.WRONG and not (options.operation or options.new_operation)
     if plain and operations.MODULES.file(guess.operation.name) is None:
-        say(
-            f"  that it is a kernel of {guess.operation.name} is a guess: --operation says another, else {OWN}"
-        )
-    added = [one for one, about in guess.operation.operands.items() if about.extents == ()]
+        known = f"that it is a kernel of {guess.operation.name} is a guess"
+        say(f"  {known}: --operation says another, else {OWN}")
+    added = (one for one, about in guess.operation.operands.items() if about.extents == ())
     if any(f" of {one} on" in told["reason"] for one in added):
         say("  a result for each block is another operation: docs/operations.md, Sums of blocks")
     more = ""
@@ -193,10 +183,8 @@ def _wrapped(
     if file is not None:
         more = f" --operations {relative(file.parent)}"
         if told["verdict"] == model.WRONG and not guess.operation.kernel:
-            note = (
-                "an output that is added to is `zeroed`, and sums are rounded (docs/operations.md)"
-            )
-            say(f"  {relative(file)} says what is right: {note}")
+            note = "an output that is added to is `zeroed`, and sums are rounded"
+            say(f"  {relative(file)} says what is right: {note} (docs/operations.md)")
     if output is None:
         print(text, end="")
     else:
@@ -206,23 +194,16 @@ def _wrapped(
     return execute.RIGHT if trying.right(told) else execute.WRONG, verdict
 
 
-def _guess(
-    options: argparse.Namespace,
-    function: Function,
-    source: Source,
-    operation: Operation,
-    asking: bool,
-    known: Mapping[str, str] | None = None,
-    ready: compiled.Compiled | None = None,
-) -> Guess:
+def _guess(target: Target, operation: Operation, known: Mapping[str, str] | None = None) -> Guess:
     """Front matter as the code and the command line tell it. Raises UserError."""
-    guess = guessed(function, source, operation, options.dtype or "", known)
-    if ready is not None:
-        _with_facts(guess, ready)
+    options, source = target.options, target.source
+    guess = guessed(target.function, source, operation, options.dtype or "", known)
+    if target.ready is not None:
+        _with_facts(guess, target.ready)
     if options.entry:
         guess.front["entry"] = options.entry
         guess.unknown.pop("--entry", None)
-    answers.answer(options, guess, asking)
+    answers.answer(options, guess, target.asking)
     if NEWER.search("".join(source.texts[path] for path in source.own)):
         guess.front["architecture_specific"] = True
     return guess
@@ -236,8 +217,7 @@ def _with_facts(guess: Guess, ready: compiled.Compiled) -> None:
     if "block" in ready.front:
         guess.unknown.pop("--block", None)
         if "--grid" in guess.unknown:
-            guess.front["grid"] = common_grid(guess)
-            guess.unknown["--grid"] = ", ".join(map(str, guess.front["grid"]))
+            set_common_grid(guess)
     if ready.dynamic:
         guess.unknown["--shared"] = "bytes of dynamic shared memory"
     guess.notes.append(f"elements are taken for {ready.dtype}, as its instructions are: --dtype")
@@ -253,7 +233,7 @@ def _own_folder(options: argparse.Namespace) -> None:
     """Let there be a folder for a new operation, and a name for it. Raises UserError."""
     options.operations = options.operations or operations.MODULES.folders() or [FOLDER]
     Path(options.operations[0]).expanduser().mkdir(parents=True, exist_ok=True)
-    name = options.new_operation or _words(options.reference.rpartition(":")[2])
+    name = options.new_operation or matching.snake(options.reference.rpartition(":")[2])
     if not NAME.fullmatch(name):
         raise UserError(HERE, "--new-operation", name, "a-z, then a-z, 0-9 and _")
     there = (Path(options.operations[0]).expanduser() / f"{name}.py").is_file()
@@ -261,10 +241,6 @@ def _own_folder(options: argparse.Namespace) -> None:
         allowed = "a name that no operation has, or --force"
         raise UserError(HERE, "--new-operation", name, allowed)
     options.new_operation = name
-
-
-def _words(name: str) -> str:
-    return re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name).lower().strip("_")
 
 
 def _judged_by(options: argparse.Namespace) -> Operation:
@@ -275,7 +251,8 @@ def _judged_by(options: argparse.Namespace) -> Operation:
     of, _, kernel = options.reference.rpartition(":")
     file = Path(of) if of else options.source
     home = Path(options.output).parent if options.output not in (None, "-") else file.parent
-    written = home / f"{_words(kernel)}{'.yaml' if file.suffix == compiled.SUFFIX else '.cu'}"
+    suffix = ".yaml" if file.suffix == compiled.SUFFIX else ".cu"
+    written = home / f"{matching.snake(kernel)}{suffix}"
     asked = {**vars(options), **dict.fromkeys(FLAGS), "source": file, "kernel": kernel}
     _one(argparse.Namespace(**{**asked, "reference": None, "output": str(written)}))
     path = folder / f"{name}.py"
@@ -286,16 +263,9 @@ def _judged_by(options: argparse.Namespace) -> Operation:
     return operations.written(name, map(Path, options.operations))
 
 
-def _new(
-    options: argparse.Namespace,
-    function: Function,
-    source: Source,
-    folders: Sequence[Path],
-    asking: bool,
-    home: Path,
-    ready: compiled.Compiled | None,
-) -> tuple[Derived, Guess]:
+def _new(target: Target, home: Path) -> tuple[Derived, Guess]:
     """An operation of what the kernel touches, in a folder for trials, and the kernel's front matter."""
+    options, function, source = target.options, target.function, target.source
     derived = deriving.first(
         function, options.new_operation, source.path.name, options.arguments, options.grid
     )
@@ -306,7 +276,7 @@ def _new(
         allowed = "fewer, or expressions of fewer in --arguments"
         raise UserError(HERE, "--new-operation", f"{len(derived.sizes)} sizes", allowed)
     known = {**derived.sizes, **{name: name for name in derived.operands}}
-    guess = _guess(options, function, source, derived.operation(), asking, known, ready)
+    guess = _guess(target, derived.operation(), known)
     dtypes = guess.front["dtypes"]
     derived = deriving.with_indices(derived, dtypes)
     numbers = itertools.count()
@@ -321,7 +291,7 @@ def _new(
     def touch(one: Derived, shape: dict[str, int]) -> case.Left:
         folder, path = kept(deriving.with_room(one, shape)), writing.place(source, home)
         while True:
-            path.write_text(writing.text(guess.front, source, folders, path), encoding="utf-8")
+            target.write(guess.front, path)
             left = _left(options, path, folder, shape, one.whole)
             better = trying.mended(guess.front, left.found, guess) if left.fatal else None
             if better is None:
@@ -342,10 +312,9 @@ def _new(
             best, found = exact, (made, shape, grid)
     derived, shape, grid = found
     kept(derived)
-    operation = operations.load(derived.name)
-    final = Guess({**guess.front, "grid": grid}, operation, notes=guess.notes, tile=guess.tile)
-    final.values, final.constant, final.shape = guess.values, guess.constant, shape
-    return derived, final
+    guess.front["grid"], guess.operation = grid, operations.load(derived.name)
+    guess.unknown, guess.others, guess.shape = {}, [], shape
+    return derived, guess
 
 
 def _left(
@@ -356,7 +325,7 @@ def _left(
     indices: Sequence[str] = (),
 ) -> case.Left:
     """Execute a file with front matter once and see what it leaves. indices: arrays that hold the largest one."""
-    words = [str(path), "--shape", "x".join(map(str, shape.values())), "--arch", options.arch]
+    words = [str(path), "--shape", _size(shape), "--arch", options.arch]
     try:
         plan, _ = execute.planned(execute.options_of(words), folder)
     except UserError as error:  # a grid that has no value at these sizes
@@ -370,22 +339,18 @@ def _left(
     return case.left_by(plan.job, given, machine, footprint=True)
 
 
-def _with_tile(
-    options: argparse.Namespace, guess: Guess, source: Source, folders: Sequence[Path]
-) -> None:
+def _with_tile(target: Target, guess: Guess) -> None:
     """Grids of the tile that one block writes, where a product's grid is told by nothing."""
     (written, *more) = [one for one, a in guess.operation.operands.items() if a.written]
     extents = guess.operation.operands[written].extents
-    if "--grid" not in guess.unknown or options.grid or more or guess.operation.tiles == ():
+    if "--grid" not in guess.unknown or target.options.grid or more or guess.operation.tiles == ():
         return
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        path = writing.place(source, Path(folder))
-        alone = {**guess.front, "grid": [1], "requires": {}}
-        path.write_text(writing.text(alone, source, folders, path), encoding="utf-8")
-        shape = dict.fromkeys(guess.operation.dimensions, WIDE) | dict.fromkeys(
-            guess.operation.tiles[2:], SHORT
-        )
-        left = _left(options, path, Path(folder), shape)
+        path = writing.place(target.source, Path(folder))
+        target.write({**guess.front, "grid": [1], "requires": {}}, path)
+        shape = dict.fromkeys(guess.operation.dimensions, WIDE)
+        shape |= dict.fromkeys(guess.operation.tiles[2:], SHORT)
+        left = _left(target.options, path, Path(folder), shape)
     if left.fatal or len(extents) != 2:
         return
     memory = left.buffers[written]
@@ -416,6 +381,15 @@ def _sized(front: Mapping[str, Any], operation: Operation) -> bool:
     return any(re.search(rf"\b{one}\b", told) for one in operation.dimensions)
 
 
+def _size(shape: Mapping[str, int]) -> str:
+    return "x".join(map(str, shape.values()))
+
+
+def _verdict(told: Mapping[str, Any]) -> str:
+    """The verdict of what ran, else the status."""
+    return str(told["verdict"] if told["status"] == model.OK else told["status"])
+
+
 def _reason(told: Mapping[str, Any]) -> str:
     return f": {told['reason']}" if told["reason"] else ""
 
@@ -436,15 +410,12 @@ def _function(
     return found[wanted]
 
 
-def _operation(
-    options: argparse.Namespace, function: Function, source: Source, asking: bool
-) -> Operation:
-    name: str | None = options.operation
-    found = None if name else matching.operation_of(function, source)
-    if found is not None:
+def _operation(target: Target) -> Operation:
+    name: str | None = target.options.operation
+    if not name and (found := matching.operation_of(target.function, target.source)):
         return found
     known = [one for one in operations.names() if one != "probe"]
-    if name is None and asking:
+    if name is None and target.asking:
         name = answers.ask(f"operation ({', '.join(known)})", "copy")
     if name is None:
         raise UserError(HERE, "--operation", name, f"{', '.join(known)}; else {OWN}")
@@ -457,14 +428,12 @@ def _output(options: argparse.Namespace, source: Source, function: Function) -> 
     """Where the text goes: the file itself where it can be a kernel file; None prints it."""
     if options.output == "-":
         return None
-    path: Path
     suffix = ".yaml" if source.path.suffix == compiled.SUFFIX else ".cu"
     if options.output is not None:
         path = Path(options.output).resolve()
         if path.suffix != suffix or not NAME.fullmatch(path.stem):
             raise UserError(HERE, "-o", options.output, f"NAME{suffix}: a-z, then a-z, 0-9 and _")
-        beside = path.parent == source.path.parent
-        if suffix == ".yaml" and not beside:
+        if suffix == ".yaml" and path.parent != source.path.parent:
             raise UserError(HERE, "-o", options.output, "a file in the cubin's folder")
     elif (
         source.path.suffix == ".cu"
@@ -473,28 +442,22 @@ def _output(options: argparse.Namespace, source: Source, function: Function) -> 
     ):
         return source.path
     else:
-        stem = source.path.stem if NAME.fullmatch(source.path.stem) else _words(function.name)
-        own_name = stem if suffix == ".yaml" else _words(function.name)
-        path = source.path.parent / f"{own_name}{suffix}"
+        stem = source.path.stem
+        of_file = suffix == ".yaml" and NAME.fullmatch(stem)
+        path = source.path.parent / f"{stem if of_file else matching.snake(function.name)}{suffix}"
     if path.exists() and not options.force:
         raise UserError(HERE, "-o", str(path), "a file that does not exist, or --force")
     return path
 
 
-def _tried(
-    options: argparse.Namespace,
-    guess: Guess,
-    source: Source,
-    folders: Sequence[Path],
-) -> tuple[dict[str, Any], Mapping[str, Any], trying.Shape]:
+def _tried(target: Target, guess: Guess) -> tuple[dict[str, Any], Mapping[str, Any], trying.Shape]:
+    options, source = target.options, target.source
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         path = writing.place(source, Path(folder))
 
         def once(front: dict[str, Any], shape: trying.Shape) -> Mapping[str, Any]:
-            path.write_text(
-                writing.text({**front, "requires": {}}, source, folders, path), encoding="utf-8"
-            )
-            size = "x".join(map(str, shape.values()))
+            size = _size(shape)
+            target.write({**front, "requires": {}}, path)
             words = [str(path), "--shape", size, "--arch", options.arch]
             try:
                 told = execute.execute(execute.options_of(words), options.machine)
@@ -503,7 +466,7 @@ def _tried(
                     raise
                 allowed = f"{error.allowed}; a flag says another"
                 raise UserError(source.path, error.key, error.found, allowed) from error
-            say(f"  {size}: {told['verdict'] if told['status'] == model.OK else told['status']}")
+            say(f"  {size}: {_verdict(told)}")
             return told
 
         if options.shape:
@@ -516,7 +479,7 @@ def _tried(
         shape = trying.first_shape(guess)
         front, told = trying.settle(guess, once, shape)
         again = deriving.trials(guess.operation.dimensions) if guess.operation.kernel else ()
-        first, at = told, "x".join(map(str, shape.values()))
+        first, at = told, _size(shape)
         for other in () if told["verdict"] in (model.CORRECT, *model.FINDINGS) else again:
             changed, found = trying.settle(guess, once, other)
             judged = found["status"] == model.OK and found["verdict"] != model.NOT_CHECKED
@@ -524,9 +487,8 @@ def _tried(
                 shape, front, told = other, changed, found
             if trying.right(told) and told["verdict"] == model.CORRECT:
                 break
-        before = first["verdict"] if first["status"] == model.OK else first["status"]
-        if told is not first and before != model.NOT_CHECKED:
-            guess.notes.append(f"at {at}: {before}{_reason(first)}")
+        if told is not first and _verdict(first) != model.NOT_CHECKED:
+            guess.notes.append(f"at {at}: {_verdict(first)}{_reason(first)}")
         shape = trying.shape_of(shape, front)
         if trying.right(told):
             requires = trying.limits(guess, front, once, shape)

@@ -103,17 +103,12 @@ class Unreadable(ValueError):
     """Braces that do not match, as conditional compilation may leave them."""
 
 
-def _directives(text: str) -> Iterable[re.Match[str]]:
-    return (found for found in TOKEN.finditer(text) if found["directive"])
-
-
 @functools.lru_cache(maxsize=256)
 def macros(text: str) -> dict[str, Macro]:
     """The macros that a text defines, by name; of several definitions the first."""
     made: dict[str, Macro] = {}
-    for directive in _directives(text):
-        found = DEFINE.match(directive[0])
-        if found:
+    for token in TOKEN.finditer(text):
+        if found := DEFINE.match(token["directive"] or ""):
             given = found["arguments"]
             names = None if given is None else tuple(WORD.findall(given))
             body = LITERAL.sub(
@@ -197,33 +192,23 @@ def plain_head(head: Sequence[Token]) -> list[Token]:
 
 def _name_before(head: Sequence[Token], place: int) -> str:
     """The identifier that ends before ``place``; of ``name<...>`` the name."""
-    i = place - 1
-    if i >= 0 and head[i].text == ">":
-        depth = 0
-        while i >= 0:
-            depth += {">": 1, "<": -1}.get(head[i].text, 0)
-            i -= 1
-            if not depth:
-                break
-    if i >= 0 and not head[i].word:
-        return "operator"
-    return head[i].text if i >= 0 else ""
+    depth = 0
+    for one in head[place - 1 :: -1] if place else ():
+        depth += {">": 1, "<": -1}.get(one.text, 0)
+        if not depth and one.text != "<":
+            return one.text if one.word else "operator"
+    return ""
 
 
 def _signs(head: Sequence[Token], wanted: str) -> list[int]:
     """Indices of signs outside of all brackets."""
     made, i = [], 0
     while i < len(head):
-        if head[i].text in wanted:
+        operator = any(one.text == "operator" for one in head[max(0, i - 2) : i])  # `operator==`
+        if head[i].text in wanted and not (operator and head[i].text == "="):
             made.append(i)
         i = closing(head, i) + 1 if head[i].text in OPEN else i + 1
     return made
-
-
-def _assignments(head: Sequence[Token]) -> list[int]:
-    """Indices of ``=`` outside of all brackets; not those of ``operator==`` and its like."""
-    signs = _signs(head, "=")
-    return [i for i in signs if all(one.text != "operator" for one in head[max(0, i - 2) : i])]
 
 
 def _described(head: Sequence[Token]) -> tuple[str, tuple[str, ...]]:
@@ -237,7 +222,7 @@ def _described(head: Sequence[Token]) -> tuple[str, tuple[str, ...]]:
             words[words.index("=") - 1] if "=" in words else words[-2],
         )
     parens = _signs(plain, "(")
-    equals = _assignments(plain)
+    equals = _signs(plain, "=")
     kind = next((i for i, word in enumerate(words) if word in TYPES), None)
     if kind is not None and not (parens and "{" not in words):
         inside = plain[kind + 1 : words.index("{")] if "{" in words else plain[kind + 1 : -1]
@@ -274,19 +259,14 @@ def _scan(found: Sequence[Token], scope: tuple[str, ...]) -> Iterable[Declaratio
             if len(scope) > MOST_SCOPES:
                 raise Unreadable("{")
             if "namespace" in words[:2] or (words[:1] == ["extern"] and len(words) == 2):
-                inner = [
-                    one.text
-                    for one in head
-                    if one.word and one.text not in ("namespace", "inline", "extern")
-                ]
+                no_names = ("namespace", "inline", "extern")
+                inner = [one.text for one in head if one.word and one.text not in no_names]
                 yield from _scan(found[i + 1 : end], (*scope, *inner))
                 start = end + 1
             elif _is_body(head):
                 _, names = _described([*head, Token(";", found[i].at)])
-                body = tuple(found[i + 1 : end])
-                yield Declaration(
-                    "function", names, scope, head[0].at, found[end].end, tuple(head), body
-                )
+                whole, body = tuple(head), tuple(found[i + 1 : end])
+                yield Declaration("function", names, scope, head[0].at, found[end].end, whole, body)
                 start = end + 1
             i = end
         elif text in OPEN:
@@ -301,9 +281,7 @@ def _is_body(head: Sequence[Token]) -> bool:
     plain = plain_head(head)
     words = [one.text for one in plain]
     parens = _signs(plain, "(")
-    if not parens or words[0] in ("using", "typedef"):
-        return False
-    if _assignments(plain):
+    if not parens or words[0] in ("using", "typedef") or _signs(plain, "="):
         return False
     first = words[: parens[0]]
     # `struct A f() {` is a function; `struct A : B<decltype(x)> {` has lost its parenthesis above.
@@ -314,7 +292,7 @@ def _is_body(head: Sequence[Token]) -> bool:
     return not (colons and plain[-1].word)
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=2048)
 def declarations(text: str) -> tuple[Declaration, ...]:
     """The declarations of a text in their order. Raises Unreadable."""
     return tuple(_scan(tokens(text), ()))

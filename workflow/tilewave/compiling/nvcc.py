@@ -21,7 +21,6 @@ from tilewave.compiling.declarations import (
     TOKEN,
     Declaration,
     Macro,
-    Token,
     Unreadable,
     declarations,
     line_of,
@@ -32,35 +31,33 @@ from tilewave.compiling.headers import INCLUDE, STAND_INS, of_host
 
 PRELUDE = "tilewave_nvcc.h"
 """Name of the header with what the text uses of `NAMES` and of the C++ library."""
-BITS = "(__builtin_bit_cast({}, {}))"  # a constant expression, which CUDA's intrinsics are not
+
+
+def _defined(text: str) -> dict[str, str]:
+    """Name -> its ``#define``, of names and values with semicolons between them."""
+    return {one.split()[0]: f"#define {one.strip()}" for one in text.split(";")}
+
+
 NAMES = {
     "uint": "typedef unsigned int uint;",
     "ushort": "typedef unsigned short ushort;",
     "ulong": "typedef unsigned long ulong;",
     r"u?int(?:8|16|32|64)_t": "#include <stdint.h>",
-    "FLT_MAX": "#define FLT_MAX 3.402823466e+38f",
-    "FLT_MIN": "#define FLT_MIN 1.175494351e-38f",
-    "FLT_EPSILON": "#define FLT_EPSILON 1.192092896e-7f",
-    "DBL_MAX": "#define DBL_MAX 1.7976931348623157e+308",
-    "DBL_MIN": "#define DBL_MIN 2.2250738585072014e-308",
-    "DBL_EPSILON": "#define DBL_EPSILON 2.2204460492503131e-16",
+    **_defined(
+        "FLT_MAX 3.402823466e+38f; FLT_MIN 1.175494351e-38f; FLT_EPSILON 1.192092896e-7f;"
+        "DBL_MAX 1.7976931348623157e+308; DBL_MIN 2.2250738585072014e-308;"
+        "DBL_EPSILON 2.2204460492503131e-16"
+    ),
     r"U?(?:CHAR|SCHAR|SHRT|INT|LONG|LLONG)_(?:MIN|MAX)": "#include <cuda/std/climits>",
-    "INFINITY": f"#define INFINITY {BITS.format('float', '0x7f800000')}",
-    "HUGE_VALF": f"#define HUGE_VALF {BITS.format('float', '0x7f800000')}",
-    "NAN": f"#define NAN {BITS.format('float', '0x7fc00000')}",
-    "M_PI": "#define M_PI 3.14159265358979323846",
-    "M_PI_2": "#define M_PI_2 1.57079632679489661923",
-    "M_PI_4": "#define M_PI_4 0.78539816339744830962",
-    "M_1_PI": "#define M_1_PI 0.31830988618379067154",
-    "M_2_PI": "#define M_2_PI 0.63661977236758134308",
-    "M_2_SQRTPI": "#define M_2_SQRTPI 1.12837916709551257390",
-    "M_LN10": "#define M_LN10 2.30258509299404568402",
-    "M_LOG10E": "#define M_LOG10E 0.43429448190325182765",
-    "M_E": "#define M_E 2.7182818284590452354",
-    "M_LN2": "#define M_LN2 0.69314718055994530942",
-    "M_LOG2E": "#define M_LOG2E 1.4426950408889634074",
-    "M_SQRT2": "#define M_SQRT2 1.41421356237309504880",
-    "M_SQRT1_2": "#define M_SQRT1_2 0.70710678118654752440",
+    **_defined(  # constant expressions, which CUDA's intrinsics are not
+        "INFINITY (__builtin_bit_cast(float, 0x7f800000));"
+        "HUGE_VALF (__builtin_bit_cast(float, 0x7f800000)); NAN (__builtin_bit_cast(float, 0x7fc00000));"
+        "M_PI 3.14159265358979323846; M_PI_2 1.57079632679489661923; M_PI_4 0.78539816339744830962;"
+        "M_1_PI 0.31830988618379067154; M_2_PI 0.63661977236758134308; M_2_SQRTPI 1.12837916709551257390;"
+        "M_LN10 2.30258509299404568402; M_LOG10E 0.43429448190325182765; M_E 2.7182818284590452354;"
+        "M_LN2 0.69314718055994530942; M_LOG2E 1.4426950408889634074;"
+        "M_SQRT2 1.41421356237309504880; M_SQRT1_2 0.70710678118654752440"
+    ),
 }
 """Pattern of a word -> what declares it; left out where the text declares it itself."""
 ALGORITHM = """\
@@ -116,6 +113,7 @@ OPTIONS = {
 NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
 
 
+EVERYTHING = re.compile(rf"{TOKEN.pattern}|.", TOKEN.flags)
 NAMED = 4
 """Declarations of the kernel's file that a warning names; of its headers it counts them."""
 
@@ -231,13 +229,13 @@ def _knowing(headers: Mapping[str, str]) -> set[str]:
         return name.partition("/")[0]
 
     libraries = {library(name) for name, text in headers.items() if ANSWERS.search(text)}
-    waiting = [name for name in headers if library(name) in libraries]
-    found = set(waiting)
-    while waiting:
-        included = {name for _, name in INCLUDE.findall(headers[waiting.pop()])}
-        new = (included & headers.keys()) - found
-        found |= new
-        waiting += new
+    found = [name for name in headers if library(name) in libraries]
+    for one in found:  # which grows
+        found += dict.fromkeys(
+            name
+            for _, name in INCLUDE.findall(headers[one])
+            if name in headers and name not in found
+        )
     return {
         name
         for name in found
@@ -278,17 +276,12 @@ class _Piece:
     cuts: tuple[Declaration, ...]
 
     @functools.cached_property
-    def _tokens(self) -> tuple[Token, ...]:
-        one = self.declaration
-        return tuple(
-            token
-            for token in (*one.head, *one.body)
-            if not any(cut.start <= token.at < cut.end for cut in self.cuts)
-        )
-
-    @functools.cached_property
     def words(self) -> frozenset[str]:
-        return frozenset(token.text for token in self._tokens if token.word)
+        return frozenset(
+            token.text
+            for token in (*self.declaration.head, *self.declaration.body)
+            if token.word and not any(cut.start <= token.at < cut.end for cut in self.cuts)
+        )
 
 
 def _device_words(defined: Mapping[str, Macro]) -> frozenset[str]:
@@ -324,8 +317,10 @@ def _pieces(texts: Mapping[str, str], defined: Mapping[str, Macro]) -> list[_Pie
     return made
 
 
-def _kept(pieces: list[_Piece], defined: Mapping[str, Macro], roots: frozenset[str]) -> set[int]:
-    """Indices of the pieces that device code needs, itself included."""
+def _needless(
+    pieces: list[_Piece], defined: Mapping[str, Macro], roots: frozenset[str]
+) -> set[int]:
+    """Indices of the pieces that no device code needs and that are none."""
     kernels = {piece.declaration.name for piece in pieces if piece.device}
 
     def stays(piece: _Piece) -> bool:
@@ -339,27 +334,21 @@ def _kept(pieces: list[_Piece], defined: Mapping[str, Macro], roots: frozenset[s
             or (instantiation and bool(one.words & kernels))
         )
 
-    kept = {i for i, piece in enumerate(pieces) if stays(piece)}
-    waiting, named, called = list(kept), set(roots), set(roots)
-    while waiting:
-        for i in waiting:
+    new = {i for i, piece in enumerate(pieces) if stays(piece)}
+    rest = {i: piece.declaration for i, piece in enumerate(pieces)}
+    named, called = set(roots), set(roots)
+    while new:
+        for i in new:
+            del rest[i]
             named |= pieces[i].words
             called |= pieces[i].declaration.called
-        for name in [one for one in named if one in defined]:
+        for name in named & defined.keys():
             named |= defined[name].words
             called |= defined[name].words
-        waiting = [
-            i
-            for i, piece in enumerate(pieces)
-            if i not in kept and _needed(piece.declaration, named, called)
-        ]
-        kept.update(waiting)
-    for i, piece in enumerate(pieces):
-        if piece.declaration.head[0].text == "static_assert":
-            gone = {n for j, o in enumerate(pieces) if j not in kept for n in o.declaration.names}
-            if not piece.words & gone:
-                kept.add(i)
-    return kept
+        new = {i for i, one in rest.items() if _needed(one, named, called)}
+    gone = {name for one in rest.values() for name in one.names}
+    asserts = {i for i, one in rest.items() if one.head[0].text == "static_assert"}
+    return {i for i in rest if i not in asserts or pieces[i].words & gone}
 
 
 def _is_number(one: Declaration) -> bool:
@@ -387,31 +376,21 @@ def _cut(
     for text in texts.values():
         defined = {**macros(text), **defined}
     pieces = _pieces(texts, defined)
-    kept = _kept(pieces, defined, roots)
-    gone = [
-        (piece.file, one)
-        for i, piece in enumerate(pieces)
-        for one in ((piece.declaration,) if i not in kept else piece.cuts)
-    ]
-
-    def part(file: str, one: Declaration) -> Part:
-        text = texts[file]
-        return Part(file, one.name, line_of(text, one.start), line_of(text, one.end - 1))
-
-    cut = {
-        file: _blanked(text, [(one.start, one.end) for other, one in gone if other == file])
-        for file, text in texts.items()
-    }
-    return cut, tuple(part(file, one) for file, one in gone)
+    needless = _needless(pieces, defined, roots)
+    cut, left_out = dict(texts), []
+    for i, piece in enumerate(pieces):
+        text = texts[piece.file]
+        for one in (piece.declaration,) if i in needless else piece.cuts:
+            lines = line_of(text, one.start), line_of(text, one.end - 1)
+            left_out.append(Part(piece.file, one.name, *lines))
+            cut[piece.file] = _blanked(cut[piece.file], one.start, one.end)
+    return cut, tuple(left_out)
 
 
-def _blanked(text: str, ranges: Iterable[tuple[int, int]]) -> str:
-    """A text with blanks for these ranges; ends of lines and preprocessor lines stay."""
-    lines = [found.span() for found in TOKEN.finditer(text) if found["directive"]]
-    signs = list(text)
-    for start, end in ranges:
-        for i in range(start, end):
-            signs[i] = signs[i] if signs[i] in "\r\n" else " "
-    for start, end in lines:
-        signs[start:end] = text[start:end]
-    return "".join(signs)
+def _blanked(text: str, start: int, end: int) -> str:
+    """A text with blanks from start to end; ends of lines and preprocessor lines stay."""
+
+    def blank(found: re.Match[str]) -> str:
+        return found["directive"] or re.sub(r"[^\r\n]", " ", found[0])
+
+    return text[:start] + EVERYTHING.sub(blank, text[start:end]) + text[end:]

@@ -52,9 +52,8 @@ def kernel(name: str, file: Path) -> Path:
 
 
 def _check_operands(operands: Mapping[str, Operand], sizes: tuple[str, ...], file: Path) -> None:
-    if not isinstance(operands, Mapping) or not any(
-        getattr(one, "written", False) for one in operands.values()
-    ):
+    given = operands.values() if isinstance(operands, Mapping) else ()
+    if not any(getattr(one, "written", False) for one in given):
         allowed = "name -> Operand(...), one of them with written=True"
         raise UserError(file, "operands", operands, allowed)
     for name, one in operands.items():
@@ -82,14 +81,11 @@ def _told(method: Callable[..., Any], name: str, file: Path) -> Callable[..., An
             line = next((one.lineno for one in frames[::-1] if one.filename == str(file)), 1)
             said = f"{type(error).__name__}: {error}"
             raise UserError(f"{file}:{line}", name, said, "code that runs") from error
-        if name == "reference":
-            return _reference(self, given[0], found, file)
-        if name == "inputs":
-            return _inputs(self, given[0], found, file)
-        if name == "work" and not isinstance(found, Work):
-            raise UserError(file, name, found, "a tilewave.operations.base.Work")
-        if name == "tolerance" and not isinstance(found, Tolerance):
-            raise UserError(file, name, found, "a tilewave.comparison.Tolerance")
+        if name in ("reference", "inputs"):
+            return (_reference if name == "reference" else _inputs)(self, given[0], found, file)
+        kind = {"work": Work, "tolerance": Tolerance}.get(name, object)
+        if not isinstance(found, kind):
+            raise UserError(file, name, found, f"a {kind.__module__}.{kind.__name__}")
         return found
 
     return told

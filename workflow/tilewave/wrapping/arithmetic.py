@@ -193,14 +193,12 @@ def _divided(node: ast.expr) -> ast.expr:
     return node
 
 
-def _terms(node: ast.expr, sign: int = 1) -> list[tuple[int, str, ast.expr]]:
+def _terms(node: ast.expr, sign: int = 1) -> list[tuple[int, ast.expr]]:
     """A sum's terms with their signs."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
         other = sign if isinstance(node.op, ast.Add) else -sign
         return [*_terms(node.left, sign), *_terms(node.right, other)]
-    if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value < 0:
-        return [(-sign, str(-node.value), ast.Constant(-node.value))]
-    return [(sign, ast.unparse(node), node)]
+    return [(sign, node)]
 
 
 def _rounded_up(node: ast.BinOp) -> ast.expr | None:
@@ -208,16 +206,13 @@ def _rounded_up(node: ast.BinOp) -> ast.expr | None:
     if not isinstance(node.op, ast.FloorDiv):
         return None
     terms = _terms(node.left)
-    under = ast.unparse(node.right)
-    if isinstance(node.right, ast.Constant) and isinstance(node.right.value, int):
-        numbers = [(s, n) for s, _, n in terms if isinstance(n, ast.Constant)]
-        rest = [(s, n) for s, _, n in terms if not isinstance(n, ast.Constant)]
-        total = sum(s * n.value for s, n in numbers)  # type: ignore[operator, misc]
-        if len(rest) == 1 and rest[0][0] > 0 and total == node.right.value - 1:
-            return _ceil(rest[0][1], node.right)
-        return None
-    left = [(sign, text) for sign, text, _ in terms]
-    if (1, under) in left and (-1, "1") in left and len(left) == 3:
-        (over,) = [n for s, text, n in terms if (s, text) not in ((1, under), (-1, "1"))]
-        return _ceil(over, node.right)
-    return None
+    constants = [s * ast.literal_eval(n) for s, n in terms if isinstance(n, ast.Constant)]
+    rest = [(s, n) for s, n in terms if not isinstance(n, ast.Constant)]
+    under = node.right
+    if isinstance(under, ast.Constant):
+        constants.append(-ast.literal_eval(under))
+    else:
+        same = [one for one in rest if one[0] > 0 and ast.dump(one[1]) == ast.dump(under)]
+        rest = [one for one in rest if one not in same[:1]] if same else []
+    exact = sum(constants) == -1 and len(rest) == 1 and rest[0][0] > 0
+    return _ceil(rest[0][1], under) if exact else None

@@ -19,7 +19,7 @@ from tilewave.compiling.declarations import Declaration, Token
 from tilewave.errors import UserError
 from tilewave.kernels import MOST_CUBIN
 from tilewave.machine import cubin as images
-from tilewave.wrapping.reading import Function, Parameter, Source
+from tilewave.wrapping.reading import Function, Parameter, Source, shortened
 
 SUFFIX = ".cubin"
 POINTER, NUMBER = 8, 4
@@ -86,19 +86,12 @@ def _kernel(path: Path, image: images.Image, listing: str, beside: dict[str, Any
     tree = tuple(range(len(given)))
     front: dict[str, Any] = {"cubin": path.name}
     if image.block:
-        front["block"] = _sides(image.block)
+        front["block"] = shortened(image.block)
     if beside:
         front |= {"block": [32 * int(beside["num_warps"])], "shared_bytes": beside.get("shared", 0)}
     if max(image.cluster, default=1) > 1:
-        front["cluster"] = _sides(image.cluster)
+        front["cluster"] = shortened(image.cluster)
     function = Function(image.entry, path, declaration, (), tuple(parameters), (), tree)
     none = image.shared_size == image.shared_base and not beside
     scratch = len(sizes) - len(given)
     return Compiled(function, front, image.arch, dtype, none and bool(SHARED.search(code)), scratch)
-
-
-def _sides(sides: tuple[int, ...]) -> list[int]:
-    made = list(sides)
-    while len(made) > 1 and made[-1] == 1:
-        made.pop()
-    return made

@@ -11,8 +11,9 @@ import itertools
 import math
 import operator
 import re
+import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,6 +50,31 @@ LARGEST = 3 << 19
 TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
 MOST_FACTORS = 5
+TEXT = '''\
+"""{name}: what `{kernel}` of {file} gives.
+
+Sizes are its whole-number parameters. Extents are what it touched when it was executed: look at them.
+"""
+
+from tilewave.operations.base import Operand, Operation
+
+
+class {name}(Operation):
+    dimensions = {dimensions}
+    operands = {{
+{operands}    }}
+    # What must come out: a method `reference`, the name of a kernel file that gives it, or None: nothing
+    # is checked. `tolerance` says how far an element may be from it (docs/operations.md).
+    reference = {reference}
+'''
+INDICES = """
+    def inputs(self, job):
+        made = super().inputs(job)
+        # Indices, perhaps: below every size.
+        for name in {}:
+            made[name] %= min(job.shape.values())
+        return made
+"""
 
 
 @dataclass(frozen=True)
@@ -62,7 +88,6 @@ class Derived:
     sizes: Mapping[str, str]
     operands: Mapping[str, Operand]
     whole: tuple[str, ...] = ()
-    notes: tuple[str, ...] = field(default=())
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -76,39 +101,19 @@ class Derived:
 
     def text(self, reference: str = "None") -> str:
         """The operation's file."""
-        lines = [
-            f'"""{_class_name(self.name)}: what `{self.kernel}` of {self.file} gives.',
-            "",
-            "Sizes are its whole-number parameters. Extents are what it touched when it was executed: look at them.",
-            '"""',
-            "",
-            "from tilewave.operations.base import Operand, Operation",
-            "",
-            "",
-            f"class {_class_name(self.name)}(Operation):",
-            f"    dimensions = {_tuple(self.dimensions)}",
-            "    operands = {",
-            *(f'        "{name}": {_operand(one)},' for name, one in self.operands.items()),
-            "    }",
-            "    # What must come out: a method `reference`, the name of a kernel file that gives it, or None: nothing",
-            "    # is checked. `tolerance` says how far an element may be from it (docs/operations.md).",
-            f"    reference = {reference}",
-        ]
-        if self.whole:
-            lines += [
-                "",
-                "    def inputs(self, job):",
-                "        made = super().inputs(job)",
-                "        # Indices, perhaps: below every size.",
-                f"        for name in {_tuple(self.whole)}:",
-                "            made[name] %= min(job.shape.values())",
-                "        return made",
-            ]
-        return "\n".join(lines) + "\n"
+        operands = (f'        "{name}": {_operand(one)},\n' for name, one in self.operands.items())
+        return TEXT.format(
+            name=_class_name(self.name),
+            kernel=self.kernel,
+            file=self.file,
+            dimensions=_tuple(self.dimensions),
+            operands="".join(operands),
+            reference=reference,
+        ) + (INDICES.format(_tuple(self.whole)) if self.whole else "")
 
 
 def _class_name(name: str) -> str:
-    return "".join(word.capitalize() for word in name.split("_"))
+    return string.capwords(name, "_").replace("_", "")
 
 
 def _tuple(words: Sequence[str | int]) -> str:
@@ -220,9 +225,7 @@ def settled(
         )
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
-        held = one.stream if read and (not written or name in blind) else None
-        if not read and not written:
-            held = one.stream
+        held = one.stream if not written or (read and name in blind) else None
         operands[name] = Operand(extents, held, bool(written), one.zeroed and bool(written))
     made = replace(derived, operands=operands)
     whole = tuple(
@@ -240,17 +243,12 @@ def _as_inputs(
 ) -> set[str]:
     """Of the arrays that are read and written those whose values before the launch make a difference: all of
     them or none."""
-    both = {
-        name
-        for name, ends in left.touched.items()
-        if all(ends) and derived.operands[name].stream is not None
-    }
+    given = {name for name, one in derived.operands.items() if one.stream is not None}
+    both = {name for name, ends in left.touched.items() if all(ends) and name in given}
     if not both:
         return set()
-    bare = {
-        name: replace(one, stream=None) if name in both else one
-        for name, one in derived.operands.items()
-    }
+    bare = {**derived.operands}
+    bare |= {name: replace(bare[name], stream=None) for name in both}
     again = touch(replace(derived, operands=bare, whole=tuple({*derived.whole} - both)), shape)
     for name, memory in again.buffers.items():
         now, before = (np.asarray(one).view(np.uint8) for one in (memory, left.buffers[name]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import re
@@ -14,7 +15,7 @@ from tilewave.expressions import ExpressionError, evaluate, names_in
 from tilewave.operations.base import Operation
 from tilewave.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside
 from tilewave.wrapping.matching import arguments, leaves, others, usual
-from tilewave.wrapping.reading import Function, Launch, Parameter, Source, parts
+from tilewave.wrapping.reading import Function, Launch, Parameter, Scope, Source, parts, shortened
 
 K_STEP = re.compile(
     r"(?:T_)?(?:K\d+_)?(?:B_?K|BLOCK_?(?:SIZE_?)?K|TILE_?(?:SIZE_?)?K|K_?TILE|K_?BLOCK|bK"
@@ -61,18 +62,23 @@ class Guess:
         return {name: values[0] for name, values in self.front.get("macros", {}).items()}
 
 
-def _template(
-    function: Function, launch: Launch | None, source: Source, guess: Guess, dtype: str
-) -> tuple[str, dict[str, str], dict[str, str]]:
+@dataclass(frozen=True)
+class Code:
+    """A kernel and its launch, whose line is 0 where there is none."""
+
+    function: Function
+    source: Source
+    launch: Launch
+
+
+def _template(guess: Guess, code: Code, dtype: str) -> tuple[str, dict[str, str], dict[str, str]]:
     """The entry, names of the host that stand for a template argument, and types by parameter."""
+    function, scope = code.function, code.launch.scope
     macros: dict[str, list[Any]] = {}
     names: dict[str, str] = {}
     types: dict[str, str] = {}
     words = []
-    given = list(launch.template) if launch else []
-    scope = launch.scope if launch else outside(source)
-    if not given:
-        given = _instantiated(function, source)
+    given = code.launch.template or _instantiated(function, code.source)
     for i, one in enumerate(function.template):
         value = given[i] if i < len(given) else one.default
         text = "".join(token.text for token in value)
@@ -105,22 +111,16 @@ def _template(
     return entry, names, types
 
 
-def _instantiated(function: Function, source: Source) -> list[tuple[Token, ...]]:
+def _instantiated(function: Function, source: Source) -> Sequence[tuple[Token, ...]]:
     """The arguments of an explicit instantiation in the file."""
     for path, one in source.declarations(function.name):
         texts = [token.text for token in one.head]
-        if (
-            path in source.own
-            and texts[0] == "template"
-            and texts[1] != "<"
-            and function.name in texts
-        ):
-            place = texts.index(function.name) + 1
-            if texts[place] == "<":
-                try:
-                    return list(parts(one.head[place + 1 : angle(one.head, place)]))
-                except Unreadable:
-                    return []
+        instantiates = path in source.own and texts[0] == "template" and texts[1] != "<"
+        place = texts.index(function.name) + 1 if function.name in texts else 0
+        if instantiates and place and texts[place] == "<":
+            with contextlib.suppress(Unreadable):
+                return parts(one.head[place + 1 : angle(one.head, place)])
+            return []
     return []
 
 
@@ -130,13 +130,8 @@ def _sides(found: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> 
         found = launch.scope.value(found[0].text) or found
     elif found and found[0].text == "dim3":
         found = found[2:-1]
-    sides: list[int | str] = []
-    for part in parts(found):
-        text = of_tokens(part, launch.scope, names)
-        sides.append(int(text) if text.isdigit() else text)
-    while len(sides) > 1 and sides[-1] == 1:
-        sides.pop()
-    return sides
+    sides = (of_tokens(part, launch.scope, names) for part in parts(found))
+    return shortened([int(text) if text.isdigit() else text for text in sides])
 
 
 OWN = "--new-operation NAME, which makes one of the kernel (docs/operations.md)"
@@ -169,12 +164,13 @@ def guessed(
     front = {"title": _title(function.name), "operation": operation.name}
     guess = Guess(front, operation)
     guess.constant = functools.partial(_constant, source)
-    launch = next(iter(source.launches(function.name)), None)
-    entry, names, types = _template(function, launch, source, guess, dtype)
+    without = Launch((), (), (), (), (), outside(source), 0)
+    code = Code(function, source, next(iter(source.launches(function.name)), without))
+    entry, names, types = _template(guess, code, dtype)
     words, unknown = arguments(function.parameters, operation, own)
     if type(operation).reference is Operation.reference:  # else it knows what they must be
-        unknown = _with_numbers(guess, function, launch, words, unknown)
-    guess.front["dtypes"] = _dtypes(function, source, types, dtype, guess, words)
+        unknown = _with_numbers(guess, code, words, unknown)
+    guess.front["dtypes"] = _dtypes(guess, code, types, dtype, words)
     if unknown:
         told = ", ".join(map(_word, function.nested(words)))
         arrays = [one.name for one in function.parameters if one.stars and one.name in unknown]
@@ -184,7 +180,7 @@ def guessed(
         guess.unknown["--arguments"] = f"{told} (not known: {', '.join(unknown)}{more})"
     guess.front["arguments"] = function.nested(words)
     guess.front["entry"] = entry
-    _geometry(guess, function, launch, names, words, source)
+    _geometry(guess, code, names, words)
     sizes = operation.dimensions
     equal = {"conditions": [f"{one} == {other}" for one, other in itertools.pairwise(sizes)]}
     single = len([word for word in words if word in sizes]) == 1 < len(sizes)
@@ -192,15 +188,14 @@ def guessed(
         guess.front["requires"] = equal
     for other in others(function.parameters, words, operation):
         scratch = Guess({**guess.front, "arguments": function.nested(other)}, operation)
-        _geometry(scratch, function, launch, names, other, source)
+        _geometry(scratch, code, names, other)
         guess.others.append(scratch.front)
-    guess.others[:0] = [
-        {**guess.front, "grid": grid} for grid in _other_grids(guess) if grid != guess.front["grid"]
-    ]
+    grids = [one for one in _other_grids(guess) if one != guess.front["grid"]]
+    guess.others[:0] = [{**guess.front, "grid": grid} for grid in grids]
     guess.others += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
     if (single != operation.laid_out) and len(sizes) > 1:
         guess.others.append({**guess.front, "requires": equal})
-    _tiles(guess, function, source)
+    _tiles(guess, code)
     for _, one in source.declarations("__constant__"):
         texts = {token.text for token in one.head}
         empty = "__constant__" in texts and not texts & {"=", "constexpr"}
@@ -209,22 +204,16 @@ def guessed(
     return guess
 
 
-def _with_numbers(
-    guess: Guess,
-    function: Function,
-    launch: Launch | None,
-    words: list[Any],
-    unknown: Sequence[str],
-) -> list[str]:
+def _with_numbers(guess: Guess, code: Code, words: list[Any], unknown: Sequence[str]) -> list[str]:
     """Give the real numbers among the parameters that nothing tells a value: the launch's, else a guess. The
     names of the others."""
+    function, launch = code.function, code.launch
+    given = function.given(launch.arguments)
     for at, one in enumerate(function.parameters):
         if one.name in unknown and not one.stars and one.type in (*REAL, "bool"):
-            given = function.given(launch.arguments)[at] if launch else ()
             try:
-                assert launch is not None
-                words[at] = float(evaluate(of_tokens(given, launch.scope, {})))
-            except (AssertionError, Unknown, ExpressionError, TypeError):
+                words[at] = float(evaluate(of_tokens(given[at], launch.scope, {})))
+            except (Unknown, ExpressionError, TypeError):
                 small = re.search(r"eps", one.name, re.IGNORECASE)
                 words[at] = one.type == "bool" or (EPSILON if small else SOME)
                 guess.notes.append(f"{one.name} is {words[at]}, a guess: --arguments says another")
@@ -244,33 +233,27 @@ def _title(name: str) -> str:
 
 
 def _dtypes(
-    function: Function,
-    source: Source,
-    types: Mapping[str, str],
-    given: str,
-    guess: Guess,
-    words: Sequence[Any],
+    guess: Guess, code: Code, types: Mapping[str, str], given: str, words: Sequence[Any]
 ) -> dict[str, str]:
-    operands = guess.operation.operands
+    function, source, operands = code.function, code.source, guess.operation.operands
     found: dict[str, str] = {}
     for one, word in zip(function.parameters, words):
         if one.stars and word in operands:
             kind = types.get(one.type) or source.plain(one.type)
             plain = re.sub(r"[24]$", "", kind) if kind not in DTYPES else kind
             found[str(word)] = DTYPES.get(plain.replace("nvcuda::", ""), "")
-    code = "\n".join(source.texts[path] for path in source.own)
+    text = "\n".join(source.texts[path] for path in source.own)
     if not all(found.values()) and not given:
         guess.unknown["--dtype"] = "the type of " + ", ".join(n for n, v in found.items() if not v)
-    made = {one: given or found.get(one) or "f32" for one in operands}
-    if given:
-        made |= {
-            name: found[name] for name, one in operands.items() if one.written and found.get(name)
-        }
+    made = {
+        name: (found.get(name) if one.written or not given else "") or given or "f32"
+        for name, one in operands.items()
+    }
     if "accumulate" not in guess.operation.needs_dtypes:
         return made
-    if "precision::tf32" in code or ".tf32" in code:
+    if "precision::tf32" in text or ".tf32" in text:
         made |= {one: "tf32" for one in "ab" if made[one] == "f32"}
-    accumulate = {"f16": _f16_sum(function, code), "i8": "i32"}
+    accumulate = {"f16": _f16_sum(function, text), "i8": "i32"}
     accumulate |= dict.fromkeys(("bf16", "tf32", "e4m3", "e5m2"), "f32")
     return {**made, "accumulate": accumulate.get(made["a"], made["a"])}
 
@@ -285,48 +268,37 @@ def _f16_sum(function: Function, code: str) -> str:
     return "f32" if re.search(r"\bfloat \w+(?: \[[^;]*)? (?:=|;)", body) else "f16"
 
 
-def _geometry(
-    guess: Guess,
-    function: Function,
-    launch: Launch | None,
-    names: Mapping[str, str],
-    words: Sequence[Any],
-    source: Source,
-) -> None:
+def _geometry(guess: Guess, code: Code, names: Mapping[str, str], words: Sequence[Any]) -> None:
     """Block, grid and shared memory, from the launch; else what is common."""
-    sizes = guess.operation.dimensions
+    function, launch, sizes = code.function, code.launch, guess.operation.dimensions
     known = usual(guess.operation) if not {*words} & {*sizes} else {}
     known |= {size.upper(): size for size in sizes} | {size: size for size in sizes}
-    if launch is not None:
-        for given, word in zip(function.given(launch.arguments), words):
-            if len(given) == 1 and given[0].word and word in sizes:
-                known[given[0].text] = str(word)
+    for given, word in zip(function.given(launch.arguments), words):
+        if len(given) == 1 and given[0].word and word in sizes:
+            known[given[0].text] = str(word)
     if function.tree != tuple(range(len(words))):  # members of structs
         named = zip(function.parameters, words)
         known |= {f".{one.name}": str(word) for one, word in named if word in sizes}
     known |= names
-    for key, found in (("block", launch and launch.block), ("grid", launch and launch.grid)):
+    for key, found in (("block", launch.block), ("grid", launch.grid)):
         try:
-            guess.front[key] = _sides(found, launch, known) if launch and found else []
+            guess.front[key] = _sides(found, launch, known) if found else []
         except Unknown as error:
-            guess.notes.append(
-                f"{key} of the launch at line {launch.line if launch else 0}: {error} is not known"
-            )
+            guess.notes.append(f"{key} of the launch at line {launch.line}: {error} is not known")
         if key == "block" and not guess.front.get("block"):
-            guess.front["block"] = _common_block(function, source, guess)
-            if found and len(found) == 1 and len(guess.front["block"]) == 1:
+            guess.front["block"] = _common_block(guess, code)
+            if len(found) == 1 and len(guess.front["block"]) == 1:
                 # What the launch calls it, of which grid and shared memory may be made.
                 known[found[0].text] = str(guess.front["block"][0])
     if not guess.front.get("grid"):
-        guess.front["grid"] = _common_grid(guess.front["block"], _extents(guess.operation))
-        guess.unknown["--grid"] = ", ".join(map(str, guess.front["grid"]))
-    if launch is not None and launch.shared and [one.text for one in launch.shared] != ["0"]:
+        set_common_grid(guess)
+    if launch.shared and [one.text for one in launch.shared] != ["0"]:
         try:
             text = of_tokens(launch.shared, launch.scope, known)
             guess.front["shared_bytes"] = _simple(text, guess.macros())
         except Unknown as error:
             guess.unknown["--shared"] = f"bytes of dynamic shared memory ({error} is not known)"
-    elif launch is None and function.mentions("extern", "__shared__"):
+    elif not launch.line and function.mentions("extern", "__shared__"):
         guess.unknown["--shared"] = "bytes of dynamic shared memory"
 
 
@@ -340,14 +312,13 @@ def _simple(text: str, macros: Mapping[str, Any]) -> int | str:
         return text
 
 
-def _common_block(function: Function, source: Source, guess: Guess) -> list[int | str]:
+def _common_block(guess: Guess, code: Code) -> list[int | str]:
+    function = code.function
     names = {one.name: PREFIX + one.name for one in function.template if not one.is_type}
     names |= {name: str(value) for name, value in guess.values.items()}
     if function.bound:
-        try:
-            return [_simple(of_tokens(function.bound, outside(source), names), {})]
-        except Unknown:
-            pass
+        with contextlib.suppress(Unknown):
+            return [_simple(of_tokens(function.bound, outside(code.source), names), {})]
     told = [names[one.name] for one in function.template if THREADS.fullmatch(one.name)]
     if told:
         guess.unknown["--block"] = told[0]
@@ -357,16 +328,17 @@ def _common_block(function: Function, source: Source, guess: Guess) -> list[int 
     return block
 
 
-def common_grid(guess: Guess) -> list[int | str]:
-    """Blocks that are enough where a thread has one element of the output."""
-    return _common_grid(guess.front["block"], _extents(guess.operation))
-
-
 def _extents(operation: Operation) -> tuple[str, ...]:
     """Dimensions that threads are usually dealt out over: the output's, or the input's of what has none."""
     found = sorted(operation.operands.values(), key=lambda one: not one.written)
     named = (tuple(one for one in each.extents if isinstance(one, str)) for each in found)
     return next(filter(None, named), ())
+
+
+def set_common_grid(guess: Guess) -> None:
+    """Blocks that are enough where a thread has one element of the output."""
+    guess.front["grid"] = _common_grid(guess.front["block"], _extents(guess.operation))
+    guess.unknown["--grid"] = ", ".join(map(str, guess.front["grid"]))
 
 
 def _common_grid(block: Sequence[int | str], extents: Sequence[str]) -> list[int | str]:
@@ -403,37 +375,26 @@ def _wide_grids(guess: Guess) -> list[list[int | str]]:
     return [[f"ceil({' * '.join(extents)} / ({many} * {block[0]}))"] for many in (2, 4, 8)]
 
 
-def _tiles(guess: Guess, function: Function, source: Source) -> None:
+def _tiles(guess: Guess, code: Code) -> None:
     """Rows, columns and step of a block, where the grid and the names say them."""
+    function, source = code.function, code.source
     macros = guess.macros()
     grid = " ; ".join(map(str, guess.front["grid"]))
     steps_of = guess.operation.tiles[2:]
     for size in guess.operation.dimensions:
         if size in steps_of:
             continue
-        found = re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+)", grid)
-        try:
-            guess.tile[size] = int(evaluate(found[1], macros)) if found else 1
-        except (ExpressionError, TypeError):
-            guess.tile[size] = 1
+        guess.tile[size] = 1
+        if found := re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+)", grid):
+            with contextlib.suppress(ExpressionError, TypeError):
+                guess.tile[size] = int(evaluate(found[1], macros))
     steps = [
         int(value) for name, value in {**macros, **guess.values}.items() if K_STEP.fullmatch(name)
     ]
-    for one in (*declarations_in(function), *source.macros):
-        if K_STEP.fullmatch(one) and not steps:
-            try:
-                scope = outside(source)
-                body = function.declaration.body
-                scope = type(scope)(source, body, function.declaration.end)
-                tokens = [token for token in body if token.text == one][:1]
-                tokens = tokens or [Token(one, 0, word=True)]
-                steps.append(number(tokens, scope))
-            except Unknown:
-                continue
-    guess.tile |= dict.fromkeys(steps_of, max(steps) if steps else 0)
-
-
-def declarations_in(function: Function) -> list[str]:
-    """Names that a kernel's body gives a value."""
     body = function.declaration.body
-    return [one.text for one, after in itertools.pairwise(body) if one.word and after.text == "="]
+    given = (one for one, after in itertools.pairwise(body) if one.word and after.text == "=")
+    for one in (*given, *(Token(name, 0, word=True) for name in source.macros)):
+        if K_STEP.fullmatch(one.text) and not steps:
+            with contextlib.suppress(Unknown):
+                steps.append(number([one], Scope(source, body, function.declaration.end)))
+    guess.tile |= dict.fromkeys(steps_of, max(steps) if steps else 0)

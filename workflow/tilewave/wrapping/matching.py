@@ -57,26 +57,27 @@ def operation_of(function: Function, source: Source) -> Operation | None:
     return operations.load("matmul") if pointers > 2 else None
 
 
-def _inputs(operation: Operation) -> list[str]:
-    return [name for name, one in operation.operands.items() if not one.written]
+def _arrays(operation: Operation, written: bool) -> list[str]:
+    return [name for name, one in operation.operands.items() if one.written == written]
 
 
-def _outputs(operation: Operation) -> list[str]:
-    return [name for name, one in operation.operands.items() if one.written]
+def snake(name: str) -> str:
+    """``norm_by_warps`` of ``normByWarps``."""
+    return re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name).lower().strip("_")
 
 
 def _role(name: str, operation: Operation) -> str:
     """The array of a pointer's name; empty where it says nothing."""
     if name in operation.operands:
         return name
-    words = re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name).lower().strip("_").split("_")
-    every = list(words)
+    every = snake(name).split("_")
+    words = list(every)
     while len(words) > 1 and words[0] in NOISE:
-        words = words[1:]
+        del words[0]
     while len(words) > 1 and words[-1] in NOISE:
-        words = words[:-1]
+        del words[-1]
     word = JOINED.sub("", "".join(words))
-    inputs, outputs = _inputs(operation), _outputs(operation)
+    inputs, outputs = _arrays(operation, written=False), _arrays(operation, written=True)
     if word in operation.operands:
         return word
     if POSITIONS.get(word, len(inputs)) < len(inputs):
@@ -91,7 +92,7 @@ def _role(name: str, operation: Operation) -> str:
 def _roles(pointers: Sequence[Parameter], operation: Operation) -> dict[str, str]:
     """Array of each pointer: by name, else the outputs are what is not const, or the last."""
     roles = {one.name: _role(one.name, operation) for one in pointers}
-    inputs, outputs = _inputs(operation), _outputs(operation)
+    inputs, outputs = _arrays(operation, written=False), _arrays(operation, written=True)
     written = {roles[one.name] for one in pointers if not one.constant}
     if set(operation.operands) <= set(roles.values()) and set(outputs) <= written:
         return roles
@@ -123,13 +124,9 @@ def usual(operation: Operation) -> dict[str, str]:
 
 def innermost(operation: Operation) -> str:
     """The dimension along which the output is contiguous, or the input of what has no dimension."""
-    named = [*_outputs(operation), *_inputs(operation)]
-    return next(
-        size
-        for one in named
-        for size in operation.operands[one].extents[-1:]
-        if isinstance(size, str)
-    )
+    named = [*_arrays(operation, written=True), *_arrays(operation, written=False)]
+    last = (size for one in named for size in operation.operands[one].extents[-1:])
+    return next(size for size in last if isinstance(size, str))
 
 
 def _sizes(whole: Sequence[Parameter], operation: Operation) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
@@ -34,7 +35,7 @@ a folder that is no project's."""
 OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules)/")
 """Folders of installed packages, and hidden ones."""
 QUALIFIERS = frozenset(
-    "const volatile restrict __restrict__ __restrict __grid_constant__ struct typename unsigned_ *& &".split()
+    "const volatile restrict __restrict__ __restrict __grid_constant__ struct typename *& &".split()
 )
 NUMBERS = frozenset("int unsigned size_t uint uint32_t int32_t auto long".split())
 TYPED = {
@@ -48,7 +49,6 @@ TYPED = {
 }  # fmt: skip
 """Types that a struct's member may have -> what front matter has to say of one, if anything."""
 GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
-BLOCK = re.compile(r"thread|block", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -172,22 +172,12 @@ class Source:
             found = {**macros(self.texts[path]), **found}
         return found
 
-    @functools.cached_property
-    def _read(self) -> dict[Path, list[Declaration]]:
-        return {}
-
     def declarations(self, word: str = "") -> Iterator[tuple[Path, Declaration]]:
-        """Those of the files that hold a word, the kernel's own first. Each file is read once, and only
-        where it is asked for: there may be many around."""
+        """Those of the files that hold a word, the kernel's own first."""
         for path in dict.fromkeys((*self.own, *self.texts)):
-            if word not in self.texts[path]:
-                continue
-            if path not in self._read:
-                try:
-                    self._read[path] = list(declarations(self.texts[path]))
-                except Unreadable:
-                    self._read[path] = []
-            yield from ((path, one) for one in self._read[path])
+            if word in self.texts[path]:
+                with contextlib.suppress(Unreadable):
+                    yield from ((path, one) for one in declarations(self.texts[path]))
 
     def functions(self) -> list[Function]:
         """The kernels of the file, then those of headers of its own."""
@@ -251,26 +241,21 @@ class Source:
 
     def returned(self, name: str) -> tuple[Scope, tuple[Token, ...]] | None:
         """What a function without arguments returns at its end."""
-        for _path, one in self.declarations(name):
-            if one.kind == "function" and one.name == name and one.body:
-                ends = [i for i, token in enumerate(one.body) if token.text == "return"]
-                if ends:
-                    rest = one.body[ends[-1] + 1 :]
-                    stop = next(i for i, token in enumerate(rest) if token.text == ";")
-                    return Scope(self, one.body, one.end), tuple(rest[:stop])
+        for _, one in self.declarations(name):
+            ends = [i for i, token in enumerate(one.body) if token.text == "return"]
+            if one.name == name and ends:
+                return Scope(self, one.body, one.end), _until(one.body, ends[-1] + 1, ";")
         return None
 
     def launches(self, kernel: str) -> list[Launch]:
         """Where the host's code launches a kernel, the kernel's own file first."""
-        made = []
-        for path, one in self.declarations(kernel):
-            if one.body and any(token.text == kernel for token in one.body):
-                made += [
-                    launch
-                    for i, token in enumerate(one.body)
-                    if token.text == kernel
-                    for launch in self._launch(path, one, i)
-                ]
+        made = (
+            launch
+            for path, one in self.declarations(kernel)
+            for i, token in enumerate(one.body)
+            if token.text == kernel
+            for launch in self._launch(path, one, i)
+        )
         return sorted(made, key=lambda one: not one.arguments)
 
     def _launch(self, path: Path, around: Declaration, place: int) -> Iterator[Launch]:
@@ -288,17 +273,12 @@ class Source:
             i = end + 1
         start = _chevrons(body, i, "<")
         if start is not None:
-            stop = next(
-                (j for j in range(start, len(body)) if _chevrons(body, j, ">") is not None), None
-            )
+            stop = next((j for j in range(start, len(body)) if _chevrons(body, j, ">")), None)
             if stop is None:
                 return
-            given = [*parts(body[start:stop]), (), (), ()]
-            opening = stop + 3
-            arguments = body[opening + 1 : closing(body, opening)]
-            yield Launch(
-                template, given[0], given[1], given[2], tuple(parts(arguments)), scope, line
-            )
+            grid, block, shared, *_ = [*parts(body[start:stop]), (), (), ()]
+            arguments = tuple(parts(body[stop + 4 : closing(body, stop + 3)]))
+            yield Launch(template, grid, block, shared, arguments, scope, line)
         elif body[i].text in ";,)" and "__global__" not in {one.text for one in around.head}:
             yield from self._by_pointer(body, i, template, line)
 
@@ -324,12 +304,19 @@ class Source:
                 return
 
 
+def shortened(sides: Sequence[Any]) -> list[Any]:
+    """Sides of a grid, block or cluster without those at the end that are 1."""
+    made = list(sides)
+    while len(made) > 1 and made[-1] == 1:
+        made.pop()
+    return made
+
+
 def _chevrons(body: Sequence[Token], i: int, sign: str) -> int | None:
     """Index behind three signs next to each other from ``i`` on."""
     three = body[i : i + 3]
-    if len(three) == 3 and all(one.text == sign for one in three):
-        return i + 3 if three[2].at == three[0].at + 2 else None
-    return None
+    near = [one.text for one in three] == [sign] * 3 and three[2].at == three[0].at + 2
+    return i + 3 if near else None
 
 
 def definitions(body: Sequence[Token]) -> list[tuple[int, str, tuple[Token, ...]]]:
@@ -357,9 +344,9 @@ def definitions(body: Sequence[Token]) -> list[tuple[int, str, tuple[Token, ...]
     return made
 
 
-def _until(body: Sequence[Token], start: int) -> tuple[Token, ...]:
+def _until(body: Sequence[Token], start: int, ends: str = ",;") -> tuple[Token, ...]:
     i = start
-    while i < len(body) and body[i].text not in ",;":
+    while i < len(body) and body[i].text not in ends:
         i = closing(body, i) + 1 if body[i].text in OPEN else i + 1
     return tuple(body[start:i])
 
@@ -406,12 +393,8 @@ def _members(text: str, found: Declaration) -> tuple[Parameter, ...]:
             continue
         if one.kind == "type" or words & {"[", ":", "alignas"}:
             return ()
-        first, *more = parts([token for token in one.head if token.text != ";"])
-        made.append(_parameter(first))
-        made += [
-            replace(_parameter(part), type=made[-1].type, constant=made[-1].constant)
-            for part in more
-        ]
+        first, *more = map(_parameter, parts([token for token in one.head if token.text != ";"]))
+        made += [first, *(replace(m, type=first.type, constant=first.constant) for m in more)]
     return tuple(made)
 
 
@@ -436,14 +419,14 @@ def _root(path: Path) -> Path:
     return repository or (near[0] if crowded else above)
 
 
-def _around(path: Path) -> Iterator[Path]:
+def _around(path: Path) -> list[Path]:
     """Files with code, those nearest to the kernel's first."""
     root = _root(path)
     every = (one for one in root.rglob("*") if one.suffix in SOURCES)
     own = (one for one in every if not OTHERS.search(one.relative_to(root).as_posix()))
     found = itertools.islice(own, MOST_FILES)
     files = [one for one in found if one.is_file() and one.stat().st_size <= MOST_BYTES]
-    yield from sorted(files, key=lambda one: (one.parent != path.parent, str(one)))
+    return sorted(files, key=lambda one: (one.parent != path.parent, str(one)))
 
 
 def _folder(name: str, file: Path, home: Path) -> Path | None:
@@ -458,7 +441,7 @@ def _folder(name: str, file: Path, home: Path) -> Path | None:
 def read(path: Path) -> tuple[Source, tuple[Path, ...]]:
     """A file with what lies around it, and the folders of headers that it needs besides its own."""
     text = path.read_text(encoding="utf-8", errors="replace")
-    around = list(_around(path))
+    around = _around(path)
     folders: list[Path] = []
     while True:
         found = headers.own(text, path.parent, *folders)
@@ -468,16 +451,9 @@ def read(path: Path) -> tuple[Source, tuple[Path, ...]]:
             for mark, name in headers.INCLUDE.findall(one)
             if found.get(name, headers.REFUSED) == headers.REFUSED and not headers.provided(name)
         }
-        more = next(
-            (
-                folder
-                for name in sorted(names)
-                for other in around
-                if (folder := _folder(name, other, path.parent))
-                not in (None, *folders, path.resolve().parent)
-            ),
-            None,
-        )
+        known = (None, *folders, path.resolve().parent)
+        may = (_folder(name, other, path.parent) for name in sorted(names) for other in around)
+        more = next((folder for folder in may if folder not in known), None)
         if more is None:
             break
         folders.append(more)

@@ -72,11 +72,10 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Told]:
     def once(front: dict[str, Any], at: Shape) -> Told:
         return run(_final(front, operation), shape_of(at, front))
 
-    front = guess.front
-    told = once(front, shape)
-    while (better := mended(front, told["reason"], guess)) is not None:
-        front = better
-        told = once(front, shape)
+    better: dict[str, Any] | None = guess.front
+    while better is not None:
+        front, told = better, once(better, shape)
+        better = mended(front, told["reason"], guess)
     front, told = _with_c(front, told, once, shape)
     if _judged(guess, told) or told["status"] == model.FAILED_TO_COMPILE:
         return _final(front, operation), told
@@ -162,14 +161,10 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
     judged = functools.partial(_judged, guess)
     ragged = {one: size + 1 for one, size in shape.items()}
     found: dict[str, Any] = dict(front.get("requires", {}))
-    if "conditions" in found:
-        return (
-            found
-            if judged(run(front, ragged))
-            else found | _one_limit(_named(guess, front), guess, front, run, shape)
-        )
     if judged(run(front, ragged)):
         return found
+    if "conditions" in found:
+        return found | _one_limit(_named(guess, front), guess, front, run, shape)
     conditions: list[str] = []
     for one in guess.operation.dimensions:
         if len(shape) == 1 or not judged(run(front, {**shape, one: shape[one] + 1})):
@@ -180,14 +175,10 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
         found["conditions"] = conditions
     for one in guess.operation.tiles[2:]:
         step = found.get(one, 0)
-        short = (
-            many
-            for many in (1, 2, 3, 4)
-            if step and judged(run(front, {**shape, one: many * step}))
-        )
-        least = next(short, 0)
-        if least > 1:
-            found["conditions"] = [f"{one} >= {least * step}"]
+        multiples = [many * step for many in (1, 2, 3, 4) if step]
+        least = next((size for size in multiples if judged(run(front, {**shape, one: size}))), step)
+        if least > step:
+            found["conditions"] = [f"{one} >= {least}"]
     return found
 
 
