@@ -11,7 +11,7 @@ import pytest
 import synthetic
 from tilewave.counters import catalogue
 from tilewave.plots import _bounds, base, limits
-from tilewave.plots.style import Style
+from tilewave.plots.style import Style, caption
 from tilewave.theory import bounds
 from tilewave.theory.data_sheets import H200
 
@@ -193,7 +193,7 @@ def test_the_figure_says_how_near_the_bound_is(width: float) -> None:
     study = synthetic.make("limits")
     drawn = synthetic.draw(limits, study, Style(width_mm=width))
     texts = [text.get_text() for text in drawn.findobj(lambda o: hasattr(o, "get_text"))]
-    told = " ".join(texts).replace("\n", " ")
+    told = " ".join(caption(drawn))
     assert "0 of 4 bounds lie above" in told
     # No bound is known of what is drawn, but of cuBLAS at another size.
     assert "All at 8192³, but limiter and bound at 4096³." in told
