@@ -24,7 +24,7 @@ from tilewave.variants import choices
 from tilewave.variants import variant as variant_of
 
 SHIPPED = folders(ROOT / "resources" / "recorded")
-LIMIT_MB = 20
+LIMIT_MB = 4
 
 
 @functools.cache
