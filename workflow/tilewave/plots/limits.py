@@ -194,6 +194,9 @@ def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     rows = table[table[[*_PARTS.values(), *_WAITS.values()]].notna().any(axis=1)]
     if rows.empty:
         return rows
+    # Other studies count the cycles of some cases, and not what their warps wait for.
+    whole = rows[list(_WAITS.values())].notna().any(axis=1)
+    rows = rows[whole] if whole.any() else rows
     # Its name tells a probe's case, and is in no column of the table.
     rows = rows.join(study.cases.set_index("case")["probe_case"], on="case")
     rows["shape"] = [base.shape_label(row) for row in rows.to_dict("records")]
