@@ -376,13 +376,11 @@ def test_half_a_series_is_no_result(launches: Any, said: str) -> None:
     assert made["status"] == model.NOT_MEASURED and said in made["reason"]
 
 
-@pytest.mark.parametrize("ranges", [True, False])
-def test_launches_find_their_case(ranges: bool) -> None:
+def test_launches_find_their_case() -> None:
     jobs = [in_a_row(ONE, TWO, case="x"), in_a_row(ONE, case="y"), in_a_row(TWO, ONE, case="z")]
-    launches = [("one", 1), ("two", 1), ("one", 1), ("two", 1), ("one", 1)]
-    actions = profiled(*launches)
+    actions = profiled(("one", 1), ("two", 1), ("one", 1), ("two", 1), ("one", 1))
     for action, place in zip(actions, (0, 0, 1, 2, 2)):
-        action.case = place if ranges else None
+        action.case = place
     found = profile_report.assign(actions, jobs)
     assert [len(found[index]) for index in range(3)] == [2, 1, 2]
 

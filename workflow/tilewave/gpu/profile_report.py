@@ -80,36 +80,12 @@ def mismatch(action: Any, job: Job) -> str:
 
 
 def assign(actions: Sequence[Any], jobs: Sequence[Job]) -> dict[int, list[Any]]:
-    """Profiled kernels of each job, by the job's place in the batch.
-
-    By the NVTX range of the case. Where a report has no such ranges: in order, of a job as many kernels as
-    it launches, and for a library's job all kernels up to the next job's own.
-    """
+    """Profiled kernels of each job, by the job's place in the batch: the NVTX range of the case says it."""
     found: dict[int, list[Any]] = {index: [] for index in range(len(jobs))}
-    indices = [case_index(action) for action in actions]
-    if any(index is not None for index in indices):
-        for action, index in zip(actions, indices, strict=True):
-            if index is not None and index in found:
-                found[index].append(action)
-        return found
-    rest = list(actions)
-    for index, job in enumerate(jobs):
-        if job.provider == "nvrtc":
-            for step in job.steps:
-                if not rest or mismatch(rest[0], step):
-                    break
-                found[index].append(rest.pop(0))
-            continue
-        following = jobs[index + 1] if index + 1 < len(jobs) else None
-        while rest:
-            ours = following is not None and following.provider == "nvrtc"
-            if (
-                found[index]
-                and following is not None
-                and (not ours or not mismatch(rest[0], following.steps[0]))
-            ):
-                break
-            found[index].append(rest.pop(0))
+    for action in actions:
+        index = case_index(action)
+        if index is not None and index in found:
+            found[index].append(action)
     return found
 
 
