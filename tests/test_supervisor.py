@@ -111,54 +111,60 @@ def test_all_in_one_process(run, tmp_path):
     assert len({made["pid"] for made in results}) == 1
     assert all(made["stage"] == "check" and made["schema_version"] == 1 for made in results)
     assert "noise" in (tmp_path / "logs" / "worker.log").read_text()
-
-
-def test_no_jobs():
     assert supervisor.run_jobs("check", []) == []
 
 
-def test_crash_costs_one_case(run):
-    results = run("fine", "segv", "exit", "fine")
-    assert statuses(results) == ["ok", "invalid access", "failed to launch", "ok"]
-    assert results[1]["reason"] == "the worker was ended by SIGSEGV"
-    assert results[2]["reason"] == "the worker ended with exit code 3"
-    assert results[0]["pid"] != results[3]["pid"]
+KILLED = "was ended by SIGKILL"
+ENDS = {
+    "segv": ("invalid access", "the worker was ended by SIGSEGV", ""),
+    "exit": ("failed to launch", "the worker ended with exit code 3", ""),
+    "nonsense": ("failed to launch", "cannot be read", ""),
+    # Memory ran out, or somebody's kill: the next run asks again, so nothing of it is kept.
+    "killed": ("not measured", f"the worker {KILLED}, twice", KILLED),
+    "killed once": ("ok", "", ""),
+    "full disk": ("not measured", "could not write", "could not write"),
+    "poison": ("ok", "", ""),
+    "garbage": ("ok", "", ""),
+}
+"""Deed -> status, reason, and what the notes say of an interruption."""
 
 
-@pytest.mark.parametrize("wrapper", [[], ["sh", "-c", '"$@"; exit $?', "sh"]], ids=["bare", "sh"])
-def test_kill_from_outside_is_no_fault_of_the_case(run, wrapper, capsys):
-    """Memory ran out, or somebody's kill: the next run asks again, so nothing of it is kept."""
-    results = run("fine", "killed", "fine", wrapper=wrapper)
-    assert statuses(results) == ["ok", "not measured", "ok"]
-    assert results[1]["reason"] == "the worker was ended by SIGKILL, twice"
-    assert results[1]["notes"] == {"interrupted": "was ended by SIGKILL"}
+@pytest.mark.parametrize("deed", ENDS)
+def test_an_end_costs_one_case(run, deed):
+    status, reason, note = ENDS[deed]
+    before, made, after = run("fine", deed, "fine")
+    assert (before["status"], made["status"], after["status"]) == ("ok", status, "ok")
+    assert reason in made["reason"] and note in made["notes"].get("interrupted", "")
+    assert model.keepable(made) == (status != "not measured") and model.recordable(made) != bool(
+        note
+    )
+    # A result that cannot be read is no end of the worker, and nor are lines that are none.
+    alive = deed in ("nonsense", "garbage")
+    assert (before["pid"] == after["pid"]) == alive
+
+
+def test_a_kill_from_outside_is_said(run, capsys):
+    """Also where a shell stands between: it ends with the signal's code."""
+    wrapper = ["sh", "-c", '"$@"; exit $?', "sh"]
+    assert statuses(run("fine", "killed", "fine", wrapper=wrapper)) == ["ok", "not measured", "ok"]
     said = capsys.readouterr().err.strip()
-    assert said == "check: the worker was ended by SIGKILL; k@1 is tried again"
-    assert [model.keepable(made) for made in results] == [True, False, True]
-    assert not model.recordable(results[1])
+    assert said == f"check: the worker {KILLED}; k@1 is tried again"
 
 
-def test_what_was_killed_once_is_measured(run):
-    results = run("fine", "killed once", "fine")
-    assert statuses(results) == ["ok"] * 3
-    assert results[0]["pid"] != results[1]["pid"] == results[2]["pid"]
-
-
-def test_what_is_killed_before_any_case_is_asked_again(run):
-    results = run("killed at its beginning", "fine")
+@pytest.mark.parametrize(
+    ("deed", "how", "reason"),
+    [
+        ("killed at its beginning", {}, KILLED),
+        ("never ready", {}, "exit code 1: no driver here"),
+        ("no gpu", {}, "no usable GPU: none"),
+        ("mute", {"grace_s": 0.5}, "did nothing for 0.5 s"),
+    ],
+)
+def test_a_worker_that_cannot_begin(run, deed, how, reason):
+    results = run(deed, "fine", **how)
     assert statuses(results) == ["not measured"] * 2
-    assert all(made["notes"]["interrupted"] == "was ended by SIGKILL" for made in results)
-
-
-def test_a_full_disk_is_no_fault_of_the_case(run):
-    made = run("full disk", "fine")[0]
-    assert (made["status"], "could not write" in made["reason"]) == ("not measured", True)
-
-
-def test_poisoned_worker_is_restarted_without_blame(run):
-    results = run("poison", "poison", "fine")
-    assert statuses(results) == ["ok"] * 3
-    assert len({made["pid"] for made in results}) == 3
+    assert all(reason in made["reason"] for made in results)
+    assert model.passing(results[1]) == (deed in ("killed at its beginning", "no gpu"))
 
 
 def gone(pid):
@@ -245,27 +251,6 @@ def test_a_check_that_had_no_time_or_memory_beside_others_is_done_once_more_alon
     assert len({one["pid"] for one in made if one["status"] == "ok"}) >= 2
 
 
-def test_garbage_is_passed_over(run):
-    assert statuses(run("garbage", "fine")) == ["ok", "ok"]
-    results = run("nonsense", "fine")
-    assert statuses(results) == ["failed to launch", "ok"]
-    assert "cannot be read" in results[0]["reason"]
-
-
-def test_worker_that_cannot_begin(run):
-    results = run("never ready", "fine")
-    assert statuses(results) == ["not measured"] * 2
-    assert "exit code 1: no driver here" in results[1]["reason"]
-    refused = run("no gpu", "fine")[1]
-    assert refused["reason"] == "no usable GPU: none" and model.passing(refused)
-
-
-def test_worker_that_never_says_a_word(run):
-    results = run("mute", "fine", grace_s=0.5)
-    assert statuses(results) == ["not measured"] * 2
-    assert "did nothing for 0.5 s" in results[0]["reason"]
-
-
 def test_wrapper_stands_before_the_worker(run):
     assert statuses(run("fine", wrapper=[sys.executable, "-c", PASS_ON])) == ["ok"]
 
@@ -324,15 +309,6 @@ def test_cpu_time(tmp_path):
     assert statuses(made) == ["ok", "failed to launch"]
     assert len(made[0]["samples"]["duration_us"]) >= 3
     assert "no_such_function" in made[1]["reason"]
-
-
-def test_worker_without_a_gpu_says_so(tmp_path, monkeypatch):
-    monkeypatch.setenv("TILEWAVE_GPU", "GPU-that-is-not-there")
-    write_jobs(tmp_path / "jobs.json", [cpu_job(tmp_path, "x", provider="nvrtc")])
-    events = tmp_path / "events.jsonl"
-    assert worker_main(["check", str(tmp_path / "jobs.json"), "--events", str(events)]) == 87
-    told = json.loads(events.read_text().splitlines()[-1])
-    assert told["event"] == "failed" and "no usable GPU" in told["reason"]
 
 
 @pytest.mark.parametrize("gone", ["", "CUDA_ERROR_NO_DEVICE"])
