@@ -178,8 +178,8 @@ def test_mistake_ends_in_one_line(tmp_path):
 )
 def test_mistake_in_front_matter_names_the_file(tmp_path, front, said):
     write_kernel(tmp_path / "mine", "bad", front=front)
-    folders = f'kernel_folders=["kernels","{tmp_path}/mine/bad.cu"]'
-    output = refused(tmp_path, "-n", "report", "--config", folders)
+    data = config({"kernels": ["bad"], "shapes": [64]}, kernel_folders=[str(tmp_path / "mine")])
+    output = refused(tmp_path, "-n", "report", "--configfile", write(tmp_path, data))
     assert f"{tmp_path}/mine/{said}" in output
 
 
