@@ -177,10 +177,10 @@ def test_mistake_ends_in_one_line(tmp_path):
     ],
 )
 def test_mistake_in_front_matter_names_the_file(tmp_path, front, said):
-    write_kernel(tmp_path / "mine", "bad", front=front)
-    data = config({"kernels": ["bad"], "shapes": [64]}, kernel_folders=[str(tmp_path / "mine")])
+    path = write_kernel(tmp_path / "mine", "bad", front=front)
+    data = config({"kernels": ["bad"], "shapes": [64]}, kernel_folders=[str(path)])
     output = refused(tmp_path, "-n", "report", "--configfile", write(tmp_path, data))
-    assert f"{tmp_path}/mine/{said}" in output
+    assert f"{path.parent}/{said}" in output
 
 
 def test_study_that_stands_twice(tmp_path):

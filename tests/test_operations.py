@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from opcodes import fp8_rule
-from samples import ROOT, a_job, config
+from samples import ROOT, a_job, compiled, config
 from tilewave import inputs, operations, project
 from tilewave.comparison import Judgement
 from tilewave.dtypes import E4M3
 from tilewave.errors import UserError
 from tilewave.jobs import Job, Probe, ProbeBuffer
 from tilewave.operations import matmul, probe
-from tilewave.records import model, tables
+from tilewave.records import tables
 from tilewave.stages import jobs
 from tilewave.stages.resolving import resolve
 
@@ -235,11 +235,9 @@ def test_what_shipped_probes_expect_has_a_value_on_a_large_gpu() -> None:
     block = {"kernels": "all", "operation": "probe", "macros": "defaults"}
     made = project.load(config(block, kernel_folders=[str(ROOT / "kernels")]), "test.yaml")
     requests = list(made.plan.requests.values())
-    entry = {"status": model.OK, "code": "c", "cubin": "x"}
-    compiled = {one.case.variant.id: {"sm_90": entry} for one in requests}
+    known = compiled(*(one.case.variant.id for one in requests))
     gpu = {"sms": 148, "l2_bytes": 126 << 20}
     gpu |= {"shared_per_sm": 233472, "shared_per_block_optin": 232448}
-    known = {"arch": "sm_90", "variants": compiled}
     planned = jobs.plan("check", requests, known, {"device": gpu, "arch": 90}, made.config)
     probes = [(one.job, one.job.probe) for one in planned if one.job and one.job.probe]
     assert len(probes) > 50

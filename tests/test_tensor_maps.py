@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import executing_support as support
-from samples import BODY, FRONT, ROOT, config, needs_nvrtc, write_kernel
+from samples import BODY, FRONT, ROOT, compiled, config, needs_nvrtc, write_kernel
 from tilewave import project
 from tilewave.compiling import headers, nvrtc
 from tilewave.dtypes import SIZES
@@ -214,13 +214,9 @@ def plan_jobs(stage: str, macros: dict[str, Any], shape: str = "64x64x64") -> li
     block = {"kernels": [KERNEL.stem], "macros": macros or "defaults", "shapes": [shape]}
     folders = [str(KERNEL.parent)]
     made = project.load(config(block, kernel_folders=folders), "test.yaml")
-    entry = {"status": model.OK, "reason": "", "code": "c", "cubin": "x"}
     requests = list(made.plan.requests.values())
-    compiled = {
-        "arch": "sm_90",
-        "variants": {one.case.variant.id: {"sm_90": entry} for one in requests},
-    }
-    return list(jobs.plan(stage, requests, compiled, HERE, made.config))
+    known = compiled(*(one.case.variant.id for one in requests))
+    return list(jobs.plan(stage, requests, known, HERE, made.config))
 
 
 def test_jobs_and_their_keys() -> None:
