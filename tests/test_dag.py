@@ -170,15 +170,15 @@ def test_mistake_ends_in_one_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("front", "said"),
+    ("front", "folder", "said"),
     [
-        ("title: t\noperation: matmul\ngird: [1]\n", "bad.cu: gird"),
-        (FRONT.replace("ceil(n / TILE)", "ceil(n / TIEL)"), "bad.cu:8: grid"),
+        ("title: t\noperation: matmul\ngird: [1]\n", "mine/bad.cu", "bad.cu: gird"),
+        (FRONT.replace("ceil(n / TILE)", "ceil(n / TIEL)"), "mine", "bad.cu:8: grid"),
     ],
 )
-def test_mistake_in_front_matter_names_the_file(tmp_path, front, said):
+def test_mistake_in_front_matter_names_the_file(tmp_path, front, folder, said):
     path = write_kernel(tmp_path / "mine", "bad", front=front)
-    data = config({"kernels": ["bad"], "shapes": [64]}, kernel_folders=[str(path)])
+    data = config({"kernels": ["bad"], "shapes": [64]}, kernel_folders=[str(tmp_path / folder)])
     output = refused(tmp_path, "-n", "report", "--configfile", write(tmp_path, data))
     assert f"{path.parent}/{said}" in output
 
