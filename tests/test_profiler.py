@@ -107,18 +107,11 @@ class FakeRange(list):  # type: ignore[type-arg]
 
 
 def job(case: str, entry: str = "tiled", provider: str = "nvrtc", **more: Any) -> Job:
-    given = {
-        "stage": "counters",
-        "case": case,
-        "key": f"key-{case}",
-        "provider": provider,
-        "entry": entry,
-        "launch": LaunchPlan((4, 2, 1), (1, 1, 1), 0, None, 8),
-        "dtypes": {"a": "f16", "accumulate": "f32"},
-        "source": "kernels/tiled.cu",
-        "metrics": tuple(catalogue.names("basic")),
-    }
-    return a_job(**{**given, **more})
+    given = {"stage": "counters", "case": case, "key": f"key-{case}", "source": "kernels/tiled.cu"}
+    given |= {"provider": provider, "entry": entry, "metrics": tuple(catalogue.names("basic"))}
+    launch = LaunchPlan((4, 2, 1), (1, 1, 1), 0, None, 8)
+    dtypes = {"a": "f16", "accumulate": "f32"}
+    return a_job(**{"launch": launch, "dtypes": dtypes, **given, **more})
 
 
 def named(result: dict[str, Any]) -> dict[str, float]:
@@ -346,21 +339,17 @@ def samples() -> dict[str, FakeMetric]:
     }
 
 
+STALLED = {"title": "Barrier Stalls", "message": "Warps wait.", "type": 2}
 RULES = (
     {
         "rule_identifier": "CPIStall",
         "name": "Warp Stall",
         "section_identifier": "WarpStateStats",
-        "rule_message": {"title": "Barrier Stalls", "message": "Warps wait.", "type": 2},
+        "rule_message": STALLED,
         "speedup_estimation": {"type": 2, "speedup": 12.5},
         "focus_metrics": [{"name": "stalled", "value": 0.5, "severity": 0, "info": ""}],
     },
-    {
-        "rule_identifier": "Silent",
-        "name": "Silent",
-        "section_identifier": "SourceCounters",
-        "rule_message": {"title": "", "message": "", "type": 0},
-    },
+    {"name": "Silent", "rule_message": {"title": "", "message": "", "type": 0}},
 )
 
 

@@ -141,38 +141,35 @@ class Made:
         self.write_tables()
 
     def results(self) -> list[dict[str, Any]]:
-        made = []
+        live, made = self.target["live"], []
+        source = "events" if live else "recorded:nvidia_h200"
         for request in self.project.plan.requests.values():
             case = request.case
-            kernel = case.variant.kernel.name
-            if case.variant.id == "tiled-tile32":
-                made.append(
-                    model.result("check", case.id, "failed to compile", "tiled.cu:9: <error>")
+            end = {
+                "tiled-tile32": ("failed to compile", "tiled.cu:9: <error>"),
+                "tiled@8x12x8": ("unsupported", "n = 12 is not a multiple of 8"),
+            }.get(case.id if case.id == "tiled@8x12x8" else case.variant.id)
+            if self.target["label"] == "no GPU" and not end:
+                end = "not measured", self.target["reason"]
+            if end:
+                made.append(model.result("check", case.id, *end))
+                continue
+            verdict = "wrong" if case.id == "first@64x64x64" else "correct"
+            error = {"metric": "max_error", "value": 0.5, "unit": ""}
+            made.append(
+                model.result(
+                    "check", case.id, "ok", key=f"key-{case.id}", verdict=verdict,
+                    environment="e1", source=source, figures=[error],
                 )
-            elif case.id == "tiled@8x12x8":
-                reason = "n = 12 is not a multiple of 8"
-                made.append(model.result("check", case.id, "unsupported", reason))
-            elif self.target["label"] == "no GPU":
-                made.append(model.result("check", case.id, "not measured", self.target["reason"]))
-            else:
-                source = "events" if self.target["live"] else "recorded:nvidia_h200"
-                verdict = "wrong" if case.id == "first@64x64x64" else "correct"
+            )  # fmt: skip
+            if case.variant.kernel.name == "probe":
+                figure = {"metric": "wavefronts", "value": 2.0, "unit": "wavefront"}
                 made.append(
                     model.result(
-                        "check", case.id, "ok", key=f"key-{case.id}", verdict=verdict,
-                        environment="e1", source=source,
-                        figures=[{"metric": "max_error", "value": 0.5, "unit": ""}],
+                        "counters", case.id, "ok", key=f"c-{case.id}", environment="e1",
+                        source="counters" if live else source, figures=[figure],
                     )
                 )  # fmt: skip
-                if kernel == "probe":
-                    figure = {"metric": "wavefronts", "value": 2.0, "unit": "wavefront"}
-                    where = "counters" if self.target["live"] else source
-                    made.append(
-                        model.result(
-                            "counters", case.id, "ok", key=f"c-{case.id}", environment="e1",
-                            source=where, figures=[figure],
-                        )
-                    )  # fmt: skip
         return made
 
     def write_tables(self) -> None:

@@ -78,10 +78,14 @@ class Deed(Job):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def bad_worker(tmp_path, monkeypatch):
     (tmp_path / "bad_worker.py").write_text(WORKER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    return "bad_worker"
 
+
+@pytest.fixture
+def run(tmp_path, bad_worker):
     def call(*deeds, **options):
         mark = str(tmp_path / "mark")
         jobs = [
@@ -91,7 +95,7 @@ def run(tmp_path, monkeypatch):
         seen = []
         log = tmp_path / "logs" / "worker.log"
         results = supervisor.run_jobs(
-            "check", jobs, module="bad_worker", on_result=seen.append, log_path=log, **options
+            "check", jobs, module=bad_worker, on_result=seen.append, log_path=log, **options
         )
         assert [made["case"] for made in results] == [job.case for job in jobs]
         assert [made["key"] for made in results] == [job.key for job in jobs]
@@ -201,10 +205,8 @@ def test_time_in_which_everything_was_stopped_does_not_count(run, monkeypatch):
     assert made["status"] == model.OK
 
 
-def test_what_ends_one_worker_ends_the_others(tmp_path, monkeypatch):
+def test_what_ends_one_worker_ends_the_others(tmp_path, bad_worker):
     """Ctrl-C, or a result that cannot be kept, while another worker has long to go."""
-    (tmp_path / "bad_worker.py").write_text(WORKER)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     jobs = [
         a_job(Deed, case=f"k@{deed}", variant=deed, do=deed, mark=str(tmp_path / "mark"))
         for deed in ("fine", "hang")
@@ -219,31 +221,21 @@ def test_what_ends_one_worker_ends_the_others(tmp_path, monkeypatch):
     start = time.monotonic()
     with pytest.raises(UserError, match="No space left"):
         supervisor.share_jobs(
-            "execute", jobs, 2, log_path=tmp_path / "log", on_result=full, module="bad_worker"
+            "execute", jobs, 2, log_path=tmp_path / "log", on_result=full, module=bad_worker
         )
     assert time.monotonic() - start < 15
 
 
 def test_a_check_that_had_no_time_or_memory_beside_others_is_done_once_more_alone(
-    tmp_path, monkeypatch
+    tmp_path, bad_worker
 ):
-    (tmp_path / "bad_worker.py").write_text(WORKER)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    deeds = ("fine", "hang", "slow once", "memory once", "fine")
-    jobs = [
-        a_job(
-            Deed,
-            case=f"k@{i}",
-            shape={"m": 1 + i, "n": 1, "k": 1},
-            dtypes=dict.fromkeys("abc", "f32"),
-            do=deed,
-            mark=str(tmp_path / f"mark{i}"),
-        )
-        for i, deed in enumerate(deeds)
-    ]
+    jobs = []
+    for i, deed in enumerate(("fine", "hang", "slow once", "memory once", "fine")):
+        more = {"shape": {"m": 1 + i, "n": 1, "k": 1}, "dtypes": dict.fromkeys("abc", "f32")}
+        jobs.append(a_job(Deed, case=f"k@{i}", do=deed, mark=str(tmp_path / f"mark{i}"), **more))
     told = []
     made = stages._checked_together(
-        jobs, 2, told.append, module="bad_worker", limit_s=0.5, log_path=tmp_path / "log"
+        jobs, 2, told.append, module=bad_worker, limit_s=0.5, log_path=tmp_path / "log"
     )
     want = ["ok", "timed out", "ok", "ok", "ok"]
     assert statuses(sorted(made, key=lambda one: one["case"])) == want
