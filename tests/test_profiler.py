@@ -483,7 +483,7 @@ def test_events_of_the_worker(tmp_path: Path) -> None:
     ]
     path.write_text("\n".join(map(json.dumps, lines)) + '\n{"event": "fini')
     told = profile_session.read_events(path)
-    assert (told.started, told.finished) == ([0, 1, 2], {0, 1})
+    assert told.started == [0, 1, 2]
     assert told.failures == {1: ("failed to launch", "r")} and not told.general
     path.write_text('{"event": "failed", "status": "not measured", "reason": "no usable GPU"}')
     assert profile_session.read_events(path).general == "no usable GPU"

@@ -13,7 +13,7 @@ import pytest
 from samples import a_job
 from tilewave import deadline, environment
 from tilewave.errors import UserError
-from tilewave.gpu import lost
+from tilewave.gpu.failure import watched
 from tilewave.gpu.worker import main as worker_main
 from tilewave.jobs import Job, write_jobs
 from tilewave.processes import result, supervisor
@@ -320,7 +320,7 @@ def test_a_case_under_which_the_gpu_was_lost_is_not_to_blame(monkeypatch, gone):
             assert bool(kept) == (len(made) > 1)
         return made
 
-    found = lost.watched(measure, 0)(jobs, kept.append)
+    found = watched(measure, 0)(jobs, kept.append)
     assert found == kept and [one["case"] for one in found] == [job.case for job in jobs]
     last = "not measured" if gone else "invalid access"
     assert statuses(found) == ["invalid access", "ok", last, "not measured"]
