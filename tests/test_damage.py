@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from samples import config
+from test_recorded import ENVIRONMENTS, counted, timed
 from tilewave import target
 from tilewave.config import Config
 from tilewave.errors import UserError
@@ -61,26 +62,17 @@ def put(path, data, draw):
         path.symlink_to(path.name)
 
 
-MADE = model.result(
-    "time", "a@64", model.OK, key="ab12", environment="here", source="events",
-    figures=[{"metric": "duration", "value": 1.5, "unit": "us"}], samples={"duration_us": [1.0, 2.0]},
-    notes={"limit_s": 3},
-)  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("recorded") / "nvidia_h200"
-    gpu = {"gpu": "NVIDIA H200", "sms": 132, "compute_capability": "9.0", "commit": "abc"}
-    row = {"address": 16, "opcode": "LDS", "wavefronts_shared": 8}
-    results = [
-        MADE,
-        MADE | {"case": "b@64", "key": "k2", "stage": "counters", "samples": {}, "instructions": [row]},
-        MADE | {"case": "b@64", "key": "k3", "stage": model.SAMPLE, "samples": {}, "instructions": [row]},
-        MADE | {"case": "b@64", "key": "k4", "stage": model.EXECUTE, "samples": {}, "instructions": [row]},
-    ]  # fmt: skip
+    row = counted("b@64", "k2", 8)
+    more = [
+        row | {"key": key, "stage": stage}
+        for key, stage in (("k3", model.SAMPLE), ("k4", model.EXECUTE))
+    ]
     compiled = {"a.sm_90": {"key": "l1", "sha256": "0" * 64, "code": "c"}}
-    merge(folder, results, {"here": gpu}, compiled, {"l1": ("sass", {"a.cu": [1]})})
+    results = [timed("a@64", "ab12"), row, *more]
+    merge(folder, results, ENVIRONMENTS, compiled, {"l1": ("sass", {"a.cu": [1]})})
     merge_accesses(folder, [{"case": "b@64", "key": "k4", "address": 16}])
     return folder
 
@@ -129,7 +121,7 @@ def test_a_damaged_recording_is_read_without_what_is_damaged(whole, tmp_path):
         assert (aim["recorded"] is None) == (not found.main_environment)
         assert aim["damaged"] == (found.told if folders(folder.parent) else [])
         try:
-            merge(folder, [MADE], {"here": {"gpu": "NVIDIA H200"}}, {})
+            merge(folder, [timed("a@64", "ab12")], ENVIRONMENTS, {})
         except UserError:
             assert found.damage
 

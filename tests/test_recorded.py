@@ -16,30 +16,16 @@ ENVIRONMENTS = {"gpu1": {"gpu": "NVIDIA H200", "sms": 132}, "host": {"gpu": None
 
 
 def timed(case, key, value=1.0, environment="gpu1"):
-    return model.result(
-        "time",
-        case,
-        model.OK,
-        key=key,
-        environment=environment,
-        source="events",
-        figures=[{"metric": "duration", "value": value, "unit": "us"}],
-        samples={"duration_us": [value, value + 1]},
-        notes={"throttle": ""},
-    )
+    figures = [{"metric": "duration", "value": value, "unit": "us"}]
+    more = {"samples": {"duration_us": [value, value + 1]}, "notes": {"throttle": ""}}
+    more |= {"figures": figures, "environment": environment, "source": "events"}
+    return model.result("time", case, model.OK, key=key, **more)
 
 
 def counted(case, key, wavefronts):
     row = {"address": 16, "opcode": "LDS.64", "wavefronts_shared": wavefronts}
-    return model.result(
-        "counters",
-        case,
-        model.OK,
-        key=key,
-        environment="gpu1",
-        source="counters",
-        instructions=[row],
-    )
+    more = {"environment": "gpu1", "source": "counters", "instructions": [row]}
+    return model.result("counters", case, model.OK, key=key, **more)
 
 
 @pytest.fixture
