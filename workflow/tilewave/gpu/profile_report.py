@@ -49,18 +49,21 @@ def grid_of(action: Any) -> tuple[int, int, int] | None:
     return x, y, z
 
 
-def _names(action: Any) -> list[str]:
-    """A kernel's names: the function's own without template arguments, the mangled, the demangled one."""
-    own = str(action.name())
-    found = [own, own.partition("<")[0]]
+def _name(action: Any, base: str) -> str:
+    """A kernel's MANGLED or DEMANGLED name; empty where ncu_report tells none."""
     try:
         from ncu_report import IAction
 
-        for base in (IAction.NameBase_MANGLED, IAction.NameBase_DEMANGLED):
-            found.append(str(action.name(base)))
+        return str(action.name(getattr(IAction, f"NameBase_{base}")))
     except (ImportError, TypeError):
-        pass
-    return list(dict.fromkeys(name for name in found if name))
+        return ""
+
+
+def _names(action: Any) -> list[str]:
+    """A kernel's names: the function's own without template arguments, the mangled, the demangled one."""
+    own = str(action.name())
+    found = [own, own.partition("<")[0], _name(action, "MANGLED"), _name(action, "DEMANGLED")]
+    return list(dict.fromkeys(filter(None, found)))
 
 
 def mismatch(action: Any, job: Job) -> str:
@@ -137,14 +140,8 @@ def _scaled(name: str, value: float, action: Any) -> float:
 def _kernel_name(action: Any, ours: bool) -> str:
     """A kernel's name; of a library's the demangled one, whose template arguments tell the tile
     where the function's own name is ``Kernel2``."""
-    if not ours:
-        try:
-            from ncu_report import IAction
-
-            return str(action.name(IAction.NameBase_DEMANGLED))[:LONGEST_NAME]
-        except (ImportError, TypeError):
-            pass
-    return str(action.name())
+    demangled = "" if ours else _name(action, "DEMANGLED")
+    return demangled[:LONGEST_NAME] or str(action.name())
 
 
 def _passes(actions: Sequence[Any]) -> dict[str, int]:
