@@ -1,5 +1,6 @@
 """Recorded figures: merging, reading by key, and telling stale ones from missing ones."""
 
+import hashlib
 import itertools
 
 import pyarrow.parquet as pq
@@ -179,6 +180,18 @@ def test_a_damaged_file_is_left_out(tmp_path, name, how):
     with pytest.raises(UserError, match=name):
         merge(folder, [timed("b@64", "k2")], ENVIRONMENTS, {})
     assert before == {one: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+
+
+@pytest.mark.parametrize(("name", "content"), [("compiled.json", b"[1]"), ("results.parquet", b"")])
+def test_a_signed_file_of_another_form_is_left_out(folder, name, content):
+    before, sums = (folder / name).read_bytes(), folder / "SHA256SUMS"
+    (folder / name).write_bytes(content)
+    was, now = (hashlib.sha256(data).hexdigest() for data in (before, content))
+    sums.write_text(sums.read_text().replace(was, now))
+    found = Recorded(folder)
+    assert not (found.compiled if name == "compiled.json" else found.results())
+    assert "it cannot be understood" in found.damage[name]
+    assert samples(folder, "k1") == [1.0, 2.0]
 
 
 def test_a_recording_without_checksums_is_damage(folder):
