@@ -12,6 +12,8 @@ import pytest
 from samples import BODY, FRONT, config, needs_nvrtc, write_kernel
 from tilewave import project
 from tilewave.compiling import cubin, mangling, nvrtc, sass, source
+from tilewave.gpu import reference
+from tilewave.gpu.device import CudaError
 from tilewave.kernels import host_code, load_kernel, source_digest
 from tilewave.records import model
 from tilewave.records.store import Store
@@ -368,3 +370,12 @@ def test_what_checks_on_a_gpu_need_is_compiled_beside_the_kernels(tmp_path, monk
     assert begun == [
         [sys.executable, "-m", "tilewave.gpu.reference", "sm_90", str(tmp_path / "cache")]
     ]
+
+
+def test_helper_kernels_are_compiled_once(tmp_path):
+    assert reference.compile_support("sm_90", tmp_path).startswith(b"\x7fELF")
+    (kept,) = tmp_path.iterdir()
+    kept.write_bytes(b"kept")
+    assert reference.compile_support("sm_90", tmp_path) == b"kept"
+    with pytest.raises(CudaError, match="NVRTC"):
+        reference.compile_support("sm_1", tmp_path)
