@@ -74,6 +74,12 @@ def a_job(kind: type[Job] = Job, **more: Any) -> Job:
     return kind(**{**plain, **more})
 
 
+def compiled(*variants: str, arch: str = "sm_90") -> dict[str, Any]:
+    """What `stages.jobs.plan` takes for variants that were compiled."""
+    entry = {"status": "ok", "reason": "", "code": "c", "cubin": "x"}
+    return {"arch": "sm_90", "variants": {one: {arch: entry} for one in variants}}
+
+
 def write_kernel(folder: Path, name: str = "sample", front: str = FRONT, body: str = BODY) -> Path:
     """A kernel file of that name in ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -73,16 +73,8 @@ def in_turn(slowed: float, pairs: int = 50) -> pd.DataFrame:
     for number in range(pairs):
         for name, factor in (("duration_us", slowed), ("baseline_us", 1.0)):
             values = 100 * factor * fall * (1 + dice.normal(0, 0.003, 20))
-            rows += [
-                {
-                    "case": f"k@{number}",
-                    "stage": "time",
-                    "series": name,
-                    "index": index,
-                    "value": value,
-                }
-                for index, value in enumerate(values)
-            ]
+            known = {"case": f"k@{number}", "stage": "time", "series": name}
+            rows += [known | {"index": at, "value": value} for at, value in enumerate(values)]
     return changes.times_in_turn(pd.DataFrame(rows))
 
 
@@ -145,11 +137,8 @@ def test_counts_and_lines() -> None:
     assert "k.cu:6" in telling.text(made) and "| k.cu:6 |" in telling.markdown(made)
     json.dumps(made.document())
     rules = telling.rules("wrong,excess,registers,spills,slower:3%")
-    assert telling.failures(made, rules) == [
-        "k@64: correct, now wrong",
-        "k@64: wavefronts shared excess 4 to 12",
-        "k@64: registers 32 to 40",
-    ]
+    told = ["correct, now wrong", "wavefronts shared excess 4 to 12", "registers 32 to 40"]
+    assert telling.failures(made, rules) == [f"k@64: {one}" for one in told]
 
 
 def test_functions_of_a_series_share_addresses() -> None:

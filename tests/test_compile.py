@@ -12,6 +12,8 @@ import pytest
 from samples import BODY, FRONT, config, needs_nvrtc, write_kernel
 from tilewave import project
 from tilewave.compiling import cubin, mangling, nvrtc, sass, source
+from tilewave.gpu import reference
+from tilewave.gpu.device import CudaError
 from tilewave.kernels import host_code, load_kernel, source_digest
 from tilewave.records import model
 from tilewave.records.store import Store
@@ -66,17 +68,15 @@ def test_comment_changes_neither_code_nor_bytes(plain, tmp_path):
         ("REAL sum = 0;", "REAL sum = 1;"),
         ("int i = 0", "int i = 1"),
         ("held[TILE];", "held[2 * TILE];"),
+        ("f32", "f64"),
     ],
 )
-def test_code_changes_the_digest(plain, tmp_path, before, after):
-    changed = compile_text(tmp_path, BODY.replace(before, after))
-    assert cubin.code_digest(changed.cubin) != cubin.code_digest(plain.cubin)
-
-
-def test_macros_change_the_digest(plain, tmp_path):
-    assert cubin.code_digest(compile_text(tmp_path, REAL="f64").cubin) != cubin.code_digest(
-        plain.cubin
+def test_code_and_macros_change_the_digest(plain, tmp_path, before, after):
+    real = "f64" if after == "f64" else "f32"
+    changed = compile_text(
+        tmp_path, BODY.replace(before, after) if real == "f32" else BODY, REAL=real
     )
+    assert cubin.code_digest(changed.cubin) != cubin.code_digest(plain.cubin)
 
 
 def test_bytes_do_not_depend_on_where_the_compiler_stands(tmp_path):
@@ -112,6 +112,12 @@ def test_headers_of_its_own_folder(tmp_path):
     assert nvrtc.cache_key(kernel, "sm_90", MACROS) != key
     second = nvrtc.compile_kernel(kernel, "sm_90", MACROS)
     assert cubin.code_digest(second.cubin) != cubin.code_digest(first.cubin)
+    # A comment makes it another source, which is compiled again: figures hold on to the code's digest.
+    (tmp_path / "scale.cuh").write_text("/* or\nthree\nlines */\n#define SCALE 4\n")
+    noted = load_kernel(kernel.path)
+    assert source_digest(noted) != source_digest(kernel)
+    third = nvrtc.compile_kernel(noted, "sm_90", MACROS)
+    assert cubin.code_digest(third.cubin) == cubin.code_digest(second.cubin)
 
 
 def identities(folder):
@@ -144,21 +150,6 @@ def test_a_header_is_part_of_its_kernels_source(tmp_path, header):
     assert after["other"] == before["other"]
     (tmp_path / header).write_text(text)
     assert identities(tmp_path) == before
-
-
-def test_comment_in_a_header_keeps_the_code(tmp_path):
-    """The source is another one, so it is compiled again; figures hold on to the code's digest."""
-    body = '#include "scale.cuh"\n' + BODY.replace("REAL sum = 0;", "REAL sum = SCALE;")
-    path = write_kernel(tmp_path, body=body)
-    found = []
-    for comment in ("", "// one line more\n", "/* or\nthree\nlines */\n"):
-        (tmp_path / "scale.cuh").write_text(f"{comment}#define SCALE 3\n")
-        kernel = load_kernel(path)
-        done = nvrtc.compile_kernel(kernel, "sm_90", MACROS)
-        found.append((source_digest(kernel), cubin.code_digest(done.cubin)))
-    sources, codes = zip(*found)
-    assert len(set(sources)) == 3
-    assert len(set(codes)) == 1
 
 
 @pytest.mark.parametrize(
@@ -197,12 +188,6 @@ def test_headers_that_files_for_nvcc_include(tmp_path):
     assert done.cubin, done.message
 
 
-def test_an_error_in_a_header_names_the_header(tmp_path):
-    (tmp_path / "helper.cuh").write_text("#pragma once\nint broken(\n")
-    done = compile_text(tmp_path, body='#include "helper.cuh"\n' + BODY)
-    assert done.message.startswith("helper.cuh:"), done.message
-
-
 @pytest.mark.parametrize(
     ("macro", "shared", "words"),
     [
@@ -218,15 +203,17 @@ def test_what_is_no_error_of_a_line(tmp_path, macro, shared, words):
     assert re.search(words, nvrtc.compile_kernel(kernel, "sm_90", {macro: 32}).message)
 
 
+def test_a_header_and_an_architecture_are_named_in_messages(tmp_path):
+    (tmp_path / "helper.cuh").write_text("#pragma once\nint broken(\n")
+    done = compile_text(tmp_path, body='#include "helper.cuh"\n' + BODY)
+    assert done.message.startswith("helper.cuh:"), done.message
+    done = nvrtc.compile_kernel(load_kernel(write_kernel(tmp_path)), "sm_999", MACROS)
+    assert done.cubin is None and "arch" in done.message
+
+
 def test_names_of_functions():
     told = "in _ZN4mine4raceILi64EfEEvPKT0_PS1_i and _Znothing, _ZN12_GLOBAL__N_13addEPf"
     assert mangling.plain(told) == "in mine::race<64, float> and _Znothing, {anonymous}::add"
-
-
-def test_unknown_architecture_is_a_message_too(tmp_path):
-    done = nvrtc.compile_kernel(load_kernel(write_kernel(tmp_path)), "sm_999", MACROS)
-    assert done.cubin is None
-    assert "arch" in done.message
 
 
 def test_listing_maps_instructions_to_lines(plain, tmp_path):
@@ -383,3 +370,12 @@ def test_what_checks_on_a_gpu_need_is_compiled_beside_the_kernels(tmp_path, monk
     assert begun == [
         [sys.executable, "-m", "tilewave.gpu.reference", "sm_90", str(tmp_path / "cache")]
     ]
+
+
+def test_helper_kernels_are_compiled_once(tmp_path):
+    assert reference.compile_support("sm_90", tmp_path).startswith(b"\x7fELF")
+    (kept,) = tmp_path.iterdir()
+    kept.write_bytes(b"kept")
+    assert reference.compile_support("sm_90", tmp_path) == b"kept"
+    with pytest.raises(CudaError, match="NVRTC"):
+        reference.compile_support("sm_1", tmp_path)

@@ -1,19 +1,29 @@
 """Config: how entries become cases, and one clear line for every mistake."""
 
+import copy
+from pathlib import Path
+
 import pytest
 import yaml
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from samples import FRONT, ROOT, config, write_kernel
-from tilewave import project
+from tilewave import config as configs
+from tilewave import plots, project
+from tilewave.cases import MOST_CASES, MOST_LISTED
+from tilewave.command import main
 from tilewave.config import Config, words
 from tilewave.errors import UserError
+from tilewave.processes import ahead
+from tilewave.validation import yaml_of
 
-WHERE = "config/test.yaml"
+WHERE = "my.yaml"
 BLOCK = {"kernels": ["matmul_naive"], "shapes": [64]}
 
 
-def load(data, **more):
-    return project.load(data, WHERE, **more)
+def load(data):
+    return project.load(data, WHERE)
 
 
 def refusal(data):
@@ -21,10 +31,8 @@ def refusal(data):
     with pytest.raises(UserError) as caught:
         load(data)
     message = str(caught.value)
-    assert message.startswith(WHERE), message
-    assert "\n" not in message
-    assert ": found " in message
-    assert "; allowed: " in message
+    assert message.startswith(f"{WHERE}: ") and "\n" not in message
+    assert ": found " in message and "; allowed: " in message
     return message
 
 
@@ -34,6 +42,10 @@ def block(**keys):
 
 def study(**keys):
     return {"studies": {"s": {"plot": "ladder", "title": "t", "cases": [BLOCK], **keys}}}
+
+
+def size(value):
+    return block(shapes=[{"m": value, "n": 1, "k": 1}])
 
 
 def cases(data):
@@ -48,60 +60,97 @@ def test_shipped_configs_load(name):
     assert len(plan.requests) == len(set(plan.requests))
 
 
-@pytest.mark.parametrize(
-    ("data", "key", "allowed"),
-    [
-        pytest.param(config(tmiing={}), "tmiing", "did you mean 'timing'", id="top key"),
-        pytest.param(config(timing={"blok_ms": 1}), "timing.blok_ms", "block_ms", id="section key"),
-        pytest.param(study(tme=True), "studies.s.tme", "did you mean 'time'", id="study key"),
-        pytest.param(block(kernel="x"), "cases.0.kernel", "did you mean 'kernels'", id="block key"),
-        pytest.param(
-            block(kernels=["matmul_naiv"]), "cases.0.kernels", "matmul_naive", id="kernel"
-        ),
-        pytest.param(
-            block(kernels=["cublas", "cublas"]), "cases.0.kernels", "once", id="kernel twice"
-        ),
-        pytest.param(block(macros={"RAEL": "f32"}), "macros.RAEL", "REAL", id="macro"),
-        pytest.param(block(macros={"REAL": "f16"}), "macros.REAL", "f32, f64", id="macro value"),
-        pytest.param(block(macros="each_dtpye"), "cases.0.macros", "each_dtype", id="macros mode"),
-        pytest.param(block(counters="ful"), "cases.0.counters", "quantization", id="metric set"),
-        pytest.param(study(counters="ful"), "studies.s.counters", "full", id="study metric set"),
-        pytest.param(study(plot="lader"), "studies.s.plot", "did you mean 'ladder'", id="plot"),
-        pytest.param(study(title=None), "studies.s.title", "string", id="title"),
-        pytest.param(config(architectures=["sm90"]), "architectures.0", "sm_", id="architecture"),
-        pytest.param(config(architectures=[]), "architectures", "at least 1", id="architectures"),
-        pytest.param(config(kernel_folders=["kernls"]), "kernel_folders.0", "exists", id="folder"),
-        pytest.param(config(gpu=-1), "gpu", "greater than or equal to 0", id="gpu"),
-        pytest.param(config(strict="relase"), "strict", "bool", id="strict"),
-        pytest.param(config(style={"width_mm": 5}), "style.width_mm", "60", id="style"),
-        pytest.param(config(timing={"rounds": 0}), "timing.rounds", "1", id="rounds"),
-        pytest.param({"studies": {}}, "studies", "at least 1", id="no studies"),
-        pytest.param({}, "studies", "required", id="studies missing"),
-        pytest.param({"studies": [1]}, "studies", "dictionary", id="studies list"),
-        pytest.param({"studies": {"s": "x"}}, "studies.s", "Study", id="study text"),
-        pytest.param(
-            {"studies": {"Bad Name": study()["studies"]["s"]}}, "Bad Name", "a-z", id="study name"
-        ),
-        pytest.param(config(only="laddr"), "only", "study", id="only"),
-        pytest.param(config(shapes="64"), "shapes", "tune: true", id="shapes without a race"),
-        pytest.param(config(shapes="64x64"), "shapes.0", "mxnxk", id="shapes"),
-        pytest.param(
-            config(shapes="4096³"),
-            "shapes.0",
-            "invalid character",
-            id="a shape as documents write it",
-        ),
-        pytest.param(config(parts={"one": ["stdy"]}), "parts.one.0", "study", id="part's study"),
-        pytest.param(config(parts={"study": ["study"]}), "parts.study", "no study", id="part"),
-        pytest.param(
-            config(only="cublas"), "only", "at least one case|matmul_naive", id="only none"
-        ),
-    ],
-)
+ANY = study()["studies"]["s"]
+CASE = "studies.study.cases.0"
+SWEEP = {"m": {"from": 1, "to": 1000, "step": 1}, "n": 1, "k": 1}
+PROBE = {"kernels": ["shared_access"], "operation": "probe"}
+MISTAKES = {
+    "top key": (config(tmiing={}), "tmiing", "did you mean 'timing'"),
+    "section key": (config(timing={"blok_ms": 1}), "timing.blok_ms", "block_ms"),
+    "study key": (study(tme=True), "studies.s.tme", "did you mean 'time'"),
+    "strange key": (study(zzz=1), "studies.s.zzz", ""),
+    "block key": (block(kernel="x"), f"{CASE}.kernel", "did you mean 'kernels'"),
+    "kernel": (block(kernels=["matmul_naiv"]), f"{CASE}.kernels", "matmul_naive"),
+    "kernel twice": (block(kernels=["cublas", "cublas"]), f"{CASE}.kernels", "once"),
+    "kernel number": (block(kernels=[1]), f"{CASE}.kernels.0", ""),
+    "macro": (block(macros={"RAEL": "f32"}), f"{CASE}.macros.RAEL", "REAL"),
+    "macro of none": (block(kernels="all", macros={"TIEL": 16}), f"{CASE}.macros.TIEL", ""),
+    "macro value": (block(macros={"REAL": "f16"}), f"{CASE}.macros.REAL", "f32, f64"),
+    "macros mode": (block(macros="each_dtpye"), f"{CASE}.macros", "each_dtype"),
+    "dtype": (block(dtypes=["f23"]), f"{CASE}.dtypes", ""),
+    "operation": (block(kernels="all", operation="matmull"), f"{CASE}.operation", "'matmul'"),
+    "metric set": (block(counters="ful"), f"{CASE}.counters", "quantization"),
+    "study metric set": (study(counters="ful"), "studies.s.counters", "'memory'|full|'none'"),
+    "plot": (study(plot="lader"), "studies.s.plot", "did you mean 'ladder'"),
+    "title": (study(title=None), "studies.s.title", "string"),
+    "option": (study(options={"zzz": 1}), "studies.s.options", ""),
+    "architecture": (config(architectures=["sm90"]), "architectures.0", "sm_"),
+    "no such architecture": (config(architectures=["sm_999"]), "architectures.0", ""),
+    "architectures": (config(architectures=[]), "architectures", "at least 1"),
+    "target": (config(target="h1000"), "target", ""),
+    "folder": (config(kernel_folders=["kernls"]), "kernel_folders.0", "exists"),
+    "negative gpu": (config(gpu=-1), "gpu", "greater than or equal to 0"),
+    "strict": (config(strict="relase"), "strict", "bool"),
+    "style": (config(style={"width_mm": 5}), "style.width_mm", "60"),
+    "no rounds": (config(timing={"rounds": 0}), "timing.rounds", "1"),
+    "no studies": ({"studies": {}}, "studies", "at least 1"),
+    "studies missing": ({}, "studies", "required"),
+    "studies list": ({"studies": [1]}, "studies", "dictionary"),
+    "studies text": ({"studies": {"s": "x"}}, "studies.s", "Study"),
+    "study name": ({"studies": {"Bad Name": ANY}}, "studies.Bad Name", "a-z"),
+    "cases missing": ({"studies": {"s": {"plot": "ladder", "title": "t"}}}, "studies.s.cases", ""),
+    "no cases": (study(cases=[]), "studies.s.cases", ""),
+    "only": (config(only="laddr"), "only", "study"),
+    "only mapping": (config(only={"a": 1}), "only", ""),
+    "only truth": (config(only=True), "only", ""),
+    "only fraction": (config(only=[1.5]), "only.0", ""),
+    "only none": (config(only="cublas"), "only", "at least one case"),
+    "shapes without a race": (config(shapes="64"), "shapes", "tune: true"),
+    "shapes of races": (config(shapes="64x64"), "shapes.0", "mxnxk"),
+    "shape as documents write it": (config(shapes="4096³"), "shapes.0", "invalid character"),
+    "part's study": (config(parts={"one": ["stdy"]}), "parts.one.0", "study"),
+    "part": (config(parts={"study": ["study"]}), "parts.study", "no study"),
+    "no shapes": (block(shapes=[]), f"{CASE}.shapes", "at least one shape"),
+    "shape truth": (block(shapes=[True]), f"{CASE}.shapes.0", ""),
+    "endless range": (size({"from": 1, "to": 10**9, "step": 1}), CASE, "20000 sizes"),
+    "range without end": (size({"from": 1, "to": 10**30, "step": 1}), CASE, "64 bits"),
+    "product of ranges": (block(shapes=[dict.fromkeys("mnk", SWEEP["m"])]), CASE, "20000 shapes"),
+    "2^41": (block(shapes=[2**41]), CASE, str(2**40)),
+    "2^41 in words": (block(shapes=[f"{2**41}x1x1"]), CASE, str(2**40)),
+    "2^21 cubed": (block(shapes=[2**21]), CASE, "multiplied"),
+    "2^63": (block(shapes=[2**63]), f"{CASE}.shapes", ""),
+    "of digits": (block(shapes=["9" * 5000]), CASE, "200"),
+    "wide expression": (block(shapes=["2**99 * sms"]), f"{CASE}.shapes", ""),
+    "power tower": (block(shapes=["9**9**9**9"]), f"{CASE}.shapes", ""),
+    "infinite expression": (block(shapes=["1e308 * 10 * sms"]), f"{CASE}.shapes", ""),
+    "number of 5000 digits": (config(seed=10**5000), "seed", ""),
+    "seed": (config(seed=2**32), "seed", "4294967296"),
+    "rounds": (config(timing={"rounds": 10**12}), "timing.rounds", "10000"),
+    "block_ms": (config(timing={"block_ms": float("inf")}), "timing.block_ms", "finite"),
+    "nan": (config(check={"case_limit_s": float("nan")}), "check.case_limit_s", "finite"),
+    "limit": (config(execute={"case_limit_s": 1e300}), "execute.case_limit_s", "86400"),
+    "gpu": (config(gpu=10**6), "gpu", "1023"),
+    "most": (block(most=10**9), f"{CASE}.most", str(MOST_CASES)),
+    "cases": (config(*[{**BLOCK, "shapes": [SWEEP]}] * 21), "studies", f"{MOST_LISTED} cases"),
+    "shapes": (block(shapes=[1] * 1001), f"{CASE}.shapes", "1000 items"),
+    "macros": (block(macros={"REAL": ["f32"] * 1000}), f"{CASE}.macros", "each value once"),
+    "folders": (config(kernel_folders=["kernels"] * 1001), "kernel_folders", "1000 items"),
+    "long title": (study(title="t" * 201), "studies.s.title", "200 characters"),
+    "long name": ({"studies": {"s" * 65: ANY}}, "studies.ssss", ""),
+    "date": (block(macros={"REAL": yaml.safe_load("2020-01-01")}), CASE, "lists and mappings"),
+    "key that is a number": (study(options={"x": {64: "red"}}), "studies", "keys that are text"),
+    "folder name": (config(kernel_folders=["x" * 300]), "kernel_folders.0", ""),
+    "nobody's home": (config(plot_folders=["~nobody_of_this_name/x"]), "plot_folders.0", ""),
+    "nameless key": ({**study(), "": 1}, "''", ""),
+}
+
+
+@pytest.mark.parametrize(("data", "key", "allowed"), MISTAKES.values(), ids=MISTAKES)
 def test_mistakes(data, key, allowed):
+    """Each names the key as the file has it, and not what pydantic calls a branch of a union."""
     message = refusal(data)
-    assert key in message
-    assert any(word in message for word in allowed.split("|"))
+    assert message.startswith(f"{WHERE}: {key}")
+    assert all(word in message for word in allowed.split("|"))
 
 
 @pytest.mark.parametrize(
@@ -111,9 +160,14 @@ def test_mistakes(data, key, allowed):
         -4,
         1.5,
         None,
+        True,
         "big",
         "64x64",
         "64x-1x64",
+        "64x0x64",
+        "0",
+        "-4",
+        "0 * sms",
         {"m": 1, "n": 2},
         {"m": 1, "n": 2, "k": 3, "l": 4},
         {"m": 0, "n": 1, "k": 1},
@@ -125,16 +179,7 @@ def test_mistakes(data, key, allowed):
     ids=str,
 )
 def test_shapes_that_are_no_sizes(shape):
-    assert "studies.study.cases.0.shapes" in refusal(block(shapes=[shape]))
-
-
-@pytest.mark.parametrize("shape", [True, "64x0x64", "0", "-4", "0 * sms"], ids=str)
-def test_shapes_that_are_never_positive(shape):
-    assert "studies.study.cases.0.shapes" in refusal(block(shapes=[shape]))
-
-
-def test_no_shapes():
-    assert "at least one shape" in refusal(block(shapes=[]))
+    assert f"{CASE}.shapes" in refusal(block(shapes=[shape]))
 
 
 def test_shapes_that_only_others_give():
@@ -145,69 +190,13 @@ def test_shapes_that_only_others_give():
     assert cases({**data, "shapes": "64"}) == ["matmul_naive@64x64x64", "matmul_tiled@64x64x64"]
 
 
-def test_dtype_label_that_no_variant_has():
-    assert "dtypes" in refusal(block(dtypes=["f23"]))
-
-
-def test_macro_that_no_kernel_of_all_has():
-    assert "macros.TIEL" in refusal(block(kernels="all", macros={"TIEL": 16}))
-
-
-def test_unknown_operation():
-    message = refusal(block(kernels="all", operation="matmull"))
-    assert "did you mean 'matmul'" in message
-
-
-def test_study_without_cases():
-    assert "studies.s.cases" in refusal(study(cases=[]))
-
-
-@pytest.mark.parametrize(
-    ("data", "key"),
-    [
-        (config(only={"a": 1}), "only"),
-        (config(only=True), "only"),
-        (config(only=[1.5]), "only.0"),
-        (study(counters="ful"), "studies.s.counters"),
-        (config(strict="relase"), "strict"),
-        (block(kernels=[1]), "studies.study.cases.0.kernels.0"),
-        (block(shapes=[True]), "studies.study.cases.0.shapes.0"),
-        (study(title=None), "studies.s.title"),
-        ({"studies": {"Bad Name": study()["studies"]["s"]}}, "studies.Bad Name"),
-        ({"studies": {"s": {"plot": "ladder", "title": "t"}}}, "studies.s.cases"),
-        (config(studies={"s": {**study()["studies"]["s"], "zzz": 1}}), "studies.s.zzz"),
-    ],
-    ids=str,
-)
-def test_keys_are_those_of_the_file(data, key):
-    """Pydantic's names for the branches of a union are no keys."""
-    assert f"{WHERE}: {key}: found " in refusal(data)
-
-
-def test_every_branch_tells_what_it_wants():
-    message = refusal(study(counters="ful"))
-    assert "'memory'" in message and "'none'" in message
-
-
 def test_only_suggests_no_empty_word():
-    data = config({"kernels": ["shared_access"], "operation": "probe"}, only="x")
+    data = config(PROBE, only="x")
     assert "allowed: ," not in refusal(data) and ", ," not in refusal(data)
 
 
 def test_sizes_that_are_positive_on_some_device():
     assert len(cases(block(shapes=["sms - 120", "256 * (sms // 12)"], macros="defaults"))) == 2
-
-
-def test_unknown_option_of_a_plot():
-    assert "options.zzz" in refusal(study(options={"zzz": 1}))
-
-
-def test_unknown_target():
-    assert "target" in refusal(config(target="h1000"))
-
-
-def test_architecture_that_does_not_exist():
-    assert "architectures.0" in refusal(config(architectures=["sm_999"]))
 
 
 @pytest.mark.parametrize(
@@ -395,3 +384,167 @@ def test_a_block_leaves_out_kernels_with_too_many_variants():
     assert kernels(most=4) == {"matmul_two_outputs"}
     assert len(cases(config(given | {"most": 12}))) == 14
     assert "most" in refusal(config(given | {"most": 0}))
+
+
+# ---------------------------------------------------------------------------- bounds, damaged files
+
+
+def test_cases_of_studies_that_are_left_out_take_no_room():
+    """Two studies of a run that together have more than a run may have: each can be run alone."""
+    one = study(cases=[{**BLOCK, "shapes": [SWEEP]}] * 11)["studies"]["s"]
+    both = {"studies": {"first": one, "second": one}}
+    assert f"{MOST_LISTED} cases" in refusal(both)
+    assert len(load({**both, "only": "second"}).plan.studies) == 1
+
+
+# ------------------------------------------------------------------------------------------- files
+
+FILES = {
+    "binary": (b"\x7fELF\x02\x01\x00\xff", "byte 7: found b'\\xff'; allowed: text in UTF-8"),
+    "null bytes": (b"studies: \0", "line 1"),
+    "Latin-1": ("studies: {s: {title: gr\xf6\xdfer}}".encode("latin-1"), "text in UTF-8"),
+    "UTF-16": ("studies: {}".encode("utf-16"), "byte 0"),
+    "empty": (b"", "file: found 'nothing'; allowed: a mapping of keys"),
+    "list": (b"[1, 2]", "a mapping of keys"),
+    "digits": (b"seed: " + b"9" * 5000, "YAML"),
+    "tag": (b"seed: !!int x", "YAML"),
+    "python": (b"seed: !!python/object/apply:os.getcwd []", "YAML"),
+    "date": (b"seed: 2020-99-99", "YAML"),
+    "twice": (b"seed: 1\nseed: 2", "line 2: found 'the key seed twice'"),
+    "tab": (b"seed:\n\t- 1", "line 2"),
+    "size": (b"#" * 2**21, "at most 1048576 bytes"),
+}
+
+
+@pytest.mark.parametrize(("content", "told"), FILES.values(), ids=FILES)
+def test_a_file_that_is_no_config(tmp_path, monkeypatch, capsys, content, told):
+    """`make` looks at what Snakemake will be told, `tilewave` at what it is."""
+    monkeypatch.chdir(tmp_path)
+    Path(WHERE).write_bytes(content)
+    for looked in (
+        lambda: ahead.main(["-n", "--configfile", WHERE, "--config", "only=x"]),
+        lambda: main(["report", "--configfile", WHERE]),
+    ):
+        assert looked() == 2
+        out, err = capsys.readouterr()
+        assert err.startswith(f"Error: {WHERE}: ") and err.count("\n") == 1 and not out
+        assert told in err
+    assert [path.name for path in tmp_path.iterdir()] == [WHERE]
+
+
+@pytest.mark.parametrize("name", ["nowhere.yaml", ".", "x" * 5000])
+def test_no_file_at_all(name):
+    with pytest.raises(UserError, match="allowed: a config file"):
+        configs.read(Path(name), name)
+
+
+def test_merged_keys_may_stand_again():
+    text = "a: &a {x: 1}\nb: &b {<<: *a, x: 2}\nc: {<<: *b, y: 3}\nd: {<<: *b}"
+    assert yaml_of(text)["c"] == {"x": 2, "y": 3}
+
+
+ODD = [
+    None, True, -1, 0, 0.5, 1e308, float("nan"), 2**31, 10**30, "", "a" * 300, "a\nb", "../x", "/proc/self/x",
+    "9**9**9", "1/0", "sms.__class__", "64x", "0x0x0", [], {}, [[]], {"": 1}, {1: 2}, b"bytes",
+    {"from": 1, "to": 10**9, "step": 1}, {"TILE": [16, 32] * 500}, list(range(2000)),
+]  # fmt: skip
+
+
+def places(data):
+    """Every mapping and list of a document, with each of its keys."""
+    for key, value in list(data.items() if isinstance(data, dict) else enumerate(data)):
+        yield data, key
+        if isinstance(value, dict | list):
+            yield from places(value)
+
+
+@settings(
+    max_examples=25, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+@given(st.data())
+def test_a_plan_or_one_line(data):
+    """Whatever stands in a value's place, or under a key that is no key."""
+    more = {"macros": {"TILE": [16, 32]}, "shapes": [64, "64x65x7", {"m": [1, 2], "n": 3, "k": 4}]}
+    made = copy.deepcopy(study(cases=[BLOCK | more], time=True, options={"log": True}, style={}))
+    made |= {"timing": {"rounds": 3}, "output": {"results": "r"}, "only": "64", "gpu": 0}
+    for _ in range(data.draw(st.integers(1, 3))):
+        inside, key = data.draw(st.sampled_from(list(places(made))))
+        odd = copy.deepcopy(data.draw(st.sampled_from(ODD)))
+        if isinstance(inside, dict) and data.draw(st.booleans()):
+            inside[data.draw(st.sampled_from(["x", "a.b", 7]))] = odd
+        else:
+            inside[key] = odd
+    try:
+        load(made)
+    except UserError as error:
+        assert "\n" not in str(error) and "; allowed: " in str(error)
+        assert str(error).startswith(f"{WHERE}: ") and error.key
+
+
+def test_the_files_that_snakemake_will_read():
+    words = "-n --configfile a b --cores 2 report --configfiles=c d --config only=e".split()
+    assert list(ahead.config_files(words)) == ["a", "b", "c", "d"]
+    assert list(ahead.config_files(["--config", "x=1", "report"])) == []
+
+
+# ----------------------------------------------------------------------------------------- options
+
+
+@pytest.mark.parametrize(
+    ("plot", "options", "key"),
+    [
+        ("ladder", {"rungs": {"f32": "matmul_naive"}}, "rungs.f32"),
+        ("ladder", {"rungs": {"f32": ["x"] * 10}}, "at most 9"),
+        ("ladder", {"rugns": {}}, "rugns: found 'rugns' (did you mean 'rungs'?)"),
+        ("wavefronts", {"log": True}, "options: found 'log'; allowed: wavefronts takes no options"),
+        ("ladder", {"lecture": {"rows": [1], "sizes": [64]}}, "lecture.rows"),
+        ("ladder", {"lecture": {"rows": {}, "sizes": [64], "x": 1}}, "rows, sizes"),
+        ("ladder", {"lecture": True}, "lecture"),
+        ("latency", {"claimed": {"dram": "much"}}, "claimed.dram"),
+        ("alignment", {"tolerance": float("nan")}, "finite"),
+        ("alignment", {"tolerance": 7}, "less than or equal to 1"),
+        ("alignment", {"reference": 1.5}, "reference"),
+        ("tile_size", {"reference": "64x64"}, "reference"),
+        ("tile_quantization", {"panels": ["speed"]}, "panels.0"),
+        ("split_k", {"blocks_per_sm": 0}, "blocks_per_sm"),
+        ("roofline", {"bandwidths": {"l3": "x"}}, "bandwidths"),
+        ("occupancy", {"pair": ["a"]}, "pair.1"),
+        ("traffic", {"accesses": {"k": {"a": {"rows": [4]}}}}, "accesses.k.a.rows"),
+        ("traffic", {"claimed": {"64x64x64": {"bound": "luck"}}}, "claimed.64x64x64.bound"),
+        ("claims", {"range": "wide"}, "range"),
+        ("claims", {"documents": [[1]]}, "documents"),
+    ],
+)
+def test_options_that_a_plot_does_not_take(plot, options, key):
+    message = refusal(study(plot=plot, options=options))
+    assert message.startswith(f"{WHERE}: studies.s.options") and key in message
+
+
+def test_null_is_the_default():
+    plots.check_options("split_k", {"aim": None, "bandwidth": None})
+
+
+DECLARED = """
+from typing import Literal
+
+from pydantic import Field
+
+from tilewave.plots.options import PlotOptions
+
+
+class Options(PlotOptions):
+    colour: Literal["red", "blue"] = Field("red", description="of the bars")
+"""
+
+
+def test_options_of_ones_own_plot(tmp_path):
+    (tmp_path / "told.py").write_text("from __future__ import annotations\n" + DECLARED)
+    (tmp_path / "free.py").write_text("READING = ''\n")
+    folders = {"plot_folders": [str(tmp_path)]}
+    for plot, colour in (("told", "blue"), ("free", {"any": ["thing"]})):
+        load(study(plot=plot, options={"colour": colour}) | folders)
+    assert "options.colour: found 'green'" in refusal(
+        study(plot="told", options={"colour": "green"}) | folders
+    )
+    plots.MODULES.use([])

@@ -8,6 +8,7 @@ multiples of 4 (cuBLAS, cublasLtMatmul, "regular data ordering").
 from __future__ import annotations
 
 import ctypes
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from samples import a_job, shipped
 from tilewave import operations
 from tilewave.dtypes import DTYPES
 from tilewave.errors import UserError
-from tilewave.gpu.cublaslt import FP8_SCALES, SCALE_PITCH, Plan
+from tilewave.gpu.cublaslt import FP8_SCALES, SCALE_PITCH, Plan, contiguous_layouts
 from tilewave.gpu.device import CudaError, cuda_errors
 from tilewave.inputs import storage
 from tilewave.jobs import Job
@@ -236,45 +237,58 @@ def multiplied(library: Any, work: Job, alpha: float, beta: float) -> np.ndarray
     return buffers["c"]
 
 
+def right(library: Any, work: Job) -> None:
+    """That the library gives the operation's product for every alpha and beta, and leaves padding alone."""
+    operation = operations.load(work.operation)
+    for alpha, beta in operation.runs(work):
+        found = {"c": multiplied(library, work, alpha, beta)}
+        assert operation.changed(work, found.__getitem__) == ""
+        judged = operation.judge(work, found, None, alpha, beta)
+        assert judged.verdict == "correct", judged.reason
+
+
+def taken(library: Any, chosen: Variant, layouts: dict[str, str], *sizes: int) -> bool:
+    """Whether the library has an algorithm; what it refuses is unsupported."""
+    with Plan(library, dict(zip("mnk", sizes)), chosen.dtypes, layouts) as plan:
+        try:
+            return bool(plan.algorithms)
+        except CudaError as error:
+            assert error.status == "unsupported"
+            return False
+
+
 @pytest.mark.parametrize("b", ["row", "col"])
 @pytest.mark.parametrize("a", ["row", "col"])
 @pytest.mark.parametrize("dtype", ["f64", "f32", "tf32", "f16_f32"])
 def test_every_layout_gives_the_product_of_odd_sizes(library, dtype, a, b):
-    work = job(cublas(TYPE=dtype, A=a, B=b), 7, 13, 5)
-    for alpha, beta in MATMUL.runs(work):
-        found = {"c": multiplied(library, work, alpha, beta)}
-        judged = MATMUL.judge(work, found, None, alpha, beta)
-        assert judged.verdict == "correct", judged.reason
+    right(library, job(cublas(TYPE=dtype, A=a, B=b), 7, 13, 5))
+
+
+@pytest.mark.parametrize("layouts", [{}, {"a": "col"}, {"b": "col"}, {"a": "col", "c": "col"}])
+@pytest.mark.parametrize("shape", list(itertools.product((1, 4), (1, 5), (1, 3))))
+def test_vectors_in_every_layout(library, shape, layouts):
+    work = job(cublas(TYPE="f32"), *shape)
+    right(library, replace(work, layouts={**work.layouts, **layouts}))
 
 
 @pytest.mark.parametrize("shape", [(7, 13, 5), (1, 13, 5), (7, 1, 5), (7, 13, 1)])
 @pytest.mark.parametrize("a", ["row", "col"])
 def test_padded_matrices(library, shape, a):
     strides = {"lda": 11, "ldb": 17, "ldc": 16}
-    work = replace(job(cublas(TYPE="f32", A=a), *shape), strides=strides)
-    for alpha, beta in MATMUL.runs(work):
-        found = {"c": multiplied(library, work, alpha, beta)}
-        assert MATMUL.changed(work, found.__getitem__) == ""
-        judged = MATMUL.judge(work, found, None, alpha, beta)
-        assert judged.verdict == "correct", judged.reason
+    right(library, replace(job(cublas(TYPE="f32", A=a), *shape), strides=strides))
 
 
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
 @pytest.mark.parametrize("shape", [(1, 7, 13, 5), (3, 7, 13, 5), (2, 4, 1, 3), (2, 1, 4, 3)])
 def test_a_batch_is_its_products_one_behind_the_other(library, shape, dtype):
-    chosen, operation = (
-        variant(BATCHED, {"REAL": dtype}, "x", "macros"),
-        operations.load("batched_matmul"),
-    )
+    chosen = variant(BATCHED, {"REAL": dtype}, "x", "macros")
+    operation = operations.load("batched_matmul")
     assert operation.vendor == chosen.kernel.provider == "cublaslt"
     sizes = dict(zip(operation.dimensions, shape, strict=True))
     work = a_job(
         case=chosen.id, provider="cublaslt", operation="batched_matmul", shape=sizes, dtypes=chosen.dtypes
     )  # fmt: skip
-    for alpha, beta in operation.runs(work):
-        found = {"c": multiplied(library, work, alpha, beta)}
-        judged = operation.judge(work, found, None, alpha, beta)
-        assert judged.verdict == "correct", judged.reason
+    right(library, work)
     assert len(library.lt.batches) == 3 * len(operation.runs(work))
 
 
@@ -311,53 +325,28 @@ def test_bytes_are_multiplied_exactly_and_judged_so(library):
 def test_fp8_has_scales_and_one_form(library, kind):
     chosen = cublas(TYPE=kind, B="col")
     work = job(chosen, 7, 24, 48)
-    for alpha, beta in MATMUL.runs(work):
-        judged = MATMUL.judge(
-            work, {"c": multiplied(library, work, alpha, beta)}, None, alpha, beta
-        )
-        assert judged.verdict == "correct", judged.reason
+    right(library, work)
     with Plan(library, work.shape, work.dtypes, work.layouts) as plan:
         described = library.lt.kept[plan._operation - 1]
         assert described[25] == (kind.endswith("f22"))
-    for m, n, k in ((1, 8, 16), (8, 4, 16), (8, 8, 8)):
-        shape = {"m": m, "n": n, "k": k}
-        with Plan(library, shape, chosen.dtypes, chosen.layouts) as plan:
-            try:
-                taken = bool(plan.algorithms)
-            except CudaError:
-                taken = False
-        assert taken == (chosen.supports(shape, {"arch": 90}) == "")
+    for sizes in ((1, 8, 16), (8, 4, 16), (8, 8, 8)):
+        supported = chosen.supports(dict(zip("mnk", sizes)), {"arch": 90}) == ""
+        assert taken(library, chosen, chosen.layouts, *sizes) == supported
     with pytest.raises(UserError, match="e4m3"):
         cublas(TYPE=kind)
 
 
 def test_bytes_have_one_form_and_a_fraction_is_refused(library):
     """What `where` and `requires` of cublas.yaml leave out is what the library refuses."""
-    device = {"arch": 90}
-    forms = {}
-    for a in ("row", "col"):
-        for b in ("row", "col"):
-            dtypes = cublas(TYPE="i8", B="col").dtypes
-            with Plan(library, {"m": 7, "n": 8, "k": 16}, dtypes, {"a": a, "b": b}) as plan:
-                try:
-                    forms[a, b] = len(plan.algorithms) > 0
-                except CudaError as error:
-                    assert error.status == "unsupported"
-                    forms[a, b] = False
-    assert forms == {
-        (a, b): (a, b) == ("row", "col") for a in ("row", "col") for b in ("row", "col")
-    }
+    device, chosen = {"arch": 90}, cublas(TYPE="i8", B="col")
+    for a, b in itertools.product(("row", "col"), repeat=2):
+        form = taken(library, chosen, {"a": a, "b": b}, 7, 8, 16)
+        assert form == ((a, b) == ("row", "col"))
     with pytest.raises(UserError, match="TYPE != 'i8' or"):
         cublas(TYPE="i8")
-    chosen = cublas(TYPE="i8", B="col")
-    for m, n, k in ((7, 8, 16), (8, 7, 16), (8, 8, 18), (9, 4, 4), (1, 2, 4)):
-        shape = {"m": m, "n": n, "k": k}
-        with Plan(library, shape, chosen.dtypes, chosen.layouts) as plan:
-            try:
-                taken = bool(plan.algorithms)
-            except CudaError:
-                taken = False
-        assert taken == (chosen.supports(shape, device) == "")
+    for sizes in ((7, 8, 16), (8, 7, 16), (8, 8, 18), (9, 4, 4), (1, 2, 4)):
+        supported = chosen.supports(dict(zip("mnk", sizes)), device) == ""
+        assert taken(library, chosen, chosen.layouts, *sizes) == supported
     assert chosen.supports({"m": 1, "n": 7, "k": 8}, device) == "n = 7 is not a multiple of 4"
     with (
         Plan(library, {"m": 4, "n": 4, "k": 4}, chosen.dtypes, chosen.layouts) as plan,
@@ -366,21 +355,39 @@ def test_bytes_have_one_form_and_a_fraction_is_refused(library):
         plan.prepare(dict.fromkeys("abc", 0), 0.75, 0.0)
 
 
+def test_a_vector_is_contiguous(library):
+    matrix = {"m": 8192, "n": 8192, "k": 8192}
+    rows, columns = dict.fromkeys("abc", "row"), dict.fromkeys("abc", "col")
+    assert contiguous_layouts(matrix, {}) == rows
+    # n = 1: B and C are columns, and as row-major ones their leading dimension would be 1.
+    vector = {**matrix, "n": 1}
+    assert contiguous_layouts(vector, rows) == {**columns, "a": "row"}
+    assert contiguous_layouts({**matrix, "m": 1}, columns) == {**rows, "b": "col"}
+    assert contiguous_layouts({"m": 1, "n": 1, "k": 1}, rows) == rows
+    with Plan(library, vector, cublas().dtypes, rows) as plan:
+        assert {library.lt.kept[one - 1][3] for one in plan._layouts.values()} == {8192}
+
+
 def test_no_algorithm_is_unsupported_and_no_failure(library):
     library.lt.algorithms = 0
-    chosen = cublas()
-    with (
-        Plan(library, {"m": 4, "n": 4, "k": 4}, chosen.dtypes, chosen.layouts) as plan,
-        pytest.raises(CudaError, match="no algorithm") as caught,
-    ):
-        _ = plan.algorithms
-    assert caught.value.status == "unsupported" and not caught.value.poisoned
+    assert not taken(library, cublas(), cublas().layouts, 4, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "status"),
+    [
+        ("CUBLAS_STATUS_NOT_SUPPORTED (15): not supported", "NOT_SUPPORTED", "unsupported"),
+        ("not supported (CUBLAS_STATUS_NOT_SUPPORTED)", "NOT_SUPPORTED", "unsupported"),
+        ("NOT_SUPPORTED (15)", "NOT_SUPPORTED", "unsupported"),
+        ("CUBLAS_STATUS_EXECUTION_FAILED (13)", "EXECUTION_FAILED", "failed to launch"),
+        ("something else", "ERROR", "failed to launch"),
+    ],
+)
+def test_errors_of_the_library(text, name, status):
     with pytest.raises(CudaError) as caught, cuda_errors():
-        raise cuBLASLtError("CUBLAS_STATUS_NOT_SUPPORTED (15): not supported")
-    assert caught.value.status == "unsupported"
-    with pytest.raises(CudaError) as caught, cuda_errors():
-        raise cuBLASLtError("CUBLAS_STATUS_EXECUTION_FAILED (13)")
-    assert caught.value.status == "failed to launch"
+        raise cuBLASLtError(text)
+    found = (caught.value.name, caught.value.status, caught.value.poisoned)
+    assert found == (f"CUBLAS_STATUS_{name}", status, False)
 
 
 def test_a_type_without_a_product_is_unsupported(library):

@@ -15,7 +15,6 @@ from samples import BODY, FRONT, ROOT, config, write_kernel
 from tilewave import outputs, report
 from tilewave import project as projects
 from tilewave.compiling import nvrtc
-from tilewave.errors import UserError
 
 # A GPU that happens to be here must not be used by tests.
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": ""}
@@ -153,70 +152,55 @@ def test_new_file_takes_part_in_the_races(tmp_path):
         assert line not in output
 
 
-MISTAKES = {
-    "kernel": (config({"kernels": ["matmul_naiv"], "shapes": [64]}), "matmul_naive"),
-    "key": (config(tmiing={}), "timing"),
-    "shape": (config({"kernels": ["matmul_naive"], "shapes": [-1]}), "greater than or equal to 1"),
-    "metric set": (
-        config({"kernels": ["matmul_naive"], "shapes": [64], "counters": "al"}),
-        "memory",
-    ),
-}
-
-
-@pytest.mark.parametrize(("data", "allowed"), MISTAKES.values(), ids=MISTAKES)
-def test_mistake_is_one_line(data, allowed):
-    with pytest.raises(UserError) as told:
-        projects.load(data, "test.yaml")
-    assert re.fullmatch(rf"test\.yaml: .*; allowed: .*{allowed}.*", str(told.value))
+def refused(folder, *arguments):
+    """What is said of a mistake, without a traceback, before anything runs."""
+    done = snakemake(folder, *arguments)
+    output = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in output
+    assert not (folder / "results").exists()
+    return output
 
 
 def test_mistake_ends_in_one_line(tmp_path):
-    data, allowed = MISTAKES["kernel"]
-    done = snakemake(tmp_path, "report", "--configfile", write(tmp_path, data))
-    assert done.returncode != 0
-    output = done.stdout + done.stderr
-    assert "Traceback" not in output
-    told = [line for line in output.splitlines() if "; allowed: " in line]
-    assert len(told) == 1
-    assert "test.yaml" in told[0]
-    assert allowed in told[0]
-    assert not (tmp_path / "results").exists()
+    data = config({"kernels": ["matmul_naiv"], "shapes": [64]})
+    output = refused(tmp_path, "report", "--configfile", write(tmp_path, data))
+    (told,) = (line for line in output.splitlines() if "; allowed: " in line)
+    assert "test.yaml" in told and "matmul_naive" in told
 
 
-def test_mistake_in_front_matter_names_the_file(tmp_path):
-    write_kernel(tmp_path / "mine", "bad", front="title: t\noperation: matmul\ngird: [1]\n")
-    folders = f'kernel_folders=["kernels","{tmp_path}/mine/bad.cu"]'
-    done = snakemake(tmp_path, "-n", "report", "--config", folders)
-    assert done.returncode != 0
-    assert "Traceback" not in done.stderr
-    assert f"{tmp_path}/mine/bad.cu: gird" in done.stdout + done.stderr
+@pytest.mark.parametrize(
+    ("front", "folder", "said"),
+    [
+        ("title: t\noperation: matmul\ngird: [1]\n", "mine/bad.cu", "bad.cu: gird"),
+        (FRONT.replace("ceil(n / TILE)", "ceil(n / TIEL)"), "mine", "bad.cu:8: grid"),
+    ],
+)
+def test_mistake_in_front_matter_names_the_file(tmp_path, front, folder, said):
+    path = write_kernel(tmp_path / "mine", "bad", front=front)
+    data = config({"kernels": ["bad"], "shapes": [64]}, kernel_folders=[str(tmp_path / folder)])
+    output = refused(tmp_path, "-n", "report", "--configfile", write(tmp_path, data))
+    assert f"{path.parent}/{said}" in output
 
 
 def test_study_that_stands_twice(tmp_path):
-    text = yaml.safe_dump(config(), indent=2)
-    path = tmp_path / "test.yaml"
-    path.write_text(text + text.split("\n", 1)[1])
-    done = snakemake(tmp_path, "-n", "report", "--configfile", str(path))
-    assert done.returncode != 0
-    assert "study" in done.stdout + done.stderr
-
-
-def test_mistake_in_an_expression_is_found_before_anything_runs(tmp_path):
-    write_kernel(tmp_path / "mine", "bad", front=FRONT.replace("ceil(n / TILE)", "ceil(n / TIEL)"))
-    data = config({"kernels": ["bad"], "shapes": [64]}, kernel_folders=[str(tmp_path / "mine")])
-    done = snakemake(tmp_path, "-n", "report", "--configfile", write(tmp_path, data))
-    assert done.returncode != 0
-    assert f"{tmp_path}/mine/bad.cu:8: grid" in done.stdout + done.stderr
-
-
-def test_unlock_needs_no_cores(tmp_path):
-    done = started(tmp_path, "--unlock", "--configfile", write(tmp_path, config()))
-    assert done.returncode == 0, done.stderr
-
-
-def test_only_may_be_a_number(tmp_path):
     path = write(tmp_path, config())
+    text = (tmp_path / "test.yaml").read_text()
+    (tmp_path / "test.yaml").write_text(text + text.split("\n", 1)[1])
+    assert "study" in refused(tmp_path, "-n", "report", "--configfile", path)
+
+
+def test_tune_without_a_study_that_races(tmp_path):
+    data = config({"kernels": ["matmul_naive"], "macros": "defaults", "shapes": [64]})
+    done = snakemake(tmp_path, "tune", "--configfile", write(tmp_path, data))
+    output = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in output
+    assert "no study that races" in output
+
+
+def test_unlock_needs_no_cores_and_only_may_be_a_number(tmp_path):
+    path = write(tmp_path, config())
+    done = started(tmp_path, "--unlock", "--configfile", path)
+    assert done.returncode == 0, done.stderr
     done = snakemake(tmp_path, "-n", "report", "--configfile", path, "--config", "only=64")
     assert jobs(done)["Draw"] == {"study"}
 
@@ -363,12 +347,3 @@ def test_what_is_left_to_do_is_done(ran):
     write_kernel(folder / "mine", "good", body=comment.replace("sum = 0;", "sum = 0 * 1;"))
     found, _ = planned()
     assert found == {"Compile": {"good"}, "Execute": {"good"}, "Draw": set(STUDIES)}
-
-
-def test_tune_without_a_study_that_races(tmp_path):
-    data = config({"kernels": ["matmul_naive"], "macros": "defaults", "shapes": [64]})
-    done = snakemake(tmp_path, "tune", "--configfile", write(tmp_path, data))
-    assert done.returncode != 0
-    output = done.stdout + done.stderr
-    assert "Traceback" not in output
-    assert "no study that races" in output

@@ -19,16 +19,15 @@ VERSION = (
 OLDER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n"
 
 
-def test_driver_version_out_of_the_kernel_modules_line() -> None:
-    assert environment.driver_version(VERSION) == "580.159"
-    assert environment.driver_version(OLDER) == "535.104.05"
-    assert environment.driver_version("") == ""
-
-
-def test_counter_permission() -> None:
-    assert environment.counter_permission("A: 1\nRmProfilingAdminOnly: 1\n") == "administrators"
-    assert environment.counter_permission("RmProfilingAdminOnly: 0\n") == "all users"
-    assert environment.counter_permission("") == "unknown"
+def test_what_files_of_the_driver_say() -> None:
+    versions = {VERSION: "580.159", OLDER: "535.104.05", "": ""}
+    assert {text: environment.driver_version(text) for text in versions} == versions
+    who = {
+        "A: 1\nRmProfilingAdminOnly: 1\n": "administrators",
+        "RmProfilingAdminOnly: 0\n": "all users",
+        "": "unknown",
+    }
+    assert {text: environment.counter_permission(text) for text in who} == who
 
 
 def test_fingerprint_is_json_and_quick() -> None:
@@ -81,14 +80,11 @@ def test_has_gpu_needs_library_device_and_visibility() -> None:
 
 def test_the_id_follows_what_matters_and_not_the_commit() -> None:
     one = {"gpu": "NVIDIA H200", "driver": "580.159", "packages": {"numpy": "2.4", "pandas": "3"}}
-    assert environment.environment_id(one) == environment.environment_id(
-        {**one, "commit": "abc", "dirty": True, "recorded": True}
-    )
-    assert environment.environment_id(one) != environment.environment_id({**one, "driver": "1"})
-    other = {**one, "packages": {"numpy": "2.5", "pandas": "3"}}
-    assert environment.environment_id(one) != environment.environment_id(other)
-    reports = {**one, "packages": {"numpy": "2.4", "pandas": "4"}}
-    assert environment.environment_id(one) == environment.environment_id(reports)
+    alike = [{"commit": "abc", "dirty": True, "recorded": True}]
+    alike += [{"packages": {"numpy": "2.4", "pandas": "4"}}]
+    apart = [{"driver": "1"}, {"packages": {"numpy": "2.5", "pandas": "3"}}]
+    first, *ids = (environment.environment_id({**one, **more}) for more in ({}, *alike, *apart))
+    assert [found == first for found in ids] == [True, True, False, False]
 
 
 def test_a_machine_without_a_gpu_has_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:

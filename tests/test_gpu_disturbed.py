@@ -194,18 +194,15 @@ def test_a_memory_error_of_the_hardware_is_no_fault_of_the_case():
 def test_a_driver_that_is_none_is_a_machine_without_a_gpu(monkeypatch, tmp_path, broken, told):
     """And says in one line why; no case is blamed."""
     driver = pytest.importorskip("cuda.bindings.driver")
-    for name, answer in {"cuInit": (0,), **broken}.items():
+
+    def answering(answer):
         if answer is None:
+            raise RuntimeError("Failed to dlopen libcuda.so.1")
+        first, *rest = answer
+        return (first if first == 0 else driver.CUresult[first], *rest)
 
-            def call(*_):
-                raise RuntimeError("Failed to dlopen libcuda.so.1")
-        else:
-
-            def call(*_, answer=answer):
-                first, *rest = answer
-                return (first if first == 0 else driver.CUresult[first], *rest)
-
-        monkeypatch.setattr(driver, name, call)
+    for name, answer in {"cuInit": (0,), **broken}.items():
+        monkeypatch.setattr(driver, name, lambda *_, answer=answer: answering(answer))
     here = facts.probe_here()
     assert here["gpu"] is None and told in here["gpu_reason"] and "\n" not in here["gpu_reason"]
     config = SimpleNamespace(target="auto")

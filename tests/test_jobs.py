@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from samples import FRONT, a_job, config, needs_nvrtc, write_kernel
+from samples import FRONT, a_job, compiled, config, needs_nvrtc, write_kernel
 from tilewave import project
 from tilewave import target as targets
 from tilewave.counters import catalogue
@@ -28,17 +28,10 @@ def plan(folder, target, arch="sm_90", shapes=(64,), front=FRONT):
     write_kernel(folder, front=front)
     block = {"kernels": ["sample"], "macros": "defaults", "shapes": list(shapes)}
     made = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
-    entry = {"status": model.OK, "reason": "", "code": "c", "cubin": "x"}
-    compiled = {"arch": "sm_90", "variants": {"sample": {arch: entry}}}
     requests = list(made.plan.requests.values())
-    (planned,) = jobs.plan("check", requests, compiled, target, made.config)
+    known = compiled("sample", arch=arch)
+    (planned,) = jobs.plan("check", requests, known, target, made.config)
     return planned
-
-
-def test_a_job_with_its_key(tmp_path):
-    planned = plan(tmp_path, HERE)
-    assert planned.result is None
-    assert (planned.job.launch.grid, planned.job.shape["m"]) == ((4, 4, 1), 64)
 
 
 def test_a_job_is_read_as_it_was_written(tmp_path):
@@ -72,10 +65,10 @@ def test_a_probes_arguments_may_ask_for_the_device(tmp_path):
     write_kernel(tmp_path, front=PROBE)
     block = {"kernels": ["sample"], "operation": "probe", "macros": "defaults"}
     made = project.load(config(block, kernel_folders=[str(tmp_path)]), "test.yaml")
-    entry = {"status": model.OK, "code": "c", "cubin": "x"}
-    compiled = {"arch": "sm_90", "variants": {"sample": {"sm_90": entry}}}
     here = {"device": {"sms": 132, "l2_bytes": 60, "shared_per_sm": 8}, "arch": 90}
-    (planned,) = jobs.plan("check", [*made.plan.requests.values()], compiled, here, made.config)
+    (planned,) = jobs.plan(
+        "check", [*made.plan.requests.values()], compiled("sample"), here, made.config
+    )
     assert planned.job.arguments == ("out", 264, 60)
     assert planned.job.device == {"sms": 132, "l2_bytes": 60}
 
@@ -101,6 +94,8 @@ def test_a_probes_key_holds_its_case_and_its_buffers():
 
 def test_a_symbolic_shape_and_its_number_have_one_key(tmp_path):
     one, other = plan(tmp_path, HERE, shapes=["64 * sms"]), plan(tmp_path, HERE, shapes=[8448])
+    assert one.result is None
+    assert (one.job.launch.grid, one.job.shape["m"]) == ((528, 528, 1), 8448)
     assert one.case.id != other.case.id
     assert one.job.key == other.job.key
 
@@ -175,9 +170,8 @@ def test_one_case_of_each_own_kernel_is_sampled(tmp_path):
     resolved = [resolving.resolve(one, HERE) for one in made.plan.requests.values()]
     (chosen,) = sampling.chosen(resolved)
     assert chosen.case.id.endswith("@64x64x64")
-    entry = {"status": model.OK, "reason": "", "code": "c", "cubin": "x"}
-    compiled = {chosen.case.variant.id: {"sm_90": entry}}
-    (planned,) = jobs.of_stage(model.SAMPLE, [chosen], compiled, "sm_90", made.config)
+    known = compiled(chosen.case.variant.id)["variants"]
+    (planned,) = jobs.of_stage(model.SAMPLE, [chosen], known, "sm_90", made.config)
     assert planned.job.metrics == catalogue.SAMPLED
     assert planned.job.sections == catalogue.SAMPLED_SECTIONS
 
@@ -214,13 +208,19 @@ def test_of_a_cluster_every_node_gets_a_batch(tmp_path, monkeypatch):
     assert work.find(made, decide=False).batches == shared.batches
 
 
-@needs_nvrtc
-def test_a_job_that_compiles_is_told_its_tasks(tmp_path, monkeypatch):
-    """One that begins again has none left."""
+@pytest.fixture
+def alone(tmp_path, monkeypatch):
+    """A fresh project of one kernel, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     write_kernel(tmp_path / "kernels", "one")
     data = config({"shapes": [64]}, kernel_folders=[str(tmp_path / "kernels")], fresh=True)
-    made = project.load(data, "test.yaml")
+    return project.load(data, "test.yaml")
+
+
+@needs_nvrtc
+def test_a_job_that_compiles_is_told_its_tasks(tmp_path, alone):
+    """One that begins again has none left."""
+    made = alone
     target = targets.resolve(made.config, HERE | {"id": "here"}, tmp_path, "test.yaml")
     planned = Pipeline(made, target)
     ids = [task.id for task in planned.tasks]
@@ -228,8 +228,8 @@ def test_a_job_that_compiles_is_told_its_tasks(tmp_path, monkeypatch):
     elsewhere = [f"{one.partition(' ')[0]} sm_80" for one in ids]
     assert planned.tasks_of(elsewhere) == planned.tasks
     batch = SimpleNamespace(batch="0")
-    compiled = {"one": ids, "other": []}
-    assert work.Work("", True, {"compile": {"0": ["one"]}}, compiled).compiled_in(batch) == ids
+    told = {"one": ids, "other": []}
+    assert work.Work("", True, {"compile": {"0": ["one"]}}, told).compiled_in(batch) == ids
     made.results.mkdir()
     run.write(str(made.results / "target.json"), target)
     run.compile_kernels(run.Job(made, None), ["one"], 1, ids)
@@ -237,11 +237,8 @@ def test_a_job_that_compiles_is_told_its_tasks(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("left", [{}, {"check": ["one"]}])
-def test_what_a_run_leaves_is_looked_for_once(tmp_path, monkeypatch, left):
-    monkeypatch.chdir(tmp_path)
-    write_kernel(tmp_path / "kernels", "one")
-    data = config({"shapes": [64]}, kernel_folders=[str(tmp_path / "kernels")], fresh=True)
-    made = project.load(data, "test.yaml")
+def test_what_a_run_leaves_is_looked_for_once(monkeypatch, alone, left):
+    made = alone
     made.results.mkdir(parents=True)
     assert work.find(made).batches
     done = Pipeline(made, {**HERE, "recorded": None})

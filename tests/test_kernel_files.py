@@ -138,11 +138,10 @@ def test_a_folder_may_hold_anything(tmp_path, monkeypatch):
 def test_a_kernel_that_was_left_out_fails_the_run():
     import pandas as pd
 
-    cases = pd.DataFrame(columns=["case", "kernel", "verdict"])
-    records = pd.DataFrame(
-        columns=["case", "stage", "status", "reason", "source", "metric", "value"]
+    cases, records = (
+        pd.DataFrame(columns=columns.split())
+        for columns in ("case kernel verdict", "case stage status reason source metric value")
     )
-
     why = {"bad": "kernels/bad.cu: file: found 'prw-r--r--'; allowed: a regular file"}
     run = SimpleNamespace(left_out=why, config=SimpleNamespace(strict=False))
     found = verdict.of(run, cases, records)
@@ -191,18 +190,17 @@ def test_a_macros_value_may_stand_in_a_files_name(tmp_path, value):
     fuzzing.one_line(caught.value, path)
 
 
-@pytest.mark.parametrize("name", ["A B", "A=1 -DB", "1A", "", "A\\nB"])
-def test_a_macros_name_is_one_of_the_preprocessor(tmp_path, name):
-    path = write_kernel(tmp_path, front=FRONT.replace("macros: {", f'macros: {{"{name}": [1], '))
-    with pytest.raises(UserError, match=r"macros: found .*allowed: names"):
+@pytest.mark.parametrize(
+    ("macros", "told"),
+    [
+        *((f'"{name}": [1]', "names") for name in ("A B", "A=1 -DB", "1A", "", "A\\nB")),
+        (f"A: [16, {'a' * 250}]", "letters together"),
+    ],
+)
+def test_a_macros_name_is_one_of_the_preprocessor_and_fits_into_a_folder(tmp_path, macros, told):
+    path = write_kernel(tmp_path, front=FRONT.replace("macros: {", f"macros: {{{macros}, "))
+    with pytest.raises(UserError, match=rf"macros.*{told}"):
         load_kernel(path)
-
-
-def test_a_variants_name_fits_into_a_folder(tmp_path):
-    with pytest.raises(UserError, match="letters together"):
-        load_kernel(
-            write_kernel(tmp_path, front=FRONT.replace("TILE: [16,", f"TILE: [16, {'a' * 250},"))
-        )
 
 
 def test_a_listed_python_kernel_does_not_run(tmp_path, monkeypatch):
@@ -246,11 +244,8 @@ def compiled(folder: Path, monkeypatch, cpu_s: int = 60, memory: int = 1 << 30, 
     kernels = [load_kernel(write_kernel(folder, name, body=body)) for name, body in bodies.items()]
     tasks = [compiling.Task(variant(one, {}, one.path, "macros"), "sm_90") for one in kernels]
     store = Store(folder / "store")
-    return (
-        {task.variant.id: made for task, made in compiling.compiled(tasks, store, 1)},
-        tasks,
-        store,
-    )
+    made = {task.variant.id: made for task, made in compiling.compiled(tasks, store, 1)}
+    return made, tasks, store
 
 
 @needs_nvrtc
@@ -261,11 +256,8 @@ def test_a_bomb_costs_no_other_kernel_of_its_batch(tmp_path, monkeypatch):
     )
     bodies = {"before": BODY, "doubled": doubled + KERNEL.replace("VALUE", "A39"), "after": BODY}
     made, tasks, store = compiled(tmp_path, monkeypatch, 1, **bodies)
-    assert [made[name]["status"] for name in bodies] == [
-        model.OK,
-        model.FAILED_TO_COMPILE,
-        model.OK,
-    ]
+    found = [made[name]["status"] for name in bodies]
+    assert found == [model.OK, model.FAILED_TO_COMPILE, model.OK]
     assert all("\n" not in one["reason"] for one in made.values())
     assert made["doubled"]["reason"] == "compiling it: it takes more than 1 s of processor time"
     assert all(compiling._stored(task, store) for task in tasks)  # nor is it tried again

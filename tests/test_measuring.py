@@ -84,28 +84,18 @@ def test_a_stored_result_is_reused(store):
     assert again["results"] == first["results"]
     assert first["counts"] == {"measured": 1, "reused": 0, "recorded": 0}
     assert again["counts"] == {"measured": 0, "reused": 1, "recorded": 0}
+    (made,) = collect(store, machine, job("a@2*32"))["results"]  # another case of its key
+    assert made["case"] == "a@2*32" and machine.asked == ["a@64"]
 
 
-def test_a_stored_result_answers_for_another_case_of_its_key(store):
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [({}, {"key": "bb22"}), ({}, {"stage": "check"}), ({"environment": "gpu2"}, {})],
+)
+def test_another_key_stage_or_environment_is_measured(store, before, now):
+    store.put(made_before(**before))
     machine = Machine()
-    collect(store, machine, job("a@2*32"))
-    (made,) = collect(store, machine, job("a@64"))["results"]
-    assert made["case"] == "a@64"
-    assert machine.asked == ["a@2*32"]
-
-
-@pytest.mark.parametrize("more", [{"key": "bb22"}, {"stage": "check"}])
-def test_another_key_or_stage_is_measured(store, more):
-    store.put(made_before())
-    machine = Machine()
-    collect(store, machine, job(**more))
-    assert machine.asked == ["a@64"]
-
-
-def test_another_environments_result_is_not_reused(store):
-    store.put(made_before(environment="gpu2"))
-    machine = Machine()
-    collect(store, machine, job())
+    collect(store, machine, job(**now))
     assert machine.asked == ["a@64"]
 
 
@@ -118,21 +108,13 @@ def test_a_raised_limit_measures_a_timed_out_case_again(store, limit_s, asked):
     assert made["status"] == (model.OK if asked else model.TIMED_OUT)
 
 
-def test_a_timed_out_case_keeps_the_limit_it_had(store):
+@pytest.mark.parametrize("stage", ["time", "counters"])
+def test_a_timed_out_case_keeps_the_limit_it_had(store, stage):
     machine = Machine(model.TIMED_OUT, "no result within 2 s (case_limit_s)")
-    collect(store, machine, job(limit_s=2.0))
-    assert store.get(HERE, "time", "aa11")["notes"]["limit_s"] == 2.0
-    collect(store, machine, job(limit_s=2.0))
-    assert machine.asked == ["a@64"]
-    collect(store, machine, job(limit_s=60.0))
-    assert machine.asked == ["a@64", "a@64"]
-
-
-def test_counters_that_timed_out_are_asked_again_only_with_more_time(store):
-    machine = Machine(model.TIMED_OUT, "no result within 2 s (case_limit_s)")
-    for limit_s in (2.0, 2.0, 60.0):
-        collect(store, machine, job(stage="counters", limit_s=limit_s))
-    assert machine.asked == ["a@64", "a@64"]
+    for limit_s, times in ((2.0, 1), (2.0, 1), (60.0, 2)):
+        collect(store, machine, job(stage=stage, limit_s=limit_s))
+        assert machine.asked == ["a@64"] * times
+        assert store.get(HERE, stage, "aa11")["notes"]["limit_s"] == limit_s or times == 1
 
 
 @pytest.mark.parametrize(
@@ -157,26 +139,16 @@ def test_counters_say_which_ncu_read_them(store):
     assert store.get(HERE, "counters", "aa11")["notes"]["ncu"] == NEW_NCU
 
 
-def test_not_measured_is_never_kept(store):
-    machine = Machine(model.NOT_MEASURED, "the worker was ended by SIGKILL")
+@pytest.mark.parametrize(("status", "asked"), [(model.NOT_MEASURED, 2), (model.INVALID_ACCESS, 1)])
+def test_a_kernels_own_failure_is_kept_and_no_other(store, status, asked):
+    machine = Machine(status, "the worker was ended")
     for _ in range(2):
         document = collect(store, machine, job())
         (made,) = document["results"]
-        assert (made["status"], made["reason"]) == (
-            model.NOT_MEASURED,
-            "the worker was ended by SIGKILL",
-        )
-        assert document["counts"] == {"measured": 0, "reused": 0, "recorded": 0}
-        assert store.get(HERE, "time", "aa11") is None
-    assert machine.asked == ["a@64", "a@64"]
-
-
-def test_a_kernels_own_failure_is_kept(store):
-    machine = Machine(model.INVALID_ACCESS, "the worker was ended by SIGSEGV")
-    for _ in range(2):
-        (made,) = collect(store, machine, job())["results"]
-        assert made["status"] == model.INVALID_ACCESS
-    assert machine.asked == ["a@64"]
+        assert (made["status"], made["reason"]) == (status, "the worker was ended")
+        assert document["counts"]["measured"] == 0
+    assert machine.asked == ["a@64"] * asked
+    assert bool(store.get(HERE, "time", "aa11")) == (asked == 1)
 
 
 @pytest.fixture
@@ -198,6 +170,20 @@ def test_a_recording_beats_the_store_where_the_target_is_not_live(store, recorde
     (made,) = collect(store, machine, job(provider=provider), recorded=recorded)["results"]
     assert value(made) == 9.0
     assert machine.asked == []
+
+
+def test_host_kernels_are_measured_where_nothing_is_recorded(store):
+    document = collect(store, Machine(), job(provider="cpu"), live=False)
+    (made,) = document["results"]
+    assert (made["status"], made["environment"], made["key"]) == (model.OK, "laptop", "aa11")
+    assert document["counts"]["measured"] == 1
+
+
+def test_a_result_of_a_damaged_recording_says_so(store, recorded):
+    (recorded.folder / "results.parquet").write_bytes(b"")
+    (made,) = collect(store, Machine(), job(), recorded=recorded, live=False)["results"]
+    assert (made["status"], made["source"]) == (model.NOT_MEASURED, "")
+    assert made["reason"].endswith("results.parquet of NVIDIA H200 is damaged")
 
 
 def test_stale_and_missing_figures_say_why(store, recorded):

@@ -66,43 +66,45 @@ def test_an_absent_part_is_no_zero() -> None:
     found = named(figures.derived({**values, TENSOR.format("fp16"): 1.0}))
     assert "counted_flops_f32" not in found and "counted_flops" not in found
     assert found["counted_flops_f64"] == 0
-    assert figures.tensor_flops({}) is None
-    assert figures.tensor_flops({TENSOR.format("fp16"): 1.0}, "bf16") is None
-    assert figures.tensor_flops({TENSOR.format("fp16"): 1.0}, "f16") == 1.0
-    assert figures.tensor_flops({TENSOR.format("fp16"): 0.0}, "i8") is None
-    assert figures.tensor_flops({TENSOR.format("fp16"): 0.0}, "e4m3") is None
 
 
-def test_operations_on_bytes_count_as_tensor_operations() -> None:
-    values = {TENSOR.format("fp16"): 0.0, TENSOR.format("int8"): 2.0 * 4096**3}
-    assert figures.tensor_flops(values, "i8") == 137_438_953_472
-    assert catalogue.METRICS[TENSOR.format("int8")].optional
+FP16, INT8, FP8 = (TENSOR.format(one) for one in ("fp16", "int8", "fp8"))
+APART = {TENSOR.format("fp16_dst_fp16"): 3.0, TENSOR.format("fp16_dst_fp32"): 4.0}
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "flops"),
+    [
+        ({}, "", None),
+        ({FP16: 1.0}, "bf16", None),
+        ({FP16: 1.0}, "f16", 1.0),
+        ({FP16: 0.0}, "i8", None),
+        ({FP16: 0.0}, "e4m3", None),
+        ({FP16: 0.0, INT8: 2.0 * 4096**3}, "i8", 137_438_953_472),
+        ({FP16: 0.0, FP8: 2.0 * 4096**3}, "e4m3", 137_438_953_472),
+        ({FP16: 0.0, FP8: 2.0 * 4096**3}, "e5m2", 137_438_953_472),
+        (APART, "", 7.0),  # by the type of the sum
+        ({**APART, FP16: 7.0}, "", 7.0),
+    ],
+)
+def test_operations_of_tensor_cores(
+    values: dict[str, float], dtype: str, flops: float | None
+) -> None:
+    assert figures.tensor_flops(values, dtype) == flops
+    assert catalogue.METRICS[INT8].optional
 
 
 def test_operations_on_fp8_are_asked_for_where_there_are_some() -> None:
-    values = {TENSOR.format("fp16"): 0.0, TENSOR.format("fp8"): 2.0 * 4096**3}
-    assert {figures.tensor_flops(values, one) for one in ("e4m3", "e5m2")} == {137_438_953_472}
     for name in catalogue.SETS:
         plain, fp8 = (catalogue.merged([name], one)[0] for one in (False, True))
         more = set() if name == "limits" else {TENSOR.format("fp8")}
         assert set(fp8) - set(plain) == more and [one for one in fp8 if one not in more] == plain
 
 
-def test_f16_counted_by_the_type_of_the_sum() -> None:
-    apart = {TENSOR.format("fp16_dst_fp16"): 3.0, TENSOR.format("fp16_dst_fp32"): 4.0}
-    assert figures.tensor_flops(apart) == 7.0
-    assert figures.tensor_flops({**apart, TENSOR.format("fp16"): 7.0}) == 7.0
-
-
 def test_ratio_bytes_and_short_names() -> None:
-    values = {
-        "sm__cycles_active.avg": 75.0,
-        "sm__cycles_active.max": 100.0,
-        "dram__bytes_read.sum": 3.0,
-        "dram__bytes_write.sum": 4.0,
-        "lts__t_sector_hit_rate.pct": 88.0,
-    }
-    found = named(figures.derived(values))
+    values = {"sm__cycles_active.avg": 75.0, "sm__cycles_active.max": 100.0}
+    values |= {"dram__bytes_read.sum": 3.0, "dram__bytes_write.sum": 4.0}
+    found = named(figures.derived(values | {"lts__t_sector_hit_rate.pct": 88.0}))
     assert found == {"cycles_active_ratio": 0.75, "dram_bytes": 7.0, "l2_hit_rate": 88.0}
 
 
@@ -119,14 +121,9 @@ def test_several_kernels_of_a_case_combine() -> None:
 
 
 def row(address: int, opcode: str, found: int, ideal: int, executed: int = 1) -> dict:
-    return {
-        "address": address,
-        "opcode": opcode,
-        "wavefronts_shared": found,
-        "wavefronts_shared_ideal": ideal,
-        "wavefronts_shared_excess": found - ideal,
-        "executed": executed,
-    }
+    counts = {"wavefronts_shared": found, "wavefronts_shared_ideal": ideal}
+    excess = {"wavefronts_shared_excess": found - ideal, "executed": executed}
+    return {"address": address, "opcode": opcode, **counts, **excess}
 
 
 def test_padding_frees_ldmatrix_and_burdens_the_copies() -> None:
@@ -144,15 +141,9 @@ def test_padding_frees_ldmatrix_and_burdens_the_copies() -> None:
     assert instructions.instruction_totals([{"address": 0, "opcode": "LDG.E"}]) == []
 
 
-def test_kinds() -> None:
-    for opcode, kind in [
-        ("LDS.U.128", "LDS"),
-        ("LDSM.16.MT88.2", "LDSM"),
-        ("LDGSTS.E", "LDGSTS"),
-        ("STS", "STS"),
-        ("ATOMS.ADD", "ATOMS"),
-    ]:
-        assert instructions.instruction_kind(opcode) == kind
+@pytest.mark.parametrize("opcode", ["LDS.U.128", "LDSM.16.MT88.2", "LDGSTS.E", "STS", "ATOMS.ADD"])
+def test_kinds(opcode: str) -> None:
+    assert instructions.instruction_kind(opcode) == opcode.partition(".")[0]
 
 
 def test_the_probe_instruction_alone_is_counted() -> None:
@@ -173,17 +164,12 @@ def test_the_probe_instruction_alone_is_counted() -> None:
 def test_the_hardware_counts_a_probe_that_is_alone_on_its_side() -> None:
     """Loads and stores have a counter each; what was not executed shares none."""
     rows = [row(16, "STS.64", 2, 2), row(32, "LDS.64", 9, 1), row(48, "STS", 7, 7, executed=0)]
-    values = {
-        figures.DERIVED["shared_wavefronts_store"].counter: 3.0,
-        figures.DERIVED["shared_wavefronts_load"].counter: 5.0,
-    }
+    counters = (figures.DERIVED[f"shared_wavefronts_{one}"].counter for one in ("store", "load"))
+    values = dict(zip(counters, (3.0, 5.0)))
     found, note = instructions.probe_figures("STS.64", rows, values)
     assert not note
-    assert named(found) == {
-        "wavefronts": 3,
-        "wavefronts_by_instruction": 2,
-        "ideal_by_instruction": 2,
-    }
+    told = {"wavefronts": 3, "wavefronts_by_instruction": 2, "ideal_by_instruction": 2}
+    assert named(found) == told
     found, note = instructions.probe_figures("LDS", rows, values)
     assert not note
     assert (named(found)["wavefronts"], named(found)["wavefronts_by_instruction"]) == (5, 9)
@@ -192,10 +178,8 @@ def test_the_hardware_counts_a_probe_that_is_alone_on_its_side() -> None:
 
 def test_conflicts_of_a_probe_are_the_kernels() -> None:
     rows = [row(0, "LDS.128", 4, 4), row(16, "STS", 9, 1)]
-    values = {
-        figures.DERIVED["bank_conflicts_load"].counter: 3.0,
-        figures.DERIVED["bank_conflicts_store"].counter: 8.0,
-    }
+    counters = (figures.DERIVED[f"bank_conflicts_{one}"].counter for one in ("load", "store"))
+    values = dict(zip(counters, (3.0, 8.0)))
     assert named(instructions.probe_figures("LDS", rows, values)[0])["bank_conflicts"] == 3
     assert named(instructions.probe_figures("STS", rows, values)[0])["bank_conflicts"] == 8
     assert "bank_conflicts" not in named(instructions.probe_figures("LDS", rows, {})[0])

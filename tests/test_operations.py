@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from opcodes import fp8_rule
-from samples import ROOT, a_job, config
+from samples import ROOT, a_job, compiled, config
 from tilewave import inputs, operations, project
 from tilewave.comparison import Judgement
 from tilewave.dtypes import E4M3
 from tilewave.errors import UserError
 from tilewave.jobs import Job, Probe, ProbeBuffer
 from tilewave.operations import matmul, probe
-from tilewave.records import model, tables
+from tilewave.records import tables
 from tilewave.stages import jobs
 from tilewave.stages.resolving import resolve
 
@@ -64,6 +64,12 @@ def chain(k: int, dtype: Any, step: int, truncate: bool = False) -> tuple[np.nda
     return total.astype(np.float64), exact
 
 
+def within(bound: Any, found: np.ndarray, exact: np.ndarray) -> None:
+    error = np.abs(found - exact)
+    assert (error <= bound.absolute + bound.relative_out * np.abs(exact)).all()
+    assert np.linalg.norm(error) <= bound.frobenius * np.linalg.norm(exact)
+
+
 @pytest.mark.parametrize("k", [16, 1024])
 @pytest.mark.parametrize(
     ("dtypes", "dtype", "step", "truncate", "tensor_cores"),
@@ -86,9 +92,7 @@ def test_tolerance_holds_for_simulated_sums_and_catches_a_forgotten_step(
 ) -> None:
     found, exact = chain(k, dtype, step, truncate)
     bound = matmul.tolerance(dtypes, k, tensor_cores=tensor_cores)
-    error = np.abs(found - exact)
-    assert (error <= bound.absolute + bound.relative_out * np.abs(exact)).all()
-    assert np.linalg.norm(error) <= bound.frobenius * np.linalg.norm(exact)
+    within(bound, found, exact)
     # Sixteen products too few, everywhere.
     forgotten = np.random.default_rng(3).normal(0, np.sqrt(16) / 3, exact.size)
     assert np.linalg.norm(forgotten) > bound.frobenius * np.linalg.norm(exact)
@@ -108,9 +112,7 @@ def test_tolerance_of_fp8(sum_: str, chunk: int, k: int) -> None:
         found += added.view(np.float32)
     exact = E4M3.numbers[a] @ E4M3.numbers[b]
     bound = matmul.tolerance({"a": "e4m3", "b": "e4m3", "c": "f32", "accumulate": sum_}, k)
-    error = np.abs(found - exact)
-    assert (error <= bound.absolute + bound.relative_out * np.abs(exact)).all()
-    assert np.linalg.norm(error) <= bound.frobenius * np.linalg.norm(exact)
+    within(bound, found, exact)
     forgotten = E4M3.numbers[a[:, :32]] @ E4M3.numbers[b[:32]]  # one instruction's products
     assert np.linalg.norm(forgotten) > bound.frobenius * np.linalg.norm(exact)
 
@@ -175,19 +177,10 @@ def probe_job(case: dict[str, Any], **buffers: dict[str, Any]) -> Job:
 
 
 def test_probe_inputs_are_expressions_over_lanes() -> None:
-    case = {
-        "macros": {"WIDTH": 8},
-        "values": {
-            "index": "lane // 2 + WIDTH",
-            "active": "(lane == 15) + (lane == 16)",
-            "both": "(lane < 2) + (lane < 1)",
-            "one": 1,
-            "choice": "lane if lane < 4 else 0",
-        },
-        "scalars": {"steps": "4 * WIDTH"},
-    }
-    whole = {"dtype": "i32", "size": 32}
-    buffers = dict.fromkeys(case["values"], whole)
+    values = {"index": "lane // 2 + WIDTH", "active": "(lane == 15) + (lane == 16)"}
+    values |= {"both": "(lane < 2) + (lane < 1)", "one": 1, "choice": "lane if lane < 4 else 0"}
+    case = {"macros": {"WIDTH": 8}, "values": values, "scalars": {"steps": "4 * WIDTH"}}
+    buffers = {name: {"dtype": "i32", "size": 32} for name in values}
     job = probe_job(case, **buffers, errors={"dtype": "i32", "size": "WIDTH", "expect": 0})
     given = PROBE.inputs(job)
     assert given["index"].dtype == np.int32 and given["index"].tolist()[:4] == [8, 8, 9, 9]
@@ -199,16 +192,24 @@ def test_probe_inputs_are_expressions_over_lanes() -> None:
     assert job.numbers["steps"] == 32
 
 
-def test_probe_large_buffers_mean_the_same() -> None:
-    for text in (
+@pytest.mark.parametrize(
+    "text",
+    [
         "lane // 2 % 7",
         "(lane < 3000) + (lane < 5)",
         "1 if lane % 2 == 0 and lane else 0",
-    ):
-        values = {"values": {"x": text}}
-        few = PROBE.inputs(probe_job(values, x={"dtype": "i32", "size": 64}))["x"]
-        many = PROBE.inputs(probe_job(values, x={"dtype": "i32", "size": 4096}))["x"]
-        assert (many[:64] == few).all() and many.size == 4096
+        "(7 * lane + 3 * (lane // 2)) % 32",
+    ],
+)
+def test_probe_buffers_of_many_elements_mean_the_same(text: str) -> None:
+    """And are filled at once: guards against endless texts that count elements would take minutes."""
+    few, many = (
+        PROBE.inputs(probe_job({"values": {"x": text}}, x={"dtype": "i32", "size": size}))["x"]
+        for size in (64, 1 << 20)
+    )
+    assert (many[:64] == few).all() and many.size == 1 << 20
+    for at in (3000, (1 << 20) - 1):
+        assert many[at] == eval(text, {"lane": at})
 
 
 def test_chase_visits_every_slot_once() -> None:
@@ -230,29 +231,13 @@ def test_chase_visits_every_slot_once() -> None:
     assert sorted(PROBE.inputs(job)["c"][[0, 32]].tolist()) == [0, 32]
 
 
-def test_probe_buffers_of_many_elements_are_filled_at_once() -> None:
-    """Guards against endless texts must not count an array's elements: one by one takes minutes."""
-    count = 1 << 20
-    buffer = {"dtype": "i32", "size": count}
-    values = {"values": {"x": "(7 * lane + 3 * (lane // 2)) % 32"}}
-    found = PROBE.inputs(probe_job(values, x=buffer))
-    lane = np.arange(count)
-    assert np.array_equal(found["x"], (7 * lane + 3 * (lane // 2)) % 32)
-
-
 def test_what_shipped_probes_expect_has_a_value_on_a_large_gpu() -> None:
     block = {"kernels": "all", "operation": "probe", "macros": "defaults"}
     made = project.load(config(block, kernel_folders=[str(ROOT / "kernels")]), "test.yaml")
     requests = list(made.plan.requests.values())
-    entry = {"status": model.OK, "code": "c", "cubin": "x"}
-    compiled = {one.case.variant.id: {"sm_90": entry} for one in requests}
-    gpu = {
-        "sms": 148,
-        "l2_bytes": 126 << 20,
-        "shared_per_sm": 233472,
-        "shared_per_block_optin": 232448,
-    }
-    known = {"arch": "sm_90", "variants": compiled}
+    known = compiled(*(one.case.variant.id for one in requests))
+    gpu = {"sms": 148, "l2_bytes": 126 << 20}
+    gpu |= {"shared_per_sm": 233472, "shared_per_block_optin": 232448}
     planned = jobs.plan("check", requests, known, {"device": gpu, "arch": 90}, made.config)
     probes = [(one.job, one.job.probe) for one in planned if one.job and one.job.probe]
     assert len(probes) > 50
@@ -297,30 +282,18 @@ def test_a_case_of_the_tables_knows_its_work_and_all_its_sizes() -> None:
         "softmax_online": ("softmax", "7x32"),
         "latency": ("probe", None),
     }
-    blocks = [
-        {"operation": name, "kernels": [kernel], "macros": "defaults"}
-        | ({"shapes": [shape]} if shape else {})
-        for kernel, (name, shape) in asked.items()
-    ]
-    data = {
-        "kernel_folders": ["kernels"],
-        "studies": {"s": {"plot": "ladder", "title": "t", "cases": blocks}},
-    }
-    plan = project.load(data, "config", checked=True).plan
-    resolved = [
-        resolve(one, {"device": {"sms": 132, "arch": 90}, "arch": 90})
-        for one in plan.requests.values()
-    ]
+    blocks = []
+    for kernel, (name, shape) in asked.items():
+        shapes = {"shapes": [shape]} if shape else {}
+        blocks.append({"operation": name, "kernels": [kernel], "macros": "defaults", **shapes})
+    plan = project.load(config(*blocks), "config", checked=True).plan
+    here = {"device": {"sms": 132, "arch": 90}, "arch": 90}
+    resolved = [resolve(one, here) for one in plan.requests.values()]
     none: dict[str, Any] = {one.case.variant.id: {} for one in resolved}
-    cases = (
-        tables.cases_table(resolved, none, "sm_90", {})
-        .drop_duplicates("kernel")
-        .set_index("kernel")
-    )
-    assert cases.loc["batched_naive", ["flop", "byte"]].tolist() == [
-        3 * 2 * 4 * 5 * 6,
-        3 * 4 * (24 + 30 + 20),
-    ]
+    cases = tables.cases_table(resolved, none, "sm_90", {}).drop_duplicates("kernel")
+    cases = cases.set_index("kernel")
+    work = [3 * 2 * 4 * 5 * 6, 3 * 4 * (24 + 30 + 20)]
+    assert cases.loc["batched_naive", ["flop", "byte"]].tolist() == work
     assert cases.loc["copy", ["flop", "byte"]].tolist() == [0, 2 * 4 * 64]
     assert cases.loc["softmax_online", ["flop", "byte"]].tolist() == [5 * 7 * 32, 2 * 4 * 7 * 32]
     assert cases.loc["latency", ["flop", "byte"]].isna().all()

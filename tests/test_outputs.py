@@ -77,10 +77,8 @@ def test_what_is_not_ours_is_not_written_over(here):
     check(results="new", reports="paper")
 
 
-def test_what_earlier_versions_left_is_known(here):
-    for path in ("r/target.json", "r/logs/x", "r/smoke/target.json", "p/README.md", "p/index.html", "p/study/x.html", "p/smoke/index.html"):  # fmt: skip
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text("")
+def test_a_folder_of_runs_is_a_runs(here):
+    outputs.mark(check(results="r/small", reports="p/small"))
     check(results="r", reports="p")
     Path("r/mine.txt").write_text("")
     with pytest.raises(UserError, match=r"output\.results: found 'r'"):

@@ -7,7 +7,9 @@ import math
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,15 +32,9 @@ from tilewave.launches import LaunchPlan
 BASE = 0x7F00_1000
 
 
-class FakeIds:
-    def __init__(self, ids: list[int]) -> None:
-        self.ids = ids
-
-    def as_uint64(self, i: int) -> int:
-        return self.ids[i]
-
-
 class FakeMetric:
+    """A counter: a value, or one for each of several absolute addresses."""
+
     def __init__(self, value: Any, unit: str = "", instances: dict[int, int] | None = None) -> None:
         self._value, self._unit, self._instances = value, unit, instances or {}
 
@@ -51,41 +47,9 @@ class FakeMetric:
     def num_instances(self) -> int:
         return len(self._instances)
 
-    def correlation_ids(self) -> FakeIds | None:
-        return FakeIds(list(self._instances)) if self._instances else None
-
-
-class FakeDomain:
-    def __init__(self, name: str, ranges: list[str]) -> None:
-        self._name, self._ranges = name, ranges
-
-    def name(self) -> str:
-        return self._name
-
-    def push_pop_ranges(self) -> tuple[str, ...]:
-        return tuple(self._ranges)
-
-
-class FakeState:
-    def __init__(self, domains: list[FakeDomain]) -> None:
-        self._domains = domains
-
-    def domains(self) -> tuple[int, ...]:
-        return tuple(range(len(self._domains)))
-
-    def domain_by_id(self, identity: int) -> FakeDomain:
-        return self._domains[identity]
-
-
-class FakePlace:
-    def __init__(self, name: str, line: int) -> None:
-        self._name, self._line = name, line
-
-    def file_name(self) -> str:
-        return self._name
-
-    def line(self) -> int:
-        return self._line
+    def correlation_ids(self) -> Any:
+        ids = list(self._instances)
+        return SimpleNamespace(as_uint64=ids.__getitem__) if ids else None
 
 
 class FakeAction:
@@ -100,12 +64,11 @@ class FakeAction:
         sass: dict[int, str] | None = None,
     ) -> None:
         self._name, self.case, self.sass = name, case, sass or {}
+        sizes = {f"launch__grid_dim_{axis}": size for axis, size in zip("xyz", grid, strict=True)}
         self.metrics = {
             key: value if isinstance(value, FakeMetric) else FakeMetric(value)
-            for key, value in counters.items()
+            for key, value in {**counters, **sizes}.items()
         }
-        for axis, size in zip("xyz", grid, strict=True):
-            self.metrics[f"launch__grid_dim_{axis}"] = FakeMetric(size)
 
     def name(self) -> str:
         return self._name
@@ -113,17 +76,26 @@ class FakeAction:
     def metric_by_name(self, name: str) -> FakeMetric | None:
         return self.metrics.get(name)
 
-    def nvtx_state(self) -> FakeState | None:
+    def nvtx_state(self) -> Any:
         if self.case is None:
             return None
-        others = [FakeDomain("library", ["99"]), FakeDomain("tilewave", ["measure"])]
-        return FakeState([*others, FakeDomain("tilewave-job", [str(self.case)])])
+        ranges = {"library": "99", "tilewave": "measure", "tilewave-job": str(self.case)}
+        domains = [
+            SimpleNamespace(
+                name=lambda name=name: name, push_pop_ranges=lambda found=found: (found,)
+            )
+            for name, found in ranges.items()
+        ]
+        return SimpleNamespace(
+            domains=lambda: range(len(domains)), domain_by_id=domains.__getitem__
+        )
 
     def sass_by_pc(self, address: int) -> str:
         return self.sass.get(address, "")
 
-    def source_info(self, address: int) -> FakePlace | None:
-        return FakePlace("kernels/tiled.cu", 2) if address in self.sass else None
+    def source_info(self, address: int) -> Any:
+        place = SimpleNamespace(file_name=lambda: "kernels/tiled.cu", line=lambda: 2)
+        return place if address in self.sass else None
 
     def source_files(self) -> dict[str, str]:
         return {"kernels/tiled.cu": "first line\n  acc += a[i];\n"}
@@ -135,18 +107,11 @@ class FakeRange(list):  # type: ignore[type-arg]
 
 
 def job(case: str, entry: str = "tiled", provider: str = "nvrtc", **more: Any) -> Job:
-    given = {
-        "stage": "counters",
-        "case": case,
-        "key": f"key-{case}",
-        "provider": provider,
-        "entry": entry,
-        "launch": LaunchPlan((4, 2, 1), (1, 1, 1), 0, None, 8),
-        "dtypes": {"a": "f16", "accumulate": "f32"},
-        "source": "kernels/tiled.cu",
-        "metrics": tuple(catalogue.names("basic")),
-    }
-    return a_job(**{**given, **more})
+    given = {"stage": "counters", "case": case, "key": f"key-{case}", "source": "kernels/tiled.cu"}
+    given |= {"provider": provider, "entry": entry, "metrics": tuple(catalogue.names("basic"))}
+    launch = LaunchPlan((4, 2, 1), (1, 1, 1), 0, None, 8)
+    dtypes = {"a": "f16", "accumulate": "f32"}
+    return a_job(**{"launch": launch, "dtypes": dtypes, **given, **more})
 
 
 def named(result: dict[str, Any]) -> dict[str, float]:
@@ -155,6 +120,11 @@ def named(result: dict[str, Any]) -> dict[str, float]:
 
 NAMES = ["dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_sector_hit_rate.pct"]
 COUNTERS = dict(zip(NAMES, (100, 20, 50.0), strict=True))
+BASIC = dict.fromkeys(catalogue.names("basic"), 1.0)
+
+
+def result_of(wanted: Job, action: FakeAction, names: list[str] = NAMES) -> dict[str, Any]:
+    return profile_report.result_of(wanted, [action], names)
 
 
 def test_command_line() -> None:
@@ -229,27 +199,10 @@ def test_kernels_find_their_cases_by_range() -> None:
     json.dumps(first, allow_nan=False)
 
 
-def test_kernels_find_their_cases_in_order_where_there_are_no_ranges() -> None:
-    jobs = [
-        job("a", "one"),
-        job("lib", "", "cublaslt"),
-        job("b", "two"),
-        job("lib2", "", "cublaslt"),
-    ]
-    names = ["one", "nvjet", "splitk", "two", "nvjet", "reduce"]
-    found = profile_report.assign([FakeAction(name, {}) for name in names], jobs)
-    assert {i: [a.name() for a in actions] for i, actions in found.items()} == {
-        0: ["one"],
-        1: ["nvjet", "splitk"],
-        2: ["two"],
-        3: ["nvjet", "reduce"],
-    }
-
-
 def test_another_kernel_or_grid_is_not_taken_for_the_case() -> None:
-    wrong = profile_report.result_of(job("a"), [FakeAction("other", COUNTERS, 0)], NAMES)
+    wrong = result_of(job("a"), FakeAction("other", COUNTERS, 0))
     assert wrong["status"] == "not measured" and "other where tiled" in wrong["reason"]
-    wrong = profile_report.result_of(job("a"), [FakeAction("tiled", COUNTERS, 0, (8, 2, 1))], NAMES)
+    wrong = result_of(job("a"), FakeAction("tiled", COUNTERS, 0, (8, 2, 1)))
     assert "grid of [8, 2, 1] where [4, 2, 1]" in wrong["reason"] and not wrong["figures"]
     twice = [FakeAction("tiled", COUNTERS, 0)] * 2
     assert "2 launches" in profile_report.result_of(job("a"), twice, NAMES)["reason"]
@@ -272,14 +225,11 @@ def test_the_kernels_of_a_library_call_are_summed() -> None:
 def test_a_counter_without_a_value_is_absent_and_named() -> None:
     counters = {**COUNTERS, "dram__bytes_read.sum": math.nan, "gpu__x.sum": None}
     names = [*NAMES, "gpu__x.sum", "smsp__gone.sum", "sm__ops_path_tensor_src_fp16_dst_fp16.sum"]
-    found = profile_report.result_of(job("a"), [FakeAction("tiled", counters, 0)], names)
-    assert found["notes"]["absent_metrics"] == [
-        "dram__bytes_read.sum",
-        "gpu__x.sum",
-        "smsp__gone.sum",
-    ]
+    found = result_of(job("a"), FakeAction("tiled", counters, 0), names)
+    absent = ["dram__bytes_read.sum", "gpu__x.sum", "smsp__gone.sum"]
+    assert found["notes"]["absent_metrics"] == absent
     assert "dram__bytes_read.sum" not in named(found) and "dram_bytes" not in named(found)
-    empty = profile_report.result_of(job("a"), [FakeAction("tiled", {}, 0)], NAMES)
+    empty = result_of(job("a"), FakeAction("tiled", {}, 0))
     assert empty["status"] == "not measured" and "none of the metrics" in empty["reason"]
 
 
@@ -290,9 +240,9 @@ def test_a_sum_is_asked_for_in_its_parts_where_ncu_has_them() -> None:
     assert catalogue.in_parts([total, "x.sum", parts[0]], listed) == [*parts, "x.sum"]
     assert catalogue.in_parts([total, "x.sum"], set(list(listed)[:1])) == [total, "x.sum"]
     action = FakeAction("tiled", dict(zip(parts, (96, 32, 16), strict=True)), 0)
-    assert named(profile_report.result_of(job("a"), [action], [total]))[total] == 144
+    assert named(result_of(job("a"), action, [total]))[total] == 144
     action = FakeAction("tiled", {parts[0]: 96, "dram__bytes_read.sum": 1}, 0)
-    assert total not in named(profile_report.result_of(job("a"), [action], [total, NAMES[0]]))
+    assert total not in named(result_of(job("a"), action, [total, NAMES[0]]))
 
 
 def test_every_sum_that_has_parts_is_a_counter_and_an_h200_has_them() -> None:
@@ -325,7 +275,7 @@ def test_what_may_be_sparse_is_not_asked_for_in_parts(monkeypatch: pytest.Monkey
 def test_durations_are_nanoseconds() -> None:
     name = "gpu__time_duration.sum"
     action = FakeAction("tiled", {name: FakeMetric(12.5, "us")}, 0)
-    found = profile_report.result_of(job("a"), [action], [name])
+    found = result_of(job("a"), action, [name])
     assert found["figures"][0] == {"metric": name, "value": 12500.0, "unit": "ns"}
 
 
@@ -347,26 +297,14 @@ def instruction_counters() -> dict[str, Any]:
 
 
 def test_instructions_have_addresses_from_the_functions_start() -> None:
-    rows = profile_instructions.instructions_of(
-        FakeAction("tiled", instruction_counters(), 0, sass=SASS)
-    )
-    assert [(row["address"], row["opcode"]) for row in rows] == [
-        (0, "LDC"),
-        (32, "LDS.64"),
-        (48, "STS.128"),
-    ]
-    assert rows[1] == {
-        "address": 32,
-        "opcode": "LDS.64",
-        "sass": "@!P0 LDS.64 R2, [R4+0x10]",
-        "line": 2,
-        "text": "acc += a[i];",
-        "file": "tiled.cu",
-        "executed": 10,
-        "wavefronts_shared": 8,
-        "wavefronts_shared_ideal": 2,
-        "wavefronts_shared_excess": 6,
-    }
+    action = FakeAction("tiled", instruction_counters(), 0, sass=SASS)
+    rows = profile_instructions.instructions_of(action)
+    found = [(row["address"], row["opcode"]) for row in rows]
+    assert found == [(0, "LDC"), (32, "LDS.64"), (48, "STS.128")]
+    place = {"line": 2, "text": "acc += a[i];", "file": "tiled.cu"}
+    counts = {"executed": 10, "wavefronts_shared": 8, "wavefronts_shared_ideal": 2}
+    told = {"address": 32, "opcode": "LDS.64", "sass": "@!P0 LDS.64 R2, [R4+0x10]"}
+    assert rows[1] == {**told, **place, **counts, "wavefronts_shared_excess": 6}
     assert profile_instructions.instructions_of(FakeAction("tiled", {}, 0)) == []
 
 
@@ -401,26 +339,22 @@ def samples() -> dict[str, FakeMetric]:
     }
 
 
+STALLED = {"title": "Barrier Stalls", "message": "Warps wait.", "type": 2}
 RULES = (
     {
         "rule_identifier": "CPIStall",
         "name": "Warp Stall",
         "section_identifier": "WarpStateStats",
-        "rule_message": {"title": "Barrier Stalls", "message": "Warps wait.", "type": 2},
+        "rule_message": STALLED,
         "speedup_estimation": {"type": 2, "speedup": 12.5},
         "focus_metrics": [{"name": "stalled", "value": 0.5, "severity": 0, "info": ""}],
     },
-    {
-        "rule_identifier": "Silent",
-        "name": "Silent",
-        "section_identifier": "SourceCounters",
-        "rule_message": {"title": "", "message": "", "type": 0},
-    },
+    {"name": "Silent", "rule_message": {"title": "", "message": "", "type": 0}},
 )
 
 
 def test_samples_and_what_the_rules_say() -> None:
-    made = profile_report.result_of(job("a", stage="sample"), [SampledAction(samples(), RULES)], [])
+    made = result_of(job("a", stage="sample"), SampledAction(samples(), RULES), [])
     assert (made["stage"], made["status"], made["source"]) == ("sample", "ok", "samples")
     assert made["instructions"] == [
         {"address": 16, "samples": 3, "stall_wait": 3},
@@ -436,16 +370,19 @@ def test_samples_and_what_the_rules_say() -> None:
         "metrics": {"stalled": 0.5},
     }  # fmt: skip
     assert made["notes"] == {"kernels": ["tiled"], "interval_cycles": 2048, "passes": 19}
+    stages = ("counters", "sample")  # of which the second alone asks for rules
+    assert [profile_session.settings_of(job("a", stage=one)).rules for one in stages] == [
+        False,
+        True,
+    ]
 
 
 def test_a_report_without_samples_is_none_of_a_kernel_that_was_too_short() -> None:
     none = [f"{SAMPLED}{name}" for name in ("wait", "wait_not_issued", "barrier")]
     short = samples() | {name: FakeMetric(0) for name in none}
-    made = profile_report.result_of(job("a", stage="sample"), [SampledAction(short)], [])
+    made = result_of(job("a", stage="sample"), SampledAction(short), [])
     assert made["status"] == "ok" and not made["instructions"] and named(made)["samples"] == 0
-    made = profile_report.result_of(
-        job("a", stage="sample"), [SampledAction(instruction_counters())], []
-    )
+    made = result_of(job("a", stage="sample"), SampledAction(instruction_counters()), [])
     assert made["status"] == "not measured" and "no stall samples" in made["reason"]
 
 
@@ -455,13 +392,6 @@ def test_a_report_without_samples_is_none_of_a_kernel_that_was_too_short() -> No
 def test_a_kernel_is_known_by_its_mangled_name(entry: str, theirs: str) -> None:
     assert profile_report.mismatch(SampledAction(samples(), entry=theirs), job("a", entry)) == ""
     assert profile_report.mismatch(SampledAction(samples(), entry=theirs), job("a", "_Z5otherPf"))
-
-
-def test_only_sampling_asks_for_rules() -> None:
-    rules = [
-        profile_session.settings_of(job("a", stage=stage)).rules for stage in ("counters", "sample")
-    ]
-    assert rules == [False, True]
 
 
 def test_a_cubin_is_disassembled_once() -> None:
@@ -493,17 +423,16 @@ def test_totals_by_kind_and_the_probes_own_instruction() -> None:
     probe = job("p@x", instruction="LDS")
     counters = {**COUNTERS, **instruction_counters(), loads: 8}
     action = FakeAction("tiled", counters, 0, sass=SASS)
-    found = profile_report.result_of(probe, [action], [*NAMES, loads])
+    found = result_of(probe, action, [*NAMES, loads])
     figures = named(found)
     assert figures["wavefronts_shared_excess_LDS"] == 6
     assert figures["wavefronts_shared_excess_STS"] == 0
     assert figures["wavefronts"] == figures["wavefronts_by_instruction"] == 8
     assert figures["ideal_by_instruction"] == 2
     assert "probe_instruction" not in found["notes"]
-    plain = profile_report.result_of(job("p@x"), [action], [*NAMES, loads])
+    plain = result_of(job("p@x"), action, [*NAMES, loads])
     assert not {"wavefronts", "wavefronts_by_instruction"} & set(named(plain))
-    bare = FakeAction("tiled", COUNTERS, 0)
-    found = profile_report.result_of(probe, [bare], NAMES)
+    found = result_of(probe, FakeAction("tiled", COUNTERS, 0))
     assert "no per-instruction counters" in found["notes"]["probe_instruction"]
 
 
@@ -520,19 +449,26 @@ def test_opcode(sass: str, opcode: str) -> None:
     assert profile_instructions.opcode_of(sass) == opcode
 
 
-def test_reasons_say_what_to_do() -> None:
-    def why(log: str, **more: Any) -> str:
-        return profile_run.explain(profile_run.Outcome(log=log, **more), 60)
-
-    denied = why("==ERROR== ERR_NVGPUCTRPERM - The user\n==WARNING== No kernels were profiled.\n")
-    assert "NVreg_RestrictProfilingToAdminUsers=0" in denied and "run as root" in denied
-    assert "\n" not in denied
-    assert "DCGM" in why("Profiling failed because a driver resource was unavailable.")
-    assert "limit of 60 s" in why("", timed_out=True)
-    assert why("==ERROR== Something broke.\n", code=1) == "ncu: Something broke."
-    assert "exit code 139" in why("", code=139)
-    assert "inside the range" in why("==WARNING== No kernels were profiled.\n", code=0)
-    assert "gpu__x" in why("", unknown=["gpu__x"])
+@pytest.mark.parametrize(
+    ("log", "how", "said"),
+    [
+        (
+            "==ERROR== ERR_NVGPUCTRPERM - The user\n==WARNING== No kernels were profiled.\n",
+            {},
+            "NVreg_RestrictProfilingToAdminUsers=0",
+        ),
+        ("==ERROR== ERR_NVGPUCTRPERM - The user\n", {}, "run as root"),
+        ("Profiling failed because a driver resource was unavailable.", {}, "DCGM"),
+        ("", {"timed_out": True}, "limit of 60 s"),
+        ("==ERROR== Something broke.\n", {"code": 1}, "ncu: Something broke."),
+        ("", {"code": 139}, "exit code 139"),
+        ("==WARNING== No kernels were profiled.\n", {"code": 0}, "inside the range"),
+        ("", {"unknown": ["gpu__x"]}, "gpu__x"),
+    ],
+)
+def test_reasons_say_what_to_do(log: str, how: dict[str, Any], said: str) -> None:
+    why = profile_run.explain(profile_run.Outcome(log=log, **how), 60)
+    assert said in why and "\n" not in why
 
 
 def test_events_of_the_worker(tmp_path: Path) -> None:
@@ -542,61 +478,108 @@ def test_events_of_the_worker(tmp_path: Path) -> None:
         {"event": "started", "index": 0, "case": "a"},
         {"event": "finished", "index": 0, "case": "a", "result": {"status": "ok"}},
         {"event": "started", "index": 1, "case": "b"},
-        {
-            "event": "finished",
-            "index": 1,
-            "case": "b",
-            "result": {"status": "failed to launch", "reason": "r"},
-        },
+        {"event": "finished", "index": 1, "result": {"status": "failed to launch", "reason": "r"}},
         {"event": "started", "index": 2, "case": "c"},
     ]
     path.write_text("\n".join(map(json.dumps, lines)) + '\n{"event": "fini')
     told = profile_session.read_events(path)
-    assert (told.started, told.finished) == ([0, 1, 2], {0, 1})
+    assert told.started == [0, 1, 2]
     assert told.failures == {1: ("failed to launch", "r")} and not told.general
     path.write_text('{"event": "failed", "status": "not measured", "reason": "no usable GPU"}')
     assert profile_session.read_events(path).general == "no usable GPU"
     assert profile_session.read_events(tmp_path / "none") == profile_session.Events()
 
 
-def test_no_ncu_is_a_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class Ncu:
+    """Sessions of a stand-in for ncu: what it does, and what its reports hold."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self._patch = folder, monkeypatch
+
+    def holds(self, actions: Callable[[Path], list[Any]], most: int | None = None) -> None:
+        """Reports hold these kernels; most: cases of a session."""
+
+        def load(path: Path) -> list[FakeRange]:
+            return [FakeRange(actions(path))]
+
+        self._patch.setattr(profile_reading, "load_report", load)
+        if most is not None:
+            self._patch.setattr(profiler, "MOST_PLAIN", most)
+
+    def program(self, body: str) -> str:
+        """A program that answers --query-metrics and otherwise does what ``body`` says."""
+        path = self.folder / "ncu"
+        text = (
+            f"#!{sys.executable}\n"
+            "import json, os, pathlib, subprocess, sys, time\n"
+            f"folder = pathlib.Path({str(self.folder)!r})\n"
+            "def note(name, text='x'):\n"
+            "    with (folder / name).open('a') as file: file.write(text)\n"
+            "if '--query-metrics' in sys.argv:\n"
+            f"    print({QUERY!r})\n"
+            "    note('queries')\n"
+            "    sys.exit(0)\n"
+            "def behind(word): return sys.argv[sys.argv.index(word) + 1]\n"
+            "report = pathlib.Path(behind('-o') + '.ncu-rep')\n"
+            "metrics = behind('--metrics').split(',')\n"
+            "second = 'part2' in str(report)\n"
+            "def reach(last=None):\n"
+            '    """Begin all cases up to the one that is the last, and report those before it."""\n'
+            "    jobs = json.load(open(behind('counters')))\n"
+            "    done = 0\n"
+            "    with open(behind('--events'), 'a') as events:\n"
+            "        for i, job in enumerate(jobs):\n"
+            "            print(json.dumps({'event': 'started', 'index': i}), file=events)\n"
+            "            if job['case'] == last: break\n"
+            "            done += 1\n"
+            "    report.write_text(str(done))\n"
+            "    return done == len(jobs)\n" + body
+        )
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+        path.chmod(0o755)
+        return str(path)
+
+    def run(self, body: str, jobs: list[Job], **more: Any) -> list[dict[str, Any]]:
+        return profiler.profile(
+            jobs,
+            cache=self.folder / "cache",
+            report_path=self.folder / "reports" / "kernel.ncu-rep",
+            log_path=self.folder / "logs" / "kernel.log",
+            **{"limit_s": 30.0, "ncu": self.program(body), **more},
+        )
+
+    def noted(self, name: str) -> str:
+        path = self.folder / name
+        return path.read_text() if path.exists() else ""
+
+
+@pytest.fixture
+def ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ncu:
+    return Ncu(tmp_path, monkeypatch)
+
+
+def asking(cases: str, **more: Any) -> list[Job]:
+    """Jobs for the counters of COUNTERS."""
+    return [job(case, **{"metrics": tuple(NAMES), **more}) for case in cases]
+
+
+def statuses(results: list[dict[str, Any]]) -> list[str]:
+    return [made["status"] for made in results]
+
+
+def reported(path: Path, counters: dict[str, Any] = COUNTERS, **more: Any) -> list[FakeAction]:
+    """A kernel for each case that `reach` wrote into the report."""
+    return [FakeAction("tiled", counters, i, **more) for i in range(int(path.read_text()))]
+
+
+def test_no_ncu_is_a_status(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiler, "find_ncu", lambda configured: None)
-    paths = {"cache": tmp_path, "report_path": tmp_path / "a.ncu-rep", "log_path": tmp_path / "l"}
-    (found,) = profiler.profile([job("a")], **paths, limit_s=5)
-    assert found["status"] == "not measured" and "nsight-compute" in found["reason"]
-    assert found["key"] == "key-a"
     told: list[Any] = []
-    assert profiler.profile([], **paths) == []
-    assert profiler.profile([job("a")], **paths, on_result=told.append) == told
-
-
-def fake_ncu(tmp_path: Path, body: str) -> str:
-    """A program that answers --query-metrics and otherwise does what ``body`` says."""
-    path = tmp_path / "ncu"
-    path.write_text(
-        f"#!{sys.executable}\n"
-        "import json, os, pathlib, subprocess, sys, time\n"
-        "if '--query-metrics' in sys.argv:\n"
-        f"    print({QUERY!r})\n"
-        f"    open({str(tmp_path / 'queries')!r}, 'a').write('x')\n"
-        "    sys.exit(0)\n"
-        "arguments = sys.argv\n"
-        "report = pathlib.Path(arguments[arguments.index('-o') + 1] + '.ncu-rep')\n"
-        "metrics = arguments[arguments.index('--metrics') + 1].split(',')\n" + body
-    )
-    path.chmod(0o755)
-    return str(path)
-
-
-def run(tmp_path: Path, ncu: str, jobs: list[Job], **more: Any) -> list[dict[str, Any]]:
-    return profiler.profile(
-        jobs,
-        cache=tmp_path / "cache",
-        report_path=tmp_path / "reports" / "kernel.ncu-rep",
-        log_path=tmp_path / "logs" / "kernel.log",
-        ncu=ncu,
-        **{"limit_s": 30.0, **more},
-    )
+    (found,) = ncu.run("", [job("a")], ncu=None, on_result=told.append)
+    assert found["status"] == "not measured" and "nsight-compute" in found["reason"]
+    assert found["key"] == "key-a" and told == [found]
+    assert ncu.run("", []) == []
 
 
 @pytest.mark.parametrize(
@@ -607,58 +590,36 @@ def run(tmp_path: Path, ncu: str, jobs: list[Job], **more: Any) -> list[dict[str
         ("print('==ERROR== The application returned an error code (1).'); sys.exit(1)", None),
     ],
 )
-def test_what_somebody_ended_is_asked_again(tmp_path: Path, end: str, name: str | None) -> None:
-    (found,) = run(tmp_path, fake_ncu(tmp_path, end), [job("a")])
+def test_what_somebody_ended_is_asked_again(ncu: Ncu, end: str, name: str | None) -> None:
+    (found,) = ncu.run(end, [job("a")])
     assert found["status"] == "not measured"
     assert found["notes"].get("interrupted") == name
     assert name is None or found["reason"] == f"profiling was ended by {name}"
 
 
-def test_what_the_report_holds_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ncu = fake_ncu(tmp_path, "report.write_text('x')\nprint('==ERROR== lost it')\nsys.exit(9)\n")
-    counters = dict.fromkeys(catalogue.names("basic"), 1.0)
-    report = [FakeRange([FakeAction("tiled", counters, 1)])]
-    monkeypatch.setattr(profile_reading, "load_report", lambda path: report)
+def test_what_the_report_holds_is_kept(ncu: Ncu) -> None:
+    body = "report.write_text('x')\nprint('==ERROR== lost it')\nsys.exit(9)\n"
+    ncu.holds(lambda path: [FakeAction("tiled", BASIC, 1)])
     jobs = [job("a"), job("b")]
-    first, second = run(tmp_path, ncu, jobs)
+    first, second = ncu.run(body, jobs)
     assert first["status"] == "not measured" and first["reason"] == "ncu: lost it"
     assert second["status"] == "ok" and second["notes"]["report"] == "kernel.ncu-rep"
     assert "dram__bytes_write.sum" in second["notes"]["unknown_metrics"]
-    assert read_jobs(tmp_path / "reports" / "kernel.jobs.json") == jobs
-    run(tmp_path, ncu, jobs)
-    assert (tmp_path / "queries").read_text() == "x"  # asked once
+    assert read_jobs(ncu.folder / "reports" / "kernel.jobs.json") == jobs
+    ncu.run(body, jobs)
+    assert ncu.noted("queries") == "x"  # asked once
 
 
-def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The worker ends under the case "b" of its first session and says so of no other.
-    body = (
-        "events = open(arguments[arguments.index('--events') + 1], 'a')\n"
-        "jobs = json.load(open(arguments[arguments.index('counters') + 1]))\n"
-        "names = []\n"
-        "for i, job in enumerate(jobs):\n"
-        "    print(json.dumps({'event': 'started', 'index': i}), file=events, flush=True)\n"
-        "    if job['case'] == 'b':\n"
-        "        break\n"
-        "    names.append(i)\n"
-        "report.write_text(json.dumps(names))\n"
-        "sys.exit(139 if len(names) < len(jobs) else 0)\n"
-    )
-
-    def load(path: Path) -> list[FakeRange]:
-        done = json.loads(path.read_text())
-        return [FakeRange([FakeAction("tiled", COUNTERS, i) for i in done])]
-
-    monkeypatch.setattr(profile_reading, "load_report", load)
-    two, one = NAMES[1:], NAMES[2:]
-    jobs = [job(name, metrics=tuple(two)) for name in "abc"]
-    jobs.append(job("d", metrics=tuple(one), cache_control="none"))
+def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(ncu: Ncu) -> None:
+    """The worker ends under the case "b" of its first session and says so of no other."""
+    ncu.holds(reported)
+    jobs = asking("abc", metrics=tuple(NAMES[1:]))
+    jobs += asking("d", metrics=tuple(NAMES[2:]), cache_control="none")
     told: list[Any] = []
-    ncu = fake_ncu(tmp_path, body)
-    found = run(tmp_path, ncu, jobs, limit_s=None, on_result=told.append)
+    body = "sys.exit(0 if reach('b') else 139)\n"
+    found = ncu.run(body, jobs, limit_s=None, on_result=told.append)
     assert [made["case"] for made in found] == ["a", "b", "c", "d"]
-    assert [made["status"] for made in found] == ["ok", "not measured", "ok", "ok"]
+    assert statuses(found) == ["ok", "not measured", "ok", "ok"]
     assert "exit code 139" in found[1]["reason"]
     reports = [made["notes"].get("report") for made in found]
     assert reports == ["kernel.ncu-rep", None, "kernel-part2.ncu-rep", "kernel-part3.ncu-rep"]
@@ -667,53 +628,34 @@ def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(
     assert sorted(made["case"] for made in told) == ["a", "b", "c", "d"]
 
 
-# A session that reaches all of its cases and leaves a report of them.
-WHOLE_SESSION = (
-    "events = open(arguments[arguments.index('--events') + 1], 'a')\n"
-    "jobs = json.load(open(arguments[arguments.index('counters') + 1]))\n"
-    "for i in range(len(jobs)):\n"
-    "    print(json.dumps({'event': 'started', 'index': i}), file=events, flush=True)\n"
-    "report.write_text(json.dumps(len(jobs)))\n"
-)
-
-
 def test_a_report_is_read_by_several_processes_while_the_next_session_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ncu: Ncu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counters = dict.fromkeys(NAMES, 1.0)
+    def actions(path: Path) -> list[FakeAction]:
+        mine = dict.fromkeys(NAMES, 1.0) | instruction_counters() | {NAMES[0]: os.getpid()}
+        return reported(path, mine, sass=SASS)
 
-    def load(path: Path) -> list[FakeRange]:
-        mine = {**counters, **instruction_counters(), NAMES[0]: os.getpid()}
-        count = json.loads(path.read_text())
-        return [FakeRange([FakeAction("tiled", mine, i, sass=SASS) for i in range(count)])]
-
-    monkeypatch.setattr(profile_reading, "load_report", load)
+    ncu.holds(actions, most=4)
     monkeypatch.setattr(profile_reading, "LEAST_CASES", 1)
-    monkeypatch.setattr(profiler, "MOST_PLAIN", 4)
     # The second session does not end before the results of the first are there.
-    told = tmp_path / "told"
+    (told := ncu.folder / "told").mkdir()
     wait = (
+        "reach()\n"
         "end = time.monotonic() + 20\n"
-        f"while 'part2' in str(report) and len(os.listdir({str(told)!r})) < 4:\n"
+        "while second and len(os.listdir(folder / 'told')) < 4:\n"
         "    time.sleep(0.02)\n"
         "    assert time.monotonic() < end\n"
     )
-    told.mkdir()
     jobs = [
-        job(name, metrics=tuple(NAMES if i % 2 else NAMES[::-1]))
-        for i, name in enumerate("abcdefg")
+        job(name, metrics=tuple(NAMES[:: 1 if i % 2 else -1])) for i, name in enumerate("abcdefg")
     ]
     lines: list[str] = []
 
     def profiled(cores: int) -> list[dict[str, Any]]:
-        return run(
-            tmp_path,
-            fake_ncu(tmp_path, WHOLE_SESSION + wait),
-            jobs,
-            cores=cores,
-            on_result=lambda made: (told / made["case"]).touch(),
-            note=lines.append,
-        )
+        def keep(made: dict[str, Any]) -> None:
+            (told / made["case"]).touch()
+
+        return ncu.run(wait, jobs, cores=cores, on_result=keep, note=lines.append)
 
     found = profiled(cores=4)
     assert [made["case"] for made in found] == list("abcdefg")
@@ -735,59 +677,41 @@ def test_a_report_is_read_by_several_processes_while_the_next_session_runs(
 
 
 def test_a_reader_that_ends_takes_its_own_cases_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ncu: Ncu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Deadly(FakeAction):
         def name(self) -> str:
             os.kill(os.getpid(), 9)
             raise AssertionError
 
-    def load(path: Path) -> list[FakeRange]:
-        kinds = [FakeAction, FakeAction, Deadly, FakeAction]
-        return [FakeRange([kind("tiled", COUNTERS, i) for i, kind in enumerate(kinds)])]
-
-    monkeypatch.setattr(profile_reading, "load_report", load)
+    kinds = [FakeAction, FakeAction, Deadly, FakeAction]
+    ncu.holds(lambda path: [kind("tiled", COUNTERS, i) for i, kind in enumerate(kinds)])
     monkeypatch.setattr(profile_reading, "LEAST_CASES", 1)
-    jobs = [job(name, metrics=tuple(NAMES)) for name in "abcd"]
-    found = run(tmp_path, fake_ncu(tmp_path, WHOLE_SESSION), jobs, cores=6)
-    assert [made["status"] for made in found] == ["ok", "ok", "not measured", "ok"]
+    found = ncu.run("reach()", asking("abcd"), cores=6)
+    assert statuses(found) == ["ok", "ok", "not measured", "ok"]
     assert "could not be read: it was ended by SIGKILL" in found[2]["reason"]
 
 
-def test_readers_that_say_nothing_are_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(profile_reading, "load_report", lambda path: time.sleep(60))
+def test_readers_that_say_nothing_are_given_up(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
+    ncu.holds(lambda path: time.sleep(60) or [])
     monkeypatch.setattr(profile_reading, "STUCK_S", 0.2)
-    (found,) = run(tmp_path, fake_ncu(tmp_path, WHOLE_SESSION), [job("a", metrics=tuple(NAMES))])
+    (found,) = ncu.run("reach()", asking("a"))
     assert found["status"] == "not measured" and "0.2 s by the clock" in found["reason"]
 
 
-def test_a_result_that_cannot_be_kept_ends_ncu_and_the_readers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def load(path: Path) -> list[FakeRange]:
-        return [FakeRange([FakeAction("tiled", COUNTERS, i) for i in range(2)])]
-
+def test_a_result_that_cannot_be_kept_ends_ncu_and_the_readers(ncu: Ncu) -> None:
     def full(made: dict[str, Any]) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(profile_reading, "load_report", load)
-    monkeypatch.setattr(profiler, "MOST_PLAIN", 2)
-    pid = tmp_path / "pid"
-    stay = (
-        "if 'part2' in str(report):\n"
-        f"    open({str(pid)!r}, 'w').write(str(os.getpid()))\n"
-        "    time.sleep(60)\n"
-    )
-    jobs = [job(name, metrics=tuple(NAMES)) for name in "abcd"]
+    ncu.holds(reported, most=2)
+    body = "if second:\n    note('pid', str(os.getpid()))\n    time.sleep(60)\nreach()\n"
     with pytest.raises(OSError, match="disk full"):
-        run(tmp_path, fake_ncu(tmp_path, stay + WHOLE_SESSION), jobs, on_result=full)
-    assert not pid.exists() or not alive(int(pid.read_text()))
+        ncu.run(body, asking("abcd"), on_result=full)
+    assert not ncu.noted("pid") or not alive(int(ncu.noted("pid")))
 
 
 def test_few_cases_join_a_session_that_collects_all_they_ask_for() -> None:
-    def asking(count: int, sets: list[str], **more: Any) -> list[dict[str, Any]]:
+    def asking(count: int, sets: list[str], **more: Any) -> list[Job]:
         metrics, sections = catalogue.merged(sets)
         return [job("x", metrics=metrics, sections=sections, **more) for _ in range(count)]
 
@@ -844,7 +768,7 @@ def test_tensor_operations_that_the_code_lacks_are_not_counted(
     names = profile_session.metrics_of(one)
     assert [catalogue.METRICS[name].inputs for name in names if "tensor_src" in name] == asked
     # What the code tells is said beside what was counted, not among it.
-    found = profile_report.result_of(one, [FakeAction("tiled", dict.fromkeys(names, 3.0))], names)
+    found = result_of(one, FakeAction("tiled", dict.fromkeys(names, 3.0)), names)
     unasked = [name for name in one.metrics if name not in names]
     assert found["notes"].get("not_asked", []) == sorted(unasked)
     assert not set(unasked) & set(named(found))
@@ -862,87 +786,74 @@ def test_a_librarys_tensor_operations_are_those_of_its_operands(dtype: str, numb
     assert sum("tensor_src" in name for name in profile_session.metrics_of(job("a"))) == 7
 
 
-def test_a_refused_metric_is_dropped_and_the_run_repeated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_metric_is_dropped_and_the_run_repeated(ncu: Ncu) -> None:
     body = (
-        f"open({str(tmp_path / 'runs')!r}, 'a').write('x')\n"
+        "note('runs')\n"
         "bad = 'gpu__time_duration.sum'\n"
         "if bad in metrics:\n"
         "    print('==ERROR== Failed to find metric ' + bad); sys.exit(1)\n"
+        "reach()\n"
     )
-    counters = dict.fromkeys(catalogue.names("basic"), 1.0)
-    report = [FakeRange([FakeAction("tiled", counters, 0)])]
-    monkeypatch.setattr(profile_reading, "load_report", lambda path: report)
-    monkeypatch.setattr(profiler, "MOST_PLAIN", 1)
-    for found in run(tmp_path, fake_ncu(tmp_path, body + WHOLE_SESSION), [job("a"), job("b")]):
+    ncu.holds(lambda path: [FakeAction("tiled", BASIC, 0)], most=1)
+    for found in ncu.run(body, [job("a"), job("b")]):
         assert found["status"] == "ok"
         assert "gpu__time_duration.sum" in found["notes"]["unknown_metrics"]
         assert "gpu__time_duration.sum" not in named(found)
-    assert (tmp_path / "runs").read_text() == "xxx"  # the second session knows it from the first
+    assert ncu.noted("runs") == "xxx"  # the second session knows it from the first
 
 
-def test_refused_parts_are_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_parts_are_asked_for_once(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
     total, parts = next(iter(catalogue.IN_PARTS.items()))
-    listed = {name.partition(".")[0] for name in (*catalogue.names("basic"), *parts)}
+    listed = {name.partition(".")[0] for name in (*BASIC, *parts)}
     monkeypatch.setattr(profile_session, "query_metrics", lambda *_: listed)
     monkeypatch.setattr(profile_session, "dense", lambda _: True)
     body = (
-        f"open({str(tmp_path / 'runs')!r}, 'a').write('p' if {parts[0]!r} in metrics else 't')\n"
-        f"if {parts[0]!r} in metrics:\n"
-        f"    print('==ERROR== Failed to find metric ' + {parts[0]!r}); sys.exit(1)\n"
+        f"bad = {parts[0]!r}\n"
+        "note('runs', 'p' if bad in metrics else 't')\n"
+        "if bad in metrics:\n"
+        "    print('==ERROR== Failed to find metric ' + bad); sys.exit(1)\n"
+        "reach()\n"
     )
-    counters = dict.fromkeys(catalogue.names("basic"), 1.0)
-    report = [FakeRange([FakeAction("tiled", counters, 0)])]
-    monkeypatch.setattr(profile_reading, "load_report", lambda path: report)
-    monkeypatch.setattr(profiler, "MOST_PLAIN", 1)
-    for found in run(tmp_path, fake_ncu(tmp_path, body + WHOLE_SESSION), [job("a"), job("b")]):
+    ncu.holds(lambda path: [FakeAction("tiled", BASIC, 0)], most=1)
+    for found in ncu.run(body, [job("a"), job("b")]):
         assert found["status"] == "ok" and named(found)[total] == 1.0
-    assert (tmp_path / "runs").read_text() == "ptt"
+    assert ncu.noted("runs") == "ptt"
 
 
-@pytest.mark.parametrize("reached", ["", WHOLE_SESSION])
-def test_no_permission_is_a_status_and_asked_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reached: str
-) -> None:
-    monkeypatch.setattr(profiler, "MOST_PLAIN", 2)
-    monkeypatch.setattr(profile_reading, "load_report", lambda path: [])
-    said = f"open({str(tmp_path / 'sessions')!r}, 'a').write('x')\n"
-    said += "print('==ERROR== ERR_NVGPUCTRPERM - The user'); sys.exit(1)\n"
-    found = run(tmp_path, fake_ncu(tmp_path, reached + said), [job(name) for name in "abcde"])
-    assert [made["status"] for made in found] == ["not measured"] * 5
+REFUSED = "print('==ERROR== ERR_NVGPUCTRPERM - The user'); sys.exit(1)\n"
+
+
+@pytest.mark.parametrize("reached", ["", "reach()\n"])
+def test_no_permission_is_a_status_and_asked_once(ncu: Ncu, reached: str) -> None:
+    ncu.holds(lambda path: [], most=2)
+    found = ncu.run(reached + "note('sessions')\n" + REFUSED, asking("abcde"))
+    assert statuses(found) == ["not measured"] * 5
     assert all("NVreg_RestrictProfilingToAdminUsers=0" in made["reason"] for made in found)
-    assert (tmp_path / "sessions").read_text() == "x"
+    assert ncu.noted("sessions") == "x"
 
 
-def test_permission_that_is_withdrawn_half_way_costs_what_comes_behind_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_permission_that_is_withdrawn_half_way_costs_what_comes_behind_it(ncu: Ncu) -> None:
     """What was counted stays; what was not is asked again, because the machine could do it before."""
-    monkeypatch.setattr(profiler, "MOST_PLAIN", 2)
-    actions = [FakeAction("tiled", dict.fromkeys(NAMES, 1.0), place) for place in range(2)]
-    monkeypatch.setattr(profile_reading, "load_report", lambda path: [FakeRange(actions)])
-    said = "if 'part2' in str(report):\n    print('==ERROR== ERR_NVGPUCTRPERM - The user'); sys.exit(1)\n"
-    ncu = fake_ncu(tmp_path, said + WHOLE_SESSION)
-    found = run(tmp_path, ncu, [job(name, metrics=tuple(NAMES)) for name in "abcde"])
-    assert [made["status"] for made in found] == ["ok"] * 2 + ["not measured"] * 3
+    ncu.holds(reported, most=2)
+    found = ncu.run(f"if second: {REFUSED}reach()\n", asking("abcde"))
+    assert statuses(found) == ["ok"] * 2 + ["not measured"] * 3
     assert all("NVreg_RestrictProfilingToAdminUsers=0" in made["reason"] for made in found[2:])
     assert ["interrupted" in made["notes"] for made in found] == [False] * 2 + [True] * 3
 
 
-def test_an_unreadable_report_is_a_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_report_is_a_status(ncu: Ncu) -> None:
     def refuse(path: Path) -> Any:
         raise RuntimeError("cut off")
 
-    monkeypatch.setattr(profile_reading, "load_report", refuse)
-    (found,) = run(tmp_path, fake_ncu(tmp_path, "report.write_text('no report')\n"), [job("a")])
+    ncu.holds(refuse)
+    (found,) = ncu.run("report.write_text('no report')\n", [job("a")])
     assert found["status"] == "not measured"
     assert found["reason"] == "kernel.ncu-rep could not be read: RuntimeError: cut off"
 
 
-def test_ncu_report_takes_a_file_that_is_no_report_for_an_empty_one(tmp_path: Path) -> None:
+def test_ncu_report_takes_a_file_that_is_no_report_for_an_empty_one(ncu: Ncu) -> None:
     pytest.importorskip("ncu_report")
-    (found,) = run(tmp_path, fake_ncu(tmp_path, "report.write_text('no report')\n"), [job("a")])
+    (found,) = ncu.run("report.write_text('no report')\n", [job("a")])
     assert found["status"] == "not measured" and found["reason"]
 
 
@@ -954,44 +865,38 @@ def alive(identity: int) -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_at_the_limit_the_worker_ends_and_ncu_writes_its_report(tmp_path: Path) -> None:
+def test_at_the_limit_the_worker_ends_and_ncu_writes_its_report(ncu: Ncu) -> None:
     # The stand-in for the worker has its name among its arguments, as `python -m` would.
     body = (
         "child = subprocess.Popen(\n"
         "    [sys.executable, '-c', 'import time; time.sleep(60)', 'tilewave.gpu.worker'])\n"
-        f"open({str(tmp_path / 'child')!r}, 'w').write(str(child.pid))\n"
+        "note('child', str(child.pid))\n"
         "child.wait()\n"
-        f"open({str(tmp_path / 'after')!r}, 'w').write('written')\n"
+        "note('after', 'written')\n"
     )
     start = time.monotonic()
-    (found,) = run(tmp_path, fake_ncu(tmp_path, body), [job("a")], limit_s=1.0)
+    (found,) = ncu.run(body, [job("a")], limit_s=1.0)
     assert time.monotonic() - start < 20
     assert "limit of 1 s" in found["reason"]
-    assert (tmp_path / "after").read_text() == "written"
-    assert not alive(int((tmp_path / "child").read_text()))
+    assert ncu.noted("after") == "written"
+    assert not alive(int(ncu.noted("child")))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs PR_SET_PDEATHSIG")
-def test_ncu_dies_with_its_parent(tmp_path: Path) -> None:
-    ncu = fake_ncu(
-        tmp_path, f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)\n"
-    )
+def test_ncu_dies_with_its_parent(ncu: Ncu, tmp_path: Path) -> None:
+    program = ncu.program("note('pid', str(os.getpid()))\ntime.sleep(60)\n")
     code = (
         "import sys; from pathlib import Path; from tilewave.gpu import profile_run\n"
         "profile_run.run_ncu([sys.argv[1], '-o', 'r', '--metrics', 'm'], Path(sys.argv[2]), 50)\n"
     )
     library = str(Path(profiler.__file__).parents[2])
-    parent = os.spawnve(
-        os.P_NOWAIT,
-        sys.executable,
-        [sys.executable, "-c", code, ncu, str(tmp_path / "log")],
-        {**os.environ, "PYTHONPATH": library},
-    )
+    command = [sys.executable, "-c", code, program, str(tmp_path / "log")]
+    parent = os.spawnve(os.P_NOWAIT, command[0], command, {**os.environ, "PYTHONPATH": library})
     end = time.monotonic() + 20
-    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+    while not ncu.noted("pid"):
         assert time.monotonic() < end
         time.sleep(0.05)
-    child = int((tmp_path / "pid").read_text())
+    child = int(ncu.noted("pid"))
     os.kill(parent, 9)
     os.waitpid(parent, 0)
     while alive(child) and time.monotonic() < end:

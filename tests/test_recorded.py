@@ -1,14 +1,11 @@
 """Recorded figures: merging, reading by key, and telling stale ones from missing ones."""
 
+import hashlib
 import itertools
-import json
-from types import SimpleNamespace
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from samples import a_job
 from tilewave.command import main, parser
 from tilewave.commands.record import adopted
 from tilewave.compiling.sass import places
@@ -16,37 +13,21 @@ from tilewave.errors import UserError
 from tilewave.records import model, tables
 from tilewave.records import recorded as recorded_module
 from tilewave.records.recorded import LOST, Recorded, adopt, folders, merge, merge_accesses
-from tilewave.stages import measuring
-from tilewave.stages.jobs import Planned
 
 ENVIRONMENTS = {"gpu1": {"gpu": "NVIDIA H200", "sms": 132}, "host": {"gpu": None}}
 
 
 def timed(case, key, value=1.0, environment="gpu1"):
-    return model.result(
-        "time",
-        case,
-        model.OK,
-        key=key,
-        environment=environment,
-        source="events",
-        figures=[{"metric": "duration", "value": value, "unit": "us"}],
-        samples={"duration_us": [value, value + 1]},
-        notes={"throttle": ""},
-    )
+    figures = [{"metric": "duration", "value": value, "unit": "us"}]
+    more = {"samples": {"duration_us": [value, value + 1]}, "notes": {"throttle": ""}}
+    more |= {"figures": figures, "environment": environment, "source": "events"}
+    return model.result("time", case, model.OK, key=key, **more)
 
 
 def counted(case, key, wavefronts):
     row = {"address": 16, "opcode": "LDS.64", "wavefronts_shared": wavefronts}
-    return model.result(
-        "counters",
-        case,
-        model.OK,
-        key=key,
-        environment="gpu1",
-        source="counters",
-        instructions=[row],
-    )
+    more = {"environment": "gpu1", "source": "counters", "instructions": [row]}
+    return model.result("counters", case, model.OK, key=key, **more)
 
 
 @pytest.fixture
@@ -70,9 +51,6 @@ def test_get_by_stage_and_key(folder):
     assert (found["source"], found["environment"]) == ("recorded:nvidia_h200", "gpu1")
     assert Recorded(folder).get("check", "k2") is None
     assert Recorded(folder).get("time", "k3") is None
-
-
-def test_long_tables(folder):
     assert samples(folder, "k1", "k2") == [1.0, 2.0, 2.0, 3.0]
     assert samples(folder, "k1") == [1.0, 2.0]
     assert samples(folder) == []
@@ -118,11 +96,8 @@ def test_new_measurement_replaces_the_case_whatever_its_key(folder):
     assert recorded.get("time", "k2") and recorded.get("counters", "c1")
     assert samples(folder, "k1", "k2", "k9") == [5.0, 6.0, 2.0, 3.0]
     assert recorded.compiled == {"a.sm_90": {"code": "x"}}
-
-
-def test_same_key_again_is_not_doubled(folder):
-    merge(folder, [timed("a@64", "k1", 7.0)], {}, {})
-    assert samples(folder, "k1") == [7.0, 8.0]
+    merge(folder, [timed("a@64", "k9", 7.0)], {}, {})
+    assert samples(folder, "k9") == [7.0, 8.0]
 
 
 def test_merge_is_reproducible(folder, tmp_path):
@@ -134,17 +109,9 @@ def test_merge_is_reproducible(folder, tmp_path):
         assert (folder / name).read_bytes() == (other / name).read_bytes()
 
 
-def test_two_cases_of_one_key(folder):
-    """A symbolic shape and the number it resolves to share a key; each case has its samples."""
-    merge(folder, [timed("c@256*sms", "k5", 3.0), timed("c@33792", "k5", 3.0)], {}, {})
-    recorded = Recorded(folder)
-    assert recorded.has_case("time", "c@256*sms")
-    assert recorded.has_case("time", "c@33792")
-    assert samples(folder, "k5") == [3.0, 4.0]
-
-
 def test_long_tables_repeat_a_keys_rows_for_each_case(folder):
-    """Own rows and recorded ones; stale cases and cases without a key have none."""
+    """Own rows and recorded ones; stale cases and cases without a key have none. A symbolic shape and the
+    number it resolves to share a key."""
     merge(folder, [timed("c@256*sms", "k5", 3.0), timed("c@33792", "k5", 3.0)], {}, {})
     recorded = Recorded(folder)
     taken = [recorded.get("time", "k5") | {"case": case} for case in ("c@256*sms", "c@33792")]
@@ -165,10 +132,8 @@ def test_long_tables_repeat_a_keys_rows_for_each_case(folder):
         )
         for value in values
     ]
-
-
-def test_a_new_measurement_is_that_of_every_case_with_its_key(folder):
-    merge(folder, [timed("c@256*sms", "k5", 3.0), timed("c@33792", "k5", 3.0)], {}, {})
+    assert recorded.has_case("time", "c@256*sms") and recorded.has_case("time", "c@33792")
+    # A new measurement is that of every case with its key.
     merge(folder, [timed("c@33792", "k5", 8.0)], {}, {})
     found = {made["case"]: made for made in Recorded(folder).results() if made["key"] == "k5"}
     assert set(found) == {"c@256*sms", "c@33792"}
@@ -176,37 +141,25 @@ def test_a_new_measurement_is_that_of_every_case_with_its_key(folder):
     assert samples(folder, "k5") == [8.0, 9.0]
 
 
-def flipped(path, place=None):
-    """The file with a bit turned over in its middle."""
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2 if place is None else place] ^= 4
-    path.write_bytes(data)
-
-
-@pytest.mark.parametrize("signed", [True, False])
 @pytest.mark.parametrize("name", sorted(LOST))
-@pytest.mark.parametrize("how", ["flipped", "cut", "missing", "folder", "loop"])
-def test_a_damaged_file_is_left_out(tmp_path, name, how, signed):
+@pytest.mark.parametrize("how", ["flipped", "cut", "missing", "folder", "loop", "unsigned"])
+def test_a_damaged_file_is_left_out(tmp_path, name, how):
     """And what is lost is said; the rest is as it was."""
     folder = tmp_path / "nvidia_h200"
     listings = {"l1": ("sass", {"a.cu": [1]})}
     merge(folder, [timed("a@64", "k1"), counted("a@64", "c1", 8)], ENVIRONMENTS,
           {"a.sm_90": {"key": "l1"}}, listings)  # fmt: skip
     merge_accesses(folder, [{"case": "a@64", "key": "e1", "address": 16}])
-    whole, path = Recorded(folder), folder / name
+    whole, path, sums = Recorded(folder), folder / name, folder / "SHA256SUMS"
     assert whole.damage == {}
-    if not signed:
-        (folder / "SHA256SUMS").unlink()
-        if how == "flipped" or (
-            how == "missing" and name not in ("results.parquet", "environments.json")
-        ):
-            pytest.skip("nobody can tell")
-    data = path.read_bytes()
-    path.write_bytes(data[: len(data) // 2])
-    if how == "flipped":
-        path.write_bytes(data)
-        flipped(path)
-    elif how != "cut":
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    if how == "unsigned":
+        signed = sums.read_text().splitlines(keepends=True)
+        sums.write_text("".join(line for line in signed if not line.endswith(f"  {name}\n")))
+    elif how in ("flipped", "cut"):
+        path.write_bytes(data if how == "flipped" else data[: len(data) // 2])
+    else:
         path.unlink()
         if how == "folder":
             path.mkdir()
@@ -223,20 +176,30 @@ def test_a_damaged_file_is_left_out(tmp_path, name, how, signed):
         assert bool(there) == (name != f"{table}.parquet")
     assert (found.listing("l1") is None) == (name == "listings.parquet")
     assert bool(found.accesses) == (name != "accesses.parquet")
-    assert folders(folder.parent) == ([] if not signed and name == "environments.json"
-                                      and how in ("missing", "loop") else [folder])  # fmt: skip
-    if folders(folder.parent):
-        before = (folder / "results.parquet").read_bytes() if name != "results.parquet" else b""
-        with pytest.raises(UserError, match=name):
-            merge(folder, [timed("b@64", "k2")], ENVIRONMENTS, {})
-        assert not before or (folder / "results.parquet").read_bytes() == before
+    assert folders(folder.parent) == [folder]
+    before = {one: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+    with pytest.raises(UserError, match=name):
+        merge(folder, [timed("b@64", "k2")], ENVIRONMENTS, {})
+    assert before == {one: one.read_bytes() for one in folder.iterdir() if one.is_file()}
 
 
-@pytest.mark.parametrize("facts", [{"compute_capability": "y.0"}, {"gpu": 3}])
-def test_facts_of_another_form_are_damage_where_nothing_is_signed(folder, facts):
+@pytest.mark.parametrize(("name", "content"), [("compiled.json", b"[1]"), ("results.parquet", b"")])
+def test_a_signed_file_of_another_form_is_left_out(folder, name, content):
+    before, sums = (folder / name).read_bytes(), folder / "SHA256SUMS"
+    (folder / name).write_bytes(content)
+    was, now = (hashlib.sha256(data).hexdigest() for data in (before, content))
+    sums.write_text(sums.read_text().replace(was, now))
+    found = Recorded(folder)
+    assert not (found.compiled if name == "compiled.json" else found.results())
+    assert "it cannot be understood" in found.damage[name]
+    assert samples(folder, "k1") == [1.0, 2.0]
+
+
+def test_a_recording_without_checksums_is_damage(folder):
     (folder / "SHA256SUMS").unlink()
-    (folder / "environments.json").write_text(json.dumps({"gpu1": ENVIRONMENTS["gpu1"] | facts}))
-    assert list(Recorded(folder).damage) == ["environments.json"]
+    found = Recorded(folder)
+    assert {"SHA256SUMS", "results.parquet", "environments.json"} <= found.damage.keys()
+    assert found.results() == [] and found.unusable and found.size == 0
 
 
 @pytest.mark.parametrize("together", [recorded_module.TOGETHER, None])
@@ -270,19 +233,6 @@ def test_places_of_a_listing_are_no_listing(folder):
 def test_samples_are_recorded_to_a_nanosecond(folder):
     merge(folder, [timed("a@64", "k9", 5.00049)], ENVIRONMENTS, {})
     assert samples(folder, "k9") == [5.0, 6.0]
-
-
-def test_listings_may_be_none(folder):
-    pq.write_table(pa.table({}), folder / "listings.parquet")
-    (folder / "SHA256SUMS").unlink()
-    assert Recorded(folder).listing("none") is None
-
-
-def test_a_result_of_a_damaged_recording_says_so(folder):
-    flipped(folder / "results.parquet")
-    (made,) = collect(Recorded(folder), ("a@64", "k1", "nvrtc"))["results"]
-    assert (made["status"], made["source"]) == (model.NOT_MEASURED, "")
-    assert made["reason"].endswith("results.parquet of NVIDIA H200 is damaged")
 
 
 def test_a_recording_that_is_killed_while_it_is_written_is_whole(folder, monkeypatch):
@@ -340,12 +290,6 @@ def test_adopting_takes_over_what_is_new(folder, tmp_path):
     assert adopt(folder, other) == {"added": 0, "replaced": 0, "kept": 5}
 
 
-def test_adopting_may_keep_what_is_here(folder, tmp_path):
-    other = elsewhere(tmp_path, timed("b@64", "k2", 9.0), timed("c@64", "k5", 5.0))
-    assert adopt(folder, other, keep=True) == {"added": 1, "replaced": 0, "kept": 3}
-    assert samples(folder, "k2", "k5") == [2.0, 3.0, 5.0, 6.0]
-
-
 def test_a_folder_adopted_whole_is_the_same(folder, tmp_path):
     other = elsewhere(tmp_path, timed("a@64", "k1"), counted("a@64", "c1", 8))
     copy = tmp_path / "copy"
@@ -378,79 +322,6 @@ def test_record_from_a_checkout(tmp_path, below, capsys):
         adopted(parser().parse_args(["record", "--from", str(here)]), here)
 
 
-def collect(recorded, *jobs, target=None, store=None):
-    """Stage `time` on a machine with no GPU."""
-    planned = [
-        Planned(
-            SimpleNamespace(id=case),
-            a_job(stage="time", case=case, key=key, provider=provider),
-            None,
-        )
-        for case, key, provider in jobs
-    ]
-    away = {"live": False, "host": "laptop", "environment": "gpu1", "label": "NVIDIA H200",
-            "reason": "no NVIDIA GPU on this machine"}  # fmt: skip
-    store = store or SimpleNamespace(get=lambda *_: None, put=lambda _: None)
-
-    def measure(waiting, finished):
-        for job in waiting:
-            finished(model.result("time", job.case, model.OK))
-        return []
-
-    sources = measuring.Sources(away | (target or {}), store, recorded)
-    return measuring.collect(planned, sources, measure)
-
-
-def test_matching_key_is_shown_other_keys_are_stale_and_new_cases_missing(folder):
-    jobs = [("a@64", "k1", "nvrtc"), ("b@64", "changed", "nvrtc"), ("new@64", "k7", "nvrtc")]
-    document = collect(Recorded(folder), *jobs)
-    first, second, third = document["results"]
-    assert (first["status"], first["source"]) == (model.OK, "recorded:nvidia_h200")
-    assert second["status"] == model.STALE
-    assert second["figures"] == []
-    assert "NVIDIA H200" in second["reason"]
-    assert third["status"] == model.NOT_MEASURED
-    assert "no recorded figure" in third["reason"]
-    assert document["counts"] == {"measured": 0, "reused": 0, "recorded": 1}
-
-
-def test_no_recording_says_why():
-    (made,) = collect(None, ("a@64", "k1", "nvrtc"))["results"]
-    assert (made["status"], made["reason"]) == (model.NOT_MEASURED, "no NVIDIA GPU on this machine")
-
-
-def test_host_kernels_are_measured_here_where_nothing_is_recorded():
-    document = collect(None, ("cpu@64", "k1", "cpu"))
-    (made,) = document["results"]
-    assert (made["status"], made["environment"], made["key"]) == (model.OK, "laptop", "k1")
-    assert document["counts"]["measured"] == 1
-
-
-def test_cases_of_one_key_are_measured_once():
-    jobs = [("cpu@2*32", "k1", "cpu"), ("cpu@64", "k1", "cpu"), ("cpu@65", "k2", "cpu")]
-    document = collect(None, *jobs)
-    assert [made["case"] for made in document["results"]] == ["cpu@2*32", "cpu@64", "cpu@65"]
-    assert [made["key"] for made in document["results"]] == ["k1", "k1", "k2"]
-    assert document["counts"] == {"measured": 2, "reused": 1, "recorded": 0}
-
-
-def test_recorded_host_figures_come_before_this_machines(tmp_path):
-    """A page of recorded figures shows the host that was recorded, whatever the store holds."""
-    folder = tmp_path / "nvidia_h200"
-    merge(folder, [timed("cpu@64", "k1", 4.0, "host")], ENVIRONMENTS, {})
-    mine = timed("cpu@64", "k1", 9.0, "laptop")
-    store = SimpleNamespace(get=lambda *_: mine, put=lambda _: None)
-    (made,) = collect(Recorded(folder), ("cpu@64", "k1", "cpu"), store=store)["results"]
-    assert (made["environment"], made["figures"][0]["value"]) == ("host", 4.0)
-    live = {"live": True, "environment": "laptop"}
-    (made,) = collect(Recorded(folder), ("cpu@64", "k1", "cpu"), store=store, target=live)[
-        "results"
-    ]
-    assert made["figures"][0]["value"] == 9.0
-    (made,) = collect(Recorded(folder), ("cpu@65", "k2", "cpu"), store=store)["results"]
-    assert made["environment"] == "laptop"
-
-
 def touched(case, key, *places):
     return [{"case": case, "key": key, "opcode": "LDS", "sass": [at]} for at in places]
 
@@ -470,10 +341,11 @@ def test_accesses_of_a_case_replace_its_older_ones(folder):
 
 
 @pytest.mark.parametrize(("keep", "key"), [(False, "x2"), (True, "x1")])
-def test_accesses_are_adopted_with_the_rest(folder, tmp_path, keep, key):
-    other = tmp_path / "other"
-    merge(other, [], {}, {})
+def test_what_differs_is_adopted_or_kept(folder, tmp_path, keep, key):
+    """With its accesses."""
+    other = elsewhere(tmp_path, timed("b@64", "k2", 9.0), timed("c@64", "k5", 5.0))
     merge_accesses(folder, touched("a@64", "x1", 16))
     merge_accesses(other, touched("a@64", "x2", 32) + touched("b@64", "x3", 48))
-    adopt(folder, other, keep)
+    assert adopt(folder, other, keep) == {"added": 1, "replaced": 1 - keep, "kept": 2 + keep}
+    assert samples(folder, "k2", "k5") == [*([2.0, 3.0] if keep else [9.0, 10.0]), 5.0, 6.0]
     assert set(Recorded(folder).accesses) == {key, "x3"}

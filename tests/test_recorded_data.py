@@ -47,40 +47,29 @@ def _variants() -> dict:
     return {r.case.variant.id: r.case.variant for r in plan.requests.values()}
 
 
-@pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
-def test_environments_are_named(folder: Path) -> None:
+shipped = pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
+
+
+@shipped
+def test_a_recording_names_its_commit_is_small_and_whole(folder: Path) -> None:
+    """``sha256sum -c SHA256SUMS`` says the same; every cubin has its resources."""
     recorded, results = Recorded(folder), _results(folder)
     assert results
     for made in results:
         environment = recorded.environments[made["environment"]]
         assert environment["commit"], "a recorded figure must name its commit"
         assert not environment.get("dirty")
-
-
-@pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
-def test_small_enough(folder: Path) -> None:
-    total = sum(path.stat().st_size for path in folder.iterdir())
-    assert total < LIMIT_MB * 1024 * 1024
-
-
-@pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
-def test_checksums_are_current(folder: Path) -> None:
-    """``sha256sum -c SHA256SUMS`` says the same."""
+    assert sum(path.stat().st_size for path in folder.iterdir()) < LIMIT_MB * 1024 * 1024
     listed = [line.split("  ") for line in (folder / "SHA256SUMS").read_text().splitlines()]
     files = sorted(path.name for path in folder.iterdir() if path.name != "SHA256SUMS")
     assert [name for _, name in listed] == files
     for told, name in listed:
         assert told == hashlib.sha256((folder / name).read_bytes()).hexdigest(), name
-    assert Recorded(folder).damage == {}
+    assert recorded.damage == {}
+    assert [name for name, one in recorded.compiled.items() if one.get("resources") == {}] == []
 
 
-@pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
-def test_every_cubin_has_its_resources(folder: Path) -> None:
-    compiled = Recorded(folder).compiled
-    assert [name for name, one in compiled.items() if one.get("resources") == {}] == []
-
-
-@pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
+@shipped
 @needs_nvrtc
 def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
     """Compiled here, without a GPU, a kernel whose source was recorded has the same bytes.
@@ -115,7 +104,7 @@ def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
     assert compared > 0
 
 
-@pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
+@shipped
 @pytest.mark.parametrize("name", ["matmul_tiled", "hgemm_wgmma", "vector_add"])
 @needs_nvrtc
 def test_listings_are_nvdisasms(folder: Path, name: str) -> None:
@@ -155,37 +144,24 @@ def h200() -> Recorded:
     return Recorded(H200)
 
 
-def test_shared_accesses_cost_what_the_front_matter_says(h200: Recorded) -> None:
-    """Wavefronts and conflicts of every access pattern are the rule's, to the last one."""
-    kernel = KERNELS["shared_access"]
-    expected, found = {}, {}
-    counted = _counted(h200)
+def test_shared_accesses_cost_and_are_drawn_as_the_front_matter_says(h200: Recorded) -> None:
+    """Wavefronts and conflicts of every access pattern are the rule's, to the last one, as they were counted and
+    in the drawing of the probed instruction's lanes."""
+    kernel, counted = KERNELS["shared_access"], _counted(h200)
+    expected, found, drawn = {}, {}, {}
     for name, probe in kernel.front.cases.items():
         made = variant_of(kernel, probe.macros, kernel.path, f"cases.{name}")
         _of_the_same_source(h200, made.id)
         case = f"{made.id}@{name}"
-        figures = counted.get(case, {})
-        for metric in ("wavefronts", "bank_conflicts"):
-            expected[case, metric] = probe.expect[metric]
-            found[case, metric] = figures.get(metric)
-    assert len(expected) == 2 * 28
-    assert found == expected
-
-
-def test_shared_accesses_are_drawn_with_the_wavefronts_of_the_front_matter(h200: Recorded) -> None:
-    """The probed instruction's lanes, as they were recorded, are served as the rule says."""
-    kernel = KERNELS["shared_access"]
-    drawn, expected = {}, {}
-    for name, probe in kernel.front.cases.items():
-        made = variant_of(kernel, probe.macros, kernel.path, f"cases.{name}")
-        case = f"{made.id}@{name}"
+        metrics = ("wavefronts", "bank_conflicts")
+        expected[case] = [probe.expect[metric] for metric in metrics]
+        found[case] = [counted.get(case, {}).get(metric) for metric in metrics]
         rows = [row for row in h200.access_rows if row["case"] == case]
         asked = [row for row in rows if row["opcode"].startswith(str(probe.instruction))]
         for one in captured.diagrams(asked, lambda address: ("shared_access.cu", address)):
             laid = layout.laid_out(one.access)
-            drawn[case] = laid.wavefronts, laid.wavefronts - laid.transactions
-        expected[case] = probe.expect["wavefronts"], probe.expect["bank_conflicts"]
-    assert len(expected) == 28 and drawn == expected
+            drawn[case] = [laid.wavefronts, laid.wavefronts - laid.transactions]
+    assert len(expected) == 28 and found == expected == drawn
 
 
 @pytest.mark.parametrize(

@@ -137,38 +137,35 @@ class Made:
         self.write_tables()
 
     def results(self) -> list[dict[str, Any]]:
-        made = []
+        live, made = self.target["live"], []
+        source = "events" if live else "recorded:nvidia_h200"
         for request in self.project.plan.requests.values():
             case = request.case
-            kernel = case.variant.kernel.name
-            if case.variant.id == "tiled-tile32":
-                made.append(
-                    model.result("check", case.id, "failed to compile", "tiled.cu:9: <error>")
+            end = {
+                "tiled-tile32": ("failed to compile", "tiled.cu:9: <error>"),
+                "tiled@8x12x8": ("unsupported", "n = 12 is not a multiple of 8"),
+            }.get(case.id if case.id == "tiled@8x12x8" else case.variant.id)
+            if self.target["label"] == "no GPU" and not end:
+                end = "not measured", self.target["reason"]
+            if end:
+                made.append(model.result("check", case.id, *end))
+                continue
+            verdict = "wrong" if case.id == "first@64x64x64" else "correct"
+            error = {"metric": "max_error", "value": 0.5, "unit": ""}
+            made.append(
+                model.result(
+                    "check", case.id, "ok", key=f"key-{case.id}", verdict=verdict,
+                    environment="e1", source=source, figures=[error],
                 )
-            elif case.id == "tiled@8x12x8":
-                reason = "n = 12 is not a multiple of 8"
-                made.append(model.result("check", case.id, "unsupported", reason))
-            elif self.target["label"] == "no GPU":
-                made.append(model.result("check", case.id, "not measured", self.target["reason"]))
-            else:
-                source = "events" if self.target["live"] else "recorded:nvidia_h200"
-                verdict = "wrong" if case.id == "first@64x64x64" else "correct"
+            )  # fmt: skip
+            if case.variant.kernel.name == "probe":
+                figure = {"metric": "wavefronts", "value": 2.0, "unit": "wavefront"}
                 made.append(
                     model.result(
-                        "check", case.id, "ok", key=f"key-{case.id}", verdict=verdict,
-                        environment="e1", source=source,
-                        figures=[{"metric": "max_error", "value": 0.5, "unit": ""}],
+                        "counters", case.id, "ok", key=f"c-{case.id}", environment="e1",
+                        source="counters" if live else source, figures=[figure],
                     )
                 )  # fmt: skip
-                if kernel == "probe":
-                    figure = {"metric": "wavefronts", "value": 2.0, "unit": "wavefront"}
-                    where = "counters" if self.target["live"] else source
-                    made.append(
-                        model.result(
-                            "counters", case.id, "ok", key=f"c-{case.id}", environment="e1",
-                            source=where, figures=[figure],
-                        )
-                    )  # fmt: skip
         return made
 
     def write_tables(self) -> None:
@@ -267,28 +264,30 @@ def links(text: str) -> Links:
     return parser
 
 
-def test_recorded_figures_never_read_as_this_machines(make: Any) -> None:
-    text = make(RECORDED).page()
-    assert heading(text) == (
-        "Recorded on NVIDIA H200 — not measured on this machine (no NVIDIA GPU on this machine)"
-    )
-    assert "Measured live" not in text
-    assert "this machine: no figure on this page was measured here" in text
-    assert "recorded:nvidia_h200" in text
-
-
-def test_live_figures_read_as_measured_here(make: Any) -> None:
-    text = make(LIVE).page()
-    assert heading(text) == "Measured live on NVIDIA H200"
-    assert "recorded:nvidia_h200" not in text
-    assert "this machine, measured live" in text
-
-
-def test_without_gpu_and_recording_nothing_is_claimed(make: Any) -> None:
-    text = make(NOTHING).page()
-    assert heading(text).startswith("Nothing measured on a GPU")
-    assert "<b>0 of 11</b> cases checked" in text
-    assert "H200" not in heading(text)
+@pytest.mark.parametrize(
+    ("target", "head", "said", "unsaid"),
+    [
+        (
+            RECORDED,
+            "Recorded on NVIDIA H200 — not measured on this machine (no NVIDIA GPU on this machine)",
+            ["this machine: no figure on this page was measured here", "recorded:nvidia_h200"],
+            "Measured live",
+        ),
+        (
+            LIVE,
+            "Measured live on NVIDIA H200",
+            ["this machine, measured live"],
+            "recorded:nvidia_h200",
+        ),
+        (NOTHING, "Nothing measured on a GPU", ["<b>0 of 11</b> cases checked"], "on NVIDIA H200"),
+    ],
+)
+def test_figures_never_read_as_another_machines(
+    make: Any, target: dict[str, Any], head: str, said: list[str], unsaid: str
+) -> None:
+    text = make(target).page()
+    assert heading(text).startswith(head)
+    assert all(one in text for one in said) and unsaid not in text
 
 
 @pytest.mark.parametrize("live", [True, False])
@@ -336,15 +335,17 @@ def test_same_tables_give_the_same_bytes(make: Any) -> None:
     made = make()
     one, other = made.figure("right"), made.figure("right", "again")
     assert one == other
-    made.page()
-    first = {path: path.read_bytes() for path in Path("reports").rglob("*") if path.is_file()}
-    made.page()
-    assert first == {
-        path: path.read_bytes() for path in Path("reports").rglob("*") if path.is_file()
-    }
+
+    def pages() -> dict[Path, bytes]:
+        made.page()
+        return {path: path.read_bytes() for path in Path("reports").rglob("*") if path.is_file()}
+
+    assert pages() == pages()
+    Path(made.inputs.compiled).write_text("{}")  # without what was compiled
+    assert "The first rung" in made.page()
 
 
-def test_index_counts_and_lists_what_is_not_ok(make: Any) -> None:
+def test_index_summary_and_junit_say_what_is_not_right(make: Any) -> None:
     made = make()
     text = made.page()
     assert "<b>7 of 11</b> cases checked" in text
@@ -355,9 +356,18 @@ def test_index_counts_and_lists_what_is_not_ok(make: Any) -> None:
     assert "Of 7 checked cases 6 are correct; 1 wrong." in text
     first, tiled = (f'<a href="kernel/{name}.html">{name}</a>' for name in ("first", "tiled"))
     assert f"Not passed: 4 cases are not right, of {first}, {tiled}.</p>" in text
-    assert "\nNot passed: 4 cases are not right, of first, tiled.\n" in (
-        Path("reports/summary.md").read_text("utf-8")
-    )
+    row = re.search(r'<tr><td class="c"><a href="kernel/first.html">.*?</tr>', text, re.S)
+    assert row and "1 wrong" in row[0]
+    (row,) = re.findall(r'<tr><td class="c"><a href="kernel/tiled.html">.*?</tr>', text, re.S)
+    assert '<td class="n">40</td><td class="n">100.0</td>' in row
+    summed = Path("reports/summary.md").read_text("utf-8")
+    assert summed.startswith("# Recorded on NVIDIA H200") and "| wrong | 1 | check |" in summed
+    assert "\nNot passed: 4 cases are not right, of first, tiled.\n" in summed
+    suite = ElementTree.parse("reports/junit.xml").getroot()
+    told = {test.get("name"): [one.tag for one in test] for test in suite}
+    assert suite.attrib == {"name": "tilewave", "tests": "11", "failures": "4", "skipped": "1"}
+    assert told["first@64x64x64"] == ["failure"] and told["first@128x128x128"] == []
+    assert told["tiled@8x12x8"] == ["skipped"]
     mine = made.page("kernel/first")
     failed = mine[mine.index("<h2>What failed</h2>") : mine.index("<h2>Resources</h2>")]
     assert '<span class="tag bad">wrong</span>' in failed and "first@64x64x64" in failed
@@ -517,38 +527,13 @@ def test_a_kernels_page_shows_where_warps_wait_and_what_nsight_compute_says(make
     assert 'See The Section, <a href="https://x.y/#z" rel="external noreferrer">Guide</a>.' in text
     assert "Nsight Compute 2025.3.1" in text and "Look elsewhere" not in text
     assert "No such attribute" not in text
-
-
-def test_a_kernels_page_says_why_it_was_not_sampled(make: Any) -> None:
-    made = make(LIVE)
-    made.compiled["tiled"]["sampled"] = {
-        "case": "tiled@128x128x128", "status": "not measured", "reason": "no <ncu>", "environment": "",
-        "notes": {},
-    }  # fmt: skip
+    more = {"status": "not measured", "reason": "no <ncu>", "environment": "", "notes": {}}
+    made.compiled["tiled"]["sampled"] |= more
+    made.stalls = []
     made.write_tables()
     text = made.page("kernel/tiled")
     assert "not measured: no &lt;ncu&gt;" in text and "Nsight Compute says" not in text
     assert "Where warps wait" not in made.page("kernel/first")
-
-
-def test_index_has_a_row_for_each_kernel(make: Any) -> None:
-    text = make().page()
-    row = re.search(r'<tr><td class="c"><a href="kernel/first.html">.*?</tr>', text, re.S)
-    assert row and "1 wrong" in row[0]
-    (tiled,) = re.findall(r'<tr><td class="c"><a href="kernel/tiled.html">.*?</tr>', text, re.S)
-    assert '<td class="n">40</td><td class="n">100.0</td>' in tiled
-
-
-def test_summary_and_junit_say_what_is_not_right(make: Any) -> None:
-    made = make()
-    made.page()
-    text = Path("reports/summary.md").read_text("utf-8")
-    assert text.startswith("# Recorded on NVIDIA H200") and "| wrong | 1 | check |" in text
-    suite = ElementTree.parse("reports/junit.xml").getroot()
-    told = {test.get("name"): [one.tag for one in test] for test in suite}
-    assert suite.attrib == {"name": "tilewave", "tests": "11", "failures": "4", "skipped": "1"}
-    assert told["first@64x64x64"] == ["failure"] and told["first@128x128x128"] == []
-    assert told["tiled@8x12x8"] == ["skipped"]
 
 
 def test_an_idea_is_the_comment_after_the_front_matter(make: Any) -> None:
@@ -558,12 +543,6 @@ def test_an_idea_is_the_comment_after_the_front_matter(make: Any) -> None:
         "A second paragraph.",
     ]
     assert idea(kernels["first"]) == []
-
-
-def test_pages_survive_missing_compile_documents(make: Any) -> None:
-    made = make()
-    Path(made.inputs.compiled).write_text("{}")
-    assert "The first rung" in made.page()
 
 
 def test_terms_are_linked_once_and_escaped() -> None:
@@ -644,11 +623,8 @@ def test_reasons_that_differ_in_numbers_only_share_a_line() -> None:
     )
     cases = pd.DataFrame({"case": ["a", "b"], "verdict": ["not checked"] * 2})
     (group,) = summary.troubles(cases, records)
-    assert (group.word, group.stages, group.cases) == (
-        "not measured",
-        "check 1, time 2",
-        ["a", "b"],
-    )
+    found = (group.word, group.stages, group.cases)
+    assert found == ("not measured", "check 1, time 2", ["a", "b"])
     assert group.reason == "predicted 34 s (the numbers differ from case to case)"
 
 

@@ -13,7 +13,7 @@ import pytest
 from samples import a_job
 from tilewave import deadline, environment
 from tilewave.errors import UserError
-from tilewave.gpu import lost
+from tilewave.gpu.failure import watched
 from tilewave.gpu.worker import main as worker_main
 from tilewave.jobs import Job, write_jobs
 from tilewave.processes import result, supervisor
@@ -78,10 +78,14 @@ class Deed(Job):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def bad_worker(tmp_path, monkeypatch):
     (tmp_path / "bad_worker.py").write_text(WORKER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    return "bad_worker"
 
+
+@pytest.fixture
+def run(tmp_path, bad_worker):
     def call(*deeds, **options):
         mark = str(tmp_path / "mark")
         jobs = [
@@ -91,7 +95,7 @@ def run(tmp_path, monkeypatch):
         seen = []
         log = tmp_path / "logs" / "worker.log"
         results = supervisor.run_jobs(
-            "check", jobs, module="bad_worker", on_result=seen.append, log_path=log, **options
+            "check", jobs, module=bad_worker, on_result=seen.append, log_path=log, **options
         )
         assert [made["case"] for made in results] == [job.case for job in jobs]
         assert [made["key"] for made in results] == [job.key for job in jobs]
@@ -111,54 +115,60 @@ def test_all_in_one_process(run, tmp_path):
     assert len({made["pid"] for made in results}) == 1
     assert all(made["stage"] == "check" and made["schema_version"] == 1 for made in results)
     assert "noise" in (tmp_path / "logs" / "worker.log").read_text()
-
-
-def test_no_jobs():
     assert supervisor.run_jobs("check", []) == []
 
 
-def test_crash_costs_one_case(run):
-    results = run("fine", "segv", "exit", "fine")
-    assert statuses(results) == ["ok", "invalid access", "failed to launch", "ok"]
-    assert results[1]["reason"] == "the worker was ended by SIGSEGV"
-    assert results[2]["reason"] == "the worker ended with exit code 3"
-    assert results[0]["pid"] != results[3]["pid"]
+KILLED = "was ended by SIGKILL"
+ENDS = {
+    "segv": ("invalid access", "the worker was ended by SIGSEGV", ""),
+    "exit": ("failed to launch", "the worker ended with exit code 3", ""),
+    "nonsense": ("failed to launch", "cannot be read", ""),
+    # Memory ran out, or somebody's kill: the next run asks again, so nothing of it is kept.
+    "killed": ("not measured", f"the worker {KILLED}, twice", KILLED),
+    "killed once": ("ok", "", ""),
+    "full disk": ("not measured", "could not write", "could not write"),
+    "poison": ("ok", "", ""),
+    "garbage": ("ok", "", ""),
+}
+"""Deed -> status, reason, and what the notes say of an interruption."""
 
 
-@pytest.mark.parametrize("wrapper", [[], ["sh", "-c", '"$@"; exit $?', "sh"]], ids=["bare", "sh"])
-def test_kill_from_outside_is_no_fault_of_the_case(run, wrapper, capsys):
-    """Memory ran out, or somebody's kill: the next run asks again, so nothing of it is kept."""
-    results = run("fine", "killed", "fine", wrapper=wrapper)
-    assert statuses(results) == ["ok", "not measured", "ok"]
-    assert results[1]["reason"] == "the worker was ended by SIGKILL, twice"
-    assert results[1]["notes"] == {"interrupted": "was ended by SIGKILL"}
+@pytest.mark.parametrize("deed", ENDS)
+def test_an_end_costs_one_case(run, deed):
+    status, reason, note = ENDS[deed]
+    before, made, after = run("fine", deed, "fine")
+    assert (before["status"], made["status"], after["status"]) == ("ok", status, "ok")
+    assert reason in made["reason"] and note in made["notes"].get("interrupted", "")
+    assert model.keepable(made) == (status != "not measured") and model.recordable(made) != bool(
+        note
+    )
+    # A result that cannot be read is no end of the worker, and nor are lines that are none.
+    alive = deed in ("nonsense", "garbage")
+    assert (before["pid"] == after["pid"]) == alive
+
+
+def test_a_kill_from_outside_is_said(run, capsys):
+    """Also where a shell stands between: it ends with the signal's code."""
+    wrapper = ["sh", "-c", '"$@"; exit $?', "sh"]
+    assert statuses(run("fine", "killed", "fine", wrapper=wrapper)) == ["ok", "not measured", "ok"]
     said = capsys.readouterr().err.strip()
-    assert said == "check: the worker was ended by SIGKILL; k@1 is tried again"
-    assert [model.keepable(made) for made in results] == [True, False, True]
-    assert not model.recordable(results[1])
+    assert said == f"check: the worker {KILLED}; k@1 is tried again"
 
 
-def test_what_was_killed_once_is_measured(run):
-    results = run("fine", "killed once", "fine")
-    assert statuses(results) == ["ok"] * 3
-    assert results[0]["pid"] != results[1]["pid"] == results[2]["pid"]
-
-
-def test_what_is_killed_before_any_case_is_asked_again(run):
-    results = run("killed at its beginning", "fine")
+@pytest.mark.parametrize(
+    ("deed", "how", "reason"),
+    [
+        ("killed at its beginning", {}, KILLED),
+        ("never ready", {}, "exit code 1: no driver here"),
+        ("no gpu", {}, "no usable GPU: none"),
+        ("mute", {"grace_s": 0.5}, "did nothing for 0.5 s"),
+    ],
+)
+def test_a_worker_that_cannot_begin(run, deed, how, reason):
+    results = run(deed, "fine", **how)
     assert statuses(results) == ["not measured"] * 2
-    assert all(made["notes"]["interrupted"] == "was ended by SIGKILL" for made in results)
-
-
-def test_a_full_disk_is_no_fault_of_the_case(run):
-    made = run("full disk", "fine")[0]
-    assert (made["status"], "could not write" in made["reason"]) == ("not measured", True)
-
-
-def test_poisoned_worker_is_restarted_without_blame(run):
-    results = run("poison", "poison", "fine")
-    assert statuses(results) == ["ok"] * 3
-    assert len({made["pid"] for made in results}) == 3
+    assert all(reason in made["reason"] for made in results)
+    assert model.passing(results[1]) == (deed in ("killed at its beginning", "no gpu"))
 
 
 def gone(pid):
@@ -195,10 +205,8 @@ def test_time_in_which_everything_was_stopped_does_not_count(run, monkeypatch):
     assert made["status"] == model.OK
 
 
-def test_what_ends_one_worker_ends_the_others(tmp_path, monkeypatch):
+def test_what_ends_one_worker_ends_the_others(tmp_path, bad_worker):
     """Ctrl-C, or a result that cannot be kept, while another worker has long to go."""
-    (tmp_path / "bad_worker.py").write_text(WORKER)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     jobs = [
         a_job(Deed, case=f"k@{deed}", variant=deed, do=deed, mark=str(tmp_path / "mark"))
         for deed in ("fine", "hang")
@@ -213,57 +221,26 @@ def test_what_ends_one_worker_ends_the_others(tmp_path, monkeypatch):
     start = time.monotonic()
     with pytest.raises(UserError, match="No space left"):
         supervisor.share_jobs(
-            "execute", jobs, 2, log_path=tmp_path / "log", on_result=full, module="bad_worker"
+            "execute", jobs, 2, log_path=tmp_path / "log", on_result=full, module=bad_worker
         )
     assert time.monotonic() - start < 15
 
 
 def test_a_check_that_had_no_time_or_memory_beside_others_is_done_once_more_alone(
-    tmp_path, monkeypatch
+    tmp_path, bad_worker
 ):
-    (tmp_path / "bad_worker.py").write_text(WORKER)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    deeds = ("fine", "hang", "slow once", "memory once", "fine")
-    jobs = [
-        a_job(
-            Deed,
-            case=f"k@{i}",
-            shape={"m": 1 + i, "n": 1, "k": 1},
-            dtypes=dict.fromkeys("abc", "f32"),
-            do=deed,
-            mark=str(tmp_path / f"mark{i}"),
-        )
-        for i, deed in enumerate(deeds)
-    ]
+    jobs = []
+    for i, deed in enumerate(("fine", "hang", "slow once", "memory once", "fine")):
+        more = {"shape": {"m": 1 + i, "n": 1, "k": 1}, "dtypes": dict.fromkeys("abc", "f32")}
+        jobs.append(a_job(Deed, case=f"k@{i}", do=deed, mark=str(tmp_path / f"mark{i}"), **more))
     told = []
     made = stages._checked_together(
-        jobs, 2, told.append, module="bad_worker", limit_s=0.5, log_path=tmp_path / "log"
+        jobs, 2, told.append, module=bad_worker, limit_s=0.5, log_path=tmp_path / "log"
     )
     want = ["ok", "timed out", "ok", "ok", "ok"]
     assert statuses(sorted(made, key=lambda one: one["case"])) == want
     assert statuses(sorted(told, key=lambda one: one["case"])) == want  # each once
     assert len({one["pid"] for one in made if one["status"] == "ok"}) >= 2
-
-
-def test_garbage_is_passed_over(run):
-    assert statuses(run("garbage", "fine")) == ["ok", "ok"]
-    results = run("nonsense", "fine")
-    assert statuses(results) == ["failed to launch", "ok"]
-    assert "cannot be read" in results[0]["reason"]
-
-
-def test_worker_that_cannot_begin(run):
-    results = run("never ready", "fine")
-    assert statuses(results) == ["not measured"] * 2
-    assert "exit code 1: no driver here" in results[1]["reason"]
-    refused = run("no gpu", "fine")[1]
-    assert refused["reason"] == "no usable GPU: none" and model.passing(refused)
-
-
-def test_worker_that_never_says_a_word(run):
-    results = run("mute", "fine", grace_s=0.5)
-    assert statuses(results) == ["not measured"] * 2
-    assert "did nothing for 0.5 s" in results[0]["reason"]
 
 
 def test_wrapper_stands_before_the_worker(run):
@@ -326,15 +303,6 @@ def test_cpu_time(tmp_path):
     assert "no_such_function" in made[1]["reason"]
 
 
-def test_worker_without_a_gpu_says_so(tmp_path, monkeypatch):
-    monkeypatch.setenv("TILEWAVE_GPU", "GPU-that-is-not-there")
-    write_jobs(tmp_path / "jobs.json", [cpu_job(tmp_path, "x", provider="nvrtc")])
-    events = tmp_path / "events.jsonl"
-    assert worker_main(["check", str(tmp_path / "jobs.json"), "--events", str(events)]) == 87
-    told = json.loads(events.read_text().splitlines()[-1])
-    assert told["event"] == "failed" and "no usable GPU" in told["reason"]
-
-
 @pytest.mark.parametrize("gone", ["", "CUDA_ERROR_NO_DEVICE"])
 def test_a_case_under_which_the_gpu_was_lost_is_not_to_blame(monkeypatch, gone):
     """Failures before a good result are kept at once, the last ones when the GPU is known to be there."""
@@ -352,7 +320,7 @@ def test_a_case_under_which_the_gpu_was_lost_is_not_to_blame(monkeypatch, gone):
             assert bool(kept) == (len(made) > 1)
         return made
 
-    found = lost.watched(measure, 0)(jobs, kept.append)
+    found = watched(measure, 0)(jobs, kept.append)
     assert found == kept and [one["case"] for one in found] == [job.case for job in jobs]
     last = "not measured" if gone else "invalid access"
     assert statuses(found) == ["invalid access", "ok", last, "not measured"]

@@ -10,6 +10,7 @@ import pytest
 from fake_track import Candidate, FakeTrack
 from samples import FRONT, a_job, config, write_kernel
 from tilewave import project
+from tilewave.errors import UserError
 from tilewave.gpu import races
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.worker import main as worker_main
@@ -81,6 +82,9 @@ def test_figures_of_winner_and_loser():
     assert slow["samples"] == {"duration_us": [50.0, 50.0]}
     told = {"metric": "tune_behind", "value": 5.0, "unit": "1", "text": "fast"}
     assert tables._behind(slow) == [told] and tables._behind(fast) == []
+    # What elimination saved: raced, eliminated, seconds that it took and would have taken.
+    told = stage.saved([*results, model.result("tune", "x", model.STALE)])
+    assert told == (2, 1, pytest.approx(1e-3 * (5.0 + 1.0)), pytest.approx(1e-3 * (22.25 + 22.05)))
 
 
 def test_groups_race_apart():
@@ -176,13 +180,8 @@ def test_a_crash_in_a_lap(supervised):
 
 
 def test_destroyed_contexts_are_replaced(supervised):
-    jobs = [
-        job("x", 5.0, do="poisons"),
-        job("y", 6.0, do="poisons"),
-        job("best"),
-        job("slow", 99.0),
-    ]
-    results, _, _ = supervised(*jobs)
+    poisons = [job("x", 5.0, do="poisons"), job("y", 6.0, do="poisons")]
+    results, _, _ = supervised(*poisons, job("best"), job("slow", 99.0))
     assert [made["status"] for made in results] == ["invalid access"] * 2 + ["ok"] * 2
 
 
@@ -284,15 +283,11 @@ def test_a_short_block_and_a_lap(track):
 
 
 def test_one_launch_is_enough_where_it_is_far_too_slow(track):
-    gpu, seen = track(job("a", 5000.0))
+    gpu, seen = track(job("a", 5000.0), job("b", 100.0))
     assert gpu.screen("a", 1000.0) == [5000.0]
     assert seen.blocks == [] and gpu.about("a")["blocks"] == "one launch"
-
-
-def test_one_short_launch_is_no_measurement(track):
-    """Twenty times too slow, but a launch that short is mostly the way to the GPU."""
-    gpu, seen = track(job("a", 100.0))
-    assert gpu.screen("a", 5.0) == [100.0, 100.0]
+    # Twenty times too slow, but a launch that short is mostly the way to the GPU.
+    assert gpu.screen("b", 5.0) == [100.0, 100.0]
     assert len(seen.blocks) == 1
 
 
@@ -345,6 +340,8 @@ def test_candidates_of_all_kernels_share_a_group(tmp_path):
     for one in found:
         groups.setdefault(one.job.group, []).append(one.case.id)
     assert sorted(map(len, groups.values())) == [4, 4]
+    given = [job("a", group="x"), job("b", group="y"), job("c", group="x")]
+    assert [one.case for one in stage.by_group(given)] == ["a", "c", "b"]  # they stand together
     # 64^3 with 16x16x1 tiles: 16 blocks of 256 threads with 32 registers, eight on an SM, one
     # wave of 1056 places with 64 steps of 32 elements.
     assert found[0].job.predicted_loads == 1056 * 64 * 32
@@ -397,13 +394,9 @@ def test_recorded_races_are_taken_without_a_gpu(tmp_path):
     first = planned(tmp_path / "k", "one")
     measured(store, first)
     results = [store.get(HERE, "tune", one.job.key) for one in first]
+    figures = [{"metric": "tune_duration", "value": 7.0, "unit": "us"}]
     whole = [
-        made
-        | {
-            "figures": [{"metric": "tune_duration", "value": 7.0, "unit": "us"}],
-            "samples": {"duration_us": [7.0, 7.1]},
-        }
-        for made in results
+        made | {"figures": figures, "samples": {"duration_us": [7.0, 7.1]}} for made in results
     ]
     assert all(model.recordable(made) for made in whole)
     merge(tmp_path / "nvidia_h200", whole, {HERE: {"gpu": "NVIDIA H200"}}, {})
@@ -423,46 +416,31 @@ def test_without_a_gpu_nothing_races_again(tmp_path):
     assert stage.race_again(found, {**TARGET, "live": False}, Store(tmp_path / "store")) == set()
 
 
-def test_jobs_of_a_group_stand_together():
-    given = [job("a", group="x"), job("b", group="y"), job("c", group="x")]
-    assert [one.case for one in stage.by_group(given)] == ["a", "c", "b"]
-
-
-def test_what_elimination_saved():
-    _, results, _ = raced(job("slow", 50.0), job("fast", 10.0))
-    raced_, eliminated, spent, full = stage.saved(
-        [*results, model.result("tune", "x", model.STALE)]
-    )
-    assert (raced_, eliminated) == (2, 1)
-    assert spent == pytest.approx(1e-3 * (5.0 + 1.0))
-    assert full == pytest.approx(1e-3 * (22.25 + 22.05))
+def loaded(block, **study):
+    data = config({"macros": "defaults", "shapes": [64], **block})
+    data["studies"]["study"] |= study
+    return project.load(data, "test.yaml")
 
 
 def test_probes_and_host_kernels_do_not_race():
-    data = config({"kernels": ["matmul_cpu", "matmul_naive"], "macros": "defaults", "shapes": [8]})
-    data["studies"]["study"]["tune"] = True
-    made = project.load(data, "test.yaml")
-    assert made.stage_kernels("tune") == ["matmul_naive"]
-    data["studies"]["study"]["cases"][0]["tune"] = False
-    assert project.load(data, "test.yaml").stage_kernels("tune") == []
+    block = {"kernels": ["matmul_cpu", "matmul_naive"]}
+    assert loaded(block, tune=True).stage_kernels("tune") == ["matmul_naive"]
+    assert loaded({**block, "tune": False}, tune=True).stage_kernels("tune") == []
 
 
-def test_a_block_keeps_only_some_providers():
-    block = {"macros": "defaults", "shapes": [64], "providers": ["cublaslt"]}
-    made = project.load(config(block), "test.yaml")
-    assert made.plan.kernels == ["cublas"]
-    with pytest.raises(Exception, match="providers"):
-        project.load(config({**block, "kernels": ["matmul_naive"]}), "test.yaml")
-
-
-def test_a_block_of_all_kernels_may_leave_some_out():
-    block = {"macros": "defaults", "shapes": [64]}
-    every = project.load(config(block), "test.yaml").plan.kernels
-    some = project.load(config({**block, "without": ["matmul_naive"]}), "test.yaml").plan.kernels
+def test_a_block_may_keep_or_leave_out_some_kernels():
+    every = loaded({}).plan.kernels
+    assert loaded({"providers": ["cublaslt"]}).plan.kernels == ["cublas"]
+    some = loaded({"without": ["matmul_naive"]}).plan.kernels
     assert some == [name for name in every if name != "matmul_naive"] != every
-    for wrong in ({"without": ["copy"]}, {"without": ["cublas"], "kernels": ["matmul_naive"]}):
-        with pytest.raises(Exception, match="without"):
-            project.load(config({**block, **wrong}), "test.yaml")
+    naive = {"kernels": ["matmul_naive"]}
+    for key, wrong in (
+        ("providers", {"providers": ["cublaslt"], **naive}),
+        ("without", {"without": ["copy"]}),
+        ("without", {"without": ["cublas"], **naive}),
+    ):
+        with pytest.raises(UserError, match=key):
+            loaded(wrong)
 
 
 def test_planned_results_pass_through(tmp_path):

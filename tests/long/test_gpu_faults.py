@@ -163,39 +163,36 @@ def touched(folder, study, hit, happens=None, during=None):
     return found[those]
 
 
-@live
-def test_another_process_holds_the_memory(place):
-    def hit(one):
-        return one.status == "not measured" and "OUT_OF_MEMORY" in one.reason
-
-    assert len(touched(place, "memory", hit, during="holding"))
+def unmeasured(one):
+    return one.status == "not measured"
 
 
 @live
-def test_another_process_computes(place):
-    def hit(one):
-        return one.stage == "time" and one.reason.startswith("disturbed")
-
-    assert len(touched(place, "beside", hit, during="computing"))
-
-
-@live
-def test_the_worker_that_times_is_killed(place):
-    def hit(one):
-        return one.status == "not measured"
-
-    touched(place, "killed", hit, lambda run: shot(run, "tilewave.gpu.worker time"))
-
-
-@live
-def test_nsight_compute_is_killed(place):
-    if not environment.probe()["ncu"]:
+@pytest.mark.parametrize(
+    ("study", "during", "killed", "hit"),
+    [
+        ("memory", "holding", "", lambda one: unmeasured(one) and "OUT_OF_MEMORY" in one.reason),
+        (
+            "beside",
+            "computing",
+            "",
+            lambda one: one.stage == "time" and one.reason.startswith("disturbed"),
+        ),
+        ("killed", None, "tilewave.gpu.worker time", unmeasured),
+        (
+            "counted",
+            None,
+            "--nvtx-include",
+            lambda one: one.stage == "counters" and "SIGKILL" in one.reason,
+        ),
+    ],
+)
+def test_a_fault_touches_its_own_cases_alone(place, study, during, killed, hit):
+    """Another process holds the memory or computes; the worker that times, or Nsight Compute, is killed."""
+    if study == "counted" and not environment.probe()["ncu"]:
         pytest.skip("no Nsight Compute")
-
-    def hit(one):
-        return one.stage == "counters" and "SIGKILL" in one.reason
-
-    assert len(touched(place, "counted", hit, lambda run: shot(run, "--nvtx-include")))
+    happens = (lambda run: shot(run, killed)) if killed else None
+    assert len(touched(place, study, hit, happens, during)) or study == "killed"
 
 
 @live

@@ -5,6 +5,7 @@ import resource
 import pytest
 import yaml
 
+from samples import config
 from small_study import Run
 from tilewave import project
 
@@ -40,14 +41,9 @@ def write(folder, kernels):
         text = KERNEL.format(name=name, number=number)
         (folder / "kernels" / f"{name}.cu").write_text(text)
     block = {"operation": "vector_add", "macros": "product", "shapes": [1000, 1001, 1002, 1003]}
-    config = {
-        "kernel_folders": ["kernels"],
-        "fresh": True,
-        "execute": {"when": "always"},
-        "studies": {"growth": {"plot": "correctness", "title": "Growth", "cases": [block]}},
-    }
-    (folder / "small.yaml").write_text(yaml.safe_dump(config))
-    return config
+    made = config(block, kernel_folders=["kernels"], fresh=True, execute={"when": "always"})
+    (folder / "small.yaml").write_text(yaml.safe_dump(made))
+    return made
 
 
 def cost(folder, *words):

@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from live_gpu import live
+from samples import config
 from tilewave import operations, project, target
 from tilewave.gpu.buffers import Memory
 from tilewave.gpu.device import gpu_lock
@@ -31,22 +32,10 @@ from tilewave.stages.compiling import compile_all
 from tilewave.stages.pipeline import Pipeline
 
 pytestmark = live
-MATMUL = {
-    "target": "live",
-    "studies": {
-        "sound": {
-            "plot": "correctness",
-            "title": "Sound",
-            "cases": [
-                {
-                    "macros": "one_at_a_time",
-                    "providers": ["nvrtc"],
-                    "shapes": ["1000x1008x1008", "777x1001x333"],
-                }
-            ],
-        }
-    },
-}
+SHAPES = ["1000x1008x1008", "777x1001x333"]
+MATMUL = config(
+    {"macros": "one_at_a_time", "providers": ["nvrtc"], "shapes": SHAPES}, target="live"
+)
 TIMES, EVERY, AT_A_TIME, LIMIT_S = 100, 3, 6, 150.0
 SUMMARY = re.compile(r"========= (?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
 BITS = np.dtype(np.uint8)

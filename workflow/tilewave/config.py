@@ -248,14 +248,6 @@ class Config(Model):
         "",
         description="In place of the shapes of every study that races: sizes and `512x256x128`s.",
     )
-    base: Size | FileName | Literal[""] = Field(
-        "",
-        description="Of `snakemake compare`: what is compared, a folder, a git revision or A..B, as "
-        "`tilewave compare` takes it.",
-    )
-    head: Size | FileName | Literal[""] = Field(
-        "", description="Compared with it; default: the working tree."
-    )
     strict: bool | Literal["release"] = Field(
         False,
         description="true: fail after the page if a case is wrong or failed; "

@@ -1,8 +1,7 @@
 """The folders that a run writes: nobody else's files may lie there, because pages and tables are written over
 and folders of them deleted.
 
-A run marks its folders. Those of a checkout (results/, reports/) are known without a mark, and so is what an
-earlier version of Tilewave wrote.
+A run marks its folders. Those of a checkout (results/, reports/) are known without a mark.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from tilewave import report
 from tilewave.config import Config
 from tilewave.errors import UserError
 from tilewave.home import INSTALLED, LIBRARY, RECORDED, ROOT, place
@@ -19,18 +17,6 @@ from tilewave.home import INSTALLED, LIBRARY, RECORDED, ROOT, place
 MARKER = ".tilewave-run"
 TEXT = "Tilewave's runs write here, and delete what they wrote before.\n"
 KINDS = ("results", "reports")
-# What runs wrote before there was a marker, and the file that every whole run left.
-WRITTEN = {
-    "results": (
-        "target.json",
-        {"target.json", "accesses.json", "compiled.json", "config.yaml", "figures.txt",
-         "verdict.txt", "attempts", "batches", "cubins", "logs", "ncu", "tables"},
-    ),
-    "reports": (
-        "index.html",
-        {*report.PAGES, *report.FOLDERS, "compare", "figures", "tables", "thumbnails"},
-    ),
-}  # fmt: skip
 NOBODYS = {"README.md", ".gitignore", ".gitkeep", ".DS_Store"}
 """Files that no run touches, and that say nothing of whose folder it is."""
 SYSTEM = tuple(map(Path, ("/proc", "/sys", "/dev")))
@@ -52,7 +38,7 @@ def check(config: Config, where: object, root: Path = ROOT) -> None:
             allowed = f"a folder apart from `{other}`"
             raise UserError(where, f"output.{kind}", getattr(config.output, kind), allowed)
     for kind, folder in found.items():
-        why = _unfit(folder, kind, config, root)
+        why = _unfit(folder, config, root)
         if why:
             raise UserError(where, f"output.{kind}", getattr(config.output, kind), why)
 
@@ -82,7 +68,7 @@ def _folder(config: Config, kind: str, where: object) -> Path:
     return Path(os.path.realpath(named))
 
 
-def _unfit(folder: Path, kind: str, config: Config, root: Path) -> str:
+def _unfit(folder: Path, config: Config, root: Path) -> str:
     """What is allowed instead of this folder; empty where it may be written."""
     if any(folder.is_relative_to(one) for one in SYSTEM):
         return "a folder of files, not of the system's"
@@ -95,7 +81,7 @@ def _unfit(folder: Path, kind: str, config: Config, root: Path) -> str:
     above = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         return f"a folder that can be written ({above} cannot)"
-    if above == folder and folder not in _of_checkout(root) and not _ours(folder, kind):
+    if above == folder and folder not in _of_checkout(root) and not _ours(folder):
         return f"a new or empty folder, or one of an earlier run: it has a file {MARKER}"
     return ""
 
@@ -131,19 +117,12 @@ def _shadows(config: Config, root: Path) -> Iterator[Path]:
             yield Path(os.path.realpath(here))
 
 
-def _ours(folder: Path, kind: str) -> bool:
-    """Whether a run made what lies in a folder, or nobody did."""
+def _ours(folder: Path) -> bool:
+    """Whether a run marked a folder, or nothing lies there but folders of runs (`results/small`)."""
     names = {one.name for one in os.scandir(folder)}
-    if MARKER in names:
-        return True
-    last, written = WRITTEN[kind]
-    if last in names and names <= written | NOBODYS:
-        return True
-    # `results/small` of a smaller study, beside nothing else.
-    rest = names - NOBODYS - (written if last in names else set())
-    return all(_is_run(folder / name, kind) for name in rest)
+    return MARKER in names or all(_is_run(folder / name) for name in names - NOBODYS)
 
 
-def _is_run(path: Path, kind: str) -> bool:
+def _is_run(path: Path) -> bool:
     inside = path.is_dir() and not path.is_symlink()
-    return inside and any(path.iterdir()) and _ours(path, kind)
+    return inside and any(path.iterdir()) and _ours(path)

@@ -60,7 +60,8 @@ def resolve(
     base["recordings"] = {
         name: one.environments[one.main_environment]["gpu"] for name, one in usable.items()
     }
-    name = config.target if config.target != "auto" else _default(usable)
+    most = max(usable, key=lambda name: (usable[name].size, name), default="")
+    name = config.target if config.target != "auto" else most
     live = bool(gpu) and config.target in ("auto", "live")
     if live or config.target == "live" or name not in usable:
         reason = "" if gpu else (here.get("gpu_reason") or "no NVIDIA GPU on this machine")
@@ -112,8 +113,3 @@ def of_another_node(target: Mapping[str, Any], gpu: int, where: object) -> None:
             f"{one.get('gpu') or one['cpu']} {one.get('uuid') or ''}" for one in (found, wanted)
         )
         raise UserError(where, "node", f"{known} on {here['node']}", f"{aim} of {target['node']}")
-
-
-def _default(shipped: dict[str, Recorded]) -> str:
-    """The recorded GPU with the most results; empty where there is none."""
-    return max(shipped, key=lambda name: (shipped[name].size, name), default="")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from tilewave.commands import own
-from tilewave.comparing import pairing, telling, writing
+from tilewave.comparing import pairing, telling
+from tilewave.records.store import write_atomically
 
 
 def add(commands: Any) -> None:
@@ -55,7 +57,15 @@ def run(options: argparse.Namespace) -> int:
     asked = pairing.Asked(options.kernels, options.shapes, own.use_operations(options), options.all)
     with tempfile.TemporaryDirectory(prefix="tilewave-") as work:
         made = pairing.compared(options.before, options.after, asked, Path(work))
-        writing.write(made, options.json, options.markdown, options.page)
+        print(telling.text(made), end="")
+        if options.json:
+            write_atomically(options.json, (json.dumps(made.document(), indent=1) + "\n").encode())
+        if options.markdown:
+            write_atomically(options.markdown, telling.markdown(made).encode())
+        if options.page:
+            from tilewave.comparing import page  # draws: matplotlib takes a second to load
+
+            print(f"The page is {page.write(options.page, made).resolve()}")
     broken = telling.failures(made, rules)
     if broken:
         print(f"\nFailed (--fail-on {options.fail_on}):")

@@ -60,7 +60,7 @@ def _implementations(
     if job.provider == "nvrtc":
         kernel = NvrtcKernel(session.gpu, job)
         close.append(kernel.close)
-        figures.append(_fitting(kernel))
+        figures.append(figure("driver_blocks_per_sm", kernel.blocks_per_sm(), "block"))
         yield "", kernel.prepare
         return
     from tilewave.gpu.cublaslt import Plan
@@ -75,10 +75,6 @@ def _implementations(
             return plan.prepare(pointers, alpha, beta, which)
 
         yield f"algorithm {rank}", prepare
-
-
-def _fitting(kernel: NvrtcKernel) -> dict[str, Any]:
-    return figure("driver_blocks_per_sm", kernel.blocks_per_sm(), "block")
 
 
 @functools.cache
@@ -113,7 +109,8 @@ def _judged(session: Session, job: Job) -> Result:
                     judge = _judge(session, job, arrays, dense, alpha, beta, label)
                     prepare(pointers, alpha, beta)()
                     session.gpu.sync()
-                    if broken := _broken_guards(buffers):
+                    bands = (buffer.broken_guard() for buffer in buffers.values())
+                    if broken := "; ".join(filter(None, bands)):
                         return result(job, "check", "invalid access", broken, verdict="wrong")
                     if changed := operation.changed(job, lambda name: _bytes(buffers[name])):
                         return result(job, "check", "ok", changed, verdict="wrong")
@@ -172,10 +169,6 @@ def _another(file: Path, job: Job, given: Mapping[str, np.ndarray]) -> Mapping[s
 
 def _bytes(buffer: Buffer) -> np.ndarray:
     return buffer.download(np.dtype(np.uint8))
-
-
-def _broken_guards(buffers: dict[str, Buffer]) -> str:
-    return "; ".join(filter(None, (buffer.broken_guard() for buffer in buffers.values())))
 
 
 def _reference(

@@ -135,12 +135,6 @@ class Gpu:
         return self.device.create_event(EventOptions(timing_enabled=True))
 
 
-def _uuid(device: int) -> str:
-    from cuda.bindings import driver
-
-    return uuid_text(ok(driver.cuDeviceGetUuid(device)).bytes)
-
-
 def open_gpu() -> Gpu:
     """Open the GPU that the environment variable TILEWAVE_GPU names.
 
@@ -156,7 +150,8 @@ def open_gpu() -> Gpu:
         if isinstance(error, CudaError):
             raise
         raise CudaError("CUDA_ERROR_NO_DEVICE", str(error)) from error  # no libcuda here
-    uuids = [_uuid(ok(driver.cuDeviceGet(i))) for i in range(ok(driver.cuDeviceGetCount()))]
+    devices = [ok(driver.cuDeviceGet(i)) for i in range(ok(driver.cuDeviceGetCount()))]
+    uuids = [uuid_text(ok(driver.cuDeviceGetUuid(one)).bytes) for one in devices]
     if wanted.isdigit():
         ordinal = int(wanted)
     else:
@@ -169,11 +164,10 @@ def open_gpu() -> Gpu:
 
     device = Device(ordinal)
     device.set_current()
-    number = ok(driver.cuDeviceGet(ordinal))
 
     def attribute(name: str) -> int:
         key = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
-        return int(ok(driver.cuDeviceGetAttribute(key, number)))
+        return int(ok(driver.cuDeviceGetAttribute(key, devices[ordinal])))
 
     major = attribute("COMPUTE_CAPABILITY_MAJOR")
     minor = attribute("COMPUTE_CAPABILITY_MINOR")
@@ -184,7 +178,7 @@ def open_gpu() -> Gpu:
         arch=f"sm_{major}{minor}",
         sms=attribute("MULTIPROCESSOR_COUNT"),
         l2_bytes=attribute("L2_CACHE_SIZE"),
-        memory_bytes=int(ok(driver.cuDeviceTotalMem(number))),
+        memory_bytes=int(ok(driver.cuDeviceTotalMem(devices[ordinal]))),
         device=device,
         stream=device.create_stream(),
     )

@@ -1,13 +1,19 @@
-"""Why a case has no figures: what an exception says, or that it would take too long."""
+"""Why a case has no figures: what an exception says, that it would take too long, or that its GPU was lost."""
 
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 
+from tilewave import environment
 from tilewave.counters.figures import figure
 from tilewave.gpu.device import CudaError
 from tilewave.jobs import Job
 from tilewave.processes import Result, result
+from tilewave.records.model import NOT_MEASURED
+
+Keep = Callable[[Result], None]
+Measure = Callable[[list[Job], Keep], list[Result]]
 
 
 def failure(stage: str, job: Job, error: Exception) -> tuple[Result, bool]:
@@ -34,3 +40,38 @@ def too_dear(stage: str, job: Job, predicted_s: float) -> Result | None:
     reason = f"predicted cost {predicted_s:.3g} s exceeds case_limit_s = {job.limit_s:g} s"
     figures = [figure("predicted_cost_s", predicted_s, "s")]
     return result(job, stage, "not measured", reason, figures=figures)
+
+
+def watched(measure: Measure, gpu: int) -> Measure:
+    """The same, but CUDA errors under which the GPU of that number was lost become *not measured*, and the
+    next run tries these cases again. A failure is kept once a later result shows that the GPU outlived it."""
+
+    def watching(waiting: list[Job], keep: Keep) -> list[Result]:
+        held: list[Result] = []
+
+        def release() -> None:
+            while held:
+                keep(held.pop(0))
+
+        def finished(made: Result) -> None:
+            held.append(made)
+            if made["status"] != NOT_MEASURED and "CUDA_ERROR_" not in made["reason"]:
+                release()
+
+        results = measure(waiting, finished)
+        why = environment.probe(gpu).get("gpu_reason") if held else ""
+        lost = {made["case"] for made in held if made["status"] != NOT_MEASURED} if why else set()
+        if lost:
+            reason = f"the GPU was lost: {why}"
+            notes = {"interrupted": reason}
+            of_nobody = {
+                job.case: result(job, job.stage, NOT_MEASURED, reason, notes=notes)
+                for job in waiting
+                if job.case in lost
+            }
+            held[:] = [of_nobody.get(made["case"], made) for made in held]
+            results = [of_nobody.get(made["case"], made) for made in results]
+        release()
+        return results
+
+    return watching

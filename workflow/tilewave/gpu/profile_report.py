@@ -49,18 +49,21 @@ def grid_of(action: Any) -> tuple[int, int, int] | None:
     return x, y, z
 
 
-def _names(action: Any) -> list[str]:
-    """A kernel's names: the function's own without template arguments, the mangled, the demangled one."""
-    own = str(action.name())
-    found = [own, own.partition("<")[0]]
+def _name(action: Any, base: str) -> str:
+    """A kernel's MANGLED or DEMANGLED name; empty where ncu_report tells none."""
     try:
         from ncu_report import IAction
 
-        for base in (IAction.NameBase_MANGLED, IAction.NameBase_DEMANGLED):
-            found.append(str(action.name(base)))
+        return str(action.name(getattr(IAction, f"NameBase_{base}")))
     except (ImportError, TypeError):
-        pass
-    return list(dict.fromkeys(name for name in found if name))
+        return ""
+
+
+def _names(action: Any) -> list[str]:
+    """A kernel's names: the function's own without template arguments, the mangled, the demangled one."""
+    own = str(action.name())
+    found = [own, own.partition("<")[0], _name(action, "MANGLED"), _name(action, "DEMANGLED")]
+    return list(dict.fromkeys(filter(None, found)))
 
 
 def mismatch(action: Any, job: Job) -> str:
@@ -80,36 +83,12 @@ def mismatch(action: Any, job: Job) -> str:
 
 
 def assign(actions: Sequence[Any], jobs: Sequence[Job]) -> dict[int, list[Any]]:
-    """Profiled kernels of each job, by the job's place in the batch.
-
-    By the NVTX range of the case. Where a report has no such ranges: in order, of a job as many kernels as
-    it launches, and for a library's job all kernels up to the next job's own.
-    """
+    """Profiled kernels of each job, by the job's place in the batch: the NVTX range of the case says it."""
     found: dict[int, list[Any]] = {index: [] for index in range(len(jobs))}
-    indices = [case_index(action) for action in actions]
-    if any(index is not None for index in indices):
-        for action, index in zip(actions, indices, strict=True):
-            if index is not None and index in found:
-                found[index].append(action)
-        return found
-    rest = list(actions)
-    for index, job in enumerate(jobs):
-        if job.provider == "nvrtc":
-            for step in job.steps:
-                if not rest or mismatch(rest[0], step):
-                    break
-                found[index].append(rest.pop(0))
-            continue
-        following = jobs[index + 1] if index + 1 < len(jobs) else None
-        while rest:
-            ours = following is not None and following.provider == "nvrtc"
-            if (
-                found[index]
-                and following is not None
-                and (not ours or not mismatch(rest[0], following.steps[0]))
-            ):
-                break
-            found[index].append(rest.pop(0))
+    for action in actions:
+        index = case_index(action)
+        if index is not None and index in found:
+            found[index].append(action)
     return found
 
 
@@ -161,14 +140,8 @@ def _scaled(name: str, value: float, action: Any) -> float:
 def _kernel_name(action: Any, ours: bool) -> str:
     """A kernel's name; of a library's the demangled one, whose template arguments tell the tile
     where the function's own name is ``Kernel2``."""
-    if not ours:
-        try:
-            from ncu_report import IAction
-
-            return str(action.name(IAction.NameBase_DEMANGLED))[:LONGEST_NAME]
-        except (ImportError, TypeError):
-            pass
-    return str(action.name())
+    demangled = "" if ours else _name(action, "DEMANGLED")
+    return demangled[:LONGEST_NAME] or str(action.name())
 
 
 def _passes(actions: Sequence[Any]) -> dict[str, int]:

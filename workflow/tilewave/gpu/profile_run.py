@@ -250,15 +250,9 @@ def run_ncu(
             # An interrupt must not leave a profiler behind; a worker that outlived ncu goes too.
             if process.poll() is None or _group_members(process.pid):
                 kill_group(process)
-    outcome.log = _log(log_path, begin)
+    outcome.log = log_path.read_bytes()[begin:].decode(errors="replace")
     outcome.unknown = unknown_metrics(outcome.log)
     return outcome
-
-
-def _log(path: Path, begin: int) -> str:
-    with open(path, "rb") as log:
-        log.seek(begin)
-        return log.read().decode(errors="replace")
 
 
 def unknown_metrics(log: str) -> list[str]:

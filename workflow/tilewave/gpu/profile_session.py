@@ -29,12 +29,10 @@ from tilewave.records.model import OK, SAMPLE, STATUSES
 class Events:
     """What the worker told. Cases go by their place in its batch.
 
-    started: in order. failures: status and reason of those that ended badly. finished: all that
-    ended. general: why no case could run.
+    started: in order. failures: status and reason of those that ended badly. general: why no case could run.
     """
 
     started: list[int] = field(default_factory=list)
-    finished: set[int] = field(default_factory=set)
     failures: dict[int, tuple[str, str]] = field(default_factory=dict)
     general: str = ""
 
@@ -57,7 +55,6 @@ def read_events(path: Path) -> Events:
         elif kind == "started" and isinstance(index, int):
             told.started.append(index)
         elif kind == "finished" and isinstance(index, int):
-            told.finished.add(index)
             made = event.get("result") or {}
             if made.get("status") in STATUSES and made["status"] != OK:
                 told.failures[index] = (str(made["status"]), str(made.get("reason") or ""))

@@ -13,7 +13,7 @@ import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from tilewave.gpu.session import Session
 from tilewave.gpu.timing import contestants, cost_s, fill_sets, plan_of, pointers_of
 from tilewave.jobs import Job
 from tilewave.processes import Result, result
-from tilewave.racing import Entry, Outcome, Race, Rules, Track
+from tilewave.racing import Entry, Outcome, Race, Rules
 from tilewave.records.model import TUNE
 
 T = TypeVar("T")
@@ -45,23 +45,6 @@ VENDOR = "cublaslt"
 
 class Lost(RuntimeError):
     """The CUDA context is gone; only a new process helps. What had to be said was reported."""
-
-
-class GroupTrack(Track, Protocol):
-    """A track with what the caller has to know of its candidates."""
-
-    def about(self, name: str) -> Mapping[str, Any]:
-        """`launches` that were made, and notes."""
-
-    def leave(self, name: str) -> None:
-        """Free what a candidate holds."""
-
-    def close(self) -> None:
-        """Free everything."""
-
-
-Opened = Callable[[Sequence[Job], Callable[[str], None], Callable[[Result], None]], GroupTrack]
-"""Makes a track from a group's jobs, `started(case)` and `failed(result)`."""
 
 
 @dataclass
@@ -105,12 +88,14 @@ class GpuTrack:
         return self._safely(name, lambda: self._lap(name))
 
     def about(self, name: str) -> Mapping[str, Any]:
+        """`launches` that were made of a candidate, and notes."""
         runner = self._runners[name]
         clocks = {one["metric"]: one["value"] for one in self._session.clocks.figures()}
         more = {"throttle": self._session.clocks.throttle(), **clocks}
         return {"launches": runner.launched, **self._notes, **runner.notes, **more}
 
     def leave(self, name: str) -> None:
+        """Free what a candidate holds."""
         self._runners.pop(name, None)
         stack = self._stacks.pop(name, None)
         if stack is not None:
@@ -182,6 +167,10 @@ class GpuTrack:
         session.clocks.sample()  # while the block runs
         session.gpu.sync()
         return runner.block.us()
+
+
+Opened = Callable[[Sequence[Job], Callable[[str], None], Callable[[Result], None]], GpuTrack]
+"""Makes a track from a group's jobs, `started(case)` and `failed(result)`."""
 
 
 def reported(job: Job, outcome: Outcome, about: Mapping[str, Any]) -> Result:

@@ -47,25 +47,18 @@ def compile_support(arch: str, cache: Path | None = None) -> bytes:
     Raises CudaError with the compiler's message.
     """
     from cuda.bindings import nvrtc
+    from cuda.core import Program, ProgramOptions
 
-    source = SOURCE.read_bytes()
-    options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17"]
-    version = ok(nvrtc.nvrtcVersion())
-    digest = hashlib.sha256(source + b"\0".join(options) + repr(version).encode()).hexdigest()
+    source, version = SOURCE.read_text(encoding="utf-8"), ok(nvrtc.nvrtcVersion())
+    digest = hashlib.sha256(repr((source, arch, version)).encode()).hexdigest()
     kept = cache / f"reference-{digest[:24]}.cubin" if cache else None
     if kept and kept.is_file():
         return kept.read_bytes()
-    program = ok(nvrtc.nvrtcCreateProgram(source, b"support.cu", 0, None, None))
+    options = ProgramOptions(arch=arch, std="c++17", name="support.cu")
     try:
-        done = nvrtc.nvrtcCompileProgram(program, len(options), options)
-        if int(done[0]) != 0:
-            log = b" " * ok(nvrtc.nvrtcGetProgramLogSize(program))
-            ok(nvrtc.nvrtcGetProgramLog(program, log))
-            raise CudaError(done[0].name, log.strip(b"\0 \n").decode(errors="replace"))
-        image: bytes = b" " * ok(nvrtc.nvrtcGetCUBINSize(program))
-        ok(nvrtc.nvrtcGetCUBIN(program, image))
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
+        image: bytes = Program(source, "c++", options).compile("cubin").code
+    except Exception as error:  # whose class cuda.core keeps to itself
+        raise CudaError("NVRTC_ERROR_COMPILATION", str(error)) from error
     if kept:
         write_atomically(kept, image)
     return image

@@ -7,6 +7,7 @@ processes of this machine are seen: on a file system shared between machines, as
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 from pathlib import Path
@@ -50,22 +51,16 @@ def end(jobs: list[psutil.Process]) -> None:
     """End jobs and what they started: politely, then for certain."""
     family = []
     for job in jobs:
-        try:
+        with contextlib.suppress(psutil.NoSuchProcess):
             # The job first: it must not take its worker's end for a fault of the kernel.
             family += [job, *job.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            continue
     for process in family:
-        try:
+        with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()
-        except psutil.NoSuchProcess:
-            continue
     _, left = psutil.wait_procs(family, timeout=5)
     for process in left:
-        try:
+        with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-        except psutil.NoSuchProcess:
-            continue
     psutil.wait_procs(left, timeout=5)
 
 

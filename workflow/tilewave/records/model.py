@@ -75,14 +75,6 @@ FIELDS = {
     "figures": list, "samples": dict, "instructions": list, "notes": dict,
 }  # fmt: skip
 """Of every result, besides the verdict, which may be None."""
-UNMEASURED = {
-    "schema_version": SCHEMA_VERSION,
-    "source": "",
-    "samples": {},
-    "instructions": [],
-    "verdict": None,
-}
-"""What a row of a table says nothing of."""
 
 
 def result(

@@ -12,16 +12,16 @@ A folder ``resources/recorded/<gpu>/`` holds
 * ``SHA256SUMS``: the checksums of the others, as ``sha256sum -c`` takes them.
 
 A file that is missing or is not what its checksum is of is left out: `Recorded.damage` says which, and the
-rest is used. Of a recording from before there were checksums only the form is looked at.
+rest is used. One without checksums is all damage: `sha256sum` makes them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
 import json
-import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -83,55 +83,37 @@ def _opened(data: bytes, name: str) -> pq.ParquetFile:
     return file
 
 
-def _table(data: bytes, name: str, strict: bool) -> pa.Table:
+def _table(data: bytes, name: str) -> pa.Table:
     """A table; `pq.read_table` would import pandas first, which every job would pay for.
 
-    strict: no checksum says that it is what was written. Raises ValueError where it is none, or lacks a
-    column.
+    Raises ValueError where it is none, or lacks a column.
     """
-    table = _opened(data, name).read()
-    if strict:
-        table.validate(full=True)
-    if strict and name == LISTINGS and table.column_names:
-        for lines in table["lines"].to_pylist():
-            json.loads(lines)
-    return table
+    return _opened(data, name).read()
 
 
-def _number(data: bytes, name: str, strict: bool) -> int:
+def _number(data: bytes, name: str) -> int:
     """How many rows a table has."""
     return int(pq.ParquetFile(pa.BufferReader(data)).metadata.num_rows)
 
 
-def _by_name(data: bytes, name: str, strict: bool) -> dict[str, dict[str, Any]]:
+def _by_name(data: bytes, name: str) -> dict[str, dict[str, Any]]:
     """A JSON document of documents. Raises ValueError where it is none."""
     found = json.loads(data)
     if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
         raise ValueError("it is no document of documents")
-    for one in found.values() if strict and name == ENVIRONMENTS else ():
-        if not re.fullmatch(r"\d+\.\d+", str(one.get("compute_capability") or "9.0")):
-            raise ValueError(f"compute_capability is {one['compute_capability']!r}")
-        if not isinstance(one.get("gpu"), str | None):
-            raise ValueError("gpu is no name")
     return found
 
 
-def _rows(data: bytes, name: str, strict: bool) -> list[dict[str, Any]]:
-    """Rows of a table. Raises ValueError for results that are not as `merge` writes them."""
-    rows: list[dict[str, Any]] = _table(data, name, strict).to_pylist()
-    for row in rows if strict and name == RESULTS else ():
-        made = row | {part: json.loads(row[part]) for part in PACKED}
-        if not model.well_formed(model.UNMEASURED | made):
-            raise ValueError(f"the row of {row['case']} is no result")
+def _rows(data: bytes, name: str) -> list[dict[str, Any]]:
+    """Rows of a table. Raises ValueError where it is none, or lacks a column."""
+    rows: list[dict[str, Any]] = _table(data, name).to_pylist()
     return rows
 
 
 class _Listings:
     """The table of listings, of which one row group is held at a time: all of them are hundreds of megabytes."""
 
-    def __init__(self, data: bytes, name: str, strict: bool) -> None:
-        if strict:
-            _table(data, name, strict)
+    def __init__(self, data: bytes, name: str) -> None:
         self._file = _opened(data, name)
         self._group = functools.lru_cache(maxsize=1)(self._file.read_row_group)
         groups = self._file.num_row_groups if self._file.schema_arrow.names else 0
@@ -166,23 +148,17 @@ class Recorded:
 
     @functools.cached_property
     def _sums(self) -> dict[str, set[str]]:
-        """Checksums by file; none where there is no list of them. While `record` writes, a file may
-        have two: what it was and what it is to be."""
+        """Checksums by file. While `record` writes, a file may have two: what it was and what it is to be."""
         found: dict[str, set[str]] = {}
-        try:
-            lines = (self.folder / SUMS).read_text("utf-8").splitlines()
-        except FileNotFoundError:
-            return {}
-        except (OSError, UnicodeDecodeError):
-            lines = []
-        for line in lines:
-            told, _, name = line.partition("  ")
-            found.setdefault(name, set()).add(told)
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            for line in (self.folder / SUMS).read_text("utf-8").splitlines():
+                told, _, name = line.partition("  ")
+                found.setdefault(name, set()).add(told)
         if not found:
             self._lost[SUMS] = "it holds no checksums"
         return found
 
-    def _load(self, name: str, parse: Callable[[bytes, str, bool], Parsed]) -> Parsed | None:
+    def _load(self, name: str, parse: Callable[[bytes, str], Parsed]) -> Parsed | None:
         """What a file holds; None where there is none, or it is damaged."""
         told = self._sums.get(name, set())
         try:
@@ -194,11 +170,11 @@ class Recorded:
         except OSError as error:
             self._lost[name] = f"it cannot be read: {error.strerror}"
             return None
-        if self._sums and _digest(data) not in told:
+        if _digest(data) not in told:
             self._lost[name] = f"its checksum is not the one in {SUMS}"
             return None
         try:
-            return parse(data, name, not self._sums)
+            return parse(data, name)
         except (pa.ArrowException, ValueError, TypeError, OSError, RecursionError) as error:
             said = (str(error).splitlines() or ["it has another form"])[0][:120]
             self._lost[name] = f"it cannot be understood: {said}"
@@ -207,13 +183,8 @@ class Recorded:
     @functools.cached_property
     def damage(self) -> dict[str, str]:
         """File -> what is wrong with it, and what that costs. Looks at every file."""
-        if self._sums:
-            for name in LOST:
-                self._load(name, lambda data, name, strict: None)
-        else:
-            _ = (self.environments, self.compiled, self._rows, self._listings, self.access_rows)
-            for table in ("samples", INSTRUCTIONS, STALLS):
-                self._load(f"{table}.parquet", _table)
+        for name in LOST:
+            self._load(name, lambda data, name: None)
         return {
             name: f"{self._lost[name]}; left out: {LOST.get(name, 'nothing, but nothing is checked')}"
             for name in sorted(self._lost)
@@ -348,9 +319,7 @@ class Recorded:
 
     @functools.cached_property
     def size(self) -> int:
-        """How many results there are; none is read for it where there are checksums."""
-        if not self._sums:
-            return len(self._rows)
+        """How many results there are; none is read for it."""
         return (self._load(RESULTS, _number) or 0) if self.environments else 0
 
     def get(self, stage: str, key: str) -> dict[str, Any] | None:

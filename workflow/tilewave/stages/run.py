@@ -23,8 +23,8 @@ from tilewave import project as projects
 from tilewave import target as targets
 from tilewave.environment import commit
 from tilewave.errors import UserError
-from tilewave.gpu import lost
 from tilewave.gpu.device import CHOICE_VARIABLE
+from tilewave.gpu.failure import watched
 from tilewave.home import RECORDED, child_environment
 from tilewave.progress import Progress, duration, say
 from tilewave.records import model
@@ -216,7 +216,7 @@ def measure(job: Job, stage: str, kernels: Sequence[str], given: int = 1) -> str
         workers = _checkers(pipeline, workers)
     doing, begun = _measure(job, stage, workers), time.monotonic()
     if pipeline.target["live"] and stage != model.EXECUTE:
-        doing = lost.watched(doing, job.project.config.gpu)
+        doing = watched(doing, job.project.config.gpu)
     document = pipeline.measure(stage, doing)
     job.note(measuring.log_lines(stage, document))
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
