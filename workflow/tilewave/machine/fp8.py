@@ -29,10 +29,10 @@ from tilewave.machine.tensor import (
     B_AT,
     B_EXPONENTS,
     WORDS,
+    add32,
     endless,
     exponents,
     extreme,
-    fused_sums,
     read_sums,
     write_sums,
 )
@@ -102,14 +102,6 @@ def spread(typingctx, depth, R, a, b, wide_a, wide_b, scratch):
 
 
 @njit
-def add32(moderate, wide, kept, scratch):
-    if moderate:
-        fused_sums(32, 1, int32(PLACES), wide, 0, kept, scratch)
-    else:
-        fused_sums(32, 0, int32(PLACES), wide, 0, kept, scratch)
-
-
-@njit
 def fp8_product(sub, R, d, a, b, c):
     """D = A B + C for m16n8k32.
 
@@ -123,7 +115,7 @@ def fp8_product(sub, R, d, a, b, c):
         read_sums(1, R, c, scratch)
     else:
         read_sums(0, R, c, scratch)
-    add32(not far, wide, int64(KEPT if wide else -1), scratch)
+    add32(not far, int32(PLACES), wide, 0, int64(KEPT if wide else -1), scratch)
     if far:
         endless(R, c, T_F16, DEPTH, wide, scratch)
     if wide:

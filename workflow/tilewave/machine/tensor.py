@@ -42,6 +42,7 @@ TOGETHER = 2  # columns that read A once
 # its lanes hold it; their exponents; the sums by columns.
 A_AT, A_EXPONENTS, B_AT, B_EXPONENTS, SUMS = 0, 512, 1024, 1280, 1536
 WORDS = 1664
+ALL = int64(-1)  # of the bits of a sum
 ZERO = -20000  # stands for the exponent of zero: below all others
 
 
@@ -294,28 +295,20 @@ def fused_sums(typingctx, steps, moderate, places, wide, skipped, kept, scratch)
     return types.none(steps, moderate, places, wide, skipped, kept, scratch), build
 
 
-@njit
-def add16(moderate, places, wide, skipped, scratch):
-    if moderate:
-        fused_sums(16, 1, places, wide, skipped, -1, scratch)
-    else:
-        fused_sums(16, 0, places, wide, skipped, -1, scratch)
+def _adding(steps):
+    """A function that adds so many products to the sums, see `fused_sums`."""
+
+    @njit
+    def add(moderate, places, wide, skipped, kept, scratch):
+        if moderate:
+            fused_sums(steps, 1, places, wide, skipped, kept, scratch)
+        else:
+            fused_sums(steps, 0, places, wide, skipped, kept, scratch)
+
+    return add
 
 
-@njit
-def add8(moderate, places, wide, skipped, scratch):
-    if moderate:
-        fused_sums(8, 1, places, wide, skipped, -1, scratch)
-    else:
-        fused_sums(8, 0, places, wide, skipped, -1, scratch)
-
-
-@njit
-def add4(moderate, places, wide, skipped, scratch):
-    if moderate:
-        fused_sums(4, 1, places, wide, skipped, -1, scratch)
-    else:
-        fused_sums(4, 0, places, wide, skipped, -1, scratch)
+add4, add8, add16, add32 = (_adding(steps) for steps in (4, 8, 16, 32))
 
 
 @njit
@@ -381,15 +374,15 @@ def hmma(sub, flags, R, d, a, b, c):
         read_sums(0, R, c, scratch)
     places = int32(24) if old else int32(25)
     if kind == T_TF32 and (old or depth == 4):
-        add4(not far, places, wide, 0, scratch)
+        add4(not far, places, wide, 0, ALL, scratch)
         if depth == 8:
-            add4(not far, places, wide, 1, scratch)
+            add4(not far, places, wide, 1, ALL, scratch)
     elif depth == 16 and not old:
-        add16(not far, places, wide, 0, scratch)
+        add16(not far, places, wide, 0, ALL, scratch)
     else:
-        add8(not far, places, wide, 0, scratch)
+        add8(not far, places, wide, 0, ALL, scratch)
         if depth == 16:
-            add8(not far, places, wide, 8, scratch)
+            add8(not far, places, wide, 8, ALL, scratch)
     if far:
         endless(R, c, kind, depth, wide, scratch)
     if d == 255:
