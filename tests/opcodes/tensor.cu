@@ -124,9 +124,9 @@ KERNEL(tensor_chain, 4, f16near_4, f16near_4, f32normal_4) {
 }
 
 KERNEL(tensor_movmatrix, 3, bits, bits, bits) {
-    put(U1("movmatrix.sync.aligned.m8n8.trans.b16", a));
-    put(U1("movmatrix.sync.aligned.m8n8.trans.b16", b) + 1);
-    put(U1("movmatrix.sync.aligned.m8n8.trans.b16", a ^ c));
+    PUT(U1("movmatrix.sync.aligned.m8n8.trans.b16", a),
+        U1("movmatrix.sync.aligned.m8n8.trans.b16", b) + 1,
+        U1("movmatrix.sync.aligned.m8n8.trans.b16", a ^ c));
 }
 
 // Every lane names a row of 16 bytes, in any order.
