@@ -193,10 +193,7 @@ def _load_constant(m, warp, pc, row, mask):
     size = abs(width)
     lanes, first = wrong_lanes(addresses, mask, size, int64(0), end)
     if lanes:
-        fault(
-            m, int64(s.OUTSIDE_CONSTANT), int64(pc), int64(warp), uint32(lanes), int64(first),
-            int64(size), int64(1),
-        )  # fmt: skip
+        fault(m, s.OUTSIDE_CONSTANT, pc, warp, lanes, first, size, 1)
         return
     if row[c.DST_UNIFORM]:
         at = addresses[first_lane(mask)]
@@ -219,10 +216,7 @@ def _local(m, warp, pc, row, mask, loading):
         return
     lanes, first = wrong_lanes(addresses, mask, size, int64(0), view.control(m)[s.LOCAL_BYTES])
     if lanes:
-        fault(
-            m, int64(s.OUTSIDE_LOCAL), int64(pc), int64(warp), uint32(lanes), int64(first),
-            int64(size), int64(1),
-        )  # fmt: skip
+        fault(m, s.OUTSIDE_LOCAL, pc, warp, lanes, first, size, 1)
         return
     R = view.registers(m)[warp]
     words = view.local(m)[32 * warp : 32 * warp + 32]
@@ -264,7 +258,7 @@ def _elsewhere(m, warp, pc, row, mask, addresses, loading):
         elif at & (size - 1):
             kind = int64(s.MISALIGNED)
         if kind >= 0:
-            fault(m, kind, int64(pc), int64(warp), lanes, int64(at), int64(size), int64(1))
+            fault(m, kind, pc, warp, lanes, at, size, 1)
             return uint32(0)
         words = view.shared(where)
         if size < 4:

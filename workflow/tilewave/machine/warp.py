@@ -324,10 +324,7 @@ def run_warp(m, warp, budget):
             if not active:
                 pc, active = take_group(m, warp)
         else:
-            fault(
-                m, int64(s.NOT_KNOWN), int64(pc), int64(warp), uint32(mask), int64(-1), int64(0),
-                int64(1),
-            )  # fmt: skip
+            fault(m, s.NOT_KNOWN, pc, warp, mask, -1, 0, 1)
         if control[s.STOP]:
             break
     if active:
@@ -500,9 +497,7 @@ def control_flow(m, warp, pc, row, active, mask):
     if op == ops.FENCE:
         orders.fence(m, int64(warp), orders.BLOCKS)
     if op == ops.TRAP:
-        fault(
-            m, int64(s.TRAPPED), int64(pc), int64(warp), uint32(mask), int64(-1), int64(0), int64(1)
-        )
+        fault(m, s.TRAPPED, pc, warp, mask, -1, 0, 1)
     return following, active
 
 
@@ -534,10 +529,7 @@ def indirect(m, warp, pc, row, active, mask):
                 return pc, active
             to = int64(R[system.RETURN_TO, lane]) // 16
         if to < 0 or to >= len(view.code(m)):
-            fault(
-                m, int64(s.BAD_TARGET), int64(pc), int64(warp), uint32(together), int64(to * 16),
-                int64(0), int64(1),
-            )  # fmt: skip
+            fault(m, s.BAD_TARGET, pc, warp, together, to * 16, 0, 1)
             return pc, active
         left &= ~together
         if target < 0:
