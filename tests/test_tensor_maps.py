@@ -268,8 +268,10 @@ class Encoder:
         return self.code
 
 
-def encoder(monkeypatch: pytest.MonkeyPatch, code: int = 0) -> Encoder:
-    made = Encoder(code)
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Encoder:
+    pytest.importorskip("cuda.bindings.driver")
+    made = Encoder()
     function = tensor_maps.ENCODE(made)
     monkeypatch.setattr(tensor_maps, "_encoder", lambda: function)
     return made
@@ -280,9 +282,8 @@ def planned_map(dtype: str = "f16", name: str = "map", **more: Any) -> MapPlan:
     return MapPlan(name=name, of="a", dtype=dtype, **given)
 
 
-def test_what_the_driver_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_driver_is_asked(asked: Encoder) -> None:
     driver = pytest.importorskip("cuda.bindings.driver")
-    asked = encoder(monkeypatch)
     tensor_maps.encode(planned_map(), 0x7000)
     (call,) = asked.calls
     assert call.pop("chosen") == [
@@ -302,9 +303,7 @@ def test_what_the_driver_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-def test_five_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("cuda.bindings.driver")
-    asked = encoder(monkeypatch)
+def test_five_dimensions(asked: Encoder) -> None:
     more = {"sizes": (8, 2, 3, 4, 5), "box": (8, 2, 2, 2, 2), "element_strides": (1, 2, 1, 1, 4)}
     tensor_maps.encode(planned_map(**more, swizzle=0), 0x7000)
     tensor_maps.encode(planned_map(sizes=(64,), box=(64,)), 0x7000)
@@ -331,10 +330,8 @@ class Place:
         return SimpleNamespace(pointer=address, upload=upload)
 
 
-def test_a_map_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_map_by_its_address(asked: Encoder) -> None:
     """One copy for each buffer, of the map that the driver encoded."""
-    pytest.importorskip("cuda.bindings.driver")
-    encoder(monkeypatch)
     place: Any = Place()
     maps = tensor_maps.Maps([planned_map(), planned_map(name="other")], place, {"other", "c"})
     assert maps.of({"a": 0x1000}).keys() == {"map", "other"}
@@ -345,10 +342,9 @@ def test_a_map_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("dtype", SIZES)
-def test_every_dtype_has_a_map(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_dtype_has_a_map(dtype: str, asked: Encoder) -> None:
     """The driver's type has the element's size, by the number in its name."""
     driver = pytest.importorskip("cuda.bindings.driver")
-    asked = encoder(monkeypatch)
     tensor_maps.encode(planned_map(dtype), 0)
     name = driver.CUtensorMapDataType(asked.calls[0]["dtype"]).name
     assert int("".join(sign for sign in name if sign.isdigit())) == 8 * SIZES[dtype]
@@ -356,20 +352,14 @@ def test_every_dtype_has_a_map(dtype: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
 @pytest.mark.parametrize("l2", [0, 64, 128, 256])
-def test_every_swizzle_and_promotion(
-    swizzle: int, l2: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("cuda.bindings.driver")
-    asked = encoder(monkeypatch)
+def test_every_swizzle_and_promotion(swizzle: int, l2: int, asked: Encoder) -> None:
     tensor_maps.encode(planned_map(swizzle=swizzle, l2=l2), 0)
     words = asked.calls[0]["chosen"]
     # The driver counts the choices in the order of their sizes.
     assert words[1:3] == [[0, 32, 64, 128].index(swizzle), [0, 64, 128, 256].index(l2)]
 
 
-def test_one_map_for_each_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("cuda.bindings.driver")
-    asked = encoder(monkeypatch)
+def test_one_map_for_each_buffer(asked: Encoder) -> None:
     maps = tensor_maps.Maps([planned_map(), planned_map(name="other", box=(64, 8))])
     first, again = maps.of({"a": 0x1000}), maps.of({"a": 0x1000})
     second = maps.of({"a": 0x2000})
@@ -377,9 +367,7 @@ def test_one_map_for_each_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first["map"] is again["map"] and first["map"] is not second["map"]
 
 
-def test_a_map_is_an_argument_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("cuda.bindings.driver")
-    encoder(monkeypatch)
+def test_a_map_is_an_argument_by_value(asked: Encoder) -> None:
     (planned,) = plan_jobs("check", {})
     pointers = {"a": 0x1000, "b": 0x2000, "c": 0x3000}
     maps = tensor_maps.Maps(planned.job.launch.tensor_maps).of(pointers)
@@ -415,9 +403,8 @@ def test_the_drivers_own_function_is_called(monkeypatch: pytest.MonkeyPatch) -> 
         tensor_maps._encoder.cache_clear()
 
 
-def test_a_map_that_the_driver_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("cuda.bindings.driver")
-    encoder(monkeypatch, code=1)
+def test_a_map_that_the_driver_refuses(asked: Encoder) -> None:
+    asked.code = 1
     with pytest.raises(CudaError, match="CUDA_ERROR_INVALID_VALUE") as found:
         tensor_maps.encode(planned_map(), 0)
     assert found.value.status == "failed to launch"
