@@ -28,7 +28,6 @@ import numpy as np
 import listings
 from opcodes import harness
 from tilewave.compiling import nvrtc
-from tilewave.machine import launch, program
 
 THREADS = 128
 TYPES: dict[str, Any] = {
@@ -362,16 +361,10 @@ def executed(
     memory, out = np.zeros((rows, THREADS), np.uint64), np.zeros((rows, THREADS), np.uint64)
     for row, (name, _) in zip(memory, made.variables):
         row.view(given[name].dtype)[:THREADS] = given[name]
-    places = {"in": memory.ravel(), "out": out.ravel(), "space": np.zeros(THREADS, np.uint64)}
-    ended = launch.execute(
-        program.load(done.cubin, "k", listings.of_cubin(done.cubin)),
-        grid=(1, 1, 1),
-        block=(THREADS, 1, 1),
-        arguments=[
-            *(launch.Buffer(name, one) for name, one in places.items()),
-            *(given[name][0] for name, _ in made.given),
-        ],
-        limits=launch.Limits(seconds=60),
+    arguments = [memory.ravel(), out.ravel(), np.zeros(THREADS, np.uint64)]
+    arguments += [given[name][0] for name, _ in made.given]
+    ended = harness.launched(
+        done.cubin, "k", listings.of_cubin(done.cubin), arguments, 1, THREADS, seconds=60
     )
     if ended.faults:
         raise ValueError(ended.faults[0].message)

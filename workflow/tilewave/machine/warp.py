@@ -55,17 +55,19 @@ def take_group(m, warp):
     return int64(-1), uint32(0)
 
 
+@njit(inline="always")
+def _waits(group, doing, waits, pc):
+    """Whether a group waits for something, at a place or (-1) wherever."""
+    return group[2] == doing and group[3] == waits and (pc < 0 or group[0] == pc)
+
+
 @njit
 def gather_waiting(m, warp, doing, waits, pc, following):
     """Join all groups that wait for the same thing into one that can run."""
     groups = view.groups(m)[warp]
     lanes = uint32(0)
     for slot in range(s.SLOTS):
-        if (
-            groups[slot, 2] == doing
-            and groups[slot, 3] == waits
-            and (pc < 0 or groups[slot, 0] == pc)
-        ):
+        if _waits(groups[slot], doing, waits, pc):
             lanes |= uint32(groups[slot, 1])
             if following < 0:
                 following = groups[slot, 0] + 1
@@ -80,11 +82,7 @@ def waiting_lanes(m, warp, doing, waits, pc):
     groups = view.groups(m)[warp]
     lanes = uint32(0)
     for slot in range(s.SLOTS):
-        if (
-            groups[slot, 2] == doing
-            and groups[slot, 3] == waits
-            and (pc < 0 or groups[slot, 0] == pc)
-        ):
+        if _waits(groups[slot], doing, waits, pc):
             lanes |= uint32(groups[slot, 1])
     return lanes
 
