@@ -44,10 +44,11 @@ template <class To, class From> __device__ To bits(From from) { To to; memcpy(&t
 template <class T> __device__ bool nan(T x) { return x != x; }
 """
 
-# For each of the types T the operands' types and the texts, parted by semicolons, in which A, B and C are the operands, U is the
-# unsigned type of T's size and W its bits less one. Where C++ or PTX leave open what comes out (shifts by more
-# than there are bits, quotients of 0, what a NaN is made of), the text keeps away from it; so it does from approximations, which
-# ptxas computes better where it knows the numbers.
+# For each of the types T the operands' types and the texts, parted by semicolons, in which A, B and
+# C are the operands, U is the unsigned type of T's size and W its bits less one. Where C++ or PTX
+# leave open what comes out (shifts by more than there are bits, quotients of 0, what a NaN is made
+# of), the text keeps away from it; so it does from approximations, which ptxas computes better
+# where it knows the numbers.
 RULES = {
     "i32 u32 i64 u64": """
         T T: (U)A + (U)B; (U)A - (U)B; (U)A * (U)B

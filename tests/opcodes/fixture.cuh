@@ -192,7 +192,8 @@ struct Results {
 #define DO14(DO, A, X, ...) DO(A, X) DO13(DO, A, __VA_ARGS__)
 #define DO15(DO, A, X, ...) DO(A, X) DO14(DO, A, __VA_ARGS__)
 #define DO16(DO, A, X, ...) DO(A, X) DO15(DO, A, __VA_ARGS__)
-#define COUNTED(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, NAME, ...) NAME
+#define COUNTED(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, NAME, ...) \
+    NAME
 #define EACH(DO, A, ...) COUNTED(__VA_ARGS__, DO16, DO15, DO14, DO13, DO12, DO11, DO10, DO9, \
     DO8, DO7, DO6, DO5, DO4, DO3, DO2, DO1)(DO, A, __VA_ARGS__)
 #define PUT_ONE(NONE, X) put(X);

@@ -42,17 +42,18 @@ SENTENCES = {
     s.NOT_KNOWN: "{who} would execute it, and it is not known",
     s.SYSTEM_CALL: "{who} call {function}, which is not known",
     s.TRAPPED: "{who} executed a trap, with which the kernel ends itself",
-    s.QUEUE_FULL: "a warp of block {place} has more than {other} asynchronous copies in flight, which is "
-    "more than is kept here",
+    s.QUEUE_FULL: "a warp of block {place} has more than {other} asynchronous copies in flight, which "
+    "is more than is kept here",
     s.NO_MAP: "{who} copy by a tensor map at {address:#x}, where none is, or one that was changed",
     s.BAD_RANK: "{who} copy by a tensor map of {dimensions}",
     s.BEFORE_ARRAY: "{who} store a box by a tensor map at a negative coordinate ({other} in dimension "
     "{address}): a GPU allows it for loads only, and ends the kernel (illegal instruction)",
     s.WITHIN_PIECE: "{who} copy a box by a tensor map that begins {other} bytes along a row of its "
     "array: a GPU takes multiples of 16, and ends the kernel (illegal instruction)",
-    s.BAD_MATRIX: "{who} multiply a matrix whose descriptor has the base offset {other}: only 0 is known "
-    "here",
-    s.TOO_MANY_ARRIVALS: "{who} arrive at the mbarrier at {byte} more often than its {arrivals} a phase",
+    s.BAD_MATRIX: "{who} multiply a matrix whose descriptor has the base offset {other}: only 0 is "
+    "known here",
+    s.TOO_MANY_ARRIVALS: "{who} arrive at the mbarrier at {byte} more often than its {arrivals} a "
+    "phase",
     s.MAYBE_ENDED: "{who} arrives at the mbarrier at {byte} of block {ended}, which may have ended "
     "before: missing is a wait there for the phase of this arrival, or a barrier of the cluster whose "
     "arrivals release",
