@@ -28,7 +28,6 @@ import numpy as np
 import listings
 from opcodes import harness
 from tilewave.compiling import nvrtc
-from tilewave.machine import launch, program
 
 THREADS = 128
 TYPES: dict[str, Any] = {
@@ -45,92 +44,53 @@ template <class To, class From> __device__ To bits(From from) { To to; memcpy(&t
 template <class T> __device__ bool nan(T x) { return x != x; }
 """
 
-# For each of the types T the operands' types and the text, in which A, B and C are the operands, U is the
-# unsigned type of T's size and W its bits less one. Where C++ or PTX leave open what comes out (shifts by more
-# than there are bits, quotients of 0, what a NaN is made of), the text keeps away from it; so it does from approximations, which
-# ptxas computes better where it knows the numbers.
+# For each of the types T the operands' types and the texts, parted by semicolons, in which A, B and
+# C are the operands, U is the unsigned type of T's size and W its bits less one. Where C++ or PTX
+# leave open what comes out (shifts by more than there are bits, quotients of 0, what a NaN is made
+# of), the text keeps away from it; so it does from approximations, which ptxas computes better
+# where it knows the numbers.
 RULES = {
     "i32 u32 i64 u64": """
-        T T: (U)A + (U)B
-        T T: (U)A - (U)B
-        T T: (U)A * (U)B
+        T T: (U)A + (U)B; (U)A - (U)B; (U)A * (U)B
         T T T: (U)A * (U)B + (U)C
-        T T: A & B
-        T T: A | B
-        T T: A ^ B
+        T T: A & B; A | B; A ^ B
         T T T: (A & B) | (~A & C)
-        T: ~A
-        T: (U)0 - (U)A
-        T T: min(A, B)
-        T T: max(A, B)
-        T u32: (U)A << (B & W)
-        T u32: A >> (B & W)
-        T T: ((U)A << 3) - (U)B
-        T T: (U)B - ((U)A << 1)
-        T T: A / (B & 255 | 1)
-        T T: A / ((B >> 1) & ((U)-1 >> 1) | 1)
-        T T: A % (B & 255 | 1)
-        T T: A % ((B >> 1) & ((U)-1 >> 1) | 1)
+        T: ~A; (U)0 - (U)A
+        T T: min(A, B); max(A, B)
+        T u32: (U)A << (B & W); A >> (B & W)
+        T T: ((U)A << 3) - (U)B; (U)B - ((U)A << 1); A / (B & 255 | 1)
+        T T: A / ((B >> 1) & ((U)-1 >> 1) | 1); A % (B & 255 | 1); A % ((B >> 1) & ((U)-1 >> 1) | 1)
         bool T T: A ? B : C
         i32: A
         u32: A
         i64: A
         u64: A
-        T: (signed char)A
-        T: (unsigned char)A
-        T: (short)A
-        T: (unsigned short)A
-        T: A >> 5 & 31
-        f32: __float2int_rn(A)
-        f32: __float2uint_rz(A)
-        f32: __float2ll_ru(A)
-        f32: __float2ull_rd(A)
-        f64: __double2int_rd(A)
-        f64: __double2uint_ru(A)
-        f64: __double2ll_rz(A)
-        f64: __double2ull_rn(A)
-        f16: __half2int_rn(A)
-        f16: __half2ull_rz(A)""",
+        T: (signed char)A; (unsigned char)A; (short)A; (unsigned short)A; A >> 5 & 31
+        f32: __float2int_rn(A); __float2uint_rz(A); __float2ll_ru(A); __float2ull_rd(A)
+        f64: __double2int_rd(A); __double2uint_ru(A); __double2ll_rz(A); __double2ull_rn(A)
+        f16: __half2int_rn(A); __half2ull_rz(A)""",
     "i32 i64": "T: A < 0 ? (U)0 - (U)A : A",
     "i64": "i32 i32: (T)A * B",
     "i32": """
         T T: __mulhi(A, B)
-        T T T: __viaddmin_s32(A, B, C)
-        T T T: __viaddmax_s32_relu(A, B, C)
-        T T T: __vimax3_s32(A, B, C)
-        T T T: __vimin3_s32_relu(A, B, C)
-        T T T: __dp4a(A, B, C)""",
+        T T T: __viaddmin_s32(A, B, C); __viaddmax_s32_relu(A, B, C); __vimax3_s32(A, B, C)
+        T T T: __vimin3_s32_relu(A, B, C); __dp4a(A, B, C)""",
     "u64": """
         u32 u32: (T)A * B
         f64: nan(A) ? 0 : bits<T>(A)""",
     "u32": """
         f32: nan(A) ? 0 : bits<T>(A)
         T T: __umulhi(A, B)
-        T: __popc(A)
-        T: __clz(A)
-        T: __ffs(A)
-        T: __brev(A)
-        T T T: __byte_perm(A, B, C)
-        T T T: __funnelshift_l(A, B, C)
-        T T T: __funnelshift_rc(A, B, C)
+        T: __popc(A); __clz(A); __ffs(A); __brev(A)
+        T T T: __byte_perm(A, B, C); __funnelshift_l(A, B, C); __funnelshift_rc(A, B, C)
         T T T: __usad(A, B, C)
         i32 i32 T: __sad(A, B, C)
         T T T: __dp4a(A, B, C)
-        T T: __vmins2(A, B)
-        T T: __vmaxu4(A, B)
-        T T: __vadd2(A, B)
-        T T: __vabsdiffu4(A, B)
-        T T: __vcmpgts2(A, B)
-        T T T: __viaddmax_s16x2(A, B, C)
-        T T T: __viaddmin_u16x2(A, B, C)
-        T T T: __vimin3_u32(A, B, C)""",
+        T T: __vmins2(A, B); __vmaxu4(A, B); __vadd2(A, B); __vabsdiffu4(A, B); __vcmpgts2(A, B)
+        T T T: __viaddmax_s16x2(A, B, C); __viaddmin_u16x2(A, B, C); __vimin3_u32(A, B, C)""",
     "f32 f64": """
-        T: rint(A)
-        T: floor(A)
-        T: fabs(A)
-        T: sqrt(fabs(A))
-        T T: A / B
-        T T: nan(B) ? A : copysign(A, B)
+        T: rint(A); floor(A); fabs(A); sqrt(fabs(A))
+        T T: A / B; nan(B) ? A : copysign(A, B)
         i32: A
         u32: A
         i64: A
@@ -138,43 +98,31 @@ RULES = {
         f16: A
         f32: A""",
     "f16 f32 f64": """
-        T T: A + B
-        T T: A - B
-        T T: A * B
+        T T: A + B; A - B; A * B
         T: -A
         bool T T: A ? B : C""",
     "f32": """
         u32: bits<T>(A)
         f64: __double2float_ru(A)
-        T T: fminf(A, B)
-        T T: fmaxf(A, B)
-        T T T: __fmaf_rn(A, B, C)
-        T T T: __fmaf_rd(A, B, C)
-        T T: __fadd_rz(A, B)
-        T T: __fmul_ru(A, B)
-        T T: __saturatef(A * B)
+        T T: fminf(A, B); fmaxf(A, B)
+        T T T: __fmaf_rn(A, B, C); __fmaf_rd(A, B, C)
+        T T: __fadd_rz(A, B); __fmul_ru(A, B); __saturatef(A * B)
         T: __bfloat162float(__float2bfloat16_rn(A))
         T T: __bfloat162float(__hadd(__float2bfloat16_rn(A), __float2bfloat16_rn(B)))
         T T T: __bfloat162float(__hfma(__float2bfloat16_rn(A), __float2bfloat16_rn(B), __float2bfloat16_rn(C)))
         T T: __bfloat162float(__hmax(__float2bfloat16_rn(A), __float2bfloat16_rn(B)))""",
     "f64": """
         u64: bits<T>(A)
-        T T: fmin(A, B)
-        T T: fmax(A, B)
-        T T T: __fma_rn(A, B, C)
-        T T T: __fma_rz(A, B, C)
-        T T: __dadd_ru(A, B)
-        T T: __dmul_rd(A, B)""",
+        T T: fmin(A, B); fmax(A, B)
+        T T T: __fma_rn(A, B, C); __fma_rz(A, B, C)
+        T T: __dadd_ru(A, B); __dmul_rd(A, B)""",
     "f16": """
         f32: __float2half_rn(A)
         f64: __double2half(A)
         i32: __int2half_rn(A)
-        T T: __hmin(A, B)
-        T T: __hmax(A, B)
-        T T: __hmax_nan(A, B)
+        T T: __hmin(A, B); __hmax(A, B); __hmax_nan(A, B)
         T: __habs(A)
-        T T T: __hfma(A, B, C)
-        T T T: __hfma_relu(A, B, C)
+        T T T: __hfma(A, B, C); __hfma_relu(A, B, C)
         T T: __hadd_sat(A, B)
         T: hrint(A)
         T T: __low2half(__hadd2(__halves2half2(A, B), __halves2half2(-B, A)))
@@ -182,9 +130,7 @@ RULES = {
         T T: __low2half(__hmul2(__halves2half2(A, B), __halves2half2(B, -A)))
         T T: __high2half(__hmin2(__halves2half2(A, B), __halves2half2(B, A)))""",
     "bool": """
-        bool bool: A && B
-        bool bool: A || B
-        bool bool: A != B
+        bool bool: A && B; A || B; A != B
         bool: !A
         f32: nan(A)
         f64: nan(A)"""
@@ -204,7 +150,8 @@ def rules() -> dict[str, list[tuple[tuple[str, ...], str]]]:
                 given, text = line.strip().split(": ", 1)
                 text = re.sub(r"\b[TUWABC]\b", lambda found, known=letters: known[found[0]], text)
                 types = tuple(letters.get(one, one) for one in given.split())
-                found.setdefault(name, []).append((types, f"({name})({text})"))
+                made = [(types, f"({name})({one})") for one in text.split("; ")]
+                found.setdefault(name, []).extend(made)
     return found
 
 
@@ -415,16 +362,10 @@ def executed(
     memory, out = np.zeros((rows, THREADS), np.uint64), np.zeros((rows, THREADS), np.uint64)
     for row, (name, _) in zip(memory, made.variables):
         row.view(given[name].dtype)[:THREADS] = given[name]
-    places = {"in": memory.ravel(), "out": out.ravel(), "space": np.zeros(THREADS, np.uint64)}
-    ended = launch.execute(
-        program.load(done.cubin, "k", listings.of_cubin(done.cubin)),
-        grid=(1, 1, 1),
-        block=(THREADS, 1, 1),
-        arguments=[
-            *(launch.Buffer(name, one) for name, one in places.items()),
-            *(given[name][0] for name, _ in made.given),
-        ],
-        limits=launch.Limits(seconds=60),
+    arguments = [memory.ravel(), out.ravel(), np.zeros(THREADS, np.uint64)]
+    arguments += [given[name][0] for name, _ in made.given]
+    ended = harness.launched(
+        done.cubin, "k", listings.of_cubin(done.cubin), arguments, 1, THREADS, seconds=60
     )
     if ended.faults:
         raise ValueError(ended.faults[0].message)

@@ -8,6 +8,8 @@ import pytest
 import listings
 from opcodes import harness, manifest
 from samples import needs_nvrtc
+from tilewave.machine import program
+from tilewave.machine.errors import Unsupported
 from tilewave.machine.printing import formatted
 
 pytestmark = needs_nvrtc
@@ -26,20 +28,8 @@ def compiled(file, arch):
 
 
 def launched(file, entry, arch, *arrays, grid=2, block=BLOCK):
-    from tilewave.machine import launch, program
-
-    arguments = [
-        launch.Buffer(f"b{i}", one) if isinstance(one, np.ndarray) else one
-        for i, one in enumerate(arrays)
-    ]
     cubin, text = compiled(file, arch)
-    return launch.execute(
-        program.load(cubin, entry, text),
-        grid=(grid, 1, 1),
-        block=(block, 1, 1),
-        arguments=arguments,
-        limits=launch.Limits(seconds=60),
-    )
+    return harness.launched(cubin, entry, text, arrays, grid, block, seconds=60)
 
 
 def result(file, entry, arch, given, count, **more):
@@ -231,9 +221,6 @@ def test_a_grid_that_is_not_cooperative_traps():
 
 
 def test_what_only_newer_hardware_has_is_named():
-    from tilewave.machine import program
-    from tilewave.machine.errors import Unsupported
-
     cubin, text = compiled("tensor_memory", "sm_100a")
     with pytest.raises(Unsupported, match=r"UTCATOMSWS\.FIND_AND_SET"):
         program.load(cubin, "allocates", text)

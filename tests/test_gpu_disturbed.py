@@ -39,8 +39,6 @@ def timed(monkeypatch):
             nvmlInit=lambda: None,
             nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
             nvmlDeviceGetCurrentClocksEventReasons=lambda one: reasons.pop() if reasons else 0,
-            nvmlDeviceGetMaxClockInfo=lambda *_: 1980,
-            NVML_CLOCK_SM=1,
         )
         monkeypatch.setitem(sys.modules, "pynvml", nvml)
         block = SimpleNamespace(
@@ -117,17 +115,25 @@ def test_launches_of_which_two_rounds_take_a_second_take_two(timed, monkeypatch)
     assert long == pytest.approx((3 + 2 * 2) * 0.3)
 
 
-def test_rounds_begin_when_the_clock_has_followed_the_load(timed, monkeypatch):
-    """As on an H200 behind another load: 1,440 MHz, then step by step 1,905; and the clock that rounds count."""
+def test_rounds_are_those_behind_the_last_move_of_the_clock(timed, monkeypatch):
+    """As on an H200 behind another load: 1,440 MHz, then step by step 1,905; and rounds count that clock."""
 
     def clock_of(made):
         return next(one["value"] for one in made["figures"] if one["metric"] == "sm_clock")
 
-    assert clock_of(timed()) == 1980.0 and timed()["notes"]["clock"] == model.COUNTED_CLOCK
-    ticks = iter(0.02 * one for one in range(1000))
+    made = timed()
+    assert clock_of(made) == 1980.0 and made["notes"]["clock"] == model.COUNTED_CLOCK
+    monkeypatch.setattr(timing, "first_launch_us", lambda *_: 100.0)
+    ticks = iter(0.01 * one for one in range(1000))
     monkeypatch.setattr(timing.time, "monotonic", lambda: next(ticks))
-    assert clock_of(timed(clocks=[1440.0] * 7 + [1905.0])) == 1905.0
-    assert clock_of(timed(clocks=[1440.0] * 2 + [1980.0])) == 1980.0
+    made = timed(clocks=[1440.0, 1600.0, 1785.0, 1905.0])
+    assert clock_of(made) == 1905.0 and made["notes"]["rounds"] == 5
+    assert len(made["samples"]["duration_us"]) == 10
+    # A load that began at the highest clock is watched until the power limit would show.
+    made = timed(clocks=[1980.0] * 4 + [1755.0])
+    assert clock_of(made) == 1755.0 and made["notes"]["rounds"] == 5
+    steps_of_the_limit = [1500.0, 1515.0, 1530.0, 1515.0, 1500.0, 1515.0]
+    assert timed(clocks=steps_of_the_limit)["notes"]["rounds"] in (5, 6)
 
 
 def test_a_launch_as_long_as_a_block_is_one_and_is_not_timed_again(monkeypatch):

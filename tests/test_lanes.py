@@ -39,7 +39,7 @@ def shared(kind: str, width: int, addresses: Any, mask: int = ALL) -> Access:
     op = "ldmatrix" if kind == "matrix" else kind
     wavefronts, _ = memory.shared_wavefronts(addresses, on, width, op)
     ideal = -(-int(on.sum()) * max(width, 4) // 128)
-    return access(kind, width, mask, addresses, wavefronts=int(wavefronts), ideal=ideal)
+    return access(kind, width, mask, addresses, wavefronts=wavefronts, ideal=ideal)
 
 
 def banks(cells: Any) -> Counter[int]:

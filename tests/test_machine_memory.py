@@ -66,9 +66,7 @@ def test_shared_loads_and_stores_cost_what_an_h200_counted() -> None:
             int(case["width_bytes"]),
             case["op"],
         )
-        assert [int(x) for x in found] == [int(case["wavefronts"]), int(case["bank_conflicts"])], (
-            case
-        )
+        assert found == (int(case["wavefronts"]), int(case["bank_conflicts"])), case
 
 
 def test_ldmatrix_costs_what_an_h200_counted() -> None:
@@ -79,20 +77,17 @@ def test_ldmatrix_costs_what_an_h200_counted() -> None:
         addresses = lanes(case["lane_shared_byte_address"])
         whole = memory.shared_wavefronts(addresses, np.arange(32) < count, 16, "ldmatrix")
         short = memory.shared_wavefronts(addresses[:count], np.ones(count, bool), 16, "ldmatrix")
-        assert int(whole[0]) == int(short[0]) == int(case["shared_wavefronts"]), case
-        assert int(whole[0] - whole[1]) == count // 8
+        assert whole[0] == short[0] == int(case["shared_wavefronts"]), case
+        assert whole[0] - whole[1] == count // 8
 
 
 def test_global_stores_touch_the_sectors_that_an_h200_counted() -> None:
     cases = [case for case in rows("memory_ops_h200.csv") if case["op"] == "global_store"]
     assert len(cases) == 90
     for case in cases:
-        found = memory.global_sectors(
-            lanes(case["lane_global_byte_address"]),
-            active(case["active_mask_hex"]),
-            int(case["matrices_or_bytes"]),
-        )
-        assert int(found) == int(case["global_sectors"]), case
+        addresses, mask = lanes(case["lane_global_byte_address"]), int(case["active_mask_hex"], 16)
+        found = memory.warp_sectors(addresses, mask, int(case["matrices_or_bytes"]))
+        assert found == int(case["global_sectors"]), case
 
 
 @pytest.mark.parametrize(("cache", "width"), CACHES)
@@ -100,13 +95,11 @@ def test_asynchronous_copies_cost_what_an_h200_counted(cache: str, width: int) -
     wanted = (cache, str(width))
     cases = [r for r in rows("async_copy_h200.csv") if (r["cache"], r["width_bytes"]) == wanted]
     assert len(cases) == OLDER_COPIES[cache, width]
-    shared = np.array([lanes(case["lane_shared_byte_address"]) for case in cases])
-    source = np.array([lanes(case["lane_global_byte_address"]) for case in cases])
-    masks = np.array([active(case["active_mask_hex"]) for case in cases])
-    found = memory.async_copy_wavefronts(shared, source, masks, width, cache)
-    assert found.tolist() == [int(case["wavefronts"]) for case in cases]
-    ideal = memory.async_copy_ideal(shared, source, masks, width, cache)
-    assert ideal.tolist() == [int(case["ideal"]) for case in cases]
+    for case in cases:
+        shared, source = (lanes(case[f"lane_{side}_byte_address"]) for side in ("shared", "global"))
+        mask = int(case["active_mask_hex"], 16)
+        found = memory.warp_filled_copy(shared, source, mask, mask, width, cache == "cg")
+        assert found == (int(case["wavefronts"]), int(case["ideal"])), case
 
 
 def attributed(name: str, kind: str) -> tuple[np.ndarray, ...]:
@@ -188,16 +181,6 @@ def test_copies_that_fill_with_zeros_are_attributed_what_nsight_compute_says(
         )
     exact = np.array(found) == table["figures"]
     assert exact.all(), np.argwhere(~exact)[:5]
-    lanes = np.arange(32)
-    waves = memory.async_copy_wavefronts(
-        table["shared"],
-        table["source"],
-        table["mask"][:, None] >> lanes & 1 == 1,
-        width,
-        cache,
-        reading=(table["reading"] * (1 - table["p0"]))[:, None] >> lanes & 1 == 1,
-    )
-    assert np.array_equal(waves, table["figures"][:, 0])
 
 
 @pytest.mark.parametrize(
@@ -303,7 +286,7 @@ def requests(draw: st.DrawFn) -> tuple[list[int], list[bool], int, str]:
 def test_the_shared_rule_is_the_oracle_s(request_: tuple[list[int], list[bool], int, str]) -> None:
     addresses, mask, width, op = request_
     found = memory.shared_wavefronts(np.array(addresses), np.array(mask), width, op)
-    assert tuple(int(x) for x in found) == oracle(addresses, mask, width, op)
+    assert found == oracle(addresses, mask, width, op)
 
 
 @settings(max_examples=200, deadline=None)
@@ -314,7 +297,7 @@ def test_a_shift_by_whole_lines_changes_nothing(
     addresses, mask, width, op = request_
     here = memory.shared_wavefronts(np.array(addresses), np.array(mask), width, op)
     there = memory.shared_wavefronts(np.array(addresses) + 128 * count, np.array(mask), width, op)
-    assert np.array_equal(here, there)
+    assert here == there
 
 
 # ----------------------------------------------------------------------------- the copy rules
@@ -386,14 +369,10 @@ def test_the_copy_rules_are_the_oracle_s(
     copy: tuple[list[int], list[int], list[bool], int, str],
 ) -> None:
     shared, source, mask, width, cache = copy
-    found = memory.async_copy_wavefronts(
-        np.array(shared), np.array(source), np.array(mask), width, cache
-    )
-    bits = sum(1 << lane for lane in range(32) if mask[lane])
-    sectors = memory.warp_async_copy_sectors(
-        np.array(shared), np.array(source), bits, width, cache == "cg"
-    )
-    assert (int(found), sectors) == copy_oracle(*copy)
+    places, bits = (np.array(shared), np.array(source)), memory.mask_of(np.array(mask))
+    found, _ = memory.warp_filled_copy(*places, bits, bits, width, cache == "cg")
+    sectors = memory.warp_async_copy_sectors(*places, bits, width, cache == "cg")
+    assert (found, sectors) == copy_oracle(*copy)
 
 
 def test_masks_of_either_type_are_taken_from_compiled_code() -> None:
@@ -430,127 +409,38 @@ def test_sectors_are_those_that_a_set_holds(
     request_: tuple[list[int], list[bool], int, str],
 ) -> None:
     addresses, mask, width, _ = request_
-    found = memory.global_sectors(np.array(addresses), np.array(mask), width)
-    assert int(found) == len({a // 32 for a, on in zip(addresses, mask) if on})
+    found = memory.warp_sectors(np.array(addresses), memory.mask_of(np.array(mask)), width)
+    assert found == len({a // 32 for a, on in zip(addresses, mask) if on})
 
-
-def test_arrays_of_any_shape_are_taken_warp_by_warp() -> None:
-    generator = np.random.default_rng(3)
-    addresses = generator.integers(0, 500, (3, 5, 32)) * 8
-    mask = generator.random((3, 5, 32)) < 0.7
-    wavefronts, conflicts = memory.shared_wavefronts(addresses, mask, 8, "load")
-    assert wavefronts.shape == conflicts.shape == (3, 5)
-    for i in range(3):
-        for j in range(5):
-            one = memory.shared_wavefronts(addresses[i, j], mask[i, j], 8, "load")
-            assert [int(x) for x in one] == [wavefronts[i, j], conflicts[i, j]]
-    everywhere = memory.shared_wavefronts(addresses, np.ones(32, bool), 8, "store")
-    assert everywhere[0].shape == (3, 5)
-    empty = memory.shared_wavefronts(np.zeros((0, 32), int), np.zeros((0, 32), bool), 4, "load")
-    assert empty[0].shape == (0,)
-
-
-def test_nothing_active_costs_nothing() -> None:
-    none = np.zeros(32, bool)
-    addresses = np.arange(32) * 16
-    for op in memory.SHARED_WIDTHS:
-        assert [int(x) for x in memory.shared_wavefronts(addresses, none, 16, op)] == [0, 0]
-    assert int(memory.global_sectors(addresses, none, 4)) == 0
-    for cache in memory.COPY_WIDTHS:
-        assert int(memory.async_copy_wavefronts(addresses, addresses, none, 16, cache)) == 0
-        assert int(memory.async_copy_ideal(addresses, addresses, none, 16, cache)) == 0
-
-
-# ------------------------------------------------------------------------------------- errors
 
 LANES = np.arange(32)
 ALL = np.ones(32, bool)
 
 
+def test_nothing_active_costs_nothing() -> None:
+    for op in ("load", "store", "ldmatrix"):
+        assert memory.shared_wavefronts(LANES * 16, ~ALL, 16, op) == (0, 0)
+    assert memory.warp_sectors(LANES * 16, 0, 4) == 0
+    for bypass in (False, True):
+        assert memory.warp_filled_copy(LANES * 16, LANES * 16, 0, 0, 16, bypass) == (0, 0)
+
+
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("addresses", "op", "message"),
     [
-        (
-            lambda: memory.shared_wavefronts(LANES, ALL, 3, "load"),
-            "width is 3; allowed: 1, 2, 4, 8, 16",
-        ),
-        (
-            lambda: memory.shared_wavefronts(LANES, ALL, 8, "ldmatrix"),
-            "width is 8; allowed: 16",
-        ),
-        (
-            lambda: memory.shared_wavefronts(LANES, ALL, 4, "copy"),
-            "op is 'copy'; allowed: 'load', 'store', 'ldmatrix'",
-        ),
-        (
-            lambda: memory.shared_wavefronts(LANES[:31], ALL[:31], 4, "load"),
-            r"addresses has shape \(31,\); allowed: \(..., 32\)",
-        ),
-        (
-            lambda: memory.shared_wavefronts(LANES[:12] * 16, ALL[:12], 16, "ldmatrix"),
-            r"shape \(12,\); allowed: \(..., 8\) or \(..., 16\) or \(..., 32\)",
-        ),
-        (
-            lambda: memory.shared_wavefronts(np.float64(1), ALL, 4, "load"),
-            "dtype float64; allowed: integers",
-        ),
-        (
-            lambda: memory.shared_wavefronts(LANES * 4, np.ones(32, int), 4, "load"),
-            "active has dtype int64; allowed: bool",
-        ),
-        (
-            lambda: memory.shared_wavefronts(LANES * 4, ALL[:16], 4, "load"),
-            r"active has shape \(16,\) where addresses has \(32,\)",
-        ),
-        (
-            lambda: memory.shared_wavefronts(LANES * 4, np.ones((2, 32), bool), 4, "load"),
-            r"active has shape \(2, 32\) where addresses has \(32,\)",
-        ),
-        (
-            lambda: memory.shared_wavefronts(LANES * 4, ALL, 8, "load"),
-            r"addresses\[1\] is 4; allowed for an active lane: multiples of 8",
-        ),
-        (
-            lambda: memory.shared_wavefronts(LANES * 4 - 8, ALL, 4, "load"),
-            r"addresses\[0\] is -8; allowed",
-        ),
-        (
-            lambda: memory.async_copy_wavefronts(LANES * 4, LANES * 4, ALL, 4, "cg"),
-            "width is 4; allowed: 16",
-        ),
-        (
-            lambda: memory.async_copy_wavefronts(LANES * 4, LANES * 4, ALL, 2, "ca"),
-            "width is 2; allowed: 4, 8, 16",
-        ),
-        (
-            lambda: memory.async_copy_wavefronts(LANES * 4, LANES * 4, ALL, 4, "cs"),
-            "cache is 'cs'; allowed: 'ca', 'cg'",
-        ),
-        (
-            lambda: memory.async_copy_wavefronts(LANES * 4, LANES * 4 + 2, ALL, 4, "ca"),
-            r"global_addresses\[0\] is 2; allowed",
-        ),
-        (
-            lambda: memory.async_copy_ideal(LANES * 4, np.zeros((2, 32), int), ALL, 4, "ca"),
-            r"global_addresses has shape \(2, 32\) where shared_addresses has \(32,\)",
-        ),
-        (
-            lambda: memory.async_copy_wavefronts(LANES * 4, LANES * 4, ALL, 4, "ca", LANES),
-            "reading has dtype int64; allowed: bool",
-        ),
-        (
-            lambda: memory.async_copy_wavefronts(LANES * 4, LANES * 4, ALL, 4, "ca", ALL[:8]),
-            r"reading has shape \(8,\) where active has \(32,\)",
-        ),
-        (lambda: memory.global_sectors(LANES * 5, ALL, 5), "width is 5; allowed"),
+        (LANES, "load", "1, 2, 3, 5"),
+        (LANES * 4 - 8, "load", "-8, -4"),
+        (LANES * 4, "copy", "copy of 4"),
     ],
 )
-def test_errors_say_what_was_found_and_what_is_allowed(call, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
+def test_errors_say_what_was_found_and_what_is_allowed(
+    addresses: np.ndarray, op: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"{message}.*; allowed: multiples of 4"):
+        memory.shared_wavefronts(addresses, ALL, 4, op)
 
 
 def test_addresses_of_inactive_lanes_are_not_looked_at() -> None:
     addresses = np.where(LANES < 8, LANES * 4, -3)
     found = memory.shared_wavefronts(addresses, LANES < 8, 4, "load")
-    assert [int(x) for x in found] == [1, 0]
+    assert found == (1, 0)

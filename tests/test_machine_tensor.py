@@ -151,17 +151,14 @@ def taken_apart(bits, kind):
     return sign * Fraction(part, 1 << mantissa), (max(field, 1) - bias if part else None)
 
 
-def expected_sum(terms, places):
-    """The rule: aligned to the largest exponent, cut off, added."""
-    known = [exponent for _, exponent in terms if exponent is not None]
-    if not known:
+def expected_sum(before, pairs, places):
+    """The rule: products, and what was there before, aligned to the largest exponent, cut off, added."""
+    terms = [(x * y, None if None in (m, n) else m + n) for (x, m), (y, n) in pairs]
+    terms = [(part, exponent) for part, exponent in (before, *terms) if exponent is not None]
+    if not terms:
         return Fraction(0)
-    unit = Fraction(2) ** (max(known) - places)
-    return unit * sum(
-        int(part * Fraction(2) ** exponent / unit)
-        for part, exponent in terms
-        if exponent is not None
-    )
+    unit = Fraction(2) ** (max(exponent for _, exponent in terms) - places)
+    return unit * sum(int(part * Fraction(2) ** exponent / unit) for part, exponent in terms)
 
 
 def as_f16(value):
@@ -189,11 +186,9 @@ def expected(a, b, sums, kind, wide, old=False):
         for part in np.split(np.arange(depth), 2 if halves else 1):
             if not np.isfinite(numbers(out[i, j], form)):
                 break  # the first half's sum was too large
-            terms = [taken_apart(out[i, j], form)]
-            for k in part:
-                (x, at_x), (y, at_y) = taken_apart(a[i, k], kind), taken_apart(b[k, j], kind)
-                terms.append((x * y, None if at_x is None or at_y is None else at_x + at_y))
-            out[i, j] = rounded(expected_sum(terms, 24 if old else 25))
+            pairs = [(taken_apart(a[i, k], kind), taken_apart(b[k, j], kind)) for k in part]
+            total = expected_sum(taken_apart(out[i, j], form), pairs, 24 if old else 25)
+            out[i, j] = rounded(total)
     return out
 
 
@@ -201,6 +196,12 @@ def drawn(rng, shape, kind, low, high):
     values = rng.uniform(1, 2, shape) * 2.0 ** rng.integers(low, high, shape)
     values[rng.random(shape) < 0.1] = 0
     return patterns(values * rng.choice([-1, 1], shape), kind)
+
+
+def check_same(found, wanted, form):
+    """Bits but for the sign of a zero."""
+    same = (found == wanted) | ((numbers(found, form) == 0) & (numbers(wanted, form) == 0))
+    assert same.all(), np.argwhere(~same)[:4]
 
 
 SPREADS = {"like": (-2, 2), "far": (-12, 12), "tiny": (-24, -13), "outside": (-110, 30)}
@@ -221,8 +222,7 @@ def test_rounding_rule(kind, depth, wide, old, spread):
     sums = drawn(rng, (16, 8), form, *((2 * low, 2 * high) if wide else (max(2 * low, -24), 15)))
     found = product(a, b, sums, kind, wide, ops.TWO_STEPS if old else 0)
     wanted = expected(a, b, sums, kind, wide, old)
-    same = (found == wanted) | ((numbers(found, form) == 0) & (numbers(wanted, form) == 0))
-    assert same.all(), np.argwhere(~same)[:4]
+    check_same(found, wanted, form)
 
 
 INF, NAN = np.inf, np.nan
@@ -264,11 +264,9 @@ def fp8_expected(a, b, sums, kinds, wide):
     """Aligned and cut off 13 places below the largest, and of the sum 13 digits are kept."""
     out = sums.copy()
     for i, j in np.ndindex(16, 8):
-        terms = [taken_apart(sums[i, j], "f32" if wide else "f16")]
-        for k in range(32):
-            (x, at_x), (y, at_y) = taken_apart(a[i, k], kinds[0]), taken_apart(b[k, j], kinds[1])
-            terms.append((x * y, None if at_x is None or at_y is None else at_x + at_y))
-        value = expected_sum(terms, 13)
+        left, right = kinds
+        pairs = [(taken_apart(a[i, k], left), taken_apart(b[k, j], right)) for k in range(32)]
+        value = expected_sum(taken_apart(sums[i, j], "f32" if wide else "f16"), pairs, 13)
         out[i, j] = as_f32(value) & np.uint32(0xFFFFFC00) if wide else as_f16(value)
     return out
 
@@ -287,8 +285,7 @@ def test_fp8(left, right, wide, sizes):
     sums = drawn(rng, (16, 8), form, 2 * sizes[0], 2 * sizes[1])
     found = fp8_found(a, b, sums, kinds, wide)
     wanted = fp8_expected(a, b, sums, kinds, wide)
-    same = (found == wanted) | ((numbers(found, form) == 0) & (numbers(wanted, form) == 0))
-    assert same.all(), np.argwhere(~same)[:4]
+    check_same(found, wanted, form)
 
 
 def test_fp8_infinities_and_nans():
@@ -431,51 +428,16 @@ def test_bits(depth, how):
 
 # ---------------------------------------------------------------- what the hardware gave
 
-SHAPES = {"16816": 16, "1688": 8, "1684": 4}
-
-
-def recorded_kernels():
-    for name, kernel in manifest.kernels().items():
-        parts = name.split("_")
-        if kernel.file != "tensor.cu" or parts[0] != "mma" or kernel.needs > 90:
-            continue
-        if parts[1] in KINDS:
-            yield name, hmma, code(parts[1], SHAPES[parts[2]], kernel.results == 4)
-        elif parts[1] == "f64":
-            rows, depth = (8, 4) if parts[2] == "884" else (16, SHAPES[parts[2]])
-            yield name, dmma, depth | rows << 8 | (ops.DMMA_CUT if parts[3] == "round" else 0)
-
-
-RECORDED = {name: (function, sub) for name, function, sub in recorded_kernels()}
-
-
-@pytest.mark.parametrize("name", RECORDED)
-def test_recorded(name):
-    """Every bit of what an H200 gave, whatever the operands: ordinary ones, such that differ by
-    many powers of two, infinities and NaNs."""
-    kernel = manifest.kernels()[name]
-    function, sub = RECORDED[name]
-    _, arrays = harness.recorded()
-    wanted = arrays[name].T
-    operands = [x.reshape(kernel.threads, -1) for x in harness.generate_inputs(kernel)]
-    found = np.zeros_like(wanted)
-    for warp in range(0, kernel.threads, 32):
-        R = registers()
-        for first, words in zip((A, B, C), operands, strict=True):
-            R[first : first + words.shape[1]] = words[warp : warp + 32].T
-        function(sub, 0, R, D, A, B, C)
-        found[warp : warp + 32] = R[D : D + kernel.results].T
-    np.testing.assert_array_equal(found, wanted)
-
 
 def test_recording_tells_rules_apart():
-    """The rule of Ampere would fail: the recording can see the difference."""
+    """The rule of Ampere would fail: the recording, which `test_opcodes` holds the machine to, can see the
+    difference."""
     name = "mma_f16_16816_f32_near"
     kernel = manifest.kernels()[name]
-    operands = [x.reshape(kernel.threads, -1) for x in harness.generate_inputs(kernel)]
     R = registers()
-    for first, words in zip((A, B, C), operands, strict=True):
+    for first, words in zip((A, B, C), harness.generate_inputs(kernel), strict=True):
+        words = words.reshape(kernel.threads, -1)
         R[first : first + words.shape[1]] = words[:32].T
-    hmma(RECORDED[name][1] | ops.TWO_STEPS, 0, R, D, A, B, C)
+    hmma(code("f16", 16, True) | ops.TWO_STEPS, 0, R, D, A, B, C)
     wanted = harness.recorded()[1][name][:, :32]
     assert 0.4 < (R[D : D + 4] == wanted).mean() < 0.9

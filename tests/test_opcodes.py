@@ -51,23 +51,15 @@ def recording():
     return harness.recorded()
 
 
-def executed(kernel, text, arch=ARCH, inputs=None):
+def executed(kernel, text):
     """Results of a kernel on this CPU, uint32 of shape (threads, results)."""
-    from tilewave.machine import launch, program
-
-    arrays = inputs or generate_inputs(kernel)
     out = np.full((kernel.threads, kernel.results), harness.POISON, np.uint32)
-    done = launch.execute(
-        program.load(compiled(kernel.file, arch), kernel.name, text),
-        grid=(kernel.threads // manifest.BLOCK, 1, 1),
-        block=(manifest.BLOCK, 1, 1),
-        arguments=[
-            *(launch.Buffer(name, array) for name, array in zip("abc", arrays)),
-            launch.Buffer("out", out),
-            np.int32(kernel.threads),
-        ],
-        limits=launch.Limits(seconds=SECONDS, races=kernel.name not in manifest.RACES),
-    )
+    done = harness.launched(
+        compiled(kernel.file, ARCH), kernel.name, text,
+        [*generate_inputs(kernel), out, np.int32(kernel.threads)],
+        kernel.threads // manifest.BLOCK, manifest.BLOCK,
+        seconds=SECONDS, races=kernel.name not in manifest.RACES,
+    )  # fmt: skip
     assert not done.faults, [(fault.kind, fault.message) for fault in done.faults[:3]]
     return out
 

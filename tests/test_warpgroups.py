@@ -9,9 +9,13 @@ import pytest
 
 import executing_support as support
 from samples import ROOT, needs_nvrtc
+from tilewave import execution
 from tilewave.compiling import sass
 from tilewave.execution import case, counters, opcodes
 from tilewave.launches import MapPlan
+from tilewave.machine import launch, maps, program
+from tilewave.machine.decode import Raw, decode
+from tilewave.machine.errors import BadLaunch, Unsupported
 
 pytestmark = needs_nvrtc
 
@@ -22,7 +26,6 @@ BUDGET = 2_000_000  # warp instructions
 
 
 def execute(shape, macros, **limits):
-    pytest.importorskip("tilewave.machine.launch")
     return support.execute(ROLES, shape, macros, instructions=BUDGET, **limits)
 
 
@@ -122,9 +125,6 @@ def test_counts():
 @pytest.mark.parametrize("name", ["f16_f32", "f16_f16", "bf16_f32", "tf32", "i8", "e4m3", "e5m2"])
 def test_types(name):
     """The kernel counts pairs of products that cancel but for 1, of every type that wgmma has."""
-    launch = pytest.importorskip("tilewave.machine.launch")
-    from tilewave.machine import program
-
     job = support.job(CEILINGS, name)
     cubin = Path(job.cubin)
     loaded = program.load(cubin.read_bytes(), job.entry, sass.of_cubin(cubin))
@@ -229,28 +229,18 @@ MAP = MapPlan("map_a", "a", "f16", sizes=(64, 40), box=(64, 8), swizzle=128, l2=
     ],
 )
 def test_maps_that_no_driver_makes(change, message):
-    from tilewave import execution
-    from tilewave.machine import maps
-    from tilewave.machine.errors import BadLaunch
-
     made = replace(case.tensor_map(execution.engine(), MAP), **change)
     with pytest.raises(BadLaunch, match=f"tensor map map_a: {message}"):
         maps.encoded(made, 1 << 35, 5120)
 
 
 def test_rows_that_do_not_fill_a_swizzle():
-    from tilewave import execution
-    from tilewave.machine import maps
-    from tilewave.machine.errors import Unsupported
-
     made = replace(case.tensor_map(execution.engine(), MAP), box=(32, 8))
     with pytest.raises(Unsupported, match="rows of 64 bytes in a swizzle of 128"):
         maps.encoded(made, 1 << 35, 5120)
 
 
 def test_launches_that_no_gpu_takes():
-    from tilewave import execution
-
     machine = execution.engine()
     with pytest.raises(machine.BadLaunch, match="multiple of the cluster"):
         machine.execute(None, (3, 1, 1), (32, 1, 1), [], cluster=(2, 1, 1))
@@ -286,8 +276,6 @@ def test_launches_that_no_gpu_takes():
     ],
 )
 def test_decoded(opcode, operands):
-    from tilewave.machine.decode import Raw, decode
-
     decode(Raw(0, opcode, operands))
 
 
@@ -312,8 +300,5 @@ def test_decoded(opcode, operands):
     ],
 )
 def test_not_decoded(opcode, operands):
-    from tilewave.machine.decode import Raw, decode
-    from tilewave.machine.errors import Unsupported
-
     with pytest.raises(Unsupported):
         decode(Raw(0, opcode, operands))

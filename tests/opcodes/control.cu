@@ -8,8 +8,7 @@ KERNEL(control_loops, 6, bits, small, bits) {
         x = x & 1 ? 3 * x + 1 : x >> 1;
         ++steps;
     }
-    put(steps);
-    put(x);
+    PUT(steps, x);
     unsigned sum = 0;
     for (unsigned k = 0; k < (b & 63); ++k) {
         if ((k ^ c) % 5 == 0) continue;
@@ -83,8 +82,7 @@ out:
             found = true;
             break;
         }
-    put(found ? at : 99u);
-    put((a & 1 ? b / (c | 1) : a % (c | 1)) + (b & 1 ? a * 2 : c));
+    PUT(found ? at : 99u, (a & 1 ? b / (c | 1) : a % (c | 1)) + (b & 1 ? a * 2 : c));
 }
 
 KERNEL(control_exits, 3, bits, bits, bits) {
@@ -137,8 +135,7 @@ KERNEL(control_table, 3, bits, bits, bits) {
             default: state = 5; word -= 77; ++count;
         }
     }
-    put(word);
-    put(count);
+    PUT(word, count);
 }
 
 __device__ __noinline__ unsigned mix(unsigned x, unsigned y) {
@@ -167,13 +164,11 @@ KERNEL(control_calls, 5, bits, bits, f32near) {
     const float coefficients[3] = {c, 2.5f, c * c};
     put(poly(1.5f, coefficients));
     for (unsigned k = 0; k < (a & 3); ++k) r = mix(r, k);
-    put(r);
-    put(a & 4 ? mix(a, 1) : mix(b, 2));
+    PUT(r, a & 4 ? mix(a, 1) : mix(b, 2));
 }
 
 KERNEL(control_recursion, 2, bits, bits, bits) {
-    put(fibonacci(a % 9));
-    put(ackermann(b % 3, c % 3));
+    PUT(fibonacci(a % 9), ackermann(b % 3, c % 3));
 }
 
 __device__ __noinline__ unsigned multiply(unsigned x, unsigned y) { return x * y + 1; }
@@ -183,8 +178,7 @@ __device__ Function functions[3] = {mix, multiply, subtract};
 
 KERNEL(control_pointers, 2, bits, bits, bits) {
     // Functions chosen at run time: calls to addresses from a table.
-    put(functions[a % 3](b, c));
-    put(functions[t.n % 3](a, b));
+    PUT(functions[a % 3](b, c), functions[t.n % 3](a, b));
 }
 
 KERNEL(control_local, 8, bits, bits, bits) {
@@ -193,8 +187,7 @@ KERNEL(control_local, 8, bits, bits, bits) {
 #pragma unroll
     for (int k = 0; k < 16; ++k) words[k] = a * (2 * k + 1);
     for (int k = 0; k < 8; ++k) words[(b >> (4 * k)) & 15] += c >> k;
-    put(words[c & 15]);
-    put(words[b & 15] + words[(b >> 4) & 15]);
+    PUT(words[c & 15], words[b & 15] + words[(b >> 4) & 15]);
     unsigned char bytes[16];
 #pragma unroll
     for (int k = 0; k < 16; ++k) bytes[k] = a >> k;
@@ -211,6 +204,5 @@ KERNEL(control_local, 8, bits, bits, bits) {
     uint4 fours[4] = {{a, b, c, 1}, {b, c, a, 2}, {c, a, b, 3}, {a ^ b, b ^ c, c ^ a, 4}};
     fours[b >> 30].y += 5;
     const uint4 one = fours[c >> 30];
-    put(one.x ^ one.y);
-    put(one.z + one.w);
+    PUT(one.x ^ one.y, one.z + one.w);
 }

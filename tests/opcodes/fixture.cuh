@@ -165,3 +165,42 @@ struct Results {
 // One comparison, as 0 or 1.
 #define SETP(OP, x, X, Y) [&] { unsigned r_; asm("{ .reg .pred p; setp." OP " p, %1, %2; " \
     "selp.u32 %0, 1, 0, p; }" : "=r"(r_) : x(X), x(Y)); return r_; }()
+// All comparisons of floats, a bit each.
+#define OPERATORS(TYPE, x, X, Y)                                                                 \
+    (SETP("eq." TYPE, x, X, Y) | SETP("ne." TYPE, x, X, Y) << 1 | SETP("lt." TYPE, x, X, Y) << 2 \
+     | SETP("le." TYPE, x, X, Y) << 3 | SETP("gt." TYPE, x, X, Y) << 4                           \
+     | SETP("ge." TYPE, x, X, Y) << 5 | SETP("equ." TYPE, x, X, Y) << 6                          \
+     | SETP("neu." TYPE, x, X, Y) << 7 | SETP("ltu." TYPE, x, X, Y) << 8                         \
+     | SETP("leu." TYPE, x, X, Y) << 9 | SETP("gtu." TYPE, x, X, Y) << 10                        \
+     | SETP("geu." TYPE, x, X, Y) << 11 | SETP("num." TYPE, x, X, Y) << 12                       \
+     | SETP("nan." TYPE, x, X, Y) << 13)
+
+// put(E) for each of up to 16 expressions; put(MACRO(OP, ARGS...)) for each of up to 16 opcodes.
+#define DO1(DO, A, X) DO(A, X)
+#define DO2(DO, A, X, ...) DO(A, X) DO1(DO, A, __VA_ARGS__)
+#define DO3(DO, A, X, ...) DO(A, X) DO2(DO, A, __VA_ARGS__)
+#define DO4(DO, A, X, ...) DO(A, X) DO3(DO, A, __VA_ARGS__)
+#define DO5(DO, A, X, ...) DO(A, X) DO4(DO, A, __VA_ARGS__)
+#define DO6(DO, A, X, ...) DO(A, X) DO5(DO, A, __VA_ARGS__)
+#define DO7(DO, A, X, ...) DO(A, X) DO6(DO, A, __VA_ARGS__)
+#define DO8(DO, A, X, ...) DO(A, X) DO7(DO, A, __VA_ARGS__)
+#define DO9(DO, A, X, ...) DO(A, X) DO8(DO, A, __VA_ARGS__)
+#define DO10(DO, A, X, ...) DO(A, X) DO9(DO, A, __VA_ARGS__)
+#define DO11(DO, A, X, ...) DO(A, X) DO10(DO, A, __VA_ARGS__)
+#define DO12(DO, A, X, ...) DO(A, X) DO11(DO, A, __VA_ARGS__)
+#define DO13(DO, A, X, ...) DO(A, X) DO12(DO, A, __VA_ARGS__)
+#define DO14(DO, A, X, ...) DO(A, X) DO13(DO, A, __VA_ARGS__)
+#define DO15(DO, A, X, ...) DO(A, X) DO14(DO, A, __VA_ARGS__)
+#define DO16(DO, A, X, ...) DO(A, X) DO15(DO, A, __VA_ARGS__)
+#define COUNTED(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, NAME, ...) \
+    NAME
+#define EACH(DO, A, ...) COUNTED(__VA_ARGS__, DO16, DO15, DO14, DO13, DO12, DO11, DO10, DO9, \
+    DO8, DO7, DO6, DO5, DO4, DO3, DO2, DO1)(DO, A, __VA_ARGS__)
+#define PUT_ONE(NONE, X) put(X);
+#define PUT(...) EACH(PUT_ONE, , __VA_ARGS__)
+#define PLAIN(...) __VA_ARGS__
+#define CALLED(MACRO, ...) MACRO(__VA_ARGS__)
+#define OPCODE_FIRST(OP, MACRO, ARGS) CALLED(MACRO, OP, PLAIN ARGS)
+#define WITH_OPCODE(...) OPCODE_FIRST(__VA_ARGS__)
+#define PUT_CALLED(MACRO_ARGS, OP) put(WITH_OPCODE(OP, PLAIN MACRO_ARGS));
+#define PUTS(MACRO, ARGS, ...) EACH(PUT_CALLED, (MACRO, ARGS), __VA_ARGS__)

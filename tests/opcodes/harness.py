@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from opcodes import manifest
 from opcodes.inputs import generate_inputs
 from opcodes.manifest import Kernel, files, kernels, specific_files
 from tilewave.compiling import headers, nvrtc
+from tilewave.machine import launch, program
 
 __all__ = ["Kernel", "compile_file", "files", "generate_inputs", "kernels", "specific_files"]
 
@@ -50,6 +52,29 @@ def compile_file(path: Path, arch: str) -> nvrtc.Compiled:
     return done
 
 
+def launched(
+    cubin: bytes,
+    entry: str,
+    listing: str,
+    arguments: Sequence[Any],
+    blocks: int,
+    threads: int,
+    **limits: Any,
+) -> launch.Execution:
+    """Execute a kernel here; arrays among its arguments are buffers."""
+    given = [
+        launch.Buffer(f"b{number}", one) if isinstance(one, np.ndarray) else one
+        for number, one in enumerate(arguments)
+    ]
+    return launch.execute(
+        program.load(cubin, entry, listing),
+        grid=(blocks, 1, 1),
+        block=(threads, 1, 1),
+        arguments=given,
+        limits=launch.Limits(**limits),
+    )
+
+
 class Card:
     """A GPU with the fixtures' code. Raises CudaError where there is none."""
 
@@ -67,24 +92,24 @@ class Card:
         """Launch once; uint32 of shape (threads, results)."""
         from cuda.bindings import driver
 
-        from tilewave.gpu import launch
+        from tilewave.gpu import launch as launching
         from tilewave.gpu.device import ok
 
-        module = launch.Module(cubin)
+        module = launching.Module(cubin)
         out = np.full((threads, results), POISON, np.uint32)
         places = []
         try:
             for array in (*arrays, out):
                 places.append(ok(driver.cuMemAlloc(array.nbytes)))
                 ok(driver.cuMemcpyHtoD(places[-1], array.ctypes.data, array.nbytes))
-            arguments = launch.Arguments(
-                [*(launch.pointer(int(place)) for place in places), ctypes.c_int32(threads)]
+            arguments = launching.Arguments(
+                [*(launching.pointer(int(place)) for place in places), ctypes.c_int32(threads)]
             )
             ok(driver.cuCtxSynchronize())  # the copies are not on the launch's stream
-            config = launch.configuration(
+            config = launching.configuration(
                 self.gpu, (threads // manifest.BLOCK, 1, 1), (manifest.BLOCK, 1, 1)
             )
-            launch.enqueue(config, module.function(entry), arguments)
+            launching.enqueue(config, module.function(entry), arguments)
             self.gpu.sync()
             ok(driver.cuMemcpyDtoH(out.ctypes.data, places[-1], out.nbytes))
         finally:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -98,26 +99,62 @@ F16 = _words(
 )
 
 
-def _signed(source: Source, values: np.ndarray, sign: int) -> np.ndarray:
-    """Half of the values with the sign bit `sign` set."""
-    flips = source.below(2, len(values)).astype(values.dtype)
-    return values ^ (flips * values.dtype.type(sign))
+@dataclass(frozen=True)
+class Format:
+    """A floating-point format: its words, the bits of its mantissa, its exponents' bias, its edges."""
+
+    kind: type[np.unsignedinteger]
+    mantissa: int
+    bias: int
+    edges: np.ndarray
+
+    @property
+    def sign(self) -> int:
+        return 2 * (self.bias + 1) << self.mantissa
+
+    def raw(self, source: Source, count: int) -> np.ndarray:
+        words = source.raw(count) if self.kind is np.uint64 else source.words(count)
+        return words & self.kind(2 * self.sign - 1)
+
+    def sized(self, source: Source, count: int, low: int, high: int) -> np.ndarray:
+        """Random mantissas and exponents low .. high - 1, as words."""
+        exponent = (source.below(high - low, count) + self.bias + low).astype(self.kind)
+        kept = self.kind(self.sign | (1 << self.mantissa) - 1)
+        return self.raw(source, count) & kept | exponent << self.kind(self.mantissa)
+
+    def signed(self, source: Source, count: int) -> np.ndarray:
+        """Edges, half of them with the sign bit set."""
+        values = source.choose(self.edges, count)
+        return values ^ source.below(2, count).astype(self.kind) * self.kind(self.sign)
+
+    def any(self, size: int) -> Callable[[Source, int], np.ndarray]:
+        """Edges, numbers of exponents -size .. size - 1, and any bits."""
+
+        def drawn(source: Source, count: int) -> np.ndarray:
+            edges, sized = self.signed(source, count), self.sized(source, count, -size, size)
+            return _mixed(source, count, (8, edges), (4, sized), (4, self.raw(source, count)))
+
+        return drawn
+
+    def integers(self, real: type[np.floating]) -> Callable[[Source, int], np.ndarray]:
+        """Numbers around the limits of the integer types, and halves."""
+
+        def step(values: np.ndarray, way: int) -> np.ndarray:
+            return np.nextafter(values.astype(real), real(way * np.inf)).astype(np.float64)
+
+        def drawn(source: Source, count: int) -> np.ndarray:
+            halves = ((source.below(4001, count) - 2000) * 0.5).astype(real)
+            sized = self.sized(source, count, -3, 66).view(real)
+            edges = self.signed(source, count).view(real)
+            limits = _limits(source, count, step).astype(real)
+            parts = (6, limits), (3, halves), (5, sized), (2, edges)
+            return _mixed(source, count, *parts).view(self.kind)
+
+        return drawn
 
 
-def _f32_sized(source: Source, count: int, low: int, high: int) -> Words:
-    """Floats with random mantissas and exponents low .. high - 1, as words."""
-    exponent = (source.below(high - low, count) + 127 + low).astype(np.uint32)
-    return source.words(count) & np.uint32(0x807FFFFF) | exponent << np.uint32(23)
-
-
-def _f64_sized(source: Source, count: int, low: int, high: int) -> np.ndarray:
-    exponent = (source.below(high - low, count) + 1023 + low).astype(np.uint64)
-    return source.raw(count) & np.uint64(0x800FFFFFFFFFFFFF) | exponent << np.uint64(52)
-
-
-def _f16_sized(source: Source, count: int, low: int, high: int) -> Words:
-    exponent = (source.below(high - low, count) + 15 + low).astype(np.uint32)
-    return source.words(count) & np.uint32(0x83FF) | exponent << np.uint32(10)
+HALF = Format(np.uint32, 10, 15, F16)
+SINGLE, DOUBLE = Format(np.uint32, 23, 127, F32), Format(np.uint64, 52, 1023, F64)
 
 
 def _bits(source: Source, count: int) -> Words:
@@ -146,19 +183,9 @@ def _integer(source: Source, count: int) -> Words:
     return np.where(source.below(2, count) == 1, -value, value).astype(np.int32).view(np.uint32)
 
 
-def _f32(source: Source, count: int) -> Words:
-    edges = _signed(source, source.choose(F32, count), 1 << 31)
-    sized = _f32_sized(source, count, -12, 12)
-    return _mixed(source, count, (8, edges), (4, sized), (4, source.words(count)))
-
-
-def _f32near(source: Source, count: int) -> Words:
-    return _f32_sized(source, count, -4, 5)
-
-
 def _f32angle(source: Source, count: int) -> Words:
     turns = (source.below(1601, count) - 800) * (np.pi / 4)
-    sized = _f32_sized(source, count, -12, 10).view(np.float32)
+    sized = SINGLE.sized(source, count, -12, 10).view(np.float32)
     return _mixed(source, count, (6, turns.astype(np.float32)), (10, sized)).view(np.uint32)
 
 
@@ -172,53 +199,6 @@ def _limits(
     )
     near = np.choose(source.below(3, count), [shifted, step(shifted, 1), step(shifted, -1)])
     return np.where(source.below(2, count) == 1, -near, near)
-
-
-def _f32integer(source: Source, count: int) -> Words:
-    def step(values: np.ndarray, way: int) -> np.ndarray:
-        return np.nextafter(values.astype(np.float32), np.float32(way * np.inf)).astype(np.float64)
-
-    halves = (source.below(4001, count) - 2000) * 0.5
-    sized = _f32_sized(source, count, -3, 66).view(np.float32)
-    edges = _signed(source, source.choose(F32, count), 1 << 31).view(np.float32)
-    return _mixed(
-        source,
-        count,
-        (6, _limits(source, count, step).astype(np.float32)),
-        (3, halves.astype(np.float32)),
-        (5, sized),
-        (2, edges),
-    ).view(np.uint32)
-
-
-def _f64(source: Source, count: int) -> np.ndarray:
-    edges = _signed(source, source.choose(F64, count), 1 << 63)
-    sized = _f64_sized(source, count, -12, 12)
-    return _mixed(source, count, (8, edges), (4, sized), (4, source.raw(count)))
-
-
-def _f64integer(source: Source, count: int) -> np.ndarray:
-    def step(values: np.ndarray, way: int) -> np.ndarray:
-        return np.nextafter(values, way * np.inf)
-
-    halves = (source.below(4001, count) - 2000) * 0.5
-    sized = _f64_sized(source, count, -3, 66).view(np.float64)
-    edges = _signed(source, source.choose(F64, count), 1 << 63).view(np.float64)
-    return _mixed(
-        source, count, (6, _limits(source, count, step)), (3, halves), (5, sized), (2, edges)
-    ).view(np.uint64)
-
-
-def _f16(source: Source, count: int) -> Words:
-    edges = _signed(source, source.choose(F16, count), 0x8000)
-    sized = _f16_sized(source, count, -6, 6)
-    return _mixed(source, count, (8, edges), (4, sized), (4, source.words(count) & 0xFFFF))
-
-
-def _bf16(source: Source, count: int) -> Words:
-    edges = _signed(source, source.choose(F32, count), 1 << 31)
-    sized = _f32_sized(source, count, -6, 6)
-    return _mixed(source, count, (8, edges), (4, sized), (4, source.words(count))) >> 16
 
 
 def _pair(half: Callable[[Source, int], Words]) -> Callable[[Source, int], Words]:
@@ -260,34 +240,32 @@ def _rarely(source: Source, values: np.ndarray, special: np.ndarray) -> np.ndarr
     )
 
 
-def _f16wild(source: Source, count: int) -> Words:
-    special = np.array([0x7C00, 0xFC00, 0x7E00, 0x0001, 0x83FF, 0x7BFF], np.uint32)
-    return _rarely(source, _f16_sized(source, count, -14, 10), special)
+def _wild(form: Format, low: int, high: int, special: np.ndarray) -> Callable[[Source, int], Words]:
+    return lambda s, n: _rarely(s, form.sized(s, n, low, high), special)
 
 
+SPECIAL16 = np.array([0x7C00, 0xFC00, 0x7E00, 0x0001, 0x83FF, 0x7BFF], np.uint32)
 SPECIAL32 = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 1, 0x807FFFFF, 0x7F7FFFFF], np.uint32)
+SPECIAL64 = np.array([0x7FF << 52, 0xFFF << 52, 0x7FF8 << 48, 1, 0x7FEFFFFFFFFFFFFF], np.uint64)
+_f32wild = _wild(SINGLE, -14, 14, SPECIAL32)
 
 
-def _f32wild(source: Source, count: int) -> Words:
-    return _rarely(source, _f32_sized(source, count, -14, 14), SPECIAL32)
-
-
-def _f64wild(source: Source, count: int) -> np.ndarray:
-    special = np.array([0x7FF << 52, 0xFFF << 52, 0x7FF8 << 48, 1, 0x7FEFFFFFFFFFFFFF], np.uint64)
-    return _rarely(source, _f64_sized(source, count, -30, 30), special)
+def _in_fours(values: np.ndarray) -> Words:
+    """Bytes, four in a word."""
+    return np.ascontiguousarray(values.astype(np.uint8)).view(np.uint32)
 
 
 def _e4m3_integers(source: Source, count: int) -> Words:
     """-8 .. 8 as bytes with four bits of exponent (bias 7) and three of mantissa."""
     sizes = np.array([0, 0x38, 0x40, 0x44, 0x48, 0x4A, 0x4C, 0x4E, 0x50], np.uint32)
     value = source.choose(sizes, 4 * count) | source.below(2, 4 * count).astype(np.uint32) << 7
-    return np.ascontiguousarray(value.astype(np.uint8).reshape(count, 4)).view(np.uint32)[:, 0]
+    return _in_fours(value)
 
 
 def _fp8near(source: Source, count: int) -> Words:
     exponent = (source.below(7, 4 * count) + 4).astype(np.uint32)
     value = source.words(4 * count) & np.uint32(0x87) | exponent << np.uint32(3)
-    return np.ascontiguousarray(value.astype(np.uint8).reshape(count, 4)).view(np.uint32)[:, 0]
+    return _in_fours(value)
 
 
 def _fp8wild(source: Source, count: int) -> Words:
@@ -296,7 +274,7 @@ def _fp8wild(source: Source, count: int) -> Words:
     value = np.where((value & 0x7C) == 0x7C, value & np.uint32(0xBF), value)
     special = np.array([0x7C, 0xFC, 0x7F, 0x00, 0x01, 0x80], np.uint32)
     value = _rarely(source, _rarely(source, value, special), value)
-    return np.ascontiguousarray(value.astype(np.uint8).reshape(count, 4)).view(np.uint32)[:, 0]
+    return _in_fours(value)
 
 
 KINDS: dict[str, Callable[[Source, int], np.ndarray]] = {
@@ -305,20 +283,20 @@ KINDS: dict[str, Callable[[Source, int], np.ndarray]] = {
     "shift": _shift,
     "small": _small,
     "integer": _integer,
-    "f32": _f32,
-    "f32near": _f32near,
+    "f32": SINGLE.any(12),
+    "f32near": lambda s, n: SINGLE.sized(s, n, -4, 5),
     "f32angle": _f32angle,
-    "f32integer": _f32integer,
+    "f32integer": SINGLE.integers(np.float32),
     "f32ramp": _f32ramp,
-    "f64": _f64,
-    "f64integer": _f64integer,
-    "f16x2": _pair(_f16),
-    "bf16x2": _pair(_bf16),
-    "f16x2near": _pair(lambda s, n: _f16_sized(s, n, -3, 4)),
-    "bf16x2near": _pair(lambda s, n: _f32_sized(s, n, -3, 4) >> np.uint32(16)),
+    "f64": DOUBLE.any(12),
+    "f64integer": DOUBLE.integers(np.float64),
+    "f16x2": _pair(HALF.any(6)),
+    "bf16x2": _pair(lambda s, n: SINGLE.any(6)(s, n) >> 16),
+    "f16x2near": _pair(lambda s, n: HALF.sized(s, n, -3, 4)),
+    "bf16x2near": _pair(lambda s, n: SINGLE.sized(s, n, -3, 4) >> np.uint32(16)),
     "f16exact": _halves(_integers),
     "f16near": _halves(Source.normal),
-    "f16wild": _pair(_f16wild),
+    "f16wild": _pair(_wild(HALF, -14, 10, SPECIAL16)),
     "bf16exact": _bhalves(_integers),
     "bf16near": _bhalves(Source.normal),
     "bf16wild": _pair(lambda s, n: _f32wild(s, n) >> np.uint32(16)),
@@ -330,7 +308,7 @@ KINDS: dict[str, Callable[[Source, int], np.ndarray]] = {
     "f32wild": _f32wild,
     "f64exact": lambda s, n: _integers(s, n).view(np.uint64),
     "f64normal": lambda s, n: s.normal(n).view(np.uint64),
-    "f64wild": _f64wild,
+    "f64wild": _wild(DOUBLE, -30, 30, SPECIAL64),
 }
 """Kind -> function of a source and a count that gives uint32 or uint64."""
 

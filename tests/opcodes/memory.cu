@@ -6,60 +6,52 @@
     : "memory"); return r_; }()
 #define LDS(T, t, OP, AT) [&] { T r_; asm volatile(OP " %0, [%1];" : "=" t(r_) : "r"(AT) \
     : "memory"); return r_; }()
+#define LD_U32(OP, AT) LD(unsigned, "r", OP, AT)
+#define LD_U64(OP, AT) LD(unsigned long long, "l", OP, AT)
+#define LDS_U32(OP, AT) LDS(unsigned, "r", OP, AT)
+#define LDS_U64(OP, AT) LDS(unsigned long long, "l", OP, AT)
 #define ST(OP, t, AT, X) asm volatile(OP " [%0], %1;" :: "l"(AT), t(X) : "memory")
 #define STSH(OP, t, AT, X) asm volatile(OP " [%0], %1;" :: "r"(AT), t(X) : "memory")
 
 KERNEL(memory_load, 30, bits_4, bits, bits) {
     const char* at = (const char*)(t.a + 4 * t.i);  // this thread's 16 bytes
     const char* any = (const char*)t.b;
-    put(LD(unsigned, "r", "ld.global.u8", at + 1));
-    put(LD(unsigned, "r", "ld.global.s8", at + 3));
-    put(LD(unsigned, "r", "ld.global.u16", at + 2));
-    put(LD(unsigned, "r", "ld.global.s16", at + 6));
-    put(LD(unsigned, "r", "ld.global.u32", at + 8));
-    put(LD(unsigned long long, "l", "ld.global.u64", at + 8));
+    PUT(LD_U32("ld.global.u8", at + 1), LD_U32("ld.global.s8", at + 3),
+        LD_U32("ld.global.u16", at + 2), LD_U32("ld.global.s16", at + 6),
+        LD_U32("ld.global.u32", at + 8), LD_U64("ld.global.u64", at + 8));
     unsigned x, y, z, w;
     asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "l"(at));
     put(x), put(y), put(z), put(w);
     asm volatile("ld.global.v2.u32 {%0,%1}, [%2];" : "=r"(x), "=r"(y) : "l"(at + 8));
     put(x), put(y);
     asm volatile("ld.global.v4.u8 {%0,%1,%2,%3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "l"(at + 4));
-    put(x + 256 * y + 65536 * z + (w << 24));
-    put(LD(unsigned, "r", "ld.global.cg.u32", at));
-    put(LD(unsigned, "r", "ld.global.cs.u32", at + 4));
-    put(LD(unsigned, "r", "ld.global.lu.u32", at + 8));
-    put(LD(unsigned, "r", "ld.global.cv.u32", at + 12));
-    put(LD(unsigned, "r", "ld.global.nc.u32", at));
-    put(LD(unsigned, "r", "ld.global.nc.u8", at + (b & 15)));
-    put(LD(unsigned, "r", "ld.volatile.global.u32", at + 4));
-    put(LD(unsigned, "r", "ld.relaxed.gpu.global.u32", at + 8));
-    put(LD(unsigned, "r", "ld.acquire.gpu.global.u32", at + 12));
-    put(LD(unsigned, "r", "ld.acquire.sys.global.u32", at));
-    put(LD(unsigned, "r", "ld.relaxed.cta.global.u32", at));
-    put(LD(unsigned, "r", "ld.global.L1::no_allocate.L2::128B.u32", at));
-    put(LD(unsigned, "r", "ld.global.L1::evict_last.u32", at + 8));
-    put(LD(unsigned, "r", "ld.global.u32", any + 4 * (c & 255)));       // anywhere
-    put(LD(unsigned, "r", "ld.global.s8", any + (c & 1023)));
-    put(LD(unsigned, "r", "ld.u16", any + 2 * (c & 511)));              // generic
+    PUT(x + 256 * y + 65536 * z + (w << 24), LD_U32("ld.global.cg.u32", at),
+        LD_U32("ld.global.cs.u32", at + 4), LD_U32("ld.global.lu.u32", at + 8),
+        LD_U32("ld.global.cv.u32", at + 12), LD_U32("ld.global.nc.u32", at),
+        LD_U32("ld.global.nc.u8", at + (b & 15)), LD_U32("ld.volatile.global.u32", at + 4),
+        LD_U32("ld.relaxed.gpu.global.u32", at + 8), LD_U32("ld.acquire.gpu.global.u32", at + 12));
+    PUTS(LD_U32, (at), "ld.acquire.sys.global.u32", "ld.relaxed.cta.global.u32",
+         "ld.global.L1::no_allocate.L2::128B.u32");
+    put(LD_U32("ld.global.L1::evict_last.u32", at + 8));
+    put(LD_U32("ld.global.u32", any + 4 * (c & 255)));       // anywhere
+    put(LD_U32("ld.global.s8", any + (c & 1023)));
+    put(LD_U32("ld.u16", any + 2 * (c & 511)));              // generic
 }
 
 KERNEL(memory_load_more, 17, bits_4, bits, bits) {
     const uint4 whole = __ldg((const uint4*)t.a + t.i);
     put(whole.x ^ whole.w), put(whole.y + whole.z);
     const uint2 part = *((const uint2*)t.a + 2 * t.i + 1);
-    put(part.x - part.y);
-    put((int)*((const signed char*)t.a + (b & 2047)));
-    put((int)*((const short*)t.a + (b & 1023)));
-    put((unsigned)*((const unsigned short*)t.a + (c & 1023)));
-    put(*((const unsigned long long*)t.a + (c & 511)));
-    put(__ldg((const unsigned char*)t.a + (c & 4095)));
-    put((int)__ldg((const short*)t.a + (c & 1023)));
+    PUT(part.x - part.y, (int)*((const signed char*)t.a + (b & 2047)),
+        (int)*((const short*)t.a + (b & 1023)),
+        (unsigned)*((const unsigned short*)t.a + (c & 1023)),
+        *((const unsigned long long*)t.a + (c & 511)),
+        __ldg((const unsigned char*)t.a + (c & 4095)), (int)__ldg((const short*)t.a + (c & 1023)));
     const long long index = (int)(b & 127) - (long long)(c & 63);
-    put(t.a[index + 64]);
-    put(t.a[(unsigned)(b & 127) * 2u + 5]);
-    put((unsigned)__ldg((const unsigned short*)t.a + (b & 1023)));
-    put(LD(unsigned long long, "l", "ld.relaxed.gpu.global.u64", t.a + 4 * t.i));
-    put(LD(unsigned long long, "l", "ld.relaxed.cta.global.u64", t.a + 4 * t.i + 2));
+    PUT(t.a[index + 64], t.a[(unsigned)(b & 127) * 2u + 5],
+        (unsigned)__ldg((const unsigned short*)t.a + (b & 1023)),
+        LD_U64("ld.relaxed.gpu.global.u64", t.a + 4 * t.i),
+        LD_U64("ld.relaxed.cta.global.u64", t.a + 4 * t.i + 2));
 }
 
 KERNEL(memory_store, 16, bits, bits, bits) {
@@ -92,30 +84,25 @@ KERNEL(memory_shared, 26, bits_4, bits, bits) {
     STSH("st.shared.u32", "r", own + 4, a[3]);
     STSH("st.shared.u64", "l", own + 8, (unsigned long long)a[0] << 32 | a[1]);
     __syncthreads();
-    put(LDS(unsigned, "r", "ld.shared.u8", other + (c & 15)));
-    put(LDS(unsigned, "r", "ld.shared.s8", other + (c & 15)));
-    put(LDS(unsigned, "r", "ld.shared.u16", other + (c & 14)));
-    put(LDS(unsigned, "r", "ld.shared.s16", other + (c & 14)));
-    put(LDS(unsigned, "r", "ld.shared.u32", other + (c & 12)));
-    put(LDS(unsigned long long, "l", "ld.shared.u64", other + (c & 8)));
+    PUTS(LDS_U32, (other + (c & 15)), "ld.shared.u8", "ld.shared.s8");
+    PUTS(LDS_U32, (other + (c & 14)), "ld.shared.u16", "ld.shared.s16");
+    PUT(LDS_U32("ld.shared.u32", other + (c & 12)), LDS_U64("ld.shared.u64", other + (c & 8)));
     unsigned x, y, z, w;
     asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(other));
     put(x), put(y), put(z), put(w);
     __syncthreads();
     asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" :: "r"(own), "r"(a[3]), "r"(a[2]), "r"(a[1]), "r"(a[0]) : "memory");
     __syncthreads();
-    put(words[far][b & 3]);
-    put(words[threadIdx.x ^ 1][2]);
-    put((&words[0][0])[(threadIdx.x * 4 + (b & 511)) & 511]);
-    put(LDS(unsigned, "r", "ld.volatile.shared.u32", other + 4));
+    PUT(words[far][b & 3], words[threadIdx.x ^ 1][2],
+        (&words[0][0])[(threadIdx.x * 4 + (b & 511)) & 511],
+        LDS_U32("ld.volatile.shared.u32", other + 4));
     // Through generic addresses, and asking what they are.
     unsigned* generic = a[0] & 1 ? &words[far][0] : (unsigned*)t.a + far * 4;
     put(generic[b & 3]);
     unsigned space;
     asm("{ .reg .pred p, q; isspacep.shared p, %1; isspacep.global q, %1; selp.u32 %0, 1, 0, p; "
         "@q add.u32 %0, %0, 2; }" : "=r"(space) : "l"(generic));
-    put(space);
-    put((unsigned)(generic == &words[far][0]));
+    PUT(space, (unsigned)(generic == &words[far][0]));
     __syncthreads();
     if (a[0] & 1) *(unsigned char*)((char*)&words[threadIdx.x][0] + 5) = c;
     __syncthreads();
@@ -130,7 +117,7 @@ KERNEL(memory_shared, 26, bits_4, bits, bits) {
     put(two.x), put(two.y);
     __syncthreads();
     asm volatile("st.shared.v2.u32 [%0], {%1,%2};" :: "r"(own + 8), "r"(b), "r"(c) : "memory");
-    put(LDS(unsigned, "r", "ld.shared.u32", own + 12));
+    put(LDS_U32("ld.shared.u32", own + 12));
 }
 
 extern __shared__ unsigned dynamic[];
@@ -139,12 +126,13 @@ KERNEL(memory_shared_dynamic, 2, bits, bits, bits) {
     // Nothing was asked for at launch: only the addresses are looked at.
     unsigned size;
     asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(size));
-    put(size);
-    put((unsigned)(((unsigned long long)__cvta_generic_to_shared(dynamic) & 0xf) + a));
+    PUT(size, (unsigned)(((unsigned long long)__cvta_generic_to_shared(dynamic) & 0xf) + a));
 }
 
 #define ATOMIC(T, t, OP, AT, X) [&] { T r_; asm volatile("atom." OP " %0, [%1], %2;" \
     : "=" t(r_) : "l"(AT), t(X) : "memory"); return r_; }()
+#define ATOMIC_U32(OP, AT, X) ATOMIC(unsigned, "r", OP, AT, X)
+#define ATOMIC_U64(OP, AT, X) ATOMIC(unsigned long long, "l", OP, AT, X)
 #define RED(OP, t, AT, X) asm volatile("red." OP " [%0], %1;" :: "l"(AT), t(X) : "memory")
 
 KERNEL(memory_atomic_word, 26, bits, bits, bits) {
@@ -152,27 +140,18 @@ KERNEL(memory_atomic_word, 26, bits, bits, bits) {
     unsigned* at = put.at;
     at[0] = a;
     put.used = 1;
-    put(ATOMIC(unsigned, "r", "global.add.u32", at, b));
-    put(ATOMIC(unsigned, "r", "global.min.u32", at, c));
-    put(ATOMIC(unsigned, "r", "global.max.u32", at, a));
-    put(ATOMIC(unsigned, "r", "global.min.s32", at, b));
-    put(ATOMIC(unsigned, "r", "global.max.s32", at, c));
-    put(ATOMIC(unsigned, "r", "global.and.b32", at, b | 0xff));
-    put(ATOMIC(unsigned, "r", "global.or.b32", at, c & 0xf0f0f0));
-    put(ATOMIC(unsigned, "r", "global.xor.b32", at, a));
-    put(ATOMIC(unsigned, "r", "global.exch.b32", at, b));
-    put(ATOMIC(unsigned, "r", "global.inc.u32", at, b));
-    put(ATOMIC(unsigned, "r", "global.inc.u32", at, 5));
-    put(ATOMIC(unsigned, "r", "global.dec.u32", at, 2));
-    put(ATOMIC(unsigned, "r", "global.exch.b32", at, 0));
-    put(ATOMIC(unsigned, "r", "global.dec.u32", at, c));
-    put(atomicCAS(at, c, a));
-    put(atomicCAS(at, 12345u, b));
-    put(atomicSub(at, c));
-    put(ATOMIC(unsigned, "r", "global.relaxed.sys.add.u32", at, a));
-    put(ATOMIC(unsigned, "r", "global.acq_rel.gpu.add.u32", at, b));
-    put(ATOMIC(unsigned, "r", "relaxed.cta.global.add.u32", at, 3));
-    put(ATOMIC(unsigned, "r", "add.u32", at, c));  // generic
+    PUT(ATOMIC_U32("global.add.u32", at, b), ATOMIC_U32("global.min.u32", at, c),
+        ATOMIC_U32("global.max.u32", at, a), ATOMIC_U32("global.min.s32", at, b),
+        ATOMIC_U32("global.max.s32", at, c), ATOMIC_U32("global.and.b32", at, b | 0xff),
+        ATOMIC_U32("global.or.b32", at, c & 0xf0f0f0), ATOMIC_U32("global.xor.b32", at, a));
+    PUTS(ATOMIC_U32, (at, b), "global.exch.b32", "global.inc.u32");
+    PUT(ATOMIC_U32("global.inc.u32", at, 5), ATOMIC_U32("global.dec.u32", at, 2),
+        ATOMIC_U32("global.exch.b32", at, 0), ATOMIC_U32("global.dec.u32", at, c),
+        atomicCAS(at, c, a), atomicCAS(at, 12345u, b), atomicSub(at, c),
+        ATOMIC_U32("global.relaxed.sys.add.u32", at, a),
+        ATOMIC_U32("global.acq_rel.gpu.add.u32", at, b),
+        ATOMIC_U32("relaxed.cta.global.add.u32", at, 3));
+    put(ATOMIC_U32("add.u32", at, c));  // generic
     RED("global.add.u32", "r", at, a);
     RED("global.min.s32", "r", at, b);
     RED("global.max.u32", "r", at, c);
@@ -180,28 +159,20 @@ KERNEL(memory_atomic_word, 26, bits, bits, bits) {
     RED("global.and.b32", "r", at, ~c);
     RED("global.or.b32", "r", at, 0x101);
     RED("global.inc.u32", "r", at, a);
-    put(*(volatile unsigned*)at);
-    put(atomicExch((float*)at, 1.5f));
-    put(atomicAdd_system(at, 7u));
-    put(*(volatile unsigned*)at);
+    PUT(*(volatile unsigned*)at, atomicExch((float*)at, 1.5f), atomicAdd_system(at, 7u),
+        *(volatile unsigned*)at);
 }
 
 KERNEL(memory_atomic_wide, 28, bits64, bits64, bits64) {
     unsigned long long* at = (unsigned long long*)put.at;
     at[0] = a;
     put.used = 2;
-    put(ATOMIC(unsigned long long, "l", "global.add.u64", at, b));
-    put(ATOMIC(unsigned long long, "l", "global.min.u64", at, c));
-    put(ATOMIC(unsigned long long, "l", "global.max.u64", at, a));
-    put(ATOMIC(unsigned long long, "l", "global.min.s64", at, b));
-    put(ATOMIC(unsigned long long, "l", "global.max.s64", at, c));
-    put(ATOMIC(unsigned long long, "l", "global.and.b64", at, b | 0xff));
-    put(ATOMIC(unsigned long long, "l", "global.or.b64", at, c & 0xf0f0f0));
-    put(ATOMIC(unsigned long long, "l", "global.xor.b64", at, a));
-    put(ATOMIC(unsigned long long, "l", "global.exch.b64", at, b));
-    put(atomicCAS(at, b, c));
-    put(atomicCAS(at, a ^ 1, b));
-    put(atomicAdd(at, 1ull << 33));
+    PUT(ATOMIC_U64("global.add.u64", at, b), ATOMIC_U64("global.min.u64", at, c),
+        ATOMIC_U64("global.max.u64", at, a), ATOMIC_U64("global.min.s64", at, b),
+        ATOMIC_U64("global.max.s64", at, c), ATOMIC_U64("global.and.b64", at, b | 0xff),
+        ATOMIC_U64("global.or.b64", at, c & 0xf0f0f0), ATOMIC_U64("global.xor.b64", at, a),
+        ATOMIC_U64("global.exch.b64", at, b), atomicCAS(at, b, c), atomicCAS(at, a ^ 1, b),
+        atomicAdd(at, 1ull << 33));
     RED("global.add.u64", "l", at, a);
     RED("global.min.u64", "l", at, b | 1ull << 60);
     RED("global.max.s64", "l", at, c);
@@ -213,16 +184,14 @@ KERNEL(memory_atomic_float, 13, f32, f32, f32near) {
     float* at = (float*)put.at;
     at[0] = a;
     put.used = 1;
-    put(atomicAdd(at, b));
-    put(ATOMIC(float, "f", "global.add.f32", at, c));
-    put(ATOMIC(float, "f", "global.exch.b32", at, c));
-    put(ATOMIC(float, "f", "global.add.f32", at, c));
+    PUT(atomicAdd(at, b), ATOMIC(float, "f", "global.add.f32", at, c),
+        ATOMIC(float, "f", "global.exch.b32", at, c), ATOMIC(float, "f", "global.add.f32", at, c));
     RED("global.add.f32", "f", at, c);
     put(*(volatile float*)at);
     // Denormals: global atomics flush them.
     atomicExch(at, __uint_as_float(0x00400000));
-    put(ATOMIC(float, "f", "global.add.f32", at, 0.0f));
-    put(ATOMIC(float, "f", "global.add.f32", at, __uint_as_float(0x00300000)));
+    PUT(ATOMIC(float, "f", "global.add.f32", at, 0.0f),
+        ATOMIC(float, "f", "global.add.f32", at, __uint_as_float(0x00300000)));
     RED("global.add.f32", "f", at, a);
     put(*(volatile float*)at);
     __shared__ float words[128];
@@ -242,27 +211,24 @@ KERNEL(memory_atomic_double, 12, f64, f64, f64) {
     double* at = (double*)put.at;
     at[0] = a;
     put.used = 2;
-    put(atomicAdd(at, b));
-    put(atomicAdd(at, c));
+    PUT(atomicAdd(at, b), atomicAdd(at, c));
     RED("global.add.f64", "d", at, a);
     put(*(volatile double*)at);
     __shared__ double words[128];
     words[threadIdx.x] = a;
-    put(atomicAdd(words + threadIdx.x, b));
-    put(words[threadIdx.x]);
+    PUT(atomicAdd(words + threadIdx.x, b), words[threadIdx.x]);
 }
 
 KERNEL(memory_atomic_half, 8, f16x2, f16x2, bf16x2) {
     unsigned* at = put.at;
     at[0] = a.word;
     put.used = 1;
-    put(ATOMIC(unsigned, "r", "global.add.noftz.f16x2", at, b.word));
+    put(ATOMIC_U32("global.add.noftz.f16x2", at, b.word));
     RED("global.add.noftz.f16x2", "r", at, 0x3c00b800u);
     put(*(volatile unsigned*)at);
     unsigned short old;
     asm volatile("atom.global.add.noftz.f16 %0, [%1], %2;" : "=h"(old) : "l"(at), "h"((unsigned short)b.word) : "memory");
-    put((unsigned)old);
-    put(*(volatile unsigned*)at);
+    PUT((unsigned)old, *(volatile unsigned*)at);
     __shared__ unsigned words[128];
     words[threadIdx.x] = a.word;
     const unsigned own = (unsigned)__cvta_generic_to_shared(words + threadIdx.x);
@@ -271,15 +237,14 @@ KERNEL(memory_atomic_half, 8, f16x2, f16x2, bf16x2) {
     unsigned short swapped;
     asm volatile("atom.global.cas.b16 %0, [%1], %2, %3;" : "=h"(swapped)
                  : "l"(at), "h"((unsigned short)c.word), "h"((unsigned short)b.word) : "memory");
-    put((unsigned)swapped);
-    put(*(volatile unsigned*)at);
+    PUT((unsigned)swapped, *(volatile unsigned*)at);
 }
 
 KERNEL90(memory_atomic_bf16, 4, bf16x2, bf16x2, bf16x2) {
     unsigned* at = put.at;
     at[0] = a.word;
     put.used = 1;
-    put(ATOMIC(unsigned, "r", "global.add.noftz.bf16x2", at, b.word));
+    put(ATOMIC_U32("global.add.noftz.bf16x2", at, b.word));
     RED("global.add.noftz.bf16x2", "r", at, c.word);
     put(*(volatile unsigned*)at);
     unsigned short old;
@@ -309,32 +274,18 @@ KERNEL(memory_atomic_shared, 28, bits, bits, bits64) {
     __shared__ unsigned long long wide[128];
     unsigned* at = words + threadIdx.x;
     *at = a;
-    put(atomicAdd(at, b));
-    put(atomicMin(at, (unsigned)c));
-    put(atomicMax(at, a));
-    put(atomicMin((int*)at, (int)b));
-    put(atomicMax((int*)at, (int)c));
-    put(atomicAnd(at, b | 0xff));
-    put(atomicOr(at, 0xf0f0f0));
-    put(atomicXor(at, a));
-    put(atomicExch(at, b));
-    put(atomicInc(at, b));
-    put(atomicInc(at, 5));
-    put(atomicDec(at, 2));
-    put(atomicCAS(at, a, b));
-    put(atomicCAS(at, *(volatile unsigned*)at, (unsigned)c));
+    PUT(atomicAdd(at, b), atomicMin(at, (unsigned)c), atomicMax(at, a), atomicMin((int*)at, (int)b),
+        atomicMax((int*)at, (int)c), atomicAnd(at, b | 0xff), atomicOr(at, 0xf0f0f0),
+        atomicXor(at, a), atomicExch(at, b), atomicInc(at, b), atomicInc(at, 5), atomicDec(at, 2),
+        atomicCAS(at, a, b), atomicCAS(at, *(volatile unsigned*)at, (unsigned)c));
     atomicAdd(at, 9);
     atomicMax(at, b);
     put(*at);
     unsigned long long* place = wide + threadIdx.x;
     *place = c;
-    put(atomicAdd(place, (unsigned long long)a << 16));
-    put(atomicMin(place, ~c));
-    put(atomicExch(place, c + 3));
-    put(atomicCAS(place, c + 3, c * b));
-    put(atomicXor(place, c));
-    put(*place);
-    put(wide[threadIdx.x] > c);
+    PUT(atomicAdd(place, (unsigned long long)a << 16), atomicMin(place, ~c),
+        atomicExch(place, c + 3), atomicCAS(place, c + 3, c * b), atomicXor(place, c), *place,
+        wide[threadIdx.x] > c);
 }
 
 KERNEL(memory_atomic_together, 12, bits, bits, f32near) {
@@ -378,8 +329,7 @@ KERNEL(memory_aggregated, 2, bits, bits, bits) {
     const unsigned slot = atomicAdd(&total, 2);
     if (slot > 100000) atomicAdd(&count, 1);
     __syncthreads();
-    put(count);
-    put(total);
+    PUT(count, total);
 }
 
 KERNEL(memory_spin, 2, bits, bits, bits) {
@@ -459,12 +409,10 @@ __constant__ unsigned constants[64] = {0x01234567, 0x89abcdef, 0xfedcba98, 0x765
 
 KERNEL(memory_constant, 10, bits, bits, bits) {
     const char* at = (const char*)constants;
-    put(constants[a & 63]);
-    put((unsigned)*(const unsigned char*)(at + (a & 63)));
-    put((int)*(const signed char*)(at + (b & 63)));
-    put((unsigned)*(const unsigned short*)(at + (b & 62)));
-    put((int)*(const short*)(at + (c & 62)));
-    put(*(const unsigned long long*)(at + (c & 56)));
+    PUT(constants[a & 63], (unsigned)*(const unsigned char*)(at + (a & 63)),
+        (int)*(const signed char*)(at + (b & 63)),
+        (unsigned)*(const unsigned short*)(at + (b & 62)), (int)*(const short*)(at + (c & 62)),
+        *(const unsigned long long*)(at + (c & 56)));
     const uint4 four = *(const uint4*)(at + (a & 48));
     put(four.x + four.w), put(four.y ^ four.z);
     put(constants[3] + constants[(a & 7) + 4]);

@@ -8,10 +8,10 @@
 #define PAIR8(OP, X) [&] { unsigned short r_; asm(OP " %0, %1;" : "=h"(r_) : "r"(X)); return r_; }()
 
 KERNEL89(more_fp8_fours, 4, f32, f32near, f16x2) {
-    put((unsigned)PACK8("cvt.rn.satfinite.e4m3x2.f32", a, b) << 16 | PACK8("cvt.rn.satfinite.e4m3x2.f32", b, a));
-    put((unsigned)PACK8("cvt.rn.satfinite.e5m2x2.f32", b, b * 3.0f) << 16 | PACK8("cvt.rn.satfinite.e5m2x2.f32", a, b));
-    put((unsigned)PAIR8("cvt.rn.satfinite.e4m3x2.f16x2", c.word) << 16 | PAIR8("cvt.rn.satfinite.e4m3x2.f16x2", ~c.word));
-    put((unsigned)PAIR8("cvt.rn.satfinite.e5m2x2.f16x2", c.word) << 16 | PACK8("cvt.rn.satfinite.relu.e5m2x2.f32", a, b));
+    PUT((unsigned)PACK8("cvt.rn.satfinite.e4m3x2.f32", a, b) << 16 | PACK8("cvt.rn.satfinite.e4m3x2.f32", b, a),
+        (unsigned)PACK8("cvt.rn.satfinite.e5m2x2.f32", b, b * 3.0f) << 16 | PACK8("cvt.rn.satfinite.e5m2x2.f32", a, b),
+        (unsigned)PAIR8("cvt.rn.satfinite.e4m3x2.f16x2", c.word) << 16 | PAIR8("cvt.rn.satfinite.e4m3x2.f16x2", ~c.word),
+        (unsigned)PAIR8("cvt.rn.satfinite.e5m2x2.f16x2", c.word) << 16 | PACK8("cvt.rn.satfinite.relu.e5m2x2.f32", a, b));
 }
 
 #define BITS(OP) unsigned d0, d1; asm(OP " {%0,%1}, {%2}, {%3}, {%4,%5};" \
@@ -43,9 +43,7 @@ KERNEL90(more_swap_wide, 14, bits64, bits64, bits64) {
 
 KERNEL(more_lanes_in_turn, 3, bits, bits, bits) {
     const unsigned mates = __match_any_sync(~0u, a & 3);
-    put(__reduce_add_sync(mates, b));
-    put(__reduce_xor_sync(mates, c));
-    put(__popc(mates));
+    PUT(__reduce_add_sync(mates, b), __reduce_xor_sync(mates, c), __popc(mates));
 }
 
 __device__ __noinline__ void fill(unsigned* p, unsigned v) {
@@ -61,7 +59,6 @@ KERNEL(more_anywhere, 4, bits, bits, bits) {
 }
 
 KERNEL(more_printf, 3, bits, bits, f32) {
-    put(t.i == 3 ? printf("%d %u%%\n", a, b) : 9);
-    put(t.i == 5 ? printf("nothing\n") : 9);
-    put(t.i & 64 ? 1u : (unsigned)(t.i < 2 ? printf("%s %f %lld\n", "text", c, (long long)b << 20) : 7));
+    PUT(t.i == 3 ? printf("%d %u%%\n", a, b) : 9, t.i == 5 ? printf("nothing\n") : 9,
+        t.i & 64 ? 1u : (unsigned)(t.i < 2 ? printf("%s %f %lld\n", "text", c, (long long)b << 20) : 7));
 }

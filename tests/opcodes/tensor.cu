@@ -4,26 +4,29 @@
 
 // Operands of an mma: so many registers of D, A, B and C, as constraint lists.
 #define PUT4 put(d0), put(d1), put(d2), put(d3);
-#define MMA_F32_42(OP) float d0, d1, d2, d3; asm(OP " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, " \
-    "{%10,%11,%12,%13};" : "=f"(d0), "=f"(d1), "=f"(d2), "=f"(d3) \
-    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), \
-      "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])); PUT4
-#define MMA_F32_21(OP) float d0, d1, d2, d3; asm(OP " {%0,%1,%2,%3}, {%4,%5}, {%6}, " \
-    "{%7,%8,%9,%10};" : "=f"(d0), "=f"(d1), "=f"(d2), "=f"(d3) \
-    : "r"(a[0]), "r"(a[1]), "r"(b[0]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])); PUT4
+// W: as instructions take them; of tf32 the patterns.
+__device__ __forceinline__ unsigned W(unsigned word) { return word; }
+__device__ __forceinline__ unsigned W(float number) { return __float_as_uint(number); }
+__device__ __forceinline__ double W(double number) { return number; }
+#define MMA_42(T, t, x, OP) T d0, d1, d2, d3; asm(OP " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, " \
+    "{%10,%11,%12,%13};" : "=" t(d0), "=" t(d1), "=" t(d2), "=" t(d3) \
+    : x(W(a[0])), x(W(a[1])), x(W(a[2])), x(W(a[3])), x(W(b[0])), x(W(b[1])), \
+      t(c[0]), t(c[1]), t(c[2]), t(c[3])); PUT4
+#define MMA_21(T, t, x, OP) T d0, d1, d2, d3; asm(OP " {%0,%1,%2,%3}, {%4,%5}, {%6}, " \
+    "{%7,%8,%9,%10};" : "=" t(d0), "=" t(d1), "=" t(d2), "=" t(d3) \
+    : x(W(a[0])), x(W(a[1])), x(W(b[0])), t(c[0]), t(c[1]), t(c[2]), t(c[3])); PUT4
+#define MMA_F32_42(OP) MMA_42(float, "f", "r", OP)
+#define MMA_F32_21(OP) MMA_21(float, "f", "r", OP)
+#define MMA_S32_42(OP) MMA_42(unsigned, "r", "r", OP)
+#define MMA_S32_21(OP) MMA_21(unsigned, "r", "r", OP)
+#define MMA_F64_1684(OP) MMA_21(double, "d", "d", OP)
+#define MMA_F64_1688(OP) MMA_42(double, "d", "d", OP)
 #define MMA_F16_42(OP) unsigned d0, d1; asm(OP " {%0,%1}, {%2,%3,%4,%5}, {%6,%7}, {%8,%9};" \
     : "=r"(d0), "=r"(d1) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), \
       "r"(c[0]), "r"(c[1])); put(d0), put(d1);
 #define MMA_F16_21(OP) unsigned d0, d1; asm(OP " {%0,%1}, {%2,%3}, {%4}, {%5,%6};" \
     : "=r"(d0), "=r"(d1) : "r"(a[0]), "r"(a[1]), "r"(b[0]), "r"(c[0]), "r"(c[1])); \
     put(d0), put(d1);
-#define MMA_S32_42(OP) unsigned d0, d1, d2, d3; asm(OP " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, " \
-    "{%10,%11,%12,%13};" : "=r"(d0), "=r"(d1), "=r"(d2), "=r"(d3) \
-    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), \
-      "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3])); PUT4
-#define MMA_S32_21(OP) unsigned d0, d1, d2, d3; asm(OP " {%0,%1,%2,%3}, {%4,%5}, {%6}, " \
-    "{%7,%8,%9,%10};" : "=r"(d0), "=r"(d1), "=r"(d2), "=r"(d3) \
-    : "r"(a[0]), "r"(a[1]), "r"(b[0]), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3])); PUT4
 #define MMA_S32_11(OP) unsigned d0, d1; asm(OP " {%0,%1}, {%2}, {%3}, {%4,%5};" \
     : "=r"(d0), "=r"(d1) : "r"(a[0]), "r"(b[0]), "r"(c[0]), "r"(c[1])); put(d0), put(d1);
 KERNEL(mma_f16_16816_f32_exact, 4, f16exact_4, f16exact_2, f32exact_4) { MMA_F32_42("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32") }
@@ -46,30 +49,17 @@ KERNEL(mma_bf16_16816_wild, 4, bf16wild_4, bf16wild_2, f32wild_4) { MMA_F32_42("
 KERNEL(mma_bf16_1688_wild, 4, bf16wild_2, bf16wild_1, f32wild_4) { MMA_F32_21("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32") }
 
 // The low 13 bits of tf32 operands are not read; "wild" ones have them set.
-#define W __float_as_uint
-#define MMA_TF32_42(OP) float d0, d1, d2, d3; asm(OP " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, " \
-    "{%10,%11,%12,%13};" : "=f"(d0), "=f"(d1), "=f"(d2), "=f"(d3) \
-    : "r"(W(a[0])), "r"(W(a[1])), "r"(W(a[2])), "r"(W(a[3])), "r"(W(b[0])), "r"(W(b[1])), \
-      "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])); PUT4
-#define MMA_TF32_21(OP) float d0, d1, d2, d3; asm(OP " {%0,%1,%2,%3}, {%4,%5}, {%6}, " \
-    "{%7,%8,%9,%10};" : "=f"(d0), "=f"(d1), "=f"(d2), "=f"(d3) \
-    : "r"(W(a[0])), "r"(W(a[1])), "r"(W(b[0])), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])); PUT4
-KERNEL(mma_tf32_1688_exact, 4, f32exact_4, f32exact_2, f32exact_4) { MMA_TF32_42("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") }
-KERNEL(mma_tf32_1684_exact, 4, f32exact_2, f32exact_1, f32exact_4) { MMA_TF32_21("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32") }
-KERNEL(mma_tf32_1688_normal, 4, f32normal_4, f32normal_2, f32normal_4) { MMA_TF32_42("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") }
-KERNEL(mma_tf32_1684_normal, 4, f32normal_2, f32normal_1, f32normal_4) { MMA_TF32_21("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32") }
-KERNEL(mma_tf32_1688_wild, 4, f32wild_4, f32wild_2, f32wild_4) { MMA_TF32_42("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") }
-KERNEL(mma_tf32_1684_wild, 4, f32wild_2, f32wild_1, f32wild_4) { MMA_TF32_21("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32") }
+KERNEL(mma_tf32_1688_exact, 4, f32exact_4, f32exact_2, f32exact_4) { MMA_F32_42("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") }
+KERNEL(mma_tf32_1684_exact, 4, f32exact_2, f32exact_1, f32exact_4) { MMA_F32_21("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32") }
+KERNEL(mma_tf32_1688_normal, 4, f32normal_4, f32normal_2, f32normal_4) { MMA_F32_42("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") }
+KERNEL(mma_tf32_1684_normal, 4, f32normal_2, f32normal_1, f32normal_4) { MMA_F32_21("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32") }
+KERNEL(mma_tf32_1688_wild, 4, f32wild_4, f32wild_2, f32wild_4) { MMA_F32_42("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") }
+KERNEL(mma_tf32_1684_wild, 4, f32wild_2, f32wild_1, f32wild_4) { MMA_F32_21("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32") }
 
 #define D_OUT4 "=d"(d0), "=d"(d1), "=d"(d2), "=d"(d3)
 #define D_C4 "d"(c[0]), "d"(c[1]), "d"(c[2]), "d"(c[3])
 #define MMA_F64_884(OP) double d0, d1; asm(OP " {%0,%1}, {%2}, {%3}, {%4,%5};" \
     : "=d"(d0), "=d"(d1) : "d"(a[0]), "d"(b[0]), "d"(c[0]), "d"(c[1])); put(d0), put(d1);
-#define MMA_F64_1684(OP) double d0, d1, d2, d3; asm(OP " {%0,%1,%2,%3}, {%4,%5}, {%6}, " \
-    "{%7,%8,%9,%10};" : D_OUT4 : "d"(a[0]), "d"(a[1]), "d"(b[0]), D_C4); PUT4
-#define MMA_F64_1688(OP) double d0, d1, d2, d3; asm(OP " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, " \
-    "{%10,%11,%12,%13};" : D_OUT4 : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), \
-    "d"(b[1]), D_C4); PUT4
 #define MMA_F64_16816(OP) double d0, d1, d2, d3; asm(OP " {%0,%1,%2,%3}, " \
     "{%4,%5,%6,%7,%8,%9,%10,%11}, {%12,%13,%14,%15}, {%16,%17,%18,%19};" : D_OUT4 \
     : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), \
@@ -124,9 +114,9 @@ KERNEL(tensor_chain, 4, f16near_4, f16near_4, f32normal_4) {
 }
 
 KERNEL(tensor_movmatrix, 3, bits, bits, bits) {
-    put(U1("movmatrix.sync.aligned.m8n8.trans.b16", a));
-    put(U1("movmatrix.sync.aligned.m8n8.trans.b16", b) + 1);
-    put(U1("movmatrix.sync.aligned.m8n8.trans.b16", a ^ c));
+    PUT(U1("movmatrix.sync.aligned.m8n8.trans.b16", a),
+        U1("movmatrix.sync.aligned.m8n8.trans.b16", b) + 1,
+        U1("movmatrix.sync.aligned.m8n8.trans.b16", a ^ c));
 }
 
 // Every lane names a row of 16 bytes, in any order.
@@ -183,37 +173,37 @@ KERNEL90(tensor_stmatrix, 24, bits_4, bits, bits) {
     STSM4("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16")
 }
 
-// The C++ interface: a warp's 128 words of a and of b are 16 x 16 matrices, c is 16 x 16 floats.
-template <class T, class ALayout, class BLayout, int K, class Part = T>
+// The C++ interface: matrices of a warp one behind the other.
+template <class T, class Sum, class ALayout, class BLayout, int M, int N, int K, class Part = T>
 __device__ __forceinline__ void wmma_product(const Thread& t, int a_stride, int b_stride) {
     using namespace nvcuda::wmma;
     const int warp = t.i >> 5;
-    fragment<matrix_a, 16, 16, K, T, ALayout> fa;
-    fragment<matrix_b, 16, 16, K, T, BLayout> fb;
-    fragment<accumulator, 16, 16, K, float> fc;
-    load_matrix_sync(fa, (const Part*)(t.a + warp * 128), a_stride);
-    load_matrix_sync(fb, (const Part*)(t.b + warp * 128), b_stride);
-    load_matrix_sync(fc, (const float*)(t.c + warp * 256), 16, mem_row_major);
+    fragment<matrix_a, M, N, K, T, ALayout> fa;
+    fragment<matrix_b, M, N, K, T, BLayout> fb;
+    fragment<accumulator, M, N, K, Sum> fc;
+    load_matrix_sync(fa, (const Part*)t.a + warp * M * K, a_stride);
+    load_matrix_sync(fb, (const Part*)t.b + warp * K * N, b_stride);
+    load_matrix_sync(fc, (const Sum*)t.c + warp * M * N, N, mem_row_major);
     mma_sync(fc, fa, fb, fc);
-    store_matrix_sync((float*)(t.out + warp * 256), fc, 16, mem_row_major);
+    store_matrix_sync((Sum*)t.out + warp * M * N, fc, N, mem_row_major);
 }
 using nvcuda::wmma::col_major;
 using nvcuda::wmma::row_major;
 
 KERNEL(wmma_f16_row_row, 8, f16near_4, f16near_4, f32normal_8) {
-    wmma_product<half, row_major, row_major, 16>(t, 16, 16);
+    wmma_product<half, float, row_major, row_major, 16, 16, 16>(t, 16, 16);
     put.done();
 }
 KERNEL(wmma_f16_col_col, 8, f16near_4, f16near_4, f32normal_8) {
-    wmma_product<half, col_major, col_major, 16>(t, 16, 16);
+    wmma_product<half, float, col_major, col_major, 16, 16, 16>(t, 16, 16);
     put.done();
 }
 KERNEL(wmma_bf16_row_col, 8, bf16near_4, bf16near_4, f32normal_8) {
-    wmma_product<__nv_bfloat16, row_major, col_major, 16>(t, 16, 16);
+    wmma_product<__nv_bfloat16, float, row_major, col_major, 16, 16, 16>(t, 16, 16);
     put.done();
 }
 KERNEL(wmma_tf32_row_row, 8, f32normal_4, f32normal_4, f32normal_8) {
-    wmma_product<nvcuda::wmma::precision::tf32, row_major, row_major, 8, float>(t, 8, 16);
+    wmma_product<nvcuda::wmma::precision::tf32, float, row_major, row_major, 16, 16, 8, float>(t, 8, 16);
     put.done();
 }
 KERNEL(wmma_f16_f16, 4, f16near_4, f16near_4, f16near_4) {
@@ -231,28 +221,10 @@ KERNEL(wmma_f16_f16, 4, f16near_4, f16near_4, f16near_4) {
     put.done();
 }
 KERNEL(wmma_s8, 8, bits_2, bits_2, bits_8) {
-    using namespace nvcuda::wmma;
-    const int warp = t.i >> 5;
-    fragment<matrix_a, 16, 16, 16, signed char, row_major> fa;
-    fragment<matrix_b, 16, 16, 16, signed char, col_major> fb;
-    fragment<accumulator, 16, 16, 16, int> fc;
-    load_matrix_sync(fa, (const signed char*)(t.a + warp * 64), 16);
-    load_matrix_sync(fb, (const signed char*)(t.b + warp * 64), 16);
-    load_matrix_sync(fc, (const int*)(t.c + warp * 256), 16, mem_row_major);
-    mma_sync(fc, fa, fb, fc);
-    store_matrix_sync((int*)(t.out + warp * 256), fc, 16, mem_row_major);
+    wmma_product<signed char, int, row_major, col_major, 16, 16, 16>(t, 16, 16);
     put.done();
 }
 KERNEL(wmma_f64, 4, f64normal_1, f64normal_1, f64normal_2) {
-    using namespace nvcuda::wmma;
-    const int warp = t.i >> 5;
-    fragment<matrix_a, 8, 8, 4, double, row_major> fa;
-    fragment<matrix_b, 8, 8, 4, double, col_major> fb;
-    fragment<accumulator, 8, 8, 4, double> fc;
-    load_matrix_sync(fa, (const double*)t.a + warp * 32, 4);
-    load_matrix_sync(fb, (const double*)t.b + warp * 32, 4);
-    load_matrix_sync(fc, (const double*)t.c + warp * 64, 8, mem_row_major);
-    mma_sync(fc, fa, fb, fc);
-    store_matrix_sync((double*)t.out + warp * 64, fc, 8, mem_row_major);
+    wmma_product<double, double, row_major, col_major, 8, 8, 4>(t, 4, 4);
     put.done();
 }

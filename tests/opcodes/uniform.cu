@@ -135,32 +135,17 @@ KERNEL_TIGHT(uniform_branches, 22, bits, bits, bits) {
 KERNEL(uniform_mixed, 25, bits, bits, bits) {
     // Uniform words as operands of per-thread instructions.
     UNIFORM
-    put(a + u);
-    put(b + (u - v));
-    put(c - (u << 3) + v);
-    put((unsigned long long)u * v + a);
-    put(uv + a);
-    put(a + w * 12);
-    put(b * u + v);
-    put((uv | 1) * 8 + c);
-    put(a ^ (u >> (v & 31)));
-    put(a + __popc(u));
-    put(a ^ __byte_perm(u, v, 0x1605));
-    put(a + (u > v ? u : v));
-    put(b + (u > v && v > w ? u : w));
-    put(uv > (unsigned long long)w * v ? a : b);
-    put((int)(a > u) + 2 * (int)(b <= v) + 4 * (int)(u != w));
+    PUT(a + u, b + (u - v), c - (u << 3) + v, (unsigned long long)u * v + a, uv + a, a + w * 12,
+        b * u + v, (uv | 1) * 8 + c, a ^ (u >> (v & 31)), a + __popc(u),
+        a ^ __byte_perm(u, v, 0x1605), a + (u > v ? u : v), b + (u > v && v > w ? u : w),
+        uv > (unsigned long long)w * v ? a : b,
+        (int)(a > u) + 2 * (int)(b <= v) + 4 * (int)(u != w));
     unsigned r = a;
     if (u & 1) r = b * 3;
     if (blockIdx.x & 1) r += c;
     if (blockIdx.x == 2 && t.n > 100) r = ~r;
-    put(r);
-    put((a << 4) + u);
-    put(__funnelshift_l(a, u, v));
-    put(__byte_perm(a, u, w));
-    put((a & u) | (b & ~u));
-    put(min(a, u) + max((int)b, (int)v));
-    put(b << (w & 31));
+    PUT(r, (a << 4) + u, __funnelshift_l(a, u, v), __byte_perm(a, u, w), (a & u) | (b & ~u),
+        min(a, u) + max((int)b, (int)v), b << (w & 31));
 }
 
 KERNEL(uniform_loop, 5, bits, bits, bits) {
@@ -170,9 +155,7 @@ KERNEL(uniform_loop, 5, bits, bits, bits) {
     put(sum);
     unsigned x = b;
     for (int k = blockIdx.x; k < t.n; k += 64) x = x * 3 + k;
-    put(x);
-    put(u / (v | 1) + a);
-    put(w % (unsigned)(blockIdx.x + 3) ^ b);
+    PUT(x, u / (v | 1) + a, w % (unsigned)(blockIdx.x + 3) ^ b);
     unsigned r = c;
 #pragma unroll 1
     for (int k = 0; k < 4; ++k) {
@@ -185,29 +168,20 @@ KERNEL(uniform_loop, 5, bits, bits, bits) {
 KERNEL(uniform_float, 6, f32near, f32near, bits) {
     UNIFORM
     const float x = (float)(int)w, y = (float)u;
-    put(a + x);
-    put(a * y + b);
-    put(fmaf(a, x, y));
-    put(a > x ? b : y);
-    put(x * 0.5f - b);
-    put(fmaxf(a, y * 1e-8f));
+    PUT(a + x, a * y + b, fmaf(a, x, y), a > x ? b : y, x * 0.5f - b, fmaxf(a, y * 1e-8f));
 }
 
 KERNEL(uniform_vote, 8, bits, bits, bits) {
     UNIFORM
     const unsigned mask = __ballot_sync(0xffffffffu, a > b);
-    put(__popc(mask));
-    put(__clz(mask) + __ffs(mask));
-    put(mask & u);
+    PUT(__popc(mask), __clz(mask) + __ffs(mask), mask & u);
     if (__any_sync(0xffffffffu, (a & 0xff) == 1))
         put(a);
     else
         put(b);
     const unsigned first = __shfl_sync(0xffffffffu, c, 0);
-    put(first * 3 + u);
-    put(__reduce_add_sync(0xffffffffu, a & 0xffff) + v);
-    put(__all_sync(0xffffffffu, b != w) ? u : v);
-    put(__brev(mask) ^ w);
+    PUT(first * 3 + u, __reduce_add_sync(0xffffffffu, a & 0xffff) + v,
+        __all_sync(0xffffffffu, b != w) ? u : v, __brev(mask) ^ w);
 }
 
 // Tables in constant memory, at uniform and at computed places.
@@ -219,16 +193,10 @@ __constant__ unsigned long long wide[2] = {0x123456789abcdefull, 0xfedcba9876543
 
 KERNEL(uniform_constant, 12, bits, bits, f32near) {
     UNIFORM
-    put(a + table[3] * table[5]);
-    put(a + table[u & 15]);
-    put(a + table[b & 15]);
-    put(c * factors[1] + factors[u & 3]);
-    put(c * factors[a & 3]);
-    put(bytes[a & 7] + shorts[b & 3]);
-    put((int)(signed char)bytes[b & 7]);
-    put(wide[a & 1] + wide[0]);
-    put(a < table[2] * 0x10000000u ? b : table[4]);
-    put(table[15] & a);
+    PUT(a + table[3] * table[5], a + table[u & 15], a + table[b & 15],
+        c * factors[1] + factors[u & 3], c * factors[a & 3], bytes[a & 7] + shorts[b & 3],
+        (int)(signed char)bytes[b & 7], wide[a & 1] + wide[0],
+        a < table[2] * 0x10000000u ? b : table[4], table[15] & a);
     const unsigned* place = table + (b & 7);
     put(place[2]);
 }
@@ -239,21 +207,16 @@ __device__ unsigned variable[4] = {11, 22, 33, 44};
 __device__ const unsigned long long fixed[2] = {5000000000ull, 7};
 
 KERNEL(uniform_variable, 4, bits, bits, bits) {
-    put(variable[a & 3] + b);
-    put(variable[1] * c);
-    put(fixed[b & 1]);
+    PUT(variable[a & 3] + b, variable[1] * c, fixed[b & 1]);
 }
 
 KERNEL(uniform_special, 8, bits, bits, bits) {
-    put(threadIdx.x + 1000 * threadIdx.y + 2000 * threadIdx.z);
-    put(blockIdx.x + 1000 * blockIdx.y + 2000 * blockIdx.z);
-    put(blockDim.x + 3 * blockDim.y + 5 * blockDim.z);
-    put(gridDim.x + 3 * gridDim.y + 5 * gridDim.z);
+    PUT(threadIdx.x + 1000 * threadIdx.y + 2000 * threadIdx.z,
+        blockIdx.x + 1000 * blockIdx.y + 2000 * blockIdx.z,
+        blockDim.x + 3 * blockDim.y + 5 * blockDim.z, gridDim.x + 3 * gridDim.y + 5 * gridDim.z);
     unsigned r, s;
     asm("mov.u32 %0, %%nctaid.x; mov.u32 %1, %%ntid.x;" : "=r"(r), "=r"(s));
-    put(r * s);
-    put(warpSize);
+    PUT(r * s, warpSize);
     asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(r));
-    put(r);
-    put(a & 1 ? threadIdx.x * blockDim.x : blockIdx.x);
+    PUT(r, a & 1 ? threadIdx.x * blockDim.x : blockIdx.x);
 }

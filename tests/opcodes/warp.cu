@@ -38,12 +38,9 @@ KERNEL(warp_shuffle, 21, bits, bits, bits) {
 KERNEL(warp_shuffle_widths, 16, bits, bits, bits64) {
 #pragma unroll
     for (int width = 2; width <= 32; width *= 2) {
-        put(__shfl_sync(ALL, a, b, width));
-        put(__shfl_up_sync(ALL, a, 1, width));
+        PUT(__shfl_sync(ALL, a, b, width), __shfl_up_sync(ALL, a, 1, width));
     }
-    put(__shfl_down_sync(ALL, c, 3));
-    put(__shfl_xor_sync(ALL, c, 8, 16));
-    put(__shfl_sync(ALL, c, 0));
+    PUT(__shfl_down_sync(ALL, c, 3), __shfl_xor_sync(ALL, c, 8, 16), __shfl_sync(ALL, c, 0));
 }
 
 KERNEL(warp_shuffle_divided, 8, bits, bits, bits) {
@@ -80,49 +77,38 @@ KERNEL(warp_shuffle_divided, 8, bits, bits, bits) {
     float most = __uint_as_float(c & 0x7f7fffffu);
 #pragma unroll
     for (int d = 16; d; d >>= 1) most = fmaxf(most, __shfl_xor_sync(ALL, most, d));
-    put(most);
-    put(__shfl_sync(ALL, a, lane ^ (lane >> 1)));
-    put(__shfl_sync(ALL, lane, 31 - lane));
+    PUT(most, __shfl_sync(ALL, a, lane ^ (lane >> 1)), __shfl_sync(ALL, lane, 31 - lane));
 }
 
 KERNEL(warp_vote, 13, bits, bits, bits) {
     const int lane = t.i & 31;
-    put(__ballot_sync(ALL, a > b));
-    put(__any_sync(ALL, (a & 0x3f) == 5));
-    put(__all_sync(ALL, a != 3));
+    PUT(__ballot_sync(ALL, a > b), __any_sync(ALL, (a & 0x3f) == 5), __all_sync(ALL, a != 3));
     unsigned r;
     asm volatile("{ .reg .pred p, q; setp.lt.u32 p, %1, %2; vote.sync.uni.pred q, p, 0xffffffff; "
                  "selp.u32 %0, 1, 0, q; }" : "=r"(r) : "r"(a), "r"(b));
-    put(r);
-    put(__ballot_sync(ALL, true));
-    put(__ballot_sync(ALL, lane > (int)(c & 15)));
+    PUT(r, __ballot_sync(ALL, true), __ballot_sync(ALL, lane > (int)(c & 15)));
     unsigned s = 0;
     if (lane & 2) s = __ballot_sync(0xccccccccu, a & 1);
     put(s);
     s = 0;
     if (lane < 20) s = __any_sync(0x000fffffu, b > 0xf0000000u) + 2 * __all_sync(0x000fffffu, b > 9);
-    put(s);
-    put(__activemask());
+    PUT(s, __activemask());
     s = 0;
     if (a & 1) s = __activemask();
-    put(s);
-    put(__popc(__ballot_sync(ALL, a & 4) & ((1u << lane) - 1)));
+    PUT(s, __popc(__ballot_sync(ALL, a & 4) & ((1u << lane) - 1)));
     unsigned eq, lt, le, ge, gt, id;
     asm("mov.u32 %0, %%lanemask_eq; mov.u32 %1, %%lanemask_lt; mov.u32 %2, %%lanemask_le; "
         "mov.u32 %3, %%lanemask_ge; mov.u32 %4, %%lanemask_gt; mov.u32 %5, %%laneid;"
         : "=r"(eq), "=r"(lt), "=r"(le), "=r"(ge), "=r"(gt), "=r"(id));
-    put(eq + 3 * lt + 5 * le + 7 * ge + 11 * gt + 13 * id);
-    put(__all_sync(ALL, lane >= 0) ? a : b);
+    PUT(eq + 3 * lt + 5 * le + 7 * ge + 11 * gt + 13 * id, __all_sync(ALL, lane >= 0) ? a : b);
 }
 
 KERNEL(warp_match, 8, bits, bits, bits64) {
-    put(__match_any_sync(ALL, a & 3));
-    put(__match_any_sync(ALL, a & 0x80000001u));
-    put(__match_any_sync(ALL, c & 0x100000001ull));
+    PUT(__match_any_sync(ALL, a & 3), __match_any_sync(ALL, a & 0x80000001u),
+        __match_any_sync(ALL, c & 0x100000001ull));
     int pred;
-    put(__match_all_sync(ALL, a & 0, &pred));
-    put(pred);
-    put(__match_all_sync(ALL, (c >> 63) + (b & 1), &pred) + 5 * pred);
+    PUT(__match_all_sync(ALL, a & 0, &pred), pred,
+        __match_all_sync(ALL, (c >> 63) + (b & 1), &pred) + 5 * pred);
     unsigned r = 0;
     if (t.i & 1) r = __match_any_sync(0xaaaaaaaau, b & 7);
     put(r);
@@ -132,26 +118,19 @@ KERNEL(warp_match, 8, bits, bits, bits64) {
 }
 
 KERNEL(warp_reduce, 10, bits, bits, bits) {
-    put(__reduce_add_sync(ALL, a));
-    put(__reduce_min_sync(ALL, a));
-    put(__reduce_max_sync(ALL, a));
-    put(__reduce_min_sync(ALL, (int)a));
-    put(__reduce_max_sync(ALL, (int)b));
-    put(__reduce_and_sync(ALL, a | b));
-    put(__reduce_or_sync(ALL, a & b & c));
-    put(__reduce_xor_sync(ALL, a));
+    PUT(__reduce_add_sync(ALL, a), __reduce_min_sync(ALL, a), __reduce_max_sync(ALL, a),
+        __reduce_min_sync(ALL, (int)a), __reduce_max_sync(ALL, (int)b),
+        __reduce_and_sync(ALL, a | b), __reduce_or_sync(ALL, a & b & c), __reduce_xor_sync(ALL, a));
     unsigned r = 0;
     if (t.i & 4) r = __reduce_add_sync(0xf0f0f0f0u, b);
-    put(r);
-    put((unsigned)__reduce_add_sync(ALL, (int)c) * 3);
+    PUT(r, (unsigned)__reduce_add_sync(ALL, (int)c) * 3);
 }
 
 KERNEL90(warp_elect, 3, bits, bits, bits) {
     unsigned leader, is;
     asm volatile("{ .reg .pred p; elect.sync %0|p, 0xffffffff; selp.u32 %1, 1, 0, p; }"
                  : "=r"(leader), "=r"(is));
-    put(leader);
-    put(is);
+    PUT(leader, is);
     unsigned r = 0;
     if ((t.i & 31) > 4) {
         asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffe0; selp.u32 %0, 1, 0, p; }" : "=r"(r));
@@ -179,18 +158,15 @@ KERNEL(warp_sync, 4, bits, bits, bits) {
     __syncwarp();
     if (a & 1) words[threadIdx.x] = b;
     __syncwarp();
-    put(words[base + 31 - lane]);
-    put(words[threadIdx.x]);
+    PUT(words[base + 31 - lane], words[threadIdx.x]);
 }
 
 KERNEL(block_barrier, 9, bits, bits, bits) {
     __shared__ unsigned words[128];
     words[threadIdx.x] = a;
     __syncthreads();
-    put(words[(threadIdx.x + b) & 127]);
-    put(__syncthreads_count(a & 1));
-    put(__syncthreads_and(a != b));
-    put(__syncthreads_or((a & 0xfff) == 77));
+    PUT(words[(threadIdx.x + b) & 127], __syncthreads_count(a & 1), __syncthreads_and(a != b),
+        __syncthreads_or((a & 0xfff) == 77));
     words[threadIdx.x] = b;
     // Named barriers: the two halves of the block wait for themselves only.
     if (threadIdx.x < 64) {

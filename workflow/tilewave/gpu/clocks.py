@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -52,15 +50,6 @@ class Clocks:
         self._samples: dict[str, list[float]] = {"sm_clock": [], "power": [], "temperature": []}
         self._reasons = 0
 
-    @functools.cached_property
-    def highest(self) -> float:
-        """The GPU's highest SM clock, MHz; infinite where NVML does not say."""
-        with contextlib.suppress(Exception):
-            return float(
-                self._nvml.nvmlDeviceGetMaxClockInfo(self._handle, self._nvml.NVML_CLOCK_SM)
-            )
-        return math.inf
-
     def sample(self) -> None:
         """Read once, about a millisecond; what a GPU does not offer is left out."""
         nvml, handle = self._nvml, self._handle
@@ -80,6 +69,13 @@ class Clocks:
     def count(self, mhz: float) -> None:
         """Add an SM clock that was counted on the GPU: it stands for NVML's reading, which lags."""
         self._counted.append(mhz)
+
+    def moved(self, share: float) -> bool:
+        """Tell whether the counted clock has moved by more than the share; if so, only the last one is kept."""
+        moved = bool(self._counted) and max(self._counted) > (1 + share) * min(self._counted)
+        if moved:
+            del self._counted[:-1]
+        return moved
 
     def figures(self) -> list[dict[str, Any]]:
         """Medians: sm_clock (MHz), power (W), temperature (C)."""

@@ -166,7 +166,9 @@ class GpuTrack:
         runner.block.enqueue()
         session.clocks.sample()  # while the block runs
         session.gpu.sync()
-        return runner.block.us()
+        us = runner.block.us()
+        session.clocks.count(session.support.sm_clock())
+        return us
 
 
 Opened = Callable[[Sequence[Job], Callable[[str], None], Callable[[Result], None]], GpuTrack]

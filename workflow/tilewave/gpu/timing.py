@@ -7,8 +7,8 @@ so no Python and no host lies between the two events. Blocks: about as long as t
 (2 ms, as a rule), in the order variant, baseline, baseline, variant; at least as many such rounds as
 it says (5) and more while the spread is above 0.5 %, at most 20 rounds, one second (from two rounds on) and
 the case's limit; a GPU at its power limit never gets there, and from 8 rounds on it is enough that the ratio of both is
-known to 0.2 %. Clock: before the first round the case's own launches run until the SM clock has followed them (`_settle`), and each
-round counts it. Before and after them the GPU is watched for other processes (`Support.paused`): what was timed
+known to 0.2 %. Clock: each round counts the SM clock; rounds before a clock that has moved are
+dropped until the load has lasted `SETTLED_S`, and none ends before `STEADY_S`. Before and after them the GPU is watched for other processes (`Support.paused`): what was timed
 beside one, or while heat slowed the GPU down, is marked and timed again by the next run. The duration of a
 launch is a block's time over its launches, the figure the median over blocks, its spread the interquartile range.
 """
@@ -50,7 +50,8 @@ rounds (median), where the first and the second half of the rounds differ by 0.7
 STEADY_S, SETTLED_S = 0.06, 0.15
 """Seconds of a load until the SM clock has followed it: where it then is at its highest, and where power limits it
 (H200: 40 ms pass before the limit is noticed, then the clock moves in steps of 20 ms until 150 ms)."""
-AT_ITS_HIGHEST = 0.995
+MOVED = 0.03
+"""Of the SM clock: steps at the power limit are smaller."""
 LIGHT_US = 20.0
 """Launches shorter than this do not reach the power limit: the clock has only to recover from what ran before."""
 CHOICE_US = 1000.0
@@ -164,46 +165,35 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
         if rival_launches:
             rival = build(session.support, rival_launches, block_us)
             stack.callback(rival.close)
-        _settle(session, [one for one in (block, rival) if one is not None], launch_us)
 
     samples: dict[str, list[float]] = {"duration_us": []}
     if rival is not None:
         samples["baseline_us"] = []
     paused = session.support.paused(lately=True)
-    started = time.monotonic()
+    steady_s = 0.0 if launch_us < LIGHT_US else STEADY_S
+    rounds, started = 0, time.monotonic()
     with span("measure"):
-        for number in range(max(MAX_ROUNDS, least_rounds)):
+        while rounds < max(MAX_ROUNDS, least_rounds):
             _round(session, block, rival, samples, clocks)
             spent = time.monotonic() - started
+            if spent < SETTLED_S and clocks.moved(MOVED):
+                samples = {name: series[-2:] for name, series in samples.items()}
+            rounds = len(samples["duration_us"]) // 2
             # Half of the limit: the supervisor counts set-up and the next round too.
-            if number + 1 >= FEWEST_ROUNDS and spent > min(ENOUGH_S, job.limit_s / 2):
+            if rounds >= FEWEST_ROUNDS and spent > min(ENOUGH_S, job.limit_s / 2):
                 break
-            if number + 1 >= least_rounds and (
-                all(_spread(series) < ENOUGH_SPREAD for series in samples.values())
-                or (number + 1 >= RATIO_ROUNDS and _error(samples) < ENOUGH_ERROR)
+            if spent < steady_s or rounds < least_rounds:
+                continue
+            if all(_spread(series) < ENOUGH_SPREAD for series in samples.values()) or (
+                rounds >= RATIO_ROUNDS and _error(samples) < ENOUGH_ERROR
             ):
                 break
     notes["clock"] = COUNTED_CLOCK
-    notes |= {"repeats": block.repeats, "rounds": number + 1, "throttle": clocks.throttle()}
+    notes |= {"repeats": block.repeats, "rounds": rounds, "throttle": clocks.throttle()}
     notes["alpha"], notes["beta"] = 1.0, 0.0
     if why := _disturbance(max(paused, session.support.paused()), clocks.slowed()):
         notes["disturbed"] = why
     return _report(session, job, samples, clocks, notes, predicted)
-
-
-def _settle(session: Session, blocks: Sequence[Block], launch_us: float) -> None:
-    """Run blocks until the SM clock is the one that they sustain, and not the one of the load before them.
-
-    launch_us: of a launch; two of them have run.
-    """
-    steady_s = 0.0 if launch_us < LIGHT_US else STEADY_S
-    began = time.monotonic() - 2e-6 * launch_us
-    while (spent := time.monotonic() - began) < SETTLED_S:
-        for one in blocks:
-            one.run()
-        clock = session.support.sm_clock()
-        if spent >= steady_s and clock >= AT_ITS_HIGHEST * session.clocks.highest:
-            return
 
 
 def _disturbance(paused: float, slowed: str) -> str:

@@ -88,56 +88,44 @@ def _scatter(R, s, words, addresses, origin, width, mask):
 def load(m, warp, pc, mask):
     """LD, LDG, LDS, LDL and the loads from constant banks."""
     row = view.code(m)[pc]
-    space = row[c.OP]
-    addresses = view.addresses(m)[0]
-    if space == c.CONST_BANK:
+    if row[c.OP] == c.CONST_BANK:
         _load_constant(m, warp, pc, row, mask)
-        return
-    narrow = int64(2 if space == c.SHARED else space == c.LOCAL)
-    address_lanes(m, warp, row, int64(c.A_REG), narrow, addresses)
-    if space == c.LOCAL:
-        _local(m, warp, pc, row, mask, int64(1))
-        return
-    if space == c.SHARED:
-        _load_shared(m, warp, pc, row, mask)
-        return
-    if space == c.GENERIC:
-        inner = uint32(shared_lanes(m, mask, addresses))
-        if inner:
-            _load_shared(m, warp, pc, row, inner)
-        own = uint32(local_lanes(mask, addresses))
-        if own:
-            _local(m, warp, pc, row, own, int64(1))
-        mask = uint32(mask & ~(inner | own))
-        mask = _elsewhere(m, warp, pc, row, mask, addresses, True)
-    if mask:
-        _load_global(m, warp, pc, row, mask)
+    else:
+        _moved(m, warp, pc, row, mask, True)
 
 
 @njit
 def store(m, warp, pc, mask):
     """ST, STG, STS, STL."""
-    row = view.code(m)[pc]
-    space = row[c.OP]
-    addresses = view.addresses(m)[0]
+    _moved(m, warp, pc, view.code(m)[pc], mask, False)
+
+
+@njit
+def _moved(m, warp, pc, row, mask, loading):
+    """Load or store where the lanes' addresses are."""
+    space, addresses = row[c.OP], view.addresses(m)[0]
     narrow = int64(2 if space == c.SHARED else space == c.LOCAL)
     address_lanes(m, warp, row, int64(c.A_REG), narrow, addresses)
+    inner, own = uint32(0), uint32(0)
     if space == c.LOCAL:
-        _local(m, warp, pc, row, mask, int64(0))
-        return
-    if space == c.SHARED:
-        _store_shared(m, warp, pc, row, mask)
-        return
-    if space == c.GENERIC:
+        own = mask
+    elif space == c.SHARED:
+        inner = mask
+    elif space == c.GENERIC:
         inner = uint32(shared_lanes(m, mask, addresses))
-        if inner:
-            _store_shared(m, warp, pc, row, inner)
         own = uint32(local_lanes(mask, addresses))
-        if own:
-            _local(m, warp, pc, row, own, int64(0))
-        mask = uint32(mask & ~(inner | own))
-        mask = _elsewhere(m, warp, pc, row, mask, addresses, False)
-    if mask:
+    if inner and loading:
+        _load_shared(m, warp, pc, row, inner)
+    elif inner:
+        _store_shared(m, warp, pc, row, inner)
+    if own:
+        _local(m, warp, pc, row, own, loading)
+    mask = uint32(mask & ~(inner | own))
+    if space == c.GENERIC:
+        mask = _elsewhere(m, warp, pc, row, mask, addresses, loading)
+    if mask and loading:
+        _load_global(m, warp, pc, row, mask)
+    elif mask:
         _store_global(m, warp, pc, row, mask)
 
 
@@ -205,10 +193,7 @@ def _load_constant(m, warp, pc, row, mask):
     size = abs(width)
     lanes, first = wrong_lanes(addresses, mask, size, int64(0), end)
     if lanes:
-        fault(
-            m, int64(s.OUTSIDE_CONSTANT), int64(pc), int64(warp), uint32(lanes), int64(first),
-            int64(size), int64(1),
-        )  # fmt: skip
+        fault(m, s.OUTSIDE_CONSTANT, pc, warp, lanes, first, size, 1)
         return
     if row[c.DST_UNIFORM]:
         at = addresses[first_lane(mask)]
@@ -231,10 +216,7 @@ def _local(m, warp, pc, row, mask, loading):
         return
     lanes, first = wrong_lanes(addresses, mask, size, int64(0), view.control(m)[s.LOCAL_BYTES])
     if lanes:
-        fault(
-            m, int64(s.OUTSIDE_LOCAL), int64(pc), int64(warp), uint32(lanes), int64(first),
-            int64(size), int64(1),
-        )  # fmt: skip
+        fault(m, s.OUTSIDE_LOCAL, pc, warp, lanes, first, size, 1)
         return
     R = view.registers(m)[warp]
     words = view.local(m)[32 * warp : 32 * warp + 32]
@@ -276,7 +258,7 @@ def _elsewhere(m, warp, pc, row, mask, addresses, loading):
         elif at & (size - 1):
             kind = int64(s.MISALIGNED)
         if kind >= 0:
-            fault(m, kind, int64(pc), int64(warp), lanes, int64(at), int64(size), int64(1))
+            fault(m, kind, pc, warp, lanes, at, size, 1)
             return uint32(0)
         words = view.shared(where)
         if size < 4:

@@ -143,10 +143,7 @@ def _atomic(m, warp, pc, mask, T):
             fine &= ~inner | _atomic_in(m, warp, pc, inner, T, int64(1))
         mask = uint32(mask & ~inner)
         if away(m, mask, addresses):
-            fault(
-                m, int64(s.NOT_KNOWN), int64(pc), int64(warp), uint32(mask), int64(-1), int64(0),
-                int64(1),
-            )  # fmt: skip
+            fault(m, s.NOT_KNOWN, pc, warp, mask, -1, 0, 1)
             return fine
     if mask:
         fine &= ~mask | _atomic_in(m, warp, pc, mask, T, int64(0))

@@ -15,118 +15,56 @@ from numba.np.arrayobj import populate_array
 HALF = ir.HalfType()
 I16, I32, I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
 FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
+NO = ir.Constant(ir.IntType(1), 0)
 
 
-@intrinsic
-def as_f32(typingctx, bits):
-    """The f32 whose pattern a uint32 is."""
+def _of_one(result, operand, build):
+    """A function of one operand that becomes what ``build`` makes of it."""
 
-    def build(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], FLOAT)
+    @intrinsic
+    def operation(typingctx, value):
+        def built(context, builder, signature, arguments):
+            return build(builder, arguments[0])
 
-    return types.float32(types.uint32), build
+        return result(operand), built
 
-
-@intrinsic
-def bits_f32(typingctx, value):
-    """The pattern of an f32."""
-
-    def build(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], I32)
-
-    return types.uint32(types.float32), build
+    return operation
 
 
-@intrinsic
-def as_f64(typingctx, bits):
-    """The f64 whose pattern a uint64 is."""
-
-    def build(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], DOUBLE)
-
-    return types.float64(types.uint64), build
-
-
-@intrinsic
-def bits_f64(typingctx, value):
-    """The pattern of an f64."""
-
-    def build(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], I64)
-
-    return types.uint64(types.float64), build
-
-
-@intrinsic
-def widen_f16(typingctx, bits):
-    """f32 of the f16 whose pattern the low 16 bits of a uint32 are."""
-
-    def build(context, builder, signature, arguments):
-        low = builder.trunc(arguments[0], I16)
-        return builder.fpext(builder.bitcast(low, HALF), FLOAT)
-
-    return types.float32(types.uint32), build
-
-
-@intrinsic
-def narrow_f16(typingctx, value):
-    """Pattern of the f16 nearest to an f32, ties to even, in the low 16 bits of a uint32."""
-
-    def build(context, builder, signature, arguments):
-        half = builder.fptrunc(arguments[0], HALF)
-        return builder.zext(builder.bitcast(half, I16), I32)
-
-    return types.uint32(types.float32), build
-
-
-@intrinsic
-def fma_f32(typingctx, a, b, c):
+def _fused(kind):
     """a * b + c with one rounding."""
 
-    def build(context, builder, signature, arguments):
-        return builder.fma(*arguments)
+    @intrinsic
+    def operation(typingctx, a, b, c):
+        def build(context, builder, signature, arguments):
+            return builder.fma(*arguments)
 
-    return types.float32(types.float32, types.float32, types.float32), build
+        return kind(kind, kind, kind), build
 
-
-@intrinsic
-def fma_f64(typingctx, a, b, c):
-    """a * b + c with one rounding."""
-
-    def build(context, builder, signature, arguments):
-        return builder.fma(*arguments)
-
-    return types.float64(types.float64, types.float64, types.float64), build
+    return operation
 
 
-@intrinsic
-def count_ones(typingctx, bits):
-    """Number of bits set."""
-
-    def build(context, builder, signature, arguments):
-        return builder.ctpop(arguments[0])
-
-    return types.uint32(types.uint32), build
+def _widened(builder, bits):
+    return builder.fpext(builder.bitcast(builder.trunc(bits, I16), HALF), FLOAT)
 
 
-@intrinsic
-def lowest_one(typingctx, bits):
-    """Index of the lowest bit set, 32 where there is none."""
-
-    def build(context, builder, signature, arguments):
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.uint32(types.uint32), build
+def _narrowed(builder, value):
+    return builder.zext(builder.bitcast(builder.fptrunc(value, HALF), I16), I32)
 
 
-@intrinsic
-def leading_zeros(typingctx, bits):
-    """Zeros above the highest bit set, 32 where there is none."""
-
-    def build(context, builder, signature, arguments):
-        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.uint32(types.uint32), build
+# Patterns and the numbers that they stand for.
+as_f32 = _of_one(types.float32, types.uint32, lambda builder, bits: builder.bitcast(bits, FLOAT))
+bits_f32 = _of_one(types.uint32, types.float32, lambda builder, value: builder.bitcast(value, I32))
+as_f64 = _of_one(types.float64, types.uint64, lambda builder, bits: builder.bitcast(bits, DOUBLE))
+bits_f64 = _of_one(types.uint64, types.float64, lambda builder, value: builder.bitcast(value, I64))
+# f16 as patterns in the low 16 bits of a word: as f32, and the one nearest to an f32, ties to even.
+widen_f16 = _of_one(types.float32, types.uint32, _widened)
+narrow_f16 = _of_one(types.uint32, types.float32, _narrowed)
+fma_f32, fma_f64 = _fused(types.float32), _fused(types.float64)
+# Number of bits set; index of the lowest one, and zeros above the highest one, 32 where there is none.
+count_ones = _of_one(types.uint32, types.uint32, lambda builder, bits: builder.ctpop(bits))
+lowest_one = _of_one(types.uint32, types.uint32, lambda builder, bits: builder.cttz(bits, NO))
+leading_zeros = _of_one(types.uint32, types.uint32, lambda builder, bits: builder.ctlz(bits, NO))
 
 
 @intrinsic

@@ -169,10 +169,7 @@ def stuck(m):
                 if groups[warp, slot, 2] > s.READY:
                     pc = groups[warp, slot, 0]
                     lanes = uint32(groups[warp, slot, 1])
-                    fault(
-                        m, int64(s.NEVER_REACHED), int64(pc), int64(warp), lanes, int64(-1),
-                        int64(0), int64(1),
-                    )  # fmt: skip
+                    fault(m, s.NEVER_REACHED, pc, warp, lanes, -1, 0, 1)
                     return
 
 
@@ -340,7 +337,7 @@ def out_of_budget(table):
         if pc >= 0:
             break
     used = -view.control(m)[s.BUDGET]
-    fault(m, int64(s.OUT_OF_BUDGET), pc, warp, lanes, int64(-1), used, int64(1))
+    fault(m, s.OUT_OF_BUDGET, pc, warp, lanes, -1, used, 1)
     return int64(0)
 
 

@@ -184,10 +184,7 @@ def box(m, where, address, at, offset, storing):
 def receivers(m, warp, pc, mask, offset):
     """Blocks of the cluster that a multicast goes to, as bits; a fault where one is not there."""
     if mask >> view.own(m)[s.BLOCKS]:
-        fault(
-            m, int64(s.NO_BLOCK), int64(pc), int64(warp), uint32(1), int64(offset), int64(mask),
-            int64(1),
-        )  # fmt: skip
+        fault(m, s.NO_BLOCK, pc, warp, 1, offset, mask, 1)
         return int64(0)
     return mask
 
@@ -235,10 +232,7 @@ def begins_before(m, warp, pc, lanes, at):
     three dimensions; PTX does not say it. A store beyond the end writes nothing."""
     for axis in range(len(at)):
         if at[axis] < 0:
-            fault(
-                m, int64(s.BEFORE_ARRAY), int64(pc), int64(warp), lanes, int64(axis), at[axis],
-                int64(1),
-            )  # fmt: skip
+            fault(m, s.BEFORE_ARRAY, pc, warp, lanes, axis, at[axis], 1)
             return True
     return False
 
@@ -250,7 +244,7 @@ def begins_within_piece(m, warp, pc, lanes, along):
     say it."""
     if along % PIECE == 0:
         return False
-    fault(m, int64(s.WITHIN_PIECE), int64(pc), int64(warp), lanes, int64(0), along, int64(1))
+    fault(m, s.WITHIN_PIECE, pc, warp, lanes, 0, along, 1)
     return True
 
 
@@ -263,13 +257,11 @@ def tensor_copy(m, warp, pc, row, mask):
     lanes = mask & -mask
     address = int64(joined(U[second + 1], U[second]))
     if not sealed(m, address):
-        fault(
-            m, int64(s.NO_MAP), int64(pc), int64(warp), lanes, address, int64(8 * WORDS), int64(1)
-        )
+        fault(m, s.NO_MAP, pc, warp, lanes, address, 8 * WORDS, 1)
         return
     rank = rank_of(m, address)
     if rank != row[c.SUB]:
-        fault(m, int64(s.BAD_RANK), int64(pc), int64(warp), lanes, address, rank, int64(1))
+        fault(m, s.BAD_RANK, pc, warp, lanes, address, rank, 1)
         return
     size = rows_of(m, address) * count_along(m, address, 0) * element_of(m, address)
     place = int64(U[first])
@@ -318,7 +310,7 @@ def bytes_copy(m, warp, pc, row, mask):
         found = found or (outside >= low and outside + size <= high)
     if not found or outside & (PIECE - 1):
         kind = int64(s.BAD_SIZE) if found else int64(s.OUTSIDE_GLOBAL)
-        fault(m, kind, int64(pc), int64(warp), lanes, outside, size, int64(1))
+        fault(m, kind, pc, warp, lanes, outside, size, 1)
         return
     if not incoming:
         orders.asynchronous_read(m, warp, pc, offset, size, s.BULKS)

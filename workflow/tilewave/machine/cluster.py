@@ -62,10 +62,8 @@ def all_landed(m):
             tick, phase, pc, lane = view.arrivals(block)[index, sender * warps + warp]
             if tick > landed and phase >= view.turned(block)[index, 1]:
                 control[s.TAKEN] = view.own(other)[s.NUMBER]
-                fault(
-                    m, int64(s.MAYBE_ENDED), pc, warp, uint32(1) << uint32(lane),
-                    view.mbarriers(block)[index], view.own(block)[s.NUMBER], int64(0),
-                )  # fmt: skip
+                at, ended = view.mbarriers(block)[index], view.own(block)[s.NUMBER]
+                fault(m, s.MAYBE_ENDED, pc, warp, uint32(1) << uint32(lane), at, ended, 0)
 
 
 @njit

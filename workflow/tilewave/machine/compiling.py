@@ -59,7 +59,7 @@ TOGETHER = (
 def sources() -> list[Path]:
     """The files that compiled code depends on. Of the families it is their numbers only."""
     own = [path for path in sorted(HERE.glob("*.py")) if path.stem not in NOT_COMPILED]
-    return [*own, HERE.parent / "tensor_map_limits.py"]
+    return [*own, HERE / "coefficients.csv", HERE.parent / "tensor_map_limits.py"]
 
 
 def _numbers() -> list[tuple[str, str, object]]:

@@ -77,10 +77,7 @@ def copy(m, warp, pc, mask):
     note_writes(m, warp, pc, int64(memo), mask, to, width, base, FLYING)
     first, following = view.queued(m)[warp, 0], view.queued(m)[warp, 1]
     if following - first >= s.QUEUE:
-        fault(
-            m, int64(s.QUEUE_FULL), int64(pc), int64(warp), uint32(mask), int64(-1), int64(s.QUEUE),
-            int64(1),
-        )  # fmt: skip
+        fault(m, s.QUEUE_FULL, pc, warp, mask, -1, s.QUEUE, 1)
         return
     slot = following % s.QUEUE
     view.stamps(m)[warp, slot, 0] = view.queued(m)[warp, 2]

@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 from numpy import int64, uint32, uint64
 
 from tilewave.machine.bits import as_f64
@@ -19,7 +17,7 @@ from tilewave.machine.compiling import njit
 from tilewave.machine.families.floating import F_FMA
 from tilewave.machine.families.tensor import DMMA_CUT
 from tilewave.machine.floating import directed64
-from tilewave.machine.fragments import Registers, literals, local_words, part
+from tilewave.machine.fragments import local_words, part, spelt_out
 from tilewave.machine.integer import joined
 from tilewave.machine.vectors import DOUBLE, I32, I64, loop
 
@@ -41,93 +39,66 @@ def quad(low, high):
     return [doubles(low, high, [4 * g + t for g in range(GROUP)]) for t in range(4)]
 
 
-@intrinsic
-def read(typingctx, groups, depth, R, a, b, c, scratch):
+@spelt_out(2)
+def read(builder, halves, depth, R, a, b, c, scratch):
     """A, B and C to the scratch."""
-    if not literals(groups, depth):
-        return None
-    halves, steps = groups.literal_value, depth.literal_value // 4
+    steps = depth // 4
+    out = part(builder, scratch, 0, DOUBLE)
 
-    def build(context, builder, signature, arguments):
-        _, _, registers, a, b, c, scratch = arguments
-        R = Registers(context, builder, signature.args[2], registers)
-        out = part(builder, scratch, 0, DOUBLE)
+    def pair(first, number):
+        return R.load(first, 2 * number), R.load(first, 2 * number + 1)
 
-        def pair(first, number):
-            return R.load(first, 2 * number), R.load(first, 2 * number + 1)
-
+    for step in range(steps):
+        low, high = pair(b, step)
+        out.store(B_AT + 32 * step, doubles(low, high, range(32)))
+    for group in range(halves):
         for step in range(steps):
-            low, high = pair(b, step)
-            out.store(B_AT + 32 * step, doubles(low, high, range(32)))
-        for group in range(halves):
-            for step in range(steps):
-                for t, vector in enumerate(quad(*pair(a, halves * step + group))):
-                    out.store(A_AT + GROUP * (16 * group + 4 * step + t), vector)
-            for side in range(2):
-                for t, vector in enumerate(quad(*pair(c, 2 * group + side))):
-                    out.store(SUMS + GROUP * (8 * group + 2 * t + side), vector)
-        return context.get_dummy_value()
-
-    return types.none(groups, depth, R, a, b, c, scratch), build
+            for t, vector in enumerate(quad(*pair(a, halves * step + group))):
+                out.store(A_AT + GROUP * (16 * group + 4 * step + t), vector)
+        for side in range(2):
+            for t, vector in enumerate(quad(*pair(c, 2 * group + side))):
+                out.store(SUMS + GROUP * (8 * group + 2 * t + side), vector)
 
 
-@intrinsic
-def add(typingctx, groups, depth, scratch):
+@spelt_out(2)
+def add(builder, halves, steps, scratch):
     """The products to the sums, each rounded to the nearest."""
-    if not literals(groups, depth):
-        return None
-    halves, steps = groups.literal_value, depth.literal_value
+    memory = part(builder, scratch, 0, DOUBLE)
 
-    def build(context, builder, signature, arguments):
-        memory = part(builder, arguments[2], 0, DOUBLE)
-
-        def column(j):
-            lane = builder.mul(j, ir.Constant(I64, 4))
-            factors = [
-                memory.everywhere(
-                    builder.add(lane, ir.Constant(I64, B_AT + 32 * (k // 4) + k % 4)), GROUP
-                )
-                for k in range(steps)
-            ]
-            for group in range(halves):
-                place = builder.mul(j, ir.Constant(I64, GROUP))
-                place = builder.add(place, ir.Constant(I64, SUMS + 64 * group))
-                total = memory.load(place, GROUP)
-                for k, factor in enumerate(factors):
-                    total = memory.load(A_AT + GROUP * (16 * group + k), GROUP).fused(factor, total)
-                memory.store(place, total)
-
-        loop(builder, 8, column)
-        return context.get_dummy_value()
-
-    return types.none(groups, depth, scratch), build
-
-
-@intrinsic
-def write(typingctx, groups, R, d, scratch):
-    """The sums to D."""
-    if not literals(groups):
-        return None
-    halves = groups.literal_value
-
-    def build(context, builder, signature, arguments):
-        _, registers, d, scratch = arguments
-        R = Registers(context, builder, signature.args[1], registers)
-        memory = part(builder, scratch, 0, I32)
-        order = [16 * t + 2 * g for g in range(GROUP) for t in range(4)]
+    def column(j):
+        lane = builder.mul(j, ir.Constant(I64, 4))
+        factors = [
+            memory.everywhere(
+                builder.add(lane, ir.Constant(I64, B_AT + 32 * (k // 4) + k % 4)), GROUP
+            )
+            for k in range(steps)
+        ]
         for group in range(halves):
-            for side in range(2):
-                first, second, third, fourth = (
-                    memory.load(2 * (SUMS + GROUP * (8 * group + 2 * t + side))) for t in range(4)
-                )
-                left = first.shuffled(range(32), second)
-                right = third.shuffled(range(32), fourth)
-                for word in range(2):
-                    vector = left.shuffled([x + word for x in order], right)
-                    R.store(d, 4 * group + 2 * side + word, vector)
-        return context.get_dummy_value()
+            place = builder.mul(j, ir.Constant(I64, GROUP))
+            place = builder.add(place, ir.Constant(I64, SUMS + 64 * group))
+            total = memory.load(place, GROUP)
+            for k, factor in enumerate(factors):
+                total = memory.load(A_AT + GROUP * (16 * group + k), GROUP).fused(factor, total)
+            memory.store(place, total)
 
-    return types.none(groups, R, d, scratch), build
+    loop(builder, 8, column)
+
+
+@spelt_out(1)
+def write(builder, halves, R, d, scratch):
+    """The sums to D."""
+    memory = part(builder, scratch, 0, I32)
+    order = [16 * t + 2 * g for g in range(GROUP) for t in range(4)]
+    for group in range(halves):
+        for side in range(2):
+            first, second, third, fourth = (
+                memory.load(2 * (SUMS + GROUP * (8 * group + 2 * t + side))) for t in range(4)
+            )
+            left = first.shuffled(range(32), second)
+            right = third.shuffled(range(32), fourth)
+            for word in range(2):
+                vector = left.shuffled([x + word for x in order], right)
+                R.store(d, 4 * group + 2 * side + word, vector)
 
 
 @njit

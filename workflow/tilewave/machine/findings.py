@@ -37,6 +37,31 @@ IN_SHARED = (
     s.OUTSIDE_SHARED, s.MISALIGNED, s.UNINITIALISED, s.RACE, s.IN_FLIGHT, s.UNFENCED,
     s.TOO_MANY_ARRIVALS, s.MAYBE_ENDED,
 )  # fmt: skip
+# Faults of one instruction that say no more than these words.
+SENTENCES = {
+    s.NOT_KNOWN: "{who} would execute it, and it is not known",
+    s.SYSTEM_CALL: "{who} call {function}, which is not known",
+    s.TRAPPED: "{who} executed a trap, with which the kernel ends itself",
+    s.QUEUE_FULL: "a warp of block {place} has more than {other} asynchronous copies in flight, which "
+    "is more than is kept here",
+    s.NO_MAP: "{who} copy by a tensor map at {address:#x}, where none is, or one that was changed",
+    s.BAD_RANK: "{who} copy by a tensor map of {dimensions}",
+    s.BEFORE_ARRAY: "{who} store a box by a tensor map at a negative coordinate ({other} in dimension "
+    "{address}): a GPU allows it for loads only, and ends the kernel (illegal instruction)",
+    s.WITHIN_PIECE: "{who} copy a box by a tensor map that begins {other} bytes along a row of its "
+    "array: a GPU takes multiples of 16, and ends the kernel (illegal instruction)",
+    s.BAD_MATRIX: "{who} multiply a matrix whose descriptor has the base offset {other}: only 0 is "
+    "known here",
+    s.TOO_MANY_ARRIVALS: "{who} arrive at the mbarrier at {byte} more often than its {arrivals} a "
+    "phase",
+    s.MAYBE_ENDED: "{who} arrives at the mbarrier at {byte} of block {ended}, which may have ended "
+    "before: missing is a wait there for the phase of this arrival, or a barrier of the cluster whose "
+    "arrivals release",
+    s.NO_BLOCK: "{who} name block {block} of the cluster, or a mask of blocks, that it has not",
+    s.MANY_MBARRIERS: "block {place} uses more than {other} mbarriers",
+    s.BAD_SIZE: "{who} copy from or to {address:#x}, which is not a multiple of 16",
+    s.BAD_TARGET: "{who} jump to {address:#x}, outside the kernel",
+}
 MOST = 4  # threads named one by one
 PARTS = 6  # groups of waiting threads told
 RETRACED = 4  # blocks executed again to learn the other side of a race
@@ -525,68 +550,15 @@ def _told(
         return KINDS[number], words.unwritten(row, index, threads, who, known)
     if number == s.UNORDERED:
         return KINDS[number], words.between_blocks(row, index, threads, who)
-    if number == s.NOT_KNOWN:
-        message = f"{who} would execute it, and it is not known"
-        if index in words.program.unsupported:
-            message = f"{words.program.unsupported[index]} is not known"
-    elif number == s.SYSTEM_CALL:
-        message = (
-            f"{who} call {words.program.system_calls[int(row[s.F_OTHER])]}, which is not known"
-        )
-    elif number == s.TRAPPED:
-        message = f"{who} executed a trap, with which the kernel ends itself"
-    elif number == s.QUEUE_FULL:
-        message = (
-            f"a warp of block {place} has more than {int(row[s.F_OTHER])} asynchronous copies "
-            "in flight, which is more than is kept here"
-        )
-    elif number == s.NO_MAP:
-        at = int(row[s.F_ADDRESS])
-        message = f"{who} copy by a tensor map at {at:#x}, where none is, or one that was changed"
-    elif number == s.BAD_RANK:
-        message = f"{who} copy by a tensor map of {_many(int(row[s.F_OTHER]), 'dimension')}"
-    elif number == s.BEFORE_ARRAY:
-        message = (
-            f"{who} store a box by a tensor map at a negative coordinate "
-            f"({int(row[s.F_OTHER])} in dimension {int(row[s.F_ADDRESS])}): a GPU allows it for "
-            "loads only, and ends the kernel (illegal instruction)"
-        )
-    elif number == s.WITHIN_PIECE:
-        message = (
-            f"{who} copy a box by a tensor map that begins {int(row[s.F_OTHER])} bytes along a row of its "
-            "array: a GPU takes multiples of 16, and ends the kernel (illegal instruction)"
-        )
-    elif number == s.BAD_MATRIX:
-        message = (
-            f"{who} multiply a matrix whose descriptor has the base offset {int(row[s.F_OTHER])}: "
-            "only 0 is known here"
-        )
-    elif number == s.TOO_MANY_ARRIVALS:
-        byte = int(row[s.F_ADDRESS]) - words.shared_base
-        message = (
-            f"{who} arrive at the mbarrier at byte {byte} of shared memory more often than its "
-            f"{_many(int(row[s.F_OTHER]), 'arrival')} a phase"
-        )
-    elif number == s.MAYBE_ENDED:
-        byte = int(row[s.F_ADDRESS]) - words.shared_base
-        ended = _three(_place(int(row[s.F_OTHER]), words.grid))
-        message = (
-            f"{who} arrives at the mbarrier at byte {byte} of shared memory of block {ended}, which may "
-            "have ended before: missing is a wait there for the phase of this arrival, or a barrier of "
-            "the cluster whose arrivals release"
-        )
-    elif number == s.NO_BLOCK:
-        message = (
-            f"{who} name block {int(row[s.F_ADDRESS]) >> 24} of the cluster, or a mask of blocks, "
-            "that it has not"
-        )
-    elif number == s.MANY_MBARRIERS:
-        message = f"block {place} uses more than {int(row[s.F_OTHER])} mbarriers"
-    elif number == s.BAD_SIZE:
-        address = int(row[s.F_ADDRESS])
-        message = f"{who} copy from or to {address:#x}, which is not a multiple of 16"
-    elif number == s.BAD_TARGET:
-        message = f"{who} jump to {int(row[s.F_ADDRESS]):#x}, outside the kernel"
-    else:
-        message = words.access(row, index, threads, who)
-    return KINDS[number], message
+    other, address = int(row[s.F_OTHER]), int(row[s.F_ADDRESS])
+    if number == s.NOT_KNOWN and index in words.program.unsupported:
+        return KINDS[number], f"{words.program.unsupported[index]} is not known"
+    if number not in SENTENCES:
+        return KINDS[number], words.access(row, index, threads, who)
+    return KINDS[number], SENTENCES[number].format(
+        who=who, place=place, other=other, address=address, block=address >> 24,
+        byte=f"byte {address - words.shared_base} of shared memory",
+        function=words.program.system_calls[other] if number == s.SYSTEM_CALL else "",
+        ended=_three(_place(other, words.grid)),
+        dimensions=_many(other, "dimension"), arrivals=_many(other, "arrival"),
+    )  # fmt: skip

@@ -199,27 +199,24 @@ def single(op, sub, flags, T, p0, p1):
         _arithmetic(op, sub, flags, T)
         for lane in range(32):
             T[8, lane], T[9, lane] = T[9, lane], T[8, lane]
-        return uint32(0), uint32(0)
-    if op == ops.F_FMA and sub == c.NEAREST and not flags & (c.FTZ | c.SATURATE):
+    elif op == ops.F_FMA and sub == c.NEAREST and not flags & (c.FTZ | c.SATURATE):
         for lane in range(32):
             value = fma_f32(as_f32(T[0, lane]), as_f32(T[1, lane]), as_f32(T[2, lane]))
             T[8, lane] = canonical(bits_f32(value))
-        return uint32(0), uint32(0)
-    if op == ops.F_COMPARE:
+    elif op == ops.F_COMPARE:
         return _compare(sub, flags, T, p0)
-    if op == ops.F_CHECK:
+    elif op == ops.F_CHECK:
         found = _check(T)
         return found, ~found
-    if op == ops.F_MINMAX or op == ops.F_MINMAX3:
+    elif op == ops.F_MINMAX or op == ops.F_MINMAX3:
         _minmax(flags, T, p0, op == ops.F_MINMAX3)
-        return uint32(0), uint32(0)
-    if op == ops.F_SET:
+    elif op == ops.F_SET:
         found, _ = _compare(sub, flags, T, p0)
         one = ONE if flags & c.TO_F32 else uint32(0xFFFFFFFF)
         for lane in range(32):
             T[8, lane] = one if (found >> uint32(lane)) & uint32(1) else uint32(0)
-        return uint32(0), uint32(0)
-    _arithmetic(op, sub, flags, T)
+    else:
+        _arithmetic(op, sub, flags, T)
     return uint32(0), uint32(0)
 
 

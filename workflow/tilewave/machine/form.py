@@ -112,6 +112,17 @@ class Form:
             while name in self.modifiers:
                 self.modifiers.remove(name)
 
+    def take_all(self, *names: str) -> list[str]:
+        """Remove and return all modifiers that are among the names, in their order."""
+        found = [one for one in self.modifiers if one in names]
+        self.drop(*found)
+        return found
+
+    def ignore(self) -> None:
+        """Drop all modifiers and operands: they change neither values nor counts."""
+        self.modifiers.clear()
+        self.operands.clear()
+
     def flag(self, name: str, bit: int) -> bool:
         found = self.take(name) is not None
         if found:

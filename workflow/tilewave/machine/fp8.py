@@ -17,22 +17,21 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 from numpy import int32, int64
 
 from tilewave.machine.codes import T_E5M2, T_F16
 from tilewave.machine.compiling import njit
-from tilewave.machine.fragments import ROWS, Registers, columns, literals, local_words, part
+from tilewave.machine.fragments import ROWS, columns, local_words, part, spelt_out
 from tilewave.machine.tensor import (
     A_AT,
     A_EXPONENTS,
     B_AT,
     B_EXPONENTS,
     WORDS,
+    add32,
     endless,
     exponents,
     extreme,
-    fused_sums,
     read_sums,
     write_sums,
 )
@@ -44,69 +43,52 @@ DEPTH = 32
 KEPT = -1 << (23 - DIGITS)  # the bits of an f32 that a sum has
 
 
-@intrinsic
-def spread(typingctx, depth, R, a, b, wide_a, wide_b, scratch):
+@spelt_out(1, types.boolean)
+def spread(builder, steps, R, a, b, wide_a, wide_b, scratch):
     """A and B to the scratch, as `tilewave.machine.tensor.spread` does it; returns whether an infinity
     or a NaN is among them. wide_a, wide_b: whether they are E5M2, and E4M3 if not.
 
     The order of k is that of the scratch of B: of each 16, bytes 0 and 1 of all words stand first.
     """
-    if not literals(depth):
-        return None
-    steps = depth.literal_value
+    out, odd = part(builder, scratch, 0), []
 
-    def build(context, builder, signature, arguments):
-        _, registers, a, b, wide_a, wide_b, scratch = arguments
-        R = Registers(context, builder, signature.args[1], registers)
-        out, odd = part(builder, scratch, 0), []
+    def choice(condition, true, false, kind=I32):
+        chosen = builder.select(condition, ir.Constant(kind, true), ir.Constant(kind, false))
+        return splat(builder, chosen)
 
-        def choice(condition, true, false, kind=I32):
-            chosen = builder.select(condition, ir.Constant(kind, true), ir.Constant(kind, false))
-            return splat(builder, chosen)
+    class Operand:
+        """A side's type: its patterns are those of f16 with another exponent, or its upper bytes."""
 
-        class Operand:
-            """A side's type: its patterns are those of f16 with another exponent, or its upper bytes."""
+        def __init__(self, wide) -> None:
+            self.shift = choice(wide, 1 << 8, 1 << 7)
+            self.factor = choice(wide, 1.0, 256.0, FLOAT)
+            self.least = choice(wide, 113, 121)
+            self.nan = choice(wide, 256, 0x7F)  # a pattern that E5M2 does not have
 
-            def __init__(self, wide) -> None:
-                self.shift = choice(wide, 1 << 8, 1 << 7)
-                self.factor = choice(wide, 1.0, 256.0, FLOAT)
-                self.least = choice(wide, 113, 121)
-                self.nan = choice(wide, 256, 0x7F)  # a pattern that E5M2 does not have
+        def put(self, at, exponents_at, byte):
+            size = byte & 0x7F
+            number = (size * self.shift).widened() * self.factor
+            bits = size.compare("==", self.nan).select(0x7FC00000, number.bits_as(I32))
+            bits = bits | (byte & 0x80) << 24
+            out.store(at, bits)
+            out.store(exponents_at, exponents(bits, self.least))
+            odd.append(extreme(bits, T_F16))
 
-            def put(self, at, exponents_at, byte):
-                size = byte & 0x7F
-                number = (size * self.shift).widened() * self.factor
-                bits = size.compare("==", self.nan).select(0x7FC00000, number.bits_as(I32))
-                bits = bits | (byte & 0x80) << 24
-                out.store(at, bits)
-                out.store(exponents_at, exponents(bits, self.least))
-                odd.append(extreme(bits, T_F16))
-
-        left, right = Operand(wide_a), Operand(wide_b)
-        for pair in range(steps // 16):
-            words = columns(R.load(a, 2 * pair), R.load(a, 2 * pair + 1))
-            halves = [R.load_half(b, pair, half) for half in range(2)]
-            for byte in range(4):
-                for t, one in enumerate(words):
-                    at = ROWS * (16 * pair + 8 * (byte >> 1) + 2 * t + (byte & 1))
-                    left.put(A_AT + at, A_EXPONENTS + at, (one >> 8 * byte) & 255)
-                for half, one in enumerate(halves):
-                    at = 128 * pair + 32 * byte + 16 * half
-                    right.put(B_AT + at, B_EXPONENTS + at, (one >> 8 * byte) & 255)
-        found = odd[0]
-        for one in odd[1:]:
-            found = found | one
-        return found.any()
-
-    return types.boolean(depth, R, a, b, wide_a, wide_b, scratch), build
-
-
-@njit
-def add32(moderate, wide, kept, scratch):
-    if moderate:
-        fused_sums(32, 1, int32(PLACES), wide, 0, kept, scratch)
-    else:
-        fused_sums(32, 0, int32(PLACES), wide, 0, kept, scratch)
+    left, right = Operand(wide_a), Operand(wide_b)
+    for pair in range(steps // 16):
+        words = columns(R.load(a, 2 * pair), R.load(a, 2 * pair + 1))
+        halves = [R.load_half(b, pair, half) for half in range(2)]
+        for byte in range(4):
+            for t, one in enumerate(words):
+                at = ROWS * (16 * pair + 8 * (byte >> 1) + 2 * t + (byte & 1))
+                left.put(A_AT + at, A_EXPONENTS + at, (one >> 8 * byte) & 255)
+            for half, one in enumerate(halves):
+                at = 128 * pair + 32 * byte + 16 * half
+                right.put(B_AT + at, B_EXPONENTS + at, (one >> 8 * byte) & 255)
+    found = odd[0]
+    for one in odd[1:]:
+        found = found | one
+    return found.any()
 
 
 @njit
@@ -123,7 +105,7 @@ def fp8_product(sub, R, d, a, b, c):
         read_sums(1, R, c, scratch)
     else:
         read_sums(0, R, c, scratch)
-    add32(not far, wide, int64(KEPT if wide else -1), scratch)
+    add32(not far, int32(PLACES), wide, 0, int64(KEPT if wide else -1), scratch)
     if far:
         endless(R, c, T_F16, DEPTH, wide, scratch)
     if wide:

@@ -7,6 +7,8 @@ What takes and gives registers here is spelt out in vectors, see `tilewave.machi
 
 from __future__ import annotations
 
+import inspect
+
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -78,3 +80,29 @@ def lanes(vectors, half):
     return left.shuffled(
         [x for g in range(8) for x in (2 * g, 2 * g + 1, 16 + 2 * g, 17 + 2 * g)], right
     )
+
+
+def spelt_out(numbers, result=types.none):
+    """Decorator: a compiled function whose first so many arguments are literals, from one that emits its
+    instructions: of the builder, the literals' values, and the others, `Registers` for an array."""
+
+    def decorated(body):
+        def typed(typingctx, *kinds):
+            if not literals(*kinds[:numbers]):
+                return None
+
+            def build(context, builder, signature, arguments):
+                given = [kind.literal_value for kind in kinds[:numbers]]
+                for kind, value in zip(kinds[numbers:], arguments[numbers:]):
+                    array = isinstance(kind, types.Array)
+                    given.append(Registers(context, builder, kind, value) if array else value)
+                found = body(builder, *given)
+                return context.get_dummy_value() if found is None else found
+
+            return result(*kinds), build
+
+        typed.__signature__ = inspect.signature(body)
+        typed.__name__, typed.__doc__ = body.__name__, body.__doc__
+        return intrinsic(typed)
+
+    return decorated

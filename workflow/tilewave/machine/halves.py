@@ -165,15 +165,14 @@ def half(op, sub, flags, T, p0, p1):
         for lane in range(32):
             x, y = widen(T[0, lane] & LOW, bf16), widen(T[1, lane] & LOW, bf16)
             T[8, lane] = canonical(bits_f32(x + y))
-        return uint32(0), uint32(0)
-    if op == ops.F_COMPARE:
+    elif op == ops.F_COMPARE:
         low, high = _compare(sub, flags, T, 0), _compare(sub, flags, T, 1)
         if flags & c.HIGH:  # H_AND: both halves together
             return combined(flags, low & high, ~(low & high), p0)
         first, _ = combined(flags, low, ~low, p0)
         second, _ = combined(flags, high, ~high, p0)
         return first, second
-    if op == ops.F_SET:
+    elif op == ops.F_SET:
         low, high = _compare(sub, flags, T, 0), _compare(sub, flags, T, 1)
         low, _ = combined(flags, low, ~low, p0)
         high, _ = combined(flags, high, ~high, p0)
@@ -185,9 +184,8 @@ def half(op, sub, flags, T, p0, p1):
             if (high >> uint32(lane)) & uint32(1):
                 word |= one << uint32(16)
             T[8, lane] = word
-        return uint32(0), uint32(0)
-    if op == ops.F_MINMAX or op == ops.F_MINMAX3:
+    elif op == ops.F_MINMAX or op == ops.F_MINMAX3:
         _minmax(flags, T, p0, op == ops.F_MINMAX3)
-        return uint32(0), uint32(0)
-    _arithmetic(op, flags, T)
+    else:
+        _arithmetic(op, flags, T)
     return uint32(0), uint32(0)

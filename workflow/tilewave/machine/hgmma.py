@@ -101,10 +101,7 @@ def gather(m, warp, pc, descriptor, group, transposed, flip, low, high):
         least, most = min(least, out[index]), max(most, out[index])
     if least < control[s.SHARED_BASE] or most + PIECE > control[s.SHARED_END]:
         wrong = least if least < control[s.SHARED_BASE] else most
-        fault(
-            m, int64(s.OUTSIDE_SHARED), int64(pc), int64(warp), uint32(0xFFFFFFFF), int64(wrong),
-            int64(PIECE), int64(1),
-        )  # fmt: skip
+        fault(m, s.OUTSIDE_SHARED, pc, warp, 0xFFFFFFFF, wrong, PIECE, 1)
         return False
     if control[s.RACES]:
         note(m, warp, pc, out)
@@ -137,10 +134,7 @@ def well_formed(m, warp, pc, descriptor):
     base = int64(descriptor >> uint64(49)) & 7
     if base == 0:
         return True
-    fault(
-        m, int64(s.BAD_MATRIX), int64(pc), int64(warp), uint32(0xFFFFFFFF), int64(-1), int64(base),
-        int64(1),
-    )  # fmt: skip
+    fault(m, s.BAD_MATRIX, pc, warp, 0xFFFFFFFF, -1, base, 1)
     return False
 
 

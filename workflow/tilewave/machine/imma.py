@@ -6,14 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 from numpy import int32, int64
 
 from tilewave.machine.codes import SATURATE
 from tilewave.machine.compiling import njit
 from tilewave.machine.families.tensor import IMMA_AND, IMMA_NARROW, IMMA_XOR
-from tilewave.machine.fragments import ROWS, Registers, columns, lanes, literals, local_words, part
+from tilewave.machine.fragments import ROWS, columns, lanes, local_words, part, spelt_out
 from tilewave.machine.vectors import FLOAT, I32, I64, either, loop, splat
 
 # The scratch in words: bytes of A as f32 by k; those of B by four k, as its lanes hold it; the
@@ -22,141 +20,104 @@ A_AT, B_AT, SUMS = 0, 512, 768
 WORDS = 896
 
 
-@intrinsic
-def read(typingctx, pairs, single, R, a, b, c, signed_a, signed_b, narrow, scratch):
+@spelt_out(2)
+def read(builder, count, single, R, a, b, c, signed_a, signed_b, narrow, scratch):
     """A, B and C to the scratch: so many pairs of A's registers; single: bits, not bytes.
 
     signed_a, signed_b: 128 where bytes have a sign, 0 where not. narrow: eight rows only, with one
     register where there are two.
     """
-    if not literals(pairs, single):
-        return None
-    count, whole = pairs.literal_value, single.literal_value
+    out = part(builder, scratch, 0)
 
-    def build(context, builder, signature, arguments):
-        _, _, registers, a, b, c, signed_a, signed_b, narrow, scratch = arguments
-        R = Registers(context, builder, signature.args[2], registers)
-        out = part(builder, scratch, 0)
+    def put(at, step, words, signed):
+        if single:
+            out.store(at, words)
+            return
+        sign = splat(builder, signed)
+        for byte in range(4):
+            value = (((words >> 8 * byte) & 255) ^ sign) - sign
+            out.store(at + step * byte, value.as_float().bits_as(I32))
 
-        def put(at, step, words, signed):
-            if whole:
-                out.store(at, words)
-                return
-            sign = splat(builder, signed)
-            for byte in range(4):
-                value = (((words >> 8 * byte) & 255) ^ sign) - sign
-                out.store(at + step * byte, value.as_float().bits_as(I32))
+    def second(first, number):
+        # Of eight rows the others are whatever stands there, and are not written.
+        one = ir.Constant(I64, number)
+        place = builder.select(narrow, first, builder.add(first, one))
+        return R.load(place, 0)
 
-        def second(first, number):
-            # Of eight rows the others are whatever stands there, and are not written.
-            one = ir.Constant(I64, number)
-            place = builder.select(narrow, first, builder.add(first, one))
-            return R.load(place, 0)
-
-        for pair in range(count):
-            for t, words in enumerate(columns(R.load(a, 2 * pair), second(a, 2 * pair + 1))):
-                k = 4 * pair + t
-                put(A_AT + ROWS * (k if whole else 4 * k), ROWS, words, signed_a)
-            for half in range(2):
-                at = B_AT + (32 if whole else 128) * pair + 16 * half
-                put(at, 32, R.load_half(b, pair, half), signed_b)
-        for side in range(2):
-            last = builder.select(narrow, ir.Constant(I64, side), ir.Constant(I64, side + 2))
-            for t, words in enumerate(columns(R.load(c, side), R.load(builder.add(c, last), 0))):
-                out.store(SUMS + ROWS * (2 * t + side), words)
-        return context.get_dummy_value()
-
-    return types.none(pairs, single, R, a, b, c, signed_a, signed_b, narrow, scratch), build
+    for pair in range(count):
+        for t, words in enumerate(columns(R.load(a, 2 * pair), second(a, 2 * pair + 1))):
+            k = 4 * pair + t
+            put(A_AT + ROWS * (k if single else 4 * k), ROWS, words, signed_a)
+        for half in range(2):
+            at = B_AT + (32 if single else 128) * pair + 16 * half
+            put(at, 32, R.load_half(b, pair, half), signed_b)
+    for side in range(2):
+        last = builder.select(narrow, ir.Constant(I64, side), ir.Constant(I64, side + 2))
+        for t, words in enumerate(columns(R.load(c, side), R.load(builder.add(c, last), 0))):
+            out.store(SUMS + ROWS * (2 * t + side), words)
 
 
-@intrinsic
-def add_bytes(typingctx, depth, saturating, scratch):
+@spelt_out(1)
+def add_bytes(builder, steps, saturating, scratch):
     """Products of bytes to the sums. 32 of them and their sum are exact in f32."""
-    if not literals(depth):
-        return None
-    steps = depth.literal_value
+    factors, others = part(builder, scratch, A_AT, FLOAT), part(builder, scratch, B_AT, FLOAT)
+    sums = part(builder, scratch, SUMS)
 
-    def build(context, builder, signature, arguments):
-        _, saturating, scratch = arguments
-        factors, others = part(builder, scratch, A_AT, FLOAT), part(builder, scratch, B_AT, FLOAT)
-        sums = part(builder, scratch, SUMS)
+    def column(j):
+        lane = builder.mul(j, ir.Constant(I64, 4))
 
-        def column(j):
-            lane = builder.mul(j, ir.Constant(I64, 4))
+        def term(k):
+            at = 128 * (k // 16) + 32 * (k % 4) + k // 4 % 4
+            other = others.everywhere(builder.add(lane, ir.Constant(I64, at)))
+            return factors.load(ROWS * k) * other
 
-            def term(k):
-                at = 128 * (k // 16) + 32 * (k % 4) + k // 4 % 4
-                other = others.everywhere(builder.add(lane, ir.Constant(I64, at)))
-                return factors.load(ROWS * k) * other
+        total = term(0)
+        for k in range(1, steps):
+            total = total + term(k)
+        place = builder.mul(j, ir.Constant(I64, ROWS))
+        before, more = sums.load(place), total.truncated()
+        plain = before + more
 
-            total = term(0)
-            for k in range(1, steps):
-                total = total + term(k)
-            place = builder.mul(j, ir.Constant(I64, ROWS))
-            before, more = sums.load(place), total.truncated()
-            plain = before + more
+        def limited():
+            over = ((before ^ plain) & (more ^ plain)).compare("<", 0)
+            end = before.compare("<", 0).select(-(1 << 31), plain * 0 + ((1 << 31) - 1))
+            return over.select(end, plain)
 
-            def limited():
-                over = ((before ^ plain) & (more ^ plain)).compare("<", 0)
-                end = before.compare("<", 0).select(-(1 << 31), plain * 0 + ((1 << 31) - 1))
-                return over.select(end, plain)
+        sums.store(place, either(builder, saturating, limited, lambda: plain))
 
-            sums.store(place, either(builder, saturating, limited, lambda: plain))
-
-        loop(builder, 8, column)
-        return context.get_dummy_value()
-
-    return types.none(depth, saturating, scratch), build
+    loop(builder, 8, column)
 
 
-@intrinsic
-def add_bits(typingctx, words, different, scratch):
+@spelt_out(2)
+def add_bits(builder, words, different, scratch):
     """To the sums the number of k where bits of A and B are both set, or differ."""
-    if not literals(words, different):
-        return None
-    steps, exclusive = words.literal_value, different.literal_value
+    factors, others = part(builder, scratch, A_AT), part(builder, scratch, B_AT)
+    sums = part(builder, scratch, SUMS)
 
-    def build(context, builder, signature, arguments):
-        scratch = arguments[2]
-        factors, others = part(builder, scratch, A_AT), part(builder, scratch, B_AT)
-        sums = part(builder, scratch, SUMS)
+    def column(j):
+        lane, place = (
+            builder.mul(j, ir.Constant(I64, 4)),
+            builder.mul(j, ir.Constant(I64, ROWS)),
+        )
+        total = sums.load(place)
+        for k in range(words):
+            x = factors.load(ROWS * k)
+            y = others.everywhere(builder.add(lane, ir.Constant(I64, 32 * (k // 4) + k % 4)))
+            total = total + (x ^ y if different else x & y).ones()
+        sums.store(place, total)
 
-        def column(j):
-            lane, place = (
-                builder.mul(j, ir.Constant(I64, 4)),
-                builder.mul(j, ir.Constant(I64, ROWS)),
-            )
-            total = sums.load(place)
-            for k in range(steps):
-                x = factors.load(ROWS * k)
-                y = others.everywhere(builder.add(lane, ir.Constant(I64, 32 * (k // 4) + k % 4)))
-                total = total + (x ^ y if exclusive else x & y).ones()
-            sums.store(place, total)
-
-        loop(builder, 8, column)
-        return context.get_dummy_value()
-
-    return types.none(words, different, scratch), build
+    loop(builder, 8, column)
 
 
-@intrinsic
-def write(typingctx, rows, R, d, scratch):
+@spelt_out(1)
+def write(builder, rows, R, d, scratch):
     """The sums to D."""
-    if not literals(rows):
-        return None
-    halves = rows.literal_value // 8
-
-    def build(context, builder, signature, arguments):
-        _, registers, d, scratch = arguments
-        R = Registers(context, builder, signature.args[1], registers)
-        sums = part(builder, scratch, SUMS)
-        for side in range(2):
-            vectors = [sums.load(ROWS * (2 * t + side)) for t in range(4)]
-            for half in range(halves):
-                R.store(d, 2 * half + side, lanes(vectors, half))
-        return context.get_dummy_value()
-
-    return types.none(rows, R, d, scratch), build
+    halves = rows // 8
+    sums = part(builder, scratch, SUMS)
+    for side in range(2):
+        vectors = [sums.load(ROWS * (2 * t + side)) for t in range(4)]
+        for half in range(halves):
+            R.store(d, 2 * half + side, lanes(vectors, half))
 
 
 @njit

@@ -434,36 +434,31 @@ def integer(op, sub, flags, T, p0, p1):
             T[8, lane] = T[0, lane]
         for lane in range(32):
             T[9, lane] = T[4, lane]
-        return uint32(0), uint32(0)
-    if op == ops.MUL_ADD:
+    elif op == ops.MUL_ADD:
         for lane in range(32):
             T[8, lane] = T[0, lane] * T[1, lane] + T[2, lane]
         if flags & c.CARRY_IN:
             for lane in range(32):
                 T[8, lane] += (p0 >> uint32(lane)) & uint32(1)
-        return uint32(0), uint32(0)
-    if op == ops.ADD3:
+    elif op == ops.ADD3:
         return _carries(flags, T, p0, p1)
-    if op == ops.ADD2:
+    elif op == ops.ADD2:
         for lane in range(32):
             T[8, lane] = T[0, lane] + T[1, lane]
-        return uint32(0), uint32(0)
-    if op == ops.ADD_SATURATED:
+    elif op == ops.ADD_SATURATED:
         _saturating(T)
-        return uint32(0), uint32(0)
-    if op == ops.LUT3:
+    elif op == ops.LUT3:
         some = _lut(sub, T)
         return (some | p0 if flags & c.BOOL_OR else some & p0), uint32(0)
-    if op == ops.COMPARE:
+    elif op == ops.COMPARE:
         return _compare(sub, flags, T, p0, p1)
-    if op in (ops.MUL_ADD_WIDE, ops.MUL_ADD_HIGH):
+    elif op in (ops.MUL_ADD_WIDE, ops.MUL_ADD_HIGH):
         return _multiply_wide(op, flags, T, p0), uint32(0)
-    if op in (ops.SHIFT_ADD, ops.SHIFT_ADD_HIGH):
+    elif op in (ops.SHIFT_ADD, ops.SHIFT_ADD_HIGH):
         return _shift_add(op, sub, flags, T, p0), uint32(0)
-    if op == ops.FUNNEL:
+    elif op == ops.FUNNEL:
         _funnel(sub, flags, T)
-        return uint32(0), uint32(0)
-    if op in (ops.SELECT, ops.FLOAT_SELECT):
+    elif op in (ops.SELECT, ops.FLOAT_SELECT):
         for lane in range(32):
             on = (p0 >> uint32(lane)) & uint32(1) != uint32(0)
             T[8, lane] = T[0, lane] if on else T[1, lane]
@@ -472,30 +467,26 @@ def integer(op, sub, flags, T, p0, p1):
             for lane in range(32):
                 if T[8, lane] & uint32(0x7F800000) == uint32(0):
                     T[8, lane] &= uint32(0x80000000)
-        return uint32(0), uint32(0)
-    if op == ops.ADD64:
+    elif op == ops.ADD64:
         for lane in range(32):
             total = joined(T[4, lane], T[0, lane]) + joined(T[5, lane], T[1, lane])
             T[8, lane] = uint32(total)
             T[9, lane] = uint32(total >> uint64(32))
-        return uint32(0), uint32(0)
-    if op == ops.ADD3_WIDE:
+    elif op == ops.ADD3_WIDE:
         return _carries64(flags, T), uint32(0)
-    if op == ops.MINMAX_WIDE:
+    elif op == ops.MINMAX_WIDE:
         for lane in range(32):
             a, b = joined(T[4, lane], T[0, lane]), joined(T[5, lane], T[1, lane])
             smaller = int64(a) < int64(b) if flags & c.SIGNED else a < b
             first = smaller == ((p0 >> uint32(lane)) & uint32(1) != uint32(0))
             T[8, lane], T[9, lane] = T[0 if first else 1, lane], T[4 if first else 5, lane]
-        return uint32(0), uint32(0)
-    if op == ops.COMPARE64:
+    elif op == ops.COMPARE64:
         return _compare64(sub, flags, T, p0)
-    if op == ops.PERMUTE:
+    elif op == ops.PERMUTE:
         _permute(sub, T)
-        return uint32(0), uint32(0)
-    if op == ops.PACKED:
+    elif op == ops.PACKED:
         return _packed(sub >> 8, int64(sub & 255), flags, T, p0)
-    if op == ops.SPACE_OF:
+    elif op == ops.SPACE_OF:
         shared, local = uint32(0), uint32(0)
         for lane in range(32):
             shared |= uint32(T[4, lane] == SHARED_WINDOW) << uint32(lane)
@@ -507,8 +498,8 @@ def integer(op, sub, flags, T, p0, p1):
         if sub == 1:
             return shared, uint32(0)
         return (local if sub == 2 else uint32(0)), uint32(0)
-    if op in (ops.DOT4, ops.DOT2):
+    elif op in (ops.DOT4, ops.DOT2):
         _dot(op, sub, flags, T)
-        return uint32(0), uint32(0)
-    _rare(op, flags, T, p0)
+    else:
+        _rare(op, flags, T, p0)
     return uint32(0), uint32(0)

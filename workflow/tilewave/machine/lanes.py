@@ -19,7 +19,7 @@ from tilewave.machine import codes as c
 from tilewave.machine.compiling import njit
 from tilewave.machine.families import conversion, floating
 from tilewave.machine.families import integer as integer_ops
-from tilewave.machine.integer import holds
+from tilewave.machine.integer import combined, holds
 
 LANES = 32
 ROW_BYTES = 4 * LANES
@@ -182,11 +182,14 @@ def _fma(builder, kind, a, b, x):
     return builder.call(function, [a, b, x])
 
 
+def _is_nan(builder, bits):
+    size = builder.and_(bits, _constant(0x7FFFFFFF))
+    return builder.icmp_unsigned(">", size, _constant(0x7F800000))
+
+
 def _canonical(builder, bits):
     """Any NaN as 0x7fffffff."""
-    size = builder.and_(bits, _constant(0x7FFFFFFF))
-    nan = builder.icmp_unsigned(">", size, _constant(0x7F800000))
-    return builder.select(nan, _constant(0x7FFFFFFF), bits)
+    return builder.select(_is_nan(builder, bits), _constant(0x7FFFFFFF), bits)
 
 
 def _lut(builder, a, b, x, table):
@@ -211,6 +214,35 @@ def _shift(builder, how, value, amount):
     inside = builder.select(large, _constant(0 if how != "ashr" else 31), amount)
     shifted = getattr(builder, how)(value, inside)
     return shifted if how == "ashr" else builder.select(large, _constant(0), shifted)
+
+
+def _chosen(builder, op, make, *kinds):
+    """What the one of ``make`` (by number) gives that op names: values of these kinds."""
+    end, other = builder.append_basic_block("end"), builder.append_basic_block("other")
+    switch = builder.switch(builder.trunc(op, WORD), other)
+    found = []
+    for number, action in make.items():
+        block = builder.append_basic_block(f"op{number}")
+        switch.add_case(ir.Constant(WORD, number), block)
+        builder.position_at_end(block)
+        found.append((action(), builder.block))
+        builder.branch(end)
+    builder.position_at_end(other)
+    builder.unreachable()
+    builder.position_at_end(end)
+    chosen = [builder.phi(kind) for kind in kinds]
+    for values, block in found:
+        for phi, value in zip(chosen, values):
+            phi.add_incoming(value, block)
+    return chosen
+
+
+def _store(builder, address, words, on):
+    """Words to a row, in the lanes that are on."""
+    place = builder.inttoptr(address, WORDS.as_pointer())
+    before = builder.load(place)
+    before.align = 4
+    builder.store(builder.select(on, words, before), place).align = 4
 
 
 @intrinsic
@@ -241,9 +273,7 @@ def _vector(
         def packed():
             parts = []
             for value in (a, b):
-                nan = builder.icmp_unsigned(
-                    ">", builder.and_(value, _constant(0x7FFFFFFF)), _constant(0x7F800000)
-                )
+                nan = _is_nan(builder, value)
                 half = builder.fptrunc(real(value), HALVES)
                 word = builder.bitcast(half, ir.VectorType(ir.IntType(16), LANES))
                 word = builder.zext(word, WORDS)
@@ -266,27 +296,9 @@ def _vector(
             WIDEN_HALF: half_bits,
             PACK_HALVES: packed,
         }
-        end = builder.append_basic_block("end")
-        default = builder.append_basic_block("other")
-        switch = builder.switch(builder.trunc(v["op"], WORD), default)
-        found = []
-        for kind, action in make.items():
-            block = builder.append_basic_block(f"op{kind}")
-            switch.add_case(ir.Constant(WORD, kind), block)
-            builder.position_at_end(block)
-            found.append((action(), builder.block))
-            builder.branch(end)
-        builder.position_at_end(default)
-        builder.unreachable()
-        builder.position_at_end(end)
-        result = builder.phi(WORDS)
-        for value, block in found:
-            result.add_incoming(value, block)
-        place = builder.inttoptr(v["out"], WORDS.as_pointer())
-        before = builder.load(place)
-        before.align = 4
-        kept = builder.select(builder.bitcast(v["mask"], BITS), result, before)
-        builder.store(kept, place).align = 4
+        make = {kind: lambda one=one: (one(),) for kind, one in make.items()}
+        (result,) = _chosen(builder, v["op"], make, WORDS)
+        _store(builder, v["out"], result, builder.bitcast(v["mask"], BITS))
         return context.get_dummy_value()
 
     long, word = types.int64, types.uint32
@@ -366,23 +378,7 @@ def _paired(typingctx, op, a, a1, ak, ax, b, b1, bk, bx, d, d1, dk, dx, out, mas
             ),
             MOVE_PAIR: lambda: whole(joined((a0, a1))),
         }
-        end = builder.append_basic_block("end")
-        default = builder.append_basic_block("other")
-        switch = builder.switch(builder.trunc(v["op"], WORD), default)
-        found = []
-        for kind, action in make.items():
-            block = builder.append_basic_block(f"op{kind}")
-            switch.add_case(ir.Constant(WORD, kind), block)
-            builder.position_at_end(block)
-            found.append((action(), builder.block))
-            builder.branch(end)
-        builder.position_at_end(default)
-        builder.unreachable()
-        builder.position_at_end(end)
-        result, nans = builder.phi(LONGS), builder.phi(WORD)
-        for (value, nan), block in found:
-            result.add_incoming(value, block)
-            nans.add_incoming(nan, block)
+        result, nans = _chosen(builder, v["op"], make, LONGS, WORD)
         nans = builder.and_(nans, v["mask"])
         parts = (
             builder.trunc(result, WORDS),
@@ -392,11 +388,9 @@ def _paired(typingctx, op, a, a1, ak, ax, b, b1, bk, bx, d, d1, dk, dx, out, mas
         # Which NaN comes out depends on those that went in: the general way knows.
         with builder.if_then(builder.icmp_unsigned("==", nans, none)):
             for number, part in enumerate(parts):
-                at = builder.add(v["out"], ir.Constant(LONG, ROW_BYTES * number))
-                place = builder.inttoptr(at, WORDS.as_pointer())
-                before = builder.load(place)
-                before.align = 4
-                builder.store(builder.select(on, part, before), place).align = 4
+                _store(
+                    builder, builder.add(v["out"], ir.Constant(LONG, ROW_BYTES * number)), part, on
+                )
         return nans
 
     long, word = types.int64, types.uint32
@@ -438,13 +432,7 @@ def fast(kind, row, address, registers, uniforms, P, mask):
     if kind == COMPARE_SIGNED or kind == COMPARE_UNSIGNED:
         both = _compared(int64(kind == COMPARE_SIGNED), a, a1, ak, ax, am, b, b1, bk, bx, bm)
         found = uint32(holds(row[c.SUB], uint32(both), uint32(both >> int64(32))))
-        opposite = uint32(~found)
-        if row[c.FLAGS] & c.BOOL_OR:
-            found, opposite = found | pin, opposite | pin
-        elif row[c.FLAGS] & c.BOOL_XOR:
-            found, opposite = found ^ pin, opposite ^ pin
-        else:
-            found, opposite = found & pin, opposite & pin
+        found, opposite = combined(row[c.FLAGS], found, uint32(~found), pin)
         if row[c.PD0] != 7:
             P[row[c.PD0]] = (P[row[c.PD0]] & ~mask) | (found & mask)
         if row[c.PD1] != 7:

@@ -358,7 +358,7 @@ def _state(
             data = np.frombuffer(_encoded(pointed[one.name], held, starts), np.uint32)
             words[start // 4 : start // 4 + len(data)] = data
     banks = _constants(program, grid, block, arguments, held, starts, cluster)
-    stack = bool(image.stack_size) or _uses_local(program.rows)
+    stack = bool(image.stack_size) or _accesses(program.rows, c.LOCAL).any()
     _stack_top(program, banks, LOCAL_FREE if stack else 0)
     places = {one.name: ORIGIN + at for one, at in zip(variables, starts[len(held) :])}
     _point(program, places, banks)
@@ -366,7 +366,9 @@ def _state(
     memos = s.rows_with_memos(rows)
     lanes.prepare(rows)
     shared_size = image.shared_size + shared_bytes
-    narrow = _narrow_shared(rows)
+    # A kernel that touches pieces of shared words: then every byte has its own history.
+    pieces = np.abs(rows[:, c.WIDTH]) < 4
+    narrow = bool((_accesses(rows, c.SHARED, c.GENERIC) & pieces).any())
     units = ((shared_size + PAGE) >> (0 if narrow else 2)) + 16
     # Local memory ends at the top of the stack; what a kernel declares lies right below it.
     local_words = LOCAL_FREE // 4 if stack else 4
@@ -392,7 +394,7 @@ def _state(
         "units": units, "readers": readers, "units that are read": units if limits.races else 1,
         "units of an access": 512 if narrow else s.PATTERN, "local words": local_words,
         "knowledge": knowledge, "phases": 2 * s.MBARRIERS if asynchronous else 1,
-        "copies": s.QUEUE if _copies(rows) else 1, "blocks": together,
+        "copies": s.QUEUE if c.COPY in rows[:, c.FAMILY] else 1, "blocks": together,
         "warps of the cluster": together * warps,
         "calls of printf": s.PRINTS if program.prints else 1,
     }  # fmt: skip
@@ -443,20 +445,10 @@ def _read_only(state: s.State, buffers: Sequence[tuple[int, Buffer]]) -> list[bo
     return fixed + [False] * (len(state.ranges) - len(fixed))
 
 
-def _narrow_shared(rows: np.ndarray) -> bool:
-    """Whether the kernel touches pieces of shared words: then every byte has its own history."""
-    access = np.isin(rows[:, c.FAMILY], (c.LOAD, c.STORE))
-    shared = np.isin(rows[:, c.OP], (c.SHARED, c.GENERIC))
-    return bool(np.any(access & shared & (np.abs(rows[:, c.WIDTH]) < 4)))
-
-
-def _uses_local(rows: np.ndarray) -> bool:
-    access = np.isin(rows[:, c.FAMILY], (c.LOAD, c.STORE))
-    return bool(np.any(access & (rows[:, c.OP] == c.LOCAL)))
-
-
-def _copies(rows: np.ndarray) -> bool:
-    return bool(np.any(rows[:, c.FAMILY] == c.COPY))
+def _accesses(rows: np.ndarray, *spaces: int) -> np.ndarray:
+    """Which rows load from, or store to, one of these spaces."""
+    found: np.ndarray = np.isin(rows[:, c.FAMILY], (c.LOAD, c.STORE))
+    return found & np.isin(rows[:, c.OP], spaces)
 
 
 def execute(

@@ -143,10 +143,7 @@ def mark_lanes(m, warp, pc, mask, addresses, size, writing):
 @njit
 def unordered(m, warp, pc, lanes, address, other):
     """Two blocks use the same memory; other: see `mark`."""
-    fault(
-        m, int64(s.UNORDERED), int64(pc), int64(warp), uint32(lanes), int64(address), int64(other),
-        int64(0),
-    )  # fmt: skip
+    fault(m, s.UNORDERED, pc, warp, lanes, address, other, 0)
 
 
 @njit

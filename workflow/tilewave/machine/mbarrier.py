@@ -39,10 +39,7 @@ def block_of(m, warp, pc, lanes, address):
         return m, True
     if rank < view.own(m)[s.BLOCKS]:
         return view.peer(m, rank), True
-    fault(
-        m, int64(s.NO_BLOCK), int64(pc), int64(warp), uint32(lanes), int64(address), int64(8),
-        int64(1),
-    )  # fmt: skip
+    fault(m, s.NO_BLOCK, pc, warp, lanes, address, 8, 1)
     return m, False
 
 
@@ -59,7 +56,7 @@ def inside(m, warp, pc, lanes, offset, width, aligned):
         width = aligned
     if kind < 0:
         return True
-    fault(m, kind, int64(pc), int64(warp), uint32(lanes), int64(offset), int64(width), int64(1))
+    fault(m, kind, pc, warp, lanes, offset, width, 1)
     return False
 
 
@@ -71,10 +68,7 @@ def number(m, warp, pc, where, offset):
         if places[index] == offset:
             return index
     if own[s.MBARRIER_COUNT] == s.MBARRIERS:
-        fault(
-            m, int64(s.MANY_MBARRIERS), int64(pc), int64(warp), uint32(1), int64(offset),
-            int64(s.MBARRIERS), int64(1),
-        )  # fmt: skip
+        fault(m, s.MANY_MBARRIERS, pc, warp, 1, offset, s.MBARRIERS, 1)
         return int64(0)
     index = own[s.MBARRIER_COUNT]
     places[index] = offset
@@ -101,7 +95,7 @@ def met(m, warp, where, pc, lanes, offset):
         if not mine and view.known(m)[warp, shifted + who] < tick:
             kind = int64(s.RACE)
     if kind >= 0:
-        fault(m, kind, int64(pc), int64(warp), uint32(lanes), int64(offset), int64(who), int64(0))
+        fault(m, kind, pc, warp, lanes, offset, who, 0)
 
 
 @njit
@@ -144,10 +138,7 @@ def change(m, warp, where, pc, lanes, offset, arrivals, more, drops):
     """Arrivals at an mbarrier, and bytes that it waits for from now on (negative: have come)."""
     needed, pending, awaited, phase = fields(where, offset)
     if arrivals > pending:
-        fault(
-            m, int64(s.TOO_MANY_ARRIVALS), int64(pc), int64(warp), uint32(lanes), int64(offset),
-            int64(needed), int64(1),
-        )  # fmt: skip
+        fault(m, s.TOO_MANY_ARRIVALS, pc, warp, lanes, offset, needed, 1)
         return
     pending -= arrivals
     awaited += more
@@ -195,7 +186,7 @@ def stored(m, warp, pc, row, mask, addresses):
         if not known or not inside(m, warp, pc, lanes, offset, width, width):
             return
         if telling >> int64(24) != address >> int64(24):
-            fault(m, int64(s.NO_BLOCK), int64(pc), int64(warp), lanes, telling, int64(8), int64(1))
+            fault(m, s.NO_BLOCK, pc, warp, lanes, telling, 8, 1)
             return
         telling &= int64(0xFFFFFF)
         if not inside(m, warp, pc, lanes, telling, int64(8), int64(8)):
@@ -327,10 +318,7 @@ def checked(m, warp, pc, row, mask, addresses):
         lanes = uint32(1) << uint32(lane)
         offset = addresses[lane] & int64(0xFFFFFF)
         if addresses[lane] >> int64(24) != view.own(m)[s.RANK]:
-            fault(
-                m, int64(s.NO_BLOCK), int64(pc), int64(warp), lanes, int64(addresses[lane]),
-                int64(8), int64(1),
-            )  # fmt: skip
+            fault(m, s.NO_BLOCK, pc, warp, lanes, addresses[lane], 8, 1)
             return
         alike = alike and addresses[lane] == addresses[first]
         if not alike or lane == first:

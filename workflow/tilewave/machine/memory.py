@@ -1,10 +1,9 @@
 """Rules of the memory pipes: wavefronts of shared memory, cp.async and ldmatrix, global sectors.
 
 Each rule is written once, as a compiled function of one warp (``warp_...``: 32 byte addresses and a
-mask whose bit i is lane i), which the interpreter calls. The functions without that prefix take
-numpy arrays of any number of warps. The rules were found on an NVIDIA H200 (compute capability
-9.0, Nsight Compute 2025.3.1). Each says which counter it gives and for how many of the patterns
-measured; ``tests/data/truth`` holds those patterns or, of the larger sets, a part.
+mask whose bit i is lane i), which the interpreter calls. The rules were found on an NVIDIA H200
+(compute capability 9.0, Nsight Compute 2025.3.1). Each says which counter it gives and for how many
+of the patterns measured; ``tests/data/truth`` holds those patterns or, of the larger sets, a part.
 """
 
 # mypy: disable-error-code="misc,no-untyped-call,no-any-return"
@@ -18,6 +17,8 @@ from tilewave.machine import bits
 from tilewave.machine.compiling import njit
 
 LANES = 32
+ALL = 0xFFFFFFFF
+"""The mask of a warp all of whose lanes take part."""
 LINE_BYTES = 128
 """Bytes of all 32 banks side by side, and of a cache line."""
 SECTOR_BYTES = 32
@@ -25,11 +26,8 @@ WORD_BYTES = 4
 MATRIX_BYTES, MATRIX_ROWS = 16, 8
 """Bytes of a row, and rows, of a matrix that ldmatrix loads."""
 
-SHARED_WIDTHS = {"load": (1, 2, 4, 8, 16), "store": (1, 2, 4, 8, 16), "ldmatrix": (16,)}
-"""Bytes of a lane's access that each operation can have."""
-COPY_WIDTHS = {"ca": (4, 8, 16), "cg": (16,)}
-"""Bytes of a lane's copy by cache operator (PTX ISA, cp.async)."""
-GLOBAL_WIDTHS = (1, 2, 4, 8, 16)
+Lanes = NDArray[np.int64]
+"""Numbers of a warp's lanes, (32,)."""
 
 
 @njit
@@ -42,9 +40,7 @@ def _count(mask: int) -> int:
 
 
 @njit
-def _worst_bank(
-    addresses: NDArray[np.int64], mask: int, unit: int, turns: NDArray[np.int64]
-) -> int:
+def _worst_bank(addresses: Lanes, mask: int, unit: int, turns: Lanes) -> int:
     """Largest number of distinct words that the active lanes want from one bank.
 
     unit: bytes of an access, at least a word. Aligned accesses of one size are equal or disjoint,
@@ -78,7 +74,7 @@ def _worst_bank(
 
 
 @njit
-def _agrees(addresses: NDArray[np.int64], mask: int, distance: int, alone: bool) -> bool:
+def _agrees(addresses: Lanes, mask: int, distance: int, alone: bool) -> bool:
     """Whether each active lane i has the address of lane i xor distance.
 
     alone: what to say of a lane whose neighbour is not active.
@@ -95,7 +91,7 @@ def _agrees(addresses: NDArray[np.int64], mask: int, distance: int, alone: bool)
 
 
 @njit
-def transaction_lanes(addresses: NDArray[np.int64], mask: int, width: int, is_store: bool) -> int:
+def transaction_lanes(addresses: Lanes, mask: int, width: int, is_store: bool) -> int:
     """Lanes of each transaction of a shared load or store (`warp_shared`)."""
     unit = max(width, WORD_BYTES)
     lanes = min(LANES, LINE_BYTES // unit)
@@ -106,9 +102,7 @@ def transaction_lanes(addresses: NDArray[np.int64], mask: int, width: int, is_st
 
 
 @njit
-def warp_turns(
-    addresses: NDArray[np.int64], mask: int, unit: int, lanes: int, turns: NDArray[np.int64]
-) -> tuple[int, int]:
+def warp_turns(addresses: Lanes, mask: int, unit: int, lanes: int, turns: Lanes) -> tuple[int, int]:
     """Wavefronts and transactions of a request that is split after every so many lanes.
 
     turns: int64 (32,), gets for each active lane the wavefront of its transaction that serves it,
@@ -125,9 +119,7 @@ def warp_turns(
 
 
 @njit
-def warp_shared(
-    addresses: NDArray[np.int64], mask: int, width: int, is_store: bool
-) -> tuple[int, int]:
+def warp_shared(addresses: Lanes, mask: int, width: int, is_store: bool) -> tuple[int, int]:
     """Wavefronts and transactions of a warp's shared load or store of ``width`` bytes a lane.
 
     A request is split into transactions: the whole warp for up to 4 bytes, half-warps for 8,
@@ -145,7 +137,7 @@ def warp_shared(
 
 
 @njit
-def _attributed_load(addresses: NDArray[np.int64], mask: int, width: int) -> int:
+def _attributed_load(addresses: Lanes, mask: int, width: int) -> int:
     """Wavefronts that Nsight Compute attributes to a load of 8 or 16 bytes a lane."""
     lanes = LINE_BYTES // width
     turns = bits.int64_lanes()
@@ -180,9 +172,7 @@ def _attributed_load(addresses: NDArray[np.int64], mask: int, width: int) -> int
 
 
 @njit
-def warp_shared_attributed(
-    addresses: NDArray[np.int64], mask: int, width: int, is_store: bool
-) -> int:
+def warp_shared_attributed(addresses: Lanes, mask: int, width: int, is_store: bool) -> int:
     """Wavefronts that Nsight Compute attributes to the instruction: a model of its own.
 
     As the hardware (`warp_shared`), but two transactions of a load merge only where one wavefront
@@ -201,7 +191,7 @@ def warp_shared_attributed(
 
 
 @njit
-def warp_shared_ideal(addresses: NDArray[np.int64], mask: int, width: int, is_store: bool) -> int:
+def warp_shared_ideal(addresses: Lanes, mask: int, width: int, is_store: bool) -> int:
     """Wavefronts of a shared load or store that Nsight Compute would take for free of conflicts.
 
     The bytes of the active lanes in lines of 128, or what is attributed where that is less.
@@ -213,7 +203,7 @@ def warp_shared_ideal(addresses: NDArray[np.int64], mask: int, width: int, is_st
 
 
 @njit
-def warp_ldmatrix(addresses: NDArray[np.int64], mask: int) -> tuple[int, int]:
+def warp_ldmatrix(addresses: Lanes, mask: int) -> tuple[int, int]:
     """Wavefronts and transactions of ldmatrix: one transaction for each 8x8 matrix.
 
     addresses: of 32 rows, eight for each matrix; mask: the rows that count. ``.x1`` is 0xff, ``.x2``
@@ -249,8 +239,8 @@ def warp_ldmatrix(addresses: NDArray[np.int64], mask: int) -> tuple[int, int]:
 
 @njit
 def warp_through_cache(
-    shared: NDArray[np.int64],
-    source: NDArray[np.int64],
+    shared: Lanes,
+    source: Lanes,
     mask: int,
     reading: int,
     width: int,
@@ -292,7 +282,7 @@ def warp_through_cache(
 
 
 @njit
-def first_writers(shared: NDArray[np.int64], mask: int) -> int:
+def first_writers(shared: Lanes, mask: int) -> int:
     """Lanes less those that write the 16 bytes that a lower lane writes as well."""
     lanes = 0
     for lane in range(LANES):
@@ -306,9 +296,7 @@ def first_writers(shared: NDArray[np.int64], mask: int) -> int:
 
 
 @njit
-def warp_bypass(
-    shared: NDArray[np.int64], source: NDArray[np.int64], lanes: int, turns: NDArray[np.int64]
-) -> int:
+def warp_bypass(shared: Lanes, source: Lanes, lanes: int, turns: Lanes) -> int:
     """Wavefronts of cp.async.cg (LDGSTS.BYPASS), 16 bytes a lane, no two to the same place.
 
     Of lanes that write the same 16 bytes only the first one counts (`first_writers`), which the
@@ -374,8 +362,8 @@ def warp_bypass(
 
 @njit
 def warp_filled_copy(
-    shared: NDArray[np.int64],
-    source: NDArray[np.int64],
+    shared: Lanes,
+    source: Lanes,
     mask: int,
     reading: int,
     width: int,
@@ -404,7 +392,7 @@ def warp_filled_copy(
 
 @njit
 def warp_async_copy_sectors(
-    shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
+    shared: Lanes, source: Lanes, mask: int, width: int, bypass: bool
 ) -> int:
     """Sectors of global memory that Nsight Compute attributes to a cp.async.
 
@@ -431,7 +419,7 @@ def warp_async_copy_sectors(
 
 @njit
 def warp_async_copy_sectors_counted(
-    shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
+    shared: Lanes, source: Lanes, mask: int, width: int, bypass: bool
 ) -> int:
     """Sectors of a cp.async that the hardware counts; none, and no request, where no lane reads.
 
@@ -472,7 +460,7 @@ def warp_async_copy_sectors_counted(
 
 @njit
 def warp_async_copy_sectors_ideal(
-    shared: NDArray[np.int64], source: NDArray[np.int64], mask: int, width: int, bypass: bool
+    shared: Lanes, source: Lanes, mask: int, width: int, bypass: bool
 ) -> int:
     """Sectors that Nsight Compute would take for a well-formed cp.async; mask: lanes that read."""
     if bypass:
@@ -485,7 +473,7 @@ def warp_async_copy_sectors_ideal(
 
 
 @njit
-def warp_sectors(addresses: NDArray[np.int64], mask: int, width: int) -> int:
+def warp_sectors(addresses: Lanes, mask: int, width: int) -> int:
     """Distinct 32-byte sectors that a warp's aligned accesses of ``width`` bytes touch.
 
     Source: ``l1tex__t_sectors_pipe_lsu_mem_global_op_st`` for 90 of 90 stores in
@@ -510,7 +498,7 @@ def warp_sectors(addresses: NDArray[np.int64], mask: int, width: int) -> int:
 
 
 @njit
-def warp_sectors_ideal(addresses: NDArray[np.int64], mask: int, width: int) -> int:
+def warp_sectors_ideal(addresses: Lanes, mask: int, width: int) -> int:
     """Sectors that Nsight Compute would take for a well-formed global access.
 
     The bytes of the active lanes in sectors, or the distinct sectors where they are fewer. Source:
@@ -521,195 +509,31 @@ def warp_sectors_ideal(addresses: NDArray[np.int64], mask: int, width: int) -> i
     return min(needed, warp_sectors(addresses, mask, width))
 
 
-# --------------------------------------------------------------------------------------- arrays
+# ------------------------------------------------------------------------------- without a compiler
 
 
-@njit
-def _shared_rows(
-    addresses: NDArray[np.int64], masks: NDArray[np.int64], width: int, kind: int
-) -> NDArray[np.int64]:
-    out = np.empty((2, len(masks)), np.int64)
-    for i in range(len(masks)):
-        if kind == 2:
-            out[0, i], out[1, i] = warp_ldmatrix(addresses[i], masks[i])
-        else:
-            out[0, i], out[1, i] = warp_shared(addresses[i], masks[i], width, kind == 1)
-    return out
-
-
-@njit
-def _copy_rows(
-    shared: NDArray[np.int64],
-    source: NDArray[np.int64],
-    masks: NDArray[np.int64],
-    readers: NDArray[np.int64],
-    width: int,
-    bypass: bool,
-) -> NDArray[np.int64]:
-    out = np.empty((2, len(masks)), np.int64)
-    for i in range(len(masks)):
-        out[0, i], out[1, i] = warp_filled_copy(
-            shared[i], source[i], masks[i], masks[i] & readers[i], width, bypass
-        )
-    return out
-
-
-@njit
-def _sector_rows(
-    addresses: NDArray[np.int64], masks: NDArray[np.int64], width: int
-) -> NDArray[np.int64]:
-    out = np.empty(len(masks), np.int64)
-    for i in range(len(masks)):
-        out[i] = warp_sectors(addresses[i], masks[i], width)
-    return out
-
-
-def _allowed(name: str, value: object, allowed: tuple[object, ...]) -> None:
-    if value not in allowed or isinstance(value, bool):
-        listed = ", ".join(repr(item) for item in allowed)
-        raise ValueError(f"{name} is {value!r}; allowed: {listed}")
-
-
-def _warps(
-    name: str,
-    addresses: ArrayLike,
-    active: ArrayLike,
-    width: int,
-    lanes: tuple[int, ...] = (LANES,),
-) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[int, ...]]:
-    """Addresses as rows of 32, masks, and the shape without the lanes. Raises ValueError."""
-    given, on = np.asarray(addresses), np.asarray(active)
-    if given.dtype.kind not in "iu":
-        raise ValueError(f"{name} has dtype {given.dtype}; allowed: integers, in bytes")
-    if on.dtype != np.bool_:
-        raise ValueError(f"active has dtype {on.dtype}; allowed: bool")
-    if not given.ndim or given.shape[-1] not in lanes:
-        listed = " or ".join(f"(..., {count})" for count in lanes)
-        raise ValueError(f"{name} has shape {given.shape}; allowed: {listed}")
-    if on.shape[-1:] != given.shape[-1:]:
-        raise ValueError(f"active has shape {on.shape} where {name} has {given.shape}")
-    try:
-        on = np.broadcast_to(on, given.shape)
-    except ValueError:
-        raise ValueError(f"active has shape {on.shape} where {name} has {given.shape}") from None
-    wanted = np.where(on, given, 0).astype(np.int64)
-    wrong = np.argwhere((wanted < 0) | (wanted % width != 0))
-    if len(wrong):
-        place = tuple(int(index) for index in wrong[0])
-        raise ValueError(
-            f"{name}{list(place)} is {int(wanted[place])}; "
-            f"allowed for an active lane: multiples of {width}, not negative"
-        )
-    count = given.shape[-1]
-    rows = np.zeros((wanted.size // count, LANES), np.int64)
-    rows[:, :count] = wanted.reshape(-1, count)
-    bits = np.left_shift(np.int64(1), np.arange(count, dtype=np.int64))
-    masks = (on.reshape(-1, count) * bits).sum(1, dtype=np.int64)
-    return rows, masks, given.shape[:-1]
+def mask_of(active: NDArray[np.bool_]) -> int:
+    """The lanes that are active, lane i as bit i."""
+    return sum(1 << int(lane) for lane in np.flatnonzero(active))
 
 
 def shared_wavefronts(
-    addresses: ArrayLike, active: ArrayLike, width: int, op: str
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Wavefronts of shared-memory requests, and how many of them are bank conflicts.
+    addresses: ArrayLike, active: NDArray[np.bool_], width: int, op: str
+) -> tuple[int, int]:
+    """Wavefronts of a warp's request to shared memory, and how many of them are bank conflicts.
 
-    Parameters
-    ----------
-    addresses
-        Integers (..., 32): shared byte addresses of a warp's lanes. Those of inactive lanes are
-        not looked at. For ``ldmatrix`` row addresses: (..., 8), (..., 16) or (..., 32), eight for
-        each matrix.
-    active
-        bool, of the same shape or one that broadcasts to it. For ``ldmatrix`` the rows that count:
-        a matrix none of whose rows is active is not read, so ``.x1`` may also be given as 32
-        addresses of which the first eight are active.
-    width
-        Bytes of a lane's access: 1, 2, 4, 8 or 16; 16 for ``ldmatrix``.
-    op
-        ``"load"``, ``"store"`` or ``"ldmatrix"``.
-
-    Returns
-    -------
-    Wavefronts and bank conflicts (wavefronts less transactions), int64 arrays of shape (...).
-
-    Raises ValueError for anything else, and for an active address that is not a multiple of width.
-    See `warp_shared` for the rule.
+    addresses: byte addresses of the lanes, multiples of width where they are active; for ``ldmatrix`` of
+    rows, eight for each matrix, and a matrix none of whose rows is active is not read. op: ``"load"``,
+    ``"store"`` or ``"ldmatrix"``. Raises ValueError for anything else.
     """
-    _allowed("op", op, tuple(SHARED_WIDTHS))
-    _allowed("width", width, SHARED_WIDTHS[op])
-    lanes = (8, 16, LANES) if op == "ldmatrix" else (LANES,)
-    rows, masks, shape = _warps("addresses", addresses, active, width, lanes)
-    kind = {"load": 0, "store": 1, "ldmatrix": 2}[op]
-    wavefronts, transactions = _shared_rows(rows, masks, width, kind)
-    return wavefronts.reshape(shape), (wavefronts - transactions).reshape(shape)
-
-
-def _copies(
-    shared_addresses: ArrayLike,
-    global_addresses: ArrayLike,
-    active: ArrayLike,
-    width: int,
-    cache: str,
-    reading: ArrayLike | None,
-) -> NDArray[np.int64]:
-    _allowed("cache", cache, tuple(COPY_WIDTHS))
-    _allowed("width", width, COPY_WIDTHS[cache])
-    shared, masks, shape = _warps("shared_addresses", shared_addresses, active, width)
-    read = np.asarray(active if reading is None else reading)
-    if read.dtype != np.bool_:
-        raise ValueError(f"reading has dtype {read.dtype}; allowed: bool")
-    try:
-        read = np.asarray(active) & read
-    except ValueError:
+    places, mask = np.where(active, addresses, 0).astype(np.int64), mask_of(active)
+    wrong = places[(places < 0) | (places % width != 0)]
+    if op not in ("load", "store", "ldmatrix") or len(wrong):
         raise ValueError(
-            f"reading has shape {read.shape} where active has {np.shape(active)}"
-        ) from None
-    source, readers, other = _warps("global_addresses", global_addresses, read, width)
-    if shape != other:
-        raise ValueError(
-            f"global_addresses has shape {(*other, LANES)} "
-            f"where shared_addresses has {(*shape, LANES)}"
+            f"{op} of {width} bytes at {wrong.tolist()}; allowed: multiples of {width}"
         )
-    return _copy_rows(shared, source, masks, readers, width, cache == "cg").reshape(2, *shape)
-
-
-def async_copy_wavefronts(
-    shared_addresses: ArrayLike,
-    global_addresses: ArrayLike,
-    active: ArrayLike,
-    width: int,
-    cache: str,
-    reading: ArrayLike | None = None,
-) -> NDArray[np.int64]:
-    """Shared wavefronts of cp.async (LDGSTS), as Nsight Compute attributes them.
-
-    Addresses in bytes, integers (..., 32); active bool (..., 32). cache: ``"ca"`` with width 4, 8
-    or 16 or ``"cg"`` with width 16. reading: bool, the active lanes that read, where others write
-    zeros instead; all of them where not given. Returns int64 of shape (...). Only the places of the
-    addresses within and among 128-byte lines matter, so global addresses may count from the start
-    of any buffer that is aligned to a line. Raises ValueError for anything else.
-    """
-    return _copies(shared_addresses, global_addresses, active, width, cache, reading)[0]
-
-
-def async_copy_ideal(
-    shared_addresses: ArrayLike,
-    global_addresses: ArrayLike,
-    active: ArrayLike,
-    width: int,
-    cache: str,
-    reading: ArrayLike | None = None,
-) -> NDArray[np.int64]:
-    """What Nsight Compute calls the ideal wavefronts of cp.async; parameters as before."""
-    return _copies(shared_addresses, global_addresses, active, width, cache, reading)[1]
-
-
-def global_sectors(addresses: ArrayLike, active: ArrayLike, width: int) -> NDArray[np.int64]:
-    """Distinct 32-byte sectors of a warp's global loads or stores.
-
-    Addresses in bytes, integers (..., 32); active bool (..., 32); width 1, 2, 4, 8 or 16. Returns
-    int64 of shape (...). Raises ValueError for anything else.
-    """
-    _allowed("width", width, GLOBAL_WIDTHS)
-    rows, masks, shape = _warps("addresses", addresses, active, width)
-    return _sector_rows(rows, masks, width).reshape(shape)
+    if op == "ldmatrix":
+        wavefronts, transactions = warp_ldmatrix(places, mask)
+    else:
+        wavefronts, transactions = warp_shared(places, mask, width, op == "store")
+    return wavefronts, wavefronts - transactions

@@ -116,7 +116,7 @@ def waited(m, warp, pending):
 @njit
 def _blame(m, kind, pc, warp, unit, other):
     address = int64(unit) << view.control(m)[s.GRAIN]
-    fault(m, int64(kind), int64(pc), int64(warp), uint32(1), int64(address), int64(other), int64(0))
+    fault(m, kind, pc, warp, 1, address, other, 0)
 
 
 @njit

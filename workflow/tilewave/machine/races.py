@@ -41,7 +41,7 @@ def _blame(m, kind, warp, pc, mask, addresses, width, unit, other):
             last = (addresses[lane] + width - 1) >> grain
             if first <= unit <= last:
                 lanes |= uint32(1) << uint32(lane)
-    fault(m, kind, int64(pc), int64(warp), uint32(lanes), int64(unit << grain), other, int64(0))
+    fault(m, kind, pc, warp, lanes, unit << grain, other, 0)
 
 
 @njit

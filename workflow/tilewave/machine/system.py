@@ -32,7 +32,7 @@ def called(m, warp, pc, which, lanes):
                 _print(m, warp, lane)
         return
     kind = int64(s.ASSERTED if which == c.ASSERT_FAIL else s.SYSTEM_CALL)
-    fault(m, kind, int64(pc), int64(warp), uint32(lanes), int64(-1), int64(which), int64(1))
+    fault(m, kind, pc, warp, lanes, -1, which, 1)
 
 
 @njit

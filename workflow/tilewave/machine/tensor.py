@@ -24,14 +24,13 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 from numpy import float32, float64, int32, int64, uint32
 
 from tilewave.machine.bits import as_f32, bits_f32, widen_f16
 from tilewave.machine.codes import T_BF16, T_F16, T_TF32
 from tilewave.machine.compiling import njit
 from tilewave.machine.families.tensor import TWO_STEPS
-from tilewave.machine.fragments import ROWS, Registers, columns, lanes, literals, local_words, part
+from tilewave.machine.fragments import ROWS, columns, lanes, local_words, part, spelt_out
 from tilewave.machine.vectors import DOUBLE, FLOAT, I32, I64, either, loop, splat
 
 NAN32 = uint32(0x7FFFFFFF)
@@ -42,6 +41,7 @@ TOGETHER = 2  # columns that read A once
 # its lanes hold it; their exponents; the sums by columns.
 A_AT, A_EXPONENTS, B_AT, B_EXPONENTS, SUMS = 0, 512, 1024, 1280, 1536
 WORDS = 1664
+ALL = int64(-1)  # of the bits of a sum
 ZERO = -20000  # stands for the exponent of zero: below all others
 
 
@@ -76,94 +76,65 @@ def significands(bits, exponent):
     return denormal.select(small, (bits - (exponent << 23)).bits_as(FLOAT))
 
 
-@intrinsic
-def spread(typingctx, kind, depth, R, a, b, scratch):
+@spelt_out(2, types.boolean)
+def spread(builder, which, steps, R, a, b, scratch):
     """A and B to the scratch; returns whether any number is `extreme`.
 
     The order of k does not matter as long as it is the same in both: tf32 words of the first
     register pair stand at even places, those of the second at odd ones.
     """
-    if not literals(kind, depth):
-        return None
-    which, steps = kind.literal_value, depth.literal_value
     least = 113 if which == T_F16 else 1
+    out, odd = part(builder, scratch, 0), []
 
-    def build(context, builder, signature, arguments):
-        _, _, registers, a, b, scratch = arguments
-        R = Registers(context, builder, signature.args[2], registers)
-        out, odd = part(builder, scratch, 0), []
+    def put(at, exponents_at, values):
+        bits = values.bits_as(I32)
+        out.store(at, bits)
+        out.store(exponents_at, exponents(bits, least))
+        odd.append(extreme(bits, which))
 
-        def put(at, exponents_at, values):
-            bits = values.bits_as(I32)
-            out.store(at, bits)
-            out.store(exponents_at, exponents(bits, least))
-            odd.append(extreme(bits, which))
-
-        wide = which == T_TF32
-        for pair in range(steps // (4 if wide else 8)):
-            for t, words in enumerate(columns(R.load(a, 2 * pair), R.load(a, 2 * pair + 1))):
-                k = 2 * t + pair if wide else 8 * pair + 2 * t
-                for side, values in enumerate(floats(words, which)):
-                    at = ROWS * (k + side)
-                    put(A_AT + at, A_EXPONENTS + at, values)
-            for half in range(2):
-                for side, values in enumerate(floats(R.load_half(b, pair, half), which)):
-                    at = (32 if wide else 64) * pair + 32 * side + 16 * half
-                    put(B_AT + at, B_EXPONENTS + at, values)
-        found = odd[0]
-        for one in odd[1:]:
-            found = found | one
-        return found.any()
-
-    return types.boolean(kind, depth, R, a, b, scratch), build
+    wide = which == T_TF32
+    for pair in range(steps // (4 if wide else 8)):
+        for t, words in enumerate(columns(R.load(a, 2 * pair), R.load(a, 2 * pair + 1))):
+            k = 2 * t + pair if wide else 8 * pair + 2 * t
+            for side, values in enumerate(floats(words, which)):
+                at = ROWS * (k + side)
+                put(A_AT + at, A_EXPONENTS + at, values)
+        for half in range(2):
+            for side, values in enumerate(floats(R.load_half(b, pair, half), which)):
+                at = (32 if wide else 64) * pair + 32 * side + 16 * half
+                put(B_AT + at, B_EXPONENTS + at, values)
+    found = odd[0]
+    for one in odd[1:]:
+        found = found | one
+    return found.any()
 
 
-@intrinsic
-def read_sums(typingctx, wide, R, c, scratch):
+@spelt_out(1)
+def read_sums(builder, wide, R, c, scratch):
     """C to the scratch, as patterns of f32."""
-    if not literals(wide):
-        return None
-    f32 = wide.literal_value
-
-    def build(context, builder, signature, arguments):
-        _, registers, c, scratch = arguments
-        R = Registers(context, builder, signature.args[1], registers)
-        out = part(builder, scratch, SUMS)
-        if f32:
-            for side in range(2):
-                for t, words in enumerate(columns(R.load(c, side), R.load(c, side + 2))):
-                    out.store(ROWS * (2 * t + side), words)
-        else:
-            for t, words in enumerate(columns(R.load(c, 0), R.load(c, 1))):
-                for side, values in enumerate(floats(words, T_F16)):
-                    out.store(ROWS * (2 * t + side), values.bits_as(I32))
-        return context.get_dummy_value()
-
-    return types.none(wide, R, c, scratch), build
+    out = part(builder, scratch, SUMS)
+    if wide:
+        for side in range(2):
+            for t, words in enumerate(columns(R.load(c, side), R.load(c, side + 2))):
+                out.store(ROWS * (2 * t + side), words)
+    else:
+        for t, words in enumerate(columns(R.load(c, 0), R.load(c, 1))):
+            for side, values in enumerate(floats(words, T_F16)):
+                out.store(ROWS * (2 * t + side), values.bits_as(I32))
 
 
-@intrinsic
-def write_sums(typingctx, wide, R, d, scratch):
+@spelt_out(1)
+def write_sums(builder, wide, R, d, scratch):
     """The sums to D."""
-    if not literals(wide):
-        return None
-    f32 = wide.literal_value
-
-    def build(context, builder, signature, arguments):
-        _, registers, d, scratch = arguments
-        R = Registers(context, builder, signature.args[1], registers)
-        sums = part(builder, scratch, SUMS)
-        column = [sums.load(ROWS * j) for j in range(8)]
-        if not f32:
-            half = [one.bits_as(FLOAT).narrowed() for one in column]
-            column = [half[j] | half[j + 1] << 16 for j in range(0, 8, 2)]
-        for side in range(2 if f32 else 1):
-            words = column[side::2] if f32 else column
-            for rows in range(2):
-                R.store(d, 2 * rows + side if f32 else rows, lanes(words, rows))
-        return context.get_dummy_value()
-
-    return types.none(wide, R, d, scratch), build
+    sums = part(builder, scratch, SUMS)
+    column = [sums.load(ROWS * j) for j in range(8)]
+    if not wide:
+        half = [one.bits_as(FLOAT).narrowed() for one in column]
+        column = [half[j] | half[j + 1] << 16 for j in range(0, 8, 2)]
+    for side in range(2 if wide else 1):
+        words = column[side::2] if wide else column
+        for rows in range(2):
+            R.store(d, 2 * rows + side if wide else rows, lanes(words, rows))
 
 
 def cut_to_f32(value, normal):
@@ -190,132 +161,115 @@ def nearest_f16(value):
     return single.narrowed().widened().bits_as(I32)
 
 
-@intrinsic
-def fused_sums(typingctx, steps, moderate, places, wide, skipped, kept, scratch):
+@spelt_out(2)
+def fused_sums(builder, count, moderate, places, wide, skipped, kept, scratch):
     """Add so many products to the sums, in one step, ``places`` behind the point kept.
 
     moderate: no factor is `extreme`, so that products fit f32 with their exponents and their parts
     with the sums'. ``skipped`` of the depth are left out: 8 of f16 or bf16, 1 of tf32 (every second
     one counts then). ``kept``: the bits that a result has, of those that its type has.
     """
-    if not literals(steps, moderate):
-        return None
-    count, simple = steps.literal_value, moderate.literal_value
     order = (0, 2, 4, 6) if count == 4 else range(count)
-    together = TOGETHER if simple else 1
+    together = TOGETHER if moderate else 1
+    mask = splat(builder, builder.trunc(kept, I32))
+    factors, powers = part(builder, scratch, A_AT, FLOAT), part(builder, scratch, A_EXPONENTS)
+    others, their_powers = (
+        part(builder, scratch, B_AT, FLOAT),
+        part(builder, scratch, B_EXPONENTS),
+    )
+    sums = part(builder, scratch, SUMS)
+    first_a = builder.mul(skipped, ir.Constant(I64, ROWS))
+    first_b = builder.mul(skipped, ir.Constant(I64, 8 if count > 4 else 32))
+    least = builder.select(wide, ir.Constant(I32, 1), ir.Constant(I32, 113))
 
-    def build(context, builder, signature, arguments):
-        _, _, places, wide, skipped, kept, scratch = arguments
-        mask = splat(builder, builder.trunc(kept, I32))
-        factors, powers = part(builder, scratch, A_AT, FLOAT), part(builder, scratch, A_EXPONENTS)
-        others, their_powers = (
-            part(builder, scratch, B_AT, FLOAT),
-            part(builder, scratch, B_EXPONENTS),
-        )
-        sums = part(builder, scratch, SUMS)
-        first_a = builder.mul(skipped, ir.Constant(I64, ROWS))
-        first_b = builder.mul(skipped, ir.Constant(I64, 8 if count > 4 else 32))
-        least = builder.select(wide, ir.Constant(I32, 1), ir.Constant(I32, 113))
+    def a_at(k):
+        return builder.add(first_a, ir.Constant(I64, ROWS * k))
 
-        def a_at(k):
-            return builder.add(first_a, ir.Constant(I64, ROWS * k))
+    class Column:
+        """One column of the sums on its way."""
 
-        class Column:
-            """One column of the sums on its way."""
+        def __init__(self, j) -> None:
+            self.first = builder.add(first_b, builder.mul(j, ir.Constant(I64, 4)))
+            self.place = builder.mul(j, ir.Constant(I64, ROWS))
+            self.before = sums.load(self.place)
+            self.own = exponents(self.before, splat(builder, least))
+            self.most = self.own.at_least(-900)
+            self.total: Any = None  # until the first term
+            self.power: dict[int, Any] = {}
 
-            def __init__(self, j) -> None:
-                self.first = builder.add(first_b, builder.mul(j, ir.Constant(I64, 4)))
-                self.place = builder.mul(j, ir.Constant(I64, ROWS))
-                self.before = sums.load(self.place)
-                self.own = exponents(self.before, splat(builder, least))
-                self.most = self.own.at_least(-900)
-                self.total: Any = None  # until the first term
-                self.power: dict[int, Any] = {}
+        def b_at(self, k):
+            at = ir.Constant(I64, 64 * (k >> 3) + 32 * (k & 1) + (k >> 1 & 3))
+            return builder.add(self.first, at)
 
-            def b_at(self, k):
-                at = ir.Constant(I64, 64 * (k >> 3) + 32 * (k & 1) + (k >> 1 & 3))
-                return builder.add(self.first, at)
+        def compare(self, k, power):
+            self.power[k] = power + their_powers.everywhere(self.b_at(k))
+            self.most = self.most.at_least(self.power[k])
 
-            def compare(self, k, power):
-                self.power[k] = power + their_powers.everywhere(self.b_at(k))
-                self.most = self.most.at_least(self.power[k])
+        def settle(self):
+            # What divides a number so that the last place kept is 1, as an exponent of f32
+            self.base = self.most - splat(builder, builder.add(places, ir.Constant(I32, 127)))
+            # Without a product the base may be anything: nothing is not cut.
+            self.scale = ((self.base.at_least(-252) * -1) << 23).bits_as(FLOAT)
 
-            def settle(self):
-                # What divides a number so that the last place kept is 1, as an exponent of f32
-                self.base = self.most - splat(builder, builder.add(places, ir.Constant(I32, 127)))
-                # Without a product the base may be anything: nothing is not cut.
-                self.scale = ((self.base.at_least(-252) * -1) << 23).bits_as(FLOAT)
+        def aligned(self, significand, exponent):
+            factor = ((exponent - self.base).at_least(1) << 23).bits_as(FLOAT)
+            return (significand * factor).truncated()
 
-            def aligned(self, significand, exponent):
-                factor = ((exponent - self.base).at_least(1) << 23).bits_as(FLOAT)
-                return (significand * factor).truncated()
+        def add(self, k, x, power):
+            y = others.everywhere(self.b_at(k))
+            if moderate:
+                term = (x * y * self.scale).truncated()
+            else:
+                x = significands(x.bits_as(I32), power)
+                y = significands(y.bits_as(I32), their_powers.everywhere(self.b_at(k)))
+                term = self.aligned(x * y, self.power[k])
+            self.total = term if self.total is None else self.total + term
 
-            def add(self, k, x, power):
-                y = others.everywhere(self.b_at(k))
-                if simple:
-                    term = (x * y * self.scale).truncated()
-                else:
-                    x = significands(x.bits_as(I32), power)
-                    y = significands(y.bits_as(I32), their_powers.everywhere(self.b_at(k)))
-                    term = self.aligned(x * y, self.power[k])
-                self.total = term if self.total is None else self.total + term
+        def finish(self):
+            last = self.aligned(significands(self.before, self.own), self.own)
+            unit = ((self.base + (127 + 1023)).as_int64() << 52).bits_as(DOUBLE)
+            value = (self.total.as_double() + last.as_double()) * unit
+            rounded = mask & either(
+                builder, wide, lambda: cut_to_f32(value, moderate), lambda: nearest_f16(value)
+            )
+            # Infinities and NaNs of C stay.
+            size = self.before & 0x7FFFFFFF
+            stays = size.above(0x7F800000).select(0x7FFFFFFF, self.before)
+            sums.store(self.place, size.above(0x7F7FFFFF).select(stays, rounded))
 
-            def finish(self):
-                last = self.aligned(significands(self.before, self.own), self.own)
-                unit = ((self.base + (127 + 1023)).as_int64() << 52).bits_as(DOUBLE)
-                value = (self.total.as_double() + last.as_double()) * unit
-                rounded = mask & either(
-                    builder, wide, lambda: cut_to_f32(value, simple), lambda: nearest_f16(value)
-                )
-                # Infinities and NaNs of C stay.
-                size = self.before & 0x7FFFFFFF
-                stays = size.above(0x7F800000).select(0x7FFFFFFF, self.before)
-                sums.store(self.place, size.above(0x7F7FFFFF).select(stays, rounded))
-
-        def several(i):
-            first = builder.mul(i, ir.Constant(I64, together))
-            chosen = [Column(builder.add(first, ir.Constant(I64, n))) for n in range(together)]
-            for k in order:
-                power = powers.load(a_at(k))
-                for one in chosen:
-                    one.compare(k, power)
+    def several(i):
+        first = builder.mul(i, ir.Constant(I64, together))
+        chosen = [Column(builder.add(first, ir.Constant(I64, n))) for n in range(together)]
+        for k in order:
+            power = powers.load(a_at(k))
             for one in chosen:
-                one.settle()
-            for k in order:
-                x, power = factors.load(a_at(k)), powers.load(a_at(k))
-                for one in chosen:
-                    one.add(k, x, power)
+                one.compare(k, power)
+        for one in chosen:
+            one.settle()
+        for k in order:
+            x, power = factors.load(a_at(k)), powers.load(a_at(k))
             for one in chosen:
-                one.finish()
+                one.add(k, x, power)
+        for one in chosen:
+            one.finish()
 
-        loop(builder, 8 // together, several)
-        return context.get_dummy_value()
-
-    return types.none(steps, moderate, places, wide, skipped, kept, scratch), build
-
-
-@njit
-def add16(moderate, places, wide, skipped, scratch):
-    if moderate:
-        fused_sums(16, 1, places, wide, skipped, -1, scratch)
-    else:
-        fused_sums(16, 0, places, wide, skipped, -1, scratch)
+    loop(builder, 8 // together, several)
 
 
-@njit
-def add8(moderate, places, wide, skipped, scratch):
-    if moderate:
-        fused_sums(8, 1, places, wide, skipped, -1, scratch)
-    else:
-        fused_sums(8, 0, places, wide, skipped, -1, scratch)
+def _adding(steps):
+    """A function that adds so many products to the sums, see `fused_sums`."""
+
+    @njit
+    def add(moderate, places, wide, skipped, kept, scratch):
+        if moderate:
+            fused_sums(steps, 1, places, wide, skipped, kept, scratch)
+        else:
+            fused_sums(steps, 0, places, wide, skipped, kept, scratch)
+
+    return add
 
 
-@njit
-def add4(moderate, places, wide, skipped, scratch):
-    if moderate:
-        fused_sums(4, 1, places, wide, skipped, -1, scratch)
-    else:
-        fused_sums(4, 0, places, wide, skipped, -1, scratch)
+add4, add8, add16, add32 = (_adding(steps) for steps in (4, 8, 16, 32))
 
 
 @njit
@@ -381,15 +335,15 @@ def hmma(sub, flags, R, d, a, b, c):
         read_sums(0, R, c, scratch)
     places = int32(24) if old else int32(25)
     if kind == T_TF32 and (old or depth == 4):
-        add4(not far, places, wide, 0, scratch)
+        add4(not far, places, wide, 0, ALL, scratch)
         if depth == 8:
-            add4(not far, places, wide, 1, scratch)
+            add4(not far, places, wide, 1, ALL, scratch)
     elif depth == 16 and not old:
-        add16(not far, places, wide, 0, scratch)
+        add16(not far, places, wide, 0, ALL, scratch)
     else:
-        add8(not far, places, wide, 0, scratch)
+        add8(not far, places, wide, 0, ALL, scratch)
         if depth == 16:
-            add8(not far, places, wide, 8, scratch)
+            add8(not far, places, wide, 8, ALL, scratch)
     if far:
         endless(R, c, kind, depth, wide, scratch)
     if d == 255:

@@ -13,9 +13,23 @@ from tilewave.machine.compiling import njit
 from tilewave.machine.integer import LOCAL_WINDOW, SHARED_WINDOW, joined
 
 
-@njit
+@njit(inline="always")
 def fault(m, kind, row, warp, lanes, address, other, stop):
-    """Note what went wrong, once for each kind and instruction."""
+    """Note what went wrong, once for each kind and instruction; stop: whether it ends the launch."""
+    _noted(
+        m,
+        int64(kind),
+        int64(row),
+        int64(warp),
+        uint32(lanes),
+        int64(address),
+        int64(other),
+        int64(stop),
+    )
+
+
+@njit
+def _noted(m, kind, row, warp, lanes, address, other, stop):
     count = view.control(m)[s.FAULT_COUNT]
     for index in range(count):
         if view.faults(m)[index, s.F_KIND] == kind and view.faults(m)[index, s.F_ROW] == row:
@@ -101,10 +115,7 @@ def aligned(m, warp, pc, mask, addresses, width):
             lanes |= uint32(1) << uint32(lane)
             if first < 0:
                 first = addresses[lane]
-    fault(
-        m, int64(s.MISALIGNED), int64(pc), int64(warp), uint32(lanes), int64(first), int64(width),
-        int64(1),
-    )  # fmt: skip
+    fault(m, s.MISALIGNED, pc, warp, lanes, first, width, 1)
     return False
 
 
@@ -136,10 +147,7 @@ def inside_global(m, warp, pc, mask, addresses, width):
             if first < 0:
                 first = addresses[lane]
     if lanes:
-        fault(
-            m, int64(s.OUTSIDE_GLOBAL), int64(pc), int64(warp), uint32(lanes), int64(first),
-            int64(width), int64(1),
-        )  # fmt: skip
+        fault(m, s.OUTSIDE_GLOBAL, pc, warp, lanes, first, width, 1)
         return False
     return True
 
@@ -157,10 +165,7 @@ def inside_shared(m, warp, pc, mask, addresses, width, end):
     if low >= base and high + width <= end:
         return True
     lanes, first = wrong_lanes(addresses, mask, width, base, end)
-    fault(
-        m, int64(s.OUTSIDE_SHARED), int64(pc), int64(warp), uint32(lanes), int64(first), int64(width),
-        int64(1),
-    )  # fmt: skip
+    fault(m, s.OUTSIDE_SHARED, pc, warp, lanes, first, width, 1)
     return False
 
 

@@ -118,19 +118,19 @@ def _logic(row, mask, T, P, p0, p1, p2):
         for lane in range(int64(lowest_one(mask)) + 1, 32):
             if not (mask >> uint32(lane)) & uint32(1):
                 continue
-            value = int64(int32(T[0, lane])) if signed else int64(T[0, lane])
+            number = int64(int32(T[0, lane])) if signed else int64(T[0, lane])
             if sub == 0:
-                total += value
+                total += number
             elif sub == 1:
-                total = min(total, value)
+                total = min(total, number)
             elif sub == 2:
-                total = max(total, value)
+                total = max(total, number)
             elif sub == 3:
-                total &= value
+                total &= number
             elif sub == 4:
-                total |= value
+                total |= number
             else:
-                total ^= value
+                total ^= number
         for lane in range(32):
             T[8, lane] = uint32(total)
     if op == ops.L_LEADER:

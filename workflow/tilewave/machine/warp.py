@@ -55,17 +55,19 @@ def take_group(m, warp):
     return int64(-1), uint32(0)
 
 
+@njit(inline="always")
+def _waits(group, doing, waits, pc):
+    """Whether a group waits for something, at a place or (-1) wherever."""
+    return group[2] == doing and group[3] == waits and (pc < 0 or group[0] == pc)
+
+
 @njit
 def gather_waiting(m, warp, doing, waits, pc, following):
     """Join all groups that wait for the same thing into one that can run."""
     groups = view.groups(m)[warp]
     lanes = uint32(0)
     for slot in range(s.SLOTS):
-        if (
-            groups[slot, 2] == doing
-            and groups[slot, 3] == waits
-            and (pc < 0 or groups[slot, 0] == pc)
-        ):
+        if _waits(groups[slot], doing, waits, pc):
             lanes |= uint32(groups[slot, 1])
             if following < 0:
                 following = groups[slot, 0] + 1
@@ -80,11 +82,7 @@ def waiting_lanes(m, warp, doing, waits, pc):
     groups = view.groups(m)[warp]
     lanes = uint32(0)
     for slot in range(s.SLOTS):
-        if (
-            groups[slot, 2] == doing
-            and groups[slot, 3] == waits
-            and (pc < 0 or groups[slot, 0] == pc)
-        ):
+        if _waits(groups[slot], doing, waits, pc):
             lanes |= uint32(groups[slot, 1])
     return lanes
 
@@ -324,10 +322,7 @@ def run_warp(m, warp, budget):
             if not active:
                 pc, active = take_group(m, warp)
         else:
-            fault(
-                m, int64(s.NOT_KNOWN), int64(pc), int64(warp), uint32(mask), int64(-1), int64(0),
-                int64(1),
-            )  # fmt: skip
+            fault(m, s.NOT_KNOWN, pc, warp, mask, -1, 0, 1)
         if control[s.STOP]:
             break
     if active:
@@ -500,9 +495,7 @@ def control_flow(m, warp, pc, row, active, mask):
     if op == ops.FENCE:
         orders.fence(m, int64(warp), orders.BLOCKS)
     if op == ops.TRAP:
-        fault(
-            m, int64(s.TRAPPED), int64(pc), int64(warp), uint32(mask), int64(-1), int64(0), int64(1)
-        )
+        fault(m, s.TRAPPED, pc, warp, mask, -1, 0, 1)
     return following, active
 
 
@@ -534,10 +527,7 @@ def indirect(m, warp, pc, row, active, mask):
                 return pc, active
             to = int64(R[system.RETURN_TO, lane]) // 16
         if to < 0 or to >= len(view.code(m)):
-            fault(
-                m, int64(s.BAD_TARGET), int64(pc), int64(warp), uint32(together), int64(to * 16),
-                int64(0), int64(1),
-            )  # fmt: skip
+            fault(m, s.BAD_TARGET, pc, warp, together, to * 16, 0, 1)
             return pc, active
         left &= ~together
         if target < 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewave.machine import codes as c
 from tilewave.machine.form import Form, signed
 from tilewave.machine.operands import Operand, parse
-from tilewave.machine.registry import not_executed, opcode
+from tilewave.machine.registry import Rule, not_executed, opcode
 
 # ---- control
 (
@@ -178,37 +178,30 @@ def _b2r(form: Form) -> None:
         form.row[c.PD0] = form.predicate_index(form.operands.pop(0))
 
 
-@opcode("NOP", "WARPARRIVE", "PMTRIG", kind="control")
-@opcode("ERRBAR", "CGAERRBAR", kind="barrier")
-@opcode("CCTL", "CCTLL", kind="global memory")
-def _nop(form: Form) -> None:
-    """What orders or prefetches: nothing to do where every access is done at once."""
-    form.modifiers.clear()
-    form.operands.clear()
-    form.op(c.CONTROL, NOTHING)
+def regardless(op: int) -> Rule:
+    """The rule of what does this whatever its modifiers and operands say."""
+
+    def rule(form: Form) -> None:
+        form.ignore()
+        form.op(c.CONTROL, op)
+
+    return rule
+
+
+# What orders or prefetches: nothing to do where every access is done at once.
+opcode("NOP", "WARPARRIVE", "PMTRIG", kind="control")(regardless(NOTHING))
+opcode("ERRBAR", "CGAERRBAR", kind="barrier")(regardless(NOTHING))
+opcode("CCTL", "CCTLL", kind="global memory")(regardless(NOTHING))
+opcode("YIELD", "WARPSLEEP", kind="control")(regardless(PAUSE))
+opcode("NANOSLEEP", kind="barrier")(regardless(PAUSE))
+opcode("BPT", kind="control")(regardless(TRAP))
 
 
 @opcode("MEMBAR", kind="barrier")
 def _membar(form: Form) -> None:
     """Every access is done at once here; but that it is done, other blocks get to know by this alone."""
     form.op(c.CONTROL, NOTHING if form.take("CTA") else FENCE)
-    form.modifiers.clear()
-    form.operands.clear()
-
-
-@opcode("YIELD", "WARPSLEEP", kind="control")
-@opcode("NANOSLEEP", kind="barrier")
-def _yield(form: Form) -> None:
-    form.modifiers.clear()
-    form.operands.clear()
-    form.op(c.CONTROL, PAUSE)
-
-
-@opcode("BPT", kind="control")
-def _bpt(form: Form) -> None:
-    form.modifiers.clear()
-    form.operands.clear()
-    form.op(c.CONTROL, TRAP)
+    form.ignore()
 
 
 @opcode("UCGABAR_ARV", "UCGABAR_WAIT", kind="barrier")

@@ -25,10 +25,7 @@ INT_TYPES = {
 
 def _types(form: Form, names: Mapping[str, int]) -> list[int]:
     """Types among the modifiers, in their order."""
-    found = [one for one in form.modifiers if one in names]
-    for name in found:
-        form.modifiers.remove(name)
-    return [names[name] for name in found]
+    return [names[name] for name in form.take_all(*names)]
 
 
 def _float_source(form: Form, kind: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewave.machine import codes as c
-from tilewave.machine.families.control import COPY_COMMIT, COPY_WAIT, NOTHING
+from tilewave.machine.families.control import COPY_COMMIT, COPY_WAIT, NOTHING, regardless
 from tilewave.machine.families.memory import HINTS, bytes_a_lane
 from tilewave.machine.form import Form
 from tilewave.machine.operands import Operand
@@ -45,10 +45,7 @@ def _depbar(form: Form) -> None:
     if scoreboard.kind != "scoreboard" or count.kind != "integer":
         raise form.fail()
     form.operands.clear()
-    if scoreboard.index == 0:
-        form.op(c.CONTROL, COPY_WAIT)
-    else:
-        form.op(c.CONTROL, NOTHING)
+    form.op(c.CONTROL, NOTHING if scoreboard.index else COPY_WAIT)
     form.row[c.SUB] = int(count.value)
 
 
@@ -127,13 +124,9 @@ def _tensor_prefetch(form: Form) -> None:
     form.op(c.CONTROL, NOTHING)
 
 
-@opcode("UTMACCTL", "UBLKPF", kind="asynchronous copy")
-@opcode("ACQBULK", "PREEXIT", kind="control")
-def _prefetch(form: Form) -> None:
-    """What fetches ahead, or orders whole grids: every access is done at once here."""
-    form.modifiers.clear()
-    form.operands.clear()
-    form.op(c.CONTROL, NOTHING)
+# What fetches ahead, or orders whole grids: every access is done at once here.
+opcode("UTMACCTL", "UBLKPF", kind="asynchronous copy")(regardless(NOTHING))
+opcode("ACQBULK", "PREEXIT", kind="control")(regardless(NOTHING))
 
 
 @opcode("FENCE", kind="barrier")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from tilewave.machine import codes as c
 from tilewave.machine.families.integer import FLOAT_SELECT
@@ -44,39 +45,6 @@ def _two(form: Form, op: int, count: int) -> None:
         at = c.SOURCES + form.sources * c.SOURCE_COLUMNS
         form.source(replace(operand, suffixes=()), "f32", 2)
         form.row[at + c.XOR_HIGH] = form.row[at + c.XOR]
-
-
-@opcode("FADD2", kind="f32", counter="fadd", traits=["uncounted"])
-def _fadd2(form: Form) -> None:
-    _two(form, F_ADD, 2)
-
-
-@opcode("FMUL2", kind="f32", counter="fmul", traits=["uncounted"])
-def _fmul2(form: Form) -> None:
-    _two(form, F_MUL, 2)
-
-
-@opcode("FFMA2", kind="f32", counter="ffma", traits=["uncounted"])
-def _ffma2(form: Form) -> None:
-    _two(form, F_FMA, 3)
-
-
-@opcode("FADD", "FADD32I", kind="f32", counter="fadd")
-@opcode("UFADD", kind="f32")
-def _fadd(form: Form) -> None:
-    _arithmetic(form, F_ADD, 2)
-
-
-@opcode("FMUL", "FMUL32I", kind="f32", counter="fmul")
-@opcode("UFMUL", kind="f32")
-def _fmul(form: Form) -> None:
-    _arithmetic(form, F_MUL, 2)
-
-
-@opcode("FFMA", "FFMA32I", kind="f32", counter="ffma")
-@opcode("UFFMA", kind="f32")
-def _ffma(form: Form) -> None:
-    _arithmetic(form, F_FMA, 3)
 
 
 @opcode("FMNMX", kind="f32", traits=["alu"])
@@ -175,19 +143,14 @@ def _double(form: Form, op: int, count: int) -> None:
     _doubles(form, count)
 
 
-@opcode("DADD", kind="f64", counter="dadd")
-def _dadd(form: Form) -> None:
-    _double(form, F_ADD, 2)
-
-
-@opcode("DMUL", kind="f64", counter="dmul")
-def _dmul(form: Form) -> None:
-    _double(form, F_MUL, 2)
-
-
-@opcode("DFMA", kind="f64", counter="dfma")
-def _dfma(form: Form) -> None:
-    _double(form, F_FMA, 3)
+for _name, _op, _count in (("ADD", F_ADD, 2), ("MUL", F_MUL, 2), ("FMA", F_FMA, 3)):
+    _counter = _name.lower()
+    _one = partial(_arithmetic, op=_op, count=_count)
+    opcode(f"F{_name}", f"F{_name}32I", kind="f32", counter=f"f{_counter}")(_one)
+    opcode(f"UF{_name}", kind="f32")(_one)
+    _pair = partial(_two, op=_op, count=_count)
+    opcode(f"F{_name}2", kind="f32", counter=f"f{_counter}", traits=["uncounted"])(_pair)
+    opcode(f"D{_name}", kind="f64", counter=f"d{_counter}")(partial(_double, op=_op, count=_count))
 
 
 @opcode("DMNMX", kind="f64")

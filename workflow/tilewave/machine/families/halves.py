@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tilewave.machine import codes as c
 from tilewave.machine.families.floating import (
     F_ADD,
@@ -41,22 +43,11 @@ def _half(form: Form, op: int, count: int) -> None:
         form.pair_source(kind)
 
 
-@opcode("HADD2", kind="f16, bf16", counter="hadd")
-@opcode("UHADD2", kind="f16, bf16")
-def _hadd2(form: Form) -> None:
-    _half(form, F_ADD, 2)
-
-
-@opcode("HMUL2", kind="f16, bf16", counter="hmul")
-@opcode("UHMUL2", kind="f16, bf16")
-def _hmul2(form: Form) -> None:
-    _half(form, F_MUL, 2)
-
-
-@opcode("HFMA2", kind="f16, bf16", counter="hfma")
-@opcode("UHFMA2", kind="f16, bf16")
-def _hfma2(form: Form) -> None:
-    _half(form, F_FMA, 3)
+for _name, _op, _count in (("ADD", F_ADD, 2), ("MUL", F_MUL, 2), ("FMA", F_FMA, 3)):
+    _rule = partial(_half, op=_op, count=_count)
+    opcode(f"H{_name}2", kind="f16, bf16", counter=f"h{_name.lower()}")(_rule)
+    opcode(f"UH{_name}2", kind="f16, bf16")(_rule)
+    not_executed(f"H{_name}2_32I", kind="f16, bf16", counter=f"h{_name.lower()}")
 
 
 @opcode("HMNMX2", "VHMNMX", kind="f16, bf16")
@@ -77,34 +68,22 @@ def _hmnmx2(form: Form) -> None:
         form.pair_source(kind)
 
 
-@opcode("HSETP2", kind="f16, bf16")
-def _hsetp2(form: Form) -> None:
+@opcode("HSETP2", "HSET2", kind="f16, bf16")
+def _compared(form: Form) -> None:
+    """To predicates, or to numbers."""
     kind = _half_kind(form)
     form.boolean()
-    if form.take("H_AND"):
-        form.set(c.HIGH)
+    if form.base == "HSETP2":
+        form.flag("H_AND", c.HIGH)
+        form.op(c.F16, F_COMPARE)
+    else:
+        form.flag("BF", c.TO_F32)
+        form.op(c.F16, F_SET)
     form.comparison()
-    form.op(c.F16, F_COMPARE)
-    form.predicate_pair()
+    if form.base == "HSETP2":
+        form.predicate_pair()
+    else:
+        form.destination()
     form.trailing_predicates()
     for _ in range(2):
         form.pair_source(kind)
-
-
-@opcode("HSET2", kind="f16, bf16")
-def _hset2(form: Form) -> None:
-    kind = _half_kind(form)
-    form.boolean()
-    if form.take("BF"):
-        form.set(c.TO_F32)
-    form.comparison()
-    form.op(c.F16, F_SET)
-    form.destination()
-    form.trailing_predicates()
-    for _ in range(2):
-        form.pair_source(kind)
-
-
-not_executed("HADD2_32I", kind="f16, bf16", counter="hadd")
-not_executed("HFMA2_32I", kind="f16, bf16", counter="hfma")
-not_executed("HMUL2_32I", kind="f16, bf16", counter="hmul")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 from tilewave.machine import codes as c
 from tilewave.machine.families.votes import L_SCALAR
@@ -58,12 +60,7 @@ def _signs(form: Form, sources: Sequence[Operand]) -> list[Operand]:
             form.set(negated)
         if operand.inverted:
             form.set(inverted)
-        plain.append(
-            Operand(
-                operand.kind, operand.text, operand.index, suffixes=operand.suffixes,
-                value=operand.value, bank=operand.bank, offset=operand.offset, terms=operand.terms,
-            )
-        )  # fmt: skip
+        plain.append(replace(operand, negated=False, inverted=False, absolute=False))
     return plain
 
 
@@ -275,9 +272,8 @@ def _prmt(form: Form) -> None:
     _plain(form, PERMUTE, 3)
 
 
-@opcode("BREV", "UBREV", kind="integer and logic")
-def _brev(form: Form) -> None:
-    _plain(form, REVERSE, 1)
+opcode("BREV", "UBREV", kind="integer and logic")(partial(_plain, op=REVERSE, count=1))
+opcode("POPC", "UPOPC", kind="integer and logic")(partial(_plain, op=COUNT_ONES, count=1))
 
 
 @opcode("FLO", "UFLO", kind="integer and logic")
@@ -286,11 +282,6 @@ def _flo(form: Form) -> None:
         form.set(c.SIGNED)
     form.flag("SH", c.SHIFT_AMOUNT)
     _plain(form, FIND_ONE, 1)
-
-
-@opcode("POPC", "UPOPC", kind="integer and logic")
-def _popc(form: Form) -> None:
-    _plain(form, COUNT_ONES, 1)
 
 
 @opcode("BMSK", "UBMSK", kind="integer and logic")
@@ -313,12 +304,10 @@ def _idp(form: Form) -> None:
     width = form.take("4A", "2A")
     if width is None:
         raise form.fail()
-    kinds = [one for one in form.modifiers if one in ("S8", "U8", "S16", "U16")]
+    kinds = form.take_all("S8", "U8", "S16", "U16")
     if len(kinds) != 2:
         raise form.fail()
-    for index, kind in enumerate(kinds):
-        form.modifiers.remove(kind)
-        form.row[c.SUB] |= (kind[0] == "S") << index
+    form.row[c.SUB] = (kinds[0][0] == "S") | (kinds[1][0] == "S") << 1
     if form.take("HI"):
         form.set(c.HIGH)
     form.drop("LO")

@@ -20,6 +20,9 @@ G_MULTIPLY, G_MULTIPLY_BYTES, G_MULTIPLY_FP8, G_WAIT = range(4)
 TWO_STEPS, IMMA_AND, IMMA_XOR, IMMA_NARROW, DMMA_CUT = 1 << 17, 1 << 10, 1 << 11, 1 << 12, 1 << 16
 
 
+FACTORS = {None: c.T_F16, "BF16": c.T_BF16, "TF32": c.T_TF32}
+
+
 @opcode("HMMA", kind="tensor")
 def _hmma(form: Form) -> None:
     shape = form.take("16816", "1688", "1684")
@@ -27,7 +30,7 @@ def _hmma(form: Form) -> None:
     kind = form.take("BF16", "TF32")
     if shape is None or result is None:
         raise form.fail()
-    origin = {None: c.T_F16, "BF16": c.T_BF16, "TF32": c.T_TF32}[kind]
+    origin = FACTORS[kind]
     depth = {"16816": 16, "1688": 8, "1684": 4}[shape]
     if (depth == 16 and kind == "TF32") or (depth == 4 and kind != "TF32"):
         raise form.fail()
@@ -46,12 +49,9 @@ def _hmma(form: Form) -> None:
 def _dmma(form: Form) -> None:
     shape = form.take("884", "8x8x4", "1684", "16x8x4", "1688", "16x8x8", "16816", "16x8x16")
     form.drop("RN")
-    shapes = {"884": 4, "8x8x4": 4, "1684": 16 + 4, "16x8x4": 16 + 4, "1688": 16 + 8,
-              "16x8x8": 16 + 8, "16816": 16 + 16, "16x8x16": 16 + 16}  # fmt: skip
     if shape is None:
         raise form.fail()
-    rows = 16 if shapes[shape] > 16 else 8
-    depth = shapes[shape] - (16 if rows == 16 else 0)
+    rows, _, depth = _SHAPES.get(shape) or map(int, shape.split("x"))
     form.row[c.SUB] = depth | rows << 8 | (DMMA_CUT if form.take("RZ") else 0)
     form.op(c.DMMA, 0)
     form.destination(2 * rows * 8 // 32)
@@ -61,9 +61,7 @@ def _dmma(form: Form) -> None:
 @opcode("IMMA", kind="tensor")
 def _imma(form: Form) -> None:
     shape = form.take("16832", "16816", "8816")
-    kinds = [one for one in form.modifiers if one in ("S8", "U8")]
-    for one in kinds:
-        form.modifiers.remove(one)
+    kinds = form.take_all("S8", "U8")
     form.flag("SAT", c.SATURATE)
     form.drop("ROW", "COL")
     if shape is None or len(kinds) != 2:
@@ -113,9 +111,7 @@ def _gmma(form: Form) -> None:
     form.modifiers.pop(0)
     columns, depth = int(shape["columns"]), int(shape["depth"])
     if form.base == "IGMMA":
-        kinds = [one for one in form.modifiers if one in ("S8", "U8")]
-        for one in kinds:
-            form.modifiers.remove(one)
+        kinds = form.take_all("S8", "U8")
         if len(kinds) != 2 or depth != 32:
             raise form.fail()
         form.row[c.SUB] = depth | ((kinds[0] == "S8") | (kinds[1] == "S8") << 1) << 8
@@ -132,7 +128,7 @@ def _gmma(form: Form) -> None:
         kind = form.take("BF16", "TF32")
         if depth != (8 if kind == "TF32" else 16):
             raise form.fail()
-        origin = {None: c.T_F16, "BF16": c.T_BF16, "TF32": c.T_TF32}[kind]
+        origin = FACTORS[kind]
         form.row[c.SUB] = depth | origin << 8 | wide << 16
         words = 4 if wide else 2
     if columns % 8 or not 8 <= columns <= 256:

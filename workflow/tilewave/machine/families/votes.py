@@ -44,28 +44,19 @@ def _plop3(form: Form) -> None:
         form.source(Operand(operand.kind, operand.text, operand.index))
 
 
-@opcode("P2R", "UP2UR", kind="move and predicate")
-def _p2r(form: Form) -> None:
+@opcode("P2R", "UP2UR", "R2P", "UR2UP", kind="move and predicate")
+def _bank(form: Form) -> None:
+    """A register from the predicates, or the other way round."""
     half = form.take("B0", "B1", "B2", "B3")
     form.row[c.SUB] = 8 * int((half or "B0")[1])
-    form.op(c.LOGIC, L_P2R)
-    form.register_out()
-    bank = form.operands.pop(0).text if len(form.operands) > 2 else "PR"
+    reading = form.base in ("P2R", "UP2UR")
+    form.op(c.LOGIC, L_P2R if reading else L_R2P)
+    if reading:
+        form.register_out()
+    bank = form.operands.pop(0).text if not reading or len(form.operands) > 2 else "PR"
     if bank not in ("PR", "UPR"):
         raise form.fail()
     form.row[c.BANK] = 8 if bank == "UPR" else 0
-    form.next_sources(2)
-
-
-@opcode("R2P", "UR2UP", kind="move and predicate")
-def _r2p(form: Form) -> None:
-    half = form.take("B0", "B1", "B2", "B3")
-    form.row[c.SUB] = 8 * int((half or "B0")[1])
-    form.op(c.LOGIC, L_R2P)
-    bank = form.operands.pop(0)
-    if bank.text not in ("PR", "UPR"):
-        raise form.fail()
-    form.row[c.BANK] = 8 if bank.text == "UPR" else 0
     form.next_sources(2)
 
 

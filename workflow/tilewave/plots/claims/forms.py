@@ -42,8 +42,7 @@ def _access(pattern: Sequence[Any], op: str) -> tuple[int, int]:
         np.broadcast_to(expressions.evaluate(part, names, functions), 32)
         for part in (*pattern[1:], True)[:2]
     )
-    found = memory.shared_wavefronts(width * element, active, width, op)
-    return int(found[0]), int(found[1])
+    return memory.shared_wavefronts(width * element, active, width, op)
 
 
 def wavefronts(pattern: Sequence[Any], op: str = "load") -> int:
@@ -62,12 +61,14 @@ def copies_over_ideal(rows: int, padded: int, pitch: int) -> float:
     `pitch` bytes in global memory, of `padded` in shared memory, where they begin at different banks."""
     from tilewave.machine import memory
 
+    if padded % 16 or pitch % 16:
+        raise ValueError(f"rows {padded} and {pitch} bytes apart; allowed: multiples of 16")
     counted, ideal = 0, 0
     for first in range(0, rows, 8):
         row, along = first + LANE // 4, LANE % 4 * 16
-        places = row * padded + along, row * pitch + along, LANE >= 0, 16, "cg"
-        counted += int(memory.async_copy_wavefronts(*places))
-        ideal += int(memory.async_copy_ideal(*places))
+        places = row * padded + along, row * pitch + along
+        found = memory.warp_filled_copy(*places, memory.ALL, memory.ALL, 16, True)
+        counted, ideal = counted + found[0], ideal + found[1]
     return counted / ideal
 
 
