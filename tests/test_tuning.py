@@ -255,11 +255,11 @@ def track(monkeypatch):
     monkeypatch.setattr(races, "first_launch_us", first_launch_us)
     monkeypatch.setattr(races, "build", build)
     clocks = SimpleNamespace(
-        reset=lambda: None, sample=lambda: None, throttle=lambda: "", figures=list
+        reset=lambda: None, sample=lambda: None, throttle=lambda: "", figures=list, count=float
     )
     session = SimpleNamespace(
         gpu=SimpleNamespace(sync=lambda: None),
-        support=SimpleNamespace(gate=lambda: None),
+        support=SimpleNamespace(gate=lambda: None, sm_clock=lambda: 1980.0),
         clocks=clocks,
         kept=None,
     )

@@ -35,6 +35,8 @@ rule tune:
         f"{REPORTS}/tables/best.csv",
     log:
         f"{RESULTS}/logs/best.log",
+    # Before a strict verdict, which ends a run.
+    priority: 1
     params:
         plan=PROJECT.plan_digest(),
         machine=MACHINE,
