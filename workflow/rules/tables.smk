@@ -23,6 +23,7 @@ rule tables:
         plan=PROJECT.plan_digest(),
         machine=MACHINE,
         recorded=PROJECT.recorded_digest(),
+        tried=WORK.tried,
         library=library.digest("stages.run", "records.tables", "lanes.captured"),
     message:
         "Collect the tables"

@@ -35,7 +35,8 @@ class Work:
     """Stage -> batch -> kernels; and whether this run measures on a GPU of this machine.
 
     folder: where a batch leaves a file that says that it is done. compiled: by kernel the ids of what is to
-    be compiled of it (`compiling.Task.id`).
+    be compiled of it (`compiling.Task.id`). tried: changes when a run could not measure something, so that the tables
+    of the next one wait for the same batches again.
     """
 
     def __init__(
@@ -44,9 +45,10 @@ class Work:
         live: bool,
         batches: Mapping[str, Mapping[str, list[str]]],
         compiled: Mapping[str, list[str]] | None = None,
+        tried: str = "",
     ) -> None:
         self.folder, self.live, self.batches = folder, live, batches
-        self.compiled = compiled or {}
+        self.compiled, self.tried = compiled or {}, tried
 
     def of(self, stage: str, kernels: object = None) -> list[str]:
         """The batches of a stage; those that hold one of these kernels, if any are given."""
@@ -144,6 +146,12 @@ def _decided(project: Project) -> Path:
     return project.store.root / "batches" / f"{name}.json"
 
 
+def _tried(project: Project) -> str:
+    """When something was last tried in vain (see `Pipeline.attempts`)."""
+    files = (project.results / "attempts").rglob("*.json")
+    return str(max((path.stat().st_mtime_ns for path in files), default=""))
+
+
 def settle(pipeline: Pipeline) -> None:
     """Remember, when all batches of a run are done, where they left nothing to do: the next run need not
     look for it."""
@@ -163,7 +171,7 @@ def find(project: Project, decide: bool = True, nodes: int | None = None) -> Wor
     folder = f"{project.results.as_posix()}/batches"
     known = store.read(path)
     try:
-        work = Work(folder, known["live"], known["batches"], known["compiled"])
+        work = Work(folder, known["live"], known["batches"], known["compiled"], known["tried"])
         state = known["state"]
     except (KeyError, TypeError):
         work, state = None, ""
@@ -176,7 +184,7 @@ def find(project: Project, decide: bool = True, nodes: int | None = None) -> Wor
     # Once all was done nothing is left, as long as what was tried in vain is remembered, too.
     if work is not None and state == now and project.results.is_dir():
         if work.batches and known.get("settled") == project.plan_digest():
-            work = Work(folder, work.live, {})
+            work = Work(folder, work.live, {}, tried=work.tried)
             store.write(path, known | {"batches": {}, "compiled": {}})
         if not work.batches:
             return work
@@ -189,8 +197,9 @@ def find(project: Project, decide: bool = True, nodes: int | None = None) -> Wor
     for task in pipeline.tasks:
         compiled.setdefault(task.variant.kernel.name, []).append(task.id)
     batches = _batches(project, pipeline.work(), nodes)
-    work = Work(folder, bool(target["live"]), batches, compiled)
+    work = Work(folder, bool(target["live"]), batches, compiled, _tried(project))
     decided = {"live": work.live, "batches": batches, "compiled": compiled, "state": now}
+    decided["tried"] = work.tried
     if decided != known:
         store.write(path, decided)
     return work
