@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -15,6 +16,8 @@ from tilewave.kernels import find_kernels
 from tilewave.project import ROOT
 from tilewave.records import agreement, model, tables
 from tilewave.records.recorded import Recorded, folders
+from tilewave.records.store import Store
+from tilewave.stages import run
 
 SHIPPED = folders(ROOT / "resources" / "recorded")
 DOUBTFUL = yaml.safe_load(
@@ -168,3 +171,43 @@ def test_a_doubtful_time_serves_as_no_reference_and_is_marked():
     reasons = dict(zip(found["case"], found["reason"], strict=True))
     assert reasons["own"].startswith(model.DOUBTFUL) and reasons["alone"].startswith(model.DOUBTFUL)
     assert reasons["raced"] == ""
+
+
+class Live:
+    """A pipeline whose one time is contradicted until it is timed again; `stays` says that it stays so."""
+
+    def __init__(self, tmp_path: Path, stays: bool) -> None:
+        self.target = {"environment": "gpu", "live": True}
+        self.store, self.attempts = Store(tmp_path / "store"), Store(tmp_path / "attempts")
+        self.stays, self.timed_again = stays, False
+
+    def results(self, stages):
+        assert set(stages) == {"time", model.TUNE, "counters"}
+        own = model.result("time", "cublas@64", model.OK, key="k1", environment="gpu")
+        recorded = model.result("time", "elsewhere", model.OK, key="k2", environment="other")
+        return {"time": [own, recorded], model.TUNE: [], "counters": []}
+
+    def doubtful(self, results):
+        if self.timed_again and not self.stays:
+            return {}
+        cases = [made["case"] for made in results["time"]]
+        return {
+            case: agreement.Disagreement(case, 120.0, "paired", 100.0, 1.2, 1.2) for case in cases
+        }
+
+    def measure(self, stage, doing, only, again):
+        assert stage == "time" and list(only) == list(again) == ["cublas@64"]
+        self.timed_again = True
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_doubtful_time_of_this_gpu_is_timed_again(tmp_path, monkeypatch, capsys, stays):
+    """And one that stays doubtful is said, and is measured by the next run."""
+    monkeypatch.setattr(run, "_measure", lambda *_: None)
+    live = Live(tmp_path, stays)
+    run._time_doubtful_again(SimpleNamespace(note=lambda line: None), live, "time")
+    assert live.timed_again
+    told = capsys.readouterr().err
+    assert "1 times disagree" in told and ("doubtful: 120 us timed" in told) == stays
+    kept = live.store.get("gpu", "time", "k1")
+    assert (kept is not None and model.passing(kept)) == stays
