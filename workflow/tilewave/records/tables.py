@@ -14,7 +14,7 @@ from tilewave.compiling.origins import Origin, columns
 from tilewave.counters import kernel_names
 from tilewave.counters.catalogue import EXCESS
 from tilewave.records import model
-from tilewave.records.agreement import IN_ITS_RACE, Disagreement
+from tilewave.records.agreement import IN_ITS_RACE, Disagreement, figures_of
 from tilewave.records.recorded import INSTRUCTIONS, Recorded, instruction_rows, sample_rows
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _behind(made: Mapping[str, Any]) -> list[dict[str, Any]]:
     """How much longer a candidate took than the one that it was eliminated for, in the same laps or
     screening; `text` names that one. Later laps run at another clock, so that only this ratio says
     where it stands in the race."""
-    figures = {one["metric"]: one["value"] for one in made["figures"]}
+    figures = figures_of(made)
     notes = made["notes"]
     if not figures.get("tune_eliminated") or not notes.get("compared_us"):
         return []
@@ -332,34 +332,31 @@ def with_cublas(
     vendor = wide[wide.get("rank0_duration", none).notna()]
     flops = wide.get("tflops", none) * wide["duration"]
 
-    made = {}
-    for name, share in (("low", 0.25), ("median", 0.5), ("high", 0.75)):
-        made[name] = paired.groupby(wide["product"]).quantile(share)
+    by_product = paired.groupby(wide["product"])
     raced = {case: one.other_us for case, one in doubtful.items() if one.other == IN_ITS_RACE}
-    us = vendor["product"].map(made["median"]).fillna(vendor.index.to_series().map(raced))
-    spread = vendor["product"].map(made["high"] - made["low"])
-    untrue = us.isna() & us.index.isin(list(doubtful))
-    replaced = us.index[us.notna() | untrue]
+    us = vendor["product"].map(by_product.median()).fillna(vendor.index.to_series().map(raced))
+    spread = vendor["product"].map(by_product.quantile(0.75) - by_product.quantile(0.25))
+    replaced = us.index[us.notna() | us.index.isin(list(doubtful))]
     values = {"duration": us, "duration_spread": spread, "tflops": flops.reindex(us.index) / us}
-    records, more = records.copy(), []
-    known = records["case"].isin(replaced) & (records["stage"] == "time")
-    more.append(records[known & (records["metric"] == "duration")].assign(metric=OWN_DURATION))
+    records = records.copy()
+    of_vendor = records["case"].isin(replaced) & (records["stage"] == "time")
+    alone = records[of_vendor & (records["metric"] == "duration")].assign(metric=OWN_DURATION)
     for metric, value in values.items():
-        rows = known & (records["metric"] == metric)
+        rows = of_vendor & (records["metric"] == metric)
         records.loc[rows, "value"] = records.loc[rows, "case"].map(value)
 
-    usual = paired.groupby(wide["place"]).median()
-    even = (flops / wide["place"].map(usual) * (paired / wide["duration"]).reindex(wide.index)).fillna(
-        (flops / wide["place"].map(usual)).reindex(vendor.index)
-    )  # fmt: skip
+    usual = flops / wide["place"].map(paired.groupby(wide["place"]).median())
+    share = (paired / wide["duration"]).reindex(wide.index)
+    even = (usual * share).fillna(usual.reindex(vendor.index))
     rows = records[(records["metric"] == "tflops") & (records["stage"] == "time")]
     rows = rows.assign(metric=EVEN_TFLOPS, value=rows["case"].map(even))
-    more.append(rows[rows["value"].notna()])
-    found = pd.concat([records, *more], ignore_index=True)
-    reasons = {case: one.reason for case, one in doubtful.items() if case not in us.dropna().index}
-    marked = found["case"].isin(reasons) & (found["stage"] == "time")
-    found.loc[marked, "reason"] = found.loc[marked, "case"].map(reasons)
-    return found
+    whole = pd.concat([records, alone, rows[rows["value"].notna()]], ignore_index=True)
+
+    settled = us.dropna().index
+    reasons = {case: one.reason for case, one in doubtful.items() if case not in settled}
+    marked = whole["case"].isin(reasons) & (whole["stage"] == "time")
+    whole.loc[marked, "reason"] = whole.loc[marked, "case"].map(reasons)
+    return whole
 
 
 Origins = Callable[[str, str], Mapping[int, Origin]]
