@@ -1,153 +1,110 @@
-# The work that there is, in batches of kernels: what is in the store or in a recording has no job. The
-# results go into the store; what a batch leaves here only says that it is done.
-MACHINE = project.machine_fingerprint()
-# On this machine's GPU what is executed waits until it times nothing any more, and runs beside stall samples and
-# counters, on the cores that these leave: a job that takes all cores keeps the GPU waiting.
-BESIDE = WORK.live and workflow.nodes is None
+# From the config to what is known of each case. A job looks up in the store what is known already and does what is
+# missing; a part holds what is compared: an operation, dtype and shape, with its races and its cuBLAS.
+PLAN, TARGET = f"{RESULTS}/plan.json", f"{RESULTS}/target.json"
+# A part's share of the cores, so that parts that are timed at the same time do not disturb each other.
+CORES = max(1, (workflow.cores or 1) // len(gather.parts("{scatteritem}")))
+PIPELINE = library.digest("stages.rules")
 
 
-rule target:
+# Every case, resolved for the GPU that the run is about.
+rule plan:
     output:
-        f"{RESULTS}/target.json",
+        plan=PLAN,
+        target=TARGET,
     log:
-        f"{RESULTS}/logs/target.log",
+        f"{RESULTS}/logs/plan.log",
     params:
-        machine=MACHINE,
+        plan=PROJECT.plan_digest(),
+        machine=project.machine_fingerprint(),
         recorded=PROJECT.recorded_digest(),
-        asked=[PROJECT.config.target, PROJECT.config.gpu],
-        library=library.digest("target"),
+        library=library.digest("stages.plan", "target"),
     message:
-        "Which GPU this run is about"
+        "Plan the cases"
     script:
-        "../scripts/target.py"
+        "../scripts/plan.py"
 
 
 # Needs no GPU.
 rule compile:
     input:
-        target=f"{RESULTS}/target.json",
+        plan=PLAN,
+        target=TARGET,
     output:
-        temp(f"{RESULTS}/batches/compile-{{batch}}.txt"),
+        f"{RESULTS}/compiled/{{scatteritem}}.json",
     log:
-        f"{RESULTS}/logs/compile-{{batch}}.log",
-    # Of many cores one is left to a GPU, on which those that were compiled first are checked meanwhile.
-    threads: workflow.cores - 1 if WORK.live and (workflow.cores or 1) > 4 else 1024
+        f"{RESULTS}/logs/compile/{{scatteritem}}.log",
+    threads: CORES
     params:
-        kernels=WORK.kernels_of("compile"),
-        wanted=WORK.compiled_in,
-        named=WORK.named("compile"),
+        library=PIPELINE,
     message:
-        "Compile {params.named}"
+        "Compile what is not compiled yet"
     script:
         "../scripts/compile.py"
 
 
-# The machine code of the kernels, executed on the CPU: no GPU is asked for anything.
+# One GPU: check, time, race, collect counters, sample. Code on the host is checked and timed here, too.
+rule measure:
+    input:
+        plan=PLAN,
+        target=TARGET,
+        compiled=gather.parts(f"{RESULTS}/compiled/{{scatteritem}}.json"),
+    output:
+        f"{RESULTS}/measured/{{scatteritem}}.parquet",
+    log:
+        f"{RESULTS}/logs/measure/{{scatteritem}}.log",
+    threads: CORES
+    resources:
+        gpu=1,
+    params:
+        tried=PROJECT.tried(),
+        library=PIPELINE,
+    message:
+        "Measure what is not known yet"
+    script:
+        "../scripts/measure.py"
+
+
+# The machine code of the kernels, on the CPU; after all that is timed.
 rule execute:
     input:
-        target=f"{RESULTS}/target.json",
-        compiled=lambda wildcards: WORK.done("compile", WORK.batches["execute"][wildcards.batch]),
-        timed=WORK.done("time") + WORK.done("tune") if BESIDE else [],
+        plan=PLAN,
+        target=TARGET,
+        compiled=gather.parts(f"{RESULTS}/compiled/{{scatteritem}}.json"),
+        measured=gather.parts(f"{RESULTS}/measured/{{scatteritem}}.parquet"),
     output:
-        temp(f"{RESULTS}/batches/execute-{{batch}}.txt"),
+        f"{RESULTS}/executed/{{scatteritem}}.parquet",
     log:
-        f"{RESULTS}/logs/execute-{{batch}}.log",
-    threads: 1 if BESIDE else 1024
+        f"{RESULTS}/logs/execute/{{scatteritem}}.log",
+    threads: CORES
     params:
-        stage="execute",
-        kernels=WORK.kernels_of("execute"),
-        named=WORK.named("execute"),
+        tried=PROJECT.tried(),
+        library=PIPELINE,
     message:
-        "Execute {params.named}"
+        "Execute on the CPU what is not known yet"
     script:
-        "../scripts/measure.py"
+        "../scripts/execute.py"
 
 
-# One GPU, one measurement: check, then time, then counters. Code on the host is checked and timed here where no GPU is.
-rule check:
+# `snakemake --cores 1 tune` finds the best variant for each shape without a full sweep: the candidates of all kernels
+# are checked and race.
+rule tune:
     input:
-        target=f"{RESULTS}/target.json",
-        compiled=lambda wildcards: WORK.done("compile", WORK.batches["check"][wildcards.batch]),
+        plan=PLAN,
+        target=TARGET,
+        compiled=gather.parts(f"{RESULTS}/compiled/{{scatteritem}}.json"),
     output:
-        temp(f"{RESULTS}/batches/check-{{batch}}.txt"),
+        f"{REPORTS}/tables/best.csv",
     log:
-        f"{RESULTS}/logs/check-{{batch}}.log",
+        f"{RESULTS}/logs/tune.log",
+    # Before a strict verdict, which ends a run.
+    priority: 1
+    threads: workflow.cores
     resources:
         gpu=1,
     params:
-        stage="check",
-        kernels=WORK.kernels_of("check"),
-        named=WORK.named("check"),
+        tried=PROJECT.tried(),
+        library=library.digest("report.study_tables"),
     message:
-        "Check {params.named}"
+        "List the best variant of each shape in {output}"
     script:
-        "../scripts/measure.py"
-
-
-# Timing takes every core, so that nothing runs beside it: Snakemake gives a job that asks for more
-# than there are as many as there are.
-rule time:
-    input:
-        target=f"{RESULTS}/target.json",
-        compiled=lambda wildcards: WORK.done("compile", WORK.batches["time"][wildcards.batch]),
-        check=lambda wildcards: WORK.done("check", WORK.batches["time"][wildcards.batch]),
-    output:
-        temp(f"{RESULTS}/batches/time-{{batch}}.txt"),
-    log:
-        f"{RESULTS}/logs/time-{{batch}}.log",
-    threads: 1024 if WORK.live else 1
-    resources:
-        gpu=1,
-    params:
-        stage="time",
-        kernels=WORK.kernels_of("time"),
-        named=WORK.named("time"),
-    message:
-        "Time {params.named}"
-    script:
-        "../scripts/measure.py"
-
-
-rule counters:
-    input:
-        target=f"{RESULTS}/target.json",
-        compiled=lambda wildcards: WORK.done("compile", WORK.batches["counters"][wildcards.batch]),
-        check=lambda wildcards: WORK.done("check", WORK.batches["counters"][wildcards.batch]),
-        # Which of cuBLAS' algorithms is the fastest is found out while timing: that one is counted.
-        timed=lambda wildcards: WORK.done("time", WORK.batches["counters"][wildcards.batch]),
-    output:
-        temp(f"{RESULTS}/batches/counters-{{batch}}.txt"),
-    log:
-        f"{RESULTS}/logs/counters-{{batch}}.log",
-    resources:
-        gpu=1,
-    params:
-        stage="counters",
-        kernels=WORK.kernels_of("counters"),
-        named=WORK.named("counters"),
-    message:
-        "Collect counters of {params.named}"
-    script:
-        "../scripts/measure.py"
-
-
-# Where warps wait, by instruction, and what ncu's own rules say: of one case a kernel.
-rule sample:
-    input:
-        target=f"{RESULTS}/target.json",
-        compiled=lambda wildcards: WORK.done("compile", WORK.batches["sample"][wildcards.batch]),
-        check=lambda wildcards: WORK.done("check", WORK.batches["sample"][wildcards.batch]),
-    output:
-        temp(f"{RESULTS}/batches/sample-{{batch}}.txt"),
-    log:
-        f"{RESULTS}/logs/sample-{{batch}}.log",
-    resources:
-        gpu=1,
-    params:
-        stage="sample",
-        kernels=WORK.kernels_of("sample"),
-        named=WORK.named("sample"),
-    message:
-        "Sample {params.named}"
-    script:
-        "../scripts/measure.py"
+        "../scripts/tune.py"

@@ -9,7 +9,8 @@ PLOTS = {name: PROJECT.config.studies[name].plot for name in PROJECT.plan.studie
 # are as they were is taken from the store, and one that raises becomes a box with the reason.
 rule figures:
     input:
-        target=f"{RESULTS}/target.json",
+        plan=PLAN,
+        target=TARGET,
         cases=TABLES["cases"],
         records=TABLES["records"],
         instructions=TABLES["instructions"],
@@ -18,7 +19,7 @@ rule figures:
         done=f"{RESULTS}/figures.txt",
     log:
         f"{RESULTS}/logs/figures.log",
-    threads: 1024
+    threads: workflow.cores
     params:
         studies=list(PROJECT.plan.studies),
         names=", ".join(PROJECT.plan.studies),
@@ -33,7 +34,8 @@ rule figures:
 # One figure by its path.
 rule figure:
     input:
-        target=f"{RESULTS}/target.json",
+        plan=PLAN,
+        target=TARGET,
         cases=TABLES["cases"],
         records=TABLES["records"],
         instructions=TABLES["instructions"],
@@ -73,19 +75,20 @@ use rule figure as narrow with:
 rule page:
     input:
         figures=f"{RESULTS}/figures.txt",
-        target=f"{RESULTS}/target.json",
+        plan=PLAN,
+        target=TARGET,
         cases=TABLES["cases"],
         records=TABLES["records"],
         instructions=TABLES["instructions"],
         stalls=TABLES["stalls"],
-        compiled=COMPILED,
+        kernels=KERNELS,
         accesses=ACCESSES,
     output:
         PAGES,
         directory(expand(f"{REPORTS}/{{folder}}", folder=report.FOLDERS)),
     log:
         f"{RESULTS}/logs/page.log",
-    threads: 1024
+    threads: workflow.cores
     params:
         plan=[PROJECT.plan_digest(), PROJECT.ideas_digest()],
         studies=[PROJECT.plan_digest(name) for name in PROJECT.plan.studies],
@@ -101,7 +104,8 @@ rule verdict:
     input:
         page=f"{REPORTS}/index.html",
         figures=f"{RESULTS}/figures.txt",
-        target=f"{RESULTS}/target.json",
+        plan=PLAN,
+        target=TARGET,
         cases=TABLES["cases"],
         records=TABLES["records"],
     output:

@@ -3,28 +3,29 @@ TABLES = {
     name: f"{RESULTS}/tables/{name}.parquet"
     for name in ("cases", "records", "samples", "instructions", "stalls")
 }
-COMPILED = f"{RESULTS}/compiled.json"
-# Where the lanes of accesses to shared memory stand: what no store and no recording knows is executed.
-ACCESSES = f"{RESULTS}/accesses.json"
+# What was compiled of each kernel, and where the lanes of accesses to shared memory stand.
+KERNELS, ACCESSES = f"{RESULTS}/kernels.json", f"{RESULTS}/accesses.json"
+KNOWN = {
+    "plan": PLAN,
+    "target": TARGET,
+    "compiled": gather.parts(f"{RESULTS}/compiled/{{scatteritem}}.json"),
+    "measured": gather.parts(f"{RESULTS}/measured/{{scatteritem}}.parquet"),
+    "executed": gather.parts(f"{RESULTS}/executed/{{scatteritem}}.parquet"),
+}
 
 
 rule tables:
     input:
-        work=[path for stage in BATCHED for path in WORK.done(stage)],
-        target=f"{RESULTS}/target.json",
+        **KNOWN,
     output:
         **TABLES,
-        compiled=COMPILED,
+        kernels=KERNELS,
         accesses=ACCESSES,
     log:
         f"{RESULTS}/logs/tables.log",
-    threads: 1024
+    threads: workflow.cores
     params:
-        plan=PROJECT.plan_digest(),
-        machine=MACHINE,
-        recorded=PROJECT.recorded_digest(),
-        tried=WORK.tried,
-        library=library.digest("stages.run", "records.tables", "lanes.captured"),
+        library=library.digest("stages.rules", "stages.tables", "lanes.captured"),
     message:
         "Collect the tables"
     script:
@@ -35,7 +36,8 @@ rule tables:
 # whose page does not show it.
 rule listing:
     input:
-        target=f"{RESULTS}/target.json",
+        plan=PLAN,
+        target=TARGET,
     output:
         f"{RESULTS}/cubins/{{kernel}}/{{variant}}.{{arch}}.sass",
     log:
@@ -69,7 +71,8 @@ rule csv:
 # `snakemake --configfile config/smoke.yaml baseline` accepts the run's shared-memory excess.
 rule baseline:
     input:
-        target=f"{RESULTS}/target.json",
+        plan=PLAN,
+        target=TARGET,
         records=TABLES["records"],
     log:
         f"{RESULTS}/logs/baseline.log",
@@ -82,8 +85,7 @@ rule baseline:
 # `snakemake --cores 1 record` merges the last run into resources/recorded/<gpu>/.
 rule record:
     input:
-        target=f"{RESULTS}/target.json",
-        tables=TABLES.values(),
+        **KNOWN,
         accesses=ACCESSES,
     log:
         f"{RESULTS}/logs/record.log",

@@ -1,11 +1,8 @@
-"""Compile the variants of a batch of kernels that are not compiled yet, and list their SASS."""
+"""Compile the variants of a part that are not compiled yet."""
 
-from pathlib import Path
-
-from tilewave.stages import run
+from tilewave.stages import rules
 
 if __name__ == "__main__":
-    with run.job(snakemake) as job:  # noqa: F821
-        given, threads = snakemake.params, snakemake.threads  # noqa: F821
-        told = run.compile_kernels(job, given.kernels.split(", "), threads, given.wanted)
-        Path(snakemake.output[0]).write_text(told)  # noqa: F821
+    with rules.of_script(snakemake) as run:
+        known = rules.compile_part(run, snakemake.wildcards.scatteritem, snakemake.threads)
+        rules.write(snakemake.output[0], known)

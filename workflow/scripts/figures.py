@@ -3,23 +3,23 @@
 from pathlib import Path
 
 from tilewave.report import figures
-from tilewave.stages import run
+from tilewave.stages import rules
 
 if __name__ == "__main__":
-    with run.job(snakemake) as job:  # noqa: F821
-        given, made, cores = snakemake.input, snakemake.output, snakemake.threads  # noqa: F821
-        studies = snakemake.params.studies  # noqa: F821
-        progress = run.follow(job.project, "figures", "studies", studies)
-        drawing = run.cores(job, cores)
+    with rules.of_script(snakemake) as run:
+        given, made, cores = snakemake.input, snakemake.output, snakemake.threads
+        studies = snakemake.params.studies
+        progress = rules.follow(run.project, "figures", "studies", studies)
+        drawing = rules.cores(run, cores)
         every = [*made]
         if "done" in made.keys():  # noqa: SIM118
-            tables = job.project.reports / "tables"
-            every += [tables / f"{name}.csv" for name in job.project.summarised_studies]
-        told, failed = figures.write_all(job.project, studies, given, every, drawing, progress.done)
-        run.say(f"  figures: {told} in {progress.spent}")
+            tables = run.project.reports / "tables"
+            every += [tables / f"{name}.csv" for name in run.project.summarised_studies]
+        told, failed = figures.write_all(run.project, studies, given, every, drawing, progress.done)
+        rules.say(f"  figures: {told} in {progress.spent}")
         for name, why in failed.items():
-            run.say(f"  {name} was not drawn: {why.sentence}; the log has the traceback")
-            job.note(f"{name}\n{why.trace}\n")
+            rules.say(f"  {name} was not drawn: {why.sentence}; the log has the traceback")
+            run.note(f"{name}\n{why.trace}\n")
         if "done" in made.keys():  # noqa: SIM118
             Path(made.done).write_text(f"{told}\n")
         elif failed:

@@ -1,11 +1,13 @@
-"""Execute, check, time, profile or race what a batch of kernels has to measure."""
+"""Check, time, race, count and sample the cases of a part."""
 
-from pathlib import Path
-
-from tilewave.stages import run
+from tilewave.records import measured
+from tilewave.stages import rules
 
 if __name__ == "__main__":
-    with run.job(snakemake) as job:  # noqa: F821
-        given, cores = snakemake.params, snakemake.threads  # noqa: F821
-        told = run.measure(job, given.stage, given.kernels.split(", "), cores)
-        Path(snakemake.output[0]).write_text(told)  # noqa: F821
+    with rules.of_script(snakemake) as run:
+        cores = snakemake.threads
+        pipeline = run.pipeline(snakemake.input.compiled, snakemake.wildcards.scatteritem, cores)
+        found = rules.measure_part(run, pipeline, cores)
+        measured.write(
+            snakemake.output[0], (made for one in found.values() for made in one.values())
+        )

@@ -1,7 +1,10 @@
 """Merge a live run's results into the recorded figures of its GPU."""
 
-from tilewave.stages import run
+from tilewave.records import measured
+from tilewave.stages import rules
 
 if __name__ == "__main__":
-    with run.job(snakemake) as job:  # noqa: F821
-        run.say(run.record(job))
+    with rules.of_script(snakemake) as run:
+        given = snakemake.input
+        pipeline = run.pipeline(given.compiled, threads=snakemake.threads)
+        rules.say(rules.record(run, pipeline, measured.read(*given.measured, *given.executed)))

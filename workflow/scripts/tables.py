@@ -1,12 +1,15 @@
 """All results in tidy tables, what is known of compilations, and of accesses to shared memory."""
 
-from tilewave.stages import run
+from tilewave.records import measured
+from tilewave.stages import rules, watching
 
 if __name__ == "__main__":
-    with run.job(snakemake) as job:  # noqa: F821
-        made, cores = snakemake.output, snakemake.threads  # noqa: F821
-        tables = run.tables(job)
-        tables.write(made, run.cores(job, cores))
-        drawn = run.accesses(job, cores)
-        run.write(made.accesses, drawn)
-        run.write(made.compiled, tables.about_kernels(run.listings(job, drawn, cores)))
+    with rules.of_script(snakemake) as run:
+        given, made = snakemake.input, snakemake.output
+        pipeline = run.pipeline(given.compiled, threads=snakemake.threads)
+        found = measured.read(*given.measured, *given.executed)
+        tables = rules.tables(run, pipeline, found)
+        tables.write(made, pipeline.cores)
+        drawn = watching.drawn(pipeline)
+        rules.write(made.accesses, drawn)
+        rules.write(made.kernels, tables.about_kernels(rules.listings(pipeline, drawn)))

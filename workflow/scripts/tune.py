@@ -1,9 +1,10 @@
-"""The best variant of each shape and dtype, as the races found it."""
+"""The best variant of each shape and dtype, as races find it."""
 
-from tilewave.stages import run
+from tilewave.report import study_tables
+from tilewave.stages import rules
 
 if __name__ == "__main__":
-    with run.job(snakemake) as job:  # noqa: F821
-        best = run.best(job)
-        best.to_csv(snakemake.output[0], index=False, lineterminator="\n")  # noqa: F821
-        run.say(f"{len(best)} shapes in {snakemake.output[0]}")  # noqa: F821
+    with rules.of_script(snakemake) as run:
+        best = study_tables.best(run, snakemake.input.compiled, snakemake.threads)
+        best.to_csv(snakemake.output[0], index=False, lineterminator="\n")
+        rules.say(f"{len(best)} shapes in {snakemake.output[0]}")

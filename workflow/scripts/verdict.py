@@ -4,10 +4,10 @@ case is not right."""
 from pathlib import Path
 
 from tilewave.report import verdict
-from tilewave.stages import run
+from tilewave.stages import rules
 
 if __name__ == "__main__":
-    with run.job(snakemake) as job:  # noqa: F821
-        given = snakemake.input  # noqa: F821
-        text = verdict.judge(job.project, given.cases, given.records, given.target, given.figures)
-        Path(snakemake.output[0]).write_text(text)  # noqa: F821
+    with rules.of_script(snakemake) as run:
+        given = snakemake.input
+        text = verdict.judge(run.project, given.cases, given.records, given.target, given.figures)
+        Path(snakemake.output[0]).write_text(text)

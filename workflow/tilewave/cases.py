@@ -12,7 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -33,6 +33,7 @@ from tilewave.counters.catalogue import OF_INSTRUCTIONS
 from tilewave.errors import UserError
 from tilewave.expressions import ExpressionError, integer
 from tilewave.kernels import Kernel
+from tilewave.launches import Argument, LaunchPlan
 from tilewave.variants import Variant, choices
 
 DIMENSION = re.compile(r"^[1-9][0-9]*$")
@@ -41,6 +42,8 @@ MOST_SMS = 513
 """One more SM than any GPU is thought to have."""
 WANTS = ("time", "tune", "counters", "execute")
 """What a study wants done with its cases, and a block of them otherwise."""
+WANTED = ("time", "tune", "execute")
+"""Of these what is wanted or not."""
 ELSEWHERE = "elsewhere"
 """In place of a block's shapes: only those that are given for it, by `shapes=` or by a study that takes its cases."""
 
@@ -73,29 +76,39 @@ class Shape:
 
 @dataclass(frozen=True)
 class Case:
-    """A variant at a shape, or a probe's named case."""
+    """A variant at a shape, or a probe's named case; what studies want of it; and, once it is resolved for a
+    target (`pipeline.resolving`), how it is launched there.
+
+    only_timed: the studies want no more than a timing or a race. sizes: the shape in numbers. refusal: status and
+    reason where the case cannot run, whatever its code is. launch: None where the shape, or the device that its
+    geometry asks for, is not known. arguments: of the launch that leads. device: what of the device arguments, or a
+    probe's expressions, ask for. work: operations and bytes of a probe's launch, where counted.
+    """
 
     variant: Variant
     shape: Shape | None = None
     probe_case: str | None = None
+    studies: tuple[str, ...] = ()
+    time: bool = False
+    tune: bool = False
+    counters: frozenset[str] = frozenset()
+    execute: bool = False
+    only_timed: bool = False
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    refusal: tuple[str, str] | None = None
+    launch: LaunchPlan | None = None
+    arguments: tuple[Argument, ...] = ()
+    device: Mapping[str, Any] = field(default_factory=dict)
+    work: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def id(self) -> str:
         place = self.probe_case if self.shape is None else self.shape.id
         return f"{self.variant.id}@{place}"
 
-
-@dataclass
-class Request:
-    """A case with what the studies want of it; only_timed: no more than a timing or a race."""
-
-    case: Case
-    studies: list[str] = field(default_factory=list)
-    time: bool = False
-    tune: bool = False
-    counters: set[str] = field(default_factory=set)
-    execute: bool = False
-    only_timed: bool = False
+    @property
+    def kernel(self) -> Kernel:
+        return self.variant.kernel
 
 
 def _can_be_positive(text: str, where_file: object, key: str) -> None:
@@ -330,24 +343,24 @@ def expand_study(
             yield case, time, tune, counters, execute
 
 
-def wants(stage: str, request: Request) -> bool:
+def wants(stage: str, case: Case) -> bool:
     """Whether a stage has anything to do for a case.
 
     A probe answers in its check, and is timed where it says how much work it does; code on the host
     has no GPU counters, and only a cubin is executed. What a GPU runs is raced, but for probes. Own
     kernels whose instructions are counted may be sampled: `stages.sampling` chooses among them.
     """
-    kernel = request.case.variant.kernel
+    kernel = case.kernel
     if stage == "time":
         rated = kernel.front.operation != "probe" or kernel.front.work is not None
-        return request.time and rated
+        return case.time and rated
     if stage == "tune":
-        return request.tune and kernel.front.operation != "probe" and kernel.provider != "cpu"
+        return case.tune and kernel.front.operation != "probe" and kernel.provider != "cpu"
     if stage == "counters":
-        return bool(request.counters) and kernel.provider != "cpu"
+        return bool(case.counters) and kernel.provider != "cpu"
     if stage == "sample":
         own = kernel.provider == "nvrtc" and kernel.front.operation != "probe"
-        return own and not request.counters.isdisjoint(OF_INSTRUCTIONS)
+        return own and not case.counters.isdisjoint(OF_INSTRUCTIONS)
     if stage == "execute":
         return kernel.provider == "nvrtc"
     return True
@@ -357,15 +370,20 @@ def wants(stage: str, request: Request) -> bool:
 class Plan:
     """Everything the config asks for: cases by id, and the cases of each study in order."""
 
-    requests: dict[str, Request]
+    cases: dict[str, Case]
     studies: dict[str, list[str]]
 
-    def of_kernel(self, kernel: str) -> list[Request]:
-        return [r for r in self.requests.values() if r.case.variant.kernel.name == kernel]
+    def of_kernel(self, kernel: str) -> list[Case]:
+        return [case for case in self.cases.values() if case.kernel.name == kernel]
 
     @cached_property
     def kernels(self) -> list[str]:
-        return list(dict.fromkeys(r.case.variant.kernel.name for r in self.requests.values()))
+        return list(dict.fromkeys(case.kernel.name for case in self.cases.values()))
+
+    @cached_property
+    def variants(self) -> dict[str, Variant]:
+        """The cases' variants, by id."""
+        return {case.variant.id: case.variant for case in self.cases.values()}
 
 
 def _named_studies(config: Config) -> set[str]:
@@ -456,36 +474,44 @@ def expand(
             allowed = "blocks that select at least one case"
             raise UserError(where_file, f"studies.{name}.cases", "no case", allowed)
     named = _narrow(config, kernels, [(name, case) for name, case, *_ in flat], where_file)
-    requests: dict[str, Request] = {}
+    cases: dict[str, Case] = {}
+    wanted: dict[str, dict[str, Any]] = {}  # of the studies that stay, by case
+    counters: dict[str, set[str]] = {}  # of all studies
     studies: dict[str, list[str]] = {}
     counted: set[str] = set()  # cases of which a study that stays wants counters
     beyond_times: set[str] = set()  # cases of which one wants more than the time
-    for name, case, time, tune, counters, execute in flat:
-        request = requests.setdefault(case.id, Request(case))
-        first, second = request.case.variant.kernel.path, case.variant.kernel.path
+    for name, case, time, tune, counter_set, execute in flat:
+        first, second = cases.setdefault(case.id, case).kernel.path, case.kernel.path
         if first != second:
             raise UserError(
                 second, "file name", second.stem, f"a name apart from {first}'s variants"
             )
-        if counters != "none":
-            request.counters.add(counters)
+        if counter_set != "none":
+            counters.setdefault(case.id, set()).add(counter_set)
         if not _wanted(name, case, named):
             continue
-        if name not in request.studies:
-            request.studies.append(name)
+        request = wanted.setdefault(case.id, {**dict.fromkeys(WANTED, False), "studies": {}})
+        if name not in request["studies"]:
+            request["studies"][name] = None
             studies.setdefault(name, []).append(case.id)
-        if not (time or tune) or counters != "none" or execute:
+        if not (time or tune) or counter_set != "none" or execute:
             beyond_times.add(case.id)
-        request.time = request.time or time
-        request.tune = request.tune or tune
-        request.execute = request.execute or execute
-        if counters != "none":
+        for want, on in zip(WANTED, (time, tune, execute), strict=True):
+            request[want] |= on
+        if counter_set != "none":
             counted.add(case.id)
-    requests = {case: request for case, request in requests.items() if request.studies}
-    for case_id, request in requests.items():
-        request.only_timed = case_id not in beyond_times
-        if case_id not in counted:
-            request.counters.clear()
-    if not requests:
+    if not wanted:
         raise UserError(where_file, "only", config.only, "words that leave at least one case")
-    return Plan(requests, studies)
+    return Plan(
+        {
+            case_id: replace(
+                case,
+                counters=frozenset(counters[case_id] if case_id in counted else ()),
+                only_timed=case_id not in beyond_times,
+                **{**wanted[case_id], "studies": tuple(wanted[case_id]["studies"])},
+            )
+            for case_id, case in cases.items()
+            if case_id in wanted
+        },
+        studies,
+    )

@@ -31,7 +31,8 @@ from tilewave.home import RECORDED, ROOT, is_shipped, place
 from tilewave.kernels import Kernel, cubins, host_code, idea, operation_code, spared
 from tilewave.operations import own
 from tilewave.records.recorded import Recorded, folders, foremost
-from tilewave.records.store import Store, write_atomically
+from tilewave.records.store import Store
+from tilewave.stages import plan
 from tilewave.variants import Variant
 
 STORE = Path(".tilewave")
@@ -124,18 +125,14 @@ class Project:
     def _part(self, names: Iterable[str]) -> Plan:
         studies = {name: self.plan.studies[name] for name in names}
         mine = {case for cases in studies.values() for case in cases}
-        requests = {case: one for case, one in self.plan.requests.items() if case in mine}
-        return Plan(requests, studies)
+        cases = {name: case for name, case in self.plan.cases.items() if name in mine}
+        return Plan(cases, studies)
 
     def stage_kernels(self, stage: str) -> list[str]:
         """Kernels with at least one case that the stage measures."""
         if stage == "execute" and self.config.execute.when == "never":
             return []
-        names = [
-            request.case.variant.kernel.name
-            for request in self.plan.requests.values()
-            if wants(stage, request)
-        ]
+        names = [case.kernel.name for case in self.plan.cases.values() if wants(stage, case)]
         return list(dict.fromkeys(names))
 
     def plan_digest(self, of: str | None = None) -> str:
@@ -149,15 +146,15 @@ class Project:
             return _digest([study, self.plan.studies[of], self.config.style.model_dump()])
         hidden = {"style", "studies", "only", "strict", "parts", "base", "head"}
         config = self.config.model_dump(exclude=hidden)
-        requests = [
-            [case, one.time, one.tune, sorted(one.counters), one.execute]
-            for case, one in self.plan.requests.items()
+        cases = [
+            [name, one.time, one.tune, sorted(one.counters), one.execute]
+            for name, one in self.plan.cases.items()
         ]
         kernels = {name: known_by(self.kernels[name]) for name in self.plan.kernels}
         return _digest(
             [
                 config,
-                requests,
+                cases,
                 self.plan.studies,
                 kernels,
                 *self.left_out.values(),
@@ -168,6 +165,11 @@ class Project:
     def ideas_digest(self) -> str:
         """Digest of the kernels' own words about themselves, which the page shows."""
         return _digest([idea(self.kernels[name]) for name in self.plan.kernels])
+
+    def tried(self) -> str:
+        """When a run last tried something in vain: the next one looks at it again (see `Pipeline.attempts`)."""
+        files = (self.results / "attempts").rglob("*.json")
+        return str(max((path.stat().st_mtime_ns for path in files), default=""))
 
     def recorded_digest(self) -> str:
         """Digest of the recorded figures that a run may show; none where it measures live."""
@@ -189,25 +191,20 @@ def load(
     root: Path = ROOT,
     files: Iterable[Any] = (),
     checked: bool = False,
+    thorough: bool = True,
     ladder: bool = True,
 ) -> Project:
     """Check a config and expand it.
 
-    ``files`` are the config files that ``data`` was read from, where they are known. ``checked``
-    leaves out what costs time (trying the front matter of every variant, loading plot modules) in
-    the jobs of a run, whose first process has done it. ``ladder``: whether the kernel that another one
-    `follows` must be there.
+    ``files`` are the config files that ``data`` was read from, where they are known. ``thorough``: try the front
+    matter of every variant and each user's operation, which takes seconds. ``checked``: check nothing, as in the
+    processes of a run behind its first. ``ladder``: whether the kernel that another one `follows` must be there.
     Raises UserError for every mistake in the config or in a kernel file's front matter.
     """
     for file in () if checked else files:
         read_config(Path(str(file)), config_name([file]))
+    config, kernels, left_out, found = _kernels(data, where, root)
     recorded_root = place(RECORDED, root)
-    config = parse(data, where)
-    for kind, modules in (("operation", operations.MODULES), ("plot", plots.MODULES)):
-        modules.use(check_folders(config, f"{kind}_folders", where, root), trusted=config.trust)
-    left_out: dict[str, UserError] = {}
-    found = check_folders(config, "kernel_folders", where, root)
-    kernels = gathered(found, left_out)
     if ladder:
         _check_rungs(kernels, left_out, found)
     if left_out and not kernels:
@@ -219,31 +216,39 @@ def load(
     _check_target(config, recorded_root, where)
     _check_architectures(config, where)
     cache.owned(STORE.resolve())
-    passed = _passed(config, kernels) if files else None
-    checked = checked or (passed is not None and passed.is_file())
-    if not checked:
+    if thorough and not checked:
         _check_expressions(kernels)
-    plan = expand(config, kernels, where, left_out)
-    _check_trust(config, plan, root)
-    if leave_out(kernels, left_out, found, of_their_own(kernels, plan.kernels)):
-        plan = expand(config, kernels, where, left_out)
+    cases = expand(config, kernels, where, left_out)
+    _check_trust(config, cases, root)
+    if leave_out(kernels, left_out, found, of_their_own(kernels, cases.kernels)):
+        cases = expand(config, kernels, where, left_out)
     if not checked:
-        variants = {r.case.variant.id: r.case.variant for r in plan.requests.values()}
-        for variant in variants.values():
-            _try_out(variant)
-        _try_operations(plan)
         _check_names(config, {**kernels, **dict.fromkeys(left_out)}, where)
-        if passed is not None:
-            write_atomically(passed, b"")
+    if thorough and not checked:
+        for variant in cases.variants.values():
+            _try_out(variant)
+        _try_operations(cases)
     why = mistakes(left_out), no_kernels(left_out)
-    return Project(config, str(where), kernels, plan, recorded_root, *why)
+    return Project(config, str(where), kernels, cases, recorded_root, *why)
 
 
-def _passed(config: Config, kernels: Mapping[str, Kernel]) -> Path:
-    """A file that is there where a run of this folder found no mistake in the same config and kernels."""
-    fronts = {str(kernel.path): kernel.front.model_dump_json() for kernel in kernels.values()}
-    code = plots.digest("project", *plots.available())
-    return Store(STORE.resolve()).blob("passed", _digest([config.model_dump(), fronts, code]), "")
+def _kernels(
+    data: Mapping[str, Any], where: object, root: Path
+) -> tuple[Config, dict[str, Kernel], dict[str, UserError], list[Path]]:
+    """The config, the kernels of its folders, why others are left out, and the folders."""
+    config = parse(data, where)
+    for kind, modules in (("operation", operations.MODULES), ("plot", plots.MODULES)):
+        modules.use(check_folders(config, f"{kind}_folders", where, root), trusted=config.trust)
+    left_out: dict[str, UserError] = {}
+    found = check_folders(config, "kernel_folders", where, root)
+    return config, gathered(found, left_out), left_out, found
+
+
+def planned(data: Mapping[str, Any], where: object, path: Path, root: Path = ROOT) -> Project:
+    """The project of a run, its cases as they were planned (see `stages.plan`)."""
+    config, kernels, *_ = _kernels(data, where, root)
+    made, left_out, without = plan.read(path, kernels)
+    return Project(config, str(where), kernels, made, place(RECORDED, root), left_out, without)
 
 
 def _check_target(config: Config, recorded_root: Path, where: object) -> None:
@@ -265,7 +270,7 @@ def _check_architectures(config: Config, where: object) -> None:
 def _check_trust(config: Config, plan: Plan, root: Path) -> None:
     """Without trust no case runs a Python file that is not Tilewave's own."""
     for name in () if config.trust else plan.kernels:
-        path = plan.of_kernel(name)[0].case.variant.kernel.path
+        path = plan.of_kernel(name)[0].kernel.path
         if path.suffix == ".py" and not is_shipped(path, root):
             allowed = "with `trust: false` no Python of your own"
             raise UserError(path, "file", f"a kernel in Python ({name})", allowed)
@@ -284,8 +289,8 @@ def _check_expressions(kernels: Mapping[str, Kernel]) -> None:
 def _try_operations(plan: Plan) -> None:
     """Operations of somebody's own at the smallest shape of theirs that a kernel takes."""
     smallest: dict[str, tuple[int, Case, dict[str, int]]] = {}
-    for request in plan.requests.values():
-        case, operation = request.case, request.case.variant.kernel.front.operation
+    for case in plan.cases.values():
+        operation = case.kernel.front.operation
         if case.shape is None or operations.MODULES.file(operation) is None:
             continue
         with contextlib.suppress(ExpressionError):  # sizes of a device

@@ -29,8 +29,9 @@ from tilewave.jobs import Job
 from tilewave.kernels import Kernel, load_kernel
 from tilewave.progress import say
 from tilewave.records import model
+from tilewave.records.model import Result
 from tilewave.records.recorded import foremost
-from tilewave.stages import jobs, single
+from tilewave.stages import single
 from tilewave.target import FALLBACK_ARCH, device
 from tilewave.theory.data_sheets import SHORT, DataSheet
 from tilewave.variants import choices
@@ -193,15 +194,15 @@ def _target(arch: str, gpu: DataSheet | None = None) -> dict[str, Any]:
     return {"device": some, "arch": number}
 
 
-def planned(options: argparse.Namespace, folder: Path) -> tuple[jobs.Planned, dict[str, Any]]:
-    """What the command line names: a job (or the result that is known without one) and what was
+def planned(options: argparse.Namespace, folder: Path) -> tuple[Case, Job | Result, dict[str, Any]]:
+    """The case that the command line names, its job (or the result that is known without one) and what was
     compiled, its files in ``folder``. Raises UserError."""
     kernel = _kernel(options.kernel)
     asked = _case(kernel, options)
     trial.try_out(asked.variant)
     arch = _arch(options)
     target = _target(arch, None if options.gpu is None else _gpu(options))
-    return single.planned(asked, arch, target, folder, options.seed, options.limit)
+    return asked, *single.planned(asked, arch, target, folder, options.seed, options.limit)
 
 
 # ----------------------------------------------------------------------------------- the document
@@ -305,12 +306,16 @@ def _series(job: Job | None, kernel: Kernel, entry: Mapping[str, Any]) -> dict[s
 
 
 def document(
-    arch: str, plan: jobs.Planned, entry: Mapping[str, Any], done: case.Execution | None
+    arch: str,
+    asked: Case,
+    planned: Job | Result,
+    entry: Mapping[str, Any],
+    done: case.Execution | None,
 ) -> dict[str, Any]:
     """All that is known of the execution, as one JSON document."""
-    made = done.result if done is not None else plan.result
-    assert made is not None
-    asked, job = plan.case, plan.job
+    job = planned if isinstance(planned, Job) else None
+    made = done.result if done is not None else planned
+    assert not isinstance(made, Job)
     kernel = asked.variant.kernel
     rows = done.rows() if done is not None else []
     notes = made["notes"]
@@ -500,18 +505,18 @@ def exit_code(told: Mapping[str, Any]) -> int:
 def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
     """Compile and execute what the command line names. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        plan, entry = planned(options, Path(folder))
+        asked, job, entry = planned(options, Path(folder))
         done = None
-        if plan.job is not None:
+        if isinstance(job, Job):
             machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
             try:
-                done = case.run(replace(plan.job, watch=options.lanes is not None), machine)
+                done = case.run(replace(job, watch=options.lanes is not None), machine)
             except MemoryError as error:
                 allowed = f"sizes whose arrays fit into this machine's memory ({error})"
                 raise UserError(HERE, "--shape", options.shape, allowed) from error
-        told = document(_arch(options), plan, entry, done)
-        if done is not None and plan.job is not None and (gpu := _gpu(options)) is not None:
-            told["bound"] = least.of_execution(done, plan.job, gpu)
+        told = document(_arch(options), asked, job, entry, done)
+        if done is not None and isinstance(job, Job) and (gpu := _gpu(options)) is not None:
+            told["bound"] = least.of_execution(done, job, gpu)
         if options.lanes is not None and done is not None:
             told["lanes"] = _drawn(lanes.watched(done), told, options)
         return told

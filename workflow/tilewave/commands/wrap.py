@@ -20,6 +20,7 @@ from tilewave.commands import answers, execute, own
 from tilewave.errors import HERE, UserError
 from tilewave.execution import case
 from tilewave.home import relative
+from tilewave.jobs import Job
 from tilewave.kernels import NAME
 from tilewave.operations.base import Operand, Operation
 from tilewave.placement import POISON
@@ -327,16 +328,16 @@ def _left(
     """Execute a file with front matter once and see what it leaves. indices: arrays that hold the largest one."""
     words = [str(path), "--shape", _size(shape), "--arch", options.arch]
     try:
-        plan, _ = execute.planned(execute.options_of(words), folder)
+        _, job, _ = execute.planned(execute.options_of(words), folder)
     except UserError as error:  # a grid that has no value at these sizes
         return case.Left({}, str(error), True)
-    if plan.job is None:
-        return case.Left({}, (plan.result or {}).get("reason", ""), True)
-    given = operations.load(plan.job.operation).inputs(plan.job)
+    if not isinstance(job, Job):
+        return case.Left({}, job["reason"], True)
+    given = operations.load(job.operation).inputs(job)
     for name in indices:
         given[name][:1] = min(shape.values()) - 1
     machine = options.machine or execution.engine(processes=2)
-    return case.left_by(plan.job, given, machine, footprint=True)
+    return case.left_by(job, given, machine, footprint=True)
 
 
 def _with_tile(target: Target, guess: Guess) -> None:

@@ -19,16 +19,17 @@ from tilewave import project as projects
 from tilewave.compiling import origins
 from tilewave.errors import HERE, UserError
 from tilewave.gathering import gathered
+from tilewave.jobs import Job
 from tilewave.kernels import Kernel, find_kernels, source_digest
 from tilewave.processes import supervisor
 from tilewave.records import model
 from tilewave.records.recorded import Recorded
 from tilewave.records.tables import samples_table
-from tilewave.stages import run
-from tilewave.stages.pipeline import Pipeline
+from tilewave.stages import rules
+from tilewave.stages.pipeline import ALL, Pipeline
 from tilewave.theory.occupancy import SmLimits, occupancy
 
-STAGES = ("compile", "execute", "check", "counters")
+STAGES = ("check", "counters")
 """What is done of kernels that are run now; they are timed in turn (`in_turn`)."""
 JOB_S = 60.0
 """What a pair may take to be timed, with its buffers."""
@@ -108,7 +109,7 @@ def _of_run(folder: Path, tables: Path) -> Side:
     results = tables.parent
     target, compiled = (
         projects.read(results / name) if (results / name).is_file() else {}
-        for name in ("target.json", "compiled.json")
+        for name in ("target.json", "kernels.json")
     )
     known = target.get("environments", {})
     arch = target.get("arch", 0)
@@ -294,23 +295,20 @@ def of_kernels(
     kernels = [one for name, one in gathered(folders, {}).items() if name in names]
     config = _config(folders, kernels, work, shapes, operation_folders)
     cores = os.cpu_count() or 1
-    job = run.Job(projects.load(config, HERE, ladder=False), None)
-    target = run.target(job)
-    run.write(str(work / "target.json"), target)
-    for stage in STAGES:
-        # What a stage found decides what the next has to do.
-        todo = Pipeline(job.project, target).work().get(stage, [])
-        if todo and stage == "compile":
-            run.compile_kernels(job, todo, cores)
-        elif todo:
-            run.measure(job, stage, todo, cores)
-    frames = run.tables(job).all()
+    run = rules.begin(projects.load(config, HERE, ladder=False))
+    rules.write(str(work / "target.json"), run.target)
+    known = rules.compile_part(run, ALL, cores)
+    pipeline = Pipeline(run.project, run.target, known)
+    pipeline.cores = cores
+    found = rules.measure_part(run, pipeline, cores, STAGES)
+    found[model.EXECUTE] = rules.execute_part(run, pipeline, cores)
+    frames = rules.tables(run, pipeline, found).all()
     # Kernels are timed in turn or not at all: what a recording knows of one side's times is not compared.
     recorded = frames["records"]["source"].astype(str).str.startswith("recorded:")
     frames["records"] = frames["records"][~recorded | (frames["records"]["stage"] != "time")]
-    pipeline = Pipeline(job.project, target)
-    known = target["environments"]
-    frames["cases"] = with_occupancy(frames["cases"], _limits(known, target["arch"]))
+    environments = run.target["environments"]
+    limits = _limits(environments, run.target["arch"])
+    frames["cases"] = with_occupancy(frames["cases"], limits)
 
     def listing(variant: str) -> str:
         entry = pipeline.compiled.get(variant, {}).get(pipeline.arch)
@@ -325,7 +323,7 @@ def of_kernels(
         return origins.by_last_name(origins.kernel_texts(kernel))
 
     side = Side(
-        label, **{name: frames[name] for name in FRAMES}, environments=known, listing=listing,
+        label, **{name: frames[name] for name in FRAMES}, environments=environments, listing=listing,
         texts=texts,
     )  # fmt: skip
     return Kernels(side, pipeline)
@@ -340,17 +338,16 @@ def in_turn(before: Kernels, after: Kernels) -> pd.DataFrame:
     right = [
         set(one.side.cases.query("verdict == @model.CORRECT")["case"]) for one in (before, after)
     ]
-    rivals = {one.case.id: one for one in before.pipeline.planned("time")}
-    jobs = []
-    for planned in after.pipeline.planned("time"):
-        rival = rivals.get(planned.case.id)
-        if rival is None or rival.job is None or planned.job is None:
+    rivals, jobs = before.pipeline.planned("time"), []
+    for case, job in after.pipeline.planned("time").items():
+        rival = rivals.get(case)
+        if not (isinstance(job, Job) and isinstance(rival, Job)):
             continue
-        if not all(planned.case.id in cases for cases in right):
+        if not all(case in cases for cases in right):
             continue
-        for side, case in ((before, rival.case), (after, planned.case)):
-            side.pipeline.compilations.provide(case.variant, side.pipeline.arch)
-        jobs.append(replace(planned.job, rival=rival.job, baseline=False))
+        before.pipeline.provide([rival.variant])
+        after.pipeline.provide([job.variant])
+        jobs.append(replace(job, rival=rival, baseline=False))
     store = after.pipeline.store
     made = supervisor.run_jobs("time", jobs, cache=store.root / "cache", limit_s=JOB_S)
     return samples_table(made, None)

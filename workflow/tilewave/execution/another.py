@@ -79,13 +79,12 @@ def _planned(asked: _Asked, folder: Path) -> Job:
         variant(load_kernel(asked.file), {}, asked.file, "macros"), Shape(tuple(job.shape.items()))
     )
     target = {"device": TRIAL_DEVICE, "arch": FALLBACK_ARCH}
-    plan, _ = single.planned(one, f"sm_{FALLBACK_ARCH}", target, folder, job.seed, job.limit_s)
-    if plan.job is None:
-        told = plan.result or {}
-        raise NoReference(f"{told.get('status')}: {told.get('reason')}")
-    if plan.job.operation != job.operation:
-        raise NoReference(f"it is a kernel of {plan.job.operation}, not {job.operation}")
-    return plan.job
+    found, _ = single.planned(one, f"sm_{FALLBACK_ARCH}", target, folder, job.seed, job.limit_s)
+    if not isinstance(found, Job):
+        raise NoReference(f"{found['status']}: {found['reason']}")
+    if found.operation != job.operation:
+        raise NoReference(f"it is a kernel of {found.operation}, not {job.operation}")
+    return found
 
 
 def _taken(asked: _Asked, job: Job) -> Arrays:

@@ -7,8 +7,7 @@ from typing import Any
 
 from tilewave.jobs import Job
 from tilewave.records import model
-
-Result = dict[str, Any]
+from tilewave.records.model import Result as Result
 
 
 def result(job: Job, stage: str, status: str = "ok", reason: str = "", **more: Any) -> Result:

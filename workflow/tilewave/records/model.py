@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 SCHEMA_VERSION = 1
+Result = dict[str, Any]
 
 OK = "ok"
 NOT_MEASURED = "not measured"
@@ -87,7 +88,7 @@ def result(
     verdict: str | None = None,
     environment: str = "",
     **more: Any,
-) -> dict[str, Any]:
+) -> Result:
     """A result; raises ValueError for a status or verdict outside the closed lists."""
     made = {
         "schema_version": SCHEMA_VERSION,

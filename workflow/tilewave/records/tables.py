@@ -18,7 +18,7 @@ from tilewave.records.agreement import IN_ITS_RACE, Disagreement, figures_of
 from tilewave.records.recorded import INSTRUCTIONS, Recorded, instruction_rows, sample_rows
 
 if TYPE_CHECKING:
-    from tilewave.stages.resolving import Resolved
+    from tilewave.cases import Case
 
 RECORD_COLUMNS = [
     "case", "kernel", "variant", "macros", "operation", "dtype", "m", "n", "k", "probe_case",
@@ -59,13 +59,12 @@ def verdicts(
     return found
 
 
-def case_row(one: Resolved, entry: Mapping[str, Any]) -> dict[str, Any]:
+def case_row(case: Case, entry: Mapping[str, Any]) -> dict[str, Any]:
     """What is known of a case before anything runs: sizes, geometry, resources, expectations.
 
     entry: what was compiled of its variant for the target, empty where nothing was.
     """
-    case, launch = one.case, one.launch
-    variant = case.variant
+    launch, variant = case.launch, case.variant
     front = variant.kernel.front
     row: dict[str, Any] = dict.fromkeys(CASE_COLUMNS)
     row |= {
@@ -83,7 +82,7 @@ def case_row(one: Resolved, entry: Mapping[str, Any]) -> dict[str, Any]:
         "dtype": variant.dtype,
         "probe_case": case.probe_case,
         "shape": case.shape.id if case.shape else "",
-        "studies": json.dumps(one.request.studies),
+        "studies": json.dumps(case.studies),
     }
     if case.probe_case is not None:
         probe = front.cases[case.probe_case]
@@ -101,11 +100,11 @@ def case_row(one: Resolved, entry: Mapping[str, Any]) -> dict[str, Any]:
         "static_shared_bytes": resources.get("static_shared_bytes"),
         "spill_bytes": resources.get("spill_store_bytes"),
     }
-    row |= {name: value for name, value in one.shape.items() if name in row}
-    row["sizes"] = json.dumps(one.shape)
-    if one.shape and front.operation != "probe":
+    row |= {name: value for name, value in case.sizes.items() if name in row}
+    row["sizes"] = json.dumps(case.sizes)
+    if case.sizes and front.operation != "probe":
         operation = operations.load(front.operation, variant.kernel.path)
-        row["flop"], row["byte"] = operation.work(one.shape, variant.dtypes)
+        row["flop"], row["byte"] = operation.work(case.sizes, variant.dtypes)
     if launch is not None and variant.kernel.provider == "nvrtc":
         row |= {
             "grid": json.dumps(launch.grid),
@@ -117,16 +116,16 @@ def case_row(one: Resolved, entry: Mapping[str, Any]) -> dict[str, Any]:
             "scratch_bytes": launch.scratch_bytes,
         }
         if launch.series:
-            row[LAUNCHES] = json.dumps(_launches(one, entry))
+            row[LAUNCHES] = json.dumps(_launches(case, entry))
         if launch.tile:
             row |= dict(zip(("tile_m", "tile_n", "tile_k"), launch.tile))
     return row
 
 
-def _launches(one: Resolved, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
-    assert one.launch is not None
+def _launches(case: Case, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    assert case.launch is not None
     found = []
-    for step in one.launch.series:
+    for step in case.launch.series:
         used = entry.get("resources", {}).get(step.entry, {})
         found.append(
             {
@@ -141,16 +140,16 @@ def _launches(one: Resolved, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def cases_table(
-    resolved: Iterable[Resolved],
+    cases: Iterable[Case],
     compiled: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
     arch: str,
     verdict: Mapping[str, str],
 ) -> pd.DataFrame:
     """One row a case, in config order; compiled: by variant and architecture, arch: the target's."""
     rows = []
-    for one in resolved:
-        row = case_row(one, compiled[one.case.variant.id].get(arch) or {})
-        row["verdict"] = verdict.get(one.case.id, model.NOT_CHECKED)
+    for case in cases:
+        row = case_row(case, compiled[case.variant.id].get(arch) or {})
+        row["verdict"] = verdict.get(case.id, model.NOT_CHECKED)
         rows.append(row)
     several = [LAUNCHES] if any(LAUNCHES in row for row in rows) else []
     return pd.DataFrame(rows, columns=[*CASE_COLUMNS, *several])

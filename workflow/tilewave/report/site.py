@@ -84,7 +84,7 @@ class Inputs(figures.Inputs, Protocol):
     memory."""
 
     stalls: Any
-    compiled: Any
+    kernels: Any
     accesses: Any
 
 
@@ -109,7 +109,7 @@ def write(
     target, cases, records, instructions = figures.loaded(inputs)
     instructions = figures.without_executions(instructions)
     environments = figures.environments(target)
-    compiled = read(Path(str(inputs.compiled)))
+    compiled = read(Path(str(inputs.kernels)))
     for folder in FOLDERS:
         shutil.rmtree(reports / folder, ignore_errors=True)
         (reports / folder).mkdir(parents=True)

@@ -10,19 +10,19 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from tilewave.cases import Request, wants
+from tilewave.cases import Case, wants
+from tilewave.jobs import Job
 from tilewave.records import model
+from tilewave.records.model import Result
 from tilewave.records.recorded import Recorded
-from tilewave.stages.jobs import Planned
-from tilewave.stages.resolving import Resolved
 
 REPLACED = ("check", "counters")
 """The stages whose results an execution can give."""
 
 
 def wanted(
-    requests: Iterable[Request],
-    replaced: Iterable[Planned],
+    cases: Collection[Case],
+    replaced: Mapping[str, Iterable[Job | Result]],
     target: Mapping[str, Any],
     recorded: Recorded | None,
     when: str,
@@ -30,36 +30,37 @@ def wanted(
     """The cases to execute: all, those of studies that ask for it, and those of which a machine
     without a GPU has no recorded check or counters, as the config's `execute.when` says.
 
-    replaced: what the stages of REPLACED do for the cases.
+    replaced: what the stages of REPLACED do, by case.
     """
     if when == "never":
         return set()
     asked = {
-        one.case.id
-        for one in requests
-        if (when == "always" or one.execute) and wants(model.EXECUTE, one)
+        case.id
+        for case in cases
+        if (when == "always" or case.execute) and wants(model.EXECUTE, case)
     }
-    if target["live"]:
+    if when == "always":
         return asked
-    for planned in replaced:
-        job = planned.job
-        if planned.result is not None or planned.case.variant.kernel.provider != "nvrtc":
-            continue
-        if job is None or recorded is None or not recorded.answers(job):
-            asked.add(planned.case.id)
-    return asked
+    if not target["live"]:
+        for case in cases:
+            jobs = [one for one in replaced.get(case.id, ()) if isinstance(one, Job)]
+            if case.kernel.provider == "nvrtc" and any(
+                recorded is None or not recorded.answers(job) for job in jobs
+            ):
+                asked.add(case.id)
+    return telling([case for case in cases if case.id in asked])
 
 
-def telling(cases: Collection[Resolved]) -> set[str]:
+def telling(cases: Collection[Case]) -> set[str]:
     """Of cases to execute those that tell something.
 
     Of one that is only timed nobody sees what executing gives: such a case is executed where it is its
     variant's smallest, to tell whether the variant is right.
     """
 
-    def size(one: Resolved) -> tuple[int, bool]:
-        return math.prod(one.shape.values()), one.request.only_timed
+    def size(case: Case) -> tuple[int, bool]:
+        return math.prod(case.sizes.values()), case.only_timed
 
     falling = sorted(cases, key=size, reverse=True)
-    smallest = {one.case.variant.id: one.case.id for one in falling}
-    return {one.case.id for one in cases if not one.request.only_timed} | set(smallest.values())
+    smallest = {case.variant.id: case.id for case in falling}
+    return {case.id for case in cases if not case.only_timed} | set(smallest.values())

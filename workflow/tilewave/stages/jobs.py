@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tilewave import architectures, execution, operations
-from tilewave.cases import Case, Request, wants
+from tilewave.cases import Case, wants
 from tilewave.config import Config
 from tilewave.dtypes import has_fp8
 from tilewave.execution import cost
@@ -17,33 +17,22 @@ from tilewave.jobs import Job, Timing
 from tilewave.kernels import operation_code
 from tilewave.records import model
 from tilewave.records.keys import key as content_key
-from tilewave.stages.resolving import Resolved, probe_of, resolve
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A case of a stage: a job to run, a result that is known without running, or, as long as its
-    variant is not compiled, only the stage that it waits for."""
-
-    case: Case
-    job: Job | None
-    result: dict[str, Any] | None
-    waits_for: str = ""
-
+from tilewave.records.model import Result
+from tilewave.stages.resolving import probe_of
 
 # A check runs a product twice (with and without beta), a timing at least warm-up and three samples.
 LEAST_RUNS = {"check": 2, "time": 4, "tune": 4, "counters": 1, "sample": 1}
 
 
-def too_dear(resolved: Resolved, job: Job) -> str:
+def too_dear(case: Case, job: Job) -> str:
     """Empty where a job may be begun; else why its predicted time is too long.
 
     On a GPU: of the stage's fewest runs, at the `flop_rate` that the front matter is sure of.
     """
     limit = f"case_limit_s = {job.limit_s:g} s"
-    rate = resolved.case.variant.kernel.front.flop_rate
+    rate = case.kernel.front.flop_rate
     if job.stage == "execute":
-        seconds = cost.predicted_s(job, resolved.work.get("flop", 0))
+        seconds = cost.predicted_s(job, case.work.get("flop", 0))
         if seconds > job.limit_s:
             return f"executing it takes {seconds:.0f} s at least, and execute: {limit}"
     elif rate is not None:
@@ -79,10 +68,6 @@ def _limit_s(stage: str, config: Config) -> float:
     return limits.get(stage, config.timing.case_limit_s)
 
 
-def _known(stage: str, case: Case, status: str, reason: str) -> Planned:
-    return Planned(case, None, model.result(stage, case.id, status, reason))
-
-
 def _without_code(
     compiled: Mapping[str, Mapping[str, Any] | None], arch: str
 ) -> tuple[str, str] | None:
@@ -90,29 +75,28 @@ def _without_code(
     if arch not in compiled:
         return model.NOT_MEASURED, f"architectures leaves out {arch}, the target's"
     entry = compiled[arch]
-    if entry is None or "code" in entry:
+    if entry is None:
+        return model.NOT_MEASURED, "its variant was not compiled"
+    if "code" in entry:
         return None
     return entry["status"], entry["reason"]
 
 
 def of_case(
     stage: str,
-    resolved: Resolved,
+    case: Case,
     compiled: Mapping[str, Mapping[str, Any] | None],
     arch: str,
     config: Config,
-) -> Planned:
-    """What a stage does for a case: a job with its key, the result that is known without one, or
-    neither where that is not known before its variant was compiled.
+) -> Job | Result:
+    """What a stage does for a resolved case: a job with its key, or the result that is known without one.
 
-    compiled: what is known of its variant by architecture, None where it is yet to be compiled;
-    arch: the target's (``sm_90``).
+    compiled: what was compiled of its variant, by architecture; arch: the target's (``sm_90``).
     """
-    case, launch = resolved.case, resolved.launch
-    variant, kernel = case.variant, case.variant.kernel
-    refusal = resolved.refusal or _without_code(compiled, arch)
+    launch, variant, kernel = case.launch, case.variant, case.kernel
+    refusal = case.refusal or _without_code(compiled, arch)
     if refusal is not None:
-        return _known(stage, case, *refusal)
+        return model.result(stage, case.id, *refusal)
     assert launch is not None
     entry = compiled[arch] or {}
     symbols = entry.get("symbols", {kernel.entry: entry.get("symbol", kernel.entry)})
@@ -127,14 +111,14 @@ def of_case(
             told = ", ".join(early)
             beyond = f"programmatic: {told} never waits for the launch before (griddepcontrol.wait)"
         if beyond:
-            return _known(stage, case, model.UNSUPPORTED, beyond)
+            return model.result(stage, case.id, model.UNSUPPORTED, beyond)
     named = kernel.front.cases.get(case.probe_case or "")
     operation = operations.load(kernel.front.operation, kernel.path)
     limit_s = _limit_s(stage, config)
     if named is not None and named.limit_s is not None:
         limit_s = min(limit_s, named.limit_s)
     without = kernel.provider == "nvrtc" and "cubin" not in entry
-    counted = _counted(stage, frozenset(resolved.request.counters), has_fp8(variant.dtypes))
+    counted = _counted(stage, case.counters, has_fp8(variant.dtypes))
     if launch.series:
         named_by_code = (
             replace(one, entry=symbols.get(one.entry, one.entry)) for one in launch.series
@@ -150,9 +134,9 @@ def of_case(
         operation_code=operation_code(kernel.front.operation),
         source=_source(kernel.path),
         entry=entry.get("symbol", kernel.entry),
-        arguments=resolved.arguments,
-        shape=resolved.shape,
-        strides=variant.strides(resolved.shape),
+        arguments=case.arguments,
+        shape=case.sizes,
+        strides=variant.strides(case.sizes),
         dtypes=variant.dtypes,
         layouts=variant.layouts if operation.laid_out else {},
         seed=config.seed,
@@ -161,12 +145,12 @@ def of_case(
         cubin=entry.get("cubin") or "",
         no_cubin=entry.get("reason", "") if without else "",
         probe=probe_of(case),
-        device=resolved.device,
+        device=case.device,
         instruction=None if named is None else named.instruction,
         timing=Timing(config.timing.block_ms, config.timing.rounds),
         baseline=bool(operation.vendor) and stage == "time",
         reads_c=kernel.front.reads_c,
-        work=resolved.work if stage == "time" else {},
+        work=case.work if stage == "time" else {},
         metrics=counted[0],
         sections=counted[1],
         clock_control=config.counters.clock_control,
@@ -174,13 +158,11 @@ def of_case(
         include=tuple(map(_source, kernel.folders[1:])),
         versions=tuple(execution.version()) if stage == "execute" else (),
     )
-    dear = too_dear(resolved, job)
+    dear = too_dear(case, job)
     if dear:
-        return _known(stage, case, model.NOT_MEASURED, dear)
-    if not entry:
-        return Planned(case, None, None, stage)
+        return model.result(stage, case.id, model.NOT_MEASURED, dear)
     code = entry["code"]
-    return Planned(case, replace(job, key=content_key(code, job), code=code), None)
+    return replace(job, key=content_key(code, job), code=code)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -190,30 +172,17 @@ def _source(path: Path) -> str:
 
 def of_stage(
     stage: str,
-    resolved: Iterable[Resolved],
+    cases: Iterable[Case],
     compiled: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
     arch: str,
     config: Config,
-) -> Iterator[Planned]:
-    """What a stage does for those of the cases that it has anything to do for, in their order.
+) -> dict[str, Job | Result]:
+    """What a stage does for those of the cases that it has anything to do for, by case, in their order.
 
     compiled: by variant and architecture, as in `of_case`.
     """
-    for one in resolved:
-        if wants(stage, one.request):
-            yield of_case(stage, one, compiled[one.case.variant.id], arch, config)
-
-
-def plan(
-    stage: str,
-    requests: Iterable[Request],
-    compiled: Mapping[str, Any],
-    target: Mapping[str, Any],
-    config: Config,
-) -> Iterator[Planned]:
-    """The same for requests that are not resolved yet, as one command has them.
-
-    compiled: ``arch`` and ``variants``.
-    """
-    resolved = (resolve(one, target) for one in requests)
-    return of_stage(stage, resolved, compiled["variants"], compiled["arch"], config)
+    return {
+        case.id: of_case(stage, case, compiled[case.variant.id], arch, config)
+        for case in cases
+        if wants(stage, case)
+    }

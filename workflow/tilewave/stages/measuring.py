@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tilewave.execution import results as executed
 from tilewave.jobs import Job
 from tilewave.launches import Provider
 from tilewave.records import model
+from tilewave.records.model import Result
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store
-from tilewave.stages.jobs import Planned
 
 Measure = Callable[[list[Job], Callable[[dict[str, Any]], None]], list[dict[str, Any]]]
 
@@ -61,20 +61,13 @@ def _still_good(made: Mapping[str, Any], job: Job, target: Mapping[str, Any]) ->
     return enough and bool(made["notes"].get("ncu") == _ncu(job.stage, target))
 
 
-def _says(execution: Mapping[str, Any] | None) -> bool:
+def _says(execution: Mapping[str, Any]) -> bool:
     """Whether an execution says anything of its case."""
-    return execution is not None and execution["status"] not in (
-        model.NOT_MEASURED,
-        model.UNSUPPORTED,
-    )
+    return execution["status"] not in (model.NOT_MEASURED, model.UNSUPPORTED)
 
 
-def _instead(
-    job: Job, taken: dict[str, Any], execution: Mapping[str, Any] | None
-) -> dict[str, Any]:
+def _instead(job: Job, taken: Result, execution: Mapping[str, Any]) -> Result:
     """What an execution says where there is no figure; else the reason with the execution's."""
-    if execution is None:
-        return taken
     stale = taken["status"] == model.STALE and not _says(execution)
     if execution["status"] == model.NOT_MEASURED or stale:
         return taken | {"reason": f"{taken['reason']}; {execution['reason']}"}
@@ -96,8 +89,6 @@ class Sources:
     store: Store
     recorded: Recorded | None = None
     attempts: Store | None = None
-    executions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    executed_first: bool = False
     again: Container[str] = ()
 
     def environment(self, job: Job) -> str:
@@ -123,37 +114,18 @@ class Sources:
         found = self.recorded and self.recorded.answer(job)
         return found | {"case": job.case} if found else None
 
-    def _executed(self, job: Job) -> dict[str, Any] | None:
-        execution = self.executions.get(job.case)
-        if execution is None or not _says(execution):
-            return None
-        return executed.of_stage(job, execution)
-
-    def _order(self, job: Job) -> tuple[Callable[[Job], dict[str, Any] | None], ...]:
+    def _order(self, job: Job) -> tuple[Callable[[Job], Result | None], ...]:
         if job.stage == model.EXECUTE:
             return self._stored, self._recorded
         if self.target["live"]:
             return (self._stored,)
-        if job.provider == "cpu":
-            return self._recorded, self._stored
-        if self.executed_first:
-            return self._executed, self._recorded
         # Recorded figures first, so that all of them come from one environment.
-        return self._recorded, self._executed
+        return (self._recorded, self._stored) if job.provider == "cpu" else (self._recorded,)
 
     def find(self, job: Job) -> dict[str, Any] | None:
         """What is known of a job without measuring, None where nothing is."""
         found = (source(job) for source in self._order(job))
         return next((one for one in found if one is not None), None)
-
-    def knows(self, job: Job) -> bool:
-        """Whether `find` has something; a recorded result is not read for it."""
-        return any(
-            self.recorded is not None and self.recorded.answers(job)
-            if source == self._recorded
-            else source(job) is not None
-            for source in self._order(job)
-        )
 
     def missing(self, job: Job) -> dict[str, Any]:
         """The result of a job of which nothing is known and nothing was measured: the reason why."""
@@ -164,11 +136,7 @@ class Sources:
                 return tried | {"case": job.case}
             reason = job.no_cubin or "it was not tried"
             return model.result(job.stage, job.case, model.NOT_MEASURED, reason, key=job.key)
-        return _instead(
-            job,
-            from_recording(job, self.recorded, self.target),
-            self.executions.get(job.case),
-        )
+        return from_recording(job, self.recorded, self.target)
 
 
 def _possible(job: Job, sources: Sources) -> bool:
@@ -176,32 +144,26 @@ def _possible(job: Job, sources: Sources) -> bool:
     return sources.measurable(job.stage, job.provider) and not job.no_cubin
 
 
-def outstanding(job: Job, sources: Sources) -> bool:
-    """Whether this machine has to measure a job: nobody knows it, and it can."""
-    return _possible(job, sources) and not sources.knows(job)
-
-
 def _unmeasured(
-    one: Planned, sources: Sources, tried: bool, checks: Mapping[str, Mapping[str, Any]] | None
-) -> dict[str, Any] | None:
+    one: Job | Result,
+    sources: Sources,
+    tried: bool,
+    checks: Mapping[str, Mapping[str, Any]] | None,
+) -> Result | None:
     """A case's result without measuring it; None where it is to be measured. tried: whether anything is."""
-    if one.result is not None:
-        return one.result
-    if one.waits_for:
-        reason = "its variant was not compiled"
-        return model.result(one.waits_for, one.case.id, model.NOT_MEASURED, reason)
-    assert one.job is not None
-    stop = None if checks is None else blocked(checks.get(one.case.id))
+    if not isinstance(one, Job):
+        return one
+    stop = None if checks is None else blocked(checks.get(one.case))
     if stop:
-        return model.result(one.job.stage, one.job.case, *stop, key=one.job.key)
-    found = sources.find(one.job)
-    if found is None and not (tried and _possible(one.job, sources)):
-        found = sources.missing(one.job)
+        return model.result(one.stage, one.case, *stop, key=one.key)
+    found = sources.find(one)
+    if found is None and not (tried and _possible(one, sources)):
+        found = sources.missing(one)
     return found
 
 
 def collect(
-    planned: Sequence[Planned],
+    planned: Mapping[str, Job | Result],
     sources: Sources,
     measure: Measure | None = None,
     checks: Mapping[str, Mapping[str, Any]] | None = None,
@@ -211,26 +173,26 @@ def collect(
     ``measure`` runs jobs and calls its second argument for each finished case; without it nothing is
     measured. ``checks`` holds the check results by case for the later stages. Returns {"results",
     "counts"}, where counts says how many were measured now, reused (from the store, or from another
-    case of this run that is the same measurement), taken from a recording and, if any, executed.
+    case of this run that is the same measurement) and taken from a recording.
     """
     target = sources.target
     results: dict[str, dict[str, Any]] = {}
     waiting: dict[tuple[str, float], Job] = {}
     twins: dict[str, list[str]] = {}
     counts = {"measured": 0, "reused": 0, "recorded": 0}
-    for one in planned:
+    for case, one in planned.items():
         found = _unmeasured(one, sources, measure is not None, checks)
         if found is not None:
-            results[one.case.id] = found
+            results[case] = found
             recorded = str(found["source"]).startswith("recorded:")
             counts["recorded"] += recorded
             counts["reused"] += not recorded and bool(found["environment"])
             continue
         # Cases that share key and limit are one measurement.
-        assert one.job is not None
-        first = waiting.setdefault((one.job.key, one.job.limit_s), one.job)
-        if first is not one.job:
-            twins.setdefault(first.case, []).append(one.case.id)
+        assert isinstance(one, Job)
+        first = waiting.setdefault((one.key, one.limit_s), one)
+        if first is not one:
+            twins.setdefault(first.case, []).append(case)
 
     def finished(made: dict[str, Any]) -> None:
         job = by_case[made["case"]]
@@ -258,20 +220,25 @@ def collect(
         for made in measure(list(waiting.values()), finished):
             if made["case"] not in results:
                 finished(made)
-    for one in planned:
-        if target["live"] and one.job is not None and one.case.id in sources.executions:
-            taken = results[one.case.id]
-            if taken["status"] == model.NOT_MEASURED:
-                made = _instead(one.job, taken, sources.executions[one.case.id])
-                if made["source"] == model.EXECUTED:
-                    why = "; ".join(filter(None, (taken["reason"], made["reason"])))
-                    made = made | {"reason": f"{model.INSTEAD}it was not measured: {why}"}
-                results[one.case.id] = made
-    order = [results[one.case.id] for one in planned]
-    number = sum(made["source"] == model.EXECUTED for made in order)
-    if number:
-        counts["executed"] = number
-    return {"results": order, "counts": counts}
+    return {"results": [results[case] for case in planned], "counts": counts}
+
+
+def with_execution(
+    job: Job, made: Result, execution: Mapping[str, Any], live: bool, first: bool
+) -> Result:
+    """A check or counters where the case was executed: what that says, where there is no figure. first: before
+    recorded figures; with live figures executions stand in only for what was not measured."""
+    if live:
+        if made["status"] != model.NOT_MEASURED:
+            return made
+        found = _instead(job, made, execution)
+        if found["source"] == model.EXECUTED:
+            why = "; ".join(filter(None, (made["reason"], found["reason"])))
+            found = found | {"reason": f"{model.INSTEAD}it was not measured: {why}"}
+        return found
+    if first and _says(execution):
+        return executed.of_stage(job, execution)
+    return made if made["environment"] else _instead(job, made, execution)
 
 
 def log_lines(stage: str, document: dict[str, Any]) -> str:

@@ -1,8 +1,7 @@
-"""The one way of a case through the stages: resolved, compiled, known or measured, collected.
+"""The way of a case through the stages of one target: compiled, known or measured, collected.
 
-`Pipeline` answers for a project and its target what each stage does for each case (`planned`), what of
-it is to be done here (`work`) and what came of it (`results`). The Snakefile asks the second before
-anything runs; a job of a stage measures it for its kernels; the tables ask the third.
+`Pipeline` says for a resolved plan what each stage does for each case (`planned`), does what is missing (`compile`,
+`measure`) and puts together what came of it (`collected`). A job of the workflow does this for its part of the cases.
 """
 
 from __future__ import annotations
@@ -10,41 +9,62 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewave.cases import wants
+from tilewave.cases import Case, wants
 from tilewave.compiling.origins import Origin
 from tilewave.compiling.sass import places
 from tilewave.jobs import Job
 from tilewave.project import Project
 from tilewave.records import model
 from tilewave.records.agreement import Disagreement, disagreements
+from tilewave.records.model import Result
 from tilewave.records.store import Store, write_where_other
-from tilewave.stages import executing, jobs, measuring, resolving, sampling, tuning
+from tilewave.stages import executing, jobs, measuring, sampling, tuning
 from tilewave.stages.compiling import Compilations, Entry, Listing, Task, compile_all
-from tilewave.stages.jobs import Planned
 from tilewave.stages.measuring import Measure, Sources
-from tilewave.stages.resolving import Resolved
 from tilewave.variants import Variant
 
-MEASURED = ("execute", "check", "time", "counters", model.SAMPLE, model.TUNE)
-"""Stages that run something, in the order in which they do."""
+ALL = "1-of-1"
+"""The part that holds every case."""
+ON_GPU = ("check", "time", model.TUNE, "counters", model.SAMPLE)
+"""Stages that measure, in their order. A check says what may be timed, and timing chooses cuBLAS' algorithm."""
 
-Results = dict[str, dict[str, Any]]
+Compiled = dict[str, dict[str, Entry | None]]
+Results = dict[str, dict[str, Result]]
+"""Stage -> case -> result."""
+
+
+def part_of(items: Sequence[str], part: str) -> list[str]:
+    """The items of a part, named ``2-of-3``: dealt in turn, because neighbours cost alike."""
+    number, _, count = part.partition("-of-")
+    return list(items[int(number) - 1 :: int(count)])
+
+
+def _group(case: Case) -> tuple[float, str]:
+    """What stays in one part: an operation, its dtype and shape, with all that is compared there."""
+    what = case.kernel.name if case.shape is None else case.kernel.front.operation
+    size = float(math.prod(case.sizes.values()))
+    return -size, f"{what} {case.variant.dtype} {case.shape.id if case.shape else ''}"
 
 
 class Pipeline:
-    """A project's cases, or those of some kernels, for one target (see `tilewave.target`)."""
+    """The cases of a project's resolved plan, or those of a part (``2-of-3``), for one target (see `tilewave.target`).
+
+    compiled: what was compiled, by variant and architecture; default: what the store and the recording know.
+    """
 
     def __init__(
         self,
         project: Project,
         target: Mapping[str, Any],
-        kernels: Collection[str] | None = None,
+        compiled: Compiled | None = None,
+        part: str = ALL,
     ) -> None:
-        self.project, self.target, self.kernels = project, dict(target), kernels
+        self.project, self.plan, self.target, self.part = project, project.plan, dict(target), part
         self.recorded = project.recorded(target)
         # Compilations and executions hold on any machine: those of another GPU's recording, too.
         self.recording = self.recorded or project.largest_recording()
@@ -54,21 +74,21 @@ class Pipeline:
         self.attempts = Store(project.results / "attempts" / target.get("machine", ""))
         self.arch = f"sm_{target['arch']}"
         self.compilations = Compilations(self.store, self.deterministic, project.results / "cubins")
+        self._compiled, self._planned = compiled, dict[str, dict[str, Job | Result]]()
 
-    @functools.cached_property
-    def resolved(self) -> dict[str, Resolved]:
-        """The cases, by id, in the plan's order."""
-        found = resolving.of_plan(self.project.plan, self.target, self.store)
-        return {
-            name: one
-            for name, one in found.items()
-            if self.kernels is None or one.case.variant.kernel.name in self.kernels
-        }
-
-    @functools.cached_property
+    @property
     def variants(self) -> dict[str, Variant]:
         """The cases' variants, by id."""
-        return {one.case.variant.id: one.case.variant for one in self.resolved.values()}
+        return self.plan.variants
+
+    @functools.cached_property
+    def cases(self) -> dict[str, Case]:
+        """The cases of the part, by id, in the plan's order."""
+        groups = {name: _group(case) for name, case in self.plan.cases.items()}
+        mine = set(part_of([name for _, name in sorted(set(groups.values()))], self.part))
+        return {name: case for name, case in self.plan.cases.items() if groups[name][1] in mine}
+
+    # ----------------------------------------------------------------------------------------- compiling
 
     @functools.cached_property
     def architectures(self) -> list[str]:
@@ -80,151 +100,88 @@ class Pipeline:
         """The architectures of a variant; code on the host has the target's, whatever is asked."""
         return self.architectures if variant.kernel.provider == "nvrtc" else [self.arch]
 
-    @functools.cached_property
-    def compiled(self) -> dict[str, dict[str, Entry | None]]:
+    @property
+    def compiled(self) -> Compiled:
         """What is known of each variant's compilations, by architecture; None: yet to be compiled."""
+        if self._compiled is None:
+            self._compiled = self.known(self.variants)
+        return self._compiled
+
+    def known(self, names: Iterable[str]) -> Compiled:
+        """What the store and the recording know of these variants' compilations."""
         return {
-            name: {arch: self.compilations.entry(one, arch) for arch in self.wanted(one)}
-            for name, one in self.variants.items()
+            name: {
+                arch: self.compilations.entry(self.variants[name], arch)
+                for arch in self.wanted(self.variants[name])
+            }
+            for name in names
         }
 
-    @functools.cached_property
-    def _planned(self) -> dict[str, list[Planned]]:
-        return {}
+    def tasks(self, names: Sequence[str]) -> list[Task]:
+        """What is to be compiled of these variants: what nobody knows, and what a GPU here runs and has no cubin."""
+        runs = self.target["live"] or self.project.config.execute.when == "always"
+        return [
+            Task(self.variants[name], arch)
+            for name, entries in self.known(names).items()
+            for arch, entry in entries.items()
+            if (entry is None or (runs and arch == self.arch))
+            and self.compilations.missing_cubin(self.variants[name], arch)
+        ]
 
-    def planned(self, stage: str) -> list[Planned]:
-        """What a stage does for each case; of `execute` only those that are to be executed."""
+    # ----------------------------------------------------------------------------------------- measuring
+
+    def planned(self, stage: str) -> dict[str, Job | Result]:
+        """What a stage does for each case of the part; of `execute` only those that are to be executed."""
         if stage not in self._planned:
-            config, chosen = self.project.config, list(self.resolved.values())
+            config, chosen = self.project.config, list(self.cases.values())
             if stage == model.EXECUTE:
                 names = self._executed()
-                chosen = [one for one in chosen if one.case.id in names]
+                chosen = [case for case in chosen if case.id in names]
             if stage == model.SAMPLE:
-                chosen = sampling.chosen(chosen)
-            self._planned[stage] = list(
-                jobs.of_stage(stage, chosen, self.compiled, self.arch, config)
-            )
+                sampled = {case.id for case in sampling.chosen(self.plan.cases.values())}
+                chosen = [case for case in chosen if case.id in sampled]
+            self._planned[stage] = jobs.of_stage(stage, chosen, self.compiled, self.arch, config)
         return self._planned[stage]
 
     def _executed(self) -> set[str]:
         """The cases that are to be executed."""
         when = self.project.config.execute.when
-        replaced: list[Planned] = []
-        if when != "never" and not self.target["live"]:
-            replaced = [one for stage in executing.REPLACED for one in self.planned(stage)]
-        requests = self.project.plan.requests.values()
-        asked = executing.wanted(requests, replaced, self.target, self.recorded, when)
-        if when == "always":
-            return asked
-        return executing.telling([self.resolved[name] for name in asked if name in self.resolved])
-
-    def sources(self, stage: str, executions: Results | None = None) -> Sources:
-        """Where a stage's results come from."""
-        config = self.project.config
-        return Sources(
-            self.target,
-            self.store,
-            self.deterministic if stage == model.EXECUTE else self.recorded,
-            self.attempts,
-            (executions or {}) if stage in executing.REPLACED else {},
-            executed_first=config.execute.when == "always",
+        replaced: dict[str, list[Job | Result]] = {}
+        for stage in executing.REPLACED if when == "no_gpu" and not self.target["live"] else ():
+            for case, one in self.planned(stage).items():
+                replaced.setdefault(case, []).append(one)
+        return executing.wanted(
+            list(self.cases.values()), replaced, self.target, self.recorded, when
         )
 
-    # ------------------------------------------------------------------------------- what is to be done
-
-    @functools.cached_property
-    def waiting(self) -> dict[str, list[Planned]]:
-        """Stage -> the cases that are to be measured here, as far as that is known."""
-        found: dict[str, list[Planned]] = {}
-        checks: Results = {}
-        for stage in MEASURED:
-            planned, sources = self.planned(stage), self.sources(stage)
-            if stage == "check":
-                checks = self._known(planned, sources)
-            found[stage] = [one for one in planned if self._waits(stage, one, sources, checks)]
-        return found
-
-    def work(self) -> dict[str, list[str]]:
-        """Stage -> kernels of which something is to be compiled or measured here."""
-        found = {stage: self._kernels(waiting) for stage, waiting in self.waiting.items()}
-        found["compile"] = list(dict.fromkeys(one.variant.kernel.name for one in self.tasks))
-        return {stage: kernels for stage, kernels in found.items() if kernels}
-
-    @staticmethod
-    def _known(planned: Sequence[Planned], sources: Sources) -> Results:
-        found = {}
-        for one in planned:
-            made = one.result if one.job is None else sources.find(one.job)
-            if made is not None:
-                found[one.case.id] = made
-        return found
-
-    def _waits(
-        self, stage: str, one: Planned, sources: Sources, checks: Mapping[str, Mapping[str, Any]]
-    ) -> bool:
-        """Whether a case of a stage is to be measured here, as far as that is known."""
-        if one.result is not None:
-            return False
-        if one.waits_for:  # nobody can know of it
-            return sources.measurable(stage, "nvrtc")
-        if stage not in ("check", model.EXECUTE) and measuring.blocked(checks.get(one.case.id)):
-            return False
-        return one.job is not None and measuring.outstanding(one.job, sources)
-
-    @functools.cached_property
-    def tasks(self) -> list[Task]:
-        """What is to be compiled: what nobody knows, and what is to run here and has no cubin."""
-        return [
-            Task(variant, arch)
-            for name, variant in self.variants.items()
-            for arch, entry in self.compiled[name].items()
-            if self.compilations.missing_cubin(variant, arch)
-            and (entry is None or (arch == self.arch and name in self._run))
-        ]
-
-    def tasks_of(self, ids: Sequence[str]) -> list[Task]:
-        """Those of `tasks` that have these ids, without finding out which there are; all of them where the ids are of
-        another machine's architecture. What was compiled since is not among them."""
-        named = [one.partition(" ")[::2] for one in ids]
-        if not {arch for _, arch in named} <= set(self.architectures):
-            return self.tasks
-        found = ((self.variants[variant], arch) for variant, arch in named)
-        return [Task(*one) for one in found if self.compilations.missing_cubin(*one)]
-
-    @functools.cached_property
-    def _run(self) -> set[str]:
-        """The variants of which something is to be measured here."""
-        return {one.case.variant.id for waiting in self.waiting.values() for one in waiting}
-
-    @staticmethod
-    def _kernels(cases: Sequence[Planned]) -> list[str]:
-        return list(dict.fromkeys(one.case.variant.kernel.name for one in cases))
-
-    # ---------------------------------------------------------------------------------------- doing it
+    def sources(self, stage: str) -> Sources:
+        """Where a stage's results come from."""
+        recorded = self.deterministic if stage == model.EXECUTE else self.recorded
+        return Sources(self.target, self.store, recorded, self.attempts)
 
     def measure(
         self,
         stage: str,
-        measure: Measure,
-        only: Collection[str] | None = None,
+        measure: Measure | None,
+        checks: Mapping[str, Result] | None = None,
         again: Collection[str] = (),
     ) -> dict[str, Any]:
-        """Measure what is to be measured, or of it ``only`` these cases; those of ``again`` although they are known.
-        Returns the document of `measuring.collect`."""
-        planned = [one for one in self.planned(stage) if only is None or one.case.id in only]
-        checks = None
-        if stage not in ("check", model.EXECUTE):
-            known = measuring.collect(self.planned("check"), self.sources("check"))
-            checks = {made["case"]: made for made in known["results"]}
+        """What a stage knows of each case, after measuring what is missing; without ``measure`` nothing is measured.
+
+        checks: results of that stage, by case, for those behind it. again: cases that alone are measured, although
+        they are known. Returns the document of `measuring.collect`.
+        """
+        planned = self.planned(stage)
         sources = dataclasses.replace(self.sources(stage), again=again)
+        if again:
+            planned = {case: one for case, one in planned.items() if case in again}
         if stage == model.TUNE:
-            assert checks is not None
-            planned = tuning.plan(planned, self.compiled, checks, self.target)
-            sources = Sources(
-                self.target, self.store, self.recorded, self.attempts,
-                again=tuning.race_again(planned, self.target, self.store),
-            )  # fmt: skip
-        return measuring.collect(planned, sources, self._provided(measure), checks)
+            planned = tuning.plan(planned, self.compiled, checks or {}, self.target)
+            racing = [one for one in planned.values() if isinstance(one, Job)]
+            again = tuning.race_again(racing, self.target, self.store)
+            sources = dataclasses.replace(sources, again=again)
+        made = measure and self._provided(measure)
+        return measuring.collect(planned, sources, made, checks)
 
     def _provided(self, measure: Measure) -> Measure:
         """The same with the cubins of the jobs where the jobs say."""
@@ -232,33 +189,62 @@ class Pipeline:
         def provided(
             waiting: list[Job], finished: Callable[[dict[str, Any]], None]
         ) -> list[dict[str, Any]]:
-            for name in dict.fromkeys(job.variant for job in waiting if job.cubin):
-                self.compilations.provide(self.variants[name], self.arch)
+            self.provide({job.variant for job in waiting if job.cubin})
             if waiting[0].stage == model.TUNE:
                 waiting = tuning.by_group(waiting)
             return measure(waiting, finished)
 
         return provided
 
-    # ------------------------------------------------------------------------------------ what came of it
+    def provide(self, names: Collection[str]) -> None:
+        """Put the cubins of these variants where their entries say; those that are missing are compiled."""
+        variants = [self.variants[name] for name in names]
+        missing = [
+            Task(one, self.arch)
+            for one in variants
+            if self.compilations.missing_cubin(one, self.arch)
+        ]
+        compile_all(missing, self.store, self.cores, recorded=self.deterministic)
+        for one in variants:
+            self.compilations.provide(one, self.arch)
 
-    def results(self, stages: Sequence[str] = MEASURED) -> dict[str, list[dict[str, Any]]]:
-        """What each of these stages knows of every case, measuring nothing."""
-        found: dict[str, list[dict[str, Any]]] = {}
-        by_case: dict[str, Results] = {}
-        for stage in MEASURED:
-            if stage not in stages and stage not in ("execute", "check"):
-                continue
-            checks = None if stage in ("execute", "check") else by_case["check"]
-            planned = self.planned(stage)
-            if stage == model.TUNE:
-                planned = tuning.plan(planned, self.compiled, by_case["check"], self.target)
-            sources = self.sources(stage, by_case.get(model.EXECUTE))
-            made = measuring.collect(planned, sources, None, checks)["results"]
-            by_case[stage] = {one["case"]: one for one in made}
-            if stage in stages:
-                found[stage] = made
-        return found
+    cores = 1
+    """Processes that may compile what is missing."""
+
+    # ---------------------------------------------------------------------------------- what came of it
+
+    def collected(self, found: Results) -> dict[str, list[Result]]:
+        """The results of all stages, each in the plan's order, with what executions say where there is no figure, and
+        without figures of cases whose check did not end clean."""
+        executions, when = found.get(model.EXECUTE, {}), self.project.config.execute.when
+        config, live = self.project.config, bool(self.target["live"])
+        checks: dict[str, Result] = {}
+
+        def final(stage: str, made: Result) -> Result:
+            stop = None if stage == "check" else measuring.blocked(checks.get(made["case"]))
+            if stop and made["key"]:
+                return model.result(stage, made["case"], *stop, key=made["key"])
+            if stage == model.TUNE and made["key"]:
+                why = tuning.judged(made["key"], made["case"], checks.get(made["case"]))
+                return why or made
+            execution = executions.get(made["case"])
+            if stage not in executing.REPLACED or execution is None:
+                return made
+            case = self.plan.cases[made["case"]]
+            job = jobs.of_case(stage, case, self.compiled[case.variant.id], self.arch, config)
+            if not isinstance(job, Job):
+                return made
+            return measuring.with_execution(job, made, execution, live, when == "always")
+
+        done: dict[str, list[Result]] = {}
+        for stage in (model.EXECUTE, *ON_GPU):
+            by_case = found.get(stage, {})
+            done[stage] = [by_case[name] for name in self.plan.cases if name in by_case]
+            if stage != model.EXECUTE:
+                done[stage] = [final(stage, made) for made in done[stage]]
+            if stage == "check":
+                checks.update((made["case"], made) for made in done[stage])
+        return done
 
     def doubtful(
         self, results: Mapping[str, Sequence[Mapping[str, Any]]]
@@ -269,13 +255,15 @@ class Pipeline:
     @functools.cached_property
     def products(self) -> dict[str, str]:
         """What each timed case computes, so that cuBLAS and what is timed beside it share it."""
-        jobs = [one.job for one in self.planned("time") if one.job is not None]
-        return {
-            job.case: json.dumps(
-                [job.operation, job.dtypes, job.layouts, job.strides, job.shape], sort_keys=True
-            )
-            for job in jobs
-        }
+        found = {}
+        for name, case in self.plan.cases.items():
+            if wants("time", case) and case.refusal is None:
+                variant = case.variant
+                layouts = variant.layouts if variant.operation.laid_out else {}
+                strides = variant.strides(case.sizes)
+                what = [case.kernel.front.operation, variant.dtypes, layouts, strides, case.sizes]
+                found[name] = json.dumps(what, sort_keys=True)
+        return found
 
     def origins(self, variant: str, function: str) -> Mapping[int, Origin]:
         """Address -> the line that an instruction of a variant's code came from (see
@@ -288,14 +276,13 @@ class Pipeline:
         counted, and those whose accesses are ``drawn``."""
         first: dict[str, str] = {}
         counted: dict[str, str] = {}
-        for one in self.resolved.values():
-            variant = one.case.variant
-            first.setdefault(variant.kernel.name, variant.id)
-            if one.refusal is None and wants(model.SAMPLE, one.request):
-                counted.setdefault(variant.kernel.name, variant.id)
+        for case in self.plan.cases.values():
+            first.setdefault(case.kernel.name, case.variant.id)
+            if case.refusal is None and wants(model.SAMPLE, case):
+                counted.setdefault(case.kernel.name, case.variant.id)
         return {*first.values(), *counted.values(), *drawn}
 
-    def write_listings(self, names: Collection[str], cores: int) -> None:
+    def write_listings(self, names: Collection[str]) -> None:
         """The listings of these variants where their entries say, for whoever reads them; what nobody knows is made
         where there is a compiler."""
         wanted = [
@@ -310,7 +297,7 @@ class Pipeline:
             if self.compilations.as_compiled(entry) is None
             and self.compilations.missing_cubin(variant, arch)
         ]
-        compile_all(unknown, self.store, cores)
+        compile_all(unknown, self.store, self.cores)
         for variant, _, entry in wanted:
             text = self.compilations.listing(variant, entry)
             if text is not None:
@@ -367,7 +354,7 @@ class Pipeline:
                 if entry is not None
             }
         for made in (*counters, *sampled):
-            kernel = found[self.resolved[made["case"]].case.variant.kernel.name]
+            kernel = found[self.plan.cases[made["case"]].kernel.name]
             report = made["notes"].get("report")
             measured = made["source"] == model.SOURCES[made["stage"]]
             if measured and report and report not in kernel["profiles"]:

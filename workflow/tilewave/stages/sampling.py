@@ -9,23 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from tilewave.cases import wants
+from tilewave.cases import Case, wants
 from tilewave.records import model
-from tilewave.stages.resolving import Resolved
 
 
-def chosen(resolved: Iterable[Resolved]) -> list[Resolved]:
+def chosen(cases: Iterable[Case]) -> list[Case]:
     """Of each own product the case with the most work of its first variant whose instructions are
     counted: that of which its page shows source and machine code. Counters of other cases, and whether
     there is a GPU, change nothing of it.
     """
-    found: dict[str, Resolved] = {}
-    for one in resolved:
-        if one.refusal is not None or not wants(model.SAMPLE, one.request):
+    found: dict[str, Case] = {}
+    for case in cases:
+        if case.refusal is not None or not wants(model.SAMPLE, case):
             continue
-        variant = one.case.variant
-        first = found.setdefault(variant.kernel.name, one)
-        larger = math.prod(one.shape.values()) > math.prod(first.shape.values())
-        if variant.id == first.case.variant.id and larger:
-            found[variant.kernel.name] = one
+        first = found.setdefault(case.kernel.name, case)
+        larger = math.prod(case.sizes.values()) > math.prod(first.sizes.values())
+        if case.variant.id == first.variant.id and larger:
+            found[case.kernel.name] = case
     return list(found.values())

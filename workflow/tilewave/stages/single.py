@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from tilewave import cache, execution
-from tilewave.cases import Case, Request
+from tilewave.cases import Case
 from tilewave.config import Config
-from tilewave.records.model import EXECUTE
+from tilewave.jobs import Job
+from tilewave.records.model import EXECUTE, Result
 from tilewave.records.store import Store
 from tilewave.stages import compiling, jobs
+from tilewave.stages.resolving import resolve
 
 
 def planned(
     case: Case, arch: str, target: Mapping[str, Any], folder: Path, seed: int, limit_s: float
-) -> tuple[jobs.Planned, dict[str, Any]]:
+) -> tuple[Job | Result, dict[str, Any]]:
     """A job that executes the case (or the result that is known without one) and what was compiled, its
     files in ``folder``. target: ``device`` and ``arch``."""
     variant = case.variant
@@ -32,10 +34,8 @@ def planned(
     known.provide(variant, arch)
     entry = known.entry(variant, arch) or next(iter(told.values()), None)
     assert entry is not None
-    compiled = {"arch": arch, "variants": {variant.id: {arch: entry}}}
     study = {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}
     config = Config.model_validate(
         {"studies": {"command": study}, "seed": seed, "execute": {"case_limit_s": limit_s}}
     )
-    (one,) = jobs.plan(EXECUTE, [Request(case)], compiled, target, config)
-    return one, entry
+    return jobs.of_case(EXECUTE, resolve(case, target), {arch: entry}, arch, config), entry

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilewave.processes import pool
 from tilewave.records import model
+from tilewave.records.model import Result
 from tilewave.records.recorded import STALLS
-from tilewave.stages import work
 from tilewave.stages.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ PARTS = (("instructions", "stalls"), ("samples", "cases", "records"))
 class Tables:
     """The tables of a pipeline's results (see `records.tables`)."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline, results: Mapping[str, list[Result]]) -> None:
         # pandas takes long to load, and not every process that imports this makes tables.
         from tilewave.records import tables
 
         self._made = tables
-        self.pipeline, self.results = pipeline, pipeline.results()
+        self.pipeline, self.results = pipeline, results
 
     @functools.cached_property
     def _verdict(self) -> dict[str, str]:
@@ -39,7 +39,9 @@ class Tables:
     def cases(self) -> pd.DataFrame:
         """A row a case."""
         one = self.pipeline
-        return self._made.cases_table(one.resolved.values(), one.compiled, one.arch, self._verdict)
+        return self._made.cases_table(
+            one.plan.cases.values(), one.compiled, one.arch, self._verdict
+        )
 
     @functools.cached_property
     def samples(self) -> pd.DataFrame:
@@ -53,7 +55,7 @@ class Tables:
         place = {name: number for number, name in enumerate(self.pipeline.project.plan.kernels)}
 
         def kernel(made: Mapping[str, Any]) -> int:
-            return place[self.pipeline.resolved[made["case"]].case.variant.kernel.name]
+            return place[self.pipeline.plan.cases[made["case"]].kernel.name]
 
         # By stage, then kernel: environments are numbered in the order in which they come.
         flat = [made for stage in model.STAGES for made in sorted(self.results[stage], key=kernel)]
@@ -80,15 +82,13 @@ class Tables:
         return {name: getattr(self, name) for name in NAMES}
 
     def write(self, paths: Mapping[str, str | Path], cores: int = 1) -> None:
-        """Write each table to its path, and down that nothing is left to do where that is so (`work.settle`)."""
+        """Write each table to its path."""
 
         def one(names: tuple[str, ...]) -> None:
             for name in names:
                 getattr(self, name).to_parquet(paths[name], index=False)
-            if not names:
-                work.settle(self.pipeline)
 
-        for _ in pool.shared(one, (*PARTS, ()), cores):
+        for _ in pool.shared(one, PARTS, cores):
             pass
 
     def about_kernels(self, shown: Collection[str]) -> dict[str, dict[str, Any]]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from tilewave.jobs import Job
 from tilewave.records import model
+from tilewave.records.model import Result
 from tilewave.records.store import Store
-from tilewave.stages.jobs import Planned
 from tilewave.theory import splitting
 from tilewave.theory.occupancy import SmLimits, occupancy
 
@@ -51,57 +51,52 @@ def predicted_loads(
     return float(splitting.loads(dealing, launch.tile, sms, held))
 
 
-def _judged(one: Planned, check: Mapping[str, Any] | None) -> Planned:
-    """A case that its check did not find correct does not race."""
-    if one.job is None or check is None or check["status"] != model.OK:
-        return one  # no check of this machine: the reason for that is told with the measurement
-    if check["verdict"] == model.CORRECT:
-        return one
+def judged(key: str, case: str, check: Mapping[str, Any] | None) -> Result | None:
+    """Why a case does not race: its check did not find it correct. None where it races."""
+    if check is None or check["status"] != model.OK or check["verdict"] == model.CORRECT:
+        return None  # without a check of this machine the measurement says why
     reason = f"only correct cases race, and this one's check says {check['verdict']}"
-    known = model.result(model.TUNE, one.case.id, model.NOT_MEASURED, reason, key=one.job.key)
-    return Planned(one.case, None, known)
+    return model.result(model.TUNE, case, model.NOT_MEASURED, reason, key=key)
 
 
 def plan(
-    planned: Iterable[Planned],
+    planned: Mapping[str, Job | Result],
     compiled: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
     checks: Mapping[str, Mapping[str, Any]],
     target: Mapping[str, Any],
-) -> list[Planned]:
+) -> dict[str, Job | Result]:
     """The candidates that race, with their `group` and `predicted_loads`.
 
     planned: what `jobs.of_stage` has of this stage. compiled: by variant and architecture. checks:
     the results of that stage, by case.
     """
-    found = []
-    for one in planned:
-        one = _judged(one, checks.get(one.case.id))
-        if one.job is not None:
-            entry = compiled[one.job.variant][f"sm_{target['arch']}"]
-            assert entry is not None
-            resources = entry.get("resources", {}).get(one.case.variant.kernel.entry, {})
-            loads = predicted_loads(one.job, resources, target)
-            job = replace(one.job, group=group_of(one.job), predicted_loads=loads)
-            one = replace(one, job=job)
-        found.append(one)
+    found: dict[str, Job | Result] = {}
+    for case, one in planned.items():
+        if isinstance(one, Job) and (why := judged(one.key, case, checks.get(case))):
+            one = why
+        if isinstance(one, Job):
+            entry = compiled[one.variant][f"sm_{target['arch']}"] or {}
+            used = entry.get("resources", {})
+            # That of the launch that leads is there by its symbol, too.
+            loads = predicted_loads(one, used.get(one.entry, {}), target)
+            one = replace(one, group=group_of(one), predicted_loads=loads)
+        found[case] = one
     return found
 
 
-def race_again(planned: Sequence[Planned], target: Mapping[str, Any], store: Store) -> set[str]:
+def race_again(jobs: Iterable[Job], target: Mapping[str, Any], store: Store) -> set[str]:
     """Stored cases that race once more: those that reached the end of their race, where their group
     has a candidate without a result."""
     if not target["live"]:
         return set()
     stored: dict[str, dict[str, Mapping[str, Any]]] = {}
     incomplete: set[str] = set()
-    for one in planned:
-        if one.job is None:
-            continue
-        made = store.get(target["environment"], model.TUNE, one.job.key)
+    for job in jobs:
+        made = store.get(target["environment"], model.TUNE, job.key)
         if made is None:
-            incomplete.add(one.job.group)
+            incomplete.add(job.group)
         else:
-            stored.setdefault(one.job.group, {})[one.case.id] = made
+            stored.setdefault(job.group, {})[job.case] = made
     return {
         case
         for group in incomplete

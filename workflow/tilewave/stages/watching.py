@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from tilewave import operations
 from tilewave.execution import cost
 from tilewave.jobs import Job
 from tilewave.records import model
-from tilewave.stages import compiling, jobs
+from tilewave.stages import jobs
 from tilewave.stages.measuring import Measure
 from tilewave.stages.pipeline import Pipeline
 
@@ -44,14 +44,12 @@ def _best(cases: Iterable[Job]) -> Job:
 
 def chosen(pipeline: Pipeline) -> list[Job]:
     """The cases that are watched."""
-    config = pipeline.project.config
-    planned = jobs.of_stage(
-        model.EXECUTE, pipeline.resolved.values(), pipeline.compiled, pipeline.arch, config
-    )
+    config, every = pipeline.project.config, pipeline.plan.cases.values()
+    planned = jobs.of_stage(model.EXECUTE, every, pipeline.compiled, pipeline.arch, config)
     variants: dict[str, list[Job]] = {}
-    for one in planned:
-        if one.job is not None and one.job.provider == "nvrtc":
-            variants.setdefault(one.job.variant, []).append(one.job)
+    for job in planned.values():
+        if isinstance(job, Job) and job.provider == "nvrtc":
+            variants.setdefault(job.variant, []).append(job)
     found: list[Job] = []
     for cases in variants.values():
         found += [job for job in cases if job.instruction] or [_best(cases)]
@@ -78,20 +76,12 @@ def known(pipeline: Pipeline, job: Job) -> Rows | None:
     return pipeline.deterministic.accesses.get(job.key) if pipeline.deterministic else None
 
 
-def watch(pipeline: Pipeline, wanted: Iterable[Job], measure: Measure, cores: int) -> None:
+def watch(pipeline: Pipeline, wanted: Iterable[Job], measure: Measure) -> None:
     """Execute those that are not known, once each, and keep what they did."""
     waiting = [job for job in wanted if known(pipeline, job) is None and not job.no_cubin]
     waiting = [job for job in waiting if cost.predicted_s(job) < job.limit_s]
     waiting = [job for job in waiting if _may_access(pipeline, job)]
-    variants = [pipeline.variants[name] for name in dict.fromkeys(job.variant for job in waiting)]
-    missing = [
-        compiling.Task(one, pipeline.arch)
-        for one in variants
-        if pipeline.compilations.missing_cubin(one, pipeline.arch)
-    ]
-    compiling.compile_all(missing, pipeline.store, cores, recorded=pipeline.deterministic)
-    for one in variants:
-        pipeline.compilations.provide(one, pipeline.arch)
+    pipeline.provide({job.variant for job in waiting})
 
     def finished(made: dict[str, Any]) -> None:
         if made["status"] == model.OK and "accesses" in made:
@@ -102,14 +92,14 @@ def watch(pipeline: Pipeline, wanted: Iterable[Job], measure: Measure, cores: in
         measure(waiting, finished)
 
 
-def drawn(pipeline: Pipeline, told: Mapping[str, Any]) -> dict[str, Any]:
+def drawn(pipeline: Pipeline) -> dict[str, Any]:
     """Of `document` what pages draw: every case of a probe, of another kernel the first."""
-    first: dict[str, str] = {}
-    for case, one in told.items():
+    known, first = document(pipeline, chosen(pipeline)), dict[str, str]()
+    for case, one in known.items():
         first.setdefault(one["kernel"], case)
     return {
         case: one
-        for case, one in told.items()
+        for case, one in known.items()
         if first[one["kernel"]] == case
         or pipeline.variants[one["variant"]].kernel.front.operation == "probe"
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
 import json
 import os
@@ -13,7 +12,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,15 +26,17 @@ from tilewave.gpu.device import CHOICE_VARIABLE
 from tilewave.gpu.failure import watched
 from tilewave.home import RECORDED, child_environment
 from tilewave.progress import Progress, duration, say
+from tilewave.project import Project
 from tilewave.records import model
 from tilewave.records.agreement import Disagreement
+from tilewave.records.model import Result
 from tilewave.records.store import not_written, write_atomically
-from tilewave.stages import compiling, measuring, tuning, watching
-from tilewave.stages.pipeline import Pipeline
+from tilewave.stages import compiling, measuring, plan, tuning, watching
+from tilewave.stages.pipeline import ALL, ON_GPU, Compiled, Pipeline, Results, part_of
 from tilewave.stages.tables import Tables
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 COMPILING_S = 300.0
@@ -50,16 +51,23 @@ CASE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
-class Job:
-    """One Snakemake job: its project and its log file."""
+class Run:
+    """One Snakemake job: its project, the target that the run is about, and its log file."""
 
-    project: projects.Project
-    log: Path | None
+    project: Project
+    target: Mapping[str, Any]
+    log: Path | None = None
 
-    @functools.cached_property
-    def pipeline(self) -> Pipeline:
-        """All of the project's cases for the target that the run is about."""
-        return Pipeline(self.project, _target(self.project))
+    def pipeline(self, compiled: Sequence[Any] = (), part: str = ALL, threads: int = 1) -> Pipeline:
+        """The cases of a part. compiled: the documents of `compile_part`; default: what is known without. threads: the
+        job's cores."""
+        found: Compiled = {}
+        for path in compiled:
+            found |= projects.read(Path(str(path)))
+        known = {name: found[name] for name in self.project.plan.variants} if found else None
+        made = Pipeline(self.project, self.target, known, part)
+        made.cores = cores(self, threads)
+        return made
 
     def note(self, text: str) -> None:
         """Append to the job's log."""
@@ -70,14 +78,27 @@ class Job:
 
 
 @contextlib.contextmanager
-def job(snakemake: Any) -> Iterator[Job]:
-    """Load the project for a script; a user's mistake ends the job in one line, no traceback."""
+def of_script(snakemake: Any) -> Iterator[Run]:
+    """Load the project of a run for a script that has the plan among its inputs; a user's mistake ends the job in one
+    line, no traceback."""
+    given = snakemake.input
+    with _told(snakemake) as log:
+        plan, target = Path(str(given.plan)), projects.read(Path(str(given.target)))
+        yield Run(projects.planned(snakemake.config, _where(), plan), target, log)
+
+
+def _where() -> str:
+    return os.environ.get("TILEWAVE_CONFIG", "config")
+
+
+@contextlib.contextmanager
+def _told(snakemake: Any) -> Iterator[Path | None]:
+    """The log of a script, which has what ended it."""
     log = Path(str(snakemake.log[0])) if len(snakemake.log) else None
     if log is not None:
         log.unlink(missing_ok=True)
     try:
-        where = os.environ.get("TILEWAVE_CONFIG", "config")
-        yield Job(projects.load(snakemake.config, where, checked=True), log)
+        yield log
     except SystemExit:
         raise
     except BaseException as error:
@@ -95,34 +116,35 @@ def job(snakemake: Any) -> Iterator[Job]:
         raise SystemExit(1) from None
 
 
+def make_plan(snakemake: Any) -> None:
+    """Resolve every case for the target, and write both."""
+    with _told(snakemake) as log:
+        project = projects.load(snakemake.config, _where())
+        made = begin(project, log)
+        path = Path(str(snakemake.output.plan))
+        plan.write(path, made.project.plan, project.left_out, project.no_kernels)
+        write(snakemake.output.target, made.target)
+
+
+def begin(project: Project, log: Path | None = None) -> Run:
+    """A project whose cases are resolved for this machine's target (see `tilewave.target`)."""
+    here = targets.probe(project.config.gpu)
+    found = targets.resolve(project.config, here, project.recorded_root, project.where)
+    how = "measured live" if found["live"] else f"not live: {found['reason']}"
+    say(f"Target: {found['label']} ({how})")
+    resolved = dataclasses.replace(project, plan=plan.resolved(project.plan, found))
+    made = Run(resolved, found, log)
+    made.note("".join(f"{line}\n" for line in [*found["damaged"], json.dumps(found, indent=1)]))
+    return made
+
+
 def write(path: str, document: Any) -> None:
     """A JSON document, whole or not at all."""
     write_atomically(Path(path), (json.dumps(document, indent=1) + "\n").encode())
 
 
-def target(job: Job) -> dict[str, Any]:
-    """The target document (see `tilewave.target`)."""
-    project = job.project
-    here = targets.probe(project.config.gpu)
-    found = targets.resolve(project.config, here, project.recorded_root, project.where)
-    how = "measured live" if found["live"] else f"not live: {found['reason']}"
-    say(f"Target: {found['label']} ({how})")
-    job.note("".join(f"{line}\n" for line in [*found["damaged"], json.dumps(found, indent=1)]))
-    return found
-
-
-def _pipeline(job: Job, kernels: Sequence[str]) -> Pipeline:
-    """The cases of some kernels for the target that the run is about."""
-    return Pipeline(job.project, _target(job.project), kernels)
-
-
-def _target(project: projects.Project) -> dict[str, Any]:
-    found: dict[str, Any] = projects.read(project.results / "target.json")
-    return found
-
-
 def follow(
-    project: projects.Project, what: str, unit: str, items: Mapping[str, float] | Sequence[str]
+    project: Project, what: str, unit: str, items: Mapping[str, float] | Sequence[str]
 ) -> Progress:
     """The progress of a job through variants, cases or kernels by their ids, or through studies.
 
@@ -130,47 +152,43 @@ def follow(
     more (of a variant an architecture).
     """
     studies: dict[str, dict[str, None]] = {}
-    for one in project.plan.requests.values():
-        variant = one.case.variant
-        for name in (one.case.id, variant.id, variant.kernel.name):
-            studies.setdefault(name, {}).update(dict.fromkeys(one.studies))
+    for case in project.plan.cases.values():
+        for name in (case.id, case.variant.id, case.kernel.name):
+            studies.setdefault(name, {}).update(dict.fromkeys(case.studies))
     costs = dict(items) if isinstance(items, Mapping) else dict.fromkeys(items, 1.0)
     wanted = {name: list(studies.get(name.split(" ")[0], ())) for name in costs}
     return Progress(what, unit, wanted, costs)
 
 
-def compile_kernels(
-    job: Job, kernels: Sequence[str], given: int, wanted: Sequence[str] | None = None
-) -> str:
-    """Compile what of these kernels is not compiled yet (see `tilewave.stages.compiling`).
+def compile_part(run: Run, part: str, given: int) -> Compiled:
+    """Compile what is missing of the variants of a part (see `tilewave.stages.compiling`).
 
-    wanted: the tasks' ids, where they are known: to find them out, all that is measured is planned.
+    Returns what is known of them, by variant and architecture.
     """
-    pipeline = _pipeline(job, kernels)
-    logs = job.project.results / "logs" / "compile"
-    logs.mkdir(parents=True, exist_ok=True)
-    for name in kernels:
-        (logs / f"{name}.log").unlink(missing_ok=True)
-    tasks = pipeline.tasks if wanted is None else pipeline.tasks_of(wanted)
-    progress = follow(job.project, "compile", "variants", [task.id for task in tasks])
+    pipeline = run.pipeline()
+    names = part_of(list(pipeline.variants), part)
+    tasks = pipeline.tasks(names)
+    progress = follow(run.project, "compile", "variants", [task.id for task in tasks])
+    logs = run.project.results / "logs" / "compile"
     refused = 0
 
     def done(task: compiling.Task, made: compiling.Entry) -> None:
         nonlocal refused
         told = f"{task.id}: {made['status']} {made['reason']}"
-        with (logs / f"{task.variant.kernel.name}.log").open("a", encoding="utf-8") as stream:
-            stream.write(f"{told}\n{made.get('log', '')}\n")
-        job.note(f"{told}\n")
+        path = logs / f"{task.variant.id}.{task.wanted}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{told}\n{made.get('log', '')}\n", encoding="utf-8")
+        run.note(f"{told}\n")
         if made["reason"]:
             refused += 1
             say(f"  {told}")
         progress.done(task.id)
 
     with _helpers_compiled(pipeline, tasks):
-        compiling.compile_all(tasks, pipeline.store, cores(job, given), done, pipeline.recording)
-    words = f"{len(tasks)} variants in {progress.spent}"
+        compiling.compile_all(tasks, pipeline.store, cores(run, given), done, pipeline.recording)
+    words = f"{len(tasks)} of {len(names)} variants in {progress.spent}"
     say(f"  compile: {words}" + (f", {refused} refused" if refused else ""))
-    return words
+    return pipeline.known(names)
 
 
 @contextlib.contextmanager
@@ -186,14 +204,14 @@ def _helpers_compiled(pipeline: Pipeline, tasks: Sequence[compiling.Task]) -> It
         yield
 
 
-def _cache(project: projects.Project) -> Path:
+def _cache(project: Project) -> Path:
     """Where helper kernels and cuBLASLt's choices are kept."""
     return project.store.root / "cache"
 
 
-def cores(job: Job, given: int) -> int:
+def cores(run: Run, given: int) -> int:
     """The cores that a job may use in which nothing is timed: beside a GPU all of them."""
-    return max(given, os.cpu_count() or given) if _target(job.project)["live"] else given
+    return max(given, os.cpu_count() or given) if run.target["live"] else given
 
 
 def _checkers(pipeline: Pipeline, cores: int) -> int:
@@ -205,40 +223,78 @@ def _checkers(pipeline: Pipeline, cores: int) -> int:
     return max(1, min(CHECKERS, cores // CHECKER_CORES, memory // CHECKER_BYTES))
 
 
-def measure(job: Job, stage: str, kernels: Sequence[str], given: int = 1) -> str:
-    """Measure what a stage has to measure of these kernels' cases (see `tilewave.stages.pipeline`);
-    the results go into the store."""
-    pipeline = _pipeline(job, kernels)
-    if stage != model.EXECUTE:  # every machine counts the same
-        targets.of_another_node(pipeline.target, job.project.config.gpu, stage)
-    workers = cores(job, given)
+def measure_part(
+    run: Run, pipeline: Pipeline, given: int = 1, stages: Sequence[str] = ON_GPU
+) -> Results:
+    """Check, time, race, count and sample what of a part's cases nobody knows; the results go into the store.
+
+    Returns the results of these stages.
+    """
+    targets.of_another_node(run.target, run.project.config.gpu, "measure")
+    found: Results = {}
+    for stage in stages:
+        found[stage] = _stage(run, pipeline, stage, given, found.get("check"))
+        if stage in HELD_AGAINST and run.target["live"]:
+            _time_doubtful_again(run, pipeline, stage, found)
+    return found
+
+
+def race(run: Run, pipeline: Pipeline, given: int = 1) -> Results:
+    """Check and race the candidates of the studies that race."""
+    checks = _stage(run, pipeline, "check", given)
+    return {"check": checks, model.TUNE: _stage(run, pipeline, model.TUNE, given, checks)}
+
+
+def execute_part(run: Run, pipeline: Pipeline, given: int = 1) -> dict[str, Result]:
+    """Execute on the CPU what of a part is to be executed (see `tilewave.stages.executing`), and the cases of which
+    pages draw the accesses to shared memory (see `tilewave.stages.watching`)."""
+    made = _stage(run, pipeline, model.EXECUTE, given)
+    config = run.project.config
+    if not config.fresh and (
+        config.execute.when == "always"
+        or (config.execute.when == "no_gpu" and not run.target["live"])
+    ):
+        watched = watching.foremost(watching.chosen(pipeline))
+        _watch(run, pipeline, [job for job in watched if job.case in pipeline.cases], given)
+    return made
+
+
+def _stage(
+    run: Run,
+    pipeline: Pipeline,
+    stage: str,
+    given: int,
+    checks: Mapping[str, Result] | None = None,
+    again: Collection[str] = (),
+) -> dict[str, Result]:
+    """The results of a stage by case, after measuring what is missing."""
+    workers = cores(run, given)
     if stage == "check":
         workers = _checkers(pipeline, workers)
-    doing, begun = _measure(job, stage, workers), time.monotonic()
-    if pipeline.target["live"] and stage != model.EXECUTE:
-        doing = watched(doing, job.project.config.gpu)
-    document = pipeline.measure(stage, doing)
-    job.note(measuring.log_lines(stage, document))
+    doing, begun = _measure(run, stage, workers), time.monotonic()
+    if run.target["live"] and stage != model.EXECUTE:
+        doing = watched(doing, run.project.config.gpu)
+    document = pipeline.measure(stage, doing, checks, again)
+    run.note(measuring.log_lines(stage, document))
+    results = {made["case"]: made for made in document["results"]}
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
     took = duration(time.monotonic() - begun)
-    say(f"  {stage}: {len(document['results'])} cases in {took}{': ' if counts else ''}{counts}")
+    say(f"  {stage}: {len(results)} cases in {took}{': ' if counts else ''}{counts}")
     for word, then in (("interrupted", "measures them"), ("disturbed", "measures them again")):
-        if number := sum(word in made["notes"] for made in document["results"]):
+        if number := sum(word in made["notes"] for made in results.values()):
             say(f"  {stage}: {number} cases were {word}; the next run {then}")
-    if stage in HELD_AGAINST and pipeline.target["live"]:
-        _time_doubtful_again(job, pipeline, stage)
     if stage == model.TUNE:
-        raced, eliminated, spent, full = tuning.saved(document["results"])
+        raced, eliminated, spent, full = tuning.saved(results.values())
         if raced:
             told = f"{eliminated} of {raced} eliminated early: {spent:.1f} s of GPU instead of {full:.1f} s"
             say(f"  {stage}: {told}")
-            job.note(f"{told}\n")
-    return counts
+            run.note(f"{told}\n")
+    return results
 
 
-def _doubtful_here(pipeline: Pipeline) -> list[tuple[dict[str, Any], Disagreement]]:
+def _doubtful_here(pipeline: Pipeline, found: Results) -> list[tuple[dict[str, Any], Disagreement]]:
     """The times of this machine that another measurement contradicts, with what it says."""
-    results = pipeline.results(HELD_AGAINST)
+    results = {stage: list(found.get(stage, {}).values()) for stage in HELD_AGAINST}
     doubtful = pipeline.doubtful(results)
     return [
         (made, doubtful[made["case"]])
@@ -247,59 +303,27 @@ def _doubtful_here(pipeline: Pipeline) -> list[tuple[dict[str, Any], Disagreemen
     ]
 
 
-def _time_doubtful_again(job: Job, pipeline: Pipeline, stage: str) -> None:
+def _time_doubtful_again(run: Run, pipeline: Pipeline, stage: str, found: Results) -> None:
     """Time once more what the stage's results contradict. What stays doubtful is said, and left to the next run."""
-    cases = [made["case"] for made, _ in _doubtful_here(pipeline)]
+    cases = [made["case"] for made, _ in _doubtful_here(pipeline, found)]
     if not cases:
         return
     say(f"  {stage}: {len(cases)} times disagree with other measurements: timed again")
-    pipeline.measure("time", _measure(job, "time", 1), cases, again=cases)
-    for made, seen in _doubtful_here(pipeline):
+    found["time"] |= _stage(run, pipeline, "time", 1, found["check"], cases)
+    for made, seen in _doubtful_here(pipeline, found):
         say(f"  {made['case']}: {seen.reason}")
-        job.note(f"{made['case']}: {seen.reason}\n")
+        run.note(f"{made['case']}: {seen.reason}\n")
         marked = {**made, "notes": {**made["notes"], "doubtful": seen.reason}}
+        found["time"][made["case"]] = marked
         for place in (pipeline.store, pipeline.attempts):
             place.put(marked, whatever=True)
 
 
-def best(job: Job) -> pd.DataFrame:
-    """The best variant of each shape and dtype (see `tilewave.plots.best`), from the races alone.
-
-    Raises UserError where no study races anything.
-    """
-    import pandas as pd
-
-    from tilewave.plots import best as plot
-    from tilewave.records import tables as tidy
-    from tilewave.report import figures
-
-    project = job.project
-    if not project.raced_studies:
-        raise UserError(project.where, "studies", "no study that races", "a study with tune: true")
-    raced = dataclasses.replace(project, plan=project.raced_plan)
-    pipeline = Pipeline(raced, _target(project))
-    results = pipeline.results(("check", model.TUNE))
-    verdict = tidy.verdicts(results["check"])
-    cases = tidy.cases_table(pipeline.resolved.values(), pipeline.compiled, pipeline.arch, verdict)
-    flat = [*results["check"], *results[model.TUNE]]
-    records = tidy.records_table(cases, flat, verdict)
-    none = figures.with_instruction_columns(pd.DataFrame(columns=["case"]))
-    return pd.concat(
-        [
-            plot.table(
-                figures.of_tables(project, name, pipeline.target, cases, records, none)
-            ).assign(study=name)
-            for name in raced.plan.studies
-        ],
-        ignore_index=True,
-    )
-
-
-def _measure(job: Job, stage: str, workers: int) -> measuring.Measure:
+def _measure(run: Run, stage: str, workers: int) -> measuring.Measure:
     """How the jobs of a stage are run on this machine. workers: processes at a time, where several may run."""
-    project = job.project
+    project = run.project
     cache = _cache(project)
-    log = Path(f"{job.log}.worker") if job.log else project.results / f"{stage}.log"
+    log = Path(f"{run.log}.worker") if run.log else project.results / f"{stage}.log"
     log.unlink(missing_ok=True)
     os.environ[CHOICE_VARIABLE] = str(project.config.gpu)
 
@@ -324,7 +348,7 @@ def _measure(job: Job, stage: str, workers: int) -> measuring.Measure:
                 log_path=log,
                 cores=workers,
                 on_result=finished,
-                note=job.note,
+                note=run.note,
             )
         from tilewave.processes import supervisor
 
@@ -415,46 +439,35 @@ def _report_name(stage: str, waiting: Sequence[jobs.Job]) -> str:
     return f"{len(names)}_kernels{sampled}_{hashlib.sha256(keys.encode()).hexdigest()[:8]}"
 
 
-def tables(job: Job) -> Tables:
-    """The tidy tables of the run."""
-    found = Tables(job.pipeline)
-    for stage, made in found.results.items():
-        job.note(measuring.log_lines(stage, {"results": made, "counts": {}}))
-    return found
+def tables(run: Run, pipeline: Pipeline, found: Results) -> Tables:
+    """The tidy tables of what all parts found."""
+    made = Tables(pipeline, pipeline.collected(found))
+    for stage, results in made.results.items():
+        run.note(measuring.log_lines(stage, {"results": results, "counts": {}}))
+    return made
 
 
-def accesses(job: Job, given: int = 1) -> dict[str, Any]:
-    """Accesses to shared memory of the cases of which pages draw them (see `tilewave.stages.watching`)."""
-    pipeline = job.pipeline
-    wanted = watching.chosen(pipeline)
-    live, when = pipeline.target["live"], job.project.config.execute.when
-    if not job.project.config.fresh and (when == "always" or (when == "no_gpu" and not live)):
-        _watch(job, pipeline, watching.foremost(wanted), given)
-    return watching.drawn(pipeline, watching.document(pipeline, wanted))
-
-
-def listings(job: Job, drawn: Mapping[str, Any], given: int) -> set[str]:
+def listings(pipeline: Pipeline, drawn: Mapping[str, Any]) -> set[str]:
     """Write the listings of the variants whose code a page shows, and remove those that a stage needed of others.
 
-    drawn: of `accesses`. Returns the variants.
+    drawn: of `watching.drawn`. Returns the variants.
     """
-    shown = job.pipeline.shown(one["variant"] for one in drawn.values())
-    job.pipeline.write_listings(shown, cores(job, given))
-    job.pipeline.remove_code(shown)
+    shown = pipeline.shown(one["variant"] for one in drawn.values())
+    pipeline.write_listings(shown)
+    pipeline.remove_code(shown)
     return shown
 
 
-def listing(job: Job, kernel: str, variant: str, given: int) -> None:
+def listing(run: Run, variant: str, given: int) -> None:
     """Write the listing of one variant. Raises UserError where it is none, or nobody knows its code."""
-    pipeline = _pipeline(job, [kernel])
+    pipeline = run.pipeline(threads=given)
     if variant not in pipeline.variants:
-        raise UserError(job.project.where, "variant", variant, list(pipeline.variants))
-    pipeline.write_listings([variant], cores(job, given))
+        raise UserError(run.project.where, "variant", variant, list(pipeline.variants))
+    pipeline.write_listings([variant])
 
 
-def _watch(job: Job, pipeline: Pipeline, wanted: list[jobs.Job], given: int) -> None:
-    workers = cores(job, given)
-    watching.watch(pipeline, wanted, _measure(job, model.EXECUTE, workers), workers)
+def _watch(run: Run, pipeline: Pipeline, wanted: list[jobs.Job], given: int) -> None:
+    watching.watch(pipeline, wanted, _measure(run, model.EXECUTE, cores(run, given)))
 
 
 def _clean_tree() -> str:
@@ -465,7 +478,7 @@ def _clean_tree() -> str:
     return "the tree has changes that are not committed" if told["dirty"] else ""
 
 
-def record(job: Job) -> str:
+def record(run: Run, pipeline: Pipeline, found: Results) -> str:
     """Merge the run's measurements into the recorded folder of the live GPU, in the folder that the
     run works in.
 
@@ -474,8 +487,7 @@ def record(job: Job) -> str:
     """
     from tilewave.records import recorded as shipped
 
-    project = job.project
-    aim = _target(project)
+    aim = run.target
     name = re.sub(r"[^a-z0-9]+", "_", aim["label"].lower()).strip("_")
     folder = Path.cwd() / RECORDED / name
     if not aim["live"] and not folder.is_dir():
@@ -483,8 +495,7 @@ def record(job: Job) -> str:
     unclean = _clean_tree()
     if unclean:
         raise UserError("record", "git", unclean, "a clean commit that the figures can name")
-    pipeline = job.pipeline
-    results = pipeline.results()
+    results = pipeline.collected(found)
     # The keys match this clean tree, whatever commit the run began at.
     here = aim["host"]
     measured = {here: {**aim["environments"][here], **commit()}}
@@ -499,14 +510,14 @@ def record(job: Job) -> str:
         # shows another one's figures adds nothing but executions, which any machine can make.
         and (made["stage"] == model.EXECUTE or (aim["live"] and "executed" not in made["notes"]))
     ]
-    if aim["live"] and (doubtful := _doubtful_here(pipeline)):
+    if aim["live"] and (doubtful := _doubtful_here(pipeline, found)):
         seen = "; ".join(f"{made['case']}: {one.reason}" for made, one in doubtful)
         again = "times that agree: `make report` measures these cases again"
         raise UserError("record", "time", seen, again)
     watched = watching.chosen(pipeline)
-    _watch(job, pipeline, watched, os.cpu_count() or 1)
+    _watch(run, pipeline, watched, os.cpu_count() or 1)
     told = watching.document(pipeline, watched)
-    drawn = watching.drawn(pipeline, told).values()
+    drawn = watching.drawn(pipeline).values()
     shown = pipeline.shown(one["variant"] for one in drawn)
     counted = {made["case"].partition("@")[0] for made in kept if made["instructions"]}
     counts = shipped.merge(folder, kept, measured, *pipeline.shipped(shown, counted))

@@ -1,0 +1,40 @@
+"""What a part of a run measured: the results of its stages in one table, a row a result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tilewave.records import model
+from tilewave.records.model import Result
+from tilewave.records.store import write_atomically
+
+PACKED = ("figures", "samples", "instructions", "notes")
+"""Columns of JSON."""
+PLAIN = ("stage", "case", "key", "status", "reason", "verdict", "environment", "source")
+
+
+def write(path: str | Path, results: Iterable[Mapping[str, Any]]) -> None:
+    """Write results, of whatever stages."""
+    rows = list(results)
+    columns = {name: [made[name] for made in rows] for name in PLAIN}
+    columns |= {name: [json.dumps(made[name]) for made in rows] for name in PACKED}
+    schema = pa.schema([(name, pa.string()) for name in (*PLAIN, *PACKED)])
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns, schema=schema), sink, compression="zstd")
+    write_atomically(Path(path), sink.getvalue().to_pybytes())
+
+
+def read(*paths: str | Path) -> dict[str, dict[str, Result]]:
+    """The results of these files: stage -> case -> result."""
+    found: dict[str, dict[str, Result]] = {}
+    for path in paths:
+        for row in pq.ParquetFile(path).read().to_pylist():
+            row |= {name: json.loads(row[name]) for name in PACKED}
+            found.setdefault(row["stage"], {})[row["case"]] = model.result(**row)
+    return found

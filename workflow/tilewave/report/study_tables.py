@@ -1,0 +1,43 @@
+"""Tables of studies that can be had without a report."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from tilewave.errors import UserError
+from tilewave.plots import best as plot
+from tilewave.records import model, tables
+from tilewave.report import figures
+from tilewave.stages import rules
+
+
+def best(run: rules.Run, compiled: Sequence[Any], cores: int = 1) -> pd.DataFrame:
+    """The best variant of each shape and dtype (see `tilewave.plots.best`), from checks and races alone.
+
+    compiled: the documents of `rules.compile_part`. Raises UserError where no study races anything.
+    """
+    project = run.project
+    if not project.raced_studies:
+        raise UserError(project.where, "studies", "no study that races", "a study with tune: true")
+    raced = dataclasses.replace(project, plan=project.raced_plan)
+    run = dataclasses.replace(run, project=raced)
+    pipeline = run.pipeline(compiled, threads=cores)
+    results = pipeline.collected(rules.race(run, pipeline, cores))
+    verdict = tables.verdicts(results["check"])
+    cases = tables.cases_table(raced.plan.cases.values(), pipeline.compiled, pipeline.arch, verdict)
+    flat = [*results["check"], *results[model.TUNE]]
+    records = tables.records_table(cases, flat, verdict)
+    none = figures.with_instruction_columns(pd.DataFrame(columns=["case"]))
+    return pd.concat(
+        [
+            plot.table(
+                figures.of_tables(project, name, pipeline.target, cases, records, none)
+            ).assign(study=name)
+            for name in raced.plan.studies
+        ],
+        ignore_index=True,
+    )
