@@ -3,7 +3,7 @@
 PLAN, TARGET = f"{RESULTS}/plan.json", f"{RESULTS}/target.json"
 # A part's share of the cores, so that parts that are timed at the same time do not disturb each other.
 CORES = max(1, (workflow.cores or 1) // len(gather.parts("{scatteritem}")))
-PIPELINE = library.digest("stages.rules")
+PIPELINE = parameters.code("stages.rules")
 
 
 # Every case, resolved for the GPU that the run is about.
@@ -14,10 +14,10 @@ rule plan:
     log:
         f"{RESULTS}/logs/plan.log",
     params:
-        plan=PROJECT.plan_digest(),
-        machine=project.machine_fingerprint(),
-        recorded=PROJECT.recorded_digest(),
-        library=library.digest("stages.plan", "target"),
+        plan=parameters.planned(config),
+        machine=parameters.machine(),
+        recorded=parameters.recorded(config),
+        library=parameters.code("stages.plan", "target"),
     message:
         "Plan the cases"
     script:
@@ -56,7 +56,7 @@ rule measure:
     resources:
         gpu=1,
     params:
-        tried=PROJECT.tried(),
+        tried=parameters.tried(RESULTS),
         library=PIPELINE,
     message:
         "Measure what is not known yet"
@@ -77,7 +77,7 @@ rule execute:
         f"{RESULTS}/logs/execute/{{scatteritem}}.log",
     threads: CORES
     params:
-        tried=PROJECT.tried(),
+        tried=parameters.tried(RESULTS),
         library=PIPELINE,
     message:
         "Execute on the CPU what is not known yet"
@@ -102,8 +102,8 @@ rule tune:
     resources:
         gpu=1,
     params:
-        tried=PROJECT.tried(),
-        library=library.digest("report.study_tables"),
+        tried=parameters.tried(RESULTS),
+        library=parameters.code("report.study_tables"),
     message:
         "List the best variant of each shape in {output}"
     script:

@@ -1,8 +1,10 @@
 # Figures, the page, and last the verdict: a job that fails has its outputs deleted, so the one
 # that may fail is not the one that writes the page.
+from tilewave import report
+
 FIGURE_FILES = [f"{REPORTS}/{path}" for path in report.FIGURE_FILES]
 PAGES = [f"{REPORTS}/{name}" for name in report.PAGES]
-PLOTS = {name: PROJECT.config.studies[name].plot for name in PROJECT.plan.studies}
+PLOTS = {name: f"plots.{config['studies'][name]['plot']}" for name in STUDIES}
 
 
 # All of them, and the summaries of those that have one, in one process, that shares them among the cores; a figure whose data, options and code
@@ -15,18 +17,17 @@ rule figures:
         records=TABLES["records"],
         instructions=TABLES["instructions"],
     output:
-        expand(FIGURE_FILES, study=PROJECT.plan.studies),
+        expand(FIGURE_FILES, study=[] if parameters.narrowed(config) else STUDIES),
         done=f"{RESULTS}/figures.txt",
     log:
         f"{RESULTS}/logs/figures.log",
     threads: workflow.cores
     params:
-        studies=list(PROJECT.plan.studies),
-        names=", ".join(PROJECT.plan.studies),
-        plan=[PROJECT.plan_digest(name) for name in PROJECT.plan.studies],
-        library=plots.digest("report.figures", *PLOTS.values()),
+        studies=parameters.drawn(config, STUDIES),
+        modules=parameters.modules(config),
+        library=parameters.code("report.figures", *PLOTS.values()),
     message:
-        "Draw {params.names}"
+        "Draw the figures"
     script:
         "../scripts/figures.py"
 
@@ -44,9 +45,9 @@ rule figure:
     log:
         f"{RESULTS}/logs/figure/{{study}}.log",
     params:
-        studies=lambda wildcards: [wildcards.study],
-        plan=lambda wildcards: PROJECT.plan_digest(wildcards.study),
-        library=lambda wildcards: plots.digest("report.figures", PLOTS[wildcards.study]),
+        studies=lambda wildcards: parameters.drawn(config, [wildcards.study]),
+        modules=parameters.modules(config),
+        library=lambda wildcards: parameters.code("report.figures", PLOTS[wildcards.study]),
     message:
         "Draw {wildcards.study}"
     script:
@@ -90,10 +91,11 @@ rule page:
         f"{RESULTS}/logs/page.log",
     threads: workflow.cores
     params:
-        plan=[PROJECT.plan_digest(), PROJECT.ideas_digest()],
-        studies=[PROJECT.plan_digest(name) for name in PROJECT.plan.studies],
-        library=plots.digest("report.site", *PLOTS.values()),
-        templates=library.templates_digest(),
+        kernels=parameters.texts(config),
+        studies=parameters.drawn(config, STUDIES),
+        modules=parameters.modules(config),
+        library=parameters.code("report.site", *PLOTS.values()),
+        templates=parameters.templates(),
     message:
         "Write the pages"
     script:
@@ -113,9 +115,8 @@ rule verdict:
     log:
         f"{RESULTS}/logs/verdict.log",
     params:
-        strict=PROJECT.config.strict,
-        baseline=PROJECT.baseline_digest(),
-        library=library.digest("report.verdict"),
+        strict=config.get("strict"),
+        library=parameters.code("report.verdict"),
     message:
         "Say whether all cases are right"
     script:

@@ -25,7 +25,7 @@ rule tables:
         f"{RESULTS}/logs/tables.log",
     threads: workflow.cores
     params:
-        library=library.digest("stages.rules", "stages.tables", "lanes.captured"),
+        library=parameters.code("stages.rules", "stages.tables", "lanes.captured"),
     message:
         "Collect the tables"
     script:

@@ -8,7 +8,8 @@ from tilewave.stages import rules
 if __name__ == "__main__":
     with rules.of_script(snakemake) as run:
         given, made, cores = snakemake.input, snakemake.output, snakemake.threads
-        studies = snakemake.params.studies
+        asked = snakemake.wildcards.get("study")
+        studies = [asked] if asked else list(run.project.plan.studies)
         progress = rules.follow(run.project, "figures", "studies", studies)
         drawing = rules.cores(run, cores)
         every = [*made]

@@ -13,9 +13,8 @@ from pathlib import Path
 from tilewave.config import Config
 from tilewave.errors import UserError
 from tilewave.home import INSTALLED, LIBRARY, RECORDED, ROOT, place
+from tilewave.stages.parameters import MARKER
 
-MARKER = ".tilewave-run"
-TEXT = "Tilewave's runs write here, and delete what they wrote before.\n"
 KINDS = ("results", "reports")
 NOBODYS = {"README.md", ".gitignore", ".gitkeep", ".DS_Store"}
 """Files that no run touches, and that say nothing of whose folder it is."""
@@ -41,15 +40,6 @@ def check(config: Config, where: object, root: Path = ROOT) -> None:
         why = _unfit(folder, config, root)
         if why:
             raise UserError(where, f"output.{kind}", getattr(config.output, kind), why)
-
-
-def mark(config: Config) -> None:
-    """Make the folders and leave the marker there."""
-    for kind in KINDS:
-        folder = Path(getattr(config.output, kind))
-        folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / MARKER).is_file():
-            (folder / MARKER).write_text(TEXT, encoding="utf-8")
 
 
 def _folder(config: Config, kind: str, where: object) -> Path:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewave import cache, operations, outputs, plots, trial
-from tilewave.cases import Case, Plan, expand, wants
-from tilewave.compiling import nvrtc, source
+from tilewave.cases import Case, Plan, expand
+from tilewave.compiling import nvrtc
 from tilewave.config import Config, check_folders, parse
 from tilewave.config import read as read_config
 from tilewave.errors import KernelRefused, UserError
@@ -28,11 +28,11 @@ from tilewave.gathering import (
     tried,
 )
 from tilewave.home import RECORDED, ROOT, is_shipped, place
-from tilewave.kernels import Kernel, cubins, host_code, idea, operation_code, spared
+from tilewave.kernels import Kernel, spared
 from tilewave.operations import own
 from tilewave.records.recorded import Recorded, folders, foremost
 from tilewave.records.store import Store
-from tilewave.stages import plan
+from tilewave.stages import parameters, plan
 from tilewave.variants import Variant
 
 STORE = Path(".tilewave")
@@ -128,61 +128,10 @@ class Project:
         cases = {name: case for name, case in self.plan.cases.items() if name in mine}
         return Plan(cases, studies)
 
-    def stage_kernels(self, stage: str) -> list[str]:
-        """Kernels with at least one case that the stage measures."""
-        if stage == "execute" and self.config.execute.when == "never":
-            return []
-        names = [case.kernel.name for case in self.plan.cases.values() if wants(stage, case)]
-        return list(dict.fromkeys(names))
-
-    def plan_digest(self, of: str | None = None) -> str:
-        """Digest of what the config and the kernels ask for; of one study, where it is named.
-
-        A job reruns when this changes, and only then. A comment in a kernel changes nothing.
-        """
-        if of is not None:
-            hidden = {"cases", "time", "tune", "counters"}
-            study = self.config.studies[of].model_dump(exclude=hidden)
-            return _digest([study, self.plan.studies[of], self.config.style.model_dump()])
-        hidden = {"style", "studies", "only", "strict", "parts", "base", "head"}
-        config = self.config.model_dump(exclude=hidden)
-        cases = [
-            [name, one.time, one.tune, sorted(one.counters), one.execute]
-            for name, one in self.plan.cases.items()
-        ]
-        kernels = {name: known_by(self.kernels[name]) for name in self.plan.kernels}
-        return _digest(
-            [
-                config,
-                cases,
-                self.plan.studies,
-                kernels,
-                *self.left_out.values(),
-                *self.no_kernels.values(),
-            ]
-        )
-
-    def ideas_digest(self) -> str:
-        """Digest of the kernels' own words about themselves, which the page shows."""
-        return _digest([idea(self.kernels[name]) for name in self.plan.kernels])
-
-    def tried(self) -> str:
-        """When a run last tried something in vain: the next one looks at it again (see `Pipeline.attempts`)."""
-        files = (self.results / "attempts").rglob("*.json")
-        return str(max((path.stat().st_mtime_ns for path in files), default=""))
-
-    def recorded_digest(self) -> str:
-        """Digest of the recorded figures that a run may show; none where it measures live."""
-        from tilewave.environment import fingerprint, has_gpu
-
-        live = self.config.target == "auto" and has_gpu(fingerprint())
-        if live or self.config.target == "live":
-            return ""
-        digest = hashlib.sha256()
-        for path in sorted(self.recorded_root.glob("*/*")):
-            with contextlib.suppress(OSError):
-                digest.update(path.name.encode() + path.read_bytes())
-        return digest.hexdigest()[:16]
+    def study_digest(self, name: str) -> str:
+        """Digest of what a study's figure depends on beside the tables."""
+        study = self.config.studies[name].model_dump(exclude={"cases", "time", "tune", "counters"})
+        return _digest([study, self.plan.studies[name], self.config.style.model_dump()])
 
 
 def load(
@@ -202,7 +151,7 @@ def load(
     Raises UserError for every mistake in the config or in a kernel file's front matter.
     """
     for file in () if checked else files:
-        read_config(Path(str(file)), config_name([file]))
+        read_config(Path(str(file)), parameters.config_name([file]))
     config, kernels, left_out, found = _kernels(data, where, root)
     recorded_root = place(RECORDED, root)
     if ladder:
@@ -339,16 +288,6 @@ def _check_rungs(
             del kernels[name]
 
 
-def known_by(kernel: Kernel) -> list[str]:
-    """A kernel's front matter and code, own headers included, without comments."""
-    own = operation_code(kernel.front.operation)
-    known = [str(kernel.path), kernel.front.model_dump_json(), *filter(None, [own])]
-    if kernel.provider != "nvrtc":
-        return [*known, host_code(kernel)]
-    texts = [kernel.text, *kernel.own_headers.values()]
-    return [*known, *map(source.code, texts), *cubins(kernel).values()]
-
-
 def _digest(parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -356,20 +295,3 @@ def _digest(parts: Any) -> str:
 def read(path: Path) -> Any:
     """A JSON document of an earlier stage."""
     return json.loads(path.read_text(encoding="utf-8"))
-
-
-def config_name(configfiles: list[Any]) -> str:
-    """The config file's path for error messages, relative where it can be."""
-    path = Path(str(configfiles[-1])) if configfiles else ROOT / "config" / "config.yaml"
-    try:
-        return str(path.resolve().relative_to(ROOT))
-    except ValueError:
-        return str(path)
-
-
-def machine_fingerprint() -> str:
-    """What this machine can measure, read from files: rules that need a GPU run again once it
-    changes."""
-    from tilewave.environment import fingerprint
-
-    return json.dumps(fingerprint(), sort_keys=True)

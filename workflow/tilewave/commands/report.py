@@ -21,6 +21,7 @@ from tilewave.home import RECORDED, ROOT
 from tilewave.processes.unlock import unlock
 from tilewave.records.recorded import folders
 from tilewave.records.store import write_where_other
+from tilewave.stages import parameters
 
 WRITTEN = Path(own_study.RESULTS) / "config.yaml"
 CONFIGS = (Path("config.yaml"), Path("config") / "config.yaml", WRITTEN)
@@ -92,7 +93,7 @@ def _config(options: argparse.Namespace) -> Path:
     )
     checked = parse(made, WRITTEN)
     outputs.check(checked, WRITTEN)
-    outputs.mark(checked)
+    parameters.mark(checked.output.results, checked.output.reports)
     text = "# Made by `tilewave report --kernels`; a copy in ./config.yaml is yours to change.\n"
     write_where_other(WRITTEN, text + yaml.safe_dump(made, sort_keys=False, width=100))
     return WRITTEN
@@ -119,4 +120,6 @@ def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int
 def _project(config: Path, only: str) -> projects.Project:
     """What the run will be about."""
     told = configs.read(config, config)
-    return projects.load(told | ({"only": only} if only else {}), config, files=[config])
+    return projects.load(
+        told | ({"only": only} if only else {}), config, files=[config], thorough=False
+    )

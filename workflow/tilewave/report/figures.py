@@ -326,7 +326,7 @@ def _key(project: Project, study: StudyData) -> str:
     # Not those that it shows nothing of: this machine's tells whether the tree was changed.
     used = {study.target["environment"], *study.records["environment"]}
     told = [
-        project.plan_digest(study.name),
+        project.study_digest(study.name),
         plots.digest("report.figures", entry.plot),
         project.config.studies[study.name].plot,
         style_of(project, study.name).kernels,
