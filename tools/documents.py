@@ -25,7 +25,7 @@ import pandas as pd
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
-DOCUMENTS = ("README.md", "docs/findings.md")
+DOCUMENTS = ("docs/measured.md",)
 TABLE = re.compile(r"(<!-- (ladder|best)\.csv(?:: (.*?))? -->\n).*?(?=<!-- end -->)", re.S)
 SIZES = (1024, 2048, 4096, 8192)
 FIGURES = ("ladder", "wave_quantization")
