@@ -112,6 +112,13 @@ def test_operations_by_example(tmp_path, monkeypatch, capfd):
         operations.MODULES.use([])
 
 
+def test_every_rung_has_its_paragraph():
+    paragraphs = re.findall(r"^\*\*(\w+)\*\*", (ROOT / "docs" / "ladder.md").read_text(), re.M)
+    assert sorted(paragraphs) == sorted(
+        path.stem for path in (ROOT / "kernels" / "ladder").glob("*.*")
+    )
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(path):
     text = re.sub(r"```.*?```", "", path.read_text(), flags=re.S)
