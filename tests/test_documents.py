@@ -17,6 +17,12 @@ from tilewave.kernels import FrontMatter, load_kernel
 from tilewave.plots import available
 from tilewave.variants import variant
 
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "config" / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 LOCKS = sorted((ROOT / "requirements").iterdir())
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").iterdir())
 
@@ -106,6 +112,25 @@ def test_operations_by_example(tmp_path, monkeypatch, capfd):
         operations.MODULES.use([])
 
 
+def test_every_rung_has_its_paragraph():
+    paragraphs = re.findall(r"^\*\*(\w+)\*\*", (ROOT / "docs" / "ladder.md").read_text(), re.M)
+    assert sorted(paragraphs) == sorted(
+        path.stem for path in (ROOT / "kernels" / "ladder").glob("*.*")
+    )
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    text = re.sub(r"```.*?```", "", path.read_text(), flags=re.S)
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    missing = [
+        link
+        for link in links
+        if not link.startswith("http") and not (path.parent / link.partition("#")[0]).exists()
+    ]
+    assert missing == []
+
+
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
 def test_requirements_name_no_index(path):
     text = path.read_text()
@@ -120,8 +145,8 @@ def test_nvrtc_is_pinned():
     assert "nvidia-cuda-nvrtc==13.0.88 " in (ROOT / "requirements" / "base.txt").read_text()
 
 
-def test_contributing_explains_every_key_of_the_front_matter():
-    text = (ROOT / "CONTRIBUTING.md").read_text()
+def test_every_key_of_the_front_matter_is_explained():
+    text = (ROOT / "docs" / "front_matter.md").read_text()
     for key in FrontMatter.model_fields:
         assert f"`{key}`" in text, key
 

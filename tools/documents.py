@@ -25,9 +25,11 @@ import pandas as pd
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
-DOCUMENTS = ("README.md", "docs/findings.md")
+DOCUMENTS = ("docs/measured.md",)
 TABLE = re.compile(r"(<!-- (ladder|best)\.csv(?:: (.*?))? -->\n).*?(?=<!-- end -->)", re.S)
 SIZES = (1024, 2048, 4096, 8192)
+RATED = 4096
+"""The size whose TFLOP/s stand in the table."""
 FIGURES = ("ladder", "wave_quantization")
 KERNEL = "matmul_async"
 LANES = ("kernels/ladder/matmul_async.cu", "--shape", "256", "--lanes", "sgemm_tile.cuh:102")
@@ -56,28 +58,24 @@ def share(percent: float) -> str:
 
 
 def ladder(table: pd.DataFrame, dtypes: str) -> str:
-    """The ladder's table in Markdown: shares of cuBLAS by size, and at the larger two TFLOP/s of the rung and of the cuBLAS
-    that it was paired with."""
+    """The ladder's table in Markdown: shares of cuBLAS by size, and at 4096³ TFLOP/s of the rung and of the cuBLAS that it
+    was paired with."""
     table = table.dropna(subset=[f"TFLOP/s, {n}³" for n in SIZES], how="all")
     lines = [
         [
             "variant",
             "dtype",
             *(f"{n}³, %" for n in SIZES),
-            *(f"{n}³, TFLOP/s / cuBLAS" for n in SIZES[2:]),
+            f"{RATED}³, TFLOP/s / cuBLAS",
         ]
     ]
-    wanted = [one.strip() for one in dtypes.split(",")]
-    for dtype in wanted if wanted != ["all"] else table["dtype"].drop_duplicates():
+    for dtype in (name.strip() for name in dtypes.split(",")):
         for row in table[table["dtype"] == dtype].to_dict("records"):
-            rates = ((row[f"{whose}TFLOP/s, {n}³"] for whose in ("", "cuBLAS ")) for n in SIZES[2:])
+            rates = (row[f"{whose}TFLOP/s, {RATED}³"] for whose in ("", "cuBLAS "))
             lines.append(
                 [row["variant"], dtype]
                 + [share(row[f"% of cuBLAS, {n}³"]) for n in SIZES]
-                + [
-                    " / ".join(f"{one:#.3g}".rstrip(".") for one in both if pd.notna(one))
-                    for both in rates
-                ]
+                + [" / ".join(f"{rate:#.3g}".rstrip(".") for rate in rates if pd.notna(rate))]
             )
     return markdown(lines)
 

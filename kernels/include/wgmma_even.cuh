@@ -387,7 +387,7 @@ struct Ways {
     // Sends strip `number` of product `mma` to its place by way of shared memory at `at`.
     __device__ __forceinline__ void send(const Thread& thread, const Patch& patch, int mma, int number, unsigned at,
                                          const Words& words) const {
-        // No minimum: of an earlier form it was that of the next tile (docs/ladder_log.md).
+        // No minimum: of an earlier form it was that of the next tile.
         const bool whole = (number + 1) * STRIP_COLUMNS <= patch.width;
         if (whole) lay_whole(thread, at, words);
         else lay_rest(thread, at, patch.width % STRIP_COLUMNS, words);
