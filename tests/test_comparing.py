@@ -51,8 +51,7 @@ def side(label: str, times: dict[str, np.ndarray] | None = None, **more: Any) ->
 
 
 def two_runs(slowed: float, pairs: int = 50) -> pd.DataFrame:
-    """Pairs of runs of a kernel, the second of one slowed by this much: noise of 0.4 %, the kernel's
-    speed beside the baseline's 2 % apart from run to run, and a clock of both that differs by 10 %."""
+    """Pairs of runs of a kernel, the second slowed, each with a speed and a clock of its own and noise of 0.4 %."""
     dice = np.random.default_rng(3)
     made = []
     for _ in range(pairs):
@@ -182,8 +181,7 @@ __global__ void transposed(const float* from, float* to, int rows, int columns)
 
 
 def kernels(folder: Path, padded: bool, operation: str = "transpose") -> Path:
-    """A folder with a transposition, with or without padding, of a ladder that is elsewhere, and a kernel
-    that stays as it is."""
+    """A folder with a transposition, with or without padding, and a kernel that stays as it is."""
     write_kernel(folder, "other")
     head = "\n".join([
         "/*---", "title: Transposed", "follows: elsewhere", f"operation: {operation}", "dtypes: {a: f32, b: f32}",

@@ -1,9 +1,4 @@
-"""cuBLASLt plans against a stand-in for the library that computes as its documentation says.
-
-The stand-in knows column-major matrices only, reads and writes host memory, and refuses what the
-documentation refuses: byte products outside the TN form or whose leading dimensions are no
-multiples of 4 (cuBLAS, cublasLtMatmul, "regular data ordering").
-"""
+"""cuBLASLt plans against a stand-in that computes, and refuses, as the library's documentation says."""
 
 from __future__ import annotations
 

@@ -248,8 +248,7 @@ def ran_on(folder, run=snakemake, *, strict):
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """Folder and outcome of a strict run without a GPU: of a kernel that is right and one with a syntax
-    error, of a figure of one's own and one that raises, and of a race."""
+    """Folder and outcome of a strict run without a GPU, of kernels and figures of which some are broken."""
     folder = tmp_path_factory.mktemp("ran")
     write_kernel(folder / "mine", "good")
     write_kernel(folder / "mine", "broken", body=BODY.replace("REAL sum = 0;", "REAL sum = 0"))
@@ -318,8 +317,6 @@ def test_races_without_a_gpu(ran):
 
 
 def test_what_is_left_to_do_is_done(ran):
-    """A figure that raised is tried again, a strict run that was not passed is judged again, and only code
-    that changed is compiled and executed again."""
     folder, done = ran
     configured = ["--configfile", str(folder / "test.yaml")]
 
