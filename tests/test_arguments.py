@@ -224,10 +224,9 @@ def test_a_live_kernel_knows_its_sizes(tmp_path: Path, monkeypatch):
     }
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(launch, name, stand_in)
-    plain = a_job(
-        entry="mine", arguments=Machine.names, shape={"m": 3, "n": 5, "k": 7},
-        dtypes=dict.fromkeys(("a", "b", "c", "accumulate"), "f32"), cubin=str(tmp_path / "mine.cubin"),
-    )  # fmt: skip
+    shape, dtypes = {"m": 3, "n": 5, "k": 7}, dict.fromkeys(("a", "b", "c", "accumulate"), "f32")
+    about = {"arguments": Machine.names, "shape": shape, "dtypes": dtypes}
+    plain = a_job(entry="mine", cubin=str(tmp_path / "mine.cubin"), **about)
     kernel = launch.NvrtcKernel(None, plain)
     # Another set of buffers and another alpha: the first launch keeps its own.
     for first, alpha in ((1, 0.75), (11, 0.5), (21, 0.5)):

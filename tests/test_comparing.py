@@ -83,8 +83,13 @@ def test_a_kernel_against_itself_is_the_same(how: Callable[..., pd.DataFrame]) -
 
 @pytest.mark.parametrize(
     ("how", "slowed", "said"),
-    [(in_turn, 1.02, "slower"), (in_turn, 0.97, "faster"), (two_runs, 1.15, "slower"), (two_runs, 0.85, "faster")],
-)  # fmt: skip
+    [
+        (in_turn, 1.02, "slower"),
+        (in_turn, 0.97, "faster"),
+        (two_runs, 1.15, "slower"),
+        (two_runs, 0.85, "faster"),
+    ],
+)
 def test_a_change_is_seen(how: Callable[..., pd.DataFrame], slowed: float, said: str) -> None:
     found = how(slowed)
     assert (found["verdict"] == said).mean() >= 0.95

@@ -166,12 +166,6 @@ def test_shape_forms(shapes, ids):
     assert cases(block(shapes=shapes, macros="defaults")) == [f"matmul_naive@{one}" for one in ids]
 
 
-def test_symbolic_shapes_resolve_for_a_device():
-    plan = load(block(shapes=["256 * sms"], macros="defaults")).plan
-    (request,) = plan.requests.values()
-    assert request.case.shape.resolve({"sms": 132}) == {"m": 33792, "n": 33792, "k": 33792}
-
-
 @pytest.mark.parametrize(
     ("macros", "variants"),
     [

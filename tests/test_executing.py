@@ -9,8 +9,7 @@ import pytest
 
 from samples import a_job
 from tilewave import project as projects
-from tilewave.cases import Case, Request, wants
-from tilewave.config import parse
+from tilewave.cases import wants
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store
@@ -293,10 +292,3 @@ def test_a_race_is_a_race_though_the_result_was_right() -> None:
         model.result("execute", "b", "ok", verdict=model.WRONG),
     ]
     assert verdicts(check, found) == {"a": model.RACE, "b": model.CORRECT}
-
-
-def test_the_config_names_the_studies_that_are_executed() -> None:
-    project = load(study={"execute": True})
-    assert all(request.execute for request in project.plan.requests.values())
-    assert not Request(Case.__new__(Case)).execute
-    assert parse(config(), "x").execute.when == "no_gpu"

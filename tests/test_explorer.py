@@ -86,12 +86,11 @@ def test_the_pages_closed_forms_are_those_of_the_theory() -> None:
         assert tiles == list(quantization.tiles(*of))
         expected = [w.full, w.tail, w.count, w.fraction, w.efficiency]
         assert waves == pytest.approx(expected, rel=1e-12)
-        expected = [
-            blocks, quantization.tile_efficiency(*of), quantization.last_column_useful(*of),
-            quantization.operations_ratio(*of), quantization.rounds_on_sms(blocks, one.sms),
-            quantization.cycles_active_ratio(blocks, one.sms),
-            tiling.parallel_efficiency(*of, one.sms, one.blocks),
-        ]  # fmt: skip
+        of_tiles = ("tile_count", "tile_efficiency", "last_column_useful", "operations_ratio")
+        expected = [getattr(quantization, name)(*of) for name in of_tiles]
+        of_sms = ("rounds_on_sms", "cycles_active_ratio")
+        expected += [getattr(quantization, name)(blocks, one.sms) for name in of_sms]
+        expected.append(tiling.parallel_efficiency(*of, one.sms, one.blocks))
         assert rest == pytest.approx(expected, rel=1e-12), one
 
 

@@ -430,7 +430,7 @@ def test_instructions_that_are_none_are_unsupported(line):
     assert undecoded(line)
 
 
-PIECES = ("R255", "UR63", "!P9", "-0x80000000", "1e999", "+INF", "c[0x0][0x160]", "desc[UR4]", ".64", "|", "\0", "é")  # fmt: skip
+PIECES = "R255 UR63 !P9 -0x80000000 1e999 +INF c[0x0][0x160] desc[UR4] .64 | \0 é".split()
 
 
 def test_damaged_instructions_are_decoded_or_unsupported():
