@@ -159,19 +159,6 @@ def test_error_has_file_and_line(tmp_path, body, words):
     assert any(word in near for word in ("REAL sum", "alhpa", "nowhere", "static_assert"))
 
 
-COMMON = ["<stdio.h>", "<assert.h>", "<cmath>", "<cstdint>", "<string.h>", "<cooperative_groups.h>"]
-
-
-def test_headers_that_files_for_nvcc_include(tmp_path):
-    """The C library's by stand-ins, and headers that include their neighbours in quotation marks."""
-    includes = "".join(f"#include {name}\n" for name in COMMON)
-    use = "    const uint32_t rank = cooperative_groups::this_grid().thread_rank();\n"
-    start = "    __shared__ REAL held[TILE];\n"
-    body = includes + BODY.replace(start, use + start + "    assert(rank < 1u << 31);\n")
-    done = compile_text(tmp_path, body=body)
-    assert done.cubin, done.message
-
-
 @pytest.mark.parametrize(
     ("macro", "shared", "words"),
     [
