@@ -34,27 +34,6 @@ ENVIRONMENTS = {
     },
     "here": {"id": "here", "gpu": "NVIDIA L4", "sms": 58, "driver": "575.1", "recorded": False},
 }  # fmt: skip
-QUESTIONS = {
-    "ladder": "How much of cuBLAS does each rung of the ladder reach at which size, and does it execute more than 2mnk?",
-    "limits": "Where do each rung's cycles go, which unit limits it, and how near is it to what that unit allows?",
-    "wavefronts": "Where do the shared-memory wavefronts go, and which instructions pay for bank conflicts?",
-    "shared_access": "Does one shared-memory access cost the wavefronts that the rule predicts?",
-    "ablation": "What does each choice of the staged HGEMM buy?",
-    "tile_quantization": "What do the tiles at the edge cost when N passes a multiple of the tile?",
-    "wave_quantization": "What does a partly filled last wave cost, and where does it begin?",
-    "tile_size": "Which block tile wins at which shape?",
-    "split_k": "What does it gain to share a tile among several blocks, and what does it cost?",
-    "operations": "What share of its baseline does each rung of an operation reach?",
-    "best": "Which variant is the fastest at each shape, and what share of cuBLAS does it have?",
-    "traffic": "What bounds each product, and how often does each kernel load its operands?",
-    "correctness": "Which variants are correct at which shapes?",
-    "alignment": "What does a dimension cost that is no multiple of 8, 16 or 128, and which ones must be?",
-    "latency": "How many cycles does one dependent access take at each level?",
-    "claims": "Which of the documents' claims hold, and by how much?",
-    "exactness": "Does executing the machine code predict what the GPU's counters say?",
-    "roofline": "Which ceiling, of arithmetic or of a level of the memory, does each variant stand under?",
-    "occupancy": "How many warps does an SM hold of each variant, and how many does it need?",
-}
 
 
 class Builder:
@@ -128,7 +107,7 @@ class Builder:
             return pd.DataFrame(rows, columns=columns)
 
         return StudyData(
-            name=self.name, title=self.name, question=QUESTIONS[self.name], options=options,
+            name=self.name, title=self.name, question=f"What does {self.name} show?", options=options,
             cases=frame(self.cases, [*CASE_COLUMNS, "provider", "follows"]), records=frame(self.records, RECORD_COLUMNS),
             instructions=frame(self.instructions, [*INSTRUCTION_COLUMNS, "stage"]), environments=ENVIRONMENTS,
             target={"label": "NVIDIA H200", "live": False, "sms": SMS, "environment": ENVIRONMENT},
