@@ -29,9 +29,8 @@ PASSES = 0.03
 class Compared:
     """A finding of one case, and what another one gained over it.
 
-    after: `Finding.amount` there, None where it is not known. gained: share of the time, negative for a
-    loss. held: whether the gain kept to the bound; None where the other is not what the rule suggests and
-    nothing besides, as far as it was counted, or there is no bound.
+    held: whether the gain kept to the bound; None where the other is not what the rule suggests and nothing
+    besides, or there is no bound.
     """
 
     finding: Finding
@@ -87,12 +86,9 @@ def pairs(cases: pd.DataFrame) -> Iterator[tuple[str, str]]:
 def held(
     cases: pd.DataFrame, records: pd.DataFrame, known: Mapping[str, Subject]
 ) -> list[tuple[str, str, Compared]]:
-    """Of each of `pairs` that was timed and counted in one environment: first case, second case, and each
-    finding of the first against what the second gained.
+    """Of each of `pairs` that was timed and counted in one environment: both cases, and each finding compared.
 
-    Where both were timed in turn with the vendor's product, their times are taken in units of its: its clock
-    was that of the case, and a card that draws all of its power lowers its clock by a tenth from one minute to
-    the next. known: of `of_tables.subjects`.
+    Where both were timed in turn with the vendor's product, their times are taken in units of its: it had their clock.
     """
     timed = records[(records["stage"] == "time") & (records["verdict"] == model.CORRECT)]
     times = {

@@ -1,8 +1,4 @@
-"""From a kernel file, a shape and macros to what came of executing it on the CPU; for several tests.
-
-Compiled once a session for each (kernel, macros, architecture). The inputs, the poison in outputs,
-the tolerances and the judges are those of the GPU's check.
-"""
+"""From a kernel file, a shape and macros to what came of executing it on the CPU, judged as the GPU's check does."""
 
 from __future__ import annotations
 
@@ -49,11 +45,7 @@ Counts = Mapping[str, np.ndarray]
 
 @dataclass
 class Executed:
-    """What executing one case gave.
-
-    ``outputs`` holds every buffer after the (last) launch, flat, in its storage dtype; ``faults``
-    and ``counts`` are of the first launch that had a fault, else of the first one.
-    """
+    """What executing one case gave: buffers after the last launch, the rest of the first that had a fault or of the first."""
 
     verdict: str
     reason: str
@@ -118,11 +110,7 @@ def is_compiled(chosen: Variant, arch: str) -> bool:
 
 
 def cubin_of(chosen: Variant, arch: str) -> bytes:
-    """A variant's cubin: from this checkout's store, where the same compiler left that of the same
-    text, else compiled into it now.
-
-    Raises AssertionError where it does not compile.
-    """
+    """A variant's cubin, compiled now where the store has none."""
     return compiled(chosen, arch).read_bytes()
 
 
@@ -144,11 +132,7 @@ def shape_of(chosen: Variant, text: Any) -> Shape | None:
 
 
 def job(path: Path, case: Any, macros: Mapping[str, Any] | None = None, arch: str = "sm_90") -> Job:
-    """The job of one case, as the stages plan it. ``case`` is a shape, or the name of a probe's
-    case, which brings its own macros.
-
-    Raises AssertionError where the kernel cannot take the shape or does not compile.
-    """
+    """The job of a shape or of a probe's case, which brings its own macros, as the stages plan it."""
     front = kernel(path).front
     probe = front.cases[case] if front.operation == "probe" else None
     chosen = choose(path, {**(probe.macros if probe else {}), **(macros or {})})
@@ -218,10 +202,7 @@ def execute(
     arch: str = "sm_90",
     **limits: Any,
 ) -> Executed:
-    """Compile, execute and judge one case, all its launches; ``limits`` go to the machine's `Limits`.
-
-    The second launch (with beta) is left out where the first one had a fault.
-    """
+    """Compile, execute and judge one case; ``limits`` go to the machine's `Limits`. Nothing follows a fault."""
     from tilewave.machine import launch
 
     work = job(path, case, macros, arch)
@@ -279,8 +260,7 @@ def with_sms(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 
 def turned(source: Path, folder: Path, *names: str) -> Path:
-    """A copy of a kernel's folder and its headers in which the files of these names count their blocks from the last. Blocks are
-    executed one after another in the order of their numbers: of a tile that several share another one comes last."""
+    """A copy of a folder of kernels in which these files count their blocks from the last: another one comes last."""
     for part in (source, source.parent / "include"):
         shutil.copytree(part, folder, dirs_exist_ok=True)
     for path in (folder / name for name in names):

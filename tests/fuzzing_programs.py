@@ -1,10 +1,6 @@
-"""Random programs in CUDA C++, of which optimised and plain machine code must compute the same.
+"""Random programs in CUDA C++, of which optimised and plain machine code must compute the same bits.
 
-ptxas makes instructions of its own kind with -O3 (sums with carries, products that add, shifts that add, minima
-of three, modifiers of operands, the uniform datapath), and simple ones with -O0. Both are executed with the
-same numbers, and every variable of every thread must hold the same bits; what simple instructions do, the
-fixtures of `tests/opcodes` know from a GPU. Whoever adds a line to RULES adds a kind of expression. Long runs, in the
-repository's root, of so many programs from a seed on, for some architectures:
+Whoever adds a line to RULES adds a kind of expression. Long runs, of so many programs from a seed on:
 
     PYTHONPATH=workflow:tests .venv/bin/python tests/fuzzing_programs.py 1000 0 sm_80 sm_90 sm_120
 

@@ -16,12 +16,16 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
+from tilewave.counters.catalogue import PIPE, STALLED
 from tilewave.plots import PlotModule
 from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, RECORD_COLUMNS, StudyData
 from tilewave.plots.style import Style, apply, caption
 
 ENVIRONMENT = "h200-test"
 SMS = 132
+LD = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
+ST = "l1tex__t_{}_pipe_lsu_mem_global_op_st.sum"
+SECTORS = "lts__t_sectors_srcunit_tex.sum"
 ENVIRONMENTS = {
     ENVIRONMENT: {
         "id": ENVIRONMENT, "gpu": "NVIDIA H200", "compute_capability": "9.0", "sms": SMS,
@@ -30,27 +34,6 @@ ENVIRONMENTS = {
     },
     "here": {"id": "here", "gpu": "NVIDIA L4", "sms": 58, "driver": "575.1", "recorded": False},
 }  # fmt: skip
-QUESTIONS = {
-    "ladder": "How much of cuBLAS does each rung of the ladder reach at which size, and does it execute more than 2mnk?",
-    "limits": "Where do each rung's cycles go, which unit limits it, and how near is it to what that unit allows?",
-    "wavefronts": "Where do the shared-memory wavefronts go, and which instructions pay for bank conflicts?",
-    "shared_access": "Does one shared-memory access cost the wavefronts that the rule predicts?",
-    "ablation": "What does each choice of the staged HGEMM buy?",
-    "tile_quantization": "What do the tiles at the edge cost when N passes a multiple of the tile?",
-    "wave_quantization": "What does a partly filled last wave cost, and where does it begin?",
-    "tile_size": "Which block tile wins at which shape?",
-    "split_k": "What does it gain to share a tile among several blocks, and what does it cost?",
-    "operations": "What share of its baseline does each rung of an operation reach?",
-    "best": "Which variant is the fastest at each shape, and what share of cuBLAS does it have?",
-    "traffic": "What bounds each product, and how often does each kernel load its operands?",
-    "correctness": "Which variants are correct at which shapes?",
-    "alignment": "What does a dimension cost that is no multiple of 8, 16 or 128, and which ones must be?",
-    "latency": "How many cycles does one dependent access take at each level?",
-    "claims": "Which of the documents' claims hold, and by how much?",
-    "exactness": "Does executing the machine code predict what the GPU's counters say?",
-    "roofline": "Which ceiling, of arithmetic or of a level of the memory, does each variant stand under?",
-    "occupancy": "How many warps does an SM hold of each variant, and how many does it need?",
-}
 
 
 class Builder:
@@ -96,30 +79,35 @@ class Builder:
             }  # fmt: skip
             self.records.append(row)
 
+    def check(self, case: str, verdict: str = "correct", **figures: float) -> None:
+        """A check of that verdict; with no error where no figures are given."""
+        self.add(case, "check", figures or {"max_error": 0.0}, verdict=verdict)
+
+    def fail(self, case: str, status: str, reason: str, stage: str = "check") -> None:
+        self.add(case, stage, status=status, reason=reason)
+
+    def probe(self, variant: str, kernel: str, dtype: str, name: str, **more: Any) -> str:
+        return self.case(variant, kernel, dtype, probe=name, operation="probe", **more)
+
     def instruction(
         self, case: str, opcode: str, counted: float, ideal: float, stage: str = "counters",
         source: str = "recorded:NVIDIA H200", environment: str = ENVIRONMENT,
     ) -> None:  # fmt: skip
-        self.instructions.append(
-            dict.fromkeys(INSTRUCTION_COLUMNS)
-            | {
-                "case": case, "key": "k", "environment": environment, "source": source,
-                "stage": stage, "address": 16 * self._place(case, stage), "opcode": opcode,
-                "wavefronts_shared": counted, "wavefronts_shared_ideal": ideal,
-                "wavefronts_shared_excess": counted - ideal, "executed": 1.0,
-            }
-        )  # fmt: skip
-
-    def _place(self, case: str, stage: str) -> int:
-        """How many instructions of a case a stage has."""
-        return sum((one["case"], one["stage"]) == (case, stage) for one in self.instructions)
+        before = sum((one["case"], one["stage"]) == (case, stage) for one in self.instructions)
+        row = {
+            "case": case, "key": "k", "environment": environment, "source": source,
+            "stage": stage, "address": 16 * before, "opcode": opcode,
+            "wavefronts_shared": counted, "wavefronts_shared_ideal": ideal,
+            "wavefronts_shared_excess": counted - ideal, "executed": 1.0,
+        }  # fmt: skip
+        self.instructions.append(dict.fromkeys(INSTRUCTION_COLUMNS) | row)
 
     def study(self, **options: Any) -> StudyData:
         def frame(rows: list[dict[str, Any]], columns: list[str]) -> pd.DataFrame:
             return pd.DataFrame(rows, columns=columns)
 
         return StudyData(
-            name=self.name, title=self.name, question=QUESTIONS[self.name], options=options,
+            name=self.name, title=self.name, question=f"What does {self.name} show?", options=options,
             cases=frame(self.cases, [*CASE_COLUMNS, "provider", "follows"]), records=frame(self.records, RECORD_COLUMNS),
             instructions=frame(self.instructions, [*INSTRUCTION_COLUMNS, "stage"]), environments=ENVIRONMENTS,
             target={"label": "NVIDIA H200", "live": False, "sms": SMS, "environment": ENVIRONMENT},
@@ -130,25 +118,17 @@ def _timed(
     b: Builder, case: str, tflops: float, cublas: float, flops: float, verdict: str = "correct",
     **more: float,
 ) -> None:  # fmt: skip
-    b.add(
-        case,
-        "check",
-        {"max_error": 1e-3, "tolerance": 2e-3, "relative_error": 1e-4},
-        verdict=verdict,
-    )
+    b.check(case, verdict, max_error=1e-3, tolerance=2e-3, relative_error=1e-4)
     share = 100 * tflops / cublas
-    shares = {
-        "paired_share": share, "paired_share_low": 0.996 * share, "paired_share_high": 1.009 * share
+    shares = {"": share, "_low": 0.996 * share, "_high": 1.009 * share}
+    paired = {f"paired_share{end}": value for end, value in shares.items()}
+    figures = {
+        "duration": flops / tflops / 1e6, "tflops": tflops, "baseline_tflops": cublas,
+        "baseline_duration": flops / cublas / 1e6, "percent_of_cublas": share,
+        **({} if case.startswith("cublas") else paired),
+        "duration_spread": 0.4, "empty_kernel": 1.9, **more,
     }  # fmt: skip
-    b.add(
-        case, "time",
-        {
-            "duration": flops / tflops / 1e6, "tflops": tflops, "baseline_tflops": cublas,
-            "baseline_duration": flops / cublas / 1e6, "percent_of_cublas": 100 * tflops / cublas,
-            **({} if case.startswith("cublas") else shares),
-            "duration_spread": 0.4, "empty_kernel": 1.9, **more,
-        },
-    )  # fmt: skip
+    b.add(case, "time", figures)
 
 
 RUNGS = (
@@ -201,22 +181,18 @@ def ladder(sizes: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048, 4096, 8192))
         )  # fmt: skip
         flops = 2.0 * n**3
         if by_cpu:
-            b.add(case, "check", {"max_error": 0.0}, verdict="correct")
+            b.check(case)
             if kernel == "matmul_cpu" and n > 1024:
-                b.add(
-                    case, "time", status="not measured", reason="predicted 34 s, case_limit_s is 5"
-                )
+                b.fail(case, "not measured", "predicted 34 s, case_limit_s is 5", "time")
             else:
                 b.add(case, "time", {"duration": flops / speed / 1e6, "tflops": speed})
             continue
         if variant == "hgemm_wmma":
-            b.add(
-                case, "check", status="failed to launch", reason="out of resources: 300 registers"
-            )
+            b.fail(case, "failed to launch", "out of resources: 300 registers")
             continue
         if variant == "matmul_naive-realf64" and n == 8192:
-            b.add(case, "check", {"max_error": 0.0}, verdict="correct")
-            b.add(case, "time", status="not measured", reason="predicted cost 9 s exceeds 5 s")
+            b.check(case)
+            b.fail(case, "not measured", "predicted cost 9 s exceeds 5 s", "time")
             continue
         wrong = variant == "matmul_two_outputs" or (variant == "matmul_register" and n == 512)
         verdict = "wrong" if wrong else "correct"
@@ -247,19 +223,9 @@ def wavefronts() -> StudyData:
          {"LDSM.16.M88.4": staged[0], "LDGSTS.E.BYPASS.128": staged[1]}),
     ):  # fmt: skip
         case = b.case(variant, kernel, "f16_f16", (2048, 2048, 2048))
-        b.add(
-            case,
-            "check",
-            {"max_error": 0.1},
-            verdict="wrong" if "stages2" in variant else "correct",
-        )
-        b.add(
-            case, "counters",
-            {
-                "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": 0.0,
-                "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": 1.2e5,
-            },
-        )  # fmt: skip
+        b.check(case, "wrong" if "stages2" in variant else "correct", max_error=0.1)
+        conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
+        b.add(case, "counters", {conflicts.format("ld"): 0.0, conflicts.format("st"): 1.2e5})
         for opcode, (counted, ideal) in parts.items():
             b.instruction(case, opcode, counted, ideal)
     return b.study()
@@ -276,20 +242,16 @@ def shared_access() -> StudyData:
         for bits, names in patterns.items():
             for place, name in enumerate(names):
                 macros = json.dumps({"OP": op, "WIDTH": bits // 8})
-                case = b.case(
-                    f"shared_access-op{op}-width{bits // 8}", "shared_access", "i32",
-                    probe=f"{op}_{bits}_{name}", operation="probe", macros=macros,
-                )  # fmt: skip
+                variant = f"shared_access-op{op}-width{bits // 8}"
+                told = f"{op}_{bits}_{name}"
+                case = b.probe(variant, "shared_access", "i32", told, macros=macros)
                 expected = float(1 + place % 4)
                 if (op, bits, place) == ("store", 128, 5):
-                    b.add(case, "check", status="timed out", reason="killed after 20 s")
+                    b.fail(case, "timed out", "killed after 20 s")
                     continue
-                b.add(case, "check", {"max_error": 0.0}, verdict="correct")
-                off = 1.0 if (op, bits, place) == ("store", 64, 2) else 0.0
-                b.add(
-                    case, "counters",
-                    {"wavefronts_expected": expected, "wavefronts": expected + off},
-                )  # fmt: skip
+                b.check(case)
+                found = expected + ((op, bits, place) == ("store", 64, 2))
+                b.add(case, "counters", {"wavefronts_expected": expected, "wavefronts": found})
     return b.study()
 
 
@@ -325,17 +287,13 @@ def limits() -> StudyData:
         _timed(b, case, speed, 51.0 if dtype == "f32" else 710.0, 2.0 * 8192**3)
         pipes = {"tensor": 0.0, "fma": 2.0, "fp64": 0.0} | {pipe: share}
         states = {"selected": 1.0, "barrier": 2.0, "short_scoreboard": 0.5, "misc": 0.5}
-        b.add(
-            case, "counters",
-            {
-                "sm__cycles_elapsed.max": cycles, "sm__cycles_active.max": 0.98 * cycles,
-                "sm__cycles_active.avg": 0.95 * cycles,
-                **{f"sm__pipe_{name}_cycles_active.avg.pct_of_peak_sustained_active": value
-                   for name, value in pipes.items()},
-                **{f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio": value
-                   for name, value in states.items()},
-            },
-        )  # fmt: skip
+        counted = {
+            "sm__cycles_elapsed.max": cycles, "sm__cycles_active.max": 0.98 * cycles,
+            "sm__cycles_active.avg": 0.95 * cycles,
+            **{PIPE.format(name): value for name, value in pipes.items()},
+            **{STALLED.format(name): value for name, value in states.items()},
+        }  # fmt: skip
+        b.add(case, "counters", counted)
     _bounded(b)
     return b.study()
 
@@ -345,7 +303,7 @@ def _bounded(b: Builder) -> None:
     issued, tile = "smsp__inst_executed.sum", {"tile_m": 128, "tile_n": 128}
     for k in (256, 512):
         case = b.case("matmul_tiled", "matmul_tiled", "f32", (256, 256, k), **tile, blocks=4)
-        b.add(case, "check", {"max_error": 1e-3}, verdict="correct")
+        b.check(case, max_error=1e-3)
         b.add(case, "execute", {issued: 4.0 * (10 + 4 * k)})
         b.instruction(case, "LDS", 4.0 * 3 * k, 4.0 * k, stage="execute")
     for edge, cycles in ((2048, 80e3), (4096, 700e3)):
@@ -353,78 +311,59 @@ def _bounded(b: Builder) -> None:
             own = dict(tile, blocks=(edge // 128) ** 2) if kernel == "matmul_tiled" else {}
             case = b.case(kernel, kernel, "f32", (edge, edge, edge), **own)
             _timed(b, case, 50.0, 51.0, 2.0 * edge**3)
-            count = (edge // 128) ** 2 * (10 + 4 * edge)
-            b.add(
-                case, "counters",
-                {"sm__cycles_elapsed.max": cycles, issued: count, "launch__grid_size": 132.0,
-                 "dram_bytes": 1e6, "lts__t_sectors_srcunit_tex.sum": 1e6},
-            )  # fmt: skip
-            b.instruction(case, "LDS", 3.0 * (edge // 128) ** 2 * edge, 1.0)
-    probe = b.case("ceilings_memory-l2", "ceilings_memory", "", probe="l2_read", operation="probe")
+            blocks = (edge // 128) ** 2
+            counted = {
+                "sm__cycles_elapsed.max": cycles, issued: blocks * (10 + 4 * edge),
+                "launch__grid_size": 132.0, "dram_bytes": 1e6, SECTORS: 1e6,
+            }  # fmt: skip
+            b.add(case, "counters", counted)
+            b.instruction(case, "LDS", 3.0 * blocks * edge, 1.0)
+    probe = b.probe("ceilings_memory-l2", "ceilings_memory", "", "l2_read")
     b.add(probe, "time", {"bandwidth": 10.0, "duration": 1.0}, verdict="correct")
 
 
 def _quantization(name: str, sweeps: list[tuple[int, range]]) -> StudyData:
     b = Builder(name)
     tile_m, tile_n, k = 256, 128, 4096
-    for m, sizes in sweeps:
-        for n in sizes:
-            tiles = -(-m // tile_m) * -(-n // tile_n)
-            case = b.case(
-                "hgemm_wmma_staged-raster1", "hgemm_wmma_staged", "f16_f16", (m, n, k),
-                tile_m=tile_m, tile_n=tile_n, blocks=tiles, working_blocks=tiles,
-                registers=220.0, shared_bytes=92160.0,
-            )  # fmt: skip
-            vendor = b.case("cublas-typef16_f16", "cublas", "f16_f16", (m, n, k))
-            if n % 80 == 0:
-                for one in (case, vendor):
-                    b.add(one, "check", status="not measured", reason="no GPU")
-                continue
-            waves = -(-tiles // SMS)
-            noise = 1.0 + 0.01 * math.sin(n)
-            duration = waves * 90.0 * noise
-            flops = 2.0 * m * n * k
-            cublas = 680.0 * n / (n + 60)
-            _timed(
-                b,
-                case,
-                flops / duration / 1e6,
-                cublas,
-                flops,
-                "wrong" if n % 176 == 0 else "correct",
-            )
-            _timed(b, vendor, cublas, cublas, flops)
-            chosen = ((128, 256), (128, 128), (64, 192), (256, 64))[n // 160 % 4]
-            whole = -(-m // chosen[0]) * chosen[0] * -(-n // chosen[1]) * chosen[1]
-            b.add(
-                vendor, "counters",
-                {
-                    "cublas_tile_m": chosen[0], "cublas_tile_n": chosen[1],
-                    "counted_tensor_flops": 2.0 * whole * k,
-                },
-            )  # fmt: skip
-            b.add(
-                case, "counters",
-                {
-                    "counted_tensor_flops": 2.0 * tiles * tile_m * tile_n * k,
-                    "sm__cycles_active.avg": 1.6e5 * tiles / SMS * 0.99,
-                    "sm__cycles_active.max": 1.6e5 * waves * (1.0 + 0.003 * math.cos(n)),
-                    "launch__waves_per_multiprocessor": tiles / SMS,
-                },
-            )  # fmt: skip
+    for m, n in ((m, n) for m, sizes in sweeps for n in sizes):
+        tiles = -(-m // tile_m) * -(-n // tile_n)
+        case = b.case(
+            "hgemm_wmma_staged-raster1", "hgemm_wmma_staged", "f16_f16", (m, n, k),
+            tile_m=tile_m, tile_n=tile_n, blocks=tiles, working_blocks=tiles,
+            registers=220.0, shared_bytes=92160.0,
+        )  # fmt: skip
+        vendor = b.case("cublas-typef16_f16", "cublas", "f16_f16", (m, n, k))
+        if n % 80 == 0:
+            for one in (case, vendor):
+                b.fail(one, "not measured", "no GPU")
+            continue
+        waves, flops, cublas = -(-tiles // SMS), 2.0 * m * n * k, 680.0 * n / (n + 60)
+        duration = waves * 90.0 * (1.0 + 0.01 * math.sin(n))
+        verdict = "wrong" if n % 176 == 0 else "correct"
+        _timed(b, case, flops / duration / 1e6, cublas, flops, verdict)
+        _timed(b, vendor, cublas, cublas, flops)
+        rows, columns = ((128, 256), (128, 128), (64, 192), (256, 64))[n // 160 % 4]
+        whole = -(-m // rows) * rows * -(-n // columns) * columns
+        chosen = {"cublas_tile_m": rows, "cublas_tile_n": columns}
+        b.add(vendor, "counters", {**chosen, "counted_tensor_flops": 2.0 * whole * k})
+        counted = {
+            "counted_tensor_flops": 2.0 * tiles * tile_m * tile_n * k,
+            "sm__cycles_active.avg": 1.6e5 * tiles / SMS * 0.99,
+            "sm__cycles_active.max": 1.6e5 * waves * (1.0 + 0.003 * math.cos(n)),
+            "launch__waves_per_multiprocessor": tiles / SMS,
+        }
+        b.add(case, "counters", counted)
     return b.study()
 
 
 def tile_quantization() -> StudyData:
-    return _quantization(
-        "tile_quantization", [(27648, range(128, 265, 8)), (256 * SMS, range(128, 265, 8))]
-    )
+    sizes = range(128, 265, 8)
+    return _quantization("tile_quantization", [(27648, sizes), (256 * SMS, sizes)])
 
 
 def wave_quantization() -> StudyData:
-    return _quantization(
-        "wave_quantization", [(2304, range(1408, 2177, 16)), (2816, range(1408, 2177, 16))]
-    )
+    sizes = range(1408, 2177, 16)
+    return _quantization("wave_quantization", [(2304, sizes), (2816, sizes)])
 
 
 def tile_size() -> StudyData:
@@ -447,7 +386,7 @@ def tile_size() -> StudyData:
                 registers=64.0, shared_bytes=220000.0 / per_sm - 1024,
             )  # fmt: skip
             if (tile_m, tile_n, m) == (64, 128, 512):
-                b.add(case, "check", status="not measured", reason="no GPU")
+                b.fail(case, "not measured", "no GPU")
                 continue
             rounds = blocks / SMS if blocks > SMS * per_sm else 0.3 + 0.7 * blocks / SMS / per_sm
             rounds = max(1.0, -(-rounds // 1)) if blocks > SMS else 1.0
@@ -457,14 +396,13 @@ def tile_size() -> StudyData:
             speed = flops / duration / 1e6
             _timed(b, case, speed, 700.0 * m / (m + 900), flops, "wrong" if wrong else "correct")
             asked = 2.0 * k * (m * -(-n // tile_n) + n * -(-m // tile_m)) + 2.0 * m * n
-            b.add(case, "counters", {"lts__t_sectors_srcunit_tex.sum": 1.02 * asked / 32})
+            b.add(case, "counters", {SECTORS: 1.02 * asked / 32})
     return b.study()
 
 
 def split_k() -> StudyData:
     b = Builder("split_k")
-    probe = b.case("ceilings_memory-levell2_read", "ceilings_memory", "u32", probe="l2_read",
-                   operation="probe")  # fmt: skip
+    probe = b.probe("ceilings_memory-levell2_read", "ceilings_memory", "u32", "l2_read")
     b.add(probe, "check", verdict="correct")
     b.add(probe, "time", {"duration": 20.0, "bandwidth": 5.0})
     tile, chunk = 128, 64
@@ -490,13 +428,8 @@ def split_k() -> StudyData:
             wrong = kernel == "hgemm_stream_k" and shape[2] == 32768
             _timed(b, case, flops / duration / 1e6, 600.0, flops, "wrong" if wrong else "correct")
             moved = 65536.0 * max(0, 2 * parts - tiles)
-            b.add(
-                case, "counters",
-                {
-                    "lts__t_sectors_srcunit_tex.sum": 1e7 + 1.03 * moved / 32,
-                    "dram_bytes": 5e7 + 0.2 * moved,
-                },
-            )  # fmt: skip
+            counted = {SECTORS: 1e7 + 1.03 * moved / 32, "dram_bytes": 5e7 + 0.2 * moved}
+            b.add(case, "counters", counted)
 
         one("hgemm_mma", "tile_m128-tile_n128", tiles, chunks, 0)
         for splits in (2, 4, 8, 16):
@@ -518,36 +451,22 @@ def correctness() -> StudyData:
         for m, n, k in shapes:
             case = b.case(variant, kernel, dtype, (m, n, k))
             if "hgemm" in kernel and n % 8:
-                reason = f"n = {n} is not a multiple of 8"
-                b.add(case, "check", status="unsupported", reason=reason)
+                b.fail(case, "unsupported", f"n = {n} is not a multiple of 8")
             elif variant == "matmul_two_outputs" and n == 130:
-                b.add(case, "check", {"max_error": 3.0}, verdict="wrong")
+                b.check(case, "wrong", max_error=3.0)
             elif variant == "matmul_register" and n == 65:
-                b.add(
-                    case,
-                    "check",
-                    status="invalid access",
-                    reason="illegal address in matmul_register",
-                )
+                b.fail(case, "invalid access", "illegal address in matmul_register")
             elif variant == "matmul_naive" and n == 1000:
-                b.add(case, "check", status="stale", reason="the recorded key does not match")
+                b.fail(case, "stale", "the recorded key does not match")
             else:
-                b.add(case, "check", {"max_error": 1e-4, "tolerance": 1e-3}, verdict="correct")
+                b.check(case, max_error=1e-4, tolerance=1e-3)
     for n in (1, 1000, 1 << 20):
-        case = b.case(
-            "vector_add", "vector_add", "f32", operation="vector_add", probe="", shape=None
-        )
-        b.cases[-1] |= {"case": f"vector_add@{n}", "n": n}
-        del case
-        b.add(f"vector_add@{n}", "check", {"max_error": 0.0}, verdict="correct")
+        about = {"operation": "vector_add", "case": f"vector_add@{n}", "n": n}
+        b.check(b.case("vector_add", "vector_add", "f32", **about))
     for name in ("one_warps_all", "one_lanes_all", "two_warps_all", "two_lanes_all"):
-        case = b.case(
-            f"barrier_divergent-fragment{name[:3]}", "barrier_divergent", "i32", probe=name,
-            operation="probe",
-        )  # fmt: skip
-        b.add(
-            case, "check", {"max_error": 0.0}, verdict="not checked" if "two" in name else "correct"
-        )
+        variant = f"barrier_divergent-fragment{name[:3]}"
+        case = b.probe(variant, "barrier_divergent", "i32", name)
+        b.check(case, "not checked" if "two" in name else "correct")
     return b.study()
 
 
@@ -576,8 +495,7 @@ def alignment() -> StudyData:
             case = b.case(variant, kernel, dtype, (m, n, k), layouts=layouts)
             step = one & -one
             if dtype == "i8" and name != "m" and one % 4:
-                reason = f"{name} = {one} is not a multiple of 4"
-                b.add(case, "check", status="unsupported", reason=reason)
+                b.fail(case, "unsupported", f"{name} = {one} is not a multiple of 4")
                 continue
             loss = max(0.0, 1 - step * nbytes / 16) if name in fastest and kernel == "cublas" else 0
             speed = top * (1 - 0.6 * loss) * (one / size if name != "k" else 1.0)
@@ -588,20 +506,11 @@ def alignment() -> StudyData:
 
 def latency() -> StudyData:
     b = Builder("latency")
-    cycles = {
-        "register": 4.1,
-        "shared": 29.0,
-        "constant": 8.2,
-        "l1": 38.6,
-        "l2": 262.0,
-        "dram": math.nan,
-    }
+    cycles = {"register": 4.1, "shared": 29.0, "constant": 8.2, "l1": 38.6, "l2": 262.0}
     for level, value in cycles.items():
-        case = b.case(f"latency-level{level}", "latency", "i32", probe=level, operation="probe")
-        if math.isnan(value):
-            b.add(case, "check", status="not measured", reason="no GPU")
-        else:
-            b.add(case, "check", {"latency": value}, verdict="correct")
+        b.check(b.probe(f"latency-level{level}", "latency", "i32", level), latency=value)
+    dram = b.probe("latency-leveldram", "latency", "i32", "dram")
+    b.fail(dram, "not measured", "no GPU")
     return b.study()
 
 
@@ -614,7 +523,7 @@ def operations() -> StudyData:
             variant, variant, "f32", operation=operation, case=f"{variant}@{n}", follows="",
             sizes=json.dumps({"n": n}), flop=0.0, byte=8.0 * n,
         )  # fmt: skip
-        b.add(case, "check", {"max_error": 0.0}, verdict=verdict)
+        b.check(case, verdict)
         b.add(case, "time", {"bandwidth": rate, "duration": 8e-6 * n / rate})
 
     for n, rate in ((1 << 20, 2.0), (1 << 23, 3.5), (1 << 26, 4.0)):
@@ -647,7 +556,7 @@ def exactness() -> StudyData:
     for variant, kernel, dtype, _ in RUNGS:
         for place, shape in enumerate([(129, 67, 53), (256, 256, 256)]):
             case = b.case(variant, kernel, dtype, shape)
-            b.add(case, "check", {"max_error": 1e-4, "tolerance": 1e-3}, verdict="correct")
+            b.check(case, max_error=1e-4, tolerance=1e-3)
             counts = {warps: 1e4 * (1 + place), conflicts: 0.0, "launch__grid_size": 16.0}
             if "hgemm" in kernel:
                 counts |= {copies: 3e3, conflicts: 1e3, wavefronts: 4e3}
@@ -655,13 +564,11 @@ def exactness() -> StudyData:
             side = {"stage": "execute", "source": "executed", "environment": "here"}
             b.instruction(case, "LDS.128", 100.0, 64.0, **side)
             if variant == "matmul_naive" and place:
-                b.add(case, "counters", status="not measured", reason="no GPU")
+                b.fail(case, "not measured", "no GPU", "counters")
                 continue
-            measured = counts | {
-                conflicts: counts[conflicts] * 1.02,
-                copies: counts.get(copies, 0.0) * (1.5 if place else 1.0),
-            }
-            b.add(case, "counters", measured)
+            seen = counts.get(copies, 0.0) * (1.5 if place else 1.0)
+            measured = {conflicts: counts[conflicts] * 1.02, copies: seen}
+            b.add(case, "counters", counts | measured)
             b.instruction(case, "LDS.128", 100.0 + place, 64.0)
     return b.study()
 
@@ -681,10 +588,10 @@ def occupancy() -> StudyData:
         case = b.case(variant, variant.partition("-")[0], "f32", (2048, 2048, 2048),
                       block_threads=threads, registers=registers, shared_bytes=shared)  # fmt: skip
         if percent is None:
-            b.add(case, "check", status="not measured", reason="no GPU")
+            b.fail(case, "not measured", "no GPU")
             continue
         known = {} if blocks is None else {"driver_blocks_per_sm": blocks}
-        b.add(case, "check", {"max_error": 1e-3, **known}, verdict="correct")
+        b.check(case, max_error=1e-3, **known)
         seen = {
             "sm__maximum_warps_per_active_cycle_pct": percent,
             "sm__warps_active.avg.pct_of_peak_sustained_active": 0.96 * percent,
@@ -700,25 +607,28 @@ def occupancy() -> StudyData:
                       block_threads=threads, registers=32.0, shared_bytes=8192.0)  # fmt: skip
         _timed(b, case, rate, 51.0, 2.0 * 4096**3)
     for threads, registers, rate in ((128, 180, 38.0), (256, 128, 45.5)):
-        case = b.case(f"tile_threads-threads{threads}", "tile_threads", "", probe=f"threads_{threads}",
-                      operation="probe", block_threads=float(threads), registers=float(registers),
-                      shared_bytes=32768.0)  # fmt: skip
-        b.add(case, "check", {"driver_blocks_per_sm": 2.0}, verdict="correct")
+        used = {
+            "block_threads": float(threads),
+            "registers": float(registers),
+            "shared_bytes": 32768.0,
+        }
+        name = f"threads_{threads}"
+        case = b.probe(f"tile_threads-threads{threads}", "tile_threads", "", name, **used)
+        b.check(case, driver_blocks_per_sm=2.0)
         b.add(case, "time", {"tflops": rate})
     for ilp, warps in itertools.product((1, 2, 4, 8), (1, 4, 6, 16, 64)):
         blocks = 2 if warps > 32 else 1
-        case = b.case(
+        case = b.probe(
             f"occupancy-ilp{ilp}-block_warps{warps // blocks}", "occupancy", "",
-            probe=f"warps_{warps}_ilp_{ilp}", operation="probe", blocks=float(blocks * SMS),
+            f"warps_{warps}_ilp_{ilp}", blocks=float(blocks * SMS),
             macros=json.dumps({"ILP": ilp}), block_threads=32.0 * warps / blocks,
             registers=28.0, shared_bytes=231424.0 if blocks == 1 else 115200.0,
         )  # fmt: skip
         rate = 0.99 * warps * 32 * ilp / max(4.06, math.ceil(warps / 4) * ilp)
-        b.add(case, "check", {"driver_blocks_per_sm": float(blocks)},
-              verdict="wrong" if (ilp, warps) == (8, 1) else "correct")  # fmt: skip
+        verdict = "wrong" if (ilp, warps) == (8, 1) else "correct"
+        b.check(case, verdict, driver_blocks_per_sm=float(blocks))
         b.add(case, "time", {"tflops": rate * 2 * SMS * 1.98e-3, "sm_clock": 1980.0})
-    case = b.case("latency", "latency", "", probe="register", operation="probe")
-    b.add(case, "check", {"latency": 4.06}, verdict="correct")
+    b.check(b.probe("latency", "latency", "", "register"), latency=4.06)
     return b.study()
 
 
@@ -746,34 +656,26 @@ def roofline() -> StudyData:
     for variant, kernel, dtype, speed in RUNGS:
         case = b.case(variant, kernel, dtype, (4096, 4096, 4096))
         if variant == "hgemm_wmma":
-            b.add(case, "check", status="timed out", reason="no result within 20 s")
+            b.fail(case, "timed out", "no result within 20 s")
             continue
         verdict = "wrong" if variant == "matmul_two_outputs" else "correct"
         _timed(b, case, speed, best[dtype], flops, verdict)
         tensor = dtype.startswith("f16") or (kernel == "cublas" and dtype == "f64")
         sectors = flops / speed / 8
         seen = sectors / 99 if variant == "cublas-typef16_f32" else sectors  # bulk copies
-        b.add(
-            case, "counters",
-            {
-                "dram_bytes": 3e8 + 1e10 / speed,
-                "counted_tensor_flops": flops if tensor else 0.0,
-                "lts__t_sectors_srcunit_tex.sum": sectors / 4,
-                "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": seen,
-                "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": 2e6,
-                "shared_wavefronts_load": 0.0 if "naive" in kernel else seen / 9,
-                "shared_wavefronts_store": 0.0 if "naive" in kernel else seen / 90,
-            },
-        )  # fmt: skip
+        counted = {
+            "dram_bytes": 3e8 + 1e10 / speed, "counted_tensor_flops": flops if tensor else 0.0,
+            SECTORS: sectors / 4, LD.format("sectors"): seen, ST.format("sectors"): 2e6,
+            "shared_wavefronts_load": 0.0 if "naive" in kernel else seen / 9,
+            "shared_wavefronts_store": 0.0 if "naive" in kernel else seen / 90,
+        }  # fmt: skip
+        b.add(case, "counters", counted)
     for name, kernel, dtype, macros, metric, value in CEILINGS:
-        case = b.case(
-            f"{kernel}-{name}", kernel, dtype, probe=name, operation="probe",
-            macros=json.dumps(macros),
-        )  # fmt: skip
+        case = b.probe(f"{kernel}-{name}", kernel, dtype, name, macros=json.dumps(macros))
         if math.isnan(value):
-            b.add(case, "check", status="failed to launch", reason="out of resources")
+            b.fail(case, "failed to launch", "out of resources")
             continue
-        b.add(case, "check", {}, verdict="correct")
+        b.add(case, "check", verdict="correct")
         b.add(case, "time", {"duration": 400.0, metric: value})
     return b.study()
 
@@ -790,27 +692,21 @@ def roofline_of_operations() -> StudyData:
             variant, variant, "f32", operation=operation, case=f"{variant}@8192x8192", flop=flop,
             byte=8.0 * n, sizes=json.dumps({"rows": 8192, "columns": 8192}),
         )  # fmt: skip
-        b.add(case, "check", {"max_error": 0.0}, verdict="correct")
-        rates = {"bandwidth": 8e-6 * n / duration} | (
-            {"tflops": flop / duration * 1e-6} if flop else {}
-        )
-        b.add(case, "time", {"duration": duration, **rates})
-        counts = {"dram_bytes": 8.0 * n, "lts__t_sectors_srcunit_tex.sum": n / 4}
-        pairs = {f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum": n / 8 for op in ("ld", "st")}
-        b.add(
-            case,
-            "counters",
-            {**counts, **pairs, "shared_wavefronts_load": waves, "shared_wavefronts_store": 2e6},
-        )
-    mine = b.study()
+        b.check(case)
+        rates = {"tflops": flop / duration * 1e-6} if flop else {}
+        b.add(case, "time", {"duration": duration, "bandwidth": 8e-6 * n / duration, **rates})
+        counted = {
+            "dram_bytes": 8.0 * n, SECTORS: n / 4, LD.format("sectors"): n / 8, ST.format("sectors"): n / 8,
+            "shared_wavefronts_load": waves, "shared_wavefronts_store": 2e6,
+        }  # fmt: skip
+        b.add(case, "counters", counted)
+    own = b.study()
     kept = full.cases["operation"].eq("probe") | full.cases["case"].str.startswith("cublas@")
-    cases, records = (
-        full.cases[kept],
-        full.records[full.records["case"].isin(full.cases["case"][kept])],
-    )
+    cases = full.cases[kept]
+    records = full.records[full.records["case"].isin(cases["case"])]
     return replace(
-        mine, cases=pd.concat([mine.cases, cases]).reset_index(drop=True),
-        records=pd.concat([mine.records, records]).reset_index(drop=True),
+        own, cases=pd.concat([own.cases, cases], ignore_index=True),
+        records=pd.concat([own.records, records], ignore_index=True),
     )  # fmt: skip
 
 
@@ -829,8 +725,7 @@ def claims() -> StudyData:
         verdict = "wrong" if variant.endswith("stages2") else "correct"
         _timed(b, case, speed, 690.0, 2.0 * 4096**3, verdict)
     for level, cycles in (("register", 4.0), ("shared", 23.0), ("l1", 32.0), ("dram", 640.0)):
-        case = b.case(f"latency-level{level}", "latency", "", probe=level, operation="probe")
-        b.add(case, "check", {"latency": cycles}, verdict="correct")
+        b.check(b.probe(f"latency-level{level}", "latency", "", level), latency=cycles)
     return b.study()
 
 
@@ -855,13 +750,13 @@ def races() -> StudyData:
             for variant, times in variants.items():
                 case = b.case(variant, variant.partition("-")[0], dtype, shape)
                 if dtype == "f32" and place == 1:
-                    b.add(case, "tune", status="not measured", reason="no NVIDIA GPU here")
+                    b.fail(case, "not measured", "no NVIDIA GPU here", "tune")
                     continue
-                b.add(case, "check", {"max_error": 0.0}, verdict="correct")
+                b.check(case)
                 fastest = min(each[place] for each in variants.values())
                 _raced(b, case, times[place], times[place] > 1.1 * fastest)
             vendor = b.case(f"cublas-type{dtype}", "cublas", dtype, shape)
-            b.add(vendor, "check", {"max_error": 0.0}, verdict="correct")
+            b.check(vendor)
             _raced(b, vendor, 2e-6 * m * n * k / (700.0 if dtype == "f16_f32" else 50.0), False)
     return b.study()
 
@@ -875,8 +770,6 @@ def _raced(b: Builder, case: str, us: float, out: bool) -> None:
     b.add(case, "tune", figures, verdict="correct")
 
 
-LD = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
-ST = "l1tex__t_{}_pipe_lsu_mem_global_op_st.sum"
 ACCESSES: dict[str, Any] = {
     "matmul_naive": {"tile": [1, 32, 1], "a": {"rows": 1, "columns": 1}},
     "matmul_double_buffered": {
@@ -892,13 +785,10 @@ def _product(
     counters: dict[str, float], verdict: str = "correct", **more: Any,
 ) -> str:  # fmt: skip
     case = b.case(variant, variant.partition("-")[0], dtype, shape, **more)
-    b.add(case, "check", {"max_error": 1e-4}, verdict=verdict)
+    b.check(case, verdict, max_error=1e-4)
     if tflops:
-        b.add(
-            case,
-            "time",
-            {"tflops": tflops, "duration": 2e-6 * shape[0] * shape[1] * shape[2] / tflops},
-        )
+        duration = 2e-6 * math.prod(shape) / tflops
+        b.add(case, "time", {"tflops": tflops, "duration": duration})
     b.add(case, "counters", counters)
     return case
 
@@ -912,37 +802,17 @@ def traffic(
         ((8192, 8192, 128), 400.0, 1.1), ((8192, 8192, 8192), 700.0, 1.9),
         ((8192, 1, 8192), 3.6, 1.0), ((1, 8192, 8192), 3.9, 1.01),
     ):  # fmt: skip
-        size = 2 * (m * k + k * n + m * n)
-        _product(
-            b,
-            "cublas-typef16_f32",
-            "f16_f32",
-            (m, n, k),
-            tflops,
-            {"dram_bytes": moved * size},
-            verdict,
-        )
+        counted = {"dram_bytes": moved * 2 * (m * k + k * n + m * n)}
+        _product(b, "cublas-typef16_f32", "f16_f32", (m, n, k), tflops, counted, verdict)
+    tile = {"tile_m": 8, "tile_n": 32, "tile_k": 1}
     for shape in ((8192, 1, 8192), (1, 8192, 8192)):
-        _product(
-            b,
-            "matmul_naive",
-            "f32",
-            shape,
-            0.6,
-            {"dram_bytes": 2.9e8},
-            tile_m=8,
-            tile_n=32,
-            tile_k=1,
-        )
+        _product(b, "matmul_naive", "f32", shape, 0.6, {"dram_bytes": 2.9e8}, **tile)
     # 2 * 256 * 384 * 128 / 32 requests, of 1 and of 4 sectors.
-    _product(
-        b, "matmul_naive", "f32", (256, 384, 128), 0.0,
-        {
-            LD.format("requests"): 786432.0, LD.format("sectors"): 1966080.0,
-            ST.format("requests"): 3072.0, ST.format("sectors"): 12288.0,
-        },
-        tile_m=8, tile_n=32, tile_k=1,
-    )  # fmt: skip
+    counted = {
+        LD.format("requests"): 786432.0, LD.format("sectors"): 1966080.0,
+        ST.format("requests"): 3072.0, ST.format("sectors"): 12288.0,
+    }  # fmt: skip
+    _product(b, "matmul_naive", "f32", (256, 384, 128), 0.0, counted, **tile)
     for variant, tile in (
         ("matmul_naive", (8, 32, 1)), ("matmul_tiled", (16, 16, 16)), ("matmul_tiled-tile32", (32, 32, 32)),
         ("matmul_two_outputs", (32, 32, 32)), ("matmul_register", (64, 64, 16)),
@@ -962,19 +832,18 @@ def traffic(
             ("mma_f16_f32", "tflops", 600.0), ("wgmma_f16_f32", "tflops", 800.0),
             ("fma_f32", "tflops", 60.0),
         ):  # fmt: skip
-            case = b.case(f"ceilings-{name}", "ceilings", "", probe=name, operation="probe")
-            b.add(
-                case, "check", {"max_error": 0.0}, verdict="correct", environment=probe_environment
-            )
-            b.add(case, "time", {metric: value, "duration": 100.0}, environment=probe_environment)
+            case = b.probe(f"ceilings-{name}", "ceilings", "", name)
+            where = {"environment": probe_environment}
+            b.add(case, "check", {"max_error": 0.0}, verdict="correct", **where)
+            b.add(case, "time", {metric: value, "duration": 100.0}, **where)
     return b.study(**{"accesses": ACCESSES, **options})
 
 
 MAKERS = {
     "ladder": ladder, "limits": limits, "wavefronts": wavefronts, "shared_access": shared_access,
-    "ablation": ablation, "tile_quantization": tile_quantization,
-    "wave_quantization": wave_quantization, "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment, "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k,
-    "roofline": roofline,
+    "ablation": ablation, "tile_quantization": tile_quantization, "wave_quantization": wave_quantization,
+    "correctness": correctness, "latency": latency, "exactness": exactness, "alignment": alignment,
+    "occupancy": occupancy, "tile_size": tile_size, "split_k": split_k, "roofline": roofline,
     "best": races, "traffic": traffic, "claims": claims, "operations": operations,
 }  # fmt: skip
 
@@ -988,10 +857,9 @@ def make(name: str) -> StudyData:
 def empty(name: str) -> StudyData:
     """The same study with its cases and not one record."""
     full = make(name)
-    return StudyData(
-        name=name, title=name, question=full.question, options={}, cases=full.cases,
-        records=full.records.iloc[:0], instructions=full.instructions.iloc[:0],
-        environments={}, target={"label": "NVIDIA H200", "live": False, "sms": SMS, "environment": ""},
+    return replace(
+        full, options={}, records=full.records.iloc[:0], instructions=full.instructions.iloc[:0],
+        environments={}, target=full.target | {"environment": ""},
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from functools import cache
@@ -18,7 +19,6 @@ from tilewave.advice import Finding, Subject, for_case, of_tables
 from tilewave.advice.rules import LEAST_BOUND
 from tilewave.advice.subject import total
 from tilewave.cases import expand
-from tilewave.compiling import nvrtc
 from tilewave.compiling.origins import NOWHERE
 from tilewave.compiling.sass import of_cubin as listing
 from tilewave.config import check_folders, parse
@@ -67,12 +67,8 @@ def sectors(found: int, ideal: int) -> dict[str, int]:
     return {"sectors_global": found, "sectors_global_ideal": ideal}
 
 
-def subject(
-    metrics: dict[str, float] | None = None,
-    instructions: tuple[Any, ...] = (),
-    case: dict[str, Any] | None = None,
-) -> Subject:
-    return Subject(CASE | (case or {}), WHOLE | (metrics or {}), instructions, {}, SM)
+def subject(metrics: Any = (), instructions: tuple[Any, ...] = (), case: Any = ()) -> Subject:
+    return Subject(CASE | dict(case), WHOLE | dict(metrics), instructions, {}, SM)
 
 
 def found(one: Subject) -> dict[str, Finding]:
@@ -139,11 +135,11 @@ CASES: dict[str, tuple[Subject, Subject, float]] = {
 def test_the_top_stall_names_the_line_where_it_was_sampled() -> None:
     waits = stalled(no_instruction=4.0, selected=1.0)
     assert found(subject(waits))["top stall"].origin == NOWHERE
+    place = {"case": "k@8x8x8", "file": "k.cu", "text": "x", "via": ""}
     rows = [
-        {"case": "k@8x8x8", "file": "k.cu", "line": line, "text": "x", "via": "", "kernel_line": line,
-         "stall_no_instructions": count, "stall_wait": wait}
-        for line, count, wait in ((3, 30.0, 5.0), (4, float("nan"), 500.0), (5, 10.0, 5.0))
-    ]  # fmt: skip
+        {**place, "line": at, "kernel_line": at, "stall_no_instructions": count, "stall_wait": wait}
+        for at, count, wait in ((3, 30.0, 5.0), (4, float("nan"), 500.0), (5, 10.0, 5.0))
+    ]
     told = found(replace(subject(waits), samples=rows))["top stall"]
     assert (told.origin.file, told.origin.line) == ("k.cu", 3)
     assert "75.0 % of the samples of that, taken at 8x8x8, are in k.cu:3" in told.sentence
@@ -202,21 +198,13 @@ def executed(path: Path, case: Any, **macros: Any) -> Subject:
     """A kernel of the tests as the machine executes it, which knows no time."""
     done = support.execute(path, case, macros)
     assert done.verdict == "correct", done.reason
-    job = done.job
-    cubin = Path(job.cubin)
-    places = Places(path, job.entry, listing(cubin))
-    rows = counters.instruction_rows(done.program.instructions, done.counts)
-    threads = job.launch.block[0] * job.launch.block[1] * job.launch.block[2]
-    about = {"block_threads": threads, "blocks": job.launch.blocks}
-    chosen = support.choose(path, macros)
-    used = nvrtc.compile_kernel(chosen.kernel, "sm_90", chosen.names).resources
-    return Subject(
-        about,
-        {},
-        [one | places(one["address"]).columns for one in rows],
-        next(iter(used.values())),
-        SM,
-    )
+    launch = done.job.launch
+    places = Places(path, done.job.entry, listing(Path(done.job.cubin)))
+    counted = counters.instruction_rows(done.program.instructions, done.counts)
+    rows = [one | places(one["address"]).columns for one in counted]
+    about = {"block_threads": math.prod(launch.block), "blocks": launch.blocks}
+    (used,) = support.entry(support.choose(path, macros), "sm_90")["resources"].values()
+    return Subject(about, {}, rows, used, SM)
 
 
 @needs_nvrtc
@@ -255,11 +243,8 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
     compiled: dict[str, Any] = {}
     for name, entry in known.compiled.items():
         compiled.setdefault(name.rpartition(".")[0], {})["sm_90"] = entry
-    resolved = [
-        resolve(one, target)
-        for one in chosen
-        if one.case.variant.kernel.front.operation == "matmul"
-    ]
+    chosen = [one for one in chosen if one.case.variant.kernel.front.operation == "matmul"]
+    resolved = [resolve(one, target) for one in chosen]
     of_variant = {one.case.variant.id: compiled.get(one.case.variant.id, {}) for one in resolved}
     cases = tables.cases_table(resolved, of_variant, "sm_90", verdicts)
     names = set(cases["case"])
@@ -271,10 +256,8 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
     return cases, records, of_tables.subjects(target, cases, records, rows, {})
 
 
-# Stream-K spares the partial sums of split-K too: a seventh of its sectors is left at 4096x4096x4096, where they
-# were counted. At uneven shapes they were not, and the gain may be more than the idle SMs explain. Teams of a block
-# spare what the blocks of a cluster wait for each other, besides the SMs that clusters of four leave out. (Which pairs do
-# differs by the recording: in some warps that only load, and stay, spare more of fp8_wgmma than its last wave.)
+# Stream-K spares the partial sums of split-K too, which were not counted at uneven shapes. (Which pairs do so differs by
+# the recording.)
 SPARES_MORE = {
     ("hgemm_split_k@256*(sms//12)x1664x8192", "hgemm_stream_k@256*(sms//12)x1664x8192"),
     ("hgemm_split_k@256*(sms+1)x128x8192", "hgemm_stream_k@256*(sms+1)x128x8192"),
@@ -291,10 +274,8 @@ def test_bounds_held_on_the_recorded_ladder() -> None:
     # Whether a pair's occupancy or a stall is what limits it depends on the recording: in some it is judged, and held.
     assert known_rules <= rules <= known_rules | {"top stall", "occupancy limiter"}
     assert sum(one.gained > 0.02 for _, _, one in judged) > 10
-    split, stream = (
-        total(known[f"{name}@4096x4096x4096"].instructions, "sectors_global")
-        for name in ("hgemm_split_k", "hgemm_stream_k")
-    )
+    names = ("hgemm_split_k@4096x4096x4096", "hgemm_stream_k@4096x4096x4096")
+    split, stream = (total(known[name].instructions, "sectors_global") for name in names)
     assert stream < split / 6
 
 

@@ -20,9 +20,7 @@ from tilewave.records.store import Store
 from tilewave.stages import run
 
 SHIPPED = folders(ROOT / "resources" / "recorded")
-DOUBTFUL = yaml.safe_load(
-    (Path(__file__).parent / "data" / "doubtful.yaml").read_text(encoding="utf-8")
-)
+DOUBTFUL = yaml.safe_load((ROOT / "tests" / "data" / "doubtful.yaml").read_text(encoding="utf-8"))
 """Recording -> its cases whose time another measurement contradicts, as `agreement` says."""
 
 
@@ -119,6 +117,10 @@ def timed(case: str, duration: float, flops: float = 1e6, **more: float) -> list
     return [record(case, metric, value) for metric, value in metrics.items()]
 
 
+def disagreement(case: str, other: str) -> agreement.Disagreement:
+    return agreement.Disagreement(case, 120.0, other, 100.0, 1.2, 1.2)
+
+
 def values(frame: pd.DataFrame, metric: str) -> dict[str, float]:
     rows = frame[frame["metric"] == metric]
     return dict(zip(rows["case"], rows["value"], strict=True))
@@ -149,28 +151,16 @@ def test_cublas_has_the_median_of_its_pairings():
 
 
 def test_a_doubtful_time_serves_as_no_reference_and_is_marked():
-    records = pd.DataFrame(
-        [
-            *timed("raced", 120.0, rank0_duration=120.0),
-            *timed("alone", 120.0, rank0_duration=120.0),
-            *timed("own", 120.0),
-        ]
-    )
-    doubtful = {
-        case: agreement.Disagreement(case, 120.0, other, 100.0, 1.2, 1.2)
-        for case, other in (
-            ("raced", agreement.IN_ITS_RACE),
-            ("alone", "under ncu"),
-            ("own", agreement.IN_ITS_RACE),
-        )
-    }
-    found = tables.with_cublas(records, {}, doubtful)
+    rows = [row for case in ("raced", "alone") for row in timed(case, 120.0, rank0_duration=120.0)]
+    others = dict.fromkeys(("raced", "own"), agreement.IN_ITS_RACE) | {"alone": "under ncu"}
+    doubtful = {case: disagreement(case, other) for case, other in others.items()}
+    found = tables.with_cublas(pd.DataFrame([*rows, *timed("own", 120.0)]), {}, doubtful)
     duration = values(found, "duration")
     assert duration["raced"] == 100.0 and pd.isna(duration["alone"]) and duration["own"] == 120.0
     assert values(found, tables.OWN_DURATION) == {"raced": 120.0, "alone": 120.0}
     reasons = dict(zip(found["case"], found["reason"], strict=True))
-    assert reasons["own"].startswith(model.DOUBTFUL) and reasons["alone"].startswith(model.DOUBTFUL)
-    assert reasons["raced"] == ""
+    marked = {case: reason.startswith(model.DOUBTFUL) for case, reason in reasons.items()}
+    assert marked == {"raced": False, "alone": True, "own": True} and reasons["raced"] == ""
 
 
 class Live:
@@ -190,10 +180,7 @@ class Live:
     def doubtful(self, results):
         if self.timed_again and not self.stays:
             return {}
-        cases = [made["case"] for made in results["time"]]
-        return {
-            case: agreement.Disagreement(case, 120.0, "paired", 100.0, 1.2, 1.2) for case in cases
-        }
+        return {made["case"]: disagreement(made["case"], "paired") for made in results["time"]}
 
     def measure(self, stage, doing, only, again):
         assert stage == "time" and list(only) == list(again) == ["cublas@64"]

@@ -1,8 +1,6 @@
-"""The pages as a browser shows them: links, tables, phone, print, dark, keyboard, no script.
+"""The pages as a browser shows them; `make browser` installs what this needs, and runs it.
 
-`make browser` installs what this needs, requirements/browser.txt and a Chromium, and runs it. It is
-skipped where they are missing, and in CI. It looks at a small report of its own and at the one in
-`reports/`, or in the folder that TILEWAVE_REPORTS names, if there is one.
+It looks at a small report of its own and at the one in `reports/` or in the folder TILEWAVE_REPORTS.
 """
 
 from __future__ import annotations
@@ -66,9 +64,8 @@ def small(folder: Path) -> Path:
         made.figure("right")
         made.figure("probes")
         rows = [(f"case {n}", ("wrong", "correct")[n % 2], (n * 7) % 10 - 4.5) for n in range(12)]
-        table = pd.DataFrame(
-            [*rows, ("empty", "correct", None)], columns=["who", "verdict", "gain"]
-        )
+        rows.append(("empty", "correct", None))
+        table = pd.DataFrame(rows, columns=["who", "verdict", "gain"])
         table.to_csv("reports/figures/right.csv", index=False)
         patch.setattr(plots, "table_stays_open", lambda name: name == "correctness")
         site.write(made.project, made.inputs, "reports/index.html")
@@ -144,9 +141,7 @@ def texts(part: Any, selector: str) -> list[str]:
 
 def test_pages_are_small(reports: Path) -> None:
     assert (reports / "index.html").stat().st_size < 150 * KB
-    assert {
-        p: size for p in pages(reports) if (size := (reports / p).stat().st_size) > 1500 * KB
-    } == {}
+    assert [p for p in pages(reports) if (reports / p).stat().st_size > 1500 * KB] == []
 
 
 def test_every_link_lands_on_its_target(visit: Visits, reports: Path) -> None:
@@ -163,9 +158,8 @@ def test_every_link_lands_on_its_target(visit: Visits, reports: Path) -> None:
             "[...document.querySelectorAll('[rel~=external]')].map(one => [one.tagName, one.href])"
         )
         assert all(tag == "A" and to.startswith("https://docs.nvidia.com/") for tag, to in outside)
-        assert (
-            page.evaluate("[...document.images].filter(i => i.complete && !i.naturalWidth)") == []
-        )
+        broken = page.evaluate("[...document.images].filter(i => i.complete && !i.naturalWidth)")
+        assert broken == []
     for address, source in targets.items():
         assert address.startswith(visit.root), (source, address)
         file, _, anchor = address.removeprefix(visit.root).partition("#")
@@ -239,6 +233,12 @@ def test_the_explorer_equals_the_theory(visit: Visits) -> None:
             page.locator(f"#explorer-{name}").fill(str(value))
         wanted = explorer.values(setting)[1:]
         assert texts(page, "#explorer-values td")[: len(wanted)] == list(wanted), setting
+
+
+def test_the_address_sets_the_explorers_inputs(visit: Visits) -> None:
+    page = visit("explorer.html#m=2816&n=1664&rows=0&sms=many")
+    found = {name: page.locator(f"#explorer-{name}").input_value() for name in ("m", "n", "rows")}
+    assert (found["m"], found["n"]) == ("2816", "1664") and int(found["rows"]) > 0
 
 
 @pytest.mark.parametrize(
@@ -355,9 +355,8 @@ def test_a_study_prints_on_a_page(visit: Visits, reports: Path) -> None:
     found = {}
     for name in pages(reports, "study"):
         page = visit(name, **PAPER)
-        printed = len(
-            re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4", prefer_css_page_size=True))
-        )
+        pdf = page.pdf(format="A4", prefer_css_page_size=True)
+        printed = len(re.findall(rb"/Type\s*/Page\b", pdf))
         page.emulate_media(media="print")
         wide, end = page.evaluate(
             "[document.documentElement.scrollWidth,"

@@ -94,20 +94,15 @@ def claim(claimed: Value = 100.0, **more: Any) -> Claim:
 def test_relations(relation: str, good: tuple[float, ...], bad: tuple[float, ...]) -> None:
     one = claim(relation=relation, tolerance=0.1)
     assert all(agrees(value, one) for value in good)
-    assert not any(agrees(value, one) for value in bad)
-    assert not agrees(math.nan, one)
+    assert not any(agrees(value, one) for value in (*bad, math.nan))
 
 
-def test_a_claim_of_nothing_has_an_absolute_tolerance() -> None:
-    assert agrees(0.9, claim(0.0, tolerance=1.0))
-    assert not agrees(1.1, claim(0.0, tolerance=1.0))
+def test_claims_of_nothing_and_of_yes_and_no() -> None:
+    """That of nothing has an absolute tolerance; a number answers no question."""
+    assert agrees(0.9, claim(0.0, tolerance=1.0)) and not agrees(1.1, claim(0.0, tolerance=1.0))
     assert not agrees(0.1, claim(0.0))
-
-
-def test_yes_and_no() -> None:
     assert agrees(True, claim(True)) and agrees(False, claim(False))
-    assert not agrees(False, claim(True))
-    assert not agrees(1.0, claim(True)), "a number answers no question"
+    assert not agrees(False, claim(True)) and not agrees(1.0, claim(True))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +113,6 @@ def test_yes_and_no() -> None:
         ("measurement", 50.0, 50.0, 100.0, "holds elsewhere", "measurement"),
         ("measurement", 50.0, 50.0, 70.0, "does not hold", "measurement"),
         ("measurement", 100.0, None, 100.0, "not measured", ""),
-        ("measurement", None, None, None, "not measured", ""),
         ("theory", 100.0, None, None, "holds", "theory"),
         ("theory", 50.0, None, 100.0, "holds elsewhere", "theory"),
         ("theory", 100.0, 50.0, None, "does not hold", "measurement"),
@@ -128,9 +122,7 @@ def test_yes_and_no() -> None:
         ("limit", None, None, None, "not measured", ""),
     ],
 )
-def test_the_verdict_follows_from_the_values(
-    basis: str, predicted: Any, measured: Any, elsewhere: Any, verdict: str, by: str
-) -> None:
+def test_the_verdict_follows_from_the_values(basis, predicted, measured, elsewhere, verdict, by):
     assert judge(claim(basis=basis), predicted, measured, elsewhere) == (verdict, by)
     assert verdict in VERDICTS
 
@@ -157,12 +149,8 @@ def test_all_files_are_read_and_documents_named_in_words() -> None:
 
 
 def test_every_function_is_called_by_a_claim() -> None:
-    expressions = [
-        str(text)
-        for one in CLAIMS.values()
-        for text in (one.predicted, one.measured, one.elsewhere)
-    ]
-    called = {name for text in expressions for name in re.findall(r"(\w+)\(", text)}
+    said = " ".join(f"{one.predicted} {one.measured} {one.elsewhere}" for one in CLAIMS.values())
+    called = {*re.findall(r"(\w+)\(", said)}
     ours = dict(inspect.getmembers(forms, inspect.isfunction)) | vars(Facts)
     assert {name for name in ours if not name.startswith("_")} <= called
 
@@ -186,9 +174,7 @@ def test_claims_of_a_file(tmp_path: Path) -> None:
     assert (first.id, first.document, second.claimed) == ("first", "A document", 6)
     found = judge_all(nothing(), [first, second])
     assert [one.predicted for one in found] == [2, None]
-    assert found[1].missing == (
-        "no tflops of matmul_naive@4096x4096x4096 (not measured: there is no record of this case)"
-    )
+    assert found[1].missing.startswith("no tflops of matmul_naive@4096x4096x4096 (not measured: ")
 
 
 @pytest.mark.parametrize(
@@ -207,9 +193,7 @@ def test_claims_of_a_file(tmp_path: Path) -> None:
         ("1 + 1", "1 + one", "claims.first.predicted", "'one' is not defined"),
     ],
 )
-def test_a_mistake_is_told_in_a_line(
-    tmp_path: Path, old: str, new: str, key: str, told: str
-) -> None:
+def test_a_mistake_is_told_in_a_line(tmp_path, old, new, key, told):
     path = tmp_path / "broken.yaml"
     path.write_text(GOOD.replace(old, new))
     with pytest.raises(UserError) as error:
@@ -241,10 +225,8 @@ def test_a_speedup_decides() -> None:
     found = measured(two(), "two_outputs")
     assert (found.verdict, found.measured) == ("does not hold", 1.6)
     assert found.over_claimed(found.value) == 1.6
-    assert found.read == (
-        "tflops of matmul_two_outputs@4096x4096x4096",
-        "tflops of matmul_tiled-tile32@4096x4096x4096",
-    )
+    variants = "matmul_two_outputs", "matmul_tiled-tile32"
+    assert found.read == tuple(f"tflops of {one}@4096x4096x4096" for one in variants)
     assert found.source == "recorded:NVIDIA H200"
 
 
@@ -263,15 +245,14 @@ def test_what_makes_no_ratio(given: dict[str, Any], why: str) -> None:
 
 
 def test_executed_counts_stand_beside_those_of_a_gpu() -> None:
-    b = synthetic.Builder("claims")
-    for variant, environment, count in (
-        ("matmul_naive", "", 32.0),
+    b, counter = synthetic.Builder("claims"), synthetic.LD.format("requests")
+    for variant, where, count in (
+        ("matmul_naive", synthetic.ENVIRONMENT, 32.0),
         ("matmul_tiled-tile32", "here", 1.0),
     ):
         case = b.case(variant, variant.partition("-")[0], "f32", (2048, 2048, 2048))
-        figures = {"l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": count}
-        where = environment or synthetic.ENVIRONMENT
-        b.add(case, "counters", figures, verdict="correct", environment=where, source="executed")
+        about = {"verdict": "correct", "environment": where, "source": "executed"}
+        b.add(case, "counters", {counter: count}, **about)
     assert measured(b, "tiles_save_loads").measured == 32
 
 
@@ -289,7 +270,7 @@ def test_half_precision_alone_says_nothing_of_other_types() -> None:
 def test_a_barrier_that_was_not_tried() -> None:
     b = synthetic.Builder("claims")
     case = b.case("barrier_divergent", "barrier_divergent", "", probe="one_warps_part")
-    b.add(case, "check", status="not measured", reason="no GPU")
+    b.fail(case, "not measured", "no GPU")
     b.case("barrier_divergent", "barrier_divergent", "", probe="one_lanes_part")
     found = measured(b, "barrier_reachable")
     assert (found.verdict, found.missing) == ("not measured", f"{case} was not run (no GPU)")
@@ -298,9 +279,8 @@ def test_a_barrier_that_was_not_tried() -> None:
 @pytest.mark.parametrize("sms", [8, 400])
 def test_a_gpu_whose_waves_do_not_end_in_the_sweep(sms: int) -> None:
     data = nothing()
-    found = judge_all(
-        dataclasses.replace(data, target={**data.target, "sms": sms}), [CLAIMS["wave_drop"]]
-    )[0]
+    data = dataclasses.replace(data, target={**data.target, "sms": sms})
+    (found,) = judge_all(data, [CLAIMS["wave_drop"]])
     assert found.predicted is None and f"no wave of {sms} SMs" in found.missing
 
 
@@ -321,10 +301,9 @@ def test_nothing_measured() -> None:
 
 
 def test_data_sheets_are_found_by_the_drivers_name() -> None:
-    assert data_sheets.data_sheet("NVIDIA H200") is data_sheets.H200
-    assert data_sheets.data_sheet("NVIDIA GeForce RTX 4060") is data_sheets.RTX_4060
-    assert data_sheets.data_sheet("NVIDIA GeForce RTX 4060 Ti") is None
-    assert data_sheets.data_sheet("NVIDIA H200 NVL") is None
+    known = {"H200": data_sheets.H200, "GeForce RTX 4060": data_sheets.RTX_4060}
+    for name in (*known, "GeForce RTX 4060 Ti", "H200 NVL"):
+        assert data_sheets.data_sheet(f"NVIDIA {name}") is known.get(name)
 
 
 # ---------------------------------------------------------------------------- tables and figures
@@ -334,12 +313,8 @@ def test_the_table_has_a_row_for_each_claim(recorded: StudyData) -> None:
     table = claims.table(recorded)
     assert list(table["claim"]) == [one.statement for one in CLAIMS.values()]
     row = table[table["claim"] == CLAIMS["intensity_large"].statement].iloc[0]
-    assert (row["claimed"], row["predicted"], row["measured"]) == ("4096", "2731", "823")
-    assert (row["verdict"], row["deviation (%)"], row["tolerance"]) == (
-        "does not hold",
-        -79.9,
-        "10 %",
-    )
+    columns = ["claimed", "predicted", "measured", "verdict", "deviation (%)", "tolerance"]
+    assert row[columns].tolist() == ["4096", "2731", "823", "does not hold", -79.9, "10 %"]
 
 
 @pytest.mark.parametrize("width", [86.0, 178.0])
@@ -369,11 +344,10 @@ def test_takeaway_counts_the_verdicts(recorded: StudyData) -> None:
 
 def test_a_narrow_figure_shows_what_does_not_hold(recorded: StudyData) -> None:
     judged = claims.judged(recorded)
-    rows = [row for row in claims._rows(judged, narrow=True) if not isinstance(row, str)]
-    told = {one.verdict for row in rows for one in row if len(row) == 1}
-    assert told == {"does not hold", "holds elsewhere"}
-    documents = [row for row in claims._rows(judged, narrow=True) if isinstance(row, str)]
-    assert set(claims._held(judged)) == set(documents)
+    rows = claims._rows(judged, narrow=True)
+    alone = [row[0] for row in rows if not isinstance(row, str) and len(row) == 1]
+    assert {one.verdict for one in alone} == {"does not hold", "holds elsewhere"}
+    assert set(claims._held(judged)) == {row for row in rows if isinstance(row, str)}
 
 
 def test_some_documents_only(recorded: StudyData) -> None:
@@ -383,8 +357,4 @@ def test_some_documents_only(recorded: StudyData) -> None:
     none = dataclasses.replace(recorded, options={"documents": ["No such document"]})
     assert claims.table(none).empty
     assert synthetic.draw(claims, none, look.Style()).axes
-
-
-def test_the_page_never_folds_this_table() -> None:
-    assert plots.table_stays_open("claims")
-    assert not plots.table_stays_open("ladder")
+    assert plots.table_stays_open("claims") and not plots.table_stays_open("ladder")

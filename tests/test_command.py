@@ -58,10 +58,8 @@ def test_json_is_the_same_in_one_document(capsys: pytest.CaptureFixture[str]) ->
     assert (told["verdict"], told["variant"]) == ("correct", "matmul_naive-realf64")
     assert told["shape"] == {"m": 64, "n": 64, "k": 64} and told["arch"] == "sm_90"
     assert len(told["instructions"]) == len(fake_machine.CODE)
-    assert (
-        sum(row["executed"] for row in told["classes"])
-        == told["counters"]["smsp__inst_executed.sum"]
-    )
+    executed = sum(row["executed"] for row in told["classes"])
+    assert executed == told["counters"]["smsp__inst_executed.sum"]
     kinds = {row["kind"]: row for row in told["shared"]}
     assert kinds["LDGSTS"]["excess"] == kinds["LDGSTS"]["wavefronts_hardware"] - 16
     assert {"line", "text", "executed", "wavefronts_hardware", "excess"} <= set(told["lines"][0])
@@ -86,9 +84,7 @@ def test_the_sentence_names_the_line() -> None:
     told = {"gpu": "H200", "microseconds": 41.23, "limiter": "shared memory and L1"}
     assert least.sentence(told) == "at least 41.2 us on an H200: shared memory and L1"
     more = {**told, "microseconds": 1234.5, "line": "line 52", "share": 0.742, "what": "excess"}
-    assert least.sentence(more) == (
-        "at least 1.23 ms on an H200: shared memory and L1, 74 % of which is excess on line 52"
-    )
+    assert least.sentence(more).endswith("L1, 74 % of which is excess on line 52")
 
 
 @pytest.mark.parametrize(
@@ -101,9 +97,7 @@ def test_the_sentence_names_the_line() -> None:
         ({"refuses": fake_machine.Unsupported("HGMMA.64x8x16", 0x10)}, 2, "HGMMA.64x8x16 at "),
     ],
 )
-def test_exit_codes(
-    capsys: pytest.CaptureFixture[str], machine: dict[str, Any], code: int, words: str
-) -> None:
+def test_exit_codes(capsys, machine, code, words):
     got, out, _ = run(capsys, KERNEL, "--shape", "64", **machine)
     assert got == code
     assert words in out
@@ -125,9 +119,7 @@ def test_what_a_kernel_prints(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "words", [["execute", KERNEL, "--shape", "64"], ["pick", "512", "--dtype", "f32"], ["--help"]]
 )
-def test_nothing_is_said_where_the_reader_has_left(
-    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_said_where_the_reader_has_left(words, capsys, monkeypatch):
     read, write = os.pipe()
     os.close(read)
     with open(write, "w") as pipe:
@@ -152,9 +144,7 @@ def test_another_pipe_that_breaks_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
             main(["pick", "512", "--dtype", "f32"])
 
 
-def test_a_shape_that_the_kernel_cannot_take_or_no_memory_holds(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shape_that_the_kernel_cannot_take_or_no_memory_holds(capsys, monkeypatch):
     kernel = str(ROOT / "kernels" / "ladder" / "hgemm_wmma_staged.cu")
     code, out, _ = run(capsys, kernel, "--shape", "64x67x64")
     assert code == 2 and "n = 67 is not a multiple of 8" in out
@@ -192,9 +182,7 @@ def test_a_kernel_that_does_not_compile(capsys: pytest.CaptureFixture[str], tmp_
         ([str(ROOT / "kernels" / "ladder" / "matmul_cpu.py"), "--shape", "4"], "only machine code is executed"),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_line(
-    capsys: pytest.CaptureFixture[str], words: list[str], told: str
-) -> None:
+def test_mistakes_are_one_line(capsys, words, told):
     code, out, err = run(capsys, *words)
     assert (code, out) == (2, "")
     assert err.startswith("Error: command line: ") or "latency.cu" in err
@@ -205,15 +193,12 @@ def test_mistakes_are_one_line(
     assert told_as_json["status"] == "usage error" and f"Error: {told_as_json['reason']}\n" == err
 
 
-def test_an_operation_of_ones_own(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_operation_of_ones_own(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWAVE_OPERATIONS", "")
     (tmp_path / "operations").mkdir()
     (tmp_path / "operations" / "twice.py").write_text(TWICE)
-    front = (
-        "title: T\noperation: twice\ndtypes: {x: f32, y: f32}\nblock: [64]\narguments: [x, y, n]\n"
-    )
+    front = "title: T\noperation: twice\ndtypes: {x: f32, y: f32}\nblock: [64]\n"
+    front += "arguments: [x, y, n]\n"
     body = 'extern "C" __global__ void NAME(const float* x, float* y, int n) {}\n'
     path = str(write_kernel(tmp_path, "mine", front, body))
     code, _, err = run(capsys, path, "--shape", "9")
@@ -225,25 +210,19 @@ def test_an_operation_of_ones_own(
     assert code == 1 and "mine@9: wrong" in out
 
 
-def test_two_instantiations_are_ambiguous(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_two_instantiations_are_ambiguous(capsys, tmp_path):
     body = BODY.replace('extern "C"', "template <int N>")
-    body += "".join(f"template __global__ void NAME<{n}>(@);\n" for n in (1, 2))
     arguments = "const REAL*, const REAL*, REAL*, int, int, int, REAL, REAL"
-    path = write_kernel(tmp_path, "twice", body=body.replace("@", arguments))
+    body += "".join(f"template __global__ void NAME<{n}>({arguments});\n" for n in (1, 2))
+    path = write_kernel(tmp_path, "twice", body=body)
     code, out, _ = run(capsys, str(path), "--shape", "64")
     assert code == 1 and "entry twice is ambiguous: it may be twice<1>, twice<2>;" in out
-    front = FRONT + "entry: _Z5twiceILi2EEvPKfS1_Pfiiiff\n"
-    path = write_kernel(tmp_path, "twice", front, body.replace("@", arguments))
+    write_kernel(tmp_path, "twice", FRONT + "entry: _Z5twiceILi2EEvPKfS1_Pfiiiff\n", body)
     code, out, _ = run(capsys, str(path), "--shape", "64")
     assert code == 0 and "twice@64x64x64: correct" in out
 
 
 def test_the_module_runs_without_being_installed(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
-    done = subprocess.run(
-        [sys.executable, "-m", "tilewave", "execute", "--help"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0 and "--shape" in done.stdout
+    command = [sys.executable, "-m", "tilewave", "execute", "--help"]
+    assert b"--shape" in subprocess.check_output(command, cwd=tmp_path, env=environment)

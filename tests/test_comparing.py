@@ -41,9 +41,8 @@ def side(label: str, times: dict[str, np.ndarray] | None = None, **more: Any) ->
         for index, value in enumerate(series)
     ]
     names = list(dict.fromkeys([*(times or {}), *(one["case"] for one in instructions)]))
-    cases = pd.DataFrame(
-        {"case": names, "verdict": "correct", "registers": 32.0, "spill_bytes": 0.0}
-    )
+    about = {"verdict": "correct", "registers": 32.0, "spill_bytes": 0.0}
+    cases = pd.DataFrame({"case": names, **about})
     records = pd.DataFrame({"case": names, "stage": "time", "environment": "e"})
     environments = {"e": CARD | more.pop("card", {})}
     columns = ["case", "stage", "series", "index", "value"]
@@ -52,8 +51,7 @@ def side(label: str, times: dict[str, np.ndarray] | None = None, **more: Any) ->
 
 
 def two_runs(slowed: float, pairs: int = 50) -> pd.DataFrame:
-    """Pairs of runs of a kernel, the second of one slowed by this much: noise of 0.4 %, the kernel's
-    speed beside the baseline's 2 % apart from run to run, and a clock of both that differs by 10 %."""
+    """Pairs of runs of a kernel, the second slowed, each with a speed and a clock of its own and noise of 0.4 %."""
     dice = np.random.default_rng(3)
     made = []
     for _ in range(pairs):
@@ -87,7 +85,6 @@ def test_a_kernel_against_itself_is_the_same(how: Callable[..., pd.DataFrame]) -
     ("how", "slowed", "said"),
     [
         (in_turn, 1.02, "slower"),
-        (in_turn, 1.05, "slower"),
         (in_turn, 0.97, "faster"),
         (two_runs, 1.15, "slower"),
         (two_runs, 0.85, "faster"),
@@ -103,14 +100,12 @@ def test_a_change_is_seen(how: Callable[..., pd.DataFrame], slowed: float, said:
 def test_times_that_cannot_be_compared() -> None:
     dice = np.random.default_rng(1)
     one, other = ({"k@64": 100 + dice.normal(0, 0.1, 10)} for _ in range(2))
-    (row,) = changes.times(side("a", one), side("b", other, card={"uuid": "GPU-2"})).to_dict(
-        "records"
-    )
-    assert (row["verdict"], row["why"]) == ("not comparable", "another card: GPU-1, then GPU-2")
+    found = changes.times(side("a", one), side("b", other, card={"uuid": "GPU-2"})).iloc[0]
+    assert (found["verdict"], found["why"]) == ("not comparable", "another card: GPU-1, then GPU-2")
     assert changes.times(side("a", one), side("b", one)).empty  # one measurement
     noisy = {"k@64": 100 + dice.normal(0, 30, 10)}
-    (row,) = changes.times(side("a", one), side("b", noisy)).to_dict("records")
-    assert row["verdict"] == ratios.AMBIGUOUS
+    found = changes.times(side("a", one), side("b", noisy))
+    assert found["verdict"].tolist() == [ratios.AMBIGUOUS]
 
 
 def instruction(line: int, text: str, excess: float, **more: Any) -> dict[str, Any]:
@@ -143,22 +138,17 @@ def test_counts_and_lines() -> None:
 
 def test_functions_of_a_series_share_addresses() -> None:
     """Of several launches each has its own instruction at an address."""
-    sides = [
-        side("x", instructions=[instruction(3, "a", 1, function="one"),
-                                instruction(3, "b", excess, function="two")])
-        for excess in (0, 2)
-    ]  # fmt: skip
-    (row,) = changes.counts(*sides).query("count == 'wavefronts_shared_excess'").to_dict("records")
+    one = instruction(3, "a", 1, function="one")
+    others = (instruction(3, "b", excess, function="two") for excess in (0, 2))
+    found = changes.counts(*(side("x", instructions=[one, other]) for other in others))
+    row = found.set_index("count").loc["wavefronts_shared_excess"]
     assert (row["before"], row["after"]) == (1, 3)
 
 
 def test_slower_by_so_many_percent_fails() -> None:
-    base = np.full(10, 100.0)
-    noise = np.linspace(-0.1, 0.1, 10)
-    made = Comparison.of(
-        side("a", {"k@64": 100 + noise}, baseline=base),
-        side("b", {"k@64": 110 - noise}, baseline=base),
-    )
+    base, noise = np.full(10, 100.0), np.linspace(-0.1, 0.1, 10)
+    times = {"a": 100 + noise, "b": 110 - noise}
+    made = Comparison.of(*(side(name, {"k@64": us}, baseline=base) for name, us in times.items()))
     assert telling.failures(made, telling.rules("slower:3%")) == ["k@64: 10.0 % slower"]
     assert telling.failures(made, telling.rules("slower:12")) == []
 
@@ -196,8 +186,7 @@ __global__ void transposed(const float* from, float* to, int rows, int columns)
 
 
 def kernels(folder: Path, padded: bool, operation: str = "transpose") -> Path:
-    """A folder with a transposition, with or without padding, of a ladder that is elsewhere, and a kernel
-    that stays as it is."""
+    """A folder with a transposition, with or without padding, and a kernel that stays as it is."""
     write_kernel(folder, "other")
     head = "\n".join([
         "/*---", "title: Transposed", "follows: elsewhere", f"operation: {operation}", "dtypes: {a: f32, b: f32}",
@@ -230,7 +219,6 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_two_folders_of_kernels(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of an operation of their own, told in all the ways that there are."""
     shutil.copytree(ROOT / "workflow" / "tilewave" / "operations", empty / "mine",
                     ignore=lambda _, names: {*names} - {"transpose.py"})  # fmt: skip
     (empty / "mine" / "transpose.py").rename(empty / "mine" / "turned.py")
@@ -259,25 +247,19 @@ def test_two_folders_of_kernels(empty: Path, capsys: pytest.CaptureFixture[str])
     assert main(["compare", "before", "before", *own]) == 0
 
 
-LISTING = ".text.k:\n" + "".join(
-    f"        /*{16 * at:04x}*/  IADD R{at}, R1 ;\n" for at in range(900)
-)
+LINE = "        /*{:04x}*/  IADD R{}, R1 ;\n"
+LISTING = ".text.k:\n" + "".join(LINE.format(16 * at, at) for at in range(900))
 
 
 def test_the_page_stands_alone(tmp_path: Path) -> None:
     """Verdicts, a figure at two widths, a long diff of machine code that says what it leaves out."""
-    base, noise = np.full(10, 100.0), np.linspace(-0.1, 0.1, 10)
-    runs = {
-        name: {f"k{case}@64": factor * (100 + noise) for case, factor in enumerate(factors)}
-        for name, factors in (("a", [1, 1, 1]), ("b", [1.2, 0.8, 1.01]))
-    }
-    one, other = (
-        replace(side(name, times, baseline=base), listing=lambda _, text=text: text)
-        for (name, times), text in zip(
-            runs.items(), (LISTING, LISTING.replace("IADD", "IMAD")), strict=True
-        )
-    )
-    made = Comparison.of(one, other)
+    base, noise, sides = np.full(10, 100.0), np.linspace(-0.1, 0.1, 10), []
+    for factors, code in (((1, 1, 1), "IADD"), ((1.2, 0.8, 1.01), "IMAD")):
+        times = {f"k{case}@64": factor * (100 + noise) for case, factor in enumerate(factors)}
+        text = LISTING.replace("IADD", code)
+        made = side(code, times, baseline=base)
+        sides.append(replace(made, listing=lambda _, text=text: text))
+    made = Comparison.of(*sides)
     page = pages.write(tmp_path / "new", made).read_text()
     assert not re.findall(r'(?:src|href|srcset)="(?!#|data:)', page)
     words = re.sub("<.*?>", " ", page)
@@ -305,10 +287,8 @@ def test_occupancy_and_moved_lines() -> None:
     assert with_occupancy(one.cases, None)[OCCUPANCY].isna().all()
 
 
-def test_the_workflow_for_repositories_of_kernels(
-    empty: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Its steps in a shell, in a repository whose last commit took the padding out."""
+def test_the_workflow_for_repositories_of_kernels(empty, capfd):
+    """Its steps in a shell."""
     repository(empty)
     text = (ROOT / ".github" / "workflows" / "compare.yml").read_text()
     steps = {step.get("id"): step for step in yaml.safe_load(text)["jobs"]["compare"]["steps"]}
@@ -320,9 +300,7 @@ def test_the_workflow_for_repositories_of_kernels(
     assert (empty / "comparison" / "index.html").is_file()
 
 
-def test_a_report_is_not_held_against_kernels(
-    empty: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_is_not_held_against_kernels(empty, capsys):
     kernels(empty / "mine", True)
     recording = str(ROOT / "resources" / "recorded" / "nvidia_h200")
     for words in ([recording, "mine"], ["mine", recording], [recording]):
@@ -342,9 +320,8 @@ def test_git_revisions(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "revision" in capsys.readouterr().err
 
 
-def test_a_revision_from_a_folder_below_has_the_headers_that_front_matter_names(
-    empty: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_revision_has_the_headers_that_front_matter_names(empty, monkeypatch, capsys):
+    """Also from a folder below; and names what it leaves out."""
     repository(empty)
     text = (empty / "mine" / "transposed.cu").read_text()
     text = text.replace("block:", "compiler: {include: [../headers]}\nblock:")
@@ -362,9 +339,7 @@ def test_a_revision_from_a_folder_below_has_the_headers_that_front_matter_names(
     (empty / "mine" / "bare.cu").touch()
     git(empty, "add", ".")
     git(empty, "commit", "-m", "c")
-    with pytest.raises(
-        UserError, match=r"^HEAD:mine/bare\.cu: line 1: .*`tilewave wrap HEAD:mine/bare\.cu`"
-    ):
+    with pytest.raises(UserError, match=r"^HEAD:mine/bare\.cu: line 1: .*`tilewave wrap HEAD:"):
         sides.revision("HEAD", ["bare.cu"], empty / "bad")
     capsys.readouterr()
     assert main(["compare", "HEAD", "--kernels", "."]) == 0
@@ -372,6 +347,5 @@ def test_a_revision_from_a_folder_below_has_the_headers_that_front_matter_names(
     assert told.count("left out: ") == 1 and "left out: bare.cu: line 1: " in told
     (empty / "mine" / "transposed.cu").write_text(text.replace("ceil(n", "ceil(q"))
     assert main(["compare", "HEAD", "--kernels", "."]) == 1
-    assert (
-        "left out: transposed.cu:8: grid.0: found 'q'" in capsys.readouterr().out.split("Failed")[1]
-    )
+    failed = capsys.readouterr().out.split("Failed")[1]
+    assert "left out: transposed.cu:8: grid.0: found 'q'" in failed

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from samples import BODY, FRONT, config, needs_nvrtc, write_kernel
+from samples import BODY, FRONT, ROOT, config, needs_nvrtc, write_kernel
 from tilewave import project
 from tilewave.compiling import cubin, mangling, nvrtc, sass, source
 from tilewave.gpu import reference
@@ -72,28 +72,18 @@ def test_comment_changes_neither_code_nor_bytes(plain, tmp_path):
     ],
 )
 def test_code_and_macros_change_the_digest(plain, tmp_path, before, after):
-    real = "f64" if after == "f64" else "f32"
-    changed = compile_text(
-        tmp_path, BODY.replace(before, after) if real == "f32" else BODY, REAL=real
-    )
+    body, real = (BODY, after) if before == "f32" else (BODY.replace(before, after), "f32")
+    changed = compile_text(tmp_path, body, REAL=real)
     assert cubin.code_digest(changed.cubin) != cubin.code_digest(plain.cubin)
 
 
 def test_bytes_do_not_depend_on_where_the_compiler_stands(tmp_path):
     """Other working folder, other place of the checkout, other process: the same cubin."""
-    library = Path(nvrtc.__file__).parent.parent.parent
-    found = set()
+    given, found = {"PYTHONPATH": str(ROOT / "workflow")}, set()
     for place in ("one", "two/deeper"):
         path = write_kernel(tmp_path / place / "kernels")
-        done = subprocess.run(
-            [sys.executable, "-c", COMPILE, str(path)],
-            cwd=tmp_path / place,
-            env={"PYTHONPATH": str(library)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        found.add(done.stdout.strip())
+        command = [sys.executable, "-c", COMPILE, str(path)]
+        found.add(subprocess.check_output(command, cwd=tmp_path / place, env=given))
     assert len(found) == 1
 
 
@@ -124,14 +114,8 @@ def identities(folder):
     """What a kernel with a header, and one without, are known by: source, cache key, job."""
     block = {"kernels": ["sample", "other"], "macros": "defaults", "shapes": [64]}
     made = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
-    return {
-        name: (
-            source_digest(kernel),
-            nvrtc.cache_key(kernel, "sm_90", MACROS),
-            project.known_by(kernel),
-        )
-        for name, kernel in made.kernels.items()
-    }
+    ways = source_digest, lambda one: nvrtc.cache_key(one, "sm_90", MACROS), project.known_by
+    return {name: [way(kernel) for way in ways] for name, kernel in made.kernels.items()}
 
 
 @pytest.mark.parametrize("header", ["scale.cuh", "inner.cuh"])
@@ -175,19 +159,6 @@ def test_error_has_file_and_line(tmp_path, body, words):
     assert any(word in near for word in ("REAL sum", "alhpa", "nowhere", "static_assert"))
 
 
-COMMON = ["<stdio.h>", "<assert.h>", "<cmath>", "<cstdint>", "<string.h>", "<cooperative_groups.h>"]
-
-
-def test_headers_that_files_for_nvcc_include(tmp_path):
-    """The C library's by stand-ins, and headers that include their neighbours in quotation marks."""
-    includes = "".join(f"#include {name}\n" for name in COMMON)
-    use = "    const uint32_t rank = cooperative_groups::this_grid().thread_rank();\n"
-    start = "    __shared__ REAL held[TILE];\n"
-    body = includes + BODY.replace(start, use + start + "    assert(rank < 1u << 31);\n")
-    done = compile_text(tmp_path, body=body)
-    assert done.cubin, done.message
-
-
 @pytest.mark.parametrize(
     ("macro", "shared", "words"),
     [
@@ -225,13 +196,15 @@ def test_listing_maps_instructions_to_lines(plain, tmp_path):
     listing = sass.parse(sass.as_text(path))
     assert {one.function for one in listing} == {"sample"}
     assert [one.address for one in listing] == list(range(0, 16 * len(listing), 16))
-    stores = [one for one in listing if one.opcode.startswith("STS")]
-    assert stores
-    for one in stores:
-        assert "held[threadIdx.x] = alpha" in source[one.line("sample.cu") - 1]
-    assert any(
-        "sum +=" in source[one.line("sample.cu") - 1] for one in listing if one.opcode == "FFMA"
-    )
+    assert stored_at_their_line(listing, source)
+    products = [one.line("sample.cu") for one in listing if one.opcode == "FFMA"]
+    assert any("sum +=" in source[line - 1] for line in products)
+
+
+def stored_at_their_line(listing, source):
+    """Whether the stores to shared memory stand where the source has them."""
+    lines = [one.line("sample.cu") for one in listing if one.opcode.startswith("STS")]
+    return lines and all("held[threadIdx.x] = alpha" in source[line - 1] for line in lines)
 
 
 def documents(tmp_path, store, body=BODY, front=FRONT):
@@ -254,10 +227,7 @@ def test_another_entry_compiles_nothing(tmp_path):
     entries, made = documents(tmp_path, store, more, FRONT + "entry: nothing\n")
     assert len(made) == 2 and "code" not in entries["sample"]
     assert entries["sample"]["status"] == model.FAILED_TO_COMPILE
-    assert (
-        "entry nothing is none of the file's kernels, which are other, sample"
-        in (entries["sample"]["reason"])
-    )
+    assert "none of the file's kernels, which are other, sample" in entries["sample"]["reason"]
     for name in ("sample", "other"):
         entries, made = documents(tmp_path, store, more, FRONT + f"entry: {name}\n")
         assert made == [] and entries["sample"]["symbol"] == name
@@ -271,13 +241,11 @@ def test_stage_compiles_once_and_mends_its_cache(tmp_path):
     assert first["status"] == model.OK
     assert sorted(made) == ["sample", "sample-realf64"]
     assert Path(first["cubin"]).is_file()
-    again, made = documents(tmp_path, store)
-    assert made == []
-    assert again["sample-realf64"]["sha256"] == first["sha256"]
-    store.blob("compiled", first["key"], ".cubin").unlink()
-    mended, made = documents(tmp_path, store)
-    assert made == ["sample-realf64"]
-    assert mended["sample-realf64"]["sha256"] == first["sha256"]
+    for lost in ([], ["sample-realf64"]):
+        if lost:
+            store.blob("compiled", first["key"], ".cubin").unlink()
+        again, made = documents(tmp_path, store)
+        assert made == lost and again["sample-realf64"]["sha256"] == first["sha256"]
 
 
 @pytest.mark.parametrize(
@@ -296,11 +264,7 @@ def test_a_comment_compiles_nothing_again_and_moves_the_lines(tmp_path, body, ag
     entries, made = documents(tmp_path, store, body=body)
     assert sorted(made) == again
     source = (tmp_path / "kernels" / "sample.cu").read_text().splitlines()
-    listing = sass.parse(Path(entries["sample"]["sass"]).read_text())
-    stores = [one for one in listing if one.opcode.startswith("STS")]
-    assert stores
-    for one in stores:
-        assert "held[threadIdx.x] = alpha" in source[one.line("sample.cu") - 1]
+    assert stored_at_their_line(sass.parse(Path(entries["sample"]["sass"]).read_text()), source)
 
 
 def test_what_looks_like_a_comment_in_a_literal_is_code():
@@ -345,31 +309,31 @@ def test_symbol() -> None:
     assert nvrtc.symbol("sgemm", [*names, "sgemm"]) == "sgemm"
     with pytest.raises(nvrtc.NoSymbol, match="ambiguous: it may be sgemm, mine::sgemm<16>"):
         nvrtc.symbol("sgemm", [*names, "_Z5sgemmPf"])
-    for missing in ("gemm", "gemm_of_squar"):
-        with pytest.raises(
-            nvrtc.NoSymbol,
-            match="none of the file's kernels, which are gemm_of_square, sgemm_b, mine::sgemm<16>",
-        ):
-            nvrtc.symbol(missing, names)
-    with pytest.raises(nvrtc.NoSymbol, match="it may be _Z1gPd, _Z1gPf"):
-        nvrtc.symbol("g", ["_Z1gPf", "_Z1gPd"])
-    with pytest.raises(nvrtc.NoSymbol, match="one that is instantiated"):
-        nvrtc.symbol("sgemm", [])
+    for name, others, told in (
+        ("gemm", names, "kernels, which are gemm_of_square, sgemm_b, mine::sgemm<16>"),
+        ("gemm_of_squar", names, "kernels, which are gemm_of_square"),
+        ("g", ["_Z1gPf", "_Z1gPd"], "it may be _Z1gPd, _Z1gPf"),
+        ("sgemm", [], "one that is instantiated"),
+    ):
+        with pytest.raises(nvrtc.NoSymbol, match=told):
+            nvrtc.symbol(name, others)
 
 
 def test_what_checks_on_a_gpu_need_is_compiled_beside_the_kernels(tmp_path, monkeypatch):
     begun = []
-    monkeypatch.setattr(
-        run.subprocess, "Popen", lambda command, **_: begun.append(command) or nullcontext()
-    )
+
+    def started(command, **_):
+        begun.append(command)
+        return nullcontext()
+
+    monkeypatch.setattr(run.subprocess, "Popen", started)
     made = SimpleNamespace(store=SimpleNamespace(root=tmp_path))
     for live, tasks in ((False, [1]), (True, []), (True, [1])):
         about = SimpleNamespace(target={"live": live}, arch="sm_90", project=made)
         with run._helpers_compiled(about, tasks):
             assert len(begun) == (live and bool(tasks))
-    assert begun == [
-        [sys.executable, "-m", "tilewave.gpu.reference", "sm_90", str(tmp_path / "cache")]
-    ]
+    module = "tilewave.gpu.reference"
+    assert begun == [[sys.executable, "-m", module, "sm_90", str(tmp_path / "cache")]]
 
 
 def test_helper_kernels_are_compiled_once(tmp_path):

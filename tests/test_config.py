@@ -68,80 +68,50 @@ MISTAKES = {
     "top key": (config(tmiing={}), "tmiing", "did you mean 'timing'"),
     "section key": (config(timing={"blok_ms": 1}), "timing.blok_ms", "block_ms"),
     "study key": (study(tme=True), "studies.s.tme", "did you mean 'time'"),
-    "strange key": (study(zzz=1), "studies.s.zzz", ""),
     "block key": (block(kernel="x"), f"{CASE}.kernel", "did you mean 'kernels'"),
     "kernel": (block(kernels=["matmul_naiv"]), f"{CASE}.kernels", "matmul_naive"),
     "kernel twice": (block(kernels=["cublas", "cublas"]), f"{CASE}.kernels", "once"),
-    "kernel number": (block(kernels=[1]), f"{CASE}.kernels.0", ""),
     "macro": (block(macros={"RAEL": "f32"}), f"{CASE}.macros.RAEL", "REAL"),
-    "macro of none": (block(kernels="all", macros={"TIEL": 16}), f"{CASE}.macros.TIEL", ""),
     "macro value": (block(macros={"REAL": "f16"}), f"{CASE}.macros.REAL", "f32, f64"),
     "macros mode": (block(macros="each_dtpye"), f"{CASE}.macros", "each_dtype"),
     "dtype": (block(dtypes=["f23"]), f"{CASE}.dtypes", ""),
     "operation": (block(kernels="all", operation="matmull"), f"{CASE}.operation", "'matmul'"),
     "metric set": (block(counters="ful"), f"{CASE}.counters", "quantization"),
-    "study metric set": (study(counters="ful"), "studies.s.counters", "'memory'|full|'none'"),
     "plot": (study(plot="lader"), "studies.s.plot", "did you mean 'ladder'"),
     "title": (study(title=None), "studies.s.title", "string"),
-    "option": (study(options={"zzz": 1}), "studies.s.options", ""),
     "architecture": (config(architectures=["sm90"]), "architectures.0", "sm_"),
     "no such architecture": (config(architectures=["sm_999"]), "architectures.0", ""),
-    "architectures": (config(architectures=[]), "architectures", "at least 1"),
     "target": (config(target="h1000"), "target", ""),
     "folder": (config(kernel_folders=["kernls"]), "kernel_folders.0", "exists"),
     "negative gpu": (config(gpu=-1), "gpu", "greater than or equal to 0"),
-    "strict": (config(strict="relase"), "strict", "bool"),
     "style": (config(style={"width_mm": 5}), "style.width_mm", "60"),
     "no rounds": (config(timing={"rounds": 0}), "timing.rounds", "1"),
-    "no studies": ({"studies": {}}, "studies", "at least 1"),
     "studies missing": ({}, "studies", "required"),
-    "studies list": ({"studies": [1]}, "studies", "dictionary"),
     "studies text": ({"studies": {"s": "x"}}, "studies.s", "Study"),
     "study name": ({"studies": {"Bad Name": ANY}}, "studies.Bad Name", "a-z"),
     "cases missing": ({"studies": {"s": {"plot": "ladder", "title": "t"}}}, "studies.s.cases", ""),
     "no cases": (study(cases=[]), "studies.s.cases", ""),
     "only": (config(only="laddr"), "only", "study"),
-    "only mapping": (config(only={"a": 1}), "only", ""),
-    "only truth": (config(only=True), "only", ""),
-    "only fraction": (config(only=[1.5]), "only.0", ""),
     "only none": (config(only="cublas"), "only", "at least one case"),
     "shapes without a race": (config(shapes="64"), "shapes", "tune: true"),
-    "shapes of races": (config(shapes="64x64"), "shapes.0", "mxnxk"),
     "shape as documents write it": (config(shapes="4096³"), "shapes.0", "invalid character"),
     "part's study": (config(parts={"one": ["stdy"]}), "parts.one.0", "study"),
     "part": (config(parts={"study": ["study"]}), "parts.study", "no study"),
     "no shapes": (block(shapes=[]), f"{CASE}.shapes", "at least one shape"),
-    "shape truth": (block(shapes=[True]), f"{CASE}.shapes.0", ""),
     "endless range": (size({"from": 1, "to": 10**9, "step": 1}), CASE, "20000 sizes"),
-    "range without end": (size({"from": 1, "to": 10**30, "step": 1}), CASE, "64 bits"),
     "product of ranges": (block(shapes=[dict.fromkeys("mnk", SWEEP["m"])]), CASE, "20000 shapes"),
     "2^41": (block(shapes=[2**41]), CASE, str(2**40)),
-    "2^41 in words": (block(shapes=[f"{2**41}x1x1"]), CASE, str(2**40)),
     "2^21 cubed": (block(shapes=[2**21]), CASE, "multiplied"),
-    "2^63": (block(shapes=[2**63]), f"{CASE}.shapes", ""),
-    "of digits": (block(shapes=["9" * 5000]), CASE, "200"),
     "wide expression": (block(shapes=["2**99 * sms"]), f"{CASE}.shapes", ""),
-    "power tower": (block(shapes=["9**9**9**9"]), f"{CASE}.shapes", ""),
-    "infinite expression": (block(shapes=["1e308 * 10 * sms"]), f"{CASE}.shapes", ""),
-    "number of 5000 digits": (config(seed=10**5000), "seed", ""),
-    "seed": (config(seed=2**32), "seed", "4294967296"),
-    "rounds": (config(timing={"rounds": 10**12}), "timing.rounds", "10000"),
-    "block_ms": (config(timing={"block_ms": float("inf")}), "timing.block_ms", "finite"),
     "nan": (config(check={"case_limit_s": float("nan")}), "check.case_limit_s", "finite"),
-    "limit": (config(execute={"case_limit_s": 1e300}), "execute.case_limit_s", "86400"),
     "gpu": (config(gpu=10**6), "gpu", "1023"),
     "most": (block(most=10**9), f"{CASE}.most", str(MOST_CASES)),
     "cases": (config(*[{**BLOCK, "shapes": [SWEEP]}] * 21), "studies", f"{MOST_LISTED} cases"),
     "shapes": (block(shapes=[1] * 1001), f"{CASE}.shapes", "1000 items"),
-    "macros": (block(macros={"REAL": ["f32"] * 1000}), f"{CASE}.macros", "each value once"),
-    "folders": (config(kernel_folders=["kernels"] * 1001), "kernel_folders", "1000 items"),
-    "long title": (study(title="t" * 201), "studies.s.title", "200 characters"),
     "long name": ({"studies": {"s" * 65: ANY}}, "studies.ssss", ""),
     "date": (block(macros={"REAL": yaml.safe_load("2020-01-01")}), CASE, "lists and mappings"),
     "key that is a number": (study(options={"x": {64: "red"}}), "studies", "keys that are text"),
-    "folder name": (config(kernel_folders=["x" * 300]), "kernel_folders.0", ""),
     "nobody's home": (config(plot_folders=["~nobody_of_this_name/x"]), "plot_folders.0", ""),
-    "nameless key": ({**study(), "": 1}, "''", ""),
 }
 
 
@@ -156,25 +126,10 @@ def test_mistakes(data, key, allowed):
 @pytest.mark.parametrize(
     "shape",
     [
-        0,
-        -4,
-        1.5,
-        None,
-        True,
-        "big",
-        "64x64",
-        "64x-1x64",
-        "64x0x64",
-        "0",
-        "-4",
-        "0 * sms",
-        {"m": 1, "n": 2},
-        {"m": 1, "n": 2, "k": 3, "l": 4},
-        {"m": 0, "n": 1, "k": 1},
-        {"m": "big", "n": 1, "k": 1},
+        *(0, 1.5, None, True, "big", "64x64", "64x-1x64", "0 * sms"),
+        *({"m": 1, "n": 2}, {"m": 1, "n": 2, "k": 3, "l": 4}, {"m": "big", "n": 1, "k": 1}),
+        *({"m": 1, "n": {"from": low, "to": 4, "step": 8}, "k": 1} for low in (0, 8)),
         {"m": 1, "n": {"from": 8, "to": 32}, "k": 1},
-        {"m": 1, "n": {"from": 0, "to": 32, "step": 8}, "k": 1},
-        {"m": 1, "n": {"from": 8, "to": 4, "step": 8}, "k": 1},
     ],
     ids=str,
 )
@@ -195,19 +150,12 @@ def test_only_suggests_no_empty_word():
     assert "allowed: ," not in refusal(data) and ", ," not in refusal(data)
 
 
-def test_sizes_that_are_positive_on_some_device():
-    assert len(cases(block(shapes=["sms - 120", "256 * (sms // 12)"], macros="defaults"))) == 2
-
-
 @pytest.mark.parametrize(
     ("shapes", "ids"),
     [
-        ([64, 128], ["64x64x64", "128x128x128"]),
-        (["512x256x128"], ["512x256x128"]),
-        (["128 * sms"], ["128*smsx128*smsx128*sms"]),
-        ([{"m": 64, "n": [8, 16], "k": 32}], ["64x8x32", "64x16x32"]),
-        ([{"m": 1, "n": {"from": 8, "to": 25, "step": 8}, "k": 2}], ["1x8x2", "1x16x2", "1x24x2"]),
-        ([{"m": "256 * sms", "n": [8, {"from": 16, "to": 24, "step": 8}], "k": 4096}],
+        ([64, "512x256x128"], ["64x64x64", "512x256x128"]),
+        (["sms - 120"], ["sms-120xsms-120xsms-120"]),  # positive on some device
+        ([{"m": "256 * sms", "n": [8, {"from": 16, "to": 25, "step": 8}], "k": 4096}],
          ["256*smsx8x4096", "256*smsx16x4096", "256*smsx24x4096"]),
         ([{"m": [1, 2], "n": 3, "k": [4, 5]}], ["1x3x4", "1x3x5", "2x3x4", "2x3x5"]),
         ([64, "64x64x64"], ["64x64x64"]),
@@ -216,12 +164,6 @@ def test_sizes_that_are_positive_on_some_device():
 )  # fmt: skip
 def test_shape_forms(shapes, ids):
     assert cases(block(shapes=shapes, macros="defaults")) == [f"matmul_naive@{one}" for one in ids]
-
-
-def test_symbolic_shapes_resolve_for_a_device():
-    plan = load(block(shapes=["256 * sms"], macros="defaults")).plan
-    (request,) = plan.requests.values()
-    assert request.case.shape.resolve({"sms": 132}) == {"m": 33792, "n": 33792, "k": 33792}
 
 
 @pytest.mark.parametrize(
@@ -239,9 +181,8 @@ def test_symbolic_shapes_resolve_for_a_device():
 )
 def test_macros(tmp_path, macros, variants):
     write_kernel(tmp_path)
-    data = config(
-        {"kernels": ["sample"], "shapes": [64], "macros": macros}, kernel_folders=[str(tmp_path)]
-    )
+    given = {"kernels": ["sample"], "shapes": [64], "macros": macros}
+    data = config(given, kernel_folders=[str(tmp_path)])
     assert [name.split("@")[0] for name in cases(data)] == variants
 
 
@@ -269,13 +210,8 @@ def test_one_file_is_one_kernel(tmp_path):
 
 
 def test_block_overrides_its_study():
-    data = study(
-        time=True,
-        counters="memory",
-        cases=[BLOCK | {"macros": "defaults", "counters": "none"}, BLOCK | {"time": False}],
-    )
-    plan = load(data).plan
-    first, second = plan.requests.values()
+    blocks = [BLOCK | {"macros": "defaults", "counters": "none"}, BLOCK | {"time": False}]
+    first, second = load(study(time=True, counters="memory", cases=blocks)).plan.requests.values()
     assert (first.time, first.counters) == (True, {"memory"})  # both blocks ask for it
     assert (second.time, second.counters) == (False, {"memory"})
 
@@ -283,13 +219,10 @@ def test_block_overrides_its_study():
 @pytest.mark.parametrize(
     ("only", "variants"),
     [
-        ("f64", {"matmul_naive-realf64", "matmul_tiled-realf64"}),
         ("matmul_naive", {"matmul_naive", "matmul_naive-realf64"}),
-        ("matmul_naive-realf64", {"matmul_naive-realf64"}),
         ("matmul_tiled matmul_naive-realf64 f64", {"matmul_naive-realf64", "matmul_tiled-realf64"}),
         ("matmul_naive, f64", {"matmul_naive-realf64"}),
         (["matmul_naive", "f64"], {"matmul_naive-realf64"}),
-        ("64", {"matmul_naive", "matmul_naive-realf64", "matmul_tiled", "matmul_tiled-realf64"}),
         (64, {"matmul_naive", "matmul_naive-realf64", "matmul_tiled", "matmul_tiled-realf64"}),
         ("study 64x64x64 f32", {"matmul_naive", "matmul_tiled"}),
     ],
@@ -310,27 +243,21 @@ def test_only(only, variants):
     ids=str,
 )
 def test_shapes_are_those_of_races_alone(shapes, raced):
-    given = {"plot": "ladder", "title": "t", "cases": [BLOCK | {"shapes": [64]}]}
-    block = BLOCK | {"shapes": [64], "tune": True}
     studies = {
-        "raced": given | {"tune": True},
-        "of_raced_blocks": given | {"cases": [block]},
-        "timed": given | {"time": True},
+        "raced": ANY | {"tune": True},
+        "of_raced_blocks": ANY | {"cases": [BLOCK | {"tune": True}]},
+        "timed": ANY | {"time": True},
     }
     plan = load({"studies": studies, "shapes": shapes}).plan
-    found = {
-        name: {plan.requests[case].case.shape.id for case in plan.studies[name]} for name in studies
-    }
+    shape = {name: request.case.shape.id for name, request in plan.requests.items()}
+    found = {name: {shape[case] for case in plan.studies[name]} for name in studies}
     assert found == {"raced": raced, "of_raced_blocks": raced, "timed": {"64x64x64"}}
 
 
 def test_only_does_not_change_how_a_case_is_measured():
     """Metrics are part of the key: a narrowed run must still find what the whole one stored."""
-    block = BLOCK | {"macros": "defaults"}
-    studies = {
-        "first": {"plot": "ladder", "title": "t", "counters": "memory", "cases": [block]},
-        "second": {"plot": "ladder", "title": "t", "counters": "quantization", "cases": [block]},
-    }
+    asked, cases = {"first": "memory", "second": "quantization"}, [BLOCK | {"macros": "defaults"}]
+    studies = {name: {**ANY, "counters": one, "cases": cases} for name, one in asked.items()}
     (whole,) = load({"studies": studies}).plan.requests.values()
     (narrow,) = load({"studies": studies, "only": "first"}).plan.requests.values()
     assert narrow.counters == whole.counters == {"memory", "quantization"}
@@ -340,17 +267,16 @@ def test_only_does_not_change_how_a_case_is_measured():
 def test_a_study_with_a_few_races_is_none_of_races():
     """The table of the best variants lists races, and nothing of what is only timed beside them."""
     timed, raced = BLOCK | {"time": True}, BLOCK | {"tune": True}
-    told = {"plot": "ladder", "title": "t"}
     studies = {
-        "races": {**told, "tune": True, "cases": [BLOCK, timed]},
-        "each": {**told, "cases": [raced, raced | {"shapes": [64]}]},
-        "few": {**told, "cases": [raced, timed]},
+        "races": {**ANY, "tune": True, "cases": [BLOCK, timed]},
+        "each": {**ANY, "cases": [raced, raced | {"shapes": [64]}]},
+        "few": {**ANY, "cases": [raced, timed]},
     }
     assert load({"studies": studies}).raced_studies == ["races", "each"]
 
 
 def test_a_part_is_a_word_for_its_studies():
-    studies = {name: study()["studies"]["s"] for name in ("first", "second", "third")}
+    studies = dict.fromkeys(("first", "second", "third"), ANY)
     data = {"studies": studies, "parts": {"some": ["first", "third"]}, "only": "some"}
     assert list(load(data).plan.studies) == ["first", "third"]
 
@@ -367,9 +293,8 @@ def test_every_key_is_described():
     text = (ROOT / "config" / "README.md").read_text()
     schema = Config.model_json_schema()
     models = [schema, *schema["$defs"].values()]
-    for model in models:
-        for key in model.get("properties", {}):
-            assert f"`{key}`" in text, f"config/README.md does not explain {key}"
+    keys = {key for model in models for key in model.get("properties", {})}
+    assert {key for key in keys if f"`{key}`" not in text} == set()
 
 
 def test_a_block_leaves_out_kernels_with_too_many_variants():
@@ -386,9 +311,6 @@ def test_a_block_leaves_out_kernels_with_too_many_variants():
     assert "most" in refusal(config(given | {"most": 0}))
 
 
-# ---------------------------------------------------------------------------- bounds, damaged files
-
-
 def test_cases_of_studies_that_are_left_out_take_no_room():
     """Two studies of a run that together have more than a run may have: each can be run alone."""
     one = study(cases=[{**BLOCK, "shapes": [SWEEP]}] * 11)["studies"]["s"]
@@ -402,16 +324,10 @@ def test_cases_of_studies_that_are_left_out_take_no_room():
 FILES = {
     "binary": (b"\x7fELF\x02\x01\x00\xff", "byte 7: found b'\\xff'; allowed: text in UTF-8"),
     "null bytes": (b"studies: \0", "line 1"),
-    "Latin-1": ("studies: {s: {title: gr\xf6\xdfer}}".encode("latin-1"), "text in UTF-8"),
-    "UTF-16": ("studies: {}".encode("utf-16"), "byte 0"),
     "empty": (b"", "file: found 'nothing'; allowed: a mapping of keys"),
-    "list": (b"[1, 2]", "a mapping of keys"),
-    "digits": (b"seed: " + b"9" * 5000, "YAML"),
-    "tag": (b"seed: !!int x", "YAML"),
     "python": (b"seed: !!python/object/apply:os.getcwd []", "YAML"),
     "date": (b"seed: 2020-99-99", "YAML"),
     "twice": (b"seed: 1\nseed: 2", "line 2: found 'the key seed twice'"),
-    "tab": (b"seed:\n\t- 1", "line 2"),
     "size": (b"#" * 2**21, "at most 1048576 bytes"),
 }
 
@@ -544,7 +460,6 @@ def test_options_of_ones_own_plot(tmp_path):
     folders = {"plot_folders": [str(tmp_path)]}
     for plot, colour in (("told", "blue"), ("free", {"any": ["thing"]})):
         load(study(plot=plot, options={"colour": colour}) | folders)
-    assert "options.colour: found 'green'" in refusal(
-        study(plot="told", options={"colour": "green"}) | folders
-    )
+    wrong = study(plot="told", options={"colour": "green"}) | folders
+    assert "options.colour: found 'green'" in refusal(wrong)
     plots.MODULES.use([])

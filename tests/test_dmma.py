@@ -1,7 +1,4 @@
-"""The f64 kernels on tensor cores: right at every alignment and edge, no conflict, and sums that several
-blocks share do not depend on who comes last.
-
-"""
+"""The f64 kernels on tensor cores: right at every edge, without conflicts, and whoever comes last."""
 
 from pathlib import Path
 

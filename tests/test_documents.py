@@ -35,18 +35,13 @@ def example(folder: Path) -> Path:
     return path
 
 
-def test_readme_kernel_loads_and_covers_c(tmp_path):
+@needs_nvrtc
+def test_readme_kernel_covers_c_and_compiles(tmp_path):
     kernel = load_kernel(example(tmp_path))
     plan = variant(kernel, {}, "here", "macros").plan({"m": 9, "n": 65, "k": 3}, {})
-    assert plan.grid == (2, 2, 1)
-    assert plan.tile == (8, 64, 1)
-
-
-@needs_nvrtc
-@pytest.mark.parametrize("width", [32, 64])
-def test_readme_kernel_compiles(tmp_path, width):
-    done = nvrtc.compile_kernel(load_kernel(example(tmp_path)), "sm_90", {"WIDTH": width})
-    assert done.message == ""
+    assert (plan.grid, plan.tile) == ((2, 2, 1), (8, 64, 1))
+    for width in (32, 64):
+        assert nvrtc.compile_kernel(kernel, "sm_90", {"WIDTH": width}).message == ""
 
 
 @pytest.fixture
@@ -103,10 +98,9 @@ def test_operations_by_example(tmp_path, monkeypatch, capfd):
             assert main(["wrap", f"my_kernels/{name}.cu", "--operation", name, "--yes"]) == 0
         (words,) = re.findall(r"^    tilewave (wrap .*block_sums.*\n.*)$", text, re.M)
         assert main(shlex.split(words.replace("\\\n", ""))) == 0
-        front = Path("my_kernels/histogram.cu").read_text()
-        Path("my_kernels/histogram.cu").write_text(
-            front.replace("operation: hist", "operation: uneven #")
-        )
+        wrapped = Path("my_kernels/histogram.cu")
+        front = wrapped.read_text().replace("operation: hist", "operation: uneven #")
+        wrapped.write_text(front)
         assert main(["execute", "my_kernels/histogram.cu", "--shape", "1000"]) == 0
     finally:
         operations.MODULES.use([])
@@ -147,8 +141,7 @@ def test_nvrtc_is_pinned():
 
 def test_every_key_of_the_front_matter_is_explained():
     text = (ROOT / "docs" / "front_matter.md").read_text()
-    for key in FrontMatter.model_fields:
-        assert f"`{key}`" in text, key
+    assert [key for key in FrontMatter.model_fields if f"`{key}`" not in text] == []
 
 
 def test_every_room_is_in_the_table():
@@ -156,11 +149,9 @@ def test_every_room_is_in_the_table():
     text = (ROOT / "docs" / "data.md").read_text().partition("## Who writes")[0]
     table = dict(re.findall(r"^\| `([\w/]+)/` \|.*\|(.*)\|$", text, re.M))
     library = ROOT / "workflow" / "tilewave"
-    assert set(table) == {
-        path.parent.relative_to(library).as_posix()
-        for path in library.glob("*/**/__init__.py")
-        if path.parent != library / "machine" / "families"
-    }
+    rooms = {path.parent for path in library.glob("*/**/__init__.py")}
+    rooms.remove(library / "machine" / "families")
+    assert set(table) == {room.relative_to(library).as_posix() for room in rooms}
     for room, start in table.items():
         for name in re.findall(r"`(\w+\.py)`", start):
             assert (library / room / name).is_file() or name == "command.py", f"{room}/{name}"
@@ -168,19 +159,23 @@ def test_every_room_is_in_the_table():
 
 def test_config_readme_names_every_plot_and_metric_set():
     text = (ROOT / "config" / "README.md").read_text()
-    for name in available():
-        assert name in text
-    for name in catalogue.SETS:
-        assert f"| `{name}` |" in text
+    assert [name for name in available() if name not in text] == []
+    assert [name for name in catalogue.SETS if f"| `{name}` |" not in text] == []
+
+
+YAML = (
+    "CITATION.cff",
+    ".snakemake-workflow-catalog.yml",
+    "environment.yaml",
+    ".pre-commit-config.yaml",
+)
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["CITATION.cff", ".snakemake-workflow-catalog.yml", "environment.yaml", ".pre-commit-config.yaml", ".github/workflows/ci.yml",
-     "profiles/slurm/config.yaml", "profiles/default/config.yaml"],
-)  # fmt: skip
-def test_yaml_files(name):
-    assert isinstance(yaml.safe_load((ROOT / name).read_text()), dict)
+    "path", [*map(ROOT.joinpath, YAML), *WORKFLOWS, *ROOT.glob("profiles/*/config.yaml")], ids=str
+)
+def test_yaml_files(path):
+    assert isinstance(yaml.safe_load(path.read_text()), dict)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -191,13 +186,8 @@ def test_actions_are_pinned_by_commit(path):
         assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one), one
 
 
-def test_the_licences_are_current():
-    """`make licences` writes them."""
-    text = (ROOT / "docs" / "licences.md").read_text()
-    assert runpy.run_path(str(ROOT / "tools" / "licences.py"))["written"](text) == text
-
-
-def test_the_list_of_opcodes_is_current():
-    """`make opcodes` writes it."""
-    text = (ROOT / "docs" / "executing.md").read_text()
-    assert runpy.run_path(str(ROOT / "tools" / "opcodes.py"))["written"](text) == text
+@pytest.mark.parametrize(("tool", "document"), [("licences", "licences"), ("opcodes", "executing")])
+def test_what_a_tool_writes_is_current(tool, document):
+    """`make licences` and `make opcodes` write them."""
+    text = (ROOT / "docs" / f"{document}.md").read_text()
+    assert runpy.run_path(str(ROOT / "tools" / f"{tool}.py"))["written"](text) == text

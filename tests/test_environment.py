@@ -22,11 +22,8 @@ OLDER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\
 def test_what_files_of_the_driver_say() -> None:
     versions = {VERSION: "580.159", OLDER: "535.104.05", "": ""}
     assert {text: environment.driver_version(text) for text in versions} == versions
-    who = {
-        "A: 1\nRmProfilingAdminOnly: 1\n": "administrators",
-        "RmProfilingAdminOnly: 0\n": "all users",
-        "": "unknown",
-    }
+    only = "A: 1\nRmProfilingAdminOnly: {}\n"
+    who = {only.format(1): "administrators", only.format(0): "all users", "": "unknown"}
     assert {text: environment.counter_permission(text) for text in who} == who
 
 
@@ -46,23 +43,18 @@ def executable(path: Path, text: str = "#!/bin/sh\n") -> str:
     return str(path)
 
 
-def test_ncu_is_found_and_its_version_read_from_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    new = executable(tmp_path / "nsight-compute" / "2025.3.1" / "ncu")
-    executable(tmp_path / "nsight-compute" / "2024.10.0" / "ncu")
-    monkeypatch.setattr(
-        environment, "NCU_PLACES", (str(tmp_path / "nsight-compute" / "*" / "ncu"),)
-    )
+def test_ncu_is_found_and_its_version_read_from_names(tmp_path, monkeypatch):
+    at = tmp_path / "nsight-compute"
+    new, _ = (executable(at / version / "ncu") for version in ("2025.3.1", "2024.10.0"))
+    monkeypatch.setattr(environment, "NCU_PLACES", (str(at / "*" / "ncu"),))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert environment.find_ncu() == new
     assert environment.ncu_version(new) == "2025.3.1"
     assert environment.find_ncu(str(tmp_path / "nowhere")) is None
     inside = executable(tmp_path / "cuda-13.0" / "bin" / "ncu")
     assert environment.ncu_version(inside) == ""
-    (tmp_path / "cuda-13.0" / "version.json").write_text(
-        json.dumps({"nsight_compute": {"name": "Nsight Compute", "version": "2025.3.1.4"}})
-    )
+    versions = {"nsight_compute": {"name": "Nsight Compute", "version": "2025.3.1.4"}}
+    (tmp_path / "cuda-13.0" / "version.json").write_text(json.dumps(versions))
     assert environment.ncu_version(inside) == "2025.3.1.4"
     (tmp_path / "cuda-13.0" / "nsight-compute-2025.3.1").mkdir()
     assert environment.ncu_version(inside) == "2025.3.1"

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from samples import ROOT, a_job
+from samples import a_job
 from tilewave import project as projects
-from tilewave.cases import Case, Request, wants
-from tilewave.config import parse
+from tilewave.cases import wants
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store
@@ -78,14 +77,13 @@ def test_only_machine_code_is_executed() -> None:
         ("no_gpu", False, False, GPU_CASES),
         ("no_gpu", False, True, set()),
         ("no_gpu", True, True, GPU_CASES),
-        ("always", False, True, GPU_CASES | {"matmul_cpu@64x64x64"}),
+        ("always", False, True, GPU_CASES),
         ("never", True, False, set()),
     ],
 )
 def test_which_cases_are_executed(when: str, asks: bool, live: bool, cases: set[str]) -> None:
     project = load(execute={"when": when}, study={"execute": asks})
-    asked = chosen(project, live=live)
-    assert asked - {"matmul_cpu@64x64x64"} == cases - {"matmul_cpu@64x64x64"}
+    assert chosen(project, live=live) - {"matmul_cpu@64x64x64"} == cases
 
 
 def recorded_with(project: projects.Project, folder: Any, stages: tuple[str, ...]) -> Recorded:
@@ -118,9 +116,8 @@ def test_of_cases_that_are_only_timed_a_variants_smallest_is_executed(
     blocks = [timed | {how: True, "shapes": [128, 96, 64]}]
     blocks += [timed | {"macros": "defaults", "shapes": others}] if others else []
     project = load(study={"cases": blocks})
-    names = executing.telling(
-        list(resolving.of_plan(project.plan, target(), project.store).values())
-    )
+    resolved = resolving.of_plan(project.plan, target(), project.store)
+    names = executing.telling(list(resolved.values()))
     sizes = sorted({*others, expected})
     first = {f"matmul_naive@{size}x{size}x{size}" for size in sizes}
     assert names == first | {"matmul_naive-realf64@64x64x64"}
@@ -155,6 +152,10 @@ def test_the_key_holds_the_machines_version(monkeypatch: pytest.MonkeyPatch) -> 
     assert not set(before) & set(after)
 
 
+FIGURES = [{"metric": "smsp__inst_executed.sum", "value": 5.0, "unit": "inst"}]
+NOTES = {"check": {"figures": [{"metric": "max_error", "value": 0.1, "unit": ""}]}}
+
+
 class Executor:
     """A fake measure function of the stage."""
 
@@ -163,15 +164,11 @@ class Executor:
         self._ending = status, verdict
 
     def __call__(self, waiting: Any, finished: Any) -> Any:
+        status, verdict = self._ending
+        ok = {"figures": FIGURES, "source": "executed", "notes": NOTES} if status == "ok" else {}
         made = []
         for job in waiting:
             self.asked.append(job.case)
-            status, verdict = self._ending
-            figures = [{"metric": "smsp__inst_executed.sum", "value": 5.0, "unit": "inst"}]
-            notes = {"check": {"figures": [{"metric": "max_error", "value": 0.1, "unit": ""}]}}
-            ok = (
-                {"figures": figures, "source": "executed", "notes": notes} if status == "ok" else {}
-            )
             made.append(model.result("execute", job.case, status, "why", verdict=verdict, **ok))
             finished(made[-1])
         return made
@@ -214,10 +211,8 @@ def test_more_time_executes_again_what_timed_out(tmp_path: Any, limit_s: float, 
 
 def execution(status: str = model.OK, verdict: str | None = model.CORRECT, **more: Any) -> Any:
     made = model.result("execute", "a@64", status, more.pop("reason", "found"), verdict=verdict)
-    check = {"figures": [{"metric": "max_error", "value": 0.1, "unit": ""}]}
-    figures = [{"metric": "smsp__inst_executed.sum", "value": 5.0, "unit": "inst"}]
-    return made | {"key": "e1", "environment": "laptop", "notes": {"check": check},
-                   "figures": figures if status == "ok" else []} | more  # fmt: skip
+    figures = FIGURES if status == "ok" else []
+    return made | {"key": "e1", "environment": "laptop", "notes": NOTES, "figures": figures} | more
 
 
 def one(
@@ -248,49 +243,38 @@ def test_where_nothing_is_recorded_the_execution_speaks(stage: str, tmp_path: An
     assert (result["key"], result["environment"]) == ("aa11", "laptop")
 
 
-@pytest.fixture
-def shipped(tmp_path: Any) -> Recorded:
-    made = model.result("check", "a@64", "ok", key="aa11", environment="gpu1", verdict="correct")
-    merge(tmp_path / "nvidia_h200", [made], {"gpu1": {"gpu": "NVIDIA H200"}}, {})
-    return Recorded(tmp_path / "nvidia_h200")
+def shipped(folder: Any, key: str = "aa11") -> Recorded:
+    made = model.result("check", "a@64", "ok", key=key, environment="gpu1", verdict="correct")
+    merge(folder / "nvidia_h200", [made], {"gpu1": {"gpu": "NVIDIA H200"}}, {})
+    return Recorded(folder / "nvidia_h200")
 
 
-def test_a_recorded_figure_comes_first(tmp_path: Any, shipped: Recorded) -> None:
-    result = one("check", execution(verdict="wrong"), tmp_path, shipped)
+def test_a_recorded_figure_comes_first_unless_the_config_executes_always(tmp_path: Any) -> None:
+    wrong, recorded = execution(verdict="wrong"), shipped(tmp_path)
+    result = one("check", wrong, tmp_path, recorded)
     assert (result["source"], result["verdict"]) == ("recorded:nvidia_h200", "correct")
-
-
-def test_unless_the_config_executes_always(tmp_path: Any, shipped: Recorded) -> None:
-    result = one("check", execution(verdict="wrong"), tmp_path, shipped, first=True)
+    result = one("check", wrong, tmp_path, recorded, first=True)
     assert (result["source"], result["verdict"]) == ("executed", "wrong")
     unknown = execution(model.UNSUPPORTED, None)
-    result = one("check", unknown, tmp_path, shipped, first=True)
+    result = one("check", unknown, tmp_path, recorded, first=True)
     assert result["source"] == "recorded:nvidia_h200"
 
 
 @pytest.mark.parametrize("status", [model.UNSUPPORTED, model.NOT_MEASURED])
-def test_stale_stays_stale_where_the_execution_says_nothing(
-    status: str, tmp_path: Any, shipped: Recorded
-) -> None:
-    stale = Recorded(shipped.folder)
-    made = model.result("check", "a@64", "ok", key="other", environment="gpu1", verdict="correct")
-    merge(stale.folder, [made], {}, {})
+def test_stale_stays_stale_where_the_execution_says_nothing(status: str, tmp_path: Any) -> None:
+    stale = shipped(tmp_path, "other")
     result = one("check", execution(status, None, reason="HGMMA at line 2"), tmp_path, stale)
     assert result["status"] == model.STALE and result["reason"].endswith("; HGMMA at line 2")
     assert one("check", execution(), tmp_path, stale)["source"] == "executed"
 
 
-def test_what_the_machine_does_not_know_is_unsupported(tmp_path: Any) -> None:
-    made = execution(model.UNSUPPORTED, None, reason="HGMMA at line 2 of kernels/x.cu")
-    result = one("check", made, tmp_path)
-    assert (result["status"], result["reason"]) == (model.UNSUPPORTED, made["reason"])
-
-
-def test_a_reason_says_both(tmp_path: Any) -> None:
-    made = execution(model.NOT_MEASURED, None, reason="executing it takes 99 s at least")
-    result = one("counters", made, tmp_path)
-    assert result["status"] == model.NOT_MEASURED
-    assert result["reason"] == "no NVIDIA GPU on this machine; executing it takes 99 s at least"
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [(model.UNSUPPORTED, "HGMMA"), (model.NOT_MEASURED, "no NVIDIA GPU on this machine; HGMMA")],
+)
+def test_why_nothing_was_executed_is_said(status: str, told: str, tmp_path: Any) -> None:
+    result = one("counters", execution(status, None, reason="HGMMA"), tmp_path)
+    assert (result["status"], result["reason"]) == (status, told)
 
 
 def test_on_a_live_gpu_measured_figures_stay(tmp_path: Any) -> None:
@@ -308,11 +292,3 @@ def test_a_race_is_a_race_though_the_result_was_right() -> None:
         model.result("execute", "b", "ok", verdict=model.WRONG),
     ]
     assert verdicts(check, found) == {"a": model.RACE, "b": model.CORRECT}
-
-
-def test_the_config_names_the_studies_that_are_executed() -> None:
-    project = load(study={"execute": True})
-    assert all(request.execute for request in project.plan.requests.values())
-    assert not Request(Case.__new__(Case)).execute
-    assert parse(config(), "x").execute.when == "no_gpu"
-    assert (ROOT / "config" / "smoke_baseline.csv").parent.is_dir()

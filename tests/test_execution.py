@@ -39,12 +39,15 @@ def job(tmp_path: Path) -> Job:
     cubin.with_suffix(".sass").write_text(fake_machine.listing("fake", "fake.cu"))
     return a_job(
         stage="execute", case="fake@33x17x9", kernel="fake", variant="fake", key="k1",
-        cubin=str(cubin), source=str(source), entry="fake",
-        arguments=("a", "b", "c", "m", "n", "k", "alpha", "beta"),
-        shape={"m": 33, "n": 17, "k": 9},
-        dtypes={"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"},
+        cubin=str(cubin), source=str(source), entry="fake", arguments=Machine.names,
+        shape={"m": 33, "n": 17, "k": 9}, dtypes=dict.fromkeys(("a", "b", "c", "accumulate"), "f32"),
         launch=LaunchPlan((2, 3, 1), (16, 16, 1), 64, None, 6), limit_s=10.0, versions=(1, 1),
     )  # fmt: skip
+
+
+def ran(job: Job, **machine: Any) -> dict[str, Any]:
+    """The result of executing a job on a fake machine, on a laptop."""
+    return case.run(job, Machine(**machine)).result | {"environment": "laptop"}
 
 
 def figures(made: dict[str, Any]) -> dict[str, float]:
@@ -61,7 +64,6 @@ def figures(made: dict[str, Any]) -> dict[str, float]:
         ("HMMA.16816.F32", ("f16", "f32", 4096)),
         ("HMMA.1688.F32.BF16", ("bf16", "f32", 2048)),
         ("HMMA.1688.F32.TF32", ("tf32", "f32", 2048)),
-        ("HMMA.1684.F32.TF32", ("tf32", "f32", 1024)),
         ("DMMA.884", ("f64", "f64", 512)),
         ("DMMA.16x8x16", ("f64", "f64", 4096)),
         ("HMMA.SP.16832.F32", None),
@@ -100,22 +102,23 @@ def test_counters_have_ncus_names_and_sums() -> None:
         WORDS, fake_machine.counts(), grid=[2, 3, 1], block=[16, 16, 1], shared_bytes=64,
         registers=40, static_shared=4096,
     )  # fmt: skip
-    lsu = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op"
-    assert found["smsp__inst_executed.sum"] == WARPS * len(CODE)
-    assert found["smsp__thread_inst_executed.sum"] == 32 * WARPS * len(CODE)
-    assert found[f"{lsu}_ld.sum"] == WARPS * 4
-    assert found[f"{lsu}_st.sum"] == WARPS * 1
-    assert found["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"] == WARPS * 2
-    copies = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
-    assert found[copies] == WARPS * 15
-    # Asynchronous copies are global loads, too.
-    assert found["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == WARPS * 2
-    assert found["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == WARPS * 24
-    assert found["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] == WARPS * 4
-    # An HFMA2 that only loads a constant is counted, and once for its two halves.
-    assert found["smsp__sass_thread_inst_executed_op_hfma_pred_on.sum"] == 32 * WARPS
-    assert found["sm__ops_path_tensor_src_fp16.sum"] == 4096 * WARPS
-    assert found["sm__ops_path_tensor_op_hmma_src_fp16_sparsity_off.sum"] == 4096 * WARPS
+    each_warp = {
+        "smsp__inst_executed.sum": len(CODE),
+        "smsp__thread_inst_executed.sum": 32 * len(CODE),
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": 4,
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": 1,
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": 2,
+        "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum": 15,
+        # Asynchronous copies are global loads, too.
+        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": 2,
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 24,
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": 4,
+        # An HFMA2 that only loads a constant is counted, and once for its two halves.
+        "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum": 32,
+        "sm__ops_path_tensor_src_fp16.sum": 4096,
+        "sm__ops_path_tensor_op_hmma_src_fp16_sparsity_off.sum": 4096,
+    }
+    assert {name: found[name] / WARPS for name in each_warp} == each_warp
     assert "sm__ops_path_tensor_src_fp16_dst_fp32.sum" not in found
     assert found["launch__grid_size"] == 6 and found["launch__block_size"] == 256
     assert found["launch__shared_mem_per_block_static"] == 4096
@@ -141,18 +144,15 @@ def test_what_is_not_known_is_left_out_and_never_zero() -> None:
 def test_predicated_off_instructions_do_no_operations() -> None:
     numbers = fake_machine.counts()
     numbers["threads_on"] = np.zeros_like(numbers["threads_on"])
-    found = counters.values(
-        [*WORDS[:6], "HGMMA.64x8x16", *WORDS[7:]], numbers, grid=[1], block=[32]
-    )
+    words = [*WORDS[:6], "HGMMA.64x8x16", *WORDS[7:]]
+    found = counters.values(words, numbers, grid=[1], block=[32])
     assert found["smsp__thread_inst_executed.sum"] > 0
     assert found["sm__ops_path_tensor_src_fp16.sum"] == 0
 
 
 def test_rows_are_those_of_a_profile(job: Job) -> None:
-    made = case.run(job, Machine()).result
-    rows = {row["opcode"]: row for row in made["instructions"]}
-    assert list(rows) == ["LDC", "LDG.E", "STS", "LDS.128", "LDGSTS.E.BYPASS.128",
-                          "HMMA.16816.F32", "STG.E"]  # fmt: skip
+    rows = {row["opcode"]: row for row in ran(job)["instructions"]}
+    assert list(rows) == [*WORDS[:5], "HMMA.16816.F32", "STG.E"]
     load = rows["LDS.128"]
     assert load["address"] == 0x30
     # What ncu attributes, and what the hardware counts, under names of their own.
@@ -166,12 +166,6 @@ def test_rows_are_those_of_a_profile(job: Job) -> None:
     (load,) = [row for row in every if row["opcode"] == "LDS.128"]
     place = {"file": "fake.cu", "line": 2, "text": "// two", "via": "", "kernel_line": 2}
     assert place.items() <= load.items()
-
-
-def test_classes_add_up(job: Job) -> None:
-    rows = case.classes(case.run(job, Machine()))
-    assert sum(row["executed"] for row in rows) == WARPS * len(CODE)
-    assert {"tensor", "f32", "shared memory", "asynchronous copy"} <= {row["class"] for row in rows}
 
 
 # ------------------------------------------------------------------------------------------ a case
@@ -202,18 +196,10 @@ def test_c_is_poisoned_where_beta_is_zero(job: Job) -> None:
         if call["arguments"][-1]:
             fake_machine.product(call)
 
-    made = case.run(job, Machine(act=act)).result
+    made = ran(job, act=act)
     assert np.isnan(seen[0]).all() and np.isfinite(seen[1]).all()
     assert made["verdict"] == "wrong"
     assert "C[0, 0] is nan (never written, or" in made["reason"]
-
-
-def test_f64_kernels_get_wide_scalars(job: Job) -> None:
-    machine = Machine()
-    f64 = dict.fromkeys(("a", "b", "c", "accumulate"), "f64")
-    made = case.run(replace(job, dtypes=f64), machine).result
-    assert made["verdict"] == "correct"
-    assert isinstance(machine.calls[0]["arguments"][-1], np.float64)
 
 
 @pytest.mark.parametrize(
@@ -229,18 +215,15 @@ def test_f64_kernels_get_wide_scalars(job: Job) -> None:
         ("barrier", model.OK, model.BARRIER),
     ],
 )
-def test_faults_become_statuses_and_verdicts(
-    job: Job, kind: str, status: str, verdict: str | None
-) -> None:
-    made = case.run(job, Machine(faults=(Fault(kind),), endless=True)).result
+def test_faults_become_statuses_and_verdicts(job, kind, status, verdict):
+    made = ran(job, faults=(Fault(kind),), endless=True)
     assert (made["status"], made["verdict"]) == (status, verdict)
     if kind == "unsupported":
         assert made["reason"].startswith("STS at line 2 of ")
         return
     for words in (
-        "executed on the CPU", kind, "both touch it", "fake, line 2 of", "fake.cu",
-        "STS at SASS address 0x0020", "threads (33, 0, 0), (1, 0, 0) of block (0, 0, 0)",
-        "address 0x410",
+        "executed on the CPU", kind, "both touch it", "fake, line 2 of", "fake.cu", "SASS address 0x0020",
+        "threads (33, 0, 0), (1, 0, 0) of block (0, 0, 0)", "address 0x410",
     ):  # fmt: skip
         assert words in made["reason"], made["reason"]
     (fault,) = made["notes"]["faults"]
@@ -253,24 +236,22 @@ def test_faults_become_statuses_and_verdicts(
 
 def test_the_worst_fault_decides(job: Job) -> None:
     faults = (Fault("uninitialised read"), Fault("race", 3), Fault("invalid access", 4))
-    made = case.run(job, Machine(faults=faults)).result
+    made = ran(job, faults=faults)
     assert made["status"] == model.INVALID_ACCESS
     assert "2 further findings" in made["reason"]
 
 
 def test_what_the_machine_does_not_know_is_named_with_its_line(job: Job) -> None:
-    error = fake_machine.Unsupported("HGMMA.64x128x16.F32.BF16", 0x50)
-    for machine in (Machine(refuses=error),):
-        made = case.run(job, machine).result
-        assert made["status"] == model.UNSUPPORTED
-        assert made["reason"].startswith("HGMMA.64x128x16.F32.BF16 at line 3 of ")
-        assert "fake.cu (SASS address 0x0050)" in made["reason"]
+    made = ran(job, refuses=fake_machine.Unsupported("HGMMA.64x128x16.F32.BF16", 0x50))
+    assert made["status"] == model.UNSUPPORTED
+    assert made["reason"].startswith("HGMMA.64x128x16.F32.BF16 at line 3 of ")
+    assert "fake.cu (SASS address 0x0050)" in made["reason"]
 
 
 def test_a_bad_launch_fails_to_launch(job: Job) -> None:
-    made = case.run(job, Machine(refuses=fake_machine.BadLaunch("1025 threads"))).result
+    made = ran(job, refuses=fake_machine.BadLaunch("1025 threads"))
     assert (made["status"], made["verdict"]) == (model.FAILED_TO_LAUNCH, None)
-    made = case.run(replace(job, arguments=("a", "b", "x")), Machine()).result
+    made = ran(replace(job, arguments=("a", "b", "x")))
     assert made["status"] == model.FAILED_TO_LAUNCH
     assert "argument 'x' is none of a, b, c" in made["reason"]
 
@@ -295,19 +276,14 @@ def probed(call: Any) -> None:
     given["cycles"].array[:] = 7
 
 
-def test_a_probe_is_judged_by_its_buffers(job: Job) -> None:
-    made = case.run(probe(job), Machine(act=probed)).result
+def test_a_probe_is_judged_by_its_buffers(job, monkeypatch):
+    """Cycles of a machine without time are no figure."""
+    made = ran(probe(job), act=probed)
+    (figure,) = made["notes"]["check"]["figures"]
     assert made["verdict"] == "correct"
-    assert made["notes"]["check"]["figures"] == [
-        {"metric": "latency", "value": 7.0, "unit": "cycle"}
-    ]
-
-
-def test_cycles_of_a_machine_without_time_are_no_figure(
-    job: Job, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    assert figure == {"metric": "latency", "value": 7.0, "unit": "cycle"}
     monkeypatch.setattr(fake_machine, "CODE", [*CODE[:-1], (0x90, "CS2R R2, SR_CLOCKLO")])
-    made = case.run(probe(job), Machine(act=probed)).result
+    made = ran(probe(job), act=probed)
     assert made["verdict"] == "correct"
     assert made["notes"]["check"]["figures"] == []
     assert "needs a GPU" in made["notes"]["check"]["clock"]
@@ -317,8 +293,7 @@ def test_cycles_of_a_machine_without_time_are_no_figure(
 
 
 def test_a_check_from_an_execution(job: Job) -> None:
-    made = case.run(job, Machine()).result | {"environment": "laptop"}
-    check = results.of_stage(replace(job, stage="check", key="c1"), made)
+    check = results.of_stage(replace(job, stage="check", key="c1"), ran(job))
     assert (check["stage"], check["key"], check["source"]) == ("check", "c1", "executed")
     assert (check["status"], check["verdict"], check["environment"]) == ("ok", "correct", "laptop")
     assert set(figures(check)) == {"max_error", "tolerance", "relative_error"}
@@ -331,7 +306,7 @@ def counters_job(job: Job, sets: list[str], **more: Any) -> Job:
 
 
 def test_counters_from_an_execution_are_those_that_were_asked_for(job: Job) -> None:
-    made = case.run(job, Machine()).result | {"environment": "laptop"}
+    made = ran(job)
     few = results.of_stage(counters_job(job, ["quantization"]), made)
     assert few["source"] == "executed" and not few["instructions"]
     assert "smsp__inst_executed.sum" not in figures(few)
@@ -346,17 +321,15 @@ def test_counters_from_an_execution_are_those_that_were_asked_for(job: Job) -> N
 
 def test_a_probes_own_instruction_is_counted(job: Job) -> None:
     asked = counters_job(probe(job), ["memory"], instruction="LDS.128")
-    made = case.run(probe(job), Machine(act=probed)).result | {"environment": "laptop"}
-    found = figures(results.of_stage(asked, made))
+    found = figures(results.of_stage(asked, ran(probe(job), act=probed)))
     assert found["wavefronts"] == 4 * WARPS and found["bank_conflicts"] == 2 * WARPS
     assert found["wavefronts_by_instruction"] == 3 * WARPS
 
 
 def test_a_slow_cpu_is_no_fault_of_the_kernels(job: Job) -> None:
-    made = case.run(job, Machine(faults=(Fault("timed out"),))).result
+    made = ran(job, faults=(Fault("timed out"),))
     assert made["status"] == model.NOT_MEASURED
-    told = "would not be done within 10 s (execute: case_limit_s), given up after 0.5 s"
-    assert told in made["reason"]
+    assert "within 10 s (execute: case_limit_s), given up after 0.5 s" in made["reason"]
 
 
 def test_an_endless_product_is_stopped_long_before_a_slow_one(job: Job) -> None:
@@ -368,8 +341,7 @@ def test_an_endless_product_is_stopped_long_before_a_slow_one(job: Job) -> None:
 
 @pytest.mark.parametrize("kind", ["invalid access", "timed out"])
 def test_a_failure_has_the_same_status_in_both_stages(job: Job, kind: str) -> None:
-    machine = Machine(faults=(Fault(kind),), endless=True)
-    made = case.run(job, machine).result | {"environment": "laptop"}
+    made = ran(job, faults=(Fault(kind),), endless=True)
     for one in (replace(job, stage="check"), counters_job(job, ["memory"])):
         told = results.of_stage(one, made)
         assert (told["status"], told["source"], told["figures"]) == (kind, "", [])
@@ -377,7 +349,7 @@ def test_a_failure_has_the_same_status_in_both_stages(job: Job, kind: str) -> No
 
 
 def test_counters_of_a_kernel_that_never_met_its_barrier_are_none(job: Job) -> None:
-    made = case.run(job, Machine(faults=(Fault("barrier"),))).result | {"environment": "laptop"}
+    made = ran(job, faults=(Fault("barrier"),))
     assert results.of_stage(replace(job, stage="check"), made)["verdict"] == model.BARRIER
     told = results.of_stage(counters_job(job, ["memory"]), made)
     assert (told["status"], told["figures"]) == (model.NOT_MEASURED, [])
@@ -386,9 +358,7 @@ def test_counters_of_a_kernel_that_never_met_its_barrier_are_none(job: Job) -> N
 # ------------------------------------------------------------------------------------- the worker
 
 
-def test_the_worker_gives_a_result_for_whatever_happens(
-    job: Job, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_worker_gives_a_result_for_whatever_happens(job, monkeypatch, tmp_path):
     def bad(call: Any) -> None:
         if call["arguments"][3] == 34:
             raise RuntimeError("the interpreter lost its way")
@@ -417,9 +387,7 @@ def test_what_a_smaller_case_shows_to_be_hopeless_is_not_begun(job: Job) -> None
     rates.saw(small, 1.5)
     assert rates.hopeless(large) == ""  # 12 s are not certain to be more than 10
     rates.saw(small, 2.0)
-    assert rates.hopeless(large) == (
-        "it would take 16 s, as fast as fake@256 was, and execute: case_limit_s = 10 s"
-    )
+    assert rates.hopeless(large).startswith("it would take 16 s, as fast as fake@256 was")
     assert rates.hopeless(replace(large, variant="another")) == ""
     assert rates.hopeless(probe(job)) == ""
 
@@ -449,9 +417,5 @@ def test_places_know_lines_of_the_kernels_own_file(tmp_path: Path) -> None:
 def test_a_worker_has_one_thread_whatever_its_job_has() -> None:
     """Snakemake tells each job of its threads; how a sum is shared among them decides its last digit."""
     code = "import os, tilewave.execution.worker; print(os.environ['OMP_NUM_THREADS'])"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "workflow"), "OMP_NUM_THREADS": "7"},
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.stdout.strip() == "1", done.stderr
+    given = os.environ | {"PYTHONPATH": str(ROOT / "workflow"), "OMP_NUM_THREADS": "7"}
+    assert subprocess.check_output([sys.executable, "-c", code], env=given, text=True) == "1\n"

@@ -1,5 +1,4 @@
-"""Kernels with a planted mistake (tests/faults): the executor has to name its kind, its line and
-who else takes part in it."""
+"""Kernels with a planted mistake (tests/faults): its kind, its line and who takes part have to be named."""
 
 import re
 

@@ -1,8 +1,4 @@
-"""Kernels in the styles of other people's ladders (tests/foreign), executed on the CPU.
-
-Each is right on paper, so a wrong result or a fault is the executor's. A few counts are known in
-closed form, and the float functions are compared with numpy's beside the kernel's own check.
-"""
+"""Kernels in the styles of other people's ladders (tests/foreign): a wrong result or a fault is the executor's."""
 
 import numpy as np
 import pytest
@@ -128,8 +124,7 @@ def test_swizzle_has_no_conflicts_and_plain_rows_have():
 
 @pytest.mark.parametrize("place", ["plain", "padded", "swizzled"])
 def test_transposition_conflicts(place):
-    """50 x 70 words: 3 tiles of columns times 50 rows are written, and 70 columns are read in two parts,
-    of 32 and of 18 words. Without padding a column lies in one bank."""
+    """50 x 70 words: 3 tiles of columns; without padding a column lies in one bank."""
     done = executed("transpose_tile", place)
     assert total(done, "shared_wavefronts", "STS") == 3 * 50
     assert total(done, "shared_wavefronts", "LDS") == 70 * (32 + 18 if place == "plain" else 2)

@@ -1,5 +1,4 @@
-"""The FP8 rungs, executed: right at the edges of tiles and of k, where a block has several tiles, in each type
-and sum, and with both scales."""
+"""The FP8 rungs, executed: right at every edge, in each type and sum, and with both scales."""
 
 import numpy as np
 import pytest

@@ -88,7 +88,7 @@ def test_the_end_of_a_case_was_watched_for_the_next_one(monkeypatch):
     seen, support = iter([0.0, 0.5, 0.1, 0.2]), Support.__new__(Support)
     support._paused, support._watched_at = 0.0, -math.inf
     watched = SimpleNamespace(
-        pointer=0, download=lambda dtype: np.array([1e6 * next(seen), 1e6], dtype)
+        pointer=0, download=lambda kind: np.array([1e6 * next(seen), 1e6], kind)
     )
     monkeypatch.setattr(Support, "_watched", watched)
     monkeypatch.setattr(Support, "_launch", lambda *_: None)
@@ -173,18 +173,13 @@ def test_memory_that_other_processes_hold_is_no_fault_of_the_case(monkeypatch, e
     driver = pytest.importorskip("cuda.bindings.driver")
     refused = driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY
     monkeypatch.setattr(driver, "cuMemAlloc", lambda size: (refused,))
-    monkeypatch.setattr(
-        driver, "cuGetErrorString", lambda error: (driver.CUresult(0), b"no memory")
-    )
+    monkeypatch.setattr(driver, "cuGetErrorString", lambda _: (driver.CUresult(0), b"no memory"))
     gpu = SimpleNamespace(free_bytes=lambda: 1 << 30, memory_bytes=(2 << 30) + elsewhere)
     with pytest.raises(CudaError) as error:
         buffers.Memory(gpu).new("a", 4 << 30)
     made, usable = failure("check", JOB, error.value)
     assert made["status"] == model.NOT_MEASURED and usable
     assert ("other processes hold about" in made["reason"]) == told == model.passing(made)
-
-
-def test_a_memory_error_of_the_hardware_is_no_fault_of_the_case():
     made, usable = failure("check", JOB, CudaError("CUDA_ERROR_ECC_UNCORRECTABLE"))
     assert made["status"] == model.NOT_MEASURED and model.passing(made) and not usable
 

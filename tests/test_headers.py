@@ -18,6 +18,7 @@ USES = {
     "climits": "INT_MAX",
     "cmath": "std::sqrt(2.f) + expf(1)",
     "complex": "std::complex<float>(1, 2).real()",
+    "cooperative_groups.h": "cooperative_groups::this_grid().thread_rank()",
     "cstddef": "std::size_t(3) + sizeof(std::byte)",
     "cstdint": "std::uint32_t(3) + uint8_t(4)",
     "float.h": "FLT_MIN",
@@ -32,16 +33,22 @@ USES = {
     "utility": "std::move(1) + std::pair<int, int>(1, 2).first",
 }
 HOST = (
-    "chrono ctime ctype.h bits/stdc++.h cublasLt.h cublas_v2.h cudaProfiler.h cudaTypedefs.h "
-    "cuda_profiler_api.h cuda_runtime.h curand.h fstream iomanip iostream map memory mutex omp.h random "
-    "sstream string sys/time.h thread thrust/host_vector.h time.h unistd.h unordered_map vector"
+    "assert.h chrono ctime ctype.h bits/stdc++.h cublasLt.h cublas_v2.h cudaProfiler.h cudaTypedefs.h "
+    "cuda_profiler_api.h cuda_runtime.h curand.h fstream iomanip iostream map memory mutex omp.h random stdio.h "
+    "sstream string string.h sys/time.h thread thrust/host_vector.h time.h unistd.h unordered_map vector"
 ).split()
 KERNEL = 'extern "C" __global__ void NAME(float* a) { a[0] = VALUE; }\n'
 
 
-def compiled(folder: Path, text: str, value: str = "1") -> nvrtc.Compiled:
-    kernel = load_kernel(write_kernel(folder, "mine", FRONT, text + KERNEL.replace("VALUE", value)))
+def compiled(folder: Path, text: str, value: str = "1", front: str = FRONT) -> nvrtc.Compiled:
+    kernel = load_kernel(write_kernel(folder, "mine", front, text + KERNEL.replace("VALUE", value)))
     return nvrtc.compile_kernel(kernel, "sm_90", {})
+
+
+def written(folder: Path, texts: dict[str, str]) -> None:
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
 
 
 def including(*names: str) -> str:
@@ -67,9 +74,7 @@ def test_what_the_kernels_folder_has_comes_first(tmp_path):
 
 def test_a_header_of_crt_hides_none_of_another_folder(tmp_path, monkeypatch):
     """Both wheels have an mma.h; they may lie in different site folders."""
-    for name, text in (("a/crt/mma.h", "#error of crt\n"), ("b/mma.h", "// the runtime's\n")):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_text(text)
+    written(tmp_path, {"a/crt/mma.h": "#error of crt\n", "b/mma.h": "// the runtime's\n"})
     monkeypatch.setattr(headers, "folders", lambda: (tmp_path / "a", tmp_path / "b"))
     assert headers.toolkit("#include <mma.h>\n", {}).texts == {"mma.h": "// the runtime's\n"}
 
@@ -121,36 +126,30 @@ int main() { std::cout << launched(3); }
 
 def test_a_library_that_knows_nvrtc_stays_as_it_is(tmp_path):
     """Its functions without an annotation are device functions; what is for the host alone is left out."""
-    for name, text in LIBRARY.items():
-        (tmp_path / "include" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "include" / name).write_text(text)
+    written(tmp_path / "include", LIBRARY)
     front = FRONT + "compiler: {include: [include]}\n"
-    body = FILE + KERNEL.replace("VALUE", "twice<3>() + seven() + both(1)")
-    kernel = load_kernel(write_kernel(tmp_path, "mine", front, body))
-    made = nvrtc.compile_kernel(kernel, "sm_90", {})
+    made = compiled(tmp_path, FILE, "twice<3>() + seven() + both(1)", front)
     assert made.cubin, made.message
     assert nvcc.UNANNOTATED in made.options
-    line = kernel.text[: kernel.text.index("int main")].count("\n") + 1
-    wanted = f"left out as code of the host: main (line {line}), 1 of launch.hpp"
-    assert made.warning == wanted
+    before = (tmp_path / "mine.cu").read_text().partition("int main")[0]
+    left_out = (
+        f"left out as code of the host: main (line {before.count(chr(10)) + 1}), 1 of launch.hpp"
+    )
+    assert made.warning == left_out
 
 
 def test_a_guard_is_no_library(tmp_path):
     """As `nvcc.GUARD` asks for it: the rest of the header is cut as any other."""
-    (tmp_path / "common").mkdir()
-    (tmp_path / "common" / "util.cuh").write_text(
-        "#ifndef __CUDACC_RTC__\n#include <iostream>\n#endif\n"
-        "inline void told() { fprintf(stderr, 0); }\n__device__ int one() { return 1; }\n"
-    )
+    text = "#ifndef __CUDACC_RTC__\n#include <iostream>\n#endif\n"
+    text += "inline void told() { fprintf(stderr, 0); }\n__device__ int one() { return 1; }\n"
+    written(tmp_path, {"common/util.cuh": text})
     made = compiled(tmp_path, '#include "common/util.cuh"\n', "one()")
     assert made.cubin and nvcc.UNANNOTATED not in made.options
 
 
 def test_two_headers_of_one_name(tmp_path):
     """NVRTC knows no folders: the one beside its includer is asked for by its whole name."""
-    for name in ("lib/more/sizes.hpp", "lib/more/tile.h", "lib/more/limits.hpp", "tile.h"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(LIBRARY[name])
+    written(tmp_path, LIBRARY)
     found = headers.own("#include <lib/more/sizes.hpp>\n#include <tile.h>\n", tmp_path)
     assert {"tile.h", "lib/more/tile.h", "limits.hpp"} <= set(found)
     assert '#include "limits.hpp"\n#include "lib/more/tile.h"' in found["lib/more/sizes.hpp"]
@@ -159,9 +158,8 @@ def test_two_headers_of_one_name(tmp_path):
 
 def test_a_header_with_the_name_of_one_of_cudas(tmp_path):
     """It lies beside a header of the kernel's own: CUDA's headers get theirs all the same."""
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "half.cuh").write_text('#include "cuda_fp8.hpp"\n')
-    (tmp_path / "lib" / "cuda_fp8.hpp").write_text("#define MINE 3\n")
+    own = {"lib/half.cuh": '#include "cuda_fp8.hpp"\n', "lib/cuda_fp8.hpp": "#define MINE 3\n"}
+    written(tmp_path, own)
     text = '#include "lib/half.cuh"\n' + including("cuda_fp8.h")
     made = compiled(tmp_path, text, "MINE + float(__nv_fp8_e4m3(a[1]))")
     assert made.cubin, made.message

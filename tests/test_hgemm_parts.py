@@ -1,5 +1,4 @@
-"""The mma.sync kernels: every tile right and without a wavefront too many; sums that several blocks
-share are the same whoever comes last.
+"""The mma.sync kernels: every tile right and without a wavefront too many, whoever comes last.
 
 With block numbers turned round stream-K takes the path on which the last part never leaves the registers.
 """

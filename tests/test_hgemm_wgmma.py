@@ -1,5 +1,4 @@
-"""The Hopper rungs, executed: right at the edges of tiles and of k, where a block has several tiles, and with
-the same bits whoever schedules them."""
+"""The Hopper rungs, executed: right at every edge, and with the same bits whoever schedules them."""
 
 import re
 

@@ -69,33 +69,21 @@ def device_code(tmp_path_factory):
         pytest.skip("needs g++")
     folder = tmp_path_factory.mktemp("emulated")
     (folder / "emulator.cpp").write_text(EMULATOR)
-    done = subprocess.run(
-        [
-            compiler,
-            "-O1",
-            "-std=c++17",
-            "-shared",
-            "-fPIC",
-            "-pthread",
-            "-w",
-            f"-I{SUPPORT.parent}",
-            "emulator.cpp",
-            "-o",
-            "emulated.so",
-        ],
-        cwd=folder,
-        capture_output=True,
-        text=True,
+    words = (
+        f"{compiler} -O1 -std=c++17 -shared -fPIC -pthread -w emulator.cpp -o emulated.so".split()
     )
+    command = [*words, f"-I{SUPPORT.parent}"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode and "_Float16" in done.stderr:
         pytest.skip("needs a g++ that knows _Float16")
     assert done.returncode == 0, done.stderr
     return ctypes.CDLL(str(folder / "emulated.so"))
 
 
-@pytest.mark.parametrize(
-    "dtype", ["f64", "f32", "tf32", "f16", "bf16", "i32", "i8", "e4m3", "e5m2"]
-)
+REAL = ["f64", "f32", "tf32", "f16", "bf16", "e4m3", "e5m2"]
+
+
+@pytest.mark.parametrize("dtype", [*REAL, "i32", "i8"])
 def test_device_and_host_give_the_same_bits(device_code, dtype):
     count = 5003
     got = np.zeros(count, inputs.storage(dtype))
@@ -105,7 +93,7 @@ def test_device_and_host_give_the_same_bits(device_code, dtype):
     assert got.tobytes() == want.tobytes()
 
 
-@pytest.mark.parametrize("dtype", ["f64", "f32", "tf32", "f16", "bf16", "e4m3", "e5m2"])
+@pytest.mark.parametrize("dtype", REAL)
 def test_values_are_uniform_and_zero_mean(dtype):
     values = inputs.to_float64(inputs.uniform(1, 0, 200_000, dtype), dtype)
     assert abs(values.mean()) < 5 * 3**-0.5 / np.sqrt(values.size)
@@ -150,9 +138,8 @@ def test_fp8_is_what_the_gpu_makes_of_it(name, code):
     np.testing.assert_array_equal(kind.numbers, halves.view(np.float16).astype(np.float64))
     finite = np.sort(kind.numbers[np.isfinite(kind.numbers)])
     middle = (finite[1:] + finite[:-1]) / 2
-    values = np.concatenate(
-        [finite, middle, middle * (1 + 1e-7), [1e9, -1e9, np.inf, np.nan, -0.0]]
-    )
+    others = [1e9, -1e9, np.inf, np.nan, -0.0]
+    values = np.concatenate([finite, middle, middle * (1 + 1e-7), others])
     found = kind.nearest(values)
     assert list(found) == [conversion._to_fp8(np.float64(one), code) for one in values]
 
@@ -170,15 +157,12 @@ def test_reference_matmul(device_code, dtype, layouts):
     kinds = ["f32", "e5m2", "f16"] if dtype == "any" else [dtype] * 2 + ["f32"]
     if dtype == "i8":
         alpha, beta, kinds = 2.0, -1.0, ["i8", "i8", "i32"]
-    shapes = [(m, k), (k, n), (m, n)]
-    buffers = [
-        inputs.uniform(1, s, r * q, kind)
-        for s, (kind, (r, q)) in enumerate(zip(kinds, shapes, strict=True))
-    ]
-    a, b, c = (
-        inputs.to_float64(buffer, kind).reshape(shape, order=order)
-        for buffer, kind, shape, order in zip(buffers, kinds, shapes, orders, strict=True)
-    )
+    matrices, buffers = [], []
+    for kind, (rows, columns), order in zip(kinds, [(m, k), (k, n), (m, n)], orders, strict=True):
+        buffers.append(inputs.uniform(1, len(buffers), rows * columns, kind))
+        numbers = inputs.to_float64(buffers[-1], kind)
+        matrices.append(numbers.reshape((rows, columns), order=order))
+    a, b, c = matrices
     out = np.full(m * n, np.nan)
     pointers = [ctypes.c_void_p(array.ctypes.data) for array in [*buffers, out]]
     columns = [int(order == "F") for order in orders]
@@ -186,25 +170,24 @@ def test_reference_matmul(device_code, dtype, layouts):
     call = getattr(device_code, f"run_reference_{dtype}")
     call(*pointers, m, n, k, ctypes.c_double(alpha), ctypes.c_double(beta), *types, *columns)
     want = alpha * (a @ b) + beta * c
-    exact = dtype == "i8"
-    np.testing.assert_allclose(
-        out.reshape((m, n), order=orders[2]),
-        want,
-        atol=0 if exact else 1e-13,
-        rtol=0 if exact else 1e-7,
-    )
+    allowed = {"atol": 0, "rtol": 0} if dtype == "i8" else {"atol": 1e-13, "rtol": 1e-7}
+    np.testing.assert_allclose(out.reshape((m, n), order=orders[2]), want, **allowed)
+
+
+def compared(device_code, got, want, dtype, allowed):
+    """Sums and counts of the two blocks that hold results against a reference."""
+    sums, counts = np.zeros((2, 3)), np.zeros((2, 2), np.uint64)
+    given, told, *out = (ctypes.c_void_p(one.ctypes.data) for one in (got, want, sums, counts))
+    limits, count = [ctypes.c_double(allowed)] * 2, ctypes.c_uint64(len(got))
+    device_code.run_compare(given, told, count, DTYPES[dtype].support, *limits, *out)
+    return sums, counts
 
 
 def test_compare_of_whole_numbers_sees_one_unit(device_code):
     got = inputs.uniform(1, 2, 3000, "i32")
     want = got.astype(np.float64)
     got[[17, 2500]] += np.array([1, -1], np.int32)
-    sums, counts = np.zeros((2, 3)), np.zeros((2, 2), np.uint64)
-    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (got, want)]
-    device_code.run_compare(
-        *pointers, ctypes.c_uint64(3000), DTYPES["i32"].support, ctypes.c_double(0), ctypes.c_double(0),
-        ctypes.c_void_p(sums.ctypes.data), ctypes.c_void_p(counts.ctypes.data),
-    )  # fmt: skip
+    sums, counts = compared(device_code, got, want, "i32", 0)
     assert counts[:, 0].sum() == 2 and counts[:, 1].min() == 17 and sums[:, 0].max() == 1
 
 
@@ -213,12 +196,7 @@ def test_compare_counts_nan_and_the_first_wrong(device_code):
     got = want.astype(np.float32)
     got[[1500, 2000]] = np.nan
     got[700] += 0.25
-    sums, counts = np.zeros((2, 3)), np.zeros((2, 2), np.uint64)
-    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (got, want)]
-    device_code.run_compare(
-        *pointers, ctypes.c_uint64(3000), 1, ctypes.c_double(1e-6), ctypes.c_double(1e-6),
-        ctypes.c_void_p(sums.ctypes.data), ctypes.c_void_p(counts.ctypes.data),
-    )  # fmt: skip
+    sums, counts = compared(device_code, got, want, "f32", 1e-6)
     assert counts[:, 0].sum() == 3 and counts[:, 1].min() == 700
     assert abs(sums[:, 0].max() - 0.25) < 1e-6
     assert abs(sums[:, 2].sum() - (want**2).sum()) < 1e-9

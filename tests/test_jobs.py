@@ -23,13 +23,17 @@ AWAY = {"device": {}, "arch": 90}
 HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
 
 
-def plan(folder, target, arch="sm_90", shapes=(64,), front=FRONT):
+def load(folder, *blocks, **top):
+    """A project of the kernels in a folder, each block with its default macros at 64."""
+    blocks = [{"macros": "defaults", "shapes": [64], **one} for one in blocks]
+    return project.load(config(*blocks, kernel_folders=[str(folder)], **top), "test.yaml")
+
+
+def plan(folder, target, arch="sm_90", shapes=(64,), front=FRONT, **block):
     """The check of one case on a target, its kernel compiled for ``arch``."""
     write_kernel(folder, front=front)
-    block = {"kernels": ["sample"], "macros": "defaults", "shapes": list(shapes)}
-    made = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
-    requests = list(made.plan.requests.values())
-    known = compiled("sample", arch=arch)
+    made = load(folder, {"kernels": ["sample"], "shapes": [] if block else list(shapes), **block})
+    known, requests = compiled("sample", arch=arch), [*made.plan.requests.values()]
     (planned,) = jobs.plan("check", requests, known, target, made.config)
     return planned
 
@@ -62,13 +66,8 @@ arguments: [out, "2 * sms", l2_bytes]
 
 
 def test_a_probes_arguments_may_ask_for_the_device(tmp_path):
-    write_kernel(tmp_path, front=PROBE)
-    block = {"kernels": ["sample"], "operation": "probe", "macros": "defaults"}
-    made = project.load(config(block, kernel_folders=[str(tmp_path)]), "test.yaml")
     here = {"device": {"sms": 132, "l2_bytes": 60, "shared_per_sm": 8}, "arch": 90}
-    (planned,) = jobs.plan(
-        "check", [*made.plan.requests.values()], compiled("sample"), here, made.config
-    )
+    planned = plan(tmp_path, here, front=PROBE, operation="probe")
     assert planned.job.arguments == ("out", 264, 60)
     assert planned.job.device == {"sms": 132, "l2_bytes": 60}
 
@@ -119,15 +118,16 @@ def test_a_case_is_resolved_once(tmp_path, monkeypatch):
     """By whoever comes first, for all that come after it: the Snakefile, each job, the tables."""
     monkeypatch.chdir(tmp_path)
     write_kernel(tmp_path / "kernels")
-    block = {"kernels": ["sample"], "macros": "one_at_a_time", "shapes": [64, "64 * sms", 65]}
-    made = project.load(config(block, kernel_folders=[str(tmp_path / "kernels")]), "test.yaml")
+    made = load(tmp_path / "kernels", {"macros": "one_at_a_time", "shapes": [64, "64 * sms", 65]})
     target = {**HERE, "live": False, "recorded": None, "host": "h", "environment": "h"}
     target |= {"label": "-", "reason": "-", "environments": {}}
-    asked = []
-    resolve = resolving.resolve
-    monkeypatch.setattr(
-        resolving, "resolve", lambda one, aim: (asked.append(one.case.id), resolve(one, aim))[1]
-    )
+    asked, resolve = [], resolving.resolve
+
+    def counted(one, aim):
+        asked.append(one.case.id)
+        return resolve(one, aim)
+
+    monkeypatch.setattr(resolving, "resolve", counted)
     first = Pipeline(made, target)
     assert first.work()["execute"] == ["sample"]
     again = Pipeline(made, target)
@@ -161,12 +161,9 @@ def test_a_newcomer_races_all_that_race(tmp_path, monkeypatch):
 
 def test_one_case_of_each_own_kernel_is_sampled(tmp_path):
     """The largest of the first variant whose instructions are counted."""
-    write_kernel(tmp_path, front=FRONT)
-    blocks = [
-        {"kernels": ["sample"], "macros": "defaults", "shapes": [64, 32], "counters": "memory"},
-        {"kernels": ["sample"], "macros": "defaults", "shapes": [128], "counters": "basic"},
-    ]
-    made = project.load(config(*blocks, kernel_folders=[str(tmp_path)]), "test.yaml")
+    write_kernel(tmp_path)
+    asked = {"memory": [64, 32], "basic": [128]}
+    made = load(tmp_path, *({"shapes": sizes, "counters": one} for one, sizes in asked.items()))
     resolved = [resolving.resolve(one, HERE) for one in made.plan.requests.values()]
     (chosen,) = sampling.chosen(resolved)
     assert chosen.case.id.endswith("@64x64x64")
@@ -191,10 +188,7 @@ def test_of_a_cluster_every_node_gets_a_batch(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("one", "two", "three"):
         write_kernel(tmp_path / "kernels", name)
-    block = {"macros": "defaults", "shapes": [64]}
-    made = project.load(
-        config(block, kernel_folders=[str(tmp_path / "kernels")], fresh=True), "test.yaml"
-    )
+    made = load(tmp_path / "kernels", {}, fresh=True)
     alone = work.find(made)
     assert not alone.live and list(alone.batches["compile"]) == ["0"]
     made.results.mkdir(parents=True)
@@ -213,8 +207,7 @@ def alone(tmp_path, monkeypatch):
     """A fresh project of one kernel, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     write_kernel(tmp_path / "kernels", "one")
-    data = config({"shapes": [64]}, kernel_folders=[str(tmp_path / "kernels")], fresh=True)
-    return project.load(data, "test.yaml")
+    return load(tmp_path / "kernels", {}, fresh=True)
 
 
 @needs_nvrtc

@@ -62,9 +62,7 @@ def executed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, dict
 
 
 @needs_nvrtc
-def test_a_kernel_on_fma_units_is_judged_by_them(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_kernel_on_fma_units_is_judged_by_them(capsys, tmp_path):
     _, told = executed(capsys, own_kernel(tmp_path, "f16"), "--shape", "16x32x1024")
     allowed = matmul.tolerance(HALVES, 1024, tensor_cores=False)
     assert told["verdict"] == "correct"
@@ -73,9 +71,7 @@ def test_a_kernel_on_fma_units_is_judged_by_them(
 
 
 @needs_nvrtc
-def test_where_elements_are_no_numbers_no_error_is_told(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_where_elements_are_no_numbers_no_error_is_told(capsys, tmp_path):
     path = own_kernel(tmp_path, "f32", "x == 3 ? 0.f / 0.f * sum : sum")
     text, told = executed(capsys, path, "--shape", "32")
     assert "C[0, 3] is nan" in text and "32 of 1024 elements are wrong" in text
@@ -103,28 +99,26 @@ def test_tensor_cores_are_seen_in_the_code(rows: str, found: bool) -> None:
     assert sass.on_tensor_cores("\n" + fake_machine.listing("k", "k.cu"), "k") is True
 
 
+OUTPUT = operations.load("matmul").output(JOB, "c")
+
+
 def test_the_element_nearest_to_its_own_tolerance_speaks() -> None:
     """Large elements of an f16 C may err by more than one of typical size."""
-    want = np.full((4, 8), 1.0)
-    want[2, 5] = 1000.0
-    got = want.astype(np.float16).ravel()
-    got[2 * 8 + 5] += np.float16(0.5)
-    output = operations.load("matmul").output(JOB, "c")
-    judged = comparison.compare(output, got.astype(np.float64), want.ravel())
+    want = np.ones(32)
+    want[21] = 1000.0
+    got = want.copy()
+    got[21] += 0.5
+    judged = comparison.compare(OUTPUT, got, want)
     largest = {one["metric"]: one["value"] for one in judged.figures}["max_error"]
-    assert judged.verdict == "correct" and largest == 0.5 > output.bound.typical
-    assert judged.notes["worst_error"] == 0.5
-    assert judged.notes["worst_tolerance"] == (
-        output.bound.absolute + output.bound.relative_out * 1000
-    )
+    assert judged.verdict == "correct" and largest == 0.5 > OUTPUT.bound.typical
+    allowed = OUTPUT.bound.absolute + OUTPUT.bound.relative_out * 1000
+    assert (judged.notes["worst_error"], judged.notes["worst_tolerance"]) == (0.5, allowed)
 
 
 def test_nan_is_the_worst_element() -> None:
-    want = np.full((4, 8), 1.0)
-    got = want.astype(np.float16).ravel()
+    got = np.ones(32)
     got[3], got[7] = 9.0, np.nan
-    output = operations.load("matmul").output(JOB, "c")
-    judged = comparison.compare(output, got.astype(np.float64), want.ravel())
+    judged = comparison.compare(OUTPUT, got, np.ones(32))
     assert "C[0, 3] is 9," in judged.reason  # what is named first is a number
     assert judged.verdict == "wrong"
     assert [one["metric"] for one in judged.figures] == ["tolerance"]
@@ -153,17 +147,9 @@ extern "C" __global__ void NAME(const float* a, const float* b, float* c, int m,
         ("reads_c: true\n", "x", "wrong", "33 of 1320 elements are wrong"),  # one column unwritten
     ],
 )
-def test_a_kernel_that_always_reads_c(
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    told: str,
-    written: str,
-    verdict: str,
-    reason: str,
-) -> None:
+def test_a_kernel_that_always_reads_c(capsys, tmp_path, told, written, verdict, reason):
     front = FRONT.replace("DTYPE", "f32").replace("n, k]", "n, k, alpha, beta]") + told
-    body = ALWAYS.replace("WRITTEN", written)
-    path = write_kernel(tmp_path, "mine", front, body)
+    path = write_kernel(tmp_path, "mine", front, ALWAYS.replace("WRITTEN", written))
     text, made = executed(capsys, str(path), "--shape", "33x40x5")
     assert made["verdict"] == verdict and reason in made["reason"] and reason in text
 
@@ -182,7 +168,6 @@ def test_the_gpus_check_reads_the_listing_beside_the_cubin(tmp_path: Path) -> No
     path.write_bytes(made.cubin)
     assert gpu_check._on_tensor_cores(str(path), "mine") is False
     beside = path.with_name("other.cubin")
-    beside.with_suffix(".sass").write_text(
-        "\n.text.mine:\n  /*0000*/ HMMA.16816.F16 R4, R12, R22 ;\n"
-    )
+    listing = "\n.text.mine:\n  /*0000*/ HMMA.16816.F16 R4, R12, R22 ;\n"
+    beside.with_suffix(".sass").write_text(listing)
     assert gpu_check._on_tensor_cores(str(beside), "mine") is True

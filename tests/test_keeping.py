@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,9 +46,7 @@ def product(m: int, dtype: str = "f16") -> Job:
     return a_job(shape={"m": m, "n": 8, "k": 8}, dtypes=dtypes, seed=7)
 
 
-def test_buffers_of_the_same_sizes_are_allocated_once_and_filled_for_every_case(
-    log: list[str],
-) -> None:
+def test_buffers_of_the_same_sizes_are_allocated_once_and_filled_for_every_case(log):
     filled: list[tuple[int, str, int]] = []
     support = SimpleNamespace(
         fill=lambda buffer, dtype, seed, stream: filled.append((buffer.pointer, dtype, stream))
@@ -81,9 +78,7 @@ def test_buffers_that_do_not_fit_leave_nothing_behind(log: list[str]) -> None:
     assert log == ["free", "a1", "free"] * 2
 
 
-def test_a_cubin_stays_loaded_for_launches_of_the_same_kind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cubin_stays_loaded_for_launches_of_the_same_kind(tmp_path, monkeypatch):
     closed: list[bytes] = []
 
     class FakeModule:

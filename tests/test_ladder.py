@@ -1,8 +1,4 @@
-"""Every kernel of the ladder on two architectures, some on three: right, free of faults, and the same product.
-
-Executed on the CPU at one odd shape each (the nearest that the kernel takes), each dtype's plainest
-variant. The machine codes differ: other instructions, other orders, other rounding of the tensor cores.
-"""
+"""Every kernel of the ladder on two architectures, some on three: right, free of faults, and the same product."""
 
 import numpy as np
 import pytest

@@ -98,35 +98,23 @@ def test_every_access_that_an_h200_counted_is_laid_out_so() -> None:
         cases = list(csv.DictReader(file))
     for row in cases:
         addresses = [int(word) for word in row["lane_byte_address"].split()]
-        made = layout.laid_out(
-            shared(row["op"], int(row["width_bytes"]), addresses, int(row["active_mask_hex"], 16))
-        )
+        width, mask = int(row["width_bytes"]), int(row["active_mask_hex"], 16)
+        made = layout.laid_out(shared(row["op"], width, addresses, mask))
         sound(made)
         assert made.wavefronts == int(row["wavefronts"])
         assert made.wavefronts - made.transactions == int(row["bank_conflicts"])
 
 
-@pytest.mark.parametrize(
-    ("kind", "width"), [("copy", 4), ("copy", 8), ("copy", 16), ("bypass", 16)]
-)
+@pytest.mark.parametrize(("kind", "width"), [*(("copy", 4 << n) for n in range(3)), ("bypass", 16)])
 def test_copies_are_laid_out_as_nsight_compute_counts_them(kind: str, width: int) -> None:
     name = f"{'cg' if kind == 'bypass' else 'ca'}{width}"
     with np.load(TRUTH / "cp_async_h200.npz") as file:
         columns = [file[f"{name}_{part}"].astype(np.int64) for part in ("shared", "source", "mask")]
         figures = file[f"{name}_figures"]
     for to, origin, mask, (wavefronts, ideal, *_) in list(zip(*columns, figures))[:500]:
-        made = layout.laid_out(
-            access(
-                kind,
-                width,
-                int(mask),
-                to.tolist(),
-                reading=int(mask),
-                sources=origin.tolist(),
-                wavefronts=int(wavefronts),
-                ideal=int(ideal),
-            )
-        )
+        counted = {"wavefronts": int(wavefronts), "ideal": int(ideal)}
+        given = {"reading": int(mask), "sources": origin.tolist(), **counted}
+        made = layout.laid_out(access(kind, width, int(mask), to.tolist(), **given))
         assert made.wavefronts == wavefronts
         served = sorted(lane for row in made.rows for lane in row.lanes)
         # Of lanes that write the same place one goes where the cache is bypassed.
@@ -220,9 +208,7 @@ def test_watching_changes_no_count_and_the_worst_is_the_worst(kernel: str) -> No
 
 
 @needs_nvrtc
-def test_the_command_draws_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_draws_a_line(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kernel = str(ROOT / "kernels" / "probes" / "shared_access.cu")
     given = ["execute", kernel, "--case", "load_32_conflict"]
@@ -231,13 +217,11 @@ def test_the_command_draws_a_line(
     assert "--lanes: found '1'" in told and "a line that accesses shared memory: " in told
     line = told.rstrip().rpartition(": ")[2].split(", ")[0].split("-")[0]
     assert main([*given, "--lanes", line]) == 0
-    out = capsys.readouterr().out
-    assert f"drawn in shared_access_line_{line}.svg" in out and "wavefront 1" in out
-    ElementTree.parse(tmp_path / f"shared_access_line_{line}.svg")
+    out, drawn = capsys.readouterr().out, tmp_path / f"shared_access_line_{line}.svg"
+    assert f"drawn in {drawn.name}" in out and "wavefront 1" in out
+    ElementTree.parse(drawn)
     assert main([*given, "--lanes", f"shared_access.cu:{line}", "--output", "a.svg"]) == 0
-    assert (tmp_path / "a.svg").read_text() == (
-        tmp_path / f"shared_access_line_{line}.svg"
-    ).read_text()
+    assert (tmp_path / "a.svg").read_text() == drawn.read_text()
 
 
 def test_the_line_with_the_most_excess_comes_first() -> None:
@@ -268,9 +252,8 @@ def test_accesses_that_stand_alike_are_kept_once() -> None:
     def moved(by: int, kind: str = "load") -> Access:
         return shared(kind, 4, [8 * lane + by for lane in LANES])
 
-    rows = captured.patterns(
-        launched(moved(0), moved(4), moved(128), moved(0, "store"), moved(256))
-    )
+    alike = launched(moved(0), moved(4), moved(128), moved(0, "store"), moved(256))
+    rows = captured.patterns(alike)
     assert [row["sass"] for row in rows] == [[0, 32, 64], [16], [48]]
     again = json.loads(json.dumps(rows))
     lines = {0: 7, 16: 9, 32: 7, 48: 9, 64: 8}
@@ -299,10 +282,10 @@ def pipeline(tmp_path: Path, sass: str = "LDS R1, [R2]", recorded: Any = None) -
     )  # fmt: skip
 
 
+JOB = a_job(stage="execute", case="k@256", variant="k", kernel="k", key="ab12", operation="probe")
+
+
 def test_what_nobody_knows_is_watched_once(tmp_path: Path) -> None:
-    job = a_job(
-        stage="execute", case="k@256", variant="k", kernel="k", key="ab12", operation="probe"
-    )
     asked: list[str] = []
 
     def measure(waiting: Any, finished: Any) -> Any:
@@ -311,26 +294,17 @@ def test_what_nobody_knows_is_watched_once(tmp_path: Path) -> None:
             finished(model.result("execute", one.case, model.OK, key=one.key, accesses=[{"a": 1}]))
 
     for _ in range(2):
-        watching.watch(pipeline(tmp_path), [job], measure, 1)
+        watching.watch(pipeline(tmp_path), [JOB], measure, 1)
     assert asked == ["k@256"]
-    told = watching.document(pipeline(tmp_path), [job])
+    told = watching.document(pipeline(tmp_path), [JOB])
     assert told["k@256"]["accesses"] == [{"a": 1}]
-    assert watching.foremost([job]) == [job] and not watching.foremost(
-        [replace(job, variant="k-x")]
-    )
+    assert watching.foremost([JOB, replace(JOB, variant="k-x")]) == [JOB]
 
 
 @pytest.mark.parametrize("given", [{"sass": "LDG.E R1, [R2]"}, {"recorded": {"ab12": [{"a": 2}]}}])
 def test_what_has_no_accesses_or_is_recorded_is_not_watched(tmp_path: Path, given: Any) -> None:
-    job = a_job(
-        stage="execute", case="k@256", variant="k", kernel="k", key="ab12", operation="probe"
-    )
-
-    def measure(*_: Any) -> Any:
-        raise AssertionError("nothing is to be executed")
-
-    watching.watch(pipeline(tmp_path, **given), [job], measure, 1)
-    assert bool(watching.document(pipeline(tmp_path, **given), [job])) == ("recorded" in given)
+    watching.watch(pipeline(tmp_path, **given), [JOB], pytest.fail, 1)
+    assert bool(watching.document(pipeline(tmp_path, **given), [JOB])) == ("recorded" in given)
 
 
 @pytest.mark.parametrize(
