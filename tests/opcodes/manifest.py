@@ -77,12 +77,6 @@ class Kernel:
         return not self.name.startswith("mufu_")
 
     @property
-    def rounded(self) -> bool:
-        """Whether it shows how tensor cores round sums."""
-        words = ("near", "normal", "wild")
-        return self.file == "tensor.cu" and any(w in kind for kind in self.kinds for w in words)
-
-    @property
     def kept(self) -> int:
         """Threads whose results are kept whole: all where a distance is to be measured."""
         return min(KEPT, self.threads) if self.exact else self.threads
