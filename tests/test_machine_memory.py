@@ -10,8 +10,6 @@ reading: about 160 of each kind at random (addresses in units of the width; ``p0
 trailing predicate was P0), and all launches of one copy (sectors, requests, shared wavefronts).
 """
 
-from __future__ import annotations
-
 import csv
 from collections import defaultdict
 from pathlib import Path
@@ -164,7 +162,7 @@ def test_copies_that_fill_are_attributed_what_nsight_compute_says(cache: str, wi
     ("cache", "launches", "exact", "waves"), [("cg", 376, 372, 375), ("ca", 50, 50, 31)]
 )
 def test_hardware_counts_sectors_and_requests_of_the_lanes_that_read(
-    cache: str, launches: int, exact: int, waves: int
+    cache, launches, exact, waves
 ) -> None:
     table = filled(f"counted_{cache}16", 16)
     sectors, requests, wavefronts = table["figures"].T

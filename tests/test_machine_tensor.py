@@ -4,8 +4,6 @@ The layouts are stated here once more, lane by lane, as the manual has them (PTX
 Fragments for mma"), the sums with integers of any size.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

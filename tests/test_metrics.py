@@ -1,7 +1,5 @@
 """Metric sets and derived figures."""
 
-from __future__ import annotations
-
 import math
 import re
 

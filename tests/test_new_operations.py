@@ -1,7 +1,5 @@
 """`tilewave wrap --new-operation` and `--reference`: operations that nobody has written."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

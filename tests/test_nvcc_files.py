@@ -1,7 +1,5 @@
 """Files that were written for nvcc: code of the host, its headers and its names, and what stays as it is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

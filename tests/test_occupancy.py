@@ -1,7 +1,5 @@
 """Occupancy against values worked out by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewave.theory.occupancy import HOPPER, TURING, SmLimits, occupancy

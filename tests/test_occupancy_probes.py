@@ -1,7 +1,5 @@
 """The probes of the occupancy study: as many warps as their cases say, and sums that are right."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Operations: work, references, tolerances, and what a verdict says."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

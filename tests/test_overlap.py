@@ -1,7 +1,5 @@
 """Launches that overlap: they wait for the one before, and a kernel that does not is not launched so."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Operations beside the matrix product: those shipped, and those of a user's own folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

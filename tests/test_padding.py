@@ -1,7 +1,5 @@
 """Operands with padding: strides in front matter, memory that is poisoned between the elements."""
 
-from __future__ import annotations
-
 import ctypes
 from dataclasses import replace
 from pathlib import Path

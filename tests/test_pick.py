@@ -1,7 +1,5 @@
 """`tilewave pick`: the answer from a shipped recording, and what it says of itself."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections import Counter

@@ -1,7 +1,5 @@
 """Nsight Compute without Nsight Compute: command lines, reports and failures, by stand-ins."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -610,7 +608,7 @@ def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(ncu: Ncu) -
 
 
 def test_a_report_is_read_by_several_processes_while_the_next_session_runs(
-    ncu: Ncu, monkeypatch: pytest.MonkeyPatch
+    ncu, monkeypatch
 ) -> None:
     def actions(path: Path) -> list[FakeAction]:
         mine = dict.fromkeys(NAMES, 1.0) | instruction_counters() | {NAMES[0]: os.getpid()}
@@ -656,9 +654,7 @@ def test_a_report_is_read_by_several_processes_while_the_next_session_runs(
     assert [alike(made) for made in profiled(cores=1)] == [alike(made) for made in found]
 
 
-def test_a_reader_that_ends_takes_its_own_cases_alone(
-    ncu: Ncu, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_ends_takes_its_own_cases_alone(ncu, monkeypatch) -> None:
     class Deadly(FakeAction):
         def name(self) -> str:
             os.kill(os.getpid(), 9)
@@ -738,9 +734,7 @@ def test_metrics_that_differ_a_little_share_a_session(count: int, expected: list
         ("HMMA.SP.16832.F32 R4, R8, R2, R4", ["f16", "bf16", "tf32", "f64", "f16", "f16", "i8"]),
     ],
 )
-def test_tensor_operations_that_the_code_lacks_are_not_counted(
-    tmp_path: Path, code: str, asked: list[str]
-) -> None:
+def test_tensor_operations_that_the_code_lacks_are_not_counted(tmp_path, code, asked) -> None:
     cubin = tmp_path / "tiled.cubin"
     other = "\n.text.other:\n        /*0000*/    DMMA.8x8x4 R4, R8, R2, R4 ;\n"
     cubin.with_suffix(".sass").write_text(f"\n.text.tiled:\n        /*0000*/    {code} ;\n{other}")

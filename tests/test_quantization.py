@@ -1,7 +1,5 @@
 """Tile and wave quantization against values worked out by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Kernels that something else compiled: a cubin beside a .yaml file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The recorded figures that ship with the project say which code they came from."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The report: what the page says of whom, and that the same tables give the same bytes."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html.parser
@@ -348,9 +346,7 @@ def test_index_summary_and_junit_say_what_is_not_right(make: Any) -> None:
     assert "not measured" not in failed and "n = 12 is not a multiple of 8" not in failed
 
 
-def test_a_finding_stands_on_the_index_and_in_the_figure(
-    make: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finding_stands_on_the_index_and_in_the_figure(make, monkeypatch) -> None:
     from tilewave.plots import correctness
 
     made = make()
@@ -382,9 +378,7 @@ def test_a_summary_stands_before_the_table(make: Any, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("what", ["table", "draw", "summary", "takeaway"])
-def test_a_study_that_raises_is_a_box_and_is_not_kept(
-    make: Any, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
+def test_a_study_that_raises_is_a_box_and_is_not_kept(make, monkeypatch, what) -> None:
     made = make()
     plot = plots.load("ladder" if what == "summary" else "correctness")
     made.project.config.studies["right"].plot = plot.__name__.split(".")[-1]
@@ -411,7 +405,7 @@ def test_a_study_that_raises_is_a_box_and_is_not_kept(
 
 
 def test_a_study_shows_its_first_rows_unless_the_table_is_what_readers_come_for(
-    make: Any, monkeypatch: pytest.MonkeyPatch
+    make, monkeypatch
 ) -> None:
     made = make(RECORDED)
     Path("reports/figures").mkdir(parents=True)
@@ -451,9 +445,7 @@ def test_a_kernels_page_shows_resources_changes_and_annotated_source(make: Any) 
     assert "title: Tiles" not in text  # front matter is left out
 
 
-def test_a_kernels_page_is_kept_though_its_studies_find_something_else(
-    make: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kernels_page_is_kept_though_its_studies_find_something_else(make, monkeypatch) -> None:
     made = make()
     made.figure("right")
     before = made.page("kernel/tiled")

@@ -1,7 +1,5 @@
 """Scratch buffers of a product, the work of a probe, and architecture-specific targets."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

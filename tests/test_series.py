@@ -1,7 +1,5 @@
 """Several launches in a row as one case: planned, compiled, executed, and read from a profile."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -201,9 +199,7 @@ def test_two_instances_of_a_template_are_two_kernels(tmp_path: Path) -> None:
         ("- entry: reduced", "- entry: missing", "entry missing"),
     ],
 )
-def test_what_a_later_launch_does_wrong_is_told(
-    old: str, new: str, said: str, tmp_path: Path
-) -> None:
+def test_what_a_later_launch_does_wrong_is_told(old, new, said, tmp_path) -> None:
     words = [str(changed(tmp_path, old, new)), "--shape", "33x20x50", "--limit", "2"]
     told = execute.execute(execute.options_of(words))
     assert told["status"] in {model.NOT_MEASURED, *model.FAILURES}

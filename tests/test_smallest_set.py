@@ -1,7 +1,5 @@
 """The smallest set of kernel files, on a table whose answer can be seen."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

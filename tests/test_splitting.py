@@ -1,7 +1,5 @@
 """Split-K and stream-K against values worked out by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewave.theory import splitting as s
@@ -117,9 +115,7 @@ SUMS = 4 * 128 * 128
         (1040, 1040, 0, 1040, 128),  # tiles of two sizes
     ],
 )
-def test_what_a_launch_deals(
-    grid: int, working: int, scratch: int, blocks: int, longest: int
-) -> None:
+def test_what_a_launch_deals(grid, working, scratch, blocks, longest) -> None:
     found = s.of_launch(SQUARE, (128, 128, 32), grid, working, scratch)
     assert found == s.Dealing(blocks, longest)
 

@@ -1,7 +1,5 @@
 """Arguments that are structs by value: laid out as C++ lays them out, on the GPU and executed alike."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import random

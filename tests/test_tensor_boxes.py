@@ -1,7 +1,5 @@
 """Tensor maps of one to five dimensions, by value and by address, executed here and, with a GPU, there."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Clusters and tensor maps: from front matter to the launch, without a GPU."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 from dataclasses import replace
@@ -66,9 +64,7 @@ def mapped(folder: Path, more: str, top: str = "") -> Path:
         ("of: part, box: [8, 2], sizes: [64, 2], strides: [32]", (64, 2), (64,)),  # over each other
     ],
 )  # fmt: skip
-def test_sizes_and_strides(
-    tmp_path: Path, more: str, sizes: tuple[int, ...], strides: tuple[int, ...]
-) -> None:
+def test_sizes_and_strides(tmp_path, more, sizes, strides) -> None:
     plan = support.choose(mapped(tmp_path, more)).plan(SHAPE, {})
     (one,) = plan.tensor_maps
     assert (one.sizes, one.pitches, one.steps) == (sizes, strides, (1,) * len(sizes))

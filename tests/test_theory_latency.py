@@ -1,7 +1,5 @@
 """Little's law on an SM, against values worked out by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewave.theory.latency import fma_per_cycle, lanes_of, nanoseconds, warps_to_hide

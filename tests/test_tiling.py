@@ -1,7 +1,5 @@
 """Data reuse and parallelism of block tiles against values worked out by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

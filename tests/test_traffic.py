@@ -1,7 +1,5 @@
 """Work, traffic and reuse against values worked out by hand, and against recorded counters."""
 
-from __future__ import annotations
-
 import functools
 from types import SimpleNamespace
 
@@ -224,9 +222,7 @@ def test_recorded_counters_are_the_predicted_ones() -> None:
         ("matmul_double_buffered", {}, "130x68x20"),
     ],
 )
-def test_executing_counts_the_predicted_numbers(
-    kernel: str, macros: dict[str, object], sizes: str
-) -> None:
+def test_executing_counts_the_predicted_numbers(kernel, macros, sizes) -> None:
     """Shapes that no tile divides, counted while the machine code is executed."""
     path = shipped(kernel)
     made = support.execute(path, sizes, macros)

@@ -1,7 +1,5 @@
 """The verdict: what is counted, what is printed, and when a strict run ends in failure."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

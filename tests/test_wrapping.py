@@ -1,7 +1,5 @@
 """`python -m tilewave wrap`: what it reads in files for nvcc, and what it writes."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Mapping

@@ -1,8 +1,5 @@
 """`tilewave wrap` for kernels that are no matrix product, written as public ones are."""
 
-from __future__ import annotations
-
-
 import pytest
 
 from samples import ROOT, WRAPPED, needs_nvrtc

@@ -1,7 +1,5 @@
 """Compiling the fixtures; their results on a GPU, and in the file that is kept of them."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import zlib

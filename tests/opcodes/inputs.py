@@ -4,8 +4,6 @@ Only PCG64's raw words are drawn (NEP 19 fixes that stream), and what is made of
 correctly rounded arithmetic.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What the fixture kernels are: read from the KERNEL lines of the .cu files beside this module."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

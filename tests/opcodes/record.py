@@ -8,8 +8,6 @@ words that were never written, are an error. A file runs in a process of its own
 not end is named, left out, and the others still run.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json
