@@ -1,7 +1,5 @@
 """The short way of common instructions gives the same bits as the general one."""
 
-from __future__ import annotations
-
 import ctypes
 
 import numpy as np

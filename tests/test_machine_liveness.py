@@ -1,7 +1,5 @@
 """Words of wide shared loads that nobody reads: they are no reads of what is there."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -10,11 +10,10 @@ reading: about 160 of each kind at random (addresses in units of the width; ``p0
 trailing predicate was P0), and all launches of one copy (sectors, requests, shared wavefronts).
 """
 
-from __future__ import annotations
-
 import csv
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,13 +29,9 @@ OLDER_COPIES = {("cg", 16): 244, ("ca", 4): 80, ("ca", 8): 85, ("ca", 16): 91}
 COPIES = {("cg", 16): 2257, ("ca", 4): 3066, ("ca", 8): 3050, ("ca", 16): 3076}
 # Launches in which the hardware counted the attributed wavefronts, of 16.
 COUNTED_COPIES = {("cg", 16): 0, ("ca", 4): 14, ("ca", 8): 12, ("ca", 16): 9}
+LOADS, STORES = {4: 64, 8: 300, 16: 900}, {4: 64, 8: 64, 16: 100}
 ATTRIBUTED = {
-    ("lds", 4): 64,
-    ("lds", 8): 300,
-    ("lds", 16): 900,
-    ("sts", 4): 64,
-    ("sts", 8): 64,
-    ("sts", 16): 100,
+    (op, width): n for op, of in (("lds", LOADS), ("sts", STORES)) for width, n in of.items()
 }
 
 
@@ -49,24 +44,23 @@ def lanes(text: str) -> np.ndarray:
     return np.array(text.split(), np.int64)
 
 
-def active(text: str) -> np.ndarray:
-    return int(text, 16) >> np.arange(32) & 1 == 1
+def mask_of(case: dict[str, str]) -> int:
+    return int(case["active_mask_hex"], 16)
 
 
-# -------------------------------------------------------------------------- hardware counters
+def equal(found: list[list[int]], figures: np.ndarray) -> None:
+    exact = np.array(found) == figures
+    assert exact.all(), np.argwhere(~exact)[:5]
 
 
 def test_shared_loads_and_stores_cost_what_an_h200_counted() -> None:
     cases = rows("shared_access_h200.csv")
     assert len(cases) == 700
     for case in cases:
-        found = memory.shared_wavefronts(
-            lanes(case["lane_byte_address"]),
-            active(case["active_mask_hex"]),
-            int(case["width_bytes"]),
-            case["op"],
-        )
-        assert found == (int(case["wavefronts"]), int(case["bank_conflicts"])), case
+        active = mask_of(case) >> np.arange(32) & 1 == 1
+        given = lanes(case["lane_byte_address"]), active, int(case["width_bytes"]), case["op"]
+        figures = int(case["wavefronts"]), int(case["bank_conflicts"])
+        assert memory.shared_wavefronts(*given) == figures, case
 
 
 def test_ldmatrix_costs_what_an_h200_counted() -> None:
@@ -85,8 +79,8 @@ def test_global_stores_touch_the_sectors_that_an_h200_counted() -> None:
     cases = [case for case in rows("memory_ops_h200.csv") if case["op"] == "global_store"]
     assert len(cases) == 90
     for case in cases:
-        addresses, mask = lanes(case["lane_global_byte_address"]), int(case["active_mask_hex"], 16)
-        found = memory.warp_sectors(addresses, mask, int(case["matrices_or_bytes"]))
+        given = lanes(case["lane_global_byte_address"]), mask_of(case)
+        found = memory.warp_sectors(*given, int(case["matrices_or_bytes"]))
         assert found == int(case["global_sectors"]), case
 
 
@@ -97,7 +91,7 @@ def test_asynchronous_copies_cost_what_an_h200_counted(cache: str, width: int) -
     assert len(cases) == OLDER_COPIES[cache, width]
     for case in cases:
         shared, source = (lanes(case[f"lane_{side}_byte_address"]) for side in ("shared", "global"))
-        mask = int(case["active_mask_hex"], 16)
+        mask = mask_of(case)
         found = memory.warp_filled_copy(shared, source, mask, mask, width, cache == "cg")
         assert found == (int(case["wavefronts"]), int(case["ideal"])), case
 
@@ -110,36 +104,30 @@ def attributed(name: str, kind: str) -> tuple[np.ndarray, ...]:
         return shared, source, file[f"{kind}_mask"].astype(np.int64), file[f"{kind}_figures"]
 
 
-@pytest.mark.parametrize(("cache", "width"), CACHES)
-def test_asynchronous_copies_are_attributed_what_nsight_compute_says(
-    cache: str, width: int
-) -> None:
-    shared, source, masks, figures = attributed("cp_async_h200.npz", f"{cache}{width}")
-    assert len(figures) == COPIES[cache, width]
-    bypass = cache == "cg"
-    found = [
-        [
-            *memory.warp_filled_copy(to, origin, mask, mask, width, bypass),
-            memory.warp_async_copy_sectors(to, origin, mask, width, bypass),
-            memory.warp_async_copy_sectors_ideal(to, origin, mask, width, bypass),
-        ]
-        for to, origin, mask in zip(shared, source, masks)
+def copied(to: Any, origin: Any, mask: int, reading: int, shown: int, *how: Any) -> list[int]:
+    """Wavefronts, sectors, and the ideal of both; ``shown``: lanes that read where wavefronts are counted."""
+    return [
+        *memory.warp_filled_copy(to, origin, mask, shown, *how),
+        memory.warp_async_copy_sectors(to, origin, reading, *how),
+        memory.warp_async_copy_sectors_ideal(to, origin, reading, *how),
     ]
-    exact = np.array(found) == figures
-    assert exact.all(), np.argwhere(~exact)[:5]
 
 
 @pytest.mark.parametrize(("cache", "width"), CACHES)
-def test_hardware_counts_mostly_what_is_attributed_to_ca_and_nothing_for_cg(
-    cache: str, width: int
-) -> None:
-    shared, source, masks, counted = attributed("cp_async_h200.npz", f"counted_{cache}{width}")
-    found = np.array(
-        [
-            memory.warp_filled_copy(to, origin, mask, mask, width, cache == "cg")[0]
-            for to, origin, mask in zip(shared, source, masks)
-        ]
-    )
+def test_copies_are_attributed_what_nsight_compute_says(cache: str, width: int) -> None:
+    *given, figures = attributed("cp_async_h200.npz", f"{cache}{width}")
+    assert len(figures) == COPIES[cache, width]
+    how = width, cache == "cg"
+    equal([copied(to, at, mask, mask, mask, *how) for to, at, mask in zip(*given)], figures)
+
+
+@pytest.mark.parametrize(("cache", "width"), CACHES)
+def test_hardware_counts_mostly_what_is_attributed_to_ca(cache: str, width: int) -> None:
+    """And nothing for cg."""
+    *given, counted = attributed("cp_async_h200.npz", f"counted_{cache}{width}")
+    how = width, cache == "cg"
+    copies = [memory.warp_filled_copy(to, at, mask, mask, *how) for to, at, mask in zip(*given)]
+    found = np.array(copies)[:, 0]
     assert len(counted) == 16
     assert (found == counted[:, 0]).sum() == COUNTED_COPIES[cache, width]
     assert not counted.any() if cache == "cg" else np.abs(found - counted[:, 0]).max() <= 4
@@ -150,44 +138,31 @@ FILLED = {("cg", 16): 159, ("ca", 4): 160, ("ca", 8): 160, ("ca", 16): 160}
 
 def filled(name: str, width: int) -> dict[str, np.ndarray]:
     """Addresses in bytes, masks, lanes that read and figures."""
+    found = {}
     with np.load(TRUTH / "cp_async_filled_h200.npz") as file:
-        found = {
-            key.removeprefix(f"{name}_"): file[key].astype(np.int64)
-            for key in file
-            if key.startswith(f"{name}_")
-        }
-    return {**found, **{side: found[side] * width for side in ("shared", "source")}}
+        for key in file:
+            of, _, what = key.rpartition("_")
+            if of == name:
+                scale = width if what in ("shared", "source") else 1
+                found[what] = file[key].astype(np.int64) * scale
+    return found
 
 
 @pytest.mark.parametrize(("cache", "width"), CACHES)
-def test_copies_that_fill_with_zeros_are_attributed_what_nsight_compute_says(
-    cache: str, width: int
-) -> None:
+def test_copies_that_fill_are_attributed_what_nsight_compute_says(cache: str, width: int) -> None:
     table = filled(f"{cache}{width}", width)
     assert len(table["figures"]) == FILLED[cache, width]
-    found = []
-    for to, origin, mask, reading, p0 in zip(
-        *(table[key] for key in ("shared", "source", "mask", "reading", "p0"))
-    ):
-        bypass = cache == "cg"
-        # Nsight Compute takes a trailing P0 for false where it counts wavefronts.
-        shown = 0 if p0 else reading
-        found.append(
-            [
-                *memory.warp_filled_copy(to, origin, mask, shown, width, bypass),
-                memory.warp_async_copy_sectors(to, origin, reading, width, bypass),
-                memory.warp_async_copy_sectors_ideal(to, origin, reading, width, bypass),
-            ]
-        )
-    exact = np.array(found) == table["figures"]
-    assert exact.all(), np.argwhere(~exact)[:5]
+    # Nsight Compute takes a trailing P0 for false where it counts wavefronts.
+    table["shown"] = np.where(table["p0"], 0, table["reading"])
+    given = zip(*(table[key] for key in ("shared", "source", "mask", "reading", "shown")))
+    equal([copied(*one, width, cache == "cg") for one in given], table["figures"])
 
 
 @pytest.mark.parametrize(
     ("cache", "launches", "exact", "waves"), [("cg", 376, 372, 375), ("ca", 50, 50, 31)]
 )
 def test_hardware_counts_sectors_and_requests_of_the_lanes_that_read(
-    cache: str, launches: int, exact: int, waves: int
+    cache, launches, exact, waves
 ) -> None:
     table = filled(f"counted_{cache}16", 16)
     sectors, requests, wavefronts = table["figures"].T
@@ -223,18 +198,9 @@ def test_a_row_of_64_bytes_at_a_stride_of_80_fills_20_shared_sectors() -> None:
 def test_loads_and_stores_are_attributed_what_nsight_compute_says(op: str, width: int) -> None:
     addresses, _, masks, figures = attributed("shared_attributed_h200.npz", f"{op}{width}")
     assert len(figures) == ATTRIBUTED[op, width]
-    found = [
-        [
-            memory.warp_shared_attributed(row, mask, width, op == "sts"),
-            memory.warp_shared_ideal(row, mask, width, op == "sts"),
-        ]
-        for row, mask in zip(addresses, masks)
-    ]
-    exact = np.array(found) == figures
-    assert exact.all(), np.argwhere(~exact)[:5]
-
-
-# --------------------------------------------------------------------------- the shared rule
+    rules = memory.warp_shared_attributed, memory.warp_shared_ideal
+    given = [(row, mask, width, op == "sts") for row, mask in zip(addresses, masks)]
+    equal([[rule(*one) for rule in rules] for one in given], figures)
 
 
 def oracle(addresses: list[int], mask: list[bool], width: int, op: str) -> tuple[int, int]:
@@ -282,25 +248,16 @@ def requests(draw: st.DrawFn) -> tuple[list[int], list[bool], int, str]:
 
 
 @settings(max_examples=500, deadline=None)
-@given(requests())
-def test_the_shared_rule_is_the_oracle_s(request_: tuple[list[int], list[bool], int, str]) -> None:
-    addresses, mask, width, op = request_
-    found = memory.shared_wavefronts(np.array(addresses), np.array(mask), width, op)
-    assert found == oracle(addresses, mask, width, op)
-
-
-@settings(max_examples=200, deadline=None)
 @given(requests(), st.integers(0, 7))
-def test_a_shift_by_whole_lines_changes_nothing(
-    request_: tuple[list[int], list[bool], int, str], count: int
-) -> None:
+def test_the_shared_rule_is_the_oracle_s(request_, lines):
+    """Which a shift by whole lines of 128 bytes does not change."""
     addresses, mask, width, op = request_
-    here = memory.shared_wavefronts(np.array(addresses), np.array(mask), width, op)
-    there = memory.shared_wavefronts(np.array(addresses) + 128 * count, np.array(mask), width, op)
-    assert here == there
-
-
-# ----------------------------------------------------------------------------- the copy rules
+    moved = np.array(addresses) + 128 * lines
+    found = memory.shared_wavefronts(moved, np.array(mask), width, op)
+    assert found == oracle(addresses, mask, width, op)
+    assert memory.warp_sectors(moved, memory.mask_of(np.array(mask)), width) == len(
+        {address // 32 for address, on in zip(addresses, mask) if on}
+    )
 
 
 def copy_oracle(
@@ -309,17 +266,13 @@ def copy_oracle(
     """Wavefronts and sectors of cp.async, with sets and dictionaries."""
     on = [lane for lane in range(32) if mask[lane]]
     if cache == "ca":
-        size = 128 // width
-        wavefronts = 0
-        for begin in range(0, 32, size):
-            group = [
-                (source[lane] % 128, shared[lane] % 128)
-                for lane in on
-                if lane // size == begin // size
-            ]
-            wavefronts += max(
-                (sum(a[0] == b[0] or a[1] == b[1] for b in group) for a in group), default=0
-            )
+        groups = defaultdict(list)
+        for lane in on:
+            groups[lane * width // 128].append((source[lane] % 128, shared[lane] % 128))
+        wavefronts = sum(
+            max(sum(a[0] == b[0] or a[1] == b[1] for b in group) for a in group)
+            for group in groups.values()
+        )
         return wavefronts, len({source[lane] // 32 for lane in on})
     first: dict[int, int] = {}
     for lane in on:
@@ -365,9 +318,7 @@ def copies(draw: st.DrawFn) -> tuple[list[int], list[int], list[bool], int, str]
 
 @settings(max_examples=500, deadline=None)
 @given(copies())
-def test_the_copy_rules_are_the_oracle_s(
-    copy: tuple[list[int], list[int], list[bool], int, str],
-) -> None:
+def test_the_copy_rules_are_the_oracle_s(copy):
     shared, source, mask, width, cache = copy
     places, bits = (np.array(shared), np.array(source)), memory.mask_of(np.array(mask))
     found, _ = memory.warp_filled_copy(*places, bits, bits, width, cache == "cg")
@@ -403,16 +354,6 @@ def every_rule(shared, source, masks):
     return out
 
 
-@settings(max_examples=200, deadline=None)
-@given(requests())
-def test_sectors_are_those_that_a_set_holds(
-    request_: tuple[list[int], list[bool], int, str],
-) -> None:
-    addresses, mask, width, _ = request_
-    found = memory.warp_sectors(np.array(addresses), memory.mask_of(np.array(mask)), width)
-    assert found == len({a // 32 for a, on in zip(addresses, mask) if on})
-
-
 LANES = np.arange(32)
 ALL = np.ones(32, bool)
 
@@ -425,19 +366,14 @@ def test_nothing_active_costs_nothing() -> None:
         assert memory.warp_filled_copy(LANES * 16, LANES * 16, 0, 0, 16, bypass) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("addresses", "op", "message"),
-    [
+def test_errors_say_what_was_found_and_what_is_allowed() -> None:
+    for addresses, op, message in (
         (LANES, "load", "1, 2, 3, 5"),
         (LANES * 4 - 8, "load", "-8, -4"),
         (LANES * 4, "copy", "copy of 4"),
-    ],
-)
-def test_errors_say_what_was_found_and_what_is_allowed(
-    addresses: np.ndarray, op: str, message: str
-) -> None:
-    with pytest.raises(ValueError, match=f"{message}.*; allowed: multiples of 4"):
-        memory.shared_wavefronts(addresses, ALL, 4, op)
+    ):
+        with pytest.raises(ValueError, match=f"{message}.*; allowed: multiples of 4"):
+            memory.shared_wavefronts(addresses, ALL, 4, op)
 
 
 def test_addresses_of_inactive_lanes_are_not_looked_at() -> None:

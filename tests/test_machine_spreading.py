@@ -7,7 +7,7 @@ import pytest
 
 import executing_support as support
 from opcodes import harness
-from samples import ROOT, needs_nvrtc, shipped
+from samples import needs_nvrtc, shipped
 from test_tensor_boxes import LOAD, STORE, THROUGH, boxes, elements
 from tilewave.compiling import sass
 
@@ -16,9 +16,8 @@ pytestmark = [
     pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm"),
 ]
 
-# Blocks that read what another one wrote, write what another one writes, write what is there already, share words
-# but no bytes, write what the others have read, copy all of 16 bytes but what another one writes, add to one place, wait
-# for each other, print.
+# Blocks that read what another one wrote, write what it writes, or what is there already, share words but no bytes,
+# write what the others have read, copy all of 16 bytes but what another one writes, add to one place, wait, print.
 BLOCKS = """
 extern "C" __global__ void chain(int* x) { if (!threadIdx.x) x[blockIdx.x + 1] = x[blockIdx.x] + 1; }
 extern "C" __global__ void last(int* x) { if (!threadIdx.x) x[0] = blockIdx.x; }
@@ -112,9 +111,8 @@ def test_blocks_that_touch_the_same_are_executed_in_order(name, spread, tmp_path
         assert np.array_equal(given, wanted) and done.blocks == GRID
         assert [one.kind for one in done.faults] == ["race"] * bool(said)
         assert all(said in one.message for one in done.faults)
-        assert done.printed == (
-            tuple(f"{block}\n" for block in range(GRID)) if name == "prints" else ()
-        )
+        lines = range(GRID if name == "prints" else 0)
+        assert done.printed == tuple(f"{block}\n" for block in lines)
     assert apart is None or any(spread) == apart
 
 
@@ -161,7 +159,6 @@ def test_findings_are_those_of_one_core(entry):
 
 
 def test_a_limit_holds_for_all_cores_together(spread):
-    done = support.execute(
-        ROOT / "kernels" / "ladder" / "matmul_naive.cu", "64x64x64", cores=CORES, instructions=1000
-    )
+    naive = shipped("matmul_naive")
+    done = support.execute(naive, "64x64x64", cores=CORES, instructions=1000)
     assert [fault.kind for fault in done.faults] == ["timed out"] and spread == [0]

@@ -4,8 +4,6 @@ The layouts are stated here once more, lane by lane, as the manual has them (PTX
 Fragments for mma"), the sums with integers of any size.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -38,9 +36,6 @@ def registers():
     return np.zeros((304, 32), np.uint32)
 
 
-# ---------------------------------------------------------------- fragments
-
-
 def a_places(lane, depth, each):
     """(row, k) of a lane's elements of A (16 rows), `each` of them to a register."""
     g, t = lane // 4, lane % 4
@@ -66,8 +61,7 @@ def c_places(lane):
 def put(R, first, matrix, places):
     """A matrix of unsigned patterns into registers; places: those of a lane."""
     for lane in range(32):
-        values = np.array([matrix[place] for place in places(lane)], matrix.dtype)
-        words = values.view(np.uint32)
+        words = np.array([matrix[place] for place in places(lane)], matrix.dtype).view(np.uint32)
         R[first : first + len(words), lane] = words
 
 
@@ -118,22 +112,18 @@ def test_float_fragments(kind, depth, wide):
     form = "f32" if wide else "f16"
     none = patterns(np.zeros((16, 8)), form)
     many = 1.0 + np.arange(16 * depth).reshape(16, depth)
-    for place in np.ndindex(16, depth):
-        one = np.zeros((16, depth))
-        one[place] = 2.0
-        found = product(patterns(one, kind), patterns(many[:8].T, kind), none, kind, wide)
-        np.testing.assert_array_equal(numbers(found, form), one @ many[:8].T)
-    for place in np.ndindex(depth, 8):
-        one = np.zeros((depth, 8))
-        one[place] = 2.0
-        found = product(patterns(many, kind), patterns(one, kind), none, kind, wide)
-        np.testing.assert_array_equal(numbers(found, form), many @ one)
+    pairs = []
+    for shape, first in (((16, depth), True), ((depth, 8), False)):
+        for place in np.ndindex(shape):
+            one = np.zeros(shape)
+            one[place] = 2.0
+            pairs.append((one, many[:8].T) if first else (many, one))
+    for a, b in pairs:
+        found = product(patterns(a, kind), patterns(b, kind), none, kind, wide)
+        np.testing.assert_array_equal(numbers(found, form), a @ b)
     zeros = patterns(np.zeros((16, depth)), kind), patterns(np.zeros((depth, 8)), kind)
     sums = patterns(1.0 + np.arange(128).reshape(16, 8), form)
     np.testing.assert_array_equal(product(*zeros, sums, kind, wide), sums)
-
-
-# ---------------------------------------------------------------- rounding
 
 
 def taken_apart(bits, kind):
@@ -221,8 +211,7 @@ def test_rounding_rule(kind, depth, wide, old, spread):
     a, b = drawn(rng, (16, depth), kind, low, high), drawn(rng, (depth, 8), kind, low, high)
     sums = drawn(rng, (16, 8), form, *((2 * low, 2 * high) if wide else (max(2 * low, -24), 15)))
     found = product(a, b, sums, kind, wide, ops.TWO_STEPS if old else 0)
-    wanted = expected(a, b, sums, kind, wide, old)
-    check_same(found, wanted, form)
+    check_same(found, expected(a, b, sums, kind, wide, old), form)
 
 
 INF, NAN = np.inf, np.nan
@@ -236,15 +225,11 @@ def test_infinities_and_nans(kind, depth, wide):
     sums[5, 5], sums[6, 6], sums[7, 7] = -INF, INF, NAN
     found = product(patterns(a, kind), patterns(b, kind), patterns(sums, form), kind, wide)
     with np.errstate(invalid="ignore"):
-        wanted = np.array(
-            [[np.sum(a[i] * b[:, j]) + sums[i, j] for j in range(8)] for i in range(16)]
-        )
+        wanted = (a[:, :, None] * b[None]).sum(1) + sums
     assert (found[np.isnan(wanted)] == nan).all() and np.isnan(wanted).sum() > 8
     rest = ~np.isnan(wanted)
     np.testing.assert_array_equal(numbers(found, form)[rest], wanted[rest])
 
-
-# ---------------------------------------------------------------- FP8
 
 FP8 = {"e4m3": c.T_E4M3, "e5m2": c.T_E5M2}
 PAIRS = [(a, b, wide) for a in FP8 for b in FP8 for wide in (True, False)]
@@ -276,16 +261,15 @@ def fp8_expected(a, b, sums, kinds, wide):
 def test_fp8(left, right, wide, sizes):
     rng = np.random.default_rng(8)
     kinds, form = (left, right), "f32" if wide else "f16"
-    a, b = (
-        getattr(dtypes, kind.upper()).nearest(
-            rng.normal(size=shape) * 2.0 ** rng.integers(*sizes, shape)
-        )
-        for kind, shape in zip(kinds, ((16, 32), (32, 8)), strict=True)
-    )
+
+    def operand(kind, shape):
+        values = rng.normal(size=shape) * 2.0 ** rng.integers(*sizes, shape)
+        return getattr(dtypes, kind.upper()).nearest(values)
+
+    a, b = operand(left, (16, 32)), operand(right, (32, 8))
     sums = drawn(rng, (16, 8), form, 2 * sizes[0], 2 * sizes[1])
     found = fp8_found(a, b, sums, kinds, wide)
-    wanted = fp8_expected(a, b, sums, kinds, wide)
-    check_same(found, wanted, form)
+    check_same(found, fp8_expected(a, b, sums, kinds, wide), form)
 
 
 def test_fp8_infinities_and_nans():
@@ -305,24 +289,17 @@ def test_limits():
     """Overflow, denormal sums, a sum of zeros; a C that no product reaches stays as it is."""
     sums = np.zeros((16, 8), np.uint32)
     sums[0], sums[1], sums[2] = 0x7F7FFFFF, 0x00000001, 0x80000000
-    zeros, ones = np.zeros((16, 8)), np.ones((8, 8))
-    found = product(patterns(zeros, "tf32"), patterns(ones, "tf32"), sums, "tf32", True)
+
+    def of(a, b, kind, sums, wide=True):
+        a, b = (np.full(shape, one) for shape, one in (((16, 8), a), ((8, 8), b)))
+        return product(patterns(a, kind), patterns(b, kind), sums, kind, wide)
+
+    found = of(0.0, 1.0, "tf32", sums)
     np.testing.assert_array_equal(found[:2], sums[:2])
     assert not found[2:].any()
-    small = np.full((16, 8), 2.0**-100)
-    found = product(
-        patterns(small, "bf16"), patterns(small.T[:, :8] * 2.0**-35, "bf16"), sums, "bf16", True
-    )
-    np.testing.assert_array_equal(found[:2], sums[:2])
-    large = np.full((16, 8), 2.0**120)
-    found = product(patterns(large, "bf16"), patterns(large[:8], "bf16"), sums, "bf16", True)
-    assert (found == 0x7F800000).all()
-    half = patterns(np.full((16, 8), 128.0), "f16")
-    tops = patterns(np.full((16, 8), -65504.0), "f16")
-    found = product(
-        half, patterns(np.full((8, 8), -64.0), "f16"), np.zeros_like(tops), "f16", False
-    )
-    assert (found == 0xFC00).all()
+    np.testing.assert_array_equal(of(2.0**-100, 2.0**-135, "bf16", sums)[:2], sums[:2])
+    assert (of(2.0**120, 2.0**120, "bf16", sums) == 0x7F800000).all()
+    assert (of(128.0, -64.0, "f16", np.zeros((16, 8), np.uint16), False) == 0xFC00).all()
 
 
 def test_destination_may_be_c_or_nothing():
@@ -340,9 +317,6 @@ def test_destination_may_be_c_or_nothing():
     assert (R[D : D + 4].view(np.float32) == 16).all()
 
 
-# ---------------------------------------------------------------- f64 and integers
-
-
 def fma(x, y, z):
     return float(Fraction(x) * Fraction(y) + Fraction(z))
 
@@ -353,20 +327,20 @@ def test_f64(rows, depth):
     a, b, sums = (rng.standard_normal(shape) for shape in ((rows, depth), (depth, 8), (rows, 8)))
     halves, R = rows // 8, registers()
 
-    def places(lane, of):
-        g, t = lane // 4, lane % 4
-        if of == "a":
-            return [
-                (g + 8 * (i % halves), 4 * (i // halves) + t) for i in range(rows * depth // 32)
-            ]
-        if of == "b":
-            return [(t + 4 * i, g) for i in range(depth // 4)]
-        return [(g + 8 * (i // 2), 2 * t + i % 2) for i in range(2 * halves)]
+    def of_a(lane):
+        count = rows * depth // 32
+        return [(lane // 4 + 8 * (i % halves), 4 * (i // halves) + lane % 4) for i in range(count)]
 
-    for first, matrix, of in ((A, a, "a"), (B, b, "b"), (C, sums, "c")):
-        put(R, first, matrix, lambda lane, of=of: places(lane, of))
+    def of_b(lane):
+        return [(lane % 4 + 4 * i, lane // 4) for i in range(depth // 4)]
+
+    def of_c(lane):
+        return list(c_places(lane))[: 2 * halves]
+
+    for first, matrix, places in ((A, a, of_a), (B, b, of_b), (C, sums, of_c)):
+        put(R, first, matrix, places)
     dmma(depth | rows << 8, 0, R, D, A, B, C)
-    found = take(R, D, np.zeros((rows, 8)), lambda lane: places(lane, "c"))
+    found = take(R, D, np.zeros((rows, 8)), of_c)
     wanted = sums.copy()
     for i, j in np.ndindex(rows, 8):
         for k in range(depth):
@@ -385,19 +359,14 @@ def test_integers(rows, depth, signs, saturating):
     R = registers()
 
     def rows_of(places):
-        return [place for place in places if place[0] < rows]
+        return lambda lane: [place for place in places(lane) if place[0] < rows]
 
-    def a_of(lane):
-        if rows == 16:
-            return a_places(lane, depth, 4)
-        return [(lane // 4, 4 * (lane % 4) + i) for i in range(4)]
-
-    put(R, A, a, a_of)
+    put(R, A, a, rows_of(lambda lane: a_places(lane, depth, 4)))
     put(R, B, b, lambda lane: b_places(lane, depth, 4))
-    put(R, C, sums, lambda lane: rows_of(c_places(lane)))
+    put(R, C, sums, rows_of(c_places))
     narrow = ops.IMMA_NARROW if rows == 8 else 0
     imma(depth | signs << 8 | narrow, c.SATURATE if saturating else 0, R, D, A, B, C)
-    found = take(R, D, np.zeros((rows, 8), np.int32), lambda lane: rows_of(c_places(lane)))
+    found = take(R, D, np.zeros((rows, 8), np.int32), rows_of(c_places))
     x = a.view(np.int8).astype(np.int64) if signs & 1 else a.astype(np.int64)
     y = b.view(np.int8).astype(np.int64) if signs & 2 else b.astype(np.int64)
     wanted = x @ y + sums
@@ -424,9 +393,6 @@ def test_bits(depth, how):
     x, y = a[:, :, None], b[None]
     met = np.bitwise_count(x & y if how == ops.IMMA_AND else x ^ y).sum(1).astype(np.uint32)
     np.testing.assert_array_equal(found, sums + met)
-
-
-# ---------------------------------------------------------------- what the hardware gave
 
 
 def test_recording_tells_rules_apart():

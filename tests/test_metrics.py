@@ -1,7 +1,5 @@
 """Metric sets and derived figures."""
 
-from __future__ import annotations
-
 import math
 import re
 
@@ -12,6 +10,7 @@ from tilewave.counters import catalogue, figures, instructions
 OP = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 SCALAR = {OP.format(op): 0.0 for op in "ffma fadd fmul dfma dadd dmul hfma hadd hmul".split()}
 TENSOR = "sm__ops_path_tensor_src_{}.sum"
+SIDES = ("store", "load")
 
 
 def named(found: list[dict]) -> dict[str, float]:
@@ -30,6 +29,7 @@ def test_sets_are_nested_and_have_no_name_twice() -> None:
         for one in names:
             assert re.fullmatch(r"[a-z0-9_]+(\.[a-z0-9_]+)*", one)
     assert catalogue.merged(["quantization"])[1] == []
+    assert catalogue.merged({"memory", "basic"}) == catalogue.merged(["basic", "memory"])
     traffic, memory = (catalogue.merged([name])[0] for name in ("traffic", "memory"))
     assert memory == [*traffic, *catalogue.INSTRUCTION_METRICS]
     assert catalogue.of_launches(memory) == traffic == catalogue.names("memory")
@@ -41,11 +41,6 @@ def test_every_metric_has_unit_and_meaning() -> None:
     rows = [*catalogue.METRICS.values(), *figures.DERIVED.values()]
     assert all(row.unit and row.meaning for row in rows)
     assert not set(catalogue.METRICS) & set(figures.DERIVED)
-
-
-def test_merged_sets_keep_a_fixed_order() -> None:
-    assert catalogue.merged({"memory", "basic"}) == catalogue.merged(["basic", "memory"])
-    assert catalogue.merged(["basic"]) == (catalogue.names("basic"), [])
 
 
 def test_flops_of_fma_units_and_tensor_cores() -> None:
@@ -87,9 +82,7 @@ APART = {TENSOR.format("fp16_dst_fp16"): 3.0, TENSOR.format("fp16_dst_fp32"): 4.
         ({**APART, FP16: 7.0}, "", 7.0),
     ],
 )
-def test_operations_of_tensor_cores(
-    values: dict[str, float], dtype: str, flops: float | None
-) -> None:
+def test_operations_of_tensor_cores(values, dtype, flops) -> None:
     assert figures.tensor_flops(values, dtype) == flops
     assert catalogue.METRICS[INT8].optional
 
@@ -141,11 +134,6 @@ def test_padding_frees_ldmatrix_and_burdens_the_copies() -> None:
     assert instructions.instruction_totals([{"address": 0, "opcode": "LDG.E"}]) == []
 
 
-@pytest.mark.parametrize("opcode", ["LDS.U.128", "LDSM.16.MT88.2", "LDGSTS.E", "STS", "ATOMS.ADD"])
-def test_kinds(opcode: str) -> None:
-    assert instructions.instruction_kind(opcode) == opcode.partition(".")[0]
-
-
 def test_the_probe_instruction_alone_is_counted() -> None:
     rows = [row(0, "STS", 4, 1), row(16, "STS.64", 2, 2), row(32, "LDS.64", 9, 1, executed=0)]
     values = {figures.DERIVED["shared_wavefronts_store"].counter: 6.0}
@@ -162,24 +150,14 @@ def test_the_probe_instruction_alone_is_counted() -> None:
 
 
 def test_the_hardware_counts_a_probe_that_is_alone_on_its_side() -> None:
-    """Loads and stores have a counter each; what was not executed shares none."""
+    """Loads and stores have counters of their own; what was not executed shares none."""
     rows = [row(16, "STS.64", 2, 2), row(32, "LDS.64", 9, 1), row(48, "STS", 7, 7, executed=0)]
-    counters = (figures.DERIVED[f"shared_wavefronts_{one}"].counter for one in ("store", "load"))
-    values = dict(zip(counters, (3.0, 5.0)))
-    found, note = instructions.probe_figures("STS.64", rows, values)
-    assert not note
-    told = {"wavefronts": 3, "wavefronts_by_instruction": 2, "ideal_by_instruction": 2}
-    assert named(found) == told
-    found, note = instructions.probe_figures("LDS", rows, values)
-    assert not note
-    assert (named(found)["wavefronts"], named(found)["wavefronts_by_instruction"]) == (5, 9)
-    assert "wavefronts" not in named(instructions.probe_figures("STS.64", rows, {})[0])
-
-
-def test_conflicts_of_a_probe_are_the_kernels() -> None:
-    rows = [row(0, "LDS.128", 4, 4), row(16, "STS", 9, 1)]
-    counters = (figures.DERIVED[f"bank_conflicts_{one}"].counter for one in ("load", "store"))
-    values = dict(zip(counters, (3.0, 8.0)))
-    assert named(instructions.probe_figures("LDS", rows, values)[0])["bank_conflicts"] == 3
-    assert named(instructions.probe_figures("STS", rows, values)[0])["bank_conflicts"] == 8
-    assert "bank_conflicts" not in named(instructions.probe_figures("LDS", rows, {})[0])
+    names = [f"{what}_{side}" for what in ("shared_wavefronts", "bank_conflicts") for side in SIDES]
+    values = dict(zip((figures.DERIVED[one].counter for one in names), (3.0, 5.0, 8.0, 1.0)))
+    for opcode, wavefronts, conflicts, mine, ideal in (("STS.64", 3, 8, 2, 2), ("LDS", 5, 1, 9, 1)):
+        found, note = instructions.probe_figures(opcode, rows, values)
+        told = {"wavefronts_by_instruction": mine, "ideal_by_instruction": ideal}
+        assert named(found) == told | {"wavefronts": wavefronts, "bank_conflicts": conflicts}
+        assert not note
+        alone = named(instructions.probe_figures(opcode, rows, {})[0])
+        assert not {"wavefronts", "bank_conflicts"} & alone.keys()

@@ -1,7 +1,5 @@
 """`tilewave wrap --new-operation` and `--reference`: operations that nobody has written."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
@@ -18,9 +16,7 @@ UPDATE = (WRAPPED / "update.cu").read_text()
 
 
 @needs_nvrtc
-def test_a_kernel_is_judged_by_another_of_its_file(
-    alone: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_kernel_is_judged_by_another_of_its_file(alone, capsys) -> None:
     words = "wrap norms.cu --kernel all --reference norm_naive --shape 5x70".split()
     (alone / "norms.cu").write_text(NORMS.replace("OFF", "1.f"))
     assert main([*words, "--yes"]) == 0
@@ -47,9 +43,7 @@ def test_a_kernel_is_judged_by_another_of_its_file(
 
 
 @needs_nvrtc
-def test_without_a_reference_nothing_is_checked(
-    alone: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_reference_nothing_is_checked(alone, capsys) -> None:
     (alone / "steps.cu").write_text(UPDATE)
     words = ["wrap", "steps.cu", "--new-operation", "sgd", "--yes"]
     assert main(words) == 0
@@ -86,11 +80,11 @@ def test_the_operation_and_its_kernel_are_part_of_the_key(alone: Path) -> None:
     (alone / "my").mkdir()
     front = "/*---\ntitle: t\noperation: mine\narguments: [x, n]\n---*/\n"
     (alone / "naive.cu").write_text(front)
-    derived = deriving.Derived("mine", "naive", "naive.cu", {"n": "n"}, {})
-    made = derived.text('"../naive.cu"').replace(
-        "    }\n", '        "x": Operand(("n",), written=True),\n    }\n'
+    derived = deriving.Derived("mine", "naive", "naive.cu", {"n": "n"}, {}).text('"../naive.cu"')
+    operand = '"x": Operand(("n",), written=True),'
+    (alone / "my" / "mine.py").write_text(
+        derived.replace("    }\n", f"        {operand}\n    }}\n")
     )
-    (alone / "my" / "mine.py").write_text(made)
     operations.written("mine", [alone / "my"])
     before = operation_code("mine")
     (alone / "naive.cu").write_text(front + "// changed\n")

@@ -1,7 +1,5 @@
 """Files that were written for nvcc: code of the host, its headers and its names, and what stays as it is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -39,31 +37,30 @@ def test_lines_stay_where_they_are() -> None:
     made = adapted(DRIVER)
     before, after = DRIVER.splitlines(), made.text.splitlines()
     assert len(before) == len(after)
-    assert all(
-        new.strip() in ("", old.strip(), ";") or new in old for old, new in zip(before, after)
-    )
-    assert after[before.index("    return 0;") if "    return 0;" in before else -1] == " "
+    for old, new in zip(before, after):
+        assert new.strip() in ("", old.strip(), ";") or new in old
+    assert after[-1] == " "
     gone = {part.name for part in made.left_out}
     assert gone == {"kept", "counter", "Timer", "told", "ceil_div", "launch", "main"}
 
 
+NAMED = """
+constexpr int twice(int a) { return 2 * a; }
+typedef struct { float x; } Pair; enum Kind { ROW, COL };
+#define SIZE twice(LIMIT)
+const int LIMIT = 4; const int UNUSED = 4, *where = f();
+void part(int) {}
+__device__ void part(float) {}
+__global__ void mine(Pair p) { part(p.x + SIZE + ROW); }
+template __global__ void other<3>(int);
+template void launch<3>(int);
+int main() {}
+"""
+
+
 def test_what_device_code_names_stays() -> None:
     """Whatever it is, and whoever names it; a function of the host with a device overload goes."""
-    text = (
-        "constexpr int twice(int a) { return 2 * a; }\n"
-        "typedef struct { float x; } Pair;\n"
-        "enum Kind { ROW, COL };\n"
-        "#define SIZE twice(LIMIT)\n"
-        "const int LIMIT = 4;\n"
-        "const int UNUSED = 4, *where = f();\n"
-        "void part(int) {}\n"
-        "__device__ void part(float) {}\n"
-        "__global__ void mine(Pair p) { part(p.x + SIZE + ROW); }\n"
-        "template __global__ void other<3>(int);\n"
-        "template void launch<3>(int);\n"
-        "int main() {}\n"
-    )
-    made = adapted(text)
+    made = adapted(NAMED)
     assert {part.name for part in made.left_out} == {"UNUSED", "part", "main", ""}
     assert "template __global__" in made.text and "template void launch" not in made.text
 

@@ -64,24 +64,6 @@ def executed(kernel, text):
     return out
 
 
-def report(kernel, wrong):
-    """One line for each result that is wrong, with its first thread's operands."""
-    a, b, c = (array.reshape(kernel.threads, -1) for array in generate_inputs(kernel))
-    lines = []
-    for k in sorted({k for k, *_ in wrong}):
-        rows = [row for row in wrong if row[0] == k]
-        _, i, found, expected = rows[0]
-        operands = ", ".join(
-            f"{name}={' '.join(f'{word:08x}' for word in array[i][::-1])}"
-            for name, array in zip("abc", (a, b, c))
-        )
-        wanted = f"{expected:08x}" if expected >= 0 else "a word known by its warp's checksum"
-        lines.append(
-            f"result {k}: {len(rows)} differ; thread {i}: {found:08x} for {wanted} ({operands})"
-        )
-    return "\n".join(lines)
-
-
 EXACT = [n for n, kernel in KERNELS.items() if kernel.exact and n not in manifest.UNSUPPORTED]
 
 
@@ -89,9 +71,11 @@ EXACT = [n for n, kernel in KERNELS.items() if kernel.exact and n not in manifes
 def test_bits(name):
     kernel = KERNELS[name]
     _, arrays = recording()
-    results = executed(kernel, listing(kernel.file))
-    wrong = harness.differences(kernel, results, arrays)
-    assert not wrong, "\n" + report(kernel, wrong)
+    wrong = harness.differences(kernel, executed(kernel, listing(kernel.file)), arrays)
+    assert not wrong, "\n".join(
+        f"result {k} of thread {i}: {found:08x} for {expected:08x}"
+        for k, i, found, expected in wrong[:9]
+    )
 
 
 def numbers(words, form):
@@ -107,7 +91,7 @@ def numbers(words, form):
     return words.view(np.float32).astype(np.float64)
 
 
-def check_close(kernel, results, expected, form, allowed):
+def check_close(results, expected, form, allowed):
     """Numbers within `allowed`; infinities the same, NaNs where NaNs are."""
     found, wanted = numbers(results, form), numbers(expected, form)
     finite = np.isfinite(wanted)
@@ -135,10 +119,9 @@ def test_approximations(name):
     form = manifest.APPROXIMATE[name][0]
     relative, absolute = np.array(manifest.APPROXIMATE[name][1]).T
     expected = arrays[name].T
-    allowed = (
-        np.abs(np.nan_to_num(numbers(expected, form), posinf=0, neginf=0)) * relative + absolute
-    )
-    check_close(kernel, executed(kernel, listing(kernel.file)), expected, form, allowed)
+    sizes = np.abs(np.nan_to_num(numbers(expected, form), posinf=0, neginf=0))
+    results = executed(kernel, listing(kernel.file))
+    check_close(results, expected, form, sizes * relative + absolute)
 
 
 def test_recording_fits():

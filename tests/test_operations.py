@@ -1,7 +1,5 @@
 """Operations: work, references, tolerances, and what a verdict says."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opcodes import fp8_rule
 from samples import ROOT, a_job, compiled, config
 from tilewave import inputs, operations, project
 from tilewave.comparison import Judgement
@@ -30,7 +27,6 @@ MATMUL, VECTOR_ADD, REVERSE, PROBE = map(
 
 def test_load_lists_what_exists() -> None:
     assert {"matmul", "vector_add", "reverse", "probe"} <= set(operations.names())
-    assert isinstance(operations.load("matmul"), matmul.Matmul)
     with pytest.raises(UserError, match=r"kernels/x.cu: operation: found 'matmull'.*'matmul'"):
         operations.load("matmull", Path("kernels/x.cu"))
 
@@ -48,11 +44,8 @@ def test_work_of_a_matrix_product() -> None:
 
 def chain(k: int, dtype: Any, step: int, truncate: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Sums of k products, rounded (or cut off) to dtype every ``step``, and the exact ones."""
-    rng = np.random.default_rng(7)
-    columns = 4000
-    a = rng.uniform(-1, 1, (k, columns)).astype(np.float16).astype(np.float64)
-    b = rng.uniform(-1, 1, (k, columns)).astype(np.float16).astype(np.float64)
-    total, exact = np.zeros(columns, dtype), np.zeros(columns)
+    a, b = np.random.default_rng(7).uniform(-1, 1, (2, k, 4000)).astype(np.float16).astype(float)
+    total, exact = np.zeros(4000, dtype), np.zeros(4000)
     for j in range(0, k, step):
         part = (a[j : j + step] * b[j : j + step]).sum(axis=0)
         exact += part
@@ -64,10 +57,15 @@ def chain(k: int, dtype: Any, step: int, truncate: bool = False) -> tuple[np.nda
     return total.astype(np.float64), exact
 
 
-def within(bound: Any, found: np.ndarray, exact: np.ndarray) -> None:
+def within(bound: Any, found: np.ndarray, exact: np.ndarray, forgotten: np.ndarray) -> None:
+    """What was found is, and what has forgotten a step everywhere is not."""
     error = np.abs(found - exact)
     assert (error <= bound.absolute + bound.relative_out * np.abs(exact)).all()
-    assert np.linalg.norm(error) <= bound.frobenius * np.linalg.norm(exact)
+    limit = bound.frobenius * np.linalg.norm(exact)
+    assert np.linalg.norm(error) <= limit < np.linalg.norm(forgotten)
+
+
+MIXED = {"a": "f16", "c": "f32", "accumulate": "f32"}
 
 
 @pytest.mark.parametrize("k", [16, 1024])
@@ -78,24 +76,34 @@ def within(bound: Any, found: np.ndarray, exact: np.ndarray) -> None:
         (HALVES, np.float16, 16, False, None),
         (HALVES, np.float16, 16, False, True),
         (HALVES, np.float16, 1, False, False),
-        ({"a": "f16", "c": "f32", "accumulate": "f32"}, np.float32, 8, True, None),
-        ({"a": "f16", "c": "f32", "accumulate": "f32"}, np.float32, 1, False, False),
+        (MIXED, np.float32, 8, True, None),
+        (MIXED, np.float32, 1, False, False),
     ],
 )
-def test_tolerance_holds_for_simulated_sums_and_catches_a_forgotten_step(
-    dtypes: dict[str, str],
-    dtype: Any,
-    step: int,
-    truncate: bool,
-    tensor_cores: bool | None,
-    k: int,
-) -> None:
+def test_tolerance_of_simulated_sums(dtypes, dtype, step, truncate, tensor_cores, k) -> None:
     found, exact = chain(k, dtype, step, truncate)
-    bound = matmul.tolerance(dtypes, k, tensor_cores=tensor_cores)
-    within(bound, found, exact)
-    # Sixteen products too few, everywhere.
-    forgotten = np.random.default_rng(3).normal(0, np.sqrt(16) / 3, exact.size)
-    assert np.linalg.norm(forgotten) > bound.frobenius * np.linalg.norm(exact)
+    forgotten = np.random.default_rng(3).normal(0, np.sqrt(16) / 3, exact.size)  # 16 products
+    within(matmul.tolerance(dtypes, k, tensor_cores=tensor_cores), found, exact, forgotten)
+
+
+def exponents(numbers: np.ndarray, least: int) -> np.ndarray:
+    """As the tensor cores see them; of zeros one that is below all others."""
+    return np.where(numbers == 0, -10_000, np.maximum(np.frexp(numbers)[1] - 1, least))
+
+
+def fp8_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Sums of products by the rule that `tilewave.machine.fp8` says in words, in f64, by matrices."""
+    total = np.zeros((len(a), b.shape[1]))
+    for first in range(0, b.shape[0], 32):
+        x = E4M3.numbers[a[:, first : first + 32]][:, None]
+        y = E4M3.numbers[b[first : first + 32]].T[None]
+        most = (exponents(x, -6) + exponents(y, -6)).max(axis=2)
+        unit = np.ldexp(1.0, np.maximum(np.maximum(most, exponents(total, -126)), -900) - 13)
+        terms = np.concatenate([x * y, total[..., None]], axis=2)
+        total = np.trunc(terms / unit[..., None]).sum(axis=2) * unit
+        least = np.ldexp(1.0, np.maximum(np.frexp(total)[1] - 1, -126) - 13)
+        total = np.trunc(total / least) * least
+    return total
 
 
 @pytest.mark.parametrize("k", [32, 2048])
@@ -107,22 +115,18 @@ def test_tolerance_of_fp8(sum_: str, chunk: int, k: int) -> None:
     a, b = a.reshape(rows, k), b.reshape(k, rows)
     found = np.zeros((rows, rows), np.float32)
     for first in range(0, k, chunk):
-        part, none = slice(first, first + chunk), np.zeros((rows, rows), np.uint32)
-        added = fp8_rule.sums(a[:, part], b[part], none, ("e4m3", "e4m3"), fp8_rule.Rule())
-        found += added.view(np.float32)
+        part = slice(first, first + chunk)
+        found += fp8_sums(a[:, part], b[part]).astype(np.float32)
     exact = E4M3.numbers[a] @ E4M3.numbers[b]
     bound = matmul.tolerance({"a": "e4m3", "b": "e4m3", "c": "f32", "accumulate": sum_}, k)
-    within(bound, found, exact)
     forgotten = E4M3.numbers[a[:, :32]] @ E4M3.numbers[b[:32]]  # one instruction's products
-    assert np.linalg.norm(forgotten) > bound.frobenius * np.linalg.norm(exact)
+    within(bound, found, exact, forgotten)
 
 
 def test_fma_units_round_each_product() -> None:
     """Of f16 sums, with one rounding for each k, more is off than tensor cores' k / 16 may be."""
     found, exact = chain(4096, np.float16, 1)
-    one, sixteen = (
-        matmul.tolerance(HALVES, 4096, tensor_cores=tensor_cores) for tensor_cores in (False, True)
-    )
+    one, sixteen = (matmul.tolerance(HALVES, 4096, tensor_cores=way) for way in (False, True))
     error = np.abs(found - exact)
     assert sixteen.absolute < error.max() <= one.absolute
     assert matmul.tolerance(HALVES, 4096) == sixteen
@@ -151,8 +155,8 @@ def test_vector_add() -> None:
     assert VECTOR_ADD.judge(job, {"c": c}).verdict == "correct"
     c[3] = np.nan
     judged = VECTOR_ADD.judge(job, {"c": c})
-    assert judged.verdict == "wrong"
-    assert judged.reason.startswith("1 of 5 elements are wrong; c[3] is nan (never written)")
+    assert judged.verdict == "wrong" and "1 of 5" in judged.reason
+    assert "c[3] is nan (never written)" in judged.reason
     assert all(np.isfinite(one["value"]) for one in judged.figures)
 
 
@@ -225,9 +229,8 @@ def test_chase_visits_every_slot_once() -> None:
     assert probe.chase(4, 4).tolist() == [0, 0, 0, 0]
     with pytest.raises(ValueError, match="chase"):
         probe.chase(64, 32)
-    job = probe_job(
-        {"values": {"c": "chase(32)"}, "sizes": {"c": 64}}, c={"dtype": "i32", "size": 8}
-    )
+    given = {"values": {"c": "chase(32)"}, "sizes": {"c": 64}}
+    job = probe_job(given, c={"dtype": "i32", "size": 8})
     assert sorted(PROBE.inputs(job)["c"][[0, 32]].tolist()) == [0, 32]
 
 
@@ -250,42 +253,30 @@ def test_what_shipped_probes_expect_has_a_value_on_a_large_gpu() -> None:
 
 def test_probe_verdicts() -> None:
     cycles = {"dtype": "f32", "size": 3, "report": {"metric": "latency", "unit": "cycle"}}
-    job = probe_job(
-        {},
-        errors={"dtype": "i32", "size": 4, "expect": "lane * 0"},
-        cycles=cycles,
-        scratch={"dtype": "i32", "size": 1},
-    )
-    good = {
-        "errors": np.zeros(4, np.int32),
-        "cycles": np.array([30, 10, 20], np.float32),
-        "scratch": np.array([-1], np.int32),
-    }
+    errors = {"dtype": "i32", "size": 4, "expect": "lane * 0"}
+    job = probe_job({}, errors=errors, cycles=cycles, scratch={"dtype": "i32", "size": 1})
+    good = {"cycles": np.array([30, 10, 20], np.float32), "errors": np.zeros(4, np.int32)}
+    good["scratch"] = np.array([-1], np.int32)
     figures = [{"metric": "latency", "value": 20.0, "unit": "cycle"}]
     assert PROBE.judge(job, good) == Judgement("correct", "", figures)
-    poisoned = {**good, "errors": np.array([0, 0, -1, 0], np.int32)}
-    judged = PROBE.judge(job, poisoned)
-    assert judged.verdict == "wrong"
-    assert judged.reason == "errors[2] is -1, expected 0 (1 of 4 elements differ)"
-    unwritten = {**good, "cycles": np.full(3, np.nan, np.float32)}
-    judged = PROBE.judge(job, unwritten)
-    assert judged.verdict == "wrong"
-    assert judged.reason == "cycles holds a value that is no number: it was not written"
+    for bad, said in (
+        ({"errors": np.array([0, 0, -1, 0], np.int32)}, "errors[2] is -1, expected 0 (1 of 4"),
+        ({"cycles": np.full(3, np.nan, np.float32)}, "cycles holds a value that is no number"),
+    ):
+        judged = PROBE.judge(job, good | bad)
+        assert judged.verdict == "wrong" and judged.reason.startswith(said)
     only = probe_job({}, cycles=cycles)
     assert PROBE.judge(only, {"cycles": good["cycles"]}).verdict == "not checked"
 
 
 def test_a_case_of_the_tables_knows_its_work_and_all_its_sizes() -> None:
-    asked = {
-        "batched_naive": ("batched_matmul", "3x4x5x6"),
-        "copy": ("copy", 64),
-        "softmax_online": ("softmax", "7x32"),
-        "latency": ("probe", None),
-    }
-    blocks = []
-    for kernel, (name, shape) in asked.items():
-        shapes = {"shapes": [shape]} if shape else {}
-        blocks.append({"operation": name, "kernels": [kernel], "macros": "defaults", **shapes})
+    blocks = [
+        {"operation": "batched_matmul", "kernels": ["batched_naive"], "shapes": ["3x4x5x6"]},
+        {"operation": "copy", "kernels": ["copy"], "shapes": [64]},
+        {"operation": "softmax", "kernels": ["softmax_online"], "shapes": ["7x32"]},
+        {"operation": "probe", "kernels": ["latency"]},
+    ]
+    blocks = [{**one, "macros": "defaults"} for one in blocks]
     plan = project.load(config(*blocks), "config", checked=True).plan
     here = {"device": {"sms": 132, "arch": 90}, "arch": 90}
     resolved = [resolve(one, here) for one in plan.requests.values()]

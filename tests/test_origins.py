@@ -1,7 +1,5 @@
 """Where instructions come from: lines of the kernel file and of its headers, and the calls between."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

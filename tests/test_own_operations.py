@@ -1,7 +1,5 @@
 """Operations beside the matrix product: those shipped, and those of a user's own folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,8 @@ import executing_support as support
 from samples import a_job, needs_nvrtc, shipped, write_kernel
 from tilewave import operations, plots, project
 from tilewave.errors import UserError
+
+PRODUCT = dict.fromkeys(("a", "b", "c", "accumulate"), "f32")
 
 
 @needs_nvrtc
@@ -57,16 +57,10 @@ def test_padding_and_swizzling_take_the_conflicts_away() -> None:
         ("copy", {"n": 7}, {"a": "f16", "b": "f16"}),
         ("reduction", {"n": 100}, {"x": "f32", "total": "f32"}),
         ("softmax", {"rows": 2, "columns": 9}, {"x": "f32", "y": "f32"}),
-        (
-            "batched_matmul",
-            {"batch": 2, "m": 3, "n": 4, "k": 5},
-            dict.fromkeys(("a", "b", "c", "accumulate"), "f32"),
-        ),
+        ("batched_matmul", {"batch": 2, "m": 3, "n": 4, "k": 5}, PRODUCT),
     ],
 )
-def test_one_element_that_is_off_is_seen(
-    name: str, shape: dict[str, int], dtypes: dict[str, str]
-) -> None:
+def test_one_element_that_is_off_is_seen(name, shape, dtypes):
     operation = operations.load(name)
     job = a_job(operation=name, shape=shape, dtypes=dtypes, arguments=tuple(dtypes))
     (output,) = (one for one, about in operation.arrays(job).items() if about.written)
@@ -82,15 +76,6 @@ def test_one_element_that_is_off_is_seen(
     assert judged.verdict == "wrong" and "1 of" in judged.reason
     assert operation.work(shape, dtypes).bytes > 0
 
-
-def test_a_sum_of_eighths_does_not_depend_on_the_order() -> None:
-    operation = operations.load("reduction")
-    job = a_job(shape={"n": 1 << 16}, dtypes={"x": "f32", "total": "f32"})
-    x = operation.inputs(job)["x"]
-    assert np.cumsum(x, dtype=np.float32)[-1] == x[::-1].cumsum(dtype=np.float32)[-1] == x.sum()
-
-
-# -------------------------------------------------------------------------------------- of one's own
 
 SCALE = '''\
 """y[i] = 2 x[i]."""
@@ -173,9 +158,7 @@ def test_an_operation_of_ones_own(folder: Path, factor: str, verdict: str) -> No
         ("twice", ('given["x"])}', 'given["x"])[1:]}'), r"twice.py: reference: found {'y': \(99,\)}"),
     ],
 )  # fmt: skip
-def test_mistakes_are_told_before_the_run(
-    folder: Path, name: str, text: str | tuple[str, str], said: str
-) -> None:
+def test_mistakes_are_told_before_the_run(folder, name, text, said):
     """With the file; a pair is what is replaced in an operation that is right."""
     text = text if isinstance(text, str) else SCALE.replace(*text)
     (folder / "operations" / f"{name}.py").write_text(text)
@@ -201,22 +184,12 @@ PYTHON = "\ntitle: t\noperation: copy\ndtypes: {a: f32, b: f32}\narguments: [a, 
 @pytest.mark.parametrize(
     ("block", "plot", "said"),
     [
-        (
-            {"operation": "twice", "kernels": ["mine"]},
-            "correctness",
-            r"mine.cu: operation: found 'twice of .*twice.py'",
-        ),
+        ({"operation": "twice", "kernels": ["mine"]}, "correctness", "mine.cu: operation: found"),
         ({"operation": "copy"}, "bars", r"own.yaml: studies.own.plot: found 'bars of .*bars.py'"),
-        (
-            {"operation": "copy", "kernels": ["code"]},
-            "correctness",
-            r"code.py: file: found 'a kernel",
-        ),
+        ({"operation": "copy", "kernels": ["code"]}, "correctness", "code.py: file: found 'a k"),
     ],
 )
-def test_without_trust_no_code_of_ones_own_runs(
-    folder: Path, block: dict[str, Any], plot: str, said: str
-) -> None:
+def test_without_trust_no_code_of_ones_own_runs(folder, block, plot, said):
     stop = "raise SystemExit('imported')\n"
     (folder / "plots").mkdir()
     for path in ("plots/bars.py", "operations/twice.py"):
@@ -224,10 +197,8 @@ def test_without_trust_no_code_of_ones_own_runs(
     write_kernel(folder, "mine", FRONT, BODY)
     (folder / "code.py").write_text(f'"""---{PYTHON}---"""\n{stop}')
     copied = {"operation": "copy", "kernels": ["copy"], "shapes": [4]}
-    more: dict[str, Any] = {
-        "plot_folders": [str(folder / "plots")], "kernel_folders": [str(folder), "kernels"],
-        "trust": False,
-    }  # fmt: skip
+    more: dict[str, Any] = {"kernel_folders": [str(folder), "kernels"], "trust": False}
+    more["plot_folders"] = [str(folder / "plots")]
     # Listed, and asked for by nobody.
     study = {"plot": "correctness", "title": "T", "cases": [copied]}
     assert list(of(folder, studies={"own": study}, **more).plan.requests) == ["copy@4"]

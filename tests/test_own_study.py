@@ -112,12 +112,9 @@ def test_shapes_have_the_sizes_of_each_operation(tmp_path):
         (tmp_path / f"{name}.cu").write_text(text)
     made = project.load(own_study.config([str(tmp_path)], ["64x32"], timed=True), "made")
     assert {"ladder", "operations"} <= set(made.plan.studies)
-    for case in (
-        "softmax_online@64x32",
-        "batched_tiled@16x1024x1024x1024",
-        "matmul_naive@1024x1024x1024",
-    ):
-        assert case in made.plan.requests
+    cube = "1024x1024x1024"
+    asked = {"softmax_online@64x32", f"batched_tiled@16x{cube}", f"matmul_naive@{cube}"}
+    assert asked <= made.plan.requests.keys()
     assert "softmax_online@129x67" in cases(made, "correctness")
     assert "copy" in made.plan.kernels
     with pytest.raises(UserError, match="sizes as batchxmxnxk, mxnxk, rowsxcolumns"):
@@ -125,12 +122,8 @@ def test_shapes_have_the_sizes_of_each_operation(tmp_path):
 
 
 def test_a_roofline_has_place_for_what_computes(tmp_path):
-    for names, known in (
-        (["transpose_tiled"], False),
-        (["transpose_tiled", "softmax_online"], True),
-    ):
-        for name in names:
-            (tmp_path / f"{name}.cu").write_text(shipped(name).read_text())
+    for name, known in (("transpose_tiled", False), ("softmax_online", True)):
+        (tmp_path / f"{name}.cu").write_text(shipped(name).read_text())
         made = project.load(own_study.config([str(tmp_path)], timed=True), "made")
         assert "operations" in made.plan.studies and ("roofline" in made.plan.studies) == known
     variants = {case.partition("@")[0] for case in cases(made, "roofline")}

@@ -1,7 +1,5 @@
 """Operands with padding: strides in front matter, memory that is poisoned between the elements."""
 
-from __future__ import annotations
-
 import ctypes
 from dataclasses import replace
 from pathlib import Path
@@ -50,9 +48,7 @@ def test_right_kernels(path: Path, shape: str, macros: dict[str, Any]) -> None:
 
 @needs_nvrtc
 @pytest.mark.parametrize(("path", "shape", "macros", "reason"), WRONG)
-def test_padding_is_not_the_kernels(
-    path: Path, shape: str, macros: dict[str, Any], reason: str
-) -> None:
+def test_padding_is_not_the_kernels(path, shape, macros, reason) -> None:
     done = support.execute(path, shape, macros)
     assert done.verdict == "wrong" and reason in done.reason
 
@@ -76,20 +72,10 @@ def test_a_tensor_map_follows_the_leading_dimension(tmp_path: Path) -> None:
 
 
 @live
-@pytest.mark.parametrize(("path", "shape", "macros"), RIGHT)
-def test_right_on_the_gpu(session: Session, path: Path, shape: str, macros: dict[str, Any]) -> None:
-    checked(session, path, shape, macros)
-
-
-@live
-@pytest.mark.parametrize(("path", "shape", "macros", "reason"), WRONG)
-def test_wrong_on_the_gpu(
-    session: Session,
-    path: Path,
-    shape: str,
-    macros: dict[str, Any],
-    reason: str,
-) -> None:
+@pytest.mark.parametrize(
+    ("path", "shape", "macros", "reason"), [*((*one, "") for one in RIGHT), *WRONG]
+)
+def test_on_the_gpu(session, path, shape, macros, reason) -> None:
     checked(session, path, shape, macros, wrong=reason)
 
 
@@ -111,9 +97,7 @@ def test_timed_beside_cublas_on_the_gpu(session: Session) -> None:
 
 @pytest.mark.parametrize("gathering", [True, False])
 @pytest.mark.parametrize("batch", [1, 3])
-def test_rows_are_copied_on_the_gpu(
-    monkeypatch: pytest.MonkeyPatch, gathering: bool, batch: int
-) -> None:
+def test_rows_are_copied_on_the_gpu(monkeypatch, gathering, batch) -> None:
     """With a driver whose memory is the host's."""
     driver = pytest.importorskip("cuda.bindings.driver")
     shape, strides = {"batch": batch, "m": 5, "n": 2, "k": 3}, {"lda": 4, "stride_a": 23}
@@ -141,9 +125,6 @@ def test_rows_are_copied_on_the_gpu(
     assert np.array_equal(padded.view(np.uint32), memory.view(np.uint32))
 
 
-# ---------------------------------------------------------------------------------------- placement
-
-
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("extents", [(3, 5), (2, 3, 5)])
 def test_put_and_take(order: Any, extents: tuple[int, ...]) -> None:
@@ -162,10 +143,8 @@ def test_put_and_take(order: Any, extents: tuple[int, ...]) -> None:
 
 def test_inputs_are_those_without_padding() -> None:
     matmul = operations.load("matmul")
-    about: dict[str, Any] = {
-        "shape": {"m": 3, "n": 4, "k": 5}, "dtypes": dict.fromkeys(("a", "b", "c"), "f32"),
-    }  # fmt: skip
-    plain, padded = a_job(**about), a_job(**about, strides={"lda": 8})
+    plain = a_job(shape={"m": 3, "n": 4, "k": 5}, dtypes=dict.fromkeys(("a", "b", "c"), "f32"))
+    padded = replace(plain, strides={"lda": 8})
     given = matmul.inputs(padded)
     assert all(np.array_equal(one, given[name]) for name, one in matmul.inputs(plain).items())
     memory = matmul.in_memory(padded, "a", given["a"])
@@ -173,9 +152,6 @@ def test_inputs_are_those_without_padding() -> None:
     assert matmul.streamed(padded, "a") == matmul.streamed(plain, "a")
     assert matmul.stored(plain, "a")[1] == matmul.stored(padded, "c")[1] + 3 == 15
     assert keys.key("c", plain) != keys.key("c", padded)
-
-
-# ------------------------------------------------------------------------------------- front matter
 
 
 def test_numbers_of_front_matter(tmp_path: Path) -> None:
@@ -213,10 +189,8 @@ def test_mistakes(tmp_path: Path, strides: str, key: str, told: str) -> None:
 
 
 def test_padding_is_for_kernels_that_are_compiled(tmp_path: Path) -> None:
+    front = "title: x\noperation: matmul\ndtypes: {a: f32, b: f32, c: f32, accumulate: f32}\n"
     path = tmp_path / "host.py"
-    path.write_text(
-        '"""---\ntitle: x\noperation: matmul\ndtypes: {a: f32, b: f32, c: f32, accumulate: f32}\n'
-        'strides: {lda: "k + 1"}\n---"""\n'
-    )
+    path.write_text(f'"""---\n{front}strides: {{lda: "k + 1"}}\n---"""\n')
     with pytest.raises(UserError, match="a kernel that NVRTC compiles"):
         try_out(support.choose(path))

@@ -1,7 +1,5 @@
 """`tilewave pick`: the answer from a shipped recording, and what it says of itself."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections import Counter
@@ -69,10 +67,8 @@ def test_a_regret_by_hand(raced: list[Raced]) -> None:
     """Of two variants that are left out at a shape the one that is expected to be faster there is the slower one."""
     first, second = (one for one in raced if one.variant.id in ("matmul_naive", "matmul_register"))
     at = (4096, 4096, 4096)
-    swapped = [
-        replace(first, us=first.us | {at: second.us[at]}),
-        replace(second, us=second.us | {at: first.us[at]}),
-    ]
+    pairs = ((first, second), (second, first))
+    swapped = [replace(one, us=one.us | {at: other.us[at]}) for one, other in pairs]
     slow, fast = sorted(one.us[at] for one in swapped)[::-1]
     assert regret([first, second], at) == 0
     assert regret(swapped, at) == pytest.approx(100 * (slow / fast - 1))
@@ -85,9 +81,7 @@ def test_why_a_variant_is_none(raced: list[Raced]) -> None:
     assert replace(one, us={}).expected((64, 64, 64)) == "raced at fewer than 4 shapes"
 
 
-def test_where_none_can_run(
-    raced: list[Raced], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_none_can_run(raced, capsys, monkeypatch) -> None:
     one = next(one for one in raced if one.variant.kernel.name == "hgemm_wmma_staged")
     monkeypatch.setattr(pick, "races", lambda *_: [one])
     assert main(["pick", "64x67x64", "--dtype", one.variant.dtype, "--gpu", str(GPU)]) == 1
@@ -122,12 +116,12 @@ def test_text_and_document(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert first["tflops"] == pytest.approx(2e-6 * 512**3 / first["us"])
     regrets = told["regret_percent"]
     assert f"At {len(regrets)} shapes" in text and f"{max(regrets.values()):.0f} % at worst" in text
-    for wrong in ("0x1x2", "8x8"):
-        assert main(["pick", wrong, *words[2:]]) == 2
-        assert "SHAPE" in capsys.readouterr().err
-    assert main([*words[:3], "f31", *words[4:]]) == 2
-    assert "did you mean 'f32'" in capsys.readouterr().err
-    assert main([*words[:5], str(tmp_path / "none")]) == 2
-    assert "nvidia_h200" in capsys.readouterr().err
-    assert main([*words[:5], str(tmp_path)]) == 2
-    assert "environments.json" in capsys.readouterr().err
+    for at, wrong, said in (
+        (1, "0x1x2", "SHAPE"),
+        (1, "8x8", "SHAPE"),
+        (3, "f31", "did you mean 'f32'"),
+        (5, str(tmp_path / "none"), "nvidia_h200"),
+        (5, str(tmp_path), "environments.json"),
+    ):
+        assert main([*words[:at], wrong, *words[at + 1 :]]) == 2
+        assert said in capsys.readouterr().err

@@ -10,22 +10,6 @@ from tilewave.errors import UserError
 from tilewave.processes import pool
 
 
-def test_a_process_that_is_killed_is_told_in_a_line():
-    def killed(number):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    with pytest.raises(UserError, match="ended by: found 'SIGKILL'"):
-        list(pool.shared(killed, [1, 2, 3], 2))
-
-
-def test_a_mistake_reaches_the_one_who_asked():
-    def wrong(number):
-        raise UserError("file", "key", number, "another")
-
-    with pytest.raises(UserError, match="file: key: found"):
-        list(pool.shared(wrong, [1, 2], 2))
-
-
 def test_an_error_says_where_it_was_raised():
     def full(number):
         raise OSError(28, "No space left on device", "x")
@@ -40,12 +24,29 @@ class Twice(Exception):
         super().__init__(one)
 
 
-def test_an_error_that_cannot_be_sent_is_told():
-    def odd(number):
-        raise Twice("this", "that")
+def killed(number):
+    os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises(RuntimeError, match="Twice: this"):
-        list(pool.shared(odd, [1, 2], 2))
+
+def wrong(number):
+    raise UserError("file", "key", number, "another")
+
+
+def odd(number):
+    raise Twice("this", "that")
+
+
+@pytest.mark.parametrize(
+    ("work", "kind", "told"),
+    [
+        (killed, UserError, "ended by: found 'SIGKILL'"),
+        (wrong, UserError, "file: key: found"),
+        (odd, RuntimeError, "Twice: this"),  # it cannot be sent
+    ],
+)
+def test_how_it_ends_reaches_the_one_who_asked(work, kind, told):
+    with pytest.raises(kind, match=told):
+        list(pool.shared(work, [1, 2, 3], 2))
 
 
 def test_of_an_item_comes_all_that_is_yielded():

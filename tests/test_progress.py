@@ -1,7 +1,7 @@
 """Lines of a long job: how far it is and how long it takes, said seldom enough."""
 
 import sys
-from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -25,9 +25,8 @@ def follow():
     clock, lines = Clock(), []
 
     def made(items, weights=None, every_s=3.0):
-        told = progress.Progress(
-            "execute", "cases", items, weights, tell=lines.append, every_s=every_s, clock=clock
-        )
+        how = {"tell": lines.append, "every_s": every_s, "clock": clock}
+        told = progress.Progress("execute", "cases", items, weights, **how)
 
         def done(name, at):
             clock.now = at
@@ -118,23 +117,12 @@ def test_a_gpus_cases_are_followed(stage, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(supervisor, "run_jobs", runs)
     monkeypatch.setattr(profiler, "profile", runs)
     waiting = [a_job(stage=stage, case=f"k@{size}") for size in (64, 96, 128)]
-    variant = SimpleNamespace(id="k", kernel=SimpleNamespace(name="k"))
-    requests = {
-        one.case: Request(SimpleNamespace(id=one.case, variant=variant), studies=["waves"])
-        for one in waiting
-    }
-    project = SimpleNamespace(
-        plan=Plan(requests, {"waves": list(requests)}),
-        results=tmp_path,
-        store=SimpleNamespace(root=tmp_path),
-        config=SimpleNamespace(gpu=0, timing=SimpleNamespace(case_limit_s=1.0)),
-    )
+    requests = {one.case: Request(MagicMock(id=one.case), studies=["waves"]) for one in waiting}
+    project = MagicMock(plan=Plan(requests, {"waves": list(requests)}), results=tmp_path)
+    project.store.root, project.config.gpu, project.config.timing.case_limit_s = tmp_path, 0, 1.0
     kept = []
     run._measure(run.Job(project, None), stage, 1)(waiting, kept.append)
     assert [made["case"] for made in kept] == [one.case for one in waiting]
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == f"  {stage}: 3 cases for waves (3)"
-    assert [line.split(",")[0] for line in lines[1:]] == [
-        f"  {stage}: 1 of 3 cases",
-        f"  {stage}: 2 of 3 cases",
-    ]
+    lines = [line.split(",")[0] for line in capsys.readouterr().err.splitlines()]
+    cases = ["3 cases for waves (3)", "1 of 3 cases", "2 of 3 cases"]
+    assert lines == [f"  {stage}: {told}" for told in cases]

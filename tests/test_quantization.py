@@ -1,7 +1,5 @@
 """Tile and wave quantization against values worked out by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -11,20 +9,13 @@ from tilewave.theory import quantization as q
 TILE = (256, 128, 32)
 
 
-def test_tiles_round_up() -> None:
-    assert q.tiles({"m": 192, "n": 192}, (128, 128)) == (2, 2)
-    assert q.tile_count({"m": 2304, "n": 1536}, TILE) == 9 * 12
-
-
 def test_eight_columns_too_many_leave_a_column_of_6_percent() -> None:
     shape = {"m": 27648, "n": 136, "k": 4096}
     assert q.last_column_useful(shape, TILE) == 0.0625
     assert q.last_column_useful({**shape, "n": 128}, TILE) == 1.0
     assert q.tile_efficiency(shape, TILE) == 136 / 256
     assert q.operations_ratio(shape, TILE) == pytest.approx(256 / 136)
-
-
-def test_k_is_padded_to_its_step() -> None:
+    # k is padded to its step, where the tile has one.
     shape = {"m": 256, "n": 128, "k": 40}
     assert q.operations_ratio(shape, TILE) == pytest.approx(64 / 40)
     assert q.operations_ratio(shape, TILE[:2]) == 1.0
@@ -38,29 +29,16 @@ def test_tail_of_nine_on_108_sms() -> None:
     assert q.cycles_active_ratio(117, 108) == pytest.approx(117 / 216)
 
 
-def test_one_wave_exactly() -> None:
-    found = q.waves(108, 108)
-    assert (found.full, found.tail, found.count, found.efficiency) == (1, 0, 1, 1.0)
-
-
 def test_edges_on_132_sms() -> None:
     shape = {"m": 2304, "n": 1, "k": 4096}
-    for n, tiles, on_132, on_108 in (
-        (1536, 108, 1, 1),
-        (1664, 117, 1, 2),
-        (1792, 126, 1, 2),
-        (1920, 135, 2, 2),
-    ):
+    for n, tiles, on_132, on_108 in ((1536, 108, 1, 1), (1664, 117, 1, 2), (1920, 135, 2, 2)):
         found = q.tile_count({**shape, "n": n}, TILE)
         assert found == tiles
         assert (q.waves(found, 132).count, q.waves(found, 108).count) == (on_132, on_108)
-    # Eleven tile rows: 12 columns are 132 tiles, the next column starts a wave.
-    for n, waves in ((1536, 1), (1664, 2)):
-        assert q.waves(q.tile_count({**shape, "m": 2816, "n": n}, TILE), 132).count == waves
-
-
-def test_several_blocks_an_sm() -> None:
-    assert q.waves(300, 132, 2).count == 2
+    # Several blocks an SM: 264 places; 133 blocks are one wave, but one SM has two of them.
+    for blocks, waves, rounds in ((133, 1, 2), (264, 1, 2), (265, 2, 3), (300, 2, 3)):
+        assert q.waves(blocks, 132, 2).count == waves
+        assert q.rounds_on_sms(blocks, 132) == rounds
     assert q.cycles_active_ratio(300, 132) == pytest.approx(300 / 396)
 
 
@@ -70,13 +48,6 @@ def test_sizes_must_be_positive() -> None:
             bad()
     with pytest.raises(ValueError):
         q.cycles_active_ratio(0, 4)
-
-
-def test_rounds_are_the_waves_of_single_blocks() -> None:
-    # 264 places: 133 blocks are one wave, but one SM has two of them.
-    assert (q.waves(133, 132, 2).count, q.rounds_on_sms(133, 132)) == (1, 2)
-    assert (q.waves(264, 132, 2).count, q.rounds_on_sms(264, 132)) == (1, 2)
-    assert (q.waves(265, 132, 2).count, q.rounds_on_sms(265, 132)) == (2, 3)
 
 
 def test_a_last_wave_of_single_blocks_is_between_the_limits() -> None:

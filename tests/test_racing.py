@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from tilewave import racing
@@ -54,9 +55,6 @@ def test_a_slow_candidate_is_out_at_once():
     assert (found["slow"].leader, found["slow"].leader_us) == ("fast", 10.0)
     assert found["slow"].samples == (11.2, 11.2)
     assert track.limits == {"fast": math.inf, "slow": pytest.approx(11.0)}
-
-
-def test_within_the_margin_races_on():
     found, _ = run(Clockwork({"fast": 10.0, "near": 10.9}), [("fast", 1.0), ("near", 2.0)])
     assert found["near"].out == "laps"
 
@@ -92,23 +90,23 @@ def test_a_lap_is_a_palindrome():
     assert racing.lap_order("ABC") == list("ABCCBA")
 
 
-def test_a_steadily_slower_runner_is_dropped_after_three_laps():
-    """Ratios 1.02, 1.03, 1.025: mean 1.025, deviation 0.005, t = 0.025 / (0.005 / 3**0.5) = 8.66,
-    more than 6.965, the quantile of two degrees of freedom."""
-    leader = [100.0, 100.0, 100.0]
-    assert racing.slower([102.0, 103.0, 102.5], leader)
-    assert not racing.slower([102.0, 103.0], leader[:2])
+DRIFT = np.array([1.0, 1.1, 1.2, 1.3])
 
 
-def test_a_runner_that_wobbles_stays():
-    """Ratios 1.00, 1.05, 1.025: t = 0.025 / (0.025 / 3**0.5) = 1.73, less than 6.965."""
-    assert not racing.slower([100.0, 105.0, 102.5], [100.0] * 3)
-
-
-def test_drift_that_both_share_decides_nothing():
-    drift = [1.0, 1.1, 1.2, 1.3]
-    assert not racing.slower([100 * d for d in drift], [100 * d for d in drift])
-    assert racing.slower([102 * d for d in drift], [100 * d for d in drift])
+@pytest.mark.parametrize(
+    ("runner", "leader", "dropped"),
+    [
+        # Ratios 1.02, 1.03, 1.025: mean 1.025, deviation 0.005, t = 0.025 / (0.005 / 3**0.5) = 8.66,
+        # more than 6.965, the quantile of two degrees of freedom.
+        ([102.0, 103.0, 102.5], [100.0] * 3, True),
+        ([102.0, 103.0], [100.0] * 2, False),  # too few laps
+        ([100.0, 105.0, 102.5], [100.0] * 3, False),  # 1.00, 1.05, 1.025: t = 1.73
+        (100 * DRIFT, 100 * DRIFT, False),  # drift that both share decides nothing
+        (102 * DRIFT, 100 * DRIFT, True),
+    ],
+)
+def test_a_steadily_slower_runner_is_dropped(runner, leader, dropped):
+    assert racing.slower(list(runner), list(leader)) == dropped
 
 
 @pytest.mark.parametrize(
@@ -143,15 +141,8 @@ def test_a_candidate_that_fails_leaves_the_others_alone():
         assert set(found) == {"b", "c"}
         assert found["b"].laps >= 5
         assert track.laps("a") == (1 if when == "lap" else 0)
-
-
-def test_all_fail():
-    found, _ = run(Clockwork({"a": 1.0, "b": 1.0}, fails={"a": "screen", "b": "lap"}),
-                   [("a", 1.0), ("b", 2.0)])  # fmt: skip
-    assert found == {}
-
-
-def test_no_candidates():
+    # Nor is there a winner where all fail, or where there are none.
+    assert run(Clockwork(times, fails={"a": "screen", "b": "lap"}), entries[:2]) == ({}, [])
     assert run(Clockwork({}), []) == ({}, [])
 
 

@@ -1,7 +1,5 @@
 """Scratch buffers of a product, the work of a probe, and architecture-specific targets."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,13 +7,13 @@ from typing import Any
 import pytest
 
 import executing_support as support
-from samples import a_job, config, write_kernel
+from samples import a_job, compiled, config, write_kernel
 from tilewave import project
 from tilewave.compiling import nvrtc
 from tilewave.errors import UserError
 from tilewave.kernels import load_kernel
 from tilewave.launches import Scratch
-from tilewave.records import keys, model
+from tilewave.records import keys
 from tilewave.stages import jobs
 from tilewave.trial import try_out
 
@@ -73,10 +71,7 @@ def split(tmp_path: Path) -> Path:
 def test_sizes_of_scratch(split: Path) -> None:
     launch = support.choose(split).plan({"m": 17, "n": 33, "k": 8}, HERE["device"])
     # 2 x 3 tiles: 2 * 256 * 6 floats, and a word a tile.
-    assert [(one.name, one.nbytes, one.zeroed) for one in launch.scratch] == [
-        ("halves", 12288, False),
-        ("arrived", 24, True),
-    ]
+    assert launch.scratch == (Scratch("halves", 12288, False), Scratch("arrived", 24, True))
 
 
 def test_a_product_over_scratch_is_right_and_without_findings(split: Path) -> None:
@@ -85,8 +80,7 @@ def test_a_product_over_scratch_is_right_and_without_findings(split: Path) -> No
 
 def test_scratch_that_is_not_left_zero_is_wrong(split: Path) -> None:
     done = support.execute(split, "16x16x8", {"TIDY": 0})
-    assert done.verdict == "wrong"
-    assert "scratch buffer arrived" in done.reason
+    assert done.verdict == "wrong" and "scratch buffer arrived" in done.reason
 
 
 @pytest.mark.parametrize(
@@ -148,10 +142,9 @@ def planned(folder: Path, stage: str, front: str = PROBE_FRONT) -> Any:
     write_kernel(folder, "probe", front, PROBE_BODY)
     block = {"kernels": ["probe"], "operation": "probe", "time": True}
     made = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
-    entry = {"status": model.OK, "reason": "", "code": "c", "cubin": "x"}
-    variant = next(iter(made.plan.requests.values())).case.variant.id
-    compiled = {"arch": "sm_90", "variants": {variant: {"sm_90": entry}}}
-    return list(jobs.plan(stage, list(made.plan.requests.values()), compiled, HERE, made.config))
+    requests = list(made.plan.requests.values())
+    known = compiled(*(one.case.variant.id for one in requests))
+    return list(jobs.plan(stage, requests, known, HERE, made.config))
 
 
 def test_a_probe_that_says_its_work_is_timed(tmp_path: Path) -> None:
@@ -159,9 +152,7 @@ def test_a_probe_that_says_its_work_is_timed(tmp_path: Path) -> None:
     # 64 operations x 10 steps x 132 SMs; 16 bytes for each of 32 x 132 elements.
     assert one.job.work == {"flop": 84480.0, "byte": 67584.0}
     assert one.job.device == {"sms": 132} and one.job.baseline is False
-
-
-def test_a_probe_without_work_is_not_timed(tmp_path: Path) -> None:
+    # One that does not is not.
     front = "".join(line for line in PROBE_FRONT.splitlines(True) if not line.startswith("work"))
     assert planned(tmp_path, "time", front) == []
 
@@ -172,11 +163,9 @@ def test_work_must_be_known(tmp_path: Path) -> None:
     assert "work.flop" in str(found.value) and "steps" in str(found.value)
 
 
-@pytest.mark.parametrize(
-    ("arch", "expected"), [("sm_90", "sm_90a"), ("sm_80", "sm_80"), ("sm_90a", "sm_90a")]
-)
-def test_architecture_specific_targets(tmp_path: Path, arch: str, expected: str) -> None:
+def test_architecture_specific_targets(tmp_path: Path) -> None:
     path = write_kernel(tmp_path, "probe", PROBE_FRONT, PROBE_BODY)
-    assert nvrtc.target_of(load_kernel(path), arch) == expected
-    plain = write_kernel(tmp_path, "sample")
-    assert nvrtc.target_of(load_kernel(plain), arch) == arch
+    specific, plain = load_kernel(path), load_kernel(write_kernel(tmp_path, "sample"))
+    for arch, expected in (("sm_90", "sm_90a"), ("sm_80", "sm_80"), ("sm_90a", "sm_90a")):
+        assert nvrtc.target_of(specific, arch) == expected
+        assert nvrtc.target_of(plain, arch) == arch

@@ -1,7 +1,5 @@
 """Several launches in a row as one case: planned, compiled, executed, and read from a profile."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -16,7 +14,7 @@ import pytest
 
 import test_profiler as profiles
 from samples import ROOT, a_job, needs_nvrtc
-from tilewave import cache, command, execution
+from tilewave import cache, execution
 from tilewave.cases import Request
 from tilewave.commands import execute
 from tilewave.counters import catalogue
@@ -43,8 +41,7 @@ SERIES = ROOT / "tests" / "series"
 
 
 def planned(name: str, folder: Path, *words: str) -> tuple[Job, Any, Any]:
-    options = command.parser().parse_args(["execute", str(SERIES / f"{name}.cu"), *words])
-    plan, entry = execute.planned(options, folder)
+    plan, entry = execute.planned(execute.options_of([str(SERIES / f"{name}.cu"), *words]), folder)
     assert plan.job is not None, plan.result
     return plan.job, plan, entry
 
@@ -61,9 +58,6 @@ def changed(tmp_path: Path, old: str, new: str, name: str = "split_k") -> Path:
     return path
 
 
-# ------------------------------------------------------------------------------------- front matter
-
-
 def test_each_launch_is_planned_with_its_own_arguments() -> None:
     plan = variant_of(SERIES / "split_k.cu").plan({"m": 33, "n": 20, "k": 50}, {})
     assert plan.series == (
@@ -78,9 +72,8 @@ def test_each_launch_is_planned_with_its_own_arguments() -> None:
 
 def test_the_entry_that_is_named_leads() -> None:
     kernel = load_kernel(SERIES / "softmax_two.cu")
-    assert (kernel.entry, kernel.entries, kernel.leading) == (
-        "quotients", ("statistics", "quotients"), 1,
-    )  # fmt: skip
+    assert kernel.entries == ("statistics", "quotients")
+    assert (kernel.entry, kernel.leading) == ("quotients", 1)
     plan = variant_of(SERIES / "softmax_two.cu").plan({"rows": 5, "columns": 300}, {})
     assert (plan.grid, plan.block) == ((3, 5, 1), (128, 1, 1))
 
@@ -118,9 +111,6 @@ def test_a_launch_beyond_the_device_is_named(tmp_path: Path) -> None:
     assert plan.beyond({}) == "reduced: block x = 2048 exceeds 1024"
 
 
-# ---------------------------------------------------------------------------------------- jobs and keys
-
-
 def in_a_row(*steps: Step, **more: Any) -> Job:
     lead = steps[0]
     plan = LaunchPlan(lead.grid, lead.block, lead.shared_bytes, None, 1, series=steps)
@@ -133,9 +123,8 @@ TWO = Step("two", ("c",), (1, 1, 1), (64, 1, 1), 512, None)
 
 def test_a_job_of_a_series_is_its_launches(tmp_path: Path) -> None:
     job = in_a_row(ONE, TWO)
-    assert [(one.entry, one.arguments, one.launch.shared_bytes) for one in job.steps] == [
-        ("one", ("a", "c"), 0), ("two", ("c",), 512),
-    ]  # fmt: skip
+    steps = [(one.entry, one.arguments, one.launch.shared_bytes) for one in job.steps]
+    assert steps == [("one", ("a", "c"), 0), ("two", ("c",), 512)]
     assert job.leading == 0 and replace(job, entry="two").leading == 1
     assert a_job().steps == (a_job(),) and a_job().leading == 0
     write_jobs(tmp_path / "jobs", [job])
@@ -148,9 +137,6 @@ def test_a_key_knows_every_launch() -> None:
     made = {keys.key("c", in_a_row(*one)) for one in steps}
     plain = replace(in_a_row(ONE, TWO), launch=replace(in_a_row(ONE).launch, series=()))
     assert len(made | {keys.key("c", plain)}) == len(steps) + 1
-
-
-# -------------------------------------------------------------------------------------------- executed
 
 
 @needs_nvrtc
@@ -181,9 +167,7 @@ def test_a_series_is_executed_right(name: str, words: tuple[str, ...], tmp_path:
     assert set(places.values()) == {1}
     assert {function for function, _ in places} == {one.entry for one in job.steps}
     assert sum(row["executed"] for row in rows) == found["smsp__inst_executed.sum"]
-    assert {row["function"] for row in done.result["instructions"]} == {
-        one.entry for one in job.steps
-    }
+    assert {row["function"] for row in done.result["instructions"]} == {one for one, _ in places}
 
 
 @needs_nvrtc
@@ -215,12 +199,9 @@ def test_two_instances_of_a_template_are_two_kernels(tmp_path: Path) -> None:
         ("- entry: reduced", "- entry: missing", "entry missing"),
     ],
 )
-def test_what_a_later_launch_does_wrong_is_told(
-    old: str, new: str, said: str, tmp_path: Path
-) -> None:
-    path = changed(tmp_path, old, new)
-    words = ["execute", str(path), "--shape", "33x20x50", "--limit", "2"]
-    told = execute.execute(command.parser().parse_args(words))
+def test_what_a_later_launch_does_wrong_is_told(old, new, said, tmp_path) -> None:
+    words = [str(changed(tmp_path, old, new)), "--shape", "33x20x50", "--limit", "2"]
+    told = execute.execute(execute.options_of(words))
     assert told["status"] in {model.NOT_MEASURED, *model.FAILURES}
     assert (told["status"] == model.FAILED_TO_COMPILE) == ("missing" in new)
     assert said in told["reason"], told["reason"]
@@ -239,14 +220,9 @@ def test_launches_share_one_budget() -> None:
 def test_a_counter_that_one_launch_lacks_is_left_out() -> None:
     each = [{"smsp__inst_executed.sum": 2.0, "launch__block_size": 32.0, "x": 1.0},
             {"smsp__inst_executed.sum": 3.0, "launch__block_size": 64.0}]  # fmt: skip
-    assert counters.together(each, 1) == {
-        "smsp__inst_executed.sum": 5.0, "launch__block_size": 64.0,
-    }  # fmt: skip
+    assert counters.together(each, 1) == {**each[1], "smsp__inst_executed.sum": 5.0}
     assert catalogue.combined("launch__registers_per_thread", [9, 40]) == 40
     assert catalogue.combined("launch__registers_per_thread", [9, 40], leading=0) == 9
-
-
-# --------------------------------------------------------------------------------- tables and pages
 
 
 @needs_nvrtc
@@ -276,10 +252,9 @@ def test_a_page_shows_every_kernel_of_a_series(name: str, tmp_path: Path) -> Non
     listed = sum(int(line.executed.replace(",", "") or 0) for line in shown.sass)
     assert listed == sum(row["executed"] for row in made["instructions"])
     views = kernel_code.variants(kernel, document, cases, {})
-    assert [one.name for one in views] == [f"{name}: {one}" for one in kernel.entries]
-    assert [one.registers for one in views] == [
-        str(entry["resources"][one]["registers"]) for one in kernel.entries
-    ]
+    for view, one in zip(views, kernel.entries, strict=True):
+        assert view.name == f"{name}: {one}"
+        assert view.registers == str(entry["resources"][one]["registers"])
     assert views[0].shared == {"split_k": "1024", "reduction_passes": "512"}[name]
 
 
@@ -297,36 +272,22 @@ def test_drawn_accesses_are_placed_by_function(tmp_path: Path) -> None:
     assert "function" not in Recorded(kept).accesses["x"][0]
     about = {"kernel": job.kernel, "variant": job.variant, "instruction": None, "accesses": found}
     kernel = load_kernel(SERIES / "reduction_passes.cu")
-    (drawn,) = kernel_code.lanes(
-        kernel, {"b@1": about}, {job.variant: {"sm_90": {**entry, "shown": True}}}
-    )
-    assert {one.name.split()[0] for one in drawn.drawn} <= {
-        f"reduction_passes.cu:{line}" for line in (25, 28, 30)
-    }
+    shown = {job.variant: {"sm_90": {**entry, "shown": True}}}
+    (drawn,) = kernel_code.lanes(kernel, {"b@1": about}, shown)
+    lines = {f"reduction_passes.cu:{line}" for line in (25, 28, 30)}
+    assert {one.name.split()[0] for one in drawn.drawn} <= lines
 
 
-# ---------------------------------------------------------------------------------------------- live
-
-
-def profiled(*launches: tuple[str, int], **more: Any) -> list[profiles.FakeAction]:
+def profiled(*launches: tuple[str, int]) -> list[profiles.FakeAction]:
     grids = {"one": ONE.grid, "two": TWO.grid}
-    return [
-        profiles.FakeAction(
-            name,
-            {
-                "smsp__inst_executed.sum": 10 * count,
-                "launch__block_size": count,
-                "lts__t_sector_hit_rate.pct": 10.0 * count,
-                "inst_executed": profiles.FakeMetric(
-                    count, instances={0x1000 * count: count, 0x1000 * count + 16: count}
-                ),
-            },
-            grid=grids[name],
-            sass={0x1000 * count: "LDG.E R2, [R4] ;", 0x1000 * count + 16: "STG.E [R4], R2 ;"},
-            **more,
-        )
-        for name, count in launches
-    ]  # fmt: skip
+    made = []
+    for name, count in launches:
+        places = (0x1000 * count, 0x1000 * count + 16)
+        executed = profiles.FakeMetric(count, instances=dict.fromkeys(places, count))
+        figures = dict(zip(ASKED, (10 * count, count, 10.0 * count, executed), strict=True))
+        sass = dict(zip(places, ("LDG.E R2, [R4] ;", "STG.E [R4], R2 ;"), strict=True))
+        made.append(profiles.FakeAction(name, figures, grid=grids[name], sass=sass))
+    return made
 
 
 HITS = "lts__t_sector_hit_rate.pct"
@@ -411,9 +372,8 @@ def test_samples_of_a_series_are_of_all_launches() -> None:
     twice = [profiles.SampledAction(profiles.samples(), profiles.RULES) for _ in steps]
     made = profile_report.result_of(job, twice, [])
     assert profiles.named(made)["samples"] == 24 and len(made["notes"]["rules"]) == 1
-    assert made["instructions"][0] == {
-        "address": 16, "samples": 6, "stall_wait": 6, "function": "tiled",
-    }  # fmt: skip
+    row = {"address": 16, "samples": 6, "stall_wait": 6, "function": "tiled"}
+    assert made["instructions"][0] == row
     twice[1] = profiles.SampledAction(profiles.instruction_counters())
     made = profile_report.result_of(job, twice, [])
     assert made["status"] == model.NOT_MEASURED and "no stall samples" in made["reason"]
@@ -424,9 +384,6 @@ def test_tensor_cores_are_looked_for_in_every_launch() -> None:
     found = check.sass.on_tensor_cores
     assert found(listing, "one", "two") is True and found(listing, "one") is False
     assert found(listing, "one", "three") is None
-
-
-# ------------------------------------------------------------------------------------------ on a GPU
 
 
 def measured(stage: str, job: Job, folder: Path) -> dict[str, Any]:

@@ -1,5 +1,4 @@
-"""The rungs for few tiles: no access conflicts, nothing is spilled, and blocks or teams without a piece of k do no
-harm."""
+"""The rungs for few tiles: no access conflicts, no spills, and blocks without a piece of k do no harm."""
 
 from typing import Any
 
@@ -48,7 +47,7 @@ def test_teams_read_shared_memory_without_conflicts_or_spills() -> None:
     ],
 )
 def test_parts_are_added_wherever_they_were_dealt_out(
-    monkeypatch: pytest.MonkeyPatch, name: str, sms: int, shape: str, macros: dict[str, Any]
+    monkeypatch, name, sms, shape, macros
 ) -> None:
     support.with_sms(monkeypatch, sms)
     job = support.job(KERNELS / f"{name}.cu", shape, macros)

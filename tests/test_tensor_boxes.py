@@ -1,7 +1,6 @@
 """Tensor maps of one to five dimensions, by value and by address, executed here and, with a GPU, there."""
 
-from __future__ import annotations
-
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,20 +27,11 @@ CASES = [
 
 def boxes(folder: Path, rank: int, step: int, way: int, pointer: bool, **more: Any) -> Path:
     """A kernel that copies n elements in boxes of so many dimensions."""
-    inner = "1"
-    for size in SIZES[: rank - 1]:
-        inner += f" * {size}"
-    sizes = [*map(str, SIZES[: rank - 1]), f"n / ({inner})"]
-    blocks = " * ".join(
-        f"ceil(({size} + {0 if axis else BEFORE[way]}) / {BOX[axis]})"
-        for axis, size in enumerate(sizes)
-    )
-    about = {
-        "box": list(BOX[:rank]),
-        "sizes": sizes,
-        "element_strides": [1, *[step] * (rank - 1)],
-        **more,
-    }
+    sizes = [*map(str, SIZES[: rank - 1]), f"n / {math.prod(SIZES[: rank - 1])}"]
+    before = [BEFORE[way], 0, 0, 0, 0]
+    blocks = " * ".join(f"ceil(({of} + {at}) / {box})" for of, at, box in zip(sizes, before, BOX))
+    about = {"box": list(BOX[:rank]), "sizes": sizes, **more}
+    about.setdefault("element_strides", [1, *[step] * (rank - 1)])
     of = "b" if way == STORE else "a"
     path = folder / f"boxes_{rank}_{step}_{way}_{int(pointer)}.cu"
     path.write_text(f"""/*---
@@ -75,10 +65,7 @@ extern "C" __global__ void {path.stem}(MAP map, MAP held, const float* a, float*
 
 def elements(rank: int) -> int:
     """Of an array with 7 in the outermost dimension; rows are multiples of 16 bytes."""
-    count = 7 if rank > 1 else 140
-    for size in SIZES[: rank - 1]:
-        count *= size
-    return count
+    return math.prod(SIZES[: rank - 1], start=7 if rank > 1 else 140)
 
 
 @needs_nvrtc
@@ -102,17 +89,11 @@ def test_boxes_are_those_of_the_map(tmp_path: Path) -> None:
     ("old", "new", "told"),
     [
         ("#define RANK 3", "#define RANK 2", "copy by a tensor map of 3 dimensions"),
-        (
-            "    copy_boxes(",
-            "    ((int*)map)[10] = 1;\n    copy_boxes(",
-            "or one that was changed",
-        ),
-        ("    copy_boxes(", "    ++map;\n    copy_boxes(", "where none is, or one"),
+        ("    copy_boxes(", "((int*)map)[10] = 1;\n copy_boxes(", "or one that was changed"),
+        ("    copy_boxes(", "++map;\n copy_boxes(", "where none is, or one"),
     ],
 )
-def test_maps_that_are_not_what_the_copy_takes(
-    tmp_path: Path, old: str, new: str, told: str
-) -> None:
+def test_maps_that_are_not_what_the_copy_takes(tmp_path, old, new, told) -> None:
     path = boxes(tmp_path, 3, 1, LOAD, True)
     path.write_text(path.read_text().replace(old, new))
     (fault,) = support.execute(path, elements(3)).faults
@@ -154,14 +135,7 @@ def test_boxes_begin_at_multiples_of_16_bytes(tmp_path: Path, way: int, along: i
 
 @live
 @pytest.mark.parametrize(("rank", "step", "way", "pointer"), CASES)
-def test_on_the_gpu(
-    tmp_path: Path,
-    session: Session,
-    rank: int,
-    step: int,
-    way: int,
-    pointer: bool,
-) -> None:
+def test_on_the_gpu(tmp_path, session, rank, step, way, pointer) -> None:
     checked(session, boxes(tmp_path, rank, step, way, pointer), elements(rank))
 
 

@@ -4,6 +4,7 @@ import json
 import os
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -26,12 +27,7 @@ from tilewave.stages.resolving import resolve
 
 HERE = "gpu1"
 TARGET = {
-    "live": True,
-    "environment": HERE,
-    "host": HERE,
-    "label": "NVIDIA H200",
-    "reason": "",
-    "arch": 90,
+    "live": True, "environment": HERE, "host": HERE, "label": "NVIDIA H200", "reason": "", "arch": 90,
     "device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90},
     "environments": {
         HERE: {
@@ -89,9 +85,8 @@ def test_figures_of_winner_and_loser():
 
 def test_groups_race_apart():
     _, results, _ = raced(job("a", 10.0, "one"), job("b", 90.0, "two"), job("c", 50.0, "one"))
-    assert {made["case"]: made["notes"]["compared_with"] for made in results} == {
-        "c": "a", "a": "a", "b": "b",
-    }  # fmt: skip
+    rivals = {made["case"]: made["notes"]["compared_with"] for made in results}
+    assert rivals == {"c": "a", "a": "a", "b": "b"}
 
 
 def test_every_start_is_told_before_the_candidate_runs():
@@ -105,9 +100,8 @@ def test_every_start_is_told_before_the_candidate_runs():
 def test_a_destroyed_context_ends_the_process_and_keeps_what_is_known():
     usable, results, _ = raced(job("a"), job("b", 30.0), job("c", 40.0, do="poisons"))
     assert not usable
-    assert [(made["case"], made["status"]) for made in results] == [
-        ("b", "ok"), ("c", "invalid access"),
-    ]  # fmt: skip
+    ends = [(made["case"], made["status"]) for made in results]
+    assert ends == [("b", "ok"), ("c", "invalid access")]
 
 
 def test_buffers_that_do_not_fit():
@@ -119,8 +113,6 @@ def test_buffers_that_do_not_fit():
     assert [made["status"] for made in results] == ["not measured"] * 2
     assert "buffer a" in results[0]["reason"]
 
-
-# ------------------------------------------------------------------------- worker and supervisor
 
 WORKER = """
 import argparse, json, sys
@@ -179,12 +171,6 @@ def test_a_crash_in_a_lap(supervised):
     assert values(results[0])["tune_rounds"] == 5
 
 
-def test_destroyed_contexts_are_replaced(supervised):
-    poisons = [job("x", 5.0, do="poisons"), job("y", 6.0, do="poisons")]
-    results, _, _ = supervised(*poisons, job("best"), job("slow", 99.0))
-    assert [made["status"] for made in results] == ["invalid access"] * 2 + ["ok"] * 2
-
-
 def test_the_worker_itself_without_a_gpu(tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWAVE_GPU", "GPU-that-is-not-there")
     write_jobs(tmp_path / "jobs.json", [a_job(case="a"), a_job(case="b")])
@@ -192,9 +178,6 @@ def test_the_worker_itself_without_a_gpu(tmp_path, monkeypatch):
     arguments = ["tune", str(tmp_path / "jobs.json"), "--events", str(events), "--done", "1"]
     assert worker_main(arguments) == 87
     assert "no usable GPU" in json.loads(events.read_text().splitlines()[-1])["reason"]
-
-
-# --------------------------------------------------------------------------------- the GPU's track
 
 
 class FakeBlock:
@@ -217,20 +200,7 @@ class FakeBlock:
 @pytest.fixture
 def track(monkeypatch):
     """A GpuTrack on a session that is none; launches and blocks take the time of their job."""
-    seen = SimpleNamespace(started=[], failed=[], blocks=[], closed=0)
-
-    class FakeMemory:
-        def __init__(self, gpu):
-            pass
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            self.close()
-
-        def close(self):
-            seen.closed += 1
+    seen = SimpleNamespace(started=[], failed=[], blocks=[])
 
     def contestants(session, job, pointers, stack, notes):
         assert job.baseline is False
@@ -248,21 +218,19 @@ def track(monkeypatch):
         seen.blocks.append(FakeBlock(us, min(most, max(1, round(block_us / us)))))
         return seen.blocks[-1]
 
-    monkeypatch.setattr(races, "Memory", FakeMemory)
-    monkeypatch.setattr(races, "fill_sets", lambda *_: ([{}, {}], True))
-    monkeypatch.setattr(races, "pointers_of", lambda sets: [{"a": 1}, {"a": 2}])
-    monkeypatch.setattr(races, "contestants", contestants)
-    monkeypatch.setattr(races, "first_launch_us", first_launch_us)
-    monkeypatch.setattr(races, "build", build)
-    clocks = SimpleNamespace(
-        reset=lambda: None, sample=lambda: None, throttle=lambda: "", figures=list, count=float
-    )
-    session = SimpleNamespace(
-        gpu=SimpleNamespace(sync=lambda: None),
-        support=SimpleNamespace(gate=lambda: None, sm_clock=lambda: 1980.0),
-        clocks=clocks,
-        kept=None,
-    )
+    for name, fake in {
+        "Memory": MagicMock(),
+        "fill_sets": lambda *_: ([{}, {}], True),
+        "pointers_of": lambda sets: [{"a": 1}, {"a": 2}],
+        "contestants": contestants,
+        "first_launch_us": first_launch_us,
+        "build": build,
+    }.items():
+        monkeypatch.setattr(races, name, fake)
+    session = MagicMock(kept=None)
+    session.support.sm_clock.return_value = 1980.0
+    session.clocks.throttle.return_value, session.clocks.figures.return_value = "", []
+    session.clocks.count = float
 
     def open_track(*jobs):
         return races.GpuTrack(session, jobs, seen.started.append, seen.failed.append), seen
@@ -306,9 +274,6 @@ def test_errors_of_a_candidate(track):
     assert [made["status"] for made in seen.failed] == ["unsupported", "invalid access"]
     assert seen.started == ["a", "b"]
     gpu.close()
-
-
-# ------------------------------------------------------------------------------------ the stage
 
 
 def planned(folder, *names, target=TARGET, verdict=model.CORRECT, status=model.OK):
@@ -393,11 +358,9 @@ def test_recorded_races_are_taken_without_a_gpu(tmp_path):
     store = Store(tmp_path / "store")
     first = planned(tmp_path / "k", "one")
     measured(store, first)
-    results = [store.get(HERE, "tune", one.job.key) for one in first]
     figures = [{"metric": "tune_duration", "value": 7.0, "unit": "us"}]
-    whole = [
-        made | {"figures": figures, "samples": {"duration_us": [7.0, 7.1]}} for made in results
-    ]
+    more = {"figures": figures, "samples": {"duration_us": [7.0, 7.1]}}
+    whole = [store.get(HERE, "tune", one.job.key) | more for one in first]
     assert all(model.recordable(made) for made in whole)
     merge(tmp_path / "nvidia_h200", whole, {HERE: {"gpu": "NVIDIA H200"}}, {})
     away = {**TARGET, "live": False, "host": "laptop", "reason": "no NVIDIA GPU"}

@@ -66,26 +66,19 @@ def until(condition, seconds=30):
         time.sleep(0.05)
 
 
-def test_no_lock_is_quiet(tmp_path, capsys):
-    assert unlock.unlock(tmp_path) == 0
-    assert capsys.readouterr() == ("", "")
-
-
 def test_living_run_keeps_its_lock(folder, start, capsys):
+    assert unlock.unlock(folder.parent) == 0 and capsys.readouterr() == ("", "")  # no lock
     run = start([sys.executable, "-c", SLEEP, "snakemake", "--cores", "1"], folder)
     until(lambda: "snakemake" in psutil.Process(run.pid).cmdline())
     assert unlock.unlock(folder) == 1
     message = capsys.readouterr().err
-    assert str(run.pid) in message
-    assert message.count("\n") == 1
-    assert locked(folder)
-    assert run.poll() is None
+    assert str(run.pid) in message and message.count("\n") == 1
+    assert locked(folder) and run.poll() is None
 
 
 @pytest.mark.parametrize("words", [["snakemake"], ["other"]])
 def test_run_elsewhere_and_other_programs_do_not_count(folder, start, words, tmp_path_factory):
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
-    place = elsewhere if words == ["snakemake"] else folder
+    place = tmp_path_factory.mktemp("elsewhere") if words == ["snakemake"] else folder
     other = start([sys.executable, "-c", SLEEP, *words], place)
     until(lambda: words[0] in psutil.Process(other.pid).cmdline())
     assert unlock.processes(folder) == ([], [])
@@ -102,12 +95,11 @@ def test_killed_run(tmp_path, start, capfd):
     assert unlock.unlock(tmp_path) == 1
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
-    _, orphans = unlock.processes(tmp_path)
-    assert len(orphans) == 1
+    _, (orphan,) = unlock.processes(tmp_path)
     assert locked(tmp_path)
     assert unlock.unlock(tmp_path) == 0
     assert not locked(tmp_path)
-    assert not orphans[0].is_running() or orphans[0].status() == psutil.STATUS_ZOMBIE
+    assert not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE
     assert "Clearing the lock" in capfd.readouterr().err
 
 
@@ -115,12 +107,7 @@ def test_command_that_names_snakemake_itself_does_not_count(folder):
     """make runs the helper in a shell whose command line may name snakemake, too."""
     (folder / "Snakefile").write_text("rule a:\n    output: 'done'\n    shell: 'touch done'\n")
     helper = f"{sys.executable} -m tilewave.processes.ahead && echo free # snakemake"
-    done = subprocess.run(
-        ["sh", "-c", helper],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "workflow")},
-        capture_output=True,
-        text=True,
-    )
+    how = {"cwd": folder, "env": {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}}
+    done = subprocess.run(["sh", "-c", helper], stdout=subprocess.PIPE, text=True, **how)
     assert done.stdout.endswith("free\n")
     assert not locked(folder)

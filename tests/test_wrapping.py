@@ -1,10 +1,8 @@
 """`python -m tilewave wrap`: what it reads in files for nvcc, and what it writes."""
 
-from __future__ import annotations
-
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,34 +34,26 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_header_that_is_included_from_the_folder_above(project: Path) -> None:
-    path = project / "src" / "kernels" / "above.cu"
-    path.write_text('#include "../../common/helper.h"\n' + PLAIN)
-    source, folders = reading.read(path)
-    assert folders == (project / "common",)
-    assert project / "common" / "helper.h" in source.own
-
-
 def test_a_template_and_its_launch_in_another_file(project: Path) -> None:
     source, folders = reading.read(project / "src" / "kernels" / "tiled.cuh")
     assert folders == (project / "common",)
     (function,) = source.functions()
     guess = guessing.guessed(function, source, MATMUL)
     assert guess.unknown == {} and guess.tile == {"m": 64, "n": 64, "k": 8}
+    words = "m n k alpha a lda b ldb beta c ldc".split()
     assert guess.front == {
         "title": "Tiled Product",
         "operation": "matmul",
         "macros": {"T_BM": [64], "T_BN": [64], "T_BK": [8], "T_FAST": [1]},
-        "dtypes": {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"},
-        "arguments": ["m", "n", "k", "alpha", "a", "lda", "b", "ldb", "beta", "c", "ldc"],
+        "dtypes": dict.fromkeys(("a", "b", "c", "accumulate"), "f32"),
+        "arguments": words,
         "block": ["T_BN * T_BN // 4"],
         "grid": ["ceil(n / T_BN)", "ceil(m / T_BN)"],
         "shared_bytes": 2048,
         "entry": "tiledProduct<T_BM, T_BN, T_BK, T_FAST>",
     }
-    words = guess.front["arguments"]
-    assert matching.with_leading(words, {"b": "col"}, MATMUL)[5::2] == ["k", "k", "c"]
-    assert matching.with_leading(words, {"b": "col"}, MATMUL)[-1] == "n"
+    leading = matching.with_leading(words, {"b": "col"}, MATMUL)
+    assert (leading[5::2], leading[-1]) == (["k", "k", "c"], "n")
 
 
 def test_fp8_of_two_types_is_summed_in_f32(alone: Path) -> None:
@@ -76,12 +66,18 @@ def test_fp8_of_two_types_is_summed_in_f32(alone: Path) -> None:
     assert found == {"a": "e5m2", "b": "e4m3", "c": "f32", "accumulate": "f32"}
 
 
-def test_installed_packages_are_not_looked_through(project: Path) -> None:
+def test_which_files_are_read(project: Path) -> None:
+    """Not those of installed packages; a header that is included from the folder above is."""
     packages = project / ".venv" / "lib" / "site-packages" / "other"
     packages.mkdir(parents=True)
     (packages / "runner.cu").write_text(RUNNER)
     source, _ = reading.read(project / "src" / "kernels" / "tiled.cuh")
     assert project / "src" / "runner.cu" in source.texts and len(source.texts) == 3
+    path = project / "src" / "kernels" / "above.cu"
+    path.write_text('#include "../../common/helper.h"\n' + PLAIN)
+    source, folders = reading.read(path)
+    assert folders == (project / "common",)
+    assert project / "common" / "helper.h" in source.own
 
 
 @pytest.mark.parametrize(
@@ -100,11 +96,11 @@ def test_installed_packages_are_not_looked_through(project: Path) -> None:
     ],
 )
 def test_arithmetic_of_the_host(alone: Path, given: str, taken: str) -> None:
-    path = alone / "some.cu"
-    path.write_text(
+    text = (
         "#define THREADS (8 * BLOCK)\nconst int BLOCK = 32;\nvoid f() { dim3 side(2, 4); g(); }\n"
     )
-    source, _ = reading.read(path)
+    (alone / "some.cu").write_text(text)
+    source, _ = reading.read(alone / "some.cu")
     (body,) = (one.body for _, one in source.declarations() if one.kind == "function")
     scope = reading.Scope(source, body, 10_000)
     assert arithmetic.of_tokens(tokens(given), scope, {"M": "m", "N": "n"}) == taken
@@ -181,9 +177,7 @@ def test_trying_finds_the_multiples_that_sizes_must_be() -> None:
 
 
 @needs_nvrtc
-def test_a_file_is_wrapped_in_place_and_executes(
-    alone: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_is_wrapped_in_place_and_executes(alone, capsys) -> None:
     path = alone / "product.cu"
     path.write_text(PLAIN)
     assert main(["wrap", str(path), "--yes"]) == 0
@@ -202,9 +196,7 @@ def test_a_file_is_wrapped_in_place_and_executes(
 
 
 @needs_nvrtc
-def test_a_file_that_includes_the_kernels(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_includes_the_kernels(tmp_path, capsys) -> None:
     (tmp_path / "there").mkdir()
     source, made = tmp_path / "there" / "Product.cuh", tmp_path / "mine.cu"
     source.write_text(PLAIN)
@@ -232,9 +224,7 @@ def test_a_file_that_includes_the_kernels(
          "bytes of dynamic shared memory"),
     ],
 )  # fmt: skip
-def test_what_nobody_says_is_asked_for(
-    alone: Path, capsys: pytest.CaptureFixture[str], text: str, words: Sequence[str], told: str
-) -> None:
+def test_what_nobody_says_is_asked_for(alone, capsys, text, words, told) -> None:
     path = alone / "some.cu"
     path.write_text(text)
     assert main(["wrap", str(path), "--yes", *words]) == 2
@@ -248,16 +238,12 @@ class Terminal(io.StringIO):
 
 
 @needs_nvrtc
-def test_a_terminal_is_asked(
-    alone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_is_asked(alone, capsys, monkeypatch) -> None:
     """For the kernel of several, and for what its code does not say; an empty answer takes the guess."""
     path = alone / "some.cu"
     text = PLAIN.split("int main")[0]
-    path.write_text(
-        text.replace("float *C, const", "float *dst, const").replace("C[", "dst[")
-        + text.replace("product", "b")
-    )
+    odd = text.replace("float *C, const", "float *dst, const").replace("C[", "dst[")
+    path.write_text(odd + text.replace("product", "b"))
     monkeypatch.setattr("sys.stdin", Terminal("product\n\nceil(n / 16), ceil(n / 16)\n"))
     assert main(["wrap", str(path), "--shape", "32"]) == 0
     told = capsys.readouterr().err

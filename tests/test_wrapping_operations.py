@@ -1,10 +1,5 @@
 """`tilewave wrap` for kernels that are no matrix product, written as public ones are."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from samples import ROOT, WRAPPED, needs_nvrtc
@@ -12,17 +7,13 @@ from tilewave.command import main
 from tilewave.kernels import load_kernel
 from tilewave.wrapping import matching, reading
 
-TRANSPOSE = (WRAPPED / "transpose.cu").read_text()
-NAIVE = (WRAPPED / "transpose_naive.cu").read_text()
-SUM = (WRAPPED / "reduce.cu").read_text()
-THREAD = (WRAPPED / "softmax_threads.cu").read_text()
-ROWS = (WRAPPED / "softmax_rows.cu").read_text()
-BATCHED = (WRAPPED / "sgemm_batched.cu").read_text()
-COPY = (WRAPPED / "copy.cu").read_text()
-NORM = (WRAPPED / "rmsnorm.cu").read_text()
-BLOCKS = (WRAPPED / "reduce_atomics.cu").read_text()
-HEIGHT = (WRAPPED / "sgemm_height.cu").read_text()
-"""N rows and M columns; LD is M, or by mistake K."""
+TRANSPOSE, NAIVE, SUM, BLOCKS, THREAD, ROWS, BATCHED, COPY, NORM, HEIGHT = (
+    (WRAPPED / f"{name}.cu").read_text()
+    for name in (
+        "transpose transpose_naive reduce reduce_atomics softmax_threads softmax_rows sgemm_batched copy rmsnorm "
+        "sgemm_height"  # N rows and M columns; LD is M, or by mistake K
+    ).split()
+)
 
 
 @needs_nvrtc
@@ -49,14 +40,7 @@ HEIGHT = (WRAPPED / "sgemm_height.cu").read_text()
         (COPY, "copy", {"arguments": ["b", "a", "n"], "requires": {"n": 4}}, "1004"),
     ],
 )  # fmt: skip
-def test_public_kernels_are_wrapped_and_right(
-    alone: Path,
-    capsys: pytest.CaptureFixture[str],
-    text: str,
-    operation: str,
-    front: dict[str, Any],
-    shape: str,
-) -> None:
+def test_public_kernels_are_wrapped_and_right(alone, capsys, text, operation, front, shape) -> None:
     path = alone / "some.cu"
     path.write_text(text)
     assert main(["wrap", str(path), "--yes"]) == 0, capsys.readouterr().err
@@ -68,9 +52,7 @@ def test_public_kernels_are_wrapped_and_right(
 
 
 @needs_nvrtc
-def test_a_kernel_of_an_operation_of_ones_own(
-    alone: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_kernel_of_an_operation_of_ones_own(alone, capsys) -> None:
     """That of CONTRIBUTING.md; what no name tells is asked for."""
     text = (ROOT / "CONTRIBUTING.md").read_text().split("```python\n")[1].split("```")[0]
     (alone.parent / "own").mkdir()
@@ -78,10 +60,8 @@ def test_a_kernel_of_an_operation_of_ones_own(
     path = alone / "some.cu"
     path.write_text(NORM)
     words = ["wrap", str(path), "--yes"]
-    assert (
-        main(words) == 2
-        and "--operation: found nothing; allowed: batched" in capsys.readouterr().err
-    )
+    assert main(words) == 2
+    assert "--operation: found nothing; allowed: batched" in capsys.readouterr().err
     words += ["--operations", str(alone.parent / "own"), "--operation"]
     assert main([*words, "rmsnorm"]) == 2 and "'rms_norm'" in capsys.readouterr().err
     assert main([*words, "rms_norm"]) == 2
@@ -103,9 +83,7 @@ def test_a_kernel_of_an_operation_of_ones_own(
         ("scale", "float *x, float *y, int n", None),
     ],
 )
-def test_an_operation_is_told_by_names(
-    alone: Path, name: str, parameters: str, operation: str | None
-) -> None:
+def test_an_operation_is_told_by_names(alone, name, parameters, operation) -> None:
     path = alone / "some.cu"
     path.write_text(f"__global__ void {name}({parameters}) {{}}\n")
     source, _ = reading.read(path)

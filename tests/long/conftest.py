@@ -1,7 +1,5 @@
 """Tests of whole runs, minutes each: `make long`. All here are marked so."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

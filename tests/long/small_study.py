@@ -1,7 +1,5 @@
 """A small study of its own, run in a folder that is gone afterwards, and what came of it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Compiling the fixtures; their results on a GPU, and in the file that is kept of them."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import zlib
@@ -66,13 +64,8 @@ def launched(
         launch.Buffer(f"b{number}", one) if isinstance(one, np.ndarray) else one
         for number, one in enumerate(arguments)
     ]
-    return launch.execute(
-        program.load(cubin, entry, listing),
-        grid=(blocks, 1, 1),
-        block=(threads, 1, 1),
-        arguments=given,
-        limits=launch.Limits(**limits),
-    )
+    code, how = program.load(cubin, entry, listing), launch.Limits(**limits)
+    return launch.execute(code, (blocks, 1, 1), (threads, 1, 1), given, limits=how)
 
 
 class Card:
@@ -122,9 +115,8 @@ class Card:
 def checksums(results: np.ndarray) -> np.ndarray:
     """CRC-32 of each result over each warp: uint32 of shape (warps, results)."""
     warps = results.astype("<u4").reshape(-1, 32, results.shape[1]).transpose(0, 2, 1)
-    return np.array(
-        [[zlib.crc32(column.tobytes()) for column in warp] for warp in warps], np.uint32
-    )
+    sums = [[zlib.crc32(column.tobytes()) for column in warp] for warp in warps]
+    return np.array(sums, np.uint32)
 
 
 def pack(kernel: Kernel, results: np.ndarray) -> dict[str, np.ndarray]:

@@ -4,8 +4,6 @@ Only PCG64's raw words are drawn (NEP 19 fixes that stream), and what is made of
 correctly rounded arithmetic.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable
@@ -165,16 +163,13 @@ def _bits64(source: Source, count: int) -> np.ndarray:
     return _mixed(source, count, (8, source.choose(BITS64, count)), (8, source.raw(count)))
 
 
+SHIFTS = _words("0 1 1f 20 21 3f 40 41 ff 100 80000000 ffffffff", np.uint32)
+
+
 def _shift(source: Source, count: int) -> Words:
     few = source.below(71, count).astype(np.uint32)
-    edges = np.array([0, 1, 31, 32, 33, 63, 64, 65, 255, 256, 0x80000000, 0xFFFFFFFF], np.uint32)
-    return _mixed(
-        source, count, (12, few), (3, source.choose(edges, count)), (1, source.words(count))
-    )
-
-
-def _small(source: Source, count: int) -> Words:
-    return source.below(256, count).astype(np.uint32)
+    edges = source.choose(SHIFTS, count)
+    return _mixed(source, count, (12, few), (3, edges), (1, source.words(count)))
 
 
 def _integer(source: Source, count: int) -> Words:
@@ -194,9 +189,7 @@ def _limits(
 ) -> np.ndarray:
     """Float64 around powers of two up to 2^65, `step` being the neighbour in the wanted format."""
     power = 2.0 ** source.choose(np.array([0, 3, 7, 8, 15, 16, 23, 31, 32, 52, 63, 64, 65]), count)
-    shifted = np.choose(
-        source.below(5, count), [power, power - 1, power + 1, power - 0.5, power + 0.5]
-    )
+    shifted = power + source.choose(np.array([0, -1, 1, -0.5, 0.5]), count)
     near = np.choose(source.below(3, count), [shifted, step(shifted, 1), step(shifted, -1)])
     return np.where(source.below(2, count) == 1, -near, near)
 
@@ -235,9 +228,8 @@ def _bhalves(numbers: Callable[[Source, int], np.ndarray]) -> Callable[[Source, 
 
 def _rarely(source: Source, values: np.ndarray, special: np.ndarray) -> np.ndarray:
     """One value in 256 replaced."""
-    return np.where(
-        source.below(256, len(values)) == 0, source.choose(special, len(values)), values
-    )
+    rare = source.below(256, len(values)) == 0
+    return np.where(rare, source.choose(special, len(values)), values)
 
 
 def _wild(form: Format, low: int, high: int, special: np.ndarray) -> Callable[[Source, int], Words]:
@@ -258,14 +250,14 @@ def _in_fours(values: np.ndarray) -> Words:
 def _e4m3_integers(source: Source, count: int) -> Words:
     """-8 .. 8 as bytes with four bits of exponent (bias 7) and three of mantissa."""
     sizes = np.array([0, 0x38, 0x40, 0x44, 0x48, 0x4A, 0x4C, 0x4E, 0x50], np.uint32)
-    value = source.choose(sizes, 4 * count) | source.below(2, 4 * count).astype(np.uint32) << 7
-    return _in_fours(value)
+    return _in_fours(
+        source.choose(sizes, 4 * count) | source.below(2, 4 * count).astype(np.uint32) << 7
+    )
 
 
 def _fp8near(source: Source, count: int) -> Words:
     exponent = (source.below(7, 4 * count) + 4).astype(np.uint32)
-    value = source.words(4 * count) & np.uint32(0x87) | exponent << np.uint32(3)
-    return _in_fours(value)
+    return _in_fours(source.words(4 * count) & np.uint32(0x87) | exponent << np.uint32(3))
 
 
 def _fp8wild(source: Source, count: int) -> Words:
@@ -273,15 +265,14 @@ def _fp8wild(source: Source, count: int) -> Words:
     value = source.words(4 * count) & np.uint32(0xFF)
     value = np.where((value & 0x7C) == 0x7C, value & np.uint32(0xBF), value)
     special = np.array([0x7C, 0xFC, 0x7F, 0x00, 0x01, 0x80], np.uint32)
-    value = _rarely(source, _rarely(source, value, special), value)
-    return _in_fours(value)
+    return _in_fours(_rarely(source, _rarely(source, value, special), value))
 
 
 KINDS: dict[str, Callable[[Source, int], np.ndarray]] = {
     "bits": _bits,
     "bits64": _bits64,
     "shift": _shift,
-    "small": _small,
+    "small": lambda s, n: s.below(256, n).astype(np.uint32),
     "integer": _integer,
     "f32": SINGLE.any(12),
     "f32near": lambda s, n: SINGLE.sized(s, n, -4, 5),
@@ -333,10 +324,8 @@ def generate_inputs(
     count = threads or kernel.threads
     a, b, c = (operand(kernel, which, count) for which in range(3))
     equal = Source(f"{kernel.name} equal").below(24, count)[:, None]
-    if kernel.kinds[0] == kernel.kinds[1]:
-        b = np.where(equal == 0, a, b)
-    if kernel.kinds[0] == kernel.kinds[2]:
-        c = np.where(equal == 1, a, c)
-    if kernel.kinds[1] == kernel.kinds[2]:
-        c = np.where(equal == 2, b, c)
+    of_a, of_b, of_c = kernel.kinds
+    b = np.where(equal == 0, a, b) if of_a == of_b else b
+    c = np.where(equal == 1, a, c) if of_a == of_c else c
+    c = np.where(equal == 2, b, c) if of_b == of_c else c
     return tuple(np.ascontiguousarray(x).reshape(-1).view(np.uint32) for x in (a, b, c))  # type: ignore[return-value]

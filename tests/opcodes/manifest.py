@@ -1,7 +1,5 @@
 """What the fixture kernels are: read from the KERNEL lines of the .cu files beside this module."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,12 +73,6 @@ class Kernel:
     def exact(self) -> bool:
         """Whether results must agree in every bit: MUFU's last bits are the hardware's."""
         return not self.name.startswith("mufu_")
-
-    @property
-    def rounded(self) -> bool:
-        """Whether it shows how tensor cores round sums."""
-        words = ("near", "normal", "wild")
-        return self.file == "tensor.cu" and any(w in kind for kind in self.kinds for w in words)
 
     @property
     def kept(self) -> int:

@@ -1,14 +1,12 @@
 """Run the fixtures on the GPU and keep their results: tests/opcodes/h200.npz comes from here.
 
-    PYTHONPATH=workflow python tests/opcodes/record.py FILE.npz [--full FILE.npz] [--only qgmma]
+    PYTHONPATH=workflow python tests/opcodes/record.py FILE.npz [--only qgmma]
 
-``--only`` runs the files of that name, and takes the other kernels' results from what is kept. Each file is compiled for the GPU's architecture, each kernel launched twice; results that differ
-between the launches, or words that were never written, are an error. ``--full`` also keeps every
-thread's results, for looking into a difference. A file runs in a process of its own: a kernel that
-fails or does not end is named, left out, and the others still run.
+``--only`` runs the files of that name, and takes the other kernels' results from what is kept. Each file is
+compiled for the GPU's architecture, each kernel launched twice; results that differ between the launches, or
+words that were never written, are an error. A file runs in a process of its own: a kernel that fails or does
+not end is named, left out, and the others still run.
 """
-
-from __future__ import annotations
 
 import argparse
 import hashlib
@@ -46,19 +44,13 @@ def run_file(path: Path, folder: Path) -> None:
     (folder / f"{path.name}.json").write_text(json.dumps(about))
     for kernel in harness.kernels().values():
         target = folder / f"{kernel.name}.npy"
-        if (
-            Path(kernel.file).name != path.name
-            or kernel.needs > int(card.gpu.arch[3:])
-            or target.exists()
-        ):
+        other = Path(kernel.file).name != path.name or kernel.needs > int(card.gpu.arch[3:])
+        if other or target.exists():
             continue
         print(kernel.name, flush=True)
         target.touch()  # an empty file marks what did not come back
-        inputs = list(harness.generate_inputs(kernel))
-        both = [
-            card.run(image, kernel.name, inputs, kernel.results, kernel.threads) for _ in range(2)
-        ]
-        np.save(target, np.stack(both))
+        given = list(harness.generate_inputs(kernel)), kernel.results, kernel.threads
+        np.save(target, np.stack([card.run(image, kernel.name, *given) for _ in range(2)]))
 
 
 def run_all(paths: list[Path], folder: Path) -> list[str]:
@@ -87,7 +79,6 @@ def run_all(paths: list[Path], folder: Path) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("file", type=Path)
-    parser.add_argument("--full", type=Path)
     parser.add_argument("--only", help="a file's name, without its suffix")
     options = parser.parse_args()
     paths = [*harness.files(), *harness.specific_files()]
@@ -96,7 +87,7 @@ def main() -> int:
     if options.only:
         paths = [path for path in paths if path.stem == options.only]
         about, kept = harness.recorded()
-    full: dict[str, np.ndarray] = {}
+    count = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         faults = run_all(paths, folder)
@@ -119,12 +110,10 @@ def main() -> int:
                 faults.append(f"{kernel.name}: results {unwritten.tolist()} never written")
             about["inputs"][kernel.name] = digest(list(harness.generate_inputs(kernel)))
             kept |= harness.pack(kernel, first)
-            full[kernel.name] = first
+            count += 1
     text = np.frombuffer(json.dumps(about, sort_keys=True).encode(), np.uint8)
     np.savez_compressed(options.file, about=text, **kept)
-    print(f"{options.file}: {len(full)} kernels, {options.file.stat().st_size} bytes")
-    if options.full:
-        np.savez_compressed(options.full, about=text, **full)
+    print(f"{options.file}: {count} kernels, {options.file.stat().st_size} bytes")
     for fault in faults:
         print("FAULT", fault)
     return 1 if faults else 0
