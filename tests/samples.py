@@ -11,6 +11,11 @@ import pytest
 from tilewave.compiling import nvrtc
 from tilewave.jobs import Job, Timing
 from tilewave.launches import LaunchPlan
+from tilewave.project import Project
+from tilewave.records.model import Result
+from tilewave.stages import jobs
+from tilewave.stages.pipeline import Compiled
+from tilewave.stages.plan import resolved
 
 ROOT = Path(__file__).parent.parent
 WRAPPED = ROOT / "tests" / "wrapped"
@@ -74,10 +79,18 @@ def a_job(kind: type[Job] = Job, **more: Any) -> Job:
     return kind(**{**plain, **more})
 
 
-def compiled(*variants: str, arch: str = "sm_90") -> dict[str, Any]:
-    """What `stages.jobs.plan` takes for variants that were compiled."""
+def compiled(*variants: str, arch: str = "sm_90") -> Compiled:
+    """Variants that were compiled, as the pipeline knows them."""
     entry = {"status": "ok", "reason": "", "code": "c", "cubin": "x"}
-    return {"arch": "sm_90", "variants": {one: {arch: entry} for one in variants}}
+    return {one: {arch: entry} for one in variants}
+
+
+def planned(
+    stage: str, made: Project, known: Compiled, target: Mapping[str, Any], arch: str = "sm_90"
+) -> dict[str, Job | Result]:
+    """What a stage does for a project's cases on a target."""
+    cases = resolved(made.plan, target).cases.values()
+    return jobs.of_stage(stage, cases, known, arch, made.config)
 
 
 def write_kernel(folder: Path, name: str = "sample", front: str = FRONT, body: str = BODY) -> Path:

@@ -238,14 +238,14 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
     target: dict[str, Any] = {"device": {"sms": environment["sms"], "arch": 90}, "arch": 90}
     results = [one | {"source": "recorded"} for one in known.results() if one["stage"] != "execute"]
     counted = {one["case"] for one in results if one["stage"] == "counters"}
-    chosen = [plan.requests[case] for case in plan.requests if case in counted]
+    chosen = [plan.cases[case] for case in plan.cases if case in counted]
     verdicts = tables.verdicts(one for one in results if one["stage"] == "check")
     compiled: dict[str, Any] = {}
     for name, entry in known.compiled.items():
         compiled.setdefault(name.rpartition(".")[0], {})["sm_90"] = entry
-    chosen = [one for one in chosen if one.case.variant.kernel.front.operation == "matmul"]
+    chosen = [one for one in chosen if one.kernel.front.operation == "matmul"]
     resolved = [resolve(one, target) for one in chosen]
-    of_variant = {one.case.variant.id: compiled.get(one.case.variant.id, {}) for one in resolved}
+    of_variant = {one.variant.id: compiled.get(one.variant.id, {}) for one in resolved}
     cases = tables.cases_table(resolved, of_variant, "sm_90", verdicts)
     names = set(cases["case"])
     made = [one for one in results if one["case"] in names]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pandas as pd
 import pytest
@@ -17,7 +17,7 @@ from tilewave.project import ROOT
 from tilewave.records import agreement, model, tables
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
-from tilewave.stages import run
+from tilewave.stages import rules
 
 SHIPPED = folders(ROOT / "resources" / "recorded")
 DOUBTFUL = yaml.safe_load((ROOT / "tests" / "data" / "doubtful.yaml").read_text(encoding="utf-8"))
@@ -83,8 +83,8 @@ def _products() -> dict[str, str]:
     config = parse(yaml.safe_load((ROOT / where).read_text()), where)
     kernels = find_kernels(check_folders(config, "kernel_folders", where, ROOT))
     found = {}
-    for request in expand(config, kernels, where).requests.values():
-        case, variant = request.case, request.case.variant
+    for case in expand(config, kernels, where).cases.values():
+        variant = case.variant
         if case.shape is not None:
             shape = case.shape.resolve({"sms": 132})
             facts = [variant.kernel.front.operation, variant.dtypes, variant.layouts, shape]
@@ -182,17 +182,20 @@ class Live:
             return {}
         return {made["case"]: disagreement(made["case"], "paired") for made in results["time"]}
 
-    def measure(self, stage, doing, only, again):
-        assert stage == "time" and list(only) == list(again) == ["cublas@64"]
+    def measure(self, stage, doing, checks, again):
+        assert stage == "time" and list(again) == ["cublas@64"]
         self.timed_again = True
+        return {"results": [], "counts": {}}
 
 
 @pytest.mark.parametrize("stays", [False, True])
 def test_a_doubtful_time_of_this_gpu_is_timed_again(tmp_path, monkeypatch, capsys, stays):
     """And one that stays doubtful is said, and is measured by the next run."""
-    monkeypatch.setattr(run, "_measure", lambda *_: None)
+    monkeypatch.setattr(rules, "_measure", lambda *_: None)
+    monkeypatch.setattr(rules, "watched", lambda doing, gpu: doing)
     live = Live(tmp_path, stays)
-    run._time_doubtful_again(SimpleNamespace(note=lambda line: None), live, "time")
+    found = {stage: {} for stage in ("check", "time")}
+    rules._time_doubtful_again(MagicMock(), live, "time", found)
     assert live.timed_again
     told = capsys.readouterr().err
     assert "1 times disagree" in told and ("doubtful: 120 us timed" in told) == stays

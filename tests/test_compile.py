@@ -17,7 +17,7 @@ from tilewave.gpu.device import CudaError
 from tilewave.kernels import host_code, load_kernel, source_digest
 from tilewave.records import model
 from tilewave.records.store import Store
-from tilewave.stages import compiling, run
+from tilewave.stages import compiling, rules
 from tilewave.variants import variant
 
 pytestmark = needs_nvrtc
@@ -114,7 +114,7 @@ def identities(folder):
     """What a kernel with a header, and one without, are known by: source, cache key, job."""
     block = {"kernels": ["sample", "other"], "macros": "defaults", "shapes": [64]}
     made = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
-    ways = source_digest, lambda one: nvrtc.cache_key(one, "sm_90", MACROS), project.known_by
+    ways = source_digest, lambda one: nvrtc.cache_key(one, "sm_90", MACROS)
     return {name: [way(kernel) for way in ways] for name, kernel in made.kernels.items()}
 
 
@@ -326,11 +326,11 @@ def test_what_checks_on_a_gpu_need_is_compiled_beside_the_kernels(tmp_path, monk
         begun.append(command)
         return nullcontext()
 
-    monkeypatch.setattr(run.subprocess, "Popen", started)
+    monkeypatch.setattr(rules.subprocess, "Popen", started)
     made = SimpleNamespace(store=SimpleNamespace(root=tmp_path))
     for live, tasks in ((False, [1]), (True, []), (True, [1])):
         about = SimpleNamespace(target={"live": live}, arch="sm_90", project=made)
-        with run._helpers_compiled(about, tasks):
+        with rules._helpers_compiled(about, tasks):
             assert len(begun) == (live and bool(tasks))
     module = "tilewave.gpu.reference"
     assert begun == [[sys.executable, "-m", module, "sm_90", str(tmp_path / "cache")]]

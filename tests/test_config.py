@@ -49,7 +49,7 @@ def size(value):
 
 
 def cases(data):
-    return list(load(data).plan.requests)
+    return list(load(data).plan.cases)
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "smoke.yaml"])
@@ -57,7 +57,7 @@ def test_shipped_configs_load(name):
     data = yaml.safe_load((ROOT / "config" / name).read_text())
     plan = load(data).plan
     assert set(plan.studies) == set(data["studies"])
-    assert len(plan.requests) == len(set(plan.requests))
+    assert len(plan.cases) == len(set(plan.cases))
 
 
 ANY = study()["studies"]["s"]
@@ -203,15 +203,15 @@ def test_one_file_is_one_kernel(tmp_path):
     data = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
     before = load(data).plan
     after = load(data | {"kernel_folders": ["kernels", str(tmp_path)]}).plan
-    fresh = set(after.requests) - set(before.requests)
+    fresh = set(after.cases) - set(before.cases)
     assert {name.split("@")[0] for name in fresh} >= {"mine", "mine-realf64"}
     assert "mine@4096x4096x4096" in after.studies["ladder"]
-    assert set(before.requests) <= set(after.requests)
+    assert set(before.cases) <= set(after.cases)
 
 
 def test_block_overrides_its_study():
     blocks = [BLOCK | {"macros": "defaults", "counters": "none"}, BLOCK | {"time": False}]
-    first, second = load(study(time=True, counters="memory", cases=blocks)).plan.requests.values()
+    first, second = load(study(time=True, counters="memory", cases=blocks)).plan.cases.values()
     assert (first.time, first.counters) == (True, {"memory"})  # both blocks ask for it
     assert (second.time, second.counters) == (False, {"memory"})
 
@@ -249,7 +249,7 @@ def test_shapes_are_those_of_races_alone(shapes, raced):
         "timed": ANY | {"time": True},
     }
     plan = load({"studies": studies, "shapes": shapes}).plan
-    shape = {name: request.case.shape.id for name, request in plan.requests.items()}
+    shape = {name: case.shape.id for name, case in plan.cases.items()}
     found = {name: {shape[case] for case in plan.studies[name]} for name in studies}
     assert found == {"raced": raced, "of_raced_blocks": raced, "timed": {"64x64x64"}}
 
@@ -258,10 +258,10 @@ def test_only_does_not_change_how_a_case_is_measured():
     """Metrics are part of the key: a narrowed run must still find what the whole one stored."""
     asked, cases = {"first": "memory", "second": "quantization"}, [BLOCK | {"macros": "defaults"}]
     studies = {name: {**ANY, "counters": one, "cases": cases} for name, one in asked.items()}
-    (whole,) = load({"studies": studies}).plan.requests.values()
-    (narrow,) = load({"studies": studies, "only": "first"}).plan.requests.values()
+    (whole,) = load({"studies": studies}).plan.cases.values()
+    (narrow,) = load({"studies": studies, "only": "first"}).plan.cases.values()
     assert narrow.counters == whole.counters == {"memory", "quantization"}
-    assert narrow.studies == ["first"]
+    assert narrow.studies == ("first",)
 
 
 def test_a_study_with_a_few_races_is_none_of_races():

@@ -15,6 +15,7 @@ from samples import BODY, FRONT, ROOT, config, write_kernel
 from tilewave import outputs, report
 from tilewave import project as projects
 from tilewave.compiling import nvrtc
+from tilewave.stages import rules
 
 # A GPU that happens to be here must not be used by tests.
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": ""}
@@ -60,41 +61,62 @@ def dry(tmp_path_factory):
     return tmp_path_factory.mktemp("dry")
 
 
-def jobs(done):
-    """What a dry run would do: verb -> the names that it does it for."""
+def rules_of(done):
+    """The rules that a dry run would run."""
     assert done.returncode == 0, done.stderr
-    found = {}
-    for verb, names in re.findall(JOB, output(done), re.M):
-        found.setdefault(verb, set()).update(names.split(", "))
-    return found
+    return set(re.findall(r"^(\w+) +[1-9]\d*$", output(done), re.M)) - {"total"}
 
 
-def test_a_fresh_study_compiles_and_executes(dry):
-    """The small study does, whatever is recorded."""
-    done = snakemake(dry, "-n", "report", "--configfile", str(ROOT / "config" / "smoke.yaml"))
-    found = jobs(done)
-    assert {"hgemm_wmma_staged", "copy"} <= found["Compile"] & found["Execute"]
-    assert "cublas" not in found["Compile"] | found["Execute"]
-    assert found["Draw"] == {"smoke"} and "Write the page" in output(done)
+ALL = {"plan", "compile", "measure", "execute", "tables", "figures", "page", "verdict", "report"}
+
+
+@pytest.mark.parametrize("more", [[], ["--set-scatter", "parts=3"]])
+def test_a_dry_run_of_a_report_shows_the_whole_graph(dry, more):
+    smoke = str(ROOT / "config" / "smoke.yaml")
+    done = snakemake(dry, "-n", "report", "--configfile", smoke, *more)
+    assert rules_of(done) == ALL
+    assert ("measure        3" in output(done)) == bool(more)
     assert not (dry / "results").exists() and not (dry / "reports").exists()
 
 
+def test_the_workflow_is_a_module_of_another(tmp_path):
+    (tmp_path / "Snakefile").write_text(
+        f'configfile: "{ROOT}/config/smoke.yaml"\n'
+        f'module tilewave:\n    snakefile: "{ROOT}/workflow/Snakefile"\n    config: config\n'
+        "use rule * from tilewave as tilewave_*\n"
+        "rule mine:\n    default_target: True\n    input: rules.tilewave_report.input\n"
+    )
+    command = [sys.executable, "-m", "snakemake", "-n", "--cores", "1"]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+    assert {f"tilewave_{one}" for one in ALL - {"report"}} <= rules_of(done)
+
+
+def test_the_snakefile_is_read_with_the_standard_library():
+    heavy = "numpy pandas pyarrow pydantic matplotlib yaml".split()
+    code = (
+        f"import sys, tilewave.stages.parameters; print([m for m in {heavy} if m in sys.modules])"
+    )
+    command = [sys.executable, "-c", code]
+    environment = ENVIRONMENT | {"PYTHONPATH": str(ROOT / "workflow")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+
+
 @pytest.mark.skipif(not (ROOT / "resources/recorded/nvidia_h200").is_dir(), reason="no recording")
-def test_what_is_recorded_has_no_job(dry):
-    """Whatever was recorded of this very code is neither compiled nor executed nor checked again."""
-    found = jobs(snakemake(dry, "-n", "report"))
+def test_what_is_recorded_is_not_done_again(tmp_path, monkeypatch):
+    """Whatever was recorded of this very code is neither compiled nor executed."""
+    monkeypatch.chdir(tmp_path)
     recorded = json.loads((ROOT / "resources/recorded/nvidia_h200/compiled.json").read_text())
-    made = projects.load(yaml.safe_load((ROOT / "config/config.yaml").read_text()), "config.yaml")
-    asked = {one.case.variant.id: one.case.variant for one in made.plan.requests.values()}
+    config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+    pipeline = rules.begin(projects.load(config, "config.yaml", thorough=False)).pipeline()
     changed = set()
-    for one in (one for one in asked.values() if one.kernel.provider == "nvrtc"):
+    for one in (one for one in pipeline.variants.values() if one.kernel.provider == "nvrtc"):
         key = nvrtc.cache_key(one.kernel, nvrtc.target_of(one.kernel, "sm_90"), one.names)
         if recorded.get(f"{one.id}.sm_90", {}).get("key") != key:
-            changed.add(one.kernel.name)
-    assert found.get("Compile", set()) == changed
-    assert found.get("Execute", set()) <= changed
-    assert "Time" not in found
-    assert "ladder" in found["Draw"]
+            changed.add(one.id)
+    assert {task.variant.id for task in pipeline.tasks(list(pipeline.variants))} == changed
+    executed = pipeline.measure("execute", None)["results"]
+    assert {one["case"].partition("@")[0] for one in executed if not one["environment"]} <= changed
 
 
 PRETENDED = """\
@@ -107,7 +129,6 @@ environment.probe = lambda gpu=None: here | {"id": environment.environment_id(he
 
 
 def test_what_is_executed_waits_until_all_is_timed(tmp_path):
-    """On the GPU of this machine; it runs beside stall samples and counters."""
     write_kernel(tmp_path / "kernels", "a")
     top = {"kernel_folders": [str(tmp_path / "kernels")], "target": "live"}
     data = config({"kernels": ["a"], "shapes": [32]}, execute={"when": "always"}, **top)
@@ -117,33 +138,25 @@ def test_what_is_executed_waits_until_all_is_timed(tmp_path):
     asked = ["report", "--dag", "--cores", "4", "--configfile", write(tmp_path, data)]
     done = started(tmp_path, *asked, PYTHONPATH=path)
     assert done.returncode == 0, done.stderr
-    rules = dict(re.findall(r'(\d+)\[label = "(\w+)', done.stdout))
-    edges = {(rules[a], rules[b]) for a, b in re.findall(r"(\d+) -> (\d+)", done.stdout)}
-    assert {("time", "execute"), ("time", "counters")} <= edges
-    assert ("execute", "counters") not in edges and ("counters", "execute") not in edges
+    names = dict(re.findall(r'(\d+)\[label = "(\w+)', done.stdout))
+    edges = {(names[a], names[b]) for a, b in re.findall(r"(\d+) -> (\d+)", done.stdout)}
+    assert ("measure", "execute") in edges
 
 
 def test_new_file_takes_part_in_one_figure_by_its_path(tmp_path):
     write_kernel(tmp_path / "mine", "brand_new")
-    folders = f'kernel_folders=["kernels","{tmp_path}/mine"]'
-    asked = ["reports/figures/ladder.svg", "--config", "only=ladder", folders]
-    done = snakemake(tmp_path, "-n", *asked)
-    found = jobs(done)
-    # Nothing can be checked or timed here, and what executing it says stands in for the check.
-    assert "brand_new" in found["Compile"] & found["Execute"]
-    assert "Check" not in found and "Time" not in found
-    assert found["Draw"] == {"ladder"} and "shared_access" not in found["Compile"]
-    assert "Write the page" not in output(done)
+    more = ["--config", "only=ladder", f'kernel_folders=["kernels","{tmp_path}/mine"]']
+    done = snakemake(tmp_path, "-n", "reports/figures/ladder.svg", *more)
+    assert "figure" in rules_of(done) and "page" not in rules_of(done)
+    assert snakemake(tmp_path, "results/plan.json", *more).returncode == 0
+    plan = json.loads((tmp_path / "results" / "plan.json").read_text())
+    assert list(plan["studies"]) == ["ladder"]
+    assert {"brand_new", "matmul_naive"} <= {one["kernel"] for one in plan["variants"].values()}
 
 
-def test_new_file_takes_part_in_the_races(tmp_path):
-    """Which ask only for checks and races."""
-    write_kernel(tmp_path / "mine", "brand_new")
-    folders = f'kernel_folders=["kernels","{tmp_path}/mine"]'
-    done = snakemake(tmp_path, "-n", "tune", "--config", folders, "only=256")
-    assert "brand_new" in jobs(done)["Compile"] & jobs(done)["Execute"]
-    assert "best.csv" in output(done)
-    assert not re.search("Time |Collect |Draw |Write the page|latency", output(done))
+def test_races_need_no_other_measurement(dry):
+    done = snakemake(dry, "-n", "tune", "--config", "only=256")
+    assert rules_of(done) == {"plan", "compile", "tune"} and "best.csv" in output(done)
 
 
 def refused(folder, *arguments):
@@ -161,18 +174,21 @@ def test_mistake_ends_in_one_line(tmp_path):
     assert "test.yaml" in told and "matmul_naive" in told
 
 
-@pytest.mark.parametrize(
-    ("front", "folder", "said"),
-    [
-        ("title: t\noperation: matmul\ngird: [1]\n", "mine/bad.cu", "bad.cu: gird"),
-        (FRONT.replace("ceil(n / TILE)", "ceil(n / TIEL)"), "mine", "bad.cu:8: grid"),
-    ],
-)
-def test_mistake_in_front_matter_names_the_file(tmp_path, front, folder, said):
+def test_mistake_in_front_matter_names_the_file(tmp_path):
+    front = "title: t\noperation: matmul\ngird: [1]\n"
     path = write_kernel(tmp_path / "mine", "bad", front=front)
-    data = config({"kernels": ["bad"], "shapes": [64]}, kernel_folders=[str(tmp_path / folder)])
+    data = config({"kernels": ["bad"], "shapes": [64]}, kernel_folders=[str(path)])
     told = refused(tmp_path, "-n", "report", "--configfile", write(tmp_path, data))
-    assert f"{path.parent}/{said}" in told
+    assert f"{path}: gird" in told
+
+
+def test_an_expression_without_a_value_ends_the_plan_in_one_line(tmp_path):
+    front = FRONT.replace("ceil(n / TILE)", "ceil(n / TIEL)")
+    path = write_kernel(tmp_path / "mine", "bad", front=front)
+    data = config({"kernels": ["bad"], "shapes": [64]}, kernel_folders=[str(path.parent)])
+    done = snakemake(tmp_path, "report", "--configfile", write(tmp_path, data))
+    assert done.returncode != 0 and "Traceback" not in output(done)
+    assert f"{path}:8: grid" in output(done) and "Compile" not in output(done)
 
 
 def test_tune_without_a_study_that_races(tmp_path):
@@ -187,7 +203,7 @@ def test_unlock_needs_no_cores_and_only_may_be_a_number(tmp_path):
     done = started(tmp_path, "--unlock", "--configfile", path)
     assert done.returncode == 0, done.stderr
     done = snakemake(tmp_path, "-n", "report", "--configfile", path, "--config", "only=64")
-    assert jobs(done)["Draw"] == {"study"}
+    assert "figures" in rules_of(done)
 
 
 BARS = """\
@@ -302,11 +318,10 @@ def test_what_is_left_to_do_is_done(ran):
     configured = ["--configfile", str(folder / "test.yaml")]
 
     def planned():
-        done = snakemake(folder, "-n", "tune", "report", *configured)
-        return jobs(done), "Nothing to be done" in done.stdout + done.stderr
+        return rules_of(snakemake(folder, "-n", "tune", "report", *configured))
 
     assert done.returncode != 0
-    assert planned() == ({"Draw": set(STUDIES)}, False)
+    assert planned() == {"verdict", "report"}
     alone = snakemake(folder, "reports/figures/boxed.svg", "--force", *configured)
     assert alone.returncode != 0
     (folder / "figures" / "broken.py").write_text(BARS)
@@ -316,12 +331,10 @@ def test_what_is_left_to_do_is_done(ran):
     assert "not drawn" not in (folder / "reports" / "study" / "boxed.html").read_text()
     passed = ran_on(folder, strict=False)
     assert passed.returncode == 0, passed.stderr
-    assert {"Compile", "Execute", "Draw"} & set(jobs(passed)) == set()
     assert "execute: " not in passed.stderr
-    # Nothing is left. A comment, also one that moves the code, is nothing; a change of code is that kernel's jobs.
+    # Nothing is left. A comment, also one that moves the code, makes the page anew; a change of code is a new plan.
     comment = BODY.replace("REAL sum = 0;", "// a note\n    REAL sum = 0;  // and another one")
     write_kernel(folder / "mine", "good", body=comment)
-    assert planned() == ({}, True)
+    assert planned() == {"page", "verdict", "report"}
     write_kernel(folder / "mine", "good", body=comment.replace("sum = 0;", "sum = 0 * 1;"))
-    found, _ = planned()
-    assert found == {"Compile": {"good"}, "Execute": {"good"}, "Draw": set(STUDIES)}
+    assert planned() == ALL | {"tune"}

@@ -66,7 +66,7 @@ def test_contributings_operation_works_as_it_stands(own, capsys):
     assert "rms_warp@33x1000: correct" in capsys.readouterr().out
     config = re.search(r"^    operation_folders:.*?(?=\n\n\|)", own, re.S | re.M)[0]
     made = project.load(yaml.safe_load(config), "my.yaml")
-    assert set(made.plan.requests) >= {"rms_warp@33x1000", "rms_warp-warps8@128x4096"}
+    assert set(made.plan.cases) >= {"rms_warp@33x1000", "rms_warp-warps8@128x4096"}
 
 
 @needs_nvrtc

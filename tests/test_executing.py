@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from samples import a_job
+from samples import a_job, planned
 from tilewave import project as projects
 from tilewave.cases import wants
+from tilewave.jobs import Job
 from tilewave.records import model
 from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store
 from tilewave.records.tables import verdicts
-from tilewave.stages import executing, jobs, measuring, resolving
-from tilewave.stages.jobs import Planned
+from tilewave.stages import executing, measuring
+from tilewave.stages.plan import resolved
 
 DEVICE = {"sms": 132, "arch": 90, "shared_per_block_optin": 232448}
 CODE = "c0de"
@@ -40,8 +41,7 @@ def compiled(project: projects.Project, cubin: str | None = "k.cubin") -> dict[s
     entry = {"status": "ok", "reason": "", "code": CODE, "cubin": cubin}
     if cubin is None:
         entry = {"status": "not measured", "reason": "no NVRTC", "code": CODE}
-    variants = {r.case.variant.id: {"sm_90": entry} for r in project.plan.requests.values()}
-    return {"arch": "sm_90", "variants": variants}
+    return {name: {"sm_90": entry} for name in project.plan.variants}
 
 
 def load(**more: Any) -> projects.Project:
@@ -49,14 +49,13 @@ def load(**more: Any) -> projects.Project:
 
 
 def chosen(project: projects.Project, recorded: Recorded | None = None, live: bool = False) -> Any:
-    requests = list(project.plan.requests.values())
-    replaced = [
-        one
-        for stage in executing.REPLACED
-        for one in jobs.plan(stage, requests, compiled(project), target(live), project.config)
-    ]
-    when = project.config.execute.when
-    return executing.wanted(requests, replaced, target(live), recorded, when)
+    project = replace(project, plan=resolved(project.plan, target(live)))
+    replaced: dict[str, list[Any]] = {}
+    for stage in executing.REPLACED:
+        for case, one in planned(stage, project, compiled(project), target(live)).items():
+            replaced.setdefault(case, []).append(one)
+    cases, when = list(project.plan.cases.values()), project.config.execute.when
+    return executing.wanted(cases, replaced, target(live), recorded, when)
 
 
 GPU_CASES = {"matmul_naive@64x64x64", "matmul_naive@96x96x96"}
@@ -64,11 +63,9 @@ GPU_CASES = {"matmul_naive@64x64x64", "matmul_naive@96x96x96"}
 
 def test_only_machine_code_is_executed() -> None:
     project = load()
-    by_name = {r.case.id: r for r in project.plan.requests.values()}
+    by_name = project.plan.cases
     assert not wants("execute", by_name["matmul_cpu@64x64x64"])
     assert wants("execute", by_name["matmul_naive@64x64x64"])
-    assert project.stage_kernels("execute") == ["matmul_naive"]
-    assert load(execute={"when": "never"}).stage_kernels("execute") == []
 
 
 @pytest.mark.parametrize(
@@ -87,12 +84,11 @@ def test_which_cases_are_executed(when: str, asks: bool, live: bool, cases: set[
 
 
 def recorded_with(project: projects.Project, folder: Any, stages: tuple[str, ...]) -> Recorded:
-    requests = list(project.plan.requests.values())
     made = [
-        model.result(stage, p.case.id, "ok", key=p.job.key, environment="gpu1", verdict="correct")
+        model.result(stage, job.case, "ok", key=job.key, environment="gpu1", verdict="correct")
         for stage in stages
-        for p in jobs.plan(stage, requests, compiled(project), target(), project.config)
-        if p.job and p.case.id == "matmul_naive@64x64x64"
+        for job in planned(stage, project, compiled(project), target()).values()
+        if isinstance(job, Job) and job.case == "matmul_naive@64x64x64"
     ]
     merge(folder, made, {"gpu1": {"gpu": "NVIDIA H200"}}, {})
     return Recorded(folder)
@@ -116,39 +112,36 @@ def test_of_cases_that_are_only_timed_a_variants_smallest_is_executed(
     blocks = [timed | {how: True, "shapes": [128, 96, 64]}]
     blocks += [timed | {"macros": "defaults", "shapes": others}] if others else []
     project = load(study={"cases": blocks})
-    resolved = resolving.of_plan(project.plan, target(), project.store)
-    names = executing.telling(list(resolved.values()))
+    names = executing.telling(list(resolved(project.plan, target()).cases.values()))
     sizes = sorted({*others, expected})
     first = {f"matmul_naive@{size}x{size}x{size}" for size in sizes}
     assert names == first | {"matmul_naive-realf64@64x64x64"}
 
 
-def planned(project: projects.Project, **more: Any) -> list[Planned]:
-    requests = [r for r in project.plan.requests.values() if wants("execute", r)]
-    document = compiled(project, **more)
-    return list(jobs.plan("execute", requests, document, target(), project.config))
+def executed(project: projects.Project, **more: Any) -> dict[str, Any]:
+    return planned("execute", project, compiled(project, **more), target())
 
 
 def test_a_case_that_is_too_dear_is_not_begun() -> None:
     project = load(study={"cases": [{"kernels": ["matmul_naive"], "shapes": [64, 4096]}]})
-    small, large = planned(project)[:2]
-    assert small.job is not None and small.job.limit_s == 10.0
-    assert large.result is not None and large.result["status"] == model.NOT_MEASURED
-    assert "execute: case_limit_s = 10 s" in large.result["reason"]
+    small, large = list(executed(project).values())[:2]
+    assert small.limit_s == 10.0
+    assert large["status"] == model.NOT_MEASURED
+    assert "execute: case_limit_s = 10 s" in large["reason"]
 
 
 def test_without_a_cubin_nothing_is_executed(tmp_path: Any) -> None:
     executor = Executor()
     sources = measuring.Sources(target(), Store(tmp_path))
-    (one, *_) = measuring.collect(planned(load(), cubin=None), sources, executor)["results"]
+    (one, *_) = measuring.collect(executed(load(), cubin=None), sources, executor)["results"]
     assert (one["status"], one["reason"], executor.asked) == (model.NOT_MEASURED, "no NVRTC", [])
 
 
 def test_the_key_holds_the_machines_version(monkeypatch: pytest.MonkeyPatch) -> None:
     project = load()
-    before = [one.job.key for one in planned(project) if one.job]
+    before = [job.key for job in executed(project).values()]
     monkeypatch.setattr("tilewave.execution.version", lambda: [99, 99])
-    after = [one.job.key for one in planned(project) if one.job]
+    after = [job.key for job in executed(project).values()]
     assert not set(before) & set(after)
 
 
@@ -175,7 +168,7 @@ class Executor:
 
 
 def collect(store: Store, executor: Executor, **more: Any) -> dict[str, Any]:
-    return measuring.collect(planned(load(**more)), measuring.Sources(target(), store), executor)
+    return measuring.collect(executed(load(**more)), measuring.Sources(target(), store), executor)
 
 
 def test_an_execution_is_kept_and_reused(tmp_path: Any) -> None:
@@ -221,19 +214,13 @@ def one(
 ) -> dict[str, Any]:  # fmt: skip
     """The result of a stage for the case that ``made`` is the execution of."""
     job = a_job(stage=stage, key="aa11", limit_s=9.0, metrics=("smsp__inst_executed.sum",))
-    plan = [Planned(SimpleNamespace(id="a@64"), job, None)]  # type: ignore[arg-type]
 
     def measure(waiting: Any, finished: Any) -> Any:
         return [model.result(stage, job.case, status, "no permission") for job in waiting]
 
-    sources = measuring.Sources(
-        target(live), Store(tmp_path / "store"), recorded,
-        executions={"a@64": made} if made else {}, executed_first=first,
-    )  # fmt: skip
-    document = measuring.collect(plan, sources, measure)
-    (result,) = document["results"]
-    assert document["counts"].get("executed", 0) == (result["source"] == "executed")
-    return result
+    sources = measuring.Sources(target(live), Store(tmp_path / "store"), recorded)
+    (result,) = measuring.collect({"a@64": job}, sources, measure)["results"]
+    return measuring.with_execution(job, result, made, live, first) if made else dict(result)
 
 
 @pytest.mark.parametrize("stage", ["check", "counters"])

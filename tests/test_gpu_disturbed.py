@@ -19,7 +19,6 @@ from tilewave.records import model
 from tilewave.records.store import Store
 from tilewave.report import summary, verdict
 from tilewave.stages import measuring
-from tilewave.stages.jobs import Planned
 
 CAP, HOT = 0x04, 0x40
 JOB = a_job(stage="time", key="aa11", shape={"m": 64, "n": 64, "k": 64}, dtypes=dict.fromkeys("abc", "f32"))  # fmt: skip
@@ -144,7 +143,7 @@ def test_a_launch_as_long_as_a_block_is_one_and_is_not_timed_again(monkeypatch):
 def test_a_marked_time_is_shown_and_measured_again(timed, tmp_path):
     spoilt, right = timed(reasons=[HOT]), timed()
     sources = measuring.Sources(TARGET, Store(tmp_path / "s"), attempts=Store(tmp_path / "a"))
-    planned = [Planned(SimpleNamespace(id=JOB.case), JOB, None)]
+    planned = {JOB.case: JOB}
 
     def measure(made):
         return lambda waiting, finished: [made]
@@ -153,7 +152,7 @@ def test_a_marked_time_is_shown_and_measured_again(timed, tmp_path):
     assert "slowed down" in measuring.log_lines("time", document)
     (shown,) = measuring.collect(planned, sources)["results"]  # as the tables do
     assert shown["reason"] == spoilt["reason"] and shown["figures"] == spoilt["figures"]
-    assert measuring.outstanding(JOB, sources)
+    assert sources.find(JOB) is None
 
     row = {name: shown[name] for name in ("case", "stage", "status", "reason")}
     cases = pd.DataFrame([{"case": JOB.case, "kernel": "a", "verdict": model.CORRECT}])
@@ -165,7 +164,7 @@ def test_a_marked_time_is_shown_and_measured_again(timed, tmp_path):
         assert len(verdict.of(project, cases, records).problems) == problems
 
     (again,) = measuring.collect(planned, sources, measure(right))["results"]
-    assert again["reason"] == "" and not measuring.outstanding(JOB, sources)
+    assert again["reason"] == "" and sources.find(JOB) is not None
 
 
 @pytest.mark.parametrize(("elsewhere", "told"), [(0, False), (100 << 30, True)])

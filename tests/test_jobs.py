@@ -1,14 +1,13 @@
 """Planning: what cannot be measured is a status with its reason before anything runs."""
 
-import dataclasses
-import json
 import pickle
-from types import SimpleNamespace
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from samples import FRONT, a_job, compiled, config, needs_nvrtc, write_kernel
-from tilewave import project
+from samples import FRONT, a_job, compiled, config, needs_nvrtc, planned, write_kernel
+from tilewave import project, stages
 from tilewave import target as targets
 from tilewave.counters import catalogue
 from tilewave.errors import UserError
@@ -16,8 +15,8 @@ from tilewave.jobs import Probe, ProbeBuffer, read_jobs, write_jobs
 from tilewave.launches import LaunchPlan, MapPlan, Scratch
 from tilewave.records import keys, model
 from tilewave.records.recorded import merge
-from tilewave.stages import jobs, resolving, run, sampling, work
-from tilewave.stages.pipeline import Pipeline
+from tilewave.stages import jobs, rules, sampling
+from tilewave.stages.pipeline import ALL
 
 AWAY = {"device": {}, "arch": 90}
 HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
@@ -33,9 +32,8 @@ def plan(folder, target, arch="sm_90", shapes=(64,), front=FRONT, **block):
     """The check of one case on a target, its kernel compiled for ``arch``."""
     write_kernel(folder, front=front)
     made = load(folder, {"kernels": ["sample"], "shapes": [] if block else list(shapes), **block})
-    known, requests = compiled("sample", arch=arch), [*made.plan.requests.values()]
-    (planned,) = jobs.plan("check", requests, known, target, made.config)
-    return planned
+    (made,) = planned("check", made, compiled("sample", arch=arch), target).values()
+    return made
 
 
 def test_a_job_is_read_as_it_was_written(tmp_path):
@@ -45,7 +43,7 @@ def test_a_job_is_read_as_it_was_written(tmp_path):
     looked_at = ProbeBuffer("f32", "32 * sms", "lane", {"metric": "latency", "unit": "cycle"})
     probe = Probe({"found": looked_at}, {"WIDTH": 4}, {"index": "lane"}, {"found": 8}, {"n": 2})
     given = [
-        plan(tmp_path, HERE).job,
+        plan(tmp_path, HERE),
         a_job(launch=launch, arguments=("a", "map_a"), shape={"n": 8}, work={"flop": 2.0}),
         a_job(operation="probe", probe=probe, device={"sms": 132}, versions=(1, 2)),
     ]
@@ -67,9 +65,9 @@ arguments: [out, "2 * sms", l2_bytes]
 
 def test_a_probes_arguments_may_ask_for_the_device(tmp_path):
     here = {"device": {"sms": 132, "l2_bytes": 60, "shared_per_sm": 8}, "arch": 90}
-    planned = plan(tmp_path, here, front=PROBE, operation="probe")
-    assert planned.job.arguments == ("out", 264, 60)
-    assert planned.job.device == {"sms": 132, "l2_bytes": 60}
+    job = plan(tmp_path, here, front=PROBE, operation="probe")
+    assert job.arguments == ("out", 264, 60)
+    assert job.device == {"sms": 132, "l2_bytes": 60}
 
 
 def test_a_probes_key_holds_its_case_and_its_buffers():
@@ -93,10 +91,8 @@ def test_a_probes_key_holds_its_case_and_its_buffers():
 
 def test_a_symbolic_shape_and_its_number_have_one_key(tmp_path):
     one, other = plan(tmp_path, HERE, shapes=["64 * sms"]), plan(tmp_path, HERE, shapes=[8448])
-    assert one.result is None
-    assert (one.job.launch.grid, one.job.shape["m"]) == ((528, 528, 1), 8448)
-    assert one.case.id != other.case.id
-    assert one.job.key == other.job.key
+    assert (one.launch.grid, one.shape["m"]) == ((528, 528, 1), 8448)
+    assert one.case != other.case and one.key == other.key
 
 
 @pytest.mark.parametrize(
@@ -109,54 +105,59 @@ def test_a_symbolic_shape_and_its_number_have_one_key(tmp_path):
     ],
 )
 def test_what_cannot_be_planned_is_not_measured(tmp_path, target, more, reason):
-    made = plan(tmp_path, target, **more).result
+    made = plan(tmp_path, target, **more)
     assert made["status"] == model.NOT_MEASURED
     assert reason in made["reason"]
 
 
-def test_a_case_is_resolved_once(tmp_path, monkeypatch):
-    """By whoever comes first, for all that come after it: the Snakefile, each job, the tables."""
+@needs_nvrtc
+def test_each_thing_is_made_once_in_a_run(tmp_path, monkeypatch):
+    """A case is resolved by the plan alone, and each stage makes one job of it."""
     monkeypatch.chdir(tmp_path)
     write_kernel(tmp_path / "kernels")
-    made = load(tmp_path / "kernels", {"macros": "one_at_a_time", "shapes": [64, "64 * sms", 65]})
-    target = {**HERE, "live": False, "recorded": None, "host": "h", "environment": "h"}
-    target |= {"label": "-", "reason": "-", "environments": {}}
-    asked, resolve = [], resolving.resolve
+    made = load(tmp_path / "kernels", {"macros": "one_at_a_time", "shapes": [64, 65]}, fresh=True)
+    resolved, jobs_made = Counter(), Counter()
 
-    def counted(one, aim):
-        asked.append(one.case.id)
-        return resolve(one, aim)
+    def resolve(case, target, original=stages.plan.resolve):
+        resolved[case.id] += 1
+        return original(case, target)
 
-    monkeypatch.setattr(resolving, "resolve", counted)
-    first = Pipeline(made, target)
-    assert first.work()["execute"] == ["sample"]
-    again = Pipeline(made, target)
-    again.work()
-    assert again.results()["check"]
-    assert again.resolved == first.resolved
-    assert sorted(asked) == sorted(made.plan.requests)
-    # Another device, another answer.
-    other = {**target, "device": {**target["device"], "sms": 100}}
-    assert Pipeline(made, other).resolved != first.resolved
+    def of_case(stage, case, *given, original=jobs.of_case):
+        jobs_made[stage, case.id] += 1
+        return original(stage, case, *given)
 
-
-def test_a_newcomer_races_all_that_race(tmp_path, monkeypatch):
-    """Batches hold the kernels that have work, but for the race: it is one for all."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("one", "two", "three"):
-        write_kernel(tmp_path / "kernels", name)
-    block = {"kernels": ["one", "two"], "macros": "defaults", "shapes": [64]}
-    data = config(block, kernel_folders=[str(tmp_path / "kernels")])
-    data["studies"]["study"]["tune"] = True
-    data["studies"]["other"] = {**data["studies"]["study"], "tune": False}
-    data["studies"]["other"] |= {"cases": [{**block, "kernels": ["three"]}]}
-    made = project.load(data, "test.yaml")
-    waiting = {"check": ["two", "three"], "time": ["two", "three"], "tune": ["two"]}
-    assert work._batches(made, waiting) == {
-        "check": {"0": ["two"], "1": ["three"]},
-        "time": {"0": ["two", "three"]},
-        "tune": {"0": ["one", "two"]},
+    monkeypatch.setattr(stages.plan, "resolve", resolve)
+    monkeypatch.setattr(jobs, "of_case", of_case)
+    begun = rules.begin(made)
+    path = tmp_path / "plan.json"
+    stages.plan.write(path, begun.project.plan, {}, {})
+    data = made.config.model_dump(mode="json", by_alias=True)
+    run = replace(begun, project=project.planned(data, "test.yaml", path))
+    assert run.project.plan == begun.project.plan
+    rules.write("compiled.json", rules.compile_part(run, ALL, 1))
+    pipeline = run.pipeline(["compiled.json"])
+    found = rules.measure_part(run, pipeline)
+    found[model.EXECUTE] = rules.execute_part(run, pipeline)
+    tables = rules.tables(run, pipeline, found).all()
+    assert set(tables["cases"]["verdict"]) == {"correct"}
+    assert set(resolved) == set(made.plan.cases) and set(resolved.values()) == {1}
+    once = {
+        stage: n for (stage, _), n in jobs_made.items() if stage not in ("check", model.EXECUTE)
     }
+    assert set(once.values()) <= {1}
+
+
+def test_what_is_compared_stays_in_one_part(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two"):
+        write_kernel(tmp_path / "kernels", name)
+    block = {"kernels": ["one", "two"], "macros": "each_dtype", "shapes": [64, 96, 128]}
+    run = rules.begin(load(tmp_path / "kernels", block))
+    parts = [run.pipeline(part=f"{n}-of-2").cases for n in (1, 2)]
+    assert sorted(case for part in parts for case in part) == sorted(run.project.plan.cases)
+    assert [len(part) for part in parts] == [6, 6]
+    groups = [{(case.variant.dtype, case.shape.id) for case in part.values()} for part in parts]
+    assert not groups[0] & groups[1]
 
 
 def test_one_case_of_each_own_kernel_is_sampled(tmp_path):
@@ -164,82 +165,23 @@ def test_one_case_of_each_own_kernel_is_sampled(tmp_path):
     write_kernel(tmp_path)
     asked = {"memory": [64, 32], "basic": [128]}
     made = load(tmp_path, *({"shapes": sizes, "counters": one} for one, sizes in asked.items()))
-    resolved = [resolving.resolve(one, HERE) for one in made.plan.requests.values()]
-    (chosen,) = sampling.chosen(resolved)
-    assert chosen.case.id.endswith("@64x64x64")
-    known = compiled(chosen.case.variant.id)["variants"]
-    (planned,) = jobs.of_stage(model.SAMPLE, [chosen], known, "sm_90", made.config)
-    assert planned.job.metrics == catalogue.SAMPLED
-    assert planned.job.sections == catalogue.SAMPLED_SECTIONS
+    resolved = stages.plan.resolved(made.plan, HERE)
+    (chosen,) = sampling.chosen(resolved.cases.values())
+    assert chosen.id.endswith("@64x64x64")
+    known = compiled(chosen.variant.id)
+    (job,) = jobs.of_stage(model.SAMPLE, [chosen], known, "sm_90", made.config).values()
+    assert job.metrics == catalogue.SAMPLED
+    assert job.sections == catalogue.SAMPLED_SECTIONS
 
 
-def test_a_damaged_recording_is_told_before_anything_runs(tmp_path, monkeypatch, capsys):
+def test_a_damaged_recording_is_told_by_the_plan(tmp_path, monkeypatch, capsys):
     merge(tmp_path / "gpu", [], {}, {})
     (tmp_path / "gpu" / "compiled.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
     made = project.load(config(), "test.yaml")
-    work.find(dataclasses.replace(made, recorded_root=tmp_path))
-    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Warning: ")]
-    assert len(told) == 1 and "gpu/compiled.json is damaged: its checksum" in told[0]
-
-
-def test_of_a_cluster_every_node_gets_a_batch(tmp_path, monkeypatch):
-    """What its nodes can measure was seen by the job `target`, and not by the machine that plans."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("one", "two", "three"):
-        write_kernel(tmp_path / "kernels", name)
-    made = load(tmp_path / "kernels", {}, fresh=True)
-    alone = work.find(made)
-    assert not alone.live and list(alone.batches["compile"]) == ["0"]
-    made.results.mkdir(parents=True)
-    node = {"id": "g", "gpu": "NVIDIA H200", "compute_capability": "9.0", **HERE["device"]}
-    told = {"host": "g", "environments": {"g": node}, "machine": "m", "node": "n1"}
-    (made.results / "target.json").write_text(json.dumps(told))
-    assert not work.find(made).live
-    shared = work.find(made, nodes=2)
-    assert shared.live and "execute" not in shared.batches
-    assert shared.batches["check"] == {"0": ["one", "two"], "1": ["three"]}
-    assert work.find(made, decide=False).batches == shared.batches
-
-
-@pytest.fixture
-def alone(tmp_path, monkeypatch):
-    """A fresh project of one kernel, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    write_kernel(tmp_path / "kernels", "one")
-    return load(tmp_path / "kernels", {}, fresh=True)
-
-
-@needs_nvrtc
-def test_a_job_that_compiles_is_told_its_tasks(tmp_path, alone):
-    """One that begins again has none left."""
-    made = alone
-    target = targets.resolve(made.config, HERE | {"id": "here"}, tmp_path, "test.yaml")
-    planned = Pipeline(made, target)
-    ids = [task.id for task in planned.tasks]
-    assert ids and [task.id for task in planned.tasks_of(ids)] == ids
-    elsewhere = [f"{one.partition(' ')[0]} sm_80" for one in ids]
-    assert planned.tasks_of(elsewhere) == planned.tasks
-    batch = SimpleNamespace(batch="0")
-    told = {"one": ids, "other": []}
-    assert work.Work("", True, {"compile": {"0": ["one"]}}, told).compiled_in(batch) == ids
-    made.results.mkdir()
-    run.write(str(made.results / "target.json"), target)
-    run.compile_kernels(run.Job(made, None), ["one"], 1, ids)
-    assert Pipeline(made, target).tasks_of(ids) == []
-
-
-@pytest.mark.parametrize("left", [{}, {"check": ["one"]}])
-def test_what_a_run_leaves_is_looked_for_once(monkeypatch, alone, left):
-    made = alone
-    made.results.mkdir(parents=True)
-    assert work.find(made).batches
-    done = Pipeline(made, {**HERE, "recorded": None})
-    monkeypatch.setattr(Pipeline, "work", lambda self: left)
-    work.settle(done)
-    monkeypatch.setattr(Pipeline, "work", lambda self: {"check": ["one"]})
-    assert bool(work.find(made).batches) == bool(left)
-    assert bool(work.find(made, decide=False).batches) == bool(left)
+    rules.begin(replace(made, recorded_root=tmp_path))
+    (told,) = (line for line in capsys.readouterr().err.splitlines() if "Warning: " in line)
+    assert "gpu/compiled.json is damaged: its checksum" in told
 
 
 def test_another_card_than_the_targets_is_refused(monkeypatch):

@@ -189,7 +189,7 @@ def test_a_whole_number_has_64_bits(value):
 )  # fmt: skip
 def test_a_grid_beyond_all_costs_its_case(mine, grid, status):
     write_kernel(mine, "wide", FRONT.replace('"ceil(n / TILE)"', f'"{grid}"'))
-    request = next(iter(loaded(mine).plan.requests.values()))
+    request = next(iter(loaded(mine).plan.cases.values()))
     refusal = resolve(request, {"device": {}, "arch": 90}).refusal
     assert refusal is not None and refusal[0] == status and "grid" in refusal[1]
 
@@ -221,7 +221,7 @@ def test_a_listed_python_kernel_does_not_run(mine, tmp_path):
     (mine / "host.py").write_text(f'"""---\n{front}---"""\n{ran}')
     (mine / "broken.py").write_text(f'"""---\n{front}---"""\ndef (:\n')
     made = loaded(mine)
-    assert made.plan.kernels == ["broken", "host"] and made.plan_digest()
+    assert made.plan.kernels == ["broken", "host"]
     assert all(host_code(one) for one in made.kernels.values())
     assert not (tmp_path / "ran").exists()
 
@@ -401,7 +401,7 @@ def test_strange_front_matter_is_refused_in_a_line_or_a_plan(mine, text):
     path = write_kernel(mine, "sample", f"operation: copy\n{text}")
     try:
         made = loaded(path, kernels=["sample"], operation="copy", macros="defaults")
-        for one in made.plan.requests.values():
+        for one in made.plan.cases.values():
             resolve(one, {"device": {"sms": 132}, "arch": 90})
     except UserError as error:
         one_line(error, error.where_file)

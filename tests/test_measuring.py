@@ -1,7 +1,6 @@
 """Which results a stage takes from the store or a recording, and which it measures. No GPU."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -14,7 +13,6 @@ from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store
 from tilewave.report import summary
 from tilewave.stages import measuring
-from tilewave.stages.jobs import Planned
 
 HERE = "gpu1"
 OLD_NCU, NEW_NCU = "2025.1.0", "2025.3.1"
@@ -62,7 +60,7 @@ def store(tmp_path):
 
 
 def collect(store, machine, *jobs, recorded=None, checks=None, **machine_is):
-    planned = [Planned(SimpleNamespace(id=one.case), one, None) for one in jobs]
+    planned = {one.case: one for one in jobs}
     sources = measuring.Sources(target(**machine_is), store, recorded)
     return measuring.collect(planned, sources, machine, checks)
 
@@ -213,14 +211,12 @@ def test_a_live_stage_says_why_it_shows_what_was_executed(store):
     about = {"key": "ex", "environment": "laptop", "source": model.EXECUTED, "figures": figures}
     execution = model.result("execute", "a@64", model.OK, **about)
     counters = replace(job(stage="counters"), metrics=("smsp__inst_executed.sum",))
-    planned = [Planned(SimpleNamespace(id="a@64"), counters, None)]
-    sources = measuring.Sources(target(), store, executions={"a@64": execution})
     lost = "the report has the kernel b where a was launched"
-    document = measuring.collect(planned, sources, Machine(model.NOT_MEASURED, lost))
-    (made,) = document["results"]
+    (made,) = collect(store, Machine(model.NOT_MEASURED, lost), counters)["results"]
+    made = measuring.with_execution(counters, made, execution, live=True, first=False)
     assert (made["status"], made["source"]) == (model.OK, model.EXECUTED)
     assert made["reason"].startswith(model.INSTEAD) and made["reason"].endswith(lost)
-    assert lost in measuring.log_lines("counters", document)
+    assert lost in measuring.log_lines("counters", {"results": [made], "counts": {}})
     row = {name: made[name] for name in ("case", "stage", "status", "reason")}
     cases = pd.DataFrame([{"case": "a@64", "verdict": model.CORRECT}])
     (group,) = summary.troubles(cases, pd.DataFrame([row]))
@@ -231,7 +227,7 @@ def test_a_live_stage_says_why_it_shows_what_was_executed(store):
 def test_what_was_interrupted_is_asked_again(tmp_path, store, interrupted):
     """And until then says why it has no figure; what this machine cannot do is not tried again."""
     sources = measuring.Sources(target(), store, attempts=Store(tmp_path / "attempts"))
-    planned = [Planned(SimpleNamespace(id="a@64"), job(), None)]
+    planned = {"a@64": job()}
     why = "the worker was ended by SIGKILL, twice"
 
     def killed(waiting, finished):
@@ -242,7 +238,7 @@ def test_what_was_interrupted_is_asked_again(tmp_path, store, interrupted):
     measuring.collect(planned, sources, killed)
     (told,) = measuring.collect(planned, sources)["results"]
     assert (told["status"], told["reason"]) == (model.NOT_MEASURED, why)
-    assert measuring.outstanding(job(), sources) == interrupted
+    assert (sources.find(job()) is None) == interrupted
     machine = Machine()
     (made,) = measuring.collect(planned, sources, machine)["results"]
     assert made["status"] == (model.OK if interrupted else model.NOT_MEASURED)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samples import ROOT, a_job, compiled, config
+import samples
+from samples import ROOT, a_job, config
 from tilewave import inputs, operations, project
 from tilewave.comparison import Judgement
 from tilewave.dtypes import E4M3
@@ -15,7 +16,6 @@ from tilewave.errors import UserError
 from tilewave.jobs import Job, Probe, ProbeBuffer
 from tilewave.operations import matmul, probe
 from tilewave.records import tables
-from tilewave.stages import jobs
 from tilewave.stages.resolving import resolve
 
 F32 = {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"}
@@ -237,12 +237,11 @@ def test_chase_visits_every_slot_once() -> None:
 def test_what_shipped_probes_expect_has_a_value_on_a_large_gpu() -> None:
     block = {"kernels": "all", "operation": "probe", "macros": "defaults"}
     made = project.load(config(block, kernel_folders=[str(ROOT / "kernels")]), "test.yaml")
-    requests = list(made.plan.requests.values())
-    known = compiled(*(one.case.variant.id for one in requests))
+    known = samples.compiled(*made.plan.variants)
     gpu = {"sms": 148, "l2_bytes": 126 << 20}
     gpu |= {"shared_per_sm": 233472, "shared_per_block_optin": 232448}
-    planned = jobs.plan("check", requests, known, {"device": gpu, "arch": 90}, made.config)
-    probes = [(one.job, one.job.probe) for one in planned if one.job and one.job.probe]
+    checks = samples.planned("check", made, known, {"device": gpu, "arch": 90}).values()
+    probes = [(one, one.probe) for one in checks if isinstance(one, Job) and one.probe]
     assert len(probes) > 50
     for job, asked in probes:
         few = replace(asked, sizes=dict.fromkeys(asked.buffers, 8))
@@ -279,8 +278,8 @@ def test_a_case_of_the_tables_knows_its_work_and_all_its_sizes() -> None:
     blocks = [{**one, "macros": "defaults"} for one in blocks]
     plan = project.load(config(*blocks), "config", checked=True).plan
     here = {"device": {"sms": 132, "arch": 90}, "arch": 90}
-    resolved = [resolve(one, here) for one in plan.requests.values()]
-    none: dict[str, Any] = {one.case.variant.id: {} for one in resolved}
+    resolved = [resolve(one, here) for one in plan.cases.values()]
+    none: dict[str, Any] = {one.variant.id: {} for one in resolved}
     cases = tables.cases_table(resolved, none, "sm_90", {}).drop_duplicates("kernel")
     cases = cases.set_index("kernel")
     work = [3 * 2 * 4 * 5 * 6, 3 * 4 * (24 + 30 + 20)]

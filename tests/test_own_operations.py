@@ -135,7 +135,7 @@ def test_an_operation_of_ones_own(folder: Path, factor: str, verdict: str) -> No
     (folder / "operations" / "twice.py").write_text(SCALE)
     path = write_kernel(folder, "mine", FRONT, BODY.replace("FACTOR", factor))
     made = of(folder)
-    assert list(made.plan.requests) == ["mine@100"]
+    assert list(made.plan.cases) == ["mine@100"]
     assert support.execute(path, 100).verdict == verdict
     before = operations.MODULES.code("twice")
     (folder / "operations" / "twice.py").write_text(SCALE.replace("2 x[i]", "two x[i]"))
@@ -201,7 +201,7 @@ def test_without_trust_no_code_of_ones_own_runs(folder, block, plot, said):
     more["plot_folders"] = [str(folder / "plots")]
     # Listed, and asked for by nobody.
     study = {"plot": "correctness", "title": "T", "cases": [copied]}
-    assert list(of(folder, studies={"own": study}, **more).plan.requests) == ["copy@4"]
+    assert list(of(folder, studies={"own": study}, **more).plan.cases) == ["copy@4"]
     asked = {"plot": plot, "title": "T", "cases": [copied | block]}
     with pytest.raises(UserError, match=f"{said}.*`trust: false`"):
         of(folder, studies={"own": asked}, **more)

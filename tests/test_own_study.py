@@ -41,7 +41,7 @@ def test_with_a_gpu_it_is_timed_under_the_roofs(folder):
     assert {"own@512x512x512", "own@512x256x128"} <= set(cases(made, "ladder"))
     assert "own@512x512x512" not in cases(made, "roofline")
     assert set(own_study.CEILINGS) < set(made.plan.kernels)
-    request = made.plan.requests["own@512x256x128"]
+    request = made.plan.cases["own@512x256x128"]
     assert request.time and request.counters
 
 
@@ -114,7 +114,7 @@ def test_shapes_have_the_sizes_of_each_operation(tmp_path):
     assert {"ladder", "operations"} <= set(made.plan.studies)
     cube = "1024x1024x1024"
     asked = {"softmax_online@64x32", f"batched_tiled@16x{cube}", f"matmul_naive@{cube}"}
-    assert asked <= made.plan.requests.keys()
+    assert asked <= made.plan.cases.keys()
     assert "softmax_online@129x67" in cases(made, "correctness")
     assert "copy" in made.plan.kernels
     with pytest.raises(UserError, match="sizes as batchxmxnxk, mxnxk, rowsxcolumns"):

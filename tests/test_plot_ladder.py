@@ -177,7 +177,7 @@ def test_the_rungs_of_the_config_are_its_cases(study: str) -> None:
     made = project.load(yaml.safe_load(text), "config.yaml")
     names = set()
     for case in made.plan.studies[study]:
-        variant = made.plan.requests[case].case.variant
+        variant = made.plan.cases[case].variant
         if variant.kernel.front.follows:
             row = {"kernel": variant.kernel.name, "variant": variant.id}
             label = base.variant_label(row, variant.dtype).replace("\n", " ")

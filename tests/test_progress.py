@@ -7,10 +7,10 @@ import pytest
 
 from samples import a_job
 from tilewave import progress
-from tilewave.cases import Plan, Request
+from tilewave.cases import Plan
 from tilewave.gpu import profiler
 from tilewave.processes import supervisor
-from tilewave.stages import run
+from tilewave.stages import rules
 
 
 class Clock:
@@ -117,11 +117,11 @@ def test_a_gpus_cases_are_followed(stage, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(supervisor, "run_jobs", runs)
     monkeypatch.setattr(profiler, "profile", runs)
     waiting = [a_job(stage=stage, case=f"k@{size}") for size in (64, 96, 128)]
-    requests = {one.case: Request(MagicMock(id=one.case), studies=["waves"]) for one in waiting}
-    project = MagicMock(plan=Plan(requests, {"waves": list(requests)}), results=tmp_path)
+    cases = {one.case: MagicMock(id=one.case, studies=["waves"]) for one in waiting}
+    project = MagicMock(plan=Plan(cases, {"waves": list(cases)}), results=tmp_path)
     project.store.root, project.config.gpu, project.config.timing.case_limit_s = tmp_path, 0, 1.0
     kept = []
-    run._measure(run.Job(project, None), stage, 1)(waiting, kept.append)
+    rules._measure(rules.Run(project, {"live": True}), stage, 1)(waiting, kept.append)
     assert [made["case"] for made in kept] == [one.case for one in waiting]
     lines = [line.split(",")[0] for line in capsys.readouterr().err.splitlines()]
     cases = ["3 cases for waves (3)", "1 of 3 cases", "2 of 3 cases"]

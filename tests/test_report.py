@@ -120,12 +120,12 @@ class Made:
         self.compiled: dict[str, dict[str, Any]] = {
             name: {
                 "kernel": name, "arch": "sm_90", "variants": {
-                    request.case.variant.id: {"sm_90": {
-                        "status": "ok", "reason": "", "macros": request.case.variant.names,
+                    case.variant.id: {"sm_90": {
+                        "status": "ok", "reason": "", "macros": case.variant.names,
                         "sha256": "0123456789abcdef" * 4, "resources": {name: {
                             "registers": 40, "static_shared_bytes": 2048,
                             "spill_store_bytes": 0, "spill_load_bytes": 4}},
-                    }} for request in self.project.plan.of_kernel(name)
+                    }} for case in self.project.plan.of_kernel(name)
                 },
             } for name in self.project.plan.kernels
         }  # fmt: skip
@@ -137,8 +137,7 @@ class Made:
     def results(self) -> list[dict[str, Any]]:
         live, made = self.target["live"], []
         source = "events" if live else "recorded:nvidia_h200"
-        for request in self.project.plan.requests.values():
-            case = request.case
+        for case in self.project.plan.cases.values():
             end = {
                 "tiled-tile32": ("failed to compile", "tiled.cu:9: <error>"),
                 "tiled@8x12x8": ("unsupported", "n = 12 is not a multiple of 8"),
@@ -162,7 +161,7 @@ class Made:
     def write_tables(self) -> None:
         results = self.results()
         verdicts = tidy.verdicts(made for made in results if made["stage"] == "check")
-        resolved = [resolve(one, self.target) for one in self.project.plan.requests.values()]
+        resolved = [resolve(one, self.target) for one in self.project.plan.cases.values()]
         compiled = {k: v for one in self.compiled.values() for k, v in one["variants"].items()}
         cases = tidy.cases_table(resolved, compiled, "sm_90", verdicts)
         rows = [
@@ -183,9 +182,9 @@ class Made:
         for name, frame in frames.items():
             frame.to_parquet(folder / f"{name}.parquet", index=False)
         Path("results/target.json").write_text(json.dumps(self.target))
-        Path("results/compiled.json").write_text(json.dumps(self.compiled))
+        Path("results/kernels.json").write_text(json.dumps(self.compiled))
         Path("results/accesses.json").write_text("{}")
-        files = {name: f"results/{name}.json" for name in ("target", "compiled", "accesses")}
+        files = {name: f"results/{name}.json" for name in ("target", "kernels", "accesses")}
         files |= {name: str(folder / f"{name}.parquet") for name in frames}
         self.inputs = SimpleNamespace(**files)
 
@@ -315,7 +314,7 @@ def test_same_tables_give_the_same_bytes(make: Any) -> None:
         return {path: path.read_bytes() for path in Path("reports").rglob("*") if path.is_file()}
 
     assert pages() == pages()
-    Path(made.inputs.compiled).write_text("{}")  # without what was compiled
+    Path(made.inputs.kernels).write_text("{}")  # without what was compiled
     assert "The first rung" in made.page()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import executing_support as support
+import samples
 from samples import a_job, compiled, config, write_kernel
 from tilewave import project
 from tilewave.compiling import nvrtc
@@ -14,7 +15,6 @@ from tilewave.errors import UserError
 from tilewave.kernels import load_kernel
 from tilewave.launches import Scratch
 from tilewave.records import keys
-from tilewave.stages import jobs
 from tilewave.trial import try_out
 
 HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
@@ -142,16 +142,14 @@ def planned(folder: Path, stage: str, front: str = PROBE_FRONT) -> Any:
     write_kernel(folder, "probe", front, PROBE_BODY)
     block = {"kernels": ["probe"], "operation": "probe", "time": True}
     made = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
-    requests = list(made.plan.requests.values())
-    known = compiled(*(one.case.variant.id for one in requests))
-    return list(jobs.plan(stage, requests, known, HERE, made.config))
+    return list(samples.planned(stage, made, compiled(*made.plan.variants), HERE).values())
 
 
 def test_a_probe_that_says_its_work_is_timed(tmp_path: Path) -> None:
     (one,) = planned(tmp_path, "time")
     # 64 operations x 10 steps x 132 SMs; 16 bytes for each of 32 x 132 elements.
-    assert one.job.work == {"flop": 84480.0, "byte": 67584.0}
-    assert one.job.device == {"sms": 132} and one.job.baseline is False
+    assert one.work == {"flop": 84480.0, "byte": 67584.0}
+    assert one.device == {"sms": 132} and one.baseline is False
     # One that does not is not.
     front = "".join(line for line in PROBE_FRONT.splitlines(True) if not line.startswith("work"))
     assert planned(tmp_path, "time", front) == []

@@ -15,7 +15,6 @@ import pytest
 import test_profiler as profiles
 from samples import ROOT, a_job, needs_nvrtc
 from tilewave import cache, execution
-from tilewave.cases import Request
 from tilewave.commands import execute
 from tilewave.counters import catalogue
 from tilewave.environment import DRIVER_VERSION, find_ncu
@@ -41,9 +40,10 @@ SERIES = ROOT / "tests" / "series"
 
 
 def planned(name: str, folder: Path, *words: str) -> tuple[Job, Any, Any]:
-    plan, entry = execute.planned(execute.options_of([str(SERIES / f"{name}.cu"), *words]), folder)
-    assert plan.job is not None, plan.result
-    return plan.job, plan, entry
+    options = execute.options_of([str(SERIES / f"{name}.cu"), *words])
+    asked, job, entry = execute.planned(options, folder)
+    assert isinstance(job, Job), job
+    return job, asked, entry
 
 
 def variant_of(path: Path) -> Any:
@@ -172,13 +172,13 @@ def test_a_series_is_executed_right(name: str, words: tuple[str, ...], tmp_path:
 
 @needs_nvrtc
 def test_two_instances_of_a_template_are_two_kernels(tmp_path: Path) -> None:
-    job, plan, entry = planned("reduction_passes", tmp_path, "--shape", "3000")
+    job, asked, entry = planned("reduction_passes", tmp_path, "--shape", "3000")
     first, second, last = (one.entry for one in job.steps)
     assert first == second != last and job.leading == 0
     assert set(entry["symbols"]) == {"sums<BLOCK, false>", "sums<BLOCK, true>"}
     assert set(entry["symbols"]) <= set(entry["resources"])
     done = case.run(job, execution.engine())
-    told = execute.document("sm_90", plan, entry, done)
+    told = execute.document("sm_90", asked, job, entry, done)
     assert [one["grid"] for one in told["launches"]] == [[6, 1, 1], [1, 1, 1], [1, 1, 1]]
     assert "  sums<BLOCK, true>: sm_90, grid 1 x 1 x 1, block 128" in execute.text(told)
     # Each launch's busiest SM has one of its blocks: that of 6 a sixth of the work.
@@ -229,8 +229,8 @@ def test_a_counter_that_one_launch_lacks_is_left_out() -> None:
 @pytest.mark.parametrize("name", ["split_k", "reduction_passes"])
 def test_a_page_shows_every_kernel_of_a_series(name: str, tmp_path: Path) -> None:
     shape = {"split_k": "33x20x50", "reduction_passes": "3000"}[name]
-    job, plan, entry = planned(name, tmp_path, "--shape", shape)
-    kernel, chosen = load_kernel(SERIES / f"{name}.cu"), plan.case.variant
+    job, asked, entry = planned(name, tmp_path, "--shape", shape)
+    kernel, chosen = load_kernel(SERIES / f"{name}.cu"), asked.variant
     made = case.run(job, execution.engine()).result | {"environment": "e"}
     known = compiling.Compilations(Store(cache.folder("kernels")), None, tmp_path)
     rows = tables.instructions_table(
@@ -241,7 +241,7 @@ def test_a_page_shows_every_kernel_of_a_series(name: str, tmp_path: Path) -> Non
         mine = rows[rows["function"] == symbol]
         places = known.origins(chosen, entry, symbol)
         assert [places[at].line for at in mine["address"]] == mine["line"].tolist(), one
-    resolved = resolving.resolve(Request(plan.case), {"device": {}, "arch": 90})
+    resolved = resolving.resolve(asked, {"device": {}, "arch": 90})
     cases = tables.cases_table([resolved], {chosen.id: {"sm_90": entry}}, "sm_90", {})
     assert resolved.launch is not None
     assert cases["scratch_bytes"][0] == sum(one.nbytes for one in resolved.launch.scratch) > 0

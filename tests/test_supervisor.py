@@ -17,7 +17,7 @@ from tilewave.gpu.worker import main as worker_main
 from tilewave.jobs import Job, write_jobs
 from tilewave.processes import result, supervisor
 from tilewave.records import model
-from tilewave.stages import run as stages
+from tilewave.stages import rules as stages
 
 WORKER = """
 import argparse, json, os, signal, sys, time

@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 
 import executing_support as support
-from samples import BODY, FRONT, ROOT, compiled, config, needs_nvrtc, write_kernel
+import samples
+from samples import BODY, FRONT, ROOT, config, needs_nvrtc, write_kernel
 from tilewave import project
 from tilewave.compiling import headers, nvrtc
 from tilewave.dtypes import SIZES
 from tilewave.errors import UserError
 from tilewave.gpu import launch, tensor_maps
 from tilewave.gpu.device import CudaError
+from tilewave.jobs import Job
 from tilewave.kernels import load_kernel
 from tilewave.launches import LaunchPlan, MapPlan
 from tilewave.records import keys, model
-from tilewave.stages import jobs
 from tilewave.trial import try_out
 
 KERNEL = ROOT / "tests" / "tma" / "tiles_by_tma.cu"
@@ -138,8 +139,8 @@ def test_what_cuda_cannot_launch(tmp_path: Path, more: str, sentence: str) -> No
 
 def test_the_pitch_is_a_requirement() -> None:
     (right,), (wrong,) = (plan_jobs("check", {}, f"64x64x{k}") for k in (24, 21))
-    assert right.result is None and wrong.result["status"] == model.UNSUPPORTED
-    assert wrong.result["reason"].startswith("map_a: 84 bytes from row to row")
+    assert isinstance(right, Job) and wrong["status"] == model.UNSUPPORTED
+    assert wrong["reason"].startswith("map_a: 84 bytes from row to row")
 
 
 @pytest.mark.parametrize(
@@ -184,23 +185,22 @@ def test_a_persistent_grid(tmp_path: Path) -> None:
     assert made.unknown_device({}) == "sms"
 
 
-def plan_jobs(stage: str, macros: dict[str, Any], shape: str = "64x64x64") -> list[jobs.Planned]:
+def plan_jobs(stage: str, macros: dict[str, Any], shape: str = "64x64x64") -> list[Any]:
     block = {"kernels": [KERNEL.stem], "macros": macros or "defaults", "shapes": [shape]}
     folders = [str(KERNEL.parent)]
     made = project.load(config(block, kernel_folders=folders), "test.yaml")
-    requests = list(made.plan.requests.values())
-    known = compiled(*(one.case.variant.id for one in requests))
-    return list(jobs.plan(stage, requests, known, HERE, made.config))
+    known = samples.compiled(*made.plan.variants)
+    return list(samples.planned(stage, made, known, HERE).values())
 
 
 def test_jobs_and_their_keys() -> None:
     """A job has the cluster and the maps, and its key tells them apart."""
     (one,), (plain,) = (plan_jobs("execute", macros) for macros in ({"CLUSTER": 2}, {}))
-    assert [made.job.launch.cluster for made in (one, plain)] == [(2, 1, 1), None]
-    assert one.job.launch.tensor_maps[0].sizes == (64, 64)
-    other = replace(one.job, launch=replace(one.job.launch, tensor_maps=()))
-    assert len({plain.job.key, one.job.key, keys.key("c", other)}) == 3
-    assert keys.key("c", one.job) == one.job.key
+    assert [made.launch.cluster for made in (one, plain)] == [(2, 1, 1), None]
+    assert one.launch.tensor_maps[0].sizes == (64, 64)
+    other = replace(one, launch=replace(one.launch, tensor_maps=()))
+    assert len({plain.key, one.key, keys.key("c", other)}) == 3
+    assert keys.key("c", one) == one.key
 
 
 class Encoder:
@@ -312,14 +312,14 @@ def test_every_swizzle_and_promotion(swizzle: int, l2: int, asked: Encoder) -> N
 def test_a_map_is_an_argument_by_value(asked: Encoder) -> None:
     (planned,) = plan_jobs("check", {})
     pointers = {"a": 0x1000, "b": 0x2000, "c": 0x3000}
-    maps = tensor_maps.Maps(planned.job.launch.tensor_maps).of(pointers)
-    packed = launch.pack(launch.values(planned.job, pointers, maps, 1.0, 0.0), pointers, maps)
+    maps = tensor_maps.Maps(planned.launch.tensor_maps).of(pointers)
+    packed = launch.pack(launch.values(planned, pointers, maps, 1.0, 0.0), pointers, maps)
     addresses = (ctypes.c_void_p * 8).from_address(packed.address)
     assert addresses[0] % 64 == addresses[1] % 64 == 0
     values = [ctypes.c_uint64.from_address(addresses[index]).value for index in range(3)]
     assert values == [1, 2, 0x3000]  # the encoder numbers its maps
     with pytest.raises(CudaError, match="map_a"):
-        launch.values(planned.job, pointers, {}, 1.0, 0.0)
+        launch.values(planned, pointers, {}, 1.0, 0.0)
 
 
 def test_the_drivers_own_function_is_called(monkeypatch: pytest.MonkeyPatch) -> None:

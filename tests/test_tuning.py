@@ -11,6 +11,7 @@ import pytest
 from fake_track import Candidate, FakeTrack
 from samples import FRONT, a_job, config, write_kernel
 from tilewave import project
+from tilewave.cases import wants
 from tilewave.errors import UserError
 from tilewave.gpu import races
 from tilewave.gpu.device import CudaError
@@ -22,7 +23,6 @@ from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store
 from tilewave.stages import jobs, measuring
 from tilewave.stages import tuning as stage
-from tilewave.stages.jobs import Planned
 from tilewave.stages.resolving import resolve
 
 HERE = "gpu1"
@@ -290,11 +290,11 @@ def planned(folder, *names, target=TARGET, verdict=model.CORRECT, status=model.O
             "status": model.OK, "reason": "", "code": name, "cubin": "x",
             "resources": {name: {"registers": 32, "static_shared_bytes": 64}},
         }  # fmt: skip
-        compiled |= {one.case.variant.id: {"sm_90": entry} for one in made.plan.of_kernel(name)}
+        compiled |= {one.variant.id: {"sm_90": entry} for one in made.plan.of_kernel(name)}
     checks = {
-        case: model.result("check", case, status, verdict=verdict) for case in made.plan.requests
+        case: model.result("check", case, status, verdict=verdict) for case in made.plan.cases
     }
-    resolved = {case: resolve(one, target) for case, one in made.plan.requests.items()}
+    resolved = {case: resolve(one, target) for case, one in made.plan.cases.items()}
     waiting = jobs.of_stage("tune", resolved.values(), compiled, "sm_90", made.config)
     return stage.plan(waiting, compiled, checks, target)
 
@@ -302,27 +302,27 @@ def planned(folder, *names, target=TARGET, verdict=model.CORRECT, status=model.O
 def test_candidates_of_all_kernels_share_a_group(tmp_path):
     found = planned(tmp_path, "one", "two")
     groups = {}
-    for one in found:
-        groups.setdefault(one.job.group, []).append(one.case.id)
+    for case, one in found.items():
+        groups.setdefault(one.group, []).append(case)
     assert sorted(map(len, groups.values())) == [4, 4]
     given = [job("a", group="x"), job("b", group="y"), job("c", group="x")]
     assert [one.case for one in stage.by_group(given)] == ["a", "c", "b"]  # they stand together
     # 64^3 with 16x16x1 tiles: 16 blocks of 256 threads with 32 registers, eight on an SM, one
     # wave of 1056 places with 64 steps of 32 elements.
-    assert found[0].job.predicted_loads == 1056 * 64 * 32
+    assert next(iter(found.values())).predicted_loads == 1056 * 64 * 32
 
 
 def test_a_rival_does_not_change_a_key(tmp_path):
-    alone = {one.case.id: one.job.key for one in planned(tmp_path, "one")}
-    both = {one.case.id: one.job.key for one in planned(tmp_path, "one", "two")}
+    alone = {case: one.key for case, one in planned(tmp_path, "one").items()}
+    both = {case: one.key for case, one in planned(tmp_path, "one", "two").items()}
     assert alone.items() <= both.items()
 
 
 @pytest.mark.parametrize("verdict", [model.WRONG, model.NOT_CHECKED])
 def test_only_correct_cases_race(tmp_path, verdict):
     found = planned(tmp_path, "one", verdict=verdict)
-    assert {one.result["status"] for one in found} == {model.NOT_MEASURED}
-    assert verdict in found[0].result["reason"]
+    assert {one["status"] for one in found.values()} == {model.NOT_MEASURED}
+    assert all(verdict in one["reason"] for one in found.values())
 
 
 def measured(store, found, slow=()):
@@ -336,7 +336,9 @@ def measured(store, found, slow=()):
             finished(model.result("tune", one.case, notes=notes, status=model.OK))
         return []
 
-    sources = measuring.Sources(TARGET, store, again=stage.race_again(found, TARGET, store))
+    sources = measuring.Sources(
+        TARGET, store, again=stage.race_again(found.values(), TARGET, store)
+    )
     document = measuring.collect(found, sources, measure)
     assert all(made["status"] == model.OK for made in document["results"])
     return asked
@@ -349,7 +351,7 @@ def test_a_newcomer_meets_those_that_reached_the_end(tmp_path):
     assert len(measured(store, first, slow)) == 4
     assert measured(store, first) == []
     asked = set(measured(store, planned(tmp_path / "k", "one", "two"), slow))
-    everybody = {one.case.id for one in planned(tmp_path / "k", "one", "two")}
+    everybody = set(planned(tmp_path / "k", "one", "two"))
     assert asked == everybody - slow
 
 
@@ -360,7 +362,7 @@ def test_recorded_races_are_taken_without_a_gpu(tmp_path):
     measured(store, first)
     figures = [{"metric": "tune_duration", "value": 7.0, "unit": "us"}]
     more = {"figures": figures, "samples": {"duration_us": [7.0, 7.1]}}
-    whole = [store.get(HERE, "tune", one.job.key) | more for one in first]
+    whole = [store.get(HERE, "tune", one.key) | more for one in first.values()]
     assert all(model.recordable(made) for made in whole)
     merge(tmp_path / "nvidia_h200", whole, {HERE: {"gpu": "NVIDIA H200"}}, {})
     away = {**TARGET, "live": False, "host": "laptop", "reason": "no NVIDIA GPU"}
@@ -376,7 +378,10 @@ def test_recorded_races_are_taken_without_a_gpu(tmp_path):
 
 def test_without_a_gpu_nothing_races_again(tmp_path):
     found = planned(tmp_path, "one")
-    assert stage.race_again(found, {**TARGET, "live": False}, Store(tmp_path / "store")) == set()
+    assert (
+        stage.race_again(found.values(), {**TARGET, "live": False}, Store(tmp_path / "store"))
+        == set()
+    )
 
 
 def loaded(block, **study):
@@ -387,8 +392,9 @@ def loaded(block, **study):
 
 def test_probes_and_host_kernels_do_not_race():
     block = {"kernels": ["matmul_cpu", "matmul_naive"]}
-    assert loaded(block, tune=True).stage_kernels("tune") == ["matmul_naive"]
-    assert loaded({**block, "tune": False}, tune=True).stage_kernels("tune") == []
+    for more, racing in (({}, ["matmul_naive"]), ({"tune": False}, [])):
+        cases = loaded({**block, **more}, tune=True).plan.cases.values()
+        assert [case.kernel.name for case in cases if wants("tune", case)] == racing
 
 
 def test_a_block_may_keep_or_leave_out_some_kernels():
@@ -408,6 +414,6 @@ def test_a_block_may_keep_or_leave_out_some_kernels():
 
 def test_planned_results_pass_through(tmp_path):
     """A case that cannot be planned has its reason in the document of the races too."""
-    known = Planned(SimpleNamespace(id="a@1"), None, model.result("tune", "a@1", model.UNSUPPORTED))
-    document = measuring.collect([known], measuring.Sources(TARGET, Store(tmp_path)), lambda *_: [])
+    known = {"a@1": model.result("tune", "a@1", model.UNSUPPORTED)}
+    document = measuring.collect(known, measuring.Sources(TARGET, Store(tmp_path)), lambda *_: [])
     assert [made["status"] for made in document["results"]] == [model.UNSUPPORTED]

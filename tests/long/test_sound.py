@@ -21,15 +21,15 @@ import yaml
 
 from live_gpu import live
 from samples import config
-from tilewave import operations, project, target
+from tilewave import operations, project
 from tilewave.gpu.buffers import Memory
 from tilewave.gpu.device import gpu_lock
 from tilewave.gpu.launch import NvrtcKernel
 from tilewave.gpu.operands import fill, scratch, sizes
 from tilewave.home import child_environment
-from tilewave.jobs import write_jobs
-from tilewave.stages.compiling import compile_all
-from tilewave.stages.pipeline import Pipeline
+from tilewave.jobs import Job, write_jobs
+from tilewave.stages import rules
+from tilewave.stages.pipeline import ALL, Pipeline
 
 pytestmark = live
 SHAPES = ["1000x1008x1008", "777x1001x333"]
@@ -47,16 +47,15 @@ def by_kernel():
     named = os.environ.get("TILEWAVE_SOUND")
     asked = yaml.safe_load(Path(named).read_text()) if named else MATMUL
     made = project.load(asked, named or "MATMUL")
-    here = target.probe(made.config.gpu)
-    pipeline = Pipeline(made, target.resolve(made.config, here, made.recorded_root, made.where))
+    run = rules.begin(made)
     cores = os.cpu_count() or 1
-    compile_all(pipeline.tasks, pipeline.store, cores, recorded=pipeline.recording)
-    pipeline = Pipeline(made, pipeline.target)
+    pipeline = Pipeline(run.project, run.target, rules.compile_part(run, ALL, cores))
+    pipeline.cores = cores
     found = {}
-    for one in pipeline.planned("check"):
-        if one.job is not None and one.job.provider == "nvrtc":
-            pipeline.compilations.provide(pipeline.variants[one.job.variant], pipeline.arch)
-            found.setdefault(one.job.kernel, []).append(one.job)
+    for job in pipeline.planned("check").values():
+        if isinstance(job, Job) and job.provider == "nvrtc":
+            found.setdefault(job.kernel, []).append(job)
+    pipeline.provide({job.variant for jobs in found.values() for job in jobs})
     assert found
     return found
 

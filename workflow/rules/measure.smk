@@ -2,7 +2,7 @@
 # missing; a part holds what is compared: an operation, dtype and shape, with its races and its cuBLAS.
 PLAN, TARGET = f"{RESULTS}/plan.json", f"{RESULTS}/target.json"
 # A part's share of the cores, so that parts that are timed at the same time do not disturb each other.
-CORES = max(1, (workflow.cores or 1) // len(gather.parts("{scatteritem}")))
+CORES = lambda wildcards: max(1, workflow.cores // len(gather.parts("{scatteritem}")))
 PIPELINE = parameters.code("stages.rules")
 
 
@@ -98,7 +98,7 @@ rule tune:
         f"{RESULTS}/logs/tune.log",
     # Before a strict verdict, which ends a run.
     priority: 1
-    threads: workflow.cores
+    threads: 1024
     resources:
         gpu=1,
     params:

@@ -21,7 +21,7 @@ rule figures:
         done=f"{RESULTS}/figures.txt",
     log:
         f"{RESULTS}/logs/figures.log",
-    threads: workflow.cores
+    threads: 1024
     params:
         studies=parameters.drawn(config, STUDIES),
         modules=parameters.modules(config),
@@ -89,7 +89,7 @@ rule page:
         directory(expand(f"{REPORTS}/{{folder}}", folder=report.FOLDERS)),
     log:
         f"{RESULTS}/logs/page.log",
-    threads: workflow.cores
+    threads: 1024
     params:
         kernels=parameters.texts(config),
         studies=parameters.drawn(config, STUDIES),

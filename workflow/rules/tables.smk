@@ -23,7 +23,7 @@ rule tables:
         accesses=ACCESSES,
     log:
         f"{RESULTS}/logs/tables.log",
-    threads: workflow.cores
+    threads: 1024
     params:
         library=parameters.code("stages.rules", "stages.tables", "lanes.captured"),
     message:

@@ -132,6 +132,8 @@ def begin(project: Project, log: Path | None = None) -> Run:
     found = targets.resolve(project.config, here, project.recorded_root, project.where)
     how = "measured live" if found["live"] else f"not live: {found['reason']}"
     say(f"Target: {found['label']} ({how})")
+    for line in found["damaged"]:
+        say(f"Warning: {line}")
     resolved = dataclasses.replace(project, plan=plan.resolved(project.plan, found))
     made = Run(resolved, found, log)
     made.note("".join(f"{line}\n" for line in [*found["damaged"], json.dumps(found, indent=1)]))
