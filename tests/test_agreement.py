@@ -171,12 +171,6 @@ class Live:
         self.store, self.attempts = Store(tmp_path / "store"), Store(tmp_path / "attempts")
         self.stays, self.timed_again = stays, False
 
-    def results(self, stages):
-        assert set(stages) == {"time", model.TUNE, "counters"}
-        own = model.result("time", "cublas@64", model.OK, key="k1", environment="gpu")
-        recorded = model.result("time", "elsewhere", model.OK, key="k2", environment="other")
-        return {"time": [own, recorded], model.TUNE: [], "counters": []}
-
     def doubtful(self, results):
         if self.timed_again and not self.stays:
             return {}
@@ -194,7 +188,9 @@ def test_a_doubtful_time_of_this_gpu_is_timed_again(tmp_path, monkeypatch, capsy
     monkeypatch.setattr(rules, "_measure", lambda *_: None)
     monkeypatch.setattr(rules, "watched", lambda doing, gpu: doing)
     live = Live(tmp_path, stays)
-    found = {stage: {} for stage in ("check", "time")}
+    own = model.result("time", "cublas@64", model.OK, key="k1", environment="gpu")
+    recorded = model.result("time", "elsewhere", model.OK, key="k2", environment="other")
+    found = {"check": {}, "time": {made["case"]: made for made in (own, recorded)}}
     rules._time_doubtful_again(MagicMock(), live, "time", found)
     assert live.timed_again
     told = capsys.readouterr().err

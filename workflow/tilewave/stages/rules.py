@@ -281,7 +281,8 @@ def _stage(
     results = {made["case"]: made for made in document["results"]}
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
     took = duration(time.monotonic() - begun)
-    say(f"  {stage}: {len(results)} cases in {took}{': ' if counts else ''}{counts}")
+    if results:
+        say(f"  {stage}: {len(results)} cases in {took}{': ' if counts else ''}{counts}")
     for word, then in (("interrupted", "measures them"), ("disturbed", "measures them again")):
         if number := sum(word in made["notes"] for made in results.values()):
             say(f"  {stage}: {number} cases were {word}; the next run {then}")
