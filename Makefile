@@ -25,7 +25,7 @@ DEV    := $(RUN) $(call stamp,dev)
 SUPPLY := $(call stamp,supply)
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 
-.PHONY: report tune test long browser slurm smoke baseline documents bench wheel lint format schema opcodes lock clean
+.PHONY: report tune test long browser slurm smoke documents bench wheel lint format schema opcodes lock clean
 .PHONY: licences audit sbom
 .DEFAULT_GOAL := report
 
@@ -44,11 +44,6 @@ smoke: $(RUN)
 	@$(PY) -m tilewave.processes.ahead --configfile config/smoke.yaml $(ARGS)
 	$(PY) -m snakemake --cores 2 report --configfile config/smoke.yaml $(ARGS)
 	@cat results/smoke/verdict.txt
-
-# Accepts the shared-memory excess of the small study, config/smoke_baseline.csv.
-baseline: $(RUN)
-	@$(PY) -m tilewave.processes.ahead --configfile config/smoke.yaml $(ARGS)
-	$(PY) -m snakemake --cores 2 baseline --configfile config/smoke.yaml $(ARGS)
 
 # Images and tables of the documents, from the report; .ci/run says when they are out of date.
 documents: report

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from samples import ROOT, a_job
+from samples import a_job
 from tilewave import project as projects
 from tilewave.cases import Case, Request, wants
 from tilewave.config import parse
@@ -315,4 +315,3 @@ def test_the_config_names_the_studies_that_are_executed() -> None:
     assert all(request.execute for request in project.plan.requests.values())
     assert not Request(Case.__new__(Case)).execute
     assert parse(config(), "x").execute.when == "no_gpu"
-    assert (ROOT / "config" / "smoke_baseline.csv").parent.is_dir()

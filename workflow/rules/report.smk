@@ -101,7 +101,6 @@ rule verdict:
     input:
         page=f"{REPORTS}/index.html",
         figures=f"{RESULTS}/figures.txt",
-        target=f"{RESULTS}/target.json",
         cases=TABLES["cases"],
         records=TABLES["records"],
     output:
@@ -110,7 +109,6 @@ rule verdict:
         f"{RESULTS}/logs/verdict.log",
     params:
         strict=PROJECT.config.strict,
-        baseline=PROJECT.baseline_digest(),
         library=library.digest("report.verdict"),
     message:
         "Say whether all cases are right"

@@ -9,5 +9,5 @@ from tilewave.stages import run
 if __name__ == "__main__":
     with run.job(snakemake) as job:  # noqa: F821
         given = snakemake.input  # noqa: F821
-        text = verdict.judge(job.project, given.cases, given.records, given.target, given.figures)
+        text = verdict.judge(job.project, given.cases, given.records, given.figures)
         Path(snakemake.output[0]).write_text(text)  # noqa: F821

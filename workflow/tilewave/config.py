@@ -173,9 +173,6 @@ class Execute(Model):
     case_limit_s: Seconds = Field(
         10.0, description="A case that would take longer on one core is not executed."
     )
-    baseline: FileName | None = Field(
-        None, description="A CSV of each case's shared-memory excess, which a run must reproduce."
-    )
 
 
 class Style(Model):

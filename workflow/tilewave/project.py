@@ -73,19 +73,6 @@ class Project:
         return Path(self.config.output.reports)
 
     @property
-    def baseline(self) -> Path | None:
-        """The file of shared-memory excess that the run must reproduce."""
-        named = self.config.execute.baseline
-        return None if named is None else place(named)
-
-    def baseline_digest(self) -> str:
-        """Digest of that file's content, empty where there is none."""
-        path = self.baseline
-        if path is None or not path.is_file():
-            return ""
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-
-    @property
     def store(self) -> Store:
         """The store lies in the folder that the run works in."""
         return Store(STORE.resolve())

@@ -191,7 +191,7 @@ def write(
         troubles(cases, verdict.unplanned(cases, records)),
     )
     left_out = {one.name: one.undrawn for one in shown if one.undrawn}
-    judged = verdict.of(project, cases, records, target, left_out)
+    judged = verdict.of(project, cases, records, left_out)
     in_short.write(reports, about["banner"], judged, found, shown, cases, records)
     written = [
         (f"{name}.csv", f"tables/{name}.csv")
