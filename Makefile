@@ -30,18 +30,18 @@ INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-has
 .DEFAULT_GOAL := report
 
 report: $(RUN)
-	@$(PY) -m tilewave.processes.ahead $(ARGS)
+	@$(PY) -m tilewave.processes.unlock
 	$(PY) -m snakemake --cores $(CORES) report $(ARGS)
 
 # The fastest variant at each shape, without a full sweep: reports/tables/best.csv.
 tune: $(RUN)
-	@$(PY) -m tilewave.processes.ahead $(ARGS)
+	@$(PY) -m tilewave.processes.unlock
 	$(PY) -m snakemake --cores 1 tune $(ARGS)
 
 # The small study: every kernel compiled, executed on two cores, and checked. A repeated run does
 # nothing, so the verdict is shown from its file.
 smoke: $(RUN)
-	@$(PY) -m tilewave.processes.ahead --configfile config/smoke.yaml $(ARGS)
+	@$(PY) -m tilewave.processes.unlock
 	$(PY) -m snakemake --cores 2 report --configfile config/smoke.yaml $(ARGS)
 	@cat results/smoke/verdict.txt
 

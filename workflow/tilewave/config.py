@@ -229,11 +229,6 @@ class Config(Model):
         max_length=MOST_ITEMS,
         description="Where plot modules of your own are; their code is run.",
     )
-    trust: bool = Field(
-        True,
-        description="false: kernels in Python, operations and plots that are not Tilewave's own are "
-        "refused.",
-    )
     gpu: int = Field(
         0, ge=0, le=1023, description="Index among the GPUs that CUDA_VISIBLE_DEVICES shows."
     )

@@ -27,7 +27,7 @@ from tilewave.gathering import (
     of_their_own,
     tried,
 )
-from tilewave.home import RECORDED, ROOT, is_shipped, place
+from tilewave.home import RECORDED, ROOT, place
 from tilewave.kernels import Kernel, cubins, host_code, idea, operation_code, spared
 from tilewave.operations import own
 from tilewave.records.recorded import Recorded, folders, foremost
@@ -191,7 +191,7 @@ def load(
     recorded_root = place(RECORDED, root)
     config = parse(data, where)
     for kind, modules in (("operation", operations.MODULES), ("plot", plots.MODULES)):
-        modules.use(check_folders(config, f"{kind}_folders", where, root), trusted=config.trust)
+        modules.use(check_folders(config, f"{kind}_folders", where, root))
     left_out: dict[str, UserError] = {}
     found = check_folders(config, "kernel_folders", where, root)
     kernels = gathered(found, left_out)
@@ -211,7 +211,6 @@ def load(
     if not checked:
         _check_expressions(kernels)
     plan = expand(config, kernels, where, left_out)
-    _check_trust(config, plan, root)
     if leave_out(kernels, left_out, found, of_their_own(kernels, plan.kernels)):
         plan = expand(config, kernels, where, left_out)
     if not checked:
@@ -247,15 +246,6 @@ def _check_architectures(config: Config, where: object) -> None:
     for index, name in asked.items():
         if known and name not in known:
             raise UserError(where, f"architectures.{index}", name, ["auto", *known])
-
-
-def _check_trust(config: Config, plan: Plan, root: Path) -> None:
-    """Without trust no case runs a Python file that is not Tilewave's own."""
-    for name in () if config.trust else plan.kernels:
-        path = plan.of_kernel(name)[0].case.variant.kernel.path
-        if path.suffix == ".py" and not is_shipped(path, root):
-            allowed = "with `trust: false` no Python of your own"
-            raise UserError(path, "file", f"a kernel in Python ({name})", allowed)
 
 
 def _check_expressions(kernels: Mapping[str, Kernel]) -> None:
