@@ -93,13 +93,6 @@ class FakeAction:
     def sass_by_pc(self, address: int) -> str:
         return self.sass.get(address, "")
 
-    def source_info(self, address: int) -> Any:
-        place = SimpleNamespace(file_name=lambda: "kernels/tiled.cu", line=lambda: 2)
-        return place if address in self.sass else None
-
-    def source_files(self) -> dict[str, str]:
-        return {"kernels/tiled.cu": "first line\n  acc += a[i];\n"}
-
 
 class FakeRange(list):  # type: ignore[type-arg]
     def num_actions(self) -> int:
@@ -301,10 +294,9 @@ def test_instructions_have_addresses_from_the_functions_start() -> None:
     rows = profile_instructions.instructions_of(action)
     found = [(row["address"], row["opcode"]) for row in rows]
     assert found == [(0, "LDC"), (32, "LDS.64"), (48, "STS.128")]
-    place = {"line": 2, "text": "acc += a[i];", "file": "tiled.cu"}
     counts = {"executed": 10, "wavefronts_shared": 8, "wavefronts_shared_ideal": 2}
     told = {"address": 32, "opcode": "LDS.64", "sass": "@!P0 LDS.64 R2, [R4+0x10]"}
-    assert rows[1] == {**told, **place, **counts, "wavefronts_shared_excess": 6}
+    assert rows[1] == {**told, **counts, "wavefronts_shared_excess": 6}
     assert profile_instructions.instructions_of(FakeAction("tiled", {}, 0)) == []
 
 
@@ -407,7 +399,7 @@ def test_a_cubin_is_disassembled_once() -> None:
     rows = profile_instructions.instructions_of(launch(BASE), code=code)
     assert set(code) == {0, 16, 32, 48} and code[16] is None
     again = launch(BASE + 4096)
-    again.sass_by_pc = again.source_info = None  # type: ignore[method-assign,assignment]
+    again.sass_by_pc = None  # type: ignore[method-assign,assignment]
     assert profile_instructions.instructions_of(again, code=code) == rows
     # Another cubin's launch, of the same name, is none of it.
     jobs = [job("a", cubin="one"), job("b", cubin="one"), job("c", cubin="two")]

@@ -212,7 +212,7 @@ def result_of(
     codes = {} if codes is None or not ours else codes
     functions = [one.entry for one in job.steps] if ours else list(map(str, range(len(actions))))
     each = [
-        instructions_of(action, job.source, codes.setdefault(function, {}))
+        instructions_of(action, codes.setdefault(function, {}))
         for action, function in zip(actions, functions, strict=True)
     ]
     rows = of_launches(functions, each)
