@@ -18,7 +18,6 @@ from samples import a_job
 from tilewave.counters import catalogue
 from tilewave.counters.figures import DERIVED
 from tilewave.gpu import (
-    profile_idle,
     profile_instructions,
     profile_reading,
     profile_report,
@@ -224,45 +223,6 @@ def test_a_counter_without_a_value_is_absent_and_named() -> None:
     assert "dram__bytes_read.sum" not in named(found) and "dram_bytes" not in named(found)
     empty = result_of(job("a"), FakeAction("tiled", {}, 0))
     assert empty["status"] == "not measured" and "none of the metrics" in empty["reason"]
-
-
-# The sum takes ncu three passes, its parts take fewer together.
-def test_a_sum_is_asked_for_in_its_parts_where_ncu_has_them() -> None:
-    total, parts = next(iter(catalogue.IN_PARTS.items()))
-    listed = {part.partition(".")[0] for part in parts}
-    assert catalogue.in_parts([total, "x.sum", parts[0]], listed) == [*parts, "x.sum"]
-    assert catalogue.in_parts([total, "x.sum"], set(list(listed)[:1])) == [total, "x.sum"]
-    action = FakeAction("tiled", dict(zip(parts, (96, 32, 16), strict=True)), 0)
-    assert named(result_of(job("a"), action, [total]))[total] == 144
-    action = FakeAction("tiled", {parts[0]: 96, "dram__bytes_read.sum": 1}, 0)
-    assert total not in named(result_of(job("a"), action, [total, NAMES[0]]))
-
-
-def test_every_sum_that_has_parts_is_a_counter_and_an_h200_has_them() -> None:
-    """Names of `ncu --query-metrics` 2025.3.1 there: a name that it lacks asks for the sum, three passes of it."""
-    listed = {
-        f"sm__ops_path_tensor_{one}_sparsity_off"
-        for one in (
-            "op_hmma_src_fp16_dst_fp16", "op_hmma_src_fp16_dst_fp32", "op_hgmma_src_fp16", "op_hmma_src_bf16_dst_fp32",
-            "op_hgmma_src_bf16_dst_fp32", "op_hmma_src_tf32_dst_fp32", "op_hgmma_src_tf32_dst_fp32", "op_imma_src_int8",
-            "op_igmma_src_int8", "src_fp8",
-        )
-    }  # fmt: skip
-    assert catalogue.METRICS.keys() >= catalogue.IN_PARTS.keys()
-    asked = catalogue.in_parts(catalogue.IN_PARTS, listed)
-    assert {one.partition(".")[0] for one in asked} == listed
-
-
-# Sparse operands have counters of their own.
-def test_what_may_be_sparse_is_not_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: frozenset[str] | None = frozenset({"HMMA.16816.F32"})
-    monkeypatch.setattr(profile_idle, "_tensor_opcodes", lambda *_: found)
-    ours = job("a", cubin="a.cubin")
-    assert profile_idle.dense(ours) and profile_idle.dense(job("b", "", "cublaslt"))
-    found = frozenset({"HMMA.16816.F32", "HGMMA.SP.64x128x32.F32"})
-    assert not profile_idle.dense(ours)
-    found = None
-    assert not profile_idle.dense(ours)
 
 
 def test_durations_are_nanoseconds() -> None:
@@ -792,24 +752,6 @@ def test_a_refused_metric_is_dropped_and_the_run_repeated(ncu: Ncu) -> None:
         assert "gpu__time_duration.sum" in found["notes"]["unknown_metrics"]
         assert "gpu__time_duration.sum" not in named(found)
     assert ncu.noted("runs") == "xxx"  # the second session knows it from the first
-
-
-def test_refused_parts_are_asked_for_once(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
-    total, parts = next(iter(catalogue.IN_PARTS.items()))
-    listed = {name.partition(".")[0] for name in (*BASIC, *parts)}
-    monkeypatch.setattr(profile_session, "query_metrics", lambda *_: listed)
-    monkeypatch.setattr(profile_session, "dense", lambda _: True)
-    body = (
-        f"bad = {parts[0]!r}\n"
-        "note('runs', 'p' if bad in metrics else 't')\n"
-        "if bad in metrics:\n"
-        "    print('==ERROR== Failed to find metric ' + bad); sys.exit(1)\n"
-        "reach()\n"
-    )
-    ncu.holds(lambda path: [FakeAction("tiled", BASIC, 0)], most=1)
-    for found in ncu.run(body, [job("a"), job("b")]):
-        assert found["status"] == "ok" and named(found)[total] == 1.0
-    assert ncu.noted("runs") == "ptt"
 
 
 REFUSED = "print('==ERROR== ERR_NVGPUCTRPERM - The user'); sys.exit(1)\n"

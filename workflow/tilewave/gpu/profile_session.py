@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilewave.counters import catalogue
-from tilewave.gpu.profile_idle import dense, idle
+from tilewave.gpu.profile_idle import idle
 from tilewave.gpu.profile_run import (
     ATTEMPTS,
     NO_PERMISSION,
@@ -146,28 +146,26 @@ def run_session(
     listed = query_metrics(program, cache)
     known, _ = split_known(settings.metrics, listed)
     known = [name for name in known if name not in refused]
-    in_parts = all(map(dense, session.batch))
     outcome = Outcome()
     for _ in range(ATTEMPTS):
         for path in (report_path, events_path):
             path.unlink(missing_ok=True)
         events_path.touch()
-        asked = catalogue.in_parts(known, listed, refused) if in_parts else known
         command = build_command(
             program,
             jobs_path=jobs_path,
             events_path=events_path,
             report_path=report_path,
             cache=cache,
-            metrics=asked,
+            metrics=known,
             sections=settings.sections,
             rules=settings.rules,
             clock_control=settings.clock_control,
             cache_control=settings.cache_control,
         )
         outcome = run_ncu(command, log_path, limit_s, meanwhile)
-        told = [name for name in asked if name in outcome.unknown]
-        if not told or len(told) == len(asked):
+        told = [name for name in known if name in outcome.unknown]
+        if not told or len(told) == len(known):
             break
         # A name that the query could not tell: leave it out and run again.
         known = [name for name in known if name not in told]
