@@ -36,8 +36,6 @@ ATTRIBUTES = {
     "shared_reserved_per_block": "RESERVED_SHARED_MEMORY_PER_BLOCK",
 }
 
-CLOCKS = {"sm_clock_max_mhz": "CLOCK_RATE", "memory_clock_max_mhz": "MEMORY_CLOCK_RATE"}  # kHz
-
 
 def _cublas_version() -> str:
     """cuBLASLt's version (13.1.2 is told as 130102), empty without nvmath."""
@@ -92,11 +90,6 @@ def _device_facts(gpu_index: int | None, nvrtc: str) -> dict[str, Any]:
         "max_warps_per_sm": facts["max_threads_per_sm"] // warp,
         "memory_bytes": int(ask(driver.cuDeviceTotalMem(device))),
     }
-    for name, key in CLOCKS.items():
-        try:
-            facts[name] = attribute(key) / 1000
-        except (RuntimeError, AttributeError):  # deprecated; NVML tells the same
-            continue
     return facts
 
 

@@ -34,7 +34,7 @@ from tilewave.report import (
     verdict,
     words,
 )
-from tilewave.report.environments import elsewhere, environment_views
+from tilewave.report.environments import environment_views
 from tilewave.report.rendering import render
 from tilewave.report.studies import Image, StudyView
 from tilewave.report.summary import (
@@ -216,7 +216,6 @@ def write(
             "studies": [{**vars(one), "thumbnail": _thumbnail(reports, one.name)} for one in shown],
             "kernels": [rows[name] for name in names],
             "environments": environment_views(target, environments, records),
-            "elsewhere": elsewhere(target, reports),
             "tables": written,
             "commands": commands(project),
         },
