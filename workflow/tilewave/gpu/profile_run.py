@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Any
+
+import psutil
 
 from tilewave.deadline import Deadline
 from tilewave.environment import DRIVER_VERSION
@@ -173,31 +175,24 @@ def build_command(
     return [*command, "--events", str(events_path), "--cache", str(cache)]
 
 
-def _group_members(group: int) -> list[tuple[int, str]]:
-    """Processes of a process group: their ids and command lines."""
+def _group_members(group: int) -> list[psutil.Process]:
+    """Processes of a process group."""
     members = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            state = (entry / "stat").read_text().rpartition(")")[2].split()
-            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except (OSError, ValueError):
-            continue
-        if len(state) > 2 and int(state[2]) == group and state[0] != "Z":
-            members.append((int(entry.name), line.strip()))
+    for one in psutil.process_iter(["cmdline", "status"]):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getpgid(one.pid) == group and one.info["status"] != psutil.STATUS_ZOMBIE:
+                members.append(one)
     return members
 
 
 def _end_worker(process: subprocess.Popen[bytes]) -> None:
     """End what ncu profiles, so that ncu writes what it has; end ncu where it does not."""
-    for identity, line in _group_members(process.pid):
+    for one in _group_members(process.pid):
         # ncu's own command line has the worker's at its end.
-        if "tilewave.gpu.worker" in line and "--nvtx-include" not in line:
-            try:
-                os.kill(identity, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        words = one.info["cmdline"] or []
+        if "tilewave.gpu.worker" in words and "--nvtx-include" not in words:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
     try:
         process.wait(GRACE_S)
     except subprocess.TimeoutExpired:
