@@ -138,34 +138,6 @@ def test_command_line() -> None:
     assert line.endswith("counters /r/a.jobs.json --events /r/a.events.jsonl --cache /c")
 
 
-QUERY = """
-Device NVIDIA H200 (GH100)
--------------------- ---------- ------------ ----------------------
-Metric Name          Metric Type  Metric Unit  Metric Description
-dram__bytes_read     Counter      byte         # of bytes read
-sm__ops_path_tensor_src_fp16  Counter  op      # of ops
-smsp__inst_executed  Counter      inst         # of instructions
-"""
-
-
-def test_names_that_ncu_does_not_list_are_left_out() -> None:
-    listed = profile_run.parse_query(QUERY)
-    assert listed == {"dram__bytes_read", "sm__ops_path_tensor_src_fp16", "smsp__inst_executed"}
-    wanted = [
-        "dram__bytes_read.sum",
-        "dram__bytes.sum",
-        "sm__ops_path_tensor_src_fp4.sum",
-        "launch__grid_size",
-        "sm__maximum_warps_per_active_cycle_pct",
-        "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
-        "gpu__time_duration.sum",
-    ]
-    known, unknown = profile_run.split_known(wanted, listed)
-    assert unknown == ["dram__bytes.sum", "sm__ops_path_tensor_src_fp4.sum"]
-    assert known == [name for name in wanted if name not in unknown]
-    assert profile_run.split_known(wanted, set()) == (wanted, [])
-
-
 def test_refused_names_are_read_from_the_log() -> None:
     log = r"==ERROR== Failed to find metric regex:^foo__bar\.(sum|min|max|avg|pct|ratio|max_rate)$"
     assert profile_run.unknown_metrics(log) == ["foo__bar"]
@@ -459,7 +431,7 @@ class Ncu:
             self._patch.setattr(profiler, "MOST_PLAIN", most)
 
     def program(self, body: str) -> str:
-        """A program that answers --query-metrics and otherwise does what ``body`` says."""
+        """A program that does what ``body`` says."""
         path = self.folder / "ncu"
         text = (
             f"#!{sys.executable}\n"
@@ -467,10 +439,6 @@ class Ncu:
             f"folder = pathlib.Path({str(self.folder)!r})\n"
             "def note(name, text='x'):\n"
             "    with (folder / name).open('a') as file: file.write(text)\n"
-            "if '--query-metrics' in sys.argv:\n"
-            f"    print({QUERY!r})\n"
-            "    note('queries')\n"
-            "    sys.exit(0)\n"
             "def behind(word): return sys.argv[sys.argv.index(word) + 1]\n"
             "report = pathlib.Path(behind('-o') + '.ncu-rep')\n"
             "metrics = behind('--metrics').split(',')\n"
@@ -551,20 +519,19 @@ def test_what_somebody_ended_is_asked_again(ncu: Ncu, end: str, name: str | None
 
 def test_what_the_report_holds_is_kept(ncu: Ncu) -> None:
     body = "report.write_text('x')\nprint('==ERROR== lost it')\nsys.exit(9)\n"
-    ncu.holds(lambda path: [FakeAction("tiled", BASIC, 1)])
+    held = {name: value for name, value in BASIC.items() if name != "dram__bytes_write.sum"}
+    ncu.holds(lambda path: [FakeAction("tiled", held, 1)])
     jobs = [job("a"), job("b")]
     first, second = ncu.run(body, jobs)
     assert first["status"] == "not measured" and first["reason"] == "ncu: lost it"
     assert second["status"] == "ok" and second["notes"]["report"] == "kernel.ncu-rep"
-    assert "dram__bytes_write.sum" in second["notes"]["unknown_metrics"]
+    assert "dram__bytes_write.sum" in second["notes"]["absent_metrics"]
     assert read_jobs(ncu.folder / "reports" / "kernel.jobs.json") == jobs
-    ncu.run(body, jobs)
-    assert ncu.noted("queries") == "x"  # asked once
 
 
 def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(ncu: Ncu) -> None:
     """The worker ends under the case "b" of its first session and says so of no other."""
-    ncu.holds(reported)
+    ncu.holds(lambda path: reported(path, {NAMES[2]: 50.0}))
     jobs = asking("abc", metrics=tuple(NAMES[1:]))
     jobs += asking("d", metrics=tuple(NAMES[2:]), cache_control="none")
     told: list[Any] = []
@@ -575,8 +542,7 @@ def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(ncu: Ncu) -
     assert "exit code 139" in found[1]["reason"]
     reports = [made["notes"].get("report") for made in found]
     assert reports == ["kernel.ncu-rep", None, "kernel-part2.ncu-rep", "kernel-part3.ncu-rep"]
-    # The stand-in's list of metrics has neither of the other two.
-    assert found[0]["notes"]["unknown_metrics"] == ["dram__bytes_write.sum"]
+    assert found[0]["notes"]["absent_metrics"] == ["dram__bytes_write.sum"]
     assert sorted(made["case"] for made in told) == ["a", "b", "c", "d"]
 
 
@@ -617,7 +583,7 @@ def test_a_report_is_read_by_several_processes_while_the_next_session_runs(
     assert len(set(processes)) == 4 and os.getpid() not in processes
     assert [len(made["instructions"]) for made in found] == [3] * 7
     # The order in which a case names its metrics is that of its figures, and no session of its own.
-    assert found[0]["figures"][1]["metric"] == NAMES[0] == found[1]["figures"][0]["metric"]
+    assert found[0]["figures"][2]["metric"] == NAMES[0] == found[1]["figures"][0]["metric"]
     assert len(lines) == 2 and "session 2 (3 metrics, 0 sections): 3 of 3 cases in" in lines[1]
     assert "by 2 processes" in lines[1]
 

@@ -11,15 +11,12 @@ from pathlib import Path
 from tilewave.counters import catalogue
 from tilewave.gpu.profile_idle import idle
 from tilewave.gpu.profile_run import (
-    ATTEMPTS,
     NO_PERMISSION,
     Outcome,
     build_command,
     explain,
     interrupted,
-    query_metrics,
     run_ncu,
-    split_known,
 )
 from tilewave.jobs import Job, write_jobs
 from tilewave.records.model import OK, SAMPLE, STATUSES
@@ -143,11 +140,9 @@ def run_session(
     stem = str(report_path).removesuffix(".ncu-rep")
     jobs_path, events_path = Path(f"{stem}.jobs.json"), Path(f"{stem}.events.jsonl")
     write_jobs(jobs_path, session.batch)
-    listed = query_metrics(program, cache)
-    known, _ = split_known(settings.metrics, listed)
-    known = [name for name in known if name not in refused]
+    known = [name for name in settings.metrics if name not in refused]
     outcome = Outcome()
-    for _ in range(ATTEMPTS):
+    while True:
         for path in (report_path, events_path):
             path.unlink(missing_ok=True)
         events_path.touch()
@@ -167,7 +162,6 @@ def run_session(
         told = [name for name in known if name in outcome.unknown]
         if not told or len(told) == len(known):
             break
-        # A name that the query could not tell: leave it out and run again.
         known = [name for name in known if name not in told]
         refused |= set(told)
     session.names = [[name for name in metrics_of(job) if name in known] for job in session.batch]
