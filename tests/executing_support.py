@@ -170,6 +170,7 @@ def job(path: Path, case: Any, macros: Mapping[str, Any] | None = None, arch: st
         entry=kernel(path).entry,
         arguments=chosen.arguments(shape, device(arch)),
         shape=shape,
+        strides=chosen.strides(shape),
         dtypes=chosen.dtypes,
         layouts=chosen.layouts if operations.load(front.operation).laid_out else {},
         seed=SEED,
@@ -194,8 +195,8 @@ def judge(work: Job, runs: list[tuple[dict[str, np.ndarray], float, float]]) -> 
     """Verdict and reason of the buffers that the launches left."""
     operation, judged = operations.load(work.operation), []
     for buffers, alpha, beta in runs:
-        if dirty := comparison.left_dirty(work, buffers.__getitem__):
-            return "wrong", dirty
+        if changed := operation.changed(work, buffers.__getitem__):
+            return "wrong", changed
         left = {name: buffers[name] for name in operation.outputs(work)}
         judged.append(operation.judge(work, left, None, alpha, beta))
     worst = comparison.Judgement.worst(judged)

@@ -90,6 +90,7 @@ def _products() -> dict[str, str]:
         if case.shape is not None:
             shape = case.shape.resolve({"sms": 132})
             facts = [variant.kernel.front.operation, variant.dtypes, variant.layouts, shape]
+            facts.append(variant.strides(shape))
             found[case.id] = json.dumps(facts, sort_keys=True)
     return found
 

@@ -225,21 +225,24 @@ def job(chosen: Variant, m: int, n: int, k: int) -> Job:
 def multiplied(library: Any, work: Job, alpha: float, beta: float) -> np.ndarray:
     """C as the library leaves it in memory."""
     operation = operations.load(work.operation)
-    buffers = dict(operation.inputs(work))
+    buffers = {
+        name: operation.in_memory(work, name, data) for name, data in operation.inputs(work).items()
+    }
     if not beta:
         buffers["c"].view(np.uint8).fill(0xFF)
     pointers = {name: data.ctypes.data for name, data in buffers.items()}
-    with Plan(library, work.shape, work.dtypes, work.layouts) as plan:
+    with Plan(library, work.shape, work.dtypes, work.layouts, work.strides) as plan:
         plan.prepare(pointers, alpha, beta)()
     assert library.lt.alive == 0
     return buffers["c"]
 
 
 def right(library: Any, work: Job) -> None:
-    """That the library gives the operation's product for every alpha and beta."""
+    """That the library gives the operation's product for every alpha and beta, and leaves padding alone."""
     operation = operations.load(work.operation)
     for alpha, beta in operation.runs(work):
         found = {"c": multiplied(library, work, alpha, beta)}
+        assert operation.changed(work, found.__getitem__) == ""
         judged = operation.judge(work, found, None, alpha, beta)
         assert judged.verdict == "correct", judged.reason
 
@@ -266,6 +269,13 @@ def test_every_layout_gives_the_product_of_odd_sizes(library, dtype, a, b):
 def test_vectors_in_every_layout(library, shape, layouts):
     work = job(cublas(TYPE="f32"), *shape)
     right(library, replace(work, layouts={**work.layouts, **layouts}))
+
+
+@pytest.mark.parametrize("shape", [(7, 13, 5), (1, 13, 5), (7, 1, 5), (7, 13, 1)])
+@pytest.mark.parametrize("a", ["row", "col"])
+def test_padded_matrices(library, shape, a):
+    strides = {"lda": 11, "ldb": 17, "ldc": 16}
+    right(library, replace(job(cublas(TYPE="f32", A=a), *shape), strides=strides))
 
 
 @pytest.mark.parametrize("dtype", ["f64", "f32"])

@@ -51,12 +51,12 @@ def test_a_matrix_by_columns_has_its_rows_contiguous(tmp_path: Path) -> None:
     assert (one.sizes, one.pitches, one.box) == ((24, 48), (96,), (16, 8))
 
 
-def mapped(folder: Path, more: str) -> Path:
+def mapped(folder: Path, more: str, top: str = "") -> Path:
     """A product with a map of scratch or of an operand."""
     front = (
         FRONT.replace("[a, b, c, m", "[map, c, m") + "buffers: {part: {dtype: f16, size: 4096}}\n"
     )
-    return write_kernel(folder, front=f"{front}tensor_maps: {{map: {{{more}}}}}\n")
+    return write_kernel(folder, front=f"{front}{top}tensor_maps: {{map: {{{more}}}}}\n")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def mapped(folder: Path, more: str) -> Path:
     [
         ("of: a, box: [16]", (1152,), ()),
         ("of: a, box: [16, 8, 1]", (48, 24, 1), (192, 4608)),
-        ("of: c, box: [16, 8], sizes: [16, m], strides: [n]", (16, 24), (320,)),
+        ("of: c, box: [16, 8], sizes: [16, m], strides: [ldc]", (16, 24), (320,)),
         ("of: part, box: [64]", (4096,), ()),
         ("of: part, box: [8, 8, 8], sizes: [8, 16, 'TILE * 2']", (8, 16, 32), (16, 256)),
         ("of: part, box: [8, 8, 2], sizes: [8, 8, 2], strides: [8, 'm * 40']", (8, 8, 2), (16, 1920)),
@@ -79,6 +79,16 @@ def test_sizes_and_strides(
     assert (one.sizes, one.pitches, one.steps) == (sizes, strides, (1,) * len(sizes))
     assert one.dtype == ("f16" if "part" in more else "f32")
     assert LaunchPlan.of_document(json.loads(json.dumps(plan, default=vars))) == plan
+
+
+def test_padding_between_the_rows(tmp_path: Path) -> None:
+    strides = "strides: {lda: k + 4}\n"
+    (one,) = (
+        support.choose(mapped(tmp_path, "of: a, box: [16, 8]", strides)).plan(SHAPE, {}).tensor_maps
+    )
+    assert (one.sizes, one.pitches) == ((48, 24), (208,))
+    with pytest.raises(UserError, match=r"map\.box: .*2 dimensions: there is padding"):
+        support.choose(mapped(tmp_path / "flat", "of: a, box: [16]", strides)).plan(SHAPE, {})
 
 
 @pytest.mark.parametrize(

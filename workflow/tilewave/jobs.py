@@ -112,6 +112,8 @@ class Job:
     versions: tuple[int, ...] = ()
     watch: bool = False
     operation_code: str = ""  # digest of the file of a user's operation
+    # Strides of operands in elements, by name (`lda`), where front matter gives them.
+    strides: Mapping[str, int] = field(default_factory=dict)
     # Of a product: whether it reads C even where beta is 0.
     reads_c: bool = False
     # Of a product that is judged: whether its code has instructions of the tensor cores, where known.

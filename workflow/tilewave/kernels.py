@@ -194,6 +194,10 @@ class FrontMatter(Launched):
     let: dict[str, Expression] = Field(
         default_factory=dict, description="Named expressions; each may use the ones before it."
     )
+    strides: dict[str, Expression] = Field(
+        default_factory=dict,
+        description="Leading dimensions (`lda`) and batch strides (`stride_a`) of padded memory.",
+    )
     tile: list[Expression] | None = None
     launches: list[OneOfSeries] = Field(
         default_factory=list, description="Several launches in a row, as one case."

@@ -1,4 +1,4 @@
-"""The memory of a launch in whole numbers: scratch, and tensor maps over operands and scratch."""
+"""The memory of a launch in whole numbers: strides of its operands, scratch, and tensor maps over both."""
 
 from __future__ import annotations
 
@@ -9,11 +9,36 @@ from tilewave.dtypes import SIZES
 from tilewave.errors import UserError
 from tilewave.kernels import Kernel, TensorMap
 from tilewave.launches import MapPlan, Scratch
-from tilewave.placement import Placement
+from tilewave.operations.base import Operation
+from tilewave.placement import Placement, stride_names
 from tilewave.tensor_map_limits import L2_PROMOTIONS, SWIZZLES
 
 Whole = Callable[[str, Any, Mapping[str, Any]], int]
 """The whole number of an expression of the front matter: its key, the expression, the names it may use."""
+
+
+def strides(
+    kernel: Kernel,
+    operation: Operation,
+    layouts: Mapping[str, str],
+    shape: Mapping[str, int],
+    whole: Whole,
+) -> dict[str, int]:
+    """Every stride of the operation's operands by name, in elements: the front matter's, which may use
+    those before it, else what leaves no gap.
+
+    Raises UserError for one that would lay elements over each other.
+    """
+    found: dict[str, int] = {}
+    for operand, about in operation.operands.items():
+        for axis, name in enumerate(stride_names(operand, len(about.extents)), 1):
+            least = operation.placement(operand, shape, layouts, found).strides[axis]
+            text = kernel.front.strides.get(name, least)
+            found[name] = whole(f"strides.{name}", text, {**shape, **found})
+            if found[name] < least:
+                allowed = f"{least} elements at least, which lie there"
+                raise UserError(kernel.path, f"strides.{name}", found[name], allowed)
+    return found
 
 
 def scratch(kernel: Kernel, dtypes: Mapping[str, str], whole: Whole) -> Iterator[Scratch]:
@@ -71,7 +96,7 @@ class _Wanted:
         if about.sizes is None:
             array = self.as_dimensions(placed, rank)
         else:
-            array = Placement.of(self.numbers("sizes", about.sizes, rank), "F")
+            array = Placement.of("", self.numbers("sizes", about.sizes, rank), "F", {})
         if about.strides is not None:
             steps = self.numbers("strides", about.strides, rank - 1)
             array = Placement(array.sizes, (1, *steps))
@@ -96,7 +121,10 @@ class _Wanted:
         """An array as one of so many dimensions: the outermost ones taken together, or more of 1."""
         sizes, steps = list(placed.sizes) or [1], list(placed.strides) or [1]
         while len(sizes) > rank:
-            outer, _ = sizes.pop(), steps.pop()
+            outer, step = sizes.pop(), steps.pop()
+            if step != sizes[-1] * steps[-1]:
+                allowed = f"{len(placed.sizes)} dimensions: there is padding between them"
+                raise self.refuse("box", self.about.box, allowed)
             sizes[-1] *= outer
         while len(sizes) < rank:
             steps.append(sizes[-1] * steps[-1])

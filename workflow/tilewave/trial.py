@@ -33,6 +33,7 @@ def try_out(variant: Variant) -> None:
     _check_launches(variant)
     _check_compiling(variant)
     _check_let(variant)
+    _check_strides(variant)
     _check_work(variant)
     if variant.kernel.front.operation != "probe":
         _check_memory(variant)
@@ -42,6 +43,7 @@ def try_out(variant: Variant) -> None:
     if not variant.supports(shape, TRIAL_DEVICE):
         variant.plan(shape, TRIAL_DEVICE)
         variant.arguments(shape, TRIAL_DEVICE)
+        variant.strides(shape)
 
 
 def _check_requires(variant: Variant) -> None:
@@ -76,7 +78,7 @@ def _check_expressions(variant: Variant) -> None:
               for index, given in enumerate(one.arguments) for text in leaves([given])
               if isinstance(text, str) and text not in own]  # fmt: skip
     asked = [("requires.conditions", text) for text in front.requires.get("conditions", [])]
-    geometry = {*variant.names, *operation.dimensions, *DEVICE_NAMES}
+    geometry = {*variant.names, *operation.dimensions, *variant.stride_names, *DEVICE_NAMES}
     for expressions, known in (
         (alone, set(variant.names)),
         (sized, geometry),
@@ -219,6 +221,24 @@ def _check_arrays(variant: Variant) -> None:
     if operation.tiles and front.tile is not None and len(front.tile) != len(operation.tiles):
         allowed = f"expressions: of {', '.join(operation.tiles)}"
         raise UserError(path, "tile", front.tile, allowed)
+
+
+def _check_strides(variant: Variant) -> None:
+    """Strides that the operation has, from names that are known before them."""
+    front, path, words = variant.kernel.front, variant.kernel.path, variant.operation.stride_names()
+    known = {*variant.names, *front.let, *variant.operation.dimensions}
+    for name in front.strides:
+        if name not in words:
+            raise UserError(path, f"strides.{name}", name, words or "none: no array has rows")
+        if name in (*front.macros, *front.let):
+            allowed = "a name that no macro and no `let` has"
+            raise UserError(path, f"strides.{name}", name, allowed)
+    if front.strides and variant.kernel.provider != "nvrtc":
+        raise UserError(path, "strides", variant.kernel.provider, "a kernel that NVRTC compiles")
+    for name in words:
+        for unknown in sorted(names_asked(variant.kernel, front.strides.get(name)) - known):
+            raise UserError(path, f"strides.{name}", unknown, known)
+        known.add(name)
 
 
 def _check_series(variant: Variant) -> None:

@@ -62,8 +62,13 @@ class Variant:
         """Macros and these names."""
         return names if isinstance(names, _Scope) else _Scope({**self.names, **names})
 
+    def _with_strides(self, text: Any, names: Mapping[str, Any]) -> _Scope:
+        """The same and the strides that an expression asks for."""
+        strides = self._strides_for(text, names)
+        return _Scope({**self.names, **strides, **names}) if strides else self._scope(names)
+
     def _evaluate(self, key: str, text: Any, names: Mapping[str, Any] | None = None) -> Any:
-        names = self._scope(names or {})
+        names = self._with_strides(text, names or {})
         try:
             return evaluate(text, _known(self.kernel, text, names))
         except ExpressionError as error:
@@ -72,6 +77,10 @@ class Variant:
     def integer(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
         if type(text) is int and text in WIDEST:  # most are plain numbers
             return text
+        return self._whole(key, text, self._with_strides(text, names))
+
+    def _whole(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
+        """A whole number from these names, macros and `let` alone."""
         try:
             return integer(text, _known(self.kernel, text, self._scope(names)))
         except ExpressionError as error:
@@ -80,6 +89,30 @@ class Variant:
     @cached_property
     def operation(self) -> Operation:
         return operations.load(self.kernel.front.operation, self.kernel.path)
+
+    @cached_property
+    def stride_names(self) -> set[str]:
+        """Names of strides that expressions may use: those of macros and `let` mean these."""
+        taken = {*self.kernel.front.macros, *self.kernel.front.let}
+        return set(self.operation.stride_names()) - taken
+
+    def _all_strides(self, shape: Mapping[str, int]) -> dict[str, int]:
+        return memory_plan.strides(self.kernel, self.operation, self.layouts, shape, self._whole)
+
+    def _strides_for(self, text: Any, names: Mapping[str, Any]) -> dict[str, int]:
+        """The strides that an expression asks for, where the sizes are among the names."""
+        asked = (self.stride_names & names_in(text)) - names.keys()
+        if not asked or not names.keys() >= set(self.operation.dimensions):
+            return {}
+        found = self._all_strides({name: names[name] for name in self.operation.dimensions})
+        return {name: found[name] for name in asked}
+
+    def strides(self, shape: Mapping[str, int]) -> dict[str, int]:
+        """Of the operands' strides, in elements, those that the front matter gives."""
+        if not self.kernel.front.strides:
+            return {}
+        given = self.kernel.front.strides
+        return {name: one for name, one in self._all_strides(shape).items() if name in given}
 
     @cached_property
     def dtypes(self) -> dict[str, str]:
@@ -183,7 +216,7 @@ class Variant:
         some."""
         front = self.kernel.front
         own = {*front.buffers, *(name for case in front.cases.values() for name in case.scalars)}
-        known = {*self.names, *front.let, *set(DEVICE_NAMES) - own}
+        known = {*self.names, *front.let, *self.stride_names, *set(DEVICE_NAMES) - own}
         every = [one for _, launched in self.kernel.launches for one in leaves(launched.arguments)]
         given = [one for one in every if isinstance(one, str)]
         return [one for one in given if one.isidentifier() and one not in known]
@@ -312,8 +345,10 @@ class Variant:
             return self.integer(key, text, {**names, **more} if more else names)
 
         made = tuple(memory_plan.scratch(self.kernel, dtypes, whole))
+        given = self.strides(shape)
         placed = {
-            name: operation.placement(name, shape, self.layouts) for name in operation.operands
+            name: operation.placement(name, shape, self.layouts, given)
+            for name in operation.operands
         }
         for one in made:
             placed[one.name] = Placement((one.nbytes // SIZES[dtypes[one.name]],), (1,))

@@ -66,7 +66,7 @@ def _outputs(asked: _Asked) -> Mapping[str, np.ma.MaskedArray[Any, Any]]:
         raise NoReference(left.found)
     operation, made = operations.load(job.operation, job.source), {}
     for name in operation.outputs(job):
-        memory = left.buffers[name]
+        memory = operation.without_padding(job, name, left.buffers[name])
         unwritten = np.all(memory.view(np.uint8).reshape(memory.size, -1) == POISON, axis=1)
         made[name] = np.ma.masked_array(to_float64(memory, operation.dtype(job, name)), unwritten)
     return made

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewave import arguments, execution, operations
-from tilewave.comparison import Judgement, left_dirty
+from tilewave.comparison import Judgement
 from tilewave.compiling import sass
 from tilewave.counters.instructions import of_launches
 from tilewave.dtypes import DTYPES
@@ -147,7 +147,8 @@ def operands(
         if not operation.given(job, name, beta):
             made[name] = poisoned(*operation.stored(job, name))
             continue
-        made[name] = np.array(given[name]) if operand.written else given[name].view()
+        held = operation.in_memory(job, name, given[name])
+        made[name] = np.array(held) if operand.written else held.view()
         made[name].flags.writeable = operand.written
     return made
 
@@ -317,8 +318,8 @@ class _Case:
             buffers = self.buffers(given, beta)
             if not self.launch(buffers, alpha, beta):
                 return Judgement(model.NOT_CHECKED)
-            if dirty := left_dirty(job, buffers.__getitem__):
-                return Judgement(model.WRONG, dirty)
+            if changed := operation.changed(job, buffers.__getitem__):
+                return Judgement(model.WRONG, changed)
             outputs = {name: buffers[name] for name in operation.outputs(job)}
             found.append(operation.judge(job, outputs, given, alpha, beta, self._another))
         return self._timeless(Judgement.worst(found))

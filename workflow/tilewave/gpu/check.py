@@ -24,7 +24,7 @@ from tilewave.gpu.buffers import Buffer, Memory
 from tilewave.gpu.cpu_kernels import cpu_arrays, cpu_function
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel
-from tilewave.gpu.operands import fill, scratch, sizes
+from tilewave.gpu.operands import fill, gather, scratch, sizes, without_padding
 from tilewave.gpu.session import Session
 from tilewave.inputs import storage, to_float64
 from tilewave.jobs import Job
@@ -98,20 +98,22 @@ def _judged(session: Session, job: Job) -> Result:
         )[0]
         for buffer in arrays.values():
             buffer.set_guards()
+        dense = without_padding(memory, job, arrays)
         buffers = arrays | scratch(memory, job)
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}
         try:
             for label, prepare in _implementations(session, job, close, figures):
                 for alpha, beta in operation.runs(job):
                     fill(session, job, arrays, beta)
-                    judge = _judge(session, job, arrays, alpha, beta, label)
+                    gather(job, arrays, dense)
+                    judge = _judge(session, job, arrays, dense, alpha, beta, label)
                     prepare(pointers, alpha, beta)()
                     session.gpu.sync()
                     bands = (buffer.broken_guard() for buffer in buffers.values())
                     if broken := "; ".join(filter(None, bands)):
                         return result(job, "check", "invalid access", broken, verdict="wrong")
-                    if dirty := comparison.left_dirty(job, lambda name: _bytes(buffers[name])):
-                        return result(job, "check", "ok", dirty, verdict="wrong")
+                    if changed := operation.changed(job, lambda name: _bytes(buffers[name])):
+                        return result(job, "check", "ok", changed, verdict="wrong")
                     found.append(judge())
         finally:
             for function in close:
@@ -124,21 +126,27 @@ def _judge(
     session: Session,
     job: Job,
     arrays: dict[str, Buffer],
+    dense: dict[str, Buffer],
     alpha: float,
     beta: float,
     label: str,
 ) -> Callable[[], Judgement]:
     """What judges the outputs of a launch that is to come, from the operands as they are now: on the
-    device where the reference is matrix products, else here."""
+    device where the reference is matrix products, else here. dense: the operands without padding."""
     operation = operations.load(job.operation, job.source)
     if products := operation.products(job):
-        want = _reference(session, job, products, arrays, alpha, beta)
-        return lambda: _compare(session, job, arrays["c"], want, alpha, beta, label)
+        want = _reference(session, job, products, dense, alpha, beta)
+
+        def compare() -> Judgement:
+            gather(job, arrays, dense)
+            return _compare(session, job, dense["c"], want, alpha, beta, label)
+
+        return compare
 
     # Copied back, which is faster than to make them a second time.
     given = {
         name: buffer.download(operation.stored(job, name)[0])
-        for name, buffer in arrays.items()
+        for name, buffer in dense.items()
         if operation.given(job, name, beta)
     }
 

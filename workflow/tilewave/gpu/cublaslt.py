@@ -14,7 +14,7 @@ import ctypes
 import hashlib
 import json
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -64,8 +64,11 @@ def _scalar(dtype: str, value: float) -> Any:
     return ctypes.c_uint16(int(np.float16(value).view(np.uint16)))
 
 
-def contiguous_layouts(shape: Mapping[str, int], layouts: Mapping[str, str]) -> dict[str, str]:
-    """The layouts of a, b and c in which a vector is contiguous.
+def contiguous_layouts(
+    shape: Mapping[str, int], layouts: Mapping[str, str], strides: Collection[str] = ()
+) -> dict[str, str]:
+    """The layouts of a, b and c in which a vector is contiguous, where its leading dimension is not
+    given.
 
     A matrix of one column (row) is the same bytes in either layout. As a column-major (row-major) one
     its leading dimension is its length and no longer 1, which would rule out the algorithms that need
@@ -74,6 +77,8 @@ def contiguous_layouts(shape: Mapping[str, int], layouts: Mapping[str, str]) -> 
     chosen = {name: layouts.get(name, "row") for name in "abc"}
     for name in chosen:
         rows, columns = Matmul.operands[name].sizes(shape)
+        if f"ld{name}" in strides:
+            continue
         if rows != 1 and columns == 1:
             chosen[name] = "col"
         elif rows == 1 and columns != 1:
@@ -108,8 +113,8 @@ class CublasLt:
 
 
 class Plan:
-    """Descriptors of one product, or of a batch where the shape has one: shape, dtypes and layouts. Close it
-    after use.
+    """Descriptors of one product, or of a batch where the shape has one: shape, dtypes, layouts, and strides
+    (`lda`, `stride_a`) that leave gaps. Close it after use.
 
     cuBLASLt counts in column-major matrices. Where C is row-major its transpose is computed,
     B^T A^T, because a row-major matrix read as column-major is its own transpose. So the first
@@ -124,11 +129,13 @@ class Plan:
         shape: Mapping[str, int],
         dtypes: Mapping[str, str],
         layouts: Mapping[str, str],
+        strides: Mapping[str, int] | None = None,
     ) -> None:
         self.library = library
+        self.strides = dict(strides or {})
         self.shape = {name: int(shape[name]) for name in ("batch", *"mnk") if name in shape}
         self.dtypes = {name: dtypes[name] for name in ("a", "b", "c", "accumulate")}
-        self.layouts = contiguous_layouts(self.shape, layouts)
+        self.layouts = contiguous_layouts(self.shape, layouts, self.strides)
         # alpha and beta are of the accumulator's type.
         operand, self.scale = DTYPES[self.dtypes["a"]], self.dtypes["accumulate"]
         other = DTYPES[self.dtypes["b"]]
@@ -171,12 +178,13 @@ class Plan:
         if self.layouts[name] == "row":
             rows, columns = columns, rows
         lt = self.library.lt
-        layout = lt.matrix_layout_create(DTYPES[self.dtypes[name]].cuda, rows, columns, rows)
+        leading = self.strides.get(f"ld{name}", rows)
+        layout = lt.matrix_layout_create(DTYPES[self.dtypes[name]].cuda, rows, columns, leading)
         self._stack.callback(lt.matrix_layout_destroy, layout)
         if "batch" in self.shape:
             key = lt.MatrixLayoutAttribute
             # Elements from a matrix to the next one.
-            offset = ctypes.c_int64(rows * columns)
+            offset = ctypes.c_int64(self.strides.get(f"stride_{name}", leading * columns))
             for attribute, value in (
                 (key.BATCH_COUNT, ctypes.c_int32(self.shape["batch"])),
                 (key.STRIDED_BATCH_OFFSET, offset),
@@ -268,6 +276,7 @@ class Plan:
         gpu = self.library.gpu
         key = [gpu.uuid, self.library.version, self.shape, self.dtypes, self.layouts]
         limits = [WORKSPACE_BYTES, REQUESTED_ALGORITHMS, EQUAL, self._reductions]
+        key += [self.strides] if self.strides else []  # recorded choices keep their names
         text = json.dumps([*key, *limits], sort_keys=True)
         return cache / "cublaslt" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from tilewave import operations
 from tilewave.gpu.buffers import Buffer, Memory
+from tilewave.gpu.device import ok
 from tilewave.jobs import Job
 
 if TYPE_CHECKING:
@@ -44,10 +46,59 @@ def fill(
             buffers[name].poison()
         elif stream is not None:
             dtype, number = operation.dtype(job, name), stream + BESIDE * index
-            session.support.fill(buffers[name], dtype, job.seed, number)
+            if not operation.padded(job, name):
+                session.support.fill(buffers[name], dtype, job.seed, number)
+                continue
+            buffers[name].poison()
+            with Memory(session.gpu) as aside:
+                dense = without_padding(aside, job, {name: buffers[name]})[name]
+                session.support.fill(dense, dtype, job.seed, number)
+                move(job, name, dense, buffers[name], gathering=False)
         else:
             made.update({} if made else operation.inputs(job))
-            buffers[name].upload(made[name])
+            buffers[name].upload(operation.in_memory(job, name, made[name]))
+
+
+def without_padding(memory: Memory, job: Job, buffers: Mapping[str, Buffer]) -> dict[str, Buffer]:
+    """For each padded operand a buffer of its elements alone, whose contents are the caller's to
+    `move`; the others themselves."""
+    operation = operations.load(job.operation, job.source)
+    made = {}
+    for name, buffer in buffers.items():
+        if padded := operation.padded(job, name):
+            size = operation.stored(job, name)[0].itemsize
+            made[name] = memory.new(name, padded.elements * size, guarded=False)
+        else:
+            made[name] = buffer
+    return made
+
+
+def gather(job: Job, padded: Mapping[str, Buffer], dense: Mapping[str, Buffer]) -> None:
+    """Copy what the padded buffers hold to those of their elements alone, on the stream."""
+    for name, buffer in dense.items():
+        if buffer is not padded[name]:
+            move(job, name, buffer, padded[name], gathering=True)
+
+
+def move(job: Job, name: str, dense: Buffer, padded: Buffer, gathering: bool) -> None:
+    """Copy a padded operand's elements, row by row and without the padding, on the stream."""
+    from cuda.bindings import driver
+
+    operation = operations.load(job.operation, job.source)
+    placed = operation.padded(job, name)
+    assert placed is not None
+    size = operation.stored(job, name)[0].itemsize
+    columns, rows, *batch = placed.sizes
+    for index in range(math.prod(batch)):
+        apart = dense.pointer + index * columns * rows * size
+        among = padded.pointer + index * (placed.strides[2] if batch else 0) * size
+        copy = driver.CUDA_MEMCPY2D()
+        copy.srcMemoryType = copy.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
+        copy.WidthInBytes, copy.Height = columns * size, rows
+        copy.srcDevice, copy.dstDevice = (among, apart) if gathering else (apart, among)
+        pitches = (placed.strides[1] * size, columns * size)
+        copy.srcPitch, copy.dstPitch = pitches if gathering else pitches[::-1]
+        ok(driver.cuMemcpy2DAsync(copy, dense.gpu.handle))
 
 
 def scratch(memory: Memory, job: Job) -> dict[str, Buffer]:

@@ -232,7 +232,7 @@ def contestants(
         return build(session.support, launches, CHOICE_US)
 
     try:
-        plan = Plan(session.cublaslt, job.shape, job.dtypes, job.layouts)
+        plan = Plan(session.cublaslt, job.shape, job.dtypes, job.layouts, job.strides)
         stack.callback(plan.close)
         with span("warmup"):
             fastest = plan.choose(block_of, session.cache)

@@ -53,7 +53,7 @@ def judge(
     *,
     stated: bool,
 ) -> Judgement:
-    """Verdict on outputs, beside those of `Operation.kernel`, which says itself that it is the
+    """Verdict on outputs without padding, beside those of `Operation.kernel`, which says itself that it is the
     judge. Elements that neither wrote are equal; where the reference gives NaN nothing is compared, which is told.
     stated: whether the operation has a tolerance of its own."""
     kernel = operation.kernel

@@ -14,12 +14,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from tilewave.comparison import Judgement, Output, Tolerance, compare
+from tilewave.comparison import Judgement, Output, Tolerance, compare, left_dirty
 from tilewave.dtypes import DTYPES, SIZES
 from tilewave.inputs import storage, to_float64, uniform
 from tilewave.jobs import Job
 from tilewave.operations import another
-from tilewave.placement import Placement
+from tilewave.placement import Placement, stride_names
 from tilewave.records import model
 
 Arrays = Mapping[str, np.ndarray]
@@ -96,13 +96,22 @@ class Operation:
 
     # ------------------------------------------------------------------------------------- its arrays
 
+    def stride_names(self) -> list[str]:
+        """Names of the strides that front matter may give, in order."""
+        ranks = {name: len(operand.extents) for name, operand in self.operands.items()}
+        return [word for name, rank in ranks.items() for word in stride_names(name, rank)]
+
     def placement(
-        self, name: str, shape: Mapping[str, int], layouts: Mapping[str, str]
+        self,
+        name: str,
+        shape: Mapping[str, int],
+        layouts: Mapping[str, str],
+        strides: Mapping[str, int],
     ) -> Placement:
-        """Where the elements of one of `operands` lie."""
+        """Where the elements of one of `operands` lie, with those strides that are given."""
         extents = self.operands[name].sizes(shape)
         order: Literal["C", "F"] = "F" if self.laid_out and layouts.get(name) == "col" else "C"
-        return Placement.of(extents, order)
+        return Placement.of(name, extents, order, strides)
 
     def arrays(self, job: Job) -> Mapping[str, Operand]:
         """The operands of a job."""
@@ -121,12 +130,45 @@ class Operation:
         return self.arrays(job)[name].sizes(job.shape)
 
     def stored(self, job: Job, name: str) -> tuple[np.dtype[Any], int]:
-        """numpy's dtype of an operand in memory, and its elements."""
-        return storage(self.dtype(job, name)), math.prod(self.extents(job, name))
+        """numpy's dtype of an operand in memory, and its elements, padding and all."""
+        padded = self.padded(job, name)
+        count = padded.count if padded else math.prod(self.extents(job, name))
+        return storage(self.dtype(job, name)), count
 
     def order(self, job: Job, name: str) -> Literal["C", "F"]:
         """numpy's word for an operand's layout."""
         return "F" if job.layouts.get(name) == "col" else "C"
+
+    def padded(self, job: Job, name: str) -> Placement | None:
+        """Where an operand's elements lie among padding; None where it has none."""
+        if not job.strides:
+            return None
+        one = self.placement(name, job.shape, job.layouts, job.strides)
+        return one if one.count != one.elements else None
+
+    def in_memory(self, job: Job, name: str, values: np.ndarray) -> np.ndarray:
+        """An operand of `inputs` as its memory holds it, with its padding."""
+        padded = self.padded(job, name)
+        return padded.put(values) if padded else values
+
+    def without_padding(self, job: Job, name: str, memory: np.ndarray) -> np.ndarray:
+        """The elements of an operand's memory, one behind the other."""
+        padded = self.padded(job, name)
+        return padded.take(memory) if padded else memory
+
+    def changed(self, job: Job, read: Callable[[str], np.ndarray]) -> str:
+        """Empty where a launch left alone what is not its to change, else a sentence: its outputs'
+        padding, and scratch that must be zero. ``read`` gives a buffer's memory."""
+        for name in self.outputs(job) if job.strides else ():
+            if padded := self.padded(job, name):
+                found = padded.overwritten(read(name).view(self.stored(job, name)[0]))
+                if found.size:
+                    plural = "s" if found.size > 1 else ""
+                    return (
+                        f"wrote {found.size} element{plural} of {name.upper()}'s padding, the first at "
+                        f"element {found[0]} of its memory"
+                    )
+        return left_dirty(job, read)
 
     def wide(self, job: Job, name: str, flat: np.ndarray) -> np.ndarray:
         """The numbers of an operand of `inputs` in float64 and with its dimensions."""
@@ -153,7 +195,8 @@ class Operation:
         return stream if stream is not None and DTYPES[self.dtype(job, name)].made else None
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
-        """Values of the operands that may have some, of memory's dtype and in memory's order."""
+        """Values of the operands that may have some, of memory's dtype and one behind the other in
+        memory's order: padding is none of them."""
         made = {}
         for name, operand in self.arrays(job).items():
             count, dtype = math.prod(self.extents(job, name)), self.dtype(job, name)
@@ -202,22 +245,23 @@ class Operation:
         beta: float = 0.0,
         executed: Executed | None = None,
     ) -> Judgement:
-        """Verdict on the outputs of a launch, which are as their memory holds them.
+        """Verdict on the outputs of a launch, which are as their memory holds them, padding and all.
 
         given: of `inputs`, where the caller has them. executed: of a reference that is a kernel. The output
         that is farthest off speaks; *not checked* where nothing says what is right.
         """
         given = self.inputs(job) if given is None else given
         if self.kernel is not None and executed is not None:
+            bare = {name: self.without_padding(job, name, one) for name, one in found.items()}
             stated = type(self).tolerance is not Operation.tolerance
-            return another.judge(self, job, found, given, executed, stated=stated)
+            return another.judge(self, job, bare, given, executed, stated=stated)
         if type(self).reference is Operation.reference:
             return Judgement(model.NOT_CHECKED, f"nothing says what {self.name} must give")
         want = self.reference(job, given, alpha, beta)
         return Judgement.worst(
             compare(
                 self.output(job, name, alpha, beta),
-                found[name],
+                self.without_padding(job, name, found[name]),
                 wanted.ravel(order=self.order(job, name)),
                 self.dtype(job, name),
             )

@@ -123,7 +123,7 @@ def disagreements(
 
     results: by stage, those of `time`, `tune` and `counters` (others are ignored).
     products: what a case computes; cases of cuBLAS and of kernels that are timed beside it share it
-    where cuBLAS' product is the same (operation, dtypes, layouts and sizes).
+    where cuBLAS' product is the same (operation, dtypes, layouts, strides and sizes).
     """
     by_stage = {
         stage: {

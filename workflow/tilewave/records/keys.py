@@ -36,7 +36,8 @@ PARTS = (
 # Parts that most jobs do not have: absent from the key where they are empty, so that the keys of
 # figures recorded before such a part existed stay what they were.
 RARE_PARTS = (
-    "scratch", "work", "device", "tensor_maps", "operation_code", "reads_c", "series", "programmatic",
+    "scratch", "work", "device", "tensor_maps", "operation_code", "reads_c", "strides", "series",
+    "programmatic",
 )  # fmt: skip
 STAGE_PARTS = {
     "check": (),

@@ -152,6 +152,7 @@ def of_case(
         entry=entry.get("symbol", kernel.entry),
         arguments=resolved.arguments,
         shape=resolved.shape,
+        strides=variant.strides(resolved.shape),
         dtypes=variant.dtypes,
         layouts=variant.layouts if operation.laid_out else {},
         seed=config.seed,

@@ -272,7 +272,7 @@ class Pipeline:
         jobs = [one.job for one in self.planned("time") if one.job is not None]
         return {
             job.case: json.dumps(
-                [job.operation, job.dtypes, job.layouts, job.shape], sort_keys=True
+                [job.operation, job.dtypes, job.layouts, job.strides, job.shape], sort_keys=True
             )
             for job in jobs
         }

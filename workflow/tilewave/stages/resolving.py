@@ -125,6 +125,7 @@ def _resolve(request: Request, target: Mapping[str, Any]) -> Resolved:
         reason = f"the launch is not known without a GPU: it asks for {missing}"
         return Resolved(request, shape, (model.NOT_MEASURED, reason))
     launch = variant.plan(shape, known)
+    variant.strides(shape)
     refusal = None
     if variant.kernel.provider == "nvrtc" and (beyond := launch.beyond(device)):
         refusal = (model.UNSUPPORTED, beyond)
