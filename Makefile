@@ -25,30 +25,25 @@ DEV    := $(RUN) $(call stamp,dev)
 SUPPLY := $(call stamp,supply)
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
 
-.PHONY: report tune test long browser slurm smoke baseline documents bench wheel lint format schema opcodes lock clean
+.PHONY: report tune test long browser slurm smoke documents bench wheel lint format schema opcodes lock clean
 .PHONY: licences audit sbom
 .DEFAULT_GOAL := report
 
 report: $(RUN)
-	@$(PY) -m tilewave.processes.ahead $(ARGS)
+	@$(PY) -m tilewave.processes.unlock
 	$(PY) -m snakemake --cores $(CORES) report $(ARGS)
 
 # The fastest variant at each shape, without a full sweep: reports/tables/best.csv.
 tune: $(RUN)
-	@$(PY) -m tilewave.processes.ahead $(ARGS)
+	@$(PY) -m tilewave.processes.unlock
 	$(PY) -m snakemake --cores 1 tune $(ARGS)
 
 # The small study: every kernel compiled, executed on two cores, and checked. A repeated run does
 # nothing, so the verdict is shown from its file.
 smoke: $(RUN)
-	@$(PY) -m tilewave.processes.ahead --configfile config/smoke.yaml $(ARGS)
+	@$(PY) -m tilewave.processes.unlock
 	$(PY) -m snakemake --cores 2 report --configfile config/smoke.yaml $(ARGS)
 	@cat results/smoke/verdict.txt
-
-# Accepts the shared-memory excess of the small study, config/smoke_baseline.csv.
-baseline: $(RUN)
-	@$(PY) -m tilewave.processes.ahead --configfile config/smoke.yaml $(ARGS)
-	$(PY) -m snakemake --cores 2 baseline --configfile config/smoke.yaml $(ARGS)
 
 # Images and tables of the documents, from the report; .ci/run says when they are out of date.
 documents: report

@@ -15,7 +15,6 @@ from tilewave.cases import MOST_CASES, MOST_LISTED
 from tilewave.command import main
 from tilewave.config import Config, words
 from tilewave.errors import UserError
-from tilewave.processes import ahead
 from tilewave.validation import yaml_of
 
 WHERE = "my.yaml"
@@ -334,17 +333,12 @@ FILES = {
 
 @pytest.mark.parametrize(("content", "told"), FILES.values(), ids=FILES)
 def test_a_file_that_is_no_config(tmp_path, monkeypatch, capsys, content, told):
-    """`make` looks at what Snakemake will be told, `tilewave` at what it is."""
     monkeypatch.chdir(tmp_path)
     Path(WHERE).write_bytes(content)
-    for looked in (
-        lambda: ahead.main(["-n", "--configfile", WHERE, "--config", "only=x"]),
-        lambda: main(["report", "--configfile", WHERE]),
-    ):
-        assert looked() == 2
-        out, err = capsys.readouterr()
-        assert err.startswith(f"Error: {WHERE}: ") and err.count("\n") == 1 and not out
-        assert told in err
+    assert main(["report", "--configfile", WHERE]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith(f"Error: {WHERE}: ") and err.count("\n") == 1 and not out
+    assert told in err
     assert [path.name for path in tmp_path.iterdir()] == [WHERE]
 
 
@@ -396,12 +390,6 @@ def test_a_plan_or_one_line(data):
     except UserError as error:
         assert "\n" not in str(error) and "; allowed: " in str(error)
         assert str(error).startswith(f"{WHERE}: ") and error.key
-
-
-def test_the_files_that_snakemake_will_read():
-    words = "-n --configfile a b --cores 2 report --configfiles=c d --config only=e".split()
-    assert list(ahead.config_files(words)) == ["a", "b", "c", "d"]
-    assert list(ahead.config_files(["--config", "x=1", "report"])) == []
 
 
 # ----------------------------------------------------------------------------------------- options

@@ -200,9 +200,9 @@ def test_watching_changes_no_count_and_the_worst_is_the_worst(kernel: str) -> No
     requests = np.flatnonzero(seen.counts["shared_requests"])
     assert list(seen.accesses) == requests.tolist()
     for one in lanes.watched(done):
-        assert one.layout.wavefronts == one.worst.wavefronts >= one.first.wavefronts
-        assert layout.laid_out(one.first).wavefronts == one.first.wavefronts
-    for index, (_, worst) in seen.accesses.items():
+        assert one.layout.wavefronts == one.layout.access.wavefronts
+    for index, (first, worst) in seen.accesses.items():
+        assert worst.wavefronts >= first.wavefronts == layout.laid_out(first).wavefronts
         counted = seen.counts["shared_wavefronts"][index]
         assert worst.wavefronts * seen.counts["shared_requests"][index] >= counted
 
@@ -225,12 +225,12 @@ def test_the_command_draws_a_line(tmp_path, capsys, monkeypatch):
 
 
 def test_the_line_with_the_most_excess_comes_first() -> None:
-    def one(line: int, address: int, kind: str, excess: int) -> lanes.Watched:
-        chosen = known(kind)
-        return lanes.Watched("k.cu", line, "LDS", address, chosen, chosen, excess)
+    def one(line: int, address: int, kind: str) -> captured.Diagram:
+        return captured.Diagram("k.cu", line, "LDS", address, layout.laid_out(known(kind)))
 
-    found = [one(5, 0, "broadcast", 0), one(9, 16, "2-way", 8), one(9, 32, "32-way", 31)]
-    assert [(x.line, x.address) for x in lanes.most_excess(found)] == [(9, 32), (5, 0)]
+    given = [one(5, 0, "broadcast"), one(9, 16, "2-way"), one(9, 32, "32-way")]
+    found = captured.worst_first(given)
+    assert [(x.line, x.address) for x in found] == [(9, 32), (9, 16), (5, 0)]
     assert lanes.at_line(found, "9", "kernels/k.cu").address == 32
     with pytest.raises(UserError, match="shared memory: 5, 9"):
         lanes.at_line(found, "6", "kernels/k.cu")
@@ -260,14 +260,16 @@ def test_accesses_that_stand_alike_are_kept_once() -> None:
     made = captured.diagrams(again, lambda address: ("k.cu", lines[address]))
     # Once for each line of a pattern, the same from JSON as from the machine.
     assert [(one.line, one.address) for one in made] == [(7, 0), (9, 16), (9, 48), (8, 64)]
-    assert made[0].access == moved(0)
-    assert made[0].svg == diagram.drawn(layout.laid_out(moved(0)), "k.cu:7 LDS", standalone=False)
+    assert made[0].layout.access == moved(0)
+    assert made[0].svg(False) == diagram.drawn(
+        layout.laid_out(moved(0)), "k.cu:7 LDS", standalone=False
+    )
 
 
 def test_the_worst_diagram_comes_first() -> None:
     rows = captured.patterns(launched(known("broadcast"), known("2-way"), known("32-way")))
     made = captured.diagrams(rows, lambda address: ("k.cu", address))
-    assert [one.access.excess for one in made] == [31, 1, 0]
+    assert [one.layout.access.excess for one in made] == [31, 1, 0]
 
 
 def pipeline(tmp_path: Path, sass: str = "LDS R1, [R2]", recorded: Any = None) -> Any:

@@ -181,32 +181,6 @@ def test_nothing_is_imported_before_it_is_needed(folder: Path) -> None:
 PYTHON = "\ntitle: t\noperation: copy\ndtypes: {a: f32, b: f32}\narguments: [a, b, n]\n"
 
 
-@pytest.mark.parametrize(
-    ("block", "plot", "said"),
-    [
-        ({"operation": "twice", "kernels": ["mine"]}, "correctness", "mine.cu: operation: found"),
-        ({"operation": "copy"}, "bars", r"own.yaml: studies.own.plot: found 'bars of .*bars.py'"),
-        ({"operation": "copy", "kernels": ["code"]}, "correctness", "code.py: file: found 'a k"),
-    ],
-)
-def test_without_trust_no_code_of_ones_own_runs(folder, block, plot, said):
-    stop = "raise SystemExit('imported')\n"
-    (folder / "plots").mkdir()
-    for path in ("plots/bars.py", "operations/twice.py"):
-        (folder / path).write_text(stop)
-    write_kernel(folder, "mine", FRONT, BODY)
-    (folder / "code.py").write_text(f'"""---{PYTHON}---"""\n{stop}')
-    copied = {"operation": "copy", "kernels": ["copy"], "shapes": [4]}
-    more: dict[str, Any] = {"kernel_folders": [str(folder), "kernels"], "trust": False}
-    more["plot_folders"] = [str(folder / "plots")]
-    # Listed, and asked for by nobody.
-    study = {"plot": "correctness", "title": "T", "cases": [copied]}
-    assert list(of(folder, studies={"own": study}, **more).plan.cases) == ["copy@4"]
-    asked = {"plot": plot, "title": "T", "cases": [copied | block]}
-    with pytest.raises(UserError, match=f"{said}.*`trust: false`"):
-        of(folder, studies={"own": asked}, **more)
-
-
 def test_a_figure_of_ones_own(folder: Path) -> None:
     (folder / "plots").mkdir()
     (folder / "plots" / "bars.py").write_text("READING = 'A bar.'\nHEADLINE = True\n")

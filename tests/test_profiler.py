@@ -17,7 +17,6 @@ from samples import a_job
 from tilewave.counters import catalogue
 from tilewave.counters.figures import DERIVED
 from tilewave.gpu import (
-    profile_idle,
     profile_instructions,
     profile_reading,
     profile_report,
@@ -92,13 +91,6 @@ class FakeAction:
     def sass_by_pc(self, address: int) -> str:
         return self.sass.get(address, "")
 
-    def source_info(self, address: int) -> Any:
-        place = SimpleNamespace(file_name=lambda: "kernels/tiled.cu", line=lambda: 2)
-        return place if address in self.sass else None
-
-    def source_files(self) -> dict[str, str]:
-        return {"kernels/tiled.cu": "first line\n  acc += a[i];\n"}
-
 
 class FakeRange(list):  # type: ignore[type-arg]
     def num_actions(self) -> int:
@@ -143,34 +135,6 @@ def test_command_line() -> None:
     assert "--cache-control all --metrics x.sum,y.avg --section SourceCounters" in line
     assert "--import-source yes --force-overwrite -o /r/a%% python3 -m tilewave.gpu.worker" in line
     assert line.endswith("counters /r/a.jobs.json --events /r/a.events.jsonl --cache /c")
-
-
-QUERY = """
-Device NVIDIA H200 (GH100)
--------------------- ---------- ------------ ----------------------
-Metric Name          Metric Type  Metric Unit  Metric Description
-dram__bytes_read     Counter      byte         # of bytes read
-sm__ops_path_tensor_src_fp16  Counter  op      # of ops
-smsp__inst_executed  Counter      inst         # of instructions
-"""
-
-
-def test_names_that_ncu_does_not_list_are_left_out() -> None:
-    listed = profile_run.parse_query(QUERY)
-    assert listed == {"dram__bytes_read", "sm__ops_path_tensor_src_fp16", "smsp__inst_executed"}
-    wanted = [
-        "dram__bytes_read.sum",
-        "dram__bytes.sum",
-        "sm__ops_path_tensor_src_fp4.sum",
-        "launch__grid_size",
-        "sm__maximum_warps_per_active_cycle_pct",
-        "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
-        "gpu__time_duration.sum",
-    ]
-    known, unknown = profile_run.split_known(wanted, listed)
-    assert unknown == ["dram__bytes.sum", "sm__ops_path_tensor_src_fp4.sum"]
-    assert known == [name for name in wanted if name not in unknown]
-    assert profile_run.split_known(wanted, set()) == (wanted, [])
 
 
 def test_refused_names_are_read_from_the_log() -> None:
@@ -232,45 +196,6 @@ def test_a_counter_without_a_value_is_absent_and_named() -> None:
     assert empty["status"] == "not measured" and "none of the metrics" in empty["reason"]
 
 
-# The sum takes ncu three passes, its parts take fewer together.
-def test_a_sum_is_asked_for_in_its_parts_where_ncu_has_them() -> None:
-    total, parts = next(iter(catalogue.IN_PARTS.items()))
-    listed = {part.partition(".")[0] for part in parts}
-    assert catalogue.in_parts([total, "x.sum", parts[0]], listed) == [*parts, "x.sum"]
-    assert catalogue.in_parts([total, "x.sum"], set(list(listed)[:1])) == [total, "x.sum"]
-    action = FakeAction("tiled", dict(zip(parts, (96, 32, 16), strict=True)), 0)
-    assert named(result_of(job("a"), action, [total]))[total] == 144
-    action = FakeAction("tiled", {parts[0]: 96, "dram__bytes_read.sum": 1}, 0)
-    assert total not in named(result_of(job("a"), action, [total, NAMES[0]]))
-
-
-def test_every_sum_that_has_parts_is_a_counter_and_an_h200_has_them() -> None:
-    """Names of `ncu --query-metrics` 2025.3.1 there: a name that it lacks asks for the sum, three passes of it."""
-    listed = {
-        f"sm__ops_path_tensor_{one}_sparsity_off"
-        for one in (
-            "op_hmma_src_fp16_dst_fp16", "op_hmma_src_fp16_dst_fp32", "op_hgmma_src_fp16", "op_hmma_src_bf16_dst_fp32",
-            "op_hgmma_src_bf16_dst_fp32", "op_hmma_src_tf32_dst_fp32", "op_hgmma_src_tf32_dst_fp32", "op_imma_src_int8",
-            "op_igmma_src_int8", "src_fp8",
-        )
-    }  # fmt: skip
-    assert catalogue.METRICS.keys() >= catalogue.IN_PARTS.keys()
-    asked = catalogue.in_parts(catalogue.IN_PARTS, listed)
-    assert {one.partition(".")[0] for one in asked} == listed
-
-
-# Sparse operands have counters of their own.
-def test_what_may_be_sparse_is_not_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: frozenset[str] | None = frozenset({"HMMA.16816.F32"})
-    monkeypatch.setattr(profile_idle, "_tensor_opcodes", lambda *_: found)
-    ours = job("a", cubin="a.cubin")
-    assert profile_idle.dense(ours) and profile_idle.dense(job("b", "", "cublaslt"))
-    found = frozenset({"HMMA.16816.F32", "HGMMA.SP.64x128x32.F32"})
-    assert not profile_idle.dense(ours)
-    found = None
-    assert not profile_idle.dense(ours)
-
-
 def test_durations_are_nanoseconds() -> None:
     name = "gpu__time_duration.sum"
     action = FakeAction("tiled", {name: FakeMetric(12.5, "us")}, 0)
@@ -300,10 +225,9 @@ def test_instructions_have_addresses_from_the_functions_start() -> None:
     rows = profile_instructions.instructions_of(action)
     found = [(row["address"], row["opcode"]) for row in rows]
     assert found == [(0, "LDC"), (32, "LDS.64"), (48, "STS.128")]
-    place = {"line": 2, "text": "acc += a[i];", "file": "tiled.cu"}
     counts = {"executed": 10, "wavefronts_shared": 8, "wavefronts_shared_ideal": 2}
     told = {"address": 32, "opcode": "LDS.64", "sass": "@!P0 LDS.64 R2, [R4+0x10]"}
-    assert rows[1] == {**told, **place, **counts, "wavefronts_shared_excess": 6}
+    assert rows[1] == {**told, **counts, "wavefronts_shared_excess": 6}
     assert profile_instructions.instructions_of(FakeAction("tiled", {}, 0)) == []
 
 
@@ -404,7 +328,7 @@ def test_a_cubin_is_disassembled_once() -> None:
     rows = profile_instructions.instructions_of(launch(BASE), code=code)
     assert set(code) == {0, 16, 32, 48} and code[16] is None
     again = launch(BASE + 4096)
-    again.sass_by_pc = again.source_info = None  # type: ignore[method-assign,assignment]
+    again.sass_by_pc = None  # type: ignore[method-assign,assignment]
     assert profile_instructions.instructions_of(again, code=code) == rows
     # Another cubin's launch, of the same name, is none of it.
     jobs = [job("a", cubin="one"), job("b", cubin="one"), job("c", cubin="two")]
@@ -486,7 +410,7 @@ class Ncu:
             self._patch.setattr(profiler, "MOST_PLAIN", most)
 
     def program(self, body: str) -> str:
-        """A program that answers --query-metrics and otherwise does what ``body`` says."""
+        """A program that does what ``body`` says."""
         path = self.folder / "ncu"
         text = (
             f"#!{sys.executable}\n"
@@ -494,10 +418,6 @@ class Ncu:
             f"folder = pathlib.Path({str(self.folder)!r})\n"
             "def note(name, text='x'):\n"
             "    with (folder / name).open('a') as file: file.write(text)\n"
-            "if '--query-metrics' in sys.argv:\n"
-            f"    print({QUERY!r})\n"
-            "    note('queries')\n"
-            "    sys.exit(0)\n"
             "def behind(word): return sys.argv[sys.argv.index(word) + 1]\n"
             "report = pathlib.Path(behind('-o') + '.ncu-rep')\n"
             "metrics = behind('--metrics').split(',')\n"
@@ -578,20 +498,19 @@ def test_what_somebody_ended_is_asked_again(ncu: Ncu, end: str, name: str | None
 
 def test_what_the_report_holds_is_kept(ncu: Ncu) -> None:
     body = "report.write_text('x')\nprint('==ERROR== lost it')\nsys.exit(9)\n"
-    ncu.holds(lambda path: [FakeAction("tiled", BASIC, 1)])
+    held = {name: value for name, value in BASIC.items() if name != "dram__bytes_write.sum"}
+    ncu.holds(lambda path: [FakeAction("tiled", held, 1)])
     jobs = [job("a"), job("b")]
     first, second = ncu.run(body, jobs)
     assert first["status"] == "not measured" and first["reason"] == "ncu: lost it"
     assert second["status"] == "ok" and second["notes"]["report"] == "kernel.ncu-rep"
-    assert "dram__bytes_write.sum" in second["notes"]["unknown_metrics"]
+    assert "dram__bytes_write.sum" in second["notes"]["absent_metrics"]
     assert read_jobs(ncu.folder / "reports" / "kernel.jobs.json") == jobs
-    ncu.run(body, jobs)
-    assert ncu.noted("queries") == "x"  # asked once
 
 
 def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(ncu: Ncu) -> None:
     """The worker ends under the case "b" of its first session and says so of no other."""
-    ncu.holds(reported)
+    ncu.holds(lambda path: reported(path, {NAMES[2]: 50.0}))
     jobs = asking("abc", metrics=tuple(NAMES[1:]))
     jobs += asking("d", metrics=tuple(NAMES[2:]), cache_control="none")
     told: list[Any] = []
@@ -602,8 +521,7 @@ def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(ncu: Ncu) -
     assert "exit code 139" in found[1]["reason"]
     reports = [made["notes"].get("report") for made in found]
     assert reports == ["kernel.ncu-rep", None, "kernel-part2.ncu-rep", "kernel-part3.ncu-rep"]
-    # The stand-in's list of metrics has neither of the other two.
-    assert found[0]["notes"]["unknown_metrics"] == ["dram__bytes_write.sum"]
+    assert found[0]["notes"]["absent_metrics"] == ["dram__bytes_write.sum"]
     assert sorted(made["case"] for made in told) == ["a", "b", "c", "d"]
 
 
@@ -643,7 +561,7 @@ def test_a_report_is_read_by_several_processes_while_the_next_session_runs(
     assert len(set(processes)) == 4 and os.getpid() not in processes
     assert [len(made["instructions"]) for made in found] == [3] * 7
     # The order in which a case names its metrics is that of its figures, and no session of its own.
-    assert found[0]["figures"][1]["metric"] == NAMES[0] == found[1]["figures"][0]["metric"]
+    assert found[0]["figures"][2]["metric"] == NAMES[0] == found[1]["figures"][0]["metric"]
     assert len(lines) == 2 and "session 2 (3 metrics, 0 sections): 3 of 3 cases in" in lines[1]
     assert "by 2 processes" in lines[1]
 
@@ -780,14 +698,6 @@ def test_a_refused_metric_is_dropped_and_the_run_repeated(ncu: Ncu) -> None:
     for found in refusing(ncu, "gpu__time_duration.sum"):
         assert "gpu__time_duration.sum" in found["notes"]["unknown_metrics"]
         assert "gpu__time_duration.sum" not in named(found)
-
-
-def test_refused_parts_are_asked_for_once(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
-    total, parts = next(iter(catalogue.IN_PARTS.items()))
-    listed = {name.partition(".")[0] for name in (*BASIC, *parts)}
-    monkeypatch.setattr(profile_session, "query_metrics", lambda *_: listed)
-    monkeypatch.setattr(profile_session, "dense", lambda _: True)
-    assert [named(found)[total] for found in refusing(ncu, parts[0])] == [1.0, 1.0]
 
 
 REFUSED = "print('==ERROR== ERR_NVGPUCTRPERM - The user'); sys.exit(1)\n"

@@ -142,7 +142,7 @@ def test_shared_accesses_cost_and_are_drawn_as_the_front_matter_says(h200: Recor
         rows = [row for row in h200.access_rows if row["case"] == case]
         asked = [row for row in rows if row["opcode"].startswith(str(probe.instruction))]
         for one in captured.diagrams(asked, lambda address: ("shared_access.cu", address)):
-            laid = layout.laid_out(one.access)
+            laid = layout.laid_out(one.layout.access)
             drawn[case] = [laid.wavefronts, laid.wavefronts - laid.transactions]
     assert len(expected) == 28 and found == expected == drawn
 

@@ -172,7 +172,7 @@ def test_a_crash_in_a_lap(supervised):
 
 
 def test_the_worker_itself_without_a_gpu(tmp_path, monkeypatch):
-    monkeypatch.setenv("TILEWAVE_GPU", "GPU-that-is-not-there")
+    monkeypatch.setenv("TILEWAVE_GPU", "99")
     write_jobs(tmp_path / "jobs.json", [a_job(case="a"), a_job(case="b")])
     events = tmp_path / "events.jsonl"
     arguments = ["tune", str(tmp_path / "jobs.json"), "--events", str(events), "--done", "1"]

@@ -106,7 +106,7 @@ def test_killed_run(tmp_path, start, capfd):
 def test_command_that_names_snakemake_itself_does_not_count(folder):
     """make runs the helper in a shell whose command line may name snakemake, too."""
     (folder / "Snakefile").write_text("rule a:\n    output: 'done'\n    shell: 'touch done'\n")
-    helper = f"{sys.executable} -m tilewave.processes.ahead && echo free # snakemake"
+    helper = f"{sys.executable} -m tilewave.processes.unlock && echo free # snakemake"
     how = {"cwd": folder, "env": {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}}
     done = subprocess.run(["sh", "-c", helper], stdout=subprocess.PIPE, text=True, **how)
     assert done.stdout.endswith("free\n")

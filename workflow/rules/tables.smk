@@ -68,20 +68,6 @@ rule csv:
         "../scripts/table_csv.py"
 
 
-# `snakemake --configfile config/smoke.yaml baseline` accepts the run's shared-memory excess.
-rule baseline:
-    input:
-        plan=PLAN,
-        target=TARGET,
-        records=TABLES["records"],
-    log:
-        f"{RESULTS}/logs/baseline.log",
-    message:
-        "Write the baseline of shared-memory excess"
-    script:
-        "../scripts/baseline.py"
-
-
 # `snakemake --cores 1 record` merges the last run into resources/recorded/<gpu>/.
 rule record:
     input:

@@ -9,5 +9,5 @@ from tilewave.stages import rules
 if __name__ == "__main__":
     with rules.of_script(snakemake) as run:
         given = snakemake.input
-        text = verdict.judge(run.project, given.cases, given.records, given.target, given.figures)
+        text = verdict.judge(run.project, given.cases, given.records, given.figures)
         Path(snakemake.output[0]).write_text(text)

@@ -173,9 +173,6 @@ class Execute(Model):
     case_limit_s: Seconds = Field(
         10.0, description="A case that would take longer on one core is not executed."
     )
-    baseline: FileName | None = Field(
-        None, description="A CSV of each case's shared-memory excess, which a run must reproduce."
-    )
 
 
 class Style(Model):
@@ -231,11 +228,6 @@ class Config(Model):
         default_factory=list,
         max_length=MOST_ITEMS,
         description="Where plot modules of your own are; their code is run.",
-    )
-    trust: bool = Field(
-        True,
-        description="false: kernels in Python, operations and plots that are not Tilewave's own are "
-        "refused.",
     )
     gpu: int = Field(
         0, ge=0, le=1023, description="Index among the GPUs that CUDA_VISIBLE_DEVICES shows."

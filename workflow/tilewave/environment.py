@@ -128,28 +128,6 @@ def find_ncu(configured: str | None = None) -> str | None:
     return None
 
 
-def ncu_version(path: str | None) -> str:
-    """Version of ncu without starting it: from its folder's name, else the toolkit's version file.
-
-    Empty where neither tells it.
-    """
-    if not path:
-        return ""
-    real = os.path.realpath(path)
-    found = re.search(r"nsight-compute[-/](\d+\.\d+\.\d+)", real)
-    if found:
-        return found.group(1)
-    toolkit = Path(real).parent.parent
-    beside = _by_version(glob.glob(str(toolkit / "nsight-compute-*")))
-    if beside:
-        return beside[0].rpartition("-")[2]
-    try:
-        listed = json.loads(_text(toolkit / "version.json") or "{}")
-        return str(listed.get("nsight_compute", {}).get("version", ""))
-    except (ValueError, AttributeError):
-        return ""
-
-
 def _has_libcuda() -> bool:
     """Whether a driver library lies where the loader would look (it is not loaded)."""
     places = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *LIBCUDA_PLACES]
@@ -170,8 +148,8 @@ def gpu_devices() -> list[str]:
 def fingerprint() -> dict[str, Any]:
     """What this machine can measure, from files alone: no CUDA, no child process, milliseconds.
 
-    Keys: driver, devices, libcuda, counter_permission, administrator, ncu (path or null),
-    ncu_version, visible_devices, gpus (model names).
+    Keys: driver, devices, libcuda, counter_permission, administrator, ncu (its path without links, whose
+    folders tell the version, or null), visible_devices, gpus (model names).
     """
     path = find_ncu()
     models = re.compile(r"^Model:\s*(.+?)\s*$", re.MULTILINE)
@@ -186,8 +164,7 @@ def fingerprint() -> dict[str, Any]:
         ],
         "counter_permission": counter_permission(),
         "administrator": os.geteuid() == 0,
-        "ncu": path,
-        "ncu_version": ncu_version(path),
+        "ncu": os.path.realpath(path) if path else None,
         "visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
     }
 
@@ -224,6 +201,20 @@ def package_versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return versions
+
+
+def nvrtc_version() -> str:
+    """NVRTC's version, e.g. ``13.0.88`` (from its wheel where that says more than the library).
+
+    Raises whatever cuda.bindings raises where there is no such library.
+    """
+    from cuda.bindings import nvrtc
+
+    error, major, minor = nvrtc.nvrtcVersion()
+    if error:
+        raise RuntimeError(f"nvrtcVersion: {error}")
+    wheel = "".join(package_versions(["nvidia-cuda-nvrtc"]).values())
+    return wheel if wheel.startswith(f"{major}.{minor}.") else f"{major}.{minor}"
 
 
 def output_of(command: list[str], cwd: Path | None = None) -> str:

@@ -38,12 +38,12 @@ class Modules:
         self._kind, self._package, self._variable = kind, package, variable
         names = (module.name for module in pkgutil.iter_modules(path))
         self._ours = {one for one in names if not one.startswith("_") and one not in helpers}
-        self._asked, self._trusted = "", True
+        self._asked = ""
         self._found: dict[str, Path] = {}
 
-    def use(self, folders: Iterable[Path], trusted: bool = True) -> None:
-        """Look in these folders, too. What lies in them is loaded only where they are trusted."""
-        self._trusted, self._asked, self._found = trusted, "", {}
+    def use(self, folders: Iterable[Path]) -> None:
+        """Look in these folders, too."""
+        self._asked, self._found = "", {}
         os.environ[self._variable] = os.pathsep.join(str(one.resolve()) for one in folders)
 
     def folders(self) -> list[str]:
@@ -82,9 +82,6 @@ class Modules:
         if name not in self._ours and name not in self._theirs():
             raise UserError(where, key, name, self.names())
         path = self.file(name)
-        if path is not None and not self._trusted:
-            allowed = f"with `trust: false` no {self._kind} of your own"
-            raise UserError(where, key, f"{name} of {path}", allowed)
         if path is not None:
             try:
                 ast.parse(path.read_bytes())

@@ -27,7 +27,7 @@ from tilewave.gathering import (
     of_their_own,
     tried,
 )
-from tilewave.home import RECORDED, ROOT, is_shipped, place
+from tilewave.home import RECORDED, ROOT, place
 from tilewave.kernels import Kernel, spared
 from tilewave.operations import own
 from tilewave.records.recorded import Recorded, folders, foremost
@@ -72,19 +72,6 @@ class Project:
     @property
     def reports(self) -> Path:
         return Path(self.config.output.reports)
-
-    @property
-    def baseline(self) -> Path | None:
-        """The file of shared-memory excess that the run must reproduce."""
-        named = self.config.execute.baseline
-        return None if named is None else place(named)
-
-    def baseline_digest(self) -> str:
-        """Digest of that file's content, empty where there is none."""
-        path = self.baseline
-        if path is None or not path.is_file():
-            return ""
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
     @property
     def store(self) -> Store:
@@ -168,7 +155,6 @@ def load(
     if thorough and not checked:
         _check_expressions(kernels)
     cases = expand(config, kernels, where, left_out)
-    _check_trust(config, cases, root)
     if leave_out(kernels, left_out, found, of_their_own(kernels, cases.kernels)):
         cases = expand(config, kernels, where, left_out)
     if not checked:
@@ -187,7 +173,7 @@ def _kernels(
     """The config, the kernels of its folders, why others are left out, and the folders."""
     config = parse(data, where)
     for kind, modules in (("operation", operations.MODULES), ("plot", plots.MODULES)):
-        modules.use(check_folders(config, f"{kind}_folders", where, root), trusted=config.trust)
+        modules.use(check_folders(config, f"{kind}_folders", where, root))
     left_out: dict[str, UserError] = {}
     found = check_folders(config, "kernel_folders", where, root)
     return config, gathered(found, left_out), left_out, found
@@ -214,15 +200,6 @@ def _check_architectures(config: Config, where: object) -> None:
     for index, name in asked.items():
         if known and name not in known:
             raise UserError(where, f"architectures.{index}", name, ["auto", *known])
-
-
-def _check_trust(config: Config, plan: Plan, root: Path) -> None:
-    """Without trust no case runs a Python file that is not Tilewave's own."""
-    for name in () if config.trust else plan.kernels:
-        path = plan.of_kernel(name)[0].kernel.path
-        if path.suffix == ".py" and not is_shipped(path, root):
-            allowed = "with `trust: false` no Python of your own"
-            raise UserError(path, "file", f"a kernel in Python ({name})", allowed)
 
 
 def _check_expressions(kernels: Mapping[str, Kernel]) -> None:

@@ -46,8 +46,8 @@ def resolve(
 
     Keys: live, label, recorded (folder name or null), environment (id), environments (id ->
     environment), device, arch, reason (why it is not live), host (this machine's environment id),
-    machine (digest of what this machine can measure), node (its name), recordings (label of each recorded
-    GPU, by folder), damaged (a line about each recorded file that is left out).
+    machine (digest of what this machine can measure), node (its name), damaged (a line about each
+    recorded file that is left out).
     """
     shipped = {path.name: Recorded(path) for path in folders(recorded_root)}
     gpu = here.get("gpu")
@@ -57,9 +57,6 @@ def resolve(
     known = {here["id"]: here}
     base = {"host": here["id"], "environments": known, "damaged": damaged, **_machine()}
     usable = {name: one for name, one in shipped.items() if one.main_environment}
-    base["recordings"] = {
-        name: one.environments[one.main_environment]["gpu"] for name, one in usable.items()
-    }
     most = max(usable, key=lambda name: (usable[name].size, name), default="")
     name = config.target if config.target != "auto" else most
     live = bool(gpu) and config.target in ("auto", "live")

@@ -27,6 +27,7 @@ from tilewave.execution import case, lanes, least
 from tilewave.home import RECORDED, place, relative
 from tilewave.jobs import Job
 from tilewave.kernels import Kernel, load_kernel
+from tilewave.lanes.captured import Diagram
 from tilewave.progress import say
 from tilewave.records import model
 from tilewave.records.model import Result
@@ -523,7 +524,7 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
 
 
 def _drawn(
-    found: Sequence[lanes.Watched], told: Mapping[str, Any], options: argparse.Namespace
+    found: Sequence[Diagram], told: Mapping[str, Any], options: argparse.Namespace
 ) -> dict[str, Any]:
     """Write the diagram that is asked for; what it shows, as lines of text, and where it is."""
     one = lanes.at_line(found, options.lanes, told["file"])
@@ -532,4 +533,4 @@ def _drawn(
         path.write_text(one.svg(), encoding="utf-8")
     except OSError as error:
         raise UserError(HERE, "--output", str(path), f"a file to write ({error})") from error
-    return {"file": str(path), "text": one.told()}
+    return {"file": str(path), "text": lanes.told(one)}

@@ -118,34 +118,6 @@ def _pictures(made: Comparison) -> list[Picture]:
     return found
 
 
-# ------------------------------------------------------------------------------------------- tables
-
-
-def _times(made: Comparison) -> pd.DataFrame:
-    place = {word: at for at, word in enumerate(telling.FIRST)}
-    rows = made.times.assign(far=-(made.times["ratio"].astype(float) - 1).abs())
-    rows = rows.sort_values(
-        ["verdict", "far"], key=lambda one: one.map(place) if one.name == "verdict" else one
-    )
-    change, low, high = (
-        (100 * (rows[name].astype(float) - 1)).round(2) for name in ("ratio", "low", "high")
-    )
-    told = pd.DataFrame({
-        "case": rows["case"], "before (us)": rows["before_us"], "after (us)": rows["after_us"],
-        "change (%)": change, "from (%)": low, "to (%)": high,
-        "judged": rows["verdict"], "why": rows["why"],
-    })  # fmt: skip
-    return told if told["why"].any() else told.drop(columns="why")
-
-
-def _counts(rows: pd.DataFrame) -> pd.DataFrame:
-    change = 100 * (rows["after"] / rows["before"].where(rows["before"] != 0) - 1)  # from 0 none
-    return pd.DataFrame({
-        "case": rows["case"], "count": rows["count"].map(telling.named), "before": rows["before"],
-        "after": rows["after"], "change (%)": change.astype(float),
-    })  # fmt: skip
-
-
 def _table(frame: pd.DataFrame) -> Table | None:
     return table(frame) if len(frame) else None
 
@@ -194,7 +166,7 @@ def _variants(made: Comparison) -> tuple[list[VariantView], list[str]]:
             left_out.append(name)
             continue
         files = code.sources(made.before, made.after, case)
-        rows = _counts(mine[mine["case"] == case]).drop(columns="case")
+        rows = telling.counts(mine[mine["case"] == case]).drop(columns="case")
         opcodes = () if machine is None else machine.opcodes.head(MOST_OPCODES).itertuples()
         shown.append(VariantView(
             name, case, _resources(made, case), _table(rows), files, machine,
@@ -224,8 +196,8 @@ def write(folder: Path, made: Comparison) -> Path:
         "worse": len(worse),
         "pictures": _pictures(made),
         "judged": _table(made.verdicts),
-        "times": _table(_times(made)),
-        "counts": _table(_counts(made.counts)),
+        "times": _table(telling.times(made)),
+        "counts": _table(telling.counts(made.counts)),
         "variants": variants,
         "left_out": left_out,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pandas as pd
 
@@ -13,6 +14,7 @@ from tilewave.comparing.changes import Comparison
 from tilewave.counters.catalogue import EXCESS
 from tilewave.errors import HERE, UserError
 from tilewave.records import model
+from tilewave.report.cells import cell
 
 RULES = {
     "wrong": "a case that was right is not any more, or a kernel has a mistake now",
@@ -89,56 +91,50 @@ def amount(value: float) -> str:
     return count(value) if value == int(value) else f"{value:.1f}"
 
 
-def _times(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    head = ["case", "before", "after", "", "95 % of the ratio", "verdict"]
-    order = {word: at for at, word in enumerate(FIRST)}
-    apart = table[table["verdict"] != ratios.SAME]
-    apart = apart.sort_values("verdict", key=lambda said: said.map(order), kind="stable")
-    rows = []
-    for row in apart.itertuples():
-        known = row.ratio == row.ratio
-        between = f"{row.low:.3f} to {row.high:.3f}" if known else ""
-        said = f"{row.verdict}: {row.why}" if row.why else str(row.verdict)
-        rows.append([row.case, f"{row.before_us:.1f} us", f"{row.after_us:.1f} us",
-                     percent(row.ratio) if known else "", between, said])  # fmt: skip
-    return head, rows
+# ---------------------------------------------------------------------------------------------- tables
 
 
-def _counts(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    def change(before: float, after: float) -> str:
-        return f"{100 * (after / before - 1):+.1f} %" if before else "new"
-
-    return ["case", "count", "before", "after", ""], [
-        [
-            row.case,
-            named(row.count_),
-            amount(row.before),
-            amount(row.after),
-            change(row.before, row.after),
-        ]
-        for row in table.rename(columns={"count": "count_"}).itertuples()
-    ]
-
-
-def _lines(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    return ["case", "line", "excess before", "after", "source"], [
-        [row.case, row.place, count(row.before), count(row.after), row.text]
-        for row in table.itertuples()
-    ]
+def times(made: Comparison) -> pd.DataFrame:
+    """The times as a reader sees them: by verdict, the largest change first."""
+    place = {word: at for at, word in enumerate(FIRST)}
+    rows = made.times.assign(far=-(made.times["ratio"].astype(float) - 1).abs())
+    rows = rows.sort_values(
+        ["verdict", "far"], key=lambda one: one.map(place) if one.name == "verdict" else one
+    )
+    change, low, high = (
+        (100 * (rows[name].astype(float) - 1)).round(2) for name in ("ratio", "low", "high")
+    )
+    told = pd.DataFrame({
+        "case": rows["case"], "before (us)": rows["before_us"], "after (us)": rows["after_us"],
+        "change (%)": change, "from (%)": low, "to (%)": high,
+        "judged": rows["verdict"], "why": rows["why"],
+    })  # fmt: skip
+    return told if told["why"].any() else told.drop(columns="why")
 
 
-def _verdicts(table: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    return ["case", "before", "after"], table[["case", "before", "after"]].astype(
-        str
-    ).to_numpy().tolist()
+def counts(rows: pd.DataFrame) -> pd.DataFrame:
+    """Counts as a reader sees them, with their change; from 0 there is none in percent."""
+    change = 100 * (rows["after"] / rows["before"].where(rows["before"] != 0) - 1)
+    return pd.DataFrame({
+        "case": rows["case"], "count": rows["count"].map(named), "before": rows["before"],
+        "after": rows["after"], "change (%)": change.astype(float),
+    })  # fmt: skip
 
 
 def _parts(made: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Title, head and rows of each table that has any."""
+    apart = replace(made, times=made.times[made.times["verdict"] != ratios.SAME])
+    lines = made.lines.rename(columns={"before": "excess before", "after": "excess after"})
+    told = {
+        "Results that are judged otherwise": made.verdicts,
+        "Times": times(apart),
+        "Counts and resources that differ": counts(made.counts),
+        "Lines whose excess wavefronts differ": lines,
+    }
     return [
-        ("Results that are judged otherwise", *_verdicts(made.verdicts)),
-        ("Times", *_times(made.times)),
-        ("Counts and resources that differ", *_counts(made.counts)),
-        ("Lines whose excess wavefronts differ", *_lines(made.lines)),
+        (title, list(table), [[cell(one) for one in row] for row in table.itertuples(index=False)])
+        for title, table in told.items()
+        if len(table)
     ]
 
 
@@ -172,8 +168,6 @@ def text(made: Comparison) -> str:
     """For a terminal."""
     out = [headline(made), *(f"  {line}" for line in alone(made))]
     for title, head, rows in _parts(made):
-        if not rows:
-            continue
         out += ["", title, *columns(head, rows[:SHOWN], left=len(head))]
         if len(rows) > SHOWN:
             out.append(f"  and {len(rows) - SHOWN} more (--json has all)")
@@ -183,15 +177,13 @@ def text(made: Comparison) -> str:
 def markdown(made: Comparison) -> str:
     """For a step summary or a pull request."""
 
-    def cell(value: object) -> str:
-        return str(value).replace("|", "\\|")
+    def row(cells: list[str]) -> str:
+        return "| " + " | ".join(one.replace("|", "\\|") for one in cells) + " |"
 
     out = [f"**{headline(made)}**", "", *alone(made)]
     for title, head, rows in _parts(made):
-        if not rows:
-            continue
-        out += ["", f"### {title}", "", "| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-        out += ["| " + " | ".join(map(cell, row)) + " |" for row in rows[:SHOWN]]
+        out += ["", f"### {title}", "", row(head), row(["---"] * len(head))]
+        out += map(row, rows[:SHOWN])
         if len(rows) > SHOWN:
             out += ["", f"and {len(rows) - SHOWN} more"]
     return "\n".join(out) + "\n"

@@ -13,6 +13,7 @@ from typing import Any
 
 from tilewave.architectures import of as architecture
 from tilewave.compiling import headers, mangling, nvcc, source
+from tilewave.environment import nvrtc_version
 from tilewave.kernels import Kernel
 
 LANGUAGE = "-std=c++17"
@@ -63,21 +64,7 @@ def available() -> str:
     return ""
 
 
-@functools.lru_cache(maxsize=1)
-def version() -> str:
-    """NVRTC's version, e.g. ``13.0.88`` (from its wheel where that says more than the library)."""
-    import importlib.metadata
-
-    from cuda.bindings import nvrtc
-
-    error, major, minor = nvrtc.nvrtcVersion()
-    if error:
-        raise RuntimeError(f"nvrtcVersion: {error}")
-    try:
-        wheel = importlib.metadata.version("nvidia-cuda-nvrtc")
-    except importlib.metadata.PackageNotFoundError:
-        wheel = ""
-    return wheel if wheel.startswith(f"{major}.{minor}.") else f"{major}.{minor}"
+version = functools.cache(nvrtc_version)
 
 
 @functools.lru_cache(maxsize=1)

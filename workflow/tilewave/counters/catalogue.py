@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tilewave.dtypes import DTYPES
@@ -241,26 +241,6 @@ TENSOR_PATHS = [
     for dtype in ("f16", "bf16", "tf32")
 ]
 
-IN_PARTS: dict[str, tuple[str, ...]] = {
-    TENSOR.format(source): tuple(
-        f"sm__ops_path_tensor_{one}_sparsity_off.sum" for one in dense_parts
-    )
-    for source, dense_parts in {
-        # Not by TENSOR_PATH: an H200 counts mma.sync apart by the type of its sums, and wgmma not.
-        "fp16": (
-            "op_hmma_src_fp16_dst_fp16",
-            "op_hmma_src_fp16_dst_fp32",
-            "op_hgmma_src_fp16",
-        ),
-        "bf16_dst_fp32": ("op_hmma_src_bf16_dst_fp32", "op_hgmma_src_bf16_dst_fp32"),
-        "tf32_dst_fp32": ("op_hmma_src_tf32_dst_fp32", "op_hgmma_src_tf32_dst_fp32"),
-        "int8": ("op_imma_src_int8", "op_igmma_src_int8"),
-        "fp8": ("src_fp8",),
-    }.items()
-}
-"""Sums that take ncu up to three passes on an H200, each of 45 ms, where their parts take fewer: all of them that
-there is where nothing is sparse."""
-
 _BASIC = [*SCALAR_OPS, *TENSOR_OPS, *CYCLES, *LAUNCH, *GEOMETRY, *INSTRUCTIONS, *DRAM]
 _TRAFFIC = [*_BASIC, *SHARED, *GLOBAL]
 SETS: dict[str, tuple[Metric, ...]] = {
@@ -362,21 +342,6 @@ def of_instructions(metrics: Iterable[str]) -> bool:
 def usable(value: object) -> bool:
     """Whether a counter's value is a number that may be recorded (no text, NaN or infinity)."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def in_parts(
-    metrics: Iterable[str], listed: Collection[str], refused: Collection[str] = ()
-) -> list[str]:
-    """What to ask ncu for, each once: in place of `IN_PARTS` their parts, where ``listed`` (names without what is
-    behind the dot) has all of them and none was ``refused``."""
-    asked: dict[str, None] = {}
-    for name in metrics:
-        parts = IN_PARTS.get(name, ())
-        there = bool(parts) and all(
-            part.partition(".")[0] in listed and part not in refused for part in parts
-        )
-        asked |= dict.fromkeys(parts if there else [name])
-    return list(asked)
 
 
 def of_one_launch(name: str) -> bool:

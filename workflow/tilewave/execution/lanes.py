@@ -1,93 +1,48 @@
-"""The accesses to shared memory of an execution, by instruction: which to look at, and its diagram."""
+"""The accesses to shared memory of a watched execution, and the one that is shown of a line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from tilewave.errors import UserError
-from tilewave.execution.case import Execution
-from tilewave.lanes import diagram
-from tilewave.lanes.layout import Layout, finding, laid_out, ranges, setting, text
-from tilewave.machine.access import Access
+from tilewave.execution.case import Execution, Ran
+from tilewave.lanes import captured
+from tilewave.lanes.captured import Diagram
+from tilewave.lanes.layout import finding, ranges, setting, text
 
 
-@dataclass(frozen=True)
-class Watched:
-    """An instruction that accessed shared memory: where it stands, its first access and the first of
-    those with the most wavefronts, and the wavefronts beyond the ideal of all of them."""
+def watched(done: Execution) -> list[Diagram]:
+    """The accesses of an execution, the most excess first; of those that stand alike in a line one."""
 
-    file: str
-    line: int
-    opcode: str
-    address: int
-    first: Access
-    worst: Access
-    excess: int
+    def drawn(ran: Ran) -> list[Diagram]:
+        def place(address: int) -> tuple[str, int]:
+            return ran.places(address).file, ran.places(address).line
 
-    @property
-    def name(self) -> str:
-        return f"{self.file}:{self.line} {self.opcode}"
+        return captured.diagrams(captured.patterns(ran), place)
 
-    @property
-    def layout(self) -> Layout:
-        return laid_out(self.worst)
-
-    def svg(self) -> str:
-        """The worst access as a drawing."""
-        return diagram.drawn(self.layout, self.name)
-
-    def told(self) -> list[str]:
-        """The same in lines of text."""
-        layout = self.layout
-        rows = [finding(layout), setting(layout), *text(layout)]
-        return [f"{self.name}, SASS address {self.address:#06x}", *(f"  {row}" for row in rows)]
+    return captured.worst_first(one for ran in done.ran for one in drawn(ran))
 
 
-def watched(done: Execution) -> list[Watched]:
-    """All instructions of a watched execution that accessed shared memory, in their order."""
-    found = []
-    for ran in done.ran:
-        rows = {row["address"]: row for row in ran.rows(every=True)}
-        for index, (first, worst) in sorted(ran.accesses.items()):
-            row = rows[int(ran.program.instructions[index].address)]
-            # ncu has no ideal for some copies (see `machine.memory`); the excess is then their worst's.
-            ideal = row["wavefronts_shared_ideal"] or row["requests_shared"] * worst.ideal
-            excess = max(0, row["wavefronts_hardware"] - ideal)
-            place = row["file"], row["line"], row["opcode"], row["address"]
-            found.append(Watched(*place, first, worst, excess))
-    return found
+def told(one: Diagram) -> list[str]:
+    """A drawing in lines of text."""
+    rows = [finding(one.layout), setting(one.layout), *text(one.layout)]
+    return [f"{one.name}, SASS address {one.address:#06x}", *(f"  {row}" for row in rows)]
 
 
-def most_excess(found: Iterable[Watched]) -> list[Watched]:
-    """Of each line the instruction with the most excess, or wavefronts; the worst line first."""
-
-    def badness(one: Watched) -> tuple[int, int, int]:
-        return one.excess, one.worst.excess, one.worst.wavefronts
-
-    lines: dict[tuple[str, int], Watched] = {}
-    for one in found:
-        place = one.file, one.line
-        if place not in lines or badness(one) > badness(lines[place]):
-            lines[place] = one
-    return sorted(lines.values(), key=badness, reverse=True)
-
-
-def at_line(found: Sequence[Watched], wanted: str, kernel: str) -> Watched:
-    """The instruction to show for ``LINE`` of the kernel's file, or ``FILE:LINE`` of another one.
+def at_line(found: Sequence[Diagram], wanted: str, kernel: str) -> Diagram:
+    """The first access of ``LINE`` of the kernel's file, or ``FILE:LINE`` of another one.
 
     Raises UserError where that line has no access to shared memory: with those that have one.
     """
     name, _, number = wanted.rpartition(":")
-    lines = most_excess(found)
-    for one in lines:
+    for one in found:
         if str(one.line) == number and Path(one.file).name == Path(name or kernel).name:
             return one
-    files: dict[str, list[int]] = {}
-    for one in lines:
-        files.setdefault(Path(one.file).name, []).append(one.line)
-    own = files.pop(Path(kernel).name, [])
+    files: dict[str, set[int]] = {}
+    for one in found:
+        files.setdefault(Path(one.file).name, set()).add(one.line)
+    own = files.pop(Path(kernel).name, set())
     having = [ranges(own)] if own else []
     having += [f"{file}:{line}" for file, places in files.items() for line in sorted(places)]
     allowed = f"a line that accesses shared memory: {', '.join(having)}" if having else (

@@ -243,21 +243,6 @@ class Plan:
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "the heuristic returned no algorithm")
         return chosen
 
-    def accepts(self, algorithm: bytes) -> bool:
-        """Whether an algorithm (from a file) is valid here within the workspace."""
-        lt = self.library.lt
-        result = np.zeros(1, lt.matmul_heuristic_result_dtype)
-        first, second = (self._layouts[name] for name in self._names)
-        value = ctypes.create_string_buffer(algorithm, len(algorithm))
-        try:
-            lt.matmul_algo_check(
-                self.library.handle, self._operation, first, second, self._layouts["c"],
-                self._layouts["c"], ctypes.addressof(value), result.ctypes.data,
-            )  # fmt: skip
-        except lt.cuBLASLtError:
-            return False
-        return int(result["workspace_size"][0]) <= WORKSPACE_BYTES
-
     def prepare(
         self,
         pointers: Mapping[str, int],
@@ -296,13 +281,11 @@ class Plan:
         return cache / "cublaslt" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
     def remembered(self, cache: Path | None) -> bytes | None:
-        """The fastest algorithm of an earlier choose(), if it is still valid."""
+        """The fastest algorithm of an earlier choose(); its file's name holds all that it depends on."""
         if cache is None:
             return None
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            algorithm = bytes.fromhex(json.loads(self._file(cache).read_text())["algorithm"])
-            if self.accepts(algorithm):
-                return algorithm
+            return bytes.fromhex(json.loads(self._file(cache).read_text())["algorithm"])
         return None
 
     def choose(self, block_of: Callable[[bytes], Block], cache: Path | None) -> bytes:
@@ -321,16 +304,7 @@ class Plan:
         rank = min(index for index, us in times.items() if us <= EQUAL * best)
         chosen = self.algorithms[rank]
         if cache is not None:
-            record = {
-                "gpu": self.library.gpu.uuid,
-                "cublas": self.library.version,
-                "shape": self.shape,
-                "dtypes": self.dtypes,
-                "layouts": self.layouts,
-                "rank": rank,
-                "us": [times.get(index) for index in range(len(self.algorithms))],
-                "algorithm": chosen.hex(),
-            }
+            record = {"rank": rank, "algorithm": chosen.hex()}
             write_atomically(self._file(cache), (json.dumps(record, indent=1) + "\n").encode())
         return chosen
 

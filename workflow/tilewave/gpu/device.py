@@ -136,7 +136,7 @@ class Gpu:
 
 
 def open_gpu() -> Gpu:
-    """Open the GPU that the environment variable TILEWAVE_GPU names.
+    """Open the GPU whose number the environment variable TILEWAVE_GPU holds.
 
     Raises ValueError for a choice that no GPU matches, CudaError and ImportError where there is no
     usable driver or no cuda-python.
@@ -152,11 +152,7 @@ def open_gpu() -> Gpu:
         raise CudaError("CUDA_ERROR_NO_DEVICE", str(error)) from error  # no libcuda here
     devices = [ok(driver.cuDeviceGet(i)) for i in range(ok(driver.cuDeviceGetCount()))]
     uuids = [uuid_text(ok(driver.cuDeviceGetUuid(one)).bytes) for one in devices]
-    if wanted.isdigit():
-        ordinal = int(wanted)
-    else:
-        matches = [i for i, uuid in enumerate(uuids) if uuid.lower().startswith(wanted.lower())]
-        ordinal = matches[0] if len(matches) == 1 else -1
+    ordinal = int(wanted)
     if not 0 <= ordinal < len(uuids):
         raise ValueError(f"{CHOICE_VARIABLE} = {wanted!r}: no such GPU; there are {uuids}")
 

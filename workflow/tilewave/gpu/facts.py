@@ -8,21 +8,18 @@ prints environments as one line of JSON, a list (see `tilewave.environment.probe
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
-import platform
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from tilewave.environment import (
-    commit,
-    cpu_model,
+    cpu_environment,
     driver_version,
     environment_id,
     find_ncu,
-    ncu_version,
+    nvrtc_version,
     output_of,
-    package_versions,
 )
 
 # Device facts by the name of their CUdevice_attribute.
@@ -38,21 +35,6 @@ ATTRIBUTES = {
     "shared_per_block_optin": "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
     "shared_reserved_per_block": "RESERVED_SHARED_MEMORY_PER_BLOCK",
 }
-
-CLOCKS = {"sm_clock_max_mhz": "CLOCK_RATE", "memory_clock_max_mhz": "MEMORY_CLOCK_RATE"}  # kHz
-
-
-def _nvrtc_version(packages: Mapping[str, str]) -> str:
-    """NVRTC's version; the package's has the third number that the library does not tell."""
-    try:
-        from cuda.bindings import nvrtc
-
-        error, major, minor = nvrtc.nvrtcVersion()
-        short = f"{major}.{minor}" if int(error) == 0 else ""
-    except Exception:  # no package, no library: each raises its own kind
-        short = ""
-    full = packages.get("nvidia-cuda-nvrtc", "")
-    return full if full.startswith(f"{short}.") or not short else short
 
 
 def _cublas_version() -> str:
@@ -108,11 +90,6 @@ def _device_facts(gpu_index: int | None, nvrtc: str) -> dict[str, Any]:
         "max_warps_per_sm": facts["max_threads_per_sm"] // warp,
         "memory_bytes": int(ask(driver.cuDeviceTotalMem(device))),
     }
-    for name, key in CLOCKS.items():
-        try:
-            facts[name] = attribute(key) / 1000
-        except (RuntimeError, AttributeError):  # deprecated; NVML tells the same
-            continue
     return facts
 
 
@@ -150,25 +127,16 @@ def _sensor_facts(uuid: str) -> dict[str, Any]:
 
 def probe_here(gpu_index: int | None = None) -> dict[str, Any]:
     """The environment, asked in this process (CUDA is initialised). See `environment.probe`."""
-    packages = package_versions()
     path = find_ncu()
     told = re.search(r"Version\s+(\d+\.\d+\.\d+)", output_of([path, "--version"])) if path else None
-    environment: dict[str, Any] = {
-        "gpu": None,
-        "uuid": None,
-        "compute_capability": None,
+    environment = cpu_environment()
+    del environment["gpu_reason"]
+    with contextlib.suppress(Exception):  # no package, no library: each raises its own kind
+        environment["nvrtc"] = nvrtc_version()
+    environment |= {
         "driver": driver_version() or None,
-        "cuda": None,
-        "nvrtc": _nvrtc_version(packages),
         "cublas": _cublas_version(),
-        "ncu": told.group(1) if told else ncu_version(path),
-        "power_limit_w": None,
-        "cpu": cpu_model(),
-        "python": platform.python_version(),
-        "platform": f"{platform.system()} {platform.machine()}",
-        "packages": packages,
-        **commit(),
-        "recorded": False,
+        "ncu": told.group(1) if told else "",
     }
     try:
         environment |= _device_facts(gpu_index, environment["nvrtc"])

@@ -1,5 +1,5 @@
 """What a case's code tells of its counters: which are 0 whatever runs, because it has none of their tensor
-operations, and whether some operations are sparse.
+operations.
 
 Each counter takes ncu a pass or two: an H200 has five of them, which are seven of the eight passes of the set
 `traffic`, and no case uses more than one or two.
@@ -30,12 +30,6 @@ def idle(job: Job) -> frozenset[str]:
     )
 
 
-def dense(job: Job) -> bool:
-    """Whether a job is known to have no sparse operand. No library's product here has one."""
-    found = frozenset[str]() if job.provider != "nvrtc" else _opcodes_of(job)
-    return found is not None and not any(".SP" in one for one in found)
-
-
 def _of_operands(job: Job) -> frozenset[str] | None:
     operands = [DTYPES[job.dtypes[name]] for name in "ab" if name in job.dtypes]
     known = all(one.tensor_cores for one in operands)
@@ -44,13 +38,9 @@ def _of_operands(job: Job) -> frozenset[str] | None:
 
 def _of_code(job: Job) -> frozenset[str] | None:
     """The types that a kernel multiplies on the tensor cores; None where one is not known."""
-    found = _opcodes_of(job)
+    found = _tensor_opcodes(job.cubin, *(one.entry for one in job.steps)) if job.cubin else None
     types = None if found is None else set(map(opcodes.inputs, found))
     return None if types is None or None in types else frozenset(filter(None, types))
-
-
-def _opcodes_of(job: Job) -> frozenset[str] | None:
-    return _tensor_opcodes(job.cubin, *(one.entry for one in job.steps)) if job.cubin else None
 
 
 @functools.cache

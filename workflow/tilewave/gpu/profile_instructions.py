@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from tilewave.counters import catalogue
@@ -18,50 +16,18 @@ def opcode_of(sass: str) -> str:
     return words[0].rstrip(",") if words else ""
 
 
-def _source_texts(action: Any, source: str) -> Callable[[str, int], str]:
-    """A function from file and line to the source's text: from the report, else from the disk."""
-    lines: dict[str, list[str]] = {}
-
-    @functools.cache
-    def imported() -> dict[str, str]:
-        try:
-            return dict(action.source_files())
-        except (AttributeError, TypeError, RuntimeError):
-            return {}
-
-    def text(name: str, line: int) -> str:
-        if name not in lines:
-            content = imported().get(name) or ""
-            if not content and source and Path(name).name == Path(source).name:
-                try:
-                    content = Path(source).read_text(encoding="utf-8")
-                except OSError:
-                    content = ""
-            lines[name] = content.splitlines()
-        return lines[name][line - 1].strip() if 0 < line <= len(lines[name]) else ""
-
-    return text
-
-
 Code = dict[int, dict[str, Any] | None]
-"""Of the instructions of one cubin, by their distance from the function's first: opcode, sass and
-place in the source; None of an instruction that gets no row."""
+"""Of the instructions of one cubin, by their distance from the function's first: opcode and sass; None of
+an instruction that gets no row."""
 
 
-def _instruction(
-    action: Any, address: int, text: Callable[[str, int], str]
-) -> dict[str, Any] | None:
+def _instruction(action: Any, address: int) -> dict[str, Any] | None:
     """What a report tells of an instruction besides its counters; None where it gets no row."""
     sass = " ".join(str(action.sass_by_pc(address) or "").split()).rstrip(" ;")
     opcode = opcode_of(sass)
     if not KEPT.match(opcode):
         return None
-    told: dict[str, Any] = {"opcode": opcode, "sass": sass}
-    place = action.source_info(address)
-    if place is not None:
-        name, line = str(place.file_name()), int(place.line())
-        told |= {"line": line, "text": text(name, line), "file": Path(name).name}
-    return told
+    return {"opcode": opcode, "sass": sass}
 
 
 def value_of(action: Any, name: str) -> Any:
@@ -116,14 +82,12 @@ def _start(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> int | None:
     )
 
 
-def instructions_of(
-    action: Any, source: str = "", code: Code | None = None
-) -> list[dict[str, Any]]:
+def instructions_of(action: Any, code: Code | None = None) -> list[dict[str, Any]]:
     """Per-instruction counters of a kernel, by address.
 
-    Rows: address (bytes from the function's first instruction), opcode, sass, line, text, file
-    and the columns of `INSTRUCTION_METRICS`, with ``wavefronts_shared_excess``. Only
-    memory, barrier and tensor instructions are kept. Counters that ncu gives no value are left out.
+    Rows: address (bytes from the function's first instruction), opcode, sass and the columns of
+    `INSTRUCTION_METRICS`, with ``wavefronts_shared_excess``; the listing tells the line. Only memory,
+    barrier and tensor instructions are kept. Counters that ncu gives no value are left out.
     The ids of the values are absolute addresses; the function starts at the lowest one, because
     every launch executes its first instruction.
 
@@ -145,7 +109,6 @@ def instructions_of(
     if start is None:
         return []
     code = {} if code is None else code
-    text = _source_texts(action, source)
     rows = []
     for address in addresses[addresses.index(start) :]:
         offset = address - start
@@ -155,7 +118,7 @@ def instructions_of(
         if not found:
             continue
         if offset not in code:
-            code[offset] = _instruction(action, address, text)
+            code[offset] = _instruction(action, address)
         told = code[offset]
         if told is None:
             continue

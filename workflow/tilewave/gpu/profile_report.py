@@ -105,7 +105,7 @@ def counters_of(
     absent = []
     apart: dict[str, list[float]] = {}
     for name in names:
-        read = [_value(action, name) for action in actions]
+        read = [value_of(action, name) for action in actions]
         if not read or not all(catalogue.usable(value) for value in read):
             absent.append(name)
             continue
@@ -117,15 +117,6 @@ def counters_of(
         known = catalogue.METRICS.get(name)
         units[name] = known.unit if known else str(actions[0].metric_by_name(name).unit() or "")
     return values, units, absent, apart
-
-
-def _value(action: Any, name: str) -> Any:
-    """A launch's value of a metric, or the sum of those that were asked for in its place."""
-    value = value_of(action, name)
-    if catalogue.usable(value) or name not in catalogue.IN_PARTS:
-        return value
-    parts = [value_of(action, part) for part in catalogue.IN_PARTS[name]]
-    return sum(parts) if all(map(catalogue.usable, parts)) else value
 
 
 def _scaled(name: str, value: float, action: Any) -> float:
@@ -212,7 +203,7 @@ def result_of(
     codes = {} if codes is None or not ours else codes
     functions = [one.entry for one in job.steps] if ours else list(map(str, range(len(actions))))
     each = [
-        instructions_of(action, job.source, codes.setdefault(function, {}))
+        instructions_of(action, codes.setdefault(function, {}))
         for action, function in zip(actions, functions, strict=True)
     ]
     rows = of_launches(functions, each)

@@ -1,33 +1,31 @@
-"""One run of Nsight Compute: which metrics it knows, its command line, its end, and what it said."""
+"""One run of Nsight Compute: its command line, its end, and what it said.
+
+A counter that the chip lacks is missing in its report (`profile_report.counters_of`); of names without a
+roll-up behind a dot it says that it cannot find one, and profiles nothing."""
 
 from __future__ import annotations
 
-import hashlib
-import json
+import contextlib
 import os
 import re
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
-from typing import Any
+
+import psutil
 
 from tilewave.deadline import Deadline
-from tilewave.environment import DRIVER_VERSION
 from tilewave.home import child_environment
 from tilewave.processes.lifetime import FROM_OUTSIDE, ended_by, ends_with_parent, kill_group
-from tilewave.records.store import write_atomically
 
 DOMAIN = "tilewave"
 RANGE = "measure"
-QUERY_LIMIT_S = 120.0
 # What ncu may still take to write its report after the profiled process was told to end.
 GRACE_S = 30.0
 POLL_S = 0.1
-ATTEMPTS = 3
 
 NO_PERMISSION = (
     "this user may not read the GPU's performance counters (ERR_NVGPUCTRPERM): run as root, or "
@@ -67,78 +65,6 @@ class Outcome:
     unknown: list[str] = field(default_factory=list)
 
 
-# ------------------------------------------------------------------------------------ which metrics
-
-
-def checkable(name: str) -> bool:
-    """Whether `ncu --query-metrics` would list a metric.
-
-    It lists hardware counters by the name before the roll-up (``.sum``); launch, occupancy and
-    source metrics, which have none, are in other collections and always exist.
-    """
-    return "." in name and "__" in name
-
-
-def _family(base: str) -> str:
-    unit = base.partition("__")[0]
-    return f"{unit}__sass" if base.startswith(f"{unit}__sass_") else unit
-
-
-def split_known(wanted: Iterable[str], listed: set[str]) -> tuple[list[str], list[str]]:
-    """Metrics to ask for, and those that ncu does not know.
-
-    ``listed`` are base names. A name is only unknown where the list covers its family (the unit
-    before ``__``), so an incomplete list drops nothing.
-    """
-    families = {_family(base) for base in listed}
-    known: list[str] = []
-    unknown: list[str] = []
-    for name in wanted:
-        base = name.partition(".")[0]
-        missing = checkable(name) and base not in listed and _family(base) in families
-        (unknown if missing else known).append(name)
-    return known, unknown
-
-
-def parse_query(text: str) -> set[str]:
-    """Base names of the metrics that `ncu --query-metrics` printed."""
-    return set(re.findall(r"^\s*\"?([a-z0-9]+__[a-z0-9_]+)", text, re.MULTILINE))
-
-
-def query_metrics(ncu: str, cache: Path) -> set[str]:
-    """Base names of the metrics that ncu has for the GPU here; asked once.
-
-    The answer is kept in ``cache`` by ncu, driver and GPU. Empty where ncu does not answer.
-    """
-    models = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
-    seen: list[Any] = [os.path.realpath(ncu), os.environ.get("CUDA_VISIBLE_DEVICES")]
-    for path in (Path(os.path.realpath(ncu)), DRIVER_VERSION, *models):
-        try:
-            seen.append(path.stat().st_mtime_ns if path.name == "ncu" else path.read_text())
-        except OSError:
-            seen.append(None)
-    mark = hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
-    kept = cache / f"ncu-metrics-{mark}.json"
-    try:
-        return set(json.loads(kept.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        pass
-    try:
-        done = subprocess.run(
-            [ncu, "--query-metrics"],
-            capture_output=True,
-            text=True,
-            timeout=QUERY_LIMIT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return set()
-    listed = parse_query(done.stdout)
-    if listed:
-        write_atomically(kept, json.dumps(sorted(listed)).encode())
-    return listed
-
-
 # -------------------------------------------------------------------------------------- running ncu
 
 
@@ -173,31 +99,24 @@ def build_command(
     return [*command, "--events", str(events_path), "--cache", str(cache)]
 
 
-def _group_members(group: int) -> list[tuple[int, str]]:
-    """Processes of a process group: their ids and command lines."""
+def _group_members(group: int) -> list[psutil.Process]:
+    """Processes of a process group."""
     members = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            state = (entry / "stat").read_text().rpartition(")")[2].split()
-            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except (OSError, ValueError):
-            continue
-        if len(state) > 2 and int(state[2]) == group and state[0] != "Z":
-            members.append((int(entry.name), line.strip()))
+    for one in psutil.process_iter(["cmdline", "status"]):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getpgid(one.pid) == group and one.info["status"] != psutil.STATUS_ZOMBIE:
+                members.append(one)
     return members
 
 
 def _end_worker(process: subprocess.Popen[bytes]) -> None:
     """End what ncu profiles, so that ncu writes what it has; end ncu where it does not."""
-    for identity, line in _group_members(process.pid):
+    for one in _group_members(process.pid):
         # ncu's own command line has the worker's at its end.
-        if "tilewave.gpu.worker" in line and "--nvtx-include" not in line:
-            try:
-                os.kill(identity, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        words = one.info["cmdline"] or []
+        if "tilewave.gpu.worker" in words and "--nvtx-include" not in words:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
     try:
         process.wait(GRACE_S)
     except subprocess.TimeoutExpired:

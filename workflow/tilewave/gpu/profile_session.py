@@ -9,17 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilewave.counters import catalogue
-from tilewave.gpu.profile_idle import dense, idle
+from tilewave.gpu.profile_idle import idle
 from tilewave.gpu.profile_run import (
-    ATTEMPTS,
     NO_PERMISSION,
     Outcome,
     build_command,
     explain,
     interrupted,
-    query_metrics,
     run_ncu,
-    split_known,
 )
 from tilewave.jobs import Job, write_jobs
 from tilewave.records.model import OK, SAMPLE, STATUSES
@@ -143,33 +140,28 @@ def run_session(
     stem = str(report_path).removesuffix(".ncu-rep")
     jobs_path, events_path = Path(f"{stem}.jobs.json"), Path(f"{stem}.events.jsonl")
     write_jobs(jobs_path, session.batch)
-    listed = query_metrics(program, cache)
-    known, _ = split_known(settings.metrics, listed)
-    known = [name for name in known if name not in refused]
-    in_parts = all(map(dense, session.batch))
+    known = [name for name in settings.metrics if name not in refused]
     outcome = Outcome()
-    for _ in range(ATTEMPTS):
+    while True:
         for path in (report_path, events_path):
             path.unlink(missing_ok=True)
         events_path.touch()
-        asked = catalogue.in_parts(known, listed, refused) if in_parts else known
         command = build_command(
             program,
             jobs_path=jobs_path,
             events_path=events_path,
             report_path=report_path,
             cache=cache,
-            metrics=asked,
+            metrics=known,
             sections=settings.sections,
             rules=settings.rules,
             clock_control=settings.clock_control,
             cache_control=settings.cache_control,
         )
         outcome = run_ncu(command, log_path, limit_s, meanwhile)
-        told = [name for name in asked if name in outcome.unknown]
-        if not told or len(told) == len(asked):
+        told = [name for name in known if name in outcome.unknown]
+        if not told or len(told) == len(known):
             break
-        # A name that the query could not tell: leave it out and run again.
         known = [name for name in known if name not in told]
         refused |= set(told)
     session.names = [[name for name in metrics_of(job) if name in known] for job in session.batch]

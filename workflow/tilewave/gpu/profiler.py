@@ -169,8 +169,7 @@ def profile(
     jobs: see `tilewave.gpu.worker`. Jobs with the same metrics, sections, clock and cache control
     share sessions of ncu; a session that a case ended is followed by one for the cases behind it.
     The first writes ``report_path`` (.ncu-rep), the others the same name with -part2, -part3, ...; a
-    result's note ``report`` names its file. cache: where the list of ncu's metrics is kept, handed to
-    the worker as well. ncu: its path (default: found). limit_s: seconds for a session (default: the
+    result's note ``report`` names its file. cache: the worker's. ncu: its path (default: found). limit_s: seconds for a session (default: the
     jobs' own limits, and a minute). cores: of this machine, for reading reports. on_result gets each
     result as soon as it is read; note a line about each session.
     """

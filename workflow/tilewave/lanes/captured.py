@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from tilewave.lanes import diagram
-from tilewave.lanes.layout import finding, laid_out
+from tilewave.lanes.layout import Layout, laid_out
 from tilewave.machine.access import LANES, Access
 
 LINE_BYTES = 128
@@ -43,44 +43,52 @@ def _shifted(addresses: Sequence[int], mask: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Diagram:
-    """A drawing for a page: where its instruction stands, and what the drawing says."""
+    """An access that can be drawn, and where its instruction stands."""
 
     file: str
     line: int
     opcode: str
     address: int
-    finding: str
-    access: Access
-    svg: str
+    layout: Layout
+
+    @property
+    def name(self) -> str:
+        return f"{self.file}:{self.line} {self.opcode}"
+
+    def svg(self, standalone: bool = True) -> str:
+        """See `diagram.drawn`."""
+        return diagram.drawn(self.layout, self.name, standalone)
 
 
 def diagrams(
     rows: Iterable[Mapping[str, Any]], place: Callable[[int], tuple[str, int]]
 ) -> list[Diagram]:
-    """The drawings of a case's `patterns`, for a page, the most excess first.
+    """The drawings of a case's `patterns`, the most excess first.
 
     place: from a SASS address to its file and line; a pattern is drawn once for each line that has
     it, named by its first instruction there.
     """
     made = []
     for row in rows:
-        access = _access(row)
-        laid = laid_out(access)
+        laid = laid_out(_access(row))
         lines: dict[tuple[str, int], int] = {}
         for address in row["sass"]:
             lines.setdefault(place(address), address)
-        for (file, line), address in lines.items():
-            name = f"{file}:{line} {row['opcode']}"
-            svg = diagram.drawn(laid, name, standalone=False)
-            made.append(
-                Diagram(file, line, str(row["opcode"]), address, finding(laid), access, svg)
-            )
+        made += [
+            Diagram(file, line, str(row["opcode"]), address, laid)
+            for (file, line), address in lines.items()
+        ]
     return worst_first(made)
 
 
 def worst_first(found: Iterable[Diagram]) -> list[Diagram]:
     """Drawings, the most excess first."""
-    return sorted(found, key=lambda one: (-one.access.excess, -one.access.wavefronts, one.address))
+
+    def place(one: Diagram) -> tuple[int, int, int]:
+        access = one.layout.access
+        return -access.excess, -access.wavefronts, one.address
+
+    return sorted(found, key=place)
 
 
 def _access(row: Mapping[str, Any]) -> Access:

@@ -83,3 +83,7 @@ def unlock(folder: Path) -> int:
         locks
     )  # which is all that `snakemake --unlock` does, and it reads the workflow first
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(unlock(Path.cwd()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -89,31 +88,3 @@ def environment_views(
         shown = [_fact(key, facts[key]) for key in keys if present(facts[key])]
         views.append(EnvironmentView(name, device_name(facts), role, [f for f in shown if f[1]]))
     return views
-
-
-@dataclass(frozen=True)
-class Elsewhere:
-    """A report of another recorded GPU: what it is of, how it is made, and where it lies from this one, empty
-    where it was not made."""
-
-    label: str
-    command: str
-    address: str
-
-
-def elsewhere(target: Mapping[str, Any], reports: Path) -> list[Elsewhere]:
-    """The recorded GPUs that a report does not show. Each has its report in the folder of its name, in that
-    of the others' (docs: config/README.md), and such a one leads back."""
-    mine, home = target["recorded"], reports
-    found = []
-    if mine and reports.name == mine:
-        home = reports.parent
-        found = [Elsewhere("the main report", "", "../index.html")]
-    for name, label in target.get("recordings", {}).items():
-        if name == mine or label == target["label"]:
-            continue
-        made = (home / name / "index.html").is_file()
-        address = f"{'../' if home != reports else ''}{name}/index.html" if made else ""
-        output = f"'output={{results: results/{name}, reports: reports/{name}}}'"
-        found.append(Elsewhere(label, f"--config target={name} {output}", address))
-    return [one for one in found if one.command or (home / "index.html").is_file()]

@@ -34,24 +34,6 @@ from tilewave.report.undrawn import Undrawn
 SIDECAR_VERSION = 1
 DRAWING = ("matplotlib", "seaborn", "pandas", "numpy")
 """Packages whose version may change a figure's bytes."""
-# What of an environment a sidecar repeats; the page shows all of it.
-FACTS = (
-    "gpu",
-    "uuid",
-    "compute_capability",
-    "sms",
-    "driver",
-    "cuda",
-    "nvrtc",
-    "ncu",
-    "cublas",
-    "power_limit_w",
-    "cpu",
-    "python",
-    "commit",
-    "dirty",
-    "recorded",
-)
 
 
 class Inputs(Protocol):
@@ -196,15 +178,7 @@ def sidecar(study: StudyData) -> dict[str, Any]:
     keys = {str(key) for key in valued["key"] if present(key)}
     keys |= {str(key) for key in study.instructions["key"] if present(key)}
     used = sorted({str(name) for name in valued["environment"] if present(name)})
-    facts = {
-        name: {
-            fact: study.environments[name][fact]
-            for fact in FACTS
-            if study.environments[name].get(fact) is not None
-        }
-        for name in used
-        if name in study.environments
-    }
+    facts = {name: study.environments[name] for name in used if name in study.environments}
     states = records[["case", "stage", "status"]].drop_duplicates()
     return {
         "schema_version": SIDECAR_VERSION,

@@ -22,6 +22,7 @@ from tilewave.compiling import origins
 from tilewave.compiling.origins import Origin
 from tilewave.kernels import Kernel
 from tilewave.lanes import captured
+from tilewave.lanes.layout import finding
 from tilewave.project import Project
 from tilewave.records.tables import LAUNCHES
 from tilewave.report import annotated, diffs
@@ -474,8 +475,8 @@ def lanes(
                 continue
             if len(drawn) == (1 if probe else DRAWN):
                 break
-            name = f"{found.file}:{found.line} {found.opcode}"
-            drawn.append(Drawn(name, found.finding, markupsafe.Markup(found.svg)))
+            svg = markupsafe.Markup(found.svg(standalone=False))
+            drawn.append(Drawn(found.name, finding(found.layout), svg))
         if drawn:
             made.append(LanesOf(case, drawn))
     return made

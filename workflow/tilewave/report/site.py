@@ -34,7 +34,7 @@ from tilewave.report import (
     verdict,
     words,
 )
-from tilewave.report.environments import elsewhere, environment_views
+from tilewave.report.environments import environment_views
 from tilewave.report.rendering import render
 from tilewave.report.studies import Image, StudyView
 from tilewave.report.summary import (
@@ -191,7 +191,7 @@ def write(
         troubles(cases, verdict.unplanned(cases, records)),
     )
     left_out = {one.name: one.undrawn for one in shown if one.undrawn}
-    judged = verdict.of(project, cases, records, target, left_out)
+    judged = verdict.of(project, cases, records, left_out)
     in_short.write(reports, about["banner"], judged, found, shown, cases, records)
     written = [
         (f"{name}.csv", f"tables/{name}.csv")
@@ -216,7 +216,6 @@ def write(
             "studies": [{**vars(one), "thumbnail": _thumbnail(reports, one.name)} for one in shown],
             "kernels": [rows[name] for name in names],
             "environments": environment_views(target, environments, records),
-            "elsewhere": elsewhere(target, reports),
             "tables": written,
             "commands": commands(project),
         },

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from tilewave.plots.base import present
-from tilewave.project import Project, read
+from tilewave.project import Project
 from tilewave.records import model
-from tilewave.report import baseline, undrawn
+from tilewave.report import undrawn
 from tilewave.report.cells import plural
 
 MOST = 20
@@ -132,23 +132,9 @@ def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
     return f"checked {number} of {len(cases)}{where}\n{', '.join(parts)}\n"
 
 
-def _against_baseline(
-    project: Project, records: pd.DataFrame, target: Mapping[str, Any]
-) -> tuple[str, list[Problem]]:
-    """A line about the shared-memory excess of the run, and one for each case that differs."""
-    path = project.baseline
-    assert path is not None
-    name = project.config.execute.baseline or ""
-    if not path.is_file():
-        missing = Problem("", f"{name} is missing")
-        return f"no baseline: {name} is missing ({baseline.UPDATE})\n", [missing]
-    told, lines = baseline.compared(baseline.load(path), records, f"sm_{target['arch']}", name)
-    return f"{told}\n", [Problem(line.partition(": ")[0], line) for line in lines]
-
-
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of a run. counts: the lines of `summary` and the baseline's; told: whether it passed
+    """What is said of a run. counts: the lines of `summary`; told: whether it passed
     and why not, but for the names of the kernels that are to blame; problems: what a strict run does
     not accept; undrawn, unread: studies without a figure and kernels whose files cannot be read, which no
     run accepts, with the reason."""
@@ -174,20 +160,12 @@ def of(
     project: Project,
     cases: pd.DataFrame,
     records: pd.DataFrame,
-    target: Mapping[str, Any] | None = None,
     left_out: Mapping[str, str] | None = None,
 ) -> Verdict:
-    """The verdict on a run's tables.
-
-    target: the target document, where the config names a baseline of shared-memory excess. left_out: the
-    studies whose figures were not drawn, with the reason.
-    """
+    """The verdict on a run's tables; left_out: the studies whose figures were not drawn, with the reason."""
     left_out = left_out or {}
     records = unplanned(cases, records)
     counts, problems = summary(cases, records), _problems(cases, records, project.config.strict)
-    if target is not None and getattr(project, "baseline", None) is not None:
-        told, differing = _against_baseline(project, records, target)
-        counts, problems = counts + told, problems + differing
     bad = {one.case for one in problems}
     mine = cases[cases["case"].isin(bad)]
     number = sum(map(checked, cases["verdict"]))
@@ -201,8 +179,6 @@ def of(
         faults.append(f"{plural(len(left_out), 'figure')} {were} not drawn ({', '.join(left_out)})")
     if len(mine):
         faults.append(f"{plural(len(mine), 'case')} {'is' if len(mine) == 1 else 'are'} not right")
-    elif problems:
-        faults.append(problems[0].line)
     if faults:
         told = f"Not passed: {', '.join(faults)}"
     elif number:
@@ -217,7 +193,6 @@ def judge(
     project: Project,
     cases_path: str | Path,
     records_path: str | Path,
-    target_path: str | Path | None = None,
     figures_path: str | Path | None = None,
 ) -> str:
     """The summary of the run and the verdict's sentence, also printed to stderr.
@@ -225,22 +200,19 @@ def judge(
     Checked are the cases to which the check stage gave a verdict, from any source; M counts all
     cases. Unsupported and not measured cases never fail a run.
 
-    target_path: of the target document, where the config names a baseline of shared-memory excess.
     figures_path: of the file that says that the figures were drawn. It is deleted where one of them could
         not be, so that the next run draws that one again.
 
     Raises
     ------
-    SystemExit: with code 1 where a figure was not drawn or a kernel's file not read, and where `strict` is set and a case is wrong or failed, or its excess is
-        not the baseline's (`strict: release`: or a recorded figure is stale), after listing which
-        and why.
+    SystemExit: with code 1 where a figure was not drawn or a kernel's file not read, and where `strict` is set and a case is wrong or failed
+        (`strict: release`: or a recorded figure is stale), after listing which and why.
     """
     cases, records = (pd.read_parquet(str(path)) for path in (cases_path, records_path))
-    target = None if target_path is None else read(Path(str(target_path)))
     left_out = {}
     if figures_path is not None:
         left_out = undrawn.found(project.reports, project.plan.studies)
-    found, strict = of(project, cases, records, target, left_out), project.config.strict
+    found, strict = of(project, cases, records, left_out), project.config.strict
     lines = [found.counts.rstrip("\n")]
     if left_out:
         Path(str(figures_path)).unlink(missing_ok=True)
