@@ -15,12 +15,10 @@ from functools import cache
 from typing import Any
 
 import pandas as pd
-from pydantic import Field
 
 from tilewave.counters.catalogue import AVERAGE, BUSIEST, WAVES
 from tilewave.plots import base
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.options import PlotOptions
 from tilewave.theory import occupancy, quantization
 
 VENDOR_TILE = ("cublas_tile_m", "cublas_tile_n")
@@ -103,17 +101,6 @@ class Sweep:
         return found
 
 
-class Resident(PlotOptions):
-    """The option of plots that predict how many blocks an SM holds."""
-
-    blocks_per_sm: int | None = Field(
-        None,
-        ge=1,
-        le=64,
-        description="blocks that an SM holds at a time; without it from registers, shared memory and threads",
-    )
-
-
 def sms_of(study: StudyData) -> int:
     return int(study.target.get("sms") or study.environment.get("sms") or 0)
 
@@ -127,10 +114,7 @@ def sm_limits(study: StudyData) -> occupancy.SmLimits:
 
 
 def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
-    """From the option, else the occupancy rules with the environment's limits; at least 1."""
-    given = Resident.of(study).blocks_per_sm
-    if given is not None:
-        return given
+    """By the occupancy rules with the environment's limits; at least 1."""
     numbers = [row.get(name) for name in ("block_threads", "registers", "shared_bytes")]
     if not base.present(numbers[0]) or not base.present(numbers[1]):
         return 1

@@ -16,28 +16,17 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from pydantic import Field
 
 from tilewave.counters.catalogue import EXCESS
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData, compact
-from tilewave.plots.options import PlotOptions, Word
 from tilewave.plots.style import FAINT, GREY, INK, Style
 
 READING = (
     "A row changes one macro of the variant in the first row, so compare each bar with the first "
     "one: speed, excess wavefronts and hits in L2."
 )
-
-
-class Options(PlotOptions):
-    """What the studies of this plot may set."""
-
-    default: Word | None = Field(
-        None,
-        description="variant that the others are compared with; without it the one of no changed macro",
-    )
 
 
 L2_HIT_RATE = "lts__t_sector_hit_rate.pct"
@@ -52,7 +41,7 @@ _EXCESS, _HITS = "excess shared wavefronts", "L2 hit rate (%)"
 
 def _default(study: StudyData, row: Mapping[str, Any]) -> str | None:
     """The case that this one is compared with: same kernel and shape, the default variant."""
-    variant = Options.of(study).default or str(row["kernel"])
+    variant = str(row["kernel"])
     same = study.cases[study.cases["variant"] == variant]
     for size in ("m", "n", "k"):
         same = same[same[size] == row[size]]
@@ -93,20 +82,18 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Which change costs most and which gains most; "" without two variants that may be compared."""
+    """Which change costs most; "" without two variants that may be compared."""
     change = base.column(table, _CHANGE)
     rows = study.cases.set_index("case", drop=False)
     changes = change[[_default(study, rows.loc[case].to_dict()) != case for case in change.index]]
     if changes.empty:
         return ""
 
-    def told(case: Any, verb: str) -> str:
-        return f"{_label(study, rows.loc[case].to_dict())} {verb} most ({_signed(changes[case])})"
-
-    kernels = " and ".join(dict.fromkeys(rows.loc[changes.index, "kernel"]))
-    ends = [told(changes.idxmin(), "costs")] if changes.min() < 0 else []
-    ends += [told(changes.idxmax(), "gains")] if changes.max() > 0 else []
-    return f"Of {len(changes)} changes to {kernels}, " + " and ".join(ends) if ends else ""
+    worst = changes.idxmin()
+    if changes[worst] >= 0:
+        return ""
+    row = rows.loc[worst].to_dict()
+    return f"Of {len(changes)} changes to {row['kernel']} {_label(study, row)} costs most: {-changes[worst]:.1f} % of the speed"
 
 
 def _signed(percent: float) -> str:

@@ -285,16 +285,12 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How many counters are equal, and of how many others the cause is known."""
+    """How many counters are equal."""
     tested = _tested(table)
     differ = tested[tested["equal"] == "no"]
     if tested.empty:
         return ""
-    told = f"{len(tested) - len(differ)} of {len(tested)} executed counters are what ncu measured"
-    if differ.empty:
-        return told
-    known = int((differ["cause"] != UNEXPLAINED).sum())
-    return f"{told}; of the {len(differ)} others the cause is known of {known}"
+    return f"{len(tested) - len(differ)} of {len(tested)} executed counters are what ncu measured"
 
 
 def _tested(table: pd.DataFrame) -> pd.DataFrame:
@@ -395,26 +391,15 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         legend = ax.get_legend()
         if legend is not None:
             legend.remove()
-        return look.finish(
-            fig, study, style, handles, labels, _notes(study, table, differ, equal), _STAGES
-        )
+        return look.finish(fig, study, style, handles, labels, _notes(table, differ), _STAGES)
 
 
-def _notes(
-    study: StudyData, table: pd.DataFrame, differ: pd.DataFrame, equal: list[str]
-) -> list[str]:
-    cases = study.cases[study.cases["operation"] != "probe"].to_dict("records")
-    shapes = dict.fromkeys(base.shape_label(row) for row in cases)
+def _notes(table: pd.DataFrame, differ: pd.DataFrame) -> list[str]:
+    """The causes, what has none, and what was not measured."""
     used = {one.name: one.cause for one in causes() if one.name in set(differ["why"])}
-    notes = [
-        f"Shapes: {', '.join(shapes)}.",
-        f"Equal in all cases: {'; '.join(equal)}." if equal else "",
-        *(f"{name.capitalize()}: {cause}." for name, cause in used.items()),
-    ]
+    notes = [f"{name.capitalize()}: {cause}." for name, cause in used.items()]
     unknown = sorted({*differ[differ["why"] == UNEXPLAINED]["row"]}, key=_ORDER.index)
     if unknown:
         notes.append(f"Differences without a known cause: {', '.join(unknown)}.")
     alone = int((table["equal"] == "").sum())
-    if alone:
-        notes.append(f"Executed, not measured: {alone} counters.")
-    return [note for note in notes if note]
+    return [*notes, f"Executed, not measured: {alone} counters."] if alone else notes

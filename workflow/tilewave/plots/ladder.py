@@ -165,19 +165,14 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """At the largest shape, the best rung of each dtype; ahead of cuBLAS first."""
+    """In how many dtypes the best rung is as fast as cuBLAS at the largest shape."""
     rows = _cases(table)
     rows = rows[rows["ranks"] & rows[_SHARE].notna()]
     if rows.empty:
         return ""
     largest = _sizes(rows)[-1]
-    best = rows[rows["size"] == largest].sort_values(_SHARE, ascending=False, kind="stable")
-    best = best.drop_duplicates("dtype")
-    shares = [
-        f"{base.dtype_short(dtype)} {share:.0f} %"
-        for dtype, share in zip(best["dtype"], best[_SHARE])
-    ]
-    return f"Best rungs at {largest}, in % of cuBLAS: {', '.join(shares)}"
+    best = rows[rows["size"] == largest].groupby("dtype")[_SHARE].max()
+    return f"At {largest} the best rung is as fast as cuBLAS in {(best >= 100).sum()} of {len(best)} dtypes"
 
 
 # ------------------------------------------------------------------------------------------ figure
@@ -356,58 +351,21 @@ def _legend(
 
 
 def _notes(study: StudyData, table: pd.DataFrame, rows: pd.DataFrame, speeds: bool) -> list[str]:
-    """How to read the marks, what was counted, where variants arrive, the CPU's speeds, the lecture's table."""
-    notes = [
-        "Markers: medians; lines: from the lower to the upper quartile. What 100 % is, is told of the "
-        "largest size."
-    ]
+    """How to read the marks, what was counted, and what is not drawn."""
+    notes = ["Markers: medians; lines: quartiles; 100 % is of the largest size."]
     if speeds:
         notes[0] += (
-            " Speeds are told at one clock: a variant's share of the cuBLAS timed in turn with it, "
-            "times cuBLAS' median speed at that size. A rung's line has the colour of its square."
+            " Speeds are at one clock: a share of the cuBLAS timed in turn, times cuBLAS' median speed at that size."
         )
     cases = _cases(table)
-    notes += [*_arrived(cases), *_counted(cases[cases["kernel"] != BASELINE])]
+    notes += _counted(cases[cases["kernel"] != BASELINE])
     bare = rows[_SHARE].isna().groupby(rows["dtype"], sort=False).all()
-    if bare.any():
-        notes.append(
-            f"No share was measured of {', '.join(map(base.dtype_short, bare.index[bare]))}."
-        )
-    left_out = rows[~_known(rows) & ~rows["dtype"].isin(bare.index[bare])]
-    if len(left_out):
-        names = ", ".join(left_out["label"].unique())
-        notes.append(f"Rungs without a measured share: {names}.")
-    by_cpu = _cases(table, "CPU")
-    highest = by_cpu[by_cpu["ranks"]].groupby("variant", sort=False)[_EVEN].max().dropna()
-    if len(highest):
-        told = [f"{name} {base.digits(speed)}" for name, speed in highest.items()]
-        notes.append(f"On the CPU, TFLOP/s: {', '.join(told)}.")
-    if _LECTURE in table:
-        lecture = table[table[_LECTURE].notna()].dropna(axis=1).set_index(_LECTURE)
-        sizes = ", ".join(str(name).removesuffix(" (ms)") for name in lecture)
-        times = "; ".join(
-            f"{label} {', '.join(cells)}" for label, cells in zip(lecture.index, lecture.to_numpy())
-        )
-        notes.append(f"Time of an FP32 product of {sizes} in ms: {times}.")
+    absent = [base.dtype_short(dtype) for dtype in bare.index[bare]]
+    absent += (
+        rows.loc[~_known(rows) & ~rows["dtype"].isin(bare.index[bare]), "label"].unique().tolist()
+    )
+    notes += [f"No share was measured of {', '.join(absent)}."] if absent else []
     return notes + (base.rate_notes(study) if (rows["dtype"] == "i8").any() else [])
-
-
-def _arrived(cases: pd.DataFrame) -> list[str]:
-    """How many variants arrive at which size, where cuBLAS does, and who may not have."""
-    cubes = _cubes(cases)
-    found = _arrivals(cubes)
-    vendor = found.loc[found["kernel"] == BASELINE, "n"].astype(int)
-    own = found.loc[found["kernel"] != BASELINE, "n"].astype(int).value_counts().sort_index()
-    if own.empty or cubes["n"].nunique() < 2:
-        return []
-    told = ", ".join(f"{count} at N = {n}" for n, count in own.items())
-    ends = " to ".join(f"{n}" for n in sorted({vendor.min(), vendor.max()})) if len(vendor) else ""
-    last = cubes[(cubes[_REACHED] == 100) & (cubes["n"] == cubes["n"].max())]
-    return [
-        f"Variants reach {_ENOUGH} % of their highest speed: {told}"
-        + (f"; cuBLAS at {ends}" if ends else "")
-        + f". {len(last)} of {cubes['variant'].nunique()} are fastest at the largest size and may not have arrived."
-    ]
 
 
 def _counted(cases: pd.DataFrame) -> list[str]:
@@ -416,8 +374,7 @@ def _counted(cases: pd.DataFrame) -> list[str]:
     if counted.empty:
         return []
     more = counted[counted[_RATIO] > 1 + _MORE_WORK].sort_values(_RATIO, ascending=False)
-    at = f" at {counted['size'].iloc[0]}" if counted["size"].nunique() == 1 else ""
     named = [f"{label} {ratio:.3f}" for label, ratio in zip(more["label"], more[_RATIO])]
     told = f"; more than that: {', '.join(dict.fromkeys(named))}" if named else ""
     least, most = counted[_RATIO].min(), counted[_RATIO].drop(more.index).max()
-    return [f"FLOPs counted over 2mnk{at}: {least:.3f} to {most:.3f}{told}."]
+    return [f"FLOPs counted over 2mnk: {least:.3f} to {most:.3f}{told}."]

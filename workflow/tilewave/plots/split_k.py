@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -22,9 +21,9 @@ from tilewave.counters.catalogue import L2_SECTORS
 from tilewave.plots import _maps, base
 from tilewave.plots import style as look
 from tilewave.plots._quantization import percent
-from tilewave.plots._sweeps import Resident, blocks_per_sm_of, sms_of
+from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
 from tilewave.plots.base import StudyData
-from tilewave.plots.options import Word
+from tilewave.plots.options import PlotOptions
 from tilewave.plots.style import Style
 from tilewave.theory import quantization, roofline, splitting
 
@@ -35,48 +34,33 @@ READING = (
 )
 
 
-class Options(Resident):
+class Options(PlotOptions):
     """What the studies of this plot may set."""
 
-    data_parallel: Word = Field("hgemm_mma", description="kernel whose blocks take a tile each")
-    split_k: Word = Field(
-        "hgemm_split_k", description="kernel that splits k, with the macro SPLITS"
-    )
-    stream_k: Word = Field("hgemm_stream_k", description="kernel that deals out chunks evenly")
-    bandwidth: Word = Field(
-        "l2_read",
-        description="probe case whose bandwidth (TB/s) the workspace's traffic is charged with",
-    )
     aim: float | None = Field(
         None, gt=0, le=1000, description="speed-up from which on a cell is bold"
     )
 
 
-_KERNELS = ("data_parallel", "split_k", "stream_k")
+DATA_PARALLEL, SPLIT_K, STREAM_K = "hgemm_mma", "hgemm_split_k", "hgemm_stream_k"
+"""Kernels whose blocks take a tile each, share it by the macro SPLITS, share all chunks evenly."""
+BANDWIDTH = "l2_read"
+"""Probe case whose bandwidth the workspace's traffic is charged with."""
 DRAM_BYTES = "dram_bytes"
 STREAM = "stream"
 _STAGES = ("time",)
 
 
 def bandwidth(study: StudyData) -> float:
-    """TB/s of the probe that the option names; NaN where it was not measured, is not correct, or
-    was measured in another environment than most of the durations."""
-    wanted = Options.of(study).bandwidth
-    found = base.value_of(study, "bandwidth", "time")
-    if study.cases.empty or found.empty:
-        return math.nan
-    names, may_rank = study.cases.set_index("case")["probe_case"], set(base.ranking(study))
+    """TB/s of the probe BANDWIDTH; NaN where it was not measured, is not correct, or was measured in
+    another environment than most of the durations."""
+    probes = study.cases.loc[study.cases["probe_case"] == BANDWIDTH, "case"]
+    places = pd.Series(base.environment_of(study, "bandwidth", "time"), dtype=object)
     timed = pd.Series(base.environment_of(study, "duration", "time"), dtype=object)
-    here = timed[[name for name in timed.index if not base.present(names.get(name))]].mode()
-    places = base.environment_of(study, "bandwidth", "time")
-    values = [
-        float(value)
-        for case, value in found.items()
-        if names.get(case) == wanted
-        and case in may_rank
-        and (here.empty or places[str(case)] == here.iloc[0])
-    ]
-    return values[0] if values else math.nan
+    here = timed[timed.index.isin(study.cases.loc[study.cases["tile_m"].notna(), "case"])].mode()
+    usable = places.index.isin(probes) & places.index.isin(base.ranking(study))
+    found = places.index[usable & (places.isin(here) | here.empty)]
+    return float(base.value_of(study, "bandwidth", "time")[found[0]]) if len(found) else math.nan
 
 
 def _dealing(
@@ -107,14 +91,10 @@ def cells(study: StudyData) -> pd.DataFrame:
     fellow's, counted), rate (`bandwidth`). Missing values are NaN.
     """
     sms = sms_of(study)
-    kernels = {role: getattr(Options.of(study), role) for role in _KERNELS}
     if study.cases.empty or sms < 1:
         return pd.DataFrame(columns=["case", "shape"])
     rows = study.cases[study.cases["tile_m"].notna() & study.cases["blocks"].notna()]
-    fellows = {
-        _key(row): row
-        for row in rows[rows["kernel"] == kernels["data_parallel"]].to_dict("records")
-    }
+    fellows = {_key(row): row for row in rows[rows["kernel"] == DATA_PARALLEL].to_dict("records")}
     duration = base.value_of(study, "duration", "time")
     environments = base.environment_of(study, "duration", "time")
     extra = {
@@ -126,10 +106,10 @@ def cells(study: StudyData) -> pd.DataFrame:
     found = []
     for row in rows.to_dict("records"):
         fellow = fellows.get(_key(row))
-        if row["kernel"] not in (kernels["split_k"], kernels["stream_k"]) or fellow is None:
+        if row["kernel"] not in (SPLIT_K, STREAM_K) or fellow is None:
             continue
         case, plain_case = str(row["case"]), str(fellow["case"])
-        stream, macros = row["kernel"] == kernels["stream_k"], base.macros_of(row)
+        stream, macros = row["kernel"] == STREAM_K, base.macros_of(row)
         shape = {name: int(row[name]) for name in "mnk"}
         tile = (int(row["tile_m"]), int(row["tile_n"]))
         step = int(row["tile_k"]) if base.present(row.get("tile_k")) else 1
@@ -275,85 +255,31 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if aim is not None:
             handles.append(Line2D([], [], linestyle="", label=f"bold: {aim:g} and more"))
         return look.finish(
-            fig, study, style, handles, [str(h.get_label()) for h in handles],
-            notes(study, frame)[: 2 if style.narrow else None], _STAGES,
+            fig, study, style, handles, [str(h.get_label()) for h in handles], notes(study, frame), _STAGES,
         )  # fmt: skip
 
 
-def _filled(row: Mapping[str, Any], sms: int) -> str:
-    """How the tiles of a product fill the places of the SMs."""
-    waves = quantization.waves(int(row["tiles"]), sms, int(row["per_sm"]))
-    if not waves.full:
-        return "where tiles are fewer than places"
-    return "at full waves" if waves.efficiency == 1 else "past a full wave"
-
-
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """The largest speed-up of products with few tiles, with a tail, and with full waves."""
+    """The largest speed-up."""
     known = _cells_of(table).dropna(subset=["speed_up"]) if "splits" in table else table.iloc[:0]
-    best: dict[str, dict[str, Any]] = {}
-    if len(known):
-        for row in known.sort_values("speed_up", ascending=False).to_dict("records"):
-            told = {str(key): value for key, value in row.items()}
-            best.setdefault(_filled(told, sms_of(study)), told)
-    parts = [f"{row['speed_up']:.2f}× {when} ({_way(row['how'])})" for when, row in best.items()]
-    return f"Sharing tiles among blocks reaches {', '.join(parts)}" if parts else ""
+    if known.empty:
+        return ""
+    best = known.loc[known["speed_up"].idxmax()]
+    return f"Sharing tiles among blocks is up to {best['speed_up']:.2f} times as fast: {_way(best['how'])} at {best['label']}"
 
 
 def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
-    """How the prediction is made, how far it is off, and the speed-up at the worst tail."""
-    sms, rate = sms_of(study), float(frame["rate"].iloc[0])
-    per_sm = sorted(set(frame["per_sm"]))
-    told = [
-        "Columns: blocks that share a tile, S-K is stream-K; speed-ups are over the data-parallel kernel, "
-        f"bytes those more than its. {sms} SMs, {' and '.join(map(str, per_sm))} "
-        f"block{'s' if per_sm != [1] else ''} an SM at a time.",
-        "Model: the data-parallel duration times the chunks of the busiest SM over the data-"
-        "parallel ones, "
-        + (
-            f"plus the workspace's bytes at {rate:.3g} TB/s, an SM having its share of them."
-            if not math.isnan(rate)
-            else "without the workspace's bytes (no bandwidth was measured)."
-        ),
-    ]
+    """How the prediction is made, and how far it is off."""
     known = frame[frame["speed_up"].notna()]
-    for column, words in (("alone", "an SM's blocks share it"), ("waves", "whole waves")):
-        if column == "waves" and per_sm == [1]:
-            continue
-        error = quantization.prediction_error(list(known["speed_up"] / known[column] - 1))
-        at = known.iloc[error.place]
-        told.append(
-            f"Error of the model ({words}): median {percent(error.median)}, worst "
-            f"{percent(error.worst)} ({at['label']}, {_way(at['how'])})."
-        )
-    best = known.loc[known["speed_up"].idxmax()]
-    told.append(
-        f"Largest speed-up: {best['speed_up']:.2f} at {best['label']} ({_way(best['how'])})."
-    )
-    for (rows, columns), group in known.groupby("tile", sort=False):
-        tail = worst_tail(group, sms)
-        if len(tail):
-            top = tail.loc[tail["speed_up"].idxmax()]
-            told.append(
-                f"Worst tail wave of {rows}×{columns} tiles, {top['label']}: {top['tiles']} where "
-                f"{sms * int(top['per_sm'])} run at a time; the best is {_way(top['how'])} at "
-                f"{top['speed_up']:.2f}."
-            )
-    return told
+    off = quantization.prediction_error(list(known["speed_up"] / known["alone"] - 1))
+    at, rate = known.iloc[off.place], float(frame["rate"].iloc[0])
+    traffic = f" plus the workspace's bytes at {rate:.3g} TB/s" if not math.isnan(rate) else ""
+    return [
+        f"Over the data-parallel kernel, {sms_of(study)} SMs. S-K: stream-K. Model: chunks of the busiest SM"
+        f"{traffic}; error: median {percent(off.median)}, worst {percent(off.worst)} "
+        f"({at['label']}, {_way(at['how'])})."
+    ]
 
 
 def _way(how: str) -> str:
     return "stream-K" if how == STREAM else f"{how} splits"
-
-
-def worst_tail(frame: pd.DataFrame, sms: int) -> pd.DataFrame:
-    """The rows of the shape and tile that fill at least one wave of what the SMs hold and leave
-    most of their waves' places empty; none where no product fills a wave."""
-    waves = [
-        quantization.waves(tiles, sms, per_sm)
-        for tiles, per_sm in zip(frame["tiles"], frame["per_sm"], strict=True)
-    ]
-    efficiency = pd.Series(
-        [found.efficiency if found.full else math.nan for found in waves], index=frame.index
-    )
-    return frame[efficiency == efficiency.min()] if efficiency.notna().any() else frame.iloc[:0]
