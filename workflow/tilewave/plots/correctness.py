@@ -100,13 +100,8 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     checked = counts["correct"] + len(bad)
     if not checked:
         return ""
-    rest = [
-        f"{counts[name]} {name}"
-        for name in _SIGNS
-        if name not in _BAD and name != "correct" and counts[name]
-    ]
     if bad.empty:
-        return "; ".join([f"All {checked} checked cases are right", *rest])
+        return f"All {checked} checked cases are right"
     kernels = ", ".join(dict.fromkeys(bad["kernel"]))
     return f"{len(bad)} of {checked} checked cases fail, of {kernels}"
 
@@ -223,8 +218,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             for name, (color, sign) in OUTCOMES.items()
             if counts[name]
         ]
-        counted = "" if panels[-1].title != _OTHERS else ", or all cases of an operation"
-        notes.append(f"A number counts a kernel's variants{counted}; N³ is the shape N×N×N.")
+        notes.append("A number counts a kernel's variants, or all cases of an operation.")
         return look.finish(
             fig, study, style, handles, [str(h.get_label()) for h in handles], notes, ("check",)
         )

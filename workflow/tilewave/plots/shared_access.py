@@ -8,7 +8,6 @@ The expected count is the kernel file's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,22 +50,10 @@ def _operation(row: Mapping[str, Any]) -> str:
     return "store" if "store" in word else "load"
 
 
-def _width(row: Mapping[str, Any]) -> int:
-    """Bytes a lane, by the macro WIDTH, else by the number of bits in the case's name; 0: unknown."""
-    macro = base.macros_of(row).get("WIDTH")
-    if macro is not None and str(macro).isdigit():
-        return int(macro) if 8 * int(macro) in _WIDTHS else int(macro) // 8
-    bits = re.search(r"(128|64|32)", str(row.get("probe_case", "")))
-    return int(bits.group(1)) // 8 if bits else 0
-
-
-def _expected(study: StudyData) -> pd.Series[float]:
-    """Expected wavefronts by case: the record, else a column of that name among the cases."""
-    found = base.value_of(study, EXPECTED)
-    if EXPECTED in study.cases:
-        column = study.cases.set_index("case")[EXPECTED].astype(float).dropna()
-        found = column.combine_first(found)
-    return found
+def _bits(row: Mapping[str, Any]) -> int:
+    """Bits a lane, by the macro WIDTH, bytes or bits."""
+    width = int(base.macros_of(row).get("WIDTH", 0))
+    return 8 * width if 8 * width in _WIDTHS else width
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -74,8 +61,8 @@ def table(study: StudyData) -> pd.DataFrame:
     frame = study.cases.reindex(columns=["case", "probe_case"])
     rows = study.cases.to_dict("records")
     frame["operation"] = [_operation(row) for row in rows]
-    frame["bits a lane"] = [_width(row) * 8 for row in rows]
-    frame["expected wavefronts"] = frame["case"].map(_expected(study))
+    frame["bits a lane"] = [_bits(row) for row in rows]
+    frame["expected wavefronts"] = study.cases.reindex(columns=[EXPECTED])[EXPECTED].astype(float)
     frame["measured wavefronts"] = frame["case"].map(base.value_of(study, MEASURED))
     frame["attributed by ncu"] = frame["case"].map(base.value_of(study, ATTRIBUTED))
     both = frame["expected wavefronts"].notna() & frame["measured wavefronts"].notna()
@@ -86,20 +73,11 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How many patterns cost what the rule predicts, and which is the farthest above it."""
+    """How many patterns cost what the rule predicts."""
     known = table[(table["as expected"] != "") & (table["verdict"] == "correct")]
     if known.empty:
         return ""
-    other = known[known["as expected"] == "no"]
-    told = (
-        f"{len(known) - len(other)} of {len(known)} access patterns cost the wavefronts predicted"
-    )
-    if len(other):
-        row = other.loc[(other["measured wavefronts"] / other["expected wavefronts"]).idxmax()]
-        counts = (base.number(row[f"{of} wavefronts"]) for of in ("measured", "expected"))
-        return "{}; {} costs {} where {} are".format(told, row["probe_case"], *counts)
-    apart = int(_apart(known).sum())
-    return f"{told}; ncu attributes others to {apart} of them" if apart else told
+    return f"{(known['as expected'] == 'yes').sum()} of {len(known)} access patterns cost the wavefronts predicted"
 
 
 def _apart(rows: pd.DataFrame) -> pd.Series[bool]:
