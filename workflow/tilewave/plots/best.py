@@ -169,7 +169,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         )
         look.rows_axis(ax, list(lines["label"]))
         beside = ax.secondary_yaxis("right")
-        beside.set_yticks(lines.index, lines["told"])
+        told = lines["told"].str.partition(",")[0] if style.narrow else lines["told"]
+        beside.set_yticks(lines.index, told)
         beside.tick_params(length=0)
         for label, share in zip(ax.get_yticklabels(), lines["told"], strict=True):
             label.set_fontweight("normal" if share else "bold")

@@ -226,50 +226,39 @@ def comparisons(study: StudyData) -> pd.DataFrame:
         known = not math.isnan(measured)
         relative = _relative(predicted, measured) if known else math.nan
         cause = _cause(counter, kinds.get(case, set()), predicted, beside[case]) if known else ""
+        source = one["source_measured"] if known else ""
         rows.append(
-            {
-                "case": one["case"],
-                "counter": one["metric"],
-                "unit": one["unit_predicted"],
-                "predicted": predicted,
-                "measured": measured,
-                "relative difference": relative,
-                "equal": "" if not known else "yes" if relative == 0 else "no",
-                "cause": cause,
-                "source": one["source_measured"] if known else "",
-            }
+            (case, counter, one["unit_predicted"], predicted, measured, relative, cause, source)
         )
     sides = _instructions(study)
     for column, words in BY_INSTRUCTION.items():
         pair = [f"{column}_{side}" for side in ("predicted", "measured")]
         if any(name not in sides for name in pair):
             continue
-        numbers = sides[["case", *pair]].dropna()
+        numbers, name = sides[["case", *pair]].dropna(), f"{EACH}{words}"
         for case, part in numbers.groupby("case", sort=False):
-            predicted, measured = (pd.to_numeric(part[name]) for name in pair)
-            equal, name = int((predicted == measured).sum()), f"{EACH}{words}"
-            relative = _relative(float(predicted.sum()), float(measured.sum()))
-            rows.append(
-                {
-                    "case": case,
-                    "counter": name,
-                    "unit": "instructions, compared and equal",
-                    "predicted": float(len(part)),
-                    "measured": float(equal),
-                    # Sums may agree by chance where single instructions do not.
-                    "relative difference": 0.0
-                    if equal == len(part)
-                    else max(abs(relative), (len(part) - equal) / len(part)),
-                    "equal": "yes" if equal == len(part) else "no",
-                    "cause": _cause(name, kinds.get(str(case), set()), len(part), {name: equal}),
-                    "source": "",
-                }
-            )
+            one, other = (pd.to_numeric(part[side]) for side in pair)
+            every, equal = len(part), int((one == other).sum())
+            # Sums may agree by chance where single instructions do not.
+            off = abs(_relative(float(one.sum()), float(other.sum())))
+            relative = 0.0 if equal == every else max(off, (every - equal) / every)
+            cause = _cause(name, kinds.get(str(case), set()), every, {name: equal})
+            unit = "instructions, compared and equal"
+            rows.append((case, name, unit, float(every), float(equal), relative, cause, ""))
     columns = [
-        "case", "counter", "unit", "predicted", "measured", "relative difference", "equal", "cause",
+        "case",
+        "counter",
+        "unit",
+        "predicted",
+        "measured",
+        "relative difference",
+        "cause",
         "source",
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=columns)
+    ]
+    frame = pd.DataFrame(rows, columns=columns)
+    equal = (frame["relative difference"] == 0).map({True: "yes", False: "no"})
+    frame.insert(6, "equal", equal.where(frame["relative difference"].notna(), ""))
+    return frame
 
 
 def table(study: StudyData) -> pd.DataFrame:
