@@ -168,11 +168,9 @@ def draw(
             title = _name(sweep, found).replace(f"{sweep.variant}, ", f"{sweep.variant}\n", 1)
             axes[0].set_title(title, pad=style.font_size * 1.5)
             axes[-1].set_xlabel(f"N (K = {sweep.k})")
-        handles, labels = look.entries(fig.axes)
-        marks = _mark_handles(found, by)
+        handles = [*look.entries(fig.axes), *_mark_handles(found, by)]
         return look.finish(
-            fig, study, style, [*handles, *marks], [*labels, *(str(m.get_label()) for m in marks)],
-            _notes(found), _STAGES,
+            fig, study, style, handles, _notes(found), _STAGES,
         )  # fmt: skip
 
 

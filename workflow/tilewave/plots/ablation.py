@@ -239,6 +239,4 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         )
         if len(set(base.environment_of(study, "tflops", "time").values())) > 1:
             notes.append("Timed in several environments: changes only within one of them.")
-        return look.finish(
-            fig, study, style, handles, [str(h.get_label()) for h in handles], notes, _STAGES
-        )
+        return look.finish(fig, study, style, handles, notes, _STAGES)

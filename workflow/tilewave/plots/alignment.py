@@ -39,6 +39,11 @@ READING = (
 
 TOLERANCE = 0.02
 """Share of the best TFLOP/s that a sufficient alignment may lose."""
+_COLUMNS: Mapping[str, str] = {
+    "dimension": "dimension varied", "layout": "layout of A, B", "along": "contiguous in",
+    "alignment": "alignment (elements)", "share": "share of the reference",
+    "least": "least share without a loss", "enough": "within the tolerance",
+}  # fmt: skip
 _STAGES = ("time",)
 _CLEAN = 0.1  # a dtype whose lines lose no more anywhere is named only
 _DASHES: Mapping[str, Any] = {
@@ -72,6 +77,10 @@ class Line:
     def along(self) -> tuple[str, ...]:
         """The operands in which the dimension is the fastest varying one."""
         return theory.operands_along(self.dimension, self.layouts)
+
+    @property
+    def contiguous_in(self) -> str:
+        return ", ".join(name.upper() for name in self.along) or "none"
 
     @cached_property
     def measured(self) -> pd.DataFrame:
@@ -186,20 +195,21 @@ def totals(study: StudyData, found: list[Line]) -> pd.DataFrame:
             "dtype": line.dtype,
             "layout of A, B": line.layout,
             "dimension": line.dimension,
-            "contiguous in": ", ".join(name.upper() for name in line.along) or "none",
+            "contiguous in": line.contiguous_in,
             "reference (TFLOP/s)": _reference_speed(line, _reference(study)),
             "unsupported alignments": ", ".join(str(one) for one in refused),
             "least alignment measured": least,
             "loss at it (%)": 100 * line.lost(1),
             "smallest alignment that is enough": line.smallest_enough,
         }
-        for name, multiple in (
-            ("recommended", told.recommended if told else None),
-            ("recommended on A100", told.on_a100 if told else None),
-        ):
-            row[f"{name} multiple"] = math.nan if multiple is None else multiple
-            row[f"loss at the multiple {name} (%)"] = (
-                math.nan if multiple is None else 100 * line.lost(multiple)
+        for name in ("recommended", "on_a100"):
+            multiple, words = (
+                getattr(told, name, None),
+                name.replace("on_a100", "recommended on A100"),
+            )
+            row[f"{words} multiple"] = multiple or math.nan
+            row[f"loss at the multiple {words} (%)"] = (
+                100 * line.lost(multiple) if multiple else math.nan
             )
         rows.append(row)
     return pd.DataFrame(rows)
@@ -227,21 +237,11 @@ def table(study: StudyData) -> pd.DataFrame:
     found = lines(study)
     if not found:
         return base.with_derived(frame, found)
-    parts = []
-    for line in found:
-        part = line.points[["case", "alignment", "share", "least", "enough"]].copy()
-        part.insert(1, "dimension varied", line.dimension)
-        part.insert(2, "layout of A, B", line.layout)
-        part.insert(3, "contiguous in", ", ".join(name.upper() for name in line.along) or "none")
-        parts.append(part)
-    added = pd.concat(parts, ignore_index=True).rename(
-        columns={
-            "alignment": "alignment (elements)",
-            "share": "share of the reference",
-            "least": "least share without a loss",
-            "enough": "within the tolerance",
-        }
-    )
+    parts = [
+        line.points.assign(dimension=line.dimension, layout=line.layout, along=line.contiguous_in)
+        for line in found
+    ]
+    added = pd.concat(parts, ignore_index=True)[["case", *_COLUMNS]].rename(columns=_COLUMNS)
     whole = frame.merge(added, on="case", how="left", sort=False)
     last = totals(study, found)
     last.insert(0, "line", last["variant"] + ", " + last["dimension"])
@@ -381,13 +381,12 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
                 ax.set_ylabel("% of aligned")
             if i == len(dtypes) - 1:
                 ax.set_xlabel(f"alignment of {dimension.upper()}")
-        handles, labels = look.entries(axes.flat)
         dashes: list[Artist] = [
-            Line2D([], [], color=INK, dashes=d or (1, 0)) for d in _DASHES.values()
+            Line2D([], [], color=INK, dashes=d or (1, 0), label=name) for name, d in _DASHES.items()
         ]
         clean = [d for d in of if of[d] and d not in dtypes]
         return look.finish(
-            fig, study, style, [*handles, *dashes], [*labels, *_DASHES],
+            fig, study, style, [*look.entries(axes.flat), *dashes],
             [*_notes(study), *_clean_notes({d: of[d] for d in clean})], _STAGES,
         )  # fmt: skip
 

@@ -178,4 +178,4 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             xlim=(0, 1.07 * max(100.0, float(lines["best"].max()))), xlabel="% of cuBLAS's speed"
         )
         look.grid(ax)
-        return look.finish(fig, study, style, *look.entries([ax]), _notes(table), [RACED])
+        return look.finish(fig, study, style, look.entries([ax]), _notes(table), [RACED])

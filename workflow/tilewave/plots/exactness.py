@@ -376,11 +376,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             )  # fmt: skip
         look.rows_axis(ax, [*order, f"{len(equal)} others"])
         ax.set_title("Where they differ")
-        handles, labels = ax.get_legend_handles_labels()
-        legend = ax.get_legend()
-        if legend is not None:
-            legend.remove()
-        return look.finish(fig, study, style, handles, labels, _notes(table, differ), _STAGES)
+        return look.finish(fig, study, style, look.entries([ax]), _notes(table, differ), _STAGES)
 
 
 def _notes(table: pd.DataFrame, differ: pd.DataFrame) -> list[str]:

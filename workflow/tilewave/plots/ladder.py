@@ -311,12 +311,12 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         panels[-1][0].set_xlabel("% of cuBLAS")
         if speeds:
             panels[-1][-1].set_xlabel("N (m = n = k)")
-        handles, labels = _legend(cases, sizes, looks, speeds)
+        handles = _legend(cases, sizes, looks, speeds)
         notes = _notes(study, table, rows, speeds)
         # The cases that the figure tells something of: no others are listed as missing.
         told = study.cases["case"].isin([*cases["case"], *_cases(table, "CPU")["case"]])
         part_of = replace(study, cases=study.cases[told])
-        return look.finish(fig, part_of, style, handles, labels, notes, _STAGES)
+        return look.finish(fig, part_of, style, handles, notes, _STAGES)
 
 
 def _known(rows: pd.DataFrame) -> pd.Series[bool]:
@@ -334,20 +334,18 @@ def _hundred(cases: pd.DataFrame, size: str) -> str:
 
 def _legend(
     cases: pd.DataFrame, sizes: list[str], looks: Mapping[str, Any], speeds: bool
-) -> tuple[list[Artist], list[str]]:
+) -> list[Artist]:
     handles: list[Artist] = [
-        Line2D([], [], color=color, marker=marker, markersize=3.4, linewidth=0.9)
-        for color, marker in zip(looks["palette"], looks["markers"], strict=True)
+        Line2D([], [], color=color, marker=marker, markersize=3.4, linewidth=0.9, label=size)
+        for color, marker, size in zip(looks["palette"], looks["markers"], sizes, strict=True)
     ]
-    handles += [Line2D([], [], color=INK, linewidth=0.9), Patch(color=GOOD, alpha=0.15)]
-    labels = [*sizes, "cuBLAS", "faster than cuBLAS"]
-    if speeds:
-        handles.append(Line2D([], [], color=GREY, marker="o", markersize=3, linestyle=""))
-        labels.append(f"{_ENOUGH} % of the highest speed")
+    handles.append(Line2D([], [], color=INK, linewidth=0.9, label="cuBLAS"))
+    handles.append(Patch(color=GOOD, alpha=0.15, label="faster than cuBLAS"))
+    points = {f"{_ENOUGH} % of the highest speed": "o"} if speeds else {}
     if (cases[_EVEN].notna() & ~cases["ranks"]).any():
-        handles.append(Line2D([], [], color=GREY, marker="x", linestyle=""))
-        labels.append("not correct, not ranked")
-    return handles, labels
+        points["not correct, not ranked"] = "x"
+    grey: dict[str, Any] = {"color": GREY, "markersize": 3, "linestyle": ""}
+    return [*handles, *(Line2D([], [], marker=m, label=name, **grey) for name, m in points.items())]
 
 
 def _notes(study: StudyData, table: pd.DataFrame, rows: pd.DataFrame, speeds: bool) -> list[str]:

@@ -50,7 +50,7 @@ def _claimed(study: StudyData) -> dict[str, float]:
     cases = study.cases.reindex(columns=["case", "probe_case", "latency_claimed"])
     levels = cases["probe_case"].astype(str).str.lower().str.partition("_")[0]
     claims = cases["latency_claimed"].astype(float).fillna(levels.map(_CLAIMED))
-    return claims.set_axis(cases["case"]).dropna().to_dict()
+    return {str(case): float(claim) for case, claim in zip(cases["case"], claims) if claim > 0}
 
 
 def clock_mhz(study: StudyData) -> float | None:
@@ -160,8 +160,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             axis.set_minor_locator(NullLocator())
         look.rows_axis(ax, [_level(name) for name in rows["probe_case"]])
         look.grid(ax, "x")
-        handles, labels = ax.get_legend_handles_labels()
+        handles = look.entries([ax])
         if len(hundreds):
-            handles.append(Patch(color=FAINT))
-            labels.append("the article's several hundred")
-        return look.finish(fig, study, style, handles, labels)
+            handles.append(Patch(color=FAINT, label="the article's several hundred"))
+        return look.finish(fig, study, style, handles)

@@ -229,7 +229,7 @@ def _stack(ax: Axes, lines: pd.DataFrame) -> list[Artist]:
         multiple="stack", discrete=True, shrink=0.75, alpha=1, linewidth=0, legend=False, ax=ax,
     )  # fmt: skip
     ax.set(xlim=(0, 100), xticks=[0, 50, 100], xlabel="% of elapsed cycles", ylabel="")
-    return [Patch(color=color) for color in colors.values()]
+    return [Patch(color=color, label=PARTS[part]) for part, color in colors.items()]
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
@@ -262,8 +262,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         listed(ax, lines, style, 0.5 if style.narrow else 0.0)
         last.set_title("% of warps' time by what they wait for", loc="right")
         notes = _notes(table, *(set(lines[name].dropna()) for name in ("shape", "bounded")))
-        names = list(PARTS.values())[: len(handles)]
-        return look.finish(fig, study, style, handles, names, notes, _STAGES)
+        return look.finish(fig, study, style, handles, notes, _STAGES)
 
 
 def _notes(table: pd.DataFrame, shapes: set[str], bounded: set[str]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, MultipleLocator, NullLocator
+from matplotlib.ticker import MultipleLocator
 
 from tilewave.plots import _sweeps, base
 from tilewave.plots import style as look
@@ -339,30 +339,20 @@ def _registers(
         of_block = known & (frame["threads"] == threads)
         ax.scatter(frame["registers"][of_block], held[of_block], s=12, color=color)
     for threads, registers, shared in _EXAMPLES:
-        warps = occupancy.occupancy(limits, threads, registers, shared).warps
+        high = occupancy.occupancy(limits, threads, registers, shared).warps
         label = "" if threads != min(_BLOCKS) else "the article's blocks"
         ax.plot(
-            registers, warps, "D", color="none", markeredgecolor=INK, markersize=6.5, label=label
+            registers, high, "D", color="none", markeredgecolor=INK, markersize=6.5, label=label
         )
         rate = f", {base.digits(rates[threads])} TFLOP/s" if threads in rates else ""
         ax.annotate(
-            f"{warps} warps{rate}", (registers, warps), textcoords="offset points",
+            f"{high} warps{rate}", (registers, high), textcoords="offset points",
             xytext=(0, -6) if label else (5, 4), va="top" if label else "bottom", ha="center" if label else "left", size=style.small,
         )  # fmt: skip
     ax.set(xlim=(16, 258), xlabel="registers of a thread", ylabel="warps on an SM")
     ax.xaxis.set_major_locator(MultipleLocator(64))
-    _doubling(ax, "y", 4, limits.max_warps)
+    look.powers_of_two(ax, (4, limits.max_warps), axis="y")
     look.grid(ax, "y")
-
-
-def _doubling(ax: Axes, axis: str, low: float, high: float) -> None:
-    """A log2 axis from `low` to a little above `high`."""
-    ticks = [2**power for power in range(12) if low <= 2**power <= high]
-    ax.set(**{f"{axis}scale": "log", f"{axis}lim": (low * 0.88, high * 1.15)})
-    chosen = getattr(ax, f"{axis}axis")
-    chosen.set_major_locator(FixedLocator(ticks))
-    chosen.set_minor_locator(NullLocator())
-    chosen.set_major_formatter(lambda value, _: f"{value:g}")
 
 
 def _tile_rates(table: pd.DataFrame) -> dict[int, float]:
@@ -394,8 +384,8 @@ def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame) -> None:
     ax.plot(bad["warps"], bad["measured"], "x", color=GREY, markersize=3.6, zorder=4)
     peak = latency.SCHEDULERS * lanes_of(study)
     ax.axhline(peak, color=GREY, linewidth=0.6, linestyle=":")
-    _doubling(ax, "x", 1, float(frame["warps"].max()))
-    _doubling(ax, "y", min(8.0, float(frame["measured"].min())), peak)
+    look.powers_of_two(ax, frame["warps"])
+    look.powers_of_two(ax, (4, peak), axis="y")
     ax.set(xlabel="warps on an SM", ylabel="FMA per clock and SM")
     look.grid(ax, "y")
 
@@ -434,7 +424,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         for name, title in (("a", "What limits occupancy"),
                             ("b", "What registers allow"), ("c", "What it takes to be busy")):  # fmt: skip
             axes[name].set_title(title)
-        return look.finish(fig, study, style, *look.entries(axes.values()), _notes(table))
+        return look.finish(fig, study, style, look.entries(axes.values()), _notes(table))
 
 
 def _on_gpu(study: StudyData) -> StudyData:

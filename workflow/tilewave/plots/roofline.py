@@ -344,18 +344,14 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             ax.set_xlabel("FLOP/byte")
         handles = [
             Line2D([], [], color=_COLORS[level], marker=_MARKERS[level], linestyle=_DASHES[level],
-                   markersize=3.4, markeredgewidth=0)
+                   markersize=3.4, markeredgewidth=0, label=_NAMES[level])
             for level in _LEVELS
         ]  # fmt: skip
-        labels = list(_NAMES.values())
         if not points["ranks"].all():
-            handles.append(Line2D([], [], color=GREY, marker="x", linestyle=""))
-            labels.append("not ranked")
+            handles.append(Line2D([], [], color=GREY, marker="x", linestyle="", label="not ranked"))
         mine = study.cases["case"].isin(rows.index) | (study.cases["operation"] == "probe")
         shown = replace(study, cases=study.cases[mine])
-        return look.finish(
-            fig, shown, style, handles, labels, _notes(shown, limits, points), _STAGES
-        )
+        return look.finish(fig, shown, style, handles, _notes(shown, limits, points), _STAGES)
 
 
 def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame) -> list[str]:

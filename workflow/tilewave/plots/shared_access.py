@@ -154,4 +154,4 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             _panel(ax, rows, style, right)
             equal = int((rows["as expected"] == "yes").sum())
             ax.set_title(f"{str(operation).capitalize()}s: {equal} of {len(rows)} as expected")
-        return look.finish(fig, study, style, *look.entries(axes), [], _STAGES)
+        return look.finish(fig, study, style, look.entries(axes), [], _STAGES)

@@ -158,31 +158,18 @@ _COLUMNS: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def _cells_of(table: pd.DataFrame) -> pd.DataFrame:
-    """The table's rows that `cells` gave, under the names that they have there."""
-    if "splits" not in table:
-        return pd.DataFrame(columns=["case", "shape"])
-    frame = table[table["splits"].notna()].rename(columns={v: k for k, v in _COLUMNS.items()})
-    frame["label"] = [base.shape_label(row) for row in frame.to_dict("records")]
-    frame["rate"] = base.derived(table)
-    frame["shape"] = [tuple(map(int, sizes)) for sizes in frame[["m", "n", "k"]].to_numpy()]
-    frame["tile"] = [tuple(map(int, text.split("x"))) for text in frame["tile"]]
-    counts = ["tiles", "chunks", "per_sm"]
-    return frame.astype(dict.fromkeys(counts, int))
-
-
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case; those of splitting kernels with speed-ups and bytes beside the predicted."""
     rest = base.base_table(study).set_index("case")
     frame = cells(study)
     if frame.empty:
-        return rest.reset_index()
+        return base.with_derived(rest.reset_index(), frame)
     columns = frame.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS)
     columns.insert(0, "tile", [f"{rows}x{columns}" for rows, columns in frame["tile"]])
     timed = base.value_of(study, "duration", "time")
     rest.insert(6, "duration (us)", timed.reindex(rest.index))
     whole = rest.iloc[:, :7].join(columns).join(rest.iloc[:, 7:]).reset_index()
-    return base.with_derived(whole, float(frame["rate"].iloc[0]))
+    return base.with_derived(whole, frame)
 
 
 # ------------------------------------------------------------------------------------------ figure
@@ -236,7 +223,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Speed-ups measured and predicted, and the bytes that they cost, side by side; at a narrow
     width those measured, the best that is predicted marked."""
     with look.apply(style):
-        frame = _cells_of(table)
+        frame: pd.DataFrame = base.derived(table)
         if frame.empty or frame["speed_up"].isna().all():
             return look.empty_figure(study, style, "speed-up")
         shown = [name for name, (column, _) in _MAPS.items() if frame[column].notna().any()]
@@ -255,16 +242,16 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if aim is not None:
             handles.append(Line2D([], [], linestyle="", label=f"bold: {aim:g} and more"))
         return look.finish(
-            fig, study, style, handles, [str(h.get_label()) for h in handles], notes(study, frame), _STAGES,
+            fig, study, style, handles, notes(study, frame), _STAGES,
         )  # fmt: skip
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """The largest speed-up."""
-    known = _cells_of(table).dropna(subset=["speed_up"]) if "splits" in table else table.iloc[:0]
-    if known.empty:
+    frame: pd.DataFrame = base.derived(table)
+    if frame.empty or frame["speed_up"].isna().all():
         return ""
-    best = known.loc[known["speed_up"].idxmax()]
+    best = frame.loc[frame["speed_up"].idxmax()]
     return f"Sharing tiles among blocks is up to {best['speed_up']:.2f} times as fast: {_way(best['how'])} at {best['label']}"
 
 

@@ -180,7 +180,6 @@ def finish(
     study: StudyData,
     style: Style,
     handles: Sequence[Artist] = (),
-    labels: Sequence[str] = (),
     notes: Sequence[str] = (),
     stages: Iterable[str] | None = None,
 ) -> Figure:
@@ -194,7 +193,7 @@ def finish(
         troubles = [*troubles[:5], f"and {more} further reasons: they are in the table."]
     title = study.takeaway or study.question or study.title
     ends = " ".join(f"{one.removesuffix('.')}." for one in (*troubles, source_line(study)))
-    return framed(fig, style, title, ends, handles, labels, notes)
+    return framed(fig, style, title, ends, handles, notes)
 
 
 def framed(
@@ -203,7 +202,6 @@ def framed(
     title: str,
     source: str,
     handles: Sequence[Artist] = (),
-    labels: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> Figure:
     """Put a title above the panels and a legend below them; the rest is the figure's `caption`.
@@ -211,7 +209,7 @@ def framed(
     Parameters
     ----------
     source: what is missing and where the values come from, in a line.
-    handles, labels: the legend's entries; it stands outside the data.
+    handles: the legend's entries, with their labels; it stands outside the data.
     notes: sentences about how to read the figure.
     """
     _captions[fig] = [*notes, f"{source.removesuffix('.')}."]
@@ -221,7 +219,7 @@ def framed(
         look = {"ha": "left", "size": 1.15 * style.font_size, "weight": "bold", "wrap": True}
         around.append(fig.suptitle(title, x=0.03 / style.width, **look))
     if handles:
-        around.append(_legend(fig, handles, labels, style.width))
+        around.append(_legend(fig, handles, style.width))
     renderer = fig.canvas.get_renderer()  # type: ignore[attr-defined]
     more = sum(one.get_window_extent(renderer).height / fig.dpi + 0.08 for one in around)
     fig.set_size_inches(style.width, fig.get_figheight() + more)
@@ -238,12 +236,12 @@ def framed(
     return fig
 
 
-def _legend(fig: Figure, handles: Sequence[Artist], labels: Sequence[str], width: float) -> Legend:
+def _legend(fig: Figure, handles: Sequence[Artist], width: float) -> Legend:
     """A legend below the panels, with as many columns as fit into `width` inches."""
     renderer = fig.canvas.get_renderer()  # type: ignore[attr-defined]
     for columns in range(min(len(handles), 8), 0, -1):
         legend = fig.legend(
-            handles, labels, loc="outside lower center", ncols=columns,
+            handles=handles, loc="outside lower center", ncols=columns,
             columnspacing=1.2, handlelength=1.8, handletextpad=0.5, labelspacing=0.3,
             borderaxespad=0.3, borderpad=0.1,
         )  # fmt: skip
@@ -253,15 +251,15 @@ def _legend(fig: Figure, handles: Sequence[Artist], labels: Sequence[str], width
     return legend
 
 
-def entries(axes: Iterable[Axes]) -> tuple[list[Artist], list[str]]:
-    """Handles and labels of what seaborn drew, each label once, for `finish`; its legends go."""
+def entries(axes: Iterable[Axes]) -> list[Artist]:
+    """What seaborn drew, each label once, for `finish`; its legends go."""
     found: dict[str, Artist] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
         if (legend := ax.get_legend()) is not None:
             legend.remove()
-    return list(found.values()), list(found)
+    return list(found.values())
 
 
 def empty(ax: Axes, sentence: str, style: Style) -> None:
@@ -290,18 +288,19 @@ def rows_axis(ax: Axes, labels: Sequence[str]) -> None:
     ax.tick_params(axis="y", length=0)
 
 
-def powers_of_two(ax: Axes, values: Iterable[float], most: int = 9) -> None:
+def powers_of_two(ax: Axes, values: Iterable[float], most: int = 9, axis: str = "x") -> None:
     """A log2 axis with a tick at each power of two in the data's range, thinned to fit."""
     sizes = [v for v in values if v > 0]
-    ax.set_xscale("log", base=2)
+    getattr(ax, f"set_{axis}scale")("log", base=2)
     if not sizes:
         return
     low, high = min(sizes), max(sizes)
     ticks = [2**i for i in range(40) if low * 0.99 <= 2**i <= high * 1.01] or [low]
     step = -(-len(ticks) // most)
-    ax.xaxis.set_major_locator(FixedLocator(ticks[::-1][::step][::-1]))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}" if v < 1e5 else compact(v)))
+    scale = getattr(ax, f"{axis}axis")
+    scale.set_major_locator(FixedLocator(ticks[::-1][::step][::-1]))
+    scale.set_minor_locator(NullLocator())
+    scale.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}" if v < 1e5 else compact(v)))
 
 
 def grid(ax: Axes, axis: str = "both") -> None:

@@ -251,10 +251,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         titles = ("Measured, % of the best", "Predicted, % of the best", "Agreement")
         for ax, title in zip(axes, titles):
             ax.set_title(title)
-        handles, labels = look.entries(axes[2:])
-        handles = [*_maps.legend(style.narrow), *handles]
-        labels = [*(str(h.get_label()) for h in _maps.legend(style.narrow)), *labels]
-        return look.finish(fig, study, style, handles, labels, notes(study, frame), _STAGES)
+        handles = [*_maps.legend(style.narrow), *look.entries(axes[2:])]
+        return look.finish(fig, study, style, handles, notes(study, frame), _STAGES)
 
 
 def _kept(frame: pd.DataFrame) -> float:

@@ -333,15 +333,8 @@ def table(study: StudyData) -> pd.DataFrame:
     rest = base.base_table(study)
     rest = rest[rest.index.isin(frame.index)]
     columns = {told: frame[name] for name, told in _FACTS.items() if told}
-    return base.with_columns(rest, columns)
-
-
-def _facts_of(table: pd.DataFrame) -> pd.DataFrame:
-    """The table's columns under the names that they have in `facts`."""
-    frame = table.set_index("case").rename(columns={told: name for name, told in _FACTS.items()})
-    frame["shape"] = [base.shape_label(row) for row in frame.to_dict("records")]
-    frame["dram_model"] = frame["asked_model"].astype(float).where(frame["asked_model"].isna(), 1.0)
-    return frame
+    whole = base.with_columns(rest, columns)
+    return base.with_derived(whole, frame.join(whole.set_index("case")[["variant", "verdict"]]))
 
 
 # -------------------------------------------------------------------------------------- drawing
@@ -402,7 +395,7 @@ def _told_apart(row: Mapping[Any, Any]) -> bool:
 
 def _reuse(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
     """A row for each variant: counters are marks, predictions ticks, on one logarithmic axis."""
-    usual = base.common_shape(frame)
+    usual = str(frame["shape"].mode()[0])
     labels, points = [], []
     for place, row in enumerate(frame.to_dict("records")):
         label = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
@@ -430,14 +423,14 @@ def _reuse(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
     ax.set_xlim(0.6 * min(tidy["loads"].min(), 1.0), 1.7 * tidy["loads"].max())
     look.rows_axis(ax, labels)
     ax.set(ylabel="", xlabel="bytes / bytes of A and B")
-    ax.set_title(f"Loads of an element, {usual}" if usual else "Loads of an element")
+    ax.set_title(f"Loads of an element, {usual}")
     look.grid(ax, "x")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Rate and moved bytes over what they could be, and below them the loads at each level."""
     with look.apply(style):
-        frame = _facts_of(table)
+        frame = base.derived(table)
         shown = [*("tflops", "dram_ratio", "asked", "sectors", "dram")]
         if frame.empty or not bool(frame[shown].notna().any(axis=None)):
             return look.empty_figure(study, style, "traffic")
@@ -456,8 +449,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             axes[1].set_title("DRAM bytes")
         if len(below):
             _reuse(fig.add_subplot(grid[len(parts) - 1, :]), below, style)
-        handles, labels = look.entries(fig.axes)
-        return look.finish(fig, study, style, handles, labels, _notes(above, below), _STAGES)
+        return look.finish(fig, study, style, look.entries(fig.axes), _notes(above, below), _STAGES)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

@@ -190,20 +190,13 @@ def _ratios(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame) -> None:
     look.grid(ax, "both")
 
 
-def _conflicts(ax: Axes, rows: pd.DataFrame, style: Style) -> None:
-    ax.set_xlim(0, 1)
-    for x, side in zip((0.45, 0.95), CONFLICTS, strict=True):
-        for place, value in enumerate(rows[f"bank conflicts, {side}"]):
-            known = base.present(value)
-            ax.text(
-                x, place, compact(float(value)) if known else "–", ha="right",
-                va="center", size=style.small, color=INK if known else GREY,
-            )  # fmt: skip
-    ax.xaxis.tick_top()
-    ax.set_xticks([0.45, 0.95], list(CONFLICTS), ha="right", color=GREY)
-    ax.tick_params(axis="x", length=0, pad=0)
-    ax.spines[["left", "bottom"]].set_visible(False)
-    ax.set_title("ncu's bank conflicts", loc="right")
+def _conflicts(ax: Axes, rows: pd.DataFrame) -> None:
+    """Names of the rows at the right: the conflict counters."""
+    told = rows[list(_CONFLICTS)].map(lambda n: compact(n) if base.present(n) else "–")
+    beside = ax.secondary_yaxis("right")
+    beside.set_yticks(range(len(rows)), told.agg(", ".join, axis=1))
+    beside.tick_params(length=0)
+    beside.set_ylabel("ncu's bank conflicts: loads, stores")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
@@ -218,13 +211,13 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         labels = [*_labels(study, rows, style.narrow), folded]
         row_mm = (2.0 if style.narrow else 1.2) * style.line * 25.4 + 0.6
         fig = look.new_figure(style, len(labels) * row_mm + 16)
-        widths = [1] if style.narrow or rows.empty else [3, 2.2, 1.5]
+        widths = [1] if style.narrow or rows.empty else [3, 2.2]
         axes = fig.subplots(1, len(widths), squeeze=False, gridspec_kw={"width_ratios": widths})[0]
         if len(rows):
             _bars(axes[0], rows, style)
         if len(axes) > 1:
             _ratios(axes[1], rows, kinds)
-            _conflicts(axes[2], rows, style)
+            _conflicts(axes[1], rows)
         for ax in axes:
             look.rows_axis(ax, labels if ax is axes[0] else [""] * len(labels))
         handles: list[Artist] = [
@@ -236,7 +229,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             handles.append(Line2D([], [], linestyle="", color=INK, marker="|", markersize=8,
                                   label="hardware counter, where different"))  # fmt: skip
         return look.finish(
-            fig, study, style, handles, [str(h.get_label()) for h in handles],
+            fig, study, style, handles,
             _notes(study, table), _STAGES,
         )  # fmt: skip
 

@@ -146,12 +146,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         ax.set_xticks([], minor=True)
         look.grid(ax, "x")
-        handles = _handles(claims)
-        labels = [str(handle.get_label()) for handle in handles]
         notes = [
             "The table has all claims. Those of yes or no, and of 0, have no place on the axis."
         ]
-        return look.finish(fig, study, style, handles, labels, notes, ())
+        return look.finish(fig, study, style, _handles(claims), notes, ())
 
 
 def _handles(claims: Sequence[Judged]) -> list[Artist]:
