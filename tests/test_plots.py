@@ -17,11 +17,9 @@ from tilewave import plots
 from tilewave.errors import UserError
 from tilewave.plots import _sweeps, ablation, base, latency, wavefronts
 from tilewave.plots.style import (
-    PALETTES,
     Style,
     caption,
     check_style,
-    kernel_colors,
     save,
 )
 

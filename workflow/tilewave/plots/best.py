@@ -168,10 +168,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             lines["best"], lines.index, color=OURS, s=13, linewidth=0, label="best own variant"
         )
         look.rows_axis(ax, list(lines["label"]))
-        beside = ax.secondary_yaxis("right")
         told = lines["told"].str.partition(",")[0] if style.narrow else lines["told"]
-        beside.set_yticks(lines.index, told)
-        beside.tick_params(length=0)
+        look.beside(ax, told)
         for label, share in zip(ax.get_yticklabels(), lines["told"], strict=True):
             label.set_fontweight("normal" if share else "bold")
         ax.set(

@@ -369,11 +369,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             for row in order
         ]
         told.append(f"{len(same)} equal")
-        for place, words in enumerate(told):
-            ax.annotate(
-                words, (1, place), xycoords=("axes fraction", "data"), xytext=(4, 0),
-                textcoords="offset points", va="center", size=style.small,
-            )  # fmt: skip
+        look.beside(ax, told)
         look.rows_axis(ax, [*order, f"{len(equal)} others"])
         ax.set_title("Where they differ")
         return look.finish(fig, study, style, look.entries([ax]), _notes(table, differ), _STAGES)

@@ -47,10 +47,13 @@ _MARKS: Mapping[str, Mapping[str, Any]] = {
 def _claimed(study: StudyData) -> dict[str, float]:
     """The claim of each case, by case id: the kernel file's, else the lecture's for the level, the case's name up to
     its first underscore."""
-    cases = study.cases.reindex(columns=["case", "probe_case", "latency_claimed"])
-    levels = cases["probe_case"].astype(str).str.lower().str.partition("_")[0]
-    claims = cases["latency_claimed"].astype(float).fillna(levels.map(_CLAIMED))
-    return {str(case): float(claim) for case, claim in zip(cases["case"], claims) if claim > 0}
+    found = {}
+    for row in study.cases.to_dict("records"):
+        level = str(row["probe_case"]).lower().partition("_")[0]
+        claim = row.get("latency_claimed")
+        if claim := claim if base.present(claim) else _CLAIMED.get(level):
+            found[str(row["case"])] = float(claim)
+    return found
 
 
 def clock_mhz(study: StudyData) -> float | None:
@@ -133,19 +136,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
                 dots[dots["kind"] == kind], x="cycles", y="row", ax=ax, label=names[kind],
                 legend=False, zorder=3, **_MARKS[kind],
             )  # fmt: skip
-        reach = rows[[_MEASURED, _LECTURE]].max(axis=1)
-        reach = reach.where(rows[_ARTICLE] == "", reach.clip(lower=_SEVERAL[1]))
-        for row, x in zip(rows.to_dict("records"), reach, strict=True):
-            # Behind the dots; a claim that was not measured stands far right, with its text before it.
-            after = base.present(row[_MEASURED]) or not base.present(x) or x < 60
-            ax.annotate(
-                _told(row), (x if base.present(x) and after else 0.7, row["row"]), xytext=(6, 0),
-                textcoords="offset points", va="center", ha="left", size=style.small,
-                color=INK if base.present(row[_MEASURED]) else GREY,
-            )  # fmt: skip
-        ax.set_xscale("log")
-        ax.set_xlim(0.7, float(reach.max()) * (20 if style.narrow else 5))
-        ax.set(xlabel="cycles for one dependent access (SM clock)", ylabel="")
+        look.beside(ax, map(_told, rows.to_dict("records")))
+        ax.set(xscale="log", xlabel="cycles for one dependent access (SM clock)", ylabel="")
         axes = [ax.xaxis]
         clock = clock_mhz(study)
         if clock is not None:

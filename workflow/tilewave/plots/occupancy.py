@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -195,16 +195,13 @@ def _fma_per_cycle(study: StudyData, sms: int) -> pd.Series[float]:
 
 def register_latency(study: StudyData) -> float | None:
     """Cycles from a multiply-add to one that needs its result, as the latency probe measured them."""
+    probes = study.cases.loc[study.cases["probe_case"] == "register", "case"]
     measured = base.value_of(study, "latency")
-    names = study.cases.set_index("case")["probe_case"] if len(study.cases) else pd.Series()
-    for case in measured.index:
-        if names.get(case) == "register" and case in base.ranking(study):
-            return float(measured[case])
-    return None
+    found = measured[measured.index.isin(probes) & measured.index.isin(base.ranking(study))]
+    return float(found.iloc[0]) if len(found) else None
 
 
-@dataclass(frozen=True)
-class Made:
+class Made(NamedTuple):
     """What the table is made of: `rows`, `chains`, and the cycles of `register_latency`."""
 
     rows: list[Row]
@@ -314,13 +311,11 @@ def _variants(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
     for column, (label, looks) in _ASKED.items():
         if frame[column].notna().any():
             ax.scatter(frame[column], groups.ngroup(), label=label, **looks)
-    for place, (_, group) in enumerate(groups):
-        color = BAD if group["differs"].any() else INK
-        count = f"{len(group)} variant{'s' if len(group) > 1 else ''}"
-        ax.text(104, place, count, va="center", size=style.small, color=color)
+    colors = groups["differs"].any().map({True: BAD, False: INK})
+    look.beside(ax, [f"{count} variants" for count in groups.size()], colors)
     between = ",\n" if style.narrow else ", "
     look.rows_axis(ax, [f"{w} warps: {limit.replace(', ', between)}" for w, limit in groups.groups])
-    ax.set(xlim=(0, 175 if style.narrow else 125), xticks=[0, 25, 50, 75, 100])
+    ax.set(xlim=(0, 104), xticks=[0, 25, 50, 75, 100])
     ax.set_xlabel("occupancy (% of the SM's warp slots)")
     look.grid(ax, "x")
 
@@ -349,7 +344,12 @@ def _registers(
             f"{high} warps{rate}", (registers, high), textcoords="offset points",
             xytext=(0, -6) if label else (5, 4), va="top" if label else "bottom", ha="center" if label else "left", size=style.small,
         )  # fmt: skip
-    ax.set(xlim=(16, 258), xlabel="registers of a thread", ylabel="warps on an SM")
+    ax.set(
+        xlim=(16, 258),
+        ylim=(3.5, 1.15 * limits.max_warps),
+        xlabel="registers of a thread",
+        ylabel="warps on an SM",
+    )
     ax.xaxis.set_major_locator(MultipleLocator(64))
     look.powers_of_two(ax, (4, limits.max_warps), axis="y")
     look.grid(ax, "y")

@@ -157,10 +157,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             return look.empty_figure(study, style, "share of a baseline")
         parts = dict(iter(rows.groupby(_LADDER, sort=False)))
         heights = {name: max(16.0, 3.1 * part["variant"].nunique()) for name, part in parts.items()}
-        fig, columns = stacked(style, heights, [1.0])
+        fig, columns = stacked(style, heights)
         least, most = rows[_BYTES].min(), rows[_BYTES].max()
         for column in columns:
-            for name, (ax,) in column.items():
+            for name, ax in column.items():
                 ax.set(xscale="log", xlim=(least / 1.6, most * 1.6))
                 ax.set_ylim(0, 1.08 * max(100.0, rows[_SHARE].max()))
                 ax.xaxis.set_major_locator(

@@ -314,7 +314,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         points = points[points["tflops"].notna() & seen].filter(rows.index, axis=0)
         if points.empty:
             return look.empty_figure(study, style, "roofline")
-        told = [
+        names = [
             "kernel",
             "variant",
             "dtype",
@@ -323,15 +323,15 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             "of the roof (%)",
             "bound by",
         ]
-        points = points.join(rows[told])
+        points = points.join(rows[names])
         points["ranks"] = points["verdict"] == "correct"
         points["vendor"] = points["kernel"].isin(base.vendors(study))
         points["shape"] = points.index.map(base.uncommon_shapes(kernels_of(study)))
         parts = dict(iter(points.groupby("dtype", sort=False)))
         heights = {dtype: max(14.0, 3.0 * len(part)) for dtype, part in parts.items()}
-        fig, columns = stacked(style, heights, [1.0])
+        fig, columns = stacked(style, heights)
         for column in columns:
-            for dtype, (ax,) in column.items():
+            for dtype, ax in column.items():
                 ax.set(xscale="log", yscale="log", xlim=_span(points))
                 left, right = ax.get_xlim()
                 subs = (1, 2, 5) if right < 30 * left else (1,)

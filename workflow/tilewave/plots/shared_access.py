@@ -86,7 +86,7 @@ def _apart(rows: pd.DataFrame) -> pd.Series[bool]:
 
 
 def _said(row: Mapping[Any, Any]) -> tuple[str, str]:
-    """What stands at a bar's end, and its colour."""
+    """What stands beside a bar, and its colour."""
     measured = row["measured wavefronts"]
     if not base.present(measured):
         return str(row["status"]) if row["status"] != "ok" else "not counted", GREY
@@ -96,7 +96,7 @@ def _said(row: Mapping[Any, Any]) -> tuple[str, str]:
     return (told, INK) if row["verdict"] == "correct" else (f"{told} ({row['verdict']})", GREY)
 
 
-def _panel(ax: Axes, rows: pd.DataFrame, style: Style, right: float) -> None:
+def _panel(ax: Axes, rows: pd.DataFrame, right: float) -> None:
     """Bars for what was measured; what is expected, and what ncu says otherwise, as marks on them."""
     rows = rows.assign(place=range(len(rows)), kind=rows["bits a lane"].map(_kind))
     rows["kind"] = rows["kind"].where(rows["verdict"] == "correct", _WRONG)
@@ -119,16 +119,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, style: Style, right: float) -> None:
                 points, x=column, y="place", label=label, marker=marker, color=color, s=size,
                 edgecolor=edge, linewidth=0.6, zorder=5, ax=ax,
             )  # fmt: skip
-    ends = rows[["measured wavefronts", "expected wavefronts"]].max(axis=1).fillna(0.0)
-    # Beyond a mark that would be in the way, but not beside one that is far off.
-    marks = rows["attributed by ncu"]
-    ends = ends.where(~marks.between(ends, ends + 0.15 * right), marks)
-    for place, (row, end) in enumerate(zip(rows.to_dict("records"), ends, strict=True)):
-        told, tint = _said(row)
-        ax.annotate(
-            told, (end, place), xytext=(5, 0), textcoords="offset points", va="center",
-            size=style.small, color=tint,
-        )  # fmt: skip
+    look.beside(ax, *zip(*map(_said, rows.to_dict("records")), strict=True))
     look.rows_axis(ax, names)
     ax.set(xlim=(0, right), xticks=range(0, int(right) + 1, 1 if right < 12 else 4), ylabel="")
     ax.set_xlabel("wavefronts of the probe instruction")
@@ -149,9 +140,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             axes = fig.subplots(len(parts), 1, squeeze=False, height_ratios=heights)[:, 0]
         else:
             axes = fig.subplots(1, len(parts), squeeze=False)[0]
-        right = float(values.max(axis=None)) * (1.5 if style.narrow else 1.35) + 0.5
+        right = float(values.max(axis=None)) + 0.5
         for ax, (operation, rows) in zip(axes, parts, strict=True):
-            _panel(ax, rows, style, right)
+            _panel(ax, rows, right)
             equal = int((rows["as expected"] == "yes").sum())
             ax.set_title(f"{str(operation).capitalize()}s: {equal} of {len(rows)} as expected")
         return look.finish(fig, study, style, look.entries(axes), [], _STAGES)

@@ -288,6 +288,19 @@ def rows_axis(ax: Axes, labels: Sequence[str]) -> None:
     ax.tick_params(axis="y", length=0)
 
 
+def beside(
+    ax: Axes, texts: Iterable[str], colors: Iterable[str] = (), middle: float = 0.0, label: str = ""
+) -> None:
+    """Texts at the right of the rows, the first on top; middle: of a row, from where it begins; label: of them all."""
+    right, told = ax.secondary_yaxis("right"), list(texts)
+    right.set_yticks([place + middle for place in range(len(told))], told)
+    right.tick_params(length=0)
+    right.spines["right"].set_visible(False)
+    right.set_ylabel(label)
+    for text, color in zip(right.get_yticklabels(), colors):
+        text.set_color(color)
+
+
 def powers_of_two(ax: Axes, values: Iterable[float], most: int = 9, axis: str = "x") -> None:
     """A log2 axis with a tick at each power of two in the data's range, thinned to fit."""
     sizes = [v for v in values if v > 0]

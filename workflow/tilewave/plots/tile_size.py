@@ -206,15 +206,12 @@ def _map(ax: Axes, frame: pd.DataFrame, column: str, style: Style, marked: bool 
     ax.tick_params(axis="x", labelrotation=90)
 
 
-def _best_told(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
+def _best_told(ax: Axes, frame: pd.DataFrame) -> None:
     """The best tile's TFLOP/s, and its share of cuBLAS, at the right of the measured map."""
     ranked = frame[frame["share"] == 1.0].drop_duplicates("label").set_index("label")
-    for y, label in enumerate(dict.fromkeys(frame["label"])):
-        if label in ranked.index:
-            rate, of_cublas = ranked.at[label, "tflops"], ranked.at[label, "cublas"]
-            told = base.digits(rate) + ("" if math.isnan(of_cublas) else f" ({of_cublas:.0f} %)")
-            ax.annotate(told, (1, y + 0.5), xycoords=("axes fraction", "data"), xytext=(3, 0),
-                        textcoords="offset points", va="center", size=style.small)  # fmt: skip
+    labels = list(dict.fromkeys(frame["label"]))
+    told = ranked["tflops"].map(base.digits) + ranked["cublas"].map(" ({:.0f} %)".format)
+    look.beside(ax, told.reindex(labels).fillna(""), middle=0.5)
 
 
 def _correlation(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
@@ -247,7 +244,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             axes[1].set_yticks([])
             _correlation(axes[2], frame, style)
         _map(axes[0], frame, "share", style, marked=style.narrow)
-        _best_told(axes[0], frame, style)
+        _best_told(axes[0], frame)
         titles = ("Measured, % of the best", "Predicted, % of the best", "Agreement")
         for ax, title in zip(axes, titles):
             ax.set_title(title)

@@ -193,10 +193,7 @@ def _ratios(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame) -> None:
 def _conflicts(ax: Axes, rows: pd.DataFrame) -> None:
     """Names of the rows at the right: the conflict counters."""
     told = rows[list(_CONFLICTS)].map(lambda n: compact(n) if base.present(n) else "–")
-    beside = ax.secondary_yaxis("right")
-    beside.set_yticks(range(len(rows)), told.agg(", ".join, axis=1))
-    beside.tick_params(length=0)
-    beside.set_ylabel("ncu's bank conflicts: loads, stores")
+    look.beside(ax, told.agg(", ".join, axis=1), label="ncu's bank conflicts: loads, stores")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
