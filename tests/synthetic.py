@@ -266,7 +266,7 @@ def wavefronts() -> StudyData:
 
 
 def shared_access() -> StudyData:
-    b = Builder("shared_access")
+    b, expectations = Builder("shared_access"), {}
     patterns = {
         32: ("permuted", "broadcast", "conflict"),
         64: ("one_half", "two_halves", "pairs", "mixed", "halves_equal"),
@@ -286,11 +286,11 @@ def shared_access() -> StudyData:
                     continue
                 b.add(case, "check", {"max_error": 0.0}, verdict="correct")
                 off = 1.0 if (op, bits, place) == ("store", 64, 2) else 0.0
-                b.add(
-                    case, "counters",
-                    {"wavefronts_expected": expected, "wavefronts": expected + off},
-                )  # fmt: skip
-    return b.study()
+                b.add(case, "counters", {"wavefronts": expected + off})
+                expectations[case] = expected
+    study = b.study()
+    told = study.cases["case"].map(expectations)
+    return replace(study, cases=study.cases.assign(wavefronts_expected=told))
 
 
 def ablation() -> StudyData:

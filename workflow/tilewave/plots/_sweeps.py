@@ -29,13 +29,11 @@ VENDOR_TILE = ("cublas_tile_m", "cublas_tile_n")
 class Sweep:
     """A variant at one M and K: `frame` has a row for each N, ascending.
 
-    Columns: case, n, ranks (bool), tflops, duration (us), cublas_tflops, cublas_duration (us),
-    columns (tile columns), tiles, blocks, waves, work (waves of the largest tile), rounds, whole, single, wave_fraction, model_ratio, ratio,
-    model_useful, useful, model_active, active, cycles (of the busiest SM), counted_waves,
-    partial_tail (bool), cublas_tile_m, cublas_tile_n, cublas_kernel, cublas_ratio and
-    cublas_tile_ratio (tensor operations over 2mnk, counted and of that tile); missing values are
-    NaN, missing names "". `model` has the model's columns among these at every whole N between the
-    first and the last, so that its steps stand where they belong. `tile` is the largest one of the sweep.
+    Columns: case, n, ranks, tflops, duration (us), the same and the tile of cuBLAS (cublas_...), columns (of tiles),
+    tiles, blocks, waves, work (waves of the largest tile), rounds, whole, single, wave_fraction, model_ratio, ratio,
+    model_useful, useful, model_active, active, cycles (of the busiest SM), counted_waves, partial_tail; missing
+    values are NaN, names "". `model` has the model's columns at every whole N between the first and the last.
+    `tile` is the largest one of the sweep.
     """
 
     variant: str

@@ -44,17 +44,9 @@ INSTRUCTION_COLUMNS = (
 # What a reader must learn first when the stages of one case disagree.
 _VERDICT_ORDER = ("wrong", "race", "uninitialised read", "barrier", "correct", "not checked")
 _STATUS_ORDER = (
-    "invalid access",
-    "assertion failed",
-    "trap",
-    "timed out",
-    "failed to launch",
-    "failed to compile",
-    "stale",
-    "unsupported",
-    "not measured",
-    "ok",
-)
+    "invalid access", "assertion failed", "trap", "timed out", "failed to launch", "failed to compile", "stale",
+    "unsupported", "not measured", "ok",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

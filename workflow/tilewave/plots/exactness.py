@@ -1,10 +1,8 @@
 """Exactness: what executing the machine code predicts beside what Nsight Compute measured.
 
-A row is a counter that somewhere differs, a mark one case's relative difference; counters that are equal
-in all cases are one row. The predicted values are those of stage execute, made on this machine's CPU; the measured ones those of
-stage counters, live or recorded, and their keys say that they are of the same machine code. These
-are counts, not times, so they may be compared between environments. The causes
-that are known stand in `exactness.yaml` beside this module.
+A row is a counter that somewhere differs, a mark one case's relative difference; counters that are equal in all
+cases are one row. Predicted values are those of stage execute, measured ones those of stage counters of the same
+machine code: counts, not times, so they may be compared between environments. Known causes stand in `exactness.yaml`.
 """
 
 from __future__ import annotations
@@ -101,11 +99,11 @@ class Cause:
 
     counter: re.Pattern[str]
     kinds: frozenset[str]
-    measured: str
-    at_most: float
-    of: str
     name: str
     cause: str
+    measured: str = "either"
+    at_most: float = math.inf
+    of: str = ""
 
     def explains(
         self, counter: str, kinds: set[str], predicted: float, measured: Mapping[str, float]
@@ -138,13 +136,12 @@ def causes() -> tuple[Cause, ...]:
     listed = yaml.safe_load(_CAUSES.read_text(encoding="utf-8")) or []
     return tuple(
         Cause(
-            re.compile(one["counter"]),
-            frozenset(one["kinds"]),
-            str(one.get("measured", "either")),
-            float(one.get("at_most", math.inf)),
-            str(one.get("of", "")),
-            str(one["name"]),
-            " ".join(str(one["cause"]).split()),
+            **{
+                **one,
+                "counter": re.compile(one["counter"]),
+                "kinds": frozenset(one["kinds"]),
+                "cause": " ".join(one["cause"].split()),
+            }
         )
         for one in listed
     )
@@ -342,11 +339,9 @@ def _differences(ax: Axes, differ: pd.DataFrame, order: list[str], style: Style)
 
 def _told(rows: pd.DataFrame, differ: pd.DataFrame, style: Style) -> str:
     """How many of a row's comparisons differ, and where the most."""
-    told = f"{len(differ)} of {len(rows)} differ"
-    if style.narrow:
-        return told.removesuffix(" differ")
-    worst = differ.loc[differ["percent"].abs().idxmax()].to_dict()
-    return f"{told}, most {base.variant_label(worst)}".replace("\n", " ")
+    count = f"{len(differ)} of {len(rows)}"
+    worst = base.variant_label(differ.loc[differ["percent"].abs().idxmax()].to_dict())
+    return count if style.narrow else f"{count} differ, most {worst}".replace("\n", " ")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:

@@ -1,9 +1,8 @@
 """Ladder: each rung's share of cuBLAS and its speed at each size, one row of panels a dtype.
 
-Rungs stand in the order of `follows`. A share is the median of those of neighbouring blocks of the
-variant and of cuBLAS, timed in turn; its spread the quartiles (`records.tables.paired_shares`). Beside
-it in the table: the FLOPs that the counters counted over 2 m n k, which tells padding and recomputation
-apart from slowness; and the times of the comparison with which a lecture ends (option `lecture`).
+Rungs stand in the order of `follows`; shares are medians of neighbouring blocks timed in turn with cuBLAS
+(`records.tables.paired_shares`). The table has the counted FLOPs over 2 m n k besides, which tell padding from
+slowness, and the times of a lecture's comparison (option `lecture`).
 """
 
 from __future__ import annotations

@@ -41,8 +41,6 @@ READING = (
 )
 
 
-L2_PROBE = "l2_read"
-"""Probe case whose bandwidth ncu's L2 sectors are held against."""
 PIPES: Mapping[str, str] = {"tensor": "tensor", "fma": "FMA", "fp64": "FP64"}
 PARTS: Mapping[str, str] = {
     "at work": "the pipe works",
@@ -154,10 +152,10 @@ def table(study: StudyData) -> pd.DataFrame:
             "pipe": found["pipe"],
             **{told: found[name] for name, told in _PARTS.items()},
             **{told: stalled[name] for name, told in _WAITS.items()},
-            **dict(_bounds.by_case(study, L2_PROBE)),
+            **dict(_bounds.by_case(study)),
         },
     )
-    helpers = _bounds.helpers(study, L2_PROBE)
+    helpers = _bounds.helpers(study)
     ordered = [] if study.cases.empty else in_order(study)["case"]
     wanted = [case for case in ordered if case not in helpers]
     return frame.set_index("case", drop=False).loc[wanted].reset_index(drop=True)

@@ -424,7 +424,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         for name, title in (("a", "What limits occupancy"),
                             ("b", "What registers allow"), ("c", "What it takes to be busy")):  # fmt: skip
             axes[name].set_title(title)
-        return look.finish(fig, study, style, look.entries(axes.values()), _notes(table))
+        return look.finish(
+            fig, study, style, look.entries(axes.values()), _notes(table, lanes_of(study))
+        )
 
 
 def _on_gpu(study: StudyData) -> StudyData:
@@ -434,8 +436,8 @@ def _on_gpu(study: StudyData) -> StudyData:
     return replace(study, cases=study.cases[study.cases["provider"] != "cpu"])
 
 
-def _notes(table: pd.DataFrame) -> list[str]:
-    """What driver or ncu say otherwise, and how far off the model of the rate is."""
+def _notes(table: pd.DataFrame, lanes: int) -> list[str]:
+    """What driver or ncu say otherwise, how far off the model of the rate is, and how many warps it takes."""
     made = _made(table)
     differ = [row for row in made.rows if row.differences]
     notes = [f"{row.case}: {'; '.join(row.differences)}." for row in differ[:_MOST]]
@@ -447,5 +449,11 @@ def _notes(table: pd.DataFrame) -> list[str]:
         notes.append(
             f"With {made.cycles:.2f} cycles for a multiply-add, the model of the rate is off by "
             f"{off.median():.1f} % (median), {off.max():.1f} % (worst)."
+        )
+    if made.cycles is not None and len(made.chains):
+        few, many = made.chains["ilp"].min(), made.chains["ilp"].max()
+        least, most = (latency.warps_to_hide(made.cycles, n, lanes=lanes) for n in (many, few))
+        notes.append(
+            f"An SM needs {most:.0f} warps to stay busy at ILP {few}, {least:.0f} at ILP {many}."
         )
     return notes

@@ -119,7 +119,8 @@ def _panel(ax: Axes, rows: pd.DataFrame, right: float) -> None:
                 points, x=column, y="place", label=label, marker=marker, color=color, s=size,
                 edgecolor=edge, linewidth=0.6, zorder=5, ax=ax,
             )  # fmt: skip
-    look.beside(ax, *zip(*map(_said, rows.to_dict("records")), strict=True))
+    told = [_said(row) for row in rows.to_dict("records")]
+    look.beside(ax, [text for text, _ in told], [color for _, color in told])
     look.rows_axis(ax, names)
     ax.set(xlim=(0, right), xticks=range(0, int(right) + 1, 1 if right < 12 else 4), ylabel="")
     ax.set_xlabel("wavefronts of the probe instruction")

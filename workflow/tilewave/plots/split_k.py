@@ -84,11 +84,9 @@ def _key(row: Mapping[str, object]) -> tuple[object, ...]:
 def cells(study: StudyData) -> pd.DataFrame:
     """One row a case of a splitting kernel that has its data-parallel fellow in the study.
 
-    Columns: case, plain (the fellow's case), shape ((m, n, k)), label, tile, tiles, chunks, per_sm,
-    how ("stream" or the number of splits), ranks, duration and plain_duration (us), speed_up,
-    alone and waves (predicted speed-up: an SM's blocks share its throughput, or do not disturb each
-    other), reduction (us), workspace, traffic (bytes, model), l2 and dram (bytes more than the
-    fellow's, counted), rate (`bandwidth`). Missing values are NaN.
+    Columns: case, plain (the fellow), shape, label, tile, tiles, chunks, per_sm, how ("stream" or the number of splits),
+    ranks, duration and plain_duration (us), speed_up, alone and waves (predicted: an SM's blocks share its throughput,
+    or do not), reduction (us), workspace, traffic (bytes, model), l2 and dram (bytes more, counted), rate (TB/s).
     """
     sms = sms_of(study)
     if study.cases.empty or sms < 1:

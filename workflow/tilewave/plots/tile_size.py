@@ -47,11 +47,9 @@ def _order(tile: tuple[int, int]) -> tuple[int, int, int]:
 def cells(study: StudyData) -> pd.DataFrame:
     """One row a case that has a tile: where it stands, what it reached, what is predicted.
 
-    Columns: case, shape ((m, n, k)), label, tile ((rows, columns)), ranks, tflops, cublas (share of
-    cuBLAS, %), share (of the best at the shape), useful, per_sm, alone and waves (parallel
-    efficiency, an SM holding one block and as many as fit), intensity (FLOP/byte), l2_bytes and
-    model_bytes (asked of L2, counted and predicted), predicted_alone and predicted_waves (share of
-    the best that is predicted). Missing values are NaN.
+    Columns: case, shape ((m, n, k)), label, tile ((rows, columns)), ranks, tflops, cublas (% of cuBLAS), share (of the
+    best at the shape), useful, per_sm, alone and waves (parallel efficiency, one block an SM and as many as fit),
+    intensity (FLOP/byte), l2_bytes and model_bytes, predicted_alone and predicted_waves (share of the best).
     """
     sms = sms_of(study)
     rows = study.cases
@@ -257,7 +255,7 @@ def _kept(frame: pd.DataFrame) -> float:
     reference shape aside; NaN without a prediction."""
     reference = reference_shape(frame.assign(valid=frame["tflops"].where(frame["ranks"])))
     known = frame.dropna(subset=["share", "predicted_alone"])
-    known = known[[shape != reference for shape in known["shape"]]]
+    known = known[known["shape"].map(lambda shape: shape != reference).astype(bool)]
     picked = known.groupby("shape", sort=False)["predicted_alone"].idxmax()
     return float(known.loc[picked, "share"].min()) if reference else math.nan
 

@@ -16,7 +16,6 @@ from typing import Any, Self
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
@@ -363,28 +362,19 @@ def _products_panel(ax: Axes, frame: pd.DataFrame, column: str, style: Style) ->
         f"{row['kernel']} {row['shape']}\n{row['intensity']:.4g} FLOP/byte"
         for row in frame.to_dict("records")
     ]
-    frame[column] = frame[column].astype(float)
-    sns.barplot(
-        frame, x=column, y="row", hue="kind", dodge=False, palette=_KINDS, hue_order=_drawn(frame),
-        errorbar=None, width=0.6, saturation=1, edgecolor=GREY, linewidth=0.4, ax=ax,
+    values, unit = frame[column].astype(float), " %" if column == "share" else "×"
+    bars = ax.barh(
+        range(len(frame)), values, height=0.6, color=frame["kind"].map(_KINDS), edgecolor=GREY,
+        linewidth=0.4, label=list(frame["kind"]),
     )  # fmt: skip
-    unit = " %" if column == "share" else "×"
-    for bars in ax.containers:
-        assert isinstance(bars, BarContainer)
-        told = [bar.get_width() for bar in bars]
-        labels = ["" if math.isnan(value) else base.digits(value) + unit for value in told]
-        ax.bar_label(bars, labels, padding=2, size=style.small,
-                     bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
+    labels = ["" if math.isnan(value) else base.digits(value) + unit for value in values]
+    ax.bar_label(bars, labels, padding=2, size=style.small,
+                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
+    look.rows_axis(ax, list(frame["row"]))
     ax.axvline(100.0 if column == "share" else 1.0, color=look.MODEL, linewidth=1.0)
-    reach = max(float(frame[column].max()), 1.0) if frame[column].notna().any() else 1.0
-    ax.set(xlim=(0, (1.9 if style.narrow else 1.3) * reach), ylabel="")
+    ax.set_xlim(0, (1.9 if style.narrow else 1.3) * max([1.0, *values.dropna()]))
     ax.set_xlabel("% of attainable" if column == "share" else "/ compulsory")
-    ax.tick_params(axis="y", length=0)
     look.grid(ax, "x")
-
-
-def _drawn(frame: pd.DataFrame) -> list[str]:
-    return [kind for kind in _KINDS if (frame["kind"] == kind).any()]
 
 
 def _told_apart(row: Mapping[Any, Any]) -> bool:

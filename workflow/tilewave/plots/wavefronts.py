@@ -1,10 +1,8 @@
 """Wavefronts: which instruction kinds need more shared-memory wavefronts than their data does.
 
-The per-instruction table gives each instruction's wavefronts and what they would be with every bank
-used (ideal). A row is a kind of instruction of a variant with more than that, the most wavefronts first;
-variants without any are one row. Beside it stand the two bank-conflict counters, which are blind to
-asynchronous copies: a kernel whose padded rows free ldmatrix and burden cp.async has conflicts of zero
-there.
+A row is a kind of instruction of a variant with more than its ideal, the most first; variants without any are one
+row. Beside it stand the bank-conflict counters, which are blind to asynchronous copies: padded rows that free
+ldmatrix and burden cp.async have conflicts of zero there.
 """
 
 from __future__ import annotations
