@@ -245,8 +245,9 @@ def _notes(found: Sequence[Sweep]) -> list[str]:
         "fitted, the median over N."
     ]
     errors = [
-        f"{_name(sweep, found)} {percent(error.median)}, worst {percent(error.worst)} at N = {at}"
+        f"{_name(sweep, found)} {percent(error.median)}, worst {percent(error.worst)} "
+        f"at N = {sweep.frame['n'].iloc[error.place]}"
         for sweep in found
-        if (error := sweep.summary()).count and (at := int(sweep.frame["n"].iloc[error.place]))
+        if (error := sweep.summary()).count
     ]
     return [*notes, f"Error of the duration, median: {'; '.join(errors)}."] if errors else notes

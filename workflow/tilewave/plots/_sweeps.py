@@ -180,9 +180,8 @@ def _product(row: Mapping[str, Any]) -> tuple[object, ...]:
     return (row["m"], row["n"], row["k"], row["dtype"], layouts)
 
 
-_NO_VENDOR: dict[str, Any] = {
-    **dict.fromkeys(("tflops", "duration", *VENDOR_TILE, "ratio"), math.nan), "kernel": "",
-}  # fmt: skip
+_UNKNOWN = dict.fromkeys(("tflops", "duration", *VENDOR_TILE, "ratio"), math.nan)
+_NO_VENDOR: dict[str, Any] = {**_UNKNOWN, "kernel": ""}
 
 
 def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], dict[str, Any]]:

@@ -40,10 +40,14 @@ READING = (
 TOLERANCE = 0.02
 """Share of the best TFLOP/s that a sufficient alignment may lose."""
 _COLUMNS: Mapping[str, str] = {
-    "dimension": "dimension varied", "layout": "layout of A, B", "along": "contiguous in",
-    "alignment": "alignment (elements)", "share": "share of the reference",
-    "least": "least share without a loss", "enough": "within the tolerance",
-}  # fmt: skip
+    "dimension": "dimension varied",
+    "layout": "layout of A, B",
+    "along": "contiguous in",
+    "alignment": "alignment (elements)",
+    "share": "share of the reference",
+    "least": "least share without a loss",
+    "enough": "within the tolerance",
+}
 _STAGES = ("time",)
 _CLEAN = 0.1  # a dtype whose lines lose no more anywhere is named only
 _DASHES: Mapping[str, Any] = {

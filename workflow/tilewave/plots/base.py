@@ -44,9 +44,9 @@ INSTRUCTION_COLUMNS = (
 # What a reader must learn first when the stages of one case disagree.
 _VERDICT_ORDER = ("wrong", "race", "uninitialised read", "barrier", "correct", "not checked")
 _STATUS_ORDER = (
-    "invalid access", "assertion failed", "trap", "timed out", "failed to launch", "failed to compile", "stale",
-    "unsupported", "not measured", "ok",
-)  # fmt: skip
+    "invalid access, assertion failed, trap, timed out, failed to launch, failed to compile, stale, "
+    "unsupported, not measured, ok"
+).split(", ")
 
 
 @dataclass(frozen=True)

@@ -51,10 +51,8 @@ def table(study: StudyData) -> pd.DataFrame:
     rows = []
     for dtype in base.dtypes_in_order(study):
         mine = study.cases[study.cases["dtype"].astype(str) == dtype]
-        mine = mine.assign(
-            label=[base.shape_label(row) for row in mine.to_dict("records")],
-            us=mine["case"].map(durations), place=mine["case"].map(environments),
-        )  # fmt: skip
+        case, labels = mine["case"], [base.shape_label(row) for row in mine.to_dict("records")]
+        mine = mine.assign(label=labels, us=case.map(durations), place=case.map(environments))
         raced = mine[mine["case"].isin(base.ranking(study))].dropna(subset=["us", *SHAPE])
         here = raced[raced["place"].isin(raced["place"].mode()[:1])].sort_values(
             "us", kind="stable"
@@ -83,9 +81,12 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def _winner(
-    own: pd.DataFrame, vendor: pd.DataFrame, kernels: Mapping[str, str], empty: pd.Series[float],
+    own: pd.DataFrame,
+    vendor: pd.DataFrame,
+    kernels: Mapping[str, str],
+    empty: pd.Series[float],
     sources: Mapping[str, str],
-) -> dict[str, object]:  # fmt: skip
+) -> dict[str, object]:
     """The fastest variant beside the runner-up and the vendor's fastest, which says its layouts, what it launches,
     and the time of an empty kernel in its place; own, vendor: the raced cases from fast to slow."""
     first, theirs = own.iloc[0], next(iter(vendor.to_dict("records")), {"case": "", "variant": ""})

@@ -62,9 +62,7 @@ _ASKED: Mapping[str, tuple[str, dict[str, Any]]] = {
     ),
     "achieved": ("ncu, achieved", {"marker": "o", "color": "#882255", "s": 9, "linewidth": 0}),
 }
-_ANSWERS = (
-    "kernel", "threads", "registers", "warps", "limit", "closed", "driver", "theoretical", "achieved", "differs",
-)  # fmt: skip
+_ANSWERS = "kernel threads registers warps limit closed driver theoretical achieved differs".split()
 _CHAINS = ("#332288", "#117733", "#44AA99", "#DDCC77", "#CC6677", "#AA4499")
 
 
@@ -421,9 +419,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             look.empty(axes["c"], f"No case of {CHAINS} to draw.", style)
         else:
             _rates(axes["c"], study, chains)
-        for name, title in (("a", "What limits occupancy"),
-                            ("b", "What registers allow"), ("c", "What it takes to be busy")):  # fmt: skip
-            axes[name].set_title(title)
+        axes["a"].set_title("What limits occupancy")
+        axes["b"].set_title("What registers allow")
+        axes["c"].set_title("What it takes to be busy")
         return look.finish(
             fig, study, style, look.entries(axes.values()), _notes(table, lanes_of(study))
         )

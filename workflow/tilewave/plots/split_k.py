@@ -46,7 +46,6 @@ DATA_PARALLEL, SPLIT_K, STREAM_K = "hgemm_mma", "hgemm_split_k", "hgemm_stream_k
 """Kernels whose blocks take a tile each, share it by the macro SPLITS, share all chunks evenly."""
 BANDWIDTH = "l2_read"
 """Probe case whose bandwidth the workspace's traffic is charged with."""
-DRAM_BYTES = "dram_bytes"
 STREAM = "stream"
 _STAGES = ("time",)
 
@@ -97,7 +96,7 @@ def cells(study: StudyData) -> pd.DataFrame:
     environments = base.environment_of(study, "duration", "time")
     extra = {
         "l2": base.value_of(study, L2_SECTORS, "counters").map(roofline.l2_bytes),
-        "dram": base.value_of(study, DRAM_BYTES, "counters"),
+        "dram": base.value_of(study, "dram_bytes", "counters"),
     }
     may_rank = set(base.ranking(study))
     rate = bandwidth(study)

@@ -44,8 +44,7 @@ GOOD, BAD = "#117733", "#CC3311"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 OURS = "#332288"
 """What was measured of this project's kernels; the baseline is black, a model grey."""
-FONT = "DejaVu Sans"
-"""It comes with matplotlib."""
+FONT = "DejaVu Sans"  # it comes with matplotlib
 NARROW_MM = 120.0
 """Below this width panels stand under one another instead of side by side."""
 

@@ -368,8 +368,8 @@ def _products_panel(ax: Axes, frame: pd.DataFrame, column: str, style: Style) ->
         linewidth=0.4, label=list(frame["kind"]),
     )  # fmt: skip
     labels = ["" if math.isnan(value) else base.digits(value) + unit for value in values]
-    ax.bar_label(bars, labels, padding=2, size=style.small,
-                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+    ax.bar_label(bars, labels, padding=2, size=style.small, bbox=box)
     look.rows_axis(ax, list(frame["row"]))
     ax.axvline(100.0 if column == "share" else 1.0, color=look.MODEL, linewidth=1.0)
     ax.set_xlim(0, (1.9 if style.narrow else 1.3) * max([1.0, *values.dropna()]))

@@ -35,7 +35,6 @@ MARKS: Mapping[str, tuple[str, str]] = {judging.FALSE: (BAD, "X"), judging.ELSEW
 _BAND = "#E4E4E4"
 _REACH = 12.0
 """How far the axis goes: quotients above it or below its inverse stand at its ends."""
-_ROW_MM = 3.7
 
 
 def judged(study: StudyData) -> list[Judged]:
@@ -121,7 +120,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if not claims:
             return look.empty_figure(study, style, "claim")
         rows = _rows(claims)
-        fig = look.new_figure(style, len(rows) * _ROW_MM * style.font_size / 7.5 + 10)
+        fig = look.new_figure(style, 0.5 * len(rows) * style.font_size + 10)
         ax = fig.subplots()
         ax.set(xscale="log", xlim=(1 / _REACH, _REACH), xlabel="found / claimed")
         ax.axvline(1.0, color=GREY, linewidth=0.7, zorder=2)
