@@ -405,19 +405,13 @@ def test_a_plan_or_one_line(data):
         ("ladder", {"lecture": {"rows": [1], "sizes": [64]}}, "lecture.rows"),
         ("ladder", {"lecture": {"rows": {}, "sizes": [64], "x": 1}}, "rows, sizes"),
         ("ladder", {"lecture": True}, "lecture"),
-        ("latency", {"claimed": {"dram": "much"}}, "claimed.dram"),
-        ("alignment", {"tolerance": float("nan")}, "finite"),
-        ("alignment", {"tolerance": 7}, "less than or equal to 1"),
-        ("alignment", {"reference": 1.5}, "reference"),
-        ("tile_size", {"reference": "64x64"}, "reference"),
-        ("tile_quantization", {"panels": ["speed"]}, "panels.0"),
-        ("split_k", {"blocks_per_sm": 0}, "blocks_per_sm"),
+        ("latency", {"claimed": {"dram": 1}}, "latency takes no options"),
+        ("split_k", {"aim": float("nan")}, "finite"),
+        ("split_k", {"aim": 1001}, "less than or equal to 1000"),
+        ("tile_quantization", {"drawn": [[1]]}, "drawn.0"),
         ("roofline", {"bandwidths": {"l3": "x"}}, "bandwidths"),
-        ("occupancy", {"pair": ["a"]}, "pair.1"),
         ("traffic", {"accesses": {"k": {"a": {"rows": [4]}}}}, "accesses.k.a.rows"),
-        ("traffic", {"claimed": {"64x64x64": {"bound": "luck"}}}, "claimed.64x64x64.bound"),
-        ("claims", {"range": "wide"}, "range"),
-        ("claims", {"documents": [[1]]}, "documents"),
+        ("traffic", {"accesses": {"k": {"tile": [1, 2]}}}, "accesses.k.tile"),
     ],
 )
 def test_options_that_a_plot_does_not_take(plot, options, key):
@@ -426,7 +420,7 @@ def test_options_that_a_plot_does_not_take(plot, options, key):
 
 
 def test_null_is_the_default():
-    plots.check_options("split_k", {"aim": None, "bandwidth": None})
+    plots.check_options("split_k", {"aim": None})
 
 
 DECLARED = """

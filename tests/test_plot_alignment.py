@@ -64,10 +64,11 @@ def test_share_loss_and_the_smallest_alignment_that_is_enough() -> None:
     assert row["smallest alignment that is enough"] == 8
 
 
-def test_the_tolerance_is_an_option() -> None:
+def test_two_percent_are_tolerated() -> None:
     speeds = {"k": {4095: 40.0, 4092: 93.0, 4088: 99.0}}
     assert alignment.lines(study(speeds))[0].smallest_enough == 8
-    assert alignment.lines(study(speeds, tolerance=0.1))[0].smallest_enough == 4
+    speeds["k"][4092] = 98.2
+    assert alignment.lines(study(speeds))[0].smallest_enough == 4
 
 
 def test_a_dimension_that_only_counts_rows_is_told_apart() -> None:
@@ -155,8 +156,7 @@ def test_one_row_of_panels_for_each_dtype(width: float) -> None:
         and len(line.get_xdata()) == 2
     ]  # fmt: skip
     assert upright == [3, 6]
-    notes = " ".join(caption(fig))
-    assert "i8 (row, col) 1310 TOP/s" in notes and "f64 (row, row) 61.1" in notes
+    assert f"m = n = k = {SIZE}" in " ".join(caption(fig))
 
 
 def test_a_dtype_that_loses_nothing_is_named_and_not_drawn() -> None:
@@ -169,11 +169,11 @@ def test_a_dtype_that_loses_nothing_is_named_and_not_drawn() -> None:
     assert "Not drawn, as no alignment costs more than 10 %: FP64 (0.0 %)" in notes
 
 
-def test_the_finding_tells_multiples_that_are_met_from_those_missed() -> None:
+def test_the_finding_is_the_worst_multiple_that_is_missed() -> None:
     data = study({"m": {4095: 98.0}, "n": {4095: 40.0, 4092: 70.0, 4088: 95.0, 3968: 97.0}})
     assert alignment.takeaway(data, alignment.table(data)) == (
         "A contiguous dimension that misses the recommended multiple costs cuBLAS up to 60 % "
-        "(f16_f32 N), one that meets it 5 %; others cost up to 2 %"
+        "(f16_f32 N)"
     )
     for nothing in (synthetic.empty("alignment"), study({"m": {4095: 98.0}})):
         assert alignment.takeaway(nothing, alignment.table(nothing)) == ""

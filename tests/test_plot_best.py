@@ -95,9 +95,8 @@ def test_no_ratio_between_environments(study: StudyData) -> None:
 def test_what_the_figure_says(study: StudyData) -> None:
     said = synthetic.said(synthetic.draw(best, study, Style()))
     for words in (
-        "hgemm_mma tile_m64 tile_n64",
+        "%, hgemm_mma",
         "eliminated early",
-        "TFLOP/s",
         "no NVIDIA GPU here",
     ):
         assert words in said
@@ -105,9 +104,6 @@ def test_what_the_figure_says(study: StudyData) -> None:
 
 def test_the_finding(study: StudyData) -> None:
     table = best.table(study)
-    # 256^3 in 5 us are 6.7 of 700 TFLOP/s.
-    assert best.takeaway(study, table) == (
-        "The best variant passes cuBLAS at 0 of 9 shapes, at worst it has 1 % (FP16 (FP32 sum), 256³)"
-    )
+    assert best.takeaway(study, table) == "The best variant passes cuBLAS at 0 of 9 shapes"
     nothing = synthetic.empty("ladder")
     assert best.takeaway(nothing, best.table(nothing)) == ""

@@ -66,18 +66,14 @@ def test_rows_from_the_compiled_kernel_or_from_ncu() -> None:
 
 def test_a_disagreement_is_listed_in_the_figure() -> None:
     study = synthetic.make("occupancy")
-    notes = occupancy._notes(study, occupancy.table(study))
-    answered = [
-        r for r in occupancy.rows(study) if r.driver is not None or r.theoretical is not None
-    ]
-    assert f"in {len(answered) - 1} of {len(answered)} cases" in notes[0]
-    assert notes[1].startswith("matmul_disputed@2048x2048x2048: driver: 7 blocks")
+    notes = occupancy._notes(occupancy.table(study), 32)
+    assert notes[0].startswith("matmul_disputed@2048x2048x2048: driver: 7 blocks")
+    _, answered = occupancy._agreed(occupancy.rows(study))
     records = study.records.copy()
     records.loc[records["metric"] == occupancy.DRIVER, "value"] = 9.0
-    other = replace(study, records=records)
-    notes = occupancy._notes(other, occupancy.table(other))
-    assert sum("driver: 9 blocks" in note for note in notes) == 5
-    assert f"And {len(answered) - 1 - 5} more cases: they are in the table." in notes
+    notes = occupancy._notes(occupancy.table(replace(study, records=records)), 32)
+    assert sum("driver: 9 blocks" in note for note in notes) == 3
+    assert f"And {answered - 1 - 3} more cases: they are in the table." in notes
     table = occupancy.table(study).set_index("case")
     assert table.at["matmul_disputed@2048x2048x2048", "differences"]
 
@@ -89,7 +85,7 @@ def test_chains_have_model_and_measurement() -> None:
     one = frame[(frame["ilp"] == 1) & (frame["warps"] == 64)].iloc[0]
     assert one["model"] == 128 and one["measured"] == pytest.approx(126.72)
     assert list(frame[~frame["ranks"]]["warps"]) == [1], "the wrong case does not rank"
-    notes = " ".join(occupancy._notes(study, occupancy.table(study)))
+    notes = " ".join(occupancy._notes(occupancy.table(study), 32))
     assert "off by 1.0 % (median), 1.0 % (worst)" in notes
 
 
@@ -99,31 +95,16 @@ def test_without_the_measured_latency_there_is_no_model() -> None:
     assert occupancy.register_latency(study) is None
     frame = occupancy.chains(study, occupancy.register_latency(study))
     assert frame["model"].isna().all() and frame["measured"].notna().any()
-    assert occupancy.ilp_gain(study, occupancy.table(study)) is None
     synthetic.draw(occupancy, study, Style())
 
 
 def test_tile_rates_are_of_correct_cases() -> None:
     study = synthetic.make("occupancy")
-    assert occupancy._tile_rates(study, occupancy.table(study)) == {128: 38.0, 256: 45.5}
+    assert occupancy._tile_rates(occupancy.table(study)) == {128: 38.0, 256: 45.5}
     records = study.records.copy()
     records.loc[records["case"] == "tile_threads-threads128@threads_128", "verdict"] = "wrong"
     study = replace(study, records=records)
-    assert occupancy._tile_rates(study, occupancy.table(study)) == {256: 45.5}
-
-
-def test_gain_of_two_outputs_beside_that_of_ilp() -> None:
-    study = synthetic.make("occupancy")
-    table = occupancy.table(study)
-    gain = occupancy.ilp_gain(study, table)
-    assert gain is not None
-    assert gain.measured == pytest.approx(13.8 / 8.3)
-    assert gain.model == pytest.approx(1.0), "64 warps are enough with one chain"
-    records = study.records.copy()
-    records.loc[records["case"].str.startswith("matmul_two_outputs"), "environment"] = "here"
-    assert occupancy.ilp_gain(replace(study, records=records), table) is None
-    other = replace(study, options={"pair": ["matmul_naive", "x"]})
-    assert occupancy.ilp_gain(other, table) is None
+    assert occupancy._tile_rates(occupancy.table(study)) == {256: 45.5}
 
 
 def test_the_examples_stand_in_the_table() -> None:
@@ -164,8 +145,6 @@ def test_variants_of_one_answer_are_one_row() -> None:
     assert list(frame["warps"]) == sorted(frame["warps"])
     disputed = frame[frame["kernel"] == "matmul_disputed"].iloc[0]
     assert disputed["differs"] and disputed["driver"] < disputed["closed"]
-    assert occupancy._named(pd.Series(["one", "two", "one"]), False) == "one ×2, two"
-    assert occupancy._named(pd.Series(["one", "two", "one"]), True) == "3"
 
 
 def test_takeaway() -> None:
@@ -177,6 +156,5 @@ def test_takeaway() -> None:
     assert told.startswith(
         f"Driver and ncu give the closed form's occupancy in {agreed} of {answered}"
     )
-    assert "at ILP 1, " in told
     bare = synthetic.empty("occupancy")
     assert occupancy.takeaway(bare, occupancy.table(bare)) == ""

@@ -47,7 +47,7 @@ def test_a_ceiling_without_a_record_is_left_out_and_listed() -> None:
     assert "dram" not in limits.bandwidths
     assert "ceilings_memory dram_copy" in limits.absent
     told = " ".join(texts(study).split())  # a note is broken where a line ends
-    assert "no ceiling" in told and "ceilings_memory dram_copy" in told
+    assert "No ceiling was recorded for: " in told and "ceilings_memory dram_copy" in told
     for level in ("l2", "l1"):
         assert f"{limits.bandwidths[level]:.3g}" in told
 
@@ -130,9 +130,7 @@ def test_bulk_copies_are_taken_from_l2_and_told() -> None:
     waves = loads / 9 + loads / 90
     bulk = 32 * (sectors - loads - 2e6)
     assert found["l1 bytes"] == pytest.approx(32 * (loads + 2e6) + 128 * waves + bulk)
-    assert "bulk copies (TMA) of cublas-typef16_f32 are taken from L2's count" in " ".join(
-        texts(study).split()
-    )
+    assert "bulk copies (TMA) are taken from L2's count" in " ".join(texts(study).split())
 
 
 def test_no_ratio_between_environments() -> None:
@@ -206,14 +204,14 @@ def test_without_flops_no_roof_and_no_panel() -> None:
     assert row["dram rate (TB/s)"] == pytest.approx(8e-6 * (1 << 26) / 150)
     assert pd.isna(row["dram intensity (FLOP/byte)"]) and pd.isna(row["of the roof (%)"])
     assert roofline.takeaway(study, roofline.table(study)) == (
-        "Fastest kernels under their lowest roofs: softmax 63 % of DRAM"
+        "The fastest kernel of each dtype reaches at least 63 % of its lowest roof"
     )
     for style in (Style(), Style(width_mm=86)):
         fig = synthetic.draw(roofline, study, style)
         assert [ax.get_title(loc="left") for ax in fig.axes] == ["FP32"]
         assert "transpose_swizzled" not in "".join(text.get_text() for text in fig.axes[0].texts)
     notes = " ".join(caption(fig))
-    assert "softmax 8192×8192, matmul 4096³" in notes and "2mnk" not in notes
+    assert "softmax 8192×8192, matmul 4096³" in notes
 
 
 def test_the_named_rungs_and_cublas_are_drawn() -> None:
@@ -242,9 +240,7 @@ def test_a_point_stands_at_intensities_alone() -> None:
 def test_the_finding() -> None:
     study = synthetic.make("roofline")
     # 393 of 620, 36.3 of 60.4, 350 of 610 TFLOP/s, and 4 of the 21 that the bytes at L1 allow.
-    assert roofline.takeaway(study, roofline.table(study)) == (
-        "Fastest kernels under their lowest roofs: FP16 (FP16 sum) 63 %, FP32 60 %, FP16 (FP32 sum) 57 % "
-        "of arithmetic, FP64 19 % of L1"
-    )
+    told = roofline.takeaway(study, roofline.table(study))
+    assert told == "The fastest kernel of each dtype reaches at least 19 % of its lowest roof"
     nothing = synthetic.empty("roofline")
     assert roofline.takeaway(nothing, roofline.table(nothing)) == ""

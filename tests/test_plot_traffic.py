@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -84,13 +83,8 @@ def test_no_share_without_a_ceiling_of_the_same_machine_or_of_a_wrong_case(made:
     assert not any(text.startswith("80.6 %") for text in shown)
 
 
-def test_a_chosen_peak() -> None:
-    thin = row(synthetic.traffic(peaks={"f16_f32": "mma_f16_f32"}), THIN)
-    assert thin["balance of this GPU (FLOP/byte, measured ceilings)"] == pytest.approx(150)
-
-
 def test_accesses_that_are_none() -> None:
-    check_options("traffic", {"accesses": synthetic.ACCESSES, "peaks": {}})
+    check_options("traffic", {"accesses": synthetic.ACCESSES})
     for kernel, said in (
         ({"a": {"lanes": 4}}, r"accesses\.matmul_naive\.a\.lanes.*rows"),
         ({"a": {"rows": 9, "columns": 8}}, r"accesses\.matmul_naive\.a.*32 lanes"),
@@ -138,18 +132,14 @@ def test_one_gpu_in_a_panel(drawn: Figure) -> None:
     assert row(synthetic.traffic(), THIN)["bound on the document's V100 (model)"] == "memory"
 
 
-def test_the_finding_is_what_the_baseline_reaches_and_how_often_is_loaded() -> None:
+def test_the_finding_is_what_the_baseline_reaches() -> None:
+    # The thin product reaches 400 of 496 TFLOP/s.
     told = traffic.takeaway(synthetic.traffic(), traffic.table(synthetic.traffic()))
-    # 8192 x 1 x 8192 reaches 3.6 of 4 TFLOP/s; the thin product 400 of 496.
-    assert re.fullmatch(
-        r"cuBLAS reaches 81 to 9\d % of its roof; lanes ask for an element 2048 times in "
-        r"matmul_naive, 16 times in matmul_double_buffered",
-        told,
-    )
+    assert told == "cuBLAS reaches at least 81 % of what the roof allows it"
     bare = synthetic.traffic(ceilings=False)
-    assert traffic.takeaway(bare, traffic.table(bare)).startswith("lanes ask for an element 2048")
     nothing = replace(bare, records=bare.records.iloc[:0], environments={})
-    assert traffic.takeaway(nothing, traffic.table(nothing)) == ""
+    for study in (bare, nothing):
+        assert traffic.takeaway(study, traffic.table(study)) == ""
 
 
 def test_nothing_measured() -> None:

@@ -17,11 +17,9 @@ from tilewave import plots
 from tilewave.errors import UserError
 from tilewave.plots import _sweeps, ablation, base, latency, wavefronts
 from tilewave.plots.style import (
-    PALETTES,
     Style,
     caption,
     check_style,
-    kernel_colors,
     save,
 )
 
@@ -88,7 +86,6 @@ def test_style_mistakes_are_user_errors() -> None:
     for style in (
         Style(width_mm=5),
         Style(font_size=90),
-        Style(palette="rainbow"),
     ):
         with pytest.raises(UserError):
             check_style(style)
@@ -276,24 +273,6 @@ def test_a_bare_figure_has_no_title() -> None:
     assert caption(bare) == caption(whole) and bare.get_figheight() < whole.get_figheight()
 
 
-def test_kernel_keeps_its_color() -> None:
-    kernels = ("matmul_naive", "matmul_tiled", "hgemm_wmma", "matmul_cpu", "cublas")
-    style = Style(kernels=kernels)
-    all_of_them = kernel_colors(style, [])
-    assert (
-        kernel_colors(style, ["matmul_tiled", "newcomer"])["matmul_tiled"]
-        == all_of_them["matmul_tiled"]
-    )
-    assert kernel_colors(Style(kernels=kernels[::-1]), []) == all_of_them
-    assert len(set(all_of_them.values())) == len(kernels)
-    # A used-up palette is gone through again in other shades: nothing looks alike.
-    size = len(PALETTES["muted"])
-    few = kernel_colors(Style(), [f"kernel_{i}" for i in range(size)])
-    many = kernel_colors(Style(), [f"kernel_{i}" for i in range(3 * size)])
-    assert set(few.values()) == {*PALETTES["muted"], "#000000"}
-    assert len(set(many.values())) == 3 * size + 1
-
-
 def test_wavefronts_show_who_pays() -> None:
     study = synthetic.make("wavefronts")
     kinds = wavefronts.by_kind(study).set_index(["case", "kind"])
@@ -329,17 +308,11 @@ def test_wave_boundaries_are_those_of_the_gpu() -> None:
     assert [n for n, _, _ in by_m[2304].edges("columns")][:2] == [1408.0, 1536.0]
     assert by_m[2304].wave_time == pytest.approx(90.0, rel=0.02)
     assert by_m[2304].blocks_per_sm == 1
-    study = synthetic.make("wave_quantization")
-    two = replace(study, options={"blocks_per_sm": 2})
-    assert _sweeps.sweeps(two)[0].blocks_per_sm == 2
 
 
-def test_claims_come_from_option_record_or_lecture() -> None:
+def test_claims_come_from_the_kernel_file_or_the_lecture() -> None:
     study = synthetic.make("latency")
     case = "latency-levelshared@shared"
     assert latency._claimed(study)[case] == 5.0
-    row = study.records[study.records["case"] == case].iloc[[0]]
-    more = pd.concat([study.records, row.assign(metric="latency_claimed", value=6.0)])
-    assert latency._claimed(replace(study, records=more))[case] == 6.0
-    chosen = replace(study, records=more, options={"claimed": {"shared": 7}})
-    assert latency._claimed(chosen) == {case: 7.0}
+    told = replace(study, cases=study.cases.assign(latency_claimed=6.0))
+    assert latency._claimed(told)[case] == 6.0

@@ -88,7 +88,7 @@ def draw_times(times: pd.DataFrame, title: str, source: str, style: Style) -> Fi
             f"{margin:g} %, within which a ratio is the same.",
             *_left_out(len(rows), known),
         ]
-        return look.framed(fig, style, title, source, *look.entries([ax]), notes)
+        return look.framed(fig, style, title, source, look.entries([ax]), notes)
 
 
 def _told(rows: pd.DataFrame) -> str:
@@ -147,4 +147,4 @@ def draw_counts(counts: pd.DataFrame, title: str, source: str, style: Style) -> 
                 )  # fmt: skip
         ax.set(xlabel="count, after over before", ylabel="")
         look.grid(ax, "x")
-        return look.framed(fig, style, title, source, *look.entries([ax]))
+        return look.framed(fig, style, title, source, look.entries([ax]))

@@ -1,10 +1,9 @@
 """Bounds of a study's products: the least cycles by what they execute, the limiter, and how near the measured
 cycles come.
 
-The counts are executed ones, no GPU is asked for them: two products of whole tiles that differ in k give those
-of any other (`theory.bounds.scaled`). Where that does not hold, since blocks share tiles otherwise at another
-size (stream-K) or another launch prepares the operands, and of kernels that have no machine code here (cuBLAS), they
-are ncu's.
+The counts are executed ones: two products of whole tiles that differ in k give those of any other
+(`theory.bounds.scaled`). Where that does not hold (stream-K, operands that another launch prepares) and of kernels
+without machine code here (cuBLAS), they are ncu's.
 """
 
 from __future__ import annotations
@@ -40,7 +39,8 @@ SM_PIPES: Mapping[str, str] = {
     bounds.ISSUE: ISSUED.name, bounds.TENSOR: PIPE.format("tensor"), bounds.FP32: PIPE.format("fma"),
     bounds.FP64: PIPE.format("fp64"),
 }  # fmt: skip
-L2 = "L2"
+L2, L2_PROBE = "L2", "l2_read"
+"""The pipe, and the probe case whose bandwidth ncu's L2 sectors are held against."""
 PIPES = (
     bounds.ISSUE, bounds.FP32, bounds.FP64, bounds.TENSOR, bounds.DATA, bounds.PORT, bounds.DRAM,
 )  # fmt: skip
@@ -130,10 +130,10 @@ def _samples(study: StudyData) -> dict[str, _Samples]:
     return samples
 
 
-def helpers(study: StudyData, l2: str) -> set[str]:
+def helpers(study: StudyData) -> set[str]:
     """The cases that are there for the bounds of others: small products to be scaled, and the probe of L2."""
     groups = [group for sampled in _samples(study).values() for group in sampled]
-    probes = study.cases.loc[study.cases["probe_case"] == l2, "kernel"]
+    probes = study.cases.loc[study.cases["probe_case"] == L2_PROBE, "kernel"]
     probed = study.cases.loc[study.cases["kernel"].isin(probes), "case"]
     return {*probed, *(str(row["case"]) for group in groups for row in group)}
 
@@ -210,21 +210,20 @@ def _busiest_of_sm(counts: Counts, values: Mapping[str, float], gpu: DataSheet) 
     return {**shares, bounds.DATA: needed / values[ELAPSED]}
 
 
-def _l2_rate(study: StudyData, l2: str) -> float:
+def _l2_rate(study: StudyData) -> float:
     """The measured bandwidth of the L2 in TB/s; NaN without the probe."""
     rates = base.value_of(study, "bandwidth", "time")
-    probes = study.cases.loc[study.cases["probe_case"] == l2, "case"]
+    probes = study.cases.loc[study.cases["probe_case"] == L2_PROBE, "case"]
     return float(next((rates[case] for case in probes if case in rates.index), math.nan))
 
 
-def by_case(study: StudyData, l2: str) -> pd.DataFrame:
-    """One row a product that was timed and whose counts are known, with COLUMNS; l2: the probe case whose
-    bandwidth ncu's sectors are held against."""
+def by_case(study: StudyData) -> pd.DataFrame:
+    """One row a product that was timed and whose counts are known, with COLUMNS."""
     gpu, counts, samples = gpu_of(study), _Counts(study), _samples(study)
-    skipped = helpers(study, l2)
+    skipped = helpers(study)
     wanted = [ELAPSED, AVERAGE, DATA_PIPE, L2_SECTORS, DRAM_BYTES, *SM_PIPES.values()]
     counters = base.pivot(study, wanted, "counters")
-    timed, rate = base.value_of(study, "duration", "time"), _l2_rate(study, l2)
+    timed, rate = base.value_of(study, "duration", "time"), _l2_rate(study)
     rows: dict[str, dict[str, Any]] = {}
     for row in study.cases[study.cases["operation"] == "matmul"].to_dict("records"):
         case = str(row["case"])

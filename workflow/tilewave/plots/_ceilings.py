@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import pandas as pd
-from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots.base import StudyData
-from tilewave.plots.options import PlotOptions, Word
 
 BANDWIDTHS: Mapping[str, str] = {"dram": "dram_copy", "l2": "l2_read", "l1": "shared_read"}
 """Level -> the probe case whose bandwidth is its ceiling."""
@@ -82,21 +79,6 @@ def kernels_of(study: StudyData) -> pd.DataFrame:
     return study.cases[study.cases["operation"] != "probe"]
 
 
-class Ceilinged(PlotOptions):
-    """The option of plots under the ceilings."""
-
-    bandwidths: dict[Literal["dram", "l2", "l1"], Word] = Field(
-        {},
-        description="probe cases whose measured bandwidths are the slopes; of a level that is not named "
-        f"{', '.join(BANDWIDTHS.values())} for {', '.join(BANDWIDTHS)}",
-    )
-
-    @property
-    def probes(self) -> dict[str, str]:
-        """The probe case of each level."""
-        return {**BANDWIDTHS, **{str(level): name for level, name in self.bandwidths.items()}}
-
-
 def _unit(row: Mapping[str, object]) -> str:
     """The unit that a probe keeps busy: its macro UNIT, else the last word of its kernel's name."""
     macros = base.macros_of({str(k): v for k, v in row.items()})
@@ -105,7 +87,6 @@ def _unit(row: Mapping[str, object]) -> str:
 
 def ceilings(study: StudyData) -> Ceilings:
     """The probes' records of one environment; a probe that is not *correct* is no ceiling."""
-    levels = Ceilinged.of(study).probes
     probes = study.cases[study.cases["operation"] == "probe"]
     here, may_rank = environment_here(study), set(base.ranking(study))
 
@@ -122,19 +103,18 @@ def ceilings(study: StudyData) -> Ceilings:
     found: dict[str, float] = {}
     peaks: list[Peak] = []
     absent: list[str] = []
-    named = set(levels.values())
     wanted = {
         name for one in kernels_of(study)["dtype"].unique() for name in (one, _made_of(str(one)))
     }
     for row in probes.to_dict("records"):
         case, name = str(row["case"]), str(row["probe_case"])
         if case in widths:
-            found |= {level: widths[case] for level, probe in levels.items() if probe == name}
+            found |= {level: widths[case] for level, probe in BANDWIDTHS.items() if probe == name}
         elif case in rates:
             if row["dtype"] in wanted:
                 peaks.append(Peak(str(row["dtype"]), _unit(row), rates[case]))
-        elif name in named or row["dtype"] in wanted:
+        elif name in BANDWIDTHS.values() or row["dtype"] in wanted:
             absent.append(f"{row['kernel']} {name}")
-    absent += [probe for probe in levels.values() if probe not in set(probes["probe_case"])]
+    absent += [probe for probe in BANDWIDTHS.values() if probe not in set(probes["probe_case"])]
     peaks.sort(key=lambda one: -one.tflops)
     return Ceilings(found, tuple(peaks), tuple(absent))

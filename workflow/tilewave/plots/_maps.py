@@ -34,9 +34,7 @@ def draw(
     if picks is not None:
         for row, (_, cells) in enumerate(picks.iterrows()):
             if cells.notna().any():
-                ax.plot(
-                    [int(cells.argmax()) + 0.86], [row + 0.2], marker=7, color=INK, markersize=3
-                )
+                ax.plot(int(cells.argmax()) + 0.86, row + 0.2, marker=7, color=INK, markersize=3)
     ax.set(xlabel="", ylabel="")
     ax.tick_params(length=0, labelsize=style.small, labelrotation=0)
 

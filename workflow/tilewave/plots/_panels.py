@@ -32,18 +32,9 @@ def columns(heights: Mapping[str, float], most: int) -> list[list[str]]:
     return [names[:cut], names[cut:]]
 
 
-def stacked(
-    style: Style, heights: Mapping[str, float], widths: Sequence[float]
-) -> tuple[Figure, list[dict[str, list[Axes]]]]:
-    """A figure with a row of axes for each name, in two columns where it is wide.
-
-    Parameters
-    ----------
-    heights: name -> height of its data area in mm.
-    widths: of the axes of a row, relative to one another.
-
-    Returns the figure and, for each column, its axes by name.
-    """
+def stacked(style: Style, heights: Mapping[str, float]) -> tuple[Figure, list[dict[str, Axes]]]:
+    """A figure with an axes for each name, its data area as high as `heights` says (mm), in two columns where it is
+    wide; of each column the axes by name."""
     parts = columns(heights, 1 if style.narrow else 2)
     needed = [sum(heights[name] + _HEAD for name in part) for part in parts]
     fig = look.new_figure(style, max(needed) + _FOOT)
@@ -53,15 +44,8 @@ def stacked(
         # What a column is shorter by stays empty below it, so that rows are alike in all panels.
         rest = max(needed) - height
         ratios = [heights[name] for name in part] + ([rest] if rest > 0 else [])
-        grid = outer[place].subgridspec(
-            len(ratios), len(widths), height_ratios=ratios, width_ratios=widths
-        )
-        found.append(
-            {
-                name: [fig.add_subplot(grid[row, at]) for at in range(len(widths))]
-                for row, name in enumerate(part)
-            }
-        )
+        grid = outer[place].subgridspec(len(ratios), 1, height_ratios=ratios)
+        found.append({name: fig.add_subplot(grid[row]) for row, name in enumerate(part)})
     return fig, found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,27 +22,19 @@ from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._sweeps import Resident, Sweep
+from tilewave.plots._sweeps import Sweep
 from tilewave.plots.base import StudyData
-from tilewave.plots.options import Word
+from tilewave.plots.options import PlotOptions, Word
 from tilewave.plots.style import GREY, MODEL, Style
-from tilewave.theory.quantization import PredictionError
 
 PANELS: Mapping[str, str] = {
-    "tflops": "TFLOP/s", "duration": "duration (µs)", "useful": "2mnk / operations",
-    "active": "SM cycles active,\naverage / maximum",
+    "tflops": "TFLOP/s", "useful": "2mnk / operations", "active": "SM cycles active,\naverage / maximum",
 }  # fmt: skip
 
 
-class Options(Resident):
+class Options(PlotOptions):
     """What the studies of this plot may set."""
 
-    panels: tuple[Literal["tflops", "duration", "useful", "active"], ...] | None = Field(
-        None,
-        min_length=1,
-        max_length=4,
-        description="the panels in order; without it those that the plot has by itself",
-    )
     drawn: tuple[Word, ...] = Field(
         (),
         description="kernels or variants that the figure shows, of each the first sweep; without it all sweeps",
@@ -66,7 +58,7 @@ _MOST_COLUMNS = 20  # boundaries of tile columns that can be told apart
 def _lines(sweep: Sweep, panel: str) -> pd.DataFrame:
     """The panel's lines, a row a point: n, value, line (of _COLORS)."""
     model, frame = sweep.model, sweep.frame
-    if panel not in ("tflops", "duration"):
+    if panel != "tflops":
         return pd.DataFrame({"n": model["n"], "value": model[f"model_{panel}"], "line": _MODEL})
     times = {_MODEL: model["work"] * sweep.wave_time}
     if sweep.blocks_per_sm > 1:
@@ -74,12 +66,11 @@ def _lines(sweep: Sweep, panel: str) -> pd.DataFrame:
     parts = [pd.DataFrame({"n": model["n"], "value": t, "line": n}) for n, t in times.items()]
     parts.append(frame[["n"]].assign(value=frame["cublas_duration"], line=_CUBLAS))
     lines = pd.concat(parts, ignore_index=True)
-    if panel == "tflops":
-        lines["value"] = 2e-6 * sweep.m * sweep.k * lines["n"] / lines["value"]
+    lines["value"] = 2e-6 * sweep.m * sweep.k * lines["n"] / lines["value"]
     return lines.dropna()
 
 
-def _panel(ax: Axes, sweep: Sweep, panel: str, color: str) -> None:
+def _panel(ax: Axes, sweep: Sweep, panel: str) -> None:
     """Lines and points of one sweep; a case that is not correct is a grey cross."""
     lines = _lines(sweep, panel)
     if not lines.empty:  # seaborn warns of colours that nothing needs
@@ -87,16 +78,16 @@ def _panel(ax: Axes, sweep: Sweep, panel: str, color: str) -> None:
             lines, x="n", y="value", hue="line", style="line", palette=_COLORS,
             dashes=_DASHES, estimator=None, errorbar=None, linewidth=1.0, zorder=2, ax=ax,
         )  # fmt: skip
-    good = f"{sweep.kernel}, measured"
+    good = "measured"
     points = sweep.frame.assign(shown=np.where(sweep.frame["ranks"], good, _WRONG))
     known = points.dropna(subset=panel)
     if not known.empty:
         sns.scatterplot(
             known, x="n", y=panel, hue="shown", style="shown",
-            palette={good: color, _WRONG: GREY}, markers={good: "o", _WRONG: "X"},
-            s=11 if len(points) < 40 else 7, edgecolor=look.darker(color), linewidth=0.3, zorder=4, ax=ax,
+            palette={good: look.OURS, _WRONG: GREY}, markers={good: "o", _WRONG: "X"},
+            s=11 if len(points) < 40 else 7, linewidth=0, zorder=4, ax=ax,
         )  # fmt: skip
-    ax.set(xlabel="", ylabel="", ylim=(0, None if panel in ("tflops", "duration") else 1.08))
+    ax.set(xlabel="", ylabel="", ylim=(0, None if panel == "tflops" else 1.08))
     ax.yaxis.set_major_locator(MaxNLocator(4))
     look.grid(ax, "y")
 
@@ -151,39 +142,35 @@ def draw(
     Parameters
     ----------
     by: "columns" or "waves": the boundaries that carry labels.
-    order: the panels, of PANELS; the option `panels` overrides it.
+    order: the panels, of PANELS.
     """
     with look.apply(style):
         found = drawn(study, base.derived(table))
         measured = any(s.frame[[*PANELS]].notna().any(axis=None) for s in found)
         if not measured:
             return look.empty_figure(study, style, "sweep")
-        panels = Options.of(study).panels or order
         across = 1 if style.narrow else min(2, len(found))
         bands = -(-len(found) // across)
-        fig = look.new_figure(style, bands * (len(panels) * (24.0 if style.narrow else 34.0) + 14))
-        grid = fig.add_gridspec(bands * len(panels), across)
-        colors = look.kernel_colors(style, study.cases["kernel"].astype(str))
+        fig = look.new_figure(style, bands * (len(order) * (24.0 if style.narrow else 34.0) + 14))
+        grid = fig.add_gridspec(bands * len(order), across)
         for place, sweep in enumerate(found):
             band, column = divmod(place, across)
             axes: list[Axes] = []
-            for row, panel in enumerate(panels):
-                spot = grid[band * len(panels) + row, column]
+            for row, panel in enumerate(order):
+                spot = grid[band * len(order) + row, column]
                 axes.append(fig.add_subplot(spot, sharex=axes[0] if axes else None))
-                _panel(axes[-1], sweep, panel, colors[sweep.kernel])
+                _panel(axes[-1], sweep, panel)
                 axes[-1].set_ylabel(PANELS[panel] if column == 0 else "")
-                axes[-1].tick_params(axis="x", labelbottom=row == len(panels) - 1)
+                axes[-1].tick_params(axis="x", labelbottom=row == len(order) - 1)
             _ticks(axes[0], sweep, 5 if style.narrow else 8)
             _marks(axes, sweep, style, by)
             # A variant's name takes a line of its own: both do not fit above half of the width.
             title = _name(sweep, found).replace(f"{sweep.variant}, ", f"{sweep.variant}\n", 1)
             axes[0].set_title(title, pad=style.font_size * 1.5)
             axes[-1].set_xlabel(f"N (K = {sweep.k})")
-        handles, labels = look.entries(fig.axes)
-        marks = _mark_handles(found, by)
+        handles = [*look.entries(fig.axes), *_mark_handles(found, by)]
         return look.finish(
-            fig, study, style, [*handles, *marks], [*labels, *(str(m.get_label()) for m in marks)],
-            _notes(found, style.narrow), _STAGES,
+            fig, study, style, handles, _notes(found), _STAGES,
         )  # fmt: skip
 
 
@@ -215,48 +202,24 @@ def _drops(sweep: Sweep, by: str) -> Iterator[tuple[float, float, int, int]]:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame, by: str) -> str:
-    """What the worst boundary costs each kernel that is drawn; where all SMs hold several blocks, how they count."""
-    found = [s for s in drawn(study, base.derived(table)) if s.summary().count]
-    shared = [s for s in found if s.blocks_per_sm > 1]
-    found = [s for s in found if s.blocks_per_sm == 1]
-    if shared and not found:
-        counts = {"the blocks of the busiest SM": "rounds", "whole waves": "work"}
-        errors = {
-            words: [100 * sweep.summary("duration", count).median for sweep in shared]
-            for words, count in counts.items()
-        }
-        better, worse = sorted(errors, key=lambda words: max(errors[words]))
-        told = {words: " and ".join(f"{e:.1f}" for e in found) for words, found in errors.items()}
-        tiles = " and ".join(_tile_name(s.tile) for s in shared)
-        return (
-            f"Durations follow {better} (median error {told[better]} % with {tiles} tiles), "
-            f"not {worse} ({told[worse]} %)"
-        )
-    worst: dict[str, tuple[float, float, int, int]] = {}
-    for sweep in found:
-        drops = [*_drops(sweep, by), worst.get(sweep.kernel, (0.0, 0.0, 0, 0))]
-        worst[sweep.kernel] = max(drops)
-    parts = [
-        f"{100 * lost:.0f} % in {kernel} (N = {n} → {past}, model {100 * model:.0f} %)"
-        for kernel, (lost, model, n, past) in worst.items()
-        if lost > 0
+    """What the worst boundary costs the kernel that it costs most."""
+    losses = [
+        (*drop, sweep.kernel)
+        for sweep in drawn(study, base.derived(table))
+        if sweep.summary().count and sweep.blocks_per_sm == 1
+        for drop in _drops(sweep, by)
     ]
-    return f"Past a full {_EDGES[by]} throughput falls by up to {', '.join(parts)}" if parts else ""
+    lost, model, n, past, kernel = max(losses, default=(0.0, 0.0, 0, 0, ""))
+    if lost <= 0:
+        return ""
+    return (
+        f"Past a full {_EDGES[by]} throughput falls by up to {100 * lost:.0f} %: {kernel}, N = {n} → {past}, "
+        f"model {100 * model:.0f} %"
+    )
 
 
 def _tile_name(tile: tuple[float, ...]) -> str:
     return f"{int(tile[0])}×{int(tile[1])}"
-
-
-def _chosen(sweep: Sweep) -> pd.Series[str]:
-    """The tile that cuBLAS chose at each N, as a name; missing where no counter tells one."""
-    pairs = zip(sweep.frame["cublas_tile_m"], sweep.frame["cublas_tile_n"], strict=True)
-    return pd.Series([None if math.isnan(m + n) else _tile_name((m, n)) for m, n in pairs])
-
-
-def _area(name: str) -> int:
-    rows, _, columns = name.partition("×")
-    return int(rows) * int(columns)
 
 
 def _name(sweep: Sweep, found: Sequence[Sweep]) -> str:
@@ -274,92 +237,17 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f} %".replace("-", "−")
 
 
-def _told(sweep: Sweep, error: PredictionError) -> str:
-    at = int(sweep.frame["n"].iloc[error.place])
-    return f"median {percent(error.median)}, worst {percent(error.worst)} at N = {at}"
-
-
-def error_notes(sweep: Sweep, name: str) -> list[str]:
-    """How far the model of one sweep is from it, in sentences; none where nothing was timed."""
-    whole = sweep.summary()
-    if not whole.count:
-        return []
-    parts = [f"{name}: {_told(sweep, whole)}"]
-    partial = sweep.frame["partial_tail"].astype(bool) & sweep.errors().notna()
-    if 0 < partial.mean() <= 0.5:
-        sizes = sweep.frame.loc[partial, "n"]
-        rest = sweep.summary(where=~partial)
-        parts.append(
-            f"without {len(sizes)} N from {sizes.min()} to {sizes.max()}, whose last wave works on "
-            f"a partly filled tile column only, {_told(sweep, rest)}"
-        )
-    if sweep.frame["cycles"].notna().any():
-        parts.append(
-            f"in cycles of the busiest SM, counted one launch at a time, "
-            f"{_told(sweep, sweep.summary('cycles'))}"
-        )
-    notes = ["; ".join(parts) + "."]
-    if sweep.blocks_per_sm > 1:
-        alone = sweep.summary("duration", "rounds")
-        better = "less" if alone.median < whole.median else "more"
-        notes.append(
-            f"{name}: counting blocks over SMs alone (an SM's blocks share its throughput) "
-            f"errs {better} than whole waves of {sweep.blocks_per_sm} blocks an SM: "
-            f"{_told(sweep, alone)}."
-        )
-        both, (full, single) = sweep.summary("duration", "pair"), sweep.pair
-        if both.count:
-            notes.append(
-                f"{name}: with two fitted times, {full:.3g} µs for a wave of full SMs and "
-                f"{single:.3g} µs for one with a block on each: {_told(sweep, both)}."
-            )
-    return notes
-
-
-def vendor_notes(found: Sequence[Sweep]) -> list[str]:
-    """Which tiles cuBLAS chose, how often a smaller one than the kernel's, and whether the
-    operations it executed are those of that tile."""
-    chosen = pd.concat([_chosen(s) for s in found]).dropna()
-    if chosen.empty:
-        return []
-    own = found[0].tile[0] * found[0].tile[1]
-    often = chosen.value_counts()
-    listed = ", ".join(f"{name} ({count})" for name, count in list(often.items())[:4])
-    more = f" and {len(often) - 4} others" if len(often) > 4 else ""
-    smaller = sum(_area(name) < own for name in chosen)
+def _notes(found: Sequence[Sweep]) -> list[str]:
+    """What was fitted, and how far off the model is."""
+    held = dict.fromkeys(f"{s.blocks_per_sm} of {_tile_name(s.tile)}" for s in found)
     notes = [
-        f"cuBLAS chose a smaller tile than {found[0].tile[0]}×{found[0].tile[1]} at {smaller} of "
-        f"{len(chosen)} N: {listed}{more}."
+        f"{found[0].sms} SMs; an SM holds {', '.join(held)}. Model: waves times the time of one, the only number "
+        "fitted, the median over N."
     ]
-    counted = pd.concat([s.frame[["cublas_ratio", "cublas_tile_ratio"]] for s in found]).dropna()
-    if len(counted):
-        off = (counted["cublas_ratio"] / counted["cublas_tile_ratio"] - 1).abs()
-        notes.append(
-            f"The tensor operations counted for it are those of that tile within 1 % at "
-            f"{int((off <= 0.01).sum())} of {len(counted)} N."
-        )
-    return notes
-
-
-def _notes(found: Sequence[Sweep], narrow: bool) -> list[str]:
-    """What is drawn and what was fitted; at a full width how far off the model is."""
-    tiles = ", ".join(dict.fromkeys(_tile_name(s.tile) for s in found))
-    per_sm = list(dict.fromkeys(s.blocks_per_sm for s in found))
-    told = " and ".join(str(p) for p in per_sm)
-    notes = [
-        f"{', '.join(dict.fromkeys(s.variant for s in found))}; tile {tiles}, "
-        f"{found[0].sms} SMs, {told} block{'s' if per_sm != [1] else ''} an SM at a time."
+    errors = [
+        f"{_name(sweep, found)} {percent(error.median)}, worst {percent(error.worst)} "
+        f"at N = {sweep.frame['n'].iloc[error.place]}"
+        for sweep in found
+        if (error := sweep.summary()).count
     ]
-    times = [
-        f"{s.wave_time:.3g} µs at {_name(s, found)}" for s in found if not math.isnan(s.wave_time)
-    ]
-    if times:
-        notes.append(
-            "Model: waves times the time of one. That time alone is fitted, one number a sweep: the "
-            "median over N of measured duration over waves (" + "; ".join(times) + ")."
-        )  # fmt: skip
-    if narrow:
-        return notes
-    errors = [note for sweep in found for note in error_notes(sweep, _name(sweep, found))]
-    return [*notes, *(["Error of the duration. " + errors[0], *errors[1:]] if errors else []),
-            *vendor_notes(found)]  # fmt: skip
+    return [*notes, f"Error of the duration, median: {'; '.join(errors)}."] if errors else notes

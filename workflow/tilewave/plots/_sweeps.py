@@ -8,19 +8,18 @@ counts as its tile's share of the largest one of the sweep.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import pandas as pd
-from pydantic import Field
 
 from tilewave.counters.catalogue import AVERAGE, BUSIEST, WAVES
 from tilewave.plots import base
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.options import PlotOptions
 from tilewave.theory import occupancy, quantization
 
 VENDOR_TILE = ("cublas_tile_m", "cublas_tile_n")
@@ -30,13 +29,11 @@ VENDOR_TILE = ("cublas_tile_m", "cublas_tile_n")
 class Sweep:
     """A variant at one M and K: `frame` has a row for each N, ascending.
 
-    Columns: case, n, ranks (bool), tflops, duration (us), cublas_tflops, cublas_duration (us),
-    columns (tile columns), tiles, blocks, waves, work (waves of the largest tile), rounds, whole, single, wave_fraction, model_ratio, ratio,
-    model_useful, useful, model_active, active, cycles (of the busiest SM), counted_waves,
-    partial_tail (bool), cublas_tile_m, cublas_tile_n, cublas_kernel, cublas_ratio and
-    cublas_tile_ratio (tensor operations over 2mnk, counted and of that tile); missing values are
-    NaN, missing names "". `model` has the model's columns among these at every whole N between the
-    first and the last, so that its steps stand where they belong. `tile` is the largest one of the sweep.
+    Columns: case, n, ranks, tflops, duration (us), the same and the tile of cuBLAS (cublas_...), columns (of tiles),
+    tiles, blocks, waves, work (waves of the largest tile), rounds, whole, single, wave_fraction, model_ratio, ratio,
+    model_useful, useful, model_active, active, cycles (of the busiest SM), counted_waves, partial_tail; missing
+    values are NaN, names "". `model` has the model's columns at every whole N between the first and the last.
+    `tile` is the largest one of the sweep.
     """
 
     variant: str
@@ -87,31 +84,18 @@ class Sweep:
         return (self.frame[column] / predicted - 1).where(self.frame["ranks"])
 
     def summary(
-        self, column: str = "duration", count: str = "work", where: pd.Series[bool] | None = None
+        self, column: str = "duration", count: str = "work"
     ) -> quantization.PredictionError:
-        """Median and worst of these errors, over all rows or those of `where`."""
-        errors = self.errors(column, count)
-        return quantization.prediction_error(list(errors if where is None else errors.where(where)))
+        """Median and worst of these errors."""
+        return quantization.prediction_error(list(self.errors(column, count)))
 
     def edges(self, column: str) -> list[tuple[float, int, int]]:
         """(N of the last size before, value before, value after) wherever a count rises."""
-        found = []
-        sizes, counts = self.frame["n"].to_numpy(), self.frame[column].to_numpy()
-        for i in range(1, len(sizes)):
-            if counts[i] > counts[i - 1]:
-                found.append((float(sizes[i - 1]), int(counts[i - 1]), int(counts[i])))
-        return found
-
-
-class Resident(PlotOptions):
-    """The option of plots that predict how many blocks an SM holds."""
-
-    blocks_per_sm: int | None = Field(
-        None,
-        ge=1,
-        le=64,
-        description="blocks that an SM holds at a time; without it from registers, shared memory and threads",
-    )
+        points = zip(self.frame["n"], self.frame[column], strict=True)
+        pairs = itertools.pairwise(points)
+        return [
+            (float(n), int(count), int(more)) for (n, count), (_, more) in pairs if more > count
+        ]
 
 
 def sms_of(study: StudyData) -> int:
@@ -127,10 +111,7 @@ def sm_limits(study: StudyData) -> occupancy.SmLimits:
 
 
 def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
-    """From the option, else the occupancy rules with the environment's limits; at least 1."""
-    given = Resident.of(study).blocks_per_sm
-    if given is not None:
-        return given
+    """By the occupancy rules with the environment's limits; at least 1."""
     numbers = [row.get(name) for name in ("block_threads", "registers", "shared_bytes")]
     if not base.present(numbers[0]) or not base.present(numbers[1]):
         return 1
@@ -199,7 +180,11 @@ def _product(row: Mapping[str, Any]) -> tuple[object, ...]:
     return (row["m"], row["n"], row["k"], row["dtype"], layouts)
 
 
-def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], dict[str, object]]:
+_UNKNOWN = dict.fromkeys(("tflops", "duration", *VENDOR_TILE, "ratio"), math.nan)
+_NO_VENDOR: dict[str, Any] = {**_UNKNOWN, "kernel": ""}
+
+
+def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], dict[str, Any]]:
     """What is known of cuBLAS by `_product`, out of its own cases that are correct."""
     rows = study.cases[study.cases["kernel"] == BASELINE].to_dict("records")
     if not rows:
@@ -219,21 +204,18 @@ def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], di
 
 
 def _beside(
-    vendor: Mapping[str, object], paired: Sequence[float], m: int, n: int, k: int
-) -> dict[str, object]:
+    vendor: Mapping[str, Any], paired: pd.Series[float], shape: Mapping[str, int]
+) -> dict[str, Any]:
     """cuBLAS's columns of one row: its paired figures where there are some, else its own case's."""
-    tile = [float(str(vendor.get(name, math.nan))) for name in VENDOR_TILE]
-    own = [float(str(vendor.get(name, math.nan))) for name in ("tflops", "duration")]
-    shown = own if math.isnan(paired[0]) else paired
-    shape = {"m": m, "n": n, "k": k}
+    tile = [float(vendor[name]) for name in VENDOR_TILE]
+    shown = vendor if paired.isna().iloc[0] else paired.set_axis(["tflops", "duration"])
     whole = (int(tile[0]), int(tile[1])) if not any(map(math.isnan, tile)) else None
     return {
-        "cublas_tflops": shown[0],
-        "cublas_duration": shown[1],
-        "cublas_tile_m": tile[0],
-        "cublas_tile_n": tile[1],
-        "cublas_kernel": str(vendor.get("kernel", "")),
-        "cublas_ratio": float(str(vendor.get("ratio", math.nan))),
+        "cublas_tflops": shown["tflops"],
+        "cublas_duration": shown["duration"],
+        **dict(zip(VENDOR_TILE, tile, strict=True)),
+        "cublas_kernel": vendor["kernel"],
+        "cublas_ratio": vendor["ratio"],
         "cublas_tile_ratio": quantization.operations_ratio(shape, whole) if whole else math.nan,
     }
 
@@ -263,13 +245,13 @@ def sweeps(study: StudyData) -> list[Sweep]:
             case, n = str(row["case"]), int(row["n"])
             shape, tile = {"m": int(m), "n": n, "k": int(k)}, each[case]
             blocks = int(row["working_blocks"]) if base.present(row["working_blocks"]) else None
-            other = vendor.get(_product(row), {})
+            other = _NO_VENDOR | vendor.get(_product(row), {})
             operations = ratio.get(case, math.nan)
             rows.append(
                 {
                     "case": case, "n": n, "ranks": case in may_rank,
                     "tflops": values.at[case, "tflops"], "duration": values.at[case, "duration"],
-                    **_beside(other, [float(paired.at[case, c]) for c in paired.columns], **shape),
+                    **_beside(other, paired.loc[case], shape),
                     **_model(shape, tile, largest, sms, per_sm, blocks),
                     "ratio": operations, "useful": 1 / operations,
                     "active": counted.at[case, AVERAGE] / counted.at[case, BUSIEST],
@@ -282,15 +264,9 @@ def sweeps(study: StudyData) -> list[Sweep]:
         model = frame[list(_MODEL_COLUMNS)]
         if alike and (frame["blocks"] == frame["tiles"]).all():
             every = range(int(frame["n"].min()), int(frame["n"].max()) + 1)
-            model = pd.DataFrame(
-                {
-                    "n": n,
-                    **_model(
-                        {"m": int(m), "n": n, "k": int(k)}, largest, largest, sms, per_sm, None
-                    ),
-                }
-                for n in every
-            )
+            shapes = [{"m": int(m), "n": n, "k": int(k)} for n in every]
+            forms = [_model(one, largest, largest, sms, per_sm, None) for one in shapes]
+            model = pd.DataFrame(forms).assign(n=every)
         found.append(
             Sweep(
                 str(variant),

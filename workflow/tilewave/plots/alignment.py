@@ -21,13 +21,11 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from pydantic import Field
 
 from tilewave.operations.matmul import Matmul
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.options import Count, PlotOptions
 from tilewave.plots.style import GREY, INK, MARKERS, Style
 from tilewave.theory import alignment as theory
 
@@ -39,25 +37,18 @@ READING = (
 )
 
 
-class Options(PlotOptions):
-    """What the studies of this plot may set."""
-
-    reference: Count | None = Field(
-        None,
-        description="size of the aligned product, m = n = k; without it the largest m of the cases",
-    )
-    tolerance: float = Field(
-        0.02,
-        ge=0,
-        le=1,
-        description="share of the best TFLOP/s that a sufficient alignment may lose",
-    )
-
-
+TOLERANCE = 0.02
+"""Share of the best TFLOP/s that a sufficient alignment may lose."""
+_COLUMNS: Mapping[str, str] = {
+    "dimension": "dimension varied",
+    "layout": "layout of A, B",
+    "along": "contiguous in",
+    "alignment": "alignment (elements)",
+    "share": "share of the reference",
+    "least": "least share without a loss",
+    "enough": "within the tolerance",
+}
 _STAGES = ("time",)
-# The baseline is black in its first layout; the others must be told apart too.
-_LAYOUT_COLORS = {"row, row": "#000000", "row, col": "#0072B2", "col, row": "#D55E00"}
-_OTHER_LAYOUT = "#009E73"
 _CLEAN = 0.1  # a dtype whose lines lose no more anywhere is named only
 _DASHES: Mapping[str, Any] = {
     "varied dimension is contiguous in A, B or C": "", "it is in none": (2, 1.2),
@@ -90,6 +81,10 @@ class Line:
     def along(self) -> tuple[str, ...]:
         """The operands in which the dimension is the fastest varying one."""
         return theory.operands_along(self.dimension, self.layouts)
+
+    @property
+    def contiguous_in(self) -> str:
+        return ", ".join(name.upper() for name in self.along) or "none"
 
     @cached_property
     def measured(self) -> pd.DataFrame:
@@ -130,8 +125,8 @@ def _products(study: StudyData) -> pd.DataFrame:
 
 
 def _reference(study: StudyData) -> int:
-    given = Options.of(study).reference
-    return given or int(_products(study)["m"].astype(int).max())
+    """Size of the aligned product, m = n = k: the largest m."""
+    return int(_products(study)["m"].astype(int).max())
 
 
 def lines(study: StudyData) -> list[Line]:
@@ -151,7 +146,6 @@ def lines(study: StudyData) -> list[Line]:
         status=[states[case].status for case in cases["case"]],
         place=cases["case"].map(base.environment_of(study, "tflops", "time")),
     )
-    tolerance = Options.of(study).tolerance
     made = []
     for variant, group in cases.groupby("variant", sort=False):
         sizes = group[list(Matmul.dimensions)].astype(int)
@@ -172,7 +166,7 @@ def lines(study: StudyData) -> list[Line]:
             same = swept["place"] == row["place"]
             points["share"] = (points["tflops"] / row["tflops"]).where(same)
             points["least"] = [theory.least_share(one, size) for one in points["size"]]
-            points["enough"] = _enough(points, tolerance)
+            points["enough"] = _enough(points)
             points = points.sort_values(["alignment", "size"]).reset_index(drop=True)
             made.append(
                 Line(str(variant), str(row["kernel"]), str(row["dtype"]), base.layouts_of(row),
@@ -181,12 +175,12 @@ def lines(study: StudyData) -> list[Line]:
     return made
 
 
-def _enough(points: pd.DataFrame, tolerance: float) -> pd.Series[bool]:
+def _enough(points: pd.DataFrame) -> pd.Series[bool]:
     """Whether each point keeps its part of the line's best rate, less the tolerance.
 
     Its part: the best itself, or for a smaller product what the tiles of the reference leave.
     """
-    return points["share"] >= (1 - tolerance) * points["share"].max() * points["least"]
+    return points["share"] >= (1 - TOLERANCE) * points["share"].max() * points["least"]
 
 
 def totals(study: StudyData, found: list[Line]) -> pd.DataFrame:
@@ -205,20 +199,21 @@ def totals(study: StudyData, found: list[Line]) -> pd.DataFrame:
             "dtype": line.dtype,
             "layout of A, B": line.layout,
             "dimension": line.dimension,
-            "contiguous in": ", ".join(name.upper() for name in line.along) or "none",
+            "contiguous in": line.contiguous_in,
             "reference (TFLOP/s)": _reference_speed(line, _reference(study)),
             "unsupported alignments": ", ".join(str(one) for one in refused),
             "least alignment measured": least,
             "loss at it (%)": 100 * line.lost(1),
             "smallest alignment that is enough": line.smallest_enough,
         }
-        for name, multiple in (
-            ("recommended", told.recommended if told else None),
-            ("recommended on A100", told.on_a100 if told else None),
-        ):
-            row[f"{name} multiple"] = math.nan if multiple is None else multiple
-            row[f"loss at the multiple {name} (%)"] = (
-                math.nan if multiple is None else 100 * line.lost(multiple)
+        for name in ("recommended", "on_a100"):
+            multiple, words = (
+                getattr(told, name, None),
+                name.replace("on_a100", "recommended on A100"),
+            )
+            row[f"{words} multiple"] = multiple or math.nan
+            row[f"loss at the multiple {words} (%)"] = (
+                100 * line.lost(multiple) if multiple else math.nan
             )
         rows.append(row)
     return pd.DataFrame(rows)
@@ -246,21 +241,11 @@ def table(study: StudyData) -> pd.DataFrame:
     found = lines(study)
     if not found:
         return base.with_derived(frame, found)
-    parts = []
-    for line in found:
-        part = line.points[["case", "alignment", "share", "least", "enough"]].copy()
-        part.insert(1, "dimension varied", line.dimension)
-        part.insert(2, "layout of A, B", line.layout)
-        part.insert(3, "contiguous in", ", ".join(name.upper() for name in line.along) or "none")
-        parts.append(part)
-    added = pd.concat(parts, ignore_index=True).rename(
-        columns={
-            "alignment": "alignment (elements)",
-            "share": "share of the reference",
-            "least": "least share without a loss",
-            "enough": "within the tolerance",
-        }
-    )
+    parts = [
+        line.points.assign(dimension=line.dimension, layout=line.layout, along=line.contiguous_in)
+        for line in found
+    ]
+    added = pd.concat(parts, ignore_index=True)[["case", *_COLUMNS]].rename(columns=_COLUMNS)
     whole = frame.merge(added, on="case", how="left", sort=False)
     last = totals(study, found)
     last.insert(0, "line", last["variant"] + ", " + last["dimension"])
@@ -268,45 +253,38 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """What the vendor loses below the recommended multiple, from it on, and where it cannot matter."""
-    worst: dict[str, tuple[float, str]] = {}
-    for line in base.derived(table):
-        told = theory.recommendation(line.dtype)
-        if line.kernel != BASELINE or told is None:
-            continue
-        for alignment, loss in line.losses.items():
-            met = "met" if alignment >= told.recommended else "missed"
-            found = (float(loss), f"{line.dtype} {line.dimension.upper()}")
-            kind = met if line.along else "free"
-            worst[kind] = max(worst.get(kind, found), found)
-    if not {"met", "missed"} <= set(worst):
+    """What the vendor loses at most where a contiguous dimension misses the recommended multiple."""
+    losses = [
+        (float(loss), f"{line.dtype} {line.dimension.upper()}")
+        for line in base.derived(table)
+        if line.kernel == BASELINE and line.along and (told := theory.recommendation(line.dtype))
+        for alignment, loss in line.losses.items()
+        if alignment < told.recommended
+    ]
+    lost, where = max(losses, default=(0.0, ""))
+    if not losses:
         return ""
-    lost = {kind: f"{100 * loss:.0f} %" for kind, (loss, _) in worst.items()}
-    return (
-        f"A contiguous dimension that misses the recommended multiple costs cuBLAS up to {lost['missed']} "
-        f"({worst['missed'][1]}), one that meets it {lost['met']}"
-        + (f"; others cost up to {lost['free']}" if "free" in lost else "")
-    )
+    return f"A contiguous dimension that misses the recommended multiple costs cuBLAS up to {100 * lost:.0f} % ({where})"
 
 
 # ---------------------------------------------------------------------------------------- figure
 
 
-def _looks(found: list[Line], style: Style) -> dict[str, tuple[str, str]]:
-    """Colour and marker by `_who`: the baseline by its layout, own kernels by their name."""
-    colors = look.kernel_colors(style, {line.kernel for line in found})
-    own = sorted({line.kernel for line in found} - {BASELINE})
-    layouts = list(_LAYOUT_COLORS)
-    looks = {}
-    for line in found:
-        if line.kernel == BASELINE:
-            place = layouts.index(line.layout) if line.layout in layouts else len(layouts)
-            color = _LAYOUT_COLORS.get(line.layout, _OTHER_LAYOUT)
-        else:
-            place = len(layouts) + 1 + own.index(line.kernel)
-            color = colors[line.kernel]
-        looks[_who(line)] = (color, MARKERS[place % len(MARKERS)])
-    return looks
+def _looks(found: list[Line]) -> dict[str, tuple[str, str]]:
+    """Colour and marker by `_who`: the baseline by its layout, own kernels in turn."""
+    names = dict.fromkeys(map(_who, sorted(found, key=lambda line: line.kernel != BASELINE)))
+    colors = (
+        "#000000",
+        "#0072B2",
+        "#D55E00",
+        "#009E73",
+        "#CC79A7",
+        "#E69F00",
+        "#56B4E9",
+        "#882255",
+        "#999933",
+    )
+    return {name: (colors[i % 9], MARKERS[i % 9]) for i, name in enumerate(names)}
 
 
 def _who(line: Line) -> str:
@@ -392,7 +370,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         dtypes = [d for d in of if _worst(of[d]) > _CLEAN] or [d for d in of if of[d]]
         columns = [d for d in Matmul.dimensions if any(line.dimension == d for line in found)]
         steps = sorted({int(one) for line in found for one in line.points["alignment"]})
-        looks = _looks(found, style)
+        looks = _looks(found)
         fig = look.new_figure(style, (24.0 if style.narrow else 29.0) * len(dtypes) + 8)
         axes = fig.subplots(len(dtypes), len(columns), sharex=True, sharey=True, squeeze=False)
         for (i, dtype), (j, dimension) in itertools.product(enumerate(dtypes), enumerate(columns)):
@@ -407,14 +385,13 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
                 ax.set_ylabel("% of aligned")
             if i == len(dtypes) - 1:
                 ax.set_xlabel(f"alignment of {dimension.upper()}")
-        handles, labels = look.entries(axes.flat)
         dashes: list[Artist] = [
-            Line2D([], [], color=INK, dashes=d or (1, 0)) for d in _DASHES.values()
+            Line2D([], [], color=INK, dashes=d or (1, 0), label=name) for name, d in _DASHES.items()
         ]
         clean = [d for d in of if of[d] and d not in dtypes]
         return look.finish(
-            fig, study, style, [*handles, *dashes], [*labels, *_DASHES],
-            [*_notes(study, found), *_clean_notes({d: of[d] for d in clean})], _STAGES,
+            fig, study, style, [*look.entries(axes.flat), *dashes],
+            [*_notes(study), *_clean_notes({d: of[d] for d in clean})], _STAGES,
         )  # fmt: skip
 
 
@@ -424,18 +401,9 @@ def _clean_notes(of: Mapping[str, list[Line]]) -> Iterator[str]:
         yield f"Not drawn, as no alignment costs more than {100 * _CLEAN:g} %: {', '.join(told)}."
 
 
-def _notes(study: StudyData, found: list[Line]) -> Iterator[str]:
+def _notes(study: StudyData) -> Iterator[str]:
     size = _reference(study)
-    told = {}
-    for line in found:
-        speed = _reference_speed(line, size)
-        if math.isfinite(speed):
-            unit = " TOP/s" if line.dtype == "i8" else ""
-            told[line.variant] = (
-                f"{line.kernel} {line.dtype} ({line.layout}) {base.digits(speed)}{unit}"
-            )
     yield (
-        f"100 % is the product with m = n = k = {size}, in TFLOP/s: " + "; ".join(told.values())
-        + ". Alignment: the largest power of two, in elements, that divides the size; the others "
-        f"stay at {size}."
-    )  # fmt: skip
+        f"100 % is the product with m = n = k = {size}. Alignment: the largest power of two, in elements, that divides "
+        f"the size; the others stay at {size}."
+    )

@@ -44,17 +44,9 @@ INSTRUCTION_COLUMNS = (
 # What a reader must learn first when the stages of one case disagree.
 _VERDICT_ORDER = ("wrong", "race", "uninitialised read", "barrier", "correct", "not checked")
 _STATUS_ORDER = (
-    "invalid access",
-    "assertion failed",
-    "trap",
-    "timed out",
-    "failed to launch",
-    "failed to compile",
-    "stale",
-    "unsupported",
-    "not measured",
-    "ok",
-)
+    "invalid access, assertion failed, trap, timed out, failed to launch, failed to compile, stale, "
+    "unsupported, not measured, ok"
+).split(", ")
 
 
 @dataclass(frozen=True)
@@ -304,67 +296,47 @@ def nothing_to_draw(study: StudyData, what: str) -> str:
 # --------------------------------------------------------------------------------------- sources
 
 
-def environments_used(study: StudyData) -> list[str]:
-    """The ids of the environments that the study's values and instructions come from."""
-    used: list[str] = []
+def _origins(study: StudyData) -> pd.DataFrame:
+    """Environment and source of the study's values and instructions, each pair once."""
     frames = [study.records, study.instructions]
-    for frame in frames:
-        if frame.empty or "environment" not in frame:
-            continue
-        rows = frame[frame["value"].notna()] if "value" in frame else frame
-        if "source" in rows:
-            rows = rows[rows["source"] != "model"]
-        used += [str(e) for e in rows["environment"].unique() if present(e) and str(e) not in used]
-    return used
+    if not study.records.empty:
+        known = study.records["value"].notna() & (study.records["source"] != "model")
+        frames[0] = study.records[known]
+    pairs = pd.concat([frame.reindex(columns=["environment", "source"]) for frame in frames])
+    return pairs[pairs["environment"].map(present).astype(bool)].drop_duplicates()
 
 
-def _described(study: StudyData, identity: str) -> str:
+def _described(study: StudyData, identity: str, sources: set[str]) -> str:
     environment = study.environments.get(identity, {})
-    sources: set[str] = set()
-    for frame in (study.records, study.instructions):
-        if not frame.empty and "source" in frame:
-            rows = frame[frame["environment"] == identity]
-            sources.update(str(s) for s in rows["source"].unique() if present(s))
-    recorded = bool(environment.get("recorded")) or any(s.startswith("recorded") for s in sources)
-    gpu = environment.get("gpu") or next(
-        (s.partition(":")[2] for s in sorted(sources) if s.startswith("recorded:")), ""
-    )
-    cpu = environment.get("cpu")
-    device = str(gpu or cpu or f"environment {identity}")
-    details = [
-        f"{word} {environment[key]}"
-        for key, word in (("ncu", "ncu"), ("driver", "driver"), ("nvrtc", "NVRTC"))
-        if gpu and environment.get(key)
-    ]
-    if gpu and cpu and _has_cpu_cases(study):
-        details.append(f"CPU: {cpu}")
-    if recorded and environment.get("commit"):
-        details.append(f"commit {str(environment['commit'])[:10]}")
-    how = "recorded on" if recorded else "measured live on"
-    told = f"{how} {device}" + (f" ({', '.join(details)})" if details else "")
+    recordings = sorted(one.partition(":")[2] for one in sources if one.startswith("recorded"))
+    gpu, cpu = environment.get("gpu") or next(iter(recordings), ""), environment.get("cpu")
     if sources == {"executed"}:
         return f"executed on the CPU ({cpu or 'unknown'}) from the same machine code"
-    if "executed" in sources:
-        told = f"executed on the CPU from the same machine code; {told}"
-    return told
-
-
-def _has_cpu_cases(study: StudyData) -> bool:
-    """Whether a CPU ran some of the cases (column `provider`, where the table has it)."""
-    return "provider" in study.cases and bool((study.cases["provider"] == "cpu").any())
+    names = {"ncu": "ncu", "driver": "driver", "nvrtc": "NVRTC"} if gpu else {}
+    details = [f"{word} {environment[key]}" for key, word in names.items() if environment.get(key)]
+    if gpu and cpu and "provider" in study.cases and (study.cases["provider"] == "cpu").any():
+        details.append(f"CPU: {cpu}")
+    recorded = bool(environment.get("recorded") or recordings)
+    if recorded and environment.get("commit"):
+        details.append(f"commit {str(environment['commit'])[:10]}")
+    before = "executed on the CPU from the same machine code; " if "executed" in sources else ""
+    how = "recorded on" if recorded else "measured live on"
+    after = f" ({', '.join(details)})" if details else ""
+    return f"{before}{how} {gpu or cpu or f'environment {identity}'}{after}"
 
 
 def source_line(study: StudyData) -> str:
-    """Where the figure's values were measured; several environments are told apart in words."""
-    used = environments_used(study)
-    if not used:
+    """Where the figure's values were measured; several environments are named one by one."""
+    groups = _origins(study).groupby("environment", sort=False)["source"]
+    parts = [_described(study, str(name), {*filter(present, sources)}) for name, sources in groups]
+    if not parts:
         return "source: no measurement"
-    if len(used) == 1:
-        return f"source: {_described(study, used[0])}"
-    parts = [f"[{i}] {_described(study, identity)}" for i, identity in enumerate(used, 1)]
+    if len(parts) == 1:
+        return f"source: {parts[0]}"
     executed = not study.records.empty and bool((study.records["stage"] == "execute").any())
     rule = "counts are compared" if executed else "no ratio is formed"
-    return f"sources: {len(used)} environments, {rule} between them: " + "; ".join(parts)
+    listed = "; ".join(f"[{i}] {part}" for i, part in enumerate(parts, 1))
+    return f"sources: {len(parts)} environments, {rule} between them: {listed}"
 
 
 def same_environment(study: StudyData, metric: str, one: str, other: str) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -51,7 +50,6 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
 }
 _SIGNS = list(OUTCOMES)
 _BAD = frozenset(_SIGNS[: _SIGNS.index("stale")])
-_OTHERS = "others"
 _MOST = 3
 """So many rows that are right everywhere stand by themselves; more are one row."""
 
@@ -100,43 +98,25 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     checked = counts["correct"] + len(bad)
     if not checked:
         return ""
-    rest = [
-        f"{counts[name]} {name}"
-        for name in _SIGNS
-        if name not in _BAD and name != "correct" and counts[name]
-    ]
     if bad.empty:
-        return "; ".join([f"All {checked} checked cases are right", *rest])
+        return f"All {checked} checked cases are right"
     kernels = ", ".join(dict.fromkeys(bad["kernel"]))
     return f"{len(bad)} of {checked} checked cases fail, of {kernels}"
 
 
-@dataclass(frozen=True)
-class _Panel:
-    """A piece of the matrix: for each row and column the number of cases by outcome."""
-
-    title: str
-    cells: pd.DataFrame
-
-
-def _panels(study: StudyData, table: pd.DataFrame) -> tuple[list[_Panel], list[str]]:
-    """The operations' panels; those behind the first one that are right everywhere share the last."""
-    about = study.cases.to_dict("records")
+def _panels(study: StudyData, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """By operation, for each row and column the number of cases by outcome; operations behind the first one that
+    are right everywhere share the last panel."""
     probes = study.cases["operation"] == "probe"
-    frame = pd.DataFrame(
-        {
-            "operation": study.cases["operation"],
-            "kernel": study.cases["kernel"].astype(str),
-            "place": [base.shape_label(row) for row in about],
-            "shown": shown(table),
-        }
+    frame = study.cases[["operation"]].assign(
+        kernel=study.cases["kernel"].astype(str),
+        place=[base.shape_label(row) for row in study.cases.to_dict("records")],
+        shown=shown(table),
     )
     # A probe has many cases of its own names: they go down, its kernels across.
-    frame["row"], frame["column"] = (
-        frame["kernel"].mask(probes, frame["place"]), frame["place"].mask(probes, frame["kernel"])
-    )  # fmt: skip
-    panels: list[_Panel] = []
-    notes: list[str] = []
+    frame["row"] = frame["kernel"].mask(probes, frame["place"])
+    frame["column"] = frame["place"].mask(probes, frame["kernel"])
+    panels: dict[str, pd.DataFrame] = {}
     clean: dict[str, Counter[str]] = {}
     right = frame["shown"].eq("correct").groupby(frame["operation"]).all()
     for operation, group in frame.groupby("operation", sort=False):
@@ -144,25 +124,20 @@ def _panels(study: StudyData, table: pd.DataFrame) -> tuple[list[_Panel], list[s
         if right[operation] and panels:
             clean[name] = Counter(group["shown"])
             continue
-        group, folded = _folded(group, "cases" if operation == "probe" else "kernels")
-        notes += folded
+        group = _folded(group, "cases" if operation == "probe" else "kernels")
         cells = group.groupby(["row", "column"], sort=False)["shown"].agg(Counter).unstack()
         order = [list(dict.fromkeys(group[side])) for side in ("row", "column")]
-        panels.append(_Panel(name, cells.reindex(index=order[0], columns=order[1])))
-    if clean:
-        panels.append(_Panel(_OTHERS, pd.Series(clean).to_frame("all shapes")))
-    return panels, notes
+        panels[name] = cells.reindex(index=order[0], columns=order[1])
+    return panels | ({"others": pd.Series(clean).to_frame("all shapes")} if clean else {})
 
 
-def _folded(group: pd.DataFrame, what: str) -> tuple[pd.DataFrame, list[str]]:
-    """The cells with one row, the last, for what is right everywhere, and a note of the names."""
-    clean = group["shown"].eq("correct").groupby(group["row"], sort=False).all()
-    names = list(clean.index[clean])
-    if len(names) <= _MOST:
-        return group, []
-    last, row = group["row"].isin(names), f"{len(names)} {what}, all right"
-    folded = pd.concat([group[~last], group[last].assign(row=row)])
-    return folded, [f"{len(names)} {what} right everywhere: {', '.join(names)}."]
+def _folded(group: pd.DataFrame, what: str) -> pd.DataFrame:
+    """The cells with one row, the last, for what is right everywhere."""
+    last = group["shown"].eq("correct").groupby(group["row"]).transform("all")
+    count = group.loc[last, "row"].nunique()
+    if count <= _MOST:
+        return group
+    return pd.concat([group[~last], group[last].assign(row=f"{count} {what}, all right")])
 
 
 def _written(counts: Any) -> str:
@@ -179,24 +154,18 @@ def _code(counts: Any) -> float:
     return min(map(_SIGNS.index, counts)) if isinstance(counts, Counter) else float("nan")
 
 
-def _draw_panel(ax: Axes, panel: _Panel, high: int, style: Style) -> None:
+def _draw_panel(ax: Axes, title: str, cells: pd.DataFrame, high: int, style: Style) -> None:
     """The panel as a heat map, its columns' names on top, in an axes for `high` rows."""
     look.heatmap(
-        ax, panel.cells.map(_code).astype(float), panel.cells.map(_written).to_numpy(),
+        ax, cells.map(_code).astype(float), cells.map(_written).to_numpy(),
         cmap=ListedColormap([color for color, _ in OUTCOMES.values()]), vmin=-0.5,
         vmax=len(_SIGNS) - 0.5, linewidths=0.6, linecolor="white",
         annot_kws={"size": style.small}, xticklabels=True, yticklabels=True,
     )  # fmt: skip
-    ax.set(xlabel="", ylabel="", ylim=(high, 0))
+    ax.set(xlabel="", ylabel="", ylim=(high, 0), title=title)
     ax.xaxis.tick_top()
     ax.tick_params(length=0, labelrotation=0)
-    ax.tick_params(axis="x", labelrotation=90 if _upright(panel) else 0)
-    ax.set_title(panel.title)
-
-
-def _upright(panel: _Panel) -> bool:
-    """Whether the names of the columns stand upright."""
-    return len(panel.cells.columns) > 3
+    ax.tick_params(axis="x", labelrotation=90 if len(cells.columns) > 3 else 0)
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
@@ -204,27 +173,22 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     with look.apply(style):
         if study.cases.empty:
             return look.empty_figure(study, style, "verdict")
-        panels, notes = _panels(study, table)
-        rows = [len(panel.cells) for panel in panels]
-        row_mm = 1.25 * style.line * 25.4
+        panels = _panels(study, table)
+        rows, row_mm = [len(cells) for cells in panels.values()], 1.25 * style.line * 25.4
         if style.narrow:
-            heads = sum(28 if _upright(panel) else 12 for panel in panels)
-            fig = look.new_figure(style, sum(rows) * row_mm + heads)
+            fig = look.new_figure(style, sum(rows) * row_mm + 28 * len(rows))
             axes = fig.subplots(len(rows), 1, squeeze=False, height_ratios=rows)[:, 0]
         else:
             fig = look.new_figure(style, max(rows) * row_mm + 24)
-            wide = [2 + len(panel.cells.columns) for panel in panels]
+            wide = [2 + len(cells.columns) for cells in panels.values()]
             axes = fig.subplots(1, len(rows), squeeze=False, width_ratios=wide)[0]
-        for ax, panel in zip(axes, panels, strict=True):
-            _draw_panel(ax, panel, len(panel.cells) if style.narrow else max(rows), style)
+        for ax, (name, cells) in zip(axes, panels.items(), strict=True):
+            _draw_panel(ax, name, cells, len(cells) if style.narrow else max(rows), style)
         counts = Counter(shown(table))
         handles = [
             Patch(facecolor=color, edgecolor="#BBBBBB", label=f"{sign}  {name} ({counts[name]})")
             for name, (color, sign) in OUTCOMES.items()
             if counts[name]
         ]
-        counted = "" if panels[-1].title != _OTHERS else ", or all cases of an operation"
-        notes.append(f"A number counts a kernel's variants{counted}; N³ is the shape N×N×N.")
-        return look.finish(
-            fig, study, style, handles, [str(h.get_label()) for h in handles], notes, ("check",)
-        )
+        notes = ["A number counts a kernel's variants, or all cases of an operation."]
+        return look.finish(fig, study, style, handles, notes, ("check",))

@@ -1,10 +1,8 @@
 """Exactness: what executing the machine code predicts beside what Nsight Compute measured.
 
-A row is a counter that somewhere differs, a mark one case's relative difference; counters that are equal
-in all cases are one row. The predicted values are those of stage execute, made on this machine's CPU; the measured ones those of
-stage counters, live or recorded, and their keys say that they are of the same machine code. These
-are counts, not times, so they may be compared between environments. The causes
-that are known stand in `exactness.yaml` beside this module.
+A row is a counter that somewhere differs, a mark one case's relative difference; counters that are equal in all
+cases are one row. Predicted values are those of stage execute, measured ones those of stage counters of the same
+machine code: counts, not times, so they may be compared between environments. Known causes stand in `exactness.yaml`.
 """
 
 from __future__ import annotations
@@ -101,11 +99,11 @@ class Cause:
 
     counter: re.Pattern[str]
     kinds: frozenset[str]
-    measured: str
-    at_most: float
-    of: str
     name: str
     cause: str
+    measured: str = "either"
+    at_most: float = math.inf
+    of: str = ""
 
     def explains(
         self, counter: str, kinds: set[str], predicted: float, measured: Mapping[str, float]
@@ -138,13 +136,12 @@ def causes() -> tuple[Cause, ...]:
     listed = yaml.safe_load(_CAUSES.read_text(encoding="utf-8")) or []
     return tuple(
         Cause(
-            re.compile(one["counter"]),
-            frozenset(one["kinds"]),
-            str(one.get("measured", "either")),
-            float(one.get("at_most", math.inf)),
-            str(one.get("of", "")),
-            str(one["name"]),
-            " ".join(str(one["cause"]).split()),
+            **{
+                **one,
+                "counter": re.compile(one["counter"]),
+                "kinds": frozenset(one["kinds"]),
+                "cause": " ".join(one["cause"].split()),
+            }
         )
         for one in listed
     )
@@ -226,50 +223,39 @@ def comparisons(study: StudyData) -> pd.DataFrame:
         known = not math.isnan(measured)
         relative = _relative(predicted, measured) if known else math.nan
         cause = _cause(counter, kinds.get(case, set()), predicted, beside[case]) if known else ""
+        source = one["source_measured"] if known else ""
         rows.append(
-            {
-                "case": one["case"],
-                "counter": one["metric"],
-                "unit": one["unit_predicted"],
-                "predicted": predicted,
-                "measured": measured,
-                "relative difference": relative,
-                "equal": "" if not known else "yes" if relative == 0 else "no",
-                "cause": cause,
-                "source": one["source_measured"] if known else "",
-            }
+            (case, counter, one["unit_predicted"], predicted, measured, relative, cause, source)
         )
     sides = _instructions(study)
     for column, words in BY_INSTRUCTION.items():
         pair = [f"{column}_{side}" for side in ("predicted", "measured")]
         if any(name not in sides for name in pair):
             continue
-        numbers = sides[["case", *pair]].dropna()
+        numbers, name = sides[["case", *pair]].dropna(), f"{EACH}{words}"
         for case, part in numbers.groupby("case", sort=False):
-            predicted, measured = (pd.to_numeric(part[name]) for name in pair)
-            equal, name = int((predicted == measured).sum()), f"{EACH}{words}"
-            relative = _relative(float(predicted.sum()), float(measured.sum()))
-            rows.append(
-                {
-                    "case": case,
-                    "counter": name,
-                    "unit": "instructions, compared and equal",
-                    "predicted": float(len(part)),
-                    "measured": float(equal),
-                    # Sums may agree by chance where single instructions do not.
-                    "relative difference": 0.0
-                    if equal == len(part)
-                    else max(abs(relative), (len(part) - equal) / len(part)),
-                    "equal": "yes" if equal == len(part) else "no",
-                    "cause": _cause(name, kinds.get(str(case), set()), len(part), {name: equal}),
-                    "source": "",
-                }
-            )
+            one, other = (pd.to_numeric(part[side]) for side in pair)
+            every, equal = len(part), int((one == other).sum())
+            # Sums may agree by chance where single instructions do not.
+            off = abs(_relative(float(one.sum()), float(other.sum())))
+            relative = 0.0 if equal == every else max(off, (every - equal) / every)
+            cause = _cause(name, kinds.get(str(case), set()), every, {name: equal})
+            unit = "instructions, compared and equal"
+            rows.append((case, name, unit, float(every), float(equal), relative, cause, ""))
     columns = [
-        "case", "counter", "unit", "predicted", "measured", "relative difference", "equal", "cause",
+        "case",
+        "counter",
+        "unit",
+        "predicted",
+        "measured",
+        "relative difference",
+        "cause",
         "source",
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=columns)
+    ]
+    frame = pd.DataFrame(rows, columns=columns)
+    equal = (frame["relative difference"] == 0).map({True: "yes", False: "no"})
+    frame.insert(6, "equal", equal.where(frame["relative difference"].notna(), ""))
+    return frame
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -285,16 +271,12 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How many counters are equal, and of how many others the cause is known."""
+    """How many counters are equal."""
     tested = _tested(table)
     differ = tested[tested["equal"] == "no"]
     if tested.empty:
         return ""
-    told = f"{len(tested) - len(differ)} of {len(tested)} executed counters are what ncu measured"
-    if differ.empty:
-        return told
-    known = int((differ["cause"] != UNEXPLAINED).sum())
-    return f"{told}; of the {len(differ)} others the cause is known of {known}"
+    return f"{len(tested) - len(differ)} of {len(tested)} executed counters are what ncu measured"
 
 
 def _tested(table: pd.DataFrame) -> pd.DataFrame:
@@ -357,11 +339,9 @@ def _differences(ax: Axes, differ: pd.DataFrame, order: list[str], style: Style)
 
 def _told(rows: pd.DataFrame, differ: pd.DataFrame, style: Style) -> str:
     """How many of a row's comparisons differ, and where the most."""
-    told = f"{len(differ)} of {len(rows)} differ"
-    if style.narrow:
-        return told.removesuffix(" differ")
-    worst = differ.loc[differ["percent"].abs().idxmax()].to_dict()
-    return f"{told}, most {base.variant_label(worst)}".replace("\n", " ")
+    count = f"{len(differ)} of {len(rows)}"
+    worst = base.variant_label(differ.loc[differ["percent"].abs().idxmax()].to_dict())
+    return count if style.narrow else f"{count} differ, most {worst}".replace("\n", " ")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
@@ -384,37 +364,18 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             for row in order
         ]
         told.append(f"{len(same)} equal")
-        for place, words in enumerate(told):
-            ax.annotate(
-                words, (1, place), xycoords=("axes fraction", "data"), xytext=(4, 0),
-                textcoords="offset points", va="center", size=style.small,
-            )  # fmt: skip
+        look.beside(ax, told)
         look.rows_axis(ax, [*order, f"{len(equal)} others"])
         ax.set_title("Where they differ")
-        handles, labels = ax.get_legend_handles_labels()
-        legend = ax.get_legend()
-        if legend is not None:
-            legend.remove()
-        return look.finish(
-            fig, study, style, handles, labels, _notes(study, table, differ, equal), _STAGES
-        )
+        return look.finish(fig, study, style, look.entries([ax]), _notes(table, differ), _STAGES)
 
 
-def _notes(
-    study: StudyData, table: pd.DataFrame, differ: pd.DataFrame, equal: list[str]
-) -> list[str]:
-    cases = study.cases[study.cases["operation"] != "probe"].to_dict("records")
-    shapes = dict.fromkeys(base.shape_label(row) for row in cases)
+def _notes(table: pd.DataFrame, differ: pd.DataFrame) -> list[str]:
+    """The causes, what has none, and what was not measured."""
     used = {one.name: one.cause for one in causes() if one.name in set(differ["why"])}
-    notes = [
-        f"Shapes: {', '.join(shapes)}.",
-        f"Equal in all cases: {'; '.join(equal)}." if equal else "",
-        *(f"{name.capitalize()}: {cause}." for name, cause in used.items()),
-    ]
+    notes = [f"{name.capitalize()}: {cause}." for name, cause in used.items()]
     unknown = sorted({*differ[differ["why"] == UNEXPLAINED]["row"]}, key=_ORDER.index)
     if unknown:
         notes.append(f"Differences without a known cause: {', '.join(unknown)}.")
     alone = int((table["equal"] == "").sum())
-    if alone:
-        notes.append(f"Executed, not measured: {alone} counters.")
-    return [note for note in notes if note]
+    return [*notes, f"Executed, not measured: {alone} counters."] if alone else notes

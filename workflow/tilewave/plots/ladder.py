@@ -1,9 +1,8 @@
 """Ladder: each rung's share of cuBLAS and its speed at each size, one row of panels a dtype.
 
-Rungs stand in the order of `follows`. A share is the median of those of neighbouring blocks of the
-variant and of cuBLAS, timed in turn; its spread the quartiles (`records.tables.paired_shares`). Beside
-it in the table: the FLOPs that the counters counted over 2 m n k, which tells padding and recomputation
-apart from slowness; and the times of the comparison with which a lecture ends (option `lecture`).
+Rungs stand in the order of `follows`; shares are medians of neighbouring blocks timed in turn with cuBLAS
+(`records.tables.paired_shares`). The table has the counted FLOPs over 2 m n k besides, which tell padding from
+slowness, and the times of a lecture's comparison (option `lecture`).
 """
 
 from __future__ import annotations
@@ -165,19 +164,14 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """At the largest shape, the best rung of each dtype; ahead of cuBLAS first."""
+    """In how many dtypes the best rung is as fast as cuBLAS at the largest shape."""
     rows = _cases(table)
     rows = rows[rows["ranks"] & rows[_SHARE].notna()]
     if rows.empty:
         return ""
     largest = _sizes(rows)[-1]
-    best = rows[rows["size"] == largest].sort_values(_SHARE, ascending=False, kind="stable")
-    best = best.drop_duplicates("dtype")
-    shares = [
-        f"{base.dtype_short(dtype)} {share:.0f} %"
-        for dtype, share in zip(best["dtype"], best[_SHARE])
-    ]
-    return f"Best rungs at {largest}, in % of cuBLAS: {', '.join(shares)}"
+    best = rows[rows["size"] == largest].groupby("dtype")[_SHARE].max()
+    return f"At {largest} the best rung is as fast as cuBLAS in {(best >= 100).sum()} of {len(best)} dtypes"
 
 
 # ------------------------------------------------------------------------------------------ figure
@@ -316,12 +310,12 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         panels[-1][0].set_xlabel("% of cuBLAS")
         if speeds:
             panels[-1][-1].set_xlabel("N (m = n = k)")
-        handles, labels = _legend(cases, sizes, looks, speeds)
+        handles = _legend(cases, sizes, looks, speeds)
         notes = _notes(study, table, rows, speeds)
         # The cases that the figure tells something of: no others are listed as missing.
         told = study.cases["case"].isin([*cases["case"], *_cases(table, "CPU")["case"]])
         part_of = replace(study, cases=study.cases[told])
-        return look.finish(fig, part_of, style, handles, labels, notes, _STAGES)
+        return look.finish(fig, part_of, style, handles, notes, _STAGES)
 
 
 def _known(rows: pd.DataFrame) -> pd.Series[bool]:
@@ -339,75 +333,36 @@ def _hundred(cases: pd.DataFrame, size: str) -> str:
 
 def _legend(
     cases: pd.DataFrame, sizes: list[str], looks: Mapping[str, Any], speeds: bool
-) -> tuple[list[Artist], list[str]]:
+) -> list[Artist]:
     handles: list[Artist] = [
-        Line2D([], [], color=color, marker=marker, markersize=3.4, linewidth=0.9)
-        for color, marker in zip(looks["palette"], looks["markers"], strict=True)
+        Line2D([], [], color=color, marker=marker, markersize=3.4, linewidth=0.9, label=size)
+        for color, marker, size in zip(looks["palette"], looks["markers"], sizes, strict=True)
     ]
-    handles += [Line2D([], [], color=INK, linewidth=0.9), Patch(color=GOOD, alpha=0.15)]
-    labels = [*sizes, "cuBLAS", "faster than cuBLAS"]
-    if speeds:
-        handles.append(Line2D([], [], color=GREY, marker="o", markersize=3, linestyle=""))
-        labels.append(f"{_ENOUGH} % of the highest speed")
+    handles.append(Line2D([], [], color=INK, linewidth=0.9, label="cuBLAS"))
+    handles.append(Patch(color=GOOD, alpha=0.15, label="faster than cuBLAS"))
+    points = {f"{_ENOUGH} % of the highest speed": "o"} if speeds else {}
     if (cases[_EVEN].notna() & ~cases["ranks"]).any():
-        handles.append(Line2D([], [], color=GREY, marker="x", linestyle=""))
-        labels.append("not correct, not ranked")
-    return handles, labels
+        points["not correct, not ranked"] = "x"
+    grey: dict[str, Any] = {"color": GREY, "markersize": 3, "linestyle": ""}
+    return [*handles, *(Line2D([], [], marker=m, label=name, **grey) for name, m in points.items())]
 
 
 def _notes(study: StudyData, table: pd.DataFrame, rows: pd.DataFrame, speeds: bool) -> list[str]:
-    """How to read the marks, what was counted, where variants arrive, the CPU's speeds, the lecture's table."""
-    notes = [
-        "Markers: medians; lines: from the lower to the upper quartile. What 100 % is, is told of the "
-        "largest size."
-    ]
+    """How to read the marks, what was counted, and what is not drawn."""
+    notes = ["Markers: medians; lines: quartiles; 100 % is of the largest size."]
     if speeds:
         notes[0] += (
-            " Speeds are told at one clock: a variant's share of the cuBLAS timed in turn with it, "
-            "times cuBLAS' median speed at that size. A rung's line has the colour of its square."
+            " Speeds are at one clock: a share of the cuBLAS timed in turn, times cuBLAS' median speed at that size."
         )
     cases = _cases(table)
-    notes += [*_arrived(cases), *_counted(cases[cases["kernel"] != BASELINE])]
+    notes += _counted(cases[cases["kernel"] != BASELINE])
     bare = rows[_SHARE].isna().groupby(rows["dtype"], sort=False).all()
-    if bare.any():
-        notes.append(
-            f"No share was measured of {', '.join(map(base.dtype_short, bare.index[bare]))}."
-        )
-    left_out = rows[~_known(rows) & ~rows["dtype"].isin(bare.index[bare])]
-    if len(left_out):
-        names = ", ".join(left_out["label"].unique())
-        notes.append(f"Rungs without a measured share: {names}.")
-    by_cpu = _cases(table, "CPU")
-    highest = by_cpu[by_cpu["ranks"]].groupby("variant", sort=False)[_EVEN].max().dropna()
-    if len(highest):
-        told = [f"{name} {base.digits(speed)}" for name, speed in highest.items()]
-        notes.append(f"On the CPU, TFLOP/s: {', '.join(told)}.")
-    if _LECTURE in table:
-        lecture = table[table[_LECTURE].notna()].dropna(axis=1).set_index(_LECTURE)
-        sizes = ", ".join(str(name).removesuffix(" (ms)") for name in lecture)
-        times = "; ".join(
-            f"{label} {', '.join(cells)}" for label, cells in zip(lecture.index, lecture.to_numpy())
-        )
-        notes.append(f"Time of an FP32 product of {sizes} in ms: {times}.")
+    absent = [base.dtype_short(dtype) for dtype in bare.index[bare]]
+    absent += (
+        rows.loc[~_known(rows) & ~rows["dtype"].isin(bare.index[bare]), "label"].unique().tolist()
+    )
+    notes += [f"No share was measured of {', '.join(absent)}."] if absent else []
     return notes + (base.rate_notes(study) if (rows["dtype"] == "i8").any() else [])
-
-
-def _arrived(cases: pd.DataFrame) -> list[str]:
-    """How many variants arrive at which size, where cuBLAS does, and who may not have."""
-    cubes = _cubes(cases)
-    found = _arrivals(cubes)
-    vendor = found.loc[found["kernel"] == BASELINE, "n"].astype(int)
-    own = found.loc[found["kernel"] != BASELINE, "n"].astype(int).value_counts().sort_index()
-    if own.empty or cubes["n"].nunique() < 2:
-        return []
-    told = ", ".join(f"{count} at N = {n}" for n, count in own.items())
-    ends = " to ".join(f"{n}" for n in sorted({vendor.min(), vendor.max()})) if len(vendor) else ""
-    last = cubes[(cubes[_REACHED] == 100) & (cubes["n"] == cubes["n"].max())]
-    return [
-        f"Variants reach {_ENOUGH} % of their highest speed: {told}"
-        + (f"; cuBLAS at {ends}" if ends else "")
-        + f". {len(last)} of {cubes['variant'].nunique()} are fastest at the largest size and may not have arrived."
-    ]
 
 
 def _counted(cases: pd.DataFrame) -> list[str]:
@@ -416,8 +371,7 @@ def _counted(cases: pd.DataFrame) -> list[str]:
     if counted.empty:
         return []
     more = counted[counted[_RATIO] > 1 + _MORE_WORK].sort_values(_RATIO, ascending=False)
-    at = f" at {counted['size'].iloc[0]}" if counted["size"].nunique() == 1 else ""
     named = [f"{label} {ratio:.3f}" for label, ratio in zip(more["label"], more[_RATIO])]
     told = f"; more than that: {', '.join(dict.fromkeys(named))}" if named else ""
     least, most = counted[_RATIO].min(), counted[_RATIO].drop(more.index).max()
-    return [f"FLOPs counted over 2mnk{at}: {least:.3f} to {most:.3f}{told}."]
+    return [f"FLOPs counted over 2mnk: {least:.3f} to {most:.3f}{told}."]

@@ -8,7 +8,7 @@ cycles, and no clock is read while it runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,12 +16,10 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
-from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
-from tilewave.plots.options import PlotOptions, Word
 from tilewave.plots.style import FAINT, GREY, INK, Style
 from tilewave.theory.latency import nanoseconds
 
@@ -32,24 +30,11 @@ READING = (
 )
 
 
-class Options(PlotOptions):
-    """What the studies of this plot may set."""
-
-    claimed: dict[Word, Annotated[float, Field(gt=0)]] | None = Field(
-        None,
-        description="cycles of probe cases; without it the kernel files' claims, or the lecture's: register 1, "
-        "shared 5, constant 5 and 500 for global memory, shown at the case `dram`",
-    )
-    metric: Word = Field("latency", description="metric of the cycles")
-    hundreds: tuple[Word, ...] = Field(
-        ("l2", "dram"),
-        max_length=100,
-        description="probe cases of global memory that the article gives several hundred cycles",
-    )
-
-
 _CLAIMED: Mapping[str, float] = {"register": 1, "shared": 5, "constant": 5, "dram": 500}
+HUNDREDS = ("l2", "dram")
+"""Probe cases of global memory that the article gives several hundred cycles."""
 _SEVERAL = (200.0, 999.0)  # cycles that can be called several hundred
+_METRIC = "latency"
 _MEASURED, _LECTURE = "measured (cycles)", "claimed by the lecture (cycles)"
 _ARTICLE = "claimed by the article"
 _MARKS: Mapping[str, Mapping[str, Any]] = {
@@ -60,58 +45,36 @@ _MARKS: Mapping[str, Mapping[str, Any]] = {
 
 
 def _claimed(study: StudyData) -> dict[str, float]:
-    """The claim of each case, by case id: the option's, else the kernel file's (a column of the
-    cases, or a record), else the lecture's.
-
-    A claim is made for a level: the case's name, or the word before its first underscore.
-    """
-    given = Options.of(study).claimed
-    recorded = base.value_of(study, "latency_claimed")
-    if "latency_claimed" in study.cases:
-        column = study.cases.set_index("case")["latency_claimed"].astype(float).dropna()
-        recorded = column.combine_first(recorded)
-    claims = _CLAIMED if given is None else given
+    """The claim of each case, by case id: the kernel file's, else the lecture's for the level, the case's name up to
+    its first underscore."""
     found = {}
     for row in study.cases.to_dict("records"):
-        name = str(row["probe_case"]).lower()
-        level = name if name in claims else name.partition("_")[0]
-        if given is None and row["case"] in recorded.index:
-            found[str(row["case"])] = float(recorded[row["case"]])
-        elif level in claims:
-            found[str(row["case"])] = claims[level]
+        level = str(row["probe_case"]).lower().partition("_")[0]
+        claim = row.get("latency_claimed")
+        if claim := claim if base.present(claim) else _CLAIMED.get(level):
+            found[str(row["case"])] = float(claim)
     return found
-
-
-def _measured(study: StudyData) -> pd.Series[float]:
-    return base.value_of(study, Options.of(study).metric)
 
 
 def clock_mhz(study: StudyData) -> float | None:
     """The highest SM clock of the environment that all values come from; None where it differs."""
-    used = set(base.environment_of(study, Options.of(study).metric).values())
+    used = set(base.environment_of(study, _METRIC).values())
     clocks = {study.environments.get(one, {}).get("sm_clock_max_mhz") for one in used}
     clock = clocks.pop() if len(clocks) == 1 else None
     return float(clock) if clock else None
 
 
-def _hundreds(study: StudyData) -> set[str]:
-    """Ids of the cases of which the article says "several hundred"."""
-    levels = set(Options.of(study).hundreds)
-    cases = study.cases.to_dict("records")
-    return {str(row["case"]) for row in cases if str(row["probe_case"]).lower() in levels}
-
-
 def table(study: StudyData) -> pd.DataFrame:
     """One row a level: measured cycles and nanoseconds, claimed cycles, the quotient."""
     frame = study.cases.reindex(columns=["case", "probe_case"])
-    frame[_MEASURED] = frame["case"].map(_measured(study))
+    frame[_MEASURED] = frame["case"].map(base.value_of(study, _METRIC))
     frame[_LECTURE] = frame["case"].map(pd.Series(_claimed(study), dtype=float))
     frame["measured / claimed"] = frame[_MEASURED] / frame[_LECTURE]
     clock = clock_mhz(study)
     if clock is not None:
         cycles = frame[_MEASURED]
         frame[f"measured (ns at {clock:g} MHz)"] = cycles.map(lambda c: nanoseconds(c, clock))
-    said = frame["case"].isin(_hundreds(study))
+    said = frame["probe_case"].str.lower().isin(HUNDREDS)
     frame[_ARTICLE] = said.map({True: "several hundred cycles", False: ""})
     holds = frame[_MEASURED].between(*_SEVERAL)
     known = said & frame[_MEASURED].notna()
@@ -121,18 +84,12 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """The cycles of each level, from few to many, and how far the lecture is from them."""
-    good = table[(table["verdict"] == "correct") & table[_MEASURED].notna()].sort_values(_MEASURED)
+    """The cycles of the slowest level."""
+    good = table[(table["verdict"] == "correct") & table[_MEASURED].notna()]
     if good.empty:
         return ""
-    levels = good["probe_case"].map(_level)
-    told = [f"{base.digits(n)} ({level})" for level, n in zip(levels, good[_MEASURED], strict=True)]
-    times = good["measured / claimed"].dropna()
-    beside = ""
-    if len(times):
-        span = dict.fromkeys(f"{number:.1f}" for number in (times.min(), times.max()))
-        beside = f", {' to '.join(span)} times what the lecture claims"
-    return f"Cycles of one dependent access: {', '.join(told)}{beside}"
+    slowest = good.loc[good[_MEASURED].idxmax()]
+    return f"A dependent access takes {base.digits(slowest[_MEASURED])} cycles to the slowest level, {_level(slowest['probe_case'])}"
 
 
 def _level(probe_case: object) -> str:
@@ -179,19 +136,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
                 dots[dots["kind"] == kind], x="cycles", y="row", ax=ax, label=names[kind],
                 legend=False, zorder=3, **_MARKS[kind],
             )  # fmt: skip
-        reach = rows[[_MEASURED, _LECTURE]].max(axis=1)
-        reach = reach.where(rows[_ARTICLE] == "", reach.clip(lower=_SEVERAL[1]))
-        for row, x in zip(rows.to_dict("records"), reach, strict=True):
-            # Behind the dots; a claim that was not measured stands far right, with its text before it.
-            after = base.present(row[_MEASURED]) or not base.present(x) or x < 60
-            ax.annotate(
-                _told(row), (x if base.present(x) and after else 0.7, row["row"]), xytext=(6, 0),
-                textcoords="offset points", va="center", ha="left", size=style.small,
-                color=INK if base.present(row[_MEASURED]) else GREY,
-            )  # fmt: skip
-        ax.set_xscale("log")
-        ax.set_xlim(0.7, float(reach.max()) * (20 if style.narrow else 5))
-        ax.set(xlabel="cycles for one dependent access (SM clock)", ylabel="")
+        look.beside(ax, map(_told, rows.to_dict("records")))
+        ax.set(xscale="log", xlabel="cycles for one dependent access (SM clock)", ylabel="")
         axes = [ax.xaxis]
         clock = clock_mhz(study)
         if clock is not None:
@@ -206,8 +152,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             axis.set_minor_locator(NullLocator())
         look.rows_axis(ax, [_level(name) for name in rows["probe_case"]])
         look.grid(ax, "x")
-        handles, labels = ax.get_legend_handles_labels()
+        handles = look.entries([ax])
         if len(hundreds):
-            handles.append(Patch(color=FAINT))
-            labels.append("the article's several hundred")
-        return look.finish(fig, study, style, handles, labels)
+            handles.append(Patch(color=FAINT, label="the article's several hundred"))
+        return look.finish(fig, study, style, handles)

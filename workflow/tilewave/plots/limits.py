@@ -17,14 +17,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from pydantic import Field
 
 from tilewave.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, PIPE, STALLED, STATES
 from tilewave.plots import _bounds, base
@@ -32,7 +30,6 @@ from tilewave.plots import style as look
 from tilewave.plots._panels import below_dtypes, cells, listed
 from tilewave.plots._rungs import in_order
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.options import PlotOptions, Word
 from tilewave.plots.style import Style
 from tilewave.theory import bounds
 
@@ -42,14 +39,6 @@ READING = (
     "bound it takes; at 1 that unit never waits. The cells say what its warps wait for, in % of "
     "their time, the darker the more."
 )
-
-
-class Options(PlotOptions):
-    """What the studies of this plot may set."""
-
-    l2: Word = Field(
-        "l2_read", description="probe case whose bandwidth ncu's L2 sectors are held against"
-    )
 
 
 PIPES: Mapping[str, str] = {"tensor": "tensor", "fma": "FMA", "fp64": "FP64"}
@@ -153,7 +142,6 @@ def table(study: StudyData) -> pd.DataFrame:
     """One row a case: cycles, their parts, the clock, shares of cuBLAS, what warps wait for, and its bound and
     limiter where they are known."""
     found, stalled = parts(study), waits(study)
-    l2 = Options.of(study).l2
     frame = base.with_columns(
         base.base_table(study),
         {
@@ -164,28 +152,24 @@ def table(study: StudyData) -> pd.DataFrame:
             "pipe": found["pipe"],
             **{told: found[name] for name, told in _PARTS.items()},
             **{told: stalled[name] for name, told in _WAITS.items()},
-            **dict(_bounds.by_case(study, l2)),
+            **dict(_bounds.by_case(study)),
         },
     )
-    helpers = _bounds.helpers(study, l2)
+    helpers = _bounds.helpers(study)
     ordered = [] if study.cases.empty else in_order(study)["case"]
     wanted = [case for case in ordered if case not in helpers]
     return frame.set_index("case", drop=False).loc[wanted].reset_index(drop=True)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How much of its cycles the pipe works in each dtype's fastest kernel, and what the clock does."""
+    """How much of its cycles the pipe works at least in the fastest kernels of the dtypes."""
     work = _PARTS["at work"]
     own = table[(table["kernel"] != BASELINE) & (table["verdict"] == "correct")]
     own = own[own[work].notna() & own[_BY_TIME].notna()]
     best = own.sort_values(_BY_TIME, ascending=False, kind="stable").drop_duplicates("dtype")
-    best = best.sort_values(work, ascending=False, kind="stable")
     if best.empty:
         return ""
-    told = [f"{base.dtype_short(d)} {n:.0f} %" for d, n in zip(best["dtype"], best[work])]
-    clocks = best[_CLOCK].dropna()
-    at = f", at {clocks.min():.0f} to {clocks.max():.0f} MHz" if len(clocks) > 1 else ""
-    return f"Pipe at work in the fastest kernels: {', '.join(told)}{at}"
+    return f"In the fastest kernel of each dtype the busiest pipe works at least {best[work].min():.0f} % of the cycles"
 
 
 def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
@@ -243,7 +227,7 @@ def _stack(ax: Axes, lines: pd.DataFrame) -> list[Artist]:
         multiple="stack", discrete=True, shrink=0.75, alpha=1, linewidth=0, legend=False, ax=ax,
     )  # fmt: skip
     ax.set(xlim=(0, 100), xticks=[0, 50, 100], xlabel="% of elapsed cycles", ylabel="")
-    return [Patch(color=color) for color in colors.values()]
+    return [Patch(color=color, label=PARTS[part]) for part, color in colors.items()]
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
@@ -276,40 +260,26 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         listed(ax, lines, style, 0.5 if style.narrow else 0.0)
         last.set_title("% of warps' time by what they wait for", loc="right")
         notes = _notes(table, *(set(lines[name].dropna()) for name in ("shape", "bounded")))
-        names = list(PARTS.values())[: len(handles)]
-        return look.finish(fig, study, style, handles, names, notes, _STAGES)
+        return look.finish(fig, study, style, handles, notes, _STAGES)
 
 
 def _notes(table: pd.DataFrame, shapes: set[str], bounded: set[str]) -> list[str]:
+    """What is drawn of which shape, what a bound is, how many hold, and how often the limiter is what ncu saw."""
     notes = []
     if len(shapes) == 1:
         others = "".join(f", but limiter and bound at {shape}" for shape in bounded - shapes)
         notes.append(f"All at {shapes.pop()}{others}.")
     notes.append(
-        "The pipe is the busiest of tensor, FMA and FP64. Clock: cycles counted by ncu over the duration timed "
-        "without it. Shares of cuBLAS: by cycles, its elapsed cycles over the variant's; by time, timed in turn."
+        "The pipe is the busiest of tensor, FMA and FP64. MHz: cycles counted by ncu over the duration timed without it."
     )
-    notes += _bound_notes(table)
-    throttled = table[_CLOCK].dropna()
-    if len(throttled) and np.ptp(throttled.to_numpy(float)) > 0.1 * float(throttled.max()):
-        notes.append(
-            f"Clocks lie between {throttled.min():.0f} and {throttled.max():.0f} MHz: the power limit "
-            "decides what cycles are worth."
-        )
-    return notes
-
-
-def _bound_notes(table: pd.DataFrame) -> list[str]:
-    """What a bound is, how many hold, and how often the limiter is what ncu saw; nothing where none is known."""
     ratios, scaled = table[_bounds.RATIO].dropna(), table[_bounds.COUNTS] == _bounds.EXECUTED
     if ratios.empty:
-        return []
+        return notes
     right = [f"{n} of {of} among {among}" for among, (n, of) in _bounds.agreement(table).items()]
     return [
-        "Bound: what the busiest SM has to do at the rate of the limiter, the pipe that needs longest (the table has "
-        "each one's). L2 port: 64 bytes a clock and SM, of what certainly crosses it. DRAM: each array once, less what "
-        "L2 can hold. Measured: ncu's elapsed cycles; where it counted none, the duration at the largest clock.",
-        f"Counts of {int(scaled.sum())} of {len(ratios)} cases are executed on a CPU at two small sizes and scaled, "
-        f"the others ncu's. {int((ratios < 1).sum())} of {len(ratios)} bounds lie above what was measured."
-        + (f" The limiter is what ncu counted as busiest in {', '.join(right)}." if right else ""),
+        *notes,
+        "Bound: what the busiest SM has to do at the rate of the limiter, the pipe that needs longest. Counts of "
+        f"{int(scaled.sum())} of {len(ratios)} cases are executed on a CPU at two small sizes and scaled, the others "
+        f"ncu's. {int((ratios < 1).sum())} of {len(ratios)} bounds lie above what was measured."
+        + (f" The limiter is ncu's busiest in {', '.join(right)}." if right else ""),
     ]

@@ -14,7 +14,6 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -22,7 +21,6 @@ from tilewave.plots._panels import names_beside, stacked, titled
 from tilewave.plots._rungs import order
 from tilewave.plots.base import StudyData
 from tilewave.plots.ladder import HIGH, LOW, SHARE
-from tilewave.plots.options import PlotOptions, Word
 from tilewave.plots.style import GREY, INK, MARKERS, Style
 
 READING = (
@@ -32,14 +30,8 @@ READING = (
 )
 
 
-class Options(PlotOptions):
-    """What the studies of this plot may set."""
-
-    reference: Word = Field(
-        "copy", description="operation that is the baseline where no vendor's product is"
-    )
-
-
+REFERENCE = "copy"
+"""Operation that is the baseline where no vendor's product is."""
 _STAGES = ("time", "counters")
 _SHARE, _LOW, _HIGH = "% of the baseline", "lower quartile (%)", "upper quartile (%)"
 _BYTES, _RATE = "bytes that must move", "bandwidth (TB/s)"
@@ -49,10 +41,6 @@ _VENDOR = "cuBLAS"
 _EXCESS = "excess wavefronts (%)"
 _SAME = 1.05
 """Sizes up to this quotient are the same."""
-
-
-def _reference(study: StudyData) -> str:
-    return Options.of(study).reference
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -98,7 +86,7 @@ def _ladders(frame: pd.DataFrame) -> pd.Series[str]:
 def _copies(study: StudyData, frame: pd.DataFrame) -> pd.Series[str]:
     """By case the correct copy of the same environment whose bytes are nearest, "" where none is."""
     where = base.environment_of(study, "bandwidth", "time")
-    known = frame[(frame["operation"] == _reference(study)) & frame.index.isin(base.ranking(study))]
+    known = frame[(frame["operation"] == REFERENCE) & frame.index.isin(base.ranking(study))]
     known = known[known[_RATE].notna() & (known[_BYTES] > 0)]
     found = {}
     for case, row in frame.iterrows():
@@ -112,27 +100,18 @@ def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     """The rungs that rank: neither the baselines nor what is not correct."""
     rows = table[(table["verdict"] == "correct") & table[_SHARE].notna()]
     rows = rows[~rows["kernel"].isin(base.vendors(study))]
-    return rows[rows["operation"] != _reference(study)]
+    return rows[rows["operation"] != REFERENCE]
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Of each ladder the best rung at the largest size, by baseline."""
+    """How much of a copy's speed the best rungs reach at the largest size."""
     rows = _rows(study, table)
+    rows = rows[rows["baseline"] != _VENDOR]
     if rows.empty:
         return ""
     largest = rows[rows[_BYTES] == rows.groupby(_LADDER)[_BYTES].transform("max")]
-    best = largest.sort_values(_SHARE, ascending=False, kind="stable").drop_duplicates(_LADDER)
-    best = best.assign(baseline=best["baseline"].where(best["baseline"] == _VENDOR, _copy(study)))
-    told = []
-    for name, group in best.groupby("baseline", sort=False):
-        shares = zip(group[_LADDER], group[_SHARE], strict=True)
-        words = ", ".join(f"{one} {share:.0f} %" for one, share in shares)
-        told.append(f"{words} of {name}")
-    return f"Best rungs at the largest size: {'; '.join(told)}"
-
-
-def _copy(study: StudyData) -> str:
-    return f"a {base.operation_label(_reference(study))}"
+    best = largest.groupby(_LADDER, sort=False)[_SHARE].max()
+    return f"Best rungs of {', '.join(best.index)} reach at least {best.min():.0f} % of a {REFERENCE} at the largest size"
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, tall: float, style: Style) -> None:
@@ -178,10 +157,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             return look.empty_figure(study, style, "share of a baseline")
         parts = dict(iter(rows.groupby(_LADDER, sort=False)))
         heights = {name: max(16.0, 3.1 * part["variant"].nunique()) for name, part in parts.items()}
-        fig, columns = stacked(style, heights, [1.0])
+        fig, columns = stacked(style, heights)
         least, most = rows[_BYTES].min(), rows[_BYTES].max()
         for column in columns:
-            for name, (ax,) in column.items():
+            for name, ax in column.items():
                 ax.set(xscale="log", xlim=(least / 1.6, most * 1.6))
                 ax.set_ylim(0, 1.08 * max(100.0, rows[_SHARE].max()))
                 ax.xaxis.set_major_locator(
@@ -192,25 +171,14 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
                 _panel(ax, parts[name], heights[name], style)
                 ax.tick_params(labelbottom=name == list(column)[-1])
             ax.set_xlabel("MB that must move")
-        return look.finish(fig, study, style, notes=_notes(study, rows), stages=_STAGES)
+        return look.finish(fig, study, style, notes=_notes(rows), stages=_STAGES)
 
 
-def _notes(study: StudyData, rows: pd.DataFrame) -> list[str]:
-    """What the shares are of, and where the nearest copy is not of the same bytes."""
+def _notes(rows: pd.DataFrame) -> list[str]:
+    """What the shares are of."""
     notes = ["Up: % of the baseline; what 100 % is at the largest size stands beside the name."]
-    held = rows[rows["baseline"] != _VENDOR]
-    if held.empty:
-        return notes
-    notes.append(
-        f"Without a vendor's product it is the nearest {base.operation_label(_reference(study))} in bytes, "
-        "and the share one of compulsory bytes by time."
-    )
-    ratio = held[_THEIRS] / held[_BYTES]
-    other = held.assign(ratio=ratio)[~ratio.between(1 / _SAME, _SAME)]
-    told = [
-        f"{base.operation_label(row['operation'])} at {base.compact(row[_BYTES])}B, {row['ratio']:.2g} times"
-        for row in other.drop_duplicates(["operation", _BYTES]).to_dict("records")
-    ]
-    return notes + (
-        [f"That of other bytes than its kernel's: {'; '.join(told)} as many."] if told else []
-    )
+    if (rows["baseline"] != _VENDOR).any():
+        notes.append(
+            f"Without a vendor's product it is the {REFERENCE} nearest in bytes, which the table names."
+        )
+    return notes

@@ -6,6 +6,7 @@ default, a sentence. `Options.of(study)` gives a study's. docs/options.md is wri
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Protocol, Self
 
@@ -60,21 +61,12 @@ def _table(name: str, model: type[BaseModel]) -> Iterator[str]:
     yield from (f"## `{name}`", "", "| option | takes | default | meaning |", "|---|---|---|---|")
     for option, about in schema["properties"].items():
         default = model.model_fields[option].get_default(call_default_factory=True)
-        shown = _words(default.model_dump() if isinstance(default, BaseModel) else default)
+        shown = "none" if default is None else f"`{json.dumps(default)}`"
         yield f"| `{option}` | {_takes(about)} | {shown} | {about['description']} |"
     yield ""
     for inner, about in schema.get("$defs", {}).items():
         keys = (f"`{key}`: {_takes(one)}" for key, one in about["properties"].items())
         yield from (f"`{inner}` is a mapping of {'; '.join(keys)}.", "")
-
-
-def _words(default: Any) -> str:
-    """A default as it would stand in a config."""
-    if default is None:
-        return "none"
-    if isinstance(default, bool):
-        return f"`{str(default).lower()}`"
-    return f"`{default}`".replace("'", "").replace("(", "[").replace(")", "]")
 
 
 def _takes(about: Mapping[str, Any]) -> str:
@@ -83,8 +75,6 @@ def _takes(about: Mapping[str, Any]) -> str:
         return f"`{about['$ref'].rpartition('/')[2]}`"
     if "anyOf" in about:
         return " or ".join(_takes(one) for one in about["anyOf"] if one.get("type") != "null")
-    if "const" in about or "enum" in about:
-        return ", ".join(map(_words, about.get("enum", [about.get("const")])))
     if "additionalProperties" in about:
         return f"name -> {_takes(about['additionalProperties'])}"
     if "prefixItems" in about:
@@ -92,7 +82,7 @@ def _takes(about: Mapping[str, Any]) -> str:
         return f"a list of {len(about['prefixItems'])}: {', '.join(kinds)}"
     if "items" in about:
         return f"a list of {_takes(about['items'])}"
-    names = {"integer": "whole number", "number": "number", "boolean": "`true` or `false`"}
+    names = {"integer": "whole number", "number": "number"}
     words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
     bounds = (f" {word} {about[key]:,.15g}" for key, word in words.items() if key in about)
     return names.get(str(about.get("type")), "text") + "".join(bounds)

@@ -22,8 +22,8 @@ from tilewave.execution import opcodes
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._ceilings import (
+    BANDWIDTHS,
     UNITS,
-    Ceilinged,
     Ceilings,
     Peak,
     ceilings,
@@ -46,8 +46,7 @@ READING = (
 )
 
 
-class Options(Ceilinged, Runged):
-    """What the studies of this plot may set."""
+Options = Runged
 
 
 _STAGES = ("time", "counters")
@@ -193,31 +192,14 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Of the fastest own kernel of each operation and dtype: how much of its lowest roof it reaches, and
-    whose that is."""
+    """How much of its lowest roof the fastest own kernel of each dtype reaches at least."""
     own = table[~table["kernel"].isin(base.vendors(study)) & (table["verdict"] == "correct")]
-    own = own.assign(operation=own["case"].map(study.cases.set_index("case")["operation"]))
-    own = own[own["of the roof (%)"].notna()].sort_values(
-        ["TFLOP/s", "bandwidth (TB/s)"], ascending=False
-    )
-    best = own.drop_duplicates(["operation", "dtype"]).sort_values(
-        "of the roof (%)", ascending=False, kind="stable"
-    )
-    told = []
-    for bound, name in {MATH: "arithmetic", **_NAMES}.items():
-        mine = best[best["bound by"] == bound]
-        shares = [
-            f"{_whose(row)} {row['of the roof (%)']:.0f} %" for row in mine.to_dict("records")
-        ]
-        told += [f"{', '.join(shares)} of {name}"] if shares else []
-    return f"Fastest kernels under their lowest roofs: {', '.join(told)}" if told else ""
-
-
-def _whose(row: Mapping[str, Any]) -> str:
-    """A product by its dtype, another kernel by its operation."""
-    operation = row["operation"]
+    own = own[own["of the roof (%)"].notna()].sort_values("TFLOP/s", ascending=False)
+    best = own.drop_duplicates("dtype")["of the roof (%)"]
+    if best.empty:
+        return ""
     return (
-        base.dtype_short(row["dtype"]) if operation == "matmul" else base.operation_label(operation)
+        f"The fastest kernel of each dtype reaches at least {best.min():.0f} % of its lowest roof"
     )
 
 
@@ -332,7 +314,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         points = points[points["tflops"].notna() & seen].filter(rows.index, axis=0)
         if points.empty:
             return look.empty_figure(study, style, "roofline")
-        told = [
+        names = [
             "kernel",
             "variant",
             "dtype",
@@ -341,15 +323,15 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             "of the roof (%)",
             "bound by",
         ]
-        points = points.join(rows[told])
+        points = points.join(rows[names])
         points["ranks"] = points["verdict"] == "correct"
         points["vendor"] = points["kernel"].isin(base.vendors(study))
         points["shape"] = points.index.map(base.uncommon_shapes(kernels_of(study)))
         parts = dict(iter(points.groupby("dtype", sort=False)))
         heights = {dtype: max(14.0, 3.0 * len(part)) for dtype, part in parts.items()}
-        fig, columns = stacked(style, heights, [1.0])
+        fig, columns = stacked(style, heights)
         for column in columns:
-            for dtype, (ax,) in column.items():
+            for dtype, ax in column.items():
                 ax.set(xscale="log", yscale="log", xlim=_span(points))
                 left, right = ax.get_xlim()
                 subs = (1, 2, 5) if right < 30 * left else (1,)
@@ -362,52 +344,32 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             ax.set_xlabel("FLOP/byte")
         handles = [
             Line2D([], [], color=_COLORS[level], marker=_MARKERS[level], linestyle=_DASHES[level],
-                   markersize=3.4, markeredgewidth=0)
+                   markersize=3.4, markeredgewidth=0, label=_NAMES[level])
             for level in _LEVELS
         ]  # fmt: skip
-        labels = list(_NAMES.values())
         if not points["ranks"].all():
-            handles.append(Line2D([], [], color=GREY, marker="x", linestyle=""))
-            labels.append("not ranked")
+            handles.append(Line2D([], [], color=GREY, marker="x", linestyle="", label="not ranked"))
         mine = study.cases["case"].isin(rows.index) | (study.cases["operation"] == "probe")
         shown = replace(study, cases=study.cases[mine])
-        return look.finish(
-            fig, shown, style, handles, labels, _notes(shown, limits, points), _STAGES
-        )
-
-
-def _slopes(study: StudyData, limits: Ceilings) -> str:
-    """What the bytes of each level are, and the bandwidth that its slope is."""
-    probes = Options.of(study).probes
-    return "; ".join(
-        f"{words} ("
-        + (
-            f"{probes[level]}: {base.digits(limits.bandwidths[level])} TB/s)"
-            if level in limits.bandwidths
-            else "no ceiling)"
-        )
-        for level, words in _LEVELS.items()
-    )
+        return look.finish(fig, shown, style, handles, _notes(shown, limits, points), _STAGES)
 
 
 def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame) -> list[str]:
-    kernels = kernels_of(study)
-    products = set(kernels["operation"]) <= {"matmul"}
-    work = "2mnk" if products else "the FLOPs needed"
+    """What the slopes are, what stands beside the names, and what was not measured."""
+    slopes = [
+        f"{words} ({BANDWIDTHS[level]}: {base.digits(limits.bandwidths[level])} TB/s)"
+        for level, words in _LEVELS.items()
+        if level in limits.bandwidths
+    ]
     notes = [
-        f"{base.shapes_told(kernels)}, inputs in no cache. Up: TFLOP/s; roofs beside the dtype, the "
-        f"highest first; right: {work} over the bytes of a level. Slopes: "
-        f"{_slopes(study, limits)}. Beside a name: how much of its lowest roof it reaches; of "
-        "arithmetic's, that of its instruction, or the lowest of its unit that it does not pass."
+        f"{base.shapes_told(kernels_of(study))}. Slopes: {'; '.join(slopes) or 'no ceiling'}. Beside a name: how much of "
+        "its lowest roof it reaches; of arithmetic's, that of its instruction."
     ]
     if (points["of the roof (%)"] > 100).any():
         notes.append("More than 100 %: faster than the probe that the roof was measured with.")
-    bulk = [str(case).partition("@")[0] for case in points.index[points["bulk"]]]
-    if bulk:
-        whose = ", ".join(bulk) if len(bulk) <= 3 else f"{len(bulk)} variants"
-        what = "bulk copies (TMA)" if products else "bulk copies (TMA) and atomics"
+    if points["bulk"].any():
         notes.append(
-            f"At L1, {what} of {whose} are taken from L2's count, which is the least they can be."
+            "At L1, bulk copies (TMA) are taken from L2's count, which is the least they can be."
         )
     if limits.absent:
         notes.append(f"No ceiling was recorded for: {', '.join(limits.absent)}.")

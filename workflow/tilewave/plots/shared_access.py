@@ -8,7 +8,6 @@ The expected count is the kernel file's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,22 +50,10 @@ def _operation(row: Mapping[str, Any]) -> str:
     return "store" if "store" in word else "load"
 
 
-def _width(row: Mapping[str, Any]) -> int:
-    """Bytes a lane, by the macro WIDTH, else by the number of bits in the case's name; 0: unknown."""
-    macro = base.macros_of(row).get("WIDTH")
-    if macro is not None and str(macro).isdigit():
-        return int(macro) if 8 * int(macro) in _WIDTHS else int(macro) // 8
-    bits = re.search(r"(128|64|32)", str(row.get("probe_case", "")))
-    return int(bits.group(1)) // 8 if bits else 0
-
-
-def _expected(study: StudyData) -> pd.Series[float]:
-    """Expected wavefronts by case: the record, else a column of that name among the cases."""
-    found = base.value_of(study, EXPECTED)
-    if EXPECTED in study.cases:
-        column = study.cases.set_index("case")[EXPECTED].astype(float).dropna()
-        found = column.combine_first(found)
-    return found
+def _bits(row: Mapping[str, Any]) -> int:
+    """Bits a lane, by the macro WIDTH, bytes or bits."""
+    width = int(base.macros_of(row).get("WIDTH", 0))
+    return 8 * width if 8 * width in _WIDTHS else width
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -74,8 +61,8 @@ def table(study: StudyData) -> pd.DataFrame:
     frame = study.cases.reindex(columns=["case", "probe_case"])
     rows = study.cases.to_dict("records")
     frame["operation"] = [_operation(row) for row in rows]
-    frame["bits a lane"] = [_width(row) * 8 for row in rows]
-    frame["expected wavefronts"] = frame["case"].map(_expected(study))
+    frame["bits a lane"] = [_bits(row) for row in rows]
+    frame["expected wavefronts"] = study.cases.reindex(columns=[EXPECTED])[EXPECTED].astype(float)
     frame["measured wavefronts"] = frame["case"].map(base.value_of(study, MEASURED))
     frame["attributed by ncu"] = frame["case"].map(base.value_of(study, ATTRIBUTED))
     both = frame["expected wavefronts"].notna() & frame["measured wavefronts"].notna()
@@ -86,20 +73,11 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How many patterns cost what the rule predicts, and which is the farthest above it."""
+    """How many patterns cost what the rule predicts."""
     known = table[(table["as expected"] != "") & (table["verdict"] == "correct")]
     if known.empty:
         return ""
-    other = known[known["as expected"] == "no"]
-    told = (
-        f"{len(known) - len(other)} of {len(known)} access patterns cost the wavefronts predicted"
-    )
-    if len(other):
-        row = other.loc[(other["measured wavefronts"] / other["expected wavefronts"]).idxmax()]
-        counts = (base.number(row[f"{of} wavefronts"]) for of in ("measured", "expected"))
-        return "{}; {} costs {} where {} are".format(told, row["probe_case"], *counts)
-    apart = int(_apart(known).sum())
-    return f"{told}; ncu attributes others to {apart} of them" if apart else told
+    return f"{(known['as expected'] == 'yes').sum()} of {len(known)} access patterns cost the wavefronts predicted"
 
 
 def _apart(rows: pd.DataFrame) -> pd.Series[bool]:
@@ -108,7 +86,7 @@ def _apart(rows: pd.DataFrame) -> pd.Series[bool]:
 
 
 def _said(row: Mapping[Any, Any]) -> tuple[str, str]:
-    """What stands at a bar's end, and its colour."""
+    """What stands beside a bar, and its colour."""
     measured = row["measured wavefronts"]
     if not base.present(measured):
         return str(row["status"]) if row["status"] != "ok" else "not counted", GREY
@@ -118,7 +96,7 @@ def _said(row: Mapping[Any, Any]) -> tuple[str, str]:
     return (told, INK) if row["verdict"] == "correct" else (f"{told} ({row['verdict']})", GREY)
 
 
-def _panel(ax: Axes, rows: pd.DataFrame, style: Style, right: float) -> None:
+def _panel(ax: Axes, rows: pd.DataFrame, right: float) -> None:
     """Bars for what was measured; what is expected, and what ncu says otherwise, as marks on them."""
     rows = rows.assign(place=range(len(rows)), kind=rows["bits a lane"].map(_kind))
     rows["kind"] = rows["kind"].where(rows["verdict"] == "correct", _WRONG)
@@ -141,16 +119,8 @@ def _panel(ax: Axes, rows: pd.DataFrame, style: Style, right: float) -> None:
                 points, x=column, y="place", label=label, marker=marker, color=color, s=size,
                 edgecolor=edge, linewidth=0.6, zorder=5, ax=ax,
             )  # fmt: skip
-    ends = rows[["measured wavefronts", "expected wavefronts"]].max(axis=1).fillna(0.0)
-    # Beyond a mark that would be in the way, but not beside one that is far off.
-    marks = rows["attributed by ncu"]
-    ends = ends.where(~marks.between(ends, ends + 0.15 * right), marks)
-    for place, (row, end) in enumerate(zip(rows.to_dict("records"), ends, strict=True)):
-        told, tint = _said(row)
-        ax.annotate(
-            told, (end, place), xytext=(5, 0), textcoords="offset points", va="center",
-            size=style.small, color=tint,
-        )  # fmt: skip
+    told = [_said(row) for row in rows.to_dict("records")]
+    look.beside(ax, [text for text, _ in told], [color for _, color in told])
     look.rows_axis(ax, names)
     ax.set(xlim=(0, right), xticks=range(0, int(right) + 1, 1 if right < 12 else 4), ylabel="")
     ax.set_xlabel("wavefronts of the probe instruction")
@@ -171,9 +141,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             axes = fig.subplots(len(parts), 1, squeeze=False, height_ratios=heights)[:, 0]
         else:
             axes = fig.subplots(1, len(parts), squeeze=False)[0]
-        right = float(values.max(axis=None)) * (1.5 if style.narrow else 1.35) + 0.5
+        right = float(values.max(axis=None)) + 0.5
         for ax, (operation, rows) in zip(axes, parts, strict=True):
-            _panel(ax, rows, style, right)
+            _panel(ax, rows, right)
             equal = int((rows["as expected"] == "yes").sum())
             ax.set_title(f"{str(operation).capitalize()}s: {equal} of {len(rows)} as expected")
-        return look.finish(fig, study, style, *look.entries(axes), [], _STAGES)
+        return look.finish(fig, study, style, look.entries(axes), [], _STAGES)

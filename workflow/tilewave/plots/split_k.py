@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -22,9 +21,9 @@ from tilewave.counters.catalogue import L2_SECTORS
 from tilewave.plots import _maps, base
 from tilewave.plots import style as look
 from tilewave.plots._quantization import percent
-from tilewave.plots._sweeps import Resident, blocks_per_sm_of, sms_of
+from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
 from tilewave.plots.base import StudyData
-from tilewave.plots.options import Word
+from tilewave.plots.options import PlotOptions
 from tilewave.plots.style import Style
 from tilewave.theory import quantization, roofline, splitting
 
@@ -35,48 +34,32 @@ READING = (
 )
 
 
-class Options(Resident):
+class Options(PlotOptions):
     """What the studies of this plot may set."""
 
-    data_parallel: Word = Field("hgemm_mma", description="kernel whose blocks take a tile each")
-    split_k: Word = Field(
-        "hgemm_split_k", description="kernel that splits k, with the macro SPLITS"
-    )
-    stream_k: Word = Field("hgemm_stream_k", description="kernel that deals out chunks evenly")
-    bandwidth: Word = Field(
-        "l2_read",
-        description="probe case whose bandwidth (TB/s) the workspace's traffic is charged with",
-    )
     aim: float | None = Field(
         None, gt=0, le=1000, description="speed-up from which on a cell is bold"
     )
 
 
-_KERNELS = ("data_parallel", "split_k", "stream_k")
-DRAM_BYTES = "dram_bytes"
+DATA_PARALLEL, SPLIT_K, STREAM_K = "hgemm_mma", "hgemm_split_k", "hgemm_stream_k"
+"""Kernels whose blocks take a tile each, share it by the macro SPLITS, share all chunks evenly."""
+BANDWIDTH = "l2_read"
+"""Probe case whose bandwidth the workspace's traffic is charged with."""
 STREAM = "stream"
 _STAGES = ("time",)
 
 
 def bandwidth(study: StudyData) -> float:
-    """TB/s of the probe that the option names; NaN where it was not measured, is not correct, or
-    was measured in another environment than most of the durations."""
-    wanted = Options.of(study).bandwidth
-    found = base.value_of(study, "bandwidth", "time")
-    if study.cases.empty or found.empty:
-        return math.nan
-    names, may_rank = study.cases.set_index("case")["probe_case"], set(base.ranking(study))
+    """TB/s of the probe BANDWIDTH; NaN where it was not measured, is not correct, or was measured in
+    another environment than most of the durations."""
+    probes = study.cases.loc[study.cases["probe_case"] == BANDWIDTH, "case"]
+    places = pd.Series(base.environment_of(study, "bandwidth", "time"), dtype=object)
     timed = pd.Series(base.environment_of(study, "duration", "time"), dtype=object)
-    here = timed[[name for name in timed.index if not base.present(names.get(name))]].mode()
-    places = base.environment_of(study, "bandwidth", "time")
-    values = [
-        float(value)
-        for case, value in found.items()
-        if names.get(case) == wanted
-        and case in may_rank
-        and (here.empty or places[str(case)] == here.iloc[0])
-    ]
-    return values[0] if values else math.nan
+    here = timed[timed.index.isin(study.cases.loc[study.cases["tile_m"].notna(), "case"])].mode()
+    usable = places.index.isin(probes) & places.index.isin(base.ranking(study))
+    found = places.index[usable & (places.isin(here) | here.empty)]
+    return float(base.value_of(study, "bandwidth", "time")[found[0]]) if len(found) else math.nan
 
 
 def _dealing(
@@ -100,36 +83,30 @@ def _key(row: Mapping[str, object]) -> tuple[object, ...]:
 def cells(study: StudyData) -> pd.DataFrame:
     """One row a case of a splitting kernel that has its data-parallel fellow in the study.
 
-    Columns: case, plain (the fellow's case), shape ((m, n, k)), label, tile, tiles, chunks, per_sm,
-    how ("stream" or the number of splits), ranks, duration and plain_duration (us), speed_up,
-    alone and waves (predicted speed-up: an SM's blocks share its throughput, or do not disturb each
-    other), reduction (us), workspace, traffic (bytes, model), l2 and dram (bytes more than the
-    fellow's, counted), rate (`bandwidth`). Missing values are NaN.
+    Columns: case, plain (the fellow), shape, label, tile, tiles, chunks, per_sm, how ("stream" or the number of splits),
+    ranks, duration and plain_duration (us), speed_up, alone and waves (predicted: an SM's blocks share its throughput,
+    or do not), reduction (us), workspace, traffic (bytes, model), l2 and dram (bytes more, counted), rate (TB/s).
     """
     sms = sms_of(study)
-    kernels = {role: getattr(Options.of(study), role) for role in _KERNELS}
     if study.cases.empty or sms < 1:
         return pd.DataFrame(columns=["case", "shape"])
     rows = study.cases[study.cases["tile_m"].notna() & study.cases["blocks"].notna()]
-    fellows = {
-        _key(row): row
-        for row in rows[rows["kernel"] == kernels["data_parallel"]].to_dict("records")
-    }
+    fellows = {_key(row): row for row in rows[rows["kernel"] == DATA_PARALLEL].to_dict("records")}
     duration = base.value_of(study, "duration", "time")
     environments = base.environment_of(study, "duration", "time")
     extra = {
         "l2": base.value_of(study, L2_SECTORS, "counters").map(roofline.l2_bytes),
-        "dram": base.value_of(study, DRAM_BYTES, "counters"),
+        "dram": base.value_of(study, "dram_bytes", "counters"),
     }
     may_rank = set(base.ranking(study))
     rate = bandwidth(study)
     found = []
     for row in rows.to_dict("records"):
         fellow = fellows.get(_key(row))
-        if row["kernel"] not in (kernels["split_k"], kernels["stream_k"]) or fellow is None:
+        if row["kernel"] not in (SPLIT_K, STREAM_K) or fellow is None:
             continue
         case, plain_case = str(row["case"]), str(fellow["case"])
-        stream, macros = row["kernel"] == kernels["stream_k"], base.macros_of(row)
+        stream, macros = row["kernel"] == STREAM_K, base.macros_of(row)
         shape = {name: int(row[name]) for name in "mnk"}
         tile = (int(row["tile_m"]), int(row["tile_n"]))
         step = int(row["tile_k"]) if base.present(row.get("tile_k")) else 1
@@ -178,31 +155,18 @@ _COLUMNS: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def _cells_of(table: pd.DataFrame) -> pd.DataFrame:
-    """The table's rows that `cells` gave, under the names that they have there."""
-    if "splits" not in table:
-        return pd.DataFrame(columns=["case", "shape"])
-    frame = table[table["splits"].notna()].rename(columns={v: k for k, v in _COLUMNS.items()})
-    frame["label"] = [base.shape_label(row) for row in frame.to_dict("records")]
-    frame["rate"] = base.derived(table)
-    frame["shape"] = [tuple(map(int, sizes)) for sizes in frame[["m", "n", "k"]].to_numpy()]
-    frame["tile"] = [tuple(map(int, text.split("x"))) for text in frame["tile"]]
-    counts = ["tiles", "chunks", "per_sm"]
-    return frame.astype(dict.fromkeys(counts, int))
-
-
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case; those of splitting kernels with speed-ups and bytes beside the predicted."""
     rest = base.base_table(study).set_index("case")
     frame = cells(study)
     if frame.empty:
-        return rest.reset_index()
+        return base.with_derived(rest.reset_index(), frame)
     columns = frame.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS)
     columns.insert(0, "tile", [f"{rows}x{columns}" for rows, columns in frame["tile"]])
     timed = base.value_of(study, "duration", "time")
     rest.insert(6, "duration (us)", timed.reindex(rest.index))
     whole = rest.iloc[:, :7].join(columns).join(rest.iloc[:, 7:]).reset_index()
-    return base.with_derived(whole, float(frame["rate"].iloc[0]))
+    return base.with_derived(whole, frame)
 
 
 # ------------------------------------------------------------------------------------------ figure
@@ -256,7 +220,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Speed-ups measured and predicted, and the bytes that they cost, side by side; at a narrow
     width those measured, the best that is predicted marked."""
     with look.apply(style):
-        frame = _cells_of(table)
+        frame: pd.DataFrame = base.derived(table)
         if frame.empty or frame["speed_up"].isna().all():
             return look.empty_figure(study, style, "speed-up")
         shown = [name for name, (column, _) in _MAPS.items() if frame[column].notna().any()]
@@ -275,85 +239,31 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if aim is not None:
             handles.append(Line2D([], [], linestyle="", label=f"bold: {aim:g} and more"))
         return look.finish(
-            fig, study, style, handles, [str(h.get_label()) for h in handles],
-            notes(study, frame)[: 2 if style.narrow else None], _STAGES,
+            fig, study, style, handles, notes(study, frame), _STAGES,
         )  # fmt: skip
 
 
-def _filled(row: Mapping[str, Any], sms: int) -> str:
-    """How the tiles of a product fill the places of the SMs."""
-    waves = quantization.waves(int(row["tiles"]), sms, int(row["per_sm"]))
-    if not waves.full:
-        return "where tiles are fewer than places"
-    return "at full waves" if waves.efficiency == 1 else "past a full wave"
-
-
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """The largest speed-up of products with few tiles, with a tail, and with full waves."""
-    known = _cells_of(table).dropna(subset=["speed_up"]) if "splits" in table else table.iloc[:0]
-    best: dict[str, dict[str, Any]] = {}
-    if len(known):
-        for row in known.sort_values("speed_up", ascending=False).to_dict("records"):
-            told = {str(key): value for key, value in row.items()}
-            best.setdefault(_filled(told, sms_of(study)), told)
-    parts = [f"{row['speed_up']:.2f}× {when} ({_way(row['how'])})" for when, row in best.items()]
-    return f"Sharing tiles among blocks reaches {', '.join(parts)}" if parts else ""
+    """The largest speed-up."""
+    frame: pd.DataFrame = base.derived(table)
+    if frame.empty or frame["speed_up"].isna().all():
+        return ""
+    best = frame.loc[frame["speed_up"].idxmax()]
+    return f"Sharing tiles among blocks is up to {best['speed_up']:.2f} times as fast: {_way(best['how'])} at {best['label']}"
 
 
 def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
-    """How the prediction is made, how far it is off, and the speed-up at the worst tail."""
-    sms, rate = sms_of(study), float(frame["rate"].iloc[0])
-    per_sm = sorted(set(frame["per_sm"]))
-    told = [
-        "Columns: blocks that share a tile, S-K is stream-K; speed-ups are over the data-parallel kernel, "
-        f"bytes those more than its. {sms} SMs, {' and '.join(map(str, per_sm))} "
-        f"block{'s' if per_sm != [1] else ''} an SM at a time.",
-        "Model: the data-parallel duration times the chunks of the busiest SM over the data-"
-        "parallel ones, "
-        + (
-            f"plus the workspace's bytes at {rate:.3g} TB/s, an SM having its share of them."
-            if not math.isnan(rate)
-            else "without the workspace's bytes (no bandwidth was measured)."
-        ),
-    ]
+    """How the prediction is made, and how far it is off."""
     known = frame[frame["speed_up"].notna()]
-    for column, words in (("alone", "an SM's blocks share it"), ("waves", "whole waves")):
-        if column == "waves" and per_sm == [1]:
-            continue
-        error = quantization.prediction_error(list(known["speed_up"] / known[column] - 1))
-        at = known.iloc[error.place]
-        told.append(
-            f"Error of the model ({words}): median {percent(error.median)}, worst "
-            f"{percent(error.worst)} ({at['label']}, {_way(at['how'])})."
-        )
-    best = known.loc[known["speed_up"].idxmax()]
-    told.append(
-        f"Largest speed-up: {best['speed_up']:.2f} at {best['label']} ({_way(best['how'])})."
-    )
-    for (rows, columns), group in known.groupby("tile", sort=False):
-        tail = worst_tail(group, sms)
-        if len(tail):
-            top = tail.loc[tail["speed_up"].idxmax()]
-            told.append(
-                f"Worst tail wave of {rows}×{columns} tiles, {top['label']}: {top['tiles']} where "
-                f"{sms * int(top['per_sm'])} run at a time; the best is {_way(top['how'])} at "
-                f"{top['speed_up']:.2f}."
-            )
-    return told
+    off = quantization.prediction_error(list(known["speed_up"] / known["alone"] - 1))
+    at, rate = known.iloc[off.place], float(frame["rate"].iloc[0])
+    traffic = f" plus the workspace's bytes at {rate:.3g} TB/s" if not math.isnan(rate) else ""
+    return [
+        f"Over the data-parallel kernel, {sms_of(study)} SMs. S-K: stream-K. Model: chunks of the busiest SM"
+        f"{traffic}; error: median {percent(off.median)}, worst {percent(off.worst)} "
+        f"({at['label']}, {_way(at['how'])})."
+    ]
 
 
 def _way(how: str) -> str:
     return "stream-K" if how == STREAM else f"{how} splits"
-
-
-def worst_tail(frame: pd.DataFrame, sms: int) -> pd.DataFrame:
-    """The rows of the shape and tile that fill at least one wave of what the SMs hold and leave
-    most of their waves' places empty; none where no product fills a wave."""
-    waves = [
-        quantization.waves(tiles, sms, per_sm)
-        for tiles, per_sm in zip(frame["tiles"], frame["per_sm"], strict=True)
-    ]
-    efficiency = pd.Series(
-        [found.efficiency if found.full else math.nan for found in waves], index=frame.index
-    )
-    return frame[efficiency == efficiency.min()] if efficiency.notna().any() else frame.iloc[:0]

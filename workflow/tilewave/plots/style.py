@@ -6,9 +6,7 @@ software version is written, and figures are made without pyplot's global state.
 
 from __future__ import annotations
 
-import hashlib
 import io
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +28,6 @@ from PIL import Image
 
 from tilewave.errors import UserError
 from tilewave.plots.base import (
-    BASELINE,
     StudyData,
     compact,
     missing_notes,
@@ -41,25 +38,13 @@ from tilewave.plots.base import (
 MM = 1 / 25.4
 """Inches in a millimetre."""
 
-PALETTES: Mapping[str, tuple[str, ...]] = {
-    # Paul Tol's "muted" scheme, ordered so that neighbours differ in lightness too.
-    "muted": (
-        "#332288", "#88CCEE", "#117733", "#DDCC77", "#CC6677",
-        "#44AA99", "#AA4499", "#999933", "#882255",
-    ),
-    # Okabe and Ito's scheme without black, which belongs to the baseline.
-    "okabe-ito": (
-        "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442",
-    ),
-}  # fmt: skip
 INK, GREY, FAINT = "#222222", "#777777", "#DDDDDD"
 MODEL = "#777777"
 GOOD, BAD = "#117733", "#CC3311"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
-FONT = "DejaVu Sans"
-"""It comes with matplotlib."""
-LETTER = 0.68
-"""Width of a bold letter of it beside its size, about."""
+OURS = "#332288"
+"""What was measured of this project's kernels; the baseline is black, a model grey."""
+FONT = "DejaVu Sans"  # it comes with matplotlib
 NARROW_MM = 120.0
 """Below this width panels stand under one another instead of side by side."""
 
@@ -72,16 +57,11 @@ class Style:
     ----------
     width_mm: width of a figure in mm (178: two columns of a page, 86: one).
     font_size: size of axis labels in points; ticks, notes and the footer follow it.
-    palette: a name in PALETTES.
-    kernels: all kernels that the report knows; give the same ones to every figure, so that a kernel
-        keeps its colour from figure to figure. A figure adds those of its own that are not named.
     bare: the title stays out of the figure.
     """
 
     width_mm: float = 178.0
     font_size: float = 7.5
-    palette: str = "muted"
-    kernels: tuple[str, ...] = ()
     bare: bool = False
 
     @property
@@ -110,10 +90,8 @@ def check_style(style: Style) -> None:
 
     Raises
     ------
-    UserError: unknown palette, width or size out of range.
+    UserError: width or size out of range.
     """
-    if style.palette not in PALETTES:
-        raise UserError("config", "style.palette", style.palette, PALETTES)
     if not 60 <= style.width_mm <= 400:
         raise UserError("config", "style.width_mm", style.width_mm, "60 to 400 (millimetres)")
     if not 4 <= style.font_size <= 24:
@@ -185,45 +163,6 @@ def new_figure(style: Style, height_mm: float) -> Figure:
     return fig
 
 
-def kernel_colors(style: Style, kernels: Iterable[str]) -> dict[str, str]:
-    """A colour for each kernel: black for the baseline, else by the hash of its name.
-
-    Kernels whose names hash to one slot move on to the next free one, in the order of their names,
-    so the result depends on the set of kernels and never on their order in a figure. The style's
-    kernels choose first: those that only one figure has take what is left. Where the palette is used
-    up it is gone through again in darker shades, then in lighter ones.
-    """
-    palette = PALETTES[style.palette]
-    known = sorted({*style.kernels} - {BASELINE})
-    names = [*known, *sorted({*kernels} - {BASELINE, *known})]
-    shades = (lambda color: color, darker, lambda color: mpl.colors.to_hex(lighter(color, 0.45)))
-    rounds = 0
-    taken: set[int] = set()
-    colors = {BASELINE: "#000000"}
-    for name in names:
-        slot = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % len(palette)
-        if len(taken) == len(palette):
-            taken.clear()
-            rounds += 1
-        while slot in taken:
-            slot = (slot + 1) % len(palette)
-        taken.add(slot)
-        colors[name] = shades[rounds % len(shades)](palette[slot])
-    return colors
-
-
-def darker(color: str) -> str:
-    """A colour mixed with black."""
-    r, g, b = (0.55 * part for part in mpl.colors.to_rgb(color))
-    return str(mpl.colors.to_hex((r, g, b)))
-
-
-def lighter(color: str, share: float = 0.55) -> tuple[float, float, float]:
-    """A colour mixed with white."""
-    r, g, b = mpl.colors.to_rgb(color)
-    return (r + (1 - r) * share, g + (1 - g) * share, b + (1 - b) * share)
-
-
 # ------------------------------------------------------------------------------- title and legend
 
 
@@ -240,7 +179,6 @@ def finish(
     study: StudyData,
     style: Style,
     handles: Sequence[Artist] = (),
-    labels: Sequence[str] = (),
     notes: Sequence[str] = (),
     stages: Iterable[str] | None = None,
 ) -> Figure:
@@ -248,12 +186,13 @@ def finish(
 
     stages: the stages whose missing cases the caption must list; None for all.
     """
-    troubles = missing_notes(study, stages, most=2 if style.narrow else 3)
+    troubles = missing_notes(study, stages)
     if len(troubles) > 6:
         more = len(troubles) - 5
         troubles = [*troubles[:5], f"and {more} further reasons: they are in the table."]
     title = study.takeaway or study.question or study.title
-    return framed(fig, style, title, source_line(study), handles, labels, notes, troubles)
+    ends = " ".join(f"{one.removesuffix('.')}." for one in (*troubles, source_line(study)))
+    return framed(fig, style, title, ends, handles, notes)
 
 
 def framed(
@@ -262,31 +201,24 @@ def framed(
     title: str,
     source: str,
     handles: Sequence[Artist] = (),
-    labels: Sequence[str] = (),
     notes: Sequence[str] = (),
-    troubles: Sequence[str] = (),
 ) -> Figure:
     """Put a title above the panels and a legend below them; the rest is the figure's `caption`.
 
     Parameters
     ----------
-    source: where the values come from, in a line.
-    handles, labels: the legend's entries; it stands outside the data.
+    source: what is missing and where the values come from, in a line.
+    handles: the legend's entries, with their labels; it stands outside the data.
     notes: sentences about how to read the figure.
-    troubles: what is missing, a line each.
     """
-    rest = [f"{one.removesuffix('.')}." for one in (*troubles, source)]
-    _captions[fig] = [*notes, " ".join(rest)]
+    _captions[fig] = [*notes, f"{source.removesuffix('.')}."]
     fig.set_layout_engine("constrained", w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.02)
     around: list[Artist] = []
     if not style.bare:
-        size = 1.15 * style.font_size
-        lines = textwrap.fill(title, int(style.width * 72 / (LETTER * size)))
-        around.append(
-            fig.suptitle(lines, x=0.03 / style.width, ha="left", size=size, weight="bold")
-        )
+        look = {"ha": "left", "size": 1.15 * style.font_size, "weight": "bold", "wrap": True}
+        around.append(fig.suptitle(title, x=0.03 / style.width, **look))
     if handles:
-        around.append(_legend(fig, handles, labels, style.width))
+        around.append(_legend(fig, handles, style.width))
     renderer = fig.canvas.get_renderer()  # type: ignore[attr-defined]
     more = sum(one.get_window_extent(renderer).height / fig.dpi + 0.08 for one in around)
     fig.set_size_inches(style.width, fig.get_figheight() + more)
@@ -295,9 +227,7 @@ def framed(
     engine = fig.get_layout_engine()
     assert engine is not None
     engine.execute(fig)
-    fig.set_layout_engine(
-        None
-    )  # "none" would leave a place-holder, for which each save draws twice
+    fig.set_layout_engine(None)  # "none" leaves a place-holder, for which each save draws twice
     for ax in fig.axes:
         # The solver's last digits depend on where its variables lie in memory.
         bounds = ax.get_position(original=True).bounds
@@ -305,12 +235,12 @@ def framed(
     return fig
 
 
-def _legend(fig: Figure, handles: Sequence[Artist], labels: Sequence[str], width: float) -> Legend:
+def _legend(fig: Figure, handles: Sequence[Artist], width: float) -> Legend:
     """A legend below the panels, with as many columns as fit into `width` inches."""
     renderer = fig.canvas.get_renderer()  # type: ignore[attr-defined]
     for columns in range(min(len(handles), 8), 0, -1):
         legend = fig.legend(
-            handles, labels, loc="outside lower center", ncols=columns,
+            handles=handles, loc="outside lower center", ncols=columns,
             columnspacing=1.2, handlelength=1.8, handletextpad=0.5, labelspacing=0.3,
             borderaxespad=0.3, borderpad=0.1,
         )  # fmt: skip
@@ -320,23 +250,23 @@ def _legend(fig: Figure, handles: Sequence[Artist], labels: Sequence[str], width
     return legend
 
 
-def entries(axes: Iterable[Axes]) -> tuple[list[Artist], list[str]]:
-    """Handles and labels of what seaborn drew, each label once, for `finish`; its legends go."""
+def entries(axes: Iterable[Axes]) -> list[Artist]:
+    """What seaborn drew, each label once, for `finish`; its legends go."""
     found: dict[str, Artist] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
         if (legend := ax.get_legend()) is not None:
             legend.remove()
-    return list(found.values()), list(found)
+    return list(found.values())
 
 
 def empty(ax: Axes, sentence: str, style: Style) -> None:
     """An axes that says why it shows nothing."""
     ax.set_axis_off()
     ax.text(
-        0.5, 0.5, textwrap.fill(sentence, 46 if style.narrow else 90),
-        ha="center", va="center", transform=ax.transAxes, color=GREY, size=style.font_size,
+        0.5, 0.5, sentence, ha="center", va="center", transform=ax.transAxes, color=GREY,
+        size=style.font_size, wrap=True,
     )  # fmt: skip
 
 
@@ -357,18 +287,32 @@ def rows_axis(ax: Axes, labels: Sequence[str]) -> None:
     ax.tick_params(axis="y", length=0)
 
 
-def powers_of_two(ax: Axes, values: Iterable[float], most: int = 9) -> None:
+def beside(
+    ax: Axes, texts: Iterable[str], colors: Iterable[str] = (), middle: float = 0.0, label: str = ""
+) -> None:
+    """Texts at the right of the rows, the first on top; middle: of a row, from where it begins; label: of them all."""
+    right, told = ax.secondary_yaxis("right"), list(texts)
+    right.set_yticks([place + middle for place in range(len(told))], told)
+    right.tick_params(length=0)
+    right.spines["right"].set_visible(False)
+    right.set_ylabel(label)
+    for text, color in zip(right.get_yticklabels(), colors):
+        text.set_color(color)
+
+
+def powers_of_two(ax: Axes, values: Iterable[float], most: int = 9, axis: str = "x") -> None:
     """A log2 axis with a tick at each power of two in the data's range, thinned to fit."""
     sizes = [v for v in values if v > 0]
-    ax.set_xscale("log", base=2)
+    getattr(ax, f"set_{axis}scale")("log", base=2)
     if not sizes:
         return
     low, high = min(sizes), max(sizes)
     ticks = [2**i for i in range(40) if low * 0.99 <= 2**i <= high * 1.01] or [low]
     step = -(-len(ticks) // most)
-    ax.xaxis.set_major_locator(FixedLocator(ticks[::-1][::step][::-1]))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}" if v < 1e5 else compact(v)))
+    scale = getattr(ax, f"{axis}axis")
+    scale.set_major_locator(FixedLocator(ticks[::-1][::step][::-1]))
+    scale.set_minor_locator(NullLocator())
+    scale.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}" if v < 1e5 else compact(v)))
 
 
 def grid(ax: Axes, axis: str = "both") -> None:

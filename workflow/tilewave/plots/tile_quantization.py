@@ -7,32 +7,16 @@ one: the duration steps, the throughput drops, and the tensor cores execute more
 
 from __future__ import annotations
 
-import pandas as pd
-from matplotlib.figure import Figure
+from functools import partial
 
 from tilewave.plots import _quantization, _sweeps
 from tilewave.plots._quantization import Options as Options
-from tilewave.plots.base import StudyData
-from tilewave.plots.style import Style
 
 READING = (
     "Against N: above the speed, below 2mnk over the operations of whole tiles. Past a dotted line "
     "a new column of tiles begins and both fall, by its tile waste; points are measured, the line "
     "is the model."
 )
-_ORDER = ("tflops", "useful")
-
-
-def table(study: StudyData) -> pd.DataFrame:
-    """One row a case of a sweep, measured beside predicted."""
-    return _sweeps.table(study)
-
-
-def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """What the worst boundary costs each kernel, in a sentence; "" where nothing was timed."""
-    return _quantization.takeaway(study, table, "columns")
-
-
-def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A column of panels for each sweep; tile boundaries are numbered."""
-    return _quantization.draw(study, table, style, "columns", _ORDER)
+table = _sweeps.table
+takeaway = partial(_quantization.takeaway, by="columns")
+draw = partial(_quantization.draw, by="columns", order=("tflops", "useful"))

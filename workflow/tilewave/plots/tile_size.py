@@ -16,13 +16,12 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
-from pydantic import Field
 
 from tilewave.counters.catalogue import L2_SECTORS
 from tilewave.dtypes import SIZES
 from tilewave.plots import _maps, base
 from tilewave.plots import style as look
-from tilewave.plots._sweeps import Resident, blocks_per_sm_of, sms_of
+from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GREY, INK, Style
 from tilewave.theory import quantization, roofline, tiling
@@ -34,22 +33,8 @@ READING = (
 )
 
 
-class Options(Resident):
-    """What the studies of this plot may set."""
-
-    reference: str | None = Field(
-        None,
-        pattern=r"^[1-9][0-9]{0,9}(x[1-9][0-9]{0,9}){2}$",
-        description="shape `mxnxk` whose throughput gives each tile its one number; without it the shape of most "
-        "operations at which every tile is measured",
-    )
-
-
 _STAGES = ("time",)
-_PREDICTIONS = {
-    "alone": "the prediction by blocks over SMs",
-    "waves": "the prediction by whole waves of SMs times occupancy",
-}
+_PREDICTIONS = ("alone", "waves")
 _ORDERS = {"guide": "guide's order, against measured", "model": "prediction, against measured"}
 
 
@@ -62,11 +47,9 @@ def _order(tile: tuple[int, int]) -> tuple[int, int, int]:
 def cells(study: StudyData) -> pd.DataFrame:
     """One row a case that has a tile: where it stands, what it reached, what is predicted.
 
-    Columns: case, shape ((m, n, k)), label, tile ((rows, columns)), ranks, tflops, cublas (share of
-    cuBLAS, %), share (of the best at the shape), useful, per_sm, alone and waves (parallel
-    efficiency, an SM holding one block and as many as fit), intensity (FLOP/byte), l2_bytes and
-    model_bytes (asked of L2, counted and predicted), predicted_alone and predicted_waves (share of
-    the best that is predicted). Missing values are NaN.
+    Columns: case, shape ((m, n, k)), label, tile ((rows, columns)), ranks, tflops, cublas (% of cuBLAS), share (of the
+    best at the shape), useful, per_sm, alone and waves (parallel efficiency, one block an SM and as many as fit),
+    intensity (FLOP/byte), l2_bytes and model_bytes, predicted_alone and predicted_waves (share of the best).
     """
     sms = sms_of(study)
     rows = study.cases
@@ -109,7 +92,7 @@ def cells(study: StudyData) -> pd.DataFrame:
     common = {shape: group.value_counts().index[0] for shape, group in timed_in}
     valid = valid.where(frame["environment"] == [common.get(s) for s in frame["shape"]])
     frame["share"] = valid / valid.groupby(frame["shape"]).transform("max")
-    reference = reference_shape(study, frame.assign(valid=valid))
+    reference = reference_shape(frame.assign(valid=valid))
     for name in _PREDICTIONS:
         full = _full_rates(frame.assign(valid=valid), reference, name)
         rate = frame["tile"].map(full) * frame[name]
@@ -117,14 +100,11 @@ def cells(study: StudyData) -> pd.DataFrame:
     return frame
 
 
-def reference_shape(study: StudyData, frame: pd.DataFrame) -> tuple[int, ...] | None:
-    """The option's shape, else the largest at which all tiles have a throughput; None without."""
-    given = Options.of(study).reference
-    if given is not None:
-        return tuple(int(size) for size in given.split("x"))
+def reference_shape(frame: pd.DataFrame) -> tuple[int, ...] | None:
+    """The largest shape at which all tiles have a throughput; None without."""
     known = frame[frame["valid"].notna()].groupby("shape", sort=False)["tile"].nunique()
-    whole = [shape for shape, count in known.items() if count == frame["tile"].nunique()]
-    return max(whole, key=lambda shape: math.prod(shape), default=None)
+    whole = known.index[known == frame["tile"].nunique()]
+    return max(whole, key=math.prod, default=None)
 
 
 def _full_rates(
@@ -224,15 +204,12 @@ def _map(ax: Axes, frame: pd.DataFrame, column: str, style: Style, marked: bool 
     ax.tick_params(axis="x", labelrotation=90)
 
 
-def _best_told(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
+def _best_told(ax: Axes, frame: pd.DataFrame) -> None:
     """The best tile's TFLOP/s, and its share of cuBLAS, at the right of the measured map."""
     ranked = frame[frame["share"] == 1.0].drop_duplicates("label").set_index("label")
-    for y, label in enumerate(dict.fromkeys(frame["label"])):
-        if label in ranked.index:
-            rate, of_cublas = ranked.at[label, "tflops"], ranked.at[label, "cublas"]
-            told = base.digits(rate) + ("" if math.isnan(of_cublas) else f" ({of_cublas:.0f} %)")
-            ax.annotate(told, (1, y + 0.5), xycoords=("axes fraction", "data"), xytext=(3, 0),
-                        textcoords="offset points", va="center", size=style.small)  # fmt: skip
+    labels = list(dict.fromkeys(frame["label"]))
+    told = ranked["tflops"].map(base.digits) + ranked["cublas"].map(" ({:.0f} %)".format)
+    look.beside(ax, told.reindex(labels).fillna(""), middle=0.5)
 
 
 def _correlation(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
@@ -265,85 +242,53 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             axes[1].set_yticks([])
             _correlation(axes[2], frame, style)
         _map(axes[0], frame, "share", style, marked=style.narrow)
-        _best_told(axes[0], frame, style)
+        _best_told(axes[0], frame)
         titles = ("Measured, % of the best", "Predicted, % of the best", "Agreement")
         for ax, title in zip(axes, titles):
             ax.set_title(title)
-        handles, labels = look.entries(axes[2:])
-        handles = [*_maps.legend(style.narrow), *handles]
-        labels = [*(str(h.get_label()) for h in _maps.legend(style.narrow)), *labels]
-        return look.finish(fig, study, style, handles, labels, notes(study, frame), _STAGES)
+        handles = [*_maps.legend(style.narrow), *look.entries(axes[2:])]
+        return look.finish(fig, study, style, handles, notes(study, frame), _STAGES)
 
 
-def _kept(study: StudyData, frame: pd.DataFrame) -> dict[str, tuple[int, int, float, float]]:
-    """By what a tile may be picked, the reference shape aside: at how many shapes it is the best, of
-    how many, and the median and the least share of the best tile's speed that it keeps."""
-    reference = reference_shape(study, frame.assign(valid=frame["tflops"].where(frame["ranks"])))
-    if reference is None or frame["predicted_alone"].isna().all():
-        return {}
-    others = frame[[shape != reference for shape in frame["shape"]]]
-    best = winners(others, "share")
-    share = {(s, t): v for s, t, v in zip(others["shape"], others["tile"], others["share"])}
-    first = min(frame["tile"], key=_order)
-    picks = {words: winners(others, f"predicted_{name}") for name, words in _PREDICTIONS.items()}
-    picks[f"always {first[0]}×{first[1]}"] = dict.fromkeys(best, first)
-    found = {}
-    for words, picked in picks.items():
-        kept = [share.get((shape, picked[shape]), math.nan) for shape in best if shape in picked]
-        kept = [value for value in kept if not math.isnan(value)]
-        if kept:
-            hits = sum(picked.get(shape) == tile for shape, tile in best.items())
-            found[words] = (hits, len(best), float(np.median(kept)), min(kept))
-    return found
+def _kept(frame: pd.DataFrame) -> float:
+    """The least share of the best tile's speed that the one with the fewest blocks over SMs keeps, the
+    reference shape aside; NaN without a prediction."""
+    reference = reference_shape(frame.assign(valid=frame["tflops"].where(frame["ranks"])))
+    known = frame.dropna(subset=["share", "predicted_alone"])
+    known = known[known["shape"].map(lambda shape: shape != reference).astype(bool)]
+    picked = known.groupby("shape", sort=False)["predicted_alone"].idxmax()
+    return float(known.loc[picked, "share"].min()) if reference else math.nan
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How many tiles win somewhere, and what picking one by its waves or always the same keeps."""
+    """What picking a tile by the prediction keeps."""
     frame: pd.DataFrame = base.derived(table)
-    kept = {} if frame.empty else _kept(study, frame)
-    if not kept:
+    kept = math.nan if frame.empty else _kept(frame)
+    if math.isnan(kept):
         return ""
-    winning = winners(frame, "share")
-    parts = [
-        f"{words} keeps {100 * median:.0f} % (least {100 * least:.0f} %)"
-        for words, (_, _, median, least) in kept.items()
-        if words != _PREDICTIONS["waves"]
-    ]
-    return (
-        f"{len(set(winning.values()))} of {frame['tile'].nunique()} tiles win at some of "
-        f"{len(winning)} shapes; of the best tile's speed {', '.join(parts)}"
-    )
+    return f"A tile picked by its blocks over SMs keeps at least {100 * kept:.0f} % of the best tile's speed"
 
 
 def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
-    """How to read the maps, and what following the prediction or the guide would cost."""
-    kernels = ", ".join(dict.fromkeys(str(case).partition("-")[0].partition("@")[0]
-                                      for case in frame["case"]))  # fmt: skip
-    told = [
-        f"{kernels}, {sms_of(study)} SMs. Columns: tiles (rows × columns) in the order of NVIDIA's "
-        "guide to matrix products, lines between its groups, with the FLOP of a tile for a byte of "
-        "A and B that it fetches. At the right of a row: TFLOP/s of the best tile and its share of "
-        "cuBLAS."
-    ]
-    kept = _kept(study, frame)
-    if not kept:
-        return told
-    reference = reference_shape(study, frame.assign(valid=frame["tflops"].where(frame["ranks"])))
-    told.append(
-        f"Predicted: throughput at {'×'.join(map(str, reference or ()))}, one number a tile, times "
-        "tile efficiency and wave efficiency at the shape (blocks over SMs)."
-    )
-    parts = [
-        f"{words} names it at {hits} and keeps {100 * median:.0f} % of its speed (median; least "
-        f"{100 * least:.0f} %)"
-        for words, (hits, _, median, least) in kept.items()
-    ]
-    among = next(iter(kept.values()))[1]
-    told.append(f"Best tile of the other {among} shapes: " + "; ".join(parts) + ".")
+    """How to read the columns, what the prediction is, and the bytes asked of L2."""
+    reference = reference_shape(frame.assign(valid=frame["tflops"].where(frame["ranks"])))
     traffic = (frame["l2_bytes"] / frame["model_bytes"]).dropna()
-    if len(traffic):
-        told.append(
-            f"Bytes asked of L2 over those that the tiles predict: median {traffic.median():.3g}, "
-            f"{traffic.min():.3g} to {traffic.max():.3g}, at {len(traffic)} cases."
-        )
-    return told
+    return [
+        f"{sms_of(study)} SMs. Columns: tiles in the order of NVIDIA's guide, lines between its groups, with their FLOP "
+        "for a byte of A and B. At the right of a row: TFLOP/s of the best tile and its share of cuBLAS.",
+        *(
+            [
+                f"Predicted: throughput at {'×'.join(map(str, reference))} times tile and wave efficiency."
+            ]
+            if reference
+            else []
+        ),
+        *(
+            [
+                f"Bytes asked of L2 over those predicted: median {traffic.median():.3g}, {traffic.min():.3g} to "
+                f"{traffic.max():.3g}."
+            ]
+            if len(traffic)
+            else []
+        ),
+    ]

@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
@@ -26,7 +25,7 @@ from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.options import Count, PlotOptions, Word
-from tilewave.plots.style import FAINT, GREY, INK, PALETTES, Style
+from tilewave.plots.style import FAINT, GREY, INK, Style
 from tilewave.theory import traffic
 from tilewave.theory.occupancy import WARP
 from tilewave.theory.traffic import V100, Access, Machine
@@ -66,13 +65,6 @@ class Accesses(PlotOptions):
     tile: tuple[Count, Count, Count] | None = None
 
 
-class Claimed(PlotOptions):
-    """What a document says of a product."""
-
-    intensity: float | None = Field(None, gt=0, le=1e12)
-    bound: Literal["memory", "math"] | None = None
-
-
 class Options(PlotOptions):
     """What the studies of this plot may set."""
 
@@ -83,30 +75,17 @@ class Options(PlotOptions):
         "named is walked an element a lane, row by row through the kernel's tile. `tile` are the outputs and the "
         "k step that share what is loaded, where these are not the block's",
     )
-    peaks: dict[Word, Word] = Field(
-        {},
-        max_length=1000,
-        description="by dtype, the probe case whose TFLOP/s are the arithmetic ceiling; of a dtype that is not "
-        "named the fastest of those whose names end in it",
-    )
-    bandwidth: Word = Field(
-        "dram_copy", description="probe case whose TB/s are the ceiling of device memory"
-    )
-    claimed: dict[Word, Claimed] | None = Field(
-        None,
-        max_length=1000,
-        description="by shape, FLOP per byte and what bounds the product; without it the GPU-performance "
-        "document's",
-    )
 
 
-# What the GPU-performance document says of its examples (its N is the reduction): half the
-# reduction for the intensity, and below 1 for a matrix times a vector.
-_CLAIMED: Mapping[str, Claimed] = {
-    "8192x8192x128": Claimed(intensity=64.0, bound=traffic.MEMORY),
-    "8192x8192x8192": Claimed(intensity=4096.0, bound=traffic.MATH),
-    "8192x1x8192": Claimed(bound=traffic.MEMORY),
-    "1x8192x8192": Claimed(bound=traffic.MEMORY),
+BANDWIDTH = "dram_copy"
+"""Probe case whose TB/s are the ceiling of device memory."""
+# What the GPU-performance document says of its examples (its N is the reduction): FLOP per byte, which are half the
+# reduction and below 1 for a matrix times a vector, and what bounds the product.
+CLAIMED: Mapping[str, tuple[float, str]] = {
+    "8192x8192x128": (64.0, traffic.MEMORY),
+    "8192x8192x8192": (4096.0, traffic.MATH),
+    "8192x1x8192": (math.nan, traffic.MEMORY),
+    "1x8192x8192": (math.nan, traffic.MEMORY),
 }
 _STAGES = ("time", "counters")
 _L2_READ, _DRAM_READ, _DRAM = "lts__t_sectors_op_read.sum", "dram__bytes_read.sum", "dram_bytes"
@@ -116,7 +95,7 @@ _COUNTED = {
     "store_requests": GLOBAL_ACCESSES.format("requests", "st"),
     "store_sectors": GLOBAL_ACCESSES.format("sectors", "st"),
 }
-_PALETTE = PALETTES["okabe-ito"]  # kernels have the other one
+_PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # Okabe and Ito
 _BOUNDS = {traffic.MEMORY: "bound by memory", traffic.MATH: "bound by arithmetic"}
 _KINDS = {
     "bound by memory": _PALETTE[4], "bound by arithmetic": _PALETTE[0], "bound not known": GREY,
@@ -178,15 +157,6 @@ def _on_v100(row: Mapping[str, Any]) -> bool:
     return str(row["dtype"]).split("_")[0] == _V100_INPUTS
 
 
-def _claims(study: StudyData) -> Mapping[str, Claimed]:
-    given = Options.of(study).claimed
-    return _CLAIMED if given is None else given
-
-
-def _claim(study: StudyData, row: Mapping[str, Any]) -> Claimed:
-    return _claims(study).get("x".join(str(s) for s in _shape(row).values()), Claimed())
-
-
 def predicted(
     study: StudyData, row: Mapping[str, Any]
 ) -> tuple[traffic.Traffic, traffic.Traffic] | None:
@@ -237,11 +207,10 @@ def machine(study: StudyData, dtype: str) -> tuple[Machine | None, str]:
 
     (None, "") where a probe of the two has no figure or they come from two environments.
     """
-    given = Options.of(study).peaks.get(dtype)
     probes = [str(name) for name in study.cases["probe_case"] if base.present(name)]
-    peaks = [name for name in probes if _of_dtype(name, dtype)] if given is None else [given]
+    peaks = [name for name in probes if _of_dtype(name, dtype)]
     first, rate = _ceiling(study, "tflops", peaks)
-    second, bandwidth = _ceiling(study, "bandwidth", [Options.of(study).bandwidth])
+    second, bandwidth = _ceiling(study, "bandwidth", [BANDWIDTH])
     if not first or first != second:
         return None, ""
     return Machine(1e12 * rate, 1e12 * bandwidth), first
@@ -272,12 +241,12 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
         inputs = size * (shape["m"] * shape["k"] + shape["k"] * shape["n"])
         ratio = traffic.intensity(shape, size, out)
         here, environment = machines[str(row["dtype"])]
-        claim = _claim(study, row)
+        claimed, claimed_bound = CLAIMED.get("x".join(map(str, shape.values())), (math.nan, ""))
         one: dict[str, Any] = {
             "case": case, "kernel": row["kernel"], "dtype": row["dtype"], "shape": base.shape_label(row),
             "flops": work, "compulsory": moved, "intensity": ratio,
-            "claimed_intensity": (claim.intensity or math.nan) if _on_v100(row) else math.nan,
-            "claimed_bound": claim.bound or "",
+            "claimed_intensity": claimed if _on_v100(row) else math.nan,
+            "claimed_bound": claimed_bound,
             "v100_bound": V100.bound(ratio) if _on_v100(row) else "",
             "tflops": measured.at[case, "tflops"], "duration": measured.at[case, "duration"],
             "dram_ratio": counted.at[case, _DRAM] / moved,
@@ -363,31 +332,22 @@ def table(study: StudyData) -> pd.DataFrame:
     rest = base.base_table(study)
     rest = rest[rest.index.isin(frame.index)]
     columns = {told: frame[name] for name, told in _FACTS.items() if told}
-    return base.with_columns(rest, columns)
-
-
-def _facts_of(table: pd.DataFrame) -> pd.DataFrame:
-    """The table's columns under the names that they have in `facts`."""
-    frame = table.set_index("case").rename(columns={told: name for name, told in _FACTS.items()})
-    frame["shape"] = [base.shape_label(row) for row in frame.to_dict("records")]
-    frame["dram_model"] = frame["asked_model"].astype(float).where(frame["asked_model"].isna(), 1.0)
-    return frame
+    whole = base.with_columns(rest, columns)
+    return base.with_derived(whole, frame.join(whole.set_index("case")[["variant", "verdict"]]))
 
 
 # -------------------------------------------------------------------------------------- drawing
 
 
-def _rows_of(study: StudyData, frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _rows_of(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The products under the roof, and those whose loads are followed.
 
     Under the roof stand the shapes that the baseline has in this study, and those claimed.
     """
-    claimed = {s.replace("x", "×") for s in _claims(study)} | {
-        f"{s.split('x')[0]}³" for s in _claims(study) if len(set(s.split("x"))) == 1
-    }
+    claimed = [base.shape_label(dict(zip("mnk", one.split("x"), strict=True))) for one in CLAIMED]
     above = (
         frame["shape"]
-        .isin({*frame.loc[frame["kernel"] == BASELINE, "shape"], *claimed})
+        .isin([*frame.loc[frame["kernel"] == BASELINE, "shape"], *claimed])
         .to_numpy(dtype=bool)
     )
     below = frame["asked_model"].notna().to_numpy(dtype=bool) & ~above
@@ -402,28 +362,19 @@ def _products_panel(ax: Axes, frame: pd.DataFrame, column: str, style: Style) ->
         f"{row['kernel']} {row['shape']}\n{row['intensity']:.4g} FLOP/byte"
         for row in frame.to_dict("records")
     ]
-    frame[column] = frame[column].astype(float)
-    sns.barplot(
-        frame, x=column, y="row", hue="kind", dodge=False, palette=_KINDS, hue_order=_drawn(frame),
-        errorbar=None, width=0.6, saturation=1, edgecolor=GREY, linewidth=0.4, ax=ax,
+    values, unit = frame[column].astype(float), " %" if column == "share" else "×"
+    bars = ax.barh(
+        range(len(frame)), values, height=0.6, color=frame["kind"].map(_KINDS), edgecolor=GREY,
+        linewidth=0.4, label=list(frame["kind"]),
     )  # fmt: skip
-    unit = " %" if column == "share" else "×"
-    for bars in ax.containers:
-        assert isinstance(bars, BarContainer)
-        told = [bar.get_width() for bar in bars]
-        labels = ["" if math.isnan(value) else base.digits(value) + unit for value in told]
-        ax.bar_label(bars, labels, padding=2, size=style.small,
-                     bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
+    labels = ["" if math.isnan(value) else base.digits(value) + unit for value in values]
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+    ax.bar_label(bars, labels, padding=2, size=style.small, bbox=box)
+    look.rows_axis(ax, list(frame["row"]))
     ax.axvline(100.0 if column == "share" else 1.0, color=look.MODEL, linewidth=1.0)
-    reach = max(float(frame[column].max()), 1.0) if frame[column].notna().any() else 1.0
-    ax.set(xlim=(0, (1.9 if style.narrow else 1.3) * reach), ylabel="")
+    ax.set_xlim(0, (1.9 if style.narrow else 1.3) * max([1.0, *values.dropna()]))
     ax.set_xlabel("% of attainable" if column == "share" else "/ compulsory")
-    ax.tick_params(axis="y", length=0)
     look.grid(ax, "x")
-
-
-def _drawn(frame: pd.DataFrame) -> list[str]:
-    return [kind for kind in _KINDS if (frame["kind"] == kind).any()]
 
 
 def _told_apart(row: Mapping[Any, Any]) -> bool:
@@ -434,7 +385,7 @@ def _told_apart(row: Mapping[Any, Any]) -> bool:
 
 def _reuse(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
     """A row for each variant: counters are marks, predictions ticks, on one logarithmic axis."""
-    usual = base.common_shape(frame)
+    usual = str(frame["shape"].mode()[0])
     labels, points = [], []
     for place, row in enumerate(frame.to_dict("records")):
         label = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
@@ -462,18 +413,18 @@ def _reuse(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
     ax.set_xlim(0.6 * min(tidy["loads"].min(), 1.0), 1.7 * tidy["loads"].max())
     look.rows_axis(ax, labels)
     ax.set(ylabel="", xlabel="bytes / bytes of A and B")
-    ax.set_title(f"Loads of an element, {usual}" if usual else "Loads of an element")
+    ax.set_title(f"Loads of an element, {usual}")
     look.grid(ax, "x")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Rate and moved bytes over what they could be, and below them the loads at each level."""
     with look.apply(style):
-        frame = _facts_of(table)
+        frame = base.derived(table)
         shown = [*("tflops", "dram_ratio", "asked", "sectors", "dram")]
         if frame.empty or not bool(frame[shown].notna().any(axis=None)):
             return look.empty_figure(study, style, "traffic")
-        above, below = _rows_of(study, frame)
+        above, below = _rows_of(frame)
         parts = {"above": 7.0 * len(above) + 14.0, "below": 6.0 * len(below) + 14.0}
         parts = {name: mm for name, mm in parts.items() if len(above if name == "above" else below)}
         fig = look.new_figure(style, sum(parts.values()))
@@ -488,60 +439,41 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             axes[1].set_title("DRAM bytes")
         if len(below):
             _reuse(fig.add_subplot(grid[len(parts) - 1, :]), below, style)
-        handles, labels = look.entries(fig.axes)
-        return look.finish(fig, study, style, handles, labels, _notes(above, below), _STAGES)
+        return look.finish(fig, study, style, look.entries(fig.axes), _notes(above, below), _STAGES)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """What the baseline reaches of the attainable rate, and the most and fewest loads of an element."""
-    if table.empty:
-        return ""
-    above, below = _rows_of(study, _facts_of(table))
-    parts = []
-    reached = above.loc[above["kernel"] == BASELINE, "share"].astype(float).dropna()
-    if len(reached):
-        ends = sorted({f"{share:.0f}" for share in (reached.min(), reached.max())}, key=float)
-        parts.append(f"cuBLAS reaches {' to '.join(ends)} % of its roof")
-    below = below[(below["shape"] == base.common_shape(below)) & (below["verdict"] == "correct")]
-    asked = below["asked"].astype(float).dropna().sort_values(ascending=False, kind="stable")
-    if len(asked) > 1:
-        kernels = below["kernel"]
-        parts.append(
-            f"lanes ask for an element {asked.iloc[0]:.0f} times in {kernels[asked.index[0]]}, "
-            f"{asked.iloc[-1]:.0f} times in {kernels[asked.index[-1]]}"
-        )
-    return "; ".join(parts)
+    """What the baseline reaches of the attainable rate, at least."""
+    reached = table.loc[table["kernel"] == BASELINE, _FACTS["share"]] if len(table) else table
+    reached = reached.astype(float).dropna()
+    return (
+        f"cuBLAS reaches at least {reached.min():.0f} % of what the roof allows it"
+        if len(reached)
+        else ""
+    )
 
 
 def _agreement(frame: pd.DataFrame) -> str:
     """How many counted requests and sectors are the predicted ones, in a sentence."""
-    same = compared = 0
-    worst = 0.0
-    for name in _COUNTED:
-        both = frame[[name, f"{name}_model"]].astype(float).dropna()
-        off = (both[name] - both[f"{name}_model"]).abs() / both[f"{name}_model"]
-        same += int((off == 0).sum())
-        compared += len(off)
-        worst = max([worst, *off.tolist()])
-    if not compared:
+    off = pd.concat(
+        [(frame[name] / frame[f"{name}_model"] - 1).astype(float).abs() for name in _COUNTED]
+    )
+    off = off.dropna()
+    if off.empty:
         return "No counted requests or sectors to compare with the prediction."
-    told = f"Requests and sectors, of loads and of stores: {same} of {compared} counts are as predicted"
-    return told + ("." if same == compared else f"; the worst is {base.digits(100 * worst)} % off.")
+    worst = f"; the worst is {base.digits(100 * off.max())} % off" if off.any() else ""
+    return (
+        f"{(off == 0).sum()} of {len(off)} counts of requests and sectors are as predicted{worst}."
+    )
 
 
 def _notes(above: pd.DataFrame, below: pd.DataFrame) -> list[str]:
-    notes = []
-    if len(above):
-        notes.append(
-            "Attainable: min(peak, intensity × bandwidth) of this GPU. DRAM bytes: read and "
-            "written; what the L2 still holds at the end is not in them. Shapes are m×n×k; every timed "
-            "product has beta = 0, so C is written and not read."
-        )
-        if above["attainable"].isna().all():
-            notes.append("No ceiling of this GPU is measured, so no share is formed.")
+    notes = ["Shapes are m×n×k; beta is 0, so C is written and not read."]
+    if len(above) and above["attainable"].isna().all():
+        notes.append("No ceiling of this GPU is measured, so no share is formed.")
     if len(below):
         notes.append(
-            f"Asked for: requests × {WARP} lanes × elements of a lane; the multiplication document has A "
-            f"loaded k times, the lecture n times. {_agreement(below)}"
+            f"Asked for: requests × {WARP} lanes × elements of a lane; the multiplication document has A loaded k times, "
+            f"the lecture n times. {_agreement(below)}"
         )
     return notes

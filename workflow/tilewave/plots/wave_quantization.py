@@ -7,13 +7,10 @@ cycles, average over maximum, show how long the others waited.
 
 from __future__ import annotations
 
-import pandas as pd
-from matplotlib.figure import Figure
+from functools import partial
 
 from tilewave.plots import _quantization, _sweeps
 from tilewave.plots._quantization import Options as Options
-from tilewave.plots.base import StudyData
-from tilewave.plots.style import Style
 
 HEADLINE = True
 READING = (
@@ -21,19 +18,6 @@ READING = (
     "cycles. Past a dashed line a new wave begins and both fall, because SMs idle in its tail; "
     "points are measured, the line is the model."
 )
-_ORDER = ("tflops", "active")
-
-
-def table(study: StudyData) -> pd.DataFrame:
-    """One row a case of a sweep, measured beside predicted."""
-    return _sweeps.table(study)
-
-
-def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """What the worst boundary costs each kernel, in a sentence; "" where nothing was timed."""
-    return _quantization.takeaway(study, table, "waves")
-
-
-def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A column of panels for each sweep; wave boundaries are numbered."""
-    return _quantization.draw(study, table, style, "waves", _ORDER)
+table = _sweeps.table
+takeaway = partial(_quantization.takeaway, by="waves")
+draw = partial(_quantization.draw, by="waves", order=("tflops", "active"))

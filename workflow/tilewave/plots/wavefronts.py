@@ -1,10 +1,8 @@
 """Wavefronts: which instruction kinds need more shared-memory wavefronts than their data does.
 
-The per-instruction table gives each instruction's wavefronts and what they would be with every bank
-used (ideal). A row is a kind of instruction of a variant with more than that, the most wavefronts first;
-variants without any are one row. Beside it stand the two bank-conflict counters, which are blind to
-asynchronous copies: a kernel whose padded rows free ldmatrix and burden cp.async has conflicts of zero
-there.
+A row is a kind of instruction of a variant with more than its ideal, the most first; variants without any are one
+row. Beside it stand the bank-conflict counters, which are blind to asynchronous copies: padded rows that free
+ldmatrix and burden cp.async have conflicts of zero there.
 """
 
 from __future__ import annotations
@@ -61,6 +59,7 @@ CONFLICTS = {
     "stores": BANK_CONFLICTS.format("st"),
 }
 
+_BOTH = ["wavefronts_shared", "wavefronts_shared_ideal"]
 _COUNTS = {
     "wavefronts": "shared wavefronts",
     "ideal": "ideal shared wavefronts",
@@ -71,41 +70,25 @@ _HARDWARE = {side: f"hardware {side} wavefronts" for side in HARDWARE}
 
 
 def by_kind(study: StudyData) -> pd.DataFrame:
-    """Sums over a case's instructions: columns case, kind, wavefronts, ideal, excess (counts).
-
-    A case without rows in the instruction table takes the records of the same sums
-    (`wavefronts_shared_LDS`, `wavefronts_shared_ideal_LDS` ...), where there are any.
-    """
-    found: dict[tuple[str, str], tuple[float, float]] = {}
-    rows = study.instructions
-    if not rows.empty:
-        rows = rows[rows["wavefronts_shared"].fillna(0) > 0].copy()
-        kind = rows["opcode"].astype(str).str.split(".").str[0]
-        rows["kind"] = kind.where(kind.isin(list(KINDS)), "other")
-        sums = rows.groupby(["case", "kind"])[["wavefronts_shared", "wavefronts_shared_ideal"]]
-        for (case, name), counted in sums.sum().iterrows():  # type: ignore[misc]
-            found[str(case), str(name)] = (float(counted.iloc[0]), float(counted.iloc[1]))
-    known = {case for case, _ in found}
-    for name in KINDS:
-        counts = base.value_of(study, f"wavefronts_shared_{name}")
-        ideals = base.value_of(study, f"wavefronts_shared_ideal_{name}")
-        for case in counts.index.intersection(ideals.index):
-            if case not in known and counts[case] > 0:
-                found[str(case), name] = (float(counts[case]), float(ideals[case]))
-    listed = [
-        {
-            "case": case,
-            "kind": name,
-            "wavefronts": found[case, name][0],
-            "ideal": found[case, name][1],
-        }
-        for case in base.case_order(study)
+    """Sums over a case's instructions, else the records of the same sums: columns case, kind, wavefronts, ideal,
+    excess (counts)."""
+    rows = study.instructions.reindex(columns=["case", "opcode", *_BOTH])
+    rows = rows[rows["wavefronts_shared"].fillna(0) > 0]
+    kind = rows["opcode"].astype(str).str.split(".").str[0]
+    rows = rows.assign(kind=kind.where(kind.isin(list(KINDS)), "other"))
+    sums = rows.groupby(["case", "kind"])[_BOTH].sum().astype(float)
+    recorded = {
+        name: base.pivot(study, [f"wavefronts_shared_{name}", f"wavefronts_shared_ideal_{name}"])
+        .set_axis(_BOTH, axis=1)
+        .dropna()
         for name in KINDS
-        if (case, name) in found
-    ]
-    frame = pd.DataFrame(listed, columns=["case", "kind", "wavefronts", "ideal"])
-    frame["excess"] = frame["wavefronts"] - frame["ideal"]
-    return frame
+    }
+    others = pd.concat(recorded, names=["kind", "case"]).swaplevel()
+    known = others.index.get_level_values("case").isin(sums.index.get_level_values("case"))
+    sums = pd.concat([sums, others[~known & (others["wavefronts_shared"] > 0)]])
+    order = pd.MultiIndex.from_product([base.case_order(study), KINDS], names=["case", "kind"])
+    frame = sums.reindex(order[order.isin(sums.index)]).set_axis(["wavefronts", "ideal"], axis=1)
+    return frame.assign(excess=frame["wavefronts"] - frame["ideal"]).reset_index()
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -138,24 +121,12 @@ def burdened(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How many variants have excess, the worst of them, and to how many the conflict counters are blind."""
+    """How many variants have excess."""
     with_kind = table[table["kind"].notna() & (table["verdict"] == "correct")]
     rows = burdened(with_kind)
     if with_kind.empty:
         return ""
-    cases = with_kind["case"].nunique()
-    if rows.empty:
-        return f"None of {cases} variants needs more shared-memory wavefronts than its data does"
-    worst, paying = rows.iloc[0], rows.drop_duplicates("case")
-    name = base.variant_label(worst).replace("\n", " ")
-    conflicts = paying[list(_CONFLICTS)]
-    blind = int((conflicts == 0).all(axis=1).sum())
-    have = "has" if len(paying) == 1 else "have"
-    found = (
-        f"{len(paying)} of {cases} variants {have} excess wavefronts: {name} most, whose {worst['kind']} takes "
-        f"{worst['wavefronts / ideal']:.2f} times the ideal"
-    )
-    return f"{found}; ncu's bank conflicts are 0 for {blind} of them" if blind else found
+    return f"{rows['case'].nunique()} of {with_kind['case'].nunique()} variants need more shared-memory wavefronts than their data does"
 
 
 def _labels(study: StudyData, rows: pd.DataFrame, narrow: bool) -> list[str]:
@@ -217,20 +188,10 @@ def _ratios(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame) -> None:
     look.grid(ax, "both")
 
 
-def _conflicts(ax: Axes, rows: pd.DataFrame, style: Style) -> None:
-    ax.set_xlim(0, 1)
-    for x, side in zip((0.45, 0.95), CONFLICTS, strict=True):
-        for place, value in enumerate(rows[f"bank conflicts, {side}"]):
-            known = base.present(value)
-            ax.text(
-                x, place, compact(float(value)) if known else "–", ha="right",
-                va="center", size=style.small, color=INK if known else GREY,
-            )  # fmt: skip
-    ax.xaxis.tick_top()
-    ax.set_xticks([0.45, 0.95], list(CONFLICTS), ha="right", color=GREY)
-    ax.tick_params(axis="x", length=0, pad=0)
-    ax.spines[["left", "bottom"]].set_visible(False)
-    ax.set_title("ncu's bank conflicts", loc="right")
+def _conflicts(ax: Axes, rows: pd.DataFrame) -> None:
+    """Names of the rows at the right: the conflict counters."""
+    told = rows[list(_CONFLICTS)].map(lambda n: compact(n) if base.present(n) else "–")
+    look.beside(ax, told.agg(", ".join, axis=1), label="ncu's bank conflicts: loads, stores")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
@@ -245,13 +206,13 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         labels = [*_labels(study, rows, style.narrow), folded]
         row_mm = (2.0 if style.narrow else 1.2) * style.line * 25.4 + 0.6
         fig = look.new_figure(style, len(labels) * row_mm + 16)
-        widths = [1] if style.narrow or rows.empty else [3, 2.2, 1.5]
+        widths = [1] if style.narrow or rows.empty else [3, 2.2]
         axes = fig.subplots(1, len(widths), squeeze=False, gridspec_kw={"width_ratios": widths})[0]
         if len(rows):
             _bars(axes[0], rows, style)
         if len(axes) > 1:
             _ratios(axes[1], rows, kinds)
-            _conflicts(axes[2], rows, style)
+            _conflicts(axes[1], rows)
         for ax in axes:
             look.rows_axis(ax, labels if ax is axes[0] else [""] * len(labels))
         handles: list[Artist] = [
@@ -263,22 +224,16 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             handles.append(Line2D([], [], linestyle="", color=INK, marker="|", markersize=8,
                                   label="hardware counter, where different"))  # fmt: skip
         return look.finish(
-            fig, study, style, handles, [str(h.get_label()) for h in handles],
-            _notes(study, table, clean), _STAGES,
+            fig, study, style, handles,
+            _notes(study, table), _STAGES,
         )  # fmt: skip
 
 
-def _notes(study: StudyData, table: pd.DataFrame, clean: pd.DataFrame) -> list[str]:
+def _notes(study: StudyData, table: pd.DataFrame) -> list[str]:
+    """The shape, and those that are not drawn."""
     notes = [
-        f"Shape {base.shapes_told(study.cases)}, where no other is named; counted for each "
-        "instruction. The hardware's counters also hold what is lost when warps compete."
+        f"Shape {base.shapes_told(study.cases)}, where no other is named; counted for each instruction."
     ]
-    most = clean.assign(sum=clean[list(_CONFLICTS)].sum(axis=1)).sort_values("sum").tail(1)
-    for row in most[most["sum"] > 0].to_dict("records"):
-        name = base.variant_label(row).replace("\n", " ")
-        notes.append(f"Most conflicts without excess: {name}, {compact(row['sum'])}.")
     states = base.statuses(study, _STAGES)
     none = [case for case in table[table["kind"].isna()]["case"] if states[case].status == "ok"]
-    if none:
-        notes.append(f"{len(none)} cases without a shared-memory instruction.")
-    return notes
+    return [*notes, f"{len(none)} cases without a shared-memory instruction."] if none else notes

@@ -147,18 +147,13 @@ def of_tables(
 
 
 def style_of(project: Project, name: str = "", narrow: bool = False) -> Style:
-    """The figures' look as the config sets it, for all or for one study.
-
-    All matrix products are named, whatever the run is narrowed to, so that a kernel keeps its
-    colour from figure to figure.
-    """
+    """The figures' look as the config sets it, for all or for one study."""
     chosen = project.config.style
     own = project.config.studies[name].style.model_dump(exclude_none=True) if name else {}
     if narrow:
         own["width_mm"] = chosen.narrow_mm
-    ladder = [k.name for k in project.kernels.values() if k.front.operation == "matmul"]
     told = {"width_mm": chosen.width_mm, "font_size": chosen.font_size, "bare": chosen.bare}
-    return Style(kernels=tuple(ladder), **{**told, **own})
+    return Style(**{**told, **own})
 
 
 def _counts(values: Iterable[object]) -> dict[str, int]:
@@ -303,7 +298,6 @@ def _key(project: Project, study: StudyData) -> str:
         project.study_digest(study.name),
         plots.digest("report.figures", entry.plot),
         project.config.studies[study.name].plot,
-        style_of(project, study.name).kernels,
         study.target,
         {name: facts for name, facts in study.environments.items() if name in used},
         _versions(),
