@@ -86,18 +86,14 @@ def bad_worker(tmp_path, monkeypatch):
 @pytest.fixture
 def run(tmp_path, bad_worker):
     def call(*deeds, **options):
-        mark = str(tmp_path / "mark")
+        more, seen = {"mark": str(tmp_path / "mark")}, []
         jobs = [
-            a_job(Deed, case=f"k@{i}", key=f"{i:02x}", do=deed, mark=mark)
-            for i, deed in enumerate(deeds)
+            a_job(Deed, case=f"k@{i}", key=f"0{i}", do=do, **more) for i, do in enumerate(deeds)
         ]
-        seen = []
-        log = tmp_path / "logs" / "worker.log"
-        results = supervisor.run_jobs(
-            "check", jobs, module=bad_worker, on_result=seen.append, log_path=log, **options
-        )
-        assert [made["case"] for made in results] == [job.case for job in jobs]
-        assert [made["key"] for made in results] == [job.key for job in jobs]
+        how = {"module": bad_worker, "log_path": tmp_path / "logs" / "worker.log", **options}
+        results = supervisor.run_jobs("check", jobs, on_result=seen.append, **how)
+        told = [(made["case"], made["key"]) for made in results]
+        assert told == [(job.case, job.key) for job in jobs]
         assert sorted(made["case"] for made in seen) == sorted(job.case for job in jobs)
         return results
 
@@ -246,25 +242,19 @@ def reads_c(a, b, c, alpha, beta):
 """
 
 
-def cpu_job(tmp_path, entry, **more):
+def cpu_job(tmp_path, entry):
     (tmp_path / "kernel.py").write_text(CPU_KERNEL)
-    given = {
-        "case": f"{entry}@40x50x60", "key": "aa", "provider": "cpu", "entry": entry,
-        "source": str(tmp_path / "kernel.py"),
-        "arguments": ("a", "b", "c", "m", "n", "k", "alpha", "beta"),
-        "shape": {"m": 40, "n": 50, "k": 60},
-        "dtypes": {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"},
-        "layouts": {"a": "row", "b": "col", "c": "row"},
-    }  # fmt: skip
-    return a_job(**{**given, **more})
+    more = {"shape": {"m": 40, "n": 50, "k": 60}, "source": str(tmp_path / "kernel.py")}
+    more |= {"arguments": tuple("a b c m n k alpha beta".split()), "key": "aa", "entry": entry}
+    more |= {"dtypes": dict.fromkeys(("a", "b", "c", "accumulate"), "f32"), "provider": "cpu"}
+    return a_job(case=f"{entry}@40x50x60", layouts={"a": "row", "b": "col", "c": "row"}, **more)
 
 
 def cpu(stage, tmp_path, *jobs):
     """Results of the real worker, in this process."""
     write_jobs(tmp_path / "jobs.json", jobs)
     events = tmp_path / f"{stage}.jsonl"
-    code = worker_main([stage, str(tmp_path / "jobs.json"), "--events", str(events)])
-    assert code == 0
+    assert worker_main([stage, str(tmp_path / "jobs.json"), "--events", str(events)]) == 0
     lines = [json.loads(line) for line in events.read_text().splitlines()]
     return [line["result"] for line in lines if line["event"] == "finished"]
 
