@@ -117,18 +117,15 @@ class Made:
         }  # fmt: skip
         self.project = projects.load(config, "test.yaml")
         self.target = target
-        self.compiled: dict[str, dict[str, Any]] = {
-            name: {
-                "kernel": name, "arch": "sm_90", "variants": {
-                    request.case.variant.id: {"sm_90": {
-                        "status": "ok", "reason": "", "macros": request.case.variant.names,
-                        "sha256": "0123456789abcdef" * 4, "resources": {name: {
-                            "registers": 40, "static_shared_bytes": 2048,
-                            "spill_store_bytes": 0, "spill_load_bytes": 4}},
-                    }} for request in self.project.plan.of_kernel(name)
-                },
-            } for name in self.project.plan.kernels
-        }  # fmt: skip
+        used = {"registers": 40, "static_shared_bytes": 2048}
+        used |= {"spill_store_bytes": 0, "spill_load_bytes": 4}
+        self.compiled: dict[str, dict[str, Any]] = {}
+        for one in self.project.plan.requests.values():
+            variant, name = one.case.variant, one.case.variant.kernel.name
+            entry = {"status": "ok", "reason": "", "macros": variant.names}
+            entry |= {"sha256": "0123456789abcdef" * 4, "resources": {name: used}}
+            made = {"kernel": name, "arch": "sm_90", "variants": {}}
+            self.compiled.setdefault(name, made)["variants"][variant.id] = {"sm_90": entry}
         self.stalls: list[dict[str, Any]] = []
         broken = self.compiled["tiled"]["variants"]["tiled-tile32"]["sm_90"]
         broken |= {"status": "failed to compile", "reason": "tiled.cu:9: <error>", "sha256": ""}
@@ -357,9 +354,9 @@ def test_a_finding_stands_on_the_index_and_in_the_figure(make, monkeypatch) -> N
 
 def test_a_summary_stands_before_the_table(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made = make(RECORDED)
-    for folder, name, text in (("figures", "right", "remark"), ("tables", "right", "answer")):
+    for folder, text in (("figures", "remark"), ("tables", "answer")):
         (Path("reports") / folder).mkdir(parents=True)
-        (Path("reports") / folder / f"{name}.csv").write_text(f"{text}\n{text}s\n")
+        Path(f"reports/{folder}/right.csv").write_text(f"{text}\n{text}s\n")
     assert ">answers</td>" not in made.page("study/right"), "a file of another origin"
     monkeypatch.setattr(plots, "has_summary", lambda plot: plot == "correctness")
     text = made.page("study/right")

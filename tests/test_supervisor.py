@@ -30,40 +30,34 @@ out = open(o.events, "a")
 def send(**event):
     out.write(json.dumps(event) + "\\n"); out.flush()
 print("noise on standard output", flush=True)
-if jobs[0]["do"] == "never ready":
-    raise SystemExit("no driver here")
-if jobs[0]["do"] == "no gpu":
+def end(number): os.kill(os.getpid(), number)
+first = jobs[0]["do"]
+if first == "never ready": raise SystemExit("no driver here")
+if first == "no gpu":
     send(event="failed", status="not measured", reason="no usable GPU: none"); sys.exit(87)
-if jobs[0]["do"] == "killed at its beginning":
-    os.kill(os.getpid(), signal.SIGKILL)
-if jobs[0]["do"] == "mute":
-    time.sleep(60)
+if first == "killed at its beginning": end(signal.SIGKILL)
+if first == "mute": time.sleep(60)
 send(event="ready", gpu=None)
 for i in range(o.start, len(jobs)):
     send(event="started", index=i, case=jobs[i]["case"])
-    do = jobs[i]["do"]
-    if do == "segv": os.kill(os.getpid(), signal.SIGSEGV)
-    if do == "killed": os.kill(os.getpid(), signal.SIGKILL)
-    if do == "killed once" and not os.path.exists(jobs[i]["mark"]):
-        open(jobs[i]["mark"], "w"); os.kill(os.getpid(), signal.SIGTERM)
+    do, mark = jobs[i]["do"], jobs[i]["mark"]
+    if do.endswith(" once"):
+        do = "fine" if os.path.exists(mark) else do
+        open(mark, "a")
+    if do == "segv": end(signal.SIGSEGV)
+    if do == "killed": end(signal.SIGKILL)
+    if do == "killed once": end(signal.SIGTERM)
     if do == "full disk": os._exit(88)
     if do == "exit": print("it went wrong"); sys.stdout.flush(); os._exit(3)
-    if do == "hang":
-        if os.fork() == 0:
-            open(jobs[i]["mark"], "w").write(str(os.getpid()))
-        time.sleep(60)
+    if do == "hang" and os.fork() == 0: open(mark, "w").write(str(os.getpid()))
+    if do in ("hang", "slow once"): time.sleep(60)
     if do == "garbage":
         out.write("{not json\\n[1, 2]\\n\\n" + json.dumps({"event": "finished", "index": 99}) + "\\n")
     if do == "slow": time.sleep(1)
-    if do == "slow once" and not os.path.exists(jobs[i]["mark"]):
-        open(jobs[i]["mark"], "w"); time.sleep(60)
-    if do == "memory once" and not os.path.exists(jobs[i]["mark"]):
-        open(jobs[i]["mark"], "w")
-        short = {"status": "not measured", "notes": {"interrupted": "CUDA_ERROR_OUT_OF_MEMORY"}}
-        send(event="finished", index=i, result=short)
-        continue
-    if do == "nonsense": send(event="finished", index=i, result=[1]); continue
-    send(event="finished", index=i, result={"status": "ok", "case": "forged", "pid": os.getpid(), "notes": {}})
+    made = {"status": "ok", "case": "forged", "pid": os.getpid(), "notes": {}}
+    if do == "memory once":
+        made = {"status": "not measured", "notes": {"interrupted": "CUDA_ERROR_OUT_OF_MEMORY"}}
+    send(event="finished", index=i, result=[1] if do == "nonsense" else made)
     if do == "poison": os._exit(86)
 """
 
