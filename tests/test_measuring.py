@@ -145,9 +145,7 @@ def recorded(tmp_path):
 
 
 @pytest.mark.parametrize("provider", ["nvrtc", "cpu"])
-def test_a_recording_beats_the_store_where_the_target_is_not_live(
-    store, recorded, provider, machine
-):
+def test_a_recording_beats_the_store_without_a_gpu(store, recorded, provider, machine):
     for environment in (HERE, "laptop"):
         store.put(made_before(value=9.0, environment=environment))
     document = collect(store, machine, job(provider=provider), recorded=recorded, live=False)

@@ -575,9 +575,9 @@ def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(ncu: Ncu) -
     assert sorted(made["case"] for made in told) == ["a", "b", "c", "d"]
 
 
-def test_a_report_is_read_by_several_processes_while_the_next_session_runs(
-    ncu, monkeypatch
-) -> None:
+def test_a_report_is_read_while_the_next_session_runs(ncu, monkeypatch) -> None:
+    """By several processes."""
+
     def actions(path: Path) -> list[FakeAction]:
         mine = dict.fromkeys(NAMES, 1.0) | instruction_counters() | {NAMES[0]: os.getpid()}
         return reported(path, mine, sass=SASS)
