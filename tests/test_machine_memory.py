@@ -161,9 +161,7 @@ def test_copies_that_fill_are_attributed_what_nsight_compute_says(cache: str, wi
 @pytest.mark.parametrize(
     ("cache", "launches", "exact", "waves"), [("cg", 376, 372, 375), ("ca", 50, 50, 31)]
 )
-def test_hardware_counts_sectors_and_requests_of_the_lanes_that_read(
-    cache, launches, exact, waves
-) -> None:
+def test_hardware_counts_sectors_of_lanes_that_read(cache, launches, exact, waves) -> None:
     table = filled(f"counted_{cache}16", 16)
     sectors, requests, wavefronts = table["figures"].T
     assert len(sectors) == launches

@@ -22,19 +22,18 @@ def job(case="a@64", key="aa11", stage="time", provider="nvrtc", limit_s=60.0):
     return a_job(stage=stage, case=case, key=key, provider=provider, limit_s=limit_s)
 
 
-def target(live=True, ncu=NEW_NCU):
+def target(live=True):
     """A machine whose GPU is ``gpu1``, or a laptop that shows that GPU's recording."""
-    more = {"environments": {HERE: {"ncu": ncu}, "laptop": {"ncu": None}}}
+    more = {"environments": {HERE: {"ncu": NEW_NCU}, "laptop": {"ncu": None}}}
     more |= {"label": "NVIDIA H200", "reason": "no NVIDIA GPU on this machine"}
     return {"live": live, "environment": HERE, "host": "laptop", **more}
 
 
 def made_before(status=model.OK, value=1.0, environment=HERE, **more):
     """A result of an earlier run, of the case that `job` names by default."""
-    given = {"stage": "time", "case": "a@64", "key": "aa11", "reason": ""} | more
+    more = {"stage": "time", "case": "a@64", "key": "aa11"} | more
     figures = [{"metric": "duration", "value": value, "unit": "us"}]
-    place = (given.pop("stage"), given.pop("case"), status, given.pop("reason"))
-    return model.result(*place, environment=environment, figures=figures, **given)
+    return model.result(status=status, environment=environment, figures=figures, **more)
 
 
 class Machine:
@@ -59,6 +58,11 @@ def store(tmp_path):
     return Store(tmp_path / "store")
 
 
+@pytest.fixture
+def machine():
+    return Machine()
+
+
 def collect(store, machine, *jobs, recorded=None, checks=None, **machine_is):
     planned = {one.case: one for one in jobs}
     sources = measuring.Sources(target(**machine_is), store, recorded)
@@ -69,8 +73,7 @@ def value(made):
     return made["figures"][0]["value"]
 
 
-def test_a_stored_result_is_reused(store):
-    machine = Machine()
+def test_a_stored_result_is_reused(store, machine):
     first = collect(store, machine, job())
     again = collect(store, machine, job())
     assert machine.asked == ["a@64"]
@@ -85,17 +88,15 @@ def test_a_stored_result_is_reused(store):
     ("before", "now"),
     [({}, {"key": "bb22"}), ({}, {"stage": "check"}), ({"environment": "gpu2"}, {})],
 )
-def test_another_key_stage_or_environment_is_measured(store, before, now):
+def test_another_key_stage_or_environment_is_measured(store, before, now, machine):
     store.put(made_before(**before))
-    machine = Machine()
     collect(store, machine, job(**now))
     assert machine.asked == ["a@64"]
 
 
 @pytest.mark.parametrize(("limit_s", "asked"), [(60.0, ["a@64"]), (2.0, []), (1.0, [])])
-def test_a_raised_limit_measures_a_timed_out_case_again(store, limit_s, asked):
+def test_a_raised_limit_measures_a_timed_out_case_again(store, limit_s, asked, machine):
     store.put(made_before(model.TIMED_OUT, notes={"limit_s": 2}))
-    machine = Machine()
     (made,) = collect(store, machine, job(limit_s=limit_s))["results"]
     assert machine.asked == asked
     assert made["status"] == (model.OK if asked else model.TIMED_OUT)
@@ -114,9 +115,8 @@ def test_a_timed_out_case_keeps_the_limit_it_had(store, stage):
     ("stage", "ncu", "asked"),
     [("counters", OLD_NCU, ["a@64"]), ("counters", NEW_NCU, []), ("time", None, [])],
 )
-def test_counters_of_another_ncu_are_measured_again(store, stage, ncu, asked):
+def test_counters_of_another_ncu_are_measured_again(store, stage, ncu, asked, machine):
     store.put(made_before(stage=stage, notes={"ncu": ncu} if ncu else {}))
-    machine = Machine()
     (made,) = collect(store, machine, job(stage=stage))["results"]
     assert machine.asked == asked
     assert made["notes"].get("ncu") == (NEW_NCU if stage == "counters" else None)
@@ -143,10 +143,9 @@ def recorded(tmp_path):
 
 
 @pytest.mark.parametrize("provider", ["nvrtc", "cpu"])
-def test_a_recording_beats_the_store_where_the_target_is_not_live(store, recorded, provider):
+def test_a_recording_beats_the_store_without_a_gpu(store, recorded, provider, machine):
     for environment in (HERE, "laptop"):
         store.put(made_before(value=9.0, environment=environment))
-    machine = Machine()
     document = collect(store, machine, job(provider=provider), recorded=recorded, live=False)
     (made,) = document["results"]
     assert (made["source"], value(made)) == ("recorded:nvidia_h200", 4.0)
@@ -168,8 +167,7 @@ def test_a_result_of_a_damaged_recording_says_so(store, recorded):
     assert made["reason"].endswith("results.parquet of NVIDIA H200 is damaged")
 
 
-def test_stale_and_missing_figures_say_why(store, recorded):
-    machine = Machine()
+def test_stale_and_missing_figures_say_why(store, recorded, machine):
     jobs = [job(), job(key="cc33"), job("new@64", "dd44"), job("a@64", stage="check")]
     results = [
         collect(store, machine, one, recorded=recorded, live=False)["results"][0] for one in jobs
@@ -224,7 +222,7 @@ def test_a_live_stage_says_why_it_shows_what_was_executed(store):
 
 
 @pytest.mark.parametrize("interrupted", [True, False])
-def test_what_was_interrupted_is_asked_again(tmp_path, store, interrupted):
+def test_what_was_interrupted_is_asked_again(tmp_path, store, interrupted, machine):
     """And until then says why it has no figure; what this machine cannot do is not tried again."""
     sources = measuring.Sources(target(), store, attempts=Store(tmp_path / "attempts"))
     planned = {"a@64": job()}
@@ -239,13 +237,11 @@ def test_what_was_interrupted_is_asked_again(tmp_path, store, interrupted):
     (told,) = measuring.collect(planned, sources)["results"]
     assert (told["status"], told["reason"]) == (model.NOT_MEASURED, why)
     assert (sources.find(job()) is None) == interrupted
-    machine = Machine()
     (made,) = measuring.collect(planned, sources, machine)["results"]
     assert made["status"] == (model.OK if interrupted else model.NOT_MEASURED)
 
 
-def test_cases_of_one_key_are_measured_once(store):
-    machine = Machine()
+def test_cases_of_one_key_are_measured_once(store, machine):
     document = collect(store, machine, job("a@2*32"), job("b@64", "bb22"), job("a@64"))
     assert machine.asked == ["a@2*32", "b@64"]
     assert [made["case"] for made in document["results"]] == ["a@2*32", "b@64", "a@64"]
@@ -253,8 +249,7 @@ def test_cases_of_one_key_are_measured_once(store):
     assert document["counts"] == {"measured": 2, "reused": 1, "recorded": 0}
 
 
-def test_a_failed_check_stops_the_later_stages(store):
-    machine = Machine()
+def test_a_failed_check_stops_the_later_stages(store, machine):
     check = model.result("check", "a@64", model.TIMED_OUT, "too long")
     (made,) = collect(store, machine, job(), checks={"a@64": check})["results"]
     assert (made["status"], made["reason"]) == (model.TIMED_OUT, "too long")

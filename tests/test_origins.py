@@ -1,5 +1,6 @@
 """Where instructions come from: lines of the kernel file and of its headers, and the calls between."""
 
+import functools
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,9 +57,8 @@ def test_places_say_the_same_without_the_code() -> None:
     told = sass.places(LISTING)
     for function in ("k", "other", "none"):
         assert sass.chains(told, function) == sass.chains(LISTING, function)
-        assert origins.of_listing(told, function, TEXTS) == origins.of_listing(
-            LISTING, function, TEXTS
-        )
+        found, wanted = (origins.of_listing(text, function, TEXTS) for text in (told, LISTING))
+        assert found == wanted
     moved = {"k.cu": {2: 5}}
     assert sass.places(sass.relined(LISTING, moved)) == sass.relined(told, moved)
     assert "LDS" not in told and len(told) < len(LISTING) / 2
@@ -72,10 +72,8 @@ def test_places_name_a_headers_line_and_its_calls(tmp_path: Path) -> None:
     assert places.at(0x20) == told and places(0x20) == COPY
     assert places.at(0x40) == f"line 1 of {tmp_path / 'k.cu'}"
     fault = Fault("race", -1, "which warp 1 writes (LDGSTS.E at SASS address 0x0020)")
-    assert described(fault, (), places)["message"] == (
-        "which warp 1 writes (LDGSTS.E at line 3 of tile.cuh, called at k.cu:2 < tile.cuh:2, "
-        "SASS address 0x0020)"
-    )
+    told = described(fault, (), places)["message"]
+    assert "(LDGSTS.E at line 3 of tile.cuh, called at k.cu:2 < tile.cuh:2, SASS" in told
 
 
 def test_a_function_that_is_called_names_its_calls(tmp_path: Path) -> None:
@@ -138,9 +136,8 @@ def test_matmul_asyncs_excess_belongs_to_one_copy_of_4_bytes(tmp_path: Path) -> 
         for one in recorded.results()
         if (one["case"], one["stage"]) == ("matmul_async@4096x4096x4096", "counters")
     ]
-    table = instructions_table(
-        results, recorded, lambda name, function: known.origins(variant, entry, function)
-    )
+    of = functools.partial(known.origins, variant, entry)
+    table = instructions_table(results, recorded, lambda _, function: of(function))
     lines = variant.kernel.text.splitlines()
     called = next(at for at, line in enumerate(lines, 1) if "sgemm::run" in line)
     body = next(at for at, line in enumerate(lines, 1) if line.startswith('extern "C"'))

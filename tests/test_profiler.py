@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
-from samples import a_job
+from samples import ROOT, a_job
 from tilewave.counters import catalogue
 from tilewave.counters.figures import DERIVED
 from tilewave.gpu import (
@@ -78,15 +79,11 @@ class FakeAction:
         if self.case is None:
             return None
         ranges = {"library": "99", "tilewave": "measure", "tilewave-job": str(self.case)}
-        domains = [
-            SimpleNamespace(
-                name=lambda name=name: name, push_pop_ranges=lambda found=found: (found,)
-            )
-            for name, found in ranges.items()
-        ]
-        return SimpleNamespace(
-            domains=lambda: range(len(domains)), domain_by_id=domains.__getitem__
-        )
+        domains = []
+        for name, found in ranges.items():
+            domains.append(MagicMock(push_pop_ranges=MagicMock(return_value=(found,))))
+            domains[-1].name.return_value = name
+        return SimpleNamespace(domains=lambda: range(3), domain_by_id=domains.__getitem__)
 
     def sass_by_pc(self, address: int) -> str:
         return self.sass.get(address, "")
@@ -138,11 +135,9 @@ def test_command_line() -> None:
 
 
 def test_refused_names_are_read_from_the_log() -> None:
-    log = r"==ERROR== Failed to find metric regex:^foo__bar\.(sum|min|max|avg|pct|ratio|max_rate)$"
-    assert profile_run.unknown_metrics(log) == ["foo__bar"]
-    assert profile_run.unknown_metrics("==ERROR== Failed to find metric dram__x.sum\n") == [
-        "dram__x.sum"
-    ]
+    pattern = r"regex:^foo__bar\.(sum|min|max|avg|pct|ratio|max_rate)$"
+    for said, name in ((pattern, "foo__bar"), ("dram__x.sum", "dram__x.sum")):
+        assert profile_run.unknown_metrics(f"==ERROR== Failed to find metric {said}\n") == [name]
 
 
 def test_kernels_find_their_cases_by_range() -> None:
@@ -239,16 +234,8 @@ class SampledAction(FakeAction):
 
     def __init__(self, counters: dict[str, Any], rules: Any = (), entry: str = "tiled") -> None:
         super().__init__("tiled", counters, 0, sass=SASS)
-        self.rules, self.entry = rules, entry
-
-    def name(self, base: int | None = None) -> str:
-        return self.entry if base else "tiled"
-
-    def metric_names(self) -> list[str]:
-        return list(self.metrics)
-
-    def rule_results_as_dicts(self) -> Any:
-        return self.rules
+        self.rule_results_as_dicts, self.metric_names = lambda: rules, lambda: list(self.metrics)
+        self.name = lambda base=None: entry if base else "tiled"
 
 
 def samples() -> dict[str, FakeMetric]:
@@ -307,34 +294,32 @@ def test_a_report_without_samples_is_none_of_a_kernel_that_was_too_short() -> No
     assert made["status"] == "not measured" and "no stall samples" in made["reason"]
 
 
-@pytest.mark.parametrize(
-    "entry, theirs", [("_Z5tiledPKf", "_Z5tiledPKf"), ("_ZN4mine5tiledIfEEvPT_", "tiled")]
-)
-def test_a_kernel_is_known_by_its_mangled_name(entry: str, theirs: str) -> None:
-    assert profile_report.mismatch(SampledAction(samples(), entry=theirs), job("a", entry)) == ""
-    assert profile_report.mismatch(SampledAction(samples(), entry=theirs), job("a", "_Z5otherPf"))
+def test_a_kernel_is_known_by_its_mangled_name() -> None:
+    for entry, theirs in (("_Z5tiledPKf", "_Z5tiledPKf"), ("_ZN4mine5tiledIfEEvPT_", "tiled")):
+        action = SampledAction(samples(), entry=theirs)
+        assert profile_report.mismatch(action, job("a", entry)) == ""
+        assert profile_report.mismatch(action, job("a", "_Z5otherPf"))
 
 
 def test_a_cubin_is_disassembled_once() -> None:
-    def launch(base: int) -> FakeAction:
-        moved = {
-            name: FakeMetric(0, "", {pc - BASE + base: n for pc, n in metric._instances.items()})
-            for name, metric in instruction_counters().items()
-        }
-        sass = {pc - BASE + base: text for pc, text in SASS.items()}
-        return FakeAction("tiled", {**COUNTERS, **moved}, 0, sass=sass)
+    def launch(moved: int) -> FakeAction:
+        counters = instruction_counters()
+        for metric in counters.values():
+            metric._instances = {pc + moved: n for pc, n in metric._instances.items()}
+        sass = {pc + moved: text for pc, text in SASS.items()}
+        return FakeAction("tiled", {**COUNTERS, **counters}, 0, sass=sass)
 
     code: profile_instructions.Code = {}
-    rows = profile_instructions.instructions_of(launch(BASE), code=code)
+    rows = profile_instructions.instructions_of(launch(0), code=code)
     assert set(code) == {0, 16, 32, 48} and code[16] is None
-    again = launch(BASE + 4096)
+    again = launch(4096)
     again.sass_by_pc = None  # type: ignore[method-assign,assignment]
     assert profile_instructions.instructions_of(again, code=code) == rows
     # Another cubin's launch, of the same name, is none of it.
     jobs = [job("a", cubin="one"), job("b", cubin="one"), job("c", cubin="two")]
-    other = launch(BASE)
+    other = launch(0)
     other.case, other.sass[BASE + 32] = 2, "LDS R2, [R4] ;"
-    report = [FakeRange([launch(BASE), other])]
+    report = [FakeRange([launch(0), other])]
     found = dict(profile_report.parse_report(report, jobs, [NAMES] * 3))
     assert [found[i]["instructions"][1]["opcode"] for i in (0, 2)] == ["LDS.64", "LDS"]
 
@@ -378,11 +363,9 @@ def test_events_of_the_worker(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     lines = [
         {"event": "ready", "gpu": "GPU-1"},
-        {"event": "started", "index": 0, "case": "a"},
+        *({"event": "started", "index": index, "case": case} for index, case in enumerate("abc")),
         {"event": "finished", "index": 0, "case": "a", "result": {"status": "ok"}},
-        {"event": "started", "index": 1, "case": "b"},
         {"event": "finished", "index": 1, "result": {"status": "failed to launch", "reason": "r"}},
-        {"event": "started", "index": 2, "case": "c"},
     ]
     path.write_text("\n".join(map(json.dumps, lines)) + '\n{"event": "fini')
     told = profile_session.read_events(path)
@@ -401,11 +384,7 @@ class Ncu:
 
     def holds(self, actions: Callable[[Path], list[Any]], most: int | None = None) -> None:
         """Reports hold these kernels; most: cases of a session."""
-
-        def load(path: Path) -> list[FakeRange]:
-            return [FakeRange(actions(path))]
-
-        self._patch.setattr(profile_reading, "load_report", load)
+        self._patch.setattr(profile_reading, "load_report", lambda path: [FakeRange(actions(path))])
         if most is not None:
             self._patch.setattr(profiler, "MOST_PLAIN", most)
 
@@ -440,13 +419,10 @@ class Ncu:
         return str(path)
 
     def run(self, body: str, jobs: list[Job], **more: Any) -> list[dict[str, Any]]:
-        return profiler.profile(
-            jobs,
-            cache=self.folder / "cache",
-            report_path=self.folder / "reports" / "kernel.ncu-rep",
-            log_path=self.folder / "logs" / "kernel.log",
-            **{"limit_s": 30.0, "ncu": self.program(body), **more},
-        )
+        paths = {"cache": "cache", "report_path": "reports/kernel.ncu-rep", "log_path": "logs/log"}
+        how = {"limit_s": 30.0, "ncu": self.program(body), **more}
+        how |= {name: self.folder / path for name, path in paths.items()}
+        return profiler.profile(jobs, **how)
 
     def noted(self, name: str) -> str:
         path = self.folder / name
@@ -525,9 +501,9 @@ def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(ncu: Ncu) -
     assert sorted(made["case"] for made in told) == ["a", "b", "c", "d"]
 
 
-def test_a_report_is_read_by_several_processes_while_the_next_session_runs(
-    ncu, monkeypatch
-) -> None:
+def test_a_report_is_read_while_the_next_session_runs(ncu, monkeypatch) -> None:
+    """By several processes."""
+
     def actions(path: Path) -> list[FakeAction]:
         mine = dict.fromkeys(NAMES, 1.0) | instruction_counters() | {NAMES[0]: os.getpid()}
         return reported(path, mine, sass=SASS)
@@ -540,18 +516,15 @@ def test_a_report_is_read_by_several_processes_while_the_next_session_runs(
         "reach()\n"
         "end = time.monotonic() + 20\n"
         "while second and len(os.listdir(folder / 'told')) < 4:\n"
-        "    time.sleep(0.02)\n"
-        "    assert time.monotonic() < end\n"
+        "    time.sleep(0.02); assert time.monotonic() < end\n"
     )
     jobs = [one for case in "abcdefg" for one in asking(case)]
     jobs[::2] = [replace(one, metrics=one.metrics[::-1]) for one in jobs[::2]]
     lines: list[str] = []
 
     def profiled(cores: int) -> list[dict[str, Any]]:
-        def keep(made: dict[str, Any]) -> None:
-            (told / made["case"]).touch()
-
-        return ncu.run(wait, jobs, cores=cores, on_result=keep, note=lines.append)
+        how = {"on_result": lambda made: (told / made["case"]).touch(), "note": lines.append}
+        return ncu.run(wait, jobs, cores=cores, **how)
 
     found = profiled(cores=4)
     assert [made["case"] for made in found] == list("abcdefg")
@@ -759,9 +732,9 @@ def test_ncu_dies_with_its_parent(ncu: Ncu, tmp_path: Path) -> None:
         "import sys; from pathlib import Path; from tilewave.gpu import profile_run\n"
         "profile_run.run_ncu([sys.argv[1], '-o', 'r', '--metrics', 'm'], Path(sys.argv[2]), 50)\n"
     )
-    library = str(Path(profiler.__file__).parents[2])
     command = [sys.executable, "-c", code, program, str(tmp_path / "log")]
-    parent = os.spawnve(os.P_NOWAIT, command[0], command, {**os.environ, "PYTHONPATH": library})
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
+    parent = os.spawnve(os.P_NOWAIT, command[0], command, environment)
     end = time.monotonic() + 20
     while not ncu.noted("pid"):
         assert time.monotonic() < end

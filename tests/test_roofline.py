@@ -2,10 +2,8 @@
 
 import math
 
-import pytest
-
 from tilewave.theory import roofline
-from tilewave.theory.traffic import MATH, Machine
+from tilewave.theory.traffic import MATH
 
 
 def test_bytes_of_a_tile_that_is_loaded_once() -> None:
@@ -25,10 +23,3 @@ def test_the_lowest_roof_names_what_it_is_made_of() -> None:
     assert roofline.lowest_roof(60, widths, {"dram": 10, "l1": 3}) == roofline.Roof(40, "dram")
     assert roofline.lowest_roof(60, widths, {"dram": math.inf}) == roofline.Roof(60, MATH)
     assert roofline.lowest_roof(None, widths, {"l2": 1}) is None
-
-
-def test_the_lowest_roof_of_one_level_is_the_machines() -> None:
-    machine = Machine(51.2, 4.3)
-    for one in (1.0, machine.balance, 50.0):
-        roof = roofline.lowest_roof(51.2, {"dram": 4.3}, {"dram": one})
-        assert roof is not None and roof.tflops == pytest.approx(machine.attainable(one))

@@ -68,14 +68,11 @@ def split(tmp_path: Path) -> Path:
     return write_kernel(tmp_path, "split", SPLIT_FRONT, SPLIT_BODY)
 
 
-def test_sizes_of_scratch(split: Path) -> None:
-    launch = support.choose(split).plan({"m": 17, "n": 33, "k": 8}, HERE["device"])
-    # 2 x 3 tiles: 2 * 256 * 6 floats, and a word a tile.
-    assert launch.scratch == (Scratch("halves", 12288, False), Scratch("arrived", 24, True))
-
-
 def test_a_product_over_scratch_is_right_and_without_findings(split: Path) -> None:
-    support.right(split, "17x33x21")
+    done = support.right(split, "17x33x21")
+    # 2 x 3 tiles: 2 * 256 * 6 floats, and a word a tile.
+    scratch = done.job.launch.scratch
+    assert scratch == (Scratch("halves", 12288, False), Scratch("arrived", 24, True))
 
 
 def test_scratch_that_is_not_left_zero_is_wrong(split: Path) -> None:

@@ -78,10 +78,13 @@ def test_the_entry_that_is_named_leads() -> None:
     assert (plan.grid, plan.block) == ((3, 5, 1), (128, 1, 1))
 
 
-def test_a_list_of_one_launch_is_a_launch(tmp_path: Path) -> None:
+def test_one_launch_of_a_list(tmp_path: Path) -> None:
+    """It is named where it is beyond the device, and as the only one it is a launch."""
+    path = changed(tmp_path, "block: [128]", "block: [2048]")
+    plan = variant_of(path).plan({"m": 16, "n": 16, "k": 8}, {})
+    assert plan.beyond({}) == "reduced: block x = 2048 exceeds 1024"
     text = (SERIES / "split_k.cu").read_text()
-    second = text[text.index("  - entry: reduced") : text.index("---*/")]
-    path = changed(tmp_path, second, "")
+    path = changed(tmp_path, text[text.index("  - entry: reduced") : text.index("---*/")], "")
     assert variant_of(path).plan({"m": 16, "n": 16, "k": 8}, {}).series == ()
 
 
@@ -89,7 +92,6 @@ def test_a_list_of_one_launch_is_a_launch(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ("launches:\n", "grid: [1]\nlaunches:\n", "with `launches` each of them has its own"),
-        ("launches:\n", "arguments: [a]\nlaunches:\n", "with `launches` each of them has its own"),
         ("launches:\n", "entry: other\nlaunches:\n", "found 'other'; allowed: partial, reduced"),
         ("block: [128]", "block: [128, 1, 1, 1]", "launches.1.block"),
         ('"m * n", alpha', '"m * x", alpha', "launches.1.arguments.2"),
@@ -103,12 +105,6 @@ def test_mistakes_in_a_series(tmp_path: Path, old: str, new: str, said: str) -> 
     with pytest.raises(UserError) as found:
         try_out(variant_of(changed(tmp_path, old, new)))
     assert said in str(found.value), found.value
-
-
-def test_a_launch_beyond_the_device_is_named(tmp_path: Path) -> None:
-    path = changed(tmp_path, "block: [128]", "block: [2048]")
-    plan = variant_of(path).plan({"m": 16, "n": 16, "k": 8}, {})
-    assert plan.beyond({}) == "reduced: block x = 2048 exceeds 1024"
 
 
 def in_a_row(*steps: Step, **more: Any) -> Job:
@@ -209,9 +205,8 @@ def test_what_a_later_launch_does_wrong_is_told(old, new, said, tmp_path) -> Non
 
 @needs_nvrtc
 def test_launches_share_one_budget() -> None:
-    job = in_a_row(
-        ONE, TWO, operation="vector_add", shape={"n": 64}, dtypes={"x": "f32", "y": "f32"}
-    )
+    dtypes = {"x": "f32", "y": "f32"}
+    job = in_a_row(ONE, TWO, operation="vector_add", shape={"n": 64}, dtypes=dtypes)
     alone = [cost.budget(one) for one in job.steps]
     plain = cost.budget(replace(job, launch=replace(job.launch, series=())))
     assert plain == alone[0] < cost.budget(job) < sum(alone)
@@ -221,7 +216,6 @@ def test_a_counter_that_one_launch_lacks_is_left_out() -> None:
     each = [{"smsp__inst_executed.sum": 2.0, "launch__block_size": 32.0, "x": 1.0},
             {"smsp__inst_executed.sum": 3.0, "launch__block_size": 64.0}]  # fmt: skip
     assert counters.together(each, 1) == {**each[1], "smsp__inst_executed.sum": 5.0}
-    assert catalogue.combined("launch__registers_per_thread", [9, 40]) == 40
     assert catalogue.combined("launch__registers_per_thread", [9, 40], leading=0) == 9
 
 
@@ -311,22 +305,23 @@ def test_a_profile_of_a_series_is_summed() -> None:
     assert made["notes"]["of_each_launch"] == {HITS: [30.0, 50.0, 20.0]}
     alone = counted(in_a_row(ONE, stage="counters"), profiled(("one", 3)))
     assert profiles.named(alone)[HITS] == 30 and "of_each_launch" not in alone["notes"]
-    rows = [(row["function"], row["address"], row["opcode"], row["executed"])
-            for row in made["instructions"]]  # fmt: skip
-    assert rows == [("one", 0, "LDG.E", 5), ("one", 16, "STG.E", 5), ("two", 0, "LDG.E", 5),
-                    ("two", 16, "STG.E", 5)]  # fmt: skip
+    columns = ("function", "address", "opcode", "executed")
+    rows = [tuple(row[one] for one in columns) for row in made["instructions"]]
+    code = ((0, "LDG.E", 5), (16, "STG.E", 5))
+    assert rows == [(entry, *one) for entry in ("one", "two") for one in code]
 
 
 @pytest.mark.parametrize(
     ("launches", "said"),
     [
-        ((("one", 1),), "the report has 1 launch where 2 were made"),
-        ((("two", 1), ("one", 1)), "the kernel two where one was launched"),
-        ((("one", 1), ("two", 1), ("two", 1)), "the report has 3 launches where 2 were made"),
+        ("one", "1 launch where 2 were made"),
+        ("two one", "the kernel two where one was launched"),
+        ("one two two", "3 launches where 2 were made"),
     ],
 )
-def test_half_a_series_is_no_result(launches: Any, said: str) -> None:
-    made = counted(in_a_row(ONE, TWO, stage="counters"), profiled(*launches))
+def test_half_a_series_is_no_result(launches: str, said: str) -> None:
+    given = profiled(*((name, 1) for name in launches.split()))
+    made = counted(in_a_row(ONE, TWO, stage="counters"), given)
     assert made["status"] == model.NOT_MEASURED and said in made["reason"]
 
 

@@ -46,9 +46,7 @@ def test_teams_read_shared_memory_without_conflicts_or_spills() -> None:
         ("matmul_wgmma_two_launches", 132, "70x168x320", {"SPLITS": 2}),
     ],
 )
-def test_parts_are_added_wherever_they_were_dealt_out(
-    monkeypatch, name, sms, shape, macros
-) -> None:
+def test_parts_are_added_wherever_they_are(monkeypatch, name, sms, shape, macros) -> None:
     support.with_sms(monkeypatch, sms)
     job = support.job(KERNELS / f"{name}.cu", shape, macros)
     # The launch that adds has them as arguments, not the one that leads.

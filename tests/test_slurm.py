@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 
 from samples import ROOT
 
@@ -21,25 +20,16 @@ if missing := [name for name in DAEMONS if not shutil.which(name)]:
 if not importlib.util.find_spec("snakemake_executor_plugin_slurm"):
     pytest.skip("`make slurm` installs Snakemake's executor for Slurm", allow_module_level=True)
 
-STUDY = {"plot": "correctness", "title": "t", "question": "q"}
-CONFIG = {
-    "fresh": True,
-    "execute": {"when": "always"},
-    "studies": {
-        "executed": STUDY
-        | {
-            "cases": [
-                {
-                    "kernels": ["matmul_naive", "matmul_tiled", "matmul_register"],
-                    "macros": "defaults",
-                    "shapes": list(range(200, 212)),
-                }
-            ]
-        },
-        "timed": STUDY
-        | {"time": True, "cases": [{"kernels": ["matmul_cpu"], "macros": "defaults", "shapes": [61]}]},
-    },
-}  # fmt: skip
+CONFIG = """
+fresh: true
+execute: {when: always}
+studies:
+  executed:
+    plot: correctness
+    title: t
+    cases: [{kernels: [matmul_naive, matmul_tiled, matmul_register], macros: defaults, shapes: %s}]
+  timed: {plot: correctness, title: t, time: true, cases: [{kernels: [matmul_cpu], macros: defaults, shapes: [61]}]}
+""" % [*range(200, 212)]
 
 
 def output(*command):
@@ -81,7 +71,7 @@ def executed(folder):
 
 def test_a_node_dies_and_nothing_is_lost(cluster, tmp_path):
     config = tmp_path / "config.yaml"
-    config.write_text(yaml.safe_dump(CONFIG))
+    config.write_text(CONFIG)
     options = {
         "-s": ROOT / "Snakefile", "-d": tmp_path, "--workflow-profile": "slurm",
         "--max-threads": os.cpu_count(),  # so that each batch fills a node

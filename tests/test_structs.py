@@ -56,9 +56,8 @@ def a_struct(members):
 
 
 def test_members_lie_where_numpy_puts_those_of_c():
-    kinds = {f"{kind}{8 * size}": f"{kind}{size}" for kind in "if" for size in (2, 4, 8)} | {
-        "i8": "i1"
-    }
+    kinds = {f"{kind}{8 * size}": f"{kind}{size}" for kind in "if" for size in (2, 4, 8)}
+    kinds["i8"] = "i1"
     draw = random.Random(0)
 
     def drawn(depth: int = 0):

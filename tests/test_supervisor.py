@@ -30,40 +30,34 @@ out = open(o.events, "a")
 def send(**event):
     out.write(json.dumps(event) + "\\n"); out.flush()
 print("noise on standard output", flush=True)
-if jobs[0]["do"] == "never ready":
-    raise SystemExit("no driver here")
-if jobs[0]["do"] == "no gpu":
+def end(number): os.kill(os.getpid(), number)
+first = jobs[0]["do"]
+if first == "never ready": raise SystemExit("no driver here")
+if first == "no gpu":
     send(event="failed", status="not measured", reason="no usable GPU: none"); sys.exit(87)
-if jobs[0]["do"] == "killed at its beginning":
-    os.kill(os.getpid(), signal.SIGKILL)
-if jobs[0]["do"] == "mute":
-    time.sleep(60)
+if first == "killed at its beginning": end(signal.SIGKILL)
+if first == "mute": time.sleep(60)
 send(event="ready", gpu=None)
 for i in range(o.start, len(jobs)):
     send(event="started", index=i, case=jobs[i]["case"])
-    do = jobs[i]["do"]
-    if do == "segv": os.kill(os.getpid(), signal.SIGSEGV)
-    if do == "killed": os.kill(os.getpid(), signal.SIGKILL)
-    if do == "killed once" and not os.path.exists(jobs[i]["mark"]):
-        open(jobs[i]["mark"], "w"); os.kill(os.getpid(), signal.SIGTERM)
+    do, mark = jobs[i]["do"], jobs[i]["mark"]
+    if do.endswith(" once"):
+        do = "fine" if os.path.exists(mark) else do
+        open(mark, "a")
+    if do == "segv": end(signal.SIGSEGV)
+    if do == "killed": end(signal.SIGKILL)
+    if do == "killed once": end(signal.SIGTERM)
     if do == "full disk": os._exit(88)
     if do == "exit": print("it went wrong"); sys.stdout.flush(); os._exit(3)
-    if do == "hang":
-        if os.fork() == 0:
-            open(jobs[i]["mark"], "w").write(str(os.getpid()))
-        time.sleep(60)
+    if do == "hang" and os.fork() == 0: open(mark, "w").write(str(os.getpid()))
+    if do in ("hang", "slow once"): time.sleep(60)
     if do == "garbage":
         out.write("{not json\\n[1, 2]\\n\\n" + json.dumps({"event": "finished", "index": 99}) + "\\n")
     if do == "slow": time.sleep(1)
-    if do == "slow once" and not os.path.exists(jobs[i]["mark"]):
-        open(jobs[i]["mark"], "w"); time.sleep(60)
-    if do == "memory once" and not os.path.exists(jobs[i]["mark"]):
-        open(jobs[i]["mark"], "w")
-        short = {"status": "not measured", "notes": {"interrupted": "CUDA_ERROR_OUT_OF_MEMORY"}}
-        send(event="finished", index=i, result=short)
-        continue
-    if do == "nonsense": send(event="finished", index=i, result=[1]); continue
-    send(event="finished", index=i, result={"status": "ok", "case": "forged", "pid": os.getpid(), "notes": {}})
+    made = {"status": "ok", "case": "forged", "pid": os.getpid(), "notes": {}}
+    if do == "memory once":
+        made = {"status": "not measured", "notes": {"interrupted": "CUDA_ERROR_OUT_OF_MEMORY"}}
+    send(event="finished", index=i, result=[1] if do == "nonsense" else made)
     if do == "poison": os._exit(86)
 """
 
@@ -86,18 +80,14 @@ def bad_worker(tmp_path, monkeypatch):
 @pytest.fixture
 def run(tmp_path, bad_worker):
     def call(*deeds, **options):
-        mark = str(tmp_path / "mark")
+        more, seen = {"mark": str(tmp_path / "mark")}, []
         jobs = [
-            a_job(Deed, case=f"k@{i}", key=f"{i:02x}", do=deed, mark=mark)
-            for i, deed in enumerate(deeds)
+            a_job(Deed, case=f"k@{i}", key=f"0{i}", do=do, **more) for i, do in enumerate(deeds)
         ]
-        seen = []
-        log = tmp_path / "logs" / "worker.log"
-        results = supervisor.run_jobs(
-            "check", jobs, module=bad_worker, on_result=seen.append, log_path=log, **options
-        )
-        assert [made["case"] for made in results] == [job.case for job in jobs]
-        assert [made["key"] for made in results] == [job.key for job in jobs]
+        how = {"module": bad_worker, "log_path": tmp_path / "logs" / "worker.log", **options}
+        results = supervisor.run_jobs("check", jobs, on_result=seen.append, **how)
+        told = [(made["case"], made["key"]) for made in results]
+        assert told == [(job.case, job.key) for job in jobs]
         assert sorted(made["case"] for made in seen) == sorted(job.case for job in jobs)
         return results
 
@@ -246,25 +236,19 @@ def reads_c(a, b, c, alpha, beta):
 """
 
 
-def cpu_job(tmp_path, entry, **more):
+def cpu_job(tmp_path, entry):
     (tmp_path / "kernel.py").write_text(CPU_KERNEL)
-    given = {
-        "case": f"{entry}@40x50x60", "key": "aa", "provider": "cpu", "entry": entry,
-        "source": str(tmp_path / "kernel.py"),
-        "arguments": ("a", "b", "c", "m", "n", "k", "alpha", "beta"),
-        "shape": {"m": 40, "n": 50, "k": 60},
-        "dtypes": {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"},
-        "layouts": {"a": "row", "b": "col", "c": "row"},
-    }  # fmt: skip
-    return a_job(**{**given, **more})
+    more = {"shape": {"m": 40, "n": 50, "k": 60}, "source": str(tmp_path / "kernel.py")}
+    more |= {"arguments": tuple("a b c m n k alpha beta".split()), "key": "aa", "entry": entry}
+    more |= {"dtypes": dict.fromkeys(("a", "b", "c", "accumulate"), "f32"), "provider": "cpu"}
+    return a_job(case=f"{entry}@40x50x60", layouts={"a": "row", "b": "col", "c": "row"}, **more)
 
 
 def cpu(stage, tmp_path, *jobs):
     """Results of the real worker, in this process."""
     write_jobs(tmp_path / "jobs.json", jobs)
     events = tmp_path / f"{stage}.jsonl"
-    code = worker_main([stage, str(tmp_path / "jobs.json"), "--events", str(events)])
-    assert code == 0
+    assert worker_main([stage, str(tmp_path / "jobs.json"), "--events", str(events)]) == 0
     lines = [json.loads(line) for line in events.read_text().splitlines()]
     return [line["result"] for line in lines if line["event"] == "finished"]
 

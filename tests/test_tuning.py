@@ -57,7 +57,7 @@ def raced(*jobs, track=FakeTrack):
 
 
 def values(made):
-    return {one["metric"]: one["value"] for one in made["figures"]}
+    return {one["metric"].removeprefix("tune_"): one["value"] for one in made["figures"]}
 
 
 def test_figures_of_winner_and_loser():
@@ -65,16 +65,15 @@ def test_figures_of_winner_and_loser():
     assert usable
     slow, fast = results
     assert (slow["case"], fast["case"]) == ("slow", "fast")
-    assert values(slow)["tune_eliminated"] == 1 and values(fast)["tune_eliminated"] == 0
-    assert values(fast)["tune_rounds"] == 5 and values(slow)["tune_rounds"] == 0
-    assert values(fast)["tune_duration"] == 10.0
-    # 2 x 64^3 operations in 10 us are 0.0524 TFLOP/s; 100 launches of it are 1 ms.
-    assert values(fast)["tune_tflops"] == pytest.approx(0.0524288)
-    assert values(fast)["tune_spent"] == pytest.approx(1.0)
-    # Five launches and (2 x 5 + 1) blocks of 2 ms.
-    assert values(fast)["tune_full_cost"] == pytest.approx(22.05)
-    assert (slow["notes"]["out"], slow["notes"]["compared_with"]) == ("screening", "fast")
-    assert slow["notes"]["compared_us"] == 10.0
+    # 2 x 64^3 operations in 10 us are 0.0524 TFLOP/s; 100 launches of it are 1 ms. The full cost is that of
+    # five launches and (2 x 5 + 1) blocks of 2 ms.
+    told = {"eliminated": 0, "rounds": 5, "duration": 10.0, "tflops": 0.0524288, "spent": 1.0}
+    found = values(fast)
+    assert {name: found[name] for name in told} == pytest.approx(told)
+    assert found["full_cost"] == pytest.approx(22.05)
+    assert (values(slow)["eliminated"], values(slow)["rounds"]) == (1, 0)
+    told = {"out": "screening", "compared_with": "fast", "compared_us": 10.0}
+    assert told.items() <= slow["notes"].items()
     assert slow["samples"] == {"duration_us": [50.0, 50.0]}
     told = {"metric": "tune_behind", "value": 5.0, "unit": "1", "text": "fast"}
     assert tables._behind(slow) == [told] and tables._behind(fast) == []
@@ -168,7 +167,7 @@ def test_a_crash_in_a_lap(supervised):
     jobs = [job("best", 10.0), job("bad", 10.1, do="kills in a lap"), job("slow", 50.0)]
     results, _, _ = supervised(*jobs)
     assert [made["status"] for made in results] == ["ok", "invalid access", "ok"]
-    assert values(results[0])["tune_rounds"] == 5
+    assert values(results[0])["rounds"] == 5
 
 
 def test_the_worker_itself_without_a_gpu(tmp_path, monkeypatch):
@@ -178,23 +177,6 @@ def test_the_worker_itself_without_a_gpu(tmp_path, monkeypatch):
     arguments = ["tune", str(tmp_path / "jobs.json"), "--events", str(events), "--done", "1"]
     assert worker_main(arguments) == 87
     assert "no usable GPU" in json.loads(events.read_text().splitlines()[-1])["reason"]
-
-
-class FakeBlock:
-    def __init__(self, us, repeats):
-        self._us, self.repeats, self.closed = us, repeats, False
-
-    def run(self):
-        return self._us
-
-    def enqueue(self):
-        pass
-
-    def us(self):
-        return self._us
-
-    def close(self):
-        self.closed = True
 
 
 @pytest.fixture
@@ -215,8 +197,10 @@ def track(monkeypatch):
 
     def build(support, launches, block_us, most=1024):
         us = launches[0].us
-        seen.blocks.append(FakeBlock(us, min(most, max(1, round(block_us / us)))))
-        return seen.blocks[-1]
+        block = MagicMock(repeats=min(most, max(1, round(block_us / us))))
+        block.run.return_value = block.us.return_value = us
+        seen.blocks.append(block)
+        return block
 
     for name, fake in {
         "Memory": MagicMock(),
@@ -241,27 +225,24 @@ def track(monkeypatch):
 def test_a_short_block_and_a_lap(track):
     gpu, seen = track(job("a", 100.0))
     assert gpu.screen("a", float("inf")) == [100.0, 100.0]
-    assert seen.blocks[0].repeats == 5 and seen.blocks[0].closed  # 500 us
+    assert seen.blocks[0].repeats == 5 and seen.blocks[0].close.called  # 500 us
     assert gpu.lap("a") == gpu.lap("a") == 100.0
     assert [block.repeats for block in seen.blocks] == [5, 20]  # 2 ms, built once
     # 2 launches, 3 + 5 + 2 x 5 in the short block, 3 + 20 + 2 x 20 in the laps'.
     assert gpu.about("a")["launches"] == 2 + 18 + 63
     gpu.leave("a")
-    assert seen.blocks[1].closed
+    assert seen.blocks[1].close.called
 
 
 def test_one_launch_is_enough_where_it_is_far_too_slow(track):
-    gpu, seen = track(job("a", 5000.0), job("b", 100.0))
+    gpu, seen = track(job("a", 5000.0), job("b", 100.0), job("c", 1e6))
     assert gpu.screen("a", 1000.0) == [5000.0]
     assert seen.blocks == [] and gpu.about("a")["blocks"] == "one launch"
     # Twenty times too slow, but a launch that short is mostly the way to the GPU.
     assert gpu.screen("b", 5.0) == [100.0, 100.0]
     assert len(seen.blocks) == 1
-
-
-def test_a_candidate_that_would_take_too_long_is_not_measured(track):
-    gpu, seen = track(job("a", 1e6))
-    assert gpu.screen("a", float("inf")) is None
+    # And what would take too long is not measured.
+    assert gpu.screen("c", float("inf")) is None
     (made,) = seen.failed
     assert made["status"] == "not measured" and "exceeds case_limit_s = 5 s" in made["reason"]
 
@@ -310,12 +291,9 @@ def test_candidates_of_all_kernels_share_a_group(tmp_path):
     # 64^3 with 16x16x1 tiles: 16 blocks of 256 threads with 32 registers, eight on an SM, one
     # wave of 1056 places with 64 steps of 32 elements.
     assert next(iter(found.values())).predicted_loads == 1056 * 64 * 32
-
-
-def test_a_rival_does_not_change_a_key(tmp_path):
-    alone = {case: one.key for case, one in planned(tmp_path, "one").items()}
-    both = {case: one.key for case, one in planned(tmp_path, "one", "two").items()}
-    assert alone.items() <= both.items()
+    # A rival does not change a key.
+    both = {case: one.key for case, one in found.items()}
+    assert {c: one.key for c, one in planned(tmp_path, "one").items()}.items() <= both.items()
 
 
 @pytest.mark.parametrize("verdict", [model.WRONG, model.NOT_CHECKED])
@@ -371,7 +349,7 @@ def test_recorded_races_are_taken_without_a_gpu(tmp_path):
     document = measuring.collect(both, sources, lambda *_: [], {})
     states = {made["case"].split("@")[0].split("-")[0]: made for made in document["results"]}
     assert states["one"]["source"] == "recorded:nvidia_h200"
-    assert values(states["one"]) == {"tune_duration": 7.0} and "out" in states["one"]["notes"]
+    assert values(states["one"]) == {"duration": 7.0} and "out" in states["one"]["notes"]
     assert states["two"]["status"] == model.NOT_MEASURED
     assert document["counts"]["recorded"] == 4
 
@@ -390,7 +368,7 @@ def loaded(block, **study):
     return project.load(data, "test.yaml")
 
 
-def test_probes_and_host_kernels_do_not_race():
+def test_host_kernels_do_not_race():
     block = {"kernels": ["matmul_cpu", "matmul_naive"]}
     for more, racing in (({}, ["matmul_naive"]), ({"tune": False}, [])):
         cases = loaded({**block, **more}, tune=True).plan.cases.values()

@@ -163,34 +163,24 @@ def touched(folder, study, hit, happens=None, during=None):
     return found[those]
 
 
-def unmeasured(one):
-    return one.status == "not measured"
-
-
 @live
 @pytest.mark.parametrize(
-    ("study", "during", "killed", "hit"),
+    ("study", "during", "killed", "status", "stage", "reason"),
     [
-        ("memory", "holding", "", lambda one: unmeasured(one) and "OUT_OF_MEMORY" in one.reason),
-        (
-            "beside",
-            "computing",
-            "",
-            lambda one: one.stage == "time" and one.reason.startswith("disturbed"),
-        ),
-        ("killed", None, "tilewave.gpu.worker time", unmeasured),
-        (
-            "counted",
-            None,
-            "--nvtx-include",
-            lambda one: one.stage == "counters" and "SIGKILL" in one.reason,
-        ),
+        ("memory", "holding", "", "not measured", "", "OUT_OF_MEMORY"),
+        ("beside", "computing", "", "", "time", "disturbed"),
+        ("killed", None, "tilewave.gpu.worker time", "not measured", "", ""),
+        ("counted", None, "--nvtx-include", "", "counters", "SIGKILL"),
     ],
 )
-def test_a_fault_touches_its_own_cases_alone(place, study, during, killed, hit):
+def test_a_fault_touches_its_own_cases_alone(place, study, during, killed, status, stage, reason):
     """Another process holds the memory or computes; the worker that times, or Nsight Compute, is killed."""
     if study == "counted" and not environment.probe()["ncu"]:
         pytest.skip("no Nsight Compute")
+
+    def hit(one):
+        return one.status.startswith(status) and stage in one.stage and reason in one.reason
+
     happens = (lambda run: shot(run, killed)) if killed else None
     assert len(touched(place, study, hit, happens, during)) or study == "killed"
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from samples import ROOT
+from samples import shipped
 from tilewave import execution
 from tilewave.commands import execute
 from tilewave.execution import case
@@ -44,7 +44,7 @@ def one_core():
 @pytest.mark.parametrize(("kernel", "shape", "macros"), KERNELS)
 def test_speed(tmp_path, kernel, shape, macros):
     """The best of several executions of one launch, and a further one that samples its opcodes."""
-    words = [str(ROOT / "kernels" / f"{kernel}.cu"), "--shape", shape]
+    words = [str(shipped(kernel)), "--shape", shape]
     words += [word for macro in macros for word in ("--macro", macro)]
     planned, _ = execute.planned(execute.options_of(words), tmp_path)
     assert planned.job is not None, planned.result
