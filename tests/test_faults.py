@@ -31,7 +31,6 @@ def every(arch, entries=ENTRIES):
 
 
 def execute(name, case, macros=None, arch="sm_90"):
-    pytest.importorskip("tilewave.machine.launch")
     file = support.FAULTS / f"{name}.cu"
     return support.execute(file, case, macros, arch, instructions=BUDGET)
 
