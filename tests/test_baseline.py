@@ -52,7 +52,7 @@ def test_a_difference_names_case_found_and_allowed() -> None:
     told, wrong = baseline.compared(known, records(same=3, more=9, less=0), "sm_90", NAME)
     assert told == f"shared-memory excess: 1 of 3 as in {NAME}"
     assert wrong[0].startswith(
-        "more: shared-memory excess: found 9 wavefronts beyond an ideal of 100"
+        "more: shared-memory excess: found 9 wavefronts beyond an ideal of 100, "
     )
     assert "allowed 3" in wrong[0] and "make baseline" in wrong[0]
     assert wrong[1].startswith("less: shared-memory excess: found 0 ")
