@@ -86,8 +86,8 @@ def test_a_time_is_marked(timed, how, told):
 def test_the_end_of_a_case_was_watched_for_the_next_one(monkeypatch):
     seen, support = iter([0.0, 0.5, 0.1, 0.2]), Support.__new__(Support)
     support._paused, support._watched_at = 0.0, -math.inf
-    away = lambda kind: np.array([1e6 * next(seen), 1e6], kind)  # noqa: E731
-    watched = SimpleNamespace(pointer=0, download=away)
+    watched = SimpleNamespace(pointer=0)
+    watched.download = lambda dtype: np.array([1e6 * next(seen), 1e6], dtype)
     monkeypatch.setattr(Support, "_watched", watched)
     monkeypatch.setattr(Support, "_launch", lambda *_: None)
     clock = iter([10.0, 10.5, 10.6, 10.7, 10.8, 10.9])

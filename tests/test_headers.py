@@ -61,13 +61,8 @@ def test_headers_of_the_host_and_of_the_standard_library(tmp_path):
     assert made.cubin, made.message
 
 
-@pytest.mark.parametrize("name", ["limits", "cfloat", "cstdint"])  # the others take a second each
-def test_each_is_enough_for_itself(tmp_path, name):
-    made = compiled(tmp_path, including(name), USES[name])
-    assert made.cubin, made.message
-
-
-def test_what_the_kernels_folder_has_comes_first(tmp_path):
+def test_one_is_enough_for_itself_and_what_the_kernels_folder_has_comes_first(tmp_path):
+    assert compiled(tmp_path, including("limits"), USES["limits"]).cubin
     (tmp_path / "limits").write_text("#define MINE 3\n")
     assert compiled(tmp_path, including("limits"), "MINE").cubin
 

@@ -133,9 +133,7 @@ def test_a_kernel_names_what_an_architecture_must_have(tmp_path):
         ("title: A", "shared_bytes: TIEL * 4\ntitle: A", "shared_bytes"),
         ("title: A", "working_blocks: ceil(q / 2)\ntitle: A", "working_blocks"),
         ("title: A", "shared_bytes: 4 if TILE == 16 else TIEL\ntitle: A", "shared_bytes"),
-        ("title: A", "shared_bytes: size(REEL)\ntitle: A", "shared_bytes"),
         ("title: A", "shared_bytes: sise(REAL)\ntitle: A", "shared_bytes"),
-        ("accumulate: REAL", "accumulate: REEL", "dtypes.accumulate"),
         ("accumulate: REAL", "accumulate: TILE", "dtypes.accumulate"),
         ("title: A", "layouts: {b: colum}\ntitle: A", "layouts.b"),
         ("{arch: 75}", "{arch: 75, conditions: [n <= TIEL]}", "requires.conditions"),
@@ -152,7 +150,6 @@ def test_a_kernel_names_what_an_architecture_must_have(tmp_path):
         ("title: A", "let: {n: 2}\ntitle: A", "let.n"),
         ("title: A", "let: {sms: 2}\ntitle: A", "let.sms"),
         ("title: A", "let: {f32: 2}\ntitle: A", "let.f32"),
-        ("title: A", "let: {col: 2}\ntitle: A", "let.col"),
         ("title: A", "let: {ceil: 2}\ntitle: A", "let.ceil"),
         ("title: A", "let: {two words: 2}\ntitle: A", "let.two words"),
         ("title: A", "let: {newer: arch >= 90}\ntitle: A", "let.newer"),
@@ -265,7 +262,7 @@ def test_front_matter_that_means_nothing(tmp_path, old, new, key):
     assert project_refusal(path).startswith(f"{path}: {key}: found ")
 
 
-@pytest.mark.parametrize("name", ["my-kernel", "Sample", "sAMPLE", "2nd", "all", "two words"])
+@pytest.mark.parametrize("name", ["my-kernel", "Sample", "2nd", "all"])
 def test_file_names_that_are_no_names(tmp_path, name):
     path = write_kernel(tmp_path, name, body=BODY.replace("NAME", "sample"))
     assert project_refusal(path).startswith(f"{path}: file name: found '{name}'")
