@@ -82,17 +82,11 @@ def test_a_kernel_against_itself_is_the_same(how: Callable[..., pd.DataFrame]) -
 
 
 @pytest.mark.parametrize(
-    ("how", "slowed", "said"),
-    [
-        (in_turn, 1.02, "slower"),
-        (in_turn, 0.97, "faster"),
-        (two_runs, 1.15, "slower"),
-        (two_runs, 0.85, "faster"),
-    ],
+    ("how", "slowed"), [(in_turn, 1.02), (in_turn, 0.97), (two_runs, 1.15), (two_runs, 0.85)]
 )
-def test_a_change_is_seen(how: Callable[..., pd.DataFrame], slowed: float, said: str) -> None:
+def test_a_change_is_seen(how: Callable[..., pd.DataFrame], slowed: float) -> None:
     found = how(slowed)
-    assert (found["verdict"] == said).mean() >= 0.95
+    assert (found["verdict"] == ("slower" if slowed > 1 else "faster")).mean() >= 0.95
     assert found["ratio"].median() == pytest.approx(slowed, abs=0.006)
     assert (found["low"] <= found["ratio"]).all() and (found["ratio"] <= found["high"]).all()
 

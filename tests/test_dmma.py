@@ -63,11 +63,8 @@ def test_padding_frees_the_first_rung_of_conflicts() -> None:
 @pytest.mark.parametrize(
     ("sms", "shape"),
     [
-        (132, "128x128x512"),
-        (132, "129x67x530"),
-        (7, "65x130x1031"),
-        (4, "300x260x180"),
-        (5, "300x260x180"),
+        *((132, "128x128x512"), (132, "129x67x530"), (7, "65x130x1031")),
+        *((4, "300x260x180"), (5, "300x260x180")),
     ],
 )
 def test_shared_tiles_do_not_depend_on_who_comes_last(folders, monkeypatch, sms, shape):

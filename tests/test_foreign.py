@@ -84,14 +84,11 @@ def test_every_choice_can_be_launched():
             try_out(chosen)
 
 
+CASES = [*every("sm_80", {path.stem for path in PATHS}), *every("sm_90")]
+
+
 @pytest.mark.parametrize(
-    "path,case,macros,arch",
-    [
-        *every("sm_80", {path.stem for path in PATHS}),
-        *every("sm_90"),
-        *every("sm_86", VARIED),
-        *every("sm_89", VARIED),
-    ],
+    "path,case,macros,arch", [*CASES, *every("sm_86", VARIED), *every("sm_89", VARIED)]
 )
 def test_right(path, case, macros, arch):
     support.right(path, case, macros, arch)

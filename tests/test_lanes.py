@@ -267,10 +267,9 @@ def test_the_worst_diagram_comes_first() -> None:
 
 
 def pipeline(tmp_path: Path, sass: str = "LDS R1, [R2]", recorded: Any = None) -> Any:
-    listing = None if not sass else (sass, {})
-    compilations = SimpleNamespace(
-        as_compiled=lambda entry: listing, missing_cubin=lambda *_: False, provide=lambda *_: None
-    )
+    listing, nothing = (sass, {}), lambda *_: None
+    compilations = SimpleNamespace(missing_cubin=nothing, provide=nothing)
+    compilations.as_compiled = lambda entry: listing
     known_ = SimpleNamespace(accesses=recorded, folder=tmp_path) if recorded else None
     return SimpleNamespace(
         store=Store(tmp_path), deterministic=known_, compiled={"k": {"sm_90": {}}}, arch="sm_90",
