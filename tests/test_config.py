@@ -108,6 +108,8 @@ MISTAKES = {
     "most": (block(most=10**9), f"{CASE}.most", str(MOST_CASES)),
     "cases": (config(*[{**BLOCK, "shapes": [SWEEP]}] * 21), "studies", f"{MOST_LISTED} cases"),
     "shapes": (block(shapes=[1] * 1001), f"{CASE}.shapes", "1000 items"),
+    "macros": (block(macros={"REAL": ["f32"] * 2}), f"{CASE}.macros", "each value once"),
+    "number of 5000 digits": (config(seed=10**5000), "seed", ""),
     "long name": ({"studies": {"s" * 65: ANY}}, "studies.ssss", ""),
     "date": (block(macros={"REAL": yaml.safe_load("2020-01-01")}), CASE, "lists and mappings"),
     "key that is a number": (study(options={"x": {64: "red"}}), "studies", "keys that are text"),
@@ -126,7 +128,7 @@ def test_mistakes(data, key, allowed):
 @pytest.mark.parametrize(
     "shape",
     [
-        *(0, 1.5, None, True, "big", "64x64", "64x-1x64", "0 * sms"),
+        *(0, 1.5, None, True, "big", "0", "64x64", "64x-1x64", "0 * sms"),
         *({"m": 1, "n": 2}, {"m": 1, "n": 2, "k": 3, "l": 4}, {"m": "big", "n": 1, "k": 1}),
         *({"m": 1, "n": {"from": low, "to": 4, "step": 8}, "k": 1} for low in (0, 8)),
         {"m": 1, "n": {"from": 8, "to": 32}, "k": 1},
