@@ -76,10 +76,12 @@ def pairs(cases: pd.DataFrame) -> Iterator[tuple[str, str]]:
         for first in rows:
             for second in rows:
                 same = first["kernel"] == second["kernel"]
-                apart = same and sum(
-                    second["macros"].get(name) != value for name, value in first["macros"].items()
-                )
-                if second["follows"] == first["kernel"] or apart == 1:
+                apart = [
+                    name
+                    for name, value in first["macros"].items()
+                    if second["macros"].get(name) != value
+                ]
+                if second["follows"] == first["kernel"] or (same and len(apart) == 1):
                     yield first["case"], second["case"]
 
 

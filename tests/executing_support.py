@@ -41,6 +41,7 @@ SEED = 1
 LIMIT_S = 20.0
 
 Counts = Mapping[str, np.ndarray]
+Macros = Mapping[str, Any] | None
 
 
 @dataclass
@@ -196,11 +197,7 @@ def program_of(cubin: Path, entry: str) -> Program:
 
 
 def execute(
-    path: Path,
-    case: Any,
-    macros: Mapping[str, Any] | None = None,
-    arch: str = "sm_90",
-    **limits: Any,
+    path: Path, case: Any, macros: Macros = None, arch: str = "sm_90", **limits: Any
 ) -> Executed:
     """Compile, execute and judge one case; ``limits`` go to the machine's `Limits`. Nothing follows a fault."""
     from tilewave.machine import launch
@@ -214,14 +211,13 @@ def execute(
     for index, step in steps:
         buffers, alpha, beta = runs[index]
         own = program_of(Path(work.cubin), step.entry)
+        sizes, plan = own.image.parameter_sizes, step.launch
         done = launch.execute(
             own,
-            grid=step.launch.grid,
-            block=step.launch.block,
-            arguments=packed(
-                execution.engine(), step, buffers, alpha, beta, own.image.parameter_sizes
-            ),
-            shared_bytes=step.launch.shared_bytes,
+            grid=plan.grid,
+            block=plan.block,
+            shared_bytes=plan.shared_bytes,
+            arguments=packed(execution.engine(), step, buffers, alpha, beta, sizes),
             limits=launch.Limits(**{"seconds": LIMIT_S, **limits}),
             **beside_arguments(execution.engine(), step, buffers),
         )
@@ -237,9 +233,7 @@ def execute(
     )
 
 
-def right(
-    path: Path, case: Any, macros: Mapping[str, Any] | None = None, arch: str = "sm_90"
-) -> Executed:
+def right(path: Path, case: Any, macros: Macros = None, arch: str = "sm_90") -> Executed:
     """Execute a case that has to be correct and without faults."""
     done = execute(path, case, macros, arch)
     found = done.verdict, done.kinds

@@ -122,9 +122,8 @@ class Machine:
             SimpleNamespace(address=address, opcode=text.split()[0], text=text)
             for address, text in CODE
         )
-        image = SimpleNamespace(
-            parameter_sizes=None, arch=90, registers=40, shared_size=5120, shared_base=1024
-        )
+        about = {"arch": 90, "registers": 40, "shared_size": 5120, "shared_base": 1024}
+        image = SimpleNamespace(parameter_sizes=None, **about)
         return SimpleNamespace(instructions=instructions, image=image)
 
     def execute(self, program: Any, **call: Any) -> Any:
@@ -135,15 +134,9 @@ class Machine:
         counted = counts()
         if self.endless:
             counted["executed"] += call["limits"].instructions
-        return SimpleNamespace(
-            faults=self.faults,
-            counts=counted,
-            seconds=0.5,
-            blocks=1,
-            profile=self.profile,
-            printed=self.printed,
-            prints=2 * len(self.printed),
-        )
+        ended = {"faults": self.faults, "counts": counted, "seconds": 0.5, "blocks": 1}
+        prints = {"printed": self.printed, "prints": 2 * len(self.printed)}
+        return SimpleNamespace(profile=self.profile, **ended, **prints)
 
 
 def listing(entry: str, file: str, first: int = 1, second: int = 2, third: int = 3) -> str:

@@ -185,9 +185,8 @@ class Writer:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.variables = [
-            (f"{letter}{i}", kind) for kind, letter in zip(TYPES, "abcdxyz") for i in (0, 1)
-        ]
+        letters = zip(TYPES, "abcdxyz")
+        self.variables = [(f"{letter}{i}", kind) for kind, letter in letters for i in (0, 1)]
         self.given = [(f"p{i}", kind) for i, kind in enumerate(TYPES)]
         self.known = [*self.variables, *self.given, ("tid", "u32")]
         self.functions: list[str] = []
@@ -260,16 +259,12 @@ class Writer:
 
     def call(self, depth: int) -> str:
         """A function that is not inlined."""
-        (target, kind), known, function = (
-            self.random.choice(self.variables),
-            self.known,
-            self.name(),
-        )
+        (target, kind), known = self.random.choice(self.variables), self.known
+        function = self.name()
         (x, first), (y, second) = self.random.choices(self.variables, k=2)
         self.known = [("x", first), ("y", second)]
-        self.functions.append(
-            f"__noinline__ __device__ {kind} {function}({first} x, {second} y) {{ return {self.term(kind, 3)}; }}"
-        )
+        head = f"__noinline__ __device__ {kind} {function}({first} x, {second} y)"
+        self.functions.append(f"{head} {{ return {self.term(kind, 3)}; }}")
         self.known = known
         return f"{target} = {function}({x}, {y});"
 
@@ -290,9 +285,8 @@ class Writer:
     def count(self, depth: int) -> str:
         """What the threads add up: votes, sums of a warp, atomics."""
         name, text = self.random.choice(["b0", "b1"]), self.term("u32", 2)
-        how = self.random.choice(
-            ["ballot", "match_any", "reduce_add", "reduce_max", "atomicAdd", "atomicXor"]
-        )
+        ways = "ballot match_any reduce_add reduce_max atomicAdd atomicXor".split()
+        how = self.random.choice(ways)
         if not how.startswith("atomic"):
             return f"{name} = __{how}_sync(~0u, {text});"
         place = f"((u32*){self.random.choice(['shared', 'space'])})"
@@ -303,10 +297,8 @@ class Writer:
 
     def program(self, text: str) -> Program:
         """A kernel of these statements: it reads all variables, and writes them back."""
-        at = [
-            (f"+ {row * THREADS}))[tid]", name, kind)
-            for row, (name, kind) in enumerate(self.variables)
-        ]
+        rows = enumerate(self.variables)
+        at = [(f"+ {row * THREADS}))[tid]", name, kind) for row, (name, kind) in rows]
         lines = [
             PROLOGUE, *self.functions,
             f'extern "C" __global__ void k(u64* in, u64* out, u64* space, '
@@ -360,9 +352,8 @@ def executed(
         row.view(given[name].dtype)[:THREADS] = given[name]
     arguments = [memory.ravel(), out.ravel(), np.zeros(THREADS, np.uint64)]
     arguments += [given[name][0] for name, _ in made.given]
-    ended = harness.launched(
-        done.cubin, "k", listings.of_cubin(done.cubin), arguments, 1, THREADS, seconds=60
-    )
+    code = done.cubin, "k", listings.of_cubin(done.cubin)
+    ended = harness.launched(*code, arguments, 1, THREADS, seconds=60)
     if ended.faults:
         raise ValueError(ended.faults[0].message)
     return {name: row.view(TYPES[kind])[:THREADS] for row, (name, kind) in zip(out, made.variables)}

@@ -158,10 +158,7 @@ FOLLOWS = {
     "hgemm_wmma": "matmul_tiled", "hgemm_wmma_staged": "hgemm_wmma", "hgemm_top": "hgemm_wmma_staged",
 }  # fmt: skip
 # One that passes cuBLAS at the large sizes, told before the one that it follows.
-TOP = (
-    ("hgemm_top", "hgemm_top", "f16_f32", 720.0),
-    ("cublas-typetf32", "cublas", "tf32", 377.0),
-)
+TOP = (("hgemm_top", "hgemm_top", "f16_f32", 720.0), ("cublas-typetf32", "cublas", "tf32", 377.0))
 
 
 BY_CPU = (("matmul_cpu", "matmul_cpu", "f32", 0.004), ("matmul_blas", "matmul_blas", "f32", 0.9))
@@ -176,9 +173,8 @@ def ladder(sizes: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048, 4096, 8192))
     best = {dtype: speed for _, kernel, dtype, speed in RUNGS if kernel == "cublas"}
     for (variant, kernel, dtype, speed), n in itertools.product((*TOP, *RUNGS, *BY_CPU), sizes):
         by_cpu = kernel in ("matmul_cpu", "matmul_blas")
-        case = b.case(
-            variant, kernel, dtype, (n, n, n), follows=FOLLOWS.get(kernel), provider="cpu" if by_cpu else "nvrtc"
-        )  # fmt: skip
+        about = {"follows": FOLLOWS.get(kernel), "provider": "cpu" if by_cpu else "nvrtc"}
+        case = b.case(variant, kernel, dtype, (n, n, n), **about)
         flops = 2.0 * n**3
         if by_cpu:
             b.check(case)
@@ -422,10 +418,8 @@ def split_k() -> StudyData:
             kernel: str, ending: str, blocks: int, longest: int, parts: int, tiles: int = tiles,
             shape: tuple[int, int, int] = shape, flops: float = flops, **more: Any,
         ) -> None:  # fmt: skip
-            case = b.case(
-                f"{kernel}-{ending}", kernel, "f16_f32", shape, blocks=blocks,
-                working_blocks=blocks, **common, **more,
-            )  # fmt: skip
+            about = {"blocks": blocks, "working_blocks": blocks, **common, **more}
+            case = b.case(f"{kernel}-{ending}", kernel, "f16_f32", shape, **about)
             alone, whole = -(-blocks // SMS), -(-blocks // (2 * SMS))
             duration = (alone + whole) * longest * 0.45 + 4.0 + parts * 0.02
             wrong = kernel == "hgemm_stream_k" and shape[2] == 32768
@@ -436,10 +430,9 @@ def split_k() -> StudyData:
 
         one("hgemm_mma", "tile_m128-tile_n128", tiles, chunks, 0)
         for splits in (2, 4, 8, 16):
-            one(
-                "hgemm_split_k", f"splits{splits}", tiles * splits, -(-chunks // splits),
-                tiles * splits, macros=json.dumps({"SPLITS": splits}),
-            )  # fmt: skip
+            blocks, macros = tiles * splits, json.dumps({"SPLITS": splits})
+            longest = -(-chunks // splits)
+            one("hgemm_split_k", f"splits{splits}", blocks, longest, blocks, macros=macros)
         one("hgemm_stream_k", "tile_m128", 2 * SMS, -(-tiles * chunks // (2 * SMS)), 2 * SMS)
     return b.study(aim=1.3)
 
@@ -595,10 +588,8 @@ def occupancy() -> StudyData:
             continue
         known = {} if blocks is None else {"driver_blocks_per_sm": blocks}
         b.check(case, max_error=1e-3, **known)
-        seen = {
-            "sm__maximum_warps_per_active_cycle_pct": percent,
-            "sm__warps_active.avg.pct_of_peak_sustained_active": 0.96 * percent,
-        }
+        seen = {"sm__maximum_warps_per_active_cycle_pct": percent}
+        seen["sm__warps_active.avg.pct_of_peak_sustained_active"] = 0.96 * percent
         if variant == "cublas":
             seen |= {f"launch__occupancy_limit_{name}": value for name, value in limits.items()}
             seen |= {"launch__block_size": 256.0, "launch__registers_per_thread": 202.0,
@@ -610,12 +601,8 @@ def occupancy() -> StudyData:
                       block_threads=threads, registers=32.0, shared_bytes=8192.0)  # fmt: skip
         _timed(b, case, rate, 51.0, 2.0 * 4096**3)
     for threads, registers, rate in ((128, 180, 38.0), (256, 128, 45.5)):
-        used = {
-            "block_threads": float(threads),
-            "registers": float(registers),
-            "shared_bytes": 32768.0,
-        }
-        name = f"threads_{threads}"
+        name, used = f"threads_{threads}", {"registers": float(registers), "shared_bytes": 32768.0}
+        used["block_threads"] = float(threads)
         case = b.probe(f"tile_threads-threads{threads}", "tile_threads", "", name, **used)
         b.check(case, driver_blocks_per_sm=2.0)
         b.add(case, "time", {"tflops": rate})

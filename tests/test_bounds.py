@@ -110,7 +110,6 @@ def test_every_gpu_has_rates_and_a_name() -> None:
     [
         ("HMMA.16816.F32", ("mma f16", 4096)),
         ("HMMA.16816.F16", ("mma f16 f16 sum", 4096)),
-        ("HMMA.1688.F32.TF32", ("mma tf32", 2048)),
         ("DMMA.8x8x4", ("mma 8x8x4 f64", 512)),
         ("DMMA.16x8x8", ("mma f64", 2048)),
         ("IMMA.16832.S8.S8", ("mma i8", 8192)),
@@ -120,7 +119,6 @@ def test_every_gpu_has_rates_and_a_name() -> None:
         ("IMMA.8832.S4.S4", None),
         ("HMMA.SP.16832.F32", None),
         ("WARPGROUP.ARRIVE", None),
-        ("LDS.128", None),
     ],
 )
 def test_units_of_tensor_instructions(opcode: str, unit: tuple[str, int] | None) -> None:

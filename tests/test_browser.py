@@ -307,9 +307,7 @@ def test_pages_fit_a_phone(visit: Visits, reports: Path) -> None:
 
 
 @pytest.mark.parametrize("context", [PHONE, TURNED], ids=["upright", "turned"])
-def test_letters_of_a_figure_are_readable_on_a_phone(
-    visit: Visits, reports: Path, context: dict[str, Any]
-) -> None:
+def test_letters_of_a_figure_are_readable_on_a_phone(visit, reports, context):
     """They are outlines: their size is that in the file times the scale at which it is displayed."""
     found = {}
     for name in pages(reports, "study"):
@@ -335,9 +333,7 @@ def test_the_source_is_seen_on_a_phone(visit: Visits, reports: Path) -> None:
             assert 0 <= left < right <= box + 1, name
 
 
-def test_a_table_with_folded_evidence_needs_no_scrolling_sideways(
-    visit: Visits, reports: Path
-) -> None:
+def test_a_table_with_folded_evidence_needs_no_scrolling_sideways(visit, reports):
     name = "study/claims.html"
     if not (reports / name).is_file():
         pytest.skip("no claims in this report")
@@ -358,10 +354,8 @@ def test_a_study_prints_on_a_page(visit: Visits, reports: Path) -> None:
         pdf = page.pdf(format="A4", prefer_css_page_size=True)
         printed = len(re.findall(rb"/Type\s*/Page\b", pdf))
         page.emulate_media(media="print")
-        wide, end = page.evaluate(
-            "[document.documentElement.scrollWidth,"
-            " document.querySelector('figure').getBoundingClientRect().bottom]"
-        )
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        end = page.evaluate("document.querySelector('figure').getBoundingClientRect().bottom")
         most = 3 if page.locator(".long").count() else 1  # a table that readers come for
         if not (1 <= printed <= most and wide <= 718 and end <= 1046):
             found[name] = f"{printed} pages, {wide} px wide, the figure ends at {end:.0f} px"

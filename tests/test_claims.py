@@ -55,20 +55,18 @@ def recorded() -> StudyData:
     """What an H200 gave for all that the claims ask (commit a2b15f2)."""
     rows = pd.read_csv(DATA / "figures.csv", dtype=str, keep_default_na=False)
     b = synthetic.Builder("claims")
-    for case, group in rows.groupby("case", sort=False):
-        variant, _, place = str(case).partition("@")
+    for case, kernel, dtype in rows[["case", "kernel", "dtype"]].drop_duplicates("case").to_numpy():
+        variant, _, place = case.partition("@")
         sizes = tuple(map(int, place.split("x"))) if place[:1].isdigit() else None
-        kernel, dtype = group["kernel"].iloc[0], group["dtype"].iloc[0]
         b.case(variant, kernel, dtype, sizes, probe="" if sizes else place)
-        for metric, value in zip(group["metric"], group["value"], strict=True):
-            if not metric:
-                b.add(str(case), "check", status=value)
-                continue
-            text = metric == "kernel_name"
-            stage = "time" if metric in ("duration", "tflops") else "counters"
-            figures = {metric: math.nan if text else float(value)}
-            b.add(str(case), stage, figures, verdict="correct")
-            b.records[-1]["text"] = value if text else ""
+    for case, metric, value in rows[["case", "metric", "value"]].to_numpy():
+        if not metric:
+            b.add(case, "check", status=value)
+            continue
+        text = metric == "kernel_name"
+        stage = "time" if metric in ("duration", "tflops") else "counters"
+        b.add(case, stage, {metric: math.nan if text else float(value)}, verdict="correct")
+        b.records[-1]["text"] = value if text else ""
     made = study(b)
     return dataclasses.replace(made, records=pd.DataFrame(b.records))
 
@@ -144,8 +142,7 @@ def test_all_files_are_read_and_documents_named_in_words() -> None:
     folder = ROOT / "workflow" / "tilewave" / "plots" / "claims"
     assert sorted(judging.FILES) == sorted(path.name for path in folder.glob("*.yaml"))
     assert len(CLAIMS) == len(judging.all_claims()), "two claims have one id"
-    for one in CLAIMS.values():
-        assert "/" not in one.document and not any(c.isdigit() for c in one.document)
+    assert not any(re.search(r"[/\d]", one.document) for one in CLAIMS.values())
 
 
 def test_every_function_is_called_by_a_claim() -> None:

@@ -82,17 +82,11 @@ def test_a_kernel_against_itself_is_the_same(how: Callable[..., pd.DataFrame]) -
 
 
 @pytest.mark.parametrize(
-    ("how", "slowed", "said"),
-    [
-        (in_turn, 1.02, "slower"),
-        (in_turn, 0.97, "faster"),
-        (two_runs, 1.15, "slower"),
-        (two_runs, 0.85, "faster"),
-    ],
+    ("how", "slowed"), [(in_turn, 1.02), (in_turn, 0.97), (two_runs, 1.15), (two_runs, 0.85)]
 )
-def test_a_change_is_seen(how: Callable[..., pd.DataFrame], slowed: float, said: str) -> None:
+def test_a_change_is_seen(how: Callable[..., pd.DataFrame], slowed: float) -> None:
     found = how(slowed)
-    assert (found["verdict"] == said).mean() >= 0.95
+    assert (found["verdict"] == ("slower" if slowed > 1 else "faster")).mean() >= 0.95
     assert found["ratio"].median() == pytest.approx(slowed, abs=0.006)
     assert (found["low"] <= found["ratio"]).all() and (found["ratio"] <= found["high"]).all()
 
@@ -145,18 +139,15 @@ def test_functions_of_a_series_share_addresses() -> None:
     assert (row["before"], row["after"]) == (1, 3)
 
 
-def test_slower_by_so_many_percent_fails() -> None:
+def test_slower_by_so_many_percent_fails_and_rules_that_are_none() -> None:
     base, noise = np.full(10, 100.0), np.linspace(-0.1, 0.1, 10)
     times = {"a": 100 + noise, "b": 110 - noise}
     made = Comparison.of(*(side(name, {"k@64": us}, baseline=base) for name, us in times.items()))
     assert telling.failures(made, telling.rules("slower:3%")) == ["k@64: 10.0 % slower"]
     assert telling.failures(made, telling.rules("slower:12")) == []
-
-
-@pytest.mark.parametrize("text", ["faster", "slower:x", "excess:3%"])
-def test_rules_that_are_none(text: str) -> None:
-    with pytest.raises(UserError, match="--fail-on"):
-        telling.rules(text)
+    for text in ("faster", "slower:x", "excess:3%"):
+        with pytest.raises(UserError, match="--fail-on"):
+            telling.rules(text)
 
 
 def test_occupancy_of_recorded_cases_is_what_nsight_compute_gives() -> None:

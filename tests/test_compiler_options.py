@@ -22,9 +22,7 @@ USES += "float halved(float x) { return twice(x) / 4; }\n"  # no __device__: -de
 
 def kernel(folder: Path, compiler: str = "", uses: str = ""):
     front = FRONT + (f"compiler: {compiler}\n" if compiler else "")
-    body = uses + BODY.replace(
-        "REAL sum = 0;", "REAL sum = 0 * halved(n);" if uses else "REAL sum = 0;"
-    )
+    body = uses + (BODY.replace("sum = 0;", "sum = 0 * halved(n);") if uses else BODY)
     return load_kernel(write_kernel(folder, "mine", front, body))
 
 
@@ -47,29 +45,31 @@ def test_options_follow_what_is_always_said(tmp_path):
     assert len({keys(one)[0] for one in (kernel(tmp_path), own, newer)}) == 3
 
 
-def test_headers_of_include_folders_are_the_kernels_own(tmp_path):
-    common = tmp_path / "common"
-    common.mkdir()
-    (common / "outer.cuh").write_text('#include "inner.cuh"\n')
-    (common / "inner.cuh").write_text(INNER)
-    uses = "#include <outer.cuh>\n"
-    first = keys(kernel(tmp_path / "kernels", "{include: [../common]}", uses))
-    (common / "inner.cuh").write_text(INNER + "// a remark\n")
-    remarked = keys(kernel(tmp_path / "kernels", "{include: [../common]}", uses))
-    assert remarked[0] == first[0]
-    (common / "inner.cuh").write_text(INNER.replace("2 *", "3 *"))
-    changed = keys(kernel(tmp_path / "kernels", "{include: [../common]}", uses))
-    assert changed[0] != first[0] and len({first[1], remarked[1], changed[1]}) == 3
+@pytest.fixture
+def common(tmp_path):
+    """A folder of headers beside that of the kernels."""
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "outer.cuh").write_text('#include "inner.cuh"\n')
+    (tmp_path / "common" / "inner.cuh").write_text(INNER)
+    return tmp_path / "common"
+
+
+def test_headers_of_include_folders_are_the_kernels_own(tmp_path, common):
+    def key(inner):
+        (common / "inner.cuh").write_text(inner)
+        made = kernel(tmp_path / "kernels", "{include: [../common]}", "#include <outer.cuh>\n")
+        return keys(made)
+
+    other = INNER.replace("2 *", "3 *")
+    first, remarked, changed = map(key, (INNER, INNER + "// a remark\n", other))
+    assert remarked[0] == first[0] != changed[0]
+    assert len({first[1], remarked[1], changed[1]}) == 3
     (tmp_path / "kernels" / "inner.cuh").write_text("// nearer, but not beside outer.cuh\n")
-    assert keys(kernel(tmp_path / "kernels", "{include: [../common]}", uses))[0] == changed[0]
+    assert key(other)[0] == changed[0]
 
 
 @needs_nvrtc
-def test_it_compiles_and_lines_of_such_headers_are_counted(tmp_path, capsys):
-    common = tmp_path / "common"
-    common.mkdir()
-    (common / "outer.cuh").write_text('#include "inner.cuh"\n')
-    (common / "inner.cuh").write_text(INNER)
+def test_it_compiles_and_lines_of_such_headers_are_counted(tmp_path, common, capsys):
     told = "{options: [-std=c++20, -default-device], include: [../common]}"
     made = kernel(tmp_path / "kernels", told, USES)
     assert main(["execute", str(made.path), "--shape", "33x20x5"]) == 0

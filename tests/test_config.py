@@ -100,6 +100,7 @@ MISTAKES = {
     "endless range": (size({"from": 1, "to": 10**9, "step": 1}), CASE, "20000 sizes"),
     "product of ranges": (block(shapes=[dict.fromkeys("mnk", SWEEP["m"])]), CASE, "20000 shapes"),
     "2^41": (block(shapes=[2**41]), CASE, str(2**40)),
+    "2^41 in words": (block(shapes=[f"{2**41}x1x1"]), CASE, str(2**40)),
     "2^21 cubed": (block(shapes=[2**21]), CASE, "multiplied"),
     "wide expression": (block(shapes=["2**99 * sms"]), f"{CASE}.shapes", ""),
     "nan": (config(check={"case_limit_s": float("nan")}), "check.case_limit_s", "finite"),
@@ -107,6 +108,8 @@ MISTAKES = {
     "most": (block(most=10**9), f"{CASE}.most", str(MOST_CASES)),
     "cases": (config(*[{**BLOCK, "shapes": [SWEEP]}] * 21), "studies", f"{MOST_LISTED} cases"),
     "shapes": (block(shapes=[1] * 1001), f"{CASE}.shapes", "1000 items"),
+    "macros": (block(macros={"REAL": ["f32"] * 2}), f"{CASE}.macros", "each value once"),
+    "number of 5000 digits": (config(seed=10**5000), "seed", ""),
     "long name": ({"studies": {"s" * 65: ANY}}, "studies.ssss", ""),
     "date": (block(macros={"REAL": yaml.safe_load("2020-01-01")}), CASE, "lists and mappings"),
     "key that is a number": (study(options={"x": {64: "red"}}), "studies", "keys that are text"),
@@ -274,14 +277,10 @@ def test_a_study_with_a_few_races_is_none_of_races():
     assert load({"studies": studies}).raced_studies == ["races", "each"]
 
 
-def test_a_part_is_a_word_for_its_studies():
+def test_a_part_is_a_word_for_its_studies_and_every_study_is_in_one():
     studies = dict.fromkeys(("first", "second", "third"), ANY)
     data = {"studies": studies, "parts": {"some": ["first", "third"]}, "only": "some"}
     assert list(load(data).plan.studies) == ["first", "third"]
-
-
-def test_every_study_is_in_one_part():
-    """So that a long run can be cut in parts without leaving anything out, or measuring it twice."""
     data = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
     members = [name for part in data["parts"].values() for name in part]
     assert sorted(members) == sorted(data["studies"])
@@ -346,6 +345,8 @@ def test_a_file_that_is_no_config(tmp_path, monkeypatch, capsys, content, told):
 def test_no_file_at_all(name):
     with pytest.raises(UserError, match="allowed: a config file"):
         configs.read(Path(name), name)
+    words = "-n --configfile a b --cores 2 report --configfiles=c d --config only=e".split()
+    assert list(ahead.config_files(words)) == ["a", "b", "c", "d"]
 
 
 def test_merged_keys_may_stand_again():
@@ -419,10 +420,6 @@ def test_options_that_a_plot_does_not_take(plot, options, key):
     assert message.startswith(f"{WHERE}: studies.s.options") and key in message
 
 
-def test_null_is_the_default():
-    plots.check_options("split_k", {"aim": None})
-
-
 DECLARED = """
 from typing import Literal
 
@@ -444,4 +441,5 @@ def test_options_of_ones_own_plot(tmp_path):
         load(study(plot=plot, options={"colour": colour}) | folders)
     wrong = study(plot="told", options={"colour": "green"}) | folders
     assert "options.colour: found 'green'" in refusal(wrong)
+    plots.check_options("split_k", {"aim": None, "bandwidth": None})
     plots.MODULES.use([])

@@ -24,10 +24,8 @@ import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
 
 def writer(folder, code=WRITER):
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [sys.executable, "-c", code, str(folder)], stdout=pipe, stderr=pipe, text=True
-    )
+    pipe, command = subprocess.PIPE, [sys.executable, "-c", code, str(folder)]
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
 
 
 def entries(folder):

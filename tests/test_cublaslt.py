@@ -341,11 +341,6 @@ def test_a_vector_is_contiguous(library):
         assert {library.lt.kept[one - 1][3] for one in plan._layouts.values()} == {8192}
 
 
-def test_no_algorithm_is_unsupported_and_no_failure(library):
-    library.lt.algorithms = 0
-    assert not taken(library, cublas(), cublas().layouts, 4, 4, 4)
-
-
 @pytest.mark.parametrize(
     ("text", "name", "status"),
     [
@@ -362,11 +357,13 @@ def test_errors_of_the_library(text, name, status):
     assert found == (f"CUBLAS_STATUS_{name}", status, False)
 
 
-def test_a_type_without_a_product_is_unsupported(library):
+def test_a_type_without_a_product_or_an_algorithm_is_unsupported(library):
     dtypes = {"a": "i8", "b": "i8", "c": "f32", "accumulate": "f32"}
     with pytest.raises(CudaError) as caught:
         Plan(library, {"m": 4, "n": 4, "k": 4}, dtypes, {})
     assert caught.value.status == "unsupported"
+    library.lt.algorithms = 0
+    assert not taken(library, cublas(), cublas().layouts, 4, 4, 4)
 
 
 def test_ids_of_the_row_major_variants_have_no_layout_in_them():
@@ -419,7 +416,5 @@ def test_the_fastest_algorithm_is_found_while_the_clock_recovers() -> None:
     assert chosen(first=100, second=106, broken=1, third=108) == b"first"
     assert chosen(first=106, second=104, third=100) == b"third"
     assert chosen(first=230, second=104, third=100) == b"third"
-
-
-def test_among_equal_algorithms_the_heuristics_first_is_taken() -> None:
+    # Among equal ones the heuristic's first.
     assert chosen(first=120, second=100.3, third=100) == b"second"

@@ -39,14 +39,9 @@ def snakemake(folder, *arguments):
 
 def started(folder, *arguments, **environment):
     """The same in a process that is started as a user starts it."""
-    return subprocess.run(
-        [sys.executable, "-m", "snakemake", *words(folder, *arguments)],
-        cwd=folder,
-        env=ENVIRONMENT | environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-m", "snakemake", *words(folder, *arguments)]
+    about = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+    return subprocess.run(command, cwd=folder, env=ENVIRONMENT | environment, **about)
 
 
 def write(folder, data):

@@ -28,9 +28,10 @@ def test_no_access_of_the_staged_kernel_conflicts(depth: int) -> None:
     assert not done.counts["shared_conflicts"].any()
 
 
-@pytest.mark.parametrize(
-    "shape", ["1x1x1", "65x63x7", "65x64x17", "64x65x18", "63x66x40", "130x130x16"]
-)
+ODD = "1x1x1 65x63x7 65x64x17 64x65x18 63x66x40 130x130x16".split()
+
+
+@pytest.mark.parametrize("shape", ODD)
 def test_odd_sizes_edges_and_short_sums_are_right(shape: str) -> None:
     support.right(KERNELS / "matmul_dmma_staged.cu", shape, {**SMALL, "DEPTH": 8})
 
@@ -38,10 +39,7 @@ def test_odd_sizes_edges_and_short_sums_are_right(shape: str) -> None:
 # Four teams of one by two warps, one of one by four.
 @pytest.mark.parametrize(
     "macros",
-    [
-        {"TEAMS": 4, "RESIDENT": 8},
-        {"TEAMS": 1, "TILE_N": 128, "STAGES": 3, "RESIDENT": 12},
-    ],
+    [{"TEAMS": 4, "RESIDENT": 8}, {"TEAMS": 1, "TILE_N": 128, "STAGES": 3, "RESIDENT": 12}],
 )
 def test_warps_of_48_rows_are_right_and_no_access_conflicts(macros: dict[str, int]) -> None:
     path, macros = KERNELS / "matmul_dmma_teams.cu", {**macros, "TILE_M": 48, "WARP_M": 48}
@@ -55,12 +53,9 @@ def test_padding_frees_the_first_rung_of_conflicts() -> None:
     path = KERNELS / "matmul_dmma.cu"
     padded, bare = (support.execute(path, "64x64x32", {"PAD": pad}) for pad in (4, 0))
     assert padded.verdict == bare.verdict == "correct"
-    loads = [
-        done.counts["shared_wavefronts"].sum() - done.counts["shared_conflicts"].sum()
-        for done in (padded, bare)
-    ]
-    assert loads[0] == loads[1]
-    assert bare.counts["shared_conflicts"].sum() > 2 * padded.counts["shared_conflicts"].sum()
+    conflicts, more = (done.counts["shared_conflicts"].sum() for done in (padded, bare))
+    loads, same = (done.counts["shared_wavefronts"].sum() for done in (padded, bare))
+    assert loads - conflicts == same - more and more > 2 * conflicts
 
 
 # One block an SM. One tile and many helpers, two tiles of odd sizes; 9 tiles over 4 blocks (one is shared by
@@ -68,16 +63,11 @@ def test_padding_frees_the_first_rung_of_conflicts() -> None:
 @pytest.mark.parametrize(
     ("sms", "shape"),
     [
-        (132, "128x128x512"),
-        (132, "129x67x530"),
-        (7, "65x130x1031"),
-        (4, "300x260x180"),
-        (5, "300x260x180"),
+        *((132, "128x128x512"), (132, "129x67x530"), (7, "65x130x1031")),
+        *((4, "300x260x180"), (5, "300x260x180")),
     ],
 )
-def test_shared_tiles_do_not_depend_on_who_comes_last(
-    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, sms: int, shape: str
-) -> None:
+def test_shared_tiles_do_not_depend_on_who_comes_last(folders, monkeypatch, sms, shape):
     support.with_sms(monkeypatch, sms)
     name = "matmul_dmma_stream_k.cu"
     support.same_bits(support.right(folder / name, shape) for folder in folders)

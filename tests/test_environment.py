@@ -13,8 +13,7 @@ from tilewave import environment
 from tilewave.gpu import facts
 
 VERSION = (
-    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159  Release Build\n"
-    "GCC version:  gcc version 13.2.0\n"
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159  Release Build\nGCC 13\n"
 )
 OLDER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n"
 

@@ -104,9 +104,7 @@ def test_recorded_cases_are_not_executed(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("how", ["tune", "time"])
 @pytest.mark.parametrize(("others", "expected"), [([], 64), ([96], 64), ([32, 96], 32)])
-def test_of_cases_that_are_only_timed_a_variants_smallest_is_executed(
-    how: str, others: list[int], expected: int
-) -> None:
+def test_of_cases_that_are_only_timed_a_variants_smallest_is_executed(how, others, expected):
     """A time is nothing that executing gives; whether the variant is right is."""
     timed = {"kernels": ["matmul_naive"], "macros": {"REAL": ["f32", "f64"]}, "counters": "none"}
     blocks = [timed | {how: True, "shapes": [128, 96, 64]}]
@@ -274,8 +272,6 @@ def test_on_a_live_gpu_measured_figures_stay(tmp_path: Any) -> None:
 
 def test_a_race_is_a_race_though_the_result_was_right() -> None:
     check = [model.result("check", case, "ok", verdict=model.CORRECT) for case in ("a", "b")]
-    found = [
-        model.result("execute", "a", "ok", verdict=model.RACE),
-        model.result("execute", "b", "ok", verdict=model.WRONG),
-    ]
+    told = {"a": model.RACE, "b": model.WRONG}
+    found = [model.result("execute", case, "ok", verdict=one) for case, one in told.items()]
     assert verdicts(check, found) == {"a": model.RACE, "b": model.CORRECT}

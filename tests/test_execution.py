@@ -16,6 +16,7 @@ import pytest
 import fake_machine
 from fake_machine import CODE, WARPS, Fault, Machine
 from samples import ROOT, a_job
+from tilewave.compiling import sass
 from tilewave.compiling.origins import NOWHERE, Origin
 from tilewave.counters import catalogue
 from tilewave.execution import case, cost, counters, opcodes, results, worker
@@ -24,6 +25,7 @@ from tilewave.jobs import Job, Probe, ProbeBuffer, write_jobs
 from tilewave.launches import LaunchPlan
 from tilewave.machine import registry
 from tilewave.records import model
+from tilewave.records.recorded import Recorded
 
 WORDS = [text.split()[0] for _, text in CODE]
 SOURCE = "// one\n// two\n// three\n"
@@ -83,15 +85,13 @@ def test_no_base_has_two_classes() -> None:
     assert opcodes.class_of("WHAT.EVER") == opcodes.OTHER
 
 
-def test_every_opcode_of_the_ladder_has_a_class() -> None:
-    """Those that the project's kernels compile to, as far as their listings are here."""
-    listings = sorted(Path("results/cubins").glob("*/*.sass"))
-    if not listings:
-        pytest.skip("nothing was compiled here")
-    from tilewave.compiling import sass
-
-    words = {one.opcode for path in listings[:40] for one in sass.parse(path.read_text())}
-    assert {word for word in words if opcodes.class_of(word) == opcodes.OTHER} == set()
+def test_every_recorded_opcode_has_a_class() -> None:
+    """Those that some of the project's kernels compile to."""
+    recorded = Recorded(ROOT / "resources" / "recorded" / "nvidia_h200")
+    keys = sorted(one["key"] for one in recorded.compiled.values() if "key" in one)[:40]
+    listings = [listing[0] for key in keys if (listing := recorded.listing(key))]
+    words = {one.opcode for listing in listings for one in sass.parse(listing)}
+    assert words and {word for word in words if opcodes.class_of(word) == opcodes.OTHER} == set()
 
 
 # --------------------------------------------------------------------------------------- counters
@@ -123,11 +123,8 @@ def test_counters_have_ncus_names_and_sums() -> None:
     assert found["launch__grid_size"] == 6 and found["launch__block_size"] == 256
     assert found["launch__shared_mem_per_block_static"] == 4096
     assert set(found) <= set(catalogue.METRICS)
-
-
-def test_sums_of_f16_products_are_apart_where_the_chip_counts_them_so() -> None:
-    launch = {"grid": [1, 1, 1], "block": [128, 1, 1]}
-    found = counters.values(WORDS, fake_machine.counts(), arch=86, **launch)
+    # Sums of f16 products are apart where the chip counts them so.
+    found = counters.values(WORDS, fake_machine.counts(), arch=86, grid=[1], block=[128])
     assert found["sm__ops_path_tensor_src_fp16_dst_fp32.sum"] == 4096 * WARPS
     assert found["sm__ops_path_tensor_src_fp16_dst_fp16.sum"] == 0
 

@@ -31,7 +31,6 @@ def every(arch, entries=ENTRIES):
 
 
 def execute(name, case, macros=None, arch="sm_90"):
-    pytest.importorskip("tilewave.machine.launch")
     file = support.FAULTS / f"{name}.cu"
     return support.execute(file, case, macros, arch, instructions=BUDGET)
 
@@ -91,10 +90,7 @@ def test_invalid_accesses_name_what_they_leave():
         "4000 (element 1000) of c on, which has 4000 bytes (1000 elements)"
     )
     done = execute("out_of_bounds_shared", 96)
-    assert only(done) == (
-        "thread (0, 0, 0) of block (0, 0, 0) reads 4 bytes from byte 384 of shared memory on, "
-        "which has 384 bytes"
-    )
+    assert "reads 4 bytes from byte 384 of shared memory on, which has 384 bytes" in only(done)
     assert done.faults[0].addresses == [384]  # the system's own kibibyte is counted in neither
     done = execute("misaligned_global", "32x32x66")
     assert "read 16 bytes, the first from byte 264 (element 66) of a on" in only(done)

@@ -170,9 +170,8 @@ def test_printf(arch):
     done = launched("ends", "prints", arch, a, out)
     assert not done.faults and done.prints == N + 1 and (out == 7).all()
     told = list(done.printed)
-    assert told.pop(32) == (
-        "all 4294967295 18446744073709551615 1.234568e+04 0.5 (nil)\n"
-    )  # the first warp's second call
+    # The first warp's second call.
+    assert told.pop(32) == "all 4294967295 18446744073709551615 1.234568e+04 0.5 (nil)\n"
     for i, line in enumerate(told):
         letter, wide = chr(65 + (i & 15)), (1 << 40) + i
         wanted = f"{i}:{a[i] / 2:5.2f}|{a[i]:<4d}|text {wide} {hex(i) if i else 0} {letter}%\n"
@@ -209,11 +208,9 @@ def test_ends(arch):
     wrong = [i for i in range(32) if NUMBERS[i] % 64 >= 50]
     assert [one["thread"][0] for one in told.threads] == wrong
     told = fault("ends", "traps", arch)
-    at = np.flatnonzero(NUMBERS[:N] % 64 == 40)
-    assert told.kind == "trap" and told.threads[0] == {
-        "block": [at[0] // BLOCK, 0, 0],
-        "thread": [at[0] % BLOCK, 0, 0],
-    }
+    block, thread = divmod(np.flatnonzero(NUMBERS[:N] % 64 == 40)[0], BLOCK)
+    assert told.kind == "trap"
+    assert told.threads[0] == {"block": [block, 0, 0], "thread": [thread, 0, 0]}
 
 
 def test_a_grid_that_is_not_cooperative_traps():

@@ -4,37 +4,23 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import ROOT, needs_nvrtc
+from samples import needs_nvrtc, shipped
 from tilewave import operations
 
 pytestmark = needs_nvrtc
 
-NAMES = (
-    "fp8_wgmma",
-    "fp8_wgmma_promoted",
-    "fp8_wgmma_scaled",
-    "matmul_wgmma_even",
-    "matmul_wgmma_fit",
-    "matmul_wgmma_turns",
-)
-RING, PROMOTED, SCALED, EVEN, FIT, TURNS = (
-    ROOT / "kernels" / "ladder" / f"{name}.cu" for name in NAMES
-)
+NAMES = ("fp8_wgmma", "fp8_wgmma_promoted", "fp8_wgmma_scaled")
+NAMES += ("matmul_wgmma_even", "matmul_wgmma_fit", "matmul_wgmma_turns")
+RING, PROMOTED, SCALED, EVEN, FIT, TURNS = map(shipped, NAMES)
 
 
 @pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
 def test_the_same_bits_where_the_tensor_cores_sum_alone(few: None, kind: str) -> None:
     runs = []
-    alone = {"ACCUMULATE": "f22"}
-    for path, macros in (
-        (RING, {}),
-        (PROMOTED, alone),
-        (EVEN, alone),
-        (FIT, {}),
-        (TURNS, {}),
-    ):
-        own = "TYPE" if path in (EVEN, FIT, TURNS) else "A_TYPE"
-        done = support.right(path, "300x264x208", {own: kind, **macros})
+    for path in (RING, PROMOTED, EVEN, FIT, TURNS):
+        alone = {"ACCUMULATE": "f22"} if path in (PROMOTED, EVEN) else {}
+        own = "A_TYPE" if path in (RING, PROMOTED) else "TYPE"
+        done = support.right(path, "300x264x208", {own: kind, **alone})
         assert not done.counts["shared_conflicts"].any()
         runs.append(done)
     support.same_bits(runs)

@@ -40,9 +40,8 @@ def timed(monkeypatch):
             nvmlDeviceGetCurrentClocksEventReasons=lambda one: reasons.pop() if reasons else 0,
         )
         monkeypatch.setitem(sys.modules, "pynvml", nvml)
-        block = SimpleNamespace(
-            enqueue=lambda: None, us=lambda: 10.0, close=lambda: None, run=lambda: 10.0, repeats=9
-        )
+        nothing, ten = lambda: None, lambda: 10.0
+        block = SimpleNamespace(enqueue=nothing, us=ten, close=nothing, run=ten, repeats=9)
         for name, stand_in in {
             "Memory": lambda gpu: SimpleNamespace(__enter__=None),
             "fill_sets": lambda *_: ([{}], True),
@@ -86,9 +85,8 @@ def test_a_time_is_marked(timed, how, told):
 def test_the_end_of_a_case_was_watched_for_the_next_one(monkeypatch):
     seen, support = iter([0.0, 0.5, 0.1, 0.2]), Support.__new__(Support)
     support._paused, support._watched_at = 0.0, -math.inf
-    watched = SimpleNamespace(
-        pointer=0, download=lambda kind: np.array([1e6 * next(seen), 1e6], kind)
-    )
+    watched = SimpleNamespace(pointer=0)
+    watched.download = lambda dtype: np.array([1e6 * next(seen), 1e6], dtype)
     monkeypatch.setattr(Support, "_watched", watched)
     monkeypatch.setattr(Support, "_launch", lambda *_: None)
     clock = iter([10.0, 10.5, 10.6, 10.7, 10.8, 10.9])

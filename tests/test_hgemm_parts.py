@@ -36,9 +36,7 @@ def test_every_tile_is_right_and_free_of_excess_wavefronts(tile_m: int, tile_n: 
 
 @pytest.mark.parametrize("shape", ["129x136x104", "65x72x8", "130x64x584"])
 @pytest.mark.parametrize("splits", [2, 16])
-def test_split_k_does_not_depend_on_who_comes_last(
-    folders: tuple[Path, Path], shape: str, splits: int
-) -> None:
+def test_split_k_does_not_depend_on_who_comes_last(folders, shape, splits):
     macros = {**SMALL, "SPLITS": splits}
     support.same_bits(support.right(one / "hgemm_split_k.cu", shape, macros) for one in folders)
 
@@ -48,17 +46,9 @@ def test_split_k_does_not_depend_on_who_comes_last(
 @pytest.mark.parametrize("joined", [1, 0, 64])
 @pytest.mark.parametrize(
     ("sms", "shape"),
-    [
-        (1, "130x136x584"),
-        (2, "130x136x584"),
-        (3, "130x136x584"),
-        (2, "512x64x72"),
-        (1, "448x136x256"),
-    ],
+    [*((sms, "130x136x584") for sms in (1, 2, 3)), (2, "512x64x72"), (1, "448x136x256")],
 )
-def test_stream_k_does_not_depend_on_who_comes_last(
-    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, sms: int, shape: str, joined: int
-) -> None:
+def test_stream_k_does_not_depend_on_who_comes_last(folders, monkeypatch, sms, shape, joined):
     support.with_sms(monkeypatch, sms)
     macros = {**SMALL, "JOINED": joined}
     support.same_bits(support.right(one / "hgemm_stream_k.cu", shape, macros) for one in folders)

@@ -10,20 +10,9 @@ from samples import ROOT, needs_nvrtc
 pytestmark = needs_nvrtc
 
 KERNELS = ROOT / "kernels" / "ladder"
-PLAIN = [
-    "hgemm_wgmma",
-    "hgemm_wgmma_pipeline",
-    "hgemm_wgmma_roles",
-    "matmul_wgmma_fit",
-]
-PERSISTENT = [
-    "hgemm_wgmma_persistent",
-    "hgemm_wgmma_store",
-    "hgemm_wgmma_cluster",
-    "hgemm_wgmma_late",
-    "matmul_wgmma_even",
-    "matmul_wgmma_turns",
-]
+PLAIN = ["hgemm_wgmma", "hgemm_wgmma_pipeline", "hgemm_wgmma_roles", "matmul_wgmma_fit"]
+PERSISTENT = [f"hgemm_wgmma_{name}" for name in ("persistent", "store", "cluster", "late")]
+PERSISTENT += ["matmul_wgmma_even", "matmul_wgmma_turns"]
 TWO_LAUNCHES = "matmul_wgmma_two_launches"
 LAYOUTS = "hgemm_wgmma_layouts"  # elements are made in the order of memory: its B is another one
 
@@ -70,9 +59,7 @@ def test_other_tiles_rings_and_orders(few: None, name: str, macros: dict[str, in
         ("600x488x136", 192, (3, 168)),
     ],
 )
-def test_tiles_are_as_wide_as_fills_the_waves(
-    few: None, shape: str, height: int, columns: tuple[int, int]
-) -> None:
+def test_tiles_are_as_wide_as_fills_the_waves(few, shape, height, columns):
     path, macros = KERNELS / "matmul_wgmma_even.cu", {"TILE_M": height}
     support.right(path, shape, macros)
     launch = support.job(path, shape, macros).launch
@@ -131,9 +118,7 @@ def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shap
         ("matmul_wgmma_split", {"SPLITS": 2, "TYPE": "tf32"}),
     ],
 )
-def test_products_are_not_serialised_and_nothing_is_spilled(
-    name: str, macros: dict[str, int | str]
-) -> None:
+def test_products_are_not_serialised_and_nothing_is_spilled(name, macros):
     made = support.entry(support.choose(KERNELS / f"{name}.cu", macros), "sm_90")
     assert "ptxas info" in made["log"]
     assert not re.search(r"C75\d\d|serializ", made["log"])
@@ -171,7 +156,5 @@ def test_products_are_not_serialised_and_nothing_is_spilled(
         ("matmul_cluster", "65x68x53", {"SPLITS": 2, "TILE_M": 64, "TILE_N": 32, "THREAD_N": 4}),
     ],
 )
-def test_tiles_of_other_sizes_and_shared_ones(
-    name: str, shape: str, macros: dict[str, int]
-) -> None:
+def test_tiles_of_other_sizes_and_shared_ones(name, shape, macros):
     support.right(KERNELS / f"{name}.cu", shape, macros)

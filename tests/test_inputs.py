@@ -69,10 +69,8 @@ def device_code(tmp_path_factory):
         pytest.skip("needs g++")
     folder = tmp_path_factory.mktemp("emulated")
     (folder / "emulator.cpp").write_text(EMULATOR)
-    words = (
-        f"{compiler} -O1 -std=c++17 -shared -fPIC -pthread -w emulator.cpp -o emulated.so".split()
-    )
-    command = [*words, f"-I{SUPPORT.parent}"]
+    words = "-O1 -std=c++17 -shared -fPIC -pthread -w emulator.cpp -o emulated.so".split()
+    command = [compiler, *words, f"-I{SUPPORT.parent}"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode and "_Float16" in done.stderr:
         pytest.skip("needs a g++ that knows _Float16")

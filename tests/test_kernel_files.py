@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from fake_machine import CODE
@@ -152,12 +153,8 @@ def test_a_folder_may_hold_anything(mine, tmp_path, monkeypatch):
 
 
 def test_a_kernel_that_was_left_out_fails_the_run():
-    import pandas as pd
-
-    cases, records = (
-        pd.DataFrame(columns=columns.split())
-        for columns in ("case kernel verdict", "case stage status reason source metric value")
-    )
+    cases = pd.DataFrame(columns=["case", "kernel", "verdict"])
+    records = pd.DataFrame(columns="case stage status reason source metric value".split())
     why = {"bad": "kernels/bad.cu: file: found 'prw-r--r--'; allowed: a regular file"}
     run = SimpleNamespace(left_out=why, config=SimpleNamespace(strict=False))
     found = verdict.of(run, cases, records)
@@ -292,10 +289,8 @@ def test_what_lies_outside_is_not_read(tmp_path, monkeypatch):
     secret.write_text(f"{SECRET}\n")
     (folder / "link.h").symlink_to(secret)
     (folder / "own.h").write_text(f'#include "{secret}"\n')
-    bodies = {
-        f"k{at}": text.replace("SECRET", str(secret)) + KERNEL.replace("VALUE", "1")
-        for at, text in enumerate(OUTSIDE.values())
-    }
+    texts = enumerate(f"{text}{KERNEL.replace('VALUE', '1')}" for text in OUTSIDE.values())
+    bodies = {f"k{at}": text.replace("SECRET", str(secret)) for at, text in texts}
     made, _, _ = compiled(folder, monkeypatch, **bodies)
     for what, one in zip(OUTSIDE, made.values()):
         assert one["status"] == model.FAILED_TO_COMPILE, what
@@ -324,37 +319,34 @@ def test_a_header_that_is_too_large(tmp_path, monkeypatch):
 # ------------------------------------------------------------------------------------- child processes
 
 
-def ends(how: str) -> str:
-    if how == "signal":
-        os.kill(os.getpid(), signal.SIGTRAP)
-    if how == "outside":
-        os.kill(os.getpid(), 9)
-    if how == "exit":
-        os._exit(3)
-    if how == "memory":
-        return str(len(bytearray(1 << 30)))
-    if how == "time":
-        while True:
-            pass
-    if how == "raises":
-        raise RuntimeError("what\nand why")
-    if how == "disk":
-        write_atomically(Path("/dev/full/x"), b"")
-    return how
+def raises():
+    raise RuntimeError("what\nand why")
+
+
+ENDS = {
+    "one": lambda: 1,
+    "signal": lambda: os.kill(os.getpid(), signal.SIGTRAP),
+    "outside": lambda: os.kill(os.getpid(), 9),
+    "exit": lambda: os._exit(3),
+    "memory": lambda: len(bytearray(1 << 30)),
+    "time": lambda: sum(iter(int, 1)),
+    "raises": raises,
+    "disk": lambda: write_atomically(Path("/dev/full/x"), b""),
+    "two": lambda: 2,
+}
 
 
 def test_what_ends_a_process_costs_its_item():
-    items = ["one", "signal", "outside", "exit", "memory", "time", "raises", "disk", "two"]
-    made = dict(pool.each(ends, items, 2, pool.Limits(1, 256 << 20)))
-    assert [made[name] for name in ("one", "two")] == ["one", "two"]
-    told = {name: made[name].reason for name in items[1:-1]}
+    made = dict(pool.each(lambda how: ENDS[how](), list(ENDS), 2, pool.Limits(1, 256 << 20)))
+    assert [made.pop(name) for name in ("one", "two")] == [1, 2]
+    told = {name: one.reason for name, one in made.items()}
     assert "SIGTRAP" in told["signal"] and "SIGKILL" in told["outside"]
     assert told["exit"] == "its process ended with exit code 3"
     assert told["memory"] == "it takes more memory than it may"
     assert "1 s of processor time" in told["time"] or "4 s by the clock" in told["time"]
     assert told["raises"] == "RuntimeError: what"
     assert "writing it" in told["disk"]
-    passing = [name for name in told if not made[name].lasting]
+    passing = [name for name in ENDS if name in told and not made[name].lasting]
     busy = ["time"] if "by the clock" in told["time"] else []  # with something else
     assert passing == ["outside", *busy, "disk"]
 

@@ -13,17 +13,11 @@ XMMA = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x64x32_stage4_warpsize2
     ("name", "tile"),
     [
         (f"{XMMA}_kernel", (64, 128)),
-        ("sm90_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize64x128x16_stage3_warpsize2x4x1", (128, 64)),
-        (
-            "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize256x128x64_warpgroupsize2x1x1_"
-            "execute_segment_k_off_kernel__5x_cublas",
-            (128, 256),
-        ),
+        ("sm90_xmma_gemm_bf16_tn_n_tilesize256x128x64_warpgroupsize2x1x1_kernel__5x_cublas", (128, 256)),
         ("ampere_h16816gemm_128x64_ldg8_stages_32x5_tn", (64, 128)),
         ("ampere_fp16_s16816gemm_fp16_256x128_ldg8_f2f_stages_64x3_nn", (128, 256)),
         ("ampere_sgemm_32x128_nn", (128, 32)),
-        ("void cutlass::Kernel2<cutlass_80_tensorop_f16_s16816gemm_f16_128x64_32x6_tn_align8>"
-         "(T1::Params)", (64, 128)),
+        ("void cutlass::Kernel2<cutlass_80_tensorop_s16816gemm_128x64_32x6_tn_align8>(T1::Params)", (64, 128)),
         ("cutlass_80_simt_sgemm_256x128_8x4_nt_align1", (128, 256)),
         ("nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_TNT", (256, 128)),
         ("nvjet_tst_64x8_64x16_4x1_v_bz_TNN", (8, 64)),
