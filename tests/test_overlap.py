@@ -33,7 +33,6 @@ PROGRAMMATIC = FRONT.rstrip("\n") + "\nprogrammatic: 1\n"
     ("name", "macros"),
     [
         *OVERLAPPING.items(),
-        ("matmul_wgmma_two_launches", {"DOWN": 2}),
     ],
 )
 def test_it_waits_before_it_touches_memory_and_is_right(
