@@ -42,6 +42,7 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta, parts, flags]
 // do not, and what is read out of step costs more than it seems.
 
 #define STAGES (198400 / ((128 + TILE_N) * 128))
+
 #include "wgmma_tile.cuh"
 
 using namespace hopper;

@@ -34,6 +34,7 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // the other one multiplies.
 
 #define TILE_N 128
+#define HALF_SUMS (TYPE_NUMBER == TYPE_f16)
 
 #include "wgmma_tile.cuh"
 

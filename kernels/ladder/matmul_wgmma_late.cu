@@ -40,7 +40,6 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 // The rows of a box of results are 128 bytes, 32 columns: a warp has six such strips of a tile.
 
 #define STAGES (198400 / ((128 + TILE_N) * 128))
-
 #define HALF_SUMS (TYPE_NUMBER == TYPE_f16)
 
 #include "wgmma_tile.cuh"
