@@ -213,9 +213,9 @@ struct Stages {
     int stage = 0;                 // the next one
     unsigned phase = 0;            // parity of its turn
 
-    __device__ __forceinline__ Stages() {
+    // Where the stages and their mbarriers lie.
+    __device__ __forceinline__ void place(const u64 (&barriers)[2][COUNT]) {
         extern __shared__ unsigned char memory[];
-        __shared__ u64 barriers[2][COUNT];
         // Swizzles begin at multiples of an atom: the front matter asks for as many bytes more.
         stages = (shared_of(memory) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
         full = shared_of(barriers[0]);

@@ -78,7 +78,10 @@ __device__ __forceinline__ int row_of(const Thread& thread, int mma) {
 struct Ring : Stages<STAGES, 0> {
     int count, bytes;
 
-    __device__ __forceinline__ Ring(int count, int widest) : count(count), bytes(A_BYTES + widest * SWIZZLE_BYTES) {}
+    __device__ __forceinline__ Ring(int count, int widest) : count(count), bytes(A_BYTES + widest * SWIZZLE_BYTES) {
+        __shared__ u64 barriers[2][STAGES];
+        place(barriers);
+    }
     // By the warp that loads, which goes on as soon as it may, where so many warpgroups of a block release a stage, ...
     __device__ __forceinline__ void begin(const Thread& thread, int warpgroups = TURNS ? 1 : CONSUMERS) const {
         const int releases = warpgroups * (TOGETHER > 1 ? TOGETHER * WARP : WARPGROUP) / WARP;

@@ -57,6 +57,10 @@ __device__ __forceinline__ int row_of(const Thread& thread, int e) {
 __device__ __forceinline__ int column_of(const Thread& thread, int e) { return e / 4 * 8 + thread.lane % 4 * 2 + e % 2; }
 
 struct Ring : Stages<RING, STAGE_BYTES> {
+    __device__ __forceinline__ Ring() {
+        __shared__ u64 barriers[2][RING];
+        place(barriers);
+    }
     // By the warp that loads, which goes on at once.
     __device__ __forceinline__ void begin(const Thread& thread) const {
         // One lane for all: of several lanes each would take a turn of a loop, with a fence of its own.
@@ -107,7 +111,8 @@ __device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread
     int previous = 0;
     for (int chunk = 0; chunk < count; ++chunk) {
         ring.wait_full();
-        const u64 a = descriptor(ring.at() + thread.warpgroup * MMA_M * SWIZZLE_BYTES);
+        const int warpgroup = thread.warp * WARP / WARPGROUP;  // anew: it needs no register
+        const u64 a = descriptor(ring.at() + warpgroup * MMA_M * SWIZZLE_BYTES);
         const u64 b = descriptor(ring.at() + A_BYTES);
         begin_products();
 #pragma unroll
@@ -136,41 +141,16 @@ __device__ __forceinline__ void lay(unsigned at, Number first, Number second) {
     }
 }
 
-// Unsigned numbers of so many bytes.
-template <int BYTES>
-struct Bits { using Type = unsigned; };
-template <>
-struct Bits<1> { using Type = unsigned char; };
-template <>
-struct Bits<2> { using Type = unsigned short; };
-
-// An element from shared memory.
+// An element from shared memory, as so many bits.
+__device__ unsigned short bits_of(f16);
+__device__ unsigned short bits_of(bf16);
+__device__ unsigned bits_of(f32);
+__device__ unsigned bits_of(i32);
 __device__ __forceinline__ void take(unsigned short& one, unsigned at) {
     asm volatile("ld.shared.u16 %0, [%1];\n" : "=h"(one) : "r"(at) : "memory");
 }
 __device__ __forceinline__ void take(unsigned& one, unsigned at) {
     asm volatile("ld.shared.u32 %0, [%1];\n" : "=r"(one) : "r"(at) : "memory");
-}
-
-// Rows of C from a place on, by a warp: LINES of them, PIECES pieces each, which lie PITCH bytes apart in shared memory.
-// Columns end at `end`.
-template <int LINES, int PIECES, int PITCH>
-__device__ __forceinline__ void store_pieces(unsigned strip, const Thread& thread, const Result& result, const Place& place,
-                                             int end) {
-#pragma unroll
-    for (int i = 0; i < (LINES * PIECES + WARP - 1) / WARP; ++i) {
-        const int number = i * WARP + thread.lane;
-        const int line = number / PIECES, piece = number % PIECES;
-        const int row = place.row + line, column = place.column + piece * PIECE;
-        if ((LINES * PIECES % WARP == 0 || line < LINES) && row < result.m && column < end) {
-            uint4 four;
-            asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"
-                         : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
-                         : "r"(strip + line * PITCH + piece * 16)
-                         : "memory");
-            *reinterpret_cast<uint4*>(result.c + static_cast<long long>(row) * result.n + column) = four;
-        }
-    }
 }
 
 // alpha times COUNT sums of each thread, which are 2 COUNT columns from `place` on, plus beta times C, to so many
@@ -211,7 +191,7 @@ __device__ __forceinline__ void store(Number (&sums)[COUNT], const Thread& threa
     }
     __syncwarp();
     if (result.n % PIECE != 0) {
-        using Word = Bits<sizeof(Out)>::Type;
+        using Word = decltype(bits_of(Out()));
         for (int line = 0; line < STRIP_ROWS; ++line) {
             const int row = place.row + thread.warp * STRIP_ROWS + line;
             if (row >= result.m) break;
@@ -225,7 +205,20 @@ __device__ __forceinline__ void store(Number (&sums)[COUNT], const Thread& threa
         }
         return;
     }
-    store_pieces<STRIP_ROWS, PIECES, PITCH>(strip, thread, result, {place.row + thread.warp * STRIP_ROWS, place.column}, end);
+#pragma unroll
+    for (int i = 0; i < (STRIP_ROWS * PIECES + WARP - 1) / WARP; ++i) {
+        const int number = i * WARP + thread.lane;
+        const int line = number / PIECES, piece = number % PIECES;
+        const int row = place.row + thread.warp * STRIP_ROWS + line, column = place.column + piece * PIECE;
+        if ((STRIP_ROWS * PIECES % WARP == 0 || line < STRIP_ROWS) && row < result.m && column < end) {
+            uint4 four;
+            asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"
+                         : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
+                         : "r"(strip + line * PITCH + piece * 16)
+                         : "memory");
+            *reinterpret_cast<uint4*>(result.c + static_cast<long long>(row) * result.n + column) = four;
+        }
+    }
 }
 
 }  // namespace fit

@@ -86,6 +86,10 @@ __device__ __forceinline__ int row_of(const Thread& thread, int mma) {
 // ---- loads and products ----------------------------------------------------------------------------
 
 struct Ring : Stages<STAGES, STAGE_BYTES> {
+    __device__ __forceinline__ Ring() {
+        __shared__ u64 barriers[2][STAGES];
+        place(barriers);
+    }
     // By one thread; a barrier of the block has to follow.
     __device__ __forceinline__ void begin(int releases) const { initialize_stages<STAGES>(full, empty, releases); }
 };

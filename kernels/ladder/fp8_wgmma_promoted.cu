@@ -49,6 +49,7 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta, 0.5, 2.0]
 using namespace hopper;
 
 constexpr bool PROMOTED = NAMED(ACCUMULATE_, ACCUMULATE);
+
 // The products of a tile, each chunk's summed by itself and then added.
 template <class Leave>
 __device__ __forceinline__ void multiply_promoted(Sums& sums, const Thread& thread, Ring& ring, int chunks,

@@ -6,24 +6,23 @@ dtypes: {a: TYPE, b: TYPE, c: TYPE, accumulate: f32}
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16]
-  TILE_N: [256, 192]           # outputs of a tile, side by side; it has 128 below each other
   IDLE: [16, 0]                # chunks of k that the last wave must leave idle, on average, to be dealt out
   RASTER: [2048, 64]           # rows of C that are walked together; 64: one tile row after another
-let: {tiles: "ceil(m / 128) * ceil(n / TILE_N)"}
-tile: [128, TILE_N, 64]
+let: {tiles: "ceil(m / 128) * ceil(n / 256)"}
+tile: [128, 256, 64]
 block: [384]
 grid: ["min(sms, tiles)"]
 # tiles, as whose waves they run
 working_blocks: tiles
-# as many stages as fit beside two strips of 2048 bytes for each of eight warps
-shared_bytes: 1024 + floor(198400 / ((128 + TILE_N) * 128)) * (128 + TILE_N) * 128 + 8 * 2 * 2048
+# four stages, then two strips of 2048 bytes for each of eight warps
+shared_bytes: 1024 + 4 * (128 + 256) * 128 + 8 * 2 * 2048
 tensor_maps:
   map_a: {of: a, box: [64, 128], swizzle: 128}
-  map_b: {of: b, box: [64, TILE_N], swizzle: 128}
+  map_b: {of: b, box: [64, 256], swizzle: 128}
   map_c: {of: c, box: [64, 16], swizzle: 128}
 buffers:
   # sums that a block leaves for another one, and a flag for each of its two warpgroups
-  parts: {dtype: f32, size: "min(sms, tiles) * 128 * TILE_N"}
+  parts: {dtype: f32, size: "min(sms, tiles) * 128 * 256"}
   flags: {dtype: u32, size: "min(sms, tiles) * 2", zeroed: true}
 architecture_specific: true
 requires: {arch: 90, n: 8, k: 8,
@@ -41,7 +40,8 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta, parts, flags]
 // Whole waves come first. Their blocks walk along k in step and share what they read in L2; pieces of the row
 // do not, and what is read out of step costs more than it seems.
 
-#define STAGES (198400 / ((128 + TILE_N) * 128))
+#define TILE_N 256
+#define STAGES 4
 
 #include "wgmma_tile.cuh"
 
