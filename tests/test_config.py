@@ -345,8 +345,6 @@ def test_a_file_that_is_no_config(tmp_path, monkeypatch, capsys, content, told):
 def test_no_file_at_all(name):
     with pytest.raises(UserError, match="allowed: a config file"):
         configs.read(Path(name), name)
-    words = "-n --configfile a b --cores 2 report --configfiles=c d --config only=e".split()
-    assert list(ahead.config_files(words)) == ["a", "b", "c", "d"]
 
 
 def test_merged_keys_may_stand_again():

@@ -27,9 +27,7 @@ GLOBAL = re.compile(r"\b(?:LD|ST|ATOM|RED|LDGSTS|UTMALDG|UTMASTG|UBLKCP|LDG|STG|
 PROGRAMMATIC = FRONT.rstrip("\n") + "\nprogrammatic: 1\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "macros"), [*OVERLAPPING.items(), ("matmul_wgmma_two_launches", {"DOWN": 2})]
-)
+@pytest.mark.parametrize(("name", "macros"), OVERLAPPING.items())
 def test_it_waits_before_it_touches_memory_and_is_right(name, macros) -> None:
     chosen = support.choose(KERNELS / f"{name}.cu", {**macros, "OVERLAP": 1})
     listing = sass.of_cubin(support.compiled(chosen, "sm_90"))

@@ -43,7 +43,7 @@ def test_teams_read_shared_memory_without_conflicts_or_spills() -> None:
         ("matmul_two_launches", 3, "100x300x200", {}),
         ("matmul_two_launches", 2, "513x130x24", {}),
         ("matmul_two_launches", 132, "70x66x2200", {"TILE_M": 64, "TILE_N": 64}),
-        ("matmul_wgmma_two_launches", 132, "70x168x320", {"SPLITS": 2}),
+        ("matmul_wgmma_two_launches", 132, "70x168x320", {}),
     ],
 )
 def test_parts_are_added_wherever_they_are(monkeypatch, name, sms, shape, macros) -> None:

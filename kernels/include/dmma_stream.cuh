@@ -105,14 +105,8 @@ __device__ __forceinline__ void stream(const Problem& given, const Partials& par
         return total == 0;
     };
 #pragma unroll 1
-    for (;;) {
-        loop.template chunk<0, true>(sums, total--, advance);
-        if (end_of_tile()) break;
-        if constexpr (EVERY == 2 || (AHEAD && STEPS % 2 == 1)) {
-            loop.template chunk<STEPS % 2, EVERY == 1>(sums, total--, advance);
-            if (end_of_tile()) break;
-        }
-    }
+    do loop.chunk(sums, total--, advance);
+    while (!end_of_tile());
 }
 
 __device__ __forceinline__ void stream(const Problem& problem, const Partials& partials) {

@@ -16,7 +16,7 @@
 // p xor 2 (k / 2 mod 4): each quarter of a warp's 16-byte read then meets every bank once, and a copy of
 // whole lines moves each of them from one line into one other.
 //
-// Who includes this defines TILE_M, TILE_N, WARP_M, STAGES, EVERY and DEPTH. With TEAMS a block is several teams of
+// Who includes this defines TILE_M, TILE_N, WARP_M, STAGES and DEPTH. With TEAMS a block is several teams of
 // threads (threadIdx.y), each with a tile, stages and a barrier of its own; an SM then holds RESIDENT warps.
 
 #pragma once
@@ -44,9 +44,7 @@ constexpr int THREADS = WARPS * WARP;
 constexpr int TILES_M = WARP_M / ROWS;
 constexpr int TILES_N = WARP_N / COLUMNS;
 
-constexpr int OCTETS = 1;  // of a step
-constexpr int STEP = OCTETS * OCTET;
-constexpr int STEPS = CHUNK / STEP;
+constexpr int STEPS = CHUNK / OCTET;  // an octet each
 
 // Sums take WARP_M x WARP_N / 16 registers of a thread. An SM's registers hold 8 warps of 64x32, 12 of 48x32 or 16 of
 // 32x32.
@@ -72,12 +70,12 @@ constexpr int B_PASS_ROWS = THREADS / B_ROW_PIECES;
 constexpr int A_COPIES = TILE_M / A_PASS_ROWS;
 constexpr int B_COPIES = CHUNK / B_PASS_ROWS;
 constexpr int COPIES = A_COPIES + B_COPIES;
-// Copies are begun for the chunk that is so many chunks further: all stages but those that were still read when
+// Copies are begun for the chunk that is so many chunks further: all stages but the one that was still read when
 // the last barrier passed.
-constexpr int DISTANCE = STAGES - EVERY;
+constexpr int DISTANCE = STAGES - 1;
 constexpr int ROUNDS = STEPS * TILES_M;  // of 16 rows, in a chunk
 constexpr int COPIES_PER_ROUND = (COPIES + ROUNDS - 1) / ROUNDS;
-constexpr int B_LOADS = TILES_N * OCTETS * 2;  // 16-byte reads of a lane that bring a step's B
+constexpr int B_LOADS = TILES_N * 2;  // 16-byte reads of a lane that bring a step's B
 constexpr int B_LOADS_PER_UNIT = (B_LOADS + TILES_M - 1) / TILES_M;
 
 constexpr int GROUP = 2048 / TILE_M;  // tile rows that are walked together
@@ -86,12 +84,12 @@ static_assert(TILE_M % WARP_M == 0 && TILE_N % WARP_N == 0, "warp tiles fill the
 static_assert(WARP_M == 64 || WARP_M == 48 || WARP_M == 32, "WARP_M: what registers hold");
 static_assert(ROUNDS % 2 == 0, "an even number of rounds, so that two sets of A take turns");
 static_assert(A_ROW_BYTES == LINE_BYTES, "a row of A is a line of shared memory");
-static_assert(EVERY == 1 || EVERY == 2, "EVERY: chunks from one barrier to the next");
 static_assert(DEPTH == 0 || DEPTH == 8, "DEPTH: k of an instruction, 0 for 8x8x4");
 static_assert(A_COPIES * A_PASS_ROWS == TILE_M && A_PASS_ROWS % 2 == 0, "whole passes over A, one swizzle");
 static_assert(B_COPIES * B_PASS_ROWS == CHUNK && B_PASS_ROWS > 0, "whole passes over B");
 static_assert((B_PASS_ROWS & (B_PASS_ROWS - 1)) == 0, "B's swizzle of a pass is an xor of the first one's");
-static_assert(STAGES > 2 * EVERY, "STAGES: EVERY chunks have landed, as many are written, one is read");
+static_assert(STEPS == 2, "the two sets of columns take turns");
+static_assert(STAGES > 2, "STAGES: one chunk has landed, one is written, one is read");
 
 using Tile = f64[2][TILES_N][4];  // of 16 rows: rows 0 to 7 and 8 to 15
 using Sums = Tile[TILES_M];
@@ -194,26 +192,23 @@ __device__ __forceinline__ void mma_8(f64 (&sum)[4], const Row& a, const Column&
 }
 
 // A thread's operands: of 16 rows of A, and of all columns of the warp, for one step.
-using Rows = Row[2][OCTETS];
-using Columns = Column[TILES_N][OCTETS];
+using Rows = Row[2];
+using Columns = Column[TILES_N];
 
 // The products of 16 rows and all columns of the warp, for one step.
 __device__ __forceinline__ void multiply(Tile& sums, const Rows& a, const Columns& b) {
+    // Two that add to the same sum are as far apart as can be.
 #pragma unroll
-    for (int octet = 0; octet < OCTETS; ++octet) {
-        // Two that add to the same sum are as far apart as can be.
+    for (int which = 0; which < (MMA_K == 8 ? 1 : 2); ++which) {
 #pragma unroll
-        for (int which = 0; which < (MMA_K == 8 ? 1 : 2); ++which) {
+        for (int j = 0; j < TILES_N; ++j) {
 #pragma unroll
-            for (int j = 0; j < TILES_N; ++j) {
-#pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    if constexpr (MMA_K == 8) {
-                        mma_8(sums[half][j], a[half][octet], b[j][octet]);
-                    } else {
-                        mma_small(sums[half][j], a[half][octet], b[j][octet], which, 0);
-                        mma_small(sums[half][j], a[half][octet], b[j][octet], which, 1);
-                    }
+            for (int half = 0; half < 2; ++half) {
+                if constexpr (MMA_K == 8) {
+                    mma_8(sums[half][j], a[half], b[j]);
+                } else {
+                    mma_small(sums[half][j], a[half], b[j], which, 0);
+                    mma_small(sums[half][j], a[half], b[j], which, 1);
                 }
             }
         }
@@ -323,14 +318,10 @@ struct Reader {
 
     // The 16 rows `i` of a step. The two octets of a chunk lie side by side on a line, where the swizzle is an xor.
     __device__ __forceinline__ void rows(Rows& target, unsigned stage, int step, int i) const {
+        const unsigned line = (step % 2 ? a ^ 4 * PIECE_BYTES : a) + stage;
 #pragma unroll
-        for (int o = 0; o < OCTETS; ++o) {
-            const int octet = step * OCTETS + o;
-            const unsigned line = (octet % 2 ? a ^ 4 * PIECE_BYTES : a) + stage;
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                load_piece(target[half][o][0], target[half][o][1], line + (i * ROWS + half * 8) * A_ROW_BYTES);
-            }
+        for (int half = 0; half < 2; ++half) {
+            load_piece(target[half][0], target[half][1], line + (i * ROWS + half * 8) * A_ROW_BYTES);
         }
     }
 
@@ -340,11 +331,9 @@ struct Reader {
         for (int i = 0; i < B_LOADS; ++i) {
             if (i < first || i >= last) continue;
             const int which = i % 2;
-            const int o = i / 2 % OCTETS;
-            const int j = i / 2 / OCTETS;
-            const int row = (step * OCTETS + o) * OCTET + which;
-            load_piece(target[j][o][which][0], target[j][o][which][1],
-                       b + stage + row * B_ROW_BYTES + j * LINE_BYTES);
+            const int j = i / 2;
+            const int row = step * OCTET + which;
+            load_piece(target[j][which][0], target[j][which][1], b + stage + row * B_ROW_BYTES + j * LINE_BYTES);
         }
     }
 };
@@ -379,11 +368,10 @@ struct Loop {
 
     __device__ __forceinline__ Loop(const Problem& problem, const Place& place, int first_chunk, unsigned stages)
         : copies(problem, place, first_chunk, stages), reader(stages), reading(0),
-          writing((STEPS == 1 ? DISTANCE : DISTANCE - 1) * STAGE_BYTES) {}
+          writing((DISTANCE - 1) * STAGE_BYTES) {}
 
-    // One chunk of `left`. FIRST: which of B's two sets has its first step's columns. `advance` goes on to the
-    // chunk that is copied next.
-    template <int FIRST, bool BARRIER, class Advance>
+    // One chunk of `left`. `advance` goes on to the chunk that is copied next.
+    template <class Advance>
     __device__ __forceinline__ void chunk(Sums& sums, int left, const Advance& advance) {
         // The copies of a chunk begin behind a barrier, in the last step, and go on to the next one: evenly spread,
         // or the operands queue behind them. So the first steps end what the chunk before has begun.
@@ -394,16 +382,14 @@ struct Loop {
 #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
             const bool last_step = step == STEPS - 1;
-            const int now = AHEAD ? (FIRST + step) % 2 : 0;
+            const int now = AHEAD ? step % 2 : 0;
             if (!AHEAD) reader.columns(b[0], reading, step, 0, B_LOADS);
             if (last_step) {
-                if (STEPS > 1) end_copies(wanted_before, advance);
-                if (BARRIER) {
-                    // The next step is the next chunk's. This barrier also says that nobody reads the chunk before
-                    // this one any more.
-                    cp_async::wait<STAGES - 1 - 2 * EVERY>();  // own copies of the next EVERY chunks have landed ...
-                    meet();                                 // ... and so have those of all other threads
-                }
+                end_copies(wanted_before, advance);
+                // The next step is the next chunk's. This barrier also says that nobody reads the chunk before
+                // this one any more.
+                cp_async::wait<STAGES - 3>();  // own copies of the next chunk have landed ...
+                meet();                        // ... and so have those of all other threads
             }
 #pragma unroll
             for (int i = 0; i < TILES_M; ++i) {
@@ -424,7 +410,6 @@ struct Loop {
                 multiply(sums[i], a[set], b[now]);
             }
         }
-        if (STEPS == 1) end_copies(wanted, advance);
         reading = next;
     }
 
@@ -441,14 +426,14 @@ struct Loop {
     __device__ __forceinline__ void begin(int chunks, const Advance& advance) {
         // Every chunk commits a group, an empty one where no chunk is left: the number of groups to wait for
         // then does not depend on k, and a k shorter than the pipeline needs no case of its own.
-        constexpr int WHOLE = STEPS == 1 ? DISTANCE : DISTANCE - 1;
+        constexpr int WHOLE = DISTANCE - 1;
 #pragma unroll
         for (int chunk = 0; chunk < WHOLE; ++chunk) {
             copies.start(chunk * STAGE_BYTES, 0, COPIES, chunk < chunks);
             cp_async::commit();
             if (chunk < chunks) advance();
         }
-        if (STEPS > 1) copies.start(WHOLE * STAGE_BYTES, 0, TILES_M * COPIES_PER_ROUND, WHOLE < chunks);
+        copies.start(WHOLE * STAGE_BYTES, 0, TILES_M * COPIES_PER_ROUND, WHOLE < chunks);
         cp_async::wait<WHOLE - 1>();
         meet();
         reader.rows(a[0], 0, 0, 0);
@@ -461,14 +446,8 @@ struct Loop {
         clear(sums);
         int left = chunks;
 #pragma unroll 1
-        for (;;) {
-            chunk<0, true>(sums, left, advance);
-            if (--left == 0) break;
-            if constexpr (EVERY == 2 || (AHEAD && STEPS % 2 == 1)) {  // B's sets change places from chunk to chunk
-                chunk<STEPS % 2, EVERY == 1>(sums, left, advance);
-                if (--left == 0) break;
-            }
-        }
+        do chunk(sums, left, advance);
+        while (--left != 0);
     }
 };
 

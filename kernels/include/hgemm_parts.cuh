@@ -3,7 +3,7 @@
 #pragma once
 
 #include "dealing.cuh"
-#include "hgemm_tile.cuh"
+#include "mma_tile.cuh"
 
 namespace mma_tile {
 

@@ -5,7 +5,7 @@
 // A, B and C are row-major. A chunk is STEP deep. In shared memory it lies as [k][row] of A, transposed by
 // copies of 4 bytes, and [k][column] of B, by copies of 16 bytes: what a thread needs for one k are quads
 // of neighbours in both. Whoever includes this defines TILE_M, TILE_N, THREAD_M, THREAD_N (outputs of a
-// thread), STEP, STAGES and KEEP_A, and may define EDGE_QUADS 0, where few tiles stick out of C: as 1 it brings B in quads
+// thread), STEP and STAGES, and may define EDGE_QUADS 0, where few tiles stick out of C: as 1 it brings B in quads
 // there, too, but gives the loop of whole tiles other registers, whose banks meet more often. PAIRS 1 brings B by 8
 // bytes where not by 16 and n is even (`accumulate`); it may cost the loop of whole tiles some moves.
 
@@ -242,17 +242,13 @@ static __device__ __forceinline__ void arrive() {
 }
 
 // The outer product, back and forth so that each multiply-add shares a factor with the one before, which the
-// operand cache keeps: the inner loop runs over b (KEEP_A 1) or over a (KEEP_A 0).
+// operand cache keeps.
 static __device__ __forceinline__ void multiply(float (&sum)[THREAD_M][THREAD_N], const Operands& of) {
-    constexpr int OUTER = KEEP_A ? THREAD_M : THREAD_N;
-    constexpr int INNER = KEEP_A ? THREAD_N : THREAD_M;
 #pragma unroll
-    for (int outer = 0; outer < OUTER; ++outer) {
+    for (int j = 0; j < THREAD_N; ++j) {
 #pragma unroll
-        for (int step = 0; step < INNER; ++step) {
-            const int inner = outer % 2 ? INNER - 1 - step : step;
-            const int i = KEEP_A ? outer : inner;
-            const int j = KEEP_A ? inner : outer;
+        for (int step = 0; step < THREAD_M; ++step) {
+            const int i = j % 2 ? THREAD_M - 1 - step : step;
             sum[i][j] += of.a[i] * of.b[j];
         }
     }

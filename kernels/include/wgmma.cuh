@@ -1,37 +1,15 @@
-// Hopper's asynchronous units in PTX: mbarriers, the tensor memory accelerator (TMA) and wgmma. What the
-// kernels by wgmma share; nothing here knows about tiles or schedules.
+// Hopper's asynchronous units in PTX: mbarriers, the tensor memory accelerator (TMA) and wgmma, and what all kernels by
+// wgmma have of a block: its threads and its ring of stages. Nothing here knows types or tiles.
 //
-// Who includes this defines TYPE (f16 or bf16) and is compiled for sm_90a. Addresses named `shared` are
-// 32-bit ones of the shared window. An operand of a product is contiguous along k unless ROWS_IN_PANELS or
-// COLUMNS_IN_PANELS is 1 (wgmma_panels.cuh).
+// Who includes this is compiled for sm_90a. Addresses named `shared` are 32-bit ones of the shared window.
 
 #pragma once
 
 #include <cuda.h>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 #include "wgmma_registers.cuh"
-#include "words.cuh"
 
-#ifndef ROWS_IN_PANELS
-#define ROWS_IN_PANELS 0
-#endif
-#ifndef COLUMNS_IN_PANELS
-#define COLUMNS_IN_PANELS 0
-#endif
-#define TRANSPOSED TEXT(ROWS_IN_PANELS) ", " TEXT(COLUMNS_IN_PANELS)
-// Of A or B by its layout.
-#define A_IN_PANELS_row 0
-#define A_IN_PANELS_col 1
-#define B_IN_PANELS_row 1
-#define B_IN_PANELS_col 0
-
-using f32 = float;
-using f16 = __half;
-using bf16 = __nv_bfloat16;
 using u64 = unsigned long long;
-using element = TYPE;
 
 namespace hopper {
 
@@ -40,10 +18,9 @@ constexpr int WARPGROUP = 128;     // threads that issue one wgmma
 constexpr int SWIZZLE_BYTES = 128; // a row of a box: all banks of shared memory once
 constexpr int SWIZZLE_ROWS = 8;    // rows after which the 128-byte swizzle repeats
 constexpr int ATOM_BYTES = SWIZZLE_ROWS * SWIZZLE_BYTES;  // boxes begin at multiples of this
-constexpr int CHUNK = SWIZZLE_BYTES / 2;  // elements of k in a row of a box
 constexpr int MMA_M = 64;          // rows of one wgmma
-constexpr int MMA_K = 16;          // its depth: 32 bytes
-constexpr int STEPS = CHUNK / MMA_K;
+constexpr int MMA_BYTES = 32;      // its depth
+constexpr int STEPS = SWIZZLE_BYTES / MMA_BYTES;
 
 static_assert(ATOM_BYTES == 8 * 128, "descriptors are of rows of 128 bytes with the 128-byte swizzle");
 
@@ -198,8 +175,8 @@ __device__ __forceinline__ void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(REGISTERS));
 }
 
-// How far a descriptor moves from one 16-deep step to the next.
-constexpr u64 STEP = MMA_K * 2 >> 4;
+// How far a descriptor moves from one step of 32 bytes to the next.
+constexpr u64 STEP = MMA_BYTES >> 4;
 
 __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
 __device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
@@ -209,45 +186,67 @@ __device__ __forceinline__ void wait_products() {
     asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(PENDING) : "memory");
 }
 
-// 16 deep (wgmma_registers.cuh).
-template <int N>
-__device__ __forceinline__ void multiply(f32 (&d)[N / 2], u64 a, u64 b, int add);
+// ---- threads and stages ----------------------------------------------------------------------------
 
-#define TYPES_f16 "k16.f32.f16.f16"
-#define TYPES_bf16 "k16.f32.bf16.bf16"
-#define OF_HALVES f32, "+f", NAMED(TYPES_, TYPE), ", 1, 1, " TRANSPOSED
-WGMMA_64(OF_HALVES)
-WGMMA_128(OF_HALVES)
-WGMMA_192(OF_HALVES)
-WGMMA_256(OF_HALVES)
-#undef OF_HALVES
-#undef TYPES_f16
-#undef TYPES_bf16
+// First row and column of a tile in C.
+struct Place {
+    int row, column;
+};
+
+// A thread of a converged warp. Its warp's number comes by a shuffle, so that the compiler knows that all
+// lanes agree: what is computed from it stays in uniform registers, where wgmma and the TMA want it.
+struct Thread {
+    int warp, warpgroup, lane;
+
+    __device__ __forceinline__ Thread()
+        : warp(__shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / WARP, 0)),
+          warpgroup(warp * WARP / WARPGROUP),
+          lane(threadIdx.x % WARP) {}
+};
+
+// Stages of shared memory that chunks of k pass through in turn, each with two mbarriers: `full` completes
+// when the TMA has brought a chunk, `empty` when all warps that multiply have released it. Whoever walks
+// through the ring has one of these.
+template <int COUNT, int BYTES>
+struct Stages {
+    unsigned stages, full, empty;  // shared addresses of the first of each
+    int stage = 0;                 // the next one
+    unsigned phase = 0;            // parity of its turn
+
+    // Where the stages and their mbarriers lie.
+    __device__ __forceinline__ void place(const u64 (&barriers)[2][COUNT]) {
+        extern __shared__ unsigned char memory[];
+        // Swizzles begin at multiples of an atom: the front matter asks for as many bytes more.
+        stages = (shared_of(memory) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
+        full = shared_of(barriers[0]);
+        empty = shared_of(barriers[1]);
+    }
+    __device__ __forceinline__ unsigned at() const { return stages + stage * BYTES; }
+    __device__ __forceinline__ unsigned full_barrier() const { return full + 8 * stage; }
+    __device__ __forceinline__ void wait_full() const { wait(full + 8 * stage, phase); }
+    // True at once for a stage that has not been used.
+    __device__ __forceinline__ void wait_empty() const { wait(empty + 8 * stage, phase ^ 1); }
+    __device__ __forceinline__ void next() {
+        if (++stage == COUNT) stage = 0, phase ^= 1;
+    }
+    // By all lanes of a warp: it has done with a stage.
+    __device__ __forceinline__ void release(const Thread& thread, int which) const {
+        if (thread.lane == 0) arrive(empty + 8 * which);
+    }
+};
 
 // ---- results ---------------------------------------------------------------------------------------
-
-__device__ __forceinline__ __half2 pair_of(f16, f32 first, f32 second) { return __floats2half2_rn(first, second); }
-__device__ __forceinline__ __nv_bfloat162 pair_of(bf16, f32 first, f32 second) {
-    return __floats2bfloat162_rn(first, second);
-}
-__device__ __forceinline__ float2 floats_of(__half2 pair) { return __half22float2(pair); }
-__device__ __forceinline__ float2 floats_of(__nv_bfloat162 pair) { return __bfloat1622float2(pair); }
-
-using Pair = decltype(pair_of(element(), 0.0f, 0.0f));
-
-// Two sums as two elements in a word, the first one in the low half.
-__device__ __forceinline__ unsigned pack(f32 first, f32 second) {
-    const Pair pair = pair_of(element(), first, second);
-    return reinterpret_cast<const unsigned&>(pair);
-}
-
-__device__ __forceinline__ float2 unpack(unsigned word) { return floats_of(reinterpret_cast<const Pair&>(word)); }
 
 // Four 8x8 matrices of a warp into shared memory; lane l gives the address of row l mod 8 of matrix l / 8.
 __device__ __forceinline__ void store_matrices(unsigned shared, unsigned w0, unsigned w1, unsigned w2, unsigned w3) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(shared), "r"(w0),
                  "r"(w1), "r"(w2), "r"(w3)
                  : "memory");
+}
+
+// Two neighbours of four bytes.
+__device__ __forceinline__ void store_pair(unsigned shared, unsigned first, unsigned second) {
+    asm volatile("st.shared.v2.u32 [%0], {%1, %2};\n" ::"r"(shared), "r"(first), "r"(second) : "memory");
 }
 
 }  // namespace hopper

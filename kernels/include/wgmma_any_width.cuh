@@ -2,11 +2,11 @@
 // of sums. The width is a number that the kernel got, so every product is behind a jump; all that stands around it is
 // written once.
 //
-// Who includes this defines WIDEST (176, 192 or 256), and includes wgmma_type.cuh before.
+// Who includes this defines WIDEST (176, 192 or 256), and what wgmma_type.cuh asks for.
 
 #pragma once
 
-#include "wgmma.cuh"
+#include "wgmma_type.cuh"
 
 // Four registers of sums each, behind both descriptors and a number.
 #define FOURS_4 "%3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18"
@@ -75,7 +75,7 @@ namespace any_width {
 
 constexpr int SUMS = WIDEST / 2;  // registers of a thread and product
 
-using Sums = SUM_REGISTER[SUMS];
+using Sums = Number[SUMS];
 
 // Begins the products of a chunk, 128 bytes deep, of 64 rows and `width` columns, which all threads of the warpgroup know
 // to be the same: the first sums. a and b are descriptors; where `add` is 0, the first product overwrites the sums.

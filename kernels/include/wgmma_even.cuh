@@ -11,9 +11,8 @@
 
 #include "overlap.cuh"
 #include "raster.cuh"
-#include "wgmma_results.cuh"
-
 #include "wgmma_any_width.cuh"
+#include "wgmma_type.cuh"
 
 #define RASTER 2048  // rows of C that are walked together
 
@@ -38,7 +37,6 @@ using namespace hopper;
 
 using any_width::SUMS;
 
-constexpr int DEPTH = SWIZZLE_BYTES / OPERAND_BYTES;  // elements of k in a chunk
 constexpr int CONSUMERS = TILE_M == 192 ? 3 : 2;      // warpgroups that multiply, one below the other or in turn
 constexpr int CONSUMER_WARPS = CONSUMERS * WARPGROUP / WARP;
 constexpr int CONSUMER_THREADS = CONSUMERS * WARPGROUP;
@@ -66,40 +64,23 @@ static_assert(MMAS * MMA_M * (TURNS ? 1 : CONSUMERS) == TILE_M && TILE_M <= 256,
 using Sums = any_width::Sums[MMAS];
 using Words = unsigned[STRIP_WORDS];
 
-// A thread of a converged warp, whose number all lanes know to be the same.
-struct Thread {
-    int warp, warpgroup, lane;
-
-    __device__ __forceinline__ Thread()
-        : warp(__shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / WARP, 0)),
-          warpgroup(warp * WARP / WARPGROUP),
-          lane(threadIdx.x % WARP) {}
-    // Products of the tile that lie above those of the warpgroup.
-    __device__ __forceinline__ int above() const { return TURNS ? 0 : warpgroup * MMAS; }
-    // First row, within the tile, of the 16 that the warp has of a product.
-    __device__ __forceinline__ int row_of(int mma) const {
-        return (above() + mma) * MMA_M + warp % (WARPGROUP / WARP) * STRIP_ROWS;
-    }
-};
+// Products of the tile that lie above those of the warpgroup.
+__device__ __forceinline__ int above(const Thread& thread) { return TURNS ? 0 : thread.warpgroup * MMAS; }
+// First row, within the tile, of the 16 that the warp has of a product.
+__device__ __forceinline__ int row_of(const Thread& thread, int mma) {
+    return (above(thread) + mma) * MMA_M + thread.warp % (WARPGROUP / WARP) * STRIP_ROWS;
+}
 
 // ---- the ring of stages ----------------------------------------------------------------------------
 
-// Stages of shared memory, as many and as large as the launch chose, that chunks of k pass through in turn, each with two
-// mbarriers: `full` completes when the TMA has brought a chunk, `empty` when all that multiply have released it, in every
-// block that the stage is loaded for.
-struct Ring {
+// Stages, as many and as large as the launch chose. One is empty when all that multiply have released it, in every block
+// that it is loaded for.
+struct Ring : Stages<STAGES, 0> {
     int count, bytes;
-    unsigned stages, full, empty;  // shared addresses of the first of each
-    int stage = 0;                 // the next one
-    unsigned phase = 0;            // parity of its turn
 
     __device__ __forceinline__ Ring(int count, int widest) : count(count), bytes(A_BYTES + widest * SWIZZLE_BYTES) {
-        extern __shared__ unsigned char memory[];
         __shared__ u64 barriers[2][STAGES];
-        // The front matter asks for as many bytes more as this may skip.
-        stages = (shared_of(memory) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
-        full = shared_of(barriers[0]);
-        empty = shared_of(barriers[1]);
+        place(barriers);
     }
     // By the warp that loads, which goes on as soon as it may, where so many warpgroups of a block release a stage, ...
     __device__ __forceinline__ void begin(const Thread& thread, int warpgroups = TURNS ? 1 : CONSUMERS) const {
@@ -124,9 +105,6 @@ struct Ring {
     }
     __device__ __forceinline__ unsigned at() const { return stages + stage * bytes; }
     __device__ __forceinline__ unsigned end() const { return stages + count * bytes; }
-    __device__ __forceinline__ void wait_full() const { wait(full + 8 * stage, phase); }
-    // True at once for a stage that has not been used.
-    __device__ __forceinline__ void wait_empty() const { wait(empty + 8 * stage, phase ^ 1); }
     __device__ __forceinline__ void next() {
         if (++stage == count) stage = 0, phase ^= 1;
     }
@@ -194,7 +172,7 @@ __device__ __forceinline__ void multiply_chunk(Sums& sums, const Thread& thread,
 #pragma unroll
     for (int i = 0; i < MMAS; ++i) {
         any_width::multiply_chunk(sums[i], width,
-                                  descriptor(ring.at() + (thread.above() + i) * MMA_M * SWIZZLE_BYTES),
+                                  descriptor(ring.at() + (above(thread) + i) * MMA_M * SWIZZLE_BYTES),
                                   descriptor(ring.at() + A_BYTES), chunk);
     }
 }
@@ -212,7 +190,7 @@ __device__ __forceinline__ int multiply_tile(Sums& sums, const Thread& thread, R
     int previous = 0;
     for (int chunk = 0; chunk < chunks; ++chunk) {
         ring.wait_full();
-        any_width::multiply_chunk(sums, width, descriptor(ring.at() + thread.above() * MMA_M * SWIZZLE_BYTES),
+        any_width::multiply_chunk(sums, width, descriptor(ring.at() + above(thread) * MMA_M * SWIZZLE_BYTES),
                                   MMA_M * SWIZZLE_BYTES >> 4, descriptor(ring.at() + A_BYTES), chunk);
         wait_products<1>();
         if (chunk > 0) ring.release(thread, previous);
@@ -228,7 +206,7 @@ __device__ __forceinline__ void finish_pairs(any_width::Sums& sums, const Thread
                                              const Patch& patch, int mma, int first, int count) {
 #pragma unroll
     for (int pair = first; pair < first + count; ++pair) {
-        const int row = patch.row + thread.row_of(mma) + thread.lane / 4 + pair % 2 * 8;
+        const int row = patch.row + row_of(thread, mma) + thread.lane / 4 + pair % 2 * 8;
         const int within = pair / 2 * 8 + thread.lane % 4 * 2, column = patch.column + within;
         Two old = {};
         if (result.beta != 0 && row < result.m && within < patch.width && column < result.n) {
@@ -271,10 +249,6 @@ __device__ __forceinline__ void pack_strip(Words& words, const any_width::Sums& 
             words[i] = bits(odd ? other : own);
         }
     }
-}
-
-__device__ __forceinline__ void store_pair(unsigned at, unsigned first, unsigned second) {
-    asm volatile("st.shared.v2.u32 [%0], {%1, %2};\n" ::"r"(at), "r"(first), "r"(second) : "memory");
 }
 
 // Lays a whole strip down in shared memory as the TMA takes it: rows of 128 bytes, piece p of 16 bytes of row r at place p
@@ -340,9 +314,9 @@ __device__ __forceinline__ void load_part(unsigned at, const CUtensorMap& map, i
                                           unsigned barrier) {
     if constexpr (BLOCKS > 1) {
         const int own = cluster_rank() * (count / BLOCKS);
-        load_all(at + own * SWIZZLE_BYTES, map, chunk * DEPTH, first + own, barrier, (1u << BLOCKS) - 1);
+        load_all(at + own * SWIZZLE_BYTES, map, chunk * CHUNK, first + own, barrier, (1u << BLOCKS) - 1);
     } else {
-        load(at, map, chunk * DEPTH, first, barrier);
+        load(at, map, chunk * CHUNK, first, barrier);
     }
 }
 
@@ -353,7 +327,7 @@ __device__ __forceinline__ void load_chunks(Ring& ring, const CUtensorMap& map_a
     static_assert(BOX % (ACROSS * SWIZZLE_ROWS) == 0, "parts of whole atoms");
     for (int chunk = 0; chunk < chunks; ++chunk) {
         ring.wait_empty();
-        const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
+        const unsigned at = ring.at(), barrier = ring.full_barrier();
         expect(barrier, (boxes * BOX + patch.width) * SWIZZLE_BYTES);
         for (int box = 0; box < boxes; ++box) {
             load_part<ACROSS>(at + box * BOX * SWIZZLE_BYTES, map_a, chunk, patch.row + box * BOX, BOX, barrier);
@@ -395,7 +369,7 @@ struct Ways {
         __syncwarp();
         if (thread.lane == 0) {
             const CUtensorMap& rest = patch.width == narrow ? rest_narrow : rest_wide;
-            store(whole ? strip : rest, patch.column + number * STRIP_COLUMNS, patch.row + thread.row_of(mma), at);
+            store(whole ? strip : rest, patch.column + number * STRIP_COLUMNS, patch.row + row_of(thread, mma), at);
             commit_stores();
         }
     }

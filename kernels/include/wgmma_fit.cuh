@@ -8,60 +8,35 @@
 
 #pragma once
 
-#define STAGES 8  // chunks of k in flight or in use, at most
-
-#include "wgmma_results.cuh"
-
-#include "wgmma_panels.cuh"
+#include "wgmma_type.cuh"
 
 namespace fit {
 
 using namespace hopper;
 
-using RowOrder = panels::Order<false>;  // contiguous along k
-using ColumnOrder = RowOrder;
-
 constexpr int TILE_M = WARPGROUPS * MMA_M;
 constexpr int CONSUMER_WARPS = WARPGROUPS * WARPGROUP / WARP;
 constexpr int CONSUMERS = WARPGROUPS * WARPGROUP;  // threads
 constexpr int THREADS = CONSUMERS + WARP;
-constexpr int SUMS = TILE_N / 2;                       // of a thread
-constexpr int DEPTH = SWIZZLE_BYTES / OPERAND_BYTES;  // elements of k in a chunk
+constexpr int SUMS = TILE_N / 2;  // of a thread
 
 constexpr int A_BYTES = TILE_M * SWIZZLE_BYTES;
 constexpr int B_BYTES = TILE_N * SWIZZLE_BYTES;
 constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
+constexpr int STAGES = 8;  // chunks of k in flight or in use, at most
 constexpr int RING = ROOM * 1024 / STAGE_BYTES < STAGES ? ROOM * 1024 / STAGE_BYTES : STAGES;
 // A launch takes 3 to 5 ns longer for each KiB that a block asks for: so where k has fewer chunks than the ring has
 // stages, it asks for fewer of them. Four have room for the results, too.
-constexpr int FEWEST = RING < 4 ? RING : 4;
-constexpr int BLOCKS_PER_SM = 1;
+constexpr int FEWEST = 4;
 
 constexpr int QUAD_COLUMNS = 8;  // that four sums of each thread of a row are of
 constexpr int STRIP_ROWS = 16;   // of a warp
 constexpr int PIECE = 16 / static_cast<int>(sizeof(Out));  // results of 16 bytes
 
 static_assert(A_BYTES % ATOM_BYTES == 0 && B_BYTES % ATOM_BYTES == 0, "operands begin where a swizzle does");
-static_assert(RING >= 2, "one chunk is multiplied while another one is loaded");
+static_assert(RING >= FEWEST, "results have room where a short k has stages");
 
 using Sums = Number[SUMS];
-
-template <int N>
-__device__ __forceinline__ void multiply(Number (&d)[N / 2], unsigned long long a, unsigned long long b, int add);
-
-#define OF_TYPE Number, SUM_OPERAND, PRODUCT_TYPES, PRODUCT_ENDING
-WGMMA_16(OF_TYPE)
-WGMMA_32(OF_TYPE)
-WGMMA_64(OF_TYPE)
-WGMMA_128(OF_TYPE)
-#undef OF_TYPE
-
-// First row and column of a tile in C.
-struct Place {
-    int row, column;
-};
-
-__device__ __forceinline__ int chunks_of(int k) { return (k - 1) / DEPTH + 1; }
 
 // Stages that a launch for so many chunks asks for.
 __device__ __forceinline__ int stages_for(int chunks) { return min(max(chunks, FEWEST), RING); }
@@ -74,45 +49,27 @@ __device__ __forceinline__ Place place_of(int blocks = 1) {
             static_cast<int>(blockIdx.y) * TILE_N};
 }
 
-// A thread of a converged warp, whose number all lanes know to be the same.
-struct Thread {
-    int warp, lane;
+__device__ __forceinline__ bool loads(const Thread& thread) { return thread.warp == CONSUMER_WARPS; }
+// Of a thread's sum `e`, within the tile.
+__device__ __forceinline__ int row_of(const Thread& thread, int e) {
+    return thread.warp * STRIP_ROWS + thread.lane / 4 + e / 2 % 2 * 8;
+}
+__device__ __forceinline__ int column_of(const Thread& thread, int e) { return e / 4 * 8 + thread.lane % 4 * 2 + e % 2; }
 
-    __device__ __forceinline__ Thread()
-        : warp(__shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / WARP, 0)), lane(threadIdx.x % WARP) {}
-    __device__ __forceinline__ bool loads() const { return warp == CONSUMER_WARPS; }
-    __device__ __forceinline__ int warpgroup() const { return warp * WARP / WARPGROUP; }
-    // Of the thread's sum `e`, within the tile.
-    __device__ __forceinline__ int row_of(int e) const { return warp * STRIP_ROWS + lane / 4 + e / 2 % 2 * 8; }
-    __device__ __forceinline__ int column_of(int e) const { return e / 4 * 8 + lane % 4 * 2 + e % 2; }
-};
-
-// Stages of shared memory that chunks of k pass through in turn, each with two mbarriers: `full` completes when the
-// TMA has brought a chunk, `empty` when all warps that multiply have released it.
-struct Ring {
-    unsigned stages, full, empty;  // shared addresses of the first of each
-    int stage = 0;                 // the next one
-    unsigned phase = 0;            // parity of its turn
-
+struct Ring : Stages<RING, STAGE_BYTES> {
     __device__ __forceinline__ Ring() {
-        extern __shared__ unsigned char memory[];
         __shared__ u64 barriers[2][RING];
-        // The front matter asks for as many bytes more as this may skip.
-        stages = (shared_of(memory) + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
-        full = shared_of(barriers[0]);
-        empty = shared_of(barriers[1]);
+        place(barriers);
     }
-
-    // By the warp that loads, which goes on at once. `releases`: of a stage before it may be filled.
-    __device__ __forceinline__ void begin(const Thread& thread, int releases = CONSUMER_WARPS) const {
+    // By the warp that loads, which goes on at once.
+    __device__ __forceinline__ void begin(const Thread& thread) const {
         // One lane for all: of several lanes each would take a turn of a loop, with a fence of its own.
-        if (elected()) initialize_stages<RING>(full, empty, releases);
+        if (elected()) initialize_stages<RING>(full, empty, CONSUMER_WARPS);
         __syncwarp();
         asm volatile("bar.arrive 2, %0;\n" ::"n"(THREADS) : "memory");
     }
-    // By the others: the mbarriers are there.
-    __device__ __forceinline__ void join() const { asm volatile("bar.sync 2, %0;\n" ::"n"(THREADS) : "memory"); }
-    // The same; of stages that `rows` of A are loaded into, `chunks` of k in all, the other rows are zeros.
+    // By the others: the mbarriers are there. Of stages that `rows` of A are loaded into, `chunks` of k in all, the other
+    // rows are zeros.
     __device__ __forceinline__ void join(int rows, int chunks) const {
         if (__builtin_expect(rows < TILE_M, 0)) {
             for (int i = threadIdx.x; i < (TILE_M - rows) * SWIZZLE_BYTES / 16; i += CONSUMERS) {
@@ -125,25 +82,7 @@ struct Ring {
             }
             asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
         }
-        join();
-    }
-
-    __device__ __forceinline__ unsigned at() const { return stages + stage * STAGE_BYTES; }
-    __device__ __forceinline__ void wait_full() const { wait(full + 8 * stage, phase); }
-    // True at once for a stage that has not been used.
-    __device__ __forceinline__ void wait_empty() const { wait(empty + 8 * stage, phase ^ 1); }
-    __device__ __forceinline__ void next() {
-        if (++stage == RING) stage = 0, phase ^= 1;
-    }
-};
-
-// By all lanes of a warp: it has done with a stage of its block.
-struct Release {
-    const Ring& ring;
-    const Thread& thread;
-
-    __device__ __forceinline__ void operator()(int stage) const {
-        if (thread.lane == 0) arrive(ring.empty + 8 * stage);
+        asm volatile("bar.sync 2, %0;\n" ::"n"(THREADS) : "memory");
     }
 };
 
@@ -155,20 +94,16 @@ __device__ __forceinline__ void load_chunks(Ring& ring, const CUtensorMap& map_a
                                             const Place& place, int rows, int first, int end) {
     for (int chunk = first; chunk < end; ++chunk) {
         ring.wait_empty();
-        const unsigned at = ring.at(), barrier = ring.full + 8 * ring.stage;
+        const unsigned at = ring.at(), barrier = ring.full_barrier();
         expect(barrier, (rows + TILE_N) * SWIZZLE_BYTES);
-        load(at, map_a, chunk * DEPTH, place.row, barrier);
-        ColumnOrder::load_boxes<TILE_N>(
-            at + A_BYTES, place.column, chunk * DEPTH,
-            [&](unsigned at, int along, int across) { load(at, map_b, along, across, barrier); });
+        load(at, map_a, chunk * CHUNK, place.row, barrier);
+        load(at + A_BYTES, map_b, chunk * CHUNK, place.column, barrier);
         ring.next();
     }
 }
 
 // The sums of `count` chunks, by the warps that multiply, each of which releases the stages that it has done with.
-template <class Releases>
-__device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread, Ring& ring, int count,
-                                                const Releases& release) {
+__device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread, Ring& ring, int count) {
     if (count == 0) {
 #pragma unroll
         for (int e = 0; e < SUMS; ++e) sums[e] = 0;
@@ -176,24 +111,21 @@ __device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread
     int previous = 0;
     for (int chunk = 0; chunk < count; ++chunk) {
         ring.wait_full();
-        const u64 a = RowOrder::descriptor_of(ring.at() + thread.warpgroup() * MMA_M * SWIZZLE_BYTES);
-        const u64 b = ColumnOrder::descriptor_of(ring.at() + A_BYTES);
+        const int warpgroup = thread.warp * WARP / WARPGROUP;  // anew: it needs no register
+        const u64 a = descriptor(ring.at() + warpgroup * MMA_M * SWIZZLE_BYTES);
+        const u64 b = descriptor(ring.at() + A_BYTES);
         begin_products();
 #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
-            fit::multiply<TILE_N>(sums, a + step * RowOrder::NEXT, b + step * ColumnOrder::NEXT, chunk | step);
+            multiply<TILE_N>(sums, a + step * STEP, b + step * STEP, chunk | step);
         }
         commit_products();
         wait_products<1>();
-        if (chunk > 0) release(previous);
+        if (chunk > 0) ring.release(thread, previous);
         previous = ring.stage;
         ring.next();
     }
     wait_products<0>();
-}
-
-__device__ __forceinline__ void multiply_chunks(Sums& sums, const Thread& thread, Ring& ring, int count) {
-    multiply_chunks(sums, thread, ring, count, Release{ring, thread});
 }
 
 // Waits for the other warps that multiply.
@@ -209,41 +141,16 @@ __device__ __forceinline__ void lay(unsigned at, Number first, Number second) {
     }
 }
 
-// Unsigned numbers of so many bytes.
-template <int BYTES>
-struct Bits { using Type = unsigned; };
-template <>
-struct Bits<1> { using Type = unsigned char; };
-template <>
-struct Bits<2> { using Type = unsigned short; };
-
-// An element from shared memory.
+// An element from shared memory, as so many bits.
+__device__ unsigned short bits_of(f16);
+__device__ unsigned short bits_of(bf16);
+__device__ unsigned bits_of(f32);
+__device__ unsigned bits_of(i32);
 __device__ __forceinline__ void take(unsigned short& one, unsigned at) {
     asm volatile("ld.shared.u16 %0, [%1];\n" : "=h"(one) : "r"(at) : "memory");
 }
 __device__ __forceinline__ void take(unsigned& one, unsigned at) {
     asm volatile("ld.shared.u32 %0, [%1];\n" : "=r"(one) : "r"(at) : "memory");
-}
-
-// Rows of C from a place on, by a warp: LINES of them, PIECES pieces each, which lie PITCH bytes apart in shared memory.
-// Columns end at `end`.
-template <int LINES, int PIECES, int PITCH>
-__device__ __forceinline__ void store_pieces(unsigned strip, const Thread& thread, const Result& result, const Place& place,
-                                             int end) {
-#pragma unroll
-    for (int i = 0; i < (LINES * PIECES + WARP - 1) / WARP; ++i) {
-        const int number = i * WARP + thread.lane;
-        const int line = number / PIECES, piece = number % PIECES;
-        const int row = place.row + line, column = place.column + piece * PIECE;
-        if ((LINES * PIECES % WARP == 0 || line < LINES) && row < result.m && column < end) {
-            uint4 four;
-            asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"
-                         : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
-                         : "r"(strip + line * PITCH + piece * 16)
-                         : "memory");
-            *reinterpret_cast<uint4*>(result.c + static_cast<long long>(row) * result.n + column) = four;
-        }
-    }
 }
 
 // alpha times COUNT sums of each thread, which are 2 COUNT columns from `place` on, plus beta times C, to so many
@@ -258,7 +165,7 @@ __device__ __forceinline__ void store(Number (&sums)[COUNT], const Thread& threa
     static_assert(CONSUMER_WARPS * STRIP_ROWS * PITCH <= FEWEST * STAGE_BYTES, "the ring has room for the results");
     const int end = columns < 2 * COUNT ? min(result.n, place.column + columns) : result.n;
     if (result.beta != 0) {
-        const int row = place.row + thread.row_of(0), column = place.column + thread.column_of(0);
+        const int row = place.row + row_of(thread, 0), column = place.column + column_of(thread, 0);
         const int rows_left = result.m - row, columns_left = end - column;
         const Out* const old = result.c + static_cast<long long>(row) * result.n + column;
 #pragma unroll
@@ -279,12 +186,12 @@ __device__ __forceinline__ void store(Number (&sums)[COUNT], const Thread& threa
     const unsigned strip = ring.stages + thread.warp * STRIP_ROWS * PITCH;
 #pragma unroll
     for (int e = 0; e < COUNT; e += 2) {
-        const int byte = thread.column_of(e) * static_cast<int>(sizeof(Out));
-        lay(strip + (thread.row_of(e) % STRIP_ROWS) * PITCH + byte, sums[e], sums[e + 1]);
+        const int byte = column_of(thread, e) * static_cast<int>(sizeof(Out));
+        lay(strip + (row_of(thread, e) % STRIP_ROWS) * PITCH + byte, sums[e], sums[e + 1]);
     }
     __syncwarp();
     if (result.n % PIECE != 0) {
-        using Word = Bits<sizeof(Out)>::Type;
+        using Word = decltype(bits_of(Out()));
         for (int line = 0; line < STRIP_ROWS; ++line) {
             const int row = place.row + thread.warp * STRIP_ROWS + line;
             if (row >= result.m) break;
@@ -298,7 +205,20 @@ __device__ __forceinline__ void store(Number (&sums)[COUNT], const Thread& threa
         }
         return;
     }
-    store_pieces<STRIP_ROWS, PIECES, PITCH>(strip, thread, result, {place.row + thread.warp * STRIP_ROWS, place.column}, end);
+#pragma unroll
+    for (int i = 0; i < (STRIP_ROWS * PIECES + WARP - 1) / WARP; ++i) {
+        const int number = i * WARP + thread.lane;
+        const int line = number / PIECES, piece = number % PIECES;
+        const int row = place.row + thread.warp * STRIP_ROWS + line, column = place.column + piece * PIECE;
+        if ((STRIP_ROWS * PIECES % WARP == 0 || line < STRIP_ROWS) && row < result.m && column < end) {
+            uint4 four;
+            asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"
+                         : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
+                         : "r"(strip + line * PITCH + piece * 16)
+                         : "memory");
+            *reinterpret_cast<uint4*>(result.c + static_cast<long long>(row) * result.n + column) = four;
+        }
+    }
 }
 
 }  // namespace fit

@@ -14,14 +14,14 @@ namespace panels {
 using namespace hopper;
 
 constexpr int SIDE = SWIZZLE_BYTES / 2;  // rows of A or columns of B of a panel
-constexpr int BYTES = CHUNK * SWIZZLE_BYTES;
+constexpr int BYTES = SIDE * SWIZZLE_BYTES;
 
 static_assert(BYTES == MMA_M * SWIZZLE_BYTES, "64 rows of A are as far apart in both orders");
 
 template <bool PANELS>
 struct Order {
     // From one 16-deep step to the next.
-    static constexpr u64 NEXT = PANELS ? MMA_K * SWIZZLE_BYTES >> 4 : STEP;
+    static constexpr u64 NEXT = PANELS ? 16 * SWIZZLE_BYTES >> 4 : STEP;
 
     // PTX ISA, "Matrix Descriptor Format" and "Strides" of wgmma: in panels the leading offset leads from one to the
     // next, the other one from eight k to the next eight.
@@ -30,20 +30,15 @@ struct Order {
     }
 
     // Calls load(at, along, across) for each box of COUNT rows or columns from `first` on, which begin at the shared
-    // address `at`; k from `first_k` on. Of PARTS of them only one: so many rows or columns, or of panels so many k.
-    template <int COUNT, int PARTS = 1, class Load>
-    static __device__ __forceinline__ void load_boxes(unsigned at, int first, int first_k, const Load& load, int part = 0) {
-        constexpr int SHARE = (PANELS ? CHUNK : COUNT) / PARTS;
+    // address `at`; k from `first_k` on.
+    template <int COUNT, class Load>
+    static __device__ __forceinline__ void load_boxes(unsigned at, int first, int first_k, const Load& load) {
         static_assert(!PANELS || COUNT % SIDE == 0, "whole panels");
-        static_assert((PANELS ? CHUNK : COUNT) % PARTS == 0, "whole parts");
-        at += part * SHARE * SWIZZLE_BYTES;
         if constexpr (PANELS) {
 #pragma unroll
-            for (int panel = 0; panel < COUNT / SIDE; ++panel) {
-                load(at + panel * BYTES, first + panel * SIDE, first_k + part * SHARE);
-            }
+            for (int panel = 0; panel < COUNT / SIDE; ++panel) load(at + panel * BYTES, first + panel * SIDE, first_k);
         } else {
-            load(at, first_k, first + part * SHARE);
+            load(at, first_k, first);
         }
     }
 };

@@ -29,52 +29,19 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta, 0.5, 2.0]
 // factors of the result. And it has few digits: products are exact, but Hopper cuts each of them off 13 places
 // below the largest number at hand, and keeps 13 digits of the sum. Over a long k that is what errors are made of.
 
-#define TYPE bf16
-#define TILE_M 128
+#define TYPE A_TYPE
 #define TILE_N 128
 
-#include "fp8_wgmma.cuh"
+#include "wgmma_tile.cuh"
 
 using namespace hopper;
 
-static_assert(STAGES >= 2, "one chunk is multiplied while another one is loaded");
-
 extern "C" __global__ void __launch_bounds__(CONSUMER_THREADS)
-    fp8_wgmma(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, element* c,
+    fp8_wgmma(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Out* c,
               int m, int n, int k, f32 alpha, f32 beta, f32 scale_a, f32 scale_b) {
     const Thread thread;
-    Ring ring, loads;
-    const bool loader = threadIdx.x == 0;
-    if (loader) ring.begin(CONSUMER_WARPS);
-    __syncthreads();
-
-    const Place place = Tiles(m, n).in_rows(blockIdx.x);
-    const int chunks = fp8::chunks_of(k);
-    if (loader) {
-        for (int chunk = 0; chunk < min(STAGES - 1, chunks); ++chunk) {
-            fp8::load_chunk(loads, map_a, map_b, place, chunk);
-            loads.next();
-        }
-    }
     Sums sums;
-    int previous = 0;
-    for (int chunk = 0; chunk < chunks; ++chunk) {
-        ring.wait_full();
-        fp8::multiply_chunk(sums, thread, ring.at(), chunk);
-        wait_products<1>();
-        if (chunk > 0) ring.release(thread, previous);
-        previous = ring.stage;
-        ring.next();
-        // Into the stage that has just been released, as soon as the other warps have released it too.
-        if (loader && chunk + STAGES - 1 < chunks) {
-            loads.wait_empty();
-            fp8::load_chunk(loads, map_a, map_b, place, chunk + STAGES - 1);
-            loads.next();
-        }
-        __syncwarp();
-    }
-    wait_products<0>();
-
+    const Place place = load_and_multiply(sums, thread, map_a, map_b, m, n, k);
     const Result result = {c, m, n, alpha * scale_a * scale_b, beta};
     finish(sums, thread, result, place);
     store_pairs(sums, thread, result, place);

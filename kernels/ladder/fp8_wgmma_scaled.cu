@@ -6,8 +6,7 @@ dtypes: {a: A_TYPE, b: e4m3, c: bf16, accumulate: f32, scale_a: f32, scale_b: f3
 layouts: {a: row, b: col, c: row}
 macros:
   A_TYPE: [e4m3, e5m2]
-  STAGES: [4, 5, 3]          # chunks of shared memory in flight or in use
-  RASTER: [2048, 1024]       # rows of C that are walked together
+  STAGES: [4, 3]             # chunks of shared memory in flight or in use
 let:
   chunks: ceil(k / 128)
   # stages and the scales of their rows, then two strips of 2048 bytes for each of eight warps
@@ -35,11 +34,11 @@ arguments: [map_a, map_b, map_c, map_scales, scale_b, c, m, n, k, alpha, beta]
 //
 // A chunk needs 128 scales of A, which the TMA brings beside it (they lie with the rows beside each other), and one of B.
 
-#define TYPE bf16
-#define TILE_M 128
+#define TYPE A_TYPE
+#define RASTER 2048
 #define TILE_N 128
 
-#include "fp8_wgmma.cuh"
+#include "wgmma_tile.cuh"
 
 using namespace hopper;
 
@@ -58,30 +57,20 @@ __device__ __forceinline__ f32 load_shared(unsigned at) {
     return number;
 }
 
-// The results of the tile before, and whether they have still to leave.
-struct Results {
-    unsigned words[STRIPS][STRIP_WORDS];
-    Place place = {0, 0};
-    bool waiting = false;
-};
-
 // Multiplies a tile; a strip of the one before leaves behind the products of each of the first chunks.
+template <class Leave>
 __device__ __forceinline__ void multiply_scaled(Sums& sums, const Thread& thread, ScaledRing& ring, int chunks,
-                                                const f32* scale_b, Results& before, const CUtensorMap& map_c,
-                                                unsigned own_strips) {
+                                                const f32* scale_b, bool& waiting, const Leave& leave) {
     Sums parts;
 #pragma unroll
     for (int e = 0; e < SUMS; ++e) sums[0][e] = 0.0f;
-    const auto leave = [&](int number) {
-        store_strip(thread, map_c, before.place, number, own_strips, before.words[number]);
-    };
-    const auto begin = [&] {
+    const auto begin = [&](int) {
         ring.wait_full();
-        fp8::multiply_chunk(parts, thread, ring.at(), 0);
+        multiply_chunk(parts, thread, ring.at(), 0);
     };
     const auto end = [&](int chunk) {
         // A thread has sums of two rows, in turn two of each.
-        const unsigned row = ring.scales() + 4 * (thread.row_of(0) + thread.lane / 4);
+        const unsigned row = ring.scales() + 4 * (row_of(thread, 0) + thread.lane / 4);
         const f32 of_b = __ldg(scale_b + chunk);
         const f32 scales[2] = {load_shared(row) * of_b, load_shared(row + 4 * 8) * of_b};
         wait_products<0>();
@@ -90,68 +79,48 @@ __device__ __forceinline__ void multiply_scaled(Sums& sums, const Thread& thread
 #pragma unroll
         for (int e = 0; e < SUMS; ++e) sums[0][e] = fmaf(scales[e / 2 % 2], parts[0][e], sums[0][e]);
     };
-    int chunk = 0;
-    if (before.waiting && chunks >= STRIPS) {
-#pragma unroll
-        for (; chunk < STRIPS; ++chunk) {
-            begin();
-            leave(chunk);
-            end(chunk);
-        }
-    } else if (before.waiting) {  // too few products to hide behind
-#pragma unroll
-        for (int number = 0; number < STRIPS; ++number) leave(number);
-    }
-    for (; chunk < chunks; ++chunk) {
-        begin();
-        end(chunk);
-    }
+    walk_beside_stores(chunks, waiting, begin, leave, end);
 }
 
 extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     fp8_wgmma_scaled(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                      const __grid_constant__ CUtensorMap map_c, const __grid_constant__ CUtensorMap map_scales,
-                     const f32* scale_b, element* c, int m, int n, int k, f32 alpha, f32 beta) {
+                     const f32* scale_b, Out* c, int m, int n, int k, f32 alpha, f32 beta) {
     const Thread thread;
     ScaledRing ring;
     if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS);
     __syncthreads();
 
     const Tiles tiles(m, n);
-    const int chunks = fp8::chunks_of(k);
+    const int chunks = chunks_of(k);
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<24>();
-        if (thread.warp == CONSUMER_WARPS && elected()) {
-            for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-                const Place place = tiles.place_of(tile);
-                for (int chunk = 0; chunk < chunks; ++chunk) {
-                    ring.wait_empty();
-                    const unsigned at = ring.at(), barrier = ring.full_barrier();
-                    expect(barrier, STAGE_BYTES + SCALE_BYTES);
-                    load(at, map_a, chunk * fp8::DEPTH, place.row, barrier);
-                    load(at + A_BYTES, map_b, chunk * fp8::DEPTH, place.column, barrier);
-                    load(ring.scales(), map_scales, place.row, chunk, barrier);
-                    ring.next();
-                }
-            }
-        }
+        load_tiles(thread, ring, tiles, chunks, [&](const Place& place, int chunk) {
+            const unsigned at = ring.at(), barrier = ring.full_barrier();
+            expect(barrier, STAGE_BYTES + SCALE_BYTES);
+            load(at, map_a, chunk * CHUNK, place.row, barrier);
+            load(at + A_BYTES, map_b, chunk * CHUNK, place.column, barrier);
+            load(ring.scales(), map_scales, place.row, chunk, barrier);
+        });
     } else {
         take_registers<240>();
         const Result result = {c, m, n, alpha, beta};
         const unsigned own_strips = strips_of(thread, ring);
         Sums sums;
-        Results before;
+        Words held[HELD];  // the results of the tile before
+        Place before = {0, 0};
+        bool waiting = false;  // these results for their way to C
+        const auto leave = [&](int number) { store_strip(thread, map_c, before, number, own_strips, held[number]); };
         for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
             const Place place = tiles.place_of(tile);
             const f32* const of_b = scale_b + place.column / TILE_N * chunks;
-            multiply_scaled(sums, thread, ring, chunks, of_b, before, map_c, own_strips);
+            multiply_scaled(sums, thread, ring, chunks, of_b, waiting, leave);
             finish(sums, thread, result, place);
-            before.place = place;
-            before.waiting = true;
-#pragma unroll
-            for (int number = 0; number < STRIPS; ++number) pack_strip(before.words[number], sums, number);
+            hold(held, sums, thread, map_c, place, own_strips);
+            before = place;
+            waiting = true;
         }
-        store_last(thread, ring, map_c, before.place, own_strips, before.words);  // every block has a tile
+        store_last(thread, ring, map_c, before, own_strips, held);  // every block has a tile
         if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }
 }

@@ -29,9 +29,11 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 // A block tile is a choice of macros; warps compute 64x64, or less where the tile would leave fewer than
 // four. The block's number alone says which tile it has: no block is without work, and blocks that run at
 // the same time share rows of A and columns of B in L2. Every m and every n and k that are multiples of 8
-// are right; only tiles at an edge ask before they copy. The parts are in hgemm_tile.cuh.
+// are right; only tiles at an edge ask before they copy. The parts are in mma_tile.cuh.
 
-#include "hgemm_tile.cuh"
+#define TYPE f16
+
+#include "mma_tile.cuh"
 
 extern "C" __global__ void __launch_bounds__(mma_tile::THREADS, mma_tile::BLOCKS_PER_SM)
     hgemm_mma(const f16* __restrict__ a, const f16* __restrict__ b, f16* __restrict__ c, int m, int n, int k,

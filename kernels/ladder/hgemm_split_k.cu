@@ -32,6 +32,8 @@ arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 // paid back only where the tiles alone do not fill the GPU. The blocks of one range of k come before those
 // of the next one, so that blocks that run together share rows of A and columns of B.
 
+#define TYPE f16
+
 #include "hgemm_parts.cuh"
 
 namespace {

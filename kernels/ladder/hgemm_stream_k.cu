@@ -45,6 +45,8 @@ arguments: [a, b, c, m, n, k, alpha, beta, partials, arrived]
 // tiles. The block that has it therefore looks whether all others have arrived, and if so it keeps its part
 // in registers. The counter decides in any case, and the parts are added in the order of k.
 
+#define TYPE f16
+
 #include "hgemm_parts.cuh"
 
 namespace {

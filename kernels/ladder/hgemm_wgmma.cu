@@ -27,17 +27,16 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // Nothing overlaps yet within a block: a chunk is loaded, then multiplied, then the next one is loaded. An
 // SM that holds two blocks or more has one of them load while another one multiplies.
 
-#define TILE_M 128
 #define TILE_N 128
 #define STAGES 1
 
-#include "hgemm_wgmma.cuh"
+#include "wgmma_tile.cuh"
 
 using namespace hopper;
 
 extern "C" __global__ void __launch_bounds__(CONSUMER_THREADS)
     hgemm_wgmma(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-                element* c, int m, int n, int k, f32 alpha, f32 beta) {
+                Out* c, int m, int n, int k, f32 alpha, f32 beta) {
     const Thread thread;
     Ring ring;
     if (threadIdx.x == 0) ring.begin(1);

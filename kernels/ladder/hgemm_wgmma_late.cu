@@ -35,19 +35,19 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 // Between the last product of a tile and the first one of the next the tensor cores had nothing to do: the
 // results were packed, laid down and sent. Only the packing has to happen then: 64 registers hold the results
 // of a whole tile in 16 bits, the sums are free for the next tile, and its first chunks hide all the rest, a
-// strip behind the products of each (multiply_beside_stores in hgemm_wgmma.cuh).
+// strip behind the products of each (multiply_beside_stores in wgmma_tile.cuh).
 //
 // The last tile has no next one to hide behind. Its strips do not wait for each other: a stage of the ring
 // that nothing will be loaded into any more has room for most of them, and all leave at once.
 
-#include "hgemm_wgmma.cuh"
+#include "wgmma_tile.cuh"
 #include "overlap.cuh"
 
 using namespace hopper;
 
 extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     hgemm_wgmma_late(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-                     const __grid_constant__ CUtensorMap map_c, element* c, int m, int n, int k, f32 alpha,
+                     const __grid_constant__ CUtensorMap map_c, Out* c, int m, int n, int k, f32 alpha,
                      f32 beta) {
     const Thread thread;
     Ring ring;
@@ -60,37 +60,27 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     const int chunks = chunks_of(k);
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<24>();
-        if (thread.warp == CONSUMER_WARPS && elected()) {
-            for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-                const Place place = tiles.place_of(tile);
-                for (int chunk = 0; chunk < chunks; ++chunk) {
-                    ring.wait_empty();
-                    load_chunk(ring, map_a, map_b, place, chunk);
-                    ring.next();
-                }
-            }
-        }
+        load_tiles(thread, ring, map_a, map_b, tiles, chunks);
     } else {
         take_registers<240>();
         const Result result = {c, m, n, alpha, beta};
         const unsigned own_strips = strips_of(thread, ring);
         const bool leader = thread.lane == 0;
         Sums sums;
-        unsigned words[STRIPS][STRIP_WORDS];  // the results of the tile before
+        Words held[HELD];  // the results of the tile before
         Place before = {0, 0};
         bool waiting = false;  // these results for their way to C
         int previous = 0;
         for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
             const Place place = multiply_beside_stores(sums, thread, ring, previous, tiles, tile, chunks, map_c,
-                                                       before, waiting, own_strips, words);
+                                                       before, waiting, own_strips, held);
             finish(sums, thread, result, place);
-#pragma unroll
-            for (int number = 0; number < STRIPS; ++number) pack_strip(words[number], sums, number);
+            hold(held, sums, thread, map_c, place, own_strips);
             before = place;
             waiting = true;
         }
 
-        store_last(thread, ring, map_c, before, own_strips, words);  // every block has a tile
+        store_last(thread, ring, map_c, before, own_strips, held);  // every block has a tile
         if (leader) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }
 }

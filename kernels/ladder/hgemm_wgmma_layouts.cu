@@ -35,37 +35,25 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 
 // What is not contiguous along k comes in panels of 64 rows of A or columns of B (wgmma_panels.cuh).
 
+// Of A or B by its layout.
+#define A_IN_PANELS_row 0
+#define A_IN_PANELS_col 1
+#define B_IN_PANELS_row 1
+#define B_IN_PANELS_col 0
 #define ROWS_IN_PANELS NAMED(A_IN_PANELS_, LAYOUT_A)
 #define COLUMNS_IN_PANELS NAMED(B_IN_PANELS_, LAYOUT_B)
+#define TRANSPOSED TEXT(ROWS_IN_PANELS) ", " TEXT(COLUMNS_IN_PANELS)
 
-#include "hgemm_wgmma.cuh"
-
-#include "wgmma_panels.cuh"
+#include "wgmma_tile.cuh"
 
 using namespace hopper;
 
 using A = panels::Order<ROWS_IN_PANELS>;
 using B = panels::Order<COLUMNS_IN_PANELS>;
 
-// Begins the products of the chunk at a shared address; the first chunk of a tile overwrites the sums.
-__device__ __forceinline__ void multiply_chunk_in_order(Sums& sums, const Thread& thread, unsigned at, int chunk) {
-    const u64 a = A::descriptor_of(at + thread.warpgroup * ROWS * SWIZZLE_BYTES);
-    const u64 b = B::descriptor_of(at + A_BYTES);
-    begin_products();
-#pragma unroll
-    for (int step = 0; step < STEPS; ++step) {
-#pragma unroll
-        for (int i = 0; i < MMAS; ++i) {
-            multiply<TILE_N>(sums[i], a + i * (MMA_M * SWIZZLE_BYTES >> 4) + step * A::NEXT, b + step * B::NEXT,
-                             chunk | step);
-        }
-    }
-    commit_products();
-}
-
 extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     hgemm_wgmma_layouts(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-                     const __grid_constant__ CUtensorMap map_c, element* c, int m, int n, int k, f32 alpha,
+                     const __grid_constant__ CUtensorMap map_c, Out* c, int m, int n, int k, f32 alpha,
                      f32 beta) {
     const Thread thread;
     Ring ring;
@@ -76,21 +64,14 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     const int chunks = chunks_of(k);
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<40>();
-        if (thread.warp == CONSUMER_WARPS && elected()) {
-            for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-                const Place place = tiles.place_of(tile);
-                for (int chunk = 0; chunk < chunks; ++chunk) {
-                    ring.wait_empty();
-                    expect(ring.full_barrier(), STAGE_BYTES);
-                    const auto of = [&](const CUtensorMap& map) {
-                        return [&](unsigned at, int along, int across) { load(at, map, along, across, ring.full_barrier()); };
-                    };
-                    A::load_boxes<TILE_M>(ring.at(), place.row, chunk * CHUNK, of(map_a));
-                    B::load_boxes<TILE_N>(ring.at() + A_BYTES, place.column, chunk * CHUNK, of(map_b));
-                    ring.next();
-                }
-            }
-        }
+        const auto of = [&](const CUtensorMap& map) {
+            return [&](unsigned at, int along, int across) { load(at, map, along, across, ring.full_barrier()); };
+        };
+        load_tiles(thread, ring, tiles, chunks, [&](const Place& place, int chunk) {
+            expect(ring.full_barrier(), STAGE_BYTES);
+            A::load_boxes<TILE_M>(ring.at(), place.row, chunk * CHUNK, of(map_a));
+            B::load_boxes<TILE_N>(ring.at() + A_BYTES, place.column, chunk * CHUNK, of(map_b));
+        });
     } else {
         take_registers<232>();
         const Result result = {c, m, n, alpha, beta};
@@ -98,24 +79,9 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
         Sums sums;
         for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
             const Place place = tiles.place_of(tile);
-            int previous = 0;
-            for (int chunk = 0; chunk < chunks; ++chunk) {
-                ring.wait_full();
-                multiply_chunk_in_order(sums, thread, ring.at(), chunk);
-                wait_products<1>();
-                if (chunk > 0) ring.release(thread, previous);
-                previous = ring.stage;
-                ring.next();
-            }
-            wait_products<0>();
-            ring.release(thread, previous);
+            ring.release(thread, multiply_tile<A, B>(sums, thread, ring, chunks));
             finish(sums, thread, result, place);
-#pragma unroll
-            for (int number = 0; number < STRIPS; ++number) {
-                unsigned words[STRIP_WORDS];
-                pack_strip(words, sums, number);
-                store_strip(thread, map_c, place, number, own_strips, words);
-            }
+            store_strips(sums, thread, map_c, place, own_strips);
         }
         if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }

@@ -34,13 +34,13 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // ahead into the next one while results are stored. Tiles are numbered so that those of a wave share
 // rows of A and columns of B in L2.
 
-#include "hgemm_wgmma.cuh"
+#include "wgmma_tile.cuh"
 
 using namespace hopper;
 
 extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     hgemm_wgmma_persistent(const __grid_constant__ CUtensorMap map_a,
-                           const __grid_constant__ CUtensorMap map_b, element* c, int m, int n, int k,
+                           const __grid_constant__ CUtensorMap map_b, Out* c, int m, int n, int k,
                            f32 alpha, f32 beta) {
     const Thread thread;
     Ring ring;
@@ -51,33 +51,14 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     const int chunks = chunks_of(k);
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<40>();
-        if (thread.warp == CONSUMER_WARPS && elected()) {
-            for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-                const Place place = tiles.place_of(tile);
-                for (int chunk = 0; chunk < chunks; ++chunk) {
-                    ring.wait_empty();
-                    load_chunk(ring, map_a, map_b, place, chunk);
-                    ring.next();
-                }
-            }
-        }
+        load_tiles(thread, ring, map_a, map_b, tiles, chunks);
     } else {
         take_registers<232>();
         const Result result = {c, m, n, alpha, beta};
         Sums sums;
         for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
             const Place place = tiles.place_of(tile);
-            int previous = 0;
-            for (int chunk = 0; chunk < chunks; ++chunk) {
-                ring.wait_full();
-                multiply_chunk(sums, thread, ring.at(), chunk);
-                wait_products<1>();
-                if (chunk > 0) ring.release(thread, previous);
-                previous = ring.stage;
-                ring.next();
-            }
-            wait_products<0>();
-            ring.release(thread, previous);
+            ring.release(thread, multiply_tile(sums, thread, ring, chunks));
             finish(sums, thread, result, place);
             store_pairs(sums, thread, result, place);
         }

@@ -26,51 +26,18 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // read, so that the warpgroups need no barrier of the block and may be apart. A stage is released
 // when the products of the next chunk have begun: the tensor cores always have work waiting.
 
-#define TILE_M 128
 #define TILE_N 128
 
-#include "hgemm_wgmma.cuh"
+#include "wgmma_tile.cuh"
 
 using namespace hopper;
 
-static_assert(STAGES >= 2, "one chunk is multiplied while another one is loaded");
-
 extern "C" __global__ void __launch_bounds__(CONSUMER_THREADS)
     hgemm_wgmma_pipeline(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-                         element* c, int m, int n, int k, f32 alpha, f32 beta) {
+                         Out* c, int m, int n, int k, f32 alpha, f32 beta) {
     const Thread thread;
-    Ring ring, loads;
-    const bool loader = threadIdx.x == 0;
-    if (loader) ring.begin(CONSUMER_WARPS);
-    __syncthreads();
-
-    const Place place = Tiles(m, n).in_rows(blockIdx.x);
-    const int chunks = chunks_of(k);
-    if (loader) {
-        for (int chunk = 0; chunk < min(STAGES - 1, chunks); ++chunk) {
-            load_chunk(loads, map_a, map_b, place, chunk);
-            loads.next();
-        }
-    }
     Sums sums;
-    int previous = 0;
-    for (int chunk = 0; chunk < chunks; ++chunk) {
-        ring.wait_full();
-        multiply_chunk(sums, thread, ring.at(), chunk);
-        wait_products<1>();
-        if (chunk > 0) ring.release(thread, previous);
-        previous = ring.stage;
-        ring.next();
-        // Into the stage that has just been released, as soon as the other warps have released it too.
-        if (loader && chunk + STAGES - 1 < chunks) {
-            loads.wait_empty();
-            load_chunk(loads, map_a, map_b, place, chunk + STAGES - 1);
-            loads.next();
-        }
-        __syncwarp();
-    }
-    wait_products<0>();
-
+    const Place place = load_and_multiply(sums, thread, map_a, map_b, m, n, k);
     const Result result = {c, m, n, alpha, beta};
     finish(sums, thread, result, place);
     store_pairs(sums, thread, result, place);

@@ -29,13 +29,13 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // 128 sums a thread: a tile of 128x256 reads 0.75 of the bytes that tiles of 128x128 read for the same
 // outputs, from L2 and, by wgmma, from shared memory.
 
-#include "hgemm_wgmma.cuh"
+#include "wgmma_tile.cuh"
 
 using namespace hopper;
 
 extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     hgemm_wgmma_roles(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-                      element* c, int m, int n, int k, f32 alpha, f32 beta) {
+                      Out* c, int m, int n, int k, f32 alpha, f32 beta) {
     const Thread thread;
     Ring ring;
     if (threadIdx.x == 0) ring.begin(CONSUMER_WARPS);
@@ -55,17 +55,7 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     } else {
         take_registers<232>();
         Sums sums;
-        int previous = 0;
-        for (int chunk = 0; chunk < chunks; ++chunk) {
-            ring.wait_full();
-            multiply_chunk(sums, thread, ring.at(), chunk);
-            wait_products<1>();
-            if (chunk > 0) ring.release(thread, previous);
-            previous = ring.stage;
-            ring.next();
-        }
-        wait_products<0>();
-
+        multiply_tile(sums, thread, ring, chunks);
         const Result result = {c, m, n, alpha, beta};
         finish(sums, thread, result, place);
         store_pairs(sums, thread, result, place);

@@ -35,13 +35,13 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 // no banks conflict), and one lane has the TMA store them in whole lines. A warp has two such strips and
 // fills one while the other one is read; no warp waits for another one.
 
-#include "hgemm_wgmma.cuh"
+#include "wgmma_tile.cuh"
 
 using namespace hopper;
 
 extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     hgemm_wgmma_store(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-                      const __grid_constant__ CUtensorMap map_c, element* c, int m, int n, int k, f32 alpha,
+                      const __grid_constant__ CUtensorMap map_c, Out* c, int m, int n, int k, f32 alpha,
                       f32 beta) {
     const Thread thread;
     Ring ring;
@@ -52,16 +52,7 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     const int chunks = chunks_of(k);
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<40>();
-        if (thread.warp == CONSUMER_WARPS && elected()) {
-            for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-                const Place place = tiles.place_of(tile);
-                for (int chunk = 0; chunk < chunks; ++chunk) {
-                    ring.wait_empty();
-                    load_chunk(ring, map_a, map_b, place, chunk);
-                    ring.next();
-                }
-            }
-        }
+        load_tiles(thread, ring, map_a, map_b, tiles, chunks);
     } else {
         take_registers<232>();
         const Result result = {c, m, n, alpha, beta};
@@ -69,24 +60,9 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
         Sums sums;
         for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
             const Place place = tiles.place_of(tile);
-            int previous = 0;
-            for (int chunk = 0; chunk < chunks; ++chunk) {
-                ring.wait_full();
-                multiply_chunk(sums, thread, ring.at(), chunk);
-                wait_products<1>();
-                if (chunk > 0) ring.release(thread, previous);
-                previous = ring.stage;
-                ring.next();
-            }
-            wait_products<0>();
-            ring.release(thread, previous);
+            ring.release(thread, multiply_tile(sums, thread, ring, chunks));
             finish(sums, thread, result, place);
-#pragma unroll
-            for (int number = 0; number < STRIPS; ++number) {
-                unsigned words[STRIP_WORDS];
-                pack_strip(words, sums, number);
-                store_strip(thread, map_c, place, number, own_strips, words);
-            }
+            store_strips(sums, thread, map_c, place, own_strips);
         }
         if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }

@@ -6,24 +6,23 @@ dtypes: {a: TYPE, b: TYPE, c: TYPE, accumulate: f32}
 layouts: {a: row, b: col, c: row}
 macros:
   TYPE: [f16, bf16]
-  TILE_N: [256, 192]           # outputs of a tile, side by side; it has 128 below each other
   IDLE: [16, 0]                # chunks of k that the last wave must leave idle, on average, to be dealt out
   RASTER: [2048, 64]           # rows of C that are walked together; 64: one tile row after another
-let: {tiles: "ceil(m / 128) * ceil(n / TILE_N)"}
-tile: [128, TILE_N, 64]
+let: {tiles: "ceil(m / 128) * ceil(n / 256)"}
+tile: [128, 256, 64]
 block: [384]
 grid: ["min(sms, tiles)"]
 # tiles, as whose waves they run
 working_blocks: tiles
-# as many stages as fit beside two strips of 2048 bytes for each of eight warps
-shared_bytes: 1024 + floor(198400 / ((128 + TILE_N) * 128)) * (128 + TILE_N) * 128 + 8 * 2 * 2048
+# four stages, then two strips of 2048 bytes for each of eight warps
+shared_bytes: 1024 + 4 * (128 + 256) * 128 + 8 * 2 * 2048
 tensor_maps:
   map_a: {of: a, box: [64, 128], swizzle: 128}
-  map_b: {of: b, box: [64, TILE_N], swizzle: 128}
+  map_b: {of: b, box: [64, 256], swizzle: 128}
   map_c: {of: c, box: [64, 16], swizzle: 128}
 buffers:
   # sums that a block leaves for another one, and a flag for each of its two warpgroups
-  parts: {dtype: f32, size: "min(sms, tiles) * 128 * TILE_N"}
+  parts: {dtype: f32, size: "min(sms, tiles) * 128 * 256"}
   flags: {dtype: u32, size: "min(sms, tiles) * 2", zeroed: true}
 architecture_specific: true
 requires: {arch: 90, n: 8, k: 8,
@@ -41,14 +40,14 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta, parts, flags]
 // Whole waves come first. Their blocks walk along k in step and share what they read in L2; pieces of the row
 // do not, and what is read out of step costs more than it seems.
 
-#define TILE_M 128
-#define STAGES (198400 / ((TILE_M + TILE_N) * 128))
-#include "hgemm_wgmma.cuh"
+#define TILE_N 256
+#define STAGES 4
+
+#include "wgmma_tile.cuh"
 
 using namespace hopper;
 
 constexpr int PART = ROWS * TILE_N;   // sums of a warpgroup
-static_assert(MMAS == 1, "a warpgroup has 64 rows");
 
 // What a block does, in order: whole tiles, then its piece of the row of chunks of the tiles that are dealt out.
 struct Work {
@@ -149,7 +148,7 @@ __device__ __forceinline__ void add(Sums& sums, const Thread& thread, float* par
 
 extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     hgemm_wgmma_stream_k(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-                         const __grid_constant__ CUtensorMap map_c, element* c, int m, int n, int k, f32 alpha,
+                         const __grid_constant__ CUtensorMap map_c, Out* c, int m, int n, int k, f32 alpha,
                          f32 beta, float* parts, unsigned* flags) {
     const Thread thread;
     Ring ring;
@@ -177,13 +176,13 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
         const unsigned own_strips = strips_of(thread, ring);
         const bool leader = thread.lane == 0;
         Sums sums;
-        unsigned words[STRIPS][STRIP_WORDS];  // the results of the tile before
+        Words held[HELD];  // the results of the tile before
         Place before = {0, 0};
         bool waiting = false;  // these results for their way to C
         int previous = 0;
         while (work.advance()) {
             const Place place = multiply_beside_stores(sums, thread, ring, previous, tiles, work.now, work.count, map_c,
-                                                       before, waiting, own_strips, words);
+                                                       before, waiting, own_strips, held);
             if (work.first > 0) {  // another block has this tile's beginning
                 leave(sums, thread, parts, flags);
                 continue;
@@ -195,12 +194,11 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
                 missing -= work.begin_of(block + 1) - work.begin_of(block);
             }
             finish(sums, thread, result, place);
-#pragma unroll
-            for (int number = 0; number < STRIPS; ++number) pack_strip(words[number], sums, number);
+            hold(held, sums, thread, map_c, place, own_strips);
             before = place;
             waiting = true;
         }
-        if (waiting) store_last(thread, ring, map_c, before, own_strips, words);
+        if (waiting) store_last(thread, ring, map_c, before, own_strips, held);
         if (leader) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }
 }

@@ -7,7 +7,6 @@ layouts: {a: row, b: row, c: row}
 macros:
   STEP: [16, 8]      # k depth of a chunk
   STAGES: [3, 4]     # chunks of shared memory in flight or in use
-  KEEP_A: [0, 1]     # whether a or b stays while the other one changes
 let: {shared: "STAGES * STEP * (128 + 4 + 128) * 4"}
 tile: [128, 128, STEP]
 block: [256]

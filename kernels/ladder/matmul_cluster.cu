@@ -32,7 +32,6 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 #define THREAD_M 8
 #define STEP (THREAD_N == 4 ? 16 : 8)
 #define STAGES 4  // chunks of shared memory in flight or in use
-#define KEEP_A 0
 #define PAIRS 1
 
 #include "cluster_parts.cuh"

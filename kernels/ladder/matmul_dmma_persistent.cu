@@ -29,7 +29,6 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 #define DEPTH 8  // k of a 16x8 instruction, where there are some
 #define SPLIT 0
 #define LEAST 1
-#define EVERY 1
 
 #include "dmma_tile.cuh"
 #include "dmma_stream.cuh"

@@ -27,7 +27,6 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 // at twice the rate. Every m, n and k are right: odd n or k, whose rows are not aligned to 16 bytes, are copied
 // 8 bytes at a time, and only tiles at an edge ask before they copy. The parts are in dmma_tile.cuh.
 
-#define EVERY 1
 
 #include "dmma_tile.cuh"
 

@@ -10,8 +10,7 @@ macros:
   TILE_N: [128, 64]
   WARP_M: [64, 32]           # rows of a warp's tile of 32 columns
   STAGES: [4, 6]             # chunks of 16 k in flight or in use
-  EVERY: [1, 2]              # chunks from one barrier to the next
-where: ["TILE_M * TILE_N >= 128 * WARP_M", "WARP_M == 64 or TILE_M == 64", "(EVERY == 2) == (STAGES == 6)"]
+where: ["TILE_M * TILE_N >= 128 * WARP_M", "WARP_M == 64 or TILE_M == 64"]
 let:
   shared: STAGES * (TILE_M + TILE_N) * 128
   tiles: ceil(m / TILE_M) * ceil(n / TILE_N)

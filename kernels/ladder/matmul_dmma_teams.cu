@@ -39,7 +39,6 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 // piece of k, with stages and a barrier of its own, at its own pace. They add their sums in shared memory; across two
 // blocks what is left of them (cluster_parts.cuh).
 
-#define EVERY 1
 #define DEPTH 8
 
 #include "dmma_teams.cuh"

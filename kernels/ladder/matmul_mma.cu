@@ -1,5 +1,5 @@
 /*---
-title: mma.sync for bf16, tf32 and bytes, tiles moved back into C at its edges
+title: The same for bf16, tf32 and bytes
 follows: hgemm_mma
 operation: matmul
 dtypes:
@@ -14,14 +14,13 @@ macros:
   TILE_N: [128, 256, 64]
   STAGES: [0, 2, 4]          # chunks of shared memory in flight or in use; 0: what suits the tile
   RASTER: [2048, 64]         # rows of C that are walked together; 64: one tile row after another
-  ROUND: [0, 1]              # 1: f32 inputs to tf32, to nearest; 0: the tensor cores cut off what is too much
-where: ["TILE_M * TILE_N <= 256 * 128", "not ROUND or TYPE == 'tf32'"]
+where: ["TILE_M * TILE_N <= 256 * 128"]
 let: {shared: "(STAGES if STAGES else 2 if TILE_M + TILE_N == 320 else 3) * (TILE_M + TILE_N) * 128"}
 tile: [TILE_M, TILE_N, "128 if TYPE == 'i8' else 64 if TYPE == 'bf16' else 32"]
 block: ["32 * max(4, TILE_M * TILE_N / 4096)"]
 grid: ["ceil(m / TILE_M) * ceil(n / TILE_N)"]
 shared_bytes: shared
-requires: {arch: 80, k: "16 if TYPE == 'i8' else 8 if TYPE == 'bf16' else 4",
+requires: {arch: 80, n: "8 if TYPE == 'bf16' else 2", k: "16 if TYPE == 'i8' else 8 if TYPE == 'bf16' else 4",
     conditions: ["shared <= shared_per_block_optin"]}
 arguments: [a, b, c, m, n, k, alpha, beta]
 ---*/
@@ -31,13 +30,7 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 // hgemm_mma; what differs is the instruction, and C where it is 4 bytes an element: it needs no exchange
 // between lanes.
 //
-// hgemm_mma asks at an edge of C what exists, copy by copy. Here a tile that would pass an edge is moved back
-// into C, so that the main loop never asks, and stores only what its neighbours do not. The parts are in
-// mma_tile.cuh.
-//
 // The inputs of a tf32 product are tf32 numbers in 32 bits, and the tensor cores do not look at the lowest 13.
-// ROUND takes any f32 numbers and rounds them, in registers: every warp that has loaded an operand rounds it
-// again, two instructions for each.
 
 #include "mma_tile.cuh"
 

@@ -44,7 +44,6 @@ launches:
 #define THREAD_N (TILE_M == 64 ? 8 : 16)
 #define EDGE_QUADS (TILE_M == 64)
 #define STEP 8
-#define KEEP_A 0
 
 #include "dealing.cuh"
 #include "part_slices.cuh"

@@ -33,51 +33,19 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 // takes the largest share of the time. So the ring has three stages and an SM two blocks: while one stores its tile
 // the other one multiplies.
 
-#define TILE_M 128
 #define TILE_N 128
+#define HALF_SUMS (TYPE_NUMBER == TYPE_f16)
 
 #include "wgmma_tile.cuh"
 
-using namespace wgmma_tile;
-
-static_assert(STAGES >= 2, "one chunk is multiplied while another one is loaded");
+using namespace hopper;
 
 extern "C" __global__ void __launch_bounds__(CONSUMER_THREADS, 2)
     matmul_wgmma(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Out* c, int m,
                  int n, int k, Scalar alpha, Scalar beta) {
     const Thread thread;
-    Ring ring, loads;
-    const bool loader = threadIdx.x == 0;
-    if (loader) ring.begin(CONSUMER_WARPS);
-    __syncthreads();
-
-    const Place place = Tiles(m, n).in_rows(blockIdx.x);
-    const int chunks = chunks_of(k);
-    if (loader) {
-        for (int chunk = 0; chunk < min(STAGES - 1, chunks); ++chunk) {
-            load_boxes(loads, map_a, map_b, place, chunk);
-            loads.next();
-        }
-    }
     Sums sums;
-    int previous = 0;
-    for (int chunk = 0; chunk < chunks; ++chunk) {
-        ring.wait_full();
-        multiply_chunk(sums, thread, ring.at(), chunk);
-        hopper::wait_products<1>();
-        if (chunk > 0) ring.release(thread, previous);
-        previous = ring.stage;
-        ring.next();
-        // Into the stage that has just been released, as soon as the other warps have released it too.
-        if (loader && chunk + STAGES - 1 < chunks) {
-            loads.wait_empty();
-            load_boxes(loads, map_a, map_b, place, chunk + STAGES - 1);
-            loads.next();
-        }
-        __syncwarp();
-    }
-    hopper::wait_products<0>();
-
+    const Place place = load_and_multiply(sums, thread, map_a, map_b, m, n, k);
     const Result result = {c, m, n, alpha, beta};
     finish(sums, thread, result, place);
     store_pairs(sums, thread, result, place);

@@ -48,7 +48,7 @@ arguments: [map_a, map_b, c, m, n, k, alpha, beta]
 
 using namespace fit;
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     matmul_wgmma_fit(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Out* c,
                     int m, int n, int k, Scalar alpha, Scalar beta) {
     const Thread thread;
@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     if (place.row >= m) return;
     overlap::let_next_begin();
     const int chunks = chunks_of(k);
-    if (thread.loads()) {
+    if (loads(thread)) {
         ring.begin(thread);
         overlap::wait_for_launch_before();
         if (elected()) load_chunks(ring, map_a, map_b, place, rows_loaded(m), 0, chunks);

@@ -39,12 +39,12 @@ arguments: [map_a, map_b, map_c, c, m, n, k, alpha, beta]
 //
 // The rows of a box of results are 128 bytes, 32 columns: a warp has six such strips of a tile.
 
-#define TILE_M 128
-#define STAGES (198400 / ((TILE_M + TILE_N) * 128))
+#define STAGES (198400 / ((128 + TILE_N) * 128))
+#define HALF_SUMS (TYPE_NUMBER == TYPE_f16)
 
 #include "wgmma_tile.cuh"
 
-using namespace wgmma_tile;
+using namespace hopper;
 
 extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     matmul_wgmma_late(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
@@ -58,31 +58,27 @@ extern "C" __global__ void __launch_bounds__(ROLE_THREADS, 1)
     const Tiles tiles(m, n);
     const int chunks = chunks_of(k);
     if (thread.warpgroup == CONSUMERS) {
-        hopper::keep_registers<24>();
-        if (thread.warp == CONSUMER_WARPS && hopper::elected()) {
-            for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-                const Place place = tiles.place_of(tile);
-                for (int chunk = 0; chunk < chunks; ++chunk) {
-                    ring.wait_empty();
-                    load_boxes(ring, map_a, map_b, place, chunk);
-                    ring.next();
-                }
-            }
-        }
+        keep_registers<24>();
+        load_tiles(thread, ring, map_a, map_b, tiles, chunks);
     } else {
-        hopper::take_registers<240>();
+        take_registers<240>();
         const Result result = {c, m, n, alpha, beta};
-        const unsigned own_strips = hopper::strips_of(thread, ring);
+        const unsigned own_strips = strips_of(thread, ring);
         Sums sums;
-        Held held;
+        Words held[HELD];  // the results of the tile before
+        Place before = {0, 0};
+        bool waiting = false;  // these results for their way to C
         int previous = 0;
         for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-            const Place place = multiply_beside_stores(sums, thread, ring, previous, tiles, tile, chunks, map_c, held,
-                                                       own_strips);
+            const Place place = multiply_beside_stores(sums, thread, ring, previous, tiles, tile, chunks, map_c, before,
+                                                       waiting, own_strips, held);
             finish(sums, thread, result, place);
-            held.take(sums, thread, map_c, place, own_strips);
+            hold(held, sums, thread, map_c, place, own_strips);
+            before = place;
+            waiting = true;
         }
-        held.leave(thread, map_c, own_strips);
-        if (thread.lane == 0) hopper::wait_stores_read<0>();  // shared memory has to outlive the stores' reads
+#pragma unroll
+        for (int number = 0; number < HELD; ++number) store_strip(thread, map_c, before, number, own_strips, held[number]);
+        if (thread.lane == 0) wait_stores_read<0>();  // shared memory has to outlive the stores' reads
     }
 }

@@ -75,7 +75,7 @@ __device__ __forceinline__ void multiply_in_pieces(const CUtensorMap& map_a, con
     const auto [first, end] = pieces::Piece(chunks, rank, SPLITS);
     const int stages = stages_for((chunks + SPLITS - 1) / SPLITS);
     const Parts parts = {ring.stages + stages * STAGE_BYTES, shared_of(&arrived)};
-    if (thread.loads()) {
+    if (loads(thread)) {
         if (thread.lane == 0) parts.begin(rank);
         ring.begin(thread);
         cluster_parts::arrive();
@@ -93,7 +93,7 @@ __device__ __forceinline__ void multiply_in_pieces(const CUtensorMap& map_a, con
     finish(sums, parts, rank, thread, ring, result, place);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     matmul_wgmma_split(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b, Out* c,
                       int m, int n, int k, Scalar alpha, Scalar beta) {
     const Place place = place_of(SPLITS);

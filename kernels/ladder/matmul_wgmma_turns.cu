@@ -96,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const Thread thread;
     const Division division(m, columns, narrow, wider);
     Ring ring(stages, division.widest());
-    const int tiles = division.count(), chunks = (k - 1) / DEPTH + 1;
+    const int tiles = division.count(), chunks = chunks_of(k);
     overlap::let_next_begin();
     if (thread.warpgroup == CONSUMERS) {
         keep_registers<LOADING>();

@@ -8,7 +8,6 @@ macros:
   TILE_N: [256, 128]  # one block an SM, or two
   STEP: [8, 16]       # k depth of a chunk
   STAGES: [3, 4]      # chunks of shared memory in flight or in use
-  KEEP_A: [0, 1]      # whether a or b stays while the other one changes
 let: {shared: "STAGES * STEP * (128 + 4 + TILE_N) * 4"}
 tile: [128, TILE_N, STEP]
 block: [TILE_N]
