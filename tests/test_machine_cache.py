@@ -19,7 +19,7 @@ IMPORTED = (
     "ours = {n: m.__file__ for n, m in sys.modules.items() if n.startswith('tilewave.')};"
     # of the families it is the numbers, see below
     "rules = {'families', *(f'families.{n}' for n in vars(c.families)), 'form', 'operands', 'registry'};"
-    "known = {'tilewave.cache', 'tilewave.deadline', 'tilewave.errors', *(f'tilewave.machine.{n}' for n in rules)};"
+    "known = {'tilewave.cache', 'tilewave.deadline', 'tilewave.errors', 'tilewave.theory', 'tilewave.theory.opcodes', *(f'tilewave.machine.{n}' for n in rules)};"
     "print(*(n for n in ours.keys() - known if ours[n] not in files))"
 )
 

@@ -7,8 +7,8 @@ What a kernel is, in plain Python
 
     cubin         sizes, constants, symbols of an ELF file
     operands      operands as nvdisasm prints them
-    families      the opcodes of each family: their rules, classes, counters, the numbers of what they do
-    registry      what is known of each opcode, put together from the families
+    families      the opcodes of each family: their rules, the numbers of what they do
+    registry      the rule of each opcode, put together from the families
     form          an instruction on its way to a row of numbers
     decode        an opcode and its operands -> a row of numbers, by its rule
     maps          tensor maps: what an argument of that type holds here
