@@ -46,7 +46,17 @@ def engine(
     lines about a compilation, which takes so many ``processes``; a launch uses as many cores. Tests hand a fake to the functions
     that take an engine. Imported late: numba is large.
     """
-    from tilewave.machine import codes, compiling, errors, handlers, launch, maps, marking, program
+    from tilewave.machine import (
+        arguments,
+        codes,
+        compiling,
+        errors,
+        handlers,
+        launch,
+        maps,
+        marking,
+        program,
+    )
 
     def load(*given: Any) -> Any:
         loaded = program.load(*given)
@@ -60,9 +70,9 @@ def engine(
     return SimpleNamespace(
         load=load,
         execute=launch.execute,
-        Buffer=launch.Buffer,
+        Buffer=arguments.Buffer,
         TensorMap=maps.TensorMap,
-        Struct=launch.Struct,
+        Struct=arguments.Struct,
         Limits=functools.partial(launch.Limits, cores=processes),
         Unsupported=errors.Unsupported,
         BadLaunch=errors.BadLaunch,

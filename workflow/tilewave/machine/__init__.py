@@ -49,6 +49,7 @@ What runs, compiled by numba
 
 What comes before and after
 
+    arguments     what a kernel gets: buffers, structs
     launch        a launch: arguments to memory, state, limits; counts and buffers back
     findings      faults in words
     printing      what printf and assert said, as text

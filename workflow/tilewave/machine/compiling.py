@@ -35,7 +35,7 @@ from tilewave.machine import families
 
 HERE = Path(__file__).parent
 NOT_COMPILED = (
-    "cubin", "decode", "findings", "form", "launch", "liveness", "operands", "printing", "program", "registry",
+    "arguments", "cubin", "decode", "findings", "form", "launch", "liveness", "operands", "printing", "program", "registry",
     "spreading",
 )  # fmt: skip
 """Modules of this folder that nothing compiled depends on: `building` does not import them."""

@@ -30,9 +30,11 @@ from tilewave.machine import (
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine.access import Access
+from tilewave.machine.arguments import Buffer, Struct
 from tilewave.machine.bulk import PARAMETERS
 from tilewave.machine.decode import NAMES
 from tilewave.machine.errors import BadLaunch
+from tilewave.machine.findings import Fault, explained
 from tilewave.machine.integer import LOCAL_WINDOW, SHARED_WINDOW
 from tilewave.machine.maps import WORDS, TensorMap, encoded
 from tilewave.machine.program import Program
@@ -46,22 +48,6 @@ ADDRESS = 8  # bytes of a pointer
 SM_WARPS = 64  # what %nwarpid says, whatever the architecture
 LEAST_SECONDS = 0.1  # of an execution in order, after one on several cores
 PAGE = 128  # bytes in which shared memory is handed out
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A pointer argument: a C-contiguous array, which the kernel reads and writes in place."""
-
-    name: str
-    array: np.ndarray
-
-
-@dataclass(frozen=True)
-class Struct:
-    """A struct by value: its bytes, and its members, each an argument at so many bytes from the start."""
-
-    size: int
-    members: tuple[tuple[int, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -80,20 +66,6 @@ class Limits:
     reverse: bool = False
     cores: int = 1
     working: int = 0
-
-
-@dataclass(frozen=True)
-class Fault:
-    """Something that went wrong; ``index`` is the instruction's place in the program, -1 if none.
-
-    threads: {"block": [x, y, z], "thread": [x, y, z]}; addresses: bytes, of the first thread.
-    """
-
-    kind: str
-    index: int
-    message: str
-    threads: list[dict[str, list[int]]] = field(default_factory=list)
-    addresses: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -475,8 +447,6 @@ def execute(
     by sampling; with ``capture``, where the lanes of accesses to shared memory stood; with ``footprint``, up to
     where each buffer was read and written.
     """
-    from tilewave.machine.findings import explained
-
     limits = limits or Limits()
     cluster = tuple(cluster or (1, 1, 1))
     if min(cluster) < 1 or any(blocks_ % size for blocks_, size in zip(grid, cluster)):
