@@ -103,7 +103,7 @@ def _run_nothing() -> None:
 
     image = cubin.Image(
         entry="nothing", arch=90, registers=8, parameters=(), parameter_base=0x210,
-        shared_base=0x400, shared_size=0x400, stack_size=0, constants={0: bytes(0x300)},
+        shared_size=0, stack_size=0, constants={0: bytes(0x300)},
     )  # fmt: skip
     ending = program.Instruction(0, "EXIT", "EXIT")
     rows = decode.decode(decode.Raw(0, "EXIT", "", "")).reshape(1, -1)

@@ -30,7 +30,7 @@ from numba.core.caching import UserProvidedCacheLocator
 from numba.core.registry import cpu_target
 from numba.core.runtime.nrt import rtsys
 
-from tilewave import cache
+from tilewave import cache, home, tensor_map_limits
 from tilewave.machine import families
 
 HERE = Path(__file__).parent
@@ -59,7 +59,7 @@ TOGETHER = (
 def sources() -> list[Path]:
     """The files that compiled code depends on. Of the families it is their numbers only."""
     own = [path for path in sorted(HERE.glob("*.py")) if path.stem not in NOT_COMPILED]
-    return [*own, HERE / "coefficients.csv", HERE.parent / "tensor_map_limits.py"]
+    return [*own, HERE / "coefficients.csv", Path(tensor_map_limits.__file__)]
 
 
 def _numbers() -> list[tuple[str, str, object]]:
@@ -235,13 +235,11 @@ def shares(units: Iterable[str], count: int) -> list[list[str]]:
 
 def _build(lists: Sequence[Sequence[str]]) -> None:
     """Compile units, those of each list in a process of its own."""
-    library = str(HERE.parent.parent)
-    path = os.pathsep.join(filter(None, (library, os.environ.get("PYTHONPATH"))))
     command = [sys.executable, "-m", "tilewave.machine.building"]
     running = [
         subprocess.Popen(
             [*command, *units],
-            env=os.environ | {"PYTHONPATH": path},
+            env=home.child_environment(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -337,7 +337,8 @@ def _state(
     rows = _resolved(program, banks)
     memos = s.rows_with_memos(rows)
     lanes.prepare(rows)
-    shared_size = image.shared_size + shared_bytes
+    shared_base = architectures.of(image.arch).shared_start
+    shared_size = max(image.shared_size, shared_base) + shared_bytes
     # A kernel that touches pieces of shared words: then every byte has its own history.
     pieces = np.abs(rows[:, c.WIDTH]) < 4
     narrow = bool((_accesses(rows, c.SHARED, c.GENERIC) & pieces).any())
@@ -345,7 +346,7 @@ def _state(
     # Local memory ends at the top of the stack; what a kernel declares lies right below it.
     local_words = LOCAL_FREE // 4 if stack else 4
     control = np.zeros(s.CONTROL_SIZE, np.int64)
-    control[[s.WARPS, s.SHARED_BASE, s.SHARED_END]] = warps, image.shared_base, shared_size
+    control[[s.WARPS, s.SHARED_BASE, s.SHARED_END]] = warps, shared_base, shared_size
     control[s.LOCAL_BYTES] = 4 * local_words
     control[[s.GRAIN, s.RACES]] = 0 if narrow else 2, limits.races
     control[s.TICK] = 1
