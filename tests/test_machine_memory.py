@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from tilewave.machine import memory
+from tilewave.theory import wavefronts as rules
 
 TRUTH = Path(__file__).parent / "data" / "truth"
 CACHES = [("cg", 16), ("ca", 4), ("ca", 8), ("ca", 16)]
@@ -60,7 +60,7 @@ def test_shared_loads_and_stores_cost_what_an_h200_counted() -> None:
     cases = rows("shared_access_h200.csv")
     assert len(cases) == 700
     for case in cases:
-        found = memory.shared_wavefronts(
+        found = rules.shared_wavefronts(
             lanes(case["lane_byte_address"]),
             active(case["active_mask_hex"]),
             int(case["width_bytes"]),
@@ -75,8 +75,8 @@ def test_ldmatrix_costs_what_an_h200_counted() -> None:
     for case in cases:
         count = 8 * int(case["matrices_or_bytes"])
         addresses = lanes(case["lane_shared_byte_address"])
-        whole = memory.shared_wavefronts(addresses, np.arange(32) < count, 16, "ldmatrix")
-        short = memory.shared_wavefronts(addresses[:count], np.ones(count, bool), 16, "ldmatrix")
+        whole = rules.shared_wavefronts(addresses, np.arange(32) < count, 16, "ldmatrix")
+        short = rules.shared_wavefronts(addresses[:count], np.ones(count, bool), 16, "ldmatrix")
         assert whole[0] == short[0] == int(case["shared_wavefronts"]), case
         assert whole[0] - whole[1] == count // 8
 
@@ -86,7 +86,7 @@ def test_global_stores_touch_the_sectors_that_an_h200_counted() -> None:
     assert len(cases) == 90
     for case in cases:
         addresses, mask = lanes(case["lane_global_byte_address"]), int(case["active_mask_hex"], 16)
-        found = memory.warp_sectors(addresses, mask, int(case["matrices_or_bytes"]))
+        found = rules.warp_sectors(addresses, mask, int(case["matrices_or_bytes"]))
         assert found == int(case["global_sectors"]), case
 
 
@@ -98,7 +98,7 @@ def test_asynchronous_copies_cost_what_an_h200_counted(cache: str, width: int) -
     for case in cases:
         shared, source = (lanes(case[f"lane_{side}_byte_address"]) for side in ("shared", "global"))
         mask = int(case["active_mask_hex"], 16)
-        found = memory.warp_filled_copy(shared, source, mask, mask, width, cache == "cg")
+        found = rules.warp_filled_copy(shared, source, mask, mask, width, cache == "cg")
         assert found == (int(case["wavefronts"]), int(case["ideal"])), case
 
 
@@ -119,9 +119,9 @@ def test_asynchronous_copies_are_attributed_what_nsight_compute_says(
     bypass = cache == "cg"
     found = [
         [
-            *memory.warp_filled_copy(to, origin, mask, mask, width, bypass),
-            memory.warp_async_copy_sectors(to, origin, mask, width, bypass),
-            memory.warp_async_copy_sectors_ideal(to, origin, mask, width, bypass),
+            *rules.warp_filled_copy(to, origin, mask, mask, width, bypass),
+            rules.warp_async_copy_sectors(to, origin, mask, width, bypass),
+            rules.warp_async_copy_sectors_ideal(to, origin, mask, width, bypass),
         ]
         for to, origin, mask in zip(shared, source, masks)
     ]
@@ -136,7 +136,7 @@ def test_hardware_counts_mostly_what_is_attributed_to_ca_and_nothing_for_cg(
     shared, source, masks, counted = attributed("cp_async_h200.npz", f"counted_{cache}{width}")
     found = np.array(
         [
-            memory.warp_filled_copy(to, origin, mask, mask, width, cache == "cg")[0]
+            rules.warp_filled_copy(to, origin, mask, mask, width, cache == "cg")[0]
             for to, origin, mask in zip(shared, source, masks)
         ]
     )
@@ -174,9 +174,9 @@ def test_copies_that_fill_with_zeros_are_attributed_what_nsight_compute_says(
         shown = 0 if p0 else reading
         found.append(
             [
-                *memory.warp_filled_copy(to, origin, mask, shown, width, bypass),
-                memory.warp_async_copy_sectors(to, origin, reading, width, bypass),
-                memory.warp_async_copy_sectors_ideal(to, origin, reading, width, bypass),
+                *rules.warp_filled_copy(to, origin, mask, shown, width, bypass),
+                rules.warp_async_copy_sectors(to, origin, reading, width, bypass),
+                rules.warp_async_copy_sectors_ideal(to, origin, reading, width, bypass),
             ]
         )
     exact = np.array(found) == table["figures"]
@@ -197,9 +197,9 @@ def test_hardware_counts_sectors_and_requests_of_the_lanes_that_read(
     for to, origin, mask, reading in zip(
         *(table[key] for key in ("shared", "source", "mask", "reading"))
     ):
-        found.append(memory.warp_async_copy_sectors_counted(to, origin, reading, 16, cache == "cg"))
-        zeros = memory.warp_shared(to, mask & ~reading, 16, True)[0]
-        copied = memory.warp_filled_copy(to, origin, reading, reading, 16, False)[0]
+        found.append(rules.warp_async_copy_sectors_counted(to, origin, reading, 16, cache == "cg"))
+        zeros = rules.warp_shared(to, mask & ~reading, 16, True)[0]
+        copied = rules.warp_filled_copy(to, origin, reading, reading, 16, False)[0]
         stored.append(zeros + (0 if cache == "cg" else copied))
         lanes = [lane for lane in range(32) if reading >> lane & 1]
         apart.append(len({int(to[lane]) for lane in lanes}) == len(lanes))
@@ -213,10 +213,10 @@ def test_a_row_of_64_bytes_at_a_stride_of_80_fills_20_shared_sectors() -> None:
     lane = np.arange(32)
     to, origin = lane // 4 * 80 + lane % 4 * 16, lane // 4 * 512 + lane % 4 * 16
     every = 0xFFFFFFFF
-    assert memory.warp_async_copy_sectors_counted(to, origin, every, 16, True) == 20
-    assert memory.warp_async_copy_sectors_counted(to, origin, every, 16, False) == 16
-    assert memory.warp_async_copy_sectors_counted(to, origin, 0, 16, True) == 0
-    assert memory.warp_filled_copy(to, origin, every, every, 16, True) == (15, 4)
+    assert rules.warp_async_copy_sectors_counted(to, origin, every, 16, True) == 20
+    assert rules.warp_async_copy_sectors_counted(to, origin, every, 16, False) == 16
+    assert rules.warp_async_copy_sectors_counted(to, origin, 0, 16, True) == 0
+    assert rules.warp_filled_copy(to, origin, every, every, 16, True) == (15, 4)
 
 
 @pytest.mark.parametrize(("op", "width"), ATTRIBUTED)
@@ -225,8 +225,8 @@ def test_loads_and_stores_are_attributed_what_nsight_compute_says(op: str, width
     assert len(figures) == ATTRIBUTED[op, width]
     found = [
         [
-            memory.warp_shared_attributed(row, mask, width, op == "sts"),
-            memory.warp_shared_ideal(row, mask, width, op == "sts"),
+            rules.warp_shared_attributed(row, mask, width, op == "sts"),
+            rules.warp_shared_ideal(row, mask, width, op == "sts"),
         ]
         for row, mask in zip(addresses, masks)
     ]
@@ -285,7 +285,7 @@ def requests(draw: st.DrawFn) -> tuple[list[int], list[bool], int, str]:
 @given(requests())
 def test_the_shared_rule_is_the_oracle_s(request_: tuple[list[int], list[bool], int, str]) -> None:
     addresses, mask, width, op = request_
-    found = memory.shared_wavefronts(np.array(addresses), np.array(mask), width, op)
+    found = rules.shared_wavefronts(np.array(addresses), np.array(mask), width, op)
     assert found == oracle(addresses, mask, width, op)
 
 
@@ -295,8 +295,8 @@ def test_a_shift_by_whole_lines_changes_nothing(
     request_: tuple[list[int], list[bool], int, str], count: int
 ) -> None:
     addresses, mask, width, op = request_
-    here = memory.shared_wavefronts(np.array(addresses), np.array(mask), width, op)
-    there = memory.shared_wavefronts(np.array(addresses) + 128 * count, np.array(mask), width, op)
+    here = rules.shared_wavefronts(np.array(addresses), np.array(mask), width, op)
+    there = rules.shared_wavefronts(np.array(addresses) + 128 * count, np.array(mask), width, op)
     assert here == there
 
 
@@ -369,9 +369,9 @@ def test_the_copy_rules_are_the_oracle_s(
     copy: tuple[list[int], list[int], list[bool], int, str],
 ) -> None:
     shared, source, mask, width, cache = copy
-    places, bits = (np.array(shared), np.array(source)), memory.mask_of(np.array(mask))
-    found, _ = memory.warp_filled_copy(*places, bits, bits, width, cache == "cg")
-    sectors = memory.warp_async_copy_sectors(*places, bits, width, cache == "cg")
+    places, bits = (np.array(shared), np.array(source)), rules.mask_of(np.array(mask))
+    found, _ = rules.warp_filled_copy(*places, bits, bits, width, cache == "cg")
+    sectors = rules.warp_async_copy_sectors(*places, bits, width, cache == "cg")
     assert (found, sectors) == copy_oracle(*copy)
 
 
@@ -390,16 +390,16 @@ def every_rule(shared, source, masks):
     out = np.empty((len(masks), 12), np.int64)
     for i in range(len(masks)):
         to, origin, mask = shared[i], source[i], masks[i]
-        out[i, 0] = memory.warp_shared(to, mask, 16, False)[0]
-        out[i, 1] = memory.warp_shared_attributed(to, mask, 16, False)
-        out[i, 2] = memory.warp_shared_ideal(to, mask, 8, False)
-        out[i, 3] = memory.warp_ldmatrix(to, mask)[0]
+        out[i, 0] = rules.warp_shared(to, mask, 16, False)[0]
+        out[i, 1] = rules.warp_shared_attributed(to, mask, 16, False)
+        out[i, 2] = rules.warp_shared_ideal(to, mask, 8, False)
+        out[i, 3] = rules.warp_ldmatrix(to, mask)[0]
         for bypass in range(2):
             at = 4 + 4 * bypass
-            pair = memory.warp_filled_copy(to, origin, mask, mask, 16, bypass == 1)
+            pair = rules.warp_filled_copy(to, origin, mask, mask, 16, bypass == 1)
             out[i, at], out[i, at + 1] = pair
-            out[i, at + 2] = memory.warp_async_copy_sectors(to, origin, mask, 16, bypass == 1)
-            out[i, at + 3] = memory.warp_async_copy_sectors_ideal(to, origin, mask, 16, bypass == 1)
+            out[i, at + 2] = rules.warp_async_copy_sectors(to, origin, mask, 16, bypass == 1)
+            out[i, at + 3] = rules.warp_async_copy_sectors_ideal(to, origin, mask, 16, bypass == 1)
     return out
 
 
@@ -409,7 +409,7 @@ def test_sectors_are_those_that_a_set_holds(
     request_: tuple[list[int], list[bool], int, str],
 ) -> None:
     addresses, mask, width, _ = request_
-    found = memory.warp_sectors(np.array(addresses), memory.mask_of(np.array(mask)), width)
+    found = rules.warp_sectors(np.array(addresses), rules.mask_of(np.array(mask)), width)
     assert found == len({a // 32 for a, on in zip(addresses, mask) if on})
 
 
@@ -419,10 +419,10 @@ ALL = np.ones(32, bool)
 
 def test_nothing_active_costs_nothing() -> None:
     for op in ("load", "store", "ldmatrix"):
-        assert memory.shared_wavefronts(LANES * 16, ~ALL, 16, op) == (0, 0)
-    assert memory.warp_sectors(LANES * 16, 0, 4) == 0
+        assert rules.shared_wavefronts(LANES * 16, ~ALL, 16, op) == (0, 0)
+    assert rules.warp_sectors(LANES * 16, 0, 4) == 0
     for bypass in (False, True):
-        assert memory.warp_filled_copy(LANES * 16, LANES * 16, 0, 0, 16, bypass) == (0, 0)
+        assert rules.warp_filled_copy(LANES * 16, LANES * 16, 0, 0, 16, bypass) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -437,10 +437,10 @@ def test_errors_say_what_was_found_and_what_is_allowed(
     addresses: np.ndarray, op: str, message: str
 ) -> None:
     with pytest.raises(ValueError, match=f"{message}.*; allowed: multiples of 4"):
-        memory.shared_wavefronts(addresses, ALL, 4, op)
+        rules.shared_wavefronts(addresses, ALL, 4, op)
 
 
 def test_addresses_of_inactive_lanes_are_not_looked_at() -> None:
     addresses = np.where(LANES < 8, LANES * 4, -3)
-    found = memory.shared_wavefronts(addresses, LANES < 8, 4, "load")
+    found = rules.shared_wavefronts(addresses, LANES < 8, 4, "load")
     assert found == (1, 0)

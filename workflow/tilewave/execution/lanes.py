@@ -52,7 +52,7 @@ def watched(done: Execution) -> list[Watched]:
         rows = {row["address"]: row for row in ran.rows(every=True)}
         for index, (first, worst) in sorted(ran.accesses.items()):
             row = rows[int(ran.program.instructions[index].address)]
-            # ncu has no ideal for some copies (see `machine.memory`); the excess is then their worst's.
+            # ncu has no ideal for some copies (see `theory.wavefronts`); the excess is then their worst's.
             ideal = row["wavefronts_shared_ideal"] or row["requests_shared"] * worst.ideal
             excess = max(0, row["wavefronts_hardware"] - ideal)
             place = row["file"], row["line"], row["opcode"], row["address"]

@@ -35,15 +35,13 @@ What runs, compiled by numba
                   asynchronous copies of a warp; atomics
     validity      where the lanes of an access stand, whether they may, and faults
     races         who read and wrote what, and whether it was ordered
-    patterns      what an access costs, counted and remembered
-    memory        the rules of it: wavefronts and sectors; usable without the rest
+    patterns      what an access costs (`theory.wavefronts`), counted and remembered
     orders        who knows of whose accesses where some are asynchronous
     mbarrier      counters that threads and copies arrive at, phase after phase
     bulk          boxes and runs of bytes that one thread has copied (TMA)
     hgmma         products of a warpgroup out of shared memory
     system        functions that the driver provides: printf, a failing assert
     cluster       the barrier of a cluster's blocks, registers that warps hand on
-    bits          bit casts and the like that numba lacks
     compiling     where compiled code is kept, and how it gets there
     building      compiles it, in a process of its own
 
