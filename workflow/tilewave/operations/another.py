@@ -22,7 +22,7 @@ Executed = Callable[[Path, Job, Arrays], Mapping[str, "np.ma.MaskedArray[Any, An
 masked are elements that it does not write. Raises `NoReference`."""
 
 
-class Judged(Protocol):
+class JudgedOperation(Protocol):
     """What is asked here of an operation (see `base.Operation`)."""
 
     @property
@@ -48,7 +48,7 @@ class NoReference(ValueError):
     """Why the kernel that is a reference does not say what is right."""
 
 
-def rounding(operation: Judged, job: Job, name: str, want: np.ndarray) -> Tolerance:
+def rounding(operation: JudgedOperation, job: Job, name: str, want: np.ndarray) -> Tolerance:
     """What two kernels may differ by that round differently, where the operation does not say it.
 
     Both lose `ROUNDINGS` and those of a sum of so many terms as the longest dimension has, or as there are
@@ -68,7 +68,7 @@ def rounding(operation: Judged, job: Job, name: str, want: np.ndarray) -> Tolera
 
 
 def judge(
-    operation: Judged,
+    operation: JudgedOperation,
     job: Job,
     found: Arrays,
     given: Arrays,
