@@ -115,15 +115,14 @@ class Machine:
     Unsupported = Unsupported
     BadLaunch = BadLaunch
 
-    def load(self, cubin: bytes, entry: str, listing: str | None = None) -> Any:
+    def load(self, cubin: bytes, entry: str, listing: str) -> Any:
         if isinstance(self.refuses, Unsupported):
             raise self.refuses
         instructions = tuple(
             SimpleNamespace(address=address, opcode=text.split()[0], text=text)
             for address, text in CODE
         )
-        about = {"arch": 90, "registers": 40, "shared_size": 5120, "shared_base": 1024}
-        image = SimpleNamespace(parameter_sizes=None, **about)
+        image = SimpleNamespace(parameter_sizes=None, arch=90, registers=40, shared_size=5120)
         return SimpleNamespace(instructions=instructions, image=image)
 
     def execute(self, program: Any, **call: Any) -> Any:

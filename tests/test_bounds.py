@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tilewave.execution import asked, opcodes
-from tilewave.theory import bounds, data_sheets
+from tilewave.execution import asked
+from tilewave.theory import bounds, data_sheets, opcodes
 from tilewave.theory.bounds import Counts, bound, scaled
 from tilewave.theory.data_sheets import A100, B200, H200, L4, RTX_4090, DataSheet
 

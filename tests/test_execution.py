@@ -19,13 +19,14 @@ from samples import ROOT, a_job
 from tilewave.compiling import sass
 from tilewave.compiling.origins import NOWHERE, Origin
 from tilewave.counters import catalogue
-from tilewave.execution import case, cost, counters, opcodes, results, worker
+from tilewave.execution import case, cost, counters, results, worker
 from tilewave.execution.places import Places
 from tilewave.jobs import Job, Probe, ProbeBuffer, write_jobs
 from tilewave.launches import LaunchPlan
-from tilewave.machine import registry
+from tilewave.machine import families
 from tilewave.records import model
 from tilewave.records.recorded import Recorded
+from tilewave.theory import opcodes
 
 WORDS = [text.split()[0] for _, text in CODE]
 SOURCE = "// one\n// two\n// three\n"
@@ -80,7 +81,8 @@ def test_tensor_operations_of_an_opcode(opcode: str, known: Any) -> None:
 
 def test_no_base_has_two_classes() -> None:
     with pytest.raises(ValueError, match="IMAD is registered twice"):
-        registry.not_executed("IMAD", kind="control")
+        families.opcode("IMAD")(lambda form: None)
+    assert len(opcodes.OPCODES) == len(opcodes.ROWS)
     assert opcodes.class_of("IMAD.WIDE.U32.X") == "integer and logic"
     assert opcodes.class_of("WHAT.EVER") == opcodes.OTHER
 

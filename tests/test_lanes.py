@@ -20,12 +20,12 @@ from tilewave.command import main
 from tilewave.errors import UserError
 from tilewave.execution import case, engine, lanes
 from tilewave.lanes import captured, diagram, layout
-from tilewave.machine import memory
 from tilewave.machine.access import Access
 from tilewave.machine.capturing import access
 from tilewave.records import model
 from tilewave.records.store import Store
 from tilewave.stages import watching
+from tilewave.theory import wavefronts as rules
 
 TRUTH = Path(__file__).parent / "data" / "truth"
 ALL = 0xFFFFFFFF
@@ -37,7 +37,7 @@ def shared(kind: str, width: int, addresses: Any, mask: int = ALL) -> Access:
     addresses = [at if mask >> lane & 1 else 0 for lane, at in enumerate(addresses)]
     on = mask >> np.arange(32) & 1 == 1
     op = "ldmatrix" if kind == "matrix" else kind
-    wavefronts, _ = memory.shared_wavefronts(addresses, on, width, op)
+    wavefronts, _ = rules.shared_wavefronts(addresses, on, width, op)
     ideal = -(-int(on.sum()) * max(width, 4) // 128)
     return access(kind, width, mask, addresses, wavefronts=wavefronts, ideal=ideal)
 

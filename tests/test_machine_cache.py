@@ -16,10 +16,10 @@ COMPILE = "from tilewave.machine import compiling, handlers; compiling.compile_u
 IMPORTED = (
     "import sys, tilewave.machine.building as b; b.imported();"
     "from tilewave.machine import compiling as c; files = {str(p) for p in c.sources()};"
-    "ours = {n: m.__file__ for n, m in sys.modules.items() if n.startswith('tilewave.')};"
+    "ours = {n: m.__file__ for n, m in sys.modules.items() if n.startswith('tilewave.') and not hasattr(m, '__path__')};"
     # of the families it is the numbers, see below
     "rules = {'families', *(f'families.{n}' for n in vars(c.families)), 'form', 'operands', 'registry'};"
-    "known = {'tilewave.cache', 'tilewave.deadline', 'tilewave.errors', *(f'tilewave.machine.{n}' for n in rules)};"
+    "known = {'tilewave.cache', 'tilewave.deadline', 'tilewave.errors', 'tilewave.home', 'tilewave.theory.opcodes', *(f'tilewave.machine.{n}' for n in rules)};"
     "print(*(n for n in ours.keys() - known if ours[n] not in files))"
 )
 

@@ -38,7 +38,7 @@ EDGES = np.array(
 
 
 def image() -> cubin.Image:
-    return cubin.Image("k", 90, 16, (), 0x210, 0x400, 0x400, 0, {0: bytes(0x240)})
+    return cubin.Image("k", 90, 16, (), 0x210, 0, 0, {0: bytes(0x240)})
 
 
 def state(row: np.ndarray, seed: int, finite: bool = False):

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from tilewave.machine import memory
+from tilewave.theory import wavefronts
 
 TRUTH = Path(__file__).parent / "data" / "truth"
 CACHES = [("cg", 16), ("ca", 4), ("ca", 8), ("ca", 16)]
@@ -60,7 +60,7 @@ def test_shared_loads_and_stores_cost_what_an_h200_counted() -> None:
         active = mask_of(case) >> np.arange(32) & 1 == 1
         given = lanes(case["lane_byte_address"]), active, int(case["width_bytes"]), case["op"]
         figures = int(case["wavefronts"]), int(case["bank_conflicts"])
-        assert memory.shared_wavefronts(*given) == figures, case
+        assert wavefronts.shared_wavefronts(*given) == figures, case
 
 
 def test_ldmatrix_costs_what_an_h200_counted() -> None:
@@ -69,8 +69,10 @@ def test_ldmatrix_costs_what_an_h200_counted() -> None:
     for case in cases:
         count = 8 * int(case["matrices_or_bytes"])
         addresses = lanes(case["lane_shared_byte_address"])
-        whole = memory.shared_wavefronts(addresses, np.arange(32) < count, 16, "ldmatrix")
-        short = memory.shared_wavefronts(addresses[:count], np.ones(count, bool), 16, "ldmatrix")
+        whole = wavefronts.shared_wavefronts(addresses, np.arange(32) < count, 16, "ldmatrix")
+        short = wavefronts.shared_wavefronts(
+            addresses[:count], np.ones(count, bool), 16, "ldmatrix"
+        )
         assert whole[0] == short[0] == int(case["shared_wavefronts"]), case
         assert whole[0] - whole[1] == count // 8
 
@@ -80,7 +82,7 @@ def test_global_stores_touch_the_sectors_that_an_h200_counted() -> None:
     assert len(cases) == 90
     for case in cases:
         given = lanes(case["lane_global_byte_address"]), mask_of(case)
-        found = memory.warp_sectors(*given, int(case["matrices_or_bytes"]))
+        found = wavefronts.warp_sectors(*given, int(case["matrices_or_bytes"]))
         assert found == int(case["global_sectors"]), case
 
 
@@ -92,7 +94,7 @@ def test_asynchronous_copies_cost_what_an_h200_counted(cache: str, width: int) -
     for case in cases:
         shared, source = (lanes(case[f"lane_{side}_byte_address"]) for side in ("shared", "global"))
         mask = mask_of(case)
-        found = memory.warp_filled_copy(shared, source, mask, mask, width, cache == "cg")
+        found = wavefronts.warp_filled_copy(shared, source, mask, mask, width, cache == "cg")
         assert found == (int(case["wavefronts"]), int(case["ideal"])), case
 
 
@@ -107,9 +109,9 @@ def attributed(name: str, kind: str) -> tuple[np.ndarray, ...]:
 def copied(to: Any, origin: Any, mask: int, reading: int, shown: int, *how: Any) -> list[int]:
     """Wavefronts, sectors, and the ideal of both; ``shown``: lanes that read where wavefronts are counted."""
     return [
-        *memory.warp_filled_copy(to, origin, mask, shown, *how),
-        memory.warp_async_copy_sectors(to, origin, reading, *how),
-        memory.warp_async_copy_sectors_ideal(to, origin, reading, *how),
+        *wavefronts.warp_filled_copy(to, origin, mask, shown, *how),
+        wavefronts.warp_async_copy_sectors(to, origin, reading, *how),
+        wavefronts.warp_async_copy_sectors_ideal(to, origin, reading, *how),
     ]
 
 
@@ -126,7 +128,7 @@ def test_hardware_counts_mostly_what_is_attributed_to_ca(cache: str, width: int)
     """And nothing for cg."""
     *given, counted = attributed("cp_async_h200.npz", f"counted_{cache}{width}")
     how = width, cache == "cg"
-    copies = [memory.warp_filled_copy(to, at, mask, mask, *how) for to, at, mask in zip(*given)]
+    copies = [wavefronts.warp_filled_copy(to, at, mask, mask, *how) for to, at, mask in zip(*given)]
     found = np.array(copies)[:, 0]
     assert len(counted) == 16
     assert (found == counted[:, 0]).sum() == COUNTED_COPIES[cache, width]
@@ -170,9 +172,11 @@ def test_hardware_counts_sectors_of_lanes_that_read(cache, launches, exact, wave
     for to, origin, mask, reading in zip(
         *(table[key] for key in ("shared", "source", "mask", "reading"))
     ):
-        found.append(memory.warp_async_copy_sectors_counted(to, origin, reading, 16, cache == "cg"))
-        zeros = memory.warp_shared(to, mask & ~reading, 16, True)[0]
-        copied = memory.warp_filled_copy(to, origin, reading, reading, 16, False)[0]
+        found.append(
+            wavefronts.warp_async_copy_sectors_counted(to, origin, reading, 16, cache == "cg")
+        )
+        zeros = wavefronts.warp_shared(to, mask & ~reading, 16, True)[0]
+        copied = wavefronts.warp_filled_copy(to, origin, reading, reading, 16, False)[0]
         stored.append(zeros + (0 if cache == "cg" else copied))
         lanes = [lane for lane in range(32) if reading >> lane & 1]
         apart.append(len({int(to[lane]) for lane in lanes}) == len(lanes))
@@ -186,17 +190,17 @@ def test_a_row_of_64_bytes_at_a_stride_of_80_fills_20_shared_sectors() -> None:
     lane = np.arange(32)
     to, origin = lane // 4 * 80 + lane % 4 * 16, lane // 4 * 512 + lane % 4 * 16
     every = 0xFFFFFFFF
-    assert memory.warp_async_copy_sectors_counted(to, origin, every, 16, True) == 20
-    assert memory.warp_async_copy_sectors_counted(to, origin, every, 16, False) == 16
-    assert memory.warp_async_copy_sectors_counted(to, origin, 0, 16, True) == 0
-    assert memory.warp_filled_copy(to, origin, every, every, 16, True) == (15, 4)
+    assert wavefronts.warp_async_copy_sectors_counted(to, origin, every, 16, True) == 20
+    assert wavefronts.warp_async_copy_sectors_counted(to, origin, every, 16, False) == 16
+    assert wavefronts.warp_async_copy_sectors_counted(to, origin, 0, 16, True) == 0
+    assert wavefronts.warp_filled_copy(to, origin, every, every, 16, True) == (15, 4)
 
 
 @pytest.mark.parametrize(("op", "width"), ATTRIBUTED)
 def test_loads_and_stores_are_attributed_what_nsight_compute_says(op: str, width: int) -> None:
     addresses, _, masks, figures = attributed("shared_attributed_h200.npz", f"{op}{width}")
     assert len(figures) == ATTRIBUTED[op, width]
-    rules = memory.warp_shared_attributed, memory.warp_shared_ideal
+    rules = wavefronts.warp_shared_attributed, wavefronts.warp_shared_ideal
     given = [(row, mask, width, op == "sts") for row, mask in zip(addresses, masks)]
     equal([[rule(*one) for rule in rules] for one in given], figures)
 
@@ -251,9 +255,9 @@ def test_the_shared_rule_is_the_oracle_s(request_, lines):
     """Which a shift by whole lines of 128 bytes does not change."""
     addresses, mask, width, op = request_
     moved = np.array(addresses) + 128 * lines
-    found = memory.shared_wavefronts(moved, np.array(mask), width, op)
+    found = wavefronts.shared_wavefronts(moved, np.array(mask), width, op)
     assert found == oracle(addresses, mask, width, op)
-    assert memory.warp_sectors(moved, memory.mask_of(np.array(mask)), width) == len(
+    assert wavefronts.warp_sectors(moved, wavefronts.mask_of(np.array(mask)), width) == len(
         {address // 32 for address, on in zip(addresses, mask) if on}
     )
 
@@ -318,9 +322,9 @@ def copies(draw: st.DrawFn) -> tuple[list[int], list[int], list[bool], int, str]
 @given(copies())
 def test_the_copy_rules_are_the_oracle_s(copy):
     shared, source, mask, width, cache = copy
-    places, bits = (np.array(shared), np.array(source)), memory.mask_of(np.array(mask))
-    found, _ = memory.warp_filled_copy(*places, bits, bits, width, cache == "cg")
-    sectors = memory.warp_async_copy_sectors(*places, bits, width, cache == "cg")
+    places, bits = (np.array(shared), np.array(source)), wavefronts.mask_of(np.array(mask))
+    found, _ = wavefronts.warp_filled_copy(*places, bits, bits, width, cache == "cg")
+    sectors = wavefronts.warp_async_copy_sectors(*places, bits, width, cache == "cg")
     assert (found, sectors) == copy_oracle(*copy)
 
 
@@ -339,16 +343,18 @@ def every_rule(shared, source, masks):
     out = np.empty((len(masks), 12), np.int64)
     for i in range(len(masks)):
         to, origin, mask = shared[i], source[i], masks[i]
-        out[i, 0] = memory.warp_shared(to, mask, 16, False)[0]
-        out[i, 1] = memory.warp_shared_attributed(to, mask, 16, False)
-        out[i, 2] = memory.warp_shared_ideal(to, mask, 8, False)
-        out[i, 3] = memory.warp_ldmatrix(to, mask)[0]
+        out[i, 0] = wavefronts.warp_shared(to, mask, 16, False)[0]
+        out[i, 1] = wavefronts.warp_shared_attributed(to, mask, 16, False)
+        out[i, 2] = wavefronts.warp_shared_ideal(to, mask, 8, False)
+        out[i, 3] = wavefronts.warp_ldmatrix(to, mask)[0]
         for bypass in range(2):
             at = 4 + 4 * bypass
-            pair = memory.warp_filled_copy(to, origin, mask, mask, 16, bypass == 1)
+            pair = wavefronts.warp_filled_copy(to, origin, mask, mask, 16, bypass == 1)
             out[i, at], out[i, at + 1] = pair
-            out[i, at + 2] = memory.warp_async_copy_sectors(to, origin, mask, 16, bypass == 1)
-            out[i, at + 3] = memory.warp_async_copy_sectors_ideal(to, origin, mask, 16, bypass == 1)
+            out[i, at + 2] = wavefronts.warp_async_copy_sectors(to, origin, mask, 16, bypass == 1)
+            out[i, at + 3] = wavefronts.warp_async_copy_sectors_ideal(
+                to, origin, mask, 16, bypass == 1
+            )
     return out
 
 
@@ -358,10 +364,10 @@ ALL = np.ones(32, bool)
 
 def test_nothing_active_costs_nothing() -> None:
     for op in ("load", "store", "ldmatrix"):
-        assert memory.shared_wavefronts(LANES * 16, ~ALL, 16, op) == (0, 0)
-    assert memory.warp_sectors(LANES * 16, 0, 4) == 0
+        assert wavefronts.shared_wavefronts(LANES * 16, ~ALL, 16, op) == (0, 0)
+    assert wavefronts.warp_sectors(LANES * 16, 0, 4) == 0
     for bypass in (False, True):
-        assert memory.warp_filled_copy(LANES * 16, LANES * 16, 0, 0, 16, bypass) == (0, 0)
+        assert wavefronts.warp_filled_copy(LANES * 16, LANES * 16, 0, 0, 16, bypass) == (0, 0)
 
 
 def test_errors_say_what_was_found_and_what_is_allowed() -> None:
@@ -371,10 +377,10 @@ def test_errors_say_what_was_found_and_what_is_allowed() -> None:
         (LANES * 4, "copy", "copy of 4"),
     ):
         with pytest.raises(ValueError, match=f"{message}.*; allowed: multiples of 4"):
-            memory.shared_wavefronts(addresses, ALL, 4, op)
+            wavefronts.shared_wavefronts(addresses, ALL, 4, op)
 
 
 def test_addresses_of_inactive_lanes_are_not_looked_at() -> None:
     addresses = np.where(LANES < 8, LANES * 4, -3)
-    found = memory.shared_wavefronts(addresses, LANES < 8, 4, "load")
+    found = wavefronts.shared_wavefronts(addresses, LANES < 8, 4, "load")
     assert found == (1, 0)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import executing_support as support
+import listings
 from opcodes import harness
 from samples import needs_nvrtc, shipped
 from test_tensor_boxes import LOAD, STORE, THROUGH, boxes, elements
@@ -101,7 +102,7 @@ def test_blocks_that_touch_the_same_are_executed_in_order(name, spread, tmp_path
     file.write_text(PRINTS if name == "prints" else BLOCKS)
     cubin = harness.compile_file(file, "sm_90").cubin
     wanted, apart, said = EXPECTED[name]
-    loaded = program.load(cubin, name)
+    loaded = program.load(cubin, name, listings.of_cubin(cubin))
     for cores in (CORES, 1):
         given = np.zeros_like(wanted)
         done = launch.execute(

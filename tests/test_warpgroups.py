@@ -12,11 +12,12 @@ import executing_support as support
 from samples import ROOT, needs_nvrtc
 from tilewave import execution
 from tilewave.compiling import sass
-from tilewave.execution import case, counters, opcodes
+from tilewave.execution import case, counters
 from tilewave.launches import MapPlan
 from tilewave.machine import launch, maps, program
 from tilewave.machine.decode import Raw, decode
 from tilewave.machine.errors import BadLaunch, Unsupported
+from tilewave.theory import opcodes
 
 pytestmark = needs_nvrtc
 

@@ -1,4 +1,4 @@
-"""Writes the list of opcodes in docs/executing.md, from the families of `tilewave.machine`.
+"""Writes the list of opcodes in docs/executing.md, those that the machine executes.
 
 make opcodes
 """
@@ -13,8 +13,8 @@ from typing import get_args
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "workflow"))
 
-from tilewave.machine.families import OPCODES  # noqa: E402
-from tilewave.machine.registry import Kind  # noqa: E402
+from tilewave.machine.families import RULES  # noqa: E402
+from tilewave.theory.opcodes import OPCODES, Kind  # noqa: E402
 
 PLACE = ROOT / "docs" / "executing.md"
 LIST = re.compile(r"\| class \| opcodes \|\n(?:\|.*\n)+")
@@ -24,7 +24,7 @@ def written(text: str) -> str:
     """A document with the list as it should be."""
     rows = ["| class | opcodes |", "|---|---|"]
     for kind in get_args(Kind):
-        names = sorted(name for name, one in OPCODES.items() if one.kind == kind and one.rule)
+        names = sorted(name for name in RULES if OPCODES[name].kind == kind)
         rows.append(f"| {kind} | {', '.join(names)} |")
     made, found = LIST.subn("\n".join([*rows, ""]), text)
     if found != 1:

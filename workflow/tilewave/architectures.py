@@ -57,6 +57,10 @@ class Architecture:
     cluster_constants: bool = False
     hmma_two_steps: bool = False
 
+    def declared(self, shared: int) -> int:
+        """Bytes of shared memory that a kernel declares: its section's, less those of the system."""
+        return max(0, shared - self.shared_start)
+
     @property
     def capability(self) -> str:
         """The compute capability: ``9.0``."""

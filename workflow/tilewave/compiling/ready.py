@@ -66,7 +66,7 @@ def _resources(image: images.Image) -> dict[str, int]:
     """As `Compiled.resources` has them; a cubin does not tell spills from other memory of the stack."""
     return {
         "registers": image.registers,
-        "static_shared_bytes": image.shared_size - image.shared_base,
+        "static_shared_bytes": architectures.of(image.arch).declared(image.shared_size),
         "stack_bytes": image.stack_size,
         "spill_store_bytes": 0,
         "spill_load_bytes": 0,

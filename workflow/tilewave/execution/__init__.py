@@ -46,7 +46,17 @@ def engine(
     lines about a compilation, which takes so many ``processes``; a launch uses as many cores. Tests hand a fake to the functions
     that take an engine. Imported late: numba is large.
     """
-    from tilewave.machine import codes, compiling, errors, handlers, launch, maps, marking, program
+    from tilewave.machine import (
+        arguments,
+        codes,
+        compiling,
+        errors,
+        handlers,
+        launch,
+        maps,
+        marking,
+        program,
+    )
 
     def load(*given: Any) -> Any:
         loaded = program.load(*given)
@@ -60,9 +70,9 @@ def engine(
     return SimpleNamespace(
         load=load,
         execute=launch.execute,
-        Buffer=launch.Buffer,
+        Buffer=arguments.Buffer,
         TensorMap=maps.TensorMap,
-        Struct=launch.Struct,
+        Struct=arguments.Struct,
         Limits=functools.partial(launch.Limits, cores=processes),
         Unsupported=errors.Unsupported,
         BadLaunch=errors.BadLaunch,
@@ -93,7 +103,7 @@ def _run_nothing() -> None:
 
     image = cubin.Image(
         entry="nothing", arch=90, registers=8, parameters=(), parameter_base=0x210,
-        shared_base=0x400, shared_size=0x400, stack_size=0, constants={0: bytes(0x300)},
+        shared_size=0, stack_size=0, constants={0: bytes(0x300)},
     )  # fmt: skip
     ending = program.Instruction(0, "EXIT", "EXIT")
     rows = decode.decode(decode.Raw(0, "EXIT", "", "")).reshape(1, -1)

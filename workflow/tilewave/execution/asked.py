@@ -19,7 +19,7 @@ from tilewave.counters.catalogue import (
     WARP_INSTRUCTIONS,
 )
 from tilewave.dtypes import DTYPES
-from tilewave.execution import opcodes
+from tilewave.theory import opcodes
 from tilewave.theory.bounds import Counts
 from tilewave.theory.occupancy import WARP
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewave import arguments, execution, operations
+from tilewave import architectures, arguments, execution, operations
 from tilewave.comparison import Judgement
 from tilewave.compiling import sass
 from tilewave.counters.instructions import of_launches
@@ -87,7 +87,7 @@ class Ran:
             shared_bytes=launch.shared_bytes,
             arch=image.arch,
             registers=image.registers,
-            static_shared=image.shared_size - image.shared_base,
+            static_shared=architectures.of(image.arch).declared(image.shared_size),
         )
 
     def rows(self, every: bool = False) -> list[dict[str, Any]]:

@@ -28,8 +28,7 @@ from tilewave.counters.catalogue import (
 from tilewave.counters.figures import derived, figure
 from tilewave.counters.instructions import KEPT, instruction_totals, with_excess
 from tilewave.dtypes import DTYPES
-from tilewave.execution import opcodes
-from tilewave.machine.families.tensor import WARPGROUPS
+from tilewave.theory import opcodes
 
 LANES = 32
 LEAST_REGISTERS = 16
@@ -218,7 +217,7 @@ def instruction_rows(
         columns: dict[str, str] = {}
         if opcodes.base(opcode) in opcodes.SHARED:
             columns |= SHARED_COLUMNS
-        if opcodes.base(opcode) in WARPGROUPS:
+        if opcodes.base(opcode) in opcodes.WARPGROUPS:
             columns |= ATTRIBUTED_COLUMNS
         if opcodes.base(opcode) in opcodes.GLOBAL:
             columns |= GLOBAL_COLUMNS

@@ -13,8 +13,8 @@ from pathlib import Path
 from tilewave.compiling import sass
 from tilewave.counters.catalogue import METRICS
 from tilewave.dtypes import DTYPES
-from tilewave.execution import opcodes
 from tilewave.jobs import Job
+from tilewave.theory import opcodes
 
 
 def idle(job: Job) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """An access to shared memory laid out: wavefront after wavefront, the lanes that each serves and the
 banks that they stand in.
 
-Which wavefront serves which lane comes from the rule that counts wavefronts (`machine.memory`).
+Which wavefront serves which lane comes from the rule that counts wavefronts (`theory.wavefronts`).
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from numpy import int32, int64, uint8, uint16, uint32, uint64
 
+from tilewave.basics.bits import put
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.bits import put
-from tilewave.machine.compiling import njit
 from tilewave.machine.patterns import global_pattern, shared_access
 from tilewave.machine.races import BY_COPY, CLOCK, note_reads, note_updates, note_writes
 from tilewave.machine.validity import (

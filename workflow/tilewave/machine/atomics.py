@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from numpy import float64, int32, int64, uint32, uint64
 
+from tilewave.basics.bits import as_f32, as_f64, bits_f32, bits_f64
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64
-from tilewave.machine.compiling import njit
 from tilewave.machine.families import memory as ops
 from tilewave.machine.floating import NAN64, canonical, flushed
 from tilewave.machine.halves import finished, narrow64_bf16, narrow64_f16, widen

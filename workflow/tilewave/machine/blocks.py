@@ -16,11 +16,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy import int64, uint32
 
+from tilewave.basics.jit import njit
 from tilewave.deadline import Deadline
 from tilewave.machine import state as s
 from tilewave.machine import views as view
 from tilewave.machine.cluster import all_landed
-from tilewave.machine.compiling import entry, njit
+from tilewave.machine.compiling import entry
 from tilewave.machine.state import State
 from tilewave.machine.validity import fault
 from tilewave.machine.warp import new_group, run_warp

@@ -25,6 +25,7 @@ from numba.core import (
 from numba.core.ccallback import _CFuncCompiler
 from numba.core.registry import cpu_target
 
+from tilewave.basics import jit
 from tilewave.machine import compiling
 
 TYPES = {
@@ -131,7 +132,7 @@ def imported() -> None:
 
 
 def main(units: list[str]) -> None:
-    compiling.options = {
+    jit.options = {
         "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": Pipeline,
         "_nrt": False,
     }  # fmt: skip

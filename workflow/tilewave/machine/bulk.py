@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from numpy import int32, int64, uint8, uint32, uint64
 
+from tilewave.basics.bits import put
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
 from tilewave.machine import orders
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.bits import put
-from tilewave.machine.compiling import njit
 from tilewave.machine.families import copies as ops
 from tilewave.machine.integer import joined
 from tilewave.machine.maps import (

@@ -15,7 +15,6 @@ import numpy as np
 from numpy import int64, uint32
 
 from tilewave.machine import codes as c
-from tilewave.machine import memory as rules
 from tilewave.machine import state as s
 from tilewave.machine import views as view
 from tilewave.machine.access import BYPASS, COPY, KINDS, LANES, LOAD, MATRIX, STORE, Access
@@ -23,6 +22,7 @@ from tilewave.machine.compiling import Entry, entry
 from tilewave.machine.handlers import SIGNATURE, call
 from tilewave.machine.registers import pin
 from tilewave.machine.state import State
+from tilewave.theory import wavefronts as rules
 
 if TYPE_CHECKING:
     from tilewave.machine.program import Program

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from numpy import int64, uint32
 
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
 from tilewave.machine import orders
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.compiling import njit
 from tilewave.machine.families import control as ops
 from tilewave.machine.validity import fault
 

@@ -26,16 +26,16 @@ import llvmlite
 import numba
 import numpy as np
 from llvmlite import binding
-from numba.core.caching import UserProvidedCacheLocator
 from numba.core.registry import cpu_target
 from numba.core.runtime.nrt import rtsys
 
-from tilewave import cache
+from tilewave import cache, home, tensor_map_limits
+from tilewave.basics import bits, jit
 from tilewave.machine import families
 
 HERE = Path(__file__).parent
 NOT_COMPILED = (
-    "cubin", "decode", "findings", "form", "launch", "liveness", "operands", "printing", "program", "registry",
+    "arguments", "cubin", "decode", "findings", "form", "launch", "liveness", "operands", "printing", "program", "registry",
     "spreading",
 )  # fmt: skip
 """Modules of this folder that nothing compiled depends on: `building` does not import them."""
@@ -59,7 +59,10 @@ TOGETHER = (
 def sources() -> list[Path]:
     """The files that compiled code depends on. Of the families it is their numbers only."""
     own = [path for path in sorted(HERE.glob("*.py")) if path.stem not in NOT_COMPILED]
-    return [*own, HERE / "coefficients.csv", HERE.parent / "tensor_map_limits.py"]
+    # That of the wavefronts is not imported here: `building` compiles it in another way.
+    rule = home.LIBRARY / "theory" / "wavefronts.py"
+    shared = [Path(str(one.__file__)) for one in (bits, jit, tensor_map_limits)]
+    return [*own, HERE / "coefficients.csv", *shared, rule]
 
 
 def _numbers() -> list[tuple[str, str, object]]:
@@ -83,34 +86,6 @@ def folder() -> Path:
         digest.update(path.read_bytes())
     digest.update(repr(_numbers()).encode())
     return cache.folder("machine", digest.hexdigest()[:16])
-
-
-class Kept(UserProvidedCacheLocator):  # type: ignore[misc]
-    """Where numba itself keeps a function: not by the place and the age of the checkout's files."""
-
-    @classmethod
-    def get_suitable_cache_subpath(cls, file: str) -> str:
-        return "numba"
-
-    def ensure_cache_path(self) -> None:
-        os.makedirs(self._cache_path, exist_ok=True)
-
-    def get_source_stamp(self) -> str:
-        return folder().name
-
-
-numba.config.CACHE_DIR = str(folder())  # type: ignore[attr-defined]
-numba.config.CACHE_LOCATOR_CLASSES = f"{__name__}.Kept"  # type: ignore[attr-defined]
-
-options: dict[str, Any] = {"cache": True}
-"""Of every compiled function; `building` has others. A call from Python, as in tests, compiles what is
-called for that call alone, and numba keeps it."""
-
-
-def njit(function: Callable[..., Any] | None = None, **more: Any) -> Any:
-    """numba's njit. A division by zero is none of Python's exceptions: it gives 0."""
-    made = numba.njit(error_model="numpy", **options, **more)
-    return made if function is None else made(function)
 
 
 class Entry:
@@ -235,13 +210,11 @@ def shares(units: Iterable[str], count: int) -> list[list[str]]:
 
 def _build(lists: Sequence[Sequence[str]]) -> None:
     """Compile units, those of each list in a process of its own."""
-    library = str(HERE.parent.parent)
-    path = os.pathsep.join(filter(None, (library, os.environ.get("PYTHONPATH"))))
     command = [sys.executable, "-m", "tilewave.machine.building"]
     running = [
         subprocess.Popen(
             [*command, *units],
-            env=os.environ | {"PYTHONPATH": path},
+            env=home.child_environment(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32, float64, int32, int64, uint32, uint64
 
+from tilewave.basics.bits import as_f32, as_f64, bits_f32, bits_f64, narrow_f16, widen_f16
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
-from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, narrow_f16, widen_f16
-from tilewave.machine.compiling import njit
 from tilewave.machine.families import conversion as ops
 from tilewave.machine.floating import (
     EXPONENT,

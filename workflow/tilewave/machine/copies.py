@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from numpy import int64, uint32
 
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.compiling import njit
 from tilewave.machine.patterns import count_copy
 from tilewave.machine.races import CLOCK, FLYING, note_writes
 from tilewave.machine.registers import pin

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilewave import architectures
 from tilewave.machine.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ SIZED = 4  # format of an attribute whose value has its own length
 class Image:
     """A kernel's surroundings.
 
-    Sizes in bytes. ``parameters`` holds (offset in the parameter area, size) in the order of the
+    Sizes in bytes; that of shared memory begins with what code leaves to the system. ``parameters`` holds (offset in the parameter area, size) in the order of the
     arguments; ``constants`` the initial bytes of each constant bank; ``pointers`` the 8-byte slots
     of bank 4 that hold an address: (offset in the bank, symbol's section, offset in that section);
     ``calls`` those of functions that the cubin has not: (offset in the bank, symbol). ``block`` is what a launch
@@ -46,7 +45,6 @@ class Image:
     registers: int
     parameters: tuple[tuple[int, int], ...]
     parameter_base: int
-    shared_base: int
     shared_size: int
     stack_size: int
     constants: dict[int, bytes]
@@ -182,8 +180,6 @@ def read(cubin: bytes, entry: str) -> Image:
                 constants[bank] = sections[name].data()
                 break
     shared = sections.get(f".nv.shared.{entry}")
-    declared = int(shared["sh_size"]) if shared is not None else 0
-    reserved = architectures.of(arch).shared_start
     globals_ = {
         name: sections[name].data()
         if name.startswith(".nv.global.init")
@@ -198,8 +194,7 @@ def read(cubin: bytes, entry: str) -> Image:
         registers=registers,
         parameters=parameters,
         parameter_base=base,
-        shared_base=reserved,
-        shared_size=max(declared, reserved),
+        shared_size=int(shared["sh_size"]) if shared is not None else 0,
         stack_size=stack,
         constants=constants,
         globals_=globals_,

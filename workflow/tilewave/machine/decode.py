@@ -6,12 +6,12 @@ import numpy as np
 
 from tilewave.machine import codes as c
 from tilewave.machine.errors import Unsupported
-from tilewave.machine.families import OPCODES
+from tilewave.machine.families import RULES
 from tilewave.machine.form import Form, Raw
 
 __all__ = ["NAMES", "Raw", "decode"]
 
-NAMES = tuple(OPCODES)
+NAMES = tuple(RULES)
 """Opcodes by the number that a row has in OPCODE."""
 _NUMBERS = {name: number for number, name in enumerate(NAMES)}
 
@@ -25,12 +25,12 @@ def decode(raw: Raw) -> np.ndarray:
         form = Form(raw)
     except (Unsupported, ArithmeticError, ValueError) as error:
         raise Unsupported(raw.opcode, raw.address, str(error)) from None
-    known = OPCODES.get(form.base)
-    if known is None or known.rule is None:
+    rule = RULES.get(form.base)
+    if rule is None:
         raise Unsupported(raw.opcode, raw.address)
     form.row[c.OPCODE] = _NUMBERS[form.base]
     try:
-        known.rule(form)
+        rule(form)
         return form.finish()
     except (ArithmeticError, LookupError, ValueError) as error:
         raise Unsupported(raw.opcode, raw.address, f"operands {raw.operands}") from error

@@ -11,9 +11,9 @@ from typing import Any
 from llvmlite import ir
 from numpy import int64, uint32, uint64
 
-from tilewave.machine.bits import as_f64
+from tilewave.basics.bits import as_f64
+from tilewave.basics.jit import njit
 from tilewave.machine.codes import ZERO
-from tilewave.machine.compiling import njit
 from tilewave.machine.families.floating import F_FMA
 from tilewave.machine.families.tensor import DMMA_CUT
 from tilewave.machine.floating import directed64

@@ -6,18 +6,16 @@ An instruction is named by its opcode and SASS address: lines are not known here
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tilewave.machine import state as s
 from tilewave.machine import tracing, views
+from tilewave.machine.arguments import Buffer
 from tilewave.machine.mbarrier import fields
 from tilewave.machine.printing import assertion
 from tilewave.machine.program import Program
-
-if TYPE_CHECKING:
-    from tilewave.machine.launch import Buffer, Fault
 
 KINDS = {
     s.OUTSIDE_GLOBAL: "invalid access", s.MISALIGNED: "invalid access",
@@ -84,6 +82,20 @@ def _three(place: Sequence[int]) -> str:
 
 def _many(count: int, what: str) -> str:
     return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that went wrong; ``index`` is the instruction's place in the program, -1 if none.
+
+    threads: {"block": [x, y, z], "thread": [x, y, z]}; addresses: bytes, of the first thread.
+    """
+
+    kind: str
+    index: int
+    message: str
+    threads: list[dict[str, list[int]]] = field(default_factory=list)
+    addresses: list[int] = field(default_factory=list)
 
 
 class _Words:
@@ -483,8 +495,6 @@ def explained(
 
     Uses up the state: blocks with a race are executed again.
     """
-    from tilewave.machine.launch import Fault
-
     state = states[0]
     words = _Words(program, states, grid, block, buffers)
     rows = [row.copy() for row in state.faults[: int(state.control[s.FAULT_COUNT])]]

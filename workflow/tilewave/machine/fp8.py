@@ -19,8 +19,8 @@ from llvmlite import ir
 from numba import types
 from numpy import int32, int64
 
+from tilewave.basics.jit import njit
 from tilewave.machine.codes import T_E5M2, T_F16
-from tilewave.machine.compiling import njit
 from tilewave.machine.fragments import ROWS, columns, local_words, part, spelt_out
 from tilewave.machine.tensor import (
     A_AT,

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32, float64, int32, uint32, uint64
 
+from tilewave.basics.bits import as_f32, as_f64, bits_f32, bits_f64, narrow_f16, widen_f16
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
-from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, narrow_f16, widen_f16
-from tilewave.machine.compiling import njit
 from tilewave.machine.families import floating as ops
 from tilewave.machine.floating import canonical, decided
 from tilewave.machine.integer import combined

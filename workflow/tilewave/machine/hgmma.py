@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from numpy import int32, int64, uint32, uint64
 
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
 from tilewave.machine import orders
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.compiling import njit
 from tilewave.machine.families import tensor as ops
 from tilewave.machine.fp8 import fp8_product
 from tilewave.machine.imma import imma

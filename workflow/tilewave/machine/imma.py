@@ -8,8 +8,8 @@ from typing import Any
 from llvmlite import ir
 from numpy import int32, int64
 
+from tilewave.basics.jit import njit
 from tilewave.machine.codes import SATURATE
-from tilewave.machine.compiling import njit
 from tilewave.machine.families.tensor import IMMA_AND, IMMA_NARROW, IMMA_XOR
 from tilewave.machine.fragments import ROWS, columns, lanes, local_words, part, spelt_out
 from tilewave.machine.vectors import FLOAT, I32, I64, either, loop, splat

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from numpy import int32, int64, uint32, uint64
 
+from tilewave.basics.bits import count_ones, leading_zeros
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
-from tilewave.machine.bits import count_ones, leading_zeros
-from tilewave.machine.compiling import njit
 from tilewave.machine.families import integer as ops
 
 ALL = uint32(0xFFFFFFFF)

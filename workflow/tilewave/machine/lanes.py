@@ -15,8 +15,8 @@ from numba import types
 from numba.extending import intrinsic
 from numpy import int64, uint32
 
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
-from tilewave.machine.compiling import njit
 from tilewave.machine.families import conversion, floating
 from tilewave.machine.families import integer as integer_ops
 from tilewave.machine.integer import combined, holds

@@ -30,9 +30,11 @@ from tilewave.machine import (
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine.access import Access
+from tilewave.machine.arguments import Buffer, Struct
 from tilewave.machine.bulk import PARAMETERS
 from tilewave.machine.decode import NAMES
 from tilewave.machine.errors import BadLaunch
+from tilewave.machine.findings import Fault, explained
 from tilewave.machine.integer import LOCAL_WINDOW, SHARED_WINDOW
 from tilewave.machine.maps import WORDS, TensorMap, encoded
 from tilewave.machine.program import Program
@@ -46,22 +48,6 @@ ADDRESS = 8  # bytes of a pointer
 SM_WARPS = 64  # what %nwarpid says, whatever the architecture
 LEAST_SECONDS = 0.1  # of an execution in order, after one on several cores
 PAGE = 128  # bytes in which shared memory is handed out
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A pointer argument: a C-contiguous array, which the kernel reads and writes in place."""
-
-    name: str
-    array: np.ndarray
-
-
-@dataclass(frozen=True)
-class Struct:
-    """A struct by value: its bytes, and its members, each an argument at so many bytes from the start."""
-
-    size: int
-    members: tuple[tuple[int, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -80,20 +66,6 @@ class Limits:
     reverse: bool = False
     cores: int = 1
     working: int = 0
-
-
-@dataclass(frozen=True)
-class Fault:
-    """Something that went wrong; ``index`` is the instruction's place in the program, -1 if none.
-
-    threads: {"block": [x, y, z], "thread": [x, y, z]}; addresses: bytes, of the first thread.
-    """
-
-    kind: str
-    index: int
-    message: str
-    threads: list[dict[str, list[int]]] = field(default_factory=list)
-    addresses: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -365,7 +337,8 @@ def _state(
     rows = _resolved(program, banks)
     memos = s.rows_with_memos(rows)
     lanes.prepare(rows)
-    shared_size = image.shared_size + shared_bytes
+    shared_base = architectures.of(image.arch).shared_start
+    shared_size = max(image.shared_size, shared_base) + shared_bytes
     # A kernel that touches pieces of shared words: then every byte has its own history.
     pieces = np.abs(rows[:, c.WIDTH]) < 4
     narrow = bool((_accesses(rows, c.SHARED, c.GENERIC) & pieces).any())
@@ -373,7 +346,7 @@ def _state(
     # Local memory ends at the top of the stack; what a kernel declares lies right below it.
     local_words = LOCAL_FREE // 4 if stack else 4
     control = np.zeros(s.CONTROL_SIZE, np.int64)
-    control[[s.WARPS, s.SHARED_BASE, s.SHARED_END]] = warps, image.shared_base, shared_size
+    control[[s.WARPS, s.SHARED_BASE, s.SHARED_END]] = warps, shared_base, shared_size
     control[s.LOCAL_BYTES] = 4 * local_words
     control[[s.GRAIN, s.RACES]] = 0 if narrow else 2, limits.races
     control[s.TICK] = 1
@@ -475,8 +448,6 @@ def execute(
     by sampling; with ``capture``, where the lanes of accesses to shared memory stood; with ``footprint``, up to
     where each buffer was read and written.
     """
-    from tilewave.machine.findings import explained
-
     limits = limits or Limits()
     cluster = tuple(cluster or (1, 1, 1))
     if min(cluster) < 1 or any(blocks_ % size for blocks_, size in zip(grid, cluster)):

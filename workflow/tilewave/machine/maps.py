@@ -35,7 +35,7 @@ MARK, MIXER = 0x54494C455741_4D41, 0x9E37_79B9_7F4A_7C15
 class TensorMap:
     """An argument, by value or by its address: a box moves over an array of one to five dimensions.
 
-    ``buffer`` names the argument (`launch.Buffer`) whose memory the array is; ``sizes`` and ``box``
+    ``buffer`` names the argument (`arguments.Buffer`) whose memory the array is; ``sizes`` and ``box``
     count elements, the contiguous dimension first; ``strides`` are bytes from one element to the next
     along each dimension but the first; ``element_strides`` (empty: ones) say which elements of a box
     are copied, every one, every second and so on, of all dimensions but the first; ``swizzle`` 0,

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy import int32, int64, uint32, uint64
 
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine import views as view
@@ -28,7 +29,7 @@ from tilewave.machine.bulk import (
     sealed,
     size_along,
 )
-from tilewave.machine.compiling import Entry, njit
+from tilewave.machine.compiling import Entry
 from tilewave.machine.copies import reading_lanes
 from tilewave.machine.families import copies as ops
 from tilewave.machine.handlers import SIGNATURE, call

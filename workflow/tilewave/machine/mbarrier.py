@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from numpy import int32, int64, uint32
 
+from tilewave.basics.bits import lowest_one
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.bits import lowest_one
-from tilewave.machine.compiling import njit
 from tilewave.machine.copies import land
 from tilewave.machine.families import mbarrier as ops
 from tilewave.machine.orders import asynchronous_write, bring, learn, shift

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from numpy import int64, uint32
 
+from tilewave.basics.jit import njit
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.compiling import njit
 from tilewave.machine.races import BY_COPY, CLOCK, FLYING, writer
 from tilewave.machine.validity import fault
 

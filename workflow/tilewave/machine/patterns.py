@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from numpy import int64, uint32
 
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
-from tilewave.machine import memory as rules
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.compiling import njit
 from tilewave.machine.validity import aligned, first_lane, inside_shared
+from tilewave.theory import wavefronts as rules
 
 ALL = uint32(0xFFFFFFFF)
 

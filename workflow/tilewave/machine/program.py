@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -73,16 +71,6 @@ class Program:
     @property
     def entry(self) -> str:
         return self.image.entry
-
-
-@functools.lru_cache(maxsize=4)  # one kernel's cases come after each other
-def _listing(cubin: bytes) -> str:
-    from tilewave.compiling import sass
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.cubin"
-        path.write_bytes(cubin)
-        return sass.as_text(path)
 
 
 def _section(listing: str, entry: str) -> list[tuple[int, str]]:
@@ -176,16 +164,15 @@ def _exact_nans(rows: np.ndarray, lines: Sequence[tuple[int, str]], code: bytes)
 
 
 @functools.lru_cache(maxsize=4)  # as above
-def load(cubin: bytes, entry: str, listing: str | None = None) -> Program:
+def load(cubin: bytes, entry: str, listing: str) -> Program:
     """Decode a kernel.
 
-    cubin: the ELF file; entry: the kernel's name in it; listing: nvdisasm's text of it, made here
-    where it is not given. Raises Unsupported where there is no such kernel, nothing of it can be decoded, or
+    cubin: the ELF file; entry: the kernel's name in it; listing: nvdisasm's text of it. Raises Unsupported where there is no such kernel, nothing of it can be decoded, or
     it uses tensor memory; another instruction that is not known ends the execution only where it is
     reached.
     """
     image = cubins.read(cubin, entry)
-    lines = _section(listing if listing is not None else _listing(cubin), image.entry)
+    lines = _section(listing, image.entry)
     if not lines:
         raise Unsupported(f"entry {entry}", detail="the listing has no such function")
     decoded = [_decoded(text) for _, text in lines]

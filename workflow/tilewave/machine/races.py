@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from numpy import int64, uint32, uint64
 
+from tilewave.basics.jit import njit
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.compiling import njit
 from tilewave.machine.validity import fault
 
 # A shadow entry: tick << 10 | in flight << 9 | atomic << 8 | warp, or BY_COPY | number of the

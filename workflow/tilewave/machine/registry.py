@@ -1,69 +1,28 @@
-"""What is known of each opcode: the rule that decodes it, its class, what counters ask about it.
-
-The modules of `tilewave.machine.families` register theirs here.
-"""
+"""The rules that decode opcodes, which the modules of `tilewave.machine.families` register here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
 
 from tilewave.machine.form import Form
+from tilewave.theory.opcodes import OPCODES
 
-Kind = Literal[
-    "tensor", "f32", "f64", "f16, bf16", "special function", "conversion", "integer and logic",
-    "move and predicate", "shared memory", "asynchronous copy", "global memory", "local memory",
-    "constant memory", "barrier", "control",
-]  # fmt: skip
-"""The class of an opcode in the tables."""
-Trait = Literal[
-    "shared load", "shared store", "shared", "global load", "global store", "global", "alu",
-    "uncounted", "no product", "asynchronous",
-]  # fmt: skip
-"""What counters ask about an opcode, see `tilewave.execution.opcodes`."""
 Rule = Callable[[Form], None]
-
-
-@dataclass(frozen=True)
-class Opcode:
-    """What is known of an opcode by its name, the part before the first dot.
-
-    rule: fills the row of an instruction, None where it cannot be executed; counter: the op of ncu's
-    `smsp__sass_thread_inst_executed_op_<op>_pred_on.sum`.
-    """
-
-    name: str
-    kind: Kind
-    rule: Rule | None
-    counter: str = ""
-    traits: tuple[Trait, ...] = ()
-
-
-OPCODES: dict[str, Opcode] = {}
+"""Fills the row of an instruction."""
+RULES: dict[str, Rule] = {}
 """By name, of the families imported so far; `tilewave.machine.families` has them all."""
 
 
-def opcode(
-    *names: str, kind: Kind, counter: str = "", traits: Sequence[Trait] = ()
-) -> Callable[[Rule], Rule]:
-    """Decorator of a rule: register the opcodes that it decodes."""
+def opcode(*names: str) -> Callable[[Rule], Rule]:
+    """Decorator of a rule: register the opcodes that it decodes, which `tilewave.theory.opcodes` lists."""
 
     def keep(rule: Rule) -> Rule:
         for name in names:
-            _register(Opcode(name, kind, rule, counter, tuple(traits)))
+            if name in RULES:
+                raise ValueError(f"{name} is registered twice")
+            if name not in OPCODES:
+                raise ValueError(f"{name} has no row in tilewave.theory.opcodes")
+            RULES[name] = rule
         return rule
 
     return keep
-
-
-def not_executed(names: str, kind: Kind, counter: str = "", traits: Sequence[Trait] = ()) -> None:
-    """Register opcodes, separated by spaces, that are counted where a GPU executes them and no more."""
-    for name in names.split():
-        _register(Opcode(name, kind, None, counter, tuple(traits)))
-
-
-def _register(one: Opcode) -> None:
-    if one.name in OPCODES:
-        raise ValueError(f"{one.name} is registered twice")
-    OPCODES[one.name] = one

@@ -14,10 +14,11 @@ import math
 import numpy as np
 from numpy import float32, float64, int64, uint32, uint64
 
+from tilewave.basics.bits import as_f32, as_f64, bits_f32, bits_f64, widen_f16
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.bits import as_f32, as_f64, bits_f32, bits_f64, widen_f16
 from tilewave.machine.coefficients import (
     EX2,
     EX2_BITS,
@@ -30,7 +31,6 @@ from tilewave.machine.coefficients import (
     SQRT,
     SQRT_BITS,
 )
-from tilewave.machine.compiling import njit
 from tilewave.machine.families import special as ops
 from tilewave.machine.floating import EXPONENT, NAN32, ONE, SIGN, canonical, flushed
 from tilewave.machine.halves import NAN16, narrow64_bf16, narrow64_f16

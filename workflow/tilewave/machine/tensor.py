@@ -26,9 +26,9 @@ from llvmlite import ir
 from numba import types
 from numpy import float32, float64, int32, int64, uint32
 
-from tilewave.machine.bits import as_f32, bits_f32, widen_f16
+from tilewave.basics.bits import as_f32, bits_f32, widen_f16
+from tilewave.basics.jit import njit
 from tilewave.machine.codes import T_BF16, T_F16, T_TF32
-from tilewave.machine.compiling import njit
 from tilewave.machine.families.tensor import TWO_STEPS
 from tilewave.machine.fragments import ROWS, columns, lanes, local_words, part, spelt_out
 from tilewave.machine.vectors import DOUBLE, FLOAT, I32, I64, either, loop, splat

@@ -14,11 +14,12 @@ from numba import types
 from numba.extending import intrinsic
 from numpy import int64, uint32
 
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine import views as view
 from tilewave.machine.blocks import begin, run
-from tilewave.machine.compiling import entry, njit
+from tilewave.machine.compiling import entry
 from tilewave.machine.integer import SHARED_WINDOW
 from tilewave.machine.races import CLOCK, FLYING, writer
 

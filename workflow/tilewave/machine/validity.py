@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from numpy import int64, uint32
 
+from tilewave.basics.bits import lowest_one
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.bits import lowest_one
-from tilewave.machine.compiling import njit
 from tilewave.machine.integer import LOCAL_WINDOW, SHARED_WINDOW, joined
 
 

@@ -18,8 +18,8 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
+from tilewave.basics.jit import njit
 from tilewave.machine.codes import COLUMNS
-from tilewave.machine.compiling import njit
 from tilewave.machine.state import FIELDS, REGISTERS, UNIFORMS, State
 
 SIZES = 2  # leading sizes kept for each array

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from numpy import int32, int64, uint32
 
+from tilewave.basics.bits import lowest_one
+from tilewave.basics.jit import njit
 from tilewave.machine import codes as c
 from tilewave.machine import views as view
-from tilewave.machine.bits import lowest_one
-from tilewave.machine.compiling import njit
 from tilewave.machine.families import votes as ops
 from tilewave.machine.registers import commit_predicate, pin, results, sources
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from numpy import int32, int64, uint32, uint64
 
+from tilewave.basics.bits import count_ones, lowest_one
+from tilewave.basics.jit import njit
 from tilewave.machine import cluster, copies, orders, system
 from tilewave.machine import codes as c
 from tilewave.machine import state as s
 from tilewave.machine import views as view
-from tilewave.machine.bits import count_ones, lowest_one
-from tilewave.machine.compiling import njit
 from tilewave.machine.families import control as ops
 from tilewave.machine.handlers import call
 from tilewave.machine.integer import joined

@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
-from tilewave.comparison import Judgement, Tolerance, compare
+from tilewave.comparison import Judgement, Output, Tolerance, compare
 from tilewave.dtypes import DTYPES
+from tilewave.jobs import Job
 from tilewave.placement import POISON
 from tilewave.records import model
 
-if TYPE_CHECKING:
-    from tilewave.jobs import Job
-    from tilewave.operations.base import Arrays, Executed, Operation
+Arrays = Mapping[str, np.ndarray]
+Executed = Callable[[Path, Job, Arrays], Mapping[str, "np.ma.MaskedArray[Any, Any]"]]
+"""What a kernel file leaves in the outputs of a job, from the job's inputs: float64 in memory's order, without padding;
+masked are elements that it does not write. Raises `NoReference`."""
+
+
+class JudgedOperation(Protocol):
+    """What is asked here of an operation (see `base.Operation`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kernel(self) -> Path | None: ...
+
+    def arrays(self, job: Job) -> Mapping[str, Any]: ...
+
+    def dtype(self, job: Job, name: str) -> str: ...
+
+    def extents(self, job: Job, name: str) -> tuple[int, ...]: ...
+
+    def output(self, job: Job, name: str) -> Output: ...
+
 
 ROUNDINGS = 12
 """Of an element besides those of its sum: an exponential, a quotient, a root and some products."""
@@ -25,7 +48,7 @@ class NoReference(ValueError):
     """Why the kernel that is a reference does not say what is right."""
 
 
-def rounding(operation: Operation, job: Job, name: str, want: np.ndarray) -> Tolerance:
+def rounding(operation: JudgedOperation, job: Job, name: str, want: np.ndarray) -> Tolerance:
     """What two kernels may differ by that round differently, where the operation does not say it.
 
     Both lose `ROUNDINGS` and those of a sum of so many terms as the longest dimension has, or as there are
@@ -45,7 +68,7 @@ def rounding(operation: Operation, job: Job, name: str, want: np.ndarray) -> Tol
 
 
 def judge(
-    operation: Operation,
+    operation: JudgedOperation,
     job: Job,
     found: Arrays,
     given: Arrays,

@@ -19,13 +19,10 @@ from tilewave.dtypes import DTYPES, SIZES
 from tilewave.inputs import storage, to_float64, uniform
 from tilewave.jobs import Job
 from tilewave.operations import another
+from tilewave.operations.another import Arrays as Arrays
+from tilewave.operations.another import Executed as Executed
 from tilewave.placement import Placement, stride_names
 from tilewave.records import model
-
-Arrays = Mapping[str, np.ndarray]
-Executed = Callable[[Path, Job, Arrays], Mapping[str, "np.ma.MaskedArray[Any, Any]"]]
-"""What a kernel file leaves in the outputs of a job, from the job's inputs: float64 in memory's order, without padding;
-masked are elements that it does not write. Raises `another.NoReference`."""
 
 
 class Work(NamedTuple):

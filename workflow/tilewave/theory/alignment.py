@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewave.operations.matmul import Matmul
+EXTENTS = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
+"""Rows and columns of each operand."""
 
 
 def alignment(size: int) -> int:
@@ -34,8 +35,7 @@ def contiguous(layouts: Mapping[str, str]) -> dict[str, str]:
     An operand that is not named is stored by rows. Raises ValueError for another word.
     """
     found = {}
-    for name, operand in Matmul.operands.items():
-        rows, columns = map(str, operand.extents)
+    for name, (rows, columns) in EXTENTS.items():
         layout = layouts.get(name, "row")
         if layout not in ("row", "col"):
             raise ValueError(f"layout of {name}: found {layout!r}, allowed: row, col")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewave import reading
+from tilewave import architectures, reading
 from tilewave.compiling import cubin as parts
 from tilewave.compiling import sass
 from tilewave.compiling.declarations import Declaration, Token
@@ -92,6 +92,6 @@ def _kernel(path: Path, image: images.Image, listing: str, beside: dict[str, Any
     if max(image.cluster, default=1) > 1:
         front["cluster"] = shortened(image.cluster)
     function = Function(image.entry, path, declaration, (), tuple(parameters), (), tree)
-    none = image.shared_size == image.shared_base and not beside
+    none = not architectures.of(image.arch).declared(image.shared_size) and not beside
     scratch = len(sizes) - len(given)
     return Compiled(function, front, image.arch, dtype, none and bool(SHARED.search(code)), scratch)

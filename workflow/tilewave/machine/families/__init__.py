@@ -1,6 +1,7 @@
-"""What each family of opcodes is: its numbers, and each opcode with its rule, its class and its counters.
+"""What each family of opcodes is: its numbers, and the rule of each opcode. Classes and counters
+stand in `tilewave.theory.opcodes`.
 
-Plain Python without numba, so that reports can ask. What a family computes stands in the compiled modules,
+Plain Python without numba. What a family computes stands in the compiled modules,
 which know its numbers: `tilewave.machine.integer` those of `families.integer`.
 """
 
@@ -19,11 +20,11 @@ from tilewave.machine.families import (
     tensor,
     votes,
 )
-from tilewave.machine.registry import OPCODES
+from tilewave.machine.registry import RULES, opcode
 
-__all__ = ["ALL", "OPCODES"]
+__all__ = ["ALL", "RULES", "opcode"]
 
 ALL = (
     integer, votes, floating, halves, conversion, special, memory, copies, mbarrier, tensor, control,
 )  # fmt: skip
-"""Importing them registers their opcodes."""
+"""Importing them registers their rules."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewave.machine import codes as c
 from tilewave.machine.form import Form, signed
 from tilewave.machine.operands import Operand, parse
-from tilewave.machine.registry import Rule, not_executed, opcode
+from tilewave.machine.registry import Rule, opcode
 
 # ---- control
 (
@@ -25,7 +25,7 @@ def _target(form: Form, operand: Operand) -> None:
         raise form.fail(f"target {operand.text}")
 
 
-@opcode("BRA", kind="control")
+@opcode("BRA")
 def _bra(form: Form) -> None:
     form.drop("U")
     kind = form.take("DIV", "CONV")
@@ -43,7 +43,7 @@ def _bra(form: Form) -> None:
     _target(form, target)
 
 
-@opcode("BRX", "JMX", "BRXU", kind="control")
+@opcode("BRX", "JMX", "BRXU")
 def _brx(form: Form) -> None:
     form.op(c.CONTROL, BRANCH_INDEXED)
     form.source(form.operands.pop(0), "int", 2)
@@ -53,14 +53,14 @@ def _brx(form: Form) -> None:
     form.operands.clear()
 
 
-@opcode("EXIT", kind="control")
+@opcode("EXIT")
 def _exit(form: Form) -> None:
     form.drop("KEEPREFCOUNT", "PREEMPTED", "NO_ATEXIT")
     form.op(c.CONTROL, EXIT)
     form.trailing_predicates()
 
 
-@opcode("BSSY", kind="control")
+@opcode("BSSY")
 def _bssy(form: Form) -> None:
     form.drop("RECONVERGENT", "RELIABLE")
     form.op(c.CONTROL, SET_CONVERGE)
@@ -68,14 +68,14 @@ def _bssy(form: Form) -> None:
     _target(form, form.operands.pop(0))
 
 
-@opcode("BSYNC", kind="control")
+@opcode("BSYNC")
 def _bsync(form: Form) -> None:
     form.drop("RECONVERGENT", "RELIABLE")
     form.op(c.CONTROL, CONVERGE)
     form.row[c.BARRIER] = form.operands.pop(0).index
 
 
-@opcode("BREAK", kind="control")
+@opcode("BREAK")
 def _break(form: Form) -> None:
     form.drop("RELIABLE")
     form.op(c.CONTROL, BREAK)
@@ -85,7 +85,7 @@ def _break(form: Form) -> None:
     form.row[c.BARRIER] = form.operands.pop(0).index
 
 
-@opcode("BMOV", kind="control")
+@opcode("BMOV")
 def _bmov(form: Form) -> None:
     form.drop("32", "CLEAR", "PQUAD")
     to, origin = form.operands.pop(0), form.operands.pop(0)
@@ -100,7 +100,7 @@ def _bmov(form: Form) -> None:
         form.row[c.SUB] = 0
 
 
-@opcode("WARPSYNC", kind="barrier")
+@opcode("WARPSYNC")
 def _warpsync(form: Form) -> None:
     form.op(c.CONTROL, WARP_SYNC)
     form.row[c.SUB] = form.take("EXCLUSIVE") is not None  # lanes of other masks go on by themselves
@@ -113,12 +113,12 @@ def _warpsync(form: Form) -> None:
         _target(form, form.operands.pop())
 
 
-@opcode("ENDCOLLECTIVE", kind="control")
+@opcode("ENDCOLLECTIVE")
 def _endcollective(form: Form) -> None:
     form.op(c.CONTROL, END_COLLECTIVE)
 
 
-@opcode("CALL", kind="control")
+@opcode("CALL")
 def _call(form: Form) -> None:
     form.drop("NOINC")
     kind = form.take("REL", "ABS")
@@ -141,7 +141,7 @@ def _call(form: Form) -> None:
     _target(form, target)
 
 
-@opcode("RET", kind="control")
+@opcode("RET")
 def _ret(form: Form) -> None:
     form.drop("NODEC")
     form.row[c.SUB] = form.take("REL", "ABS") == "REL"
@@ -152,7 +152,7 @@ def _ret(form: Form) -> None:
         _target(form, base)
 
 
-@opcode("BAR", kind="barrier")
+@opcode("BAR")
 def _bar(form: Form) -> None:
     form.drop("DEFER_BLOCKING")
     kind = form.take("SYNC", "ARV", "RED")
@@ -168,7 +168,7 @@ def _bar(form: Form) -> None:
         form.source(form.operands.pop(0))
 
 
-@opcode("B2R", kind="move and predicate")
+@opcode("B2R")
 def _b2r(form: Form) -> None:
     if not form.take("RESULT"):
         raise form.fail()
@@ -189,27 +189,27 @@ def regardless(op: int) -> Rule:
 
 
 # What orders or prefetches: nothing to do where every access is done at once.
-opcode("NOP", "WARPARRIVE", "PMTRIG", kind="control")(regardless(NOTHING))
-opcode("ERRBAR", "CGAERRBAR", kind="barrier")(regardless(NOTHING))
-opcode("CCTL", "CCTLL", kind="global memory")(regardless(NOTHING))
-opcode("YIELD", "WARPSLEEP", kind="control")(regardless(PAUSE))
-opcode("NANOSLEEP", kind="barrier")(regardless(PAUSE))
-opcode("BPT", kind="control")(regardless(TRAP))
+opcode("NOP", "WARPARRIVE", "PMTRIG")(regardless(NOTHING))
+opcode("ERRBAR", "CGAERRBAR")(regardless(NOTHING))
+opcode("CCTL", "CCTLL")(regardless(NOTHING))
+opcode("YIELD", "WARPSLEEP")(regardless(PAUSE))
+opcode("NANOSLEEP")(regardless(PAUSE))
+opcode("BPT")(regardless(TRAP))
 
 
-@opcode("MEMBAR", kind="barrier")
+@opcode("MEMBAR")
 def _membar(form: Form) -> None:
     """Every access is done at once here; but that it is done, other blocks get to know by this alone."""
     form.op(c.CONTROL, NOTHING if form.take("CTA") else FENCE)
     form.ignore()
 
 
-@opcode("UCGABAR_ARV", "UCGABAR_WAIT", kind="barrier")
+@opcode("UCGABAR_ARV", "UCGABAR_WAIT")
 def _cluster_barrier(form: Form) -> None:
     form.op(c.CLUSTER, K_ARRIVE if form.base == "UCGABAR_ARV" else K_WAIT)
 
 
-@opcode("USETMAXREG", kind="control")
+@opcode("USETMAXREG")
 def _registers(form: Form) -> None:
     form.drop("CTAPOOL")
     kind = form.take("TRY_ALLOC", "DEALLOC")
@@ -223,6 +223,3 @@ def _registers(form: Form) -> None:
     if count.kind != "integer":
         raise form.fail()
     form.row[c.SUB] = int(count.value)
-
-
-not_executed("BRA_U JMP JMXU KILL RPCMOV SETMAXREG UBRA USETSHMSZ WARPSYNC_ALL", kind="control")

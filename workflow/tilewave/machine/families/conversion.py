@@ -45,7 +45,7 @@ def _round_name(form: Form) -> int:
     return c.NEAREST if found is None else {**names, **words}[found]
 
 
-@opcode("F2F", "UF2F", kind="conversion")
+@opcode("F2F", "UF2F")
 def _f2f(form: Form) -> None:
     form.flag("FTZ", c.FTZ)
     form.flag("SAT", c.SATURATE)
@@ -62,7 +62,7 @@ def _f2f(form: Form) -> None:
     _float_source(form, origin)
 
 
-@opcode("FRND", "UFRND", kind="conversion")
+@opcode("FRND", "UFRND")
 def _frnd(form: Form) -> None:
     form.flag("FTZ", c.FTZ)
     rounding = _round_name(form)
@@ -73,7 +73,7 @@ def _frnd(form: Form) -> None:
     _float_source(form, kinds[-1])
 
 
-@opcode("F2IP", "UF2IP", kind="conversion")
+@opcode("F2IP", "UF2IP")
 def _f2ip(form: Form) -> None:
     """Two floats to bytes: below what the third source's low half becomes."""
     form.flag("FTZ", c.FTZ)
@@ -89,7 +89,7 @@ def _f2ip(form: Form) -> None:
         form.source(form.operands.pop(0), kind)
 
 
-@opcode("F2I", "UF2I", kind="conversion")
+@opcode("F2I", "UF2I")
 def _f2i(form: Form) -> None:
     form.flag("FTZ", c.FTZ)
     form.drop("NTZ")
@@ -102,7 +102,7 @@ def _f2i(form: Form) -> None:
     _float_source(form, origin)
 
 
-@opcode("I2F", "UI2F", "I2FP", "UI2FP", kind="conversion")
+@opcode("I2F", "UI2F", "I2FP", "UI2FP")
 def _i2f(form: Form) -> None:
     rounding = _round_name(form)
     to = (_types(form, FLOAT_TYPES) or [c.T_F32])[0]
@@ -116,7 +116,7 @@ def _i2f(form: Form) -> None:
     form.source(operand, "int", 2 if wide else 1)
 
 
-@opcode("I2I", "UI2I", kind="conversion")
+@opcode("I2I", "UI2I")
 def _i2i(form: Form) -> None:
     form.flag("SAT", c.SATURATE)
     to, *origin = _types(form, INT_TYPES)
@@ -126,7 +126,7 @@ def _i2i(form: Form) -> None:
     form.source(form.operands.pop(0))
 
 
-@opcode("I2IP", "UI2IP", kind="conversion")
+@opcode("I2IP", "UI2IP")
 def _i2ip(form: Form) -> None:
     if not form.take("SAT"):
         raise form.fail()
@@ -144,7 +144,7 @@ def _i2ip(form: Form) -> None:
 FP8 = (c.T_E4M3, c.T_E5M2)
 
 
-@opcode("F2FP", "UF2FP", kind="conversion")
+@opcode("F2FP", "UF2FP")
 def _f2fp(form: Form) -> None:
     shape = form.take("PACK_AB", "PACK_AB_MERGE_C", "PACK_B", "MERGE_C", "UNPACK_B",
                       "UNPACK_B_MERGE_C")  # fmt: skip

@@ -7,14 +7,14 @@ from tilewave.machine.families.control import COPY_COMMIT, COPY_WAIT, NOTHING, r
 from tilewave.machine.families.memory import HINTS, bytes_a_lane
 from tilewave.machine.form import Form
 from tilewave.machine.operands import Operand
-from tilewave.machine.registry import not_executed, opcode
+from tilewave.machine.registry import opcode
 from tilewave.tensor_map_limits import RANKS
 
 # ---- bulk copies (tensor copies have SUB 2, the dimensions), their groups, the fence before them
 Y_LOAD, Y_STORE, Y_BYTES_IN, Y_BYTES_OUT, Y_COMMIT, Y_FENCE = range(6)
 
 
-@opcode("LDGSTS", kind="asynchronous copy", traits=["shared", "global load"])
+@opcode("LDGSTS")
 def _ldgsts(form: Form) -> None:
     bypass = form.flag("BYPASS", c.BYPASS)
     form.drop(*HINTS)
@@ -29,12 +29,12 @@ def _ldgsts(form: Form) -> None:
         form.set(c.ZERO_FILL)
 
 
-@opcode("LDGDEPBAR", kind="asynchronous copy")
+@opcode("LDGDEPBAR")
 def _commit(form: Form) -> None:
     form.op(c.CONTROL, COPY_COMMIT)
 
 
-@opcode("DEPBAR", kind="asynchronous copy")
+@opcode("DEPBAR")
 def _depbar(form: Form) -> None:
     if not form.take("LE"):
         # DEPBAR {n,...}: the order of older loads, which are done at once here
@@ -83,7 +83,7 @@ def _rank(form: Form) -> int:
     return int(found[0])
 
 
-@opcode("UTMALDG", "UTMASTG", kind="asynchronous copy", traits=["asynchronous"])
+@opcode("UTMALDG", "UTMASTG")
 def _tensor_copy(form: Form) -> None:
     rank = _rank(form)
     storing = form.base == "UTMASTG"
@@ -96,7 +96,7 @@ def _tensor_copy(form: Form) -> None:
         form.row[c.BANK] = _uniform_word(form)
 
 
-@opcode("UBLKCP", kind="asynchronous copy", traits=["asynchronous"])
+@opcode("UBLKCP")
 def _bytes_copy(form: Form) -> None:
     ways, form.modifiers = form.modifiers[:2], form.modifiers[2:]
     if ways not in (["S", "G"], ["G", "S"]):
@@ -110,12 +110,12 @@ def _bytes_copy(form: Form) -> None:
         form.row[c.BANK] = form.row[c.SUB]
 
 
-@opcode("UTMACMDFLUSH", kind="asynchronous copy")
+@opcode("UTMACMDFLUSH")
 def _flush(form: Form) -> None:
     form.op(c.BULK, Y_COMMIT)
 
 
-@opcode("UTMAPF", kind="asynchronous copy")
+@opcode("UTMAPF")
 def _tensor_prefetch(form: Form) -> None:
     """Nothing comes of it: there are no caches here."""
     _rank(form)
@@ -125,11 +125,11 @@ def _tensor_prefetch(form: Form) -> None:
 
 
 # What fetches ahead, or orders whole grids: every access is done at once here.
-opcode("UTMACCTL", "UBLKPF", kind="asynchronous copy")(regardless(NOTHING))
-opcode("ACQBULK", "PREEXIT", kind="control")(regardless(NOTHING))
+opcode("UTMACCTL", "UBLKPF")(regardless(NOTHING))
+opcode("ACQBULK", "PREEXIT")(regardless(NOTHING))
 
 
-@opcode("FENCE", kind="barrier")
+@opcode("FENCE")
 def _fence(form: Form) -> None:
     form.operands.clear()
     if form.take("VIEW") and form.take("ASYNC"):
@@ -140,6 +140,3 @@ def _fence(form: Form) -> None:
             return
     form.modifiers.clear()
     form.op(c.CONTROL, NOTHING)
-
-
-not_executed("UBLKRED UTMAREDG", kind="asynchronous copy")

@@ -9,7 +9,7 @@ from tilewave.machine import codes as c
 from tilewave.machine.families.integer import FLOAT_SELECT
 from tilewave.machine.form import Form
 from tilewave.machine.operands import Operand
-from tilewave.machine.registry import not_executed, opcode
+from tilewave.machine.registry import opcode
 
 # ---- float operations (f32, f64, f16 families)
 (
@@ -47,8 +47,7 @@ def _two(form: Form, op: int, count: int) -> None:
         form.row[at + c.XOR_HIGH] = form.row[at + c.XOR]
 
 
-@opcode("FMNMX", kind="f32", traits=["alu"])
-@opcode("UFMNMX", kind="f32")
+@opcode("FMNMX", "UFMNMX")
 def _fmnmx(form: Form) -> None:
     form.flag("FTZ", c.FTZ)
     form.flag("NAN", c.NAN_ABS)
@@ -69,7 +68,7 @@ def sizes(form: Form) -> list[Operand]:
     return [replace(one, absolute=False) for one in operands]
 
 
-@opcode("FMNMX3", kind="f32")
+@opcode("FMNMX3")
 def _fmnmx3(form: Form) -> None:
     form.flag("FTZ", c.FTZ)
     form.flag("NAN", c.NAN_ABS)
@@ -79,8 +78,7 @@ def _fmnmx3(form: Form) -> None:
     form.next_sources(3, "f32")
 
 
-@opcode("FSETP", kind="f32", traits=["alu"])
-@opcode("UFSETP", kind="f32")
+@opcode("FSETP", "UFSETP")
 def _fsetp(form: Form) -> None:
     form.flag("FTZ", c.FTZ)
     form.boolean()
@@ -91,7 +89,7 @@ def _fsetp(form: Form) -> None:
     form.next_sources(2, "f32")
 
 
-@opcode("FSET", "UFSET", kind="f32")
+@opcode("FSET", "UFSET")
 def _fset(form: Form) -> None:
     form.flag("FTZ", c.FTZ)
     form.boolean()
@@ -104,8 +102,7 @@ def _fset(form: Form) -> None:
     form.next_sources(2, "f32")
 
 
-@opcode("FSEL", kind="f32", traits=["alu"])
-@opcode("UFSEL", kind="f32")
+@opcode("FSEL", "UFSEL")
 def _fsel(form: Form) -> None:
     form.flag("FTZ", c.FTZ)
     form.op(c.INTEGER, FLOAT_SELECT)
@@ -114,7 +111,7 @@ def _fsel(form: Form) -> None:
     form.next_sources(2, "f32")
 
 
-@opcode("FCHK", kind="f32")
+@opcode("FCHK")
 def _fchk(form: Form) -> None:
     form.drop("DIVIDE")
     form.op(c.F32, F_CHECK)
@@ -144,16 +141,13 @@ def _double(form: Form, op: int, count: int) -> None:
 
 
 for _name, _op, _count in (("ADD", F_ADD, 2), ("MUL", F_MUL, 2), ("FMA", F_FMA, 3)):
-    _counter = _name.lower()
     _one = partial(_arithmetic, op=_op, count=_count)
-    opcode(f"F{_name}", f"F{_name}32I", kind="f32", counter=f"f{_counter}")(_one)
-    opcode(f"UF{_name}", kind="f32")(_one)
-    _pair = partial(_two, op=_op, count=_count)
-    opcode(f"F{_name}2", kind="f32", counter=f"f{_counter}", traits=["uncounted"])(_pair)
-    opcode(f"D{_name}", kind="f64", counter=f"d{_counter}")(partial(_double, op=_op, count=_count))
+    opcode(f"F{_name}", f"F{_name}32I", f"UF{_name}")(_one)
+    opcode(f"F{_name}2")(partial(_two, op=_op, count=_count))
+    opcode(f"D{_name}")(partial(_double, op=_op, count=_count))
 
 
-@opcode("DMNMX", kind="f64")
+@opcode("DMNMX")
 def _dmnmx(form: Form) -> None:
     form.op(c.F64, F_MINMAX)
     form.destination(2)
@@ -161,7 +155,7 @@ def _dmnmx(form: Form) -> None:
     _doubles(form, 2)
 
 
-@opcode("DSETP", kind="f64")
+@opcode("DSETP")
 def _dsetp(form: Form) -> None:
     form.boolean()
     which = form.take("MIN", "MAX")
@@ -176,7 +170,3 @@ def _dsetp(form: Form) -> None:
             raise form.fail()
         form.row[c.SUB] = int(which == "MIN")
     _doubles(form, 2)
-
-
-not_executed("FSWZADD", kind="f32")
-not_executed("DSET", kind="f64")

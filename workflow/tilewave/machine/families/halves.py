@@ -17,7 +17,7 @@ from tilewave.machine.families.floating import (
     sizes,
 )
 from tilewave.machine.form import Form
-from tilewave.machine.registry import not_executed, opcode
+from tilewave.machine.registry import opcode
 
 
 def _half_kind(form: Form) -> str:
@@ -44,13 +44,10 @@ def _half(form: Form, op: int, count: int) -> None:
 
 
 for _name, _op, _count in (("ADD", F_ADD, 2), ("MUL", F_MUL, 2), ("FMA", F_FMA, 3)):
-    _rule = partial(_half, op=_op, count=_count)
-    opcode(f"H{_name}2", kind="f16, bf16", counter=f"h{_name.lower()}")(_rule)
-    opcode(f"UH{_name}2", kind="f16, bf16")(_rule)
-    not_executed(f"H{_name}2_32I", kind="f16, bf16", counter=f"h{_name.lower()}")
+    opcode(f"H{_name}2", f"UH{_name}2")(partial(_half, op=_op, count=_count))
 
 
-@opcode("HMNMX2", "VHMNMX", kind="f16, bf16")
+@opcode("HMNMX2", "VHMNMX")
 def _hmnmx2(form: Form) -> None:
     form.flag("NAN", c.NAN_ABS)
     kind = _half_kind(form)
@@ -68,7 +65,7 @@ def _hmnmx2(form: Form) -> None:
         form.pair_source(kind)
 
 
-@opcode("HSETP2", "HSET2", kind="f16, bf16")
+@opcode("HSETP2", "HSET2")
 def _compared(form: Form) -> None:
     """To predicates, or to numbers."""
     kind = _half_kind(form)

@@ -10,7 +10,7 @@ from tilewave.machine import codes as c
 from tilewave.machine.families.votes import L_SCALAR
 from tilewave.machine.form import Form
 from tilewave.machine.operands import PT, Operand, parse
-from tilewave.machine.registry import not_executed, opcode
+from tilewave.machine.registry import opcode
 
 # ---- integer operations
 (
@@ -31,7 +31,7 @@ def _plain(form: Form, op: int, count: int, words: int = 1) -> None:
     form.next_sources(count, "int", words)
 
 
-@opcode("MOV", "UMOV", "R2UR", kind="move and predicate")
+@opcode("MOV", "UMOV", "R2UR")
 def _mov(form: Form) -> None:
     words = 2 if form.take("64") else 1
     if form.base == "R2UR":
@@ -64,8 +64,7 @@ def _signs(form: Form, sources: Sequence[Operand]) -> list[Operand]:
     return plain
 
 
-@opcode("IADD3", kind="integer and logic", traits=["alu"])
-@opcode("UIADD3", kind="integer and logic")
+@opcode("IADD3", "UIADD3")
 def _iadd3(form: Form) -> None:
     words = 2 if form.take("64") else 1
     carry = form.flag("X", c.CARRY_IN)
@@ -105,8 +104,7 @@ def _packed(form: Form, what: int, count: int) -> bool:
     return True
 
 
-@opcode("IADD", "UIADD", "UVIADD", kind="integer and logic")
-@opcode("VIADD", kind="integer and logic", traits=["alu"])
+@opcode("IADD", "UIADD", "UVIADD", "VIADD")
 def _viadd(form: Form) -> None:
     if _packed(form, P_ADD, 2):
         return
@@ -118,7 +116,7 @@ def _viadd(form: Form) -> None:
     _plain(form, op, 2, words=words)
 
 
-@opcode("IMAD", "UIMAD", kind="integer and logic")
+@opcode("IMAD", "UIMAD")
 def _imad(form: Form) -> None:
     kind = form.take("WIDE", "HI", "MOV", "IADD", "SHL")
     unsigned = form.take("U32") is not None
@@ -159,29 +157,27 @@ def _minmax(form: Form, packed: int, op: int, count: int) -> None:
         raise form.fail()  # it would also say which operand it was
 
 
-@opcode("VIADDMNMX", "UVIADDMNMX", kind="integer and logic")
+@opcode("VIADDMNMX", "UVIADDMNMX")
 def _viaddmnmx(form: Form) -> None:
     _minmax(form, P_ADD_MINMAX, ADD_MINMAX, 3)
 
 
-@opcode("VIMNMX", "IMNMX", kind="integer and logic", traits=["alu"])
-@opcode("UVIMNMX", "UIMNMX", kind="integer and logic")
+@opcode("VIMNMX", "IMNMX", "UVIMNMX", "UIMNMX")
 def _vimnmx(form: Form) -> None:
     _minmax(form, P_MINMAX, MINMAX, 2)
 
 
-@opcode("VIMNMX3", "UVIMNMX3", kind="integer and logic")
+@opcode("VIMNMX3", "UVIMNMX3")
 def _vimnmx3(form: Form) -> None:
     _minmax(form, P_MINMAX3, MINMAX3, 3)
 
 
-@opcode("IABS", "UIABS", kind="integer and logic")
+@opcode("IABS", "UIABS")
 def _iabs(form: Form) -> None:
     _plain(form, ABSOLUTE, 1)
 
 
-@opcode("LEA", kind="integer and logic", traits=["alu"])
-@opcode("ULEA", kind="integer and logic")
+@opcode("LEA", "ULEA")
 def _lea(form: Form) -> None:
     high = form.take("HI") is not None
     carry = form.flag("X", c.CARRY_IN)
@@ -205,8 +201,7 @@ def _lea(form: Form) -> None:
         form.source(operand)
 
 
-@opcode("LOP3", kind="integer and logic", traits=["alu"])
-@opcode("ULOP3", kind="integer and logic")
+@opcode("LOP3", "ULOP3")
 def _lop3(form: Form) -> None:
     form.drop("LUT")
     if not form.take("PAND"):
@@ -219,8 +214,7 @@ def _lop3(form: Form) -> None:
     form.next_sources(3)
 
 
-@opcode("SHF", kind="integer and logic", traits=["alu"])
-@opcode("USHF", kind="integer and logic")
+@opcode("SHF", "USHF")
 def _shf(form: Form) -> None:
     left = form.take("L", "R") == "L"
     kind = form.take("U32", "S32", "U64", "S64") or "U32"
@@ -239,8 +233,7 @@ def _shf(form: Form) -> None:
         form.source(operand)
 
 
-@opcode("ISETP", kind="integer and logic", traits=["alu"])
-@opcode("UISETP", kind="integer and logic")
+@opcode("ISETP", "UISETP")
 def _isetp(form: Form) -> None:
     form.comparison()
     form.boolean()
@@ -257,26 +250,24 @@ def _isetp(form: Form) -> None:
     form.next_sources(2, "int", words)
 
 
-@opcode("SEL", kind="integer and logic", traits=["alu"])
-@opcode("USEL", kind="integer and logic")
+@opcode("SEL", "USEL")
 def _sel(form: Form) -> None:
     words = 2 if form.take("64") else 1
     _plain(form, SELECT, 2, words=words)
 
 
-@opcode("PRMT", kind="integer and logic", traits=["alu"])
-@opcode("UPRMT", kind="integer and logic")
+@opcode("PRMT", "UPRMT")
 def _prmt(form: Form) -> None:
     mode = form.take("F4E", "B4E", "RC8", "ECL", "ECR", "RC16")
     form.row[c.SUB] = ("", "F4E", "B4E", "RC8", "ECL", "ECR", "RC16").index(mode or "")
     _plain(form, PERMUTE, 3)
 
 
-opcode("BREV", "UBREV", kind="integer and logic")(partial(_plain, op=REVERSE, count=1))
-opcode("POPC", "UPOPC", kind="integer and logic")(partial(_plain, op=COUNT_ONES, count=1))
+opcode("BREV", "UBREV")(partial(_plain, op=REVERSE, count=1))
+opcode("POPC", "UPOPC")(partial(_plain, op=COUNT_ONES, count=1))
 
 
-@opcode("FLO", "UFLO", kind="integer and logic")
+@opcode("FLO", "UFLO")
 def _flo(form: Form) -> None:
     if not form.take("U32"):
         form.set(c.SIGNED)
@@ -284,14 +275,14 @@ def _flo(form: Form) -> None:
     _plain(form, FIND_ONE, 1)
 
 
-@opcode("BMSK", "UBMSK", kind="integer and logic")
+@opcode("BMSK", "UBMSK")
 def _bmsk(form: Form) -> None:
     form.flag("W", c.WRAP)
     form.drop("C")
     _plain(form, MASK, 2)
 
 
-@opcode("SGXT", "USGXT", kind="integer and logic")
+@opcode("SGXT", "USGXT")
 def _sgxt(form: Form) -> None:
     if not form.take("U32"):
         form.set(c.SIGNED)
@@ -299,7 +290,7 @@ def _sgxt(form: Form) -> None:
     _plain(form, EXTEND, 2)
 
 
-@opcode("IDP", kind="integer and logic")
+@opcode("IDP")
 def _idp(form: Form) -> None:
     width = form.take("4A", "2A")
     if width is None:
@@ -314,14 +305,14 @@ def _idp(form: Form) -> None:
     _plain(form, DOT4 if width == "4A" else DOT2, 3)
 
 
-@opcode("VABSDIFF", kind="integer and logic")
+@opcode("VABSDIFF")
 def _vabsdiff(form: Form) -> None:
     if not form.take("U32"):
         form.set(c.SIGNED)
     _plain(form, ABS_DIFF, 3)
 
 
-@opcode("VABSDIFF4", kind="integer and logic")
+@opcode("VABSDIFF4")
 def _vabsdiff4(form: Form) -> None:
     what = P_SUM_ABS_DIFF if form.take("ACC") else P_ABS_DIFF
     for plain, packed in (("U8", "U8x4"), ("S8", "S8x4")):
@@ -331,7 +322,7 @@ def _vabsdiff4(form: Form) -> None:
         raise form.fail()
 
 
-@opcode("QSPC", kind="move and predicate")
+@opcode("QSPC")
 def _qspc(form: Form) -> None:
     """Whether a generic address lies in a space: G global, S shared, L local, D another block's."""
     form.drop("E")
@@ -347,16 +338,9 @@ def _qspc(form: Form) -> None:
     form.source(parse(f"R{place.terms[0].index}"), "int", 2)
 
 
-@opcode("LEPC", kind="control")
+@opcode("LEPC")
 def _lepc(form: Form) -> None:
     """An address in the code: the one that is named, else its own, which `program.load` puts in."""
     form.op(c.INTEGER, MOVE)
     form.register_out(2)
     form.source(form.operands.pop(0) if form.operands else parse("0x0"), "int", 2)
-
-
-not_executed(
-    "BFE BFI IMAD32I IMUL IMUL32I ISCADD LOP SHL SHR ULOP USHL USHR XMAD", kind="integer and logic"
-)
-not_executed("IADD32I LOP32I", kind="integer and logic", traits=["alu"])
-not_executed("MOV32I UR2R", kind="move and predicate")

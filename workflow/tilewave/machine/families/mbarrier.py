@@ -28,7 +28,7 @@ ARRIVALS = {
 }
 
 
-@opcode("SYNCS", kind="asynchronous copy", traits=["asynchronous"])
+@opcode("SYNCS")
 def _syncs(form: Form) -> None:
     if form.take("EXCH"):
         if not form.take("64"):
@@ -79,7 +79,7 @@ def _word(form: Form) -> None:
     form.source(operand)
 
 
-@opcode("ARRIVES", kind="asynchronous copy")
+@opcode("ARRIVES")
 def _arrives(form: Form) -> None:
     if not form.take("LDGSTSBAR") or not form.take("64"):
         raise form.fail()
@@ -93,7 +93,7 @@ def _arrives(form: Form) -> None:
 STORED = {None: 4, "64": 8, "128": 16}
 
 
-@opcode("STAS", kind="asynchronous copy", traits=["asynchronous"])
+@opcode("STAS")
 def _stas(form: Form) -> None:
     """st.async: of the two registers that address it the second one names the mbarrier."""
     form.op(c.MBARRIER, B_STORE)

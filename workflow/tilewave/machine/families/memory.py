@@ -7,7 +7,7 @@ from tilewave.machine.families.integer import MOVE
 from tilewave.machine.families.mbarrier import B_PLAIN_ARRIVE
 from tilewave.machine.form import Form
 from tilewave.machine.operands import parse
-from tilewave.machine.registry import not_executed, opcode
+from tilewave.machine.registry import opcode
 
 # ---- atomics
 (
@@ -26,7 +26,7 @@ def bytes_a_lane(form: Form) -> int:
     return WIDTHS[found] if found else 4
 
 
-@opcode("LDC", "ULDC", "LDCU", kind="constant memory")
+@opcode("LDC", "ULDC", "LDCU")
 def _ldc(form: Form) -> None:
     width = bytes_a_lane(form)
     words = max(1, abs(width) // 4)
@@ -56,9 +56,7 @@ def _space(form: Form) -> int:
     return SPACES.get(form.base[2:3], c.GENERIC)
 
 
-@opcode("LDG", "LD", kind="global memory", traits=["global load"])
-@opcode("LDS", kind="shared memory", traits=["shared load"])
-@opcode("LDL", kind="local memory")
+@opcode("LDG", "LD", "LDS", "LDL")
 def _load(form: Form) -> None:
     form.drop(*HINTS)
     width = bytes_a_lane(form)
@@ -73,9 +71,7 @@ def _load(form: Form) -> None:
         form.trailing_predicates()
 
 
-@opcode("STG", "ST", kind="global memory", traits=["global store"])
-@opcode("STS", kind="shared memory", traits=["shared store"])
-@opcode("STL", kind="local memory")
+@opcode("STG", "ST", "STS", "STL")
 def _store(form: Form) -> None:
     form.drop(*HINTS)
     width = abs(bytes_a_lane(form))
@@ -89,8 +85,7 @@ def _store(form: Form) -> None:
     form.row[c.DST] = data.index  # what is stored
 
 
-@opcode("LDSM", kind="shared memory", traits=["shared load"])
-@opcode("STSM", kind="shared memory", traits=["shared store"])
+@opcode("LDSM", "STSM")
 def _ldsm(form: Form) -> None:
     if not form.take("16"):
         raise form.fail()
@@ -120,8 +115,7 @@ VECTORS = {
 }  # fmt: skip
 
 
-@opcode("ATOM", "ATOMG", "RED", "REDG", kind="global memory", traits=["global"])
-@opcode("ATOMS", "REDS", kind="shared memory", traits=["shared"])
+@opcode("ATOM", "ATOMG", "RED", "REDG", "ATOMS", "REDS")
 def _atomic(form: Form) -> None:
     form.drop(*HINTS)
     returns = form.base.startswith("ATOM")
@@ -197,6 +191,3 @@ def _atomic(form: Form) -> None:
         kinds_of_sources = form.row[c.SOURCES + c.KIND :: c.SOURCE_COLUMNS][: form.sources]
         if not all(kinds_of_sources == c.REGISTER):
             raise form.fail()
-
-
-not_executed("LDTRAM SULD SUST TEX TLD TLD4", kind="global memory")

@@ -13,7 +13,7 @@ from tilewave.machine.registry import opcode
 ) = range(10)  # fmt: skip
 
 
-@opcode("MUFU", kind="special function")
+@opcode("MUFU")
 def _mufu(form: Form) -> None:
     names = ("RCP", "RSQ", "SQRT", "EX2", "LG2", "SIN", "COS", "TANH", "RCP64H", "RSQ64H")
     found = form.take(*names)
@@ -38,7 +38,7 @@ def _mufu(form: Form) -> None:
     form.source(operand, kind)
 
 
-@opcode("S2R", "S2UR", "CS2R", "CS2UR", kind="move and predicate")
+@opcode("S2R", "S2UR", "CS2R", "CS2UR")
 def _s2r(form: Form) -> None:
     narrow = form.take("32") is not None
     words = 2 if form.base in ("CS2R", "CS2UR") and not narrow else 1

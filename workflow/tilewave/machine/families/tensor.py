@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import math
 import re
-from collections.abc import Mapping
 
 from tilewave.machine import codes as c
 from tilewave.machine.families.control import NOTHING
 from tilewave.machine.form import Form
 from tilewave.machine.operands import Operand
-from tilewave.machine.registry import not_executed, opcode
+from tilewave.machine.registry import opcode
+from tilewave.theory.opcodes import SHAPES
 
 # ---- warpgroup instructions (of HGMMA: type and shape in SUB as HMMA has them, columns in WIDTH; of QGMMA
 # the type of B besides)
@@ -23,7 +21,7 @@ TWO_STEPS, IMMA_AND, IMMA_XOR, IMMA_NARROW, DMMA_CUT = 1 << 17, 1 << 10, 1 << 11
 FACTORS = {None: c.T_F16, "BF16": c.T_BF16, "TF32": c.T_TF32}
 
 
-@opcode("HMMA", kind="tensor")
+@opcode("HMMA")
 def _hmma(form: Form) -> None:
     shape = form.take("16816", "1688", "1684")
     result = form.take("F32", "F16")
@@ -45,20 +43,20 @@ def _hmma(form: Form) -> None:
         form.source(operand)
 
 
-@opcode("DMMA", kind="tensor")
+@opcode("DMMA")
 def _dmma(form: Form) -> None:
     shape = form.take("884", "8x8x4", "1684", "16x8x4", "1688", "16x8x8", "16816", "16x8x16")
     form.drop("RN")
     if shape is None:
         raise form.fail()
-    rows, _, depth = _SHAPES.get(shape) or map(int, shape.split("x"))
+    rows, _, depth = SHAPES.get(shape) or map(int, shape.split("x"))
     form.row[c.SUB] = depth | rows << 8 | (DMMA_CUT if form.take("RZ") else 0)
     form.op(c.DMMA, 0)
     form.destination(2 * rows * 8 // 32)
     form.next_sources(3)
 
 
-@opcode("IMMA", kind="tensor")
+@opcode("IMMA")
 def _imma(form: Form) -> None:
     shape = form.take("16832", "16816", "8816")
     kinds = form.take_all("S8", "U8")
@@ -72,7 +70,7 @@ def _imma(form: Form) -> None:
     _integer_matrices(form, 2 if shape == "8816" else 4)
 
 
-@opcode("BMMA", kind="tensor")
+@opcode("BMMA")
 def _bmma(form: Form) -> None:
     shape, how = form.take("168128", "168256", "88128"), form.take("AND", "XOR")
     form.drop("ROW", "COL")
@@ -103,7 +101,7 @@ FP8 = {"E4M3": c.T_E4M3, "E5M2": c.T_E5M2}
 MULTIPLY = {"HGMMA": G_MULTIPLY, "IGMMA": G_MULTIPLY_BYTES, "QGMMA": G_MULTIPLY_FP8}
 
 
-@opcode("HGMMA", "IGMMA", "QGMMA", kind="tensor")
+@opcode("HGMMA", "IGMMA", "QGMMA")
 def _gmma(form: Form) -> None:
     shape = SHAPE.match(form.modifiers[0]) if form.modifiers else None
     if shape is None:
@@ -156,7 +154,7 @@ def _gmma(form: Form) -> None:
         form.predicate_in(form.operands.pop(0))
 
 
-@opcode("WARPGROUP", kind="tensor", traits=["no product"])
+@opcode("WARPGROUP")
 def _warpgroup(form: Form) -> None:
     if form.take("ARRIVE"):  # what a product reads is there
         form.op(c.CONTROL, NOTHING)
@@ -168,83 +166,3 @@ def _warpgroup(form: Form) -> None:
         raise form.fail()
     form.op(c.HGMMA, G_WAIT)
     form.row[c.SUB] = int(count.value)
-
-
-# ---- how many operations
-
-WARPGROUP = 4
-"""Warps of a warpgroup, which one of its instructions is divided among."""
-WARPGROUPS = tuple(MULTIPLY)
-_SHAPES: Mapping[str, tuple[int, int, int]] = {
-    "884": (8, 8, 4),
-    "8816": (8, 8, 16),
-    "8832": (8, 8, 32),
-    "1684": (16, 8, 4),
-    "1688": (16, 8, 8),
-    "16816": (16, 8, 16),
-    "16832": (16, 8, 32),
-    "16864": (16, 8, 64),
-}
-_SHAPE = re.compile(r"^(\d+)x(\d+)x(\d+)$")
-
-
-def tensor(opcode: str) -> tuple[str, str, int] | None:
-    """Input type, type of the sum, and operations of one warp's tensor instruction.
-
-    2 m n k operations, as `sm__ops_path_tensor_*` counts them, and a quarter of that for each warp
-    of a warpgroup (cuBLAS' kernels on an H200 count 2 m n k of the whole product); types are f16,
-    bf16, tf32, f64. None where the opcode is no tensor instruction that multiplies, or one whose
-    count is not known here (sparse and integer instructions).
-    """
-    name, words, shape = _product(opcode)
-    if name not in ("HMMA", "DMMA", "HGMMA") or "SP" in words or shape is None:
-        return None
-    m, n, k = shape
-    if name == "DMMA":
-        return "f64", "f64", 2 * m * n * k
-    source = "bf16" if "BF16" in words else "tf32" if "TF32" in words else "f16"
-    return source, "f16" if words[1:2] == ["F16"] else "f32", 2 * m * n * k
-
-
-def _product(opcode: str) -> tuple[str, list[str], tuple[int, int, int] | None]:
-    """Base, modifiers, and rows, columns and depth of what a warp does of a tensor instruction."""
-    name, *words = opcode.split(".")
-    match = _SHAPE.match(words[0]) if words else None
-    shape = tuple(map(int, match.groups())) if match else _SHAPES.get((words or [""])[0])
-    if shape is None:
-        return name, words, None
-    m, n, k = shape
-    return name, words, (m // WARPGROUP if name in WARPGROUPS else m, n, k)
-
-
-@functools.cache
-def unit(opcode: str) -> tuple[str, int] | None:
-    """The unit and type of a tensor instruction as `theory.bounds.Rates` names them, and the operations
-    of one warp. None where it multiplies nothing, or what is not known here."""
-    name, _, shape = _product(opcode)
-    known, source = tensor(opcode), inputs(opcode)
-    if known is not None:
-        _, sum_, operations = known
-    elif source and shape:
-        sum_, operations = "", 2 * math.prod(shape)
-    else:
-        return None
-    way = "wgmma" if name in WARPGROUPS else "mma 8x8x4" if shape == (8, 8, 4) else "mma"
-    return f"{way} {source}" + (" f16 sum" if (source, sum_) == ("f16", "f16") else ""), operations
-
-
-def inputs(opcode: str) -> str | None:
-    """The type of what a tensor instruction multiplies: f16, bf16, tf32, f64, i8 or fp8. None where it
-    multiplies nothing, or what is not known here (sparse matrices, bits, half bytes)."""
-    name, words, shape = _product(opcode)
-    if known := tensor(opcode):
-        return known[0]
-    if "SP" in words or shape is None:
-        return None
-    if name in ("IMMA", "IGMMA") and {"S8", "U8"} & set(words):
-        return "i8"
-    return "fp8" if name == "QGMMA" else None
-
-
-not_executed("BGMMA OMMA QMMA", kind="tensor")
-not_executed("WARPGROUPSET", kind="tensor", traits=["no product"])

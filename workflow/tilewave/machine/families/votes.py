@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewave.machine import codes as c
 from tilewave.machine.form import Form
 from tilewave.machine.operands import PT, RZ, Operand, parse
-from tilewave.machine.registry import not_executed, opcode
+from tilewave.machine.registry import opcode
 
 # ---- predicates and votes
 (
@@ -17,8 +17,7 @@ from tilewave.machine.registry import not_executed, opcode
 ) = range(2)  # fmt: skip
 
 
-@opcode("PLOP3", kind="move and predicate", traits=["alu"])
-@opcode("UPLOP3", kind="move and predicate")
+@opcode("PLOP3", "UPLOP3")
 def _plop3(form: Form) -> None:
     form.drop("LUT")
     form.op(c.LOGIC, L_PLOP3)
@@ -44,7 +43,7 @@ def _plop3(form: Form) -> None:
         form.source(Operand(operand.kind, operand.text, operand.index))
 
 
-@opcode("P2R", "UP2UR", "R2P", "UR2UP", kind="move and predicate")
+@opcode("P2R", "UP2UR", "R2P", "UR2UP")
 def _bank(form: Form) -> None:
     """A register from the predicates, or the other way round."""
     half = form.take("B0", "B1", "B2", "B3")
@@ -60,7 +59,7 @@ def _bank(form: Form) -> None:
     form.next_sources(2)
 
 
-@opcode("VOTE", "VOTEU", kind="move and predicate")
+@opcode("VOTE", "VOTEU")
 def _vote(form: Form) -> None:
     mode = form.take("ALL", "ANY", "EQ")
     form.row[c.SUB] = ("ALL", "ANY", "EQ").index(mode or "ALL")
@@ -76,7 +75,7 @@ def _vote(form: Form) -> None:
     form.trailing_predicates()
 
 
-@opcode("MATCH", kind="move and predicate")
+@opcode("MATCH")
 def _match(form: Form) -> None:
     mode = form.take("ANY", "ALL")
     words = 2 if form.take("U64") else 1
@@ -86,7 +85,7 @@ def _match(form: Form) -> None:
     form.source(form.operands.pop(0), "int", words)
 
 
-@opcode("REDUX", "CREDUX", kind="move and predicate")
+@opcode("REDUX", "CREDUX")
 def _redux(form: Form) -> None:
     op = form.take("SUM", "MIN", "MAX", "AND", "OR", "XOR") or "AND"
     form.row[c.SUB] = ("SUM", "MIN", "MAX", "AND", "OR", "XOR").index(op)
@@ -98,7 +97,7 @@ def _redux(form: Form) -> None:
     form.source(form.operands.pop(0))
 
 
-@opcode("ELECT", kind="move and predicate")
+@opcode("ELECT")
 def _elect(form: Form) -> None:
     form.op(c.LOGIC, L_LEADER)
     form.predicates_out([form.operands.pop(0)])
@@ -108,7 +107,7 @@ def _elect(form: Form) -> None:
     form.operands.clear()
 
 
-@opcode("SHFL", kind="move and predicate")
+@opcode("SHFL")
 def _shfl(form: Form) -> None:
     mode = form.take("IDX", "UP", "DOWN", "BFLY")
     if mode is None:
@@ -119,13 +118,10 @@ def _shfl(form: Form) -> None:
     form.next_sources(3)
 
 
-@opcode("MOVM", kind="move and predicate")
+@opcode("MOVM")
 def _movm(form: Form) -> None:
     if not (form.take("16") and form.take("MT88")):
         raise form.fail()
     form.op(c.LANES, X_TRANSPOSE)
     form.destination()
     form.source(form.operands.pop(0))
-
-
-not_executed("PSET PSETP UPSETP R2B", kind="move and predicate")

@@ -34,7 +34,7 @@ def area(tile: Iterable[float]) -> float:
 
 
 def _access(pattern: Sequence[Any], op: str) -> tuple[int, int]:
-    from tilewave.machine import memory  # numba, which it needs, takes long to load
+    from tilewave.theory import wavefronts as rules  # numba, which it needs, takes long to load
 
     width = pattern[0] // 8
     names, functions = {"lane": LANE}, {"where": np.where}
@@ -42,7 +42,7 @@ def _access(pattern: Sequence[Any], op: str) -> tuple[int, int]:
         np.broadcast_to(expressions.evaluate(part, names, functions), 32)
         for part in (*pattern[1:], True)[:2]
     )
-    return memory.shared_wavefronts(width * element, active, width, op)
+    return rules.shared_wavefronts(width * element, active, width, op)
 
 
 def wavefronts(pattern: Sequence[Any], op: str = "load") -> int:
@@ -59,7 +59,7 @@ def conflicts(pattern: Sequence[Any], op: str = "load") -> int:
 def copies_over_ideal(rows: int, padded: int, pitch: int) -> float:
     """Wavefronts over the ideal of the warps' cp.async.cg of eight rows of 64 bytes of a tile: rows of
     `pitch` bytes in global memory, of `padded` in shared memory, where they begin at different banks."""
-    from tilewave.machine import memory
+    from tilewave.theory import wavefronts as rules
 
     if padded % 16 or pitch % 16:
         raise ValueError(f"rows {padded} and {pitch} bytes apart; allowed: multiples of 16")
@@ -67,7 +67,7 @@ def copies_over_ideal(rows: int, padded: int, pitch: int) -> float:
     for first in range(0, rows, 8):
         row, along = first + LANE // 4, LANE % 4 * 16
         places = row * padded + along, row * pitch + along
-        found = memory.warp_filled_copy(*places, memory.ALL, memory.ALL, 16, True)
+        found = rules.warp_filled_copy(*places, rules.ALL, rules.ALL, 16, True)
         counted, ideal = counted + found[0], ideal + found[1]
     return counted / ideal
 

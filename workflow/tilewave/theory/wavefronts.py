@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilewave.machine import bits
-from tilewave.machine.compiling import njit
+from tilewave.basics import bits
+from tilewave.basics.jit import njit
 
 LANES = 32
 ALL = 0xFFFFFFFF

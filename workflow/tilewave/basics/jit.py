@@ -1,0 +1,56 @@
+"""Functions that numba compiles, and where it keeps one that Python calls by itself."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import UserProvidedCacheLocator
+
+from tilewave import cache
+from tilewave.home import LIBRARY
+
+SHARED = ("basics", "theory")
+"""Folders of the library whose functions those of any folder may call."""
+
+
+@functools.cache
+def _digest(folder: Path) -> str:
+    """Of the sources in a folder."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+class Kept(UserProvidedCacheLocator):  # type: ignore[misc]
+    """Where numba keeps a function: not by the place and the age of the checkout's files."""
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, file: str) -> str:
+        return "functions"
+
+    def ensure_cache_path(self) -> None:
+        os.makedirs(self._cache_path, exist_ok=True)
+
+    def get_source_stamp(self) -> str:
+        folders = Path(self._py_file).parent, *(LIBRARY / name for name in SHARED)
+        return " ".join(_digest(folder) for folder in folders)
+
+
+numba.config.CACHE_DIR = str(cache.folder("numba"))  # type: ignore[attr-defined]
+numba.config.CACHE_LOCATOR_CLASSES = f"{__name__}.Kept"  # type: ignore[attr-defined]
+
+options: dict[str, Any] = {"cache": True}
+"""Of every compiled function; who compiles for other purposes sets others before it imports any."""
+
+
+def njit(function: Callable[..., Any] | None = None, **more: Any) -> Any:
+    """numba's njit. A division by zero is none of Python's exceptions: it gives 0."""
+    made = numba.njit(error_model="numpy", **options, **more)
+    return made if function is None else made(function)

@@ -1,0 +1,246 @@
+"""What an opcode is, by its name: its class, the counters it is counted by, its tensor operations.
+
+An opcode is the whole word of a listing, ``HMMA.16816.F32``; its base is the part before the first
+dot. Classes and counters have Nsight Compute's names. How an opcode is executed is in its family
+(`tilewave.machine.families`); those without a rule there are only counted, where a GPU executes them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal[
+    "tensor", "f32", "f64", "f16, bf16", "special function", "conversion", "integer and logic",
+    "move and predicate", "shared memory", "asynchronous copy", "global memory", "local memory",
+    "constant memory", "barrier", "control",
+]  # fmt: skip
+"""The class of an opcode in the tables."""
+Trait = Literal[
+    "shared load", "shared store", "shared", "global load", "global store", "global", "alu",
+    "uncounted", "no product", "asynchronous",
+]  # fmt: skip
+"""What counters ask about an opcode."""
+
+
+@dataclass(frozen=True)
+class Opcode:
+    """What is known of an opcode by its name, the part before the first dot.
+
+    counter: the op of ncu's `smsp__sass_thread_inst_executed_op_<op>_pred_on.sum`.
+    """
+
+    name: str
+    kind: Kind
+    counter: str = ""
+    traits: tuple[Trait, ...] = ()
+
+
+def _rows(
+    names: str, kind: Kind, counter: str = "", traits: tuple[Trait, ...] = ()
+) -> list[Opcode]:
+    """Opcodes, separated by spaces, of which the same is known."""
+    return [Opcode(name, kind, counter, traits) for name in names.split()]
+
+
+ROWS = (
+    *_rows("BGMMA BMMA DMMA HGMMA HMMA IGMMA IMMA OMMA QGMMA QMMA", "tensor"),
+    *_rows("WARPGROUP WARPGROUPSET", "tensor", traits=("no product",)),
+    *_rows("FCHK FMNMX3 FSET FSWZADD UFADD UFFMA UFMNMX UFMUL UFSEL UFSET UFSETP", "f32"),
+    *_rows("FMNMX FSEL FSETP", "f32", traits=("alu",)),
+    *_rows("FADD FADD32I", "f32", counter="fadd"),
+    *_rows("FADD2", "f32", counter="fadd", traits=("uncounted",)),
+    *_rows("FFMA FFMA32I", "f32", counter="ffma"),
+    *_rows("FFMA2", "f32", counter="ffma", traits=("uncounted",)),
+    *_rows("FMUL FMUL32I", "f32", counter="fmul"),
+    *_rows("FMUL2", "f32", counter="fmul", traits=("uncounted",)),
+    *_rows("DMNMX DSET DSETP", "f64"),
+    *_rows("DADD", "f64", counter="dadd"),
+    *_rows("DFMA", "f64", counter="dfma"),
+    *_rows("DMUL", "f64", counter="dmul"),
+    *_rows("HMNMX2 HSET2 HSETP2 UHADD2 UHFMA2 UHMUL2 VHMNMX", "f16, bf16"),
+    *_rows("HADD2 HADD2_32I", "f16, bf16", counter="hadd"),
+    *_rows("HFMA2 HFMA2_32I", "f16, bf16", counter="hfma"),
+    *_rows("HMUL2 HMUL2_32I", "f16, bf16", counter="hmul"),
+    *_rows("MUFU", "special function"),
+    *_rows(
+        "F2F F2FP F2I F2IP FRND I2F I2FP I2I I2IP UF2F UF2FP UF2I UF2IP UFRND UI2F UI2FP UI2I UI2IP",
+        "conversion",
+    ),
+    *_rows(
+        "BFE BFI BMSK BREV FLO IABS IADD IDP IMAD IMAD32I IMUL IMUL32I ISCADD LOP POPC SGXT SHL SHR UBMSK "
+        "UBREV UFLO UIABS UIADD UIADD3 UIMAD UIMNMX UISETP ULEA ULOP ULOP3 UPOPC UPRMT USEL USGXT USHF USHL "
+        "USHR UVIADD UVIADDMNMX UVIMNMX UVIMNMX3 VABSDIFF VABSDIFF4 VIADDMNMX VIMNMX3 XMAD",
+        "integer and logic",
+    ),
+    *_rows(
+        "IADD3 IADD32I IMNMX ISETP LEA LOP3 LOP32I PRMT SEL SHF VIADD VIMNMX",
+        "integer and logic",
+        traits=("alu",),
+    ),
+    *_rows(
+        "B2R CREDUX CS2R CS2UR ELECT MATCH MOV MOV32I MOVM P2R PSET PSETP QSPC R2B R2P R2UR REDUX S2R S2UR "
+        "SHFL UMOV UP2UR UPLOP3 UPSETP UR2R UR2UP VOTE VOTEU",
+        "move and predicate",
+    ),
+    *_rows("PLOP3", "move and predicate", traits=("alu",)),
+    *_rows("ATOMS REDS", "shared memory", traits=("shared",)),
+    *_rows("LDS LDSM", "shared memory", traits=("shared load",)),
+    *_rows("STS STSM", "shared memory", traits=("shared store",)),
+    *_rows(
+        "ARRIVES DEPBAR LDGDEPBAR UBLKPF UBLKRED UTMACCTL UTMACMDFLUSH UTMAPF UTMAREDG",
+        "asynchronous copy",
+    ),
+    *_rows("STAS SYNCS UBLKCP UTMALDG UTMASTG", "asynchronous copy", traits=("asynchronous",)),
+    *_rows("LDGSTS", "asynchronous copy", traits=("shared", "global load")),
+    *_rows("CCTL CCTLL LDTRAM SULD SUST TEX TLD TLD4", "global memory"),
+    *_rows("ATOM ATOMG RED REDG", "global memory", traits=("global",)),
+    *_rows("LD LDG", "global memory", traits=("global load",)),
+    *_rows("ST STG", "global memory", traits=("global store",)),
+    *_rows("LDL STL", "local memory"),
+    *_rows("LDC LDCU ULDC", "constant memory"),
+    *_rows(
+        "BAR CGAERRBAR ERRBAR FENCE MEMBAR NANOSLEEP UCGABAR_ARV UCGABAR_WAIT WARPSYNC", "barrier"
+    ),
+    *_rows(
+        "ACQBULK BMOV BPT BRA BRA_U BREAK BRX BRXU BSSY BSYNC CALL ENDCOLLECTIVE EXIT JMP JMX JMXU KILL LEPC "
+        "NOP PMTRIG PREEXIT RET RPCMOV SETMAXREG UBRA USETMAXREG USETSHMSZ WARPARRIVE WARPSLEEP WARPSYNC_ALL "
+        "YIELD",
+        "control",
+    ),
+)
+OPCODES: Mapping[str, Opcode] = {one.name: one for one in ROWS}
+"""By name."""
+
+OTHER = "other"
+"""The class of an opcode that is not known."""
+
+
+def _having(*traits: Trait) -> frozenset[str]:
+    return frozenset(name for name, one in OPCODES.items() if set(traits) & set(one.traits))
+
+
+# Base -> the op of ncu's counter `smsp__sass_thread_inst_executed_op_<op>_pred_on.sum`. It counts
+# instructions: an HFMA2 on two halves counts once (ncu's own roofline multiplies by four), so do
+# HFMA2 with a constant that only load a register, and HADD2.F32, a conversion (measured on an H200
+# with the kernels of this project).
+SCALAR: Mapping[str, str] = {
+    name: one.counter
+    for name, one in OPCODES.items()
+    if one.counter and "uncounted" not in one.traits
+}
+# Two operations in one instruction (compute capability 10.0): how ncu counts them is not known
+# here, so a kernel that executes one has no figure of that op.
+NOT_KNOWN: Mapping[str, str] = {name: OPCODES[name].counter for name in _having("uncounted")}
+
+LOADS = _having("shared load")
+"""Counted by `..._mem_shared_op_ld`."""
+STORES = _having("shared store")
+SHARED = LOADS | STORES | _having("shared")
+"""What the machine counts wavefronts of."""
+GLOBAL_LOADS = _having("global load")
+"""Counted by `l1tex__t_*_mem_global_op_ld`: asynchronous copies are among them."""
+GLOBAL_STORES = _having("global store")
+GLOBAL = GLOBAL_LOADS | GLOBAL_STORES | _having("global")
+
+ALU = _having("alu")
+"""What certainly takes the pipe of whole numbers and comparisons; multiplications take that of FP32."""
+SPECIAL = frozenset(name for name, one in OPCODES.items() if one.kind == "special function")
+WITHOUT_PRODUCTS = _having("no product")
+"""Instructions of the tensor class that multiply nothing."""
+ASYNCHRONOUS = _having("asynchronous")
+"""Instructions that add wavefronts of their own to the data pipe, how many is not known: cuBLAS'
+product of 4096 in f16 has 295,102 of STS and STSM and 262,524 of LDS, and reads 650,283 and 1,104,962
+on an H200."""
+
+
+@functools.cache
+def base(opcode: str) -> str:
+    """``LDS`` of ``LDS.U.128``."""
+    return opcode.partition(".")[0]
+
+
+def class_of(opcode: str) -> str:
+    """The class of an opcode, `OTHER` where it has none."""
+    known = OPCODES.get(base(opcode))
+    return OTHER if known is None else known.kind
+
+
+# ---- how many operations
+
+WARPGROUP = 4
+"""Warps of a warpgroup, which one of its instructions is divided among."""
+WARPGROUPS = ("HGMMA", "IGMMA", "QGMMA")
+SHAPES: Mapping[str, tuple[int, int, int]] = {
+    "884": (8, 8, 4),
+    "8816": (8, 8, 16),
+    "8832": (8, 8, 32),
+    "1684": (16, 8, 4),
+    "1688": (16, 8, 8),
+    "16816": (16, 8, 16),
+    "16832": (16, 8, 32),
+    "16864": (16, 8, 64),
+}
+_SHAPE = re.compile(r"^(\d+)x(\d+)x(\d+)$")
+
+
+def tensor(opcode: str) -> tuple[str, str, int] | None:
+    """Input type, type of the sum, and operations of one warp's tensor instruction.
+
+    2 m n k operations, as `sm__ops_path_tensor_*` counts them, and a quarter of that for each warp
+    of a warpgroup (cuBLAS' kernels on an H200 count 2 m n k of the whole product); types are f16,
+    bf16, tf32, f64. None where the opcode is no tensor instruction that multiplies, or one whose
+    count is not known here (sparse and integer instructions).
+    """
+    name, words, shape = _product(opcode)
+    if name not in ("HMMA", "DMMA", "HGMMA") or "SP" in words or shape is None:
+        return None
+    m, n, k = shape
+    if name == "DMMA":
+        return "f64", "f64", 2 * m * n * k
+    source = "bf16" if "BF16" in words else "tf32" if "TF32" in words else "f16"
+    return source, "f16" if words[1:2] == ["F16"] else "f32", 2 * m * n * k
+
+
+def _product(opcode: str) -> tuple[str, list[str], tuple[int, int, int] | None]:
+    """Base, modifiers, and rows, columns and depth of what a warp does of a tensor instruction."""
+    name, *words = opcode.split(".")
+    match = _SHAPE.match(words[0]) if words else None
+    shape = tuple(map(int, match.groups())) if match else SHAPES.get((words or [""])[0])
+    if shape is None:
+        return name, words, None
+    m, n, k = shape
+    return name, words, (m // WARPGROUP if name in WARPGROUPS else m, n, k)
+
+
+@functools.cache
+def unit(opcode: str) -> tuple[str, int] | None:
+    """The unit and type of a tensor instruction as `theory.bounds.Rates` names them, and the operations
+    of one warp. None where it multiplies nothing, or what is not known here."""
+    name, _, shape = _product(opcode)
+    known, source = tensor(opcode), inputs(opcode)
+    if known is not None:
+        _, sum_, operations = known
+    elif source and shape:
+        sum_, operations = "", 2 * math.prod(shape)
+    else:
+        return None
+    way = "wgmma" if name in WARPGROUPS else "mma 8x8x4" if shape == (8, 8, 4) else "mma"
+    return f"{way} {source}" + (" f16 sum" if (source, sum_) == ("f16", "f16") else ""), operations
+
+
+def inputs(opcode: str) -> str | None:
+    """The type of what a tensor instruction multiplies: f16, bf16, tf32, f64, i8 or fp8. None where it
+    multiplies nothing, or what is not known here (sparse matrices, bits, half bytes)."""
+    name, words, shape = _product(opcode)
+    if known := tensor(opcode):
+        return known[0]
+    if "SP" in words or shape is None:
+        return None
+    if name in ("IMMA", "IGMMA") and {"S8", "U8"} & set(words):
+        return "i8"
+    return "fp8" if name == "QGMMA" else None
