@@ -23,7 +23,7 @@ from tilewave.commands import own
 from tilewave.compiling import nvrtc
 from tilewave.counters.instructions import instruction_kind
 from tilewave.errors import HERE, UserError
-from tilewave.execution import case, lanes, least
+from tilewave.execution import another, case, lanes, least
 from tilewave.home import RECORDED, place, relative
 from tilewave.jobs import Job
 from tilewave.kernels import Kernel, load_kernel
@@ -507,7 +507,7 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
     """Compile and execute what the command line names. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         asked, job, entry = planned(options, Path(folder))
-        done = None
+        another.plan, done = single.reference, None
         if isinstance(job, Job):
             machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
             try:

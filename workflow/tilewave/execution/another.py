@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tilewave import operations
-from tilewave.cases import Case, Shape
 from tilewave.errors import UserError
 from tilewave.execution import case
 from tilewave.inputs import storage, to_float64
 from tilewave.jobs import Job
-from tilewave.kernels import load_kernel
 from tilewave.operations.another import NoReference
 from tilewave.operations.base import Arrays
 from tilewave.placement import POISON
-from tilewave.stages import single
-from tilewave.target import FALLBACK_ARCH
-from tilewave.trial import TRIAL_DEVICE
-from tilewave.variants import variant
 
 EXACT = ("f32", "f64")
 """What a reference may take where the kernel that it judges has other elements: it holds nearly all of them."""
 KEPT = 4
+
+Plan = Callable[[Path, Job, Path], Job]
+"""From a kernel file, the job that asks and a folder for what is compiled: the reference's job at the same sizes.
+Raises NoReference."""
+plan: Plan | None = None
+"""Set by who can plan a kernel: the workers of a run, and the command line."""
+
+
+def _planned(asked: _Asked, folder: Path) -> Job:
+    if plan is None:
+        raise NoReference("nothing here can plan a kernel")
+    job = plan(asked.file, asked.job, folder)
+    if job.operation != asked.job.operation:
+        raise NoReference(f"it is a kernel of {job.operation}, not {asked.job.operation}")
+    return job
 
 
 class _Asked:
@@ -70,21 +79,6 @@ def _outputs(asked: _Asked) -> Mapping[str, np.ma.MaskedArray[Any, Any]]:
         unwritten = np.all(memory.view(np.uint8).reshape(memory.size, -1) == POISON, axis=1)
         made[name] = np.ma.masked_array(to_float64(memory, operation.dtype(job, name)), unwritten)
     return made
-
-
-def _planned(asked: _Asked, folder: Path) -> Job:
-    """The reference at the sizes of the job that asks."""
-    job = asked.job
-    one = Case(
-        variant(load_kernel(asked.file), {}, asked.file, "macros"), Shape(tuple(job.shape.items()))
-    )
-    target = {"device": TRIAL_DEVICE, "arch": FALLBACK_ARCH}
-    found, _ = single.planned(one, f"sm_{FALLBACK_ARCH}", target, folder, job.seed, job.limit_s)
-    if not isinstance(found, Job):
-        raise NoReference(f"{found['status']}: {found['reason']}")
-    if found.operation != job.operation:
-        raise NoReference(f"it is a kernel of {found.operation}, not {job.operation}")
-    return found
 
 
 def _taken(asked: _Asked, job: Job) -> Arrays:

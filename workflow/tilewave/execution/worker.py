@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 # One core is given to each worker. Read when numpy is loaded: else it starts a thread for each core
 # of the machine, or of the Snakemake job, in every worker, and a sum's last digit tells how many.
@@ -77,6 +77,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-if __name__ == "__main__":
+def start() -> NoReturn:
+    """Run as a process of its own."""
     die_with_parent()
     sys.exit(main())
+
+
+if __name__ == "__main__":
+    start()

@@ -24,6 +24,7 @@ import sys
 from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from tilewave.gpu.device import CudaError, cuda_errors, gpu_lock, open_gpu
 from tilewave.gpu.failure import failure
@@ -170,7 +171,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run(options.stage, jobs, Events(options.events), options.start, options.cache, done)
 
 
-if __name__ == "__main__":
+def start() -> NoReturn:
+    """Run as a process of its own."""
     die_with_parent(started_by_thread="counters" in sys.argv[1:2])
     code = main()
     sys.stdout.flush()
@@ -181,3 +183,7 @@ if __name__ == "__main__":
 
         os._exit(code)
     sys.exit(code)
+
+
+if __name__ == "__main__":
+    start()

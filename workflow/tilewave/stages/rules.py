@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     pass
 
 
+WORKER = "tilewave.stages.worker"
 COMPILING_S = 300.0
 """What the interpreter may take to be compiled, once on a machine."""
 CHECKERS, CHECKER_CORES, CHECKER_BYTES = 4, 4, 16 << 30
@@ -370,7 +371,7 @@ def _measure(run: Run, stage: str, workers: int) -> measuring.Measure:
                 grace_s=COMPILING_S,
                 on_result=finished,
                 log_path=log,
-                module="tilewave.execution.worker",
+                module=WORKER,
                 weight=_cost,
             )
         if stage in ("check", "time"):
@@ -381,7 +382,13 @@ def _measure(run: Run, stage: str, workers: int) -> measuring.Measure:
         # A timing that keeps to its limit still needs inputs, a warm-up and cuBLAS's choice.
         limit_s = None if stage == "check" else project.config.timing.case_limit_s * 3 + 20
         return supervisor.run_jobs(
-            stage, waiting, cache=cache, limit_s=limit_s, on_result=finished, log_path=log
+            stage,
+            waiting,
+            cache=cache,
+            limit_s=limit_s,
+            on_result=finished,
+            log_path=log,
+            module=WORKER,
         )
 
     return measure
@@ -409,10 +416,17 @@ def _checked_together(
             on_result(made)
 
     made = supervisor.share_jobs(
-        "check", waiting, workers, on_result=told, alike=_inputs, weight=_checked_bytes, **how
+        "check",
+        waiting,
+        workers,
+        on_result=told,
+        alike=_inputs,
+        weight=_checked_bytes,
+        module=WORKER,
+        **how,
     )
     again = [job for job, one in zip(waiting, made, strict=True) if hindered(one)]
-    alone = supervisor.run_jobs("check", again, on_result=on_result, **how)
+    alone = supervisor.run_jobs("check", again, on_result=on_result, module=WORKER, **how)
     return [one for one in made if not hindered(one)] + alone
 
 

@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from tilewave import cache, execution
-from tilewave.cases import Case
+from tilewave.cases import Case, Shape
 from tilewave.config import Config
 from tilewave.jobs import Job
+from tilewave.kernels import load_kernel
+from tilewave.operations.another import NoReference
 from tilewave.records.model import EXECUTE, Result
 from tilewave.records.store import Store
 from tilewave.stages import compiling, jobs
 from tilewave.stages.resolving import resolve
+from tilewave.target import FALLBACK_ARCH
+from tilewave.trial import TRIAL_DEVICE
+from tilewave.variants import variant
 
 
 def planned(
@@ -39,3 +44,13 @@ def planned(
         {"studies": {"command": study}, "seed": seed, "execute": {"case_limit_s": limit_s}}
     )
     return jobs.of_case(EXECUTE, resolve(case, target), {arch: entry}, arch, config), entry
+
+
+def reference(file: Path, job: Job, folder: Path) -> Job:
+    """A kernel file's job at the sizes of another one (see `execution.another`). Raises NoReference."""
+    one = Case(variant(load_kernel(file), {}, file, "macros"), Shape(tuple(job.shape.items())))
+    target = {"device": TRIAL_DEVICE, "arch": FALLBACK_ARCH}
+    found, _ = planned(one, f"sm_{FALLBACK_ARCH}", target, folder, job.seed, job.limit_s)
+    if not isinstance(found, Job):
+        raise NoReference(f"{found['status']}: {found['reason']}")
+    return found

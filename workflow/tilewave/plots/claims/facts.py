@@ -168,6 +168,7 @@ class Facts:
         used = {dtype for dtype, values in counted.items() if any(values)}
         if not used or len(counted) < 2:
             raise Missing("one type by itself says nothing of the others")
+        self.places.clear()  # whether tensor cores worked at all is the same on each card of a recording
         return used
 
 
