@@ -23,16 +23,17 @@ from tilewave.commands import own
 from tilewave.compiling import nvrtc
 from tilewave.counters.instructions import instruction_kind
 from tilewave.errors import HERE, UserError
-from tilewave.execution import another, case, lanes, least
+from tilewave.execution import case, lanes, least
 from tilewave.home import RECORDED, place, relative
 from tilewave.jobs import Job
 from tilewave.kernels import Kernel, load_kernel
 from tilewave.lanes.captured import Diagram
+from tilewave.operations import another
 from tilewave.progress import say
 from tilewave.records import model
 from tilewave.records.model import Result
 from tilewave.records.recorded import foremost
-from tilewave.stages import single
+from tilewave.stages import reference_kernel, single
 from tilewave.target import FALLBACK_ARCH, device
 from tilewave.theory.data_sheets import SHORT, DataSheet
 from tilewave.variants import choices
@@ -507,7 +508,7 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
     """Compile and execute what the command line names. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         asked, job, entry = planned(options, Path(folder))
-        another.plan, done = single.reference, None
+        another.execute, done = reference_kernel.outputs, None
         if isinstance(job, Job):
             machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
             try:

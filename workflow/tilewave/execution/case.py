@@ -20,6 +20,7 @@ from tilewave.execution import cost, counters
 from tilewave.execution.places import Places, described, sentence
 from tilewave.jobs import Job
 from tilewave.launches import MapPlan, leaves
+from tilewave.operations import another
 from tilewave.operations.base import Operation
 from tilewave.placement import POISON
 from tilewave.processes import Result
@@ -326,9 +327,7 @@ class _Case:
 
     def _another(self, file: Path, job: Job, given: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
         """See `base.Executed`."""
-        from tilewave.execution import another
-
-        return another.outputs(file, job, given, self.machine)
+        return another.executed(file, job, given, self.machine)
 
     def _timeless(self, one: Judgement) -> Judgement:
         """Without figures from a clock, of a machine that has no time: the verdict stands."""

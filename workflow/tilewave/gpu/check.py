@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from tilewave.gpu.operands import fill, gather, scratch, sizes, without_padding
 from tilewave.gpu.session import Session
 from tilewave.inputs import storage, to_float64
 from tilewave.jobs import Job
+from tilewave.operations import another
 from tilewave.operations.base import Product
 from tilewave.operations.matmul import may_use_tensor_cores
 from tilewave.processes import Result, result
@@ -155,16 +156,9 @@ def _judge(
             name: arrays[name].download(operation.stored(job, name)[0])
             for name in operation.outputs(job)
         }
-        return operation.judge(job, outputs, given, alpha, beta, _another)
+        return operation.judge(job, outputs, given, alpha, beta, another.executed)
 
     return judge
-
-
-def _another(file: Path, job: Job, given: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
-    """A kernel that is the reference is executed on the CPU (see `base.Executed`)."""
-    from tilewave.execution import another
-
-    return another.outputs(file, job, given)
 
 
 def _bytes(buffer: Buffer) -> np.ndarray:
@@ -249,5 +243,5 @@ def _check_cpu(job: Job) -> Result:
             name: arrays[name].ravel(order=operation.order(job, name))
             for name in operation.outputs(job)
         }
-        found.append(operation.judge(job, outputs, given, alpha, beta, _another))
+        found.append(operation.judge(job, outputs, given, alpha, beta, another.executed))
     return _result(job, found, {})

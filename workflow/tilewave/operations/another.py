@@ -20,6 +20,17 @@ Arrays = Mapping[str, np.ndarray]
 Executed = Callable[[Path, Job, Arrays], Mapping[str, "np.ma.MaskedArray[Any, Any]"]]
 """What a kernel file leaves in the outputs of a job, from the job's inputs: float64 in memory's order, without padding;
 masked are elements that it does not write. Raises `NoReference`."""
+execute: Callable[..., Mapping[str, np.ma.MaskedArray[Any, Any]]] | None = None
+"""`stages.reference_kernel.outputs`, set where a kernel can be planned: by the workers of a run and the command line."""
+
+
+def executed(
+    file: Path, job: Job, given: Arrays, machine: Any = None
+) -> Mapping[str, np.ma.MaskedArray[Any, Any]]:
+    """See `Executed`. machine: what executes; default: one is made."""
+    if execute is None:
+        raise NoReference("nothing here can plan a kernel")
+    return execute(file, job, given, machine)
 
 
 class JudgedOperation(Protocol):

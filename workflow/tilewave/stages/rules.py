@@ -378,7 +378,8 @@ def _measure(run: Run, stage: str, workers: int) -> measuring.Measure:
             # Cases of the same inputs share buffers, and in a check the reference.
             waiting = sorted(waiting, key=_inputs)
         if stage == "check" and workers > 1:
-            return _checked_together(waiting, workers, finished, cache=cache, log_path=log)
+            how = {"cache": cache, "log_path": log, "module": WORKER}
+            return _checked_together(waiting, workers, finished, **how)
         # A timing that keeps to its limit still needs inputs, a warm-up and cuBLAS's choice.
         limit_s = None if stage == "check" else project.config.timing.case_limit_s * 3 + 20
         return supervisor.run_jobs(
@@ -422,11 +423,10 @@ def _checked_together(
         on_result=told,
         alike=_inputs,
         weight=_checked_bytes,
-        module=WORKER,
         **how,
     )
     again = [job for job, one in zip(waiting, made, strict=True) if hindered(one)]
-    alone = supervisor.run_jobs("check", again, on_result=on_result, module=WORKER, **how)
+    alone = supervisor.run_jobs("check", again, on_result=on_result, **how)
     return [one for one in made if not hindered(one)] + alone
 
 

@@ -47,10 +47,12 @@ def planned(
 
 
 def reference(file: Path, job: Job, folder: Path) -> Job:
-    """A kernel file's job at the sizes of another one (see `execution.another`). Raises NoReference."""
+    """A kernel file's job at the sizes of another one (see `stages.reference_kernel`). Raises NoReference."""
     one = Case(variant(load_kernel(file), {}, file, "macros"), Shape(tuple(job.shape.items())))
     target = {"device": TRIAL_DEVICE, "arch": FALLBACK_ARCH}
     found, _ = planned(one, f"sm_{FALLBACK_ARCH}", target, folder, job.seed, job.limit_s)
     if not isinstance(found, Job):
         raise NoReference(f"{found['status']}: {found['reason']}")
+    if found.operation != job.operation:
+        raise NoReference(f"it is a kernel of {found.operation}, not {job.operation}")
     return found

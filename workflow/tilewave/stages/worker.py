@@ -1,4 +1,4 @@
-"""A worker that checks or executes, and can plan a kernel that is the reference of another (`execution.another`).
+"""A worker that checks or executes, and can plan a kernel that is the reference of another.
 
 python -m tilewave.stages.worker STAGE JOBS.json --events FILE ...    as of `gpu.worker` and `execution.worker`
 """
@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from tilewave.jobs import Job
 from tilewave.records.model import EXECUTE
 
 
-def _reference(file: Path, job: Job, folder: Path) -> Job:
-    from tilewave.stages import single  # few jobs need it
+def _execute(file: Path, job: Job, *given: Any) -> Any:
+    from tilewave.stages import reference_kernel  # few jobs need it
 
-    return single.reference(file, job, folder)
+    return reference_kernel.outputs(file, job, *given)
 
 
 if __name__ == "__main__":
@@ -23,7 +24,7 @@ if __name__ == "__main__":
         from tilewave.execution.worker import start
     else:
         from tilewave.gpu.worker import start
-    from tilewave.execution import another
+    from tilewave.operations import another
 
-    another.plan = _reference
+    another.execute = _execute
     start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +18,11 @@ from tilewave.jobs import Job
 from tilewave.operations.another import NoReference
 from tilewave.operations.base import Arrays
 from tilewave.placement import POISON
+from tilewave.stages import single
 
 EXACT = ("f32", "f64")
 """What a reference may take where the kernel that it judges has other elements: it holds nearly all of them."""
 KEPT = 4
-
-Plan = Callable[[Path, Job, Path], Job]
-"""From a kernel file, the job that asks and a folder for what is compiled: the reference's job at the same sizes.
-Raises NoReference."""
-plan: Plan | None = None
-"""Set by who can plan a kernel: the workers of a run, and the command line."""
-
-
-def _planned(asked: _Asked, folder: Path) -> Job:
-    if plan is None:
-        raise NoReference("nothing here can plan a kernel")
-    job = plan(asked.file, asked.job, folder)
-    if job.operation != asked.job.operation:
-        raise NoReference(f"it is a kernel of {job.operation}, not {asked.job.operation}")
-    return job
 
 
 class _Asked:
@@ -66,7 +52,7 @@ def outputs(
 def _outputs(asked: _Asked) -> Mapping[str, np.ma.MaskedArray[Any, Any]]:
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         try:
-            job = _planned(asked, Path(folder))
+            job = single.reference(asked.file, asked.job, Path(folder))
             left = case.left_by(job, _taken(asked, job), asked.machine)
         except UserError as error:
             raise NoReference(str(error)) from error
