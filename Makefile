@@ -30,18 +30,18 @@ INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-has
 .DEFAULT_GOAL := report
 
 report: $(RUN)
-	@$(PY) -m tilewave.processes.unlock
+	@$(PY) -m tilewave.commands.unlock
 	$(PY) -m snakemake --cores $(CORES) report $(ARGS)
 
 # The fastest variant at each shape, without a full sweep: reports/tables/best.csv.
 tune: $(RUN)
-	@$(PY) -m tilewave.processes.unlock
+	@$(PY) -m tilewave.commands.unlock
 	$(PY) -m snakemake --cores 1 tune $(ARGS)
 
 # The small study: every kernel compiled, executed on two cores, and checked. A repeated run does
 # nothing, so the verdict is shown from its file.
 smoke: $(RUN)
-	@$(PY) -m tilewave.processes.unlock
+	@$(PY) -m tilewave.commands.unlock
 	$(PY) -m snakemake --cores 2 report --configfile config/smoke.yaml $(ARGS)
 	@cat results/smoke/verdict.txt
 
@@ -68,11 +68,11 @@ long: $(DEV)
 # The pages in a Chromium: the one that is here, or else Playwright's own.
 browser: $(DEV) $(call stamp,browser)
 	command -v chromium || command -v google-chrome || $(PY) -m playwright install chromium
-	PYTHONHASHSEED=0 $(PY) -m pytest tests/test_browser.py $(ARGS)
+	PYTHONHASHSEED=0 $(PY) -m pytest tests/report/test_browser.py $(ARGS)
 
 # A run through Slurm's daemons on simulated nodes. Needs slurm-wlm and munge; docs/cluster.md.
 slurm: $(DEV) $(call stamp,slurm)
-	PYTHONHASHSEED=0 $(PY) -m pytest tests/test_slurm.py $(ARGS)
+	PYTHONHASHSEED=0 $(PY) -m pytest tests/pipeline/test_slurm.py $(ARGS)
 
 lint: $(DEV)
 	$(PY) -m ruff check
@@ -86,9 +86,9 @@ format: $(DEV)
 	$(PY) -m ruff format
 	$(PY) -m snakefmt Snakefile workflow/rules
 
-# For editors, and for readers; tests/test_schema.py says when one is out of date.
+# For editors, and for readers; tests/pipeline/test_schema.py says when one is out of date.
 schema: $(RUN)
-	PYTHONPATH=workflow $(PY) -c 'from tilewave import config; print(config.json_schema(), end="")' > config/schema.json
+	PYTHONPATH=workflow $(PY) -c 'from tilewave.pipeline import config; print(config.json_schema(), end="")' > config/schema.json
 	PYTHONPATH=workflow $(PY) -c 'from tilewave import plots; print(plots.documented(), end="")' > docs/options.md
 
 # The list of opcodes in docs/executing.md; tests/test_documents.py says when it is out of date.

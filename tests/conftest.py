@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from samples import ROOT
-from tilewave import home, kernels, operations
-from tilewave.garbage import collect_seldom
+from tilewave.basics import paths
+from tilewave.basics.garbage import collect_seldom
+from tilewave.kernel import front_matter, operations
 from tilewave.records import recorded
 from tilewave.records.recorded import Recorded
 
@@ -62,14 +63,14 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture(scope="session", autouse=True)
 def shipped_kernels_are_read_once() -> Iterator[None]:
     """Half of what loading a project takes, and a hundred tests load one."""
-    read = kernels.load_kernel
+    read = front_matter.load_kernel
     once = functools.cache(read)
 
-    def load(path: Path) -> kernels.Kernel:
-        return once(path) if home.is_shipped(path) else read(path)
+    def load(path: Path) -> front_matter.Kernel:
+        return once(path) if paths.is_shipped(path) else read(path)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "load_kernel", load)
+        patch.setattr(front_matter, "load_kernel", load)
         yield
 
 

@@ -9,13 +9,14 @@ import pytest
 import yaml
 
 from samples import ROOT, needs_nvrtc
-from tilewave import operations, project
-from tilewave.command import main
+from tilewave.__main__ import main
 from tilewave.compiling import nvrtc
-from tilewave.counters import catalogue
-from tilewave.kernels import FrontMatter, load_kernel
+from tilewave.kernel import operations
+from tilewave.kernel.front_matter import FrontMatter, load_kernel
+from tilewave.kernel.variants import variant
+from tilewave.pipeline import project
 from tilewave.plots import available
-from tilewave.variants import variant
+from tilewave.records.counters import catalogue
 
 DOCUMENTS = [
     ROOT / "README.md",
@@ -150,11 +151,11 @@ def test_every_room_is_in_the_table():
     table = dict(re.findall(r"^\| `([\w/]+)/` \|.*\|(.*)\|$", text, re.M))
     library = ROOT / "workflow" / "tilewave"
     rooms = {path.parent for path in library.glob("*/**/__init__.py")}
-    rooms.remove(library / "machine" / "families")
+    rooms.remove(library / "execution" / "machine" / "families")
     assert set(table) == {room.relative_to(library).as_posix() for room in rooms}
     for room, start in table.items():
         for name in re.findall(r"`(\w+\.py)`", start):
-            assert (library / room / name).is_file() or name == "command.py", f"{room}/{name}"
+            assert (library / room / name).is_file() or name == "__main__.py", f"{room}/{name}"
 
 
 def test_config_readme_names_every_plot_and_metric_set():

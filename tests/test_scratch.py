@@ -9,13 +9,13 @@ import pytest
 import executing_support as support
 import samples
 from samples import a_job, compiled, config, write_kernel
-from tilewave import project
+from tilewave.basics.errors import UserError
 from tilewave.compiling import nvrtc
-from tilewave.errors import UserError
-from tilewave.kernels import load_kernel
-from tilewave.launches import Scratch
+from tilewave.kernel.front_matter import load_kernel
+from tilewave.kernel.launches import Scratch
+from tilewave.kernel.trial import try_out
+from tilewave.pipeline import project
 from tilewave.records import keys
-from tilewave.trial import try_out
 
 HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
 

@@ -21,7 +21,7 @@ CARRIED = ("config", "kernels", "profiles/default", "resources/recorded", "workf
 NAME = re.compile(r"[\w-]+")
 ASKED = """
 import json
-from tilewave import environment, home, library, project
+from tilewave.records import environment; from tilewave.basics import paths as home, dependencies as library; from tilewave.pipeline import project
 made = project.load({"studies": {"a": {"plot": "ladder", "title": "A", "cases": [{"shapes": [64]}]}}}, "a")
 print(json.dumps([str(home.ROOT), environment.commit(), len(made.kernels), made.largest_recording().name,
                   library.templates_digest()]))
@@ -70,7 +70,7 @@ def test_its_requirements_are_those_of_the_in_files(wheel):
         assert names and (not names & asked if path.stem in TOOLS else names <= asked)
     assert set(told.get_all("Provides-Extra")) == {"browser", "dev", "gpu", "slurm"}
     assert told["License-Expression"] == "MIT" and told["Requires-Python"] == ">=3.11"
-    assert "tilewave = tilewave.command:main" in (folder / "entry_points.txt").read_text()
+    assert "tilewave = tilewave.__main__:main" in (folder / "entry_points.txt").read_text()
 
 
 def test_the_library_finds_its_files_there(wheel, tmp_path):

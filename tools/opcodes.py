@@ -13,7 +13,7 @@ from typing import get_args
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "workflow"))
 
-from tilewave.machine.families import RULES  # noqa: E402
+from tilewave.execution.machine.families import RULES  # noqa: E402
 from tilewave.theory.opcodes import OPCODES, Kind  # noqa: E402
 
 PLACE = ROOT / "docs" / "executing.md"

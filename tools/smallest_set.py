@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from tilewave import racing
+from tilewave.theory import racing
 
 PLACE = ["dtype", "m", "n", "k"]
 BASELINE = "cublas"

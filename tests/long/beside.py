@@ -6,10 +6,10 @@ python -m beside holding | computing
 import signal
 import sys
 
-from tilewave.gpu.buffers import Memory
+from tilewave.basics.lifetime import die_with_parent
+from tilewave.gpu.buffers import DeviceMemory
 from tilewave.gpu.device import open_gpu
 from tilewave.gpu.session import Session
-from tilewave.processes.lifetime import die_with_parent
 
 LEFT_BYTES = 5 << 28
 """What is left of the GPU's memory: a context and a small case, but not the 1.5 GiB of a large one."""
@@ -18,7 +18,7 @@ if __name__ == "__main__":
     die_with_parent()
     session = Session(open_gpu())
     if holding := sys.argv[1] == "holding":
-        Memory(session.gpu).new("held", session.gpu.free_bytes() - LEFT_BYTES, guarded=False)
+        DeviceMemory(session.gpu).new("held", session.gpu.free_bytes() - LEFT_BYTES, guarded=False)
     print("ready", flush=True)
     while True:
         if holding:

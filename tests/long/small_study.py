@@ -30,7 +30,7 @@ studies:
       - {kernels: [vector_add], macros: defaults, shapes: [100000]}
 """
 TABLES = "results/tables/records.parquet"
-JOB, WORKER = ".snakemake/scripts/", "tilewave.stages.worker"
+JOB, WORKER = ".snakemake/scripts/", "tilewave.pipeline.worker"
 LIMIT_S = 300.0
 
 

@@ -27,7 +27,7 @@ FILE_BYTES = (1, 4096, 16_384, 65_536, 262_144)
 
 def unlocked(folder):
     """Clear what a killed run left, as `make` does; nobody works there any more."""
-    command = [sys.executable, "-m", "tilewave.processes.unlock"]
+    command = [sys.executable, "-m", "tilewave.commands.unlock"]
     told = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     subprocess.run(command, cwd=folder, env=told, check=True, capture_output=True)
     assert not any((folder / ".snakemake").glob("locks/*"))

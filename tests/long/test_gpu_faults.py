@@ -19,7 +19,7 @@ import yaml
 from live_gpu import live
 from samples import ROOT
 from small_study import Run, until
-from tilewave import environment
+from tilewave.records import environment
 
 FRONT = """/*---
 title: {name}

@@ -7,7 +7,7 @@ import yaml
 
 from samples import config
 from small_study import Run
-from tilewave import project
+from tilewave.pipeline import project
 
 KERNEL = """\
 /*---

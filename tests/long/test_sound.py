@@ -21,15 +21,15 @@ import yaml
 
 from live_gpu import live
 from samples import config
-from tilewave import operations, project
-from tilewave.gpu.buffers import Memory
+from tilewave.basics.paths import child_environment
+from tilewave.gpu.buffers import DeviceMemory
 from tilewave.gpu.device import gpu_lock
 from tilewave.gpu.launch import NvrtcKernel
 from tilewave.gpu.operands import fill, scratch, sizes
-from tilewave.home import child_environment
-from tilewave.jobs import Job, write_jobs
-from tilewave.stages import rules
-from tilewave.stages.pipeline import ALL, Pipeline
+from tilewave.kernel import operations
+from tilewave.kernel.job import Job, write_jobs
+from tilewave.pipeline import project, rules
+from tilewave.pipeline.pipeline import ALL, Pipeline
 
 pytestmark = live
 SHAPES = ["1000x1008x1008", "777x1001x333"]
@@ -63,7 +63,7 @@ def by_kernel():
 def outputs(session, job, alpha, beta):
     """What a case's outputs hold after two launches in a row, each time."""
     operation = operations.load(job.operation, job.source)
-    with Memory(session.gpu) as memory:
+    with DeviceMemory(session.gpu) as memory:
         arrays = {name: memory.new(name, size) for name, size in sizes(job).items()}
         buffers = arrays | scratch(memory, job)
         kernel = NvrtcKernel(session.gpu, job)

@@ -1,6 +1,6 @@
 """Compile the variants of a part that are not compiled yet."""
 
-from tilewave.stages import rules
+from tilewave.pipeline import rules
 
 if __name__ == "__main__":
     with rules.of_script(snakemake) as run:

@@ -1,7 +1,7 @@
 """Execute the machine code of the cases of a part."""
 
+from tilewave.pipeline import rules
 from tilewave.records import measured
-from tilewave.stages import rules
 
 if __name__ == "__main__":
     with rules.of_script(snakemake) as run:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from tilewave.pipeline import rules
 from tilewave.report import figures
-from tilewave.stages import rules
 
 if __name__ == "__main__":
     with rules.of_script(snakemake) as run:

@@ -1,6 +1,6 @@
 """The machine code of one variant."""
 
-from tilewave.stages import rules
+from tilewave.pipeline import rules
 
 if __name__ == "__main__":
     with rules.of_script(snakemake) as run:

@@ -1,7 +1,7 @@
 """The pages: what was found, a page for each study and each kernel."""
 
+from tilewave.pipeline import rules
 from tilewave.report import site
-from tilewave.stages import rules
 
 if __name__ == "__main__":
     with rules.of_script(snakemake) as run:

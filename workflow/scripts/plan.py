@@ -1,6 +1,6 @@
 """The plan: every case resolved for the live GPU, else for a recorded one."""
 
-from tilewave.stages import rules
+from tilewave.pipeline import rules
 
 if __name__ == "__main__":
     rules.make_plan(snakemake)

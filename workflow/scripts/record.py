@@ -1,7 +1,7 @@
 """Merge a live run's results into the recorded figures of its GPU."""
 
+from tilewave.pipeline import rules
 from tilewave.records import measured
-from tilewave.stages import rules
 
 if __name__ == "__main__":
     with rules.of_script(snakemake) as run:

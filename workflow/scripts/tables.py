@@ -1,7 +1,7 @@
 """All results in tidy tables, what is known of compilations, and of accesses to shared memory."""
 
+from tilewave.pipeline import rules, watching
 from tilewave.records import measured
-from tilewave.stages import rules, watching
 
 if __name__ == "__main__":
     with rules.of_script(snakemake) as run:

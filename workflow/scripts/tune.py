@@ -1,7 +1,7 @@
 """The best variant of each shape and dtype, as races find it."""
 
+from tilewave.pipeline import rules
 from tilewave.report import study_tables
-from tilewave.stages import rules
 
 if __name__ == "__main__":
     with rules.of_script(snakemake) as run:

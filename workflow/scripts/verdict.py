@@ -3,8 +3,8 @@ case is not right."""
 
 from pathlib import Path
 
+from tilewave.pipeline import rules
 from tilewave.report import verdict
-from tilewave.stages import rules
 
 if __name__ == "__main__":
     with rules.of_script(snakemake) as run:

@@ -12,8 +12,8 @@ from typing import Any
 import numba
 from numba.core.caching import UserProvidedCacheLocator
 
-from tilewave import cache
-from tilewave.home import LIBRARY
+from tilewave.basics import cache
+from tilewave.basics.paths import LIBRARY
 
 SHARED = ("basics", "theory")
 """Folders of the library whose functions those of any folder may call."""

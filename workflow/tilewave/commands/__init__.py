@@ -1,5 +1,9 @@
 """Subcommands of `tilewave`, a module each.
 
 A module has ``add(commands)``, which gives its parser to argparse's subparsers and sets ``run`` to a
-function from the parsed options to the exit code. `tilewave.command` lists them.
+function from the parsed options to the exit code. `tilewave.__main__` lists them.
 """
+
+from tilewave.basics.garbage import collect_seldom
+
+collect_seldom()  # here, before the commands and what they need are imported

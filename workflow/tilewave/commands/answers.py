@@ -7,9 +7,9 @@ import re
 
 import yaml
 
-from tilewave.errors import HERE, UserError
-from tilewave.progress import say
-from tilewave.wrapping.guessing import Guess
+from tilewave.basics.errors import HERE, UserError
+from tilewave.basics.progress import say
+from tilewave.commands.wrapping.guessing import Guess
 
 KEYS = {
     "--block": "block",

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewave.commands import own
-from tilewave.comparing import pairing, telling
 from tilewave.records.store import write_atomically
+from tilewave.report.comparing import pairing, telling
 
 
 def add(commands: Any) -> None:
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         if options.markdown:
             write_atomically(options.markdown, telling.markdown(made).encode())
         if options.page:
-            from tilewave.comparing import page  # draws: matplotlib takes a second to load
+            from tilewave.report.comparing import page  # draws: matplotlib takes a second to load
 
             print(f"The page is {page.write(options.page, made).resolve()}")
     broken = telling.failures(made, rules)

@@ -16,28 +16,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tilewave import architectures, execution, operations, trial
-from tilewave.cases import Case
-from tilewave.columns import columns, count
+from tilewave import execution
+from tilewave.basics.columns import columns, count
+from tilewave.basics.errors import HERE, UserError
+from tilewave.basics.paths import RECORDED, place, relative
+from tilewave.basics.progress import say
 from tilewave.commands import own
 from tilewave.compiling import nvrtc
-from tilewave.counters.instructions import instruction_kind
-from tilewave.errors import HERE, UserError
-from tilewave.execution import case, lanes, least
-from tilewave.home import RECORDED, place, relative
-from tilewave.jobs import Job
-from tilewave.kernels import Kernel, load_kernel
-from tilewave.lanes.captured import Diagram
-from tilewave.operations import another
-from tilewave.progress import say
-from tilewave.records import model
-from tilewave.records.model import Result
+from tilewave.execution import case, least, watched
+from tilewave.execution.lanes.captured import Diagram
+from tilewave.kernel import operations, result, trial
+from tilewave.kernel.front_matter import Kernel, load_kernel
+from tilewave.kernel.job import Job
+from tilewave.kernel.operations import another
+from tilewave.kernel.result import Result
+from tilewave.kernel.variants import choices
+from tilewave.kernel.variants import variant as chosen_variant
+from tilewave.pipeline import reference_kernel, single
+from tilewave.pipeline.cases import Case
+from tilewave.pipeline.target import FALLBACK_ARCH, device
+from tilewave.records.counters.instructions import instruction_kind
 from tilewave.records.recorded import foremost
-from tilewave.stages import reference_kernel, single
-from tilewave.target import FALLBACK_ARCH, device
+from tilewave.theory import architectures
 from tilewave.theory.data_sheets import SHORT, DataSheet
-from tilewave.variants import choices
-from tilewave.variants import variant as chosen_variant
 
 SCHEMA_VERSION = 1
 PRINTED = 40
@@ -312,7 +313,7 @@ def document(
     asked: Case,
     planned: Job | Result,
     entry: Mapping[str, Any],
-    done: case.Execution | None,
+    done: case.CaseExecution | None,
 ) -> dict[str, Any]:
     """All that is known of the execution, as one JSON document."""
     job = planned if isinstance(planned, Job) else None
@@ -340,7 +341,7 @@ def document(
         "status": made["status"],
         "reason": made["reason"],
         "warning": entry.get("warning", ""),
-        "verdict": made["verdict"] or model.NOT_CHECKED,
+        "verdict": made["verdict"] or result.NOT_CHECKED,
         "check": {one["metric"]: one["value"] for one in check.get("figures", [])}
         | {name: value for name, value in check.items() if name != "figures"},
         "faults": notes.get("faults", []),
@@ -364,7 +365,7 @@ def document(
 
 
 def _headline(told: Mapping[str, Any]) -> list[str]:
-    ok = told["status"] == model.OK
+    ok = told["status"] == result.OK
     lines = [f"{told['case']}: {told['verdict'] if ok else told['status']}"]
     if told["reason"]:
         lines.append(f"  {told['reason']}")
@@ -498,10 +499,10 @@ def text(told: Mapping[str, Any]) -> str:
 
 def exit_code(told: Mapping[str, Any]) -> int:
     """0 right or not checked, 1 wrong or failed, 2 not supported."""
-    if told["status"] in (model.UNSUPPORTED, model.NOT_MEASURED):
+    if told["status"] in (result.UNSUPPORTED, result.NOT_MEASURED):
         return USAGE
-    good = told["verdict"] in (model.CORRECT, model.NOT_CHECKED)
-    return RIGHT if told["status"] == model.OK and good else WRONG
+    good = told["verdict"] in (result.CORRECT, result.NOT_CHECKED)
+    return RIGHT if told["status"] == result.OK and good else WRONG
 
 
 def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
@@ -520,7 +521,7 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
         if done is not None and isinstance(job, Job) and (gpu := _gpu(options)) is not None:
             told["bound"] = least.of_execution(done, job, gpu)
         if options.lanes is not None and done is not None:
-            told["lanes"] = _drawn(lanes.watched(done), told, options)
+            told["lanes"] = _drawn(watched.watched(done), told, options)
         return told
 
 
@@ -528,10 +529,10 @@ def _drawn(
     found: Sequence[Diagram], told: Mapping[str, Any], options: argparse.Namespace
 ) -> dict[str, Any]:
     """Write the diagram that is asked for; what it shows, as lines of text, and where it is."""
-    one = lanes.at_line(found, options.lanes, told["file"])
+    one = watched.at_line(found, options.lanes, told["file"])
     path = options.output or Path(f"{told['kernel']}_line_{options.lanes.replace(':', '_')}.svg")
     try:
         path.write_text(one.svg(), encoding="utf-8")
     except OSError as error:
         raise UserError(HERE, "--output", str(path), f"a file to write ({error})") from error
-    return {"file": str(path), "text": lanes.told(one)}
+    return {"file": str(path), "text": watched.told(one)}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tilewave import operations
-from tilewave.cases import Shape, expand_shapes
-from tilewave.errors import HERE, UserError
+from tilewave.basics.errors import HERE, UserError
+from tilewave.kernel import operations
+from tilewave.pipeline.cases import Shape, expand_shapes
 
 
 def add_operations(parser: argparse.ArgumentParser) -> None:

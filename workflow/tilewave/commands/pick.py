@@ -24,18 +24,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewave.columns import columns
+from tilewave.basics.columns import columns
+from tilewave.basics.errors import HERE, UserError
+from tilewave.basics.paths import RECORDED, SHIPPED, place, relative
 from tilewave.commands import own
-from tilewave.errors import HERE, UserError
-from tilewave.home import RECORDED, SHIPPED, place, relative
-from tilewave.kernels import Kernel, find_kernels
-from tilewave.operations.matmul import Matmul
-from tilewave.records import model
+from tilewave.kernel import result
+from tilewave.kernel.front_matter import Kernel, find_kernels
+from tilewave.kernel.operations.matmul import Matmul
+from tilewave.kernel.variants import Variant, variant
+from tilewave.pipeline.compiling import Task
+from tilewave.pipeline.target import device as device_of
 from tilewave.records.recorded import Recorded, folders, foremost
-from tilewave.stages.compiling import Task
-from tilewave.target import device as device_of
 from tilewave.theory import quantization, splitting
-from tilewave.variants import Variant, variant
 
 SCHEMA_VERSION = 3
 SHOWN = 5
@@ -192,8 +192,8 @@ def races(recorded: Recorded, kernels: Mapping[str, Kernel]) -> list[Raced]:
     """The variants that raced, as far as their kernel files have the code that did."""
     device = device_of(recorded.environments[recorded.main_environment])
     found = dict[str, Raced | None]()
-    rows = recorded.results(("check", model.TUNE))
-    wrong = {row["case"] for row in rows if row["verdict"] not in (None, model.CORRECT)}
+    rows = recorded.results(("check", result.TUNE))
+    wrong = {row["case"] for row in rows if row["verdict"] not in (None, result.CORRECT)}
     for row in rows:
         name, _, shape = row["case"].partition("@")
         sizes = [int(size) for size in shape.split("x") if size.isdigit()]

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from tilewave.basics.errors import HERE, UserError
+from tilewave.basics.paths import RECORDED, relative
 from tilewave.commands import report
-from tilewave.errors import HERE, UserError
-from tilewave.home import RECORDED, relative
 from tilewave.records.recorded import adopt, folders
 
 

@@ -10,18 +10,17 @@ from typing import Any
 
 import yaml
 
-from tilewave import config as configs
-from tilewave import outputs, own_study
-from tilewave import project as projects
+from tilewave.basics import validation
+from tilewave.basics.errors import HERE, UserError
+from tilewave.basics.paths import RECORDED, ROOT
 from tilewave.commands import own
-from tilewave.config import parse
-from tilewave.environment import fingerprint, has_gpu
-from tilewave.errors import HERE, UserError
-from tilewave.home import RECORDED, ROOT
-from tilewave.processes.unlock import unlock
+from tilewave.commands.unlock import unlock
+from tilewave.pipeline import outputs, own_study, parameters
+from tilewave.pipeline import project as projects
+from tilewave.pipeline.config import parse
+from tilewave.records.environment import fingerprint, has_gpu
 from tilewave.records.recorded import folders
 from tilewave.records.store import write_where_other
-from tilewave.stages import parameters
 
 WRITTEN = Path(own_study.RESULTS) / "config.yaml"
 CONFIGS = (Path("config.yaml"), Path("config") / "config.yaml", WRITTEN)
@@ -119,7 +118,7 @@ def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int
 
 def _project(config: Path, only: str) -> projects.Project:
     """What the run will be about."""
-    told = configs.read(config, config)
+    told = validation.read_mapping(config, config)
     return projects.load(
         told | ({"only": only} if only else {}), config, files=[config], thorough=False
     )

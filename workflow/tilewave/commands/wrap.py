@@ -15,21 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from tilewave import execution, operations
+from tilewave import execution
+from tilewave.basics.errors import HERE, UserError
+from tilewave.basics.paths import relative
+from tilewave.basics.progress import say
 from tilewave.commands import answers, execute, own
-from tilewave.errors import HERE, UserError
+from tilewave.commands.wrapping import compiled, deriving, matching, trying, writing
+from tilewave.commands.wrapping.deriving import DerivedOperation
+from tilewave.commands.wrapping.guessing import OWN, Guess, guessed, set_common_grid
+from tilewave.commands.wrapping.reading import Function, Source, read
 from tilewave.execution import case
-from tilewave.home import relative
-from tilewave.jobs import Job
-from tilewave.kernels import NAME
-from tilewave.operations.base import Operand, Operation
-from tilewave.placement import POISON
-from tilewave.progress import say
-from tilewave.records import model
-from tilewave.wrapping import compiled, deriving, matching, trying, writing
-from tilewave.wrapping.deriving import Derived
-from tilewave.wrapping.guessing import OWN, Guess, guessed, set_common_grid
-from tilewave.wrapping.reading import Function, Source, read
+from tilewave.kernel import operations, result
+from tilewave.kernel.front_matter import NAME
+from tilewave.kernel.job import Job
+from tilewave.kernel.operations.base import Operand, Operation
+from tilewave.kernel.padding import POISON
 
 ALL = "all"
 FLAGS = ("operation", "entry", "block", "grid", "shared", "arguments", "shape")
@@ -66,7 +66,7 @@ class Target:
     source: Source
     folders: Sequence[Path]
     asking: bool
-    ready: compiled.Compiled | None
+    ready: compiled.CompiledKernel | None
 
     def write(self, front: Mapping[str, Any], path: Path) -> None:
         """Write a kernel file for a trial."""
@@ -126,7 +126,7 @@ def _one(options: argparse.Namespace) -> tuple[int, str]:
     if not options.source.is_file():
         raise UserError(HERE, "FILE", str(options.source), "a file that exists")
     folders: Sequence[Path] = ()
-    found: dict[str, compiled.Compiled] = {}
+    found: dict[str, compiled.CompiledKernel] = {}
     if options.source.suffix == compiled.SUFFIX:
         source, found = compiled.read(options.source.resolve())
     else:
@@ -148,7 +148,7 @@ def _wrapped(
     target: Target, output: Path | None, folders_of_operations: Sequence[str]
 ) -> tuple[int, str]:
     options = target.options
-    derived: Derived | None = None
+    derived: DerivedOperation | None = None
     with tempfile.TemporaryDirectory(prefix="tilewave-") as trials:
         if options.new_operation and not options.reference:
             derived, guess = _new(target, Path(trials))
@@ -167,7 +167,7 @@ def _wrapped(
     say(f"  {verdict}")
     if not trying.right(told) and not options.shape and not _sized(front, guess.operation):
         say("  it takes no size: `--shape` says the one that it was written for, if there is one")
-    plain = told["verdict"] == model.WRONG and not (options.operation or options.new_operation)
+    plain = told["verdict"] == result.WRONG and not (options.operation or options.new_operation)
     if plain and operations.MODULES.file(guess.operation.name) is None:
         known = f"that it is a kernel of {guess.operation.name} is a guess"
         say(f"  {known}: --operation says another, else {OWN}")
@@ -183,7 +183,7 @@ def _wrapped(
     file = operations.MODULES.file(guess.operation.name)
     if file is not None:
         more = f" --operations {relative(file.parent)}"
-        if told["verdict"] == model.WRONG and not guess.operation.kernel:
+        if told["verdict"] == result.WRONG and not guess.operation.kernel:
             note = "an output that is added to is `zeroed`, and sums are rounded"
             say(f"  {relative(file)} says what is right: {note} (docs/operations.md)")
     if output is None:
@@ -210,7 +210,7 @@ def _guess(target: Target, operation: Operation, known: Mapping[str, str] | None
     return guess
 
 
-def _with_facts(guess: Guess, ready: compiled.Compiled) -> None:
+def _with_facts(guess: Guess, ready: compiled.CompiledKernel) -> None:
     """Put what a cubin says of its kernel into the guess."""
     guess.front |= ready.front
     guess.front["arguments"] += [None] * ready.scratch
@@ -264,7 +264,7 @@ def _judged_by(options: argparse.Namespace) -> Operation:
     return operations.written(name, map(Path, options.operations))
 
 
-def _new(target: Target, home: Path) -> tuple[Derived, Guess]:
+def _new(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
     """An operation of what the kernel touches, in a folder for trials, and the kernel's front matter."""
     options, function, source = target.options, target.function, target.source
     derived = deriving.first(
@@ -282,14 +282,14 @@ def _new(target: Target, home: Path) -> tuple[Derived, Guess]:
     derived = deriving.with_indices(derived, dtypes)
     numbers = itertools.count()
 
-    def kept(one: Derived) -> Path:
+    def kept(one: DerivedOperation) -> Path:
         folder = home / str(next(numbers))
         folder.mkdir()
         (folder / f"{one.name}.py").write_text(one.text(), encoding="utf-8")
         operations.written(one.name, [folder])
         return folder
 
-    def touch(one: Derived, shape: dict[str, int]) -> case.Left:
+    def touch(one: DerivedOperation, shape: dict[str, int]) -> case.Left:
         folder, path = kept(deriving.with_room(one, shape)), writing.place(source, home)
         while True:
             target.write(guess.front, path)
@@ -368,7 +368,7 @@ def _with_tile(target: Target, guess: Guess) -> None:
     guess.notes.append(f"a block writes {sides[0]} x {sides[1]} of {written}: so is the grid")
 
 
-def _arrays(derived: Derived) -> str:
+def _arrays(derived: DerivedOperation) -> str:
     """``x (rows, columns)``, and so on."""
     return "; ".join(
         f"{name} ({', '.join(map(str, one.extents))})" + (" written" if one.written else "")
@@ -388,7 +388,7 @@ def _size(shape: Mapping[str, int]) -> str:
 
 def _verdict(told: Mapping[str, Any]) -> str:
     """The verdict of what ran, else the status."""
-    return str(told["verdict"] if told["status"] == model.OK else told["status"])
+    return str(told["verdict"] if told["status"] == result.OK else told["status"])
 
 
 def _reason(told: Mapping[str, Any]) -> str:
@@ -481,14 +481,14 @@ def _tried(target: Target, guess: Guess) -> tuple[dict[str, Any], Mapping[str, A
         front, told = trying.settle(guess, once, shape)
         again = deriving.trials(guess.operation.dimensions) if guess.operation.kernel else ()
         first, at = told, _size(shape)
-        for other in () if told["verdict"] in (model.CORRECT, *model.FINDINGS) else again:
+        for other in () if told["verdict"] in (result.CORRECT, *result.FINDINGS) else again:
             changed, found = trying.settle(guess, once, other)
-            judged = found["status"] == model.OK and found["verdict"] != model.NOT_CHECKED
-            if judged and (told["verdict"] == model.NOT_CHECKED or trying.right(found)):
+            judged = found["status"] == result.OK and found["verdict"] != result.NOT_CHECKED
+            if judged and (told["verdict"] == result.NOT_CHECKED or trying.right(found)):
                 shape, front, told = other, changed, found
-            if trying.right(told) and told["verdict"] == model.CORRECT:
+            if trying.right(told) and told["verdict"] == result.CORRECT:
                 break
-        if told is not first and _verdict(first) != model.NOT_CHECKED:
+        if told is not first and _verdict(first) != result.NOT_CHECKED:
             guess.notes.append(f"at {at}: {_verdict(first)}{_reason(first)}")
         shape = trying.shape_of(shape, front)
         if trying.right(told):

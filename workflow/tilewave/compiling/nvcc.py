@@ -27,7 +27,7 @@ from tilewave.compiling.declarations import (
     macros,
     members,
 )
-from tilewave.compiling.headers import INCLUDE, STAND_INS, of_host
+from tilewave.kernel.includes import INCLUDE, STAND_INS, of_host
 
 PRELUDE = "tilewave_nvcc.h"
 """Name of the header with what the text uses of `NAMES` and of the C++ library."""

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewave.architectures import of as architecture
+from tilewave.basics.packages import nvrtc_version
 from tilewave.compiling import headers, mangling, nvcc, source
-from tilewave.environment import nvrtc_version
-from tilewave.kernels import Kernel
+from tilewave.kernel import includes
+from tilewave.kernel.front_matter import Kernel
+from tilewave.theory.architectures import of as architecture
 
 LANGUAGE = "-std=c++17"
 STANDARD = re.compile("--?std=")
@@ -219,7 +220,7 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
     found = headers.toolkit(kernel.text, own).texts
     if own.keys() & found.keys():
         # Else CUDA's headers, too, would be given the kernel's header of that name.
-        own = headers.own(kernel.text, *kernel.folders, taken=found)
+        own = includes.own(kernel.text, *kernel.folders, taken=found)
     done = _compile(file, kernel.text, {**found, **own}, chosen, names)
     adapted = None if done.cubin else _adapted(kernel)
     if adapted is None:
@@ -243,7 +244,7 @@ def _compile(
     from cuda.bindings import nvrtc
 
     # The headers in memory win; the folders serve only names that no scan of #include finds.
-    folders = [f"-I{folder}" for folder in headers.folders()]
+    folders = [f"-I{folder}" for folder in includes.folders()]
     with _at_root():
         error, program = nvrtc.nvrtcCreateProgram(
             text.encode(),

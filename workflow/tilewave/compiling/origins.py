@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewave.compiling import headers, sass
+from tilewave.compiling import sass
+from tilewave.kernel import includes
 
 if TYPE_CHECKING:
-    from tilewave.kernels import Kernel
+    from tilewave.kernel.front_matter import Kernel
 
 CALLS = " < "
 """Stands between the call sites of `Origin.via`."""
@@ -48,7 +49,7 @@ def own_texts(text: str, path: Path, folders: Iterable[Path] = ()) -> dict[str, 
 
     folders: of headers, besides the kernel file's own.
     """
-    return {path.name: text, **headers.own(text, path.parent, *folders)}
+    return {path.name: text, **includes.own(text, path.parent, *folders)}
 
 
 def kernel_texts(kernel: Kernel) -> dict[str, str]:

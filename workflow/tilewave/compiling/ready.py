@@ -9,12 +9,13 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from tilewave import architectures, reading
+from tilewave.basics import elf as images
+from tilewave.basics import files
+from tilewave.basics.errors import UserError
 from tilewave.compiling import cubin as parts
 from tilewave.compiling.nvrtc import Compiled
-from tilewave.errors import UserError
-from tilewave.kernels import MOST_CUBIN, Kernel
-from tilewave.machine import cubin as images
+from tilewave.kernel.front_matter import MOST_CUBIN, Kernel
+from tilewave.theory import architectures
 
 
 def _content(kernel: Kernel, macros: Mapping[str, Any]) -> tuple[str, bytes | str]:
@@ -22,10 +23,10 @@ def _content(kernel: Kernel, macros: Mapping[str, Any]) -> tuple[str, bytes | st
     assert kernel.front.cubin is not None
     name = kernel.formatted("cubin", kernel.front.cubin, macros)
     folder = kernel.path.parent
-    if not reading.lies_in(folder / name, [folder]):
+    if not files.lies_in(folder / name, [folder]):
         return name, "it does not lie in the kernel's folder"
     try:
-        return name, reading.content(folder / name, MOST_CUBIN)
+        return name, files.content(folder / name, MOST_CUBIN)
     except UserError as error:
         return name, f"found {error.found}, allowed: {error.allowed}"
 

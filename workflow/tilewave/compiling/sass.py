@@ -114,7 +114,7 @@ def _place(words: str) -> Place | None:
 
 
 @dataclass(frozen=True)
-class Instruction:
+class SassInstruction:
     """One instruction of a function."""
 
     function: str
@@ -155,10 +155,10 @@ def _rows(text: str) -> Iterator[tuple[str, str, str, Chain]]:
 
 
 @functools.lru_cache(maxsize=4)  # what is asked of one listing is asked in a row
-def parse(text: str) -> tuple[Instruction, ...]:
+def parse(text: str) -> tuple[SassInstruction, ...]:
     """Instructions of `as_text`, in order."""
     return tuple(
-        Instruction(function, int(address, 16), " ".join(words.split()), chain)
+        SassInstruction(function, int(address, 16), " ".join(words.split()), chain)
         for function, address, words, chain in _rows(text)
     )
 

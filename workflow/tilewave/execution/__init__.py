@@ -1,6 +1,6 @@
 """Executing a job's machine code on the CPU: what jobs and the machine room have in common.
 
-The machine (`tilewave.machine`) executes a cubin for a grid, a block and arguments, and counts by
+The machine (`tilewave.execution.machine`) executes a cubin for a grid, a block and arguments, and counts by
 instruction; it knows nothing of products, cases and files. Here a job becomes such a launch, with
 the inputs, the judge and the tolerances of the GPU's check; what was counted gets the names that
 Nsight Compute has for it; and what the machine found wrong gets a place in the kernel file.
@@ -28,7 +28,7 @@ COMMON = (
 
 def version() -> list[int]:
     """Versions of this room and of the machine: part of the key of every executed figure."""
-    from tilewave import machine
+    from tilewave.execution import machine
 
     return [VERSION, machine.VERSION]
 
@@ -46,11 +46,11 @@ def engine(
     lines about a compilation, which takes so many ``processes``; a launch uses as many cores. Tests hand a fake to the functions
     that take an engine. Imported late: numba is large.
     """
-    from tilewave.machine import (
+    from tilewave.basics import errors
+    from tilewave.execution.machine import (
         arguments,
         codes,
         compiling,
-        errors,
         handlers,
         launch,
         maps,
@@ -84,7 +84,7 @@ def warm_up(waiting: Callable[[], object] | None = None) -> None:
 
     So that it happens on no case's time, and by one process at a time.
     """
-    from tilewave.machine import compiling
+    from tilewave.execution.machine import compiling
 
     compiling.compile_units([LOOP], waiting)
     _run_nothing()
@@ -92,16 +92,17 @@ def warm_up(waiting: Callable[[], object] | None = None) -> None:
 
 def prepare(saying: Callable[[str], object], processes: int) -> None:
     """Have what most kernels need of the interpreter compiled, by so many processes, if it is not yet."""
-    from tilewave.machine import compiling
+    from tilewave.execution.machine import compiling
 
     compiling.compile_units(COMMON, saying=saying, processes=processes)
 
 
 def _run_nothing() -> None:
     """Execute an EXIT: compiles the loop."""
-    from tilewave.machine import cubin, decode, launch, program
+    from tilewave.basics import elf
+    from tilewave.execution.machine import decode, launch, program
 
-    image = cubin.Image(
+    image = elf.Image(
         entry="nothing", arch=90, registers=8, parameters=(), parameter_base=0x210,
         shared_size=0, stack_size=0, constants={0: bytes(0x300)},
     )  # fmt: skip

@@ -11,20 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from tilewave import architectures, arguments, execution, operations
-from tilewave.comparison import Judgement
+from tilewave import execution
 from tilewave.compiling import sass
-from tilewave.counters.instructions import of_launches
-from tilewave.dtypes import DTYPES
 from tilewave.execution import cost, counters
 from tilewave.execution.places import Places, described, sentence
-from tilewave.jobs import Job
-from tilewave.launches import MapPlan, leaves
-from tilewave.operations import another
-from tilewave.operations.base import Operation
-from tilewave.placement import POISON
-from tilewave.processes import Result
-from tilewave.records import model
+from tilewave.kernel import arguments, operations
+from tilewave.kernel import result as model
+from tilewave.kernel.job import Job
+from tilewave.kernel.launches import MapPlan, leaves
+from tilewave.kernel.operations import another
+from tilewave.kernel.operations.base import Operation
+from tilewave.kernel.padding import POISON
+from tilewave.kernel.tolerance import Judgement
+from tilewave.records.counters.instructions import of_launches
+from tilewave.theory import architectures
+from tilewave.theory.dtypes import DTYPES
+from tilewave.workers import Result
 
 # What a fault makes of the case: a status, or a verdict on a case that ended. In the order in which
 # a reader must learn of them.
@@ -49,7 +51,7 @@ CLOCK = re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
 class Ran:
     """One launch as the machine executed it.
 
-    done: see `machine.launch.Execution`.
+    done: see `execution.machine.launch.Execution`.
     """
 
     job: Job
@@ -103,7 +105,7 @@ def _rows(ran: Sequence[Ran], every: bool = False) -> list[dict[str, Any]]:
 
 
 @dataclass
-class Execution:
+class CaseExecution:
     """What an execution left: the result of the stage, and for the command line what it came from.
 
     ran: the launches of the first run, the one that ncu would count; empty where the machine did not get
@@ -188,7 +190,7 @@ def packed(
 
     return [
         machine.Struct(given.size, tuple((at, one(*member)) for at, member in given.members))
-        if isinstance(given, arguments.Struct)
+        if isinstance(given, arguments.StructLayout)
         else one(*given)
         for given in arguments.values(job, buffers, maps, alpha, beta, sizes)
     ]
@@ -370,7 +372,7 @@ def _unsupported(error: Any, places: Places) -> str:
     return told + (f": {detail}" if detail else "")
 
 
-def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
+def run(job: Job, machine: Any = None, profile: bool = False) -> CaseExecution:
     """Execute a job; whatever the kernel does, there is a result.
 
     job: of stage execute; one that is watched has `Ran.accesses`. machine: see `execution.engine`.
@@ -384,10 +386,10 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
         judged = case.judged()
     except machine.Unsupported as error:
         told = _unsupported(error, case.places[case.entry])
-        return Execution(_result(job, model.UNSUPPORTED, told))
+        return CaseExecution(_result(job, model.UNSUPPORTED, told))
     except (machine.BadLaunch, ValueError) as error:
         of = f"{case.entry}: " if job.launch.series else ""
-        return Execution(_result(job, model.FAILED_TO_LAUNCH, f"{HERE}: {of}{error}"))
+        return CaseExecution(_result(job, model.FAILED_TO_LAUNCH, f"{HERE}: {of}{error}"))
     seconds = time.monotonic() - begun
     notes = {
         "check": {"figures": judged.figures, **judged.notes},
@@ -402,7 +404,7 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
     if kind == "unsupported":
         first = next(one for one in case.faults if one["kind"] == kind)
         told = _named(first["opcode"], first["address"], case.places[first["kernel"]])
-        return Execution(_result(job, status, told, notes=notes))
+        return CaseExecution(_result(job, status, told, notes=notes))
     if kind == "timed out" and case.slow:
         status = model.NOT_MEASURED
         early = case.spent < 0.9 * job.limit_s
@@ -414,7 +416,7 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
     if kind:
         verdict = VERDICTS.get(kind, verdict)
         reason = f"{HERE}: {told}" + (f"; {reason}" if reason else "")
-    made = Execution(
+    made = CaseExecution(
         _result(job, status, reason, verdict=verdict if status == model.OK else None, notes=notes),
         case.ran,
         seconds,
@@ -431,7 +433,7 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> Execution:
     return made
 
 
-def classes(execution_: Execution) -> list[dict[str, Any]]:
+def classes(execution_: CaseExecution) -> list[dict[str, Any]]:
     """Warp and thread instructions by class."""
     return counters.by_class([(one.words, one.counts) for one in execution_.ran])
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from tilewave import operations
-from tilewave.dtypes import DTYPES
-from tilewave.jobs import Job
-from tilewave.operations.base import Operation
+from tilewave.kernel import operations
+from tilewave.kernel.job import Job
+from tilewave.kernel.operations.base import Operation
+from tilewave.theory.dtypes import DTYPES
 
 # Operations of the product that one core gets through a second at best, measured with the ladder's
 # fastest kernels (`make bench`), so that what is left out would surely have taken too long.
@@ -63,7 +63,7 @@ def worker_s(job: Job) -> float:
 
 
 @dataclass
-class Rates:
+class PaceRates:
     """How much longer than predicted the cases of each variant took here, which tells of its larger
     ones before they are begun."""
 

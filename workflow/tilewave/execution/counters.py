@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewave import architectures
-from tilewave.counters.catalogue import (
+from tilewave.records.counters.catalogue import (
     BANK_CONFLICTS,
     COPY_WAVEFRONTS,
     GLOBAL_ACCESSES,
@@ -25,10 +24,10 @@ from tilewave.counters.catalogue import (
     WARP_INSTRUCTIONS,
     combined,
 )
-from tilewave.counters.figures import derived, figure
-from tilewave.counters.instructions import KEPT, instruction_totals, with_excess
-from tilewave.dtypes import DTYPES
-from tilewave.theory import opcodes
+from tilewave.records.counters.figures import derived, figure
+from tilewave.records.counters.instructions import KEPT, instruction_totals, with_excess
+from tilewave.theory import architectures, opcodes
+from tilewave.theory.dtypes import DTYPES
 
 LANES = 32
 LEAST_REGISTERS = 16
@@ -199,7 +198,7 @@ def instruction_rows(
     counts: Counts,
     every: bool = False,
 ) -> list[dict[str, Any]]:
-    """Rows as `gpu.profile_instructions.instructions_of` makes them, without places in the source, and
+    """Rows as `gpu.ncu.instructions.instructions_of` makes them, without places in the source, and
     the columns named above. Memory, barrier and tensor instructions are kept, or ``every`` one.
     """
     rows = []

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewave import operations
-from tilewave.errors import UserError
-from tilewave.execution import asked
-from tilewave.execution.case import Execution
-from tilewave.jobs import Job
-from tilewave.launches import LaunchPlan
+from tilewave.basics.errors import UserError
+from tilewave.execution.case import CaseExecution
+from tilewave.kernel import operations
+from tilewave.kernel.job import Job
+from tilewave.kernel.launches import LaunchPlan
+from tilewave.records.counters import demand
 from tilewave.theory import bounds
 from tilewave.theory.bounds import Bound, Counts
 from tilewave.theory.data_sheets import KNOWN, SHORT, DataSheet, data_sheet
@@ -56,7 +56,7 @@ def _bound(counts: Counts, launch: LaunchPlan, gpu: DataSheet, leads: bool, move
     return bounds.bound(counts, gpu, working, moved if leads else 0)
 
 
-def of_execution(done: Execution, job: Job, gpu: DataSheet) -> dict[str, Any] | None:
+def of_execution(done: CaseExecution, job: Job, gpu: DataSheet) -> dict[str, Any] | None:
     """The bound as a document: microseconds, cycles, limiter, cycles by pipe, and where the limiter's line is
     known its share (1) and whether that is excess. Of several launches in a row each has its own bound,
     whose pipes are added up. None where nothing was counted or a tensor instruction is one of another
@@ -65,7 +65,7 @@ def of_execution(done: Execution, job: Job, gpu: DataSheet) -> dict[str, Any] | 
     rows = [row for part in parts for row in part]
     if not rows or not done.values:
         return None
-    counts = [asked.of_launch(one.values(), part) for one, part in zip(done.ran, parts)]
+    counts = [demand.of_launch(one.values(), part) for one, part in zip(done.ran, parts)]
     work = operations.work(job)
     try:
         least = bounds.in_turn(

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewave.basics.paths import relative
 from tilewave.compiling import mangling, origins
 from tilewave.compiling.origins import CALLS, Origin
-from tilewave.home import relative
 
 SHOWN = 4
 """Threads and addresses that a sentence names; the result's notes have all that were reported."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilewave.counters import catalogue
-from tilewave.counters.instructions import probe_figures
 from tilewave.execution import counters
-from tilewave.jobs import Job
-from tilewave.processes import Result
-from tilewave.records import model
+from tilewave.kernel import result
+from tilewave.kernel.job import Job
+from tilewave.records.counters import catalogue
+from tilewave.records.counters.instructions import probe_figures
+from tilewave.workers import Result
 
 
 def of_check(job: Job, made: Mapping[str, Any]) -> Result:
@@ -22,8 +22,8 @@ def of_check(job: Job, made: Mapping[str, Any]) -> Result:
 
 def of_counters(job: Job, made: Mapping[str, Any]) -> Result:
     """The counters of a job: those of its metrics that an execution predicts."""
-    if made["status"] == model.OK and not made["figures"]:
-        made = {**made, "status": model.NOT_MEASURED}
+    if made["status"] == result.OK and not made["figures"]:
+        made = {**made, "status": result.NOT_MEASURED}
     known = {one["metric"]: float(one["value"]) for one in made["figures"]}
     rows = made["instructions"] if catalogue.of_instructions(job.metrics) else []
     asked = catalogue.of_launches(job.metrics)
@@ -39,14 +39,14 @@ def of_counters(job: Job, made: Mapping[str, Any]) -> Result:
 
 
 def _result(job: Job, made: Mapping[str, Any], **more: Any) -> Result:
-    status, ok = made["status"], made["status"] == model.OK
+    status, ok = made["status"], made["status"] == result.OK
     common = {"key": job.key, "environment": made["environment"]}
     notes = {"executed": made["key"], **(more.pop("notes") if ok else {})}
     if not ok:
         more = {"verdict": made["verdict"] if job.stage == "check" else None}
     source = "executed" if ok else ""
     reason = made["reason"] if job.stage == "check" or not ok else ""
-    return model.result(
+    return result.result(
         job.stage, job.case, status, reason, source=source, notes=notes, **common, **more
     )
 

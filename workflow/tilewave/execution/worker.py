@@ -1,4 +1,4 @@
-"""The process that executes: a list of jobs, each reported at once (see `processes.events`).
+"""The process that executes: a list of jobs, each reported at once (see `workers.events`).
 
     python -m tilewave.execution.worker execute JOBS.json --events FILE [--start N]
 
@@ -22,23 +22,23 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
 from tilewave import execution  # noqa: E402
+from tilewave.basics.lifetime import die_with_parent  # noqa: E402
 from tilewave.execution import case, cost  # noqa: E402
-from tilewave.jobs import Job, read_jobs  # noqa: E402
-from tilewave.lanes import captured  # noqa: E402
-from tilewave.processes import Result  # noqa: E402
-from tilewave.processes.events import Events  # noqa: E402
-from tilewave.processes.lifetime import die_with_parent  # noqa: E402
-from tilewave.records import model  # noqa: E402
+from tilewave.execution.lanes import captured  # noqa: E402
+from tilewave.kernel import result  # noqa: E402
+from tilewave.kernel.job import Job, read_jobs  # noqa: E402
+from tilewave.workers import Result  # noqa: E402
+from tilewave.workers.events import Events  # noqa: E402
 
 
-def one(job: Job, machine: Any, rates: cost.Rates) -> Result:
+def one(job: Job, machine: Any, rates: cost.PaceRates) -> Result:
     """A job's result, whatever happens."""
     if reason := rates.hopeless(job):
-        return model.result(model.EXECUTE, job.case, model.NOT_MEASURED, reason, key=job.key)
+        return result.result(result.EXECUTE, job.case, result.NOT_MEASURED, reason, key=job.key)
     try:
         if job.watch:
             kept = captured.of_launches(case.launch_once(job, machine).ran)
-            return model.result(model.EXECUTE, job.case, model.OK, key=job.key, accesses=kept)
+            return result.result(result.EXECUTE, job.case, result.OK, key=job.key, accesses=kept)
         done = case.run(job, machine)
         rates.saw(job, done.launched_s)
         return done.result
@@ -48,13 +48,13 @@ def one(job: Job, machine: Any, rates: cost.Rates) -> Result:
         traceback.print_exc()
         text = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
         reason = f"{case.HERE}: {text.splitlines()[0]}"
-    return model.result(model.EXECUTE, job.case, model.NOT_MEASURED, reason, key=job.key)
+    return result.result(result.EXECUTE, job.case, result.NOT_MEASURED, reason, key=job.key)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry of the worker process."""
     parser = argparse.ArgumentParser(prog="tilewave.execution.worker")
-    parser.add_argument("stage", choices=[model.EXECUTE])
+    parser.add_argument("stage", choices=[result.EXECUTE])
     parser.add_argument("jobs", type=Path, help="a JSON list of jobs")
     parser.add_argument("--events", type=Path, required=True)
     parser.add_argument("--start", type=int, default=0, help="index of the first job to run")
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     execution.warm_up(waiting)
     machine = execution.engine(waiting)
     gc.freeze()  # what numba brought stays: no collection looks at it again
-    rates = cost.Rates()
+    rates = cost.PaceRates()
     events.send("ready", gpu=None)
     for index in range(options.start, len(jobs)):
         events.send("started", index=index, case=jobs[index].case)

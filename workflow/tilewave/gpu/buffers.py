@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from tilewave.gpu.device import CudaError, Gpu, ok
-from tilewave.placement import POISON
+from tilewave.kernel.padding import POISON
 
 GUARD_BYTES = 64 << 10
 OWN_BYTES = 2 << 30
@@ -20,7 +20,7 @@ OWN_BYTES = 2 << 30
 
 
 @dataclass
-class Buffer:
+class DeviceBuffer:
     """`nbytes` at device address `pointer`, with GUARD_BYTES before and behind."""
 
     name: str
@@ -91,7 +91,7 @@ class Buffer:
         return ""
 
 
-class Memory:
+class DeviceMemory:
     """Buffers with one lifetime; use as a context manager, or close()."""
 
     held: ClassVar[int] = 0  # bytes, by all of this process
@@ -106,7 +106,7 @@ class Memory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def new(self, name: str, nbytes: int, guarded: bool = True) -> Buffer:
+    def new(self, name: str, nbytes: int, guarded: bool = True) -> DeviceBuffer:
         """Allocate. Raises CudaError (CUDA_ERROR_OUT_OF_MEMORY says how much was wanted)."""
         from cuda.bindings import driver
 
@@ -119,14 +119,14 @@ class Memory:
                 raise
             free = self.gpu.free_bytes()
             told = f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {free / 2**20:.0f} free"
-            elsewhere = self.gpu.memory_bytes - free - Memory.held
+            elsewhere = self.gpu.memory_bytes - free - DeviceMemory.held
             if elsewhere < OWN_BYTES:
                 raise CudaError(error.name, told) from error
             told += f", other processes hold about {elsewhere / 2**20:.0f}"
             raise CudaError(error.name, told, passing=True) from error
         self._sizes[address] = size
-        Memory.held += size
-        buffer = Buffer(name, address + guard, nbytes, self.gpu, guarded)
+        DeviceMemory.held += size
+        buffer = DeviceBuffer(name, address + guard, nbytes, self.gpu, guarded)
         if guarded:
             buffer.set_guards()
         return buffer
@@ -139,13 +139,13 @@ class Memory:
         while self._sizes:
             address, size = self._sizes.popitem()
             driver.cuMemFree(address)
-            Memory.held -= size
+            DeviceMemory.held -= size
 
 
-Sets = list[dict[str, Buffer]]
+Sets = list[dict[str, DeviceBuffer]]
 
 
-class Kept:
+class KeptBuffers:
     """The buffers of the last case, for a next one that wants as many of the same sizes.
 
     To allocate and free the many sets of a small product takes longer than to fill them. What is in
@@ -153,11 +153,11 @@ class Kept:
     """
 
     def __init__(self, gpu: Gpu) -> None:
-        self._memory = Memory(gpu)
+        self._memory = DeviceMemory(gpu)
         self._sizes: dict[str, int] = {}
         self._sets: Sets = []
 
-    def sets(self, sizes: dict[str, int], allocate: Callable[[Memory], Sets]) -> Sets:
+    def sets(self, sizes: dict[str, int], allocate: Callable[[DeviceMemory], Sets]) -> Sets:
         """Sets of buffers of these sizes; where the last ones had others, newly allocated ones,
         when the last ones are freed."""
         if sizes != self._sizes:

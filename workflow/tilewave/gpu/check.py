@@ -16,22 +16,22 @@ from typing import Any
 
 import numpy as np
 
-from tilewave import comparison, operations
-from tilewave.comparison import Judgement
 from tilewave.compiling import sass
-from tilewave.counters.figures import figure
-from tilewave.gpu.buffers import Buffer, Memory
+from tilewave.gpu.buffers import DeviceBuffer, DeviceMemory
 from tilewave.gpu.cpu_kernels import cpu_arrays, cpu_function
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel
 from tilewave.gpu.operands import fill, gather, scratch, sizes, without_padding
 from tilewave.gpu.session import Session
-from tilewave.inputs import storage, to_float64
-from tilewave.jobs import Job
-from tilewave.operations import another
-from tilewave.operations.base import Product
-from tilewave.operations.matmul import may_use_tensor_cores
-from tilewave.processes import Result, result
+from tilewave.kernel import operations, tolerance
+from tilewave.kernel.inputs import storage, to_float64
+from tilewave.kernel.job import Job
+from tilewave.kernel.operations import another
+from tilewave.kernel.operations.base import Product
+from tilewave.kernel.operations.matmul import may_use_tensor_cores
+from tilewave.kernel.tolerance import Judgement
+from tilewave.records.counters.figures import figure
+from tilewave.workers import Result, result
 
 HOST_PRODUCT = 1 << 24
 """m n k up to which the device's reference is itself compared with numpy."""
@@ -64,9 +64,9 @@ def _implementations(
         figures.append(figure("driver_blocks_per_sm", kernel.blocks_per_sm(), "block"))
         yield "", kernel.prepare
         return
-    from tilewave.gpu.cublaslt import Plan
+    from tilewave.gpu.cublaslt import ProductPlan
 
-    plan = Plan(session.cublaslt, job.shape, job.dtypes, job.layouts)
+    plan = ProductPlan(session.cublaslt, job.shape, job.dtypes, job.layouts)
     close.append(plan.close)
     for rank, algorithm in enumerate(plan.algorithms):
 
@@ -92,7 +92,7 @@ def _judged(session: Session, job: Job) -> Result:
     found: list[Judgement] = []
     figures: list[dict[str, Any]] = []
     close: list[Callable[[], None]] = []
-    with Memory(session.gpu) as memory:
+    with DeviceMemory(session.gpu) as memory:
         wanted = sizes(job)
         arrays = session.kept.sets(
             wanted, lambda kept: [{name: kept.new(name, size) for name, size in wanted.items()}]
@@ -126,8 +126,8 @@ def _judged(session: Session, job: Job) -> Result:
 def _judge(
     session: Session,
     job: Job,
-    arrays: dict[str, Buffer],
-    dense: dict[str, Buffer],
+    arrays: dict[str, DeviceBuffer],
+    dense: dict[str, DeviceBuffer],
     alpha: float,
     beta: float,
     label: str,
@@ -161,7 +161,7 @@ def _judge(
     return judge
 
 
-def _bytes(buffer: Buffer) -> np.ndarray:
+def _bytes(buffer: DeviceBuffer) -> np.ndarray:
     return buffer.download(np.dtype(np.uint8))
 
 
@@ -169,10 +169,10 @@ def _reference(
     session: Session,
     job: Job,
     products: Sequence[Product],
-    arrays: dict[str, Buffer],
+    arrays: dict[str, DeviceBuffer],
     alpha: float,
     beta: float,
-) -> Buffer:
+) -> DeviceBuffer:
     """The float64 products, computed once for the same inputs; small ones are themselves checked."""
     operation, dtypes, layouts = operations.load(job.operation, job.source), job.dtypes, job.layouts
     used = {name: (dtypes[name], layouts.get(name, "row")) for name in arrays}
@@ -199,7 +199,13 @@ def _reference(
 
 
 def _compare(
-    session: Session, job: Job, got: Buffer, want: Buffer, alpha: float, beta: float, label: str
+    session: Session,
+    job: Job,
+    got: DeviceBuffer,
+    want: DeviceBuffer,
+    alpha: float,
+    beta: float,
+    label: str,
 ) -> Judgement:
     dtype = job.dtypes["c"]
     output = operations.load(job.operation, job.source).output(job, "c", alpha, beta)
@@ -211,7 +217,7 @@ def _compare(
     if found.wrong:
         value = float(to_float64(got.item(storage(dtype), found.first), dtype)[0])
         expected = float(want.item(np.dtype(np.float64), found.first).view(np.float64)[0])
-    return comparison.judged(output, found, value, expected, label)
+    return tolerance.judged(output, found, value, expected, label)
 
 
 def _result(

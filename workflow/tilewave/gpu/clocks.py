@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewave.counters.figures import figure
+from tilewave.records.counters.figures import figure
 
 # nvml.h, nvmlClocksEventReason*. Idle and a limit that the user set are no throttling.
 _REASONS = {

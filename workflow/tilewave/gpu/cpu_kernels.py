@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tilewave import operations
-from tilewave.counters.figures import figure
 from tilewave.gpu.failure import too_dear
-from tilewave.jobs import Job
-from tilewave.processes import Result, result
+from tilewave.kernel import operations
+from tilewave.kernel.job import Job
+from tilewave.records.counters.figures import figure
+from tilewave.workers import Result, result
 
 MIN_RUNS, MAX_RUNS, ENOUGH_S = 3, 9, 1.0
 

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tilewave.dtypes import DTYPES
-from tilewave.gpu.buffers import Memory
+from tilewave.gpu.buffers import DeviceMemory
 from tilewave.gpu.device import CudaError, Gpu, cuda_errors
-from tilewave.operations.matmul import Matmul
+from tilewave.kernel.operations.matmul import Matmul
 from tilewave.records.store import write_atomically
+from tilewave.theory.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from tilewave.gpu.blocks import Block
@@ -101,7 +101,7 @@ class CublasLt:
             missing = isinstance(error, ImportError) or "ound" in detail or "load" in detail
             raise Unavailable(MISSING if missing else f"{MISSING} ({detail})") from error
         self.gpu = gpu
-        self._memory = Memory(gpu)
+        self._memory = DeviceMemory(gpu)
         self.workspace = self._memory.new("workspace", WORKSPACE_BYTES, guarded=False)
         self.scales = self._memory.new("scales", SCALE_PITCH * len(FP8_SCALES), guarded=False)
         self.scales.upload(np.array(FP8_SCALES, np.float32).repeat(SCALE_PITCH // 4))
@@ -112,7 +112,7 @@ class CublasLt:
             self.lt.destroy(self.handle)
 
 
-class Plan:
+class ProductPlan:
     """Descriptors of one product, or of a batch where the shape has one: shape, dtypes, layouts, and strides
     (`lda`, `stride_a`) that leave gaps. Close it after use.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewave.errors import UserError
+from tilewave.basics.errors import UserError
 from tilewave.gpu.facts import uuid_text
 
 CHOICE_VARIABLE = "TILEWAVE_GPU"

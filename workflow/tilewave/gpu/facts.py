@@ -2,7 +2,7 @@
 
     python -m tilewave.gpu.facts [--gpu N]
 
-prints environments as one line of JSON, a list (see `tilewave.environment.probe`).
+prints environments as one line of JSON, a list (see `tilewave.records.environment.probe`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import json
 import re
 from typing import Any
 
-from tilewave.environment import (
+from tilewave.basics.packages import nvrtc_version
+from tilewave.records.environment import (
     cpu_environment,
     driver_version,
     environment_id,
     find_ncu,
-    nvrtc_version,
     output_of,
 )
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 
-from tilewave import environment
-from tilewave.counters.figures import figure
 from tilewave.gpu.device import CudaError
-from tilewave.jobs import Job
-from tilewave.processes import Result, result
-from tilewave.records.model import NOT_MEASURED
+from tilewave.kernel.job import Job
+from tilewave.kernel.result import NOT_MEASURED
+from tilewave.records import environment
+from tilewave.records.counters.figures import figure
+from tilewave.workers import Result, result
 
 Keep = Callable[[Result], None]
 Measure = Callable[[list[Job], Keep], list[Result]]

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewave import arguments
-from tilewave.gpu.buffers import Memory
+from tilewave.basics import elf
+from tilewave.gpu.buffers import DeviceMemory
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.tensor_maps import Maps
-from tilewave.jobs import Job
-from tilewave.machine import cubin
+from tilewave.kernel import arguments
+from tilewave.kernel.job import Job
 
 PLAIN_SHARED_BYTES = 48 << 10
 """Static + dynamic shared memory that a launch gets without asking (CUDA programming guide)."""
@@ -34,7 +34,7 @@ def pointer(address: int) -> Any:
     return ctypes.c_uint64(address)
 
 
-Values = Sequence[arguments.Value | arguments.Struct]
+Values = Sequence[arguments.Value | arguments.StructLayout]
 
 
 def values(
@@ -66,14 +66,16 @@ def pack(given: Values, pointers: Mapping[str, int], maps: Mapping[str, Any]) ->
         data = number.tobytes()
         return (ctypes.c_char * len(data)).from_buffer_copy(data)
 
-    def struct(whole: arguments.Struct) -> Any:
+    def struct(whole: arguments.StructLayout) -> Any:
         data = bytearray(whole.size)
         for at, member in whole.members:
             inside = bytes(one(*member))
             data[at : at + len(inside)] = inside
         return (ctypes.c_char * whole.size).from_buffer_copy(data)
 
-    return Arguments([struct(x) if isinstance(x, arguments.Struct) else one(*x) for x in given])
+    return Arguments(
+        [struct(x) if isinstance(x, arguments.StructLayout) else one(*x) for x in given]
+    )
 
 
 class Module:
@@ -166,7 +168,7 @@ class _Launch:
     def __init__(self, gpu: Gpu, job: Job, module: Module) -> None:
         self._job, launch = job, job.launch
         self.function = module.function(job.entry)
-        self._sizes = cubin.parameter_sizes(module.image, job.entry)
+        self._sizes = elf.parameter_sizes(module.image, job.entry)
         self.by_address = {
             name for name, size in zip(job.arguments, self._sizes) if size == arguments.ADDRESS
         }
@@ -210,7 +212,7 @@ class NvrtcKernel:
         self._own = module is None
         self._module = module or Module(Path(job.cubin).read_bytes())
         self._job = job
-        self._memory = Memory(gpu)
+        self._memory = DeviceMemory(gpu)
         self._launches = [_Launch(gpu, one, self._module) for one in job.steps]
         by_address = {name for one in self._launches for name in one.by_address}
         self._maps = Maps(job.launch.tensor_maps, self._memory, by_address)

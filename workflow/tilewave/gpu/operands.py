@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewave import operations
-from tilewave.gpu.buffers import Buffer, Memory
+from tilewave.gpu.buffers import DeviceBuffer, DeviceMemory
 from tilewave.gpu.device import ok
-from tilewave.jobs import Job
+from tilewave.kernel import operations
+from tilewave.kernel.job import Job
 
 if TYPE_CHECKING:
     from tilewave.gpu.session import Session
@@ -30,7 +30,7 @@ def sizes(job: Job) -> dict[str, int]:
 def fill(
     session: Session,
     job: Job,
-    buffers: Mapping[str, Buffer],
+    buffers: Mapping[str, DeviceBuffer],
     beta: float = 1.0,
     index: int = 0,
     made: dict[str, np.ndarray] | None = None,
@@ -50,7 +50,7 @@ def fill(
                 session.support.fill(buffers[name], dtype, job.seed, number)
                 continue
             buffers[name].poison()
-            with Memory(session.gpu) as aside:
+            with DeviceMemory(session.gpu) as aside:
                 dense = without_padding(aside, job, {name: buffers[name]})[name]
                 session.support.fill(dense, dtype, job.seed, number)
                 move(job, name, dense, buffers[name], gathering=False)
@@ -59,7 +59,9 @@ def fill(
             buffers[name].upload(operation.in_memory(job, name, made[name]))
 
 
-def without_padding(memory: Memory, job: Job, buffers: Mapping[str, Buffer]) -> dict[str, Buffer]:
+def without_padding(
+    memory: DeviceMemory, job: Job, buffers: Mapping[str, DeviceBuffer]
+) -> dict[str, DeviceBuffer]:
     """For each padded operand a buffer of its elements alone, whose contents are the caller's to
     `move`; the others themselves."""
     operation = operations.load(job.operation, job.source)
@@ -73,14 +75,14 @@ def without_padding(memory: Memory, job: Job, buffers: Mapping[str, Buffer]) -> 
     return made
 
 
-def gather(job: Job, padded: Mapping[str, Buffer], dense: Mapping[str, Buffer]) -> None:
+def gather(job: Job, padded: Mapping[str, DeviceBuffer], dense: Mapping[str, DeviceBuffer]) -> None:
     """Copy what the padded buffers hold to those of their elements alone, on the stream."""
     for name, buffer in dense.items():
         if buffer is not padded[name]:
             move(job, name, buffer, padded[name], gathering=True)
 
 
-def move(job: Job, name: str, dense: Buffer, padded: Buffer, gathering: bool) -> None:
+def move(job: Job, name: str, dense: DeviceBuffer, padded: DeviceBuffer, gathering: bool) -> None:
     """Copy a padded operand's elements, row by row and without the padding, on the stream."""
     from cuda.bindings import driver
 
@@ -101,7 +103,7 @@ def move(job: Job, name: str, dense: Buffer, padded: Buffer, gathering: bool) ->
         ok(driver.cuMemcpy2DAsync(copy, dense.gpu.handle))
 
 
-def scratch(memory: Memory, job: Job) -> dict[str, Buffer]:
+def scratch(memory: DeviceMemory, job: Job) -> dict[str, DeviceBuffer]:
     """A launch's buffers beside its operands: zeroed where the kernel counts on that, else poisoned."""
     made = {}
     for one in job.launch.scratch:

@@ -1,4 +1,4 @@
-"""The GPU's part of a race (see `tilewave.racing`): it runs candidates, and decides nothing.
+"""The GPU's part of a race (see `tilewave.theory.racing`): it runs candidates, and decides nothing.
 
 The candidates of a group compute the same product from the same buffers: sets that take turns as in
 `tilewave.gpu.timing`, filled once; only a candidate's own scratch comes on top. A short block takes
@@ -17,18 +17,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tilewave.counters.figures import figure
 from tilewave.gpu.blocks import Block, build, first_launch_us
-from tilewave.gpu.buffers import Memory
+from tilewave.gpu.buffers import DeviceMemory
 from tilewave.gpu.device import cuda_errors
 from tilewave.gpu.failure import failure, too_dear
 from tilewave.gpu.operands import scratch
 from tilewave.gpu.session import Session
 from tilewave.gpu.timing import contestants, cost_s, fill_sets, plan_of, pointers_of
-from tilewave.jobs import Job
-from tilewave.processes import Result, result
-from tilewave.racing import Entry, Outcome, Race, Rules
-from tilewave.records.model import TUNE
+from tilewave.kernel.job import Job
+from tilewave.kernel.result import TUNE
+from tilewave.records.counters.figures import figure
+from tilewave.theory.racing import Candidate, Outcome, Race, Rules
+from tilewave.workers import Result, result
 
 T = TypeVar("T")
 SHORT_US = 500.0
@@ -122,7 +122,7 @@ class GpuTrack:
     def _screen(self, name: str, worst_us: float) -> list[float] | None:
         session, job = self._session, self._jobs[name]
         stack = self._stacks[name] = contextlib.ExitStack()
-        memory = stack.enter_context(Memory(session.gpu))
+        memory = stack.enter_context(DeviceMemory(session.gpu))
         extra = {key: buffer.pointer for key, buffer in scratch(memory, job).items()}
         pointers = [one | extra for one in self._pointers]
         notes: dict[str, Any] = {}
@@ -206,11 +206,11 @@ def reported(job: Job, outcome: Outcome, about: Mapping[str, Any]) -> Result:
     return result(job, TUNE, figures=figures, samples=samples, notes=notes)
 
 
-def entry(job: Job) -> Entry:
+def entry(job: Job) -> Candidate:
     """How a job enters its race: without a prediction it comes last in the screening."""
     league = "vendor" if job.provider == VENDOR else "own"
     order = math.inf if job.predicted_loads is None else job.predicted_loads
-    return Entry(job.case, order, league)
+    return Candidate(job.case, order, league)
 
 
 def run_races(

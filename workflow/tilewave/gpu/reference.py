@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from tilewave.comparison import Comparison
-from tilewave.dtypes import DTYPES
-from tilewave.gpu.buffers import Buffer, Memory
+from tilewave.basics.lifetime import die_with_parent
+from tilewave.gpu.buffers import DeviceBuffer, DeviceMemory
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.launch import Arguments, Module, configuration, enqueue, pointer
-from tilewave.operations.base import Product
-from tilewave.processes.lifetime import die_with_parent
+from tilewave.kernel.operations.base import Product
+from tilewave.kernel.tolerance import OutputComparison
 from tilewave.records.store import write_atomically
+from tilewave.theory.dtypes import DTYPES
 
 SOURCE = Path(__file__).with_name("support.cu")
 ENTRIES = ("f64", "f32", "f16", "bf16", "i8", "e4m3")
@@ -81,8 +81,10 @@ class Support:
         self._paused, self._watched_at = 0.0, -math.inf
         self._module = Module(compile_support(gpu.arch, cache))
         self._functions: dict[str, Any] = {}
-        self._memory = Memory(gpu)
-        self._references: OrderedDict[tuple[Any, ...], tuple[Buffer, Memory]] = OrderedDict()
+        self._memory = DeviceMemory(gpu)
+        self._references: OrderedDict[tuple[Any, ...], tuple[DeviceBuffer, DeviceMemory]] = (
+            OrderedDict()
+        )
 
     def _launch(self, entry: str, grid: int, block: int, *values: Any) -> None:
         if entry not in self._functions:
@@ -90,7 +92,7 @@ class Support:
         config = configuration(self.gpu, (grid, 1, 1), (block, 1, 1))
         enqueue(config, self._functions[entry], Arguments(values))
 
-    def fill(self, buffer: Buffer, dtype: str, seed: int, stream: int) -> None:
+    def fill(self, buffer: DeviceBuffer, dtype: str, seed: int, stream: int) -> None:
         """Uniform numbers, the bits of `inputs.uniform(seed, stream, count, dtype)`."""
         count = buffer.nbytes // DTYPES[dtype].size
         if count:
@@ -128,7 +130,7 @@ class Support:
         return 1e3 * cycles / nanoseconds
 
     @cached_property
-    def _watched(self) -> Buffer:
+    def _watched(self) -> DeviceBuffer:
         return self._memory.new("watched", 16, guarded=False)
 
     def prepare_empty(self) -> Callable[[], None]:
@@ -172,7 +174,7 @@ class Support:
         layouts: Mapping[str, str],
         alpha: float,
         beta: float,
-    ) -> tuple[Buffer, bool]:
+    ) -> tuple[DeviceBuffer, bool]:
         """The reference, an output of ``count`` elements that these products fill, and whether it was
         computed just now; `key` names the inputs."""
         if key in self._references:
@@ -184,7 +186,7 @@ class Support:
             _, (old, memory) = self._references.popitem(last=False)
             held -= old.nbytes
             memory.close()
-        memory = Memory(self.gpu)
+        memory = DeviceMemory(self.gpu)
         try:
             out = memory.new("reference", nbytes, guarded=False)
             for one in wanted:
@@ -203,7 +205,7 @@ class Support:
         return out, True
 
     @cached_property
-    def _partial(self) -> tuple[Buffer, Buffer]:
+    def _partial(self) -> tuple[DeviceBuffer, DeviceBuffer]:
         return (
             self._memory.new("sums", 8 * 3 * COMPARE_BLOCKS, guarded=False),
             self._memory.new("counts", 8 * 2 * COMPARE_BLOCKS, guarded=False),
@@ -211,13 +213,13 @@ class Support:
 
     def compare(
         self,
-        got: Buffer,
+        got: DeviceBuffer,
         dtype: str,
-        want: Buffer,
+        want: DeviceBuffer,
         relative: float,
         absolute: float,
         least_norm: float = 0.0,
-    ) -> Comparison:
+    ) -> OutputComparison:
         """Compare all elements: wrong is not (|error| <= relative |reference| + absolute).
 
         `relative_error` is the Frobenius norm of the error over that of the reference, or over
@@ -240,7 +242,7 @@ class Support:
         norm = max(float(np.sqrt(parts[:, 2].sum())), least_norm)
         error = float(np.sqrt(parts[:, 1].sum()))
         relative_error = error / norm if norm else error
-        return Comparison(float(parts[:, 0].max()), relative_error, wrong, first)
+        return OutputComparison(float(parts[:, 0].max()), relative_error, wrong, first)
 
     def close(self) -> None:
         """Free references and unload the module."""

@@ -6,10 +6,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewave.gpu.buffers import Kept
+from tilewave.gpu.buffers import KeptBuffers
 from tilewave.gpu.device import Gpu
 from tilewave.gpu.launch import Module
-from tilewave.jobs import Job
+from tilewave.kernel.job import Job
 
 if TYPE_CHECKING:
     from tilewave.gpu.clocks import Clocks
@@ -44,8 +44,8 @@ class Session:
             self._loaded = None
 
     @cached_property
-    def kept(self) -> Kept:
-        return Kept(self.gpu)
+    def kept(self) -> KeptBuffers:
+        return KeptBuffers(self.gpu)
 
     @cached_property
     def clocks(self) -> Clocks:

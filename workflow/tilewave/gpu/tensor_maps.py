@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewave.dtypes import DTYPES
-from tilewave.gpu.buffers import Memory
+from tilewave.gpu.buffers import DeviceMemory
 from tilewave.gpu.device import CudaError, ok
-from tilewave.launches import MapPlan
-from tilewave.tensor_map_limits import L2_PROMOTIONS, SWIZZLES
+from tilewave.kernel.launches import MapPlan
+from tilewave.theory.dtypes import DTYPES
+from tilewave.theory.tensor_map_limits import L2_PROMOTIONS, SWIZZLES
 
 ALIGNMENT = 64
 """Bytes that cuTensorMapEncodeTiled wants its result aligned to."""
@@ -107,7 +107,7 @@ class Maps:
     def __init__(
         self,
         wanted: Sequence[MapPlan],
-        memory: Memory | None = None,
+        memory: DeviceMemory | None = None,
         resident: Collection[object] = (),
     ) -> None:
         self._wanted, self._memory, self._resident = wanted, memory, resident

@@ -24,10 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewave import operations
-from tilewave.counters.figures import figure
 from tilewave.gpu.blocks import Block, build, empty_us, first_launch_us, span
-from tilewave.gpu.buffers import Buffer, Kept, Memory, Sets
+from tilewave.gpu.buffers import DeviceBuffer, DeviceMemory, KeptBuffers, Sets
 from tilewave.gpu.clocks import Clocks
 from tilewave.gpu.cpu_kernels import time_cpu
 from tilewave.gpu.device import CudaError, Gpu
@@ -35,10 +33,12 @@ from tilewave.gpu.failure import too_dear
 from tilewave.gpu.launch import NvrtcKernel
 from tilewave.gpu.operands import fill, scratch, sizes
 from tilewave.gpu.session import Session
-from tilewave.jobs import Job
-from tilewave.launches import Scratch
-from tilewave.processes import Result, result
-from tilewave.records.model import COUNTED_CLOCK, DISTURBED
+from tilewave.kernel import operations
+from tilewave.kernel.job import Job
+from tilewave.kernel.launches import Scratch
+from tilewave.kernel.result import COUNTED_CLOCK, DISTURBED
+from tilewave.records.counters.figures import figure
+from tilewave.workers import Result, result
 
 MAX_ROUNDS, ENOUGH_S, ENOUGH_SPREAD = 20, 1.0, 0.005
 FEWEST_ROUNDS = 2
@@ -66,7 +66,7 @@ MOST_PAUSED = 0.2
 Prepare = Callable[[Mapping[str, int]], Callable[[], None]]
 
 
-def _sets(gpu: Gpu, first: dict[str, Buffer], memory: Memory) -> Sets:
+def _sets(gpu: Gpu, first: dict[str, DeviceBuffer], memory: DeviceMemory) -> Sets:
     """A set of buffers, and as many more as exceed twice the L2 cache with it."""
     nbytes = _bytes_of(first)
     wanted = max(1, math.ceil(2 * gpu.l2_bytes / nbytes))
@@ -78,18 +78,18 @@ def _sets(gpu: Gpu, first: dict[str, Buffer], memory: Memory) -> Sets:
     return [first, *more]
 
 
-def _bytes_of(buffers: Mapping[str, Buffer]) -> int:
+def _bytes_of(buffers: Mapping[str, DeviceBuffer]) -> int:
     return max(1, sum(buffer.nbytes for buffer in buffers.values()))
 
 
-def fill_sets(session: Session, job: Job, kept: Kept) -> tuple[Sets, bool]:
+def fill_sets(session: Session, job: Job, kept: KeptBuffers) -> tuple[Sets, bool]:
     """Buffer sets with fresh inputs, and whether they exceed twice the L2 cache together.
 
     kept: where the buffers come from, which may be the last case's.
     """
     gpu, wanted = session.gpu, sizes(job)
 
-    def allocate(memory: Memory) -> Sets:
+    def allocate(memory: DeviceMemory) -> Sets:
         return _sets(gpu, {name: memory.new(name, size) for name, size in wanted.items()}, memory)
 
     sets = kept.sets(wanted, allocate)
@@ -135,7 +135,7 @@ def time_job(session: Session | None, job: Job) -> Result:
 def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Result:
     gpu = session.gpu
     began = time.monotonic()
-    memory = stack.enter_context(Memory(gpu))
+    memory = stack.enter_context(DeviceMemory(gpu))
     sets, cold = fill_sets(session, job, session.kept)
     # One scratch for all sets, as a library has one workspace: the launches follow each other.
     extra = {name: buffer.pointer for name, buffer in scratch(memory, job).items()}
@@ -214,7 +214,7 @@ def contestants(
 ) -> tuple[Prepare, Prepare | None]:
     """What is timed and what it is paired with: the job's rival, cuBLASLt's fastest, or for cuBLASLt
     itself its rank 0."""
-    from tilewave.gpu.cublaslt import Plan, Unavailable
+    from tilewave.gpu.cublaslt import ProductPlan, Unavailable
 
     kernel: NvrtcKernel | None = None
     if job.provider == "nvrtc":
@@ -232,7 +232,7 @@ def contestants(
         return build(session.support, launches, CHOICE_US)
 
     try:
-        plan = Plan(session.cublaslt, job.shape, job.dtypes, job.layouts, job.strides)
+        plan = ProductPlan(session.cublaslt, job.shape, job.dtypes, job.layouts, job.strides)
         stack.callback(plan.close)
         with span("warmup"):
             fastest = plan.choose(block_of, session.cache)
@@ -263,7 +263,7 @@ def _rival(
     buffer elsewhere is some percent faster or slower."""
     kernel = NvrtcKernel(session.gpu, job)
     stack.callback(kernel.close)
-    memory = stack.enter_context(Memory(session.gpu))
+    memory = stack.enter_context(DeviceMemory(session.gpu))
     other = [one for one in job.launch.scratch if one not in known]
     launch = dataclasses.replace(job.launch, scratch=tuple(other))
     own = scratch(memory, dataclasses.replace(job, launch=launch))

@@ -2,7 +2,7 @@
 
     python -m tilewave.gpu.worker STAGE JOBS.json --events FILE [--cache DIR] [--start N] [--done N,N]
 
-STAGE is check, time, tune or counters; FILE: see `processes.events`.
+STAGE is check, time, tune or counters; FILE: see `workers.events`.
 
 Exit code 0: all jobs ran; POISONED: the last finished job destroyed the CUDA context, so the rest
 needs a new process; UNUSABLE: see the event "failed". Standard output and error stay free.
@@ -26,14 +26,14 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
+from tilewave.basics.lifetime import die_with_parent
 from tilewave.gpu.device import CudaError, cuda_errors, gpu_lock, open_gpu
 from tilewave.gpu.failure import failure
 from tilewave.gpu.launch import NvrtcKernel
 from tilewave.gpu.session import Session
-from tilewave.jobs import Job, read_jobs
-from tilewave.processes import Result, result
-from tilewave.processes.events import Events
-from tilewave.processes.lifetime import die_with_parent
+from tilewave.kernel.job import Job, read_jobs
+from tilewave.workers import Result, result
+from tilewave.workers.events import Events
 
 POISONED = 86
 UNUSABLE = 87
@@ -45,22 +45,22 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
         return result(job, "counters", "unsupported", "there are no GPU counters of CPU code")
     import nvtx
 
-    from tilewave import operations
     from tilewave.gpu.blocks import span
-    from tilewave.gpu.buffers import Memory
+    from tilewave.gpu.buffers import DeviceMemory
     from tilewave.gpu.operands import fill, scratch, sizes
+    from tilewave.kernel import operations
 
     gpu = session.gpu
     with contextlib.ExitStack() as stack:
-        memory = stack.enter_context(Memory(gpu))
+        memory = stack.enter_context(DeviceMemory(gpu))
         buffers = {name: memory.new(name, size) for name, size in sizes(job).items()}
         fill(session, job, buffers)
         buffers |= scratch(memory, job)
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}
         if job.provider == "cublaslt":
-            from tilewave.gpu.cublaslt import Plan
+            from tilewave.gpu.cublaslt import ProductPlan
 
-            plan = Plan(session.cublaslt, job.shape, job.dtypes, job.layouts)
+            plan = ProductPlan(session.cublaslt, job.shape, job.dtypes, job.layouts)
             stack.callback(plan.close)
             launch = plan.prepare(pointers, algorithm=plan.remembered(session.cache))
         else:

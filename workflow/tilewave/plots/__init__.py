@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pydantic import BaseModel
 
-from tilewave import library
-from tilewave.errors import UserError
-from tilewave.modules import Modules
+from tilewave.basics import dependencies
+from tilewave.basics.errors import UserError
+from tilewave.basics.plugins import Modules
+from tilewave.basics.validation import validated
 from tilewave.plots.options import PlotOptions, document, given
-from tilewave.validation import validated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +58,7 @@ def available() -> list[str]:
 def digest(module: str, *names: str) -> str:
     """Digest of a module of the library and of these plot modules, users' files among them."""
     ours = [f"plots.{name}" for name in names if not MODULES.file(name)]
-    return "-".join([library.digest(module, *ours), *filter(None, map(MODULES.code, names))])
+    return "-".join([dependencies.digest(module, *ours), *filter(None, map(MODULES.code, names))])
 
 
 def load(name: str, where_file: object = "config", key: object = "plot") -> PlotModule:

@@ -15,7 +15,11 @@ from typing import Any
 
 import pandas as pd
 
-from tilewave.counters.catalogue import (
+from tilewave.plots import base
+from tilewave.plots.base import StudyData
+from tilewave.records.columns import LAUNCHES
+from tilewave.records.counters import demand
+from tilewave.records.counters.catalogue import (
     AVERAGE,
     ELAPSED,
     ISSUED,
@@ -23,14 +27,10 @@ from tilewave.counters.catalogue import (
     PIPE,
     WARP_INSTRUCTIONS,
 )
-from tilewave.dtypes import product_sizes
-from tilewave.execution import asked
-from tilewave.plots import base
-from tilewave.plots.base import StudyData
-from tilewave.records.tables import LAUNCHES
 from tilewave.theory import bounds, quantization, roofline
 from tilewave.theory.bounds import Counts
 from tilewave.theory.data_sheets import DataSheet, data_sheet
+from tilewave.theory.dtypes import product_sizes
 from tilewave.theory.traffic import compulsory_bytes
 
 DATA_PIPE = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
@@ -67,7 +67,7 @@ class _Counts:
     """What each case asks of the pipes, as a stage of it counted."""
 
     def __init__(self, study: StudyData) -> None:
-        wanted = [*asked.COUNTERS, "launch__grid_size"]
+        wanted = [*demand.COUNTERS, "launch__grid_size"]
         records = study.records[
             study.records["metric"].isin(wanted) & (study.records["status"] == "ok")
         ]
@@ -76,7 +76,7 @@ class _Counts:
             for key, part in records.groupby(["case", "stage"], sort=False)
         }
         rows = study.instructions
-        self._rows = rows[[name for name in asked.COLUMNS if name in rows]]
+        self._rows = rows[[name for name in demand.COLUMNS if name in rows]]
         groups = rows.groupby(["case", "stage"], sort=False).indices if "stage" in rows else {}
         self._places: Mapping[Any, Any] = groups
         self._known: dict[tuple[str, str], Counts | None] = {}
@@ -91,7 +91,7 @@ class _Counts:
             values = self._values.get((case, stage), {})
             rows = self._rows.take(self._places.get((case, stage), []))
             self._known[case, stage] = (
-                asked.of_launch(values, rows.to_dict("records"))
+                demand.of_launch(values, rows.to_dict("records"))
                 if WARP_INSTRUCTIONS in values
                 else None
             )

@@ -17,9 +17,9 @@ from typing import Any
 
 import pandas as pd
 
-from tilewave.counters.catalogue import AVERAGE, BUSIEST, WAVES
 from tilewave.plots import base
 from tilewave.plots.base import BASELINE, StudyData
+from tilewave.records.counters.catalogue import AVERAGE, BUSIEST, WAVES
 from tilewave.theory import occupancy, quantization
 
 VENDOR_TILE = ("cublas_tile_m", "cublas_tile_n")

@@ -15,11 +15,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tilewave.counters.catalogue import EXCESS
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData, compact
 from tilewave.plots.style import FAINT, GREY, Style
+from tilewave.records.counters.catalogue import EXCESS
 
 READING = (
     "A row changes one macro of the variant in the first row, so compare each bar with the first "

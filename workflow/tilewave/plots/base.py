@@ -22,8 +22,8 @@ from typing import Any
 
 import pandas as pd
 
-from tilewave.dtypes import HEADINGS
-from tilewave.records.model import SPOILT
+from tilewave.kernel.result import SPOILT
+from tilewave.theory.dtypes import HEADINGS
 
 BASELINE = "cublas"
 """Name of the vendor baseline's kernel: the reference line of every comparison."""
@@ -160,7 +160,7 @@ def value_of(study: StudyData, metric: str, stage: str | None = None) -> pd.Seri
 
 
 def speed(study: StudyData) -> pd.Series[float]:
-    """TFLOP/s of each timed case, at one clock where it was paired with cuBLAS (`records.tables.with_cublas`)."""
+    """TFLOP/s of each timed case, at one clock where it was paired with cuBLAS (`pipeline.tables.with_cublas`)."""
     measured = value_of(study, "tflops", "time")
     return value_of(study, "even_tflops", "time").reindex(measured.index).fillna(measured)
 

@@ -1,6 +1,6 @@
 """Best variant by shape: the winner of each race as a share of cuBLAS.
 
-A race is run between all variants of one dtype at one shape (`tilewave.racing`).
+A race is run between all variants of one dtype at one shape (`tilewave.theory.racing`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from tilewave import racing
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import INK, OURS, Style
+from tilewave.theory import racing
 
 READING = "A row is a shape: the dot is the speed of the fastest variant in % of cuBLAS's."
 RACED, DURATION, BEHIND = "tune", "tune_duration", "tune_behind"

@@ -22,7 +22,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from tilewave.counters.catalogue import (
+from tilewave.plots import base
+from tilewave.plots import style as look
+from tilewave.plots.base import StudyData
+from tilewave.plots.style import BAD, GREY, Style
+from tilewave.records.counters.catalogue import (
     BANK_CONFLICTS,
     COPY_WAVEFRONTS,
     GLOBAL_ACCESSES,
@@ -30,10 +34,6 @@ from tilewave.counters.catalogue import (
     SHARED_WAVEFRONTS,
     WARP_INSTRUCTIONS,
 )
-from tilewave.plots import base
-from tilewave.plots import style as look
-from tilewave.plots.base import StudyData
-from tilewave.plots.style import BAD, GREY, Style
 
 READING = (
     "A row is a counter, a dot a case where the prediction is not what ncu measured, right of 0 "

@@ -1,7 +1,7 @@
 """Ladder: each rung's share of cuBLAS and its speed at each size, one row of panels a dtype.
 
 Rungs stand in the order of `follows`; shares are medians of neighbouring blocks timed in turn with cuBLAS
-(`records.tables.paired_shares`). The table has the counted FLOPs over 2 m n k besides, which tell padding from
+(`pipeline.tables.paired_shares`). The table has the counted FLOPs over 2 m n k besides, which tell padding from
 slowness, and the times of a lecture's comparison (option `lecture`).
 """
 

@@ -24,13 +24,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from tilewave.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, PIPE, STALLED, STATES
 from tilewave.plots import _bounds, base
 from tilewave.plots import style as look
 from tilewave.plots._panels import below_dtypes, cells, listed
 from tilewave.plots._rungs import in_order
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import Style
+from tilewave.records.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, PIPE, STALLED, STATES
 from tilewave.theory import bounds
 
 READING = (

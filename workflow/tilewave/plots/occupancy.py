@@ -67,7 +67,7 @@ _CHAINS = ("#332288", "#117733", "#44AA99", "#DDCC77", "#CC6677", "#AA4499")
 
 
 @dataclass(frozen=True)
-class Row:
+class OccupancyRow:
     """A case with what theory, driver and ncu say; None where one of them says nothing.
 
     Blocks are of one SM; ``theoretical`` and ``achieved`` are ncu's, in percent.
@@ -116,7 +116,7 @@ def _whole(value: object) -> int | None:
     return int(float(str(value))) if base.present(value) else None
 
 
-def rows(study: StudyData) -> list[Row]:
+def rows(study: StudyData) -> list[OccupancyRow]:
     """One row a case whose block and registers are known, in the config's order.
 
     From the compiled kernel; of a kernel without a source (cuBLAS) as ncu saw its launch.
@@ -135,7 +135,7 @@ def rows(study: StudyData) -> list[Row]:
             continue
         answers = {name: _whole(seen[metric]) for name, metric in LIMITS.items()}
         found.append(
-            Row(
+            OccupancyRow(
                 str(about["case"]), str(about["variant"]), str(about["kernel"]),
                 threads, registers, shared or 0,
                 occupancy.occupancy(limits, threads, registers, shared or 0),
@@ -202,7 +202,7 @@ def register_latency(study: StudyData) -> float | None:
 class Made(NamedTuple):
     """What the table is made of: `rows`, `chains`, and the cycles of `register_latency`."""
 
-    rows: list[Row]
+    rows: list[OccupancyRow]
     chains: pd.DataFrame
     cycles: float | None
 
@@ -247,7 +247,7 @@ def _answer(threads: int, registers: int, shared: int, found: Occupancy) -> dict
     }
 
 
-def _cells(row: Row) -> dict[str, Any]:
+def _cells(row: OccupancyRow) -> dict[str, Any]:
     return {
         "case": row.case,
         **_answer(row.threads, row.registers, row.shared, row.found),
@@ -267,10 +267,10 @@ def _made(table: pd.DataFrame) -> Made:
     return made
 
 
-def _shown(study: StudyData, table: pd.DataFrame) -> list[Row]:
+def _shown(study: StudyData, table: pd.DataFrame) -> list[OccupancyRow]:
     """The first panel's variants: products and TILE; of a variant's cases the one of which most is known."""
     operations = dict(zip(study.cases["case"], study.cases["operation"], strict=True))
-    best: dict[str, Row] = {}
+    best: dict[str, OccupancyRow] = {}
     for row in _made(table).rows:
         wanted = operations.get(row.case, "probe") != "probe" or row.kernel == TILE
         if wanted and (row.variant not in best or row.known > best[row.variant].known):
@@ -278,7 +278,7 @@ def _shown(study: StudyData, table: pd.DataFrame) -> list[Row]:
     return list(best.values())
 
 
-def answers(shown: Sequence[Row]) -> pd.DataFrame:
+def answers(shown: Sequence[OccupancyRow]) -> pd.DataFrame:
     """One row a variant: its block, warps on an SM, limiter, the four answers (%), whether they differ; the fewest
     warps first."""
     found = [
@@ -294,7 +294,7 @@ def answers(shown: Sequence[Row]) -> pd.DataFrame:
     return frame.sort_values(["warps", "limit"], kind="stable", ignore_index=True)
 
 
-def _limited_by(row: Row) -> str:
+def _limited_by(row: OccupancyRow) -> str:
     if row.found.fraction == 1:
         return "all slots"
     return ", ".join(row.found.limiters) or "nothing fits"
@@ -396,7 +396,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     return f"Driver and ncu give the closed form's occupancy in {agreed} of {answered} cases"
 
 
-def _agreed(rows: Sequence[Row]) -> tuple[int, int]:
+def _agreed(rows: Sequence[OccupancyRow]) -> tuple[int, int]:
     """In how many cases driver and ncu say what the closed form does, and of how many they say anything."""
     answered = [row for row in rows if row.driver is not None or row.theoretical is not None]
     return sum(not row.differences for row in answered), len(answered)

@@ -1,7 +1,7 @@
 """Operations: each rung's share of its baseline at each size, a panel an operation, and a dtype where it has
 several: they have baselines of their own.
 
-The baseline is the vendor's product, timed in turn, where there is one (`records.tables.paired_shares`), else
+The baseline is the vendor's product, timed in turn, where there is one (`pipeline.tables.paired_shares`), else
 the copy whose bytes are nearest: a share of it is one of rates, of the bytes that must move by time.
 """
 

@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from tilewave.counters.catalogue import COPY_WAVEFRONTS, GLOBAL_ACCESSES, L2_SECTORS
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._ceilings import (
@@ -33,6 +32,7 @@ from tilewave.plots._panels import names_beside, stacked, titled
 from tilewave.plots._rungs import Runged, drawn
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import GREY, Style
+from tilewave.records.counters.catalogue import COPY_WAVEFRONTS, GLOBAL_ACCESSES, L2_SECTORS
 from tilewave.theory import opcodes, roofline
 from tilewave.theory.traffic import MATH
 

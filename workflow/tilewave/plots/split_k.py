@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from pydantic import Field
 
-from tilewave.counters.catalogue import L2_SECTORS
 from tilewave.plots import _maps, base
 from tilewave.plots import style as look
 from tilewave.plots._quantization import percent
@@ -25,6 +24,7 @@ from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
 from tilewave.plots.base import StudyData
 from tilewave.plots.options import PlotOptions
 from tilewave.plots.style import Style
+from tilewave.records.counters.catalogue import L2_SECTORS
 from tilewave.theory import quantization, roofline, splitting
 
 READING = (

@@ -26,14 +26,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from tilewave.errors import UserError
-from tilewave.plots.base import (
-    StudyData,
-    compact,
-    missing_notes,
-    nothing_to_draw,
-    source_line,
-)
+from tilewave.basics.errors import UserError
+from tilewave.plots.base import StudyData, compact, missing_notes, nothing_to_draw, source_line
 
 MM = 1 / 25.4
 """Inches in a millimetre."""

@@ -17,14 +17,14 @@ from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
-from tilewave.counters.catalogue import L2_SECTORS
-from tilewave.dtypes import SIZES
 from tilewave.plots import _maps, base
 from tilewave.plots import style as look
 from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import GREY, INK, Style
+from tilewave.records.counters.catalogue import L2_SECTORS
 from tilewave.theory import quantization, roofline, tiling
+from tilewave.theory.dtypes import SIZES
 
 READING = (
     "A row is a shape, a column a tile; a number is the speed in % of the best tile of that shape, "

@@ -19,16 +19,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from tilewave.counters.catalogue import GLOBAL_ACCESSES
-from tilewave.dtypes import SIZES, product_sizes
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.options import Count, PlotOptions, Word
 from tilewave.plots.style import FAINT, GREY, INK, Style
+from tilewave.records.counters.catalogue import GLOBAL_ACCESSES
 from tilewave.theory import traffic
+from tilewave.theory.dtypes import SIZES, product_sizes
 from tilewave.theory.occupancy import WARP
-from tilewave.theory.traffic import V100, Access, Machine
+from tilewave.theory.traffic import V100, Machine, WarpAccess
 
 READING = (
     "Above, a bar is how much of its roof a product reaches, and beside it what DRAM moved over the "
@@ -52,8 +52,8 @@ class Lanes(PlotOptions):
         return self
 
     @property
-    def access(self) -> Access:
-        return Access(**self.model_dump(exclude_none=True))
+    def access(self) -> WarpAccess:
+        return WarpAccess(**self.model_dump(exclude_none=True))
 
 
 class Accesses(PlotOptions):

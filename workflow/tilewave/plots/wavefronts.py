@@ -18,11 +18,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from tilewave.counters.catalogue import BANK_CONFLICTS, SHARED_WAVEFRONTS
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData, compact
 from tilewave.plots.style import GREY, INK, Style
+from tilewave.records.counters.catalogue import BANK_CONFLICTS, SHARED_WAVEFRONTS
 
 HEADLINE = True
 READING = (

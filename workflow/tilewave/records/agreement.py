@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilewave.records import model
+from tilewave.kernel import result
 
 TOLERANCE = 0.05
 SHORTEST_US = 50.0
@@ -43,7 +43,7 @@ class Disagreement:
     @property
     def reason(self) -> str:
         return (
-            f"{model.DOUBTFUL}{self.time_us:.4g} us timed, {self.other_us:.4g} us {self.other} "
+            f"{result.DOUBTFUL}{self.time_us:.4g} us timed, {self.other_us:.4g} us {self.other} "
             f"(ratio {self.ratio:.2f}, at one clock {self.at_one_clock:.2f})"
         )
 
@@ -129,9 +129,9 @@ def disagreements(
         stage: {
             made["case"]: made
             for made in results.get(stage, ())
-            if made["status"] == model.OK and made["figures"]
+            if made["status"] == result.OK and made["figures"]
         }
-        for stage in ("time", model.TUNE, "counters")
+        for stage in ("time", result.TUNE, "counters")
     }
     timed = {case: figures_of(made) for case, made in by_stage["time"].items()}
     places = {case: made["environment"] for case, made in by_stage["time"].items()}
@@ -144,7 +144,7 @@ def disagreements(
         seen = None
         if "rank0_duration" in figures and case in products:
             seen = own_over_paired(case, figures, pairings.get((places[case], products[case]), ()))
-        raced = by_stage[model.TUNE].get(case)
+        raced = by_stage[result.TUNE].get(case)
         if seen is None and raced and raced["environment"] == places[case]:
             clock = raced["notes"].get("sm_clock")
             seen = race_over_time(case, figures, figures_of(raced), clock)

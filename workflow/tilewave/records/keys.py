@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tilewave.counters import catalogue
-from tilewave.dtypes import has_fp8
-from tilewave.jobs import Job
+from tilewave.kernel.job import Job
+from tilewave.records.counters import catalogue
+from tilewave.theory.dtypes import has_fp8
 
 # Raised when the way of measuring changes, so that older figures are not taken for new ones.
 METHOD_VERSION = {"check": 1, "time": 2, "tune": 2, "counters": 1, "sample": 1, "execute": 1}

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tilewave.records import model
-from tilewave.records.model import Result
+from tilewave.kernel import result
+from tilewave.kernel.result import Result
 from tilewave.records.store import write_atomically
 
 PACKED = ("figures", "samples", "instructions", "notes")
@@ -36,5 +36,5 @@ def read(*paths: str | Path) -> dict[str, dict[str, Result]]:
     for path in paths:
         for row in pq.ParquetFile(path).read().to_pylist():
             row |= {name: json.loads(row[name]) for name in PACKED}
-            found.setdefault(row["stage"], {})[row["case"]] = model.result(**row)
+            found.setdefault(row["stage"], {})[row["case"]] = result.result(**row)
     return found

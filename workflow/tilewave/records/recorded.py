@@ -30,11 +30,11 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
+from tilewave.basics.errors import UserError
+from tilewave.basics.paths import RECORDED
 from tilewave.compiling.sass import WITHOUT_CODE
-from tilewave.errors import UserError
-from tilewave.home import RECORDED
-from tilewave.jobs import Job
-from tilewave.records import model
+from tilewave.kernel import result
+from tilewave.kernel.job import Job
 from tilewave.records.keys import of_more
 from tilewave.records.store import write_atomically
 
@@ -249,7 +249,7 @@ class Recorded:
 
     @functools.cached_property
     def accesses(self) -> dict[str, list[dict[str, Any]]]:
-        """Accesses to shared memory by the key of an execution (see `stages.watching`)."""
+        """Accesses to shared memory by the key of an execution (see `pipeline.watching`)."""
         found: dict[str, list[dict[str, Any]]] = {}
         cases: dict[str, str] = {}  # that share a key have the same rows
         for row in self.access_rows:
@@ -290,22 +290,22 @@ class Recorded:
         made = {name: row[name] for name in PLAIN}
         made |= {name: json.loads(row[name]) for name in PACKED}
         # An execution is the same on every machine, and says itself on which it was done.
-        executed = row["stage"] == model.EXECUTE
-        if executed and row["status"] == model.OK:
+        executed = row["stage"] == result.EXECUTE
+        if executed and row["status"] == result.OK:
             made["instructions"] = self._executed_instructions.get(row["key"], [])
-        return model.result(
+        return result.result(
             made.pop("stage"),
             made.pop("case"),
             made.pop("status"),
             made.pop("reason"),
-            source=model.EXECUTED if executed else f"recorded:{self.name}",
+            source=result.EXECUTED if executed else f"recorded:{self.name}",
             **made,
         )
 
     @functools.cached_property
     def _executed_instructions(self) -> dict[str, list[dict[str, Any]]]:
         """Rows of the recorded executions, by key."""
-        keys = {row["key"] for row in self._rows if row["stage"] == model.EXECUTE}
+        keys = {row["key"] for row in self._rows if row["stage"] == result.EXECUTE}
         return self.instructions(keys)
 
     def instructions(self, keys: set[str]) -> dict[str, list[dict[str, Any]]]:
@@ -349,7 +349,7 @@ class Recorded:
         """Whether the case was ever recorded, under whatever key."""
         return (stage, case) in self._cases
 
-    def results(self, stages: Container[str] = model.STAGES) -> list[dict[str, Any]]:
+    def results(self, stages: Container[str] = result.STAGES) -> list[dict[str, Any]]:
         """Every recorded result of these stages, also those that share a key with another case's."""
         return [self._result(row) for row in self._rows if row["stage"] in stages]
 
@@ -449,7 +449,7 @@ def instruction_rows(
     return [
         {"key": made["key"], **row}
         for made in _each_key(results)
-        if (made["stage"] == model.SAMPLE) == (table == STALLS)
+        if (made["stage"] == result.SAMPLE) == (table == STALLS)
         for row in made["instructions"]
     ]
 

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewave.errors import UserError
-from tilewave.records.model import keepable, well_formed
+from tilewave.basics.errors import UserError
+from tilewave.kernel.result import keepable, well_formed
 
 CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
 

@@ -10,13 +10,13 @@ import pandas as pd
 
 from tilewave.compiling import origins, sass
 from tilewave.compiling.origins import NOWHERE, Origin
-from tilewave.kernels import Kernel
+from tilewave.kernel import result
+from tilewave.kernel.front_matter import Kernel
 from tilewave.plots.base import present
-from tilewave.records import model
 
 
 @dataclass(frozen=True)
-class Counts:
+class InstructionCounts:
     """Sums over instructions; None where none of them has the counter. Named as the columns are."""
 
     executed: float | None = None
@@ -29,7 +29,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Line:
+class AnnotatedLine:
     """A line of a file.
 
     counts: of the instructions that were made from it; called: of those made from lines of headers that
@@ -38,8 +38,8 @@ class Line:
 
     number: int
     text: str
-    counts: Counts
-    called: Counts
+    counts: InstructionCounts
+    called: InstructionCounts
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class File:
     """A file's lines, all of them: line numbers are the file's own."""
 
     name: str
-    lines: tuple[Line, ...]
+    lines: tuple[AnnotatedLine, ...]
 
 
 @dataclass(frozen=True)
@@ -60,36 +60,36 @@ class Annotated:
     source: str
     environment: str
     files: tuple[File, ...]
-    total: Counts
-    unplaced: Counts
+    total: InstructionCounts
+    unplaced: InstructionCounts
 
 
 @dataclass(frozen=True)
-class Code:
+class AnnotatedInstruction:
     """An instruction of the listing; counts are all None of those that have no row."""
 
     address: int
     text: str
     origin: Origin
-    counts: Counts
+    counts: InstructionCounts
 
 
-COUNTERS = [one.name for one in fields(Counts)]
+COUNTERS = [one.name for one in fields(InstructionCounts)]
 SAMPLED = ["case", "function", "address", "samples", *(one.name for one in fields(Origin))]
 
 
-def _sums(rows: pd.DataFrame, by: Sequence[str]) -> dict[Any, Counts]:
+def _sums(rows: pd.DataFrame, by: Sequence[str]) -> dict[Any, InstructionCounts]:
     """Sums of the counters by the values of these columns."""
     numbers = rows.reindex(columns=COUNTERS).apply(pd.to_numeric).astype(float)
     sums = numbers.groupby([rows[name] for name in by]).sum(min_count=1)
     return {
-        key: Counts(*(value if present(value) else None for value in values))
+        key: InstructionCounts(*(value if present(value) else None for value in values))
         for key, values in zip(sums.index, sums.to_numpy().tolist(), strict=True)
     }
 
 
-def _counts(rows: pd.DataFrame) -> Counts:
-    return _sums(rows.assign(all=0), ["all"]).get(0, Counts())
+def _counts(rows: pd.DataFrame) -> InstructionCounts:
+    return _sums(rows.assign(all=0), ["all"]).get(0, InstructionCounts())
 
 
 def rows_of(
@@ -97,7 +97,7 @@ def rows_of(
 ) -> pd.DataFrame:
     """A case's rows that a GPU counted, else those of its execution here; behind them its samples."""
     rows = instructions[instructions["case"] == case]
-    counted = rows[rows["stage"] != model.EXECUTE]
+    counted = rows[rows["stage"] != result.EXECUTE]
     rows = counted if len(counted) else rows
     if stalls is None or not len(rows) or not (stalls["case"] == case).any():
         return rows
@@ -105,12 +105,17 @@ def rows_of(
     return pd.concat([rows, sampled[[name for name in SAMPLED if name in sampled]]])
 
 
-def _lines(name: str, text: str, rows: pd.DataFrame, kernel: bool) -> tuple[Line, ...]:
+def _lines(name: str, text: str, rows: pd.DataFrame, kernel: bool) -> tuple[AnnotatedLine, ...]:
     mine, others = rows[rows["file"] == name], rows[rows["file"] != name]
     own = _sums(mine, ["line"])
     calls = _sums(others, ["kernel_line"]) if kernel else {}
     return tuple(
-        Line(number, text, own.get(number, Counts()), calls.get(number, Counts()))
+        AnnotatedLine(
+            number,
+            text,
+            own.get(number, InstructionCounts()),
+            calls.get(number, InstructionCounts()),
+        )
         for number, text in enumerate(text.splitlines(), 1)
     )
 
@@ -142,7 +147,9 @@ def annotated(
     )
 
 
-def machine_code(kernel: Kernel, listing: str, function: str, rows: pd.DataFrame) -> Sequence[Code]:
+def machine_code(
+    kernel: Kernel, listing: str, function: str, rows: pd.DataFrame
+) -> Sequence[AnnotatedInstruction]:
     """The instructions of a function in order, each with its origin and what was counted of it.
 
     listing: of `sass.as_text`, as the variant's ``.sass`` holds it; rows: of `rows_of`.
@@ -153,11 +160,11 @@ def machine_code(kernel: Kernel, listing: str, function: str, rows: pd.DataFrame
     places: Mapping[int, Origin] = origins.of_listing(listing, function, texts)
     counted = _sums(rows, ["address"])
     return [
-        Code(
+        AnnotatedInstruction(
             one.address,
             one.text,
             places.get(one.address, NOWHERE),
-            counted.get(one.address, Counts()),
+            counted.get(one.address, InstructionCounts()),
         )
         for one in sass.parse(listing)
         if one.function == function

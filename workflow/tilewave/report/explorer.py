@@ -67,7 +67,7 @@ ELSE = Setting(2304, 1800, 4096, 256, 128, 132, 1)
 
 
 @dataclass(frozen=True)
-class Sweep:
+class ExplorerSweep:
     """Measured points over N of one variant; `points` are (N, TFLOP/s, efficiency).
 
     A point's efficiency is its throughput over that of a wave without waste. The time of such a
@@ -98,7 +98,7 @@ def sweeps(
     cases: pd.DataFrame,
     records: pd.DataFrame,
     environments: Mapping[str, Mapping[str, Any]],
-) -> list[Sweep]:
+) -> list[ExplorerSweep]:
     """The sweeps over N whose durations the studies' tables have beside the model's, correct cases
     only; sizes and tiles are those of the cases, SMs and GPU those of where they were timed."""
     timed = records[(records["stage"] == "time") & records["value"].notna()]
@@ -127,7 +127,7 @@ def sweeps(
                 for n, rate, time in zip(group["n"], group["TFLOP/s"], group["duration (us)"])
             ]
             found.append(
-                Sweep(
+                ExplorerSweep(
                     study.name, study.title, str(variant), str(first["dtype"]), device_name(facts),
                     str(first["source"]), setting, round(wave, 2), sorted(points),
                 )
@@ -135,7 +135,7 @@ def sweeps(
     return found
 
 
-def first_setting(sweep: Sweep | None) -> Setting:
+def first_setting(sweep: ExplorerSweep | None) -> Setting:
     """A sweep's own setting, at the first measured N that begins another wave."""
     if sweep is None:
         return ELSE
@@ -144,7 +144,7 @@ def first_setting(sweep: Sweep | None) -> Setting:
     return next(steps, each[-1])
 
 
-def span(setting: Setting, sweep: Sweep | None) -> tuple[int, int]:
+def span(setting: Setting, sweep: ExplorerSweep | None) -> tuple[int, int]:
     """First and last N that are shown: those of the sweep and the setting's, with some room."""
     sizes = [setting.n, *([n for n, _, _ in sweep.points] if sweep else ())]
     low, high = min(sizes), max(sizes)
@@ -201,7 +201,7 @@ class Plot:
     up: list[tuple[str, str]]
 
 
-def plot(setting: Setting, sweep: Sweep | None) -> Plot:
+def plot(setting: Setting, sweep: ExplorerSweep | None) -> Plot:
     """The setting's efficiency against N, and the sweep's points."""
     low, high = span(setting, sweep)
     measured = sweep.points if sweep else []
@@ -227,7 +227,7 @@ def plot(setting: Setting, sweep: Sweep | None) -> Plot:
     )
 
 
-def view(found: Sequence[Sweep]) -> dict[str, Any]:
+def view(found: Sequence[ExplorerSweep]) -> dict[str, Any]:
     """What the template needs: the first setting, its plot and table, and the sweeps.
 
     The sweep with the most points is shown first.

@@ -20,16 +20,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from tilewave import plots
-from tilewave.environment import package_versions
+from tilewave.basics.packages import package_versions
+from tilewave.pipeline.project import Project, read
 from tilewave.plots import style as look
 from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData, present
 from tilewave.plots.style import Style
-from tilewave.processes import pool
-from tilewave.project import Project, read
+from tilewave.records.columns import with_excess
 from tilewave.records.store import write_atomically
-from tilewave.records.tables import with_excess
 from tilewave.report import cells, undrawn
 from tilewave.report.undrawn import Undrawn
+from tilewave.workers import pool
 
 SIDECAR_VERSION = 1
 DRAWING = ("matplotlib", "seaborn", "pandas", "numpy")

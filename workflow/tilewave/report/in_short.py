@@ -10,15 +10,15 @@ from xml.etree import ElementTree
 
 import pandas as pd
 
+from tilewave.kernel import result
 from tilewave.plots.base import present
-from tilewave.records import model
 from tilewave.records.store import write_atomically
 from tilewave.report import verdict
 from tilewave.report.cells import number
 from tilewave.report.summary import Banner, troubles, verdict_counts
 
 if TYPE_CHECKING:
-    from tilewave.report.kernel_views import Row
+    from tilewave.report.kernel_views import KernelRow
     from tilewave.report.studies import StudyView
 
 
@@ -27,7 +27,7 @@ MOST_KERNELS = 5
 
 
 @dataclass(frozen=True)
-class Finding:
+class Highlight:
     """A sentence that the data give, and the page that it comes from."""
 
     sentence: str
@@ -36,18 +36,18 @@ class Finding:
 
 
 def findings(
-    shown: Sequence[StudyView], cases: pd.DataFrame, rows: Iterable[Row] = ()
-) -> list[Finding]:
+    shown: Sequence[StudyView], cases: pd.DataFrame, rows: Iterable[KernelRow] = ()
+) -> list[Highlight]:
     """What the headline studies found, or else what the rules find in kernels; and what failed."""
     found = [
-        Finding(one.takeaway, one.title, f"study/{one.name}.html")
+        Highlight(one.takeaway, one.title, f"study/{one.name}.html")
         for one in shown
         if one.headline and one.takeaway
     ]
     if not found:
         advised = [one for one in rows if one.advice][:MOST_KERNELS]
         found = [
-            Finding(f"{one.name}: {one.advice}", one.title, f"kernel/{one.name}.html")
+            Highlight(f"{one.name}: {one.advice}", one.title, f"kernel/{one.name}.html")
             for one in advised
         ]
     bad = {word: count for word, count in verdict_counts(cases) if verdict.wrong(word) and count}
@@ -55,14 +55,16 @@ def findings(
     checked = sum(verdict.checked(word) for word in cases["verdict"])
     if failed:
         right = number(checked - sum(bad.values()))
-        found.append(Finding(f"Of {number(checked)} checked cases {right} are correct; {failed}."))
+        found.append(
+            Highlight(f"Of {number(checked)} checked cases {right} are correct; {failed}.")
+        )
     return found
 
 
 def markdown(
     told: Banner,
     judged: verdict.Verdict,
-    found: Sequence[Finding],
+    found: Sequence[Highlight],
     shown: Sequence[StudyView],
     cases: pd.DataFrame,
     records: pd.DataFrame,
@@ -100,12 +102,12 @@ def junit(cases: pd.DataFrame, records: pd.DataFrame) -> bytes:
     counted = {"failure": 0, "skipped": 0}
     for case, kernel, word in zip(cases["case"], cases["kernel"], cases["verdict"], strict=True):
         test = ElementTree.SubElement(suite, "testcase", name=str(case), classname=str(kernel))
-        status, reason = checks.get(case, (model.OK, ""))
+        status, reason = checks.get(case, (result.OK, ""))
         reason = str(reason) if present(reason) else ""
-        if verdict.wrong(word) or status in model.FAILURES:
+        if verdict.wrong(word) or status in result.FAILURES:
             kind, said = "failure", str(word) if verdict.wrong(word) else status
         elif not verdict.checked(word):
-            kind, said = "skipped", status if status != model.OK else str(word)
+            kind, said = "skipped", status if status != result.OK else str(word)
         else:
             continue
         counted[kind] += 1
@@ -123,7 +125,7 @@ def write(
     reports: Path,
     told: Banner,
     judged: verdict.Verdict,
-    found: Sequence[Finding],
+    found: Sequence[Highlight],
     shown: Sequence[StudyView],
     cases: pd.DataFrame,
     records: pd.DataFrame,

@@ -20,13 +20,13 @@ import pandas as pd
 
 from tilewave.compiling import origins
 from tilewave.compiling.origins import Origin
-from tilewave.kernels import Kernel
-from tilewave.lanes import captured
-from tilewave.lanes.layout import finding
-from tilewave.project import Project
-from tilewave.records.tables import LAUNCHES
+from tilewave.execution.lanes import captured
+from tilewave.execution.lanes.layout import finding
+from tilewave.kernel.front_matter import Kernel
+from tilewave.pipeline.project import Project
+from tilewave.records.columns import LAUNCHES
 from tilewave.report import annotated, diffs
-from tilewave.report.annotated import Counts
+from tilewave.report.annotated import InstructionCounts
 from tilewave.report.cells import Table, cell, number, plural, table
 from tilewave.report.kernel_samples import HOT
 from tilewave.report.summary import device_name
@@ -295,7 +295,7 @@ def _share(samples: float | None, total: float | None) -> float:
     return samples / total if samples and total else 0.0
 
 
-def _sampled(line: annotated.Line, total: float) -> str:
+def _sampled(line: annotated.AnnotatedLine, total: float) -> str:
     """A line's share of the samples (%), in brackets that of the headers that it calls."""
     own, called = (_share(one.samples, total) for one in (line.counts, line.called))
     shown = f"{100 * (own or called):.1f}"
@@ -313,7 +313,7 @@ def _file(file: annotated.File, start: int, total: float | None) -> SourceFile:
     ]
     columns = [pair for pair, there in zip(_COLUMNS, has, strict=True) if there]
 
-    def texts(line: annotated.Line) -> list[str]:
+    def texts(line: annotated.AnnotatedLine) -> list[str]:
         called = line.called.executed and not line.counts.executed
         found = [_shown(getattr(line.called if called else line.counts, key)) for _, key in columns]
         cells = [f"({one})" if one and called else one for one in found]
@@ -336,7 +336,9 @@ def _file(file: annotated.File, start: int, total: float | None) -> SourceFile:
     return SourceFile(file.name, tuple(names), lines)
 
 
-def _sass(code: Sequence[annotated.Code], kernel: Kernel, total: float | None) -> list[SassLine]:
+def _sass(
+    code: Sequence[annotated.AnnotatedInstruction], kernel: Kernel, total: float | None
+) -> list[SassLine]:
     """Counted instructions, and those with a share of the ``total`` samples, with their neighbours; the
     others are told by their number."""
     own, last = kernel.path.name, len(code) - 1
@@ -396,7 +398,7 @@ def listings(
         found = annotated.annotated(kernel, own, case, stalls)
         if found is None:
             continue
-        total: Counts = found.total
+        total: InstructionCounts = found.total
         code: list[SassLine] = []
         if not made:
             entry = _first(document, case.partition("@")[0])

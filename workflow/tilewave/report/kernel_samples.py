@@ -10,8 +10,8 @@ from typing import Any
 import markupsafe
 import pandas as pd
 
-from tilewave.counters.catalogue import SAMPLED_STATES, SAMPLES, STALL_SAMPLES
-from tilewave.records import model
+from tilewave.kernel import result
+from tilewave.records.counters.catalogue import SAMPLED_STATES, SAMPLES, STALL_SAMPLES
 from tilewave.report.cells import number
 from tilewave.report.summary import device_name
 
@@ -23,7 +23,7 @@ _MARKUP = re.compile(r"@(?P<kind>[a-z]+):(?P<rest>[^@]*)@")
 
 
 @dataclass(frozen=True)
-class Place:
+class WaitingLine:
     """A line in which warps wait for a reason, with its share of the reason's samples (%)."""
 
     name: str
@@ -38,7 +38,7 @@ class Wait:
     reason: str
     meaning: str
     share: str
-    places: list[Place]
+    places: list[WaitingLine]
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,12 @@ def _said(rules: list[Mapping[str, Any]]) -> list[Said]:
     return made
 
 
-def _places(rows: pd.DataFrame, column: str) -> list[Place]:
+def _places(rows: pd.DataFrame, column: str) -> list[WaitingLine]:
     """The lines with the most samples of a reason; those of no line are told as such."""
     counts = rows.groupby(["file", "line", "text"])[column].sum()
     total = counts.sum()
     return [
-        Place(
+        WaitingLine(
             f"{file}:{line}" if line else "no known line", str(text), f"{100 * count / total:.0f}"
         )
         for (file, line, text), count in counts.nlargest(LINES).items()
@@ -150,7 +150,7 @@ def view(
     notes, facts = told["notes"], environments.get(told["environment"], {})
     rows = pd.DataFrame(columns=[SAMPLES]) if rows is None else rows
     total = float(rows[SAMPLES].sum())
-    reason = "" if told["status"] == model.OK else f"{told['status']}: {told['reason']}"
+    reason = "" if told["status"] == result.OK else f"{told['status']}: {told['reason']}"
     issued = pd.to_numeric(rows.get(STALL_SAMPLES.format("selected"), pd.Series(dtype=float))).sum()
     return Sampled(
         case=told["case"],

@@ -12,20 +12,19 @@ from typing import Any
 import pandas as pd
 from markupsafe import escape
 
-from tilewave import advice
-from tilewave.advice import Subject, of_tables
 from tilewave.compiling import origins
-from tilewave.kernels import Kernel, idea
+from tilewave.kernel import result
+from tilewave.kernel.front_matter import Kernel, idea
+from tilewave.pipeline.project import Project
 from tilewave.plots.base import BASELINE, excess_percent, shape_label
-from tilewave.project import Project
-from tilewave.records import model
-from tilewave.report import kernel_code, kernel_samples, verdict
+from tilewave.report import advice, kernel_code, kernel_samples, verdict
+from tilewave.report.advice import Subject, of_tables
 from tilewave.report.cells import Table, cell, number, plural, table
 from tilewave.report.figures import content_key
 from tilewave.report.kernel_code import Change, LanesOf, Listing, VariantView, largest_of, work_of
 from tilewave.report.kernel_samples import Sampled
 from tilewave.report.studies import StudyView
-from tilewave.report.summary import MILD, Group, troubles, verdict_counts
+from tilewave.report.summary import MILD, ReasonGroup, troubles, verdict_counts
 
 SHARE, SPEED = "paired_share", "tflops"
 SHOWN_ROWS = 12
@@ -33,7 +32,7 @@ SHOWN_ROWS = 12
 
 
 @dataclass(frozen=True)
-class Row:
+class KernelRow:
     """A kernel in the index's table."""
 
     name: str
@@ -96,8 +95,8 @@ class KernelView:
     launches: Series | None
     cases: str
     verdicts: list[tuple[str, int]]
-    failures: list[Group]
-    row: Row
+    failures: list[ReasonGroup]
+    row: KernelRow
     speed: Table | None
     studies: list[InStudy]
     variants: list[VariantView]
@@ -115,7 +114,7 @@ class KernelView:
 
 def _values(records: pd.DataFrame, metric: str) -> dict[str, float]:
     """Value by case, of the cases that are correct."""
-    rows = records[(records["metric"] == metric) & (records["verdict"] == model.CORRECT)]
+    rows = records[(records["metric"] == metric) & (records["verdict"] == result.CORRECT)]
     rows = rows[rows["value"].notna()]
     return dict(zip(rows["case"].astype(str), rows["value"].astype(float)))
 
@@ -176,11 +175,11 @@ def _row(
     variants: Sequence[VariantView],
     excess: str,
     advice: Sequence[Advised],
-) -> Row:
+) -> KernelRow:
     counts = [(word, count) for word, count in verdict_counts(cases) if count]
     bad = [f"{number(count)} {word}" for word, count in counts if word not in
-           (model.CORRECT, model.NOT_CHECKED)]  # fmt: skip
-    right = sum(count for word, count in counts if word == model.CORRECT)
+           (result.CORRECT, result.NOT_CHECKED)]  # fmt: skip
+    right = sum(count for word, count in counts if word == result.CORRECT)
     timed = cases[cases["case"].isin(shares.keys())]
     work = work_of(timed)
     # At its largest size, where a launch's own time no longer shows.
@@ -189,7 +188,7 @@ def _row(
     registers = [int(one.registers) for one in variants if one.registers]
     low, high = (min(registers), max(registers)) if registers else (0, 0)
     dtypes = dict.fromkeys(str(one) for one in cases["dtype"] if one and one == one)
-    return Row(
+    return KernelRow(
         name=kernel.name,
         title=kernel.front.title,
         operation=kernel.front.operation,
@@ -229,7 +228,7 @@ def with_findings(page: str, studies: Sequence[StudyView]) -> str:
 
 
 @dataclass(frozen=True)
-class Run:
+class KernelRun:
     """What the pages of all kernels are made from: the run's tables, the document of variants and
     profiles by kernel, the studies, and what was timed, by case.
 
@@ -263,7 +262,7 @@ class Run:
         studies: Sequence[StudyView],
         accesses: Mapping[str, Mapping[str, Any]],
         reports: Path,
-    ) -> Run:
+    ) -> KernelRun:
         """frames: cases, records, instructions and stalls."""
         cases, records, instructions, stalls = frames
         kernel_of = dict(zip(cases["case"], cases["kernel"]))
@@ -291,7 +290,7 @@ def _parted(rows: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
 def _telling(cases: pd.DataFrame, records: pd.DataFrame, instructions: pd.DataFrame) -> set[str]:
     """Of each kernel the case with the most work whose counters are known, and the one of its first
     variant whose instructions were counted: not every case has all counters."""
-    rows = records[(records["stage"] == "counters") & (records["status"] == model.OK)]
+    rows = records[(records["stage"] == "counters") & (records["status"] == result.OK)]
     known = cases[cases["case"].isin(set(rows["case"]))]
     work = work_of(known)
     chosen = {str(known.loc[at, "case"]) for at in work.groupby(known["kernel"]).idxmax()}
@@ -301,7 +300,7 @@ def _telling(cases: pd.DataFrame, records: pd.DataFrame, instructions: pd.DataFr
     return chosen
 
 
-def _advice(run: Run, cases: pd.DataFrame) -> list[Advised]:
+def _advice(run: KernelRun, cases: pd.DataFrame) -> list[Advised]:
     """What the rules find of a kernel's telling cases."""
     known = cases[cases["case"].isin(list(run.subjects))]
     chosen = known.loc[work_of(known).sort_values(ascending=False, kind="stable").index, "case"]
@@ -329,7 +328,7 @@ TELLING = [
 """What of a record may change while its case stays."""
 
 
-def key(run: Run, name: str, about: Any) -> str:
+def key(run: KernelRun, name: str, about: Any) -> str:
     """Digest of all that decides what the pages say of a kernel: its code and results, those of the
     rungs next to it, which studies show it, and ``about``, what is the same for all of them."""
     project, kernel = run.project, run.project.kernels[name]
@@ -359,7 +358,7 @@ def key(run: Run, name: str, about: Any) -> str:
     return content_key(parts, ())
 
 
-def view(run: Run, name: str) -> KernelView:
+def view(run: KernelRun, name: str) -> KernelView:
     """What the pages say of a kernel of the plan."""
     project, cases = run.project, run.cases
     kernel = project.kernels[name]

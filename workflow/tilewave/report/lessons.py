@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from tilewave.home import TEMPLATES
-from tilewave.report.kernel_views import Row, Run, speed
+from tilewave.basics.paths import TEMPLATES
+from tilewave.report.kernel_views import KernelRow, KernelRun, speed
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def about(kernels: Container[str], studies: Container[str]) -> list[Lesson]:
 
 
 def view(
-    lesson: Lesson, run: Run, rows: Mapping[str, Row], others: Sequence[Lesson]
+    lesson: Lesson, run: KernelRun, rows: Mapping[str, KernelRow], others: Sequence[Lesson]
 ) -> dict[str, Any]:
     """What the template needs: the run's kernels and studies of the lesson, and what it lacks. The
     speed is that of the kernels' first variants."""

@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 import markupsafe
 
-from tilewave.home import TEMPLATES
+from tilewave.basics.paths import TEMPLATES
 from tilewave.report import words
 from tilewave.report.cells import number
 

@@ -16,11 +16,10 @@ from typing import Any, Protocol
 
 from PIL import Image as Picture
 
-from tilewave import library
-from tilewave.environment import package_versions
-from tilewave.home import INSTALLED
-from tilewave.processes import pool
-from tilewave.project import Project, read
+from tilewave.basics import dependencies
+from tilewave.basics.packages import package_versions
+from tilewave.basics.paths import INSTALLED
+from tilewave.pipeline.project import Project, read
 from tilewave.records.store import write_atomically
 from tilewave.report import (
     FOLDERS,
@@ -36,15 +35,9 @@ from tilewave.report import (
 )
 from tilewave.report.environments import environment_views
 from tilewave.report.rendering import render
-from tilewave.report.studies import Image, StudyView
-from tilewave.report.summary import (
-    MILD,
-    banner,
-    sources,
-    status_matrix,
-    troubles,
-    verdict_counts,
-)
+from tilewave.report.studies import PageImage, StudyView
+from tilewave.report.summary import MILD, banner, sources, status_matrix, troubles, verdict_counts
+from tilewave.workers import pool
 
 
 def commands(project: Project) -> list[tuple[str, str]]:
@@ -70,16 +63,16 @@ def commands(project: Project) -> list[tuple[str, str]]:
 # -------------------------------------------------------------------------------------------- the pages
 
 
-def _thumbnail(reports: Path, name: str) -> Image | None:
+def _thumbnail(reports: Path, name: str) -> PageImage | None:
     """The small picture of a figure for its card on the index."""
     path = reports / "thumbnails" / f"{name}.png"
     if not path.is_file():
         return None
     with Picture.open(path) as picture:
-        return Image(f"thumbnails/{name}.png", picture.width // 2, picture.height // 2)
+        return PageImage(f"thumbnails/{name}.png", picture.width // 2, picture.height // 2)
 
 
-class Inputs(figures.Inputs, Protocol):
+class PageInputs(figures.Inputs, Protocol):
     """Those of the figures, stall samples, and what is known of compilations and of accesses to shared
     memory."""
 
@@ -90,7 +83,7 @@ class Inputs(figures.Inputs, Protocol):
 
 def write(
     project: Project,
-    inputs: Inputs,
+    inputs: PageInputs,
     path: str | Path,
     workers: int = 1,
     done: Callable[[str], object] = lambda kernel: None,
@@ -140,17 +133,17 @@ def write(
 
     tables = cases, records, instructions, figures.table_of(Path(str(inputs.stalls)))
     accesses = read(Path(str(inputs.accesses)))
-    run = kernel_views.Run.of(
+    run = kernel_views.KernelRun.of(
         project, target, tables, environments, compiled, shown, accesses, reports
     )
 
     same = [
         (whose.kind, whose.short, extra, INSTALLED), target["label"], target["arch"], target["device"],
         package_versions(("pandas", "jinja2")),
-        library.digest("report.site"), library.templates_digest(),
+        dependencies.digest("report.site"), dependencies.templates_digest(),
     ]  # fmt: skip
 
-    def kernel_page(name: str) -> kernel_views.Row:
+    def kernel_page(name: str) -> kernel_views.KernelRow:
         # Most are as they were: they come from the store.
         kept = project.store.blob("pages", kernel_views.key(run, name, same), ".json")
         kernel_code.write_listings(compiled.get(name, {}).get("variants", {}), reports)
@@ -163,11 +156,11 @@ def write(
         row, text = found
         text = kernel_views.with_findings(text, shown)
         write_atomically(reports / "kernel" / f"{name}.html", text.encode())
-        return kernel_views.Row(**row)
+        return kernel_views.KernelRow(**row)
 
     names = list(project.plan.kernels)
-    rows: dict[str, kernel_views.Row] = {}
-    parts: dict[str, Callable[[], kernel_views.Row | None]] = {"": explorer_page}
+    rows: dict[str, kernel_views.KernelRow] = {}
+    parts: dict[str, Callable[[], kernel_views.KernelRow | None]] = {"": explorer_page}
     parts |= {name: functools.partial(kernel_page, name) for name in names}
     parts |= {f"study {one.name}": functools.partial(study_page, one) for one in shown}
     for name, row in pool.shared(lambda name: parts[name](), list(parts), workers):

@@ -13,10 +13,10 @@ from typing import Any
 import pandas as pd
 
 from tilewave import plots
-from tilewave.project import Project
+from tilewave.pipeline.project import Project
 from tilewave.report import FIGURE_KINDS, undrawn
 from tilewave.report.cells import Table, plural, table, with_evidence
-from tilewave.report.summary import Group, Source, sources, troubles, verdict_counts
+from tilewave.report.summary import FigureSource, ReasonGroup, sources, troubles, verdict_counts
 
 FIRST_ROWS = 25
 """Rows of a study's data on its page, where the table is not what readers come for."""
@@ -27,7 +27,7 @@ FILTERED = ("document", "verdict", "dtype", "kernel", "study")
 
 
 @dataclass(frozen=True)
-class Image:
+class PageImage:
     """A drawing with its size in pixels of a page, so that nothing moves when it is loaded; ``readable``: the size at
     which its letters are READABLE, in which a phone scrolls it."""
 
@@ -53,14 +53,14 @@ class StudyView:
     bare: bool
     cases: str
     verdicts: list[tuple[str, int]]
-    sources: list[Source]
+    sources: list[FigureSource]
     summary: Table | None
     table: Table | None
     more: int
     filters: list[str]
-    groups: list[Group]
+    groups: list[ReasonGroup]
     files: list[tuple[str, str]]
-    figure: Image | None
+    figure: PageImage | None
     kernels: list[str]
     data: pd.DataFrame | None
     undrawn: str = ""
@@ -79,13 +79,13 @@ def smallest_letters(path: Path) -> float:
     return min(map(float, found), default=0.12) * 100 * 96 / 72
 
 
-def image(path: Path, address: str, alt: str) -> Image | None:
+def image(path: Path, address: str, alt: str) -> PageImage | None:
     """An SVG as a page shows it; None where there is no such file."""
     if not path.is_file():
         return None
     width, height = svg_size(path)
     larger = READABLE / smallest_letters(path)
-    return Image(
+    return PageImage(
         address, width, height, alt, (math.ceil(width * larger), math.ceil(height * larger))
     )
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from tilewave.errors import UserError
+from tilewave.basics.errors import UserError
+from tilewave.kernel import result
+from tilewave.pipeline import rules, tables
 from tilewave.plots import best as plot
-from tilewave.records import model, tables
 from tilewave.report import figures
-from tilewave.stages import rules
 
 
 def best(run: rules.Run, compiled: Sequence[Any], cores: int = 1) -> pd.DataFrame:
@@ -29,7 +29,7 @@ def best(run: rules.Run, compiled: Sequence[Any], cores: int = 1) -> pd.DataFram
     results = pipeline.collected(rules.race(run, pipeline, cores))
     verdict = tables.verdicts(results["check"])
     cases = tables.cases_table(raced.plan.cases.values(), pipeline.compiled, pipeline.arch, verdict)
-    flat = [*results["check"], *results[model.TUNE]]
+    flat = [*results["check"], *results[result.TUNE]]
     records = tables.records_table(cases, flat, verdict)
     none = figures.with_instruction_columns(pd.DataFrame(columns=["case"]))
     return pd.concat(

@@ -9,34 +9,34 @@ from typing import Any
 
 import pandas as pd
 
+from tilewave.kernel import result
 from tilewave.plots.base import present
-from tilewave.records import model
 from tilewave.report import figures, verdict
 from tilewave.report.cells import plural
 
 NAMED = 6
 """Cases of a group that are named before the rest is folded away."""
-_SPOILT = tuple(word.rstrip(": ") for word in model.SPOILT)
+_SPOILT = tuple(word.rstrip(": ") for word in result.SPOILT)
 # How bad a trouble is: the order in which the page lists them.
 _SEVERITY = (
-    model.WRONG,
-    model.RACE,
-    model.UNINITIALISED,
-    model.BARRIER,
-    *model.FAILURES,
-    model.STALE,
-    model.NOT_MEASURED,
+    result.WRONG,
+    result.RACE,
+    result.UNINITIALISED,
+    result.BARRIER,
+    *result.FAILURES,
+    result.STALE,
+    result.NOT_MEASURED,
     *_SPOILT,
-    model.NOT_CHECKED,
-    model.UNSUPPORTED,
+    result.NOT_CHECKED,
+    result.UNSUPPORTED,
 )
 
-MILD = (model.NOT_MEASURED, model.NOT_CHECKED, model.UNSUPPORTED, model.STALE)
+MILD = (result.NOT_MEASURED, result.NOT_CHECKED, result.UNSUPPORTED, result.STALE)
 """What is no fault of a kernel."""
 
 
 @dataclass(frozen=True)
-class Group:
+class ReasonGroup:
     """Cases that share a status (or a verdict) and a reason."""
 
     word: str
@@ -62,7 +62,7 @@ def _pattern(reason: str) -> str:
     return re.sub(r"\d[\d.,]*", "#", reason)
 
 
-def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[Group]:
+def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[ReasonGroup]:
     """Every case that is not ok or not correct, one group a status and reason, the worst first.
 
     A case is listed under each status that is not ok, with the stages that gave it, and under its
@@ -75,17 +75,17 @@ def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[Group]:
     found: list[tuple[str, str, str, str]] = []
     for case, stage, status, reason in rows.itertuples(index=False, name=None):
         word, why = str(status), str(reason) if present(reason) else ""
-        if word == model.OK and why.startswith(model.SPOILT):
+        if word == result.OK and why.startswith(result.SPOILT):
             word, _, why = why.partition(": ")
-        elif word == model.OK and why.startswith(model.INSTEAD):
-            word = model.NOT_MEASURED
-        if word != model.OK:
+        elif word == result.OK and why.startswith(result.INSTEAD):
+            word = result.NOT_MEASURED
+        if word != result.OK:
             found.append((word, why, str(stage), str(case)))
     checks = rows[rows["stage"] == "check"]
     reasons = dict(zip(checks["case"], checks["reason"]))
-    clean = set(checks[checks["status"] == model.OK]["case"])
+    clean = set(checks[checks["status"] == result.OK]["case"])
     for case, word in zip(cases["case"], cases["verdict"]):
-        if verdict.wrong(word) or (word == model.NOT_CHECKED and case in clean):
+        if verdict.wrong(word) or (word == result.NOT_CHECKED and case in clean):
             reason = reasons.get(case)
             found.append((str(word), str(reason) if present(reason) else "", "check", str(case)))
     groups: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
@@ -97,20 +97,20 @@ def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[Group]:
         reason = members[0][0]
         if any(other != reason for other, _, _ in members):
             reason += " (the numbers differ from case to case)"
-        by_stage = {s: {case for _, stage, case in members if stage == s} for s in model.STAGES}
+        by_stage = {s: {case for _, stage, case in members if stage == s} for s in result.STAGES}
         names = sorted({case for _, _, case in members}, key=lambda case: order.get(case, -1))
         counts = {stage: len(those) for stage, those in by_stage.items() if those}
         every = set(counts.values()) == {len(names)}
         told = [stage if every else f"{stage} {count}" for stage, count in counts.items()]
-        listed.append(Group(word, ", ".join(told), reason, names))
+        listed.append(ReasonGroup(word, ", ".join(told), reason, names))
     return sorted(listed, key=lambda group: _SEVERITY.index(group.word))
 
 
 def verdict_counts(cases: pd.DataFrame) -> list[tuple[str, int]]:
     """Cases of each verdict, `correct`, `wrong` and `not checked` always."""
     counts = {str(word): int(n) for word, n in cases["verdict"].value_counts().items()}
-    always = (model.CORRECT, model.WRONG, model.NOT_CHECKED)
-    return [(w, counts.get(w, 0)) for w in model.VERDICTS if w in always or counts.get(w)]
+    always = (result.CORRECT, result.WRONG, result.NOT_CHECKED)
+    return [(w, counts.get(w, 0)) for w in result.VERDICTS if w in always or counts.get(w)]
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ class Matrix:
 def status_matrix(records: pd.DataFrame) -> Matrix:
     """How many cases each stage left in each status that occurs."""
     pairs = records[["case", "stage", "status"]].drop_duplicates()
-    words = [word for word in model.STATUSES if (pairs["status"] == word).any()]
-    stages = [stage for stage in model.STAGES if (pairs["stage"] == stage).any()]
+    words = [word for word in result.STATUSES if (pairs["status"] == word).any()]
+    stages = [stage for stage in result.STAGES if (pairs["stage"] == stage).any()]
     rows = []
     for stage in stages:
         mine = pairs[pairs["stage"] == stage]["status"].value_counts()
@@ -137,7 +137,7 @@ def status_matrix(records: pd.DataFrame) -> Matrix:
 
 
 @dataclass(frozen=True)
-class Source:
+class FigureSource:
     """Figures of one source and environment."""
 
     source: str
@@ -151,12 +151,14 @@ def device_name(facts: Mapping[str, Any]) -> str:
     return str(facts.get("gpu") or facts.get("cpu") or "unknown machine")
 
 
-def sources(records: pd.DataFrame, environments: Mapping[str, Mapping[str, Any]]) -> list[Source]:
+def sources(
+    records: pd.DataFrame, environments: Mapping[str, Mapping[str, Any]]
+) -> list[FigureSource]:
     """How many figures came from which source and environment."""
     valued = figures.figures_of(records)
     counts = valued[["source", "environment"]].astype(str).value_counts().to_dict()
     return [
-        Source(
+        FigureSource(
             source,
             plural(number, "value"),
             identity,
@@ -192,7 +194,7 @@ def _banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     valued = figures.figures_of(records)
     from_recording = int(valued["source"].astype(str).str.startswith("recorded:").sum())
     here = int(valued["source"].isin(["counters", "samples", "events"]).sum())
-    executed = int((valued["source"] == model.EXECUTED).sum())
+    executed = int((valued["source"] == result.EXECUTED).sum())
     by_cpu = (
         f" {plural(executed, 'value')} came from executing the kernels' machine code on the CPU of "
         "this machine: they say what is right and what is counted, never how long it takes."

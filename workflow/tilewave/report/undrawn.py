@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from tilewave import plots
-from tilewave.errors import UserError
-from tilewave.home import relative
+from tilewave.basics.errors import UserError
+from tilewave.basics.paths import relative
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

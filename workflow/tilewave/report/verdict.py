@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from tilewave.kernel import result
+from tilewave.pipeline.project import Project
 from tilewave.plots.base import present
-from tilewave.project import Project
-from tilewave.records import model
 from tilewave.report import undrawn
 from tilewave.report.cells import plural
 
@@ -22,12 +22,12 @@ MOST = 20
 
 def checked(verdict: object) -> bool:
     """Whether a check, from whatever source, came to a verdict on the case."""
-    return present(verdict) and verdict != model.NOT_CHECKED
+    return present(verdict) and verdict != result.NOT_CHECKED
 
 
 def wrong(verdict: object) -> bool:
     """Whether that verdict is anything but *correct*: wrong, a race, an uninitialised read, ..."""
-    return checked(verdict) and verdict != model.CORRECT
+    return checked(verdict) and verdict != result.CORRECT
 
 
 def _having(records: pd.DataFrame, statuses: Iterable[str]) -> pd.DataFrame:
@@ -41,7 +41,7 @@ def _by_stage(rows: pd.DataFrame) -> str:
     cases = rows["case"].nunique()
     parts = [
         f"{stage} {rows[rows['stage'] == stage]['case'].nunique()}"
-        for stage in model.STAGES
+        for stage in result.STAGES
         if (rows["stage"] == stage).any()
     ]
     return f"{cases} ({', '.join(parts)})" if parts else str(cases)
@@ -73,11 +73,11 @@ def _problems(cases: pd.DataFrame, records: pd.DataFrame, strict: Any) -> list[P
         if wrong(verdict)
     ]
     # A case that failed its check has the same status in the later stages: tell it once.
-    unaccepted = (*model.FAILURES, *((model.STALE,) if strict == "release" else ()))
+    unaccepted = (*result.FAILURES, *((result.STALE,) if strict == "release" else ()))
     rows = _having(records, unaccepted).drop_duplicates(["case", "status", "reason"])
     if strict == "release":
-        spoilt = _having(records, [model.OK])
-        spoilt = spoilt[spoilt["reason"].fillna("").str.startswith(model.SPOILT)]
+        spoilt = _having(records, [result.OK])
+        spoilt = spoilt[spoilt["reason"].fillna("").str.startswith(result.SPOILT)]
         rows = pd.concat([rows, spoilt])
     for case, stage, status, reason in rows.itertuples(index=False, name=None):
         line = f"{case}: {stage}: {status}" + (f": {reason}" if present(reason) else "")
@@ -90,7 +90,7 @@ def unplanned(cases: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
     if "ends" not in cases:
         return records
     ends = records["case"].map(cases.set_index("case")["ends"])
-    return records[(records["status"] == model.OK) | (records["status"] != ends)]
+    return records[(records["status"] == result.OK) | (records["status"] != ends)]
 
 
 def unplanned_verdicts(cases: pd.DataFrame) -> list[Any]:
@@ -98,7 +98,7 @@ def unplanned_verdicts(cases: pd.DataFrame) -> list[Any]:
     if "finds" not in cases:
         return list(cases["verdict"])
     return [
-        model.NOT_CHECKED if present(finds) and verdict == finds else verdict
+        result.NOT_CHECKED if present(finds) and verdict == finds else verdict
         for verdict, finds in zip(cases["verdict"], cases["finds"])
     ]
 
@@ -114,7 +114,7 @@ def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
     told = records[(records["stage"] == "check") & records["case"].isin(known)]
     source = told["source"].fillna("")
     shipped = told[source.str.startswith("recorded:")]["case"].nunique()
-    executed = told[source == model.EXECUTED]["case"].nunique()
+    executed = told[source == result.EXECUTED]["case"].nunique()
     rest = number - shipped - executed
     where = ""
     if executed:
@@ -122,12 +122,12 @@ def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
     elif shipped:
         where = f": {rest} here, {shipped} as recorded"
     parts = [
-        f"correct {int((cases['verdict'] == model.CORRECT).sum())}",
+        f"correct {int((cases['verdict'] == result.CORRECT).sum())}",
         f"wrong {sum(wrong(verdict) for verdict in unplanned_verdicts(cases))}",
-        f"failed {_by_stage(_having(records, model.FAILURES))}",
-        f"stale {_by_stage(_having(records, [model.STALE]))}",
-        f"not measured {_by_stage(_having(records, [model.NOT_MEASURED]))}",
-        f"unsupported {_having(records, [model.UNSUPPORTED])['case'].nunique()}",
+        f"failed {_by_stage(_having(records, result.FAILURES))}",
+        f"stale {_by_stage(_having(records, [result.STALE]))}",
+        f"not measured {_by_stage(_having(records, [result.NOT_MEASURED]))}",
+        f"unsupported {_having(records, [result.UNSUPPORTED])['case'].nunique()}",
     ]
     return f"checked {number} of {len(cases)}{where}\n{', '.join(parts)}\n"
 

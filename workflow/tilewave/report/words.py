@@ -10,29 +10,29 @@ from dataclasses import dataclass
 import markupsafe
 import yaml
 
-from tilewave.home import TEMPLATES
-from tilewave.records import model
+from tilewave.basics.paths import TEMPLATES
+from tilewave.kernel import result
 
 STATUS_WORDS: Mapping[str, str] = {
-    model.OK: "the stage ended cleanly and gave its figures.",
-    model.NOT_MEASURED: "this machine could not or was not to measure it; the reason says why.",
-    model.FAILED_TO_COMPILE: "the compiler refused the kernel; the reason is its first message.",
-    model.FAILED_TO_LAUNCH: "the driver refused the launch, so nothing ran.",
-    model.INVALID_ACCESS: "the kernel touched memory that is not its own and was ended.",
-    model.ASSERTION_FAILED: "an assert of the kernel's own did not hold, and ended it.",
-    model.TRAPPED: "the kernel ended itself by a trap.",
-    model.TIMED_OUT: "the case ran past its time limit and its process was killed.",
-    model.UNSUPPORTED: "the kernel does not claim to take this shape or GPU; no fault of anyone's.",
-    model.STALE: "there is a recorded figure, but of other code, another launch or method than "
+    result.OK: "the stage ended cleanly and gave its figures.",
+    result.NOT_MEASURED: "this machine could not or was not to measure it; the reason says why.",
+    result.FAILED_TO_COMPILE: "the compiler refused the kernel; the reason is its first message.",
+    result.FAILED_TO_LAUNCH: "the driver refused the launch, so nothing ran.",
+    result.INVALID_ACCESS: "the kernel touched memory that is not its own and was ended.",
+    result.ASSERTION_FAILED: "an assert of the kernel's own did not hold, and ended it.",
+    result.TRAPPED: "the kernel ended itself by a trap.",
+    result.TIMED_OUT: "the case ran past its time limit and its process was killed.",
+    result.UNSUPPORTED: "the kernel does not claim to take this shape or GPU; no fault of anyone's.",
+    result.STALE: "there is a recorded figure, but of other code, another launch or method than "
     "the ones here; it is not shown.",
 }
 VERDICT_WORDS: Mapping[str, str] = {
-    model.CORRECT: "the output agreed with the reference within the tolerance.",
-    model.WRONG: "the output differed from the reference by more than the tolerance, or held NaN.",
-    model.NOT_CHECKED: "no check came to a verdict, so the case does not rank.",
-    model.RACE: "two threads touched the same memory with no order between them.",
-    model.UNINITIALISED: "the kernel read memory that nobody had written.",
-    model.BARRIER: "threads of a block did not meet at the same barrier.",
+    result.CORRECT: "the output agreed with the reference within the tolerance.",
+    result.WRONG: "the output differed from the reference by more than the tolerance, or held NaN.",
+    result.NOT_CHECKED: "no check came to a verdict, so the case does not rank.",
+    result.RACE: "two threads touched the same memory with no order between them.",
+    result.UNINITIALISED: "the kernel read memory that nobody had written.",
+    result.BARRIER: "threads of a block did not meet at the same barrier.",
 }
 SOURCE_WORDS: Mapping[str, str] = {
     "counters": "Nsight Compute's hardware counters, in this run's environment.",
@@ -46,7 +46,7 @@ SOURCE_WORDS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Term:
+class GlossaryTerm:
     """A word of the glossary; ``forms`` are what it is found by in a text."""
 
     id: str
@@ -56,11 +56,11 @@ class Term:
 
 
 @functools.cache
-def glossary() -> tuple[Term, ...]:
+def glossary() -> tuple[GlossaryTerm, ...]:
     """The terms, by name."""
     told = yaml.safe_load((TEMPLATES / "glossary.yaml").read_text("utf-8"))
     return tuple(
-        Term(one["term"].replace(" ", "-"), one["term"], one["text"],
+        GlossaryTerm(one["term"].replace(" ", "-"), one["term"], one["text"],
              (one["term"], *one.get("also", ())))
         for one in sorted(told, key=lambda one: str(one["term"]).lower())
     )  # fmt: skip

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewave.architectures import ARCHITECTURES
+from tilewave.theory.architectures import ARCHITECTURES
 from tilewave.theory.traffic import Machine
 
 MIB = 2**20

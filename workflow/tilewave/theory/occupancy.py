@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilewave import architectures
+from tilewave.theory import architectures
 
 WARP = 32
 REGISTER_UNIT = 256  # registers, for one warp
@@ -40,7 +40,7 @@ class SmLimits:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, Any]) -> SmLimits:
-        """Limits of the environment's GPU (keys as in `tilewave.environment.probe`).
+        """Limits of the environment's GPU (keys as in `tilewave.records.environment.probe`).
 
         Raises KeyError with the name of a fact that the environment does not have.
         """

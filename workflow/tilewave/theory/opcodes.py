@@ -2,7 +2,7 @@
 
 An opcode is the whole word of a listing, ``HMMA.16816.F32``; its base is the part before the first
 dot. Classes and counters have Nsight Compute's names. How an opcode is executed is in its family
-(`tilewave.machine.families`); those without a rule there are only counted, where a GPU executes them.
+(`tilewave.execution.machine.families`); those without a rule there are only counted, where a GPU executes them.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def loads_per_element(shape: Mapping[str, int], tile: Sequence[int] = (1, 1)) ->
 
 
 @dataclass(frozen=True)
-class Access:
+class WarpAccess:
     """Where the lanes of a warp stand on a row-major matrix in one memory instruction.
 
     rows x columns lanes (32 or fewer: the rest stands on the same addresses), each on ``vector``
@@ -145,10 +145,10 @@ class Access:
         return WARP * self.vector
 
 
-def row_by_row(width: int) -> Access:
+def row_by_row(width: int) -> WarpAccess:
     """A warp that walks a tile of ``width`` columns row by row, an element a lane."""
     columns = min(WARP, width)
-    return Access(WARP // columns, columns)
+    return WarpAccess(WARP // columns, columns)
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,9 @@ def _cuts(size: int, span: int, pitch: int) -> Counter[tuple[int, int]]:
     )
 
 
-def _piece(access: Access, pitch: int, size: int, offset: int, rows: int, columns: int) -> Traffic:
+def _piece(
+    access: WarpAccess, pitch: int, size: int, offset: int, rows: int, columns: int
+) -> Traffic:
     """One piece: its instructions with an active lane, and the sectors of each of them."""
     found = Traffic()
     for first_row in range(min(access.row_step, rows)):
@@ -192,7 +194,7 @@ def _piece(access: Access, pitch: int, size: int, offset: int, rows: int, column
     return found
 
 
-def matrix_traffic(rows: int, columns: int, access: Access, element_bytes: int) -> Traffic:
+def matrix_traffic(rows: int, columns: int, access: WarpAccess, element_bytes: int) -> Traffic:
     """One pass over a whole row-major matrix[rows, columns] that begins on a sector.
 
     The pieces of ``access.span`` cut the matrix, the last ones at its edges. Where every row begins on
@@ -211,7 +213,7 @@ def matrix_traffic(rows: int, columns: int, access: Access, element_bytes: int) 
     return total
 
 
-def _fits(name: str, access: Access, *sides: int) -> None:
+def _fits(name: str, access: WarpAccess, *sides: int) -> None:
     for side, span in zip(sides, access.span, strict=True):
         if side % span:
             raise ValueError(
@@ -223,7 +225,7 @@ def _fits(name: str, access: Access, *sides: int) -> None:
 def product_traffic(
     shape: Mapping[str, int],
     tile: Sequence[int],
-    accesses: Mapping[str, Access],
+    accesses: Mapping[str, WarpAccess],
     element_bytes: int,
     beta: float = 0,
 ) -> tuple[Traffic, Traffic]:
@@ -236,7 +238,7 @@ def product_traffic(
     A is passed over once for each tile column, B once for each tile row, C once (it is read as
     well where beta is not 0). Nothing is loaded or stored outside the matrices. Exact at every shape,
     edges included: what Nsight Compute counted on an H200 for the ladder's f32 and f64 kernels are
-    these numbers to the last one (tests/test_traffic.py). Raises ValueError where pieces of
+    these numbers to the last one (tests/theory/test_traffic.py). Raises ValueError where pieces of
     ``accesses`` do not divide the tile.
     """
     m, n, k = shape["m"], shape["n"], shape["k"]

@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, cast
 
-from tilewave import expressions
+from tilewave.kernel import expressions
+from tilewave.kernel.result import EXECUTED
 from tilewave.plots import base
 from tilewave.plots.base import StudyData
 from tilewave.plots.claims import forms
-from tilewave.plots.claims.forms import Missing, product
-from tilewave.records.model import EXECUTED
+from tilewave.plots.claims.forms import NoValue, product
 from tilewave.theory import data_sheets, occupancy, quantization, traffic
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ for module in (traffic, quantization, occupancy, forms):
 def known(value: T | None, otherwise: str) -> T:
     """What was found. Raises Missing where that is nothing."""
     if not base.present(value):
-        raise Missing(otherwise)
+        raise NoValue(otherwise)
     return cast(T, value)
 
 
@@ -95,7 +95,7 @@ class Facts:
             lacking += f" ({': '.join(filter(None, (state.status, state.reason)))})"
         found: Any = known(self._records.get((case, metric)), lacking)
         if self._verdicts[case] != "correct":
-            raise Missing(f"{case} is {self._verdicts[case]}")
+            raise NoValue(f"{case} is {self._verdicts[case]}")
         if found.source != EXECUTED:  # what was executed may stand beside the counts of any GPU
             self.places.add(str(found.environment))
         self._found(f"{metric} of {case}", found.source)
@@ -119,7 +119,7 @@ class Facts:
         for name in names:
             try:
                 found[name] = self.value(metric, name)
-            except Missing as error:
+            except NoValue as error:
                 self.missing.append(str(error))
         return found
 
@@ -129,7 +129,7 @@ class Facts:
         for case in map(self._case, names):
             state = self._states[case]
             if state.status in ("not measured", "stale", "unsupported"):
-                raise Missing(f"{case} was not run ({state.reason or state.status})")
+                raise NoValue(f"{case} was not run ({state.reason or state.status})")
             for source in self._study.records.query("case == @case")["source"].unique():
                 self._found(f"verdict of {case}", source)
             wells.append(state.status == "ok" and self._verdicts[case] == "correct")
@@ -167,7 +167,7 @@ class Facts:
             counted.setdefault(rows[name]["dtype"].split("_")[0], []).append(value)
         used = {dtype for dtype, values in counted.items() if any(values)}
         if not used or len(counted) < 2:
-            raise Missing("one type by itself says nothing of the others")
+            raise NoValue("one type by itself says nothing of the others")
         self.places.clear()  # whether tensor cores worked at all is the same on each card of a recording
         return used
 
@@ -184,7 +184,7 @@ def evaluate(facts: Facts, text: expressions.Expression, names: Mapping[str, Any
         return expressions.evaluate(text, every, {**FUNCTIONS, **own})
     except expressions.ExpressionError as error:
         if isinstance(error.__cause__, ZeroDivisionError):
-            raise Missing("it would be divided by 0") from None
-        if isinstance(error.__cause__, Missing):
+            raise NoValue("it would be divided by 0") from None
+        if isinstance(error.__cause__, NoValue):
             raise error.__cause__ from None
         raise

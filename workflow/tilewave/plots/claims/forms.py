@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from tilewave import expressions
+from tilewave.kernel import expressions
 from tilewave.theory import tiling
 from tilewave.theory.quantization import tile_count
 
 LANE = np.arange(32)
 
 
-class Missing(Exception):
+class NoValue(Exception):
     """An expression asks for what the target or the records do not tell."""
 
 
@@ -88,7 +88,7 @@ def last_of_first_wave(sms: int, m: int, tile: Sequence[int]) -> int:
     sizes = range(8, 4097, 8)
     fit = [n for n in sizes if tile_count({"m": m, "n": n}, tile) <= sms]
     if len(fit) in (0, len(sizes)):
-        raise Missing(f"no wave of {sms} SMs ends at N from {sizes[0]} to {sizes[-1]}")
+        raise NoValue(f"no wave of {sms} SMs ends at N from {sizes[0]} to {sizes[-1]}")
     return fit[-1]
 
 
@@ -99,7 +99,7 @@ def furthest_from_1(ratios: Iterable[float]) -> float:
 def before_longest_step(durations: Mapping[int, float]) -> int:
     """The n before the largest relative rise of the duration over a sweep."""
     if len(durations) < 3:
-        raise Missing("the sweep has fewer than three sizes")
+        raise NoValue("the sweep has fewer than three sizes")
     return max(itertools.pairwise(durations), key=lambda n: durations[n[1]] / durations[n[0]])[0]
 
 

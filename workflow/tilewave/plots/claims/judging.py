@@ -16,13 +16,14 @@ from typing import Any, Literal, Self
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from tilewave import config, expressions
-from tilewave.errors import UserError
-from tilewave.expressions import Expression, ExpressionError
+from tilewave.basics import validation
+from tilewave.basics.errors import UserError
+from tilewave.basics.validation import validated
+from tilewave.kernel import expressions
+from tilewave.kernel.expressions import Expression, ExpressionError
 from tilewave.plots.base import StudyData
 from tilewave.plots.claims.facts import Facts, evaluate
-from tilewave.plots.claims.forms import Missing
-from tilewave.validation import validated
+from tilewave.plots.claims.forms import NoValue
 
 FILES = (
     "multiplication_notes.yaml",
@@ -148,7 +149,7 @@ class Judged:
 
 def load(path: Path) -> list[Claim]:
     """A file's claims. Raises UserError: the first mistake, with its claim and key."""
-    found = validated(Document, config.read(path, path.name), path.name)
+    found = validated(Document, validation.read_mapping(path, path.name), path.name)
     same = {"file": path.name, "document": found.document, "names": found.names}
     return [Claim(id=name, **dict(one), **same) for name, one in found.claims.items()]
 
@@ -197,7 +198,7 @@ def _asked(facts: Facts, claim: Claim, key: str) -> Value | None:
     text = getattr(claim, key)
     try:
         value = evaluate(facts, text, claim.names)
-    except Missing as error:
+    except NoValue as error:
         facts.missing.append(str(error))
         return None
     except ExpressionError as error:

@@ -1,0 +1,69 @@
+"""A limit of time, and when it is clear that it will not do."""
+
+from types import SimpleNamespace
+
+import pytest
+
+import executing_support as support
+from tilewave.basics import deadline
+from tilewave.basics.deadline import TELLING, Deadline
+from tilewave.execution.machine import blocks, launch
+
+
+@pytest.mark.parametrize(
+    ("used", "done", "hopeless"),
+    [(0.2, 0.0, False), (0.3, 0.0, True), (0.3, 0.07, True), (0.3, 0.08, False), (0.9, 0.3, False)],
+)
+def test_the_pace_of_a_quarter_tells(used, done, hopeless, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    one = Deadline.after(10.0)
+    one._looked = one._begun = 0.0
+    now[0] = 3.0
+    one.skip()  # what is compiled first does not count
+    now[0] += 10 * used
+    assert not one.passed() and one.hopeless(done) == hopeless
+    assert not Deadline().hopeless(0.0)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_many_blocks_are_given_up_early(cores):
+    kernel = support.ROOT / "kernels" / "ladder" / "matmul_naive.cu"
+    done = support.execute(kernel, "2048", seconds=1.0, cores=cores)
+    assert [fault.kind for fault in done.faults] == ["timed out"] and done.seconds < 0.9
+
+
+def test_what_several_cores_tried_in_vain_counts():
+    kernel = support.ROOT / "kernels" / "ladder" / "matmul_naive.cu"
+    done = support.execute(kernel, "1024", seconds=0.2, cores=2)
+    assert [fault.kind for fault in done.faults] == ["timed out"] and done.seconds > 0.2 * TELLING
+
+
+@pytest.fixture
+def shares(monkeypatch):
+    """What a launch, of however many blocks, gives for the share that is done."""
+    told = []
+
+    class Asked(Deadline):
+        def hopeless(self, done):
+            told.append(done)
+            return False
+
+    monkeypatch.setattr(launch, "Deadline", Asked)
+    monkeypatch.setattr(blocks, "MANY", 1)
+    monkeypatch.setattr(blocks, "LOOK", 1000)
+    return told
+
+
+def test_blocks_without_work_are_none_of_what_is_to_do(shares):
+    kernel = support.ROOT / "kernels" / "ladder" / "matmul_naive.cu"
+    for working in (0, 4):
+        support.execute(kernel, "64", working=working)
+    half = len(shares) // 2
+    assert 0 < max(shares[:half]) <= 1 and shares[half:] == [4 * one for one in shares[:half]]
+
+
+def test_an_endless_kernel_is_left_to_its_instructions(shares):
+    done = support.execute(support.FAULTS / "infinite_loop.cu", "4096", instructions=10_000)
+    assert [fault.kind for fault in done.faults] == ["timed out"]
+    assert max(shares) > 0.8

@@ -1,0 +1,228 @@
+"""`python -m tilewave execute`: what it prints, and its exit codes. The machine is a fake."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fake_machine
+from fake_machine import Fault, Machine
+from samples import BODY, FRONT, ROOT, needs_nvrtc, write_kernel
+from tilewave.__main__ import main
+from tilewave.commands import execute, pick
+from tilewave.execution import least
+
+pytestmark = needs_nvrtc
+TWICE = """
+from tilewave.kernel.operations.base import Operand, Operation
+class Twice(Operation):
+    dimensions = ("n",)
+    operands = {"x": Operand(("n",), stream=0), "y": Operand(("n",), written=True)}
+    def reference(self, job, given, alpha=1.0, beta=0.0):
+        return {"y": 2 * self.wide(job, "x", given["x"])}
+"""
+KERNEL = str(ROOT / "kernels" / "ladder" / "matmul_naive.cu")
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str, **machine: Any) -> tuple[int, str, str]:
+    code = main(["execute", *words], Machine(**machine))
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+@pytest.mark.parametrize("arch", ["90", "sm_90", "sm90", "compute_90"])
+def test_text(capsys: pytest.CaptureFixture[str], arch: str) -> None:
+    code, out, _ = run(capsys, KERNEL, "--shape", "65x33x17", "--arch", arch)
+    assert code == 0
+    for line in ("matmul_naive@65x33x17: correct", "largest error", "tolerance", "sm_90, grid"):
+        assert line in out
+    for head in ("Instructions", "Operations", "Shared memory", "Global memory"):
+        assert f"\n{head}\n" in out
+    assert "line  warp inst.  wavefronts" in out and "excess  sectors  | source" in out
+    (code_line,) = [row for row in out.splitlines() if "matmul_naive(const REAL" in row]
+    assert code_line.split()[0].isdigit()
+
+
+def test_json_is_the_same_in_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, KERNEL, "--shape", "64", "--macro", "REAL=f64", "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert (told["verdict"], told["variant"]) == ("correct", "matmul_naive-realf64")
+    assert told["shape"] == {"m": 64, "n": 64, "k": 64} and told["arch"] == "sm_90"
+    assert len(told["instructions"]) == len(fake_machine.CODE)
+    executed = sum(row["executed"] for row in told["classes"])
+    assert executed == told["counters"]["smsp__inst_executed.sum"]
+    kinds = {row["kind"]: row for row in told["shared"]}
+    assert kinds["LDGSTS"]["excess"] == kinds["LDGSTS"]["wavefronts_hardware"] - 16
+    assert {"line", "text", "executed", "wavefronts_hardware", "excess"} <= set(told["lines"][0])
+    assert told["check"]["max_error"] <= told["check"]["tolerance"]
+
+
+def test_the_least_time_on_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, KERNEL, "--shape", "64")
+    assert re.search(r"\n  at least [\d.]+ us on an H200: \w+", out)
+    _, out, _ = run(capsys, KERNEL, "--shape", "64", "--gpu", "a100", "--json")
+    told = json.loads(out)
+    assert told["arch"] == "sm_80" and told["bound"]["gpu"] == "A100-SXM4-40GB"
+    assert told["bound"]["cycles"] == max(told["bound"]["pipes"].values()) > 0
+    assert told["bound"]["cycles"] == told["bound"]["pipes"][told["bound"]["limiter"]]
+    code, _, err = run(capsys, KERNEL, "--shape", "64", "--gpu", "voodoo2")
+    assert code == 2 and "h200" in err
+    code, _, err = run(capsys, KERNEL, "--shape", "64", "--gpu", "a100", "--arch", "90")
+    assert code == 2 and "a GPU of sm_90" in err
+
+
+def test_the_sentence_names_the_line() -> None:
+    told = {"gpu": "H200", "microseconds": 41.23, "limiter": "shared memory and L1"}
+    assert least.sentence(told) == "at least 41.2 us on an H200: shared memory and L1"
+    more = {**told, "microseconds": 1234.5, "line": "line 52", "share": 0.742, "what": "excess"}
+    assert least.sentence(more).endswith("L1, 74 % of which is excess on line 52")
+
+
+@pytest.mark.parametrize(
+    ("machine", "code", "words"),
+    [
+        ({"faults": (Fault("race"),)}, 1, ": race"),
+        ({"faults": (Fault("invalid access"),)}, 1, ": invalid access"),
+        ({"faults": (Fault("assertion failed"),)}, 1, ": assertion failed"),
+        ({"act": lambda call: None}, 1, ": wrong"),
+        ({"refuses": fake_machine.Unsupported("HGMMA.64x8x16", 0x10)}, 2, "HGMMA.64x8x16 at "),
+    ],
+)
+def test_exit_codes(capsys, machine, code, words):
+    got, out, _ = run(capsys, KERNEL, "--shape", "64", **machine)
+    assert got == code
+    assert words in out
+
+
+def test_what_a_kernel_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    said = tuple(f"line {i}\n" for i in range(50))
+    asked = KERNEL, "--shape", "64"
+    _, out, _ = run(capsys, *asked, printed=said)
+    assert "Printed\n  line 0\n" in out and "line 39\n" in out and "line 40\n" not in out
+    assert "(of 50 lines and 50 more calls; --json has 50 calls)" in out
+    _, out, _ = run(capsys, *asked, "--json", printed=said)
+    told = json.loads(out)
+    assert (tuple(told["printed"]), told["prints"]) == (said, 100)
+    _, out, _ = run(capsys, *asked)
+    assert "Printed" not in out
+
+
+@pytest.mark.parametrize(
+    "words", [["execute", KERNEL, "--shape", "64"], ["pick", "512", "--dtype", "f32"], ["--help"]]
+)
+def test_nothing_is_said_where_the_reader_has_left(words, capsys, monkeypatch):
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        with pytest.raises(SystemExit) as ended:
+            main(words, Machine())
+    assert ended.value.code == 128 + signal.SIGPIPE
+    assert not capsys.readouterr().err
+    if "pick" in words:  # an output that is closed is no mistake
+        monkeypatch.setattr(sys, "stdout", None)
+        assert main(words) == 0
+
+
+def test_another_pipe_that_breaks_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken(options: object) -> int:
+        raise BrokenPipeError("a worker's")
+
+    monkeypatch.setattr(pick, "run", broken)
+    with (tmp_path / "output").open("w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        with pytest.raises(BrokenPipeError, match="worker"):
+            main(["pick", "512", "--dtype", "f32"])
+
+
+def test_a_shape_that_the_kernel_cannot_take_or_no_memory_holds(capsys, monkeypatch):
+    kernel = str(ROOT / "kernels" / "ladder" / "hgemm_wmma_staged.cu")
+    code, out, _ = run(capsys, kernel, "--shape", "64x67x64")
+    assert code == 2 and "n = 67 is not a multiple of 8" in out
+
+    def full(*_: object) -> None:
+        raise MemoryError("373 GiB")
+
+    monkeypatch.setattr(execute.case, "run", full)
+    code, _, told = run(capsys, KERNEL, "--shape", "64")
+    assert code == 2 and "--shape: found '64'; allowed: sizes whose arrays fit" in told
+
+
+def test_a_kernel_that_does_not_compile(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = write_kernel(tmp_path, "broken", body='extern "C" __global__ void NAME() { oops; }\n')
+    code, out, _ = run(capsys, str(path), "--shape", "64")
+    assert code == 1 and "failed to compile" in out and "broken.cu:" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nowhere.cu", "--shape", "64"], "KERNEL: found 'nowhere.cu'"),
+        ([KERNEL], "--shape: found nothing; allowed: sizes as mxnxk"),
+        ([KERNEL, "--shape", "64x64"], "allowed: 3 sizes as mxnxk"),
+        ([KERNEL, "--shape", "64", "--macro", "REAL"], "--macro: found 'REAL'; allowed: NAME=VALUE"),
+        ([KERNEL, "--shape", "64", "--macro", "REAL=f23"], "found 'f23'"),
+        ([KERNEL, "--shape", "64", "--macro", "RAEL=f32"], "did you mean 'REAL'"),
+        ([KERNEL, "--shape", "64", "--arch", "sm_91"], "--arch: found 'sm_91'"),
+        ([KERNEL, "--shape", "64", "--arch", "9"], "did you mean 'sm_90'"),
+        ([KERNEL, "--shape", "64", "--case", "one"], "--case: found 'one'"),
+        ([KERNEL, "--shape", "64", "--sede", "2"], "unrecognized arguments: --sede 2"),
+        ([KERNEL, "--seed", "two"], "argument --seed: invalid int value: 'two'"),
+        ([str(ROOT / "kernels" / "probes" / "latency.cu"), "--case", "share"], "did you mean 'shared'"),
+        ([str(ROOT / "kernels" / "probes" / "latency.cu"), "--case", "l2", "--shape", "4"], "--shape: found"),
+        ([str(ROOT / "kernels" / "ladder" / "matmul_cpu.py"), "--shape", "4"], "only machine code is executed"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(capsys, words, told):
+    code, out, err = run(capsys, *words)
+    assert (code, out) == (2, "")
+    assert err.startswith("Error: command line: ") or "latency.cu" in err
+    assert told in err and err.count("\n") == 1
+    code, out, again = run(capsys, *words, "--json")
+    told_as_json = json.loads(out)
+    assert (code, again) == (2, err) and set(told_as_json) == {"schema_version", "status", "reason"}
+    assert told_as_json["status"] == "usage error" and f"Error: {told_as_json['reason']}\n" == err
+
+
+def test_an_operation_of_ones_own(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEWAVE_OPERATIONS", "")
+    (tmp_path / "operations").mkdir()
+    (tmp_path / "operations" / "twice.py").write_text(TWICE)
+    front = "title: T\noperation: twice\ndtypes: {x: f32, y: f32}\nblock: [64]\n"
+    front += "arguments: [x, y, n]\n"
+    body = 'extern "C" __global__ void NAME(const float* x, float* y, int n) {}\n'
+    path = str(write_kernel(tmp_path, "mine", front, body))
+    code, _, err = run(capsys, path, "--shape", "9")
+    assert code == 2 and "operation: found 'twice'" in err
+    code, _, err = run(capsys, path, "--shape", "9", "--operations", str(tmp_path / "none"))
+    assert code == 2 and "--operations: found" in err and "a folder that exists" in err
+    words = [path, "--shape", "9", "--operations", str(tmp_path / "operations")]
+    code, out, _ = run(capsys, *words, act=lambda call: None)
+    assert code == 1 and "mine@9: wrong" in out
+
+
+def test_two_instantiations_are_ambiguous(capsys, tmp_path):
+    body = BODY.replace('extern "C"', "template <int N>")
+    arguments = "const REAL*, const REAL*, REAL*, int, int, int, REAL, REAL"
+    body += "".join(f"template __global__ void NAME<{n}>({arguments});\n" for n in (1, 2))
+    path = write_kernel(tmp_path, "twice", body=body)
+    code, out, _ = run(capsys, str(path), "--shape", "64")
+    assert code == 1 and "entry twice is ambiguous: it may be twice<1>, twice<2>;" in out
+    write_kernel(tmp_path, "twice", FRONT + "entry: _Z5twiceILi2EEvPKfS1_Pfiiiff\n", body)
+    code, out, _ = run(capsys, str(path), "--shape", "64")
+    assert code == 0 and "twice@64x64x64: correct" in out
+
+
+def test_the_module_runs_without_being_installed(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
+    command = [sys.executable, "-m", "tilewave", "execute", "--help"]
+    assert b"--shape" in subprocess.check_output(command, cwd=tmp_path, env=environment)

@@ -1,0 +1,280 @@
+"""`python -m tilewave wrap`: what it reads in files for nvcc, and what it writes."""
+
+import io
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from samples import WRAPPED, needs_nvrtc
+from tilewave.__main__ import main
+from tilewave.commands.wrapping import arithmetic, guessing, matching, reading, trying
+from tilewave.compiling.declarations import tokens
+from tilewave.kernel import operations
+from tilewave.kernel.front_matter import load_kernel
+
+MATMUL = operations.load("matmul")
+TILED = (WRAPPED / "tiled.cuh").read_text()
+RUNNER = (WRAPPED / "runner.cu").read_text()
+PLAIN = (WRAPPED / "product.cu").read_text()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A kernel in a header, its launch in another file, and a folder of headers."""
+    for name, text in {
+        "src/kernels/tiled.cuh": TILED, "src/runner.cu": RUNNER, "common/helper.h": "#pragma once\n",
+    }.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / ".git").mkdir()
+    return tmp_path
+
+
+def test_a_template_and_its_launch_in_another_file(project: Path) -> None:
+    source, folders = reading.read(project / "src" / "kernels" / "tiled.cuh")
+    assert folders == (project / "common",)
+    (function,) = source.functions()
+    guess = guessing.guessed(function, source, MATMUL)
+    assert guess.unknown == {} and guess.tile == {"m": 64, "n": 64, "k": 8}
+    words = "m n k alpha a lda b ldb beta c ldc".split()
+    assert guess.front == {
+        "title": "Tiled Product",
+        "operation": "matmul",
+        "macros": {"T_BM": [64], "T_BN": [64], "T_BK": [8], "T_FAST": [1]},
+        "dtypes": dict.fromkeys(("a", "b", "c", "accumulate"), "f32"),
+        "arguments": words,
+        "block": ["T_BN * T_BN // 4"],
+        "grid": ["ceil(n / T_BN)", "ceil(m / T_BN)"],
+        "shared_bytes": 2048,
+        "entry": "tiledProduct<T_BM, T_BN, T_BK, T_FAST>",
+    }
+    leading = matching.with_leading(words, {"b": "col"}, MATMUL)
+    assert (leading[5::2], leading[-1]) == (["k", "k", "c"], "n")
+
+
+def test_fp8_of_two_types_is_summed_in_f32(alone: Path) -> None:
+    path = alone / "product.cu"
+    operands = "const __nv_fp8_e5m2* A, const __nv_fp8_e4m3* B, float* C, int M, int N, int K"
+    path.write_text(f"__global__ void product({operands}) {{}}\n")
+    source, _ = reading.read(path)
+    (function,) = source.functions()
+    found = guessing.guessed(function, source, MATMUL).front["dtypes"]
+    assert found == {"a": "e5m2", "b": "e4m3", "c": "f32", "accumulate": "f32"}
+
+
+def test_which_files_are_read(project: Path) -> None:
+    """Not those of installed packages; a header that is included from the folder above is."""
+    packages = project / ".venv" / "lib" / "site-packages" / "other"
+    packages.mkdir(parents=True)
+    (packages / "runner.cu").write_text(RUNNER)
+    source, _ = reading.read(project / "src" / "kernels" / "tiled.cuh")
+    assert project / "src" / "runner.cu" in source.texts and len(source.texts) == 3
+    path = project / "src" / "kernels" / "above.cu"
+    path.write_text('#include "../../common/helper.h"\n' + PLAIN)
+    source, folders = reading.read(path)
+    assert folders == (project / "common",)
+    assert project / "common" / "helper.h" in source.own
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ("(N + 15) / 16", "ceil(n / 16)"),
+        ("(M - 1 + BLOCK) / BLOCK", "ceil(m / 32)"),
+        ("N / BLOCK * 2u", "n // 32 * 2"),
+        ("std::min((int)N, 1 << 4)", "min(n, 16)"),
+        ("ceil(N / 32.0f)", "ceil(n / 32.0)"),
+        ("div_up(M, 2 * BLOCK)", "ceil(m / 64)"),
+        ("N > 64 ? 2 : 1", "2 if n > 64 else 1"),
+        ("sizeof(half) * BLOCK", "64"),
+        ("side.y * 2", "8"),
+        ("THREADS", "256"),
+    ],
+)
+def test_arithmetic_of_the_host(alone: Path, given: str, taken: str) -> None:
+    text = (
+        "#define THREADS (8 * BLOCK)\nconst int BLOCK = 32;\nvoid f() { dim3 side(2, 4); g(); }\n"
+    )
+    (alone / "some.cu").write_text(text)
+    source, _ = reading.read(alone / "some.cu")
+    (body,) = (one.body for _, one in source.declarations() if one.kind == "function")
+    scope = reading.Scope(source, body, 10_000)
+    assert arithmetic.of_tokens(tokens(given), scope, {"M": "m", "N": "n"}) == taken
+
+
+def test_what_is_not_known_is_not_taken(alone: Path) -> None:
+    path = alone / "some.cu"
+    path.write_text("const int A = B;\nconst int B = A;\n")
+    scope = arithmetic.outside(reading.read(path)[0])
+    for given in ("what", "A", "f(3)", "p->x", "grid.w"):
+        with pytest.raises(arithmetic.Unknown):
+            arithmetic.of_tokens(tokens(given), scope, {})
+
+
+@pytest.mark.parametrize(
+    ("operation", "parameters", "words"),
+    [
+        ("matmul", "const half* d_A, const half* d_B, half* d_C, size_t M, size_t N, size_t K", "a b c m n k"),
+        ("matmul", "float* out, const float* x, const float* w, int rows, int cols, int depth", "c a b m n k"),
+        ("matmul", "int m, int n, int k, const T* lhs, const T* rhs, T* res", "m n k a b c"),
+        ("matmul", "float* a, float* b, float* c, float* d, int n, int lda", "a b c c n lda"),
+        ("matmul", "int8_t* A, int8_t* B, int32_t* C, int M, int N, int K, int alpha, int beta",
+         "a b c m n k alpha beta"),
+        ("transpose", "float* B, const float* A, int M, int N", "b a m n"),
+        ("transpose", "const float* src, float* dst, int nx, int ny", "a b n m"),
+        ("softmax", "float* a, const float* b, int num_rows, int n_cols", "y x rows columns"),
+        ("softmax", "const half* X, half* Y, int C", "x y columns"),
+        ("reduction", "float* input, float* result, size_t len", "x total n"),
+        ("vector_add", "const float* lhs, const float* rhs, float* out, int size", "a b c n"),
+    ],
+)  # fmt: skip
+def test_arguments_by_name_type_and_order(operation: str, parameters: str, words: str) -> None:
+    given = [reading._parameter(one) for one in reading.parts(tokens(parameters))]
+    assert matching.arguments(given, operations.load(operation)) == (words.split(), [])
+
+
+def fake(right: Any) -> tuple[trying.Run, list[tuple[dict[str, Any], dict[str, int]]]]:
+    """A run that is right where ``right`` says so, and what it was asked."""
+    asked: list[tuple[dict[str, Any], dict[str, int]]] = []
+
+    def run(front: dict[str, Any], shape: dict[str, int]) -> Mapping[str, Any]:
+        asked.append((front, shape))
+        good = right(front, shape)
+        reason = "" if good else "which `reads_c: true` allows"
+        return {"status": "ok", "verdict": "correct" if good else "wrong", "reason": reason}
+
+    return run, asked
+
+
+def a_guess(**tile: int) -> guessing.Guess:
+    front = {"dtypes": {"a": "f16", "accumulate": "f16"}, "arguments": ["a", "ldb"], "grid": [1]}
+    return guessing.Guess(front, MATMUL, tile={"m": 128, "n": 64, "k": 0, **tile})
+
+
+def test_trying_finds_layouts_and_whether_c_is_read() -> None:
+    run, asked = fake(lambda front, _: front.get("layouts") == {"b": "col"} and "reads_c" in front)
+    guess = a_guess()
+    front, told = trying.settle(guess, run, trying.first_shape(guess))
+    assert trying.right(told) and front["arguments"] == ["a", "k"] and front["reads_c"]
+    assert asked[0][1] == {"m": 128, "n": 64, "k": 128} and len(asked) == 3
+    assert guess.notes == ["it is right with b in columns"]
+
+
+def test_trying_finds_the_multiples_that_sizes_must_be() -> None:
+    run, _ = fake(lambda _, s: s["n"] % 32 == 0 and s["k"] % 16 == 0 and s["k"] >= 48)
+    guess = a_guess(n=2048)
+    found = trying.limits(guess, guess.front, run, {"m": 128, "n": 2048, "k": 128})
+    assert found == {"n": 128, "k": 16, "conditions": ["k >= 48"]}
+    odd = guessing.Guess(guess.front, operations.load("copy"), tile={"n": 1})
+    run, _ = fake(lambda _, s: s["n"] % 2 == 1)
+    assert trying.limits(odd, odd.front, run, {"n": 5}) == {"conditions": ["n % 2 == 1"]}
+    run, _ = fake(lambda *_: True)
+    assert trying.limits(guess, guess.front, run, {"m": 128, "n": 2048, "k": 128}) == {}
+
+
+@needs_nvrtc
+def test_a_file_is_wrapped_in_place_and_executes(alone, capsys) -> None:
+    path = alone / "product.cu"
+    path.write_text(PLAIN)
+    assert main(["wrap", str(path), "--yes"]) == 0
+    told = capsys.readouterr().err
+    assert "correct at" in told and "left out as code of the host: main (lines " in told
+    text = path.read_text()
+    assert text.startswith("/*---\ntitle: Product\n") and text.endswith(PLAIN)
+    front = load_kernel(path).front
+    assert front.grid == ["ceil(n / 16)", "ceil(n / 16)"] and front.block == [16, 16]
+    assert front.arguments == ["c", "a", "b", "n"]
+    assert front.requires == {"conditions": ["m == n", "n == k"]}
+    assert main(["execute", str(path), "--shape", "33"]) == 0
+    assert ": correct" in capsys.readouterr().out
+    assert main(["wrap", str(path), "--yes"]) == 2
+    assert "there is one" in capsys.readouterr().err
+
+
+@needs_nvrtc
+def test_a_file_that_includes_the_kernels(tmp_path, capsys) -> None:
+    (tmp_path / "there").mkdir()
+    source, made = tmp_path / "there" / "Product.cuh", tmp_path / "mine.cu"
+    source.write_text(PLAIN)
+    words = ["wrap", str(source), "--yes", "--shape", "32", "-o", str(made)]
+    assert main(words) == 0
+    assert made.read_text().endswith('---*/\n\n#include "there/Product.cuh"\n')
+    assert source.read_text() == PLAIN
+    assert main(["execute", str(made), "--shape", "17"]) == 0
+    assert "Product.cuh, the lines that instructions were made from" in capsys.readouterr().out
+    assert main(words) == 2 and "or --force" in capsys.readouterr().err
+    assert main([*words, "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "told"),
+    [
+        ("int main() {}", [], "a file with a __global__ function"),
+        (PLAIN + PLAIN.replace("product", "other"), [], "found nothing; allowed: other, product"),
+        (PLAIN, ["--kernel", "prodct"], "did you mean 'product'?"),
+        (PLAIN, ["-o", "Mine.cu"], "NAME.cu: a-z"),
+        (PLAIN.replace("A,", "A, const int* mask,"), [], "(not known: mask; where matmul has no such array, --new-operation NAME"),
+        (PLAIN.replace("float *C", "Own *C"), [], "the type of c"),
+        (PLAIN.replace("__global__", "template <int W> __global__"), [], "product<...>: int W"),
+        (PLAIN.replace("float sum", "extern __shared__ float s[]; float sum").split("int main")[0], [],
+         "bytes of dynamic shared memory"),
+    ],
+)  # fmt: skip
+def test_what_nobody_says_is_asked_for(alone, capsys, text, words, told) -> None:
+    path = alone / "some.cu"
+    path.write_text(text)
+    assert main(["wrap", str(path), "--yes", *words]) == 2
+    assert told in capsys.readouterr().err
+    assert path.read_text() == text
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@needs_nvrtc
+def test_a_terminal_is_asked(alone, capsys, monkeypatch) -> None:
+    """For the kernel of several, and for what its code does not say; an empty answer takes the guess."""
+    path = alone / "some.cu"
+    text = PLAIN.split("int main")[0]
+    odd = text.replace("float *C, const", "float *dst, const").replace("C[", "dst[")
+    path.write_text(odd + text.replace("product", "b"))
+    monkeypatch.setattr("sys.stdin", Terminal("product\n\nceil(n / 16), ceil(n / 16)\n"))
+    assert main(["wrap", str(path), "--shape", "32"]) == 0
+    told = capsys.readouterr().err
+    assert "kernel (product, b) [product]" in told and "block, 16, 16 [16, 16]" in told
+    assert load_kernel(alone / "product.cu").front.grid == ["ceil(n / 16)", "ceil(n / 16)"]
+
+
+PARAMS = (WRAPPED / "gemm_params.cu").read_text()
+
+
+def test_a_struct_is_its_members(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def wrapped(text: str, *more: str) -> tuple[int, Any]:
+        path = tmp_path / "gemm_params.cu"
+        path.write_text(text)
+        code = main(["wrap", str(path), *more, "-o", "-"])
+        told = capsys.readouterr()
+        front = told.out.partition("---*/")[0].removeprefix("/*---")
+        return code, yaml.safe_load(front) if front else told.err
+
+    members = ["a", "b", "c", "m", "n", "k", {"i64": "n"}, "alpha"]
+    nested = PARAMS.replace("int m, n, k;", "Sizes sizes;").replace("p.", "p.sizes.")
+    nested = re.sub(r"sizes\.(?=a|b|c|ldc)", "", f"struct Sizes {{ int m, n, k; }};\n{nested}")
+    for text, told in (PARAMS, [members]), (nested, [[*members[:3], members[3:6], *members[6:]]]):
+        code, front = wrapped(text)
+        assert (code, front["arguments"]) == (0, told)
+        assert front["grid"] == ["ceil(n / 16)", "ceil(m / 16)"]
+    closed = PARAMS.replace("float alpha;", "float alpha; int s[1];")
+    words = ["--operation", "matmul", "--dtype", "f32", "--grid", "ceil(n / 16), ceil(m / 16)"]
+    code, told = wrapped(closed, *words)
+    assert code != 0 and "p; a struct is the list of its members, [m, n, k] or []" in told
+    given = "[a, b, c, m, n, max(k, 1), {i64: n}, alpha, 0]"
+    code, front = wrapped(closed, *words, "--arguments", given)
+    assert code == 0
+    assert front["arguments"] == [[*members[:5], "max(k, 1)", *members[6:], 0]]

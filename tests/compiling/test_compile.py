@@ -1,0 +1,339 @@
+"""Compiling with NVRTC, no GPU: what changes a cubin, where an error stands, what a listing says."""
+
+import re
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from samples import BODY, FRONT, ROOT, config, needs_nvrtc, write_kernel
+from tilewave.compiling import cubin, mangling, nvrtc, sass, source
+from tilewave.gpu import reference
+from tilewave.gpu.device import CudaError
+from tilewave.kernel import result
+from tilewave.kernel.front_matter import host_code, load_kernel, source_digest
+from tilewave.kernel.variants import variant
+from tilewave.pipeline import compiling, project, rules
+from tilewave.records.store import Store
+
+pytestmark = needs_nvrtc
+
+MACROS = {"REAL": "f32", "TILE": 16}
+COMPILE = """
+import hashlib, sys
+from pathlib import Path
+from tilewave.compiling import nvrtc
+from tilewave.kernel.front_matter import load_kernel
+done = nvrtc.compile_kernel(load_kernel(Path(sys.argv[1])), "sm_90", {"REAL": "f32", "TILE": 16})
+print(done.sha256)
+"""
+
+
+def compile_text(folder, body=BODY, **macros):
+    kernel = load_kernel(write_kernel(folder, body=body))
+    return nvrtc.compile_kernel(kernel, "sm_90", MACROS | macros)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return compile_text(tmp_path_factory.mktemp("plain"))
+
+
+def test_cubin_and_resources(plain):
+    assert plain.cubin.startswith(b"\x7fELF")
+    assert (plain.message, plain.version) == ("", nvrtc.version())
+    assert "-DTILE=16" in plain.options
+    resources = plain.resources["sample"]
+    assert resources["static_shared_bytes"] >= 16 * 4
+    assert 8 <= resources["registers"] <= 255
+    assert resources["spill_store_bytes"] == resources["stack_bytes"] == 0
+
+
+def test_comment_changes_neither_code_nor_bytes(plain, tmp_path):
+    """A comment that moves no line leaves the very bytes; one that does only moves debug lines."""
+    same_line = compile_text(tmp_path / "1", BODY.replace("REAL sum = 0;", "REAL sum = 0; // note"))
+    moved = compile_text(tmp_path / "2", "// one line more\n" + BODY)
+    assert same_line.sha256 == plain.sha256
+    assert moved.sha256 != plain.sha256
+    assert cubin.code_digest(moved.cubin) == cubin.code_digest(plain.cubin)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("sum = 0;", "sum = 1;"), ("i = 0", "i = 1"), ("[TILE];", "[2 * TILE];"), ("f32", "f64")],
+)
+def test_code_and_macros_change_the_digest(plain, tmp_path, before, after):
+    body, real = (BODY, after) if before == "f32" else (BODY.replace(before, after), "f32")
+    changed = compile_text(tmp_path, body, REAL=real)
+    assert cubin.code_digest(changed.cubin) != cubin.code_digest(plain.cubin)
+
+
+def test_bytes_do_not_depend_on_where_the_compiler_stands(tmp_path):
+    """Other working folder, other place of the checkout, other process: the same cubin."""
+    given, found = {"PYTHONPATH": str(ROOT / "workflow")}, set()
+    for place in ("one", "two/deeper"):
+        path = write_kernel(tmp_path / place / "kernels")
+        command = [sys.executable, "-c", COMPILE, str(path)]
+        found.add(subprocess.check_output(command, cwd=tmp_path / place, env=given))
+    assert len(found) == 1
+
+
+def test_headers_of_its_own_folder(tmp_path):
+    write_kernel(tmp_path)
+    (tmp_path / "scale.cuh").write_text("#define SCALE 3\n")
+    body = '#include "scale.cuh"\n' + BODY.replace("REAL sum = 0;", "REAL sum = SCALE;")
+    kernel = load_kernel(write_kernel(tmp_path, body=body))
+    first = nvrtc.compile_kernel(kernel, "sm_90", MACROS)
+    key = nvrtc.cache_key(kernel, "sm_90", MACROS)
+    assert first.message == ""
+    (tmp_path / "scale.cuh").write_text("#define SCALE 4\n")
+    # What is compiled is what the key is of, though the file is another one by now.
+    assert nvrtc.compile_kernel(kernel, "sm_90", MACROS).sha256 == first.sha256
+    kernel = load_kernel(kernel.path)
+    assert nvrtc.cache_key(kernel, "sm_90", MACROS) != key
+    second = nvrtc.compile_kernel(kernel, "sm_90", MACROS)
+    assert cubin.code_digest(second.cubin) != cubin.code_digest(first.cubin)
+    # A comment makes it another source, which is compiled again: figures hold on to the code's digest.
+    (tmp_path / "scale.cuh").write_text("/* or\nthree\nlines */\n#define SCALE 4\n")
+    noted = load_kernel(kernel.path)
+    assert source_digest(noted) != source_digest(kernel)
+    third = nvrtc.compile_kernel(noted, "sm_90", MACROS)
+    assert cubin.code_digest(third.cubin) == cubin.code_digest(second.cubin)
+
+
+def identities(folder):
+    """What a kernel with a header, and one without, are known by: source, cache key, job."""
+    block = {"kernels": ["sample", "other"], "macros": "defaults", "shapes": [64]}
+    made = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
+    ways = source_digest, lambda one: nvrtc.cache_key(one, "sm_90", MACROS)
+    return {name: [way(kernel) for way in ways] for name, kernel in made.kernels.items()}
+
+
+@pytest.mark.parametrize("header", ["scale.cuh", "inner.cuh"])
+def test_a_header_is_part_of_its_kernels_source(tmp_path, header):
+    """Also one that only another header includes; kernels that include neither stay as they are."""
+    (tmp_path / "scale.cuh").write_text('#include "inner.cuh"\n#define SCALE (2 * INNER)\n')
+    (tmp_path / "inner.cuh").write_text("#define INNER 3\n")
+    write_kernel(tmp_path, body='#include "scale.cuh"\n' + BODY)
+    write_kernel(tmp_path, "other")
+    before = identities(tmp_path)
+    assert identities(tmp_path) == before
+    text = (tmp_path / header).read_text()
+    (tmp_path / header).write_text(text + "#define MORE 1\n")
+    after = identities(tmp_path)
+    assert all(new != old for new, old in zip(after["sample"], before["sample"]))
+    assert after["other"] == before["other"]
+    (tmp_path / header).write_text(text)
+    assert identities(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (BODY.replace("REAL sum = 0;", "REAL sum = 0"), "expected"),
+        (BODY.replace("alpha;", "alhpa;"), "alhpa"),
+        ('#include "nowhere.cuh"\n' + BODY, "nowhere.cuh"),
+        ("static_assert(TILE == 99, \"TILE must be 99\");\n" + BODY, "TILE must be 99"),
+    ],
+)  # fmt: skip
+def test_error_has_file_and_line(tmp_path, body, words):
+    path = write_kernel(tmp_path, body=body)
+    done = nvrtc.compile_kernel(load_kernel(path), "sm_90", MACROS)
+    assert done.cubin is None
+    file, line, message = done.message.split(":", 2)
+    assert file == "sample.cu"
+    assert words in message
+    assert "\n" not in done.message
+    text = path.read_text().splitlines()
+    # nvcc names the line where it noticed, which is the wrong one or the next.
+    near = "\n".join(text[int(line) - 2 : int(line)])
+    assert any(word in near for word in ("REAL sum", "alhpa", "nowhere", "static_assert"))
+
+
+@pytest.mark.parametrize(
+    ("macro", "shared", "words"),
+    [
+        ("TILE", 1 << 20, "^ptxas error: Entry function 'mine::large<32>' uses too much .*shared_bytes"),
+        ("T", 1, "the macro T needs another name"),
+    ],
+)  # fmt: skip
+def test_what_is_no_error_of_a_line(tmp_path, macro, shared, words):
+    front = f"title: t\noperation: copy\nmacros: {{{macro}: [32]}}\nentry: mine::large<{macro}>\n"
+    body = "namespace mine { template <int N> __global__ void large(float* a) {\n"
+    body += f"__shared__ float s[N * {shared}]; s[threadIdx.x] = *a; __syncthreads(); *a = s[9]; }} }}\n"
+    kernel = load_kernel(write_kernel(tmp_path, front=front, body=body))
+    assert re.search(words, nvrtc.compile_kernel(kernel, "sm_90", {macro: 32}).message)
+
+
+def test_a_header_and_an_architecture_are_named_in_messages(tmp_path):
+    (tmp_path / "helper.cuh").write_text("#pragma once\nint broken(\n")
+    done = compile_text(tmp_path, body='#include "helper.cuh"\n' + BODY)
+    assert done.message.startswith("helper.cuh:"), done.message
+    done = nvrtc.compile_kernel(load_kernel(write_kernel(tmp_path)), "sm_999", MACROS)
+    assert done.cubin is None and "arch" in done.message
+
+
+def test_names_of_functions():
+    told = "in _ZN4mine4raceILi64EfEEvPKT0_PS1_i and _Znothing, _ZN12_GLOBAL__N_13addEPf"
+    assert mangling.plain(told) == "in mine::race<64, float> and _Znothing, {anonymous}::add"
+
+
+def test_listing_maps_instructions_to_lines(plain, tmp_path):
+    if sass.disassembler() is None:
+        pytest.skip("no nvdisasm")
+    path = tmp_path / "sample.cubin"
+    path.write_bytes(plain.cubin)
+    source = write_kernel(tmp_path).read_text().splitlines()
+    listing = sass.parse(sass.as_text(path))
+    assert {one.function for one in listing} == {"sample"}
+    assert [one.address for one in listing] == list(range(0, 16 * len(listing), 16))
+    assert stored_at_their_line(listing, source)
+    products = [one.line("sample.cu") for one in listing if one.opcode == "FFMA"]
+    assert any("sum +=" in source[line - 1] for line in products)
+
+
+def stored_at_their_line(listing, source):
+    """Whether the stores to shared memory stand where the source has them."""
+    lines = [one.line("sample.cu") for one in listing if one.opcode.startswith("STS")]
+    return lines and all("held[threadIdx.x] = alpha" in source[line - 1] for line in lines)
+
+
+def documents(tmp_path, store, body=BODY, front=FRONT):
+    """What is known of both dtypes of a kernel, and those that were compiled now."""
+    kernel = load_kernel(write_kernel(tmp_path / "kernels", body=body, front=front))
+    variants = [variant(kernel, {"REAL": real}, kernel.path, "macros") for real in ("f32", "f64")]
+    known = compiling.Compilations(store, None, tmp_path / "cubins")
+    waiting = [compiling.Task(one, "sm_90") for one in variants]
+    waiting = [one for one in waiting if known.missing_cubin(one.variant, one.wanted)]
+    made = []
+    compiling.compile_all(waiting, store, 2, lambda task, entry: made.append(task.variant.id))
+    for one in variants:
+        known.provide(one, "sm_90")
+    return {one.id: known.entry(one, "sm_90") for one in variants}, made
+
+
+def test_another_entry_compiles_nothing(tmp_path):
+    """Front matter says which kernel of the file is meant; what was compiled stays."""
+    store, more = Store(tmp_path / "store"), BODY.replace("NAME", "other") + BODY
+    entries, made = documents(tmp_path, store, more, FRONT + "entry: nothing\n")
+    assert len(made) == 2 and "code" not in entries["sample"]
+    assert entries["sample"]["status"] == result.FAILED_TO_COMPILE
+    assert "none of the file's kernels, which are other, sample" in entries["sample"]["reason"]
+    for name in ("sample", "other"):
+        entries, made = documents(tmp_path, store, more, FRONT + f"entry: {name}\n")
+        assert made == [] and entries["sample"]["symbol"] == name
+        assert entries["sample"]["status"] == result.OK and entries["sample"]["code"]
+
+
+def test_stage_compiles_once_and_mends_its_cache(tmp_path):
+    store = Store(tmp_path / "store")
+    entries, made = documents(tmp_path, store)
+    first = entries["sample-realf64"]
+    assert first["status"] == result.OK
+    assert sorted(made) == ["sample", "sample-realf64"]
+    assert Path(first["cubin"]).is_file()
+    for lost in ([], ["sample-realf64"]):
+        if lost:
+            store.blob("compiled", first["key"], ".cubin").unlink()
+        again, made = documents(tmp_path, store)
+        assert made == lost and again["sample-realf64"]["sha256"] == first["sha256"]
+
+
+@pytest.mark.parametrize(
+    ("body", "again"),
+    [
+        (BODY, []),
+        ("// one line more\n" + BODY, []),
+        (BODY.replace("REAL sum = 0;", "REAL sum = 0; /* a\nnote */"), []),
+        (BODY.replace("REAL sum = 0;", "REAL sum = 1;"), ["sample", "sample-realf64"]),
+    ],
+    ids=["same", "line", "block", "code"],
+)
+def test_a_comment_compiles_nothing_again_and_moves_the_lines(tmp_path, body, again):
+    store = Store(tmp_path / "store")
+    documents(tmp_path, store)
+    entries, made = documents(tmp_path, store, body=body)
+    assert sorted(made) == again
+    source = (tmp_path / "kernels" / "sample.cu").read_text().splitlines()
+    assert stored_at_their_line(sass.parse(Path(entries["sample"]["sass"]).read_text()), source)
+
+
+def test_what_looks_like_a_comment_in_a_literal_is_code():
+    text = 'a = "// no /* comment"; // one\n/* two\nlines */ b = \'"\'; // "c"\n\nR"x(// raw)x";\n'
+    assert source.code_lines(text) == (
+        (1, 'a = "// no /* comment";'), (3, "b = '\"';"), (5, 'R"x(// raw)x";'),
+    )  # fmt: skip
+    # A line's own number is code where the code asks for it.
+    assert source.code("// x\nint a;") == source.code("int a;")
+    assert source.code("// x\nassert(a);") != source.code("assert(a);")
+
+
+def test_variant_that_does_not_compile_leaves_the_others(tmp_path):
+    body = BODY.replace("REAL sum = 0;", 'static_assert(sizeof(REAL) == 4, "f32"); REAL sum = 0;')
+    entries, _ = documents(tmp_path, Store(tmp_path / "store"), body=body)
+    good, bad = (entries[name] for name in ("sample", "sample-realf64"))
+    assert good["status"] == result.OK
+    assert bad["status"] == result.FAILED_TO_COMPILE
+    assert bad["reason"].startswith("sample.cu:")
+    assert "cubin" not in bad
+
+
+def test_host_kernel_digest_ignores_comments_and_front_matter(tmp_path):
+    front = "title: t\noperation: matmul\nprovider: cpu\ndtypes: {a: f32}\nentry: f\n"
+    code = "def f(a, b, c, alpha, beta):\n    c[:] = alpha * (a @ b)\n"
+
+    def digest(text):
+        path = tmp_path / "host.py"
+        path.write_text(text)
+        return host_code(load_kernel(path))
+
+    plain = digest(f'"""---\n{front}---"""\n{code}')
+    assert digest(f'"""---\n{front}idea: other\n---"""\n# note\n{code}') == plain
+    assert digest(f'"""---\n{front}---"""\n{code.replace("@", "*")}') != plain
+
+
+def test_symbol() -> None:
+    """A kernel without extern "C" is found by its own name, where that is not ambiguous."""
+    names = ["_ZN4mine5sgemmILi16EEEvPKfS2_Pfiii", "_Z7sgemm_bPf", "_Z14gemm_of_squarePf", "other"]
+    assert nvrtc.symbol("other", names) == "other"
+    assert nvrtc.symbol("sgemm", names) == names[0]
+    assert nvrtc.symbol("sgemm", [*names, "sgemm"]) == "sgemm"
+    with pytest.raises(nvrtc.NoSymbol, match="ambiguous: it may be sgemm, mine::sgemm<16>"):
+        nvrtc.symbol("sgemm", [*names, "_Z5sgemmPf"])
+    for name, others, told in (
+        ("gemm", names, "kernels, which are gemm_of_square, sgemm_b, mine::sgemm<16>"),
+        ("gemm_of_squar", names, "kernels, which are gemm_of_square"),
+        ("g", ["_Z1gPf", "_Z1gPd"], "it may be _Z1gPd, _Z1gPf"),
+        ("sgemm", [], "one that is instantiated"),
+    ):
+        with pytest.raises(nvrtc.NoSymbol, match=told):
+            nvrtc.symbol(name, others)
+
+
+def test_what_checks_on_a_gpu_need_is_compiled_beside_the_kernels(tmp_path, monkeypatch):
+    begun = []
+
+    def started(command, **_):
+        begun.append(command)
+        return nullcontext()
+
+    monkeypatch.setattr(rules.subprocess, "Popen", started)
+    made = SimpleNamespace(store=SimpleNamespace(root=tmp_path))
+    for live, tasks in ((False, [1]), (True, []), (True, [1])):
+        about = SimpleNamespace(target={"live": live}, arch="sm_90", project=made)
+        with rules._helpers_compiled(about, tasks):
+            assert len(begun) == (live and bool(tasks))
+    module = "tilewave.gpu.reference"
+    assert begun == [[sys.executable, "-m", module, "sm_90", str(tmp_path / "cache")]]
+
+
+def test_helper_kernels_are_compiled_once(tmp_path):
+    assert reference.compile_support("sm_90", tmp_path).startswith(b"\x7fELF")
+    (kept,) = tmp_path.iterdir()
+    kept.write_bytes(b"kept")
+    assert reference.compile_support("sm_90", tmp_path) == b"kept"
+    with pytest.raises(CudaError, match="NVRTC"):
+        reference.compile_support("sm_1", tmp_path)

@@ -1,0 +1,135 @@
+"""Kernels in the styles of other people's ladders (tests/foreign): a wrong result or a fault is the executor's."""
+
+import numpy as np
+import pytest
+
+import executing_support as support
+from samples import needs_nvrtc
+from tilewave.kernel.trial import try_out
+from tilewave.kernel.variants import choices
+
+pytestmark = needs_nvrtc
+
+PATHS = sorted(support.FOREIGN.glob("*.cu"))
+# Kernel -> (shape, macros): ragged where the kernel has bounds, and one step along k where it pipelines.
+PRODUCTS = {
+    "sgemm_naive": [("33x70x19", {})],
+    "sgemm_coalesced": [("33x70x19", {}), ("40x24x50", {"SIDE": 16})],
+    "sgemm_smem_block": [("64x96x64", {}), ("48x16x32", {"SIDE": 16})],
+    "sgemm_1d_blocktile": [("128x64x40", {})],
+    "sgemm_2d_blocktile": [("128x256x24", {}), ("64x128x16", {"BM": 64, "BN": 64})],
+    "sgemm_vectorized": [("128x256x32", {})],
+    "sgemm_double_buffer": [("128x256x40", {}), ("128x128x8", {})],
+    "sgemm_warptile": [
+        *(("128x256x48", {}), ("128x128x24", {"BK": 8, "WNITER": 2})),
+        ("64x128x32", {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "WNITER": 2, "TM": 4}),
+    ],
+    "sgemm_warp_reduce": [("20x12x70", {}), ("9x5x31", {"SHUFFLE": "down"})],
+    "sgemv_warp": [("37x1x300", {})],
+    "dot_reduce": [("1x1x1000", {}), ("1x1x3000", {"BLOCK": 1024}), ("1x1x5", {})],
+    "hgemm_half2": [("32x64x64", {})],
+    "hgemm_mma_ptx": [("64x128x96", {})],
+    "hgemm_mma_swizzle_cpasync": [
+        ("128x256x160", {}),
+        ("128x128x32", {"STAGES": 4}),
+        ("128x128x96", {"STAGES": 2}),
+    ],
+    "hgemm_wmma_simple": [("48x80x64", {}), ("80x48x32", {"LAYOUT": "col"})],
+    "bf16_mma": [("32x40x48", {})],
+    "tf32_mma": [("32x40x24", {})],
+    "dgemm_dmma": [("64x32x48", {})],
+}
+# sm_86 and sm_89 have nearly sm_80's instructions: what is executed there too has the most of them. On sm_80
+# it is each kernel's first case.
+VARIED = {
+    "bf16_mma", "call_noinline", "dgemm_dmma", "hgemm_mma_swizzle_cpasync", "igemm_mma",
+    "softmax_rows", "spill_registers", "warp_compact",
+}  # fmt: skip
+
+
+def cases():
+    """(path, shape or probe case, macros) of every kernel of the folder."""
+    for path in PATHS:
+        front = support.kernel(path).front
+        if front.operation == "probe":
+            yield from ((path, name, {}) for name in front.cases)
+        else:
+            yield from ((path, shape, macros) for shape, macros in PRODUCTS[path.stem])
+
+
+def every(arch, names=None):
+    """Parameters of each case, or of the first one of each of some kernels."""
+    chosen = [one for one in cases() if names is None or one[0].stem in names]
+    if names is not None:
+        chosen = list({path: (path, case, macros) for path, case, macros in chosen[::-1]}.values())
+    return [
+        pytest.param(path, case, macros, arch, id=f"{path.stem}-{case}-{arch}")
+        for path, case, macros in chosen
+    ]
+
+
+def executed(name, case):
+    return support.execute(support.FOREIGN / f"{name}.cu", case)
+
+
+def total(done, count, opcode):
+    """Sum of a count over the instructions of an opcode (the first words of it)."""
+    chosen = [one.opcode.startswith(opcode) for one in done.program.instructions]
+    return int(np.sum(np.asarray(done.counts[count])[chosen]))
+
+
+def test_every_choice_can_be_launched():
+    for path in PATHS:
+        for chosen in choices(support.kernel(path), "one_at_a_time", path, "macros"):
+            try_out(chosen)
+
+
+CASES = [*every("sm_80", {path.stem for path in PATHS}), *every("sm_90")]
+
+
+@pytest.mark.parametrize(
+    "path,case,macros,arch", [*CASES, *every("sm_86", VARIED), *every("sm_89", VARIED)]
+)
+def test_right(path, case, macros, arch):
+    support.right(path, case, macros, arch)
+
+
+def test_tensor_operations():
+    """Warps, k steps and tiles give the number of matrix instructions."""
+    done = executed("hgemm_mma_ptx", "64x128x96")
+    assert total(done, "executed", "HMMA") == (64 // 16) * (128 // 8) * (96 // 16)
+    assert total(done, "executed", "LDSM") == 2 * 4 * (96 // 32) * (4 + 4)
+    done = executed("dgemm_dmma", "64x32x48")
+    assert total(done, "executed", "DMMA") == (64 // 8) * (32 // 8) * (48 // 4)
+
+
+def test_swizzle_has_no_conflicts_and_plain_rows_have():
+    """ldmatrix reads eight rows of 16 bytes: 64 bytes apart, they share two places of 128 bytes."""
+    swizzled = executed("hgemm_mma_swizzle_cpasync", "128x256x160")
+    assert total(swizzled, "shared_requests", "LDSM") > 0
+    assert total(swizzled, "shared_conflicts", "LDSM") == 0
+    plain = executed("hgemm_mma_ptx", "64x128x96")
+    requests = total(plain, "shared_requests", "LDSM")
+    assert total(plain, "shared_wavefronts", "LDSM") == 4 * 4 * requests
+
+
+@pytest.mark.parametrize("place", ["plain", "padded", "swizzled"])
+def test_transposition_conflicts(place):
+    """50 x 70 words: 3 tiles of columns; without padding a column lies in one bank."""
+    done = executed("transpose_tile", place)
+    assert total(done, "shared_wavefronts", "STS") == 3 * 50
+    assert total(done, "shared_wavefronts", "LDS") == 70 * (32 + 18 if place == "plain" else 2)
+
+
+def test_float_functions():
+    """exp, log and rsqrt against numpy, beside the check that the kernel makes itself."""
+    done = executed("softmax_rows", "ragged")
+    x = done.outputs["x"].reshape(16, 100).astype(np.float64)
+    shifted = np.exp(x - x.max(axis=1, keepdims=True))
+    wanted = shifted / shifted.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(done.outputs["y"].reshape(16, 100), wanted, rtol=5e-6)
+    logs = np.log(shifted.sum(axis=1)) + x.max(axis=1)
+    np.testing.assert_allclose(done.outputs["logs"], logs, rtol=2e-6, atol=2e-6)
+    centred = x - x.mean(axis=1, keepdims=True)
+    wanted = centred / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(done.outputs["scaled"].reshape(16, 100), wanted, atol=3e-6)

@@ -1,0 +1,327 @@
+"""Accesses to shared memory, lane by lane: captured, laid out by the rule that counts, drawn."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import executing_support as support
+from samples import ROOT, a_job, needs_nvrtc, shipped
+from tilewave.__main__ import main
+from tilewave.basics.errors import UserError
+from tilewave.execution import case, engine
+from tilewave.execution import watched as lanes
+from tilewave.execution.lanes import captured, diagram, layout
+from tilewave.execution.machine.access import Access
+from tilewave.execution.machine.capturing import access
+from tilewave.kernel import result
+from tilewave.pipeline import watching
+from tilewave.records.store import Store
+from tilewave.theory import wavefronts as rules
+
+TRUTH = Path(__file__).parents[1] / "data" / "truth"
+ALL = 0xFFFFFFFF
+LANES = range(32)
+
+
+def shared(kind: str, width: int, addresses: Any, mask: int = ALL) -> Access:
+    """An access with what the public rule counts of it."""
+    addresses = [at if mask >> lane & 1 else 0 for lane, at in enumerate(addresses)]
+    on = mask >> np.arange(32) & 1 == 1
+    op = "ldmatrix" if kind == "matrix" else kind
+    wavefronts, _ = rules.shared_wavefronts(addresses, on, width, op)
+    ideal = -(-int(on.sum()) * max(width, 4) // 128)
+    return access(kind, width, mask, addresses, wavefronts=wavefronts, ideal=ideal)
+
+
+def banks(cells: Any) -> Counter[int]:
+    return Counter(bank for cell in cells for bank in range(cell.bank, cell.bank + cell.banks))
+
+
+def sound(made: layout.Layout) -> None:
+    """Every lane is served once, no wavefront asks a bank for two words, numbers are in order."""
+    assert sorted(lane for row in made.rows for lane in row.lanes) == made.access.lanes
+    assert all(count == 1 for row in made.rows for count in banks(row.cells).values())
+    assert [row.wavefront for row in made.rows] == list(range(1, len(made.rows) + 1))
+    assert made.wavefronts == made.access.wavefronts
+
+
+KNOWN: dict[str, Any] = {
+    # name: access, wavefronts, transactions, lanes of the last row, words of the most wanted bank
+    "conflict-free": (("load", 4, [4 * (5 * i % 32) for i in LANES]), 1, 1, range(32), 0),
+    "2-way": (("load", 4, [8 * i for i in LANES]), 2, 1, range(16, 32), 2),
+    "32-way": (("store", 4, [128 * i for i in LANES]), 32, 1, [31], 32),
+    "broadcast": (("load", 4, [64] * 32), 1, 1, range(32), 0),
+    "bytes": (("load", 1, list(LANES)), 1, 1, range(32), 0),
+    "quarters": (("load", 16, [16 * i for i in LANES]), 4, 4, range(24, 32), 0),
+    "merged": (("load", 16, [16 * (i // 2) for i in LANES]), 2, 2, range(16, 32), 0),
+    "not merged": (("store", 16, [16 * (i // 2) for i in LANES]), 4, 4, range(24, 32), 0),
+    "half a warp": (("load", 8, [8 * i for i in LANES], 0xFFFF), 1, 1, range(16), 0),
+    "matrices": (("matrix", 16, [32 * i for i in LANES]), 8, 4, range(28, 32), 2),
+    "nobody": (("store", 4, [0] * 32, 0), 0, 0, None, 0),
+}
+
+
+def known(name: str) -> Access:
+    return shared(*KNOWN[name][0])
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_known_accesses_are_laid_out_as_they_are_counted(name: str) -> None:
+    _, wavefronts, transactions, last, most = KNOWN[name]
+    made = layout.laid_out(known(name))
+    sound(made)
+    assert (made.wavefronts, made.transactions) == (wavefronts, transactions)
+    if last is not None:
+        assert made.rows[-1].lanes == list(last)
+    assert max(made.contended().values(), default=0) == most
+    assert sum(row.waits for row in made.rows) == wavefronts - transactions
+
+
+def test_a_broadcast_is_one_cell_and_a_wide_access_four_banks() -> None:
+    (row,) = layout.laid_out(known("broadcast")).rows
+    assert row.cells == (layout.Cell(16, 1, tuple(LANES)),)
+    first = layout.laid_out(known("quarters")).rows[0]
+    assert first.cells == tuple(layout.Cell(4 * i, 4, (i,)) for i in range(8))
+
+
+def test_every_access_that_an_h200_counted_is_laid_out_so() -> None:
+    with open(TRUTH / "shared_access_h200.csv", newline="") as file:
+        cases = list(csv.DictReader(file))
+    for row in cases:
+        addresses = [int(word) for word in row["lane_byte_address"].split()]
+        width, mask = int(row["width_bytes"]), int(row["active_mask_hex"], 16)
+        made = layout.laid_out(shared(row["op"], width, addresses, mask))
+        sound(made)
+        assert made.wavefronts == int(row["wavefronts"])
+        assert made.wavefronts - made.transactions == int(row["bank_conflicts"])
+
+
+@pytest.mark.parametrize(("kind", "width"), [*(("copy", 4 << n) for n in range(3)), ("bypass", 16)])
+def test_copies_are_laid_out_as_nsight_compute_counts_them(kind: str, width: int) -> None:
+    name = f"{'cg' if kind == 'bypass' else 'ca'}{width}"
+    with np.load(TRUTH / "cp_async_h200.npz") as file:
+        columns = [file[f"{name}_{part}"].astype(np.int64) for part in ("shared", "source", "mask")]
+        figures = file[f"{name}_figures"]
+    for to, origin, mask, (wavefronts, ideal, *_) in list(zip(*columns, figures))[:500]:
+        counted = {"wavefronts": int(wavefronts), "ideal": int(ideal)}
+        given = {"reading": int(mask), "sources": origin.tolist(), **counted}
+        made = layout.laid_out(access(kind, width, int(mask), to.tolist(), **given))
+        assert made.wavefronts == wavefronts
+        served = sorted(lane for row in made.rows for lane in row.lanes)
+        # Of lanes that write the same place one goes where the cache is bypassed.
+        assert served == made.access.lanes or (kind == "bypass" and len(served) == len(set(served)))
+
+
+def test_a_copy_through_the_cache_shows_both_sides() -> None:
+    strided = access(
+        "copy", 4, ALL, [4 * i for i in LANES], reading=ALL, sources=[1024 * i for i in LANES],
+        wavefronts=32, ideal=1,
+    )  # fmt: skip
+    made = layout.laid_out(strided)
+    (row,) = made.rows
+    assert (row.wavefronts, banks(row.sources), len(banks(row.cells))) == (32, Counter({0: 1}), 32)
+    assert layout.finding(made).endswith("32 lanes of a transaction have a bank in common")
+    (line,) = layout.text(made)
+    assert "lanes 0-31, cache bank 0 to banks 0-31; lanes with a bank in common take turns" in line
+    assert "cache banks" in diagram.drawn(made, "k.cu:1 LDGSTS")
+
+
+# -------------------------------------------------------------------------------------- the drawing
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if name != "nobody"])
+def test_a_drawing_is_well_formed_and_always_the_same(name: str) -> None:
+    made = layout.laid_out(known(name))
+    drawing = diagram.drawn(made, 'k<1>.cu:7 "LDS"')
+    assert drawing == diagram.drawn(layout.laid_out(known(name)), 'k<1>.cu:7 "LDS"')
+    assert len(drawing) < 32_000
+    root = ElementTree.fromstring(drawing)
+    at = "{http://www.w3.org/2000/svg}"
+    title, told = root.find(f"{at}title"), root.find(f"{at}desc")
+    assert title is not None and title.text == f'k<1>.cu:7 "LDS": {layout.finding(made)}'
+    assert told is not None and all(line in str(told.text) for line in layout.text(made))
+    assert root.get("aria-labelledby") == f"{title.get('id')} {told.get('id')}"
+    words = [text.text for text in root.iter(f"{at}text")]
+    assert words.count("conflict") == sum(row.waits for row in made.rows)
+    cells = list(root.iter(f"{at}rect"))
+    assert len(cells) == sum(len(row.cells) for row in made.rows)
+    assert float(root.get("viewBox", "").split()[2]) == 760
+    assert "<style" in drawing and "<style" not in diagram.drawn(made, "k", False)
+
+
+def test_what_is_found_is_said_in_a_sentence() -> None:
+    said = {name: layout.finding(layout.laid_out(known(name))) for name in KNOWN}
+    assert said["conflict-free"] == "1 wavefront, none too many"
+    assert said["2-way"] == "2 wavefronts where 1 would do: 2 words lie in each of 16 banks"
+    assert said["32-way"] == "32 wavefronts where 1 would do: 32 words lie in bank 0"
+    assert layout.ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
+
+
+# ------------------------------------------------------------------------------------ the execution
+
+
+def watched(path: Path, case_: Any, macros: Any = None) -> case.CaseExecution:
+    return case.run(replace(support.job(path, case_, macros), watch=True), engine())
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("name", ["load_32_conflict", "load_128_conflict", "load_64_one_half"])
+def test_a_probe_s_access_is_the_one_that_its_case_chose(name: str) -> None:
+    path = ROOT / "kernels" / "probes" / "shared_access.cu"
+    wanted = support.kernel(path).front.cases[name].expect
+    (one,) = [x for x in lanes.watched(watched(path, name)) if x.opcode.startswith("LDS")][:1]
+    assert one.layout.wavefronts == wanted["wavefronts"]
+    assert one.layout.wavefronts - one.layout.transactions == wanted["bank_conflicts"]
+    sound(one.layout)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("kernel", ["matmul_tiled", "matmul_async", "hgemm_wmma_staged"])
+def test_watching_changes_no_count_and_the_worst_is_the_worst(kernel: str) -> None:
+    path = shipped(kernel)
+    done = watched(path, "136x72x40")
+    (seen,), (plain,) = done.ran, case.run(support.job(path, "136x72x40"), engine()).ran
+    assert not plain.accesses and done.result["verdict"] == "correct"
+    for name, column in seen.counts.items():
+        assert np.array_equal(column, plain.counts[name]), name
+    requests = np.flatnonzero(seen.counts["shared_requests"])
+    assert list(seen.accesses) == requests.tolist()
+    for one in lanes.watched(done):
+        assert one.layout.wavefronts == one.layout.access.wavefronts
+    for index, (first, worst) in seen.accesses.items():
+        assert worst.wavefronts >= first.wavefronts == layout.laid_out(first).wavefronts
+        counted = seen.counts["shared_wavefronts"][index]
+        assert worst.wavefronts * seen.counts["shared_requests"][index] >= counted
+
+
+@needs_nvrtc
+def test_the_command_draws_a_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kernel = str(ROOT / "kernels" / "probes" / "shared_access.cu")
+    given = ["execute", kernel, "--case", "load_32_conflict"]
+    assert main([*given, "--lanes", "1"]) == 2
+    told = capsys.readouterr().err
+    assert "--lanes: found '1'" in told and "a line that accesses shared memory: " in told
+    line = told.rstrip().rpartition(": ")[2].split(", ")[0].split("-")[0]
+    assert main([*given, "--lanes", line]) == 0
+    out, drawn = capsys.readouterr().out, tmp_path / f"shared_access_line_{line}.svg"
+    assert f"drawn in {drawn.name}" in out and "wavefront 1" in out
+    ElementTree.parse(drawn)
+    assert main([*given, "--lanes", f"shared_access.cu:{line}", "--output", "a.svg"]) == 0
+    assert (tmp_path / "a.svg").read_text() == drawn.read_text()
+
+
+def test_the_line_with_the_most_excess_comes_first() -> None:
+    def one(line: int, address: int, kind: str) -> captured.Diagram:
+        return captured.Diagram("k.cu", line, "LDS", address, layout.laid_out(known(kind)))
+
+    given = [one(5, 0, "broadcast"), one(9, 16, "2-way"), one(9, 32, "32-way")]
+    found = captured.worst_first(given)
+    assert [(x.line, x.address) for x in found] == [(9, 32), (9, 16), (5, 0)]
+    assert lanes.at_line(found, "9", "kernels/k.cu").address == 32
+    with pytest.raises(UserError, match="shared memory: 5, 9"):
+        lanes.at_line(found, "6", "kernels/k.cu")
+    with pytest.raises(UserError, match="a kernel whose threads access shared memory"):
+        lanes.at_line([], "6", "kernels/k.cu")
+
+
+# ------------------------------------------------------------------------------------ for the pages
+
+
+def launched(*accesses: Access) -> SimpleNamespace:
+    """What patterns are taken from: an instruction for each access."""
+    code = [SimpleNamespace(opcode="LDS", address=16 * at) for at in range(len(accesses))]
+    by_index = {index: (one, one) for index, one in enumerate(accesses)}
+    return SimpleNamespace(program=SimpleNamespace(instructions=code), accesses=by_index)
+
+
+def test_accesses_that_stand_alike_are_kept_once() -> None:
+    def moved(by: int, kind: str = "load") -> Access:
+        return shared(kind, 4, [8 * lane + by for lane in LANES])
+
+    alike = launched(moved(0), moved(4), moved(128), moved(0, "store"), moved(256))
+    rows = captured.patterns(alike)
+    assert [row["sass"] for row in rows] == [[0, 32, 64], [16], [48]]
+    again = json.loads(json.dumps(rows))
+    lines = {0: 7, 16: 9, 32: 7, 48: 9, 64: 8}
+    made = captured.diagrams(again, lambda address: ("k.cu", lines[address]))
+    # Once for each line of a pattern, the same from JSON as from the machine.
+    assert [(one.line, one.address) for one in made] == [(7, 0), (9, 16), (9, 48), (8, 64)]
+    assert made[0].layout.access == moved(0)
+    assert made[0].svg(False) == diagram.drawn(
+        layout.laid_out(moved(0)), "k.cu:7 LDS", standalone=False
+    )
+
+
+def test_the_worst_diagram_comes_first() -> None:
+    rows = captured.patterns(launched(known("broadcast"), known("2-way"), known("32-way")))
+    made = captured.diagrams(rows, lambda address: ("k.cu", address))
+    assert [one.layout.access.excess for one in made] == [31, 1, 0]
+
+
+def pipeline(tmp_path: Path, sass: str = "LDS R1, [R2]", recorded: Any = None) -> Any:
+    listing, nothing = (sass, {}), lambda *_: None
+    compilations = SimpleNamespace(missing_cubin=nothing, provide=nothing)
+    compilations.as_compiled = lambda entry: listing
+    known_ = SimpleNamespace(accesses=recorded, folder=tmp_path) if recorded else None
+    return SimpleNamespace(
+        store=Store(tmp_path), deterministic=known_, compiled={"k": {"sm_90": {}}}, arch="sm_90",
+        variants={"k": None}, compilations=compilations,
+    )  # fmt: skip
+
+
+JOB = a_job(stage="execute", case="k@256", variant="k", kernel="k", key="ab12", operation="probe")
+
+
+def test_what_nobody_knows_is_watched_once(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def measure(waiting: Any, finished: Any) -> Any:
+        asked.extend(one.case for one in waiting)
+        for one in waiting:
+            finished(
+                result.result("execute", one.case, result.OK, key=one.key, accesses=[{"a": 1}])
+            )
+
+    for _ in range(2):
+        watching.watch(pipeline(tmp_path), [JOB], measure, 1)
+    assert asked == ["k@256"]
+    told = watching.document(pipeline(tmp_path), [JOB])
+    assert told["k@256"]["accesses"] == [{"a": 1}]
+    assert watching.foremost([JOB, replace(JOB, variant="k-x")]) == [JOB]
+
+
+@pytest.mark.parametrize("given", [{"sass": "LDG.E R1, [R2]"}, {"recorded": {"ab12": [{"a": 2}]}}])
+def test_what_has_no_accesses_or_is_recorded_is_not_watched(tmp_path: Path, given: Any) -> None:
+    watching.watch(pipeline(tmp_path, **given), [JOB], pytest.fail, 1)
+    assert bool(watching.document(pipeline(tmp_path, **given), [JOB])) == ("recorded" in given)
+
+
+@pytest.mark.parametrize(
+    ("operation", "sizes", "best"),
+    [("matmul", (8, 512, 256), 256), ("matmul", (8, 64), 64), ("vector_add", (8, 512), 8)],
+)
+def test_the_case_that_is_watched(operation: str, sizes: tuple[int, ...], best: int) -> None:
+    cases = [a_job(operation=operation, shape=dict.fromkeys("mnk", size)) for size in sizes]
+    assert watching._best(cases).shape["m"] == best
+
+
+@needs_nvrtc
+def test_a_worker_tells_what_a_watched_job_accessed() -> None:
+    from tilewave.execution import cost, worker
+
+    path = ROOT / "kernels" / "probes" / "shared_access.cu"
+    job = replace(support.job(path, "load_32_conflict"), watch=True, key="ab12")
+    made = worker.one(job, engine(), cost.PaceRates())
+    (row,) = [row for row in made["accesses"] if row["opcode"] == "LDS"]
+    assert (made["status"], made["key"], row["wavefronts"]) == (result.OK, "ab12", 4)

@@ -1,0 +1,108 @@
+"""The short way of common instructions gives the same bits as the general one."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from tilewave.basics import elf
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine import handlers, lanes, launch, program, views
+from tilewave.execution.machine.decode import Raw, decode
+
+TEXTS = [
+    "MOV R9,R1", "MOV R9,UR3", "MOV R9,0x1234", "IMAD.MOV.U32 R9,RZ,RZ,R2",
+    "IADD3 R9,-R1,R2,0x5", "IADD3 R9,R1,-0x7,-R2", "IADD3 R9,R1,UR3,-R2", "VIADD R9,R1,0xfffffff9",
+    "IMAD R9,R1,R2,R3", "IMAD R9,R1,-0x3,R3", "IMAD.SHL.U32 R9,R1,0x4,RZ", "IMAD.IADD R9,R1,0x1,-R2",
+    "LOP3.LUT R9,R1,R2,R3,0x96,!PT", "LOP3.LUT R9,R1,0xff,RZ,0xc0,!PT",
+    "LOP3.LUT R9,RZ,R1,RZ,0x33,!PT",
+    "FFMA R9,R1,R2,R3", "FFMA R9,-R1,1.5,|R3|", "FFMA R9,R1,UR3,-R2", "FADD R9,|R1|,-R2",
+    "FMUL R9,R1,0.5",
+    "SHF.L.U32 R9,R1,0x7,RZ", "SHF.L.U32 R9,R1,R2,RZ", "SHF.R.U32.HI R9,RZ,0x5,R1",
+    "SHF.R.S32.HI R9,RZ,0x1f,R1", "SHF.R.S32.HI R9,RZ,R2,R1", "SHF.R.U32.HI R9,RZ,R2,R1",
+    "SEL R9,R1,0x1,!P0", "SEL R9,R1,R2,P1", "LEA R9,R1,R2,0x3", "LEA R9,R1,UR3,0x2",
+    "ISETP.GE.AND P0,PT,R1,R2,PT", "ISETP.LT.OR P0,P1,R1,-0x1,P2", "ISETP.NE.U32.AND P0,PT,R1,R2,!P1",
+    "ISETP.GT.U32.XOR P0,PT,R1,0x7fffffff,P1", "ISETP.EQ.AND P0,PT,R1,RZ,PT",
+    "ISETP.LE.U32.AND P0,P3,R1,R2,P1",
+    "DFMA R8,R2,R4,R6", "DADD R8,R2,R4", "DMUL R8,R2,1.5", "DMUL R8,R2,UR4",
+    "IMAD.WIDE R8,R1,R2,R4", "IMAD.WIDE.U32 R8,R1,0x4,R4", "IMAD.WIDE R8,R1,-0x4,RZ",
+    "HADD2.F32 R9,-RZ,R1.H0_H0", "HADD2.F32 R9,-RZ,R1.H1_H1", "F2FP.F16.F32.PACK_AB R9,R1,R2",
+    "F2FP.F16.F32.PACK_AB R9,-R1,R2", "HFMA2.MMA R9,-RZ,RZ,1.5,-2", "LDC.64 R8,c[0x0][0x20]",
+]  # fmt: skip
+
+EDGES = np.array(
+    [0, 1, 0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0x7F800000, 0xFF800000, 0x7FC00001, 0x3F800000,
+     0xBF800000, 0x00000001, 0x007FFFFF, 0x00800000, 31, 32, 33, 64, 0x7BFF7BFF, 0x7C00FC00,
+     0x7FF00000, 0xFFF80000, 0x3FF00000, 0x477FF000, 0x47800000],
+    np.uint32,
+)  # fmt: skip
+
+
+def image() -> elf.Image:
+    return elf.Image("k", 90, 16, (), 0x210, 0, 0, {0: bytes(0x240)})
+
+
+def state(row: np.ndarray, seed: int, finite: bool = False):
+    rows = np.stack([row, decode(Raw(16, "EXIT"))])
+    instructions = tuple(program.Instruction(16 * k, "", "") for k in range(2))
+    made, _ = launch._state(
+        program.Program(image(), instructions, rows, {}), (1, 1, 1), (32, 1, 1), [], 0,
+        launch.Limits(),
+    )  # fmt: skip
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 1 << 32, (1, 255, 32), dtype=np.uint32)
+    edges = rng.choice(EDGES, values.shape)
+    made.registers[:, :255] = np.where(rng.random(values.shape) < 0.5, values, edges)
+    made.uniforms[:, :64] = rng.integers(0, 1 << 32, (1, 64), dtype=np.uint32)
+    made.predicates[0, :7] = rng.integers(0, 1 << 32, 7, dtype=np.uint32)
+    made.predicates[0, [7, 15]] = 0xFFFFFFFF
+    if finite:
+        made.registers[:, :255] &= 0xBFFFFFFF
+        made.uniforms[:, :64] &= 0xBFFFFFFF
+    return made
+
+
+@pytest.mark.parametrize("finite", [False, True])
+@pytest.mark.parametrize("mask", [0xFFFFFFFF, 0x0F0F3A51])
+@pytest.mark.parametrize("text", TEXTS)
+def test_same_bits(text: str, mask: int, finite: bool) -> None:
+    opcode, _, operands = text.partition(" ")
+    row = decode(Raw(0, opcode, operands))
+    short, general = state(row, 7, finite), state(row, 7, finite)
+    kind = int(short.code[0, c.FAST])
+    assert kind != lanes.SLOW, "this form should go the short way"
+    done = lanes.fast(
+        kind, short.code[0], short.code.ctypes.data, short.registers.ctypes.data,
+        short.uniforms.ctypes.data, short.predicates[0], np.uint32(mask),
+    )  # fmt: skip
+    if not done:
+        # A NaN of f64: left to the general way, with nothing written.
+        assert kind in lanes.PAIRS and not finite
+        assert np.array_equal(short.registers, state(row, 7, finite).registers)
+        return
+    # The general way, from a row that was not prepared for the short one.
+    general.code[0] = launch._resolved(
+        program.Program(image(), (), np.stack([row, row]), {}), general.constants
+    )[0]
+    m = views.table(general)
+    handler = handlers.compiled(int(general.code[0, c.FAMILY]))
+    handler.ctypes(m.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)), 0, 0, mask)
+    assert np.array_equal(short.registers[0, :255], general.registers[0, :255])
+    assert np.array_equal(short.predicates, general.predicates)
+    assert np.any(short.registers != state(row, 7, finite).registers) or "SETP" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "IADD3.X R9,R1,R2,RZ,P1,!PT", "IADD3 R9,P0,R1,R2,RZ", "FFMA.FTZ R9,R1,R2,R3", "FADD.RZ R9,R1,R2",
+        "SHF.L.W.U32.HI R9,R1,R2,R3", "ISETP.GE.AND.EX P0,PT,R1,R2,PT,P1", "HFMA2 R9,R1,R2,R3",
+        "HADD2.F32 R9,R1.H0_H0,R2.H0_H0", "UIADD3 UR4,UR5,UR6,URZ", "UISETP.GE.AND UP0,UPT,UR4,UR5,UPT",
+        "LOP3.LUT P0,R9,R1,R2,R3,0x80,!PT", "F2FP.BF16.F32.PACK_AB R9,R1,R2", "LEA.HI R9,R1,R2,RZ,0x3",
+    ],
+)  # fmt: skip
+def test_general_only(text: str) -> None:
+    """What has carries, modes or other registers must not go the short way."""
+    opcode, _, operands = text.partition(" ")
+    made = state(decode(Raw(0, opcode, operands)), 1)
+    assert made.code[0, c.FAST] == lanes.SLOW

@@ -1,0 +1,165 @@
+"""Several cores: the counts, findings and results of one, whatever the kernel does."""
+
+import threading
+
+import numpy as np
+import pytest
+from test_tensor_boxes import LOAD, STORE, THROUGH, boxes, elements
+
+import executing_support as support
+import listings
+from opcodes import harness
+from samples import needs_nvrtc, shipped
+from tilewave.compiling import sass
+
+pytestmark = [
+    needs_nvrtc,
+    pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm"),
+]
+
+# Blocks that read what another one wrote, write what it writes, or what is there already, share words but no bytes,
+# write what the others have read, copy all of 16 bytes but what another one writes, add to one place, wait, print.
+BLOCKS = """
+extern "C" __global__ void chain(int* x) { if (!threadIdx.x) x[blockIdx.x + 1] = x[blockIdx.x] + 1; }
+extern "C" __global__ void last(int* x) { if (!threadIdx.x) x[0] = blockIdx.x; }
+extern "C" __global__ void same(int* x) { if (!threadIdx.x) x[0] = 7; }
+extern "C" __global__ void bytes(unsigned char* x) {
+    if (!threadIdx.x) for (int i = 0; i < 5; i++) x[blockIdx.x * 5 + i] = blockIdx.x + i;
+}
+extern "C" __global__ void read(int* x) {
+    if (!threadIdx.x && blockIdx.x < 63) x[blockIdx.x + 1] = x[0] + 1;
+    if (!threadIdx.x && blockIdx.x == 63) x[0] = 5;
+}
+extern "C" __global__ void copied(int* x) {
+    __shared__ int4 copy;
+    int own = 2 * blockIdx.x, bytes = blockIdx.x % 2 ? 0 : 8;
+    unsigned to = (unsigned)__cvta_generic_to_shared(&copy);
+    if (threadIdx.x) return;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2; cp.async.wait_all;"
+                 ::"r"(to), "l"(x + own / 4 * 4), "r"(bytes) : "memory");
+    x[own] = copy.x + copy.z + 1, x[own + 1] = copy.y + copy.w + 1;
+}
+extern "C" __global__ void sum(int* x) { if (!threadIdx.x) atomicAdd(x, (int)blockIdx.x); }
+extern "C" __global__ void flag(volatile int* x) {
+    if (!threadIdx.x) { while (x[0] != (int)blockIdx.x) { } x[0] = blockIdx.x + 1; }
+}
+"""
+PRINTS = r"""
+extern "C" __device__ int printf(const char*, ...);
+extern "C" __global__ void prints(int* x) {
+    if (!threadIdx.x) { printf("%d\n", blockIdx.x); x[blockIdx.x] = 1; }
+}
+"""
+CORES = 3
+GRID = 64
+# What is left, whether blocks may run at the same time, and what is said of them.
+EXPECTED = {
+    "chain": (np.arange(GRID + 1, dtype=np.int32), False,
+              "block (1, 0, 0) reads byte 4 (element 1) of x, which block (0, 0, 0) has written"),
+    "last": (np.array([GRID - 1], np.int32), False,
+             "block (2, 0, 0) writes byte 0 (element 0) of x, which block (1, 0, 0) has written"),
+    "same": (np.array([7], np.int32), None, ""),
+    "read": (np.array([5] + [1] * (GRID - 1), np.int32), False,
+             "block (63, 0, 0) writes byte 0 (element 0) of x, which other blocks have read"),
+    "bytes": (np.add.outer(np.arange(GRID), np.arange(5)).astype(np.uint8).reshape(-1), True, ""),
+    "copied": (np.ones(2 * GRID, np.int32), True, ""),
+    "sum": (np.array([GRID * (GRID - 1) // 2], np.int32), False, ""),
+    "flag": (np.array([GRID], np.int32), False, ""),
+    "prints": (np.ones(GRID, np.int32), False, ""),
+}  # fmt: skip
+
+
+@pytest.fixture
+def spread(monkeypatch):
+    """How many blocks each launch had done on several cores; 0 for one that was done in order. Every
+    core has its first blocks before one of them goes on."""
+    from tilewave.execution.machine import spreading
+
+    done, run, take = [], spreading.run, spreading.RemainingBlocks.take
+
+    def ran(*given):
+        meeting, met = threading.Barrier(CORES), threading.local()
+
+        def taken(work):
+            blocks = take(work)
+            if not hasattr(met, "once"):
+                met.once = meeting.wait(support.LIMIT_S)
+            return blocks
+
+        monkeypatch.setattr(spreading.RemainingBlocks, "take", taken)
+        done.append(run(*given))
+        return done[-1]
+
+    monkeypatch.setattr(spreading, "run", ran)
+    return done
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_blocks_that_touch_the_same_are_executed_in_order(name, spread, tmp_path):
+    from tilewave.execution.machine import launch, program
+
+    file = tmp_path / "blocks.cu"
+    file.write_text(PRINTS if name == "prints" else BLOCKS)
+    cubin = harness.compile_file(file, "sm_90").cubin
+    wanted, apart, said = EXPECTED[name]
+    loaded = program.load(cubin, name, listings.of_cubin(cubin))
+    for cores in (CORES, 1):
+        given = np.zeros_like(wanted)
+        done = launch.execute(
+            loaded, (GRID, 1, 1), (32, 1, 1), [launch.Buffer("x", given)],
+            limits=launch.Limits(cores=cores, seconds=support.LIMIT_S),
+        )  # fmt: skip
+        assert np.array_equal(given, wanted) and done.blocks == GRID
+        assert [one.kind for one in done.faults] == ["race"] * bool(said)
+        assert all(said in one.message for one in done.faults)
+        lines = range(GRID if name == "prints" else 0)
+        assert done.printed == tuple(f"{block}\n" for block in lines)
+    assert apart is None or any(spread) == apart
+
+
+@pytest.mark.parametrize(
+    ("kernel", "case", "macros"),
+    [
+        ("matmul_tiled", "129x67x53", {}),
+        ("hgemm_wmma", "272x208x48", {}),
+        ("hgemm_wgmma_store", "520x520x328", {}),
+        ("matmul_wgmma_turns", "1544x776x72", {"DOWN": 2}),
+        ("transpose_swizzled", "200x100", {}),
+        ("softmax_online", "66x100", {}),
+    ],
+)
+def test_what_is_independent_is_spread_and_counts_the_same(kernel, case, macros, spread):
+    counts_the_same(shipped(kernel), case, macros, spread)
+
+
+@pytest.mark.parametrize(("rank", "step", "way"), [(3, 1, STORE), (5, 1, THROUGH), (3, 2, LOAD)])
+def test_boxes_of_tensor_maps_are_spread_too(rank, step, way, spread, tmp_path):
+    path = boxes(tmp_path, rank, step, way, pointer=rank == 3)
+    counts_the_same(path, elements(rank), {}, spread)
+
+
+def counts_the_same(path, case, macros, spread):
+    alone = support.execute(path, case, macros)
+    assert not spread
+    both = support.execute(path, case, macros, cores=CORES)
+    assert spread and all(spread)
+    assert both.verdict == alone.verdict == "correct"
+    for name, counted in alone.counts.items():
+        assert np.array_equal(counted, both.counts[name]), name
+    for name, left in alone.outputs.items():
+        assert left.tobytes() == both.outputs[name].tobytes(), name
+
+
+@pytest.mark.parametrize("entry", support.expectations(), ids=support.name_of)
+def test_findings_are_those_of_one_core(entry):
+    file = support.FAULTS / f"{entry['kernel']}.cu"
+    given = file, entry["shape"], entry["macros"]
+    alone, both = (support.execute(*given, instructions=1 << 17, cores=n) for n in (1, 2))
+    assert both.faults == alone.faults and both.verdict == alone.verdict
+    assert all(np.array_equal(both.counts[name], alone.counts[name]) for name in alone.counts)
+
+
+def test_a_limit_holds_for_all_cores_together(spread):
+    naive = shipped("matmul_naive")
+    done = support.execute(naive, "64x64x64", cores=CORES, instructions=1000)
+    assert [fault.kind for fault in done.faults] == ["timed out"] and spread == [0]

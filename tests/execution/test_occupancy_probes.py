@@ -1,0 +1,114 @@
+"""The probes of the occupancy study: as many warps as their cases say, and sums that are right."""
+
+from pathlib import Path
+
+import pytest
+
+from samples import ROOT, needs_nvrtc
+from tilewave.commands import execute
+from tilewave.compiling import nvrtc
+from tilewave.execution import case as execution
+from tilewave.execution.case import CaseExecution
+from tilewave.kernel.front_matter import Kernel, load_kernel
+from tilewave.kernel.variants import Variant, choices
+from tilewave.theory.latency import LANES, SCHEDULERS, WARP
+from tilewave.theory.occupancy import HOPPER, occupancy
+
+KERNELS = ROOT / "kernels" / "probes"
+CHAINS = load_kernel(KERNELS / "occupancy.cu")
+TILE = load_kernel(KERNELS / "tile_threads.cu")
+DEVICE = {"sms": 3, "shared_per_block_optin": 232448, "shared_per_sm": 233472, "l2_bytes": 2**25}
+
+
+def chosen(kernel: Kernel, name: str) -> Variant:
+    return next(choices(kernel, kernel.front.cases[name].macros, kernel.path, name))
+
+
+@pytest.mark.parametrize("name", CHAINS.front.cases)
+def test_a_case_is_what_its_name_says(name: str) -> None:
+    variant, case = chosen(CHAINS, name), CHAINS.front.cases[name]
+    plan = variant.plan({}, DEVICE)
+    fits = occupancy(HOPPER, plan.block[0], 32, plan.shared_bytes)
+    assert fits.blocks == variant.names["BLOCKS"], "shared memory admits just these blocks"
+    assert fits.blocks * DEVICE["sms"] == plan.blocks, "all are resident at once"
+    assert name == f"warps_{fits.warps}_ilp_{variant.names['ILP']}"
+    ilp, steps = variant.names["ILP"], int(case.scalars["steps"])
+    assert steps % (256 // ilp) == 0 and steps > 256 // ilp
+    busy = steps * max(4, -(-fits.warps // SCHEDULERS) * ilp * WARP // LANES)
+    assert 0.95 * 2**18 < busy <= 2**18, "cycles of the scheduler with the most warps"
+    # Sums are whole numbers that a float holds, and so is every chain on its way.
+    assert ilp * (steps + 31) + ilp * (ilp - 1) // 2 < 2**24
+
+
+def test_64_warps_only_where_they_fit() -> None:
+    variant = chosen(CHAINS, "warps_64_ilp_1")
+    assert variant.supports({}, {**DEVICE, "arch": 90}) == ""
+    assert "BLOCKS" in variant.supports({}, {**DEVICE, "arch": 89})
+    assert chosen(CHAINS, "warps_32_ilp_1").supports({}, {**DEVICE, "arch": 75}) == ""
+
+
+def executed(folder: Path, kernel: Kernel, name: str, words: dict[str, str]) -> CaseExecution:
+    """A case of the kernel with words of its file replaced, on three SMs, executed on the CPU."""
+    text = kernel.text
+    for old, new in {"sms": "3", **words}.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    path = folder / kernel.path.name
+    path.write_text(text)
+    options = execute.options_of([str(path), "--case", name])
+    planned, _ = execute.planned(options, folder)
+    assert planned.job is not None, planned.result
+    return execution.run(planned.job)
+
+
+# A chain of 512 steps instead of 65536, and 64 of depth instead of 1024.
+SHORT_CHAINS = {"steps: 65536": "steps: 512"}
+SHORT_TILE = {"depth: 1024": "depth: 64"}
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("name", ["warps_1_ilp_1", "warps_6_ilp_2", "warps_2_ilp_4"])
+def test_chains_are_as_long_as_they_should_be(name: str, tmp_path: Path) -> None:
+    done = executed(tmp_path, CHAINS, name, SHORT_CHAINS)
+    assert done.result["verdict"] == "correct", done.result["reason"]
+    names = chosen(CHAINS, name).names
+    chains = 3 * WARP * names["BLOCK_WARPS"] * names["ILP"]
+    counted = done.values["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"]
+    # The work that the rate is formed with: 512 steps of each chain, and next to nothing else.
+    assert 512 * chains <= counted <= 512 * chains * 1.01
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("name", TILE.front.cases)
+def test_a_tile_is_right_by_either_number_of_threads(name: str, tmp_path: Path) -> None:
+    done = executed(tmp_path, TILE, name, SHORT_TILE)
+    assert done.result["verdict"] == "correct", done.result["reason"]
+    fma = done.values["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"]
+    assert fma == 512 * 256 * 64, "every multiply-add once"
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("kernel", "name", "words"),
+    [
+        (CHAINS, "warps_1_ilp_1", {"chain, one, steps);": "chain, one, steps - UNROLLED);"}),
+        (TILE, "threads_128", {"QUAD + i % QUAD": "QUAD + (i ^ 1) % QUAD"}),
+        (TILE, "threads_256", {"keep(b_tile[pair ^ 1])": "keep(b_tile[pair])"}),
+        (TILE, "threads_256", {"k < STEP; ++k": "k < STEP - 1; ++k"}),
+    ],
+)
+def test_a_broken_probe_is_found(kernel, name, words, tmp_path) -> None:
+    words = words | (SHORT_CHAINS if kernel is CHAINS else SHORT_TILE)
+    assert executed(tmp_path, kernel, name, words).result["verdict"] not in ("correct", None)
+
+
+@needs_nvrtc
+def test_registers_of_the_two_tiles() -> None:
+    for threads, registers in ((128, 180), (256, 128)):
+        made = nvrtc.compile_kernel(TILE, "sm_90", {"THREADS": threads})
+        used = made.resources["tile_threads"]
+        assert used["registers"] == registers
+        assert used["spill_store_bytes"] == used["spill_load_bytes"] == 0
+        assert used["static_shared_bytes"] == 32768
+        found = occupancy(HOPPER, threads, used["registers"], used["static_shared_bytes"])
+        assert (found.blocks, found.warps) == (2, threads // 16)

@@ -1,0 +1,56 @@
+"""The rungs for few tiles: no access conflicts, no spills, and blocks without a piece of k do no harm."""
+
+from typing import Any
+
+import pytest
+
+import executing_support as support
+from samples import ROOT, needs_nvrtc
+from tilewave import execution
+from tilewave.execution import case
+from tilewave.kernel import operations
+
+pytestmark = needs_nvrtc
+
+KERNELS = ROOT / "kernels" / "ladder"
+
+
+# Rows that are not aligned, edges in both directions, fewer chunks of k than blocks and teams.
+@pytest.mark.parametrize(
+    ("name", "shape", "macros"),
+    [
+        ("matmul_dmma_teams", "65x67x21", {}),
+        ("matmul_cluster", "65x66x21", {"SPLITS": 2}),
+        ("matmul_cluster", "65x66x21", {"SPLITS": 8, "TILE_N": 64}),
+    ],
+)
+def test_edges_and_short_sums_are_right(name: str, shape: str, macros: dict[str, Any]) -> None:
+    support.right(KERNELS / f"{name}.cu", shape, macros)
+
+
+def test_teams_read_shared_memory_without_conflicts_or_spills() -> None:
+    path = KERNELS / "matmul_dmma_teams.cu"
+    done = support.right(path, "64x64x96", {})
+    assert not done.counts["shared_conflicts"].any()
+    made = support.entry(support.choose(path), "sm_90")
+    assert made["resources"]["matmul_dmma_teams"]["spill_store_bytes"] == 0
+
+
+# One tile that all blocks share; two of which a block has a part of each; tiles that were dealt out before whole ones.
+@pytest.mark.parametrize(
+    ("name", "sms", "shape", "macros"),
+    [
+        ("matmul_two_launches", 132, "129x67x530", {}),
+        ("matmul_two_launches", 3, "100x300x200", {}),
+        ("matmul_two_launches", 2, "513x130x24", {}),
+        ("matmul_two_launches", 132, "70x66x2200", {"TILE_M": 64, "TILE_N": 64}),
+        ("matmul_wgmma_two_launches", 132, "70x168x320", {}),
+    ],
+)
+def test_parts_are_added_wherever_they_are(monkeypatch, name, sms, shape, macros) -> None:
+    support.with_sms(monkeypatch, sms)
+    job = support.job(KERNELS / f"{name}.cu", shape, macros)
+    # The launch that adds has them as arguments, not the one that leads.
+    assert len(operations.load("matmul").runs(job)) == 2
+    done = case.run(job, execution.engine()).result
+    assert (done["status"], done["verdict"]) == ("ok", "correct"), done

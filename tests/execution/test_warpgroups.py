@@ -1,0 +1,276 @@
+"""Warpgroup products, mbarriers, tensor copies and clusters: kernels that use them are executed."""
+
+import contextlib
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import executing_support as support
+from samples import ROOT, needs_nvrtc
+from tilewave import execution
+from tilewave.basics.errors import BadLaunch, Unsupported
+from tilewave.compiling import sass
+from tilewave.execution import case, counters
+from tilewave.execution.machine import launch, maps, program
+from tilewave.execution.machine.decode import Raw, decode
+from tilewave.kernel.launches import MapPlan
+from tilewave.theory import opcodes
+
+pytestmark = needs_nvrtc
+
+FOLDER = ROOT / "tests" / "warpgroup"
+ROLES = FOLDER / "gemm_roles.cu"
+CEILINGS = ROOT / "kernels" / "probes" / "ceilings_wgmma.cu"
+BUDGET = 2_000_000  # warp instructions
+
+
+def execute(shape, macros, **limits):
+    return support.execute(ROLES, shape, macros, instructions=BUDGET, **limits)
+
+
+def fine(done):
+    assert [fault.message for fault in done.faults] == []
+    assert done.verdict == "correct", done.reason
+
+
+LAYOUTS = [
+    *({"SWIZZLE": width, "B_LAYOUT": layout} for width in (128, 64, 32, 0) for layout in ("col", "row")),
+    {"A_LAYOUT": "col"},
+    {"A_LAYOUT": "col", "B_LAYOUT": "row", "CLUSTER": 2},
+    {"SWIZZLE": 64, "CLUSTER": 2},
+    {"SWIZZLE": 32, "B_LAYOUT": "row", "CLUSTER": 2},
+    {"TYPE": "bf16", "CLUSTER": 2},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("macros", LAYOUTS, ids=lambda macros: "-".join(map(str, macros.values())))
+def test_layouts(macros):
+    fine(execute("200x136x72", macros))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "macros"),
+    [
+        ("8x8x8", {}),
+        ("1x8x8", {"GROUPS": 1, "PARTS": 1}),
+        ("64x64x64", {"GROUPS": 1, "PARTS": 1}),
+        ("129x72x64", {"CLUSTER": 2}),
+        ("300x264x328", {"BLOCKS": 1}),
+        ("300x264x328", {"CLUSTER": 2, "BLOCKS": 2}),
+        ("520x136x72", {"CLUSTER": 2, "GROUPS": 1}),
+    ],
+)
+def test_shapes(shape, macros, reverse):
+    """Tails, a single step, blocks that do several tiles; warps in either order."""
+    fine(execute(shape, macros, reverse=reverse))
+
+
+def test_without_looking_for_races():
+    fine(execute("200x136x72", {"CLUSTER": 2}, races=False))
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize(
+    ("bug", "kinds", "message", "text"),
+    [
+        (1, ["race"], "no fence.proxy.async stands between", "cp.async.bulk.tensor.2d.global"),
+        (2, ["race"], "which a bulk copy writes: missing is a wait at the copy's mbarrier", ""),
+        (3, ["race"], "which products that warp 4 issued may still read", "cp.async.bulk.tensor"),
+        (4, ["barrier"], "at the mbarrier at byte 0 of shared memory, which lacks 16 bytes", ""),
+        (5, ["race"], "which a bulk store of warp 4 may still read", "stmatrix"),
+        (6, ["barrier"], "for 256 registers each", ""),
+    ],
+)
+def test_planted_mistakes(bug, kinds, message, text, cluster):
+    done = execute("300x264x200", {"BUG": bug, "BLOCKS": 2, "CLUSTER": cluster})
+    assert set(kinds) <= set(done.kinds) <= {*kinds, "uninitialised read"}
+    assert any(message in fault.message for fault in done.faults)
+    lines = ROLES.read_text().splitlines()
+    if text:
+        at = {support.line_of(done, fault) for fault in done.faults}
+        near = "\n".join("\n".join(lines[line - 3 : line + 2]) for line in at)
+        assert text in near
+
+
+def test_mbarriers_that_are_not_told_of():
+    done = execute("300x264x200", {"BUG": 7, "BLOCKS": 2})
+    assert done.kinds == ["race"]
+    assert "uses byte 0 of shared memory" in done.faults[0].message
+
+
+def test_counts():
+    done = execute("256x256x128", {})
+    fine(done)
+    words = [one.opcode for one in done.program.instructions]
+    found = counters.values(words, done.counts, grid=(4, 1, 1), block=(384, 1, 1))
+    operations = 2.0 * 256 * 256 * 128
+    assert found["sm__ops_path_tensor_src_fp16.sum"] == operations
+    assert found["sm__ops_path_tensor_op_hgmma_src_fp16_sparsity_off.sum"] == operations
+    assert found["sm__ops_path_tensor_op_hmma_src_fp16_sparsity_off.sum"] == 0
+    # What mbarriers and tensor copies add to these is not known.
+    assert not any("wavefronts_mem_shared" in name and "lsu_wave" in name and "ldgsts" not in name
+                   for name in found)  # fmt: skip
+    executed, lines = np.asarray(done.counts["executed"]), np.asarray(done.counts["shared_ideal"])
+    for index, word in enumerate(words):
+        if opcodes.base(word) == "HGMMA":  # 64 rows of A, 64 columns of B, 32 bytes each
+            assert lines[index] * 4 == executed[index] * 32
+        if opcodes.base(word) == "STSM":
+            assert lines[index] == executed[index] * 4
+    attributed = np.asarray(done.counts["shared_attributed"])
+    assert np.array_equal(attributed, lines)
+
+
+@pytest.mark.parametrize("name", ["f16_f32", "f16_f16", "bf16_f32", "tf32", "i8", "e4m3", "e5m2"])
+def test_types(name):
+    """The kernel counts pairs of products that cancel but for 1, of every type that wgmma has."""
+    job = support.job(CEILINGS, name)
+    cubin = Path(job.cubin)
+    loaded = program.load(cubin.read_bytes(), job.entry, sass.of_cubin(cubin))
+    counted = np.zeros(256, np.int32)
+    largest, times = (np.int32(one) for one in (job.probe.scalars["largest"], 4))
+    given = [launch.Buffer("counted", counted), largest, times]
+    shared = job.launch.shared_bytes
+    done = launch.execute(loaded, (1, 1, 1), (256, 1, 1), given, shared_bytes=shared)
+    assert [fault.message for fault in done.faults] == []
+    assert np.all(counted == 4)
+
+
+def test_mbarriers():
+    done = support.execute(FOLDER / "mbarriers.cu", "all")
+    assert [fault.message for fault in done.faults] == []
+    # As the comments in the kernel say, from the PTX manual.
+    assert done.outputs["seen"][:11].tolist() == [5, 0, 1, 0, 4, 1, 1, 1, 4, 0, 1]
+    thread = np.arange(64)
+    landed = done.outputs["landed"]
+    assert np.array_equal(landed[:64], 3 * (63 - thread) + 3 * (63 - (thread ^ 1)))
+    assert np.array_equal(landed[64:], thread)
+
+
+@pytest.mark.parametrize(("name", "blocks"), [("four", 4), ("two", 2)])
+def test_cluster_memory(name, blocks):
+    done = support.execute(FOLDER / "cluster_memory.cu", name)
+    assert [fault.message for fault in done.faults] == []
+    number = np.arange(8)
+    rank, cluster = number % blocks, number // blocks
+    size, count = np.full(8, blocks), np.full(8, 8 // blocks)
+    ranks = done.outputs["ranks"].reshape(8, 6).T
+    assert np.array_equal(ranks, [rank, size, cluster, count, rank, size])
+    thread = np.arange(64)
+    hundreds = sum(100 * (cluster * blocks + one) for one in range(blocks))[:, None]
+    read, written = done.outputs["sums"].reshape(2, 8, 64)
+    assert np.array_equal(read, hundreds + blocks * (63 - thread))
+    assert np.array_equal(written, hundreds + blocks * thread)
+
+
+def test_async_stores():
+    """st.async of one, two and four words to the next block; without a wait for them somebody reads too early."""
+    done = support.execute(FOLDER / "async_stores.cu", "right")
+    assert done.kinds == []
+    before, lane, word = np.ogrid[-1:3, 0:32, 0:7]
+    got = done.outputs["got"].reshape(4, 32, 7)
+    assert np.array_equal(got, 1000 * (before % 4) + 10 * lane + word)
+    assert "race" in support.execute(FOLDER / "async_stores.cu", "no_wait").kinds
+
+
+ENDS = {"relaxed": 0, "waited_before": 8, "waited_elsewhere": 8, "at_once": 0}
+ENDS |= dict.fromkeys(("released", "released_for_others", "waited"))
+"""Of the kernel -> the byte whose mbarrier is told of."""
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("end", "byte"), ENDS.items())
+def test_arrivals_at_blocks_that_may_have_ended(end, byte, reverse):
+    """In whatever order warps and blocks take turns."""
+    path = FOLDER / "cluster_arrivals.cu"
+    done = support.execute(path, end, reverse=reverse)
+    assert done.outputs["done"].tolist() == [1] * 4
+    assert done.kinds == ([] if byte is None else ["race"])
+    for fault in done.faults[:1]:
+        block = r"block \((\d), 0, 0\)"
+        told = rf"thread \(32, 0, 0\) of {block} arrives at .* byte {byte} .* {block}, which may have ended"
+        found = re.match(told, fault.message)
+        assert found and int(found[1]) ^ 1 == int(found[2])
+        assert "missing is a wait" in fault.message and fault.addresses == [byte]
+    assert support.execute(path, end, reverse=reverse, races=False).faults == ()
+
+
+MAP = MapPlan("map_a", "a", "f16", sizes=(64, 40), box=(64, 8), swizzle=128, l2=128)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"box": (60, 8)}, "a row of the box is 120 bytes; allowed: multiples of 16"),
+        ({"box": (64, 512)}, r"box is \(64, 512\); allowed: 1 to 256 elements"),
+        ({"swizzle": 64}, "a row of the box is 128 bytes; allowed: at most the swizzle's 64"),
+        ({"swizzle": 16}, "swizzle is 16; allowed: 0, 32, 64, 128"),
+        ({"strides": (120,)}, r"strides is \(120,\); allowed: multiples of 16 below 2\^40"),
+        ({"strides": ()}, "dimensions is 2; allowed: 1 to 5, in the box and the strides too"),
+        ({"element_strides": (1, 9)}, r"element strides is \(1, 9\); allowed: 1 to 8"),
+        ({"sizes": (64, 41)}, "its array is 5248 bytes; allowed: at most the 5120 of a"),
+        ({"box": (32, 8)}, "rows of 64 bytes in a swizzle of 128"),
+    ],
+)
+def test_maps_that_no_driver_makes(change, message):
+    made = replace(case.tensor_map(execution.engine(), MAP), **change)
+    kind = Unsupported if message.startswith("rows") else BadLaunch
+    with pytest.raises(kind, match=message):
+        maps.encoded(made, 1 << 35, 5120)
+
+
+def test_launches_that_no_gpu_takes():
+    machine = execution.engine()
+    with pytest.raises(machine.BadLaunch, match="multiple of the cluster"):
+        machine.execute(None, (3, 1, 1), (32, 1, 1), [], cluster=(2, 1, 1))
+
+
+DECODED = """\
+HGMMA.64x256x16.F32 R24,gdesc[UR4].tnspA.tnspB,R24,UP0,gsb0
+HGMMA.64x32x16.F32.BF16 R24,R40,gdesc[UR8].tnspB,RZ,!UPT
+HGMMA.64x8x8.F32.TF32 R24,gdesc[UR8].negA,R24
+IGMMA.64x256x32.S8.S8 R24,gdesc[UR4],R24,gsb0
+QGMMA.64x256x32.F32.E4M3.E5M2 R24,gdesc[UR4].negA.negB,R24,UP0,gsb0
+QGMMA.64x8x32.F16.E5M2.E4M3 R24,R28,gdesc[UR8],R24,!UPT
+WARPGROUP.DEPBAR.LE gsb0,0x1
+SYNCS.ARRIVE.TRANS64.OPTOUT.ART0 R12,[R17+UR4],R0
+SYNCS.PHASECHK.TRANS64.TRYWAIT P0,[R19+URZ],R0
+UTMALDG.2D.MULTICAST [UR8],[UR6],UR4,desc[UR16]
+UTMALDG.1D [UR8],[UR6]
+UTMALDG.5D [UR8],[UR6]
+UTMASTG.2D [UR12],[UR6]
+UTMASTG.4D [UR8],[UR6]
+UTMAPF.L2.5D [UR16],[UR4]
+UBLKCP.G.S [UR4],[UR8],UR11
+USETMAXREG.TRY_ALLOC.CTAPOOL UP0,0xe8
+STAS [R10.64],R2
+STAS.128 [R10.64],R4
+R2UR P0,UR14,R12
+R2UR.OR P0,UR21,R201
+BRA.U.ANY 0x4090"""
+NOT_DECODED = """\
+HGMMA.SP.64x256x32.F32 R24,gdesc[UR4],R24,R2,gsb0
+HGMMA.64x256x16.F32 R24,gdesc[UR4].other,R24
+QGMMA.64x8x32.F32.E4M3 R24,gdesc[UR8],R24
+QGMMA.64x8x32.F32.E4M3.E4M3 R24,gdesc[UR8].tnspB,R24
+QGMMA.64x8x32.F32.E4M3.E4M3.OTHER R24,gdesc[UR8],R24
+QGMMA.SP.64x8x64.F32.E4M3.E4M3 R24,gdesc[UR8],R24,R2
+UTMALDG.6D [UR8],[UR6]
+UTMALDG [UR8],[UR6]
+UTMALDG.3D.IM2COL [UR8],[UR6]
+UTMASTG.4D.IM2COL [UR8],[UR6]
+UTMAPF.L2.3D.IM2COL [UR8],[UR6]
+UTMAREDG.2D.ADD [UR12],[UR6]
+UBLKCP.S.S [UR8],[UR8],UR11
+STAS [R10],R2
+SYNCS.ARRIVE.TRANS64.ELSE R12,[R17+UR4],R0"""
+
+
+@pytest.mark.parametrize("text", [*DECODED.splitlines(), *NOT_DECODED.splitlines()])
+def test_what_is_decoded(text):
+    known = text in DECODED.splitlines()
+    with contextlib.nullcontext() if known else pytest.raises(Unsupported):
+        decode(Raw(0, *text.split()))

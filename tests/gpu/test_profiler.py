@@ -1,0 +1,742 @@
+"""Nsight Compute without Nsight Compute: command lines, reports and failures, by stand-ins."""
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from samples import ROOT, a_job
+from tilewave.gpu.ncu import instructions, profiler, profiling, reading
+from tilewave.gpu.ncu import report as profile_report
+from tilewave.gpu.ncu import run as profile_run
+from tilewave.kernel.job import Job, read_jobs
+from tilewave.kernel.launches import LaunchPlan
+from tilewave.records.counters import catalogue
+from tilewave.records.counters.figures import DERIVED
+
+BASE = 0x7F00_1000
+
+
+class FakeMetric:
+    """A counter: a value, or one for each of several absolute addresses."""
+
+    def __init__(self, value: Any, unit: str = "", instances: dict[int, int] | None = None) -> None:
+        self._value, self._unit, self._instances = value, unit, instances or {}
+
+    def value(self, i: int | None = None) -> Any:
+        return self._value if i is None else list(self._instances.values())[i]
+
+    def unit(self) -> str:
+        return self._unit
+
+    def num_instances(self) -> int:
+        return len(self._instances)
+
+    def correlation_ids(self) -> Any:
+        ids = list(self._instances)
+        return SimpleNamespace(as_uint64=ids.__getitem__) if ids else None
+
+
+class FakeAction:
+    """A profiled kernel: counters by name, SASS by address, and the case's NVTX range."""
+
+    def __init__(
+        self,
+        name: str,
+        counters: dict[str, Any],
+        case: int | None = None,
+        grid: tuple[int, int, int] = (4, 2, 1),
+        sass: dict[int, str] | None = None,
+    ) -> None:
+        self._name, self.case, self.sass = name, case, sass or {}
+        sizes = {f"launch__grid_dim_{axis}": size for axis, size in zip("xyz", grid, strict=True)}
+        self.metrics = {
+            key: value if isinstance(value, FakeMetric) else FakeMetric(value)
+            for key, value in {**counters, **sizes}.items()
+        }
+
+    def name(self) -> str:
+        return self._name
+
+    def metric_by_name(self, name: str) -> FakeMetric | None:
+        return self.metrics.get(name)
+
+    def nvtx_state(self) -> Any:
+        if self.case is None:
+            return None
+        ranges = {"library": "99", "tilewave": "measure", "tilewave-job": str(self.case)}
+        domains = []
+        for name, found in ranges.items():
+            domains.append(MagicMock(push_pop_ranges=MagicMock(return_value=(found,))))
+            domains[-1].name.return_value = name
+        return SimpleNamespace(domains=lambda: range(3), domain_by_id=domains.__getitem__)
+
+    def sass_by_pc(self, address: int) -> str:
+        return self.sass.get(address, "")
+
+
+class FakeRange(list):  # type: ignore[type-arg]
+    def num_actions(self) -> int:
+        return len(self)
+
+
+def job(case: str, entry: str = "tiled", provider: str = "nvrtc", **more: Any) -> Job:
+    given = {"stage": "counters", "case": case, "key": f"key-{case}", "source": "kernels/tiled.cu"}
+    given |= {"provider": provider, "entry": entry, "metrics": tuple(catalogue.names("basic"))}
+    launch = LaunchPlan((4, 2, 1), (1, 1, 1), 0, None, 8)
+    dtypes = {"a": "f16", "accumulate": "f32"}
+    return a_job(**{"launch": launch, "dtypes": dtypes, **given, **more})
+
+
+def named(result: dict[str, Any]) -> dict[str, float]:
+    return {one["metric"]: one["value"] for one in result["figures"]}
+
+
+NAMES = ["dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_sector_hit_rate.pct"]
+COUNTERS = dict(zip(NAMES, (100, 20, 50.0), strict=True))
+BASIC = dict.fromkeys(catalogue.names("basic"), 1.0)
+
+
+def result_of(wanted: Job, action: FakeAction, names: list[str] = NAMES) -> dict[str, Any]:
+    return profile_report.result_of(wanted, [action], names)
+
+
+def test_command_line() -> None:
+    command = profile_run.build_command(
+        "/opt/ncu",
+        jobs_path=Path("/r/a.jobs.json"),
+        events_path=Path("/r/a.events.jsonl"),
+        report_path=Path("/r/a%.ncu-rep"),
+        cache=Path("/c"),
+        metrics=["x.sum", "y.avg"],
+        sections=["SourceCounters"],
+        clock_control="base",
+        python="python3",
+    )
+    line = " ".join(command)
+    assert line.startswith("/opt/ncu --nvtx --nvtx-include tilewave@measure/ --clock-control base")
+    assert "--cache-control all --metrics x.sum,y.avg --section SourceCounters" in line
+    assert "--import-source yes --force-overwrite -o /r/a%% python3 -m tilewave.gpu.worker" in line
+    assert line.endswith("counters /r/a.jobs.json --events /r/a.events.jsonl --cache /c")
+
+
+def test_refused_names_are_read_from_the_log() -> None:
+    pattern = r"regex:^foo__bar\.(sum|min|max|avg|pct|ratio|max_rate)$"
+    for said, name in ((pattern, "foo__bar"), ("dram__x.sum", "dram__x.sum")):
+        assert profile_run.unknown_metrics(f"==ERROR== Failed to find metric {said}\n") == [name]
+
+
+def test_kernels_find_their_cases_by_range() -> None:
+    jobs = [job("a"), job("b"), job("c")]
+    report = [
+        FakeRange([FakeAction("tiled", COUNTERS, 2)]),
+        FakeRange([FakeAction("tiled", COUNTERS, 0)]),
+    ]
+    found = dict(profile_report.parse_report(report, jobs, [NAMES] * 3))
+    assert sorted(found) == [0, 2]
+    assert found[2] == dict(profile_report.parse_report(report, jobs, [NAMES] * 3, [1, 2]))[2]
+    first = found[0]
+    assert (first["case"], first["key"], first["status"]) == ("a", "key-a", "ok")
+    assert first["source"] == "counters"
+    assert named(first)["dram_bytes"] == 120 and named(first)["l2_hit_rate"] == 50
+    assert first["notes"] == {"kernels": ["tiled"]}
+    json.dumps(first, allow_nan=False)
+
+
+def test_another_kernel_or_grid_is_not_taken_for_the_case() -> None:
+    wrong = result_of(job("a"), FakeAction("other", COUNTERS, 0))
+    assert wrong["status"] == "not measured" and "other where tiled" in wrong["reason"]
+    wrong = result_of(job("a"), FakeAction("tiled", COUNTERS, 0, (8, 2, 1)))
+    assert "grid of [8, 2, 1] where [4, 2, 1]" in wrong["reason"] and not wrong["figures"]
+    twice = [FakeAction("tiled", COUNTERS, 0)] * 2
+    assert "2 launches" in profile_report.result_of(job("a"), twice, NAMES)["reason"]
+
+
+def test_the_kernels_of_a_library_call_are_summed() -> None:
+    counters = {"launch__registers_per_thread": 168, **COUNTERS}
+    actions = [
+        FakeAction("nvjet_hsh", counters, 0, (132, 1, 1)),
+        FakeAction("splitKreduce", {**counters, "launch__registers_per_thread": 32}, 0),
+    ]
+    lib = job("cublas@64x64x64", "", "cublaslt")
+    found = profile_report.result_of(lib, actions, [*NAMES, "launch__registers_per_thread"])
+    assert named(found)["dram__bytes_read.sum"] == 200
+    assert named(found)["launch__registers_per_thread"] == 168
+    assert found["notes"]["kernels"] == ["nvjet_hsh", "splitKreduce"]
+    assert found["instructions"] == []
+
+
+def test_a_counter_without_a_value_is_absent_and_named() -> None:
+    counters = {**COUNTERS, "dram__bytes_read.sum": math.nan, "gpu__x.sum": None}
+    names = [*NAMES, "gpu__x.sum", "smsp__gone.sum", "sm__ops_path_tensor_src_fp16_dst_fp16.sum"]
+    found = result_of(job("a"), FakeAction("tiled", counters, 0), names)
+    absent = ["dram__bytes_read.sum", "gpu__x.sum", "smsp__gone.sum"]
+    assert found["notes"]["absent_metrics"] == absent
+    assert "dram__bytes_read.sum" not in named(found) and "dram_bytes" not in named(found)
+    empty = result_of(job("a"), FakeAction("tiled", {}, 0))
+    assert empty["status"] == "not measured" and "none of the metrics" in empty["reason"]
+
+
+def test_durations_are_nanoseconds() -> None:
+    name = "gpu__time_duration.sum"
+    action = FakeAction("tiled", {name: FakeMetric(12.5, "us")}, 0)
+    found = result_of(job("a"), action, [name])
+    assert found["figures"][0] == {"metric": name, "value": 12500.0, "unit": "ns"}
+
+
+SASS = {
+    BASE: "      LDC R1, c[0x0][0x28] ;",
+    BASE + 16: "      IADD3 R4, R4, 0x1, RZ ;",
+    BASE + 32: "@!P0  LDS.64 R2, [R4+0x10] ;",
+    BASE + 48: "      STS.128 [R4], R8 ;",
+}
+
+
+def instruction_counters() -> dict[str, Any]:
+    shared, ideal = {BASE + 32: 8, BASE + 48: 4}, {BASE + 32: 2, BASE + 48: 4}
+    return {
+        "inst_executed": FakeMetric(40, "inst", {BASE + 16 * i: 10 for i in range(4)}),
+        "memory_l1_wavefronts_shared": FakeMetric(12, "", shared),
+        "memory_l1_wavefronts_shared_ideal": FakeMetric(6, "", ideal),
+    }
+
+
+def test_instructions_have_addresses_from_the_functions_start() -> None:
+    action = FakeAction("tiled", instruction_counters(), 0, sass=SASS)
+    rows = instructions.instructions_of(action)
+    found = [(row["address"], row["opcode"]) for row in rows]
+    assert found == [(0, "LDC"), (32, "LDS.64"), (48, "STS.128")]
+    counts = {"executed": 10, "wavefronts_shared": 8, "wavefronts_shared_ideal": 2}
+    told = {"address": 32, "opcode": "LDS.64", "sass": "@!P0 LDS.64 R2, [R4+0x10]"}
+    assert rows[1] == {**told, **counts, "wavefronts_shared_excess": 6}
+    assert instructions.instructions_of(FakeAction("tiled", {}, 0)) == []
+
+
+SAMPLED = catalogue.STALLS
+
+
+class SampledAction(FakeAction):
+    """A kernel of a report with stall samples and rules, with its names as C++ mangles them."""
+
+    def __init__(self, counters: dict[str, Any], rules: Any = (), entry: str = "tiled") -> None:
+        super().__init__("tiled", counters, 0, sass=SASS)
+        self.rule_results_as_dicts, self.metric_names = lambda: rules, lambda: list(self.metrics)
+        self.name = lambda base=None: entry if base else "tiled"
+
+
+def samples() -> dict[str, FakeMetric]:
+    return {
+        **instruction_counters(),
+        f"{SAMPLED}wait": FakeMetric(5, "", {BASE + 32: 2, BASE + 16: 3}),
+        f"{SAMPLED}wait_not_issued": FakeMetric(1, "", {BASE + 32: 1}),
+        f"{SAMPLED}barrier": FakeMetric(7, "", {BASE + 32: 7}),
+        "smsp__pcsamp_interval_cycles": FakeMetric(2048),
+        "profiler__replayer_passes": FakeMetric(19.0),
+    }
+
+
+STALLED = {"title": "Barrier Stalls", "message": "Warps wait.", "type": 2}
+RULES = (
+    {
+        "rule_identifier": "CPIStall",
+        "name": "Warp Stall",
+        "section_identifier": "WarpStateStats",
+        "rule_message": STALLED,
+        "speedup_estimation": {"type": 2, "speedup": 12.5},
+        "focus_metrics": [{"name": "stalled", "value": 0.5, "severity": 0, "info": ""}],
+    },
+    {"name": "Silent", "rule_message": {"title": "", "message": "", "type": 0}},
+)
+
+
+def test_samples_and_what_the_rules_say() -> None:
+    made = result_of(job("a", stage="sample"), SampledAction(samples(), RULES), [])
+    assert (made["stage"], made["status"], made["source"]) == ("sample", "ok", "samples")
+    assert made["instructions"] == [
+        {"address": 16, "samples": 3, "stall_wait": 3},
+        {"address": 32, "samples": 9, "samples_not_issued": 1, "stall_barrier": 7, "stall_wait": 2},
+    ]
+    assert named(made) == {
+        "samples": 12, "samples_not_issued": 1, "stall_barrier": 7, "stall_wait": 5,
+    }  # fmt: skip
+    (rule,) = made["notes"].pop("rules")
+    assert rule == {
+        "rule": "CPIStall", "section": "WarpStateStats", "name": "Warp Stall", "title": "Barrier Stalls",
+        "message": "Warps wait.", "kind": "optimization", "speedup": 12.5, "speedup_of": "global",
+        "metrics": {"stalled": 0.5},
+    }  # fmt: skip
+    assert made["notes"] == {"kernels": ["tiled"], "interval_cycles": 2048, "passes": 19}
+    for stage in ("counters", "sample"):  # the second alone asks for rules
+        asked = profiling.settings_of(job("a", stage=stage)).rules
+        assert asked == (stage == "sample")
+
+
+def test_a_report_without_samples_is_none_of_a_kernel_that_was_too_short() -> None:
+    none = [f"{SAMPLED}{name}" for name in ("wait", "wait_not_issued", "barrier")]
+    short = samples() | {name: FakeMetric(0) for name in none}
+    made = result_of(job("a", stage="sample"), SampledAction(short), [])
+    assert made["status"] == "ok" and not made["instructions"] and named(made)["samples"] == 0
+    made = result_of(job("a", stage="sample"), SampledAction(instruction_counters()), [])
+    assert made["status"] == "not measured" and "no stall samples" in made["reason"]
+
+
+def test_a_kernel_is_known_by_its_mangled_name() -> None:
+    for entry, theirs in (("_Z5tiledPKf", "_Z5tiledPKf"), ("_ZN4mine5tiledIfEEvPT_", "tiled")):
+        action = SampledAction(samples(), entry=theirs)
+        assert profile_report.mismatch(action, job("a", entry)) == ""
+        assert profile_report.mismatch(action, job("a", "_Z5otherPf"))
+
+
+def test_a_cubin_is_disassembled_once() -> None:
+    def launch(moved: int) -> FakeAction:
+        counters = instruction_counters()
+        for metric in counters.values():
+            metric._instances = {pc + moved: n for pc, n in metric._instances.items()}
+        sass = {pc + moved: text for pc, text in SASS.items()}
+        return FakeAction("tiled", {**COUNTERS, **counters}, 0, sass=sass)
+
+    code: instructions.Code = {}
+    rows = instructions.instructions_of(launch(0), code=code)
+    assert set(code) == {0, 16, 32, 48} and code[16] is None
+    again = launch(4096)
+    again.sass_by_pc = None  # type: ignore[method-assign,assignment]
+    assert instructions.instructions_of(again, code=code) == rows
+    # Another cubin's launch, of the same name, is none of it.
+    jobs = [job("a", cubin="one"), job("b", cubin="one"), job("c", cubin="two")]
+    other = launch(0)
+    other.case, other.sass[BASE + 32] = 2, "LDS R2, [R4] ;"
+    report = [FakeRange([launch(0), other])]
+    found = dict(profile_report.parse_report(report, jobs, [NAMES] * 3))
+    assert [found[i]["instructions"][1]["opcode"] for i in (0, 2)] == ["LDS.64", "LDS"]
+
+
+def test_totals_by_kind_and_the_probes_own_instruction() -> None:
+    loads = DERIVED["shared_wavefronts_load"].counter
+    probe = job("p@x", instruction="LDS")
+    counters = {**COUNTERS, **instruction_counters(), loads: 8}
+    action = FakeAction("tiled", counters, 0, sass=SASS)
+    found = result_of(probe, action, [*NAMES, loads])
+    figures = named(found)
+    assert figures["wavefronts_shared_excess_LDS"] == 6
+    assert figures["wavefronts_shared_excess_STS"] == 0
+    assert figures["wavefronts"] == figures["wavefronts_by_instruction"] == 8
+    assert figures["ideal_by_instruction"] == 2
+    assert "probe_instruction" not in found["notes"]
+    plain = result_of(job("p@x"), action, [*NAMES, loads])
+    assert not {"wavefronts", "wavefronts_by_instruction"} & set(named(plain))
+    found = result_of(probe, FakeAction("tiled", COUNTERS, 0))
+    assert "no per-instruction counters" in found["notes"]["probe_instruction"]
+
+
+@pytest.mark.parametrize(
+    ("log", "how", "said"),
+    [
+        ("ERR_NVGPUCTRPERM\n==WARNING== No kernels were profiled.\n", {}, "run as root"),
+        ("Profiling failed because a driver resource was unavailable.", {}, "DCGM"),
+        ("", {"timed_out": True}, "limit of 60 s"),
+        ("==ERROR== Something broke.\n", {"code": 1}, "ncu: Something broke."),
+        ("", {"code": 139}, "exit code 139"),
+        ("==WARNING== No kernels were profiled.\n", {"code": 0}, "inside the range"),
+        ("", {"unknown": ["gpu__x"]}, "gpu__x"),
+    ],
+)
+def test_reasons_say_what_to_do(log: str, how: dict[str, Any], said: str) -> None:
+    why = profile_run.explain(profile_run.NcuOutcome(log=log, **how), 60)
+    assert said in why and "\n" not in why
+
+
+def test_events_of_the_worker(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    lines = [
+        {"event": "ready", "gpu": "GPU-1"},
+        *({"event": "started", "index": index, "case": case} for index, case in enumerate("abc")),
+        {"event": "finished", "index": 0, "case": "a", "result": {"status": "ok"}},
+        {"event": "finished", "index": 1, "result": {"status": "failed to launch", "reason": "r"}},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)) + '\n{"event": "fini')
+    told = profiling.read_events(path)
+    assert told.started == [0, 1, 2]
+    assert told.failures == {1: ("failed to launch", "r")} and not told.general
+    path.write_text('{"event": "failed", "status": "not measured", "reason": "no usable GPU"}')
+    assert profiling.read_events(path).general == "no usable GPU"
+    assert profiling.read_events(tmp_path / "none") == profiling.SessionEvents()
+
+
+class Ncu:
+    """Sessions of a stand-in for ncu: what it does, and what its reports hold."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self._patch = folder, monkeypatch
+
+    def holds(self, actions: Callable[[Path], list[Any]], most: int | None = None) -> None:
+        """Reports hold these kernels; most: cases of a session."""
+        self._patch.setattr(reading, "load_report", lambda path: [FakeRange(actions(path))])
+        if most is not None:
+            self._patch.setattr(profiler, "MOST_PLAIN", most)
+
+    def program(self, body: str) -> str:
+        """A program that does what ``body`` says."""
+        path = self.folder / "ncu"
+        text = (
+            f"#!{sys.executable}\n"
+            "import json, os, pathlib, subprocess, sys, time\n"
+            f"folder = pathlib.Path({str(self.folder)!r})\n"
+            "def note(name, text='x'):\n"
+            "    with (folder / name).open('a') as file: file.write(text)\n"
+            "def behind(word): return sys.argv[sys.argv.index(word) + 1]\n"
+            "report = pathlib.Path(behind('-o') + '.ncu-rep')\n"
+            "metrics = behind('--metrics').split(',')\n"
+            "second = 'part2' in str(report)\n"
+            "def reach(last=None):\n"
+            '    """Begin all cases up to the one that is the last, and report those before it."""\n'
+            "    jobs = json.load(open(behind('counters')))\n"
+            "    done = 0\n"
+            "    with open(behind('--events'), 'a') as events:\n"
+            "        for i, job in enumerate(jobs):\n"
+            "            print(json.dumps({'event': 'started', 'index': i}), file=events)\n"
+            "            if job['case'] == last: break\n"
+            "            done += 1\n"
+            "    report.write_text(str(done))\n"
+            "    return done == len(jobs)\n" + body
+        )
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+        path.chmod(0o755)
+        return str(path)
+
+    def run(self, body: str, jobs: list[Job], **more: Any) -> list[dict[str, Any]]:
+        paths = {"cache": "cache", "report_path": "reports/kernel.ncu-rep", "log_path": "logs/log"}
+        how = {"limit_s": 30.0, "ncu": self.program(body), **more}
+        how |= {name: self.folder / path for name, path in paths.items()}
+        return profiler.profile(jobs, **how)
+
+    def noted(self, name: str) -> str:
+        path = self.folder / name
+        return path.read_text() if path.exists() else ""
+
+
+@pytest.fixture
+def ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ncu:
+    return Ncu(tmp_path, monkeypatch)
+
+
+def asking(cases: str, **more: Any) -> list[Job]:
+    """Jobs for the counters of COUNTERS."""
+    return [job(case, **{"metrics": tuple(NAMES), **more}) for case in cases]
+
+
+def statuses(results: list[dict[str, Any]]) -> list[str]:
+    return [made["status"] for made in results]
+
+
+def reported(path: Path, counters: dict[str, Any] = COUNTERS, **more: Any) -> list[FakeAction]:
+    """A kernel for each case that `reach` wrote into the report."""
+    return [FakeAction("tiled", counters, i, **more) for i in range(int(path.read_text()))]
+
+
+def test_no_ncu_is_a_status(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiler, "find_ncu", lambda configured: None)
+    told: list[Any] = []
+    (found,) = ncu.run("", [job("a")], ncu=None, on_result=told.append)
+    assert found["status"] == "not measured" and "nsight-compute" in found["reason"]
+    assert found["key"] == "key-a" and told == [found]
+    assert ncu.run("", []) == []
+
+
+@pytest.mark.parametrize(
+    ("end", "name"),
+    [
+        ("os.kill(os.getpid(), 9)", "SIGKILL"),
+        ("print('==ERROR== The application returned an error code (15).'); sys.exit(1)", "SIGTERM"),
+        ("print('==ERROR== The application returned an error code (1).'); sys.exit(1)", None),
+    ],
+)
+def test_what_somebody_ended_is_asked_again(ncu: Ncu, end: str, name: str | None) -> None:
+    (found,) = ncu.run(end, [job("a")])
+    assert found["status"] == "not measured"
+    assert found["notes"].get("interrupted") == name
+    assert name is None or found["reason"] == f"profiling was ended by {name}"
+
+
+def test_what_the_report_holds_is_kept(ncu: Ncu) -> None:
+    body = "report.write_text('x')\nprint('==ERROR== lost it')\nsys.exit(9)\n"
+    held = {name: value for name, value in BASIC.items() if name != "dram__bytes_write.sum"}
+    ncu.holds(lambda path: [FakeAction("tiled", held, 1)])
+    jobs = [job("a"), job("b")]
+    first, second = ncu.run(body, jobs)
+    assert first["status"] == "not measured" and first["reason"] == "ncu: lost it"
+    assert second["status"] == "ok" and second["notes"]["report"] == "kernel.ncu-rep"
+    assert "dram__bytes_write.sum" in second["notes"]["absent_metrics"]
+    assert read_jobs(ncu.folder / "reports" / "kernel.jobs.json") == jobs
+
+
+def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(ncu: Ncu) -> None:
+    """The worker ends under the case "b" of its first session and says so of no other."""
+    ncu.holds(lambda path: reported(path, {NAMES[2]: 50.0}))
+    jobs = asking("abc", metrics=tuple(NAMES[1:]))
+    jobs += asking("d", metrics=tuple(NAMES[2:]), cache_control="none")
+    told: list[Any] = []
+    body = "sys.exit(0 if reach('b') else 139)\n"
+    found = ncu.run(body, jobs, limit_s=None, on_result=told.append)
+    assert [made["case"] for made in found] == ["a", "b", "c", "d"]
+    assert statuses(found) == ["ok", "not measured", "ok", "ok"]
+    assert "exit code 139" in found[1]["reason"]
+    reports = [made["notes"].get("report") for made in found]
+    assert reports == ["kernel.ncu-rep", None, "kernel-part2.ncu-rep", "kernel-part3.ncu-rep"]
+    assert found[0]["notes"]["absent_metrics"] == ["dram__bytes_write.sum"]
+    assert sorted(made["case"] for made in told) == ["a", "b", "c", "d"]
+
+
+def test_a_report_is_read_while_the_next_session_runs(ncu, monkeypatch) -> None:
+    """By several processes."""
+
+    def actions(path: Path) -> list[FakeAction]:
+        mine = dict.fromkeys(NAMES, 1.0) | instruction_counters() | {NAMES[0]: os.getpid()}
+        return reported(path, mine, sass=SASS)
+
+    ncu.holds(actions, most=4)
+    monkeypatch.setattr(reading, "LEAST_CASES", 1)
+    # The second session does not end before the results of the first are there.
+    (told := ncu.folder / "told").mkdir()
+    wait = (
+        "reach()\n"
+        "end = time.monotonic() + 20\n"
+        "while second and len(os.listdir(folder / 'told')) < 4:\n"
+        "    time.sleep(0.02); assert time.monotonic() < end\n"
+    )
+    jobs = [one for case in "abcdefg" for one in asking(case)]
+    jobs[::2] = [replace(one, metrics=one.metrics[::-1]) for one in jobs[::2]]
+    lines: list[str] = []
+
+    def profiled(cores: int) -> list[dict[str, Any]]:
+        how = {"on_result": lambda made: (told / made["case"]).touch(), "note": lines.append}
+        return ncu.run(wait, jobs, cores=cores, **how)
+
+    found = profiled(cores=4)
+    assert [made["case"] for made in found] == list("abcdefg")
+    reports = [made["notes"]["report"] for made in found]
+    assert reports == ["kernel.ncu-rep"] * 4 + ["kernel-part2.ncu-rep"] * 3
+    processes = [named(made)[NAMES[0]] for made in found]
+    assert len(set(processes)) == 4 and os.getpid() not in processes
+    assert [len(made["instructions"]) for made in found] == [3] * 7
+    # The order in which a case names its metrics is that of its figures, and no session of its own.
+    assert found[0]["figures"][2]["metric"] == NAMES[0] == found[1]["figures"][0]["metric"]
+    assert len(lines) == 2 and "session 2 (3 metrics, 0 sections): 3 of 3 cases in" in lines[1]
+    assert "by 2 processes" in lines[1]
+
+    def alike(made: dict[str, Any]) -> dict[str, Any]:
+        figures = [one for one in made["figures"] if one["metric"] not in (NAMES[0], "dram_bytes")]
+        return {**made, "figures": figures}
+
+    assert [alike(made) for made in profiled(cores=1)] == [alike(made) for made in found]
+
+
+def test_a_reader_that_ends_takes_its_own_cases_alone(ncu, monkeypatch) -> None:
+    class Deadly(FakeAction):
+        def name(self) -> str:
+            os.kill(os.getpid(), 9)
+            raise AssertionError
+
+    kinds = [FakeAction, FakeAction, Deadly, FakeAction]
+    ncu.holds(lambda path: [kind("tiled", COUNTERS, i) for i, kind in enumerate(kinds)])
+    monkeypatch.setattr(reading, "LEAST_CASES", 1)
+    found = ncu.run("reach()", asking("abcd"), cores=6)
+    assert statuses(found) == ["ok", "ok", "not measured", "ok"]
+    assert "could not be read: it was ended by SIGKILL" in found[2]["reason"]
+
+
+def test_readers_that_say_nothing_are_given_up(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
+    ncu.holds(lambda path: time.sleep(60) or [])
+    monkeypatch.setattr(reading, "STUCK_S", 0.2)
+    (found,) = ncu.run("reach()", asking("a"))
+    assert found["status"] == "not measured" and "0.2 s by the clock" in found["reason"]
+
+
+def test_a_result_that_cannot_be_kept_ends_ncu_and_the_readers(ncu: Ncu) -> None:
+    def full(made: dict[str, Any]) -> None:
+        raise OSError("disk full")
+
+    ncu.holds(reported, most=2)
+    body = "if second:\n    note('pid', str(os.getpid()))\n    time.sleep(60)\nreach()\n"
+    with pytest.raises(OSError, match="disk full"):
+        ncu.run(body, asking("abcd"), on_result=full)
+    assert not ncu.noted("pid") or not alive(int(ncu.noted("pid")))
+
+
+def sessions(jobs: list[Job]) -> list[int]:
+    """How many cases each session has, which asks for all that they do."""
+    groups = profiler.sessions_of(jobs)
+    assert sorted(index for _, places in groups for index in places) == list(range(len(jobs)))
+    for settings, places in groups:
+        assert places == sorted(places)
+        assert all(settings.includes(profiling.settings_of(jobs[one])) for one in places)
+    return [len(places) for _, places in groups]
+
+
+def test_few_cases_join_a_session_that_collects_all_they_ask_for() -> None:
+    many = {
+        "flops": 2,
+        "basic": 7,
+        "basic limits": 1,
+        "limits": 20,
+        "memory": 12,
+        "flops memory": 2,
+    }
+
+    def asking(count: int, sets: str, **more: Any) -> list[Job]:
+        metrics, sections = catalogue.merged(sets.split())
+        return [job("x", metrics=metrics, sections=sections, **more) for _ in range(count)]
+
+    jobs = [one for sets, count in many.items() for one in asking(count, sets)]
+    jobs += asking(1, "flops", cache_control="none") + asking(3, "full")
+    assert sessions(jobs) == [14, 3, 20, 10, 1]
+
+
+@pytest.mark.parametrize(("count", "expected"), [(20, [60]), (90, [270]), (210, [210, 210, 210])])
+def test_metrics_that_differ_a_little_share_a_session(count: int, expected: list[int]) -> None:
+    """As a session's start costs less than a pass more of each case, or not."""
+    metrics = catalogue.merged(["limits"])[0]
+    kinds = [[one for one in metrics if one != left] for left in metrics[:3]]
+    assert sessions([job("x", metrics=kind) for kind in kinds for _ in range(count)]) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "asked"),
+    [
+        ("@P0 HMMA.16816.F32.BF16 R4, R8, R2, R4", ["bf16"]),
+        ("HGMMA.64x128x8.F32.TF32 R24, gdesc[UR4], R24", ["tf32"]),
+        ("IMMA.16832.S8.S8 R4, R8, R2, R4", ["i8"]),
+        ("QGMMA.64x128x32.F32.E4M3.E4M3 R24, gdesc[UR4], R24", []),
+        ("HFMA2.MMA R9, -RZ, RZ, 0, 0", []),
+        ("HMMA.SP.16832.F32 R4, R8, R2, R4", ["f16", "bf16", "tf32", "f64", "f16", "f16", "i8"]),
+    ],
+)
+def test_tensor_operations_that_the_code_lacks_are_not_counted(tmp_path, code, asked) -> None:
+    cubin = tmp_path / "tiled.cubin"
+    other = "\n.text.other:\n        /*0000*/    DMMA.8x8x4 R4, R8, R2, R4 ;\n"
+    cubin.with_suffix(".sass").write_text(f"\n.text.tiled:\n        /*0000*/    {code} ;\n{other}")
+    one = job("a", cubin=str(cubin))
+    names = profiling.metrics_of(one)
+    assert [catalogue.METRICS[name].inputs for name in names if "tensor_src" in name] == asked
+    # What the code tells is said beside what was counted, not among it.
+    found = result_of(one, FakeAction("tiled", dict.fromkeys(names, 3.0)), names)
+    unasked = [name for name in one.metrics if name not in names]
+    assert found["notes"].get("not_asked", []) == sorted(unasked)
+    assert not set(unasked) & set(named(found))
+    if "SP" not in code:
+        assert named(found)["counted_tensor_flops"] == 3 * len(asked)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"), [("f16", 3), ("bf16", 1), ("f64", 7), ("i8", 7), ("e4m3", 0)]
+)
+def test_a_librarys_tensor_operations_are_those_of_its_operands(dtype: str, number: int) -> None:
+    """Where the tensor cores alone take them: f64 and whole numbers may be computed otherwise."""
+    lib = job("lib", "", "cublaslt", dtypes={"a": dtype, "b": dtype, "c": dtype})
+    assert sum("tensor_src" in name for name in profiling.metrics_of(lib)) == number
+    assert sum("tensor_src" in name for name in profiling.metrics_of(job("a"))) == 7
+
+
+def refusing(ncu: Ncu, name: str) -> list[dict[str, Any]]:
+    """Of two sessions whose ncu refuses a metric; each run notes whether it was asked for it."""
+    ncu.holds(lambda path: [FakeAction("tiled", BASIC, 0)], most=1)
+    body = (
+        f"bad = {name!r}\n"
+        "note('runs', 'b' if bad in metrics else 'x')\n"
+        "if bad in metrics:\n"
+        "    print('==ERROR== Failed to find metric ' + bad); sys.exit(1)\n"
+        "reach()\n"
+    )
+    found = ncu.run(body, [job("a"), job("b")])
+    assert ncu.noted("runs") == "bxx"  # the second session knows it from the first
+    assert statuses(found) == ["ok", "ok"]
+    return found
+
+
+def test_a_refused_metric_is_dropped_and_the_run_repeated(ncu: Ncu) -> None:
+    for found in refusing(ncu, "gpu__time_duration.sum"):
+        assert "gpu__time_duration.sum" in found["notes"]["unknown_metrics"]
+        assert "gpu__time_duration.sum" not in named(found)
+
+
+REFUSED = "print('==ERROR== ERR_NVGPUCTRPERM - The user'); sys.exit(1)\n"
+
+
+@pytest.mark.parametrize("reached", ["", "reach()\n"])
+def test_no_permission_is_a_status_and_asked_once(ncu: Ncu, reached: str) -> None:
+    ncu.holds(lambda path: [], most=2)
+    found = ncu.run(reached + "note('sessions')\n" + REFUSED, asking("abcde"))
+    assert statuses(found) == ["not measured"] * 5
+    assert all("NVreg_RestrictProfilingToAdminUsers=0" in made["reason"] for made in found)
+    assert ncu.noted("sessions") == "x"
+
+
+def test_permission_that_is_withdrawn_half_way_costs_what_comes_behind_it(ncu: Ncu) -> None:
+    """What was counted stays; what was not is asked again, because the machine could do it before."""
+    ncu.holds(reported, most=2)
+    found = ncu.run(f"if second: {REFUSED}reach()\n", asking("abcde"))
+    assert statuses(found) == ["ok"] * 2 + ["not measured"] * 3
+    assert ["interrupted" in made["notes"] for made in found] == [False] * 2 + [True] * 3
+
+
+def test_an_unreadable_report_is_a_status(ncu: Ncu) -> None:
+    def refuse(path: Path) -> Any:
+        raise RuntimeError("cut off")
+
+    ncu.holds(refuse)
+    (found,) = ncu.run("report.write_text('no report')\n", [job("a")])
+    assert found["status"] == "not measured" and "RuntimeError: cut off" in found["reason"]
+
+
+def alive(identity: int) -> bool:
+    try:
+        return Path(f"/proc/{identity}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_at_the_limit_the_worker_ends_and_ncu_writes_its_report(ncu: Ncu) -> None:
+    # The stand-in for the worker has its name among its arguments, as `python -m` would.
+    body = (
+        "words = [sys.executable, '-c', 'import time; time.sleep(60)', 'tilewave.gpu.worker']\n"
+        "child = subprocess.Popen(words)\n"
+        "note('child', str(child.pid)); child.wait(); note('after', 'written')\n"
+    )
+    start = time.monotonic()
+    (found,) = ncu.run(body, [job("a")], limit_s=1.0)
+    assert time.monotonic() - start < 20
+    assert "limit of 1 s" in found["reason"]
+    assert ncu.noted("after") == "written"
+    assert not alive(int(ncu.noted("child")))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs PR_SET_PDEATHSIG")
+def test_ncu_dies_with_its_parent(ncu: Ncu, tmp_path: Path) -> None:
+    program = ncu.program("note('pid', str(os.getpid()))\ntime.sleep(60)\n")
+    code = (
+        "import sys; from pathlib import Path; from tilewave.gpu.ncu import run as profile_run\n"
+        "profile_run.run_ncu([sys.argv[1], '-o', 'r', '--metrics', 'm'], Path(sys.argv[2]), 50)\n"
+    )
+    command = [sys.executable, "-c", code, program, str(tmp_path / "log")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
+    parent = os.spawnve(os.P_NOWAIT, command[0], command, environment)
+    end = time.monotonic() + 20
+    while not ncu.noted("pid"):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    child = int(ncu.noted("pid"))
+    os.kill(parent, 9)
+    os.waitpid(parent, 0)
+    while alive(child) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not alive(child)

@@ -1,0 +1,368 @@
+"""Clusters and tensor maps: from front matter to the launch, without a GPU."""
+
+import ctypes
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import executing_support as support
+import samples
+from samples import BODY, FRONT, ROOT, config, needs_nvrtc, write_kernel
+from tilewave.basics.errors import UserError
+from tilewave.compiling import headers, nvrtc
+from tilewave.gpu import launch, tensor_maps
+from tilewave.gpu.device import CudaError
+from tilewave.kernel import includes, result
+from tilewave.kernel.front_matter import load_kernel
+from tilewave.kernel.job import Job
+from tilewave.kernel.launches import LaunchPlan, MapPlan
+from tilewave.kernel.trial import try_out
+from tilewave.pipeline import project
+from tilewave.records import keys
+from tilewave.theory.dtypes import SIZES
+
+KERNEL = ROOT / "tests" / "tma" / "tiles_by_tma.cu"
+HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
+SHAPE = {"m": 24, "n": 80, "k": 48}
+MAPPED = FRONT.replace("[a, b, c, m", "[map, b, c, m")
+BOX = "box: [16, 16]"
+
+
+def test_sizes_follow_from_the_operation_and_the_layout(tmp_path: Path) -> None:
+    plan = support.choose(KERNEL, {"CLUSTER": 2}).plan(SHAPE, HERE["device"])
+    # 80 columns are five tiles, rounded up to whole clusters of two.
+    assert (plan.grid, plan.cluster) == ((6, 2, 1), (2, 1, 1))
+    plain = {"dtype": "f32", "box": [16, 16], "swizzle": 0}
+    assert {one.name: one.document() for one in plan.tensor_maps} == {
+        "map_a": {"of": "a", "sizes": [48, 24], "pitch": 192, "l2": 128, **plain},
+        "map_b": {"of": "b", "sizes": [80, 48], "pitch": 320, "l2": 256, **plain},
+    }
+    assert plan.beyond(HERE["device"]) == ""
+    assert support.choose(KERNEL).plan(SHAPE, HERE["device"]).cluster is None  # of one block
+    # By columns the rows are contiguous.
+    front = f"{MAPPED}layouts: {{a: col}}\ntensor_maps: {{map: {{of: a, box: [TILE, 8]}}}}\n"
+    (one,) = support.choose(write_kernel(tmp_path, front=front)).plan(SHAPE, {}).tensor_maps
+    assert (one.sizes, one.pitches, one.box) == ((24, 48), (96,), (16, 8))
+
+
+def mapped(folder: Path, more: str, top: str = "") -> Path:
+    """A product with a map of scratch or of an operand."""
+    front = f"{MAPPED}buffers: {{part: {{dtype: f16, size: 4096}}}}\n".replace("map, b, ", "map, ")
+    return write_kernel(folder, front=f"{front}{top}tensor_maps: {{map: {{{more}}}}}\n")
+
+
+@pytest.mark.parametrize(
+    ("more", "sizes", "strides"),
+    [
+        ("of: a, box: [16]", (1152,), ()),
+        ("of: a, box: [16, 8, 1]", (48, 24, 1), (192, 4608)),
+        ("of: c, box: [16, 8], sizes: [16, m], strides: [ldc]", (16, 24), (320,)),
+        ("of: part, box: [64]", (4096,), ()),
+        ("of: part, box: [8, 8, 8], sizes: [8, 16, 'TILE * 2']", (8, 16, 32), (16, 256)),
+        ("of: part, box: [8, 8, 2], sizes: [8, 8, 2], strides: [8, 'm * 40']", (8, 8, 2), (16, 1920)),
+        ("of: part, box: [8, 2], sizes: [64, 2], strides: [32]", (64, 2), (64,)),  # over each other
+    ],
+)  # fmt: skip
+def test_sizes_and_strides(tmp_path, more, sizes, strides) -> None:
+    plan = support.choose(mapped(tmp_path, more)).plan(SHAPE, {})
+    (one,) = plan.tensor_maps
+    assert (one.sizes, one.pitches, one.steps) == (sizes, strides, (1,) * len(sizes))
+    assert one.dtype == ("f16" if "part" in more else "f32")
+    assert LaunchPlan.of_document(json.loads(json.dumps(plan, default=vars))) == plan
+
+
+def test_padding_between_the_rows(tmp_path: Path) -> None:
+    strides = "strides: {lda: k + 4}\n"
+    path = mapped(tmp_path, "of: a, box: [16, 8]", strides)
+    (one,) = support.choose(path).plan(SHAPE, {}).tensor_maps
+    assert (one.sizes, one.pitches) == ((48, 24), (208,))
+    with pytest.raises(UserError, match=r"map\.box: .*2 dimensions: there is padding"):
+        support.choose(mapped(tmp_path / "flat", "of: a, box: [16]", strides)).plan(SHAPE, {})
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ("sizes: [8]", "sizes"),
+        ("sizes: [64, 65]", "sizes"),
+        ("sizes: [8, 8], strides: [8, 8]", "strides"),
+        ("sizes: [64, 64], strides: [72]", "sizes"),
+        ("sizes: [64, 0]", "sizes"),
+        ("sizes: [64, 64], strides: [0]", "strides"),
+        ("element_strides: [1]", "element_strides"),
+        ("element_strides: [1, 0]", "element_strides"),
+    ],
+)
+def test_mistakes_of_maps(tmp_path: Path, more: str, key: str) -> None:
+    path = mapped(tmp_path, f"of: part, box: [8, 8], {more}")
+    with pytest.raises(UserError) as found:
+        support.choose(path).plan(SHAPE, {})
+    assert str(found.value).startswith(f"{path}: tensor_maps.map.{key}: found ")
+
+
+@pytest.mark.parametrize("more", ["cluster: [2]\n", "tensor_maps: {map: {of: a, box: [16, 16]}}\n"])
+def test_compute_capability(more: str, tmp_path: Path) -> None:
+    front = MAPPED if "map" in more else FRONT
+    made = support.choose(write_kernel(tmp_path, front=front + more))
+    assert made.supports(SHAPE, {"arch": 89}) == "needs compute capability 9.0 or later"
+    assert made.supports(SHAPE, {"arch": 90}) == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ("cluster: [3]", "grid x = 5 is not a multiple of 3, the cluster's"),
+        ("cluster: [1, 2]", ""),
+        ("cluster: [5, 4]", "grid y = 2 is not a multiple of 4, the cluster's"),
+        ("cluster: [1, 20]\ngrid: [5, 20]", "a cluster of 20 blocks exceeds 16"),
+        ("box: [16, 257]", "map: a box of (16, 257) elements exceeds 256 an axis"),
+        ("box: [6, 16]", "map: 24 bytes, the box's inner side, are no multiple of 16"),
+        ("box: [64, 16], swizzle: 128", "map: 256 bytes, the box's inner side, exceed swizzle 128"),
+        ("box: [32, 16], swizzle: 128", ""),
+        ("box: [64, 16]", ""),
+        ("box: [8, 8, 8], sizes: [8, 8, 8], strides: [8, 12]", "map: 24 bytes along dimension 3"),
+        (
+            "box: [8, 8], sizes: [8, 8], element_strides: [1, 9]",
+            "map: element strides (1, 9) exceed",
+        ),
+        ("box: [8, 8], sizes: [8, 8], element_strides: [1, 8]", ""),
+    ],
+)
+def test_what_cuda_cannot_launch(tmp_path: Path, more: str, sentence: str) -> None:
+    if "box" in more:
+        path = mapped(tmp_path, f"of: {'part' if 'sizes' in more else 'a'}, {more}")
+    else:
+        lines = FRONT.splitlines(keepends=True)
+        front = "".join(line for line in lines if line[:4] not in more)
+        path = write_kernel(tmp_path, front=f"{front}{more}\n")
+    found = support.choose(path).plan(SHAPE, {}).beyond(HERE["device"])
+    assert found.startswith(sentence) and bool(found) == bool(sentence)
+
+
+def test_the_pitch_is_a_requirement() -> None:
+    (right,), (wrong,) = (plan_jobs("check", {}, f"64x64x{k}") for k in (24, 21))
+    assert isinstance(right, Job) and wrong["status"] == result.UNSUPPORTED
+    assert wrong["reason"].startswith("map_a: 84 bytes from row to row")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("of: a", "of: d", "tensor_maps.map.of"),
+        ("of: a", "of: a, boxes: 3", "tensor_maps.map.boxes"),
+        (BOX, "box: []", "tensor_maps.map.box"),
+        (BOX, "box: [1, 1, 1, 1, 1, 1]", "tensor_maps.map.box"),
+        (BOX, "box: [16, 0]", "tensor_maps.map.box"),
+        (BOX, "box: [16, TIEL]", "tensor_maps.map.box.1"),
+        (BOX, f"{BOX}, swizzle: 48", "tensor_maps.map.swizzle"),
+        (BOX, f"{BOX}, l2: 32", "tensor_maps.map.l2"),
+        ("{map: {of", "{beta: {of", "tensor_maps.beta"),
+        ("{map: {of", "{mapp: {of", "tensor_maps.mapp"),
+        *(("cluster: [1]", f"cluster: {new}", "cluster") for new in ("[]", "[1, 1, 1, 1]", "[0]")),
+        ("cluster: [1]", "cluster: [TIEL]", "cluster.0"),
+    ],
+)
+def test_mistakes(tmp_path: Path, old: str, new: str, key: str) -> None:
+    front = FRONT.replace("[a, b, c, m", "[map, a, b, c, m")
+    front += "cluster: [1]\ntensor_maps: {map: {of: a, box: [16, 16]}}\n"
+    assert old in front
+    path = write_kernel(tmp_path, front=front.replace(old, new))
+    with pytest.raises(UserError) as found:
+        try_out(support.choose(path))
+    assert str(found.value).startswith(f"{path}: {key}: found ")
+
+
+def plan_jobs(stage: str, macros: dict[str, Any], shape: str = "64x64x64") -> list[Any]:
+    block = {"kernels": [KERNEL.stem], "macros": macros or "defaults", "shapes": [shape]}
+    folders = [str(KERNEL.parent)]
+    made = project.load(config(block, kernel_folders=folders), "test.yaml")
+    known = samples.compiled(*made.plan.variants)
+    return list(samples.planned(stage, made, known, HERE).values())
+
+
+def test_jobs_and_their_keys() -> None:
+    """A job has the cluster and the maps, and its key tells them apart."""
+    (one,), (plain,) = (plan_jobs("execute", macros) for macros in ({"CLUSTER": 2}, {}))
+    assert [made.launch.cluster for made in (one, plain)] == [(2, 1, 1), None]
+    assert one.launch.tensor_maps[0].sizes == (64, 64)
+    other = replace(one, launch=replace(one.launch, tensor_maps=()))
+    assert len({plain.key, one.key, keys.key("c", other)}) == 3
+    assert keys.key("c", one) == one.key
+
+
+class Encoder:
+    """Stands for cuTensorMapEncodeTiled: keeps what it was asked, writes a number into the map."""
+
+    def __init__(self, code: int = 0) -> None:
+        self.code = code
+        self.calls: list[dict[str, Any]] = []
+
+    def __call__(self, made: int, *given: Any) -> int:
+        dtype, rank, address, sizes, pitches, box, steps, *chosen = given
+        arrays = (sizes[:rank], pitches[: rank - 1], box[:rank], steps[:rank])
+        told = {"aligned": made % 64 == 0, "dtype": dtype, "address": address, "chosen": chosen}
+        self.calls.append(told | encoded(*map(list, arrays)))
+        ctypes.c_uint64.from_address(made).value = len(self.calls)
+        return self.code
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Encoder:
+    pytest.importorskip("cuda.bindings.driver")
+    made = Encoder()
+    function = tensor_maps.ENCODE(made)
+    monkeypatch.setattr(tensor_maps, "_encoder", lambda: function)
+    return made
+
+
+def planned_map(dtype: str = "f16", name: str = "map", **more: Any) -> MapPlan:
+    given = {"sizes": (72, 40), "box": (64, 32), "swizzle": 128, "l2": 256, **more}
+    return MapPlan(name=name, of="a", dtype=dtype, **given)
+
+
+def test_what_the_driver_is_asked(asked: Encoder) -> None:
+    driver = pytest.importorskip("cuda.bindings.driver")
+    tensor_maps.encode(planned_map(), 0x7000)
+    (call,) = asked.calls
+    assert call.pop("chosen") == [
+        driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    ]
+    dtype = driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+    told = {"aligned": True, "dtype": dtype, "address": 0x7000}
+    assert call == told | encoded([72, 40], [144], [64, 32], [1, 1])
+
+
+def encoded(*given: list[int]) -> dict[str, list[int]]:
+    return dict(zip(("sizes", "pitches", "box", "steps"), given, strict=True))
+
+
+def test_one_and_five_dimensions(asked: Encoder) -> None:
+    more = {"sizes": (8, 2, 3, 4, 5), "box": (8, 2, 2, 2, 2), "element_strides": (1, 2, 1, 1, 4)}
+    tensor_maps.encode(planned_map(**more, swizzle=0), 0x7000)
+    tensor_maps.encode(planned_map(sizes=(64,), box=(64,)), 0x7000)
+    whole = encoded([8, 2, 3, 4, 5], [16, 32, 96, 384], [8, 2, 2, 2, 2], [1, 2, 1, 1, 4])
+    for call, expected in zip(asked.calls, (whole, encoded([64], [], [64], [1]))):
+        assert call.items() >= expected.items()
+
+
+class Place:
+    """Stands for the GPU's memory: hands out addresses and keeps what is written there."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, bytes] = {}
+
+    def new(self, name: str, nbytes: int, guarded: bool = True) -> Any:
+        address = 256 * (len(self.held) + 1)
+        self.held[address] = bytes(nbytes)
+
+        def upload(data: Any) -> None:
+            assert len(data.tobytes()) == nbytes
+            self.held[address] = data.tobytes()
+
+        return SimpleNamespace(pointer=address, upload=upload)
+
+
+def test_a_map_for_each_buffer_by_value_or_address(asked: Encoder) -> None:
+    """The driver encodes one for each, and what goes by its address is copied once."""
+    place: Any = Place()
+    maps = tensor_maps.Maps([planned_map(), planned_map(name="other")], place, {"other", "c"})
+    first, again, second = (maps.of({"a": 0x1000 * one}) for one in (1, 1, 2))
+    assert first.keys() == {"map", "other"}
+    assert first["map"] is again["map"] and first["map"] is not second["map"]
+    assert [call["address"] for call in asked.calls] == [0x1000, 0x1000, 0x2000, 0x2000]
+    copies = [maps.addresses({"a": 0x1000 * one}) for one in (1, 1, 2)]
+    assert copies == [{"other": 256}, {"other": 256}, {"other": 512}]
+    assert [data[0] for data in place.held.values()] == [2, 4]  # the encoder numbers its maps
+
+
+@pytest.mark.parametrize("dtype", SIZES)
+def test_every_dtype_has_a_map(dtype: str, asked: Encoder) -> None:
+    """The driver's type has the element's size, by the number in its name."""
+    driver = pytest.importorskip("cuda.bindings.driver")
+    tensor_maps.encode(planned_map(dtype), 0)
+    name = driver.CUtensorMapDataType(asked.calls[0]["dtype"]).name
+    assert int("".join(sign for sign in name if sign.isdigit())) == 8 * SIZES[dtype]
+
+
+def test_every_swizzle_and_promotion(asked: Encoder) -> None:
+    """The driver counts the choices in the order of their sizes."""
+    for place, (swizzle, l2) in enumerate(zip((0, 32, 64, 128), (256, 128, 64, 0))):
+        tensor_maps.encode(planned_map(swizzle=swizzle, l2=l2), 0)
+        assert asked.calls[-1]["chosen"][1:3] == [place, 3 - place]
+
+
+def test_a_map_is_an_argument_by_value(asked: Encoder) -> None:
+    (planned,) = plan_jobs("check", {})
+    pointers = {"a": 0x1000, "b": 0x2000, "c": 0x3000}
+    maps = tensor_maps.Maps(planned.launch.tensor_maps).of(pointers)
+    packed = launch.pack(launch.values(planned, pointers, maps, 1.0, 0.0), pointers, maps)
+    addresses = (ctypes.c_void_p * 8).from_address(packed.address)
+    assert addresses[0] % 64 == addresses[1] % 64 == 0
+    values = [ctypes.c_uint64.from_address(addresses[index]).value for index in range(3)]
+    assert values == [1, 2, 0x3000]  # the encoder numbers its maps
+    with pytest.raises(CudaError, match="map_a"):
+        launch.values(planned, pointers, {}, 1.0, 0.0)
+
+
+def test_the_drivers_own_function_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = pytest.importorskip("cuda.bindings.driver")
+    made = Encoder()
+    function = tensor_maps.ENCODE(made)
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    found = {b"cuTensorMapEncodeTiled": address}
+
+    def resolve(name: bytes, version: int, flags: int) -> tuple[Any, Any, Any]:
+        return driver.CUresult.CUDA_SUCCESS, found[name] if version == 12000 else 0, None
+
+    monkeypatch.setattr(driver, "cuGetProcAddress", resolve)
+    tensor_maps._encoder.cache_clear()
+    try:
+        tensor_maps.encode(planned_map(), 0x7000)
+        assert made.calls[0]["address"] == 0x7000
+        found[b"cuTensorMapEncodeTiled"] = 0
+        tensor_maps._encoder.cache_clear()
+        with pytest.raises(CudaError, match="knows no tensor maps"):
+            tensor_maps.encode(planned_map(), 0x7000)
+    finally:
+        tensor_maps._encoder.cache_clear()
+
+
+def test_a_map_that_the_driver_refuses(asked: Encoder) -> None:
+    asked.code = 1
+    with pytest.raises(CudaError, match="CUDA_ERROR_INVALID_VALUE") as found:
+        tensor_maps.encode(planned_map(), 0)
+    assert found.value.status == "failed to launch"
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("toolkit", [True, False])
+def test_cuda_h_with_and_without_a_toolkit(toolkit: bool, monkeypatch, tmp_path: Path) -> None:
+    """A map's type is as the PTX ISA has it: 128 bytes, 64-byte aligned."""
+    if not toolkit:
+        monkeypatch.setattr(headers, "folders", lambda: ())
+    check = 'static_assert(sizeof(CUtensorMap) == 128 && alignof(CUtensorMap) == 64, "map");\n'
+    plain = write_kernel(tmp_path, body=f"#include <cuda.h>\n{check}{BODY}")
+    for path, macros in (
+        (KERNEL, {"REAL": "f64", "CLUSTER": 2}),
+        (KERNEL, {"TILE": 32}),
+        (plain, {}),
+    ):
+        kernel = load_kernel(path)
+        done = nvrtc.compile_kernel(kernel, "sm_90", support.choose(path, macros).names)
+        assert done.cubin, done.message
+        assert "cuda.h" in headers.toolkit(kernel.text, kernel.own_headers).texts
+
+
+def test_a_kernels_own_cuda_h_wins(tmp_path: Path) -> None:
+    (tmp_path / "cuda.h").write_text("// mine\n")
+    text = "#include <cuda.h>\n"
+    mine = includes.own(text, tmp_path)
+    assert mine == {"cuda.h": "// mine\n"} and headers.toolkit(text, mine).texts == {}
+    assert includes.own(text, tmp_path / "other") == {}

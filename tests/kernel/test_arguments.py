@@ -1,0 +1,242 @@
+"""Arguments in the widths that the compiled kernel has, on the GPU and executed alike."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fake_machine import Machine
+from samples import a_job, needs_nvrtc, write_kernel
+from tilewave.__main__ import main
+from tilewave.basics.errors import UserError
+from tilewave.compiling import nvrtc
+from tilewave.execution.case import packed
+from tilewave.gpu import launch
+from tilewave.gpu.device import CudaError
+from tilewave.kernel import arguments
+from tilewave.kernel.front_matter import load_kernel
+from tilewave.kernel.trial import try_out
+from tilewave.kernel.variants import Variant, choices
+
+NAMES = ("a", "map", "m", "alpha", "beta")
+HALVES = {"a": "f16", "c": "f16", "accumulate": "f32"}
+PLAIN = (8, 128, 4, 4, 4)
+
+FRONT = """\
+title: A test kernel
+operation: matmul
+dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
+block: [16, 16]
+grid: ["ceil(n / 16)", "ceil(m / 16)"]
+arguments: [a, b, c, m, n, k, alpha, beta]
+"""
+BODY = """\
+#include <cuda_fp16.h>
+struct Five { int numbers[5]; };
+extern "C" __global__ void NAME(const float* a, const float* b, float* c, PARAMETERS)
+{
+    const int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+    if (x >= n || y >= m) return;
+    float sum = 0;
+    for (int i = 0; i < k; ++i) sum += a[y * k + i] * b[i * n + x];
+    float* target = c + (size_t)y * n + x;
+    *target = float(alpha) * sum + (float(beta) == 0 ? 0 : float(beta) * *target);
+}
+"""
+
+
+def job(dtypes=None, names=NAMES, **shape):
+    return a_job(arguments=names, dtypes=dtypes or HALVES, shape=shape or {"m": 70_000})
+
+
+def numbers(sizes, dtypes=None, alpha=0.75, beta=-0.5, **shape):
+    given = arguments.values(job(dtypes, **shape), {"a"}, {"map"}, alpha, beta, sizes)
+    assert [name for name, _ in given] == list(NAMES) and given[0][1] is given[1][1] is None
+    return [number for _, number in given[2:]]
+
+
+def test_numbers_have_the_kernels_width():
+    assert [one.dtype for one in numbers(None)] == ["int32", "float32", "float32"]
+    found = numbers((8, 128, 8, 2, 8))
+    assert [one.dtype for one in found] == ["int64", "float16", "float64"]
+    assert found == [70_000, 0.75, -0.5]
+    whole = {"a": "i8", "c": "i32", "accumulate": "i32"}
+    found = numbers((8, 128, 4, 8, 4), whole, 2.0, -1.0)
+    assert [one.dtype for one in found] == ["int32", "int64", "int32"] and found[1:] == [2, -1]
+    doubles = dict.fromkeys(HALVES, "f64")
+    assert [one.dtype for one in numbers(None, doubles)] == ["int32", "float64", "float64"]
+
+
+def test_two_bytes_are_bf16_where_c_is():
+    _, alpha, beta = numbers((8, 128, 4, 2, 2), HALVES | {"c": "bf16"})
+    assert (int(alpha), int(beta)) == (0x3F40, 0xBF00)
+
+
+def test_a_number_that_does_not_fit():
+    assert numbers(PLAIN, m=(1 << 32) - 1)[0].tobytes() == b"\xff" * 4  # of an unsigned
+    with pytest.raises(ValueError, match=r"argument m: 4294967296 does not fit"):
+        numbers(PLAIN, m=1 << 32)
+    assert numbers((8, 128, 8, 4, 4), m=1 << 32)[0] == 1 << 32
+
+
+MISTAKES = [
+    ((8, 128, 4, 4), ["takes 4 arguments (8, 128, 4, 4 bytes)", "5 (a, map, m, alpha, beta)"]),
+    ((), ["takes 0 arguments,", "gives 5 (a, map, m, alpha, beta)"]),
+    ((4, 128, 4, 4, 4), ["argument 1: the kernel takes 4 bytes", "a: a buffer's address, 8 bytes"]),
+    ((8, 16, 4, 4, 4), ["argument 2: ", "16 bytes", "map: a tensor map, 8 or 128 bytes"]),
+    ((8, 128, 12, 4, 4), ["argument 3: ", "m: a whole number, 1 or 2 or 4 or 8 bytes"]),
+    ((8, 128, 4, 4, 16), ["argument 5: ", "beta: a number, 2 or 4 or 8 bytes"]),
+]
+
+
+@pytest.mark.parametrize(("sizes", "told"), MISTAKES)
+def test_what_is_not_the_kernels_is_told_wherever_it_runs(sizes, told):
+    pytest.importorskip("cuda.bindings.driver")
+    with pytest.raises(CudaError) as live:
+        launch.values(job(), {"a"}, {"map"}, 1.0, 0.0, sizes)
+    assert live.value.status == "failed to launch"
+    assert all(one in str(live.value) for one in told)
+
+
+def test_an_execution_says_the_same():
+    made, buffers = a_job(arguments=("a", "m"), shape={"m": 3}), {"a": np.zeros(4, "f4")}
+    assert packed(Machine(), made, buffers, 1.0, 0.0, (8, 8))[1].dtype == "int64"
+    with pytest.raises(ValueError, match="the kernel takes 3 arguments"):
+        packed(Machine(), made, buffers, 1.0, 0.0, (8, 4, 4))
+    with pytest.raises(ValueError, match="argument 'b' is none of a, alpha, beta, m"):
+        packed(Machine(), a_job(arguments=("b",), shape={"m": 3}), buffers, 1.0, 0.0)
+
+
+def test_a_live_launch_gets_the_same_bytes():
+    sizes = (8, 128, 8, 2, 8)
+    given = launch.values(job(), {"a"}, {"map"}, 0.75, -0.5, sizes)
+    made = launch.pack(given, {"a": 0x1000}, {"map": ctypes.c_uint64(7)})
+    places = (ctypes.c_void_p * len(NAMES)).from_address(made.address)
+    data = [ctypes.string_at(place, min(size, 8)) for place, size in zip(places, sizes)]
+    wanted = [np.uint64(0x1000), np.uint64(7), np.int64(70_000), np.float16(0.75), np.float64(-0.5)]
+    assert data == [one.tobytes() for one in wanted]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ("int m, int n, int k, float alpha, float beta", ""),
+        ("size_t m, long long n, unsigned k, __half alpha, double beta", ""),
+        ("int m, int n, short k, float alpha, float beta", ""),
+        ("int m, int n, Five k_, float alpha, float beta", "argument 6: the kernel takes 20 bytes"),
+        ("int m, int n, int k, float alpha, float beta, Five more", "takes 9 arguments (8, 8, 8,"),
+    ],
+)
+def test_sizes_come_from_the_cubin(parameters, told, tmp_path: Path, capsys):
+    body = BODY.replace("PARAMETERS", parameters)
+    body = body.replace("float sum", "int k = k_.numbers[0]; float sum") if "k_" in body else body
+    path = write_kernel(tmp_path, "mine", FRONT, body)
+    main(["execute", str(path), "--shape", "33x40x17", "--json"])
+    made = json.loads(capsys.readouterr().out)
+    assert (made["status"], told in made["reason"]) == ("failed to launch" if told else "ok", True)
+    assert made["verdict"] == ("not checked" if told else "correct")
+
+
+STRANGER = """\
+extern "C" __global__ void NAME(
+    int m, int n, size_t k, float alpha, const float* a, int lda, const float* b, long ldb, float beta,
+    float* c, int ldc, long long area, short side, const float* bias, double one, unsigned char seven,
+    bool sure)
+{
+    const int x = blockIdx.x * SIDE + threadIdx.x, y = blockIdx.y * SIDE + threadIdx.y;
+    if (x >= n || y >= m) return;
+    float sum = bias ? bias[x] : 0;
+    for (int i = 0; i < k; ++i) sum += a[y * lda + i] * b[i * ldb + x];
+    if (area != m * k || side != 32 || one != 1.0 || seven != 7 || !sure) sum = 0;
+    c[y * ldc + x] = alpha * sum + (beta == 0 ? 0 : beta * c[y * ldc + x]);
+}
+"""
+TOLD = """\
+macros: {SIDE: [16]}
+let: {area: m * k}
+arguments: [m, n, k, alpha, a, k, b, n, beta, c, n, area, 2 * SIDE, null, 1.0, 7, true]
+"""
+
+
+@pytest.fixture
+def stranger(tmp_path):
+    front = FRONT.replace("arguments: [a, b, c, m, n, k, alpha, beta]\n", TOLD)
+    return lambda old="", new="": write_kernel(tmp_path, "mine", front.replace(old, new), STRANGER)
+
+
+def default(path: Path) -> Variant:
+    return next(choices(load_kernel(path), "defaults", path, "macros"))
+
+
+@needs_nvrtc
+def test_leading_dimensions_numbers_and_null_are_arguments(stranger, capsys):
+    assert main(["execute", str(stranger()), "--shape", "33x40x20"]) == 0
+    assert "mine@33x40x20: correct" in capsys.readouterr().out
+
+
+def test_what_becomes_a_number_is_one_in_the_job(stranger):
+    made, shape = default(stranger()), {"m": 2, "n": 3, "k": 5}
+    given = made.arguments(shape, {})
+    assert given[:11] == tuple(made.kernel.front.arguments[:11])
+    assert given[11:] == (10, 32, None, 1.0, 7, True)
+    assert default(stranger("2 * SIDE", "SIDE / 32")).arguments(shape, {})[12] == 0.5
+    of_device = default(stranger("2 * SIDE", "2 * sms"))
+    assert of_device.unknown_device({}) == "sms"
+    assert of_device.arguments(shape, {"sms": 132})[12] == 264
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("alpha,", "alhpa,", "arguments: found 'alhpa' (did you mean 'alpha'?)"),
+        ("2 * SIDE", "2 * SIED", "arguments.12: found 'SIED' (did you mean 'SIDE'?)"),
+        ("2 * SIDE", "SIDE @ 2", "arguments.12: found 'SIDE @ 2'"),
+        ("2 * SIDE", "SIDE > 2", "allowed: an expression with a number"),
+    ],
+)
+def test_an_argument_that_is_nothing(stranger, old, new, told):
+    with pytest.raises(UserError) as error:
+        try_out(default(stranger(old, new)))
+    assert told in str(error.value)
+
+
+@needs_nvrtc
+def test_a_live_kernel_knows_its_sizes(tmp_path: Path, monkeypatch):
+    """Its cubin is read beside the driver's module; the driver itself is not asked."""
+    pytest.importorskip("cuda.bindings.driver")
+    parameters = "size_t m, int n, int k, __half alpha, float beta"
+    path = write_kernel(tmp_path, "mine", FRONT, BODY.replace("PARAMETERS", parameters))
+    made = nvrtc.compile_kernel(load_kernel(path), "sm_90", {})
+    (tmp_path / "mine.cubin").write_bytes(made.cubin)
+    launched = []
+    stand_ins = {
+        "Module": lambda image: SimpleNamespace(image=image, function=lambda entry: entry),
+        "allow_shared": lambda function, size: None,
+        "configuration": lambda *given: "a launch",
+        "enqueue": lambda *given: launched.append(given),
+    }
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setattr(launch, name, stand_in)
+    shape, dtypes = {"m": 3, "n": 5, "k": 7}, dict.fromkeys(("a", "b", "c", "accumulate"), "f32")
+    about = {"arguments": Machine.names, "shape": shape, "dtypes": dtypes}
+    plain = a_job(entry="mine", cubin=str(tmp_path / "mine.cubin"), **about)
+    kernel = launch.NvrtcKernel(None, plain)
+    # Another set of buffers and another alpha: the first launch keeps its own.
+    for first, alpha in ((1, 0.75), (11, 0.5), (21, 0.5)):
+        kernel.prepare({"a": first, "b": 2, "c": 3}, alpha, -0.5)()
+    assert {function for _, function, _ in launched} == {"mine"}
+    told = [(ctypes.c_void_p * 8).from_address(one.address) for _, _, one in launched]
+    assert ctypes.c_int64.from_address(told[0][3]).value == 3
+    assert [ctypes.c_uint64.from_address(one[0]).value for one in told] == [1, 11, 21]
+    alphas = [ctypes.string_at(one[6], 2) for one in told]
+    assert alphas == [np.float16(alpha).tobytes() for alpha in (0.75, 0.5, 0.5)]
+    short = launch.NvrtcKernel(None, replace(plain, arguments=Machine.names[:7]))
+    with pytest.raises(CudaError, match="the kernel takes 8 arguments"):
+        short.prepare({"a": 1, "b": 2, "c": 3})

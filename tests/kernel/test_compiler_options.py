@@ -1,0 +1,111 @@
+"""Options and include folders of a kernel's own: part of its key, and of the message where they are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from samples import BODY, FRONT, needs_nvrtc, write_kernel
+from tilewave.__main__ import main
+from tilewave.basics.errors import UserError
+from tilewave.compiling import nvrtc
+from tilewave.kernel.front_matter import load_kernel, source_digest
+from tilewave.kernel.trial import try_out
+from tilewave.kernel.variants import choices, variant
+
+PLAIN = ("-arch=sm_90", "-std=c++17", "-lineinfo", "--ptxas-options=-v")
+INNER = "#pragma once\n__device__ inline float twice(float x) { return 2 * x; }\n"
+USES = "#include <outer.cuh>\nstatic_assert(__cplusplus >= 202002L);\n"
+USES += "float halved(float x) { return twice(x) / 4; }\n"  # no __device__: -default-device
+
+
+def kernel(folder: Path, compiler: str = "", uses: str = ""):
+    front = FRONT + (f"compiler: {compiler}\n" if compiler else "")
+    body = uses + (BODY.replace("sum = 0;", "sum = 0 * halved(n);") if uses else BODY)
+    return load_kernel(write_kernel(folder, "mine", front, body))
+
+
+def options(made):
+    return nvrtc.options(made, "sm_90", variant(made, {}, "config", "macros").names)
+
+
+def keys(made):
+    names = variant(made, {}, "config", "macros").names
+    return nvrtc.text_key(made, "sm_90", names), source_digest(made)
+
+
+def test_options_follow_what_is_always_said(tmp_path):
+    plain = options(kernel(tmp_path))
+    assert plain == (*PLAIN, "-DREAL=f32", "-DTILE=16")
+    own = kernel(tmp_path, '{options: [--use_fast_math, "--maxrregcount={TILE}"]}')
+    assert options(own) == (*PLAIN, "--use_fast_math", "--maxrregcount=16", *plain[-2:])
+    newer = kernel(tmp_path, "{options: [-std=c++20]}")
+    assert options(newer) == (PLAIN[0], *PLAIN[2:], "-std=c++20", *plain[-2:])
+    assert len({keys(one)[0] for one in (kernel(tmp_path), own, newer)}) == 3
+
+
+@pytest.fixture
+def common(tmp_path):
+    """A folder of headers beside that of the kernels."""
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "outer.cuh").write_text('#include "inner.cuh"\n')
+    (tmp_path / "common" / "inner.cuh").write_text(INNER)
+    return tmp_path / "common"
+
+
+def test_headers_of_include_folders_are_the_kernels_own(tmp_path, common):
+    def key(inner):
+        (common / "inner.cuh").write_text(inner)
+        made = kernel(tmp_path / "kernels", "{include: [../common]}", "#include <outer.cuh>\n")
+        return keys(made)
+
+    other = INNER.replace("2 *", "3 *")
+    first, remarked, changed = map(key, (INNER, INNER + "// a remark\n", other))
+    assert remarked[0] == first[0] != changed[0]
+    assert len({first[1], remarked[1], changed[1]}) == 3
+    (tmp_path / "kernels" / "inner.cuh").write_text("// nearer, but not beside outer.cuh\n")
+    assert key(other)[0] == changed[0]
+
+
+@needs_nvrtc
+def test_it_compiles_and_lines_of_such_headers_are_counted(tmp_path, common, capsys):
+    told = "{options: [-std=c++20, -default-device], include: [../common]}"
+    made = kernel(tmp_path / "kernels", told, USES)
+    assert main(["execute", str(made.path), "--shape", "33x20x5"]) == 0
+    text = capsys.readouterr().out
+    assert "mine@33x20x5: correct" in text
+    assert "inner.cuh, the lines that instructions were made from" in text
+
+
+@needs_nvrtc
+def test_an_option_that_the_compiler_does_not_know(tmp_path, capsys):
+    made = kernel(tmp_path, "{options: [--nonsense]}")
+    assert main(["execute", str(made.path), "--shape", "64"]) == 1
+    assert "unrecognized option --nonsense" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("compiler", "told"),
+    [
+        ("{options: [-arch=sm_80]}", "found '-arch=sm_80'; allowed: any but the architecture"),
+        ("{options: [--gpu-architecture=sm_80]}", "allowed: any but the architecture"),
+        ("{options: [-I/usr/include]}", "folders (`compiler: include`)"),
+        ("{options: [--pre-include=/etc/passwd]}", "and other files"),
+        ("{options: [--time=log.csv]}", "and other files"),
+        ('{options: ["--maxrregcount={TIEL}"]}', "allowed: {REAL}, {TILE}"),
+        ("{include: [nowhere]}", "compiler.include: found 'nowhere'; allowed: folders that exist"),
+    ],
+)
+def test_mistakes(tmp_path, compiler, told):
+    made = kernel(tmp_path, compiler)
+    with pytest.raises(UserError) as error:
+        try_out(next(choices(made, "defaults", made.path, "macros")))
+    assert told in str(error.value)
+
+
+def test_an_unknown_word(tmp_path):
+    with pytest.raises(
+        UserError, match=r"compiler\.option: found 'option'.*did you mean 'options'"
+    ):
+        kernel(tmp_path, "{option: [-G]}")

@@ -1,0 +1,446 @@
+"""Kernel files that eat the machine, or look where they should not: each costs its own kernel, in one line."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from fake_machine import CODE
+from samples import BODY, FRONT, config, needs_nvrtc, write_kernel
+from tilewave.basics.errors import KernelRefused, UserError
+from tilewave.compiling import declarations, headers, nvcc, nvrtc, sass, source
+from tilewave.execution.machine import program
+from tilewave.kernel import includes, result
+from tilewave.kernel.expressions import ExpressionError, evaluate, integer
+from tilewave.kernel.front_matter import find_kernels, host_code, load_kernel
+from tilewave.kernel.variants import choices, variant
+from tilewave.pipeline import compiling, project
+from tilewave.pipeline.resolving import resolve
+from tilewave.records.store import Store, write_atomically
+from tilewave.report import verdict
+from tilewave.workers import pool
+
+SECRET = "root:x:0:0:told to nobody"
+SLOWEST_S = 10.0
+
+
+def one_line(error: UserError, path: object) -> None:
+    """What every UserError holds to."""
+    told = str(error)
+    assert "\n" not in told and told.startswith(str(path)) and "; allowed: " in told, told
+    assert len(told) < 50_000 and len(told.split("; allowed: ")[0]) < 5_000, len(told)
+
+
+def loaded(*paths: object, kernels: object = "all", **about: object) -> project.Project:
+    """A project of these kernels at 64, of the files and folders at these paths."""
+    block = {"kernels": kernels, "shapes": [64], **about}
+    return project.load(config(block, kernel_folders=list(map(str, paths))), "config")
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """An empty folder of kernels in the folder one is in."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    return tmp_path / "mine"
+
+
+def a_link_out(path: Path) -> None:
+    (path.parents[1] / "passwd").write_text(SECRET)
+    path.symlink_to(path.parents[1] / "passwd")
+
+
+def a_large_file(path: Path) -> None:
+    with path.open("wb") as stream:
+        stream.truncate(50_000_000)
+
+
+def with_front(text: str):
+    return lambda path: path.write_text(f"/*---\n{text}---*/\n")
+
+
+REFUSED = {
+    "endless device": (lambda path: path.symlink_to("/dev/zero"), "file"),
+    "password file": (a_link_out, "file"),
+    "loop of links": (lambda path: path.symlink_to(path.name), "file"),
+    "nowhere": (lambda path: path.symlink_to("gone.cu"), "file"),
+    "named pipe": (os.mkfifo, "file"),
+    "directory": (Path.mkdir, "file"),
+    "50 MB": (a_large_file, "size"),
+    "nested": (with_front(f"title: t\noperation: probe\ncases: {'[' * 100_000}\n"), "front matter"),
+    "combinations": (
+        with_front(FRONT.replace("macros: {", "macros: {" + "".join(f"A{i}: [1, 2], " for i in range(40)))),
+        "macros.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_file_that_eats_the_machine_is_left_out(tmp_path, kind):
+    make, key = REFUSED[kind]
+    write_kernel(tmp_path / "kernels", "good")
+    path, begun = tmp_path / "kernels" / "bad.cu", time.process_time()
+    make(path)
+    left_out: dict[str, KernelRefused] = {}
+    assert list(find_kernels([path.parent], left_out)) == ["good"]
+    one_line(left_out["bad"], path)
+    assert f": {key}" in str(left_out["bad"]) and "told to nobody" not in str(left_out["bad"])
+    assert time.process_time() - begun < SLOWEST_S
+    with pytest.raises(KernelRefused):
+        find_kernels([path.parent])
+
+
+def test_the_rest_of_the_run_goes_on(mine):
+    write_kernel(mine, "good")
+    (mine / "bad.cu").symlink_to("/dev/zero")
+    for kernels in ("all", ["good", "bad"]):
+        made = loaded(mine, kernels=kernels)
+        assert made.plan.kernels == ["good"] and list(made.left_out) == ["bad"]
+    with pytest.raises(KernelRefused, match="a link out of its folder"):
+        loaded(mine, kernels=["bad"])
+
+
+STRANGE = {
+    "bare.cu": "__global__ void bare() {}\n",
+    "01_Name.cu": f"/*---\n{FRONT}---*/\n",
+    "latin.cu": b"// caf\xe9\n",
+    "environment.yaml": "name: x\n",
+    "setup.py": "import os\n",
+}
+MISTAKES = {
+    "model": FRONT.replace("matmul", "matmull"),
+    "value": FRONT.replace("ceil(n / TILE)", "ceil(q / TILE)"),
+    "rung": FRONT + "follows: nobody\n",
+}
+
+
+def test_a_folder_may_hold_anything(mine, tmp_path, monkeypatch):
+    good = write_kernel(mine, "good")
+    for name, text in STRANGE.items():
+        (mine / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    (mine / "good.yaml").write_text("name: of another thing\n")
+    for name, front in MISTAKES.items():
+        write_kernel(mine, name, front)
+    made = loaded(mine)
+    assert list(made.kernels) == ["good"] and set(made.left_out) == set(MISTAKES)
+    assert set(made.no_kernels) == {"good.yaml", *(Path(name).stem for name in STRANGE)}
+    assert "`tilewave wrap mine/bare.cu`" in made.no_kernels["bare"]
+    assert "model.cu:3: operation" in made.left_out["model"]
+    assert "value.cu:8: grid.0" in made.left_out["value"]
+    for name in ("bare.cu", "value.cu"):
+        with pytest.raises(UserError, match=f"{name}: "):
+            loaded(good, mine / name)
+    write_kernel(mine, "wrapped", body='#include "01_Name.cu"\n')
+    assert "01_Name" not in loaded(mine).no_kernels
+    monkeypatch.setattr("tilewave.basics.paths.ROOT", tmp_path)
+    mine.rename(tmp_path / "kernels")
+    with pytest.raises(UserError, match="01_Name"):
+        loaded(tmp_path / "kernels")
+    monkeypatch.undo()
+    mine.mkdir()
+    (mine / "bare.cu").write_text(STRANGE["bare.cu"])
+    with pytest.raises(UserError, match=r"'no kernel'.*1 left out, the first: .*bare"):
+        loaded(mine)
+
+
+def test_a_kernel_that_was_left_out_fails_the_run():
+    cases = pd.DataFrame(columns=["case", "kernel", "verdict"])
+    records = pd.DataFrame(columns="case stage status reason source metric value".split())
+    why = {"bad": "kernels/bad.cu: file: found 'prw-r--r--'; allowed: a regular file"}
+    run = SimpleNamespace(left_out=why, config=SimpleNamespace(strict=False))
+    found = verdict.of(run, cases, records)
+    assert not found.passed and found.sentence == "Not passed: 1 kernel file was left out (bad)."
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1 << 64", "1 << (1 << 40)", "9 ** 9 ** 9", "2 ** 63 * 2", "ceil(1e300)", "0x" + "f" * 9000,
+     "'%999999999d' % 1", "f'{1:>999999999}'", "[1] * 100000 * 100000", "1 + " * 4000 + "1", "-" * 90_000 + "1"],
+)  # fmt: skip
+def test_an_expression_has_a_width(text):
+    begun = time.process_time()
+    with pytest.raises(ExpressionError) as caught:
+        evaluate(text)
+    assert len(str(caught.value)) < 1000 and time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300, 2**64, "1e400"])
+def test_a_whole_number_has_64_bits(value):
+    with pytest.raises(ExpressionError):
+        integer(value)
+    assert integer("1 << 63") == 2**63
+
+
+@pytest.mark.parametrize(
+    ("grid", "status"),
+    [("1 << 40", result.UNSUPPORTED), ("1 << 100", result.FAILED_TO_LAUNCH), ("4096 // (m - 64)", result.FAILED_TO_LAUNCH)],
+)  # fmt: skip
+def test_a_grid_beyond_all_costs_its_case(mine, grid, status):
+    write_kernel(mine, "wide", FRONT.replace('"ceil(n / TILE)"', f'"{grid}"'))
+    request = next(iter(loaded(mine).plan.cases.values()))
+    refusal = resolve(request, {"device": {}, "arch": 90}).refusal
+    assert refusal is not None and refusal[0] == status and "grid" in refusal[1]
+
+
+@pytest.mark.parametrize("value", ["a<b>", "../x", "a\\nb", "x\\ty", 'a\\"b', "a|b"])
+def test_a_macros_value_may_stand_in_a_files_name(tmp_path, value):
+    path = write_kernel(tmp_path, front=FRONT.replace("TILE: [16, 32]", f'TILE: [16, "{value}"]'))
+    with pytest.raises(UserError, match=r"macros\.TILE: .*numbers and words") as caught:
+        load_kernel(path)
+    one_line(caught.value, path)
+
+
+@pytest.mark.parametrize(
+    ("macros", "told"),
+    [
+        *((f'"{name}": [1]', "names") for name in ("A B", "A=1 -DB", "1A", "", "A\\nB")),
+        (f"A: [16, {'a' * 250}]", "letters together"),
+    ],
+)
+def test_a_macros_name_is_one_of_the_preprocessor_and_fits_into_a_folder(tmp_path, macros, told):
+    path = write_kernel(tmp_path, front=FRONT.replace("macros: {", f"macros: {{{macros}, "))
+    with pytest.raises(UserError, match=rf"macros.*{told}"):
+        load_kernel(path)
+
+
+def test_a_listed_python_kernel_does_not_run(mine, tmp_path):
+    front = "title: t\noperation: matmul\ndtypes: {a: f32, b: f32, c: f32, accumulate: f32}\n"
+    ran = f"open({str(tmp_path / 'ran')!r}, 'w')\nraise SystemExit(3)\n"
+    (mine / "host.py").write_text(f'"""---\n{front}---"""\n{ran}')
+    (mine / "broken.py").write_text(f'"""---\n{front}---"""\ndef (:\n')
+    made = loaded(mine)
+    assert made.plan.kernels == ["broken", "host"]
+    assert all(host_code(one) for one in made.kernels.values())
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["/*" * 30_000, 'R"(' * 20_000, '\\"' * 30_000, "\\'" * 30_000, "#/*" * 20_000, "#include <x\n" * 5_000,
+     "<" * 50_000, "namespace a{" * 4_000, "std::" * 20_000],
+)  # fmt: skip
+def test_a_text_is_read_in_one_go(text):
+    begun = time.process_time()
+    text += f"\n// {begun}\n"  # nothing of it is remembered
+    source.code(text), declarations.macros(text), includes.INCLUDE.findall(text)
+    nvcc.adapted("k.cu", text + "int main();", {}, "k")
+    assert time.process_time() - begun < SLOWEST_S
+
+
+# ------------------------------------------------------------------------------------- while compiling
+
+KERNEL = 'extern "C" __global__ void NAME(int* a) { a[0] = VALUE; }\n'
+
+
+def compiled(folder: Path, monkeypatch, cpu_s: int = 60, memory: int = 1 << 30, **bodies: str):
+    """What came of compiling kernels with these bodies, in one batch."""
+    monkeypatch.setattr(compiling, "LIMIT_S", cpu_s)
+    monkeypatch.setattr(compiling, "MEMORY", memory)
+    kernels = [load_kernel(write_kernel(folder, name, body=body)) for name, body in bodies.items()]
+    tasks = [compiling.Task(variant(one, {}, one.path, "macros"), "sm_90") for one in kernels]
+    store = Store(folder / "store")
+    made = {task.variant.id: made for task, made in compiling.compiled(tasks, store, 1)}
+    return made, tasks, store
+
+
+@needs_nvrtc
+def test_a_bomb_costs_no_other_kernel_of_its_batch(tmp_path, monkeypatch):
+    monkeypatch.setattr(pool, "WALL", 100)  # other tests may keep the cores busy
+    doubled = "#define A0 1+1\n"
+    doubled += "".join(f"#define A{i} A{i - 1}+A{i - 1}\n" for i in range(1, 40))
+    bodies = {"before": BODY, "doubled": doubled + KERNEL.replace("VALUE", "A39"), "after": BODY}
+    made, tasks, store = compiled(tmp_path, monkeypatch, 1, **bodies)
+    found = [made[name]["status"] for name in bodies]
+    assert found == [result.OK, result.FAILED_TO_COMPILE, result.OK]
+    assert all("\n" not in one["reason"] for one in made.values())
+    assert made["doubled"]["reason"] == "compiling it: it takes more than 1 s of processor time"
+    assert all(compiling._stored(task, store) for task in tasks)  # nor is it tried again
+
+
+OUTSIDE = {
+    "absolute": '#include "SECRET"\n',
+    "up": '#include "../passwd"\n',
+    "link": '#include "link.h"\n',
+    "of a header": '#include "own.h"\n',
+    "computed": '#define X "SECRET"\n#include X\n',
+    "commented": '#/**/include "SECRET"\n',
+    "spliced": '#incl\\\nude "SECRET"\n',
+    "digraph": '%:include "SECRET"\n',
+    "endless": '#include "/dev/zero"\n',
+    "nowhere": '#include "SECRETgone"\n',
+}
+
+
+@needs_nvrtc
+def test_what_lies_outside_is_not_read(tmp_path, monkeypatch):
+    from tilewave.workers import confined
+
+    folder, secret = tmp_path / "mine", tmp_path / "passwd"
+    folder.mkdir()
+    secret.write_text(f"{SECRET}\n")
+    (folder / "link.h").symlink_to(secret)
+    (folder / "own.h").write_text(f'#include "{secret}"\n')
+    texts = enumerate(f"{text}{KERNEL.replace('VALUE', '1')}" for text in OUTSIDE.values())
+    bodies = {f"k{at}": text.replace("SECRET", str(secret)) for at, text in texts}
+    made, _, _ = compiled(folder, monkeypatch, **bodies)
+    for what, one in zip(OUTSIDE, made.values()):
+        assert one["status"] == result.FAILED_TO_COMPILE, what
+        literal = what not in ("computed", "commented", "spliced", "digraph")
+        if literal or compiled_confined():
+            assert "told" not in str(one), what
+        if literal:
+            assert "this header is not read" in one["reason"], what
+    assert not confined.confined  # this process may open what it likes
+
+
+def compiled_confined() -> bool:
+    """Whether a child can be kept from files here."""
+    from tilewave.workers.confined import confine
+
+    limits = pool.ProcessLimits(10, 1 << 30)
+    return next(iter(pool.each(lambda at: confine([at], []), [Path("/usr")], 1, limits)))[1] is True
+
+
+def test_a_header_that_is_too_large(tmp_path, monkeypatch):
+    monkeypatch.setattr(headers, "MOST_BYTES", 10)
+    (tmp_path / "own.h").write_text("// more than ten bytes\n")
+    assert includes.own('#include "own.h"\n', tmp_path)["own.h"].startswith("#error")
+
+
+# ------------------------------------------------------------------------------------- child processes
+
+
+def raises():
+    raise RuntimeError("what\nand why")
+
+
+ENDS = {
+    "one": lambda: 1,
+    "signal": lambda: os.kill(os.getpid(), signal.SIGTRAP),
+    "outside": lambda: os.kill(os.getpid(), 9),
+    "exit": lambda: os._exit(3),
+    "memory": lambda: len(bytearray(1 << 30)),
+    "time": lambda: sum(iter(int, 1)),
+    "raises": raises,
+    "disk": lambda: write_atomically(Path("/dev/full/x"), b""),
+    "two": lambda: 2,
+}
+
+
+def test_what_ends_a_process_costs_its_item():
+    made = dict(pool.each(lambda how: ENDS[how](), list(ENDS), 2, pool.ProcessLimits(1, 256 << 20)))
+    assert [made.pop(name) for name in ("one", "two")] == [1, 2]
+    told = {name: one.reason for name, one in made.items()}
+    assert "SIGTRAP" in told["signal"] and "SIGKILL" in told["outside"]
+    assert told["exit"] == "its process ended with exit code 3"
+    assert told["memory"] == "it takes more memory than it may"
+    assert "1 s of processor time" in told["time"] or "4 s by the clock" in told["time"]
+    assert told["raises"] == "RuntimeError: what"
+    assert "writing it" in told["disk"]
+    passing = [name for name in ENDS if name in told and not made[name].lasting]
+    busy = ["time"] if "by the clock" in told["time"] else []  # with something else
+    assert passing == ["outside", *busy, "disk"]
+
+
+RESERVED = []
+
+
+def reserves(item):
+    """Addresses that it never gives back; with `item` they are written to."""
+    RESERVED.append(mmap.mmap(-1, 160 << 20))
+    if item == "fills":
+        for _ in range(160):
+            RESERVED[-1].write(b"x" * (1 << 20))
+    return os.getpid()
+
+
+def test_only_memory_that_is_used_costs_a_process():
+    """Arrow's allocator reserves a gigabyte: a process for each item reads everything anew."""
+    limits = pool.ProcessLimits(10, 256 << 20)
+    pids = [pid for _, pid in pool.each(reserves, ["a", "b", "fills", "c"], 1, limits)]
+    assert pids[0] == pids[1] == pids[2] != pids[3]
+
+
+# ----------------------------------------------------------------------------------- what is written in them
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "title: t\n",
+        "title: t\ndtypes: {x: f32}\narguments: [.nan, n]\n",
+        "title: t\ndtypes: {x: f32}\narguments: ['1e308 * 10']\n",
+        "title: t\ndtypes: {x: f32}\nrequires: {conditions: [[]]}\n",
+        "title: t\ndtypes: {x: f32}\nrequires: {conditions: [false]}\n",
+        "title: 2001-99-99\n",
+        "title: !!timestamp x\n",
+        f"title: {'9' * 5000}\n",
+        "title: t\ngrid: [.inf]\n",
+        "title: t\nshared_bytes: 0b" + "1" * 2_000,
+        "title: t\ntitle: u\n",
+    ],
+)
+def test_strange_front_matter_is_refused_in_a_line_or_a_plan(mine, text):
+    path = write_kernel(mine, "sample", f"operation: copy\n{text}")
+    try:
+        made = loaded(path, kernels=["sample"], operation="copy", macros="defaults")
+        for one in made.plan.cases.values():
+            resolve(one, {"device": {"sms": 132}, "arch": 90})
+    except UserError as error:
+        one_line(error, error.where_file)
+
+
+def undecoded(line: str) -> bool:
+    """Whether an instruction is unsupported, alone and in a listing; nothing else may happen."""
+    listing = f"\n\t.section\t.text.k,\n.text.k:\n        /*0000*/                   {line} ;\n\t.section\tx\n"
+    sass.parse.__wrapped__(listing)
+    for _, text in program._section(listing, "k"):
+        program._decoded.__wrapped__(text)
+    *_, problem = program._decoded.__wrapped__(line)
+    return problem is not None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "FFMA R99999999999999999999, R1, R2, R3",
+        "@!P399999999999999999999 FFMA R1, R68, R2, R3",
+        "LDG.E R1, [R2+010]",
+        "IADD3 R1, R2, 08, RZ",
+    ],
+)
+def test_instructions_that_are_none_are_unsupported(line):
+    assert undecoded(line)
+
+
+PIECES = "R255 UR63 !P9 -0x80000000 1e999 +INF c[0x0][0x160] desc[UR4] .64 | \0 é".split()
+
+
+def test_damaged_instructions_are_decoded_or_unsupported():
+    chance, damaged = random.Random(1), []
+    for _ in range(500):
+        line = chance.choice(CODE)[1]
+        at, end = sorted(chance.randrange(1, len(line)) for _ in range(2))
+        damaged.append(undecoded(line[:at] + chance.choice(PIECES) + line[end:]))
+    assert {*damaged} == {True, False}
+
+
+def test_a_number_of_5000_digits_in_a_compilers_log():
+    log = f"ptxas info    : Compiling entry function 'k' for 'sm_90'\n    {'9' * 5000} bytes stack frame, 4 bytes spill stores, 4 bytes spill loads\n"
+    log += "ptxas info    : Used 255 registers, used 1 barriers\n"
+    assert nvrtc._resources(log)["k"]["registers"] == 255
+    assert "\n" not in nvrtc._message(f"k.cu(14): error: y\n  a = y;\n{log}", None)
+
+
+def test_each_variant_is_counted_lazily(tmp_path):
+    front = FRONT.replace("macros: {", "macros: {" + "".join(f"A{i}: [1, 2], " for i in range(14)))
+    kernel = load_kernel(write_kernel(tmp_path, front=front))
+    assert next(choices(kernel, "product", "here", "macros")).id == "sample"

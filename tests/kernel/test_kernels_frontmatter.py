@@ -1,0 +1,284 @@
+"""Front matter: good files load, bad ones end in one line that names file, key, found, allowed."""
+
+import pytest
+
+from samples import BODY, FRONT, ROOT, config, write_kernel
+from tilewave.basics.errors import UserError
+from tilewave.kernel.front_matter import find_kernels, load_kernel
+from tilewave.kernel.trial import try_out
+from tilewave.kernel.variants import choices, variant
+from tilewave.pipeline import project
+
+SHAPE = {"m": 1, "n": 1, "k": 1}
+
+
+def refusal(path, read=load_kernel):
+    """The one-line message for a bad file."""
+    with pytest.raises(UserError) as caught:
+        read(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ") and "\n" not in message
+    assert "found " in message and "; allowed: " in message
+    return message
+
+
+def default(folder, front=FRONT):
+    """The plainest variant of a kernel with this front matter."""
+    return variant(load_kernel(write_kernel(folder, front=front)), {}, "here", "macros")
+
+
+def test_every_shipped_kernel_loads_and_has_a_legal_default():
+    kernels = find_kernels([ROOT / "kernels"])
+    assert {"matmul_naive", "hgemm_wmma_staged", "cublas", "matmul_cpu"} <= set(kernels)
+    for kernel in kernels.values():
+        assert variant(kernel, {}, kernel.path, "macros").id == kernel.name
+
+
+def test_a_folder_laid_out_as_ours_has_kernels_in_its_parts_and_headers_beside_them(tmp_path):
+    own = tmp_path / "kernels"
+    body = '#include "shared.cuh"\n' + BODY
+    for part, name in (("ladder", "first"), ("operations", "second"), (".", "mine")):
+        write_kernel(own / part, name, body=body)
+    # Other folders are looked into where they are named.
+    assert list(find_kernels([own])) == ["mine"]
+    assert not load_kernel(own / "ladder" / "first.cu").own_headers
+    for part in ("probes", "include"):
+        (own / part).mkdir()
+    (own / "include" / "shared.cuh").write_text("// shared\n")
+    found = find_kernels([own])
+    assert list(found) == ["mine", "first", "second"]
+    assert all(one.own_headers == {"shared.cuh": "// shared\n"} for one in found.values())
+    assert list(find_kernels([own / "ladder"])) == ["first"]
+
+
+def test_good_file(tmp_path):
+    kernel = load_kernel(write_kernel(tmp_path))
+    assert (kernel.name, kernel.entry, kernel.provider) == ("sample", "sample", "nvrtc")
+    plan = variant(kernel, {"TILE": 32}, "here", "macros").plan({"m": 65, "n": 32, "k": 1}, {})
+    assert (plan.grid, plan.block, plan.tile) == ((1, 3, 1), (32, 32, 1), (32, 32, 1))
+    assert plan.working_blocks == plan.blocks == 3
+
+
+PROBE = "title: t\noperation: probe\ncases: {one: {note: a}, two: {note: a, WORD: b}}\n"
+
+
+@pytest.mark.parametrize(
+    ("front", "told"),
+    [
+        (FRONT + "gird: [1]\n", "gird: found 'gird' (did you mean 'grid'?)"),
+        (PROBE.replace("WORD", "expects"), "two.expects: found 'expects' (did you mean 'expect'?)"),
+        (PROBE.replace("WORD", "note"), "line 4: found 'the key note twice'"),
+        (FRONT + "block: [TILE]\n", "front matter line 11: found 'the key block twice'"),
+        ("title: t\nblock: [1, 2\noperation: matmul\n", "front matter line"),
+        ("- one\n- two\n", "a mapping of keys"),
+        ("operation: matmul\n", "title: found nothing; allowed: a value: the key is required"),
+        (FRONT.replace("operation: matmul\n", ""), ": operation: found nothing"),
+        (FRONT.replace("matmul", "matmull"), "did you mean 'matmul'"),
+        (FRONT.replace("[16, 32]", "[16, '16']"), "macros.TILE"),
+        (FRONT.replace("[16, 32]", "[]"), "macros.TILE"),
+        (FRONT.replace("[16, 32]", "16"), "macros.TILE"),
+    ],
+)
+def test_front_matter_that_cannot_be_read(tmp_path, front, told):
+    message = refusal(write_kernel(tmp_path, front=front))
+    assert told in message and len(message) < 500 + len(str(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["", "extern int x;\n/*---\ntitle: t\n---*/", "/*---\ntitle: t\n"])
+def test_missing_fence(tmp_path, text):
+    path = tmp_path / "bare.cu"
+    path.write_text(text)
+    assert "/*---" in refusal(path)
+
+
+def test_yaml_kernel_must_name_its_provider(tmp_path):
+    path = tmp_path / "vendor.yaml"
+    path.write_text("title: t\noperation: matmul\n")
+    assert "cublaslt" in refusal(path)
+
+
+def test_two_files_of_one_name(tmp_path):
+    write_kernel(tmp_path / "one")
+    write_kernel(tmp_path / "two")
+    with pytest.raises(UserError, match="a name no other kernel file has"):
+        find_kernels([tmp_path / "one", tmp_path / "two"])
+
+
+def test_requirements_become_sentences(tmp_path):
+    made = default(tmp_path, FRONT.replace("{arch: 75}", "{arch: 80, n: 8}"))
+    shape = {"m": 1, "n": 130, "k": 1}
+    assert made.supports(shape, {"arch": 90}) == "n = 130 is not a multiple of 8"
+    assert made.supports(shape, {"arch": 75}) == "needs compute capability 8.0 or later"
+    assert made.supports(shape | {"n": 128}, {"arch": 90}) == ""
+
+
+def test_a_kernel_names_what_an_architecture_must_have(tmp_path):
+    conditions = "conditions: [wgmma, TILE <= warps_per_sm]"
+    made = default(tmp_path, FRONT.replace("{arch: 75}", f"{{arch: 75, {conditions}}}"))
+    try_out(made)
+    assert made.supports(SHAPE, {"arch": 90}) == made.supports(SHAPE, {}) == ""
+    for arch in (89, 100, 120):
+        assert made.supports(SHAPE, {"arch": arch}).startswith("needs wgmma, which")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("ceil(n / TILE)", "ceil(n / TIEL)", "grid.0"),
+        ("block: [TILE, TILE]", "block: [TILE, TIEL]", "block.1"),
+        ("tile: [TILE, TILE, 1]", "tile: [TILE, k, TIEL]", "tile.2"),
+        ("title: A", "shared_bytes: TIEL * 4\ntitle: A", "shared_bytes"),
+        ("title: A", "working_blocks: ceil(q / 2)\ntitle: A", "working_blocks"),
+        ("title: A", "shared_bytes: 4 if TILE == 16 else TIEL\ntitle: A", "shared_bytes"),
+        ("title: A", "shared_bytes: sise(REAL)\ntitle: A", "shared_bytes"),
+        ("accumulate: REAL", "accumulate: TILE", "dtypes.accumulate"),
+        ("title: A", "layouts: {b: colum}\ntitle: A", "layouts.b"),
+        ("{arch: 75}", "{arch: 75, conditions: [n <= TIEL]}", "requires.conditions"),
+        ("{arch: 75}", "{arch: 75, conditions: n <= 8}", "requires.conditions"),
+        ("{arch: 75}", "{arch: sm_75}", "requires.arch"),
+        ("{arch: 75}", "{ach: 75}", "requires.ach"),
+        ("{arch: 75}", "{n: TIEL}", "requires.n"),
+        ("title: A", "let: {twice: 2 * TIEL}\ntitle: A", "let.twice"),
+        ("title: A", "let: {first: second, second: 2}\ntitle: A", "let.first"),
+        ("title: A", "let: {first: second, second: first}\ntitle: A", "let.first"),
+        ("title: A", "let: {self: self + 1}\ntitle: A", "let.self"),
+        ("title: A", "let: {none: 1 // (n - n)}\nshared_bytes: none\ntitle: A", "let.none"),
+        ("title: A", "let: {TILE: 2}\ntitle: A", "let.TILE"),
+        ("title: A", "let: {n: 2}\ntitle: A", "let.n"),
+        ("title: A", "let: {sms: 2}\ntitle: A", "let.sms"),
+        ("title: A", "let: {f32: 2}\ntitle: A", "let.f32"),
+        ("title: A", "let: {ceil: 2}\ntitle: A", "let.ceil"),
+        ("title: A", "let: {two words: 2}\ntitle: A", "let.two words"),
+        ("title: A", "let: {newer: arch >= 90}\ntitle: A", "let.newer"),
+        ("accumulate: REAL", "accumulate: x}\nlet: {x: f32 if n > 1 else f64", "dtypes.accumulate"),
+        ("{arch: 75}", "{n: sized}\nlet: {sized: 2 * n}", "let.sized"),
+    ],
+)
+def test_expressions_are_tried_out_before_anything_runs(tmp_path, old, new, key):
+    assert old in FRONT
+    path = write_kernel(tmp_path, front=FRONT.replace(old, new))
+    told = refusal(path, lambda path: try_out(variant(load_kernel(path), {}, path, "macros")))
+    assert told.startswith(f"{path}: {key}: found ")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "shared_bytes: size(REAL) * min(sms, l2_bytes)",
+        "working_blocks: ceil(n / 300) * ceil(m / 300)",
+        "layouts: {a: row if TILE == 16 else col}",
+        "let: {sum: f64 if TILE == 16 else REAL, b_is: col}\nlayouts: {b: b_is, c: row if sum else col}",
+        "let: {unused: sms * l2_bytes, one: 2 * n, other: one + m}\nshared_bytes: other // 64",
+    ],
+)
+def test_good_expressions_pass_the_trial(tmp_path, more):
+    made = load_kernel(write_kernel(tmp_path, front=f"{FRONT}{more}\n"))
+    for one in choices(made, "product", "here", "macros"):
+        try_out(one)
+
+
+def test_trial_keeps_to_the_requirements(tmp_path):
+    """Sizes that a kernel refuses are no mistake of its grid."""
+    front = FRONT.replace("ceil(m / TILE)", "m // 1000")
+    for requires in ("{m: 1000}", "{conditions: [m >= 1000]}"):
+        try_out(default(tmp_path, front.replace("{arch: 75}", requires)))
+
+
+LET = """\
+let: {small: 16, tiles: ceil(n / TILE) * ceil(m / TILE), waves: ceil(tiles / sms), shared: waves * TILE}
+where: [TILE == small or REAL == f32]
+shared_bytes: shared
+working_blocks: tiles
+"""
+
+
+def test_let_names_what_later_expressions_use(tmp_path):
+    front = FRONT.replace('["ceil(n / TILE)", "ceil(m / TILE)"]', '["min(sms, tiles)"]')
+    front = front.replace("arch: 75", "conditions: [shared <= shared_per_block_optin]")
+    kernel = load_kernel(write_kernel(tmp_path, front=front + LET))
+    found = {one.id for one in choices(kernel, "product", "here", "macros")}
+    assert found == {"sample", "sample-tile32", "sample-realf64"}
+    made = variant(kernel, {}, "here", "macros")
+    shape, device = {"m": 33, "n": 64, "k": 1}, {"sms": 5}
+    plan = made.plan(shape, device)
+    assert (plan.grid, plan.working_blocks, plan.shared_bytes) == ((5, 1, 1), 12, 48)
+    assert made.supports(shape, device) == ""  # what is not known of the device forbids nothing
+    assert made.supports(shape, device | {"shared_per_block_optin": 40}) == (
+        "needs shared <= shared_per_block_optin (shared = 48, shared_per_block_optin = 40)"
+    )
+    assert made.unknown_device({}) == "sms"
+    assert made.unknown_device(device) == ""
+
+
+@pytest.mark.parametrize(
+    "key", ["grid: [n, sms]", "grid: [few]", "working_blocks: few", "cluster: [few]"]
+)
+def test_geometry_that_asks_for_the_device(tmp_path, key):
+    """Itself, or through a let."""
+    lines = [line for line in FRONT.splitlines() if not line.startswith(key.split(":")[0])]
+    made = default(tmp_path, "\n".join([*lines, "let: {half: sms // 2, few: half * n}", key, ""]))
+    assert made.unknown_device({}) == "sms"
+    assert made.unknown_device({"sms": 132}) == ""
+
+
+def test_cycle_of_lets_in_a_condition_on_macros(tmp_path):
+    front = FRONT + "let: {first: second, second: first}\nwhere: [first > 1]\n"
+    with pytest.raises(UserError, match=r": let\.first: found "):
+        list(choices(load_kernel(write_kernel(tmp_path, front=front)), "product", "here", "macros"))
+
+
+def project_refusal(path):
+    """The one line that ends a run whose config names this file, though no study asks for it."""
+    data = config(kernel_folders=["kernels", str(path)])
+    return refusal(path, lambda path: project.load(data, "config/test.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ('grid: ["ceil(n / TILE)", "ceil(m / TILE)"]', "grid: []", "grid"),
+        ("block: [TILE, TILE]", "block: []", "block"),
+        ("block: [TILE, TILE]", "block: [1, 1, 1, 1]", "block"),
+        ("TILE: [16, 32]}", "TILE: [16, 32], n: [1, 2]}", "macros.n"),
+        ("TILE: [16, 32]}", "TILE: [16, 32], sms: [1, 2]}", "macros.sms"),
+        ("[a, b, c, m, n, k, alpha, beta]", "[a, b, c, m, n, k, alpha, gamma]", "arguments"),
+        ("c: REAL, accumulate", "c: REAL, d: REAL, accumulate", "dtypes"),
+        (", accumulate: REAL", "", "dtypes.accumulate"),
+        ("c: REAL, accumulate: REAL", "c: i8, accumulate: i32", "dtypes.c"),
+        ("c: REAL, accumulate: REAL", "c: f32, accumulate: i32", "dtypes.c"),
+        ("c: REAL, accumulate: REAL", "c: REAL, accumulate: i8", "dtypes.accumulate"),
+        ("title: A", "layouts: {d: row}\ntitle: A", "layouts"),
+        ("tile: [TILE, TILE, 1]", "tile: [TILE]", "tile"),
+        ("title: A", "provider: cpu\ntitle: A", "provider"),
+        ("matmul", "probe\nlet: {one: 1}", "let"),
+    ],
+)
+def test_front_matter_that_means_nothing(tmp_path, old, new, key):
+    assert old in FRONT
+    path = write_kernel(tmp_path, front=FRONT.replace(old, new))
+    assert project_refusal(path).startswith(f"{path}: {key}: found ")
+
+
+@pytest.mark.parametrize("name", ["my-kernel", "Sample", "2nd", "all"])
+def test_file_names_that_are_no_names(tmp_path, name):
+    path = write_kernel(tmp_path, name, body=BODY.replace("NAME", "sample"))
+    assert project_refusal(path).startswith(f"{path}: file name: found '{name}'")
+
+
+@pytest.mark.parametrize("suffix", [".cu", ".py", ".yaml"])
+def test_file_that_is_no_utf8(tmp_path, suffix):
+    path = tmp_path / f"sample{suffix}"
+    path.write_bytes("# gr\u00f6\u00dfe\n".encode("latin-1"))
+    assert project_refusal(path).startswith(f"{path}: byte 4: found 'no UTF-8'")
+
+
+@pytest.mark.parametrize(
+    ("front", "told"),
+    [
+        (FRONT.replace("{a: REAL", "{a: half"), "'half'; allowed: REAL, TILE, bf16, e4m3"),
+        (FRONT + "layouts: {a: rows}\n", "found 'rows' (did you mean 'row'?); allowed: "),
+    ],
+)
+def test_what_a_dtype_may_be_is_listed(tmp_path, front, told):
+    path = write_kernel(tmp_path, front=front)
+    assert told in refusal(path, lambda path: try_out(default(tmp_path, front)))

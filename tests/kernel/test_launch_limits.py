@@ -1,0 +1,111 @@
+"""Every limit of a launch: a case that passes one is *unsupported*, whoever would run it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from samples import FRONT, needs_nvrtc, write_kernel
+from tilewave.compiling import nvrtc
+from tilewave.kernel import result
+from tilewave.kernel.front_matter import load_kernel
+from tilewave.kernel.job import Job
+from tilewave.kernel.launches import LaunchPlan, Step
+from tilewave.kernel.result import Result
+from tilewave.kernel.variants import variant
+from tilewave.pipeline import jobs
+from tilewave.pipeline.cases import Case, expand_shapes
+from tilewave.pipeline.config import Config
+from tilewave.pipeline.resolving import resolve
+
+PLAIN = LaunchPlan((1, 1, 1), (1, 1, 1), 0, None, 1)
+HERE = {"arch": 90, "shared_per_block_optin": 232448}
+CONFIG = {"studies": {"one": {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}}}
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"grid": (2**31 - 1, 65535, 65535), "block": (4, 4, 64)}, ""),
+        ({"grid": (2**31, 1, 1)}, "grid x = 2147483648 exceeds 2147483647"),
+        ({"grid": (1, 65536, 1)}, "grid y = 65536 exceeds 65535"),
+        ({"grid": (1, 1, 65536)}, "grid z = 65536 exceeds 65535"),
+        ({"block": (1025, 1, 1)}, "block x = 1025 exceeds 1024"),
+        ({"block": (1, 1025, 1)}, "block y = 1025 exceeds 1024"),
+        ({"block": (1, 1, 65)}, "block z = 65 exceeds 64"),
+        ({"block": (33, 32, 1)}, "a block of 1056 threads exceeds 1024"),
+        ({"shared_bytes": 232449}, "232449 bytes of shared memory exceed this device's 232448"),
+        ({"shared_bytes": -1}, "-1 bytes of shared memory are less than none"),
+        ({"grid": (17, 1, 1), "cluster": (17, 1, 1)}, "a cluster of 17 blocks exceeds 16"),
+        ({"grid": (3, 1, 1), "cluster": (2, 1, 1)}, "grid x = 3 is not a multiple of 2, the cluster's"),
+    ],
+)  # fmt: skip
+def test_geometry(more, sentence):
+    assert replace(PLAIN, **more).beyond(HERE) == sentence
+
+
+def test_without_a_device_its_architecture_says_what_a_block_may_have():
+    asked = replace(PLAIN, shared_bytes=102400)
+    assert asked.beyond({"arch": 86}) == "102400 bytes of shared memory exceed this device's 101376"
+    assert asked.beyond({"arch": 87}) == asked.beyond({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("block", "registers", "static", "sentence"),
+    [
+        ((1024, 1, 1), 64, 49152, ""),
+        ((1024, 1, 1), 65, 0, "65 registers in each of 32 warps exceed 65536 of a block"),
+        ((800, 1, 1), 80, 0, "80 registers in each of 25 warps exceed 65536 of a block"),  # as 28
+        ((256, 1, 1), 255, 0, ""),
+        ((32, 1, 1), 32, 1024, "1024 + 232000 bytes of shared memory exceed this device's 232448"),
+    ],
+)
+def test_what_was_compiled(block, registers, static, sentence):
+    plan = replace(PLAIN, block=block, shared_bytes=232000 if static == 1024 else 0)
+    used = {"k": {"registers": registers, "static_shared_bytes": static}}
+    assert plan.beyond_code(used, ["k"], HERE) == sentence
+
+
+def test_each_of_several_launches():
+    steps = [Step(name, (), (1, 1, 1), (1024, 1, 1), 0, None) for name in "ab"]
+    plan = replace(PLAIN, series=tuple(steps))
+    used = {"a": {"registers": 32}, "b": {"registers": 200}}
+    assert plan.beyond_code(used, ["a", "b"], HERE).startswith("b: 200 registers in each of 32")
+
+
+def planned(path: Path, stage: str, **entry: object) -> Job | Result:
+    """What a stage does for the kernel's default variant at 64, compiled for sm_90 as given."""
+    kernel = load_kernel(path)
+    (shape,) = expand_shapes([64], ("m", "n", "k"), "here", "shapes")
+    case = Case(variant(kernel, {}, "here", "macros"), shape)
+    found = resolve(case, {"device": {}, "arch": 90})
+    known = {"sm_90": {"status": result.OK, "code": "c", "cubin": "x.cubin", **entry}}
+    return jobs.of_case(stage, found, known, "sm_90", Config.model_validate(CONFIG))
+
+
+@pytest.mark.parametrize("stage", ["execute", "check", "time", "counters"])
+@pytest.mark.parametrize(
+    ("front", "reason"),
+    [
+        (FRONT.replace("[TILE, TILE]", "[1, 1, 65]"), "block z = 65 exceeds 64"),
+        (FRONT.replace('["ceil(n / TILE)", ', "[1 << 40, "), f"grid x = {1 << 40} exceeds 2147483647"),
+        (FRONT.replace("[TILE, TILE]", "[32, 32]"), "128 registers in each of 32 warps exceed"),
+    ],
+)  # fmt: skip
+def test_executed_and_live_alike(tmp_path, stage, front, reason):
+    used = {"resources": {"sample": {"registers": 128, "static_shared_bytes": 0}}}
+    made = planned(write_kernel(tmp_path, front=front), stage, **used)
+    assert not isinstance(made, Job) and made["status"] == result.UNSUPPORTED
+    assert made["reason"].startswith(reason)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("size", "compiles"), [(32752, True), (32764, False)])
+def test_the_compiler_refuses_too_many_bytes_of_arguments(tmp_path, size, compiles):
+    body = f"struct Many {{ char all[{size}]; }};\n"
+    body += 'extern "C" __global__ void NAME(Many many, int* a) { a[0] = many.all[3]; }\n'
+    made = nvrtc.compile_kernel(load_kernel(write_kernel(tmp_path, body=body)), "sm_90", {})
+    assert bool(made.cubin) is compiles
+    assert compiles or "32764 bytes allowed" in made.message

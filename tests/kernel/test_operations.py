@@ -1,0 +1,290 @@
+"""Operations: work, references, tolerances, and what a verdict says."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import samples
+from samples import ROOT, a_job, config
+from tilewave.basics.errors import UserError
+from tilewave.kernel import inputs, operations
+from tilewave.kernel.job import Job, Probe, ProbeBuffer
+from tilewave.kernel.operations import matmul, probe
+from tilewave.kernel.tolerance import Judgement
+from tilewave.pipeline import project, tables
+from tilewave.pipeline.resolving import resolve
+from tilewave.theory.dtypes import E4M3
+
+F32 = {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"}
+HALVES = dict.fromkeys(("a", "b", "c", "accumulate"), "f16")
+MATMUL, VECTOR_ADD, REVERSE, PROBE = map(
+    operations.load, ("matmul", "vector_add", "reverse", "probe")
+)
+
+
+def test_load_lists_what_exists() -> None:
+    assert {"matmul", "vector_add", "reverse", "probe"} <= set(operations.names())
+    with pytest.raises(UserError, match=r"kernels/x.cu: operation: found 'matmull'.*'matmul'"):
+        operations.load("matmull", Path("kernels/x.cu"))
+
+
+def test_work_of_a_matrix_product() -> None:
+    shape = {"m": 8192, "n": 128, "k": 8192}
+    halves = {"a": "f16", "b": "f16", "c": "f16", "accumulate": "f32"}
+    found = MATMUL.work(shape, halves)
+    assert found.flops == 2 * 8192 * 128 * 8192
+    assert found.flops / found.bytes == pytest.approx(124.1, abs=0.05)
+    assert MATMUL.work(shape, halves, beta=1).bytes - found.bytes == 2 * 8192 * 128
+    assert VECTOR_ADD.work({"n": 10}, F32) == (10, 120)
+    assert REVERSE.work({"n": 10}, {"d": "i32"}) == (0, 80)
+
+
+def chain(k: int, dtype: Any, step: int, truncate: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of k products, rounded (or cut off) to dtype every ``step``, and the exact ones."""
+    a, b = np.random.default_rng(7).uniform(-1, 1, (2, k, 4000)).astype(np.float16).astype(float)
+    total, exact = np.zeros(4000, dtype), np.zeros(4000)
+    for j in range(0, k, step):
+        part = (a[j : j + step] * b[j : j + step]).sum(axis=0)
+        exact += part
+        wide = total.astype(np.float64) + part
+        total = wide.astype(dtype)
+        if truncate:
+            over = np.abs(total.astype(np.float64)) > np.abs(wide)
+            total[over] = np.nextafter(total[over], dtype(0))
+    return total.astype(np.float64), exact
+
+
+def within(bound: Any, found: np.ndarray, exact: np.ndarray, forgotten: np.ndarray) -> None:
+    """What was found is, and what has forgotten a step everywhere is not."""
+    error = np.abs(found - exact)
+    assert (error <= bound.absolute + bound.relative_out * np.abs(exact)).all()
+    limit = bound.frobenius * np.linalg.norm(exact)
+    assert np.linalg.norm(error) <= limit < np.linalg.norm(forgotten)
+
+
+MIXED = {"a": "f16", "c": "f32", "accumulate": "f32"}
+
+
+@pytest.mark.parametrize("k", [16, 1024])
+@pytest.mark.parametrize(
+    ("dtypes", "dtype", "step", "truncate", "tensor_cores"),
+    [
+        (F32, np.float32, 1, False, None),
+        (HALVES, np.float16, 16, False, None),
+        (HALVES, np.float16, 16, False, True),
+        (HALVES, np.float16, 1, False, False),
+        (MIXED, np.float32, 8, True, None),
+        (MIXED, np.float32, 1, False, False),
+    ],
+)
+def test_tolerance_of_simulated_sums(dtypes, dtype, step, truncate, tensor_cores, k) -> None:
+    found, exact = chain(k, dtype, step, truncate)
+    forgotten = np.random.default_rng(3).normal(0, np.sqrt(16) / 3, exact.size)  # 16 products
+    within(matmul.tolerance(dtypes, k, tensor_cores=tensor_cores), found, exact, forgotten)
+
+
+def exponents(numbers: np.ndarray, least: int) -> np.ndarray:
+    """As the tensor cores see them; of zeros one that is below all others."""
+    return np.where(numbers == 0, -10_000, np.maximum(np.frexp(numbers)[1] - 1, least))
+
+
+def fp8_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Sums of products by the rule that `tilewave.execution.machine.fp8` says in words, in f64, by matrices."""
+    total = np.zeros((len(a), b.shape[1]))
+    for first in range(0, b.shape[0], 32):
+        x = E4M3.numbers[a[:, first : first + 32]][:, None]
+        y = E4M3.numbers[b[first : first + 32]].T[None]
+        most = (exponents(x, -6) + exponents(y, -6)).max(axis=2)
+        unit = np.ldexp(1.0, np.maximum(np.maximum(most, exponents(total, -126)), -900) - 13)
+        terms = np.concatenate([x * y, total[..., None]], axis=2)
+        total = np.trunc(terms / unit[..., None]).sum(axis=2) * unit
+        least = np.ldexp(1.0, np.maximum(np.frexp(total)[1] - 1, -126) - 13)
+        total = np.trunc(total / least) * least
+    return total
+
+
+@pytest.mark.parametrize("k", [32, 2048])
+@pytest.mark.parametrize(("sum_", "chunk"), [("f22", 1 << 20), ("f32", matmul.PROMOTED)])
+def test_tolerance_of_fp8(sum_: str, chunk: int, k: int) -> None:
+    """Of sums by the rule of the tensor cores, whole or in parts that are added in f32."""
+    rows = 24
+    a, b = (inputs.uniform(5, one, rows * k, "e4m3") for one in range(2))
+    a, b = a.reshape(rows, k), b.reshape(k, rows)
+    found = np.zeros((rows, rows), np.float32)
+    for first in range(0, k, chunk):
+        part = slice(first, first + chunk)
+        found += fp8_sums(a[:, part], b[part]).astype(np.float32)
+    exact = E4M3.numbers[a] @ E4M3.numbers[b]
+    bound = matmul.tolerance({"a": "e4m3", "b": "e4m3", "c": "f32", "accumulate": sum_}, k)
+    forgotten = E4M3.numbers[a[:, :32]] @ E4M3.numbers[b[:32]]  # one instruction's products
+    within(bound, found, exact, forgotten)
+
+
+def test_fma_units_round_each_product() -> None:
+    """Of f16 sums, with one rounding for each k, more is off than tensor cores' k / 16 may be."""
+    found, exact = chain(4096, np.float16, 1)
+    one, sixteen = (matmul.tolerance(HALVES, 4096, tensor_cores=way) for way in (False, True))
+    error = np.abs(found - exact)
+    assert sixteen.absolute < error.max() <= one.absolute
+    assert matmul.tolerance(HALVES, 4096) == sixteen
+    # What tensor cores cannot multiply is rounded the same way wherever it is.
+    assert matmul.tolerance(F32, 64, tensor_cores=True) == matmul.tolerance(F32, 64)
+
+
+def test_tolerance_follows_alpha_dtypes_and_k() -> None:
+    one = matmul.tolerance(F32, 512)
+    assert matmul.tolerance(F32, 512, alpha=2).absolute == pytest.approx(2 * one.absolute)
+    assert matmul.tolerance(F32, 1024).absolute > one.absolute
+    doubles = dict.fromkeys(F32, "f64")
+    assert matmul.tolerance(doubles, 512).absolute < 1e-7 * one.absolute
+    stored = matmul.tolerance({"a": "bf16", "c": "bf16", "accumulate": "f32"}, 512)
+    assert stored.relative_out >= 2**-8
+    assert not {"e4m3", "f22", "u8"} & {*MATMUL.allowed_dtypes("c", {"accumulate": "f32"})}
+    with pytest.raises(KeyError):
+        matmul.tolerance({"a": "f8", "c": "f8", "accumulate": "f8"}, 16)
+
+
+def test_vector_add() -> None:
+    job = a_job(shape={"n": 5}, dtypes={"a": "f32", "b": "f32", "c": "f32"})
+    given = VECTOR_ADD.inputs(job)
+    assert VECTOR_ADD.stored(job, "c") == (np.dtype(np.float32), 5)
+    c = given["a"] + given["b"]
+    assert VECTOR_ADD.judge(job, {"c": c}).verdict == "correct"
+    c[3] = np.nan
+    judged = VECTOR_ADD.judge(job, {"c": c})
+    assert judged.verdict == "wrong" and "1 of 5" in judged.reason
+    assert "c[3] is nan (never written)" in judged.reason
+    assert all(np.isfinite(one["value"]) for one in judged.figures)
+
+
+@pytest.mark.parametrize(("arguments", "target"), [(["d", "n"], "d"), (["a", "b", "n"], "b")])
+@pytest.mark.parametrize("dtype", ["i32", "f32"])
+def test_reverse(arguments: list[str], target: str, dtype: str) -> None:
+    names = [name for name in arguments if name != "n"]
+    dtypes = dict.fromkeys(names, dtype)
+    job = a_job(operation="reverse", arguments=tuple(arguments), shape={"n": 8}, dtypes=dtypes)
+    (source,) = REVERSE.inputs(job).values()
+    assert [name for name, one in REVERSE.arrays(job).items() if one.written] == [target]
+    assert REVERSE.given(job, names[0]) and REVERSE.given(job, target) == (len(names) == 1)
+    assert REVERSE.judge(job, {target: source[::-1]}).verdict == "correct"
+    judged = REVERSE.judge(job, {target: source})
+    assert judged.verdict == "wrong" and f"; {target}[0] is " in judged.reason
+    assert REVERSE.judge(job, {target: source[:4]}).reason == f"{target} has 4 elements, expected 8"
+
+
+def probe_job(case: dict[str, Any], **buffers: dict[str, Any]) -> Job:
+    made = {name: ProbeBuffer(**one) for name, one in buffers.items()}
+    return a_job(operation="probe", probe=Probe(made, **case))
+
+
+def test_probe_inputs_are_expressions_over_lanes() -> None:
+    values = {"index": "lane // 2 + WIDTH", "active": "(lane == 15) + (lane == 16)"}
+    values |= {"both": "(lane < 2) + (lane < 1)", "one": 1, "choice": "lane if lane < 4 else 0"}
+    case = {"macros": {"WIDTH": 8}, "values": values, "scalars": {"steps": "4 * WIDTH"}}
+    buffers = {name: {"dtype": "i32", "size": 32} for name in values}
+    job = probe_job(case, **buffers, errors={"dtype": "i32", "size": "WIDTH", "expect": 0})
+    given = PROBE.inputs(job)
+    assert given["index"].dtype == np.int32 and given["index"].tolist()[:4] == [8, 8, 9, 9]
+    assert given["active"].sum() == 2 and given["one"].tolist() == [1] * 32
+    assert given["both"].tolist()[:3] == [2, 1, 0]
+    assert given["choice"].tolist()[:6] == [0, 1, 2, 3, 0, 0]
+    assert [name for name, one in PROBE.arrays(job).items() if one.written] == ["errors"]
+    assert PROBE.stored(job, "errors") == (np.dtype(np.int32), 8)
+    assert job.numbers["steps"] == 32
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lane // 2 % 7",
+        "(lane < 3000) + (lane < 5)",
+        "1 if lane % 2 == 0 and lane else 0",
+        "(7 * lane + 3 * (lane // 2)) % 32",
+    ],
+)
+def test_probe_buffers_of_many_elements_mean_the_same(text: str) -> None:
+    """And are filled at once: guards against endless texts that count elements would take minutes."""
+    few, many = (
+        PROBE.inputs(probe_job({"values": {"x": text}}, x={"dtype": "i32", "size": size}))["x"]
+        for size in (64, 1 << 20)
+    )
+    assert (many[:64] == few).all() and many.size == 1 << 20
+    for at in (3000, (1 << 20) - 1):
+        assert many[at] == eval(text, {"lane": at})
+
+
+def test_chase_visits_every_slot_once() -> None:
+    table = probe.chase(32, 4096 + 5)
+    seen, at = set(), 0
+    for _ in range(128):
+        assert at % 32 == 0 and at not in seen
+        seen.add(at)
+        at = int(table[at])
+    assert at == 0 and len(seen) == 128
+    assert (probe.chase(32, 4096, 1) == probe.chase(32, 4096, 1)).all()
+    assert (probe.chase(32, 4096, 1) != probe.chase(32, 4096, 2)).any()
+    assert probe.chase(4, 4).tolist() == [0, 0, 0, 0]
+    with pytest.raises(ValueError, match="chase"):
+        probe.chase(64, 32)
+    given = {"values": {"c": "chase(32)"}, "sizes": {"c": 64}}
+    job = probe_job(given, c={"dtype": "i32", "size": 8})
+    assert sorted(PROBE.inputs(job)["c"][[0, 32]].tolist()) == [0, 32]
+
+
+def test_what_shipped_probes_expect_has_a_value_on_a_large_gpu() -> None:
+    block = {"kernels": "all", "operation": "probe", "macros": "defaults"}
+    made = project.load(config(block, kernel_folders=[str(ROOT / "kernels")]), "test.yaml")
+    known = samples.compiled(*made.plan.variants)
+    gpu = {"sms": 148, "l2_bytes": 126 << 20}
+    gpu |= {"shared_per_sm": 233472, "shared_per_block_optin": 232448}
+    checks = samples.planned("check", made, known, {"device": gpu, "arch": 90}).values()
+    probes = [(one, one.probe) for one in checks if isinstance(one, Job) and one.probe]
+    assert len(probes) > 50
+    for job, asked in probes:
+        few = replace(asked, sizes=dict.fromkeys(asked.buffers, 8))
+        for name, buffer in asked.buffers.items():
+            if buffer.expect is not None:
+                assert probe._fill(replace(job, probe=few), name, buffer.expect).size == 8
+
+
+def test_probe_verdicts() -> None:
+    cycles = {"dtype": "f32", "size": 3, "report": {"metric": "latency", "unit": "cycle"}}
+    errors = {"dtype": "i32", "size": 4, "expect": "lane * 0"}
+    job = probe_job({}, errors=errors, cycles=cycles, scratch={"dtype": "i32", "size": 1})
+    good = {"cycles": np.array([30, 10, 20], np.float32), "errors": np.zeros(4, np.int32)}
+    good["scratch"] = np.array([-1], np.int32)
+    figures = [{"metric": "latency", "value": 20.0, "unit": "cycle"}]
+    assert PROBE.judge(job, good) == Judgement("correct", "", figures)
+    for bad, said in (
+        ({"errors": np.array([0, 0, -1, 0], np.int32)}, "errors[2] is -1, expected 0 (1 of 4"),
+        ({"cycles": np.full(3, np.nan, np.float32)}, "cycles holds a value that is no number"),
+    ):
+        judged = PROBE.judge(job, good | bad)
+        assert judged.verdict == "wrong" and judged.reason.startswith(said)
+    only = probe_job({}, cycles=cycles)
+    assert PROBE.judge(only, {"cycles": good["cycles"]}).verdict == "not checked"
+
+
+def test_a_case_of_the_tables_knows_its_work_and_all_its_sizes() -> None:
+    blocks = [
+        {"operation": "batched_matmul", "kernels": ["batched_naive"], "shapes": ["3x4x5x6"]},
+        {"operation": "copy", "kernels": ["copy"], "shapes": [64]},
+        {"operation": "softmax", "kernels": ["softmax_online"], "shapes": ["7x32"]},
+        {"operation": "probe", "kernels": ["latency"]},
+    ]
+    blocks = [{**one, "macros": "defaults"} for one in blocks]
+    plan = project.load(config(*blocks), "config", checked=True).plan
+    here = {"device": {"sms": 132, "arch": 90}, "arch": 90}
+    resolved = [resolve(one, here) for one in plan.cases.values()]
+    none: dict[str, Any] = {one.variant.id: {} for one in resolved}
+    cases = tables.cases_table(resolved, none, "sm_90", {}).drop_duplicates("kernel")
+    cases = cases.set_index("kernel")
+    work = [3 * 2 * 4 * 5 * 6, 3 * 4 * (24 + 30 + 20)]
+    assert cases.loc["batched_naive", ["flop", "byte"]].tolist() == work
+    assert cases.loc["copy", ["flop", "byte"]].tolist() == [0, 2 * 4 * 64]
+    assert cases.loc["softmax_online", ["flop", "byte"]].tolist() == [5 * 7 * 32, 2 * 4 * 7 * 32]
+    assert cases.loc["latency", ["flop", "byte"]].isna().all()
+    assert cases.loc["batched_naive", "sizes"] == '{"batch": 3, "m": 4, "n": 5, "k": 6}'

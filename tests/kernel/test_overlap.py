@@ -1,0 +1,76 @@
+"""Launches that overlap: they wait for the one before, and a kernel that does not is not launched so."""
+
+import re
+
+import pytest
+from test_launch_limits import planned
+
+import executing_support as support
+from samples import FRONT, ROOT, write_kernel
+from tilewave.compiling import sass
+from tilewave.kernel import result
+from tilewave.kernel.front_matter import load_kernel
+from tilewave.kernel.variants import variant
+from tilewave.records import keys
+
+KERNELS = ROOT / "kernels" / "ladder"
+OVERLAPPING = {
+    "matmul_wgmma_fit": {"WARPGROUPS": 1, "TILE_N": 64},
+    "matmul_wgmma_split": {"SPLITS": 2},
+    "matmul_wgmma_even": {},
+    # Of these other tests compile the same variants.
+    "matmul_wgmma_turns": {"TYPE": "tf32"},
+    "hgemm_wgmma_late": {},
+    "matmul_dmma_teams": {"SPLITS": 2},
+    "matmul_wgmma_two_launches": {},
+}
+GLOBAL = re.compile(r"\b(?:LD|ST|ATOM|RED|LDGSTS|UTMALDG|UTMASTG|UBLKCP|LDG|STG|ATOMG)\b")
+PROGRAMMATIC = FRONT.rstrip("\n") + "\nprogrammatic: 1\n"
+
+
+@pytest.mark.parametrize(("name", "macros"), OVERLAPPING.items())
+def test_it_waits_before_it_touches_memory_and_is_right(name, macros) -> None:
+    chosen = support.choose(KERNELS / f"{name}.cu", {**macros, "OVERLAP": 1})
+    listing = sass.of_cubin(support.compiled(chosen, "sm_90"))
+    assert set(sass.functions_with(listing, "ACQBULK")) == set(chosen.kernel.entries)
+    launches: dict[str, list[str]] = {}
+    for one in sass.parse(listing):
+        launches.setdefault(one.function, []).append(one.opcode)
+    for code in launches.values():
+        waits = code.index("ACQBULK")
+        assert code.index("PREEXIT") < waits  # else the next launch begins no sooner than without
+        assert not any(GLOBAL.match(one) for one in code[:waits])
+        assert any(GLOBAL.match(one) for one in code[waits:])
+    support.right(KERNELS / f"{name}.cu", "136x72x264", {**macros, "OVERLAP": 1})
+
+
+@pytest.mark.parametrize("stage", ["execute", "check", "time", "counters"])
+def test_a_kernel_that_never_waits_is_unsupported(tmp_path, stage) -> None:
+    path = write_kernel(tmp_path, front=PROGRAMMATIC)
+    two = {"symbols": {"first": "_first", "second": "_second"}}
+    for name, found in (
+        ("sample", {"waiting": []}),
+        ("sample", {"waits": False}),
+        ("second", {"waiting": ["_first"], **two}),  # each launch by itself
+    ):
+        made = planned(path, stage, **found)
+        assert made.result is not None and made.result["status"] == result.UNSUPPORTED
+        assert f"{name} never waits" in made.result["reason"]
+        assert "griddepcontrol.wait" in made.result["reason"]
+    waiting = planned(path, stage, waiting=["sample"]).job
+    plain = planned(write_kernel(tmp_path), stage, waiting=["sample"]).job
+    assert waiting is not None and waiting.launch.programmatic
+    assert plain is not None and not plain.launch.programmatic
+    if stage == "time":
+        assert keys.key("code", plain) != keys.key("code", waiting)
+
+
+@pytest.mark.parametrize(
+    ("more", "refused"),
+    [("programmatic: 1", True), ("cluster: [1]", False), ("cluster: [2]", True)],
+)
+def test_older_gpus_have_no_such_launch_and_clusters_of_one_block(tmp_path, more, refused) -> None:
+    made = variant(load_kernel(write_kernel(tmp_path, front=f"{FRONT}{more}\n")), {}, "", "macros")
+    shape = {"m": 64, "n": 64, "k": 64}
+    assert ("compute capability 9.0" in made.supports(shape, {"arch": 80})) == refused
+    assert not made.supports(shape, {"arch": 90})

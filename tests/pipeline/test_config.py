@@ -1,0 +1,444 @@
+"""Config: how entries become cases, and one clear line for every mistake."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from samples import FRONT, ROOT, config, write_kernel
+from tilewave import plots
+from tilewave.__main__ import main
+from tilewave.basics import validation
+from tilewave.basics.errors import UserError
+from tilewave.basics.validation import yaml_of
+from tilewave.pipeline import project
+from tilewave.pipeline.cases import MOST_CASES, MOST_LISTED
+from tilewave.pipeline.config import Config, words
+
+WHERE = "my.yaml"
+BLOCK = {"kernels": ["matmul_naive"], "shapes": [64]}
+
+
+def load(data):
+    return project.load(data, WHERE)
+
+
+def refusal(data):
+    """The one-line message that ends a run with this config."""
+    with pytest.raises(UserError) as caught:
+        load(data)
+    message = str(caught.value)
+    assert message.startswith(f"{WHERE}: ") and "\n" not in message
+    assert ": found " in message and "; allowed: " in message
+    return message
+
+
+def block(**keys):
+    return config({**BLOCK, **keys})
+
+
+def study(**keys):
+    return {"studies": {"s": {"plot": "ladder", "title": "t", "cases": [BLOCK], **keys}}}
+
+
+def size(value):
+    return block(shapes=[{"m": value, "n": 1, "k": 1}])
+
+
+def cases(data):
+    return list(load(data).plan.cases)
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "smoke.yaml"])
+def test_shipped_configs_load(name):
+    data = yaml.safe_load((ROOT / "config" / name).read_text())
+    plan = load(data).plan
+    assert set(plan.studies) == set(data["studies"])
+    assert len(plan.cases) == len(set(plan.cases))
+
+
+ANY = study()["studies"]["s"]
+CASE = "studies.study.cases.0"
+SWEEP = {"m": {"from": 1, "to": 1000, "step": 1}, "n": 1, "k": 1}
+PROBE = {"kernels": ["shared_access"], "operation": "probe"}
+MISTAKES = {
+    "top key": (config(tmiing={}), "tmiing", "did you mean 'timing'"),
+    "section key": (config(timing={"blok_ms": 1}), "timing.blok_ms", "block_ms"),
+    "study key": (study(tme=True), "studies.s.tme", "did you mean 'time'"),
+    "block key": (block(kernel="x"), f"{CASE}.kernel", "did you mean 'kernels'"),
+    "kernel": (block(kernels=["matmul_naiv"]), f"{CASE}.kernels", "matmul_naive"),
+    "kernel twice": (block(kernels=["cublas", "cublas"]), f"{CASE}.kernels", "once"),
+    "macro": (block(macros={"RAEL": "f32"}), f"{CASE}.macros.RAEL", "REAL"),
+    "macro value": (block(macros={"REAL": "f16"}), f"{CASE}.macros.REAL", "f32, f64"),
+    "macros mode": (block(macros="each_dtpye"), f"{CASE}.macros", "each_dtype"),
+    "dtype": (block(dtypes=["f23"]), f"{CASE}.dtypes", ""),
+    "operation": (block(kernels="all", operation="matmull"), f"{CASE}.operation", "'matmul'"),
+    "metric set": (block(counters="ful"), f"{CASE}.counters", "quantization"),
+    "plot": (study(plot="lader"), "studies.s.plot", "did you mean 'ladder'"),
+    "title": (study(title=None), "studies.s.title", "string"),
+    "architecture": (config(architectures=["sm90"]), "architectures.0", "sm_"),
+    "no such architecture": (config(architectures=["sm_999"]), "architectures.0", ""),
+    "target": (config(target="h1000"), "target", ""),
+    "folder": (config(kernel_folders=["kernls"]), "kernel_folders.0", "exists"),
+    "negative gpu": (config(gpu=-1), "gpu", "greater than or equal to 0"),
+    "style": (config(style={"width_mm": 5}), "style.width_mm", "60"),
+    "no rounds": (config(timing={"rounds": 0}), "timing.rounds", "1"),
+    "studies missing": ({}, "studies", "required"),
+    "studies text": ({"studies": {"s": "x"}}, "studies.s", "Study"),
+    "study name": ({"studies": {"Bad Name": ANY}}, "studies.Bad Name", "a-z"),
+    "cases missing": ({"studies": {"s": {"plot": "ladder", "title": "t"}}}, "studies.s.cases", ""),
+    "no cases": (study(cases=[]), "studies.s.cases", ""),
+    "only": (config(only="laddr"), "only", "study"),
+    "only none": (config(only="cublas"), "only", "at least one case"),
+    "shapes without a race": (config(shapes="64"), "shapes", "tune: true"),
+    "shape as documents write it": (config(shapes="4096³"), "shapes.0", "invalid character"),
+    "part's study": (config(parts={"one": ["stdy"]}), "parts.one.0", "study"),
+    "part": (config(parts={"study": ["study"]}), "parts.study", "no study"),
+    "no shapes": (block(shapes=[]), f"{CASE}.shapes", "at least one shape"),
+    "endless range": (size({"from": 1, "to": 10**9, "step": 1}), CASE, "20000 sizes"),
+    "product of ranges": (block(shapes=[dict.fromkeys("mnk", SWEEP["m"])]), CASE, "20000 shapes"),
+    "2^41": (block(shapes=[2**41]), CASE, str(2**40)),
+    "2^41 in words": (block(shapes=[f"{2**41}x1x1"]), CASE, str(2**40)),
+    "2^21 cubed": (block(shapes=[2**21]), CASE, "multiplied"),
+    "wide expression": (block(shapes=["2**99 * sms"]), f"{CASE}.shapes", ""),
+    "nan": (config(check={"case_limit_s": float("nan")}), "check.case_limit_s", "finite"),
+    "gpu": (config(gpu=10**6), "gpu", "1023"),
+    "most": (block(most=10**9), f"{CASE}.most", str(MOST_CASES)),
+    "cases": (config(*[{**BLOCK, "shapes": [SWEEP]}] * 21), "studies", f"{MOST_LISTED} cases"),
+    "shapes": (block(shapes=[1] * 1001), f"{CASE}.shapes", "1000 items"),
+    "macros": (block(macros={"REAL": ["f32"] * 2}), f"{CASE}.macros", "each value once"),
+    "number of 5000 digits": (config(seed=10**5000), "seed", ""),
+    "long name": ({"studies": {"s" * 65: ANY}}, "studies.ssss", ""),
+    "date": (block(macros={"REAL": yaml.safe_load("2020-01-01")}), CASE, "lists and mappings"),
+    "key that is a number": (study(options={"x": {64: "red"}}), "studies", "keys that are text"),
+    "nobody's home": (config(plot_folders=["~nobody_of_this_name/x"]), "plot_folders.0", ""),
+}
+
+
+@pytest.mark.parametrize(("data", "key", "allowed"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes(data, key, allowed):
+    """Each names the key as the file has it, and not what pydantic calls a branch of a union."""
+    message = refusal(data)
+    assert message.startswith(f"{WHERE}: {key}")
+    assert all(word in message for word in allowed.split("|"))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *(0, 1.5, None, True, "big", "64x64", "64x-1x64", "0 * sms"),
+        *({"m": 1, "n": 2}, {"m": 1, "n": 2, "k": 3, "l": 4}, {"m": "big", "n": 1, "k": 1}),
+        *({"m": 1, "n": {"from": low, "to": 4, "step": 8}, "k": 1} for low in (0, 8)),
+        {"m": 1, "n": {"from": 8, "to": 32}, "k": 1},
+    ],
+    ids=str,
+)
+def test_shapes_that_are_no_sizes(shape):
+    assert f"{CASE}.shapes" in refusal(block(shapes=[shape]))
+
+
+def test_shapes_that_only_others_give():
+    naive = {**BLOCK, "kernels": ["matmul_naive"], "macros": "defaults"}
+    tiled = {**naive, "kernels": ["matmul_tiled"], "shapes": ["elsewhere"]}
+    data = study(cases=[{**naive, "shapes": [16]}, tiled], tune=True)
+    assert cases(data) == ["matmul_naive@16x16x16"]
+    assert cases({**data, "shapes": "64"}) == ["matmul_naive@64x64x64", "matmul_tiled@64x64x64"]
+
+
+def test_only_suggests_no_empty_word():
+    data = config(PROBE, only="x")
+    assert "allowed: ," not in refusal(data) and ", ," not in refusal(data)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "ids"),
+    [
+        ([64, "512x256x128"], ["64x64x64", "512x256x128"]),
+        (["sms - 120"], ["sms-120xsms-120xsms-120"]),  # positive on some device
+        ([{"m": "256 * sms", "n": [8, {"from": 16, "to": 25, "step": 8}], "k": 4096}],
+         ["256*smsx8x4096", "256*smsx16x4096", "256*smsx24x4096"]),
+        ([{"m": [1, 2], "n": 3, "k": [4, 5]}], ["1x3x4", "1x3x5", "2x3x4", "2x3x5"]),
+        ([64, "64x64x64"], ["64x64x64"]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_shape_forms(shapes, ids):
+    assert cases(block(shapes=shapes, macros="defaults")) == [f"matmul_naive@{one}" for one in ids]
+
+
+@pytest.mark.parametrize(
+    ("macros", "variants"),
+    [
+        ("defaults", ["sample"]),
+        ("each_dtype", ["sample", "sample-realf64"]),
+        ("one_at_a_time", ["sample", "sample-realf64", "sample-tile32"]),
+        ("product", ["sample", "sample-tile32", "sample-realf64", "sample-realf64-tile32"]),
+        ({"TILE": 32}, ["sample-tile32"]),
+        ({"TILE": [32, 16], "REAL": "f64"}, ["sample-realf64-tile32", "sample-realf64"]),
+        ({"TILE": "32"}, ["sample-tile32"]),
+    ],
+    ids=str,
+)
+def test_macros(tmp_path, macros, variants):
+    write_kernel(tmp_path)
+    given = {"kernels": ["sample"], "shapes": [64], "macros": macros}
+    data = config(given, kernel_folders=[str(tmp_path)])
+    assert [name.split("@")[0] for name in cases(data)] == variants
+
+
+def test_where_leaves_out_what_makes_no_sense(tmp_path):
+    write_kernel(tmp_path, front=FRONT + "where: [not (REAL == f64 and TILE == 32)]\n")
+    given = {"kernels": ["sample"], "shapes": [64]}
+    folders = [str(tmp_path)]
+    found = cases(config(given | {"macros": "product"}, kernel_folders=folders))
+    assert "sample-realf64-tile32@64x64x64" not in found
+    assert len(found) == 3
+    asked = {"REAL": "f64", "TILE": 32}
+    assert "macros" in refusal(config(given | {"macros": asked}, kernel_folders=folders))
+
+
+def test_one_file_is_one_kernel(tmp_path):
+    """A new file in a further folder takes part in every study of `all`, with no list to edit."""
+    write_kernel(tmp_path, "mine")
+    data = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+    before = load(data).plan
+    after = load(data | {"kernel_folders": ["kernels", str(tmp_path)]}).plan
+    fresh = set(after.cases) - set(before.cases)
+    assert {name.split("@")[0] for name in fresh} >= {"mine", "mine-realf64"}
+    assert "mine@4096x4096x4096" in after.studies["ladder"]
+    assert set(before.cases) <= set(after.cases)
+
+
+def test_block_overrides_its_study():
+    blocks = [BLOCK | {"macros": "defaults", "counters": "none"}, BLOCK | {"time": False}]
+    first, second = load(study(time=True, counters="memory", cases=blocks)).plan.cases.values()
+    assert (first.time, first.counters) == (True, {"memory"})  # both blocks ask for it
+    assert (second.time, second.counters) == (False, {"memory"})
+
+
+@pytest.mark.parametrize(
+    ("only", "variants"),
+    [
+        ("matmul_naive", {"matmul_naive", "matmul_naive-realf64"}),
+        ("matmul_tiled matmul_naive-realf64 f64", {"matmul_naive-realf64", "matmul_tiled-realf64"}),
+        ("matmul_naive, f64", {"matmul_naive-realf64"}),
+        (["matmul_naive", "f64"], {"matmul_naive-realf64"}),
+        (64, {"matmul_naive", "matmul_naive-realf64", "matmul_tiled", "matmul_tiled-realf64"}),
+        ("study 64x64x64 f32", {"matmul_naive", "matmul_tiled"}),
+    ],
+    ids=str,
+)
+def test_only(only, variants):
+    """A number as well: `--config only=64` is read as one."""
+    given = {"kernels": ["matmul_naive", "matmul_tiled"], "shapes": [64, 128]}
+    found = cases(config(given, only=only))
+    assert {name.split("@")[0] for name in found} == variants
+    if "64" in words(only) if isinstance(only, str) else only == 64:
+        assert all(name.endswith("@64x64x64") for name in found)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "raced"),
+    [("", {"64x64x64"}), (96, {"96x96x96"}), ("96, 32x64x16", {"96x96x96", "32x64x16"})],
+    ids=str,
+)
+def test_shapes_are_those_of_races_alone(shapes, raced):
+    studies = {
+        "raced": ANY | {"tune": True},
+        "of_raced_blocks": ANY | {"cases": [BLOCK | {"tune": True}]},
+        "timed": ANY | {"time": True},
+    }
+    plan = load({"studies": studies, "shapes": shapes}).plan
+    shape = {name: case.shape.id for name, case in plan.cases.items()}
+    found = {name: {shape[case] for case in plan.studies[name]} for name in studies}
+    assert found == {"raced": raced, "of_raced_blocks": raced, "timed": {"64x64x64"}}
+
+
+def test_only_does_not_change_how_a_case_is_measured():
+    """Metrics are part of the key: a narrowed run must still find what the whole one stored."""
+    asked, cases = {"first": "memory", "second": "quantization"}, [BLOCK | {"macros": "defaults"}]
+    studies = {name: {**ANY, "counters": one, "cases": cases} for name, one in asked.items()}
+    (whole,) = load({"studies": studies}).plan.cases.values()
+    (narrow,) = load({"studies": studies, "only": "first"}).plan.cases.values()
+    assert narrow.counters == whole.counters == {"memory", "quantization"}
+    assert narrow.studies == ("first",)
+
+
+def test_a_study_with_a_few_races_is_none_of_races():
+    """The table of the best variants lists races, and nothing of what is only timed beside them."""
+    timed, raced = BLOCK | {"time": True}, BLOCK | {"tune": True}
+    studies = {
+        "races": {**ANY, "tune": True, "cases": [BLOCK, timed]},
+        "each": {**ANY, "cases": [raced, raced | {"shapes": [64]}]},
+        "few": {**ANY, "cases": [raced, timed]},
+    }
+    assert load({"studies": studies}).raced_studies == ["races", "each"]
+
+
+def test_a_part_is_a_word_for_its_studies_and_every_study_is_in_one():
+    studies = dict.fromkeys(("first", "second", "third"), ANY)
+    data = {"studies": studies, "parts": {"some": ["first", "third"]}, "only": "some"}
+    assert list(load(data).plan.studies) == ["first", "third"]
+    data = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+    members = [name for part in data["parts"].values() for name in part]
+    assert sorted(members) == sorted(data["studies"])
+
+
+def test_every_key_is_described():
+    """config/README.md explains every key of the model."""
+    text = (ROOT / "config" / "README.md").read_text()
+    schema = Config.model_json_schema()
+    models = [schema, *schema["$defs"].values()]
+    keys = {key for model in models for key in model.get("properties", {})}
+    assert {key for key in keys if f"`{key}`" not in text} == set()
+
+
+def test_a_block_leaves_out_kernels_with_too_many_variants():
+    """matmul_two_outputs has two, matmul_tiled four of f32 and eight of f64."""
+    given = {"kernels": ["matmul_two_outputs", "matmul_tiled"], "macros": "product", "shapes": [64]}
+
+    def kernels(**more):
+        return {name.split("@")[0].split("-")[0] for name in cases(config(given | more))}
+
+    assert kernels(most=2) == {"matmul_two_outputs"}
+    assert kernels(most=4, dtypes=["f32"]) == {"matmul_two_outputs", "matmul_tiled"}
+    assert kernels(most=4) == {"matmul_two_outputs"}
+    assert len(cases(config(given | {"most": 12}))) == 14
+    assert "most" in refusal(config(given | {"most": 0}))
+
+
+def test_cases_of_studies_that_are_left_out_take_no_room():
+    """Two studies of a run that together have more than a run may have: each can be run alone."""
+    one = study(cases=[{**BLOCK, "shapes": [SWEEP]}] * 11)["studies"]["s"]
+    both = {"studies": {"first": one, "second": one}}
+    assert f"{MOST_LISTED} cases" in refusal(both)
+    assert len(load({**both, "only": "second"}).plan.studies) == 1
+
+
+# ------------------------------------------------------------------------------------------- files
+
+FILES = {
+    "binary": (b"\x7fELF\x02\x01\x00\xff", "byte 7: found b'\\xff'; allowed: text in UTF-8"),
+    "null bytes": (b"studies: \0", "line 1"),
+    "empty": (b"", "file: found 'nothing'; allowed: a mapping of keys"),
+    "python": (b"seed: !!python/object/apply:os.getcwd []", "YAML"),
+    "date": (b"seed: 2020-99-99", "YAML"),
+    "twice": (b"seed: 1\nseed: 2", "line 2: found 'the key seed twice'"),
+    "size": (b"#" * 2**21, "at most 1048576 bytes"),
+}
+
+
+@pytest.mark.parametrize(("content", "told"), FILES.values(), ids=FILES)
+def test_a_file_that_is_no_config(tmp_path, monkeypatch, capsys, content, told):
+    monkeypatch.chdir(tmp_path)
+    Path(WHERE).write_bytes(content)
+    assert main(["report", "--configfile", WHERE]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith(f"Error: {WHERE}: ") and err.count("\n") == 1 and not out
+    assert told in err
+    assert [path.name for path in tmp_path.iterdir()] == [WHERE]
+
+
+@pytest.mark.parametrize("name", ["nowhere.yaml", ".", "x" * 5000])
+def test_no_file_at_all(name):
+    with pytest.raises(UserError, match="allowed: a config file"):
+        validation.read_mapping(Path(name), name)
+
+
+def test_merged_keys_may_stand_again():
+    text = "a: &a {x: 1}\nb: &b {<<: *a, x: 2}\nc: {<<: *b, y: 3}\nd: {<<: *b}"
+    assert yaml_of(text)["c"] == {"x": 2, "y": 3}
+
+
+ODD = [
+    None, True, -1, 0, 0.5, 1e308, float("nan"), 2**31, 10**30, "", "a" * 300, "a\nb", "../x", "/proc/self/x",
+    "9**9**9", "1/0", "sms.__class__", "64x", "0x0x0", [], {}, [[]], {"": 1}, {1: 2}, b"bytes",
+    {"from": 1, "to": 10**9, "step": 1}, {"TILE": [16, 32] * 500}, list(range(2000)),
+]  # fmt: skip
+
+
+def places(data):
+    """Every mapping and list of a document, with each of its keys."""
+    for key, value in list(data.items() if isinstance(data, dict) else enumerate(data)):
+        yield data, key
+        if isinstance(value, dict | list):
+            yield from places(value)
+
+
+@settings(
+    max_examples=25, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+@given(st.data())
+def test_a_plan_or_one_line(data):
+    """Whatever stands in a value's place, or under a key that is no key."""
+    more = {"macros": {"TILE": [16, 32]}, "shapes": [64, "64x65x7", {"m": [1, 2], "n": 3, "k": 4}]}
+    made = copy.deepcopy(study(cases=[BLOCK | more], time=True, options={"log": True}, style={}))
+    made |= {"timing": {"rounds": 3}, "output": {"results": "r"}, "only": "64", "gpu": 0}
+    for _ in range(data.draw(st.integers(1, 3))):
+        inside, key = data.draw(st.sampled_from(list(places(made))))
+        odd = copy.deepcopy(data.draw(st.sampled_from(ODD)))
+        if isinstance(inside, dict) and data.draw(st.booleans()):
+            inside[data.draw(st.sampled_from(["x", "a.b", 7]))] = odd
+        else:
+            inside[key] = odd
+    try:
+        load(made)
+    except UserError as error:
+        assert "\n" not in str(error) and "; allowed: " in str(error)
+        assert str(error).startswith(f"{WHERE}: ") and error.key
+
+
+# ----------------------------------------------------------------------------------------- options
+
+
+@pytest.mark.parametrize(
+    ("plot", "options", "key"),
+    [
+        ("ladder", {"rungs": {"f32": "matmul_naive"}}, "rungs.f32"),
+        ("ladder", {"rungs": {"f32": ["x"] * 10}}, "at most 9"),
+        ("ladder", {"rugns": {}}, "rugns: found 'rugns' (did you mean 'rungs'?)"),
+        ("wavefronts", {"log": True}, "options: found 'log'; allowed: wavefronts takes no options"),
+        ("ladder", {"lecture": {"rows": [1], "sizes": [64]}}, "lecture.rows"),
+        ("ladder", {"lecture": {"rows": {}, "sizes": [64], "x": 1}}, "rows, sizes"),
+        ("ladder", {"lecture": True}, "lecture"),
+        ("latency", {"claimed": {"dram": 1}}, "latency takes no options"),
+        ("split_k", {"aim": float("nan")}, "finite"),
+        ("split_k", {"aim": 1001}, "less than or equal to 1000"),
+        ("tile_quantization", {"drawn": [[1]]}, "drawn.0"),
+        ("roofline", {"bandwidths": {"l3": "x"}}, "bandwidths"),
+        ("traffic", {"accesses": {"k": {"a": {"rows": [4]}}}}, "accesses.k.a.rows"),
+        ("traffic", {"accesses": {"k": {"tile": [1, 2]}}}, "accesses.k.tile"),
+    ],
+)
+def test_options_that_a_plot_does_not_take(plot, options, key):
+    message = refusal(study(plot=plot, options=options))
+    assert message.startswith(f"{WHERE}: studies.s.options") and key in message
+
+
+DECLARED = """
+from typing import Literal
+
+from pydantic import Field
+
+from tilewave.plots.options import PlotOptions
+
+
+class Options(PlotOptions):
+    colour: Literal["red", "blue"] = Field("red", description="of the bars")
+"""
+
+
+def test_options_of_ones_own_plot(tmp_path):
+    (tmp_path / "told.py").write_text("from __future__ import annotations\n" + DECLARED)
+    (tmp_path / "free.py").write_text("READING = ''\n")
+    folders = {"plot_folders": [str(tmp_path)]}
+    for plot, colour in (("told", "blue"), ("free", {"any": ["thing"]})):
+        load(study(plot=plot, options={"colour": colour}) | folders)
+    wrong = study(plot="told", options={"colour": "green"}) | folders
+    assert "options.colour: found 'green'" in refusal(wrong)
+    plots.check_options("split_k", {"aim": None, "bandwidth": None})
+    plots.MODULES.use([])

@@ -1,0 +1,342 @@
+"""The workflow as a user starts it: dry runs, mistakes, and a small study without a GPU."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+import yaml
+
+import forked_snakemake
+from samples import BODY, FRONT, ROOT, config, write_kernel
+from tilewave import report
+from tilewave.compiling import nvrtc
+from tilewave.pipeline import outputs, rules
+from tilewave.pipeline import project as projects
+
+# A GPU that happens to be here must not be used by tests.
+ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": ""}
+
+
+JOB = r"^Job \d+: (Compile|Execute|Check|Time|Draw) (.*)$"
+
+
+def output(done):
+    return done.stdout + done.stderr
+
+
+def words(folder, *arguments):
+    return ["-s", str(ROOT / "Snakefile"), "-d", str(folder), *arguments]
+
+
+def snakemake(folder, *arguments):
+    """Run this checkout's workflow in a folder of its own."""
+    return forked_snakemake.run(words(folder, "--cores", "1", *arguments), folder, ENVIRONMENT)
+
+
+def started(folder, *arguments, **environment):
+    """The same in a process that is started as a user starts it."""
+    command = [sys.executable, "-m", "snakemake", *words(folder, *arguments)]
+    about = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+    return subprocess.run(command, cwd=folder, env=ENVIRONMENT | environment, **about)
+
+
+def write(folder, data):
+    path = folder / "test.yaml"
+    path.write_text(yaml.safe_dump(data))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def dry(tmp_path_factory):
+    """A folder for dry runs, which leave nothing there but what they found out."""
+    return tmp_path_factory.mktemp("dry")
+
+
+def rules_of(done):
+    """The rules that a dry run would run."""
+    assert done.returncode == 0, done.stderr
+    return set(re.findall(r"^(\w+) +[1-9]\d*$", output(done), re.M)) - {"total"}
+
+
+ALL = {"plan", "compile", "measure", "execute", "tables", "figures", "page", "verdict", "report"}
+
+
+@pytest.mark.parametrize("more", [[], ["--set-scatter", "parts=3"]])
+def test_a_dry_run_of_a_report_shows_the_whole_graph(dry, more):
+    smoke = str(ROOT / "config" / "smoke.yaml")
+    done = snakemake(dry, "-n", "report", "--configfile", smoke, *more)
+    assert rules_of(done) == ALL
+    assert ("measure        3" in output(done)) == bool(more)
+    assert not (dry / "results").exists() and not (dry / "reports").exists()
+
+
+def test_the_workflow_is_a_module_of_another(tmp_path):
+    (tmp_path / "Snakefile").write_text(
+        f'configfile: "{ROOT}/config/smoke.yaml"\n'
+        f'module tilewave:\n    snakefile: "{ROOT}/workflow/Snakefile"\n    config: config\n'
+        "use rule * from tilewave as tilewave_*\n"
+        "rule mine:\n    default_target: True\n    input: rules.tilewave_report.input\n"
+    )
+    command = [sys.executable, "-m", "snakemake", "-n", "--cores", "1"]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+    assert {f"tilewave_{one}" for one in ALL - {"report"}} <= rules_of(done)
+
+
+def test_the_snakefile_is_read_with_the_standard_library():
+    heavy = "numpy pandas pyarrow pydantic matplotlib yaml".split()
+    code = (
+        f"import sys, tilewave.pipeline.parameters; print([m for m in {heavy} if m in sys.modules])"
+    )
+    command = [sys.executable, "-c", code]
+    environment = ENVIRONMENT | {"PYTHONPATH": str(ROOT / "workflow")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+
+
+@pytest.mark.skipif(not (ROOT / "resources/recorded/nvidia_h200").is_dir(), reason="no recording")
+def test_what_is_recorded_is_not_done_again(tmp_path, monkeypatch):
+    """Whatever was recorded of this very code is neither compiled nor executed."""
+    monkeypatch.chdir(tmp_path)
+    recorded = json.loads((ROOT / "resources/recorded/nvidia_h200/compiled.json").read_text())
+    config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+    pipeline = rules.begin(projects.load(config, "config.yaml", thorough=False)).pipeline()
+    changed = set()
+    for one in (one for one in pipeline.variants.values() if one.kernel.provider == "nvrtc"):
+        key = nvrtc.cache_key(one.kernel, nvrtc.target_of(one.kernel, "sm_90"), one.names)
+        if recorded.get(f"{one.id}.sm_90", {}).get("key") != key:
+            changed.add(one.id)
+    assert {task.variant.id for task in pipeline.tasks(list(pipeline.variants))} == changed
+    executed = pipeline.measure("execute", None)["results"]
+    assert {
+        one["case"].partition("@")[0] for one in executed if one["status"] == "not measured"
+    } <= changed
+
+
+PRETENDED = """\
+from tilewave.records import environment
+
+environment.has_gpu = lambda found: True
+here = environment.cpu_environment() | {"gpu": "NVIDIA H200", "uuid": "GPU-a", "compute_capability": "9.0", "sms": 132}
+environment.probe = lambda gpu=None: here | {"id": environment.environment_id(here)}
+"""
+
+
+def test_what_is_executed_waits_until_all_is_timed(tmp_path):
+    write_kernel(tmp_path / "kernels", "a")
+    top = {"kernel_folders": [str(tmp_path / "kernels")], "target": "live"}
+    data = config({"kernels": ["a"], "shapes": [32]}, execute={"when": "always"}, **top)
+    data["studies"]["study"] |= {"time": True, "counters": "basic"}
+    (tmp_path / "sitecustomize.py").write_text(PRETENDED)
+    path = f"{tmp_path}{os.pathsep}{ROOT / 'workflow'}"
+    asked = ["report", "--dag", "--cores", "4", "--configfile", write(tmp_path, data)]
+    done = started(tmp_path, *asked, PYTHONPATH=path)
+    assert done.returncode == 0, done.stderr
+    names = dict(re.findall(r'(\d+)\[label = "(\w+)', done.stdout))
+    edges = {(names[a], names[b]) for a, b in re.findall(r"(\d+) -> (\d+)", done.stdout)}
+    assert ("measure", "execute") in edges
+
+
+def test_new_file_takes_part_in_one_figure_by_its_path(tmp_path):
+    write_kernel(tmp_path / "mine", "brand_new")
+    more = ["--config", "only=ladder", f'kernel_folders=["kernels","{tmp_path}/mine"]']
+    done = snakemake(tmp_path, "-n", "reports/figures/ladder.svg", *more)
+    assert "figure" in rules_of(done) and "page" not in rules_of(done)
+    assert snakemake(tmp_path, "results/plan.json", *more).returncode == 0
+    plan = json.loads((tmp_path / "results" / "plan.json").read_text())
+    assert list(plan["studies"]) == ["ladder"]
+    assert {"brand_new", "matmul_naive"} <= {one["kernel"] for one in plan["variants"].values()}
+
+
+def test_races_need_no_other_measurement(dry):
+    done = snakemake(dry, "-n", "tune", "--config", "only=256")
+    assert rules_of(done) == {"plan", "compile", "tune"} and "best.csv" in output(done)
+
+
+def refused(folder, *arguments):
+    """What is said of a mistake, without a traceback, before anything runs."""
+    done = snakemake(folder, *arguments)
+    assert done.returncode != 0 and "Traceback" not in output(done)
+    assert not (folder / "results").exists()
+    return output(done)
+
+
+def test_mistake_ends_in_one_line(tmp_path):
+    data = config({"kernels": ["matmul_naiv"], "shapes": [64]})
+    said = refused(tmp_path, "report", "--configfile", write(tmp_path, data))
+    (told,) = (line for line in said.splitlines() if "; allowed: " in line)
+    assert "test.yaml" in told and "matmul_naive" in told
+
+
+def test_mistake_in_front_matter_names_the_file(tmp_path):
+    front = "title: t\noperation: matmul\ngird: [1]\n"
+    path = write_kernel(tmp_path / "mine", "bad", front=front)
+    data = config({"kernels": ["bad"], "shapes": [64]}, kernel_folders=[str(path)])
+    told = refused(tmp_path, "-n", "report", "--configfile", write(tmp_path, data))
+    assert f"{path}: gird" in told
+
+
+def test_an_expression_without_a_value_ends_the_plan_in_one_line(tmp_path):
+    front = FRONT.replace("ceil(n / TILE)", "ceil(n / TIEL)")
+    path = write_kernel(tmp_path / "mine", "bad", front=front)
+    data = config({"kernels": ["bad"], "shapes": [64]}, kernel_folders=[str(path.parent)])
+    done = snakemake(tmp_path, "report", "--configfile", write(tmp_path, data))
+    assert done.returncode != 0 and "Traceback" not in output(done)
+    assert f"{path}:8: grid" in output(done) and "Compile" not in output(done)
+
+
+def test_tune_without_a_study_that_races(tmp_path):
+    data = config({"kernels": ["matmul_naive"], "macros": "defaults", "shapes": [64]})
+    done = snakemake(tmp_path, "tune", "--configfile", write(tmp_path, data))
+    assert done.returncode != 0 and "Traceback" not in output(done)
+    assert "no study that races" in output(done)
+
+
+def test_unlock_needs_no_cores_and_only_may_be_a_number(tmp_path):
+    path = write(tmp_path, config())
+    done = started(tmp_path, "--unlock", "--configfile", path)
+    assert done.returncode == 0, done.stderr
+    done = snakemake(tmp_path, "-n", "report", "--configfile", path, "--config", "only=64")
+    assert "figures" in rules_of(done)
+
+
+BARS = """\
+import matplotlib.pyplot as plt
+
+READING = "A bar is a case, and as high as its name is long."
+
+
+def table(study):
+    return study.cases[["case"]].assign(letters=study.cases["case"].str.len())
+
+
+def draw(study, table, style):
+    fig, ax = plt.subplots(figsize=(style.width, 2))
+    ax.bar(table["case"], table["letters"])
+    return fig
+"""
+
+
+STUDIES = {
+    "study": {
+        "plot": "correctness",
+        "cases": [{"kernels": ["good", "broken"], "macros": "defaults", "shapes": [64, "65x1x7"]}],
+    },
+    "drawn": {"plot": "bars", "cases": [{"kernels": ["good"], "shapes": [64]}]},
+    "boxed": {"plot": "broken", "cases": [{"kernels": ["good"], "shapes": [64]}]},
+    "raced": {
+        "plot": "best",
+        "tune": True,
+        "cases": [{"kernels": ["good"], "macros": {"TILE": [16, 32]}, "shapes": [32, 48]}],
+    },
+}
+# Of the figure that raises.
+WHY = "ValueError: no <bars>, at $1 a $ (figures/broken.py, line 12)"
+UNDRAWN = "1 figure was not drawn (boxed)"
+
+
+def ran_on(folder, run=snakemake, *, strict):
+    studies = {name: {"title": name, "question": "Q?", **one} for name, one in STUDIES.items()}
+    data = config(kernel_folders=["mine"], plot_folders=["figures"], studies=studies, strict=strict)
+    return run(folder, "tune", "report", "--cores", "1", "--configfile", write(folder, data))
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """Folder and outcome of a strict run without a GPU, of kernels and figures of which some are broken."""
+    folder = tmp_path_factory.mktemp("ran")
+    write_kernel(folder / "mine", "good")
+    write_kernel(folder / "mine", "broken", body=BODY.replace("REAL sum = 0;", "REAL sum = 0"))
+    (folder / "figures").mkdir()
+    raising = "    raise ValueError('no <bars>,\\nat $1 a $')\n    ax.bar"
+    (folder / "figures" / "broken.py").write_text(BARS.replace("    ax.bar", raising))
+    (folder / "figures" / "bars.py").write_text(BARS)
+    done = ran_on(folder, started, strict=True)
+    assert (folder / "reports" / "index.html").is_file(), done.stderr
+    for kind in outputs.KINDS:
+        assert (folder / kind / outputs.MARKER).is_file()
+    return folder, done
+
+
+def test_small_study_without_a_gpu(ran):
+    """A kernel with a syntax error is a status in a report that is otherwise complete."""
+    folder, done = ran
+    text = (folder / "reports" / "index.html").read_text()
+    # With neither a GPU nor a recorded figure, the CPU executes the machine code.
+    for told in ("failed to compile", "broken.cu:", "65x1x7", "executing the kernels&#39; machine"):
+        assert told in text
+    records = pd.read_parquet(folder / "results" / "tables" / "records.parquet")
+    good = records["case"].isin(["good@64x64x64", "good@65x1x7"]) & (records["stage"] == "check")
+    told = records[good][["case", "verdict", "source"]].drop_duplicates().to_numpy().tolist()
+    assert [(verdict, source) for _, verdict, source in told] == [("correct", "executed")] * 2
+    assert "Traceback" not in done.stderr
+    for line in (
+        "compile: 4 variants for boxed (2), drawn (2), ",
+        "execute: 4 cases for boxed (2), drawn (2), ",
+    ):
+        assert f"\n  {line}" in done.stderr
+
+
+def test_a_figure_of_ones_own_and_one_that_raises(ran):
+    """Both stand in a page that is complete, the second as a box with the reason."""
+    folder, done = ran
+    page = {name: (folder / f"reports/study/{name}.html").read_text() for name in STUDIES}
+    assert "as high as its name" in page["drawn"] and "../figures/drawn.svg" in page["drawn"]
+    table = pd.read_csv(folder / "reports" / "figures" / "drawn.csv")
+    letters = {"good@64x64x64": 13, "good-realf64@64x64x64": 21}
+    assert dict(zip(table["case"], table["letters"])) == letters
+    assert WHY.replace("<", "&lt;").replace(">", "&gt;") in page["boxed"]
+    assert "Traceback" not in page["boxed"] and "boxed.svg" not in page["boxed"]
+    assert UNDRAWN in (folder / "reports" / "index.html").read_text()
+    assert f"  boxed: {WHY}\n" in done.stderr and UNDRAWN in done.stderr
+    assert "Traceback" in (folder / "results" / "logs" / "figures.log").read_text()
+    for name in STUDIES:
+        for kind in report.FIGURE_FILES:
+            assert (folder / "reports" / kind.format(study=name)).stat().st_size
+
+
+def test_races_without_a_gpu(ran):
+    """Every candidate has a status with its reason in the table, and the report its figure."""
+    folder, _ = ran
+    table = (folder / "reports" / "tables" / "best.csv").read_text().splitlines()
+    assert len(table) == 3
+    assert "not measured" in table[1] and "no recorded figure of this case" in table[1]
+    records = pd.read_parquet(folder / "results" / "tables" / "records.parquet")
+    races = records[records["stage"] == "tune"]
+    assert set(races["status"]) == {"not measured"}
+    assert "not measured" in (folder / "reports" / "study" / "raced.html").read_text()
+
+
+def test_what_is_left_to_do_is_done(ran):
+    folder, done = ran
+    configured = ["--configfile", str(folder / "test.yaml")]
+
+    def planned():
+        return rules_of(snakemake(folder, "-n", "tune", "report", *configured))
+
+    assert done.returncode != 0
+    assert planned() == {
+        "figures",
+        "page",
+        "verdict",
+        "report",
+    }  # what was not drawn is tried again
+    alone = snakemake(folder, "reports/figures/boxed.svg", "--force", *configured)
+    assert alone.returncode != 0
+    (folder / "figures" / "broken.py").write_text(BARS)
+    strict = ran_on(folder, strict=True)
+    assert strict.returncode != 0 and "good" not in strict.stderr
+    assert "not drawn" not in strict.stderr and "broken@64x64x64" in strict.stderr
+    assert "not drawn" not in (folder / "reports" / "study" / "boxed.html").read_text()
+    passed = ran_on(folder, strict=False)
+    assert passed.returncode == 0, passed.stderr
+    assert "execute: " not in passed.stderr
+    # Nothing is left. A comment, also one that moves the code, makes the page anew; a change of code is a new plan.
+    comment = BODY.replace("REAL sum = 0;", "// a note\n    REAL sum = 0;  // and another one")
+    write_kernel(folder / "mine", "good", body=comment)
+    assert planned() == {"page", "verdict", "report"}
+    write_kernel(folder / "mine", "good", body=comment.replace("sum = 0;", "sum = 0 * 1;"))
+    assert planned() == ALL | {"tune"}

@@ -1,0 +1,277 @@
+"""Which cases are executed, and where their results stand in for what no GPU measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from samples import a_job, planned
+from tilewave.kernel import result as model
+from tilewave.kernel.job import Job
+from tilewave.pipeline import executing, measuring
+from tilewave.pipeline import project as projects
+from tilewave.pipeline.cases import wants
+from tilewave.pipeline.plan import resolved
+from tilewave.pipeline.tables import verdicts
+from tilewave.records.recorded import Recorded, merge
+from tilewave.records.store import Store
+
+DEVICE = {"sms": 132, "arch": 90, "shared_per_block_optin": 232448}
+CODE = "c0de"
+
+
+def config(**more: Any) -> dict[str, Any]:
+    blocks = [{"kernels": ["matmul_naive"], "macros": "defaults", "shapes": [64, 96]}]
+    blocks += [{"kernels": ["matmul_cpu"], "macros": "defaults", "shapes": [64]}]
+    study = {"plot": "correctness", "title": "-", "counters": "memory", "cases": blocks}
+    return {"studies": {"one": study | more.pop("study", {})}, **more}
+
+
+def target(live: bool = False) -> dict[str, Any]:
+    return {
+        "live": live, "environment": "gpu1", "host": "laptop", "label": "NVIDIA H200", "arch": 90,
+        "reason": "no NVIDIA GPU on this machine", "recorded": None, "device": DEVICE,
+        "environments": {"gpu1": {"ncu": "1"}, "laptop": {"ncu": None}},
+    }  # fmt: skip
+
+
+def compiled(project: projects.Project, cubin: str | None = "k.cubin") -> dict[str, Any]:
+    entry = {"status": "ok", "reason": "", "code": CODE, "cubin": cubin}
+    if cubin is None:
+        entry = {"status": "not measured", "reason": "no NVRTC", "code": CODE}
+    return {name: {"sm_90": entry} for name in project.plan.variants}
+
+
+def load(**more: Any) -> projects.Project:
+    return projects.load(config(**more), "test.yaml")
+
+
+def chosen(project: projects.Project, recorded: Recorded | None = None, live: bool = False) -> Any:
+    project = replace(project, plan=resolved(project.plan, target(live)))
+    replaced: dict[str, list[Any]] = {}
+    for stage in executing.REPLACED:
+        for case, one in planned(stage, project, compiled(project), target(live)).items():
+            replaced.setdefault(case, []).append(one)
+    cases, when = list(project.plan.cases.values()), project.config.execute.when
+    return executing.wanted(cases, replaced, target(live), recorded, when)
+
+
+GPU_CASES = {"matmul_naive@64x64x64", "matmul_naive@96x96x96"}
+
+
+def test_only_machine_code_is_executed() -> None:
+    project = load()
+    by_name = project.plan.cases
+    assert not wants("execute", by_name["matmul_cpu@64x64x64"])
+    assert wants("execute", by_name["matmul_naive@64x64x64"])
+
+
+@pytest.mark.parametrize(
+    ("when", "asks", "live", "cases"),
+    [
+        ("no_gpu", False, False, GPU_CASES),
+        ("no_gpu", False, True, set()),
+        ("no_gpu", True, True, GPU_CASES),
+        ("always", False, True, GPU_CASES),
+        ("never", True, False, set()),
+    ],
+)
+def test_which_cases_are_executed(when: str, asks: bool, live: bool, cases: set[str]) -> None:
+    project = load(execute={"when": when}, study={"execute": asks})
+    assert chosen(project, live=live) - {"matmul_cpu@64x64x64"} == cases
+
+
+def recorded_with(project: projects.Project, folder: Any, stages: tuple[str, ...]) -> Recorded:
+    made = [
+        model.result(stage, job.case, "ok", key=job.key, environment="gpu1", verdict="correct")
+        for stage in stages
+        for job in planned(stage, project, compiled(project), target()).values()
+        if isinstance(job, Job) and job.case == "matmul_naive@64x64x64"
+    ]
+    merge(folder, made, {"gpu1": {"gpu": "NVIDIA H200"}}, {})
+    return Recorded(folder)
+
+
+def test_recorded_cases_are_not_executed(tmp_path: Any) -> None:
+    project = load()
+    whole = recorded_with(project, tmp_path / "whole", ("check", "counters"))
+    assert chosen(project, whole) == {"matmul_naive@96x96x96"}
+    half = recorded_with(project, tmp_path / "half", ("check",))
+    assert chosen(project, half) == GPU_CASES
+
+
+@pytest.mark.parametrize("how", ["tune", "time"])
+@pytest.mark.parametrize(("others", "expected"), [([], 64), ([96], 64), ([32, 96], 32)])
+def test_of_cases_that_are_only_timed_a_variants_smallest_is_executed(how, others, expected):
+    """A time is nothing that executing gives; whether the variant is right is."""
+    timed = {"kernels": ["matmul_naive"], "macros": {"REAL": ["f32", "f64"]}, "counters": "none"}
+    blocks = [timed | {how: True, "shapes": [128, 96, 64]}]
+    blocks += [timed | {"macros": "defaults", "shapes": others}] if others else []
+    project = load(study={"cases": blocks})
+    names = executing.telling(list(resolved(project.plan, target()).cases.values()))
+    sizes = sorted({*others, expected})
+    first = {f"matmul_naive@{size}x{size}x{size}" for size in sizes}
+    assert names == first | {"matmul_naive-realf64@64x64x64"}
+
+
+def executed(project: projects.Project, **more: Any) -> dict[str, Any]:
+    return planned("execute", project, compiled(project, **more), target())
+
+
+def test_a_case_that_is_too_dear_is_not_begun() -> None:
+    project = load(study={"cases": [{"kernels": ["matmul_naive"], "shapes": [64, 4096]}]})
+    small, large = list(executed(project).values())[:2]
+    assert small.limit_s == 10.0
+    assert large["status"] == model.NOT_MEASURED
+    assert "execute: case_limit_s = 10 s" in large["reason"]
+
+
+def test_without_a_cubin_nothing_is_executed(tmp_path: Any) -> None:
+    executor = Executor()
+    sources = measuring.Sources(target(), Store(tmp_path))
+    (one, *_) = measuring.collect(executed(load(), cubin=None), sources, executor)["results"]
+    assert (one["status"], one["reason"], executor.asked) == (model.NOT_MEASURED, "no NVRTC", [])
+
+
+def test_the_key_holds_the_machines_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = load()
+    before = [job.key for job in executed(project).values()]
+    monkeypatch.setattr("tilewave.execution.version", lambda: [99, 99])
+    after = [job.key for job in executed(project).values()]
+    assert not set(before) & set(after)
+
+
+FIGURES = [{"metric": "smsp__inst_executed.sum", "value": 5.0, "unit": "inst"}]
+NOTES = {"check": {"figures": [{"metric": "max_error", "value": 0.1, "unit": ""}]}}
+
+
+class Executor:
+    """A fake measure function of the stage."""
+
+    def __init__(self, status: str = model.OK, verdict: str | None = model.CORRECT) -> None:
+        self.asked: list[str] = []
+        self._ending = status, verdict
+
+    def __call__(self, waiting: Any, finished: Any) -> Any:
+        status, verdict = self._ending
+        ok = {"figures": FIGURES, "source": "executed", "notes": NOTES} if status == "ok" else {}
+        made = []
+        for job in waiting:
+            self.asked.append(job.case)
+            made.append(model.result("execute", job.case, status, "why", verdict=verdict, **ok))
+            finished(made[-1])
+        return made
+
+
+def collect(store: Store, executor: Executor, **more: Any) -> dict[str, Any]:
+    return measuring.collect(executed(load(**more)), measuring.Sources(target(), store), executor)
+
+
+def test_an_execution_is_kept_and_reused(tmp_path: Any) -> None:
+    store, executor = Store(tmp_path), Executor()
+    first = collect(store, executor)
+    again = collect(store, executor)
+    assert executor.asked == ["matmul_naive@64x64x64", "matmul_naive@96x96x96"]
+    assert again["results"] == first["results"]
+    assert (first["counts"]["measured"], again["counts"]["measured"]) == (2, 0)
+    assert (first["counts"]["reused"], again["counts"]["reused"]) == (0, 2)
+    assert {made["environment"] for made in first["results"]} == {"laptop"}
+
+
+def test_cases_of_one_key_are_executed_once(tmp_path: Any) -> None:
+    executor = Executor()
+    blocks = [{"kernels": ["matmul_naive"], "macros": "defaults",
+               "shapes": [{"m": ["64", "64 * 1"], "n": 64, "k": 64}]}]  # fmt: skip
+    document = collect(Store(tmp_path), executor, study={"cases": blocks})
+    assert len(executor.asked) == 1 and len(document["results"]) == 2
+    assert [made["case"] for made in document["results"]][1] == "matmul_naive@64*1x64x64"
+
+
+@pytest.mark.parametrize(("limit_s", "asked"), [(10.0, 2), (20.0, 4)])
+def test_more_time_executes_again_what_timed_out(tmp_path: Any, limit_s: float, asked: int) -> None:
+    store, executor = Store(tmp_path), Executor(model.TIMED_OUT, None)
+    collect(store, executor)
+    collect(store, executor, execute={"case_limit_s": limit_s})
+    assert len(executor.asked) == asked
+
+
+# --------------------------------------------------------------------------- in the other stages
+
+
+def execution(status: str = model.OK, verdict: str | None = model.CORRECT, **more: Any) -> Any:
+    made = model.result("execute", "a@64", status, more.pop("reason", "found"), verdict=verdict)
+    figures = FIGURES if status == "ok" else []
+    return made | {"key": "e1", "environment": "laptop", "notes": NOTES, "figures": figures} | more
+
+
+def one(
+    stage: str, made: Any, tmp_path: Any, recorded: Any = None, live: bool = False,
+    first: bool = False, status: str = model.OK,
+) -> dict[str, Any]:  # fmt: skip
+    """The result of a stage for the case that ``made`` is the execution of."""
+    job = a_job(stage=stage, key="aa11", limit_s=9.0, metrics=("smsp__inst_executed.sum",))
+
+    def measure(waiting: Any, finished: Any) -> Any:
+        return [model.result(stage, job.case, status, "no permission") for job in waiting]
+
+    sources = measuring.Sources(target(live), Store(tmp_path / "store"), recorded)
+    (result,) = measuring.collect({"a@64": job}, sources, measure)["results"]
+    return measuring.with_execution(job, result, made, live, first) if made else dict(result)
+
+
+@pytest.mark.parametrize("stage", ["check", "counters"])
+def test_where_nothing_is_recorded_the_execution_speaks(stage: str, tmp_path: Any) -> None:
+    result = one(stage, execution(), tmp_path)
+    assert (result["stage"], result["status"], result["source"]) == (stage, "ok", "executed")
+    assert (result["key"], result["environment"]) == ("aa11", "laptop")
+
+
+def shipped(folder: Any, key: str = "aa11") -> Recorded:
+    made = model.result("check", "a@64", "ok", key=key, environment="gpu1", verdict="correct")
+    merge(folder / "nvidia_h200", [made], {"gpu1": {"gpu": "NVIDIA H200"}}, {})
+    return Recorded(folder / "nvidia_h200")
+
+
+def test_a_recorded_figure_comes_first_unless_the_config_executes_always(tmp_path: Any) -> None:
+    wrong, recorded = execution(verdict="wrong"), shipped(tmp_path)
+    result = one("check", wrong, tmp_path, recorded)
+    assert (result["source"], result["verdict"]) == ("recorded:nvidia_h200", "correct")
+    result = one("check", wrong, tmp_path, recorded, first=True)
+    assert (result["source"], result["verdict"]) == ("executed", "wrong")
+    unknown = execution(model.UNSUPPORTED, None)
+    result = one("check", unknown, tmp_path, recorded, first=True)
+    assert result["source"] == "recorded:nvidia_h200"
+
+
+@pytest.mark.parametrize("status", [model.UNSUPPORTED, model.NOT_MEASURED])
+def test_stale_stays_stale_where_the_execution_says_nothing(status: str, tmp_path: Any) -> None:
+    stale = shipped(tmp_path, "other")
+    result = one("check", execution(status, None, reason="HGMMA at line 2"), tmp_path, stale)
+    assert result["status"] == model.STALE and result["reason"].endswith("; HGMMA at line 2")
+    assert one("check", execution(), tmp_path, stale)["source"] == "executed"
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [(model.UNSUPPORTED, "HGMMA"), (model.NOT_MEASURED, "no NVIDIA GPU on this machine; HGMMA")],
+)
+def test_why_nothing_was_executed_is_said(status: str, told: str, tmp_path: Any) -> None:
+    result = one("counters", execution(status, None, reason="HGMMA"), tmp_path)
+    assert (result["status"], result["reason"]) == (status, told)
+
+
+def test_on_a_live_gpu_measured_figures_stay(tmp_path: Any) -> None:
+    assert one("check", execution(verdict="wrong"), tmp_path, live=True)["source"] == "events"
+    result = one("counters", execution(), tmp_path, live=True, status=model.NOT_MEASURED)
+    assert result["source"] == "executed"
+    result = one("counters", None, tmp_path, live=True, status=model.NOT_MEASURED)
+    assert result["reason"] == "no permission"
+
+
+def test_a_race_is_a_race_though_the_result_was_right() -> None:
+    check = [model.result("check", case, "ok", verdict=model.CORRECT) for case in ("a", "b")]
+    told = {"a": model.RACE, "b": model.WRONG}
+    found = [model.result("execute", case, "ok", verdict=one) for case, one in told.items()]
+    assert verdicts(check, found) == {"a": model.RACE, "b": model.CORRECT}

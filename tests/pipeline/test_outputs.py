@@ -1,0 +1,96 @@
+"""Where a run may write: only where a run wrote before, or nobody did."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from samples import ROOT, config
+from tilewave.basics.errors import UserError
+from tilewave.pipeline import outputs
+from tilewave.pipeline.config import parse
+
+WHERE = "my.yaml"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with a project of its own."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "file").write_text("text")
+    return tmp_path
+
+
+def check(**output):
+    made = parse(config(output=output, kernel_folders=["mine", "kernels"]), WHERE)
+    outputs.check(made, WHERE)
+    return made
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        ".", "..", "../beside", "a/../../b", "/", "~", "~/x", "mine", ".git", ".git/x", ".tilewave/x",
+        "resources/recorded", "resources/recorded/gpu", "/proc/self/x", "/dev/shm/x", "/sys/x", "file", "file/x", "kernels", "kernels/x",
+        "a\nb", "a{x}", "a*", "x" * 201, "ü" * 101, str(ROOT), str(ROOT / "kernels"), str(ROOT / "workflow/x"),
+        str(ROOT / ".git"), str(ROOT.parent),
+    ],
+)  # fmt: skip
+def test_no_folder_of_a_run(here, named):
+    before = sorted(here.rglob("*"))
+    for kind in outputs.KINDS:
+        with pytest.raises(UserError) as caught:
+            check(**{kind: named})
+        message = str(caught.value)
+        assert message.startswith(f"{WHERE}: output") and "\n" not in message, message
+        assert "; allowed: " in message
+    assert sorted(here.rglob("*")) == before
+
+
+def test_neither_in_the_other(here):
+    for results, reports in (("a", "a"), ("a", "a/b"), ("a/b", "a"), ("a", "./a/.")):
+        with pytest.raises(UserError, match="a folder apart from"):
+            check(results=results, reports=reports)
+
+
+def test_a_link_is_where_it_leads(here):
+    (here / "link").symlink_to("mine")
+    (here / "loop").symlink_to("loop")
+    for name in ("link", "loop"):
+        with pytest.raises(UserError, match=r"output\.results"):
+            check(results=name)
+
+
+def test_what_is_not_ours_is_not_written_over(here):
+    folder = here / "paper"
+    (folder / "figures").mkdir(parents=True)
+    (folder / "README.md").write_text("my paper")
+    with pytest.raises(UserError, match=f"an earlier run: it has a file {outputs.MARKER}"):
+        check(reports="paper")
+    outputs.mark(check(results="new", reports="other/new"))
+    (folder / "figures").rmdir()
+    outputs.mark(check(results="new", reports="paper"))
+    (folder / "notes.txt").write_text("beside a report")
+    check(results="new", reports="paper")
+
+
+def test_a_folder_of_runs_is_a_runs(here):
+    outputs.mark(check(results="r/small", reports="p/small"))
+    check(results="r", reports="p")
+    Path("r/mine.txt").write_text("")
+    with pytest.raises(UserError, match=r"output\.results: found 'r'"):
+        check(results="r", reports="p")
+
+
+def test_the_folders_of_a_checkout_are_its_own(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    check()
+    check(results="results/smoke", reports="reports/smoke")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written(here):
+    (here / "shut").mkdir(mode=0o500)
+    with pytest.raises(UserError, match="can be written"):
+        check(results="shut/x")

@@ -1,0 +1,396 @@
+"""Stage tune without a GPU: who takes part, what a worker tells and what a crash costs."""
+
+import json
+import os
+from dataclasses import replace
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+import pytest
+
+from fake_track import Candidate, FakeTrack
+from samples import FRONT, a_job, config, write_kernel
+from tilewave.basics.errors import UserError
+from tilewave.gpu import races
+from tilewave.gpu.device import CudaError
+from tilewave.gpu.worker import main as worker_main
+from tilewave.kernel import result
+from tilewave.kernel.job import write_jobs
+from tilewave.pipeline import jobs, measuring, project, tables
+from tilewave.pipeline import tuning as stage
+from tilewave.pipeline.cases import wants
+from tilewave.pipeline.resolving import resolve
+from tilewave.records.recorded import Recorded, merge
+from tilewave.records.store import Store
+from tilewave.workers import supervisor
+
+HERE = "gpu1"
+TARGET = {
+    "live": True, "environment": HERE, "host": HERE, "label": "NVIDIA H200", "reason": "", "arch": 90,
+    "device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90},
+    "environments": {
+        HERE: {
+            "compute_capability": "9.0", "sms": 132, "registers_per_sm": 65536,
+            "max_warps_per_sm": 64, "max_blocks_per_sm": 32, "shared_per_sm": 233472,
+            "shared_per_block_optin": 232448, "shared_reserved_per_block": 1024,
+        }
+    },
+}  # fmt: skip
+
+
+def job(case, us=10.0, group="g", provider="nvrtc", **more):
+    return a_job(
+        Candidate, case=case, key=case, stage="tune", group=group, provider=provider,
+        shape={"m": 64, "n": 64, "k": 64}, limit_s=5.0,
+        predicted_loads=us, us=us, **more,
+    )  # fmt: skip
+
+
+def raced(*jobs, track=FakeTrack):
+    events = []
+    usable = races.run_races(
+        jobs, range(len(jobs)), lambda event, **more: events.append((event, more)), track
+    )
+    results = [more["result"] for event, more in events if event == "finished"]
+    return usable, results, events
+
+
+def values(made):
+    return {one["metric"].removeprefix("tune_"): one["value"] for one in made["figures"]}
+
+
+def test_figures_of_winner_and_loser():
+    usable, results, _ = raced(job("slow", 50.0), job("fast", 10.0))
+    assert usable
+    slow, fast = results
+    assert (slow["case"], fast["case"]) == ("slow", "fast")
+    # 2 x 64^3 operations in 10 us are 0.0524 TFLOP/s; 100 launches of it are 1 ms. The full cost is that of
+    # five launches and (2 x 5 + 1) blocks of 2 ms.
+    told = {"eliminated": 0, "rounds": 5, "duration": 10.0, "tflops": 0.0524288, "spent": 1.0}
+    found = values(fast)
+    assert {name: found[name] for name in told} == pytest.approx(told)
+    assert found["full_cost"] == pytest.approx(22.05)
+    assert (values(slow)["eliminated"], values(slow)["rounds"]) == (1, 0)
+    told = {"out": "screening", "compared_with": "fast", "compared_us": 10.0}
+    assert told.items() <= slow["notes"].items()
+    assert slow["samples"] == {"duration_us": [50.0, 50.0]}
+    told = {"metric": "tune_behind", "value": 5.0, "unit": "1", "text": "fast"}
+    assert tables._behind(slow) == [told] and tables._behind(fast) == []
+    # What elimination saved: raced, eliminated, seconds that it took and would have taken.
+    told = stage.saved([*results, result.result("tune", "x", result.STALE)])
+    assert told == (2, 1, pytest.approx(1e-3 * (5.0 + 1.0)), pytest.approx(1e-3 * (22.25 + 22.05)))
+
+
+def test_groups_race_apart():
+    _, results, _ = raced(job("a", 10.0, "one"), job("b", 90.0, "two"), job("c", 50.0, "one"))
+    rivals = {made["case"]: made["notes"]["compared_with"] for made in results}
+    assert rivals == {"c": "a", "a": "a", "b": "b"}
+
+
+def test_every_start_is_told_before_the_candidate_runs():
+    _, _, events = raced(job("a"), job("b", do="fails"))
+    started = [more["case"] for event, more in events if event == "started"]
+    assert started[:3] == ["a", "a", "b"]  # the first one also for the buffers
+    failed = next(more["result"] for _, more in events if more.get("result"))
+    assert (failed["case"], failed["status"]) == ("b", "failed to launch")
+
+
+def test_a_destroyed_context_ends_the_process_and_keeps_what_is_known():
+    usable, results, _ = raced(job("a"), job("b", 30.0), job("c", 40.0, do="poisons"))
+    assert not usable
+    ends = [(made["case"], made["status"]) for made in results]
+    assert ends == [("b", "ok"), ("c", "invalid access")]
+
+
+def test_buffers_that_do_not_fit():
+    def no_room(*_):
+        raise CudaError("CUDA_ERROR_OUT_OF_MEMORY", "buffer a needs 99999 MiB, 1 free")
+
+    usable, results, _ = raced(job("a"), job("b"), track=no_room)
+    assert usable
+    assert [made["status"] for made in results] == ["not measured"] * 2
+    assert "buffer a" in results[0]["reason"]
+
+
+WORKER = """
+import argparse, json, sys
+from fake_track import Candidate, FakeTrack
+from tilewave.gpu.races import run_races
+p = argparse.ArgumentParser()
+p.add_argument("stage"); p.add_argument("jobs"); p.add_argument("--events")
+p.add_argument("--cache"); p.add_argument("--start", type=int, default=0)
+p.add_argument("--done", default="")
+o = p.parse_args()
+jobs = [Candidate.of_document(one) for one in json.load(open(o.jobs))]
+out = open(o.events, "a")
+def send(event, **more):
+    out.write(json.dumps({"event": event, **more}) + "\\n"); out.flush()
+send("ready", gpu=None)
+done = {int(word) for word in o.done.split(",") if word}
+todo = [i for i in range(o.start, len(jobs)) if i not in done]
+sys.exit(0 if run_races(jobs, todo, send, FakeTrack) else 86)
+"""
+
+
+@pytest.fixture
+def supervised(tmp_path, monkeypatch):
+    (tmp_path / "tuning_worker.py").write_text(WORKER)
+    here = os.path.join(os.path.dirname(__file__), os.pardir, "support")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{here}", prepend=os.pathsep)
+    diary = tmp_path / "diary"
+    diary.touch()
+
+    def call(*jobs):
+        seen = []
+        jobs = [replace(one, diary=str(diary)) for one in jobs]
+        results = supervisor.run_jobs(
+            "tune", jobs, module="tuning_worker", on_result=seen.append, limit_s=20.0
+        )
+        return results, [made["case"] for made in seen], diary.read_text().split()
+
+    return call
+
+
+def test_a_crash_costs_one_candidate(supervised):
+    jobs = [job("best", 10.0), job("slow", 50.0), job("bad", 60.0, do="kills"), job("late", 70.0)]
+    results, order, screened = supervised(*jobs)
+    assert [made["status"] for made in results] == ["ok", "ok", "invalid access", "ok"]
+    assert results[2]["reason"] == "the worker was ended by SIGSEGV"
+    # What was eliminated before the crash is kept, and not run again.
+    assert order[:2] == ["slow", "bad"]
+    assert screened == ["best", "slow", "best", "late"]
+    assert results[3]["notes"]["compared_with"] == "best"
+
+
+def test_a_crash_in_a_lap(supervised):
+    jobs = [job("best", 10.0), job("bad", 10.1, do="kills in a lap"), job("slow", 50.0)]
+    results, _, _ = supervised(*jobs)
+    assert [made["status"] for made in results] == ["ok", "invalid access", "ok"]
+    assert values(results[0])["rounds"] == 5
+
+
+def test_the_worker_itself_without_a_gpu(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEWAVE_GPU", "99")
+    write_jobs(tmp_path / "jobs.json", [a_job(case="a"), a_job(case="b")])
+    events = tmp_path / "events.jsonl"
+    arguments = ["tune", str(tmp_path / "jobs.json"), "--events", str(events), "--done", "1"]
+    assert worker_main(arguments) == 87
+    assert "no usable GPU" in json.loads(events.read_text().splitlines()[-1])["reason"]
+
+
+@pytest.fixture
+def track(monkeypatch):
+    """A GpuTrack on a session that is none; launches and blocks take the time of their job."""
+    seen = SimpleNamespace(started=[], failed=[], blocks=[])
+
+    def contestants(session, job, pointers, stack, notes):
+        assert job.baseline is False
+        if job.do == "unavailable":
+            raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "no algorithm")
+        return (lambda one: job), None
+
+    def first_launch_us(gpu, launch):
+        if launch.do == "poisons":
+            raise CudaError("CUDA_ERROR_ILLEGAL_ADDRESS", "illegal")
+        return launch.us
+
+    def build(support, launches, block_us, most=1024):
+        us = launches[0].us
+        block = MagicMock(repeats=min(most, max(1, round(block_us / us))))
+        block.run.return_value = block.us.return_value = us
+        seen.blocks.append(block)
+        return block
+
+    for name, fake in {
+        "Memory": MagicMock(),
+        "fill_sets": lambda *_: ([{}, {}], True),
+        "pointers_of": lambda sets: [{"a": 1}, {"a": 2}],
+        "contestants": contestants,
+        "first_launch_us": first_launch_us,
+        "build": build,
+    }.items():
+        monkeypatch.setattr(races, name, fake)
+    session = MagicMock(kept=None)
+    session.support.sm_clock.return_value = 1980.0
+    session.clocks.throttle.return_value, session.clocks.figures.return_value = "", []
+    session.clocks.count = float
+
+    def open_track(*jobs):
+        return races.GpuTrack(session, jobs, seen.started.append, seen.failed.append), seen
+
+    return open_track
+
+
+def test_a_short_block_and_a_lap(track):
+    gpu, seen = track(job("a", 100.0))
+    assert gpu.screen("a", float("inf")) == [100.0, 100.0]
+    assert seen.blocks[0].repeats == 5 and seen.blocks[0].close.called  # 500 us
+    assert gpu.lap("a") == gpu.lap("a") == 100.0
+    assert [block.repeats for block in seen.blocks] == [5, 20]  # 2 ms, built once
+    # 2 launches, 3 + 5 + 2 x 5 in the short block, 3 + 20 + 2 x 20 in the laps'.
+    assert gpu.about("a")["launches"] == 2 + 18 + 63
+    gpu.leave("a")
+    assert seen.blocks[1].close.called
+
+
+def test_one_launch_is_enough_where_it_is_far_too_slow(track):
+    gpu, seen = track(job("a", 5000.0), job("b", 100.0), job("c", 1e6))
+    assert gpu.screen("a", 1000.0) == [5000.0]
+    assert seen.blocks == [] and gpu.about("a")["blocks"] == "one launch"
+    # Twenty times too slow, but a launch that short is mostly the way to the GPU.
+    assert gpu.screen("b", 5.0) == [100.0, 100.0]
+    assert len(seen.blocks) == 1
+    # And what would take too long is not measured.
+    assert gpu.screen("c", float("inf")) is None
+    (made,) = seen.failed
+    assert made["status"] == "not measured" and "exceeds case_limit_s = 5 s" in made["reason"]
+
+
+def test_errors_of_a_candidate(track):
+    gpu, seen = track(job("a", do="unavailable"), job("b", do="poisons"))
+    assert gpu.screen("a", 1.0) is None
+    with pytest.raises(races.Lost):
+        gpu.screen("b", 1.0)
+    assert [made["status"] for made in seen.failed] == ["unsupported", "invalid access"]
+    assert seen.started == ["a", "b"]
+    gpu.close()
+
+
+def planned(folder, *names, target=TARGET, verdict=result.CORRECT, status=result.OK):
+    """Jobs of these kernels at 64 and 96, each with its TILE variants."""
+    for name in names:
+        write_kernel(folder, name, front=FRONT)
+    block = {"kernels": list(names), "macros": {"TILE": [16, 32]}, "shapes": [64, 96]}
+    data = config(block, kernel_folders=[str(folder)])
+    data["studies"]["study"]["tune"] = True
+    made = project.load(data, "test.yaml")
+    compiled = {}
+    for name in names:
+        entry = {
+            "status": result.OK, "reason": "", "code": name, "cubin": "x",
+            "resources": {name: {"registers": 32, "static_shared_bytes": 64}},
+        }  # fmt: skip
+        compiled |= {one.variant.id: {"sm_90": entry} for one in made.plan.of_kernel(name)}
+    checks = {
+        case: result.result("check", case, status, verdict=verdict) for case in made.plan.cases
+    }
+    resolved = {case: resolve(one, target) for case, one in made.plan.cases.items()}
+    waiting = jobs.of_stage("tune", resolved.values(), compiled, "sm_90", made.config)
+    return stage.plan(waiting, compiled, checks, target)
+
+
+def test_candidates_of_all_kernels_share_a_group(tmp_path):
+    found = planned(tmp_path, "one", "two")
+    groups = {}
+    for case, one in found.items():
+        groups.setdefault(one.group, []).append(case)
+    assert sorted(map(len, groups.values())) == [4, 4]
+    given = [job("a", group="x"), job("b", group="y"), job("c", group="x")]
+    assert [one.case for one in stage.by_group(given)] == ["a", "c", "b"]  # they stand together
+    # 64^3 with 16x16x1 tiles: 16 blocks of 256 threads with 32 registers, eight on an SM, one
+    # wave of 1056 places with 64 steps of 32 elements.
+    assert next(iter(found.values())).predicted_loads == 1056 * 64 * 32
+    # A rival does not change a key.
+    both = {case: one.key for case, one in found.items()}
+    assert {c: one.key for c, one in planned(tmp_path, "one").items()}.items() <= both.items()
+
+
+@pytest.mark.parametrize("verdict", [result.WRONG, result.NOT_CHECKED])
+def test_only_correct_cases_race(tmp_path, verdict):
+    found = planned(tmp_path, "one", verdict=verdict)
+    assert {one["status"] for one in found.values()} == {result.NOT_MEASURED}
+    assert all(verdict in one["reason"] for one in found.values())
+
+
+def measured(store, found, slow=()):
+    """A run of the stage whose measuring only remembers what it was asked for."""
+    asked = []
+
+    def measure(waiting, finished):
+        asked.extend(one.case for one in waiting)
+        for one in waiting:
+            notes = {"out": "screening" if one.case in slow else ""}
+            finished(result.result("tune", one.case, notes=notes, status=result.OK))
+        return []
+
+    sources = measuring.Sources(
+        TARGET, store, again=stage.race_again(found.values(), TARGET, store)
+    )
+    document = measuring.collect(found, sources, measure)
+    assert all(made["status"] == result.OK for made in document["results"])
+    return asked
+
+
+def test_a_newcomer_meets_those_that_reached_the_end(tmp_path):
+    store = Store(tmp_path / "store")
+    first = planned(tmp_path / "k", "one")
+    slow = {"one-tile32@64x64x64"}
+    assert len(measured(store, first, slow)) == 4
+    assert measured(store, first) == []
+    asked = set(measured(store, planned(tmp_path / "k", "one", "two"), slow))
+    everybody = set(planned(tmp_path / "k", "one", "two"))
+    assert asked == everybody - slow
+
+
+def test_recorded_races_are_taken_without_a_gpu(tmp_path):
+    """With their samples and what they were held against; a new kernel makes none of them stale."""
+    store = Store(tmp_path / "store")
+    first = planned(tmp_path / "k", "one")
+    measured(store, first)
+    figures = [{"metric": "tune_duration", "value": 7.0, "unit": "us"}]
+    more = {"figures": figures, "samples": {"duration_us": [7.0, 7.1]}}
+    whole = [store.get(HERE, "tune", one.key) | more for one in first.values()]
+    assert all(result.recordable(made) for made in whole)
+    merge(tmp_path / "nvidia_h200", whole, {HERE: {"gpu": "NVIDIA H200"}}, {})
+    away = {**TARGET, "live": False, "host": "laptop", "reason": "no NVIDIA GPU"}
+    both = planned(tmp_path / "k", "one", "two")
+    sources = measuring.Sources(away, store, Recorded(tmp_path / "nvidia_h200"))
+    document = measuring.collect(both, sources, lambda *_: [], {})
+    states = {made["case"].split("@")[0].split("-")[0]: made for made in document["results"]}
+    assert states["one"]["source"] == "recorded:nvidia_h200"
+    assert values(states["one"]) == {"duration": 7.0} and "out" in states["one"]["notes"]
+    assert states["two"]["status"] == result.NOT_MEASURED
+    assert document["counts"]["recorded"] == 4
+
+
+def test_without_a_gpu_nothing_races_again(tmp_path):
+    found = planned(tmp_path, "one")
+    assert (
+        stage.race_again(found.values(), {**TARGET, "live": False}, Store(tmp_path / "store"))
+        == set()
+    )
+
+
+def loaded(block, **study):
+    data = config({"macros": "defaults", "shapes": [64], **block})
+    data["studies"]["study"] |= study
+    return project.load(data, "test.yaml")
+
+
+def test_host_kernels_do_not_race():
+    block = {"kernels": ["matmul_cpu", "matmul_naive"]}
+    for more, racing in (({}, ["matmul_naive"]), ({"tune": False}, [])):
+        cases = loaded({**block, **more}, tune=True).plan.cases.values()
+        assert [case.kernel.name for case in cases if wants("tune", case)] == racing
+
+
+def test_a_block_may_keep_or_leave_out_some_kernels():
+    every = loaded({}).plan.kernels
+    assert loaded({"providers": ["cublaslt"]}).plan.kernels == ["cublas"]
+    some = loaded({"without": ["matmul_naive"]}).plan.kernels
+    assert some == [name for name in every if name != "matmul_naive"] != every
+    naive = {"kernels": ["matmul_naive"]}
+    for key, wrong in (
+        ("providers", {"providers": ["cublaslt"], **naive}),
+        ("without", {"without": ["copy"]}),
+        ("without", {"without": ["cublas"], **naive}),
+    ):
+        with pytest.raises(UserError, match=key):
+            loaded(wrong)
+
+
+def test_planned_results_pass_through(tmp_path):
+    """A case that cannot be planned has its reason in the document of the races too."""
+    known = {"a@1": result.result("tune", "a@1", result.UNSUPPORTED)}
+    document = measuring.collect(known, measuring.Sources(TARGET, Store(tmp_path)), lambda *_: [])
+    assert [made["status"] for made in document["results"]] == [result.UNSUPPORTED]

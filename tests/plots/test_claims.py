@@ -1,0 +1,353 @@
+"""The claims: how they are judged and drawn, and what is said of a file with a mistake."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from matplotlib.text import Text
+
+import synthetic
+from tilewave import plots
+from tilewave.basics.errors import UserError
+from tilewave.pipeline.project import ROOT
+from tilewave.plots import base, claims
+from tilewave.plots import style as look
+from tilewave.plots.base import StudyData
+from tilewave.plots.claims import forms, judging
+from tilewave.plots.claims.facts import Facts
+from tilewave.plots.claims.judging import VERDICTS, Claim, Judged, Value, agrees, judge, judge_all
+from tilewave.theory import data_sheets
+
+DATA = Path(__file__).parents[1] / "data" / "claims"
+CLAIMS = {claim.id: claim for claim in judging.all_claims()}
+H200 = {
+    "gpu": "NVIDIA H200", "compute_capability": "9.0", "sms": 132, "max_warps_per_sm": 64,
+    "max_blocks_per_sm": 32, "registers_per_sm": 65536, "registers_per_block": 65536,
+    "shared_per_sm": 233472, "shared_per_block_optin": 232448, "shared_reserved_per_block": 1024,
+    "recorded": True,
+}  # fmt: skip
+CUBE = (4096, 4096, 4096)
+
+
+def study(builder: synthetic.Builder | None = None) -> StudyData:
+    """The builder's cases on an H200 whose limits are known; none without a builder."""
+    made = (builder or synthetic.Builder("claims")).study()
+    environments = {name: dict(facts) for name, facts in made.environments.items()}
+    environments[synthetic.ENVIRONMENT] |= H200
+    return dataclasses.replace(made, environments=environments)
+
+
+def nothing() -> StudyData:
+    b = synthetic.Builder("claims")
+    b.case("matmul_naive", "matmul_naive", "f32", CUBE)
+    return study(b)
+
+
+@pytest.fixture(scope="module")
+def recorded() -> StudyData:
+    """What an H200 gave for all that the claims ask (commit a2b15f2)."""
+    rows = pd.read_csv(DATA / "figures.csv", dtype=str, keep_default_na=False)
+    b = synthetic.Builder("claims")
+    for case, kernel, dtype in rows[["case", "kernel", "dtype"]].drop_duplicates("case").to_numpy():
+        variant, _, place = case.partition("@")
+        sizes = tuple(map(int, place.split("x"))) if place[:1].isdigit() else None
+        b.case(variant, kernel, dtype, sizes, probe="" if sizes else place)
+    for case, metric, value in rows[["case", "metric", "value"]].to_numpy():
+        if not metric:
+            b.add(case, "check", status=value)
+            continue
+        text = metric == "kernel_name"
+        stage = "time" if metric in ("duration", "tflops") else "counters"
+        b.add(case, stage, {metric: math.nan if text else float(value)}, verdict="correct")
+        b.records[-1]["text"] = value if text else ""
+    made = study(b)
+    return dataclasses.replace(made, records=pd.DataFrame(b.records))
+
+
+# --------------------------------------------------------------------------------------- verdicts
+
+
+def claim(claimed: Value = 100.0, **more: Any) -> Claim:
+    given = {"section": "1", "row": "Row", "statement": "A sentence", "predicted": "1"} | more
+    return Claim(claimed=claimed, **given)
+
+
+@pytest.mark.parametrize(
+    ("relation", "good", "bad"),
+    [
+        ("equals", (90.0, 110.0), (89.0, 111.0)),
+        ("at least", (90.0, 1e9), (89.0,)),
+        ("at most", (110.0, 0.0), (111.0,)),
+        ("more than", (111.0,), (110.0, 90.0)),
+        ("less than", (89.0,), (90.0, 110.0)),
+    ],
+)
+def test_relations(relation: str, good: tuple[float, ...], bad: tuple[float, ...]) -> None:
+    one = claim(relation=relation, tolerance=0.1)
+    assert all(agrees(value, one) for value in good)
+    assert not any(agrees(value, one) for value in (*bad, math.nan))
+
+
+def test_claims_of_nothing_and_of_yes_and_no() -> None:
+    """That of nothing has an absolute tolerance; a number answers no question."""
+    assert agrees(0.9, claim(0.0, tolerance=1.0)) and not agrees(1.1, claim(0.0, tolerance=1.0))
+    assert not agrees(0.1, claim(0.0))
+    assert agrees(True, claim(True)) and agrees(False, claim(False))
+    assert not agrees(False, claim(True)) and not agrees(1.0, claim(True))
+
+
+@pytest.mark.parametrize(
+    ("basis", "predicted", "measured", "elsewhere", "verdict", "by"),
+    [
+        ("measurement", 100.0, 100.0, None, "holds", "measurement"),
+        ("measurement", 100.0, 50.0, None, "does not hold", "measurement"),
+        ("measurement", 50.0, 50.0, 100.0, "holds elsewhere", "measurement"),
+        ("measurement", 50.0, 50.0, 70.0, "does not hold", "measurement"),
+        ("measurement", 100.0, None, 100.0, "not measured", ""),
+        ("theory", 100.0, None, None, "holds", "theory"),
+        ("theory", 50.0, None, 100.0, "holds elsewhere", "theory"),
+        ("theory", 100.0, 50.0, None, "does not hold", "measurement"),
+        ("theory", None, None, None, "not measured", ""),
+        ("limit", 101.0, None, None, "theory only", "theory"),
+        ("limit", 99.0, None, None, "does not hold", "theory"),
+        ("limit", None, None, None, "not measured", ""),
+    ],
+)
+def test_the_verdict_follows_from_the_values(basis, predicted, measured, elsewhere, verdict, by):
+    assert judge(claim(basis=basis), predicted, measured, elsewhere) == (verdict, by)
+    assert verdict in VERDICTS
+
+
+def test_every_claim_is_judged_as_ever(recorded: StudyData) -> None:
+    """judged.csv has what each gave when the claims were code; its numbers go with figures.csv."""
+    expected = pd.read_csv(DATA / "judged.csv", dtype=str, keep_default_na=False)
+    made = []
+    for one in claims.judged(recorded):
+        values = (one.claim.claimed, one.predicted, one.measured, one.elsewhere)
+        made.append([one.claim.id, *map(judging.told, values), one.verdict, one.by])
+    pd.testing.assert_frame_equal(pd.DataFrame(made, columns=expected.columns), expected)
+
+
+# ------------------------------------------------------------------------------------------ files
+
+
+def test_all_files_are_read_and_documents_named_in_words() -> None:
+    folder = ROOT / "workflow" / "tilewave" / "plots" / "claims"
+    assert sorted(judging.FILES) == sorted(path.name for path in folder.glob("*.yaml"))
+    assert len(CLAIMS) == len(judging.all_claims()), "two claims have one id"
+    assert not any(re.search(r"[/\d]", one.document) for one in CLAIMS.values())
+
+
+def test_every_function_is_called_by_a_claim() -> None:
+    said = " ".join(f"{one.predicted} {one.measured} {one.elsewhere}" for one in CLAIMS.values())
+    called = {*re.findall(r"(\w+)\(", said)}
+    ours = dict(inspect.getmembers(forms, inspect.isfunction)) | vars(Facts)
+    assert {name for name in ours if not name.startswith("_")} <= called
+
+
+GOOD = """\
+document: A document
+claims:
+  first: {section: '1', row: A, statement: It is so, claimed: 1, predicted: 1 + 1}
+  second:
+    section: '2'
+    row: B
+    statement: And so
+    claimed: 2 * 3
+    measured: value("tflops", "matmul_naive@4096")
+"""
+
+
+def test_claims_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(GOOD)
+    first, second = judging.load(tmp_path / "a.yaml")
+    assert (first.id, first.document, second.claimed) == ("first", "A document", 6)
+    found = judge_all(nothing(), [first, second])
+    assert [one.predicted for one in found] == [2, None]
+    assert found[1].missing.startswith("no tflops of matmul_naive@4096x4096x4096 (not measured: ")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "told"),
+    [
+        ("row: B", "row: B\n    id: C", "claims.second.id", "measured, place, predicted, relation"),
+        ("    statement: And so\n", "", "claims.second.statement", "the key is required"),
+        ("claimed: 2 * 3", "claimed: 2 *", "claims.second.claimed", "invalid syntax"),
+        ("claimed: 2 * 3", "claimed: often", "claims.second.claimed", "often"),
+        ("row: B", "row: B\n    relation: about", "claims.second.relation", "'at least'"),
+        ("row: B", "row: B\n    tolerance: -1", "claims.second.tolerance", "greater than"),
+        ("row: B", "row: B\n    basis: theory", "claims.second", "by theory or a limit, predicted"),
+        ("row: B", "row: B\n    place: here", "claims.second", "place and elsewhere"),
+        ("  second:", "  first:", "line 4", "each key once"),
+        ("value(", "worth(", "claims.second.measured", "Function 'worth' not defined"),
+        ("1 + 1", "1 + one", "claims.first.predicted", "'one' is not defined"),
+    ],
+)
+def test_a_mistake_is_told_in_a_line(tmp_path, old, new, key, told):
+    path = tmp_path / "broken.yaml"
+    path.write_text(GOOD.replace(old, new))
+    with pytest.raises(UserError) as error:
+        judge_all(nothing(), judging.load(path))
+    message = str(error.value)
+    assert message.startswith(f"broken.yaml: {key}: ") and told in message
+    assert "\n" not in message
+
+
+# ----------------------------------------------------------------------------------- measurements
+
+
+def measured(builder: synthetic.Builder, name: str) -> Judged:
+    return judge_all(study(builder), [CLAIMS[name]])[0]
+
+
+def two(tflops: float = 10.0, verdict: str = "correct", environment: str = "") -> synthetic.Builder:
+    """The cases of the claim `two_outputs`; the second as given."""
+    b = synthetic.Builder("claims")
+    first = b.case("matmul_two_outputs", "matmul_two_outputs", "f32", CUBE)
+    b.add(first, "time", {"tflops": 16.0}, verdict="correct")
+    second = b.case("matmul_tiled-tile32", "matmul_tiled", "f32", CUBE)
+    where = environment or synthetic.ENVIRONMENT
+    b.add(second, "time", {"tflops": tflops}, verdict=verdict, environment=where)
+    return b
+
+
+def test_a_speedup_decides() -> None:
+    found = measured(two(), "two_outputs")
+    assert (found.verdict, found.measured) == ("does not hold", 1.6)
+    assert found.over_claimed(found.value) == 1.6
+    variants = "matmul_two_outputs", "matmul_tiled-tile32"
+    assert found.read == tuple(f"tflops of {one}@4096x4096x4096" for one in variants)
+    assert found.source == "recorded:NVIDIA H200"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"verdict": "wrong"}, "matmul_tiled-tile32@4096x4096x4096 is wrong"),
+        ({"environment": "here"}, "its figures come from several environments"),
+        ({"tflops": 0.0}, "it would be divided by 0"),
+        ({"tflops": math.nan}, "no tflops of matmul_tiled-tile32@4096x4096x4096"),
+    ],
+)
+def test_what_makes_no_ratio(given: dict[str, Any], why: str) -> None:
+    found = measured(two(**given), "two_outputs")
+    assert (found.verdict, found.measured, found.missing) == ("not measured", None, why)
+
+
+def test_executed_counts_stand_beside_those_of_a_gpu() -> None:
+    b, counter = synthetic.Builder("claims"), synthetic.LD.format("requests")
+    for variant, where, count in (
+        ("matmul_naive", synthetic.ENVIRONMENT, 32.0),
+        ("matmul_tiled-tile32", "here", 1.0),
+    ):
+        case = b.case(variant, variant.partition("-")[0], "f32", (2048, 2048, 2048))
+        about = {"verdict": "correct", "environment": where, "source": "executed"}
+        b.add(case, "counters", {counter: count}, **about)
+    assert measured(b, "tiles_save_loads").measured == 32
+
+
+def test_half_precision_alone_says_nothing_of_other_types() -> None:
+    b = synthetic.Builder("claims")
+    for variant, dtype, counted, expected in (
+        ("cublas-typef16_f32", "f16_f32", 2.0 * 4096**3, None),
+        ("cublas-typef64", "f64", 0.0, True),
+    ):
+        case = b.case(variant, "cublas", dtype, CUBE)
+        b.add(case, "counters", {"counted_tensor_flops": counted}, verdict="correct")
+        assert measured(b, "tensor_half_only").measured is expected
+
+
+def test_a_barrier_that_was_not_tried() -> None:
+    b = synthetic.Builder("claims")
+    case = b.case("barrier_divergent", "barrier_divergent", "", probe="one_warps_part")
+    b.fail(case, "not measured", "no GPU")
+    b.case("barrier_divergent", "barrier_divergent", "", probe="one_lanes_part")
+    found = measured(b, "barrier_reachable")
+    assert (found.verdict, found.missing) == ("not measured", f"{case} was not run (no GPU)")
+
+
+@pytest.mark.parametrize("sms", [8, 400])
+def test_a_gpu_whose_waves_do_not_end_in_the_sweep(sms: int) -> None:
+    data = nothing()
+    data = dataclasses.replace(data, target={**data.target, "sms": sms})
+    (found,) = judge_all(data, [CLAIMS["wave_drop"]])
+    assert found.predicted is None and f"no wave of {sms} SMs" in found.missing
+
+
+def test_without_a_gpu_nothing_is_said_of_its_waves() -> None:
+    nowhere = dataclasses.replace(nothing(), target={}, environments={})
+    found = {one.claim.id: one for one in claims.judged(nowhere)}
+    for name in ("wave_tail", "wave_drop", "wave_longer", "tile_drop", "bound_small"):
+        assert (found[name].predicted, found[name].verdict) == (None, "not measured")
+    assert found["tensor_half_only"].predicted is None
+    assert found["shared_small"].missing == "the environment does not tell shared_per_sm"
+    synthetic.draw(claims, nowhere, look.Style())
+
+
+def test_nothing_measured() -> None:
+    for one in claims.judged(nothing()):
+        if one.claim.basis == "measurement" and one.claim.measured:
+            assert one.verdict == "not measured" and one.missing, one.claim.id
+
+
+def test_data_sheets_are_found_by_the_drivers_name() -> None:
+    known = {"H200": data_sheets.H200, "GeForce RTX 4060": data_sheets.RTX_4060}
+    for name in (*known, "GeForce RTX 4060 Ti", "H200 NVL"):
+        assert data_sheets.data_sheet(f"NVIDIA {name}") is known.get(name)
+
+
+# ---------------------------------------------------------------------------- tables and figures
+
+
+def test_the_table_has_a_row_for_each_claim(recorded: StudyData) -> None:
+    table = claims.table(recorded)
+    assert list(table["claim"]) == [one.statement for one in CLAIMS.values()]
+    row = table[table["claim"] == CLAIMS["intensity_large"].statement].iloc[0]
+    columns = ["claimed", "predicted", "measured", "verdict", "deviation (%)", "tolerance"]
+    assert row[columns].tolist() == ["4096", "2731", "823", "does not hold", -79.9, "10 %"]
+
+
+@pytest.mark.parametrize("width", [86.0, 178.0])
+def test_figures(recorded: StudyData, width: float, tmp_path: Path) -> None:
+    style = look.Style(width_mm=width)
+    for name, data in (("recorded", recorded), ("invented", synthetic.make("claims"))):
+        figure = synthetic.draw(claims, data, style)
+        path = tmp_path / f"{name}.svg"
+        look.save(figure, path, style)
+        texts = [text.get_text() for ax in figure.axes for text in ax.findobj(Text)]
+        assert path.stat().st_size and {one.document for one in CLAIMS.values()} <= set(texts)
+        assert figure.get_figwidth() * 25.4 == pytest.approx(width)
+
+
+def test_takeaway_counts_the_verdicts(recorded: StudyData) -> None:
+    table = claims.table(recorded)
+    counts = table["verdict"].value_counts()
+    told = claims.takeaway(recorded, table)
+    assert told == f"{counts['holds']} of {len(CLAIMS)} claims hold on NVIDIA H200"
+    bare = synthetic.empty("claims")
+    unknown = [dataclasses.replace(one, verdict="not measured") for one in claims.judged(bare)]
+    for judged in ([], unknown):
+        assert claims.takeaway(bare, base.with_derived(table.copy(), judged)) == ""
+
+
+def test_the_figure_shows_what_does_not_hold(recorded: StudyData) -> None:
+    judged = claims.judged(recorded)
+    rows = claims._rows(judged)
+    shown = [row for row in rows if not isinstance(row, str)]
+    told = ("does not hold", "holds elsewhere")
+    assert shown == [one for one in judged if one.verdict in told] and shown
+    held = [row.partition("\n")[2] for row in rows if isinstance(row, str)]
+    counts = [int(text.split()[0]) for text in held]
+    assert sum(counts) == sum(one.verdict == "holds" for one in judged)
+
+
+def test_the_page_never_folds_this_table() -> None:
+    assert plots.table_stays_open("claims")
+    assert not plots.table_stays_open("ladder")

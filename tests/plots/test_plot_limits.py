@@ -1,0 +1,210 @@
+"""The figure of limits: cycles in parts that add up, clocks and shares within one environment, bounds from scaled
+counts and what is held against them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+import synthetic
+from tilewave.plots import _bounds, base, limits
+from tilewave.plots.style import Style, caption
+from tilewave.records.counters import catalogue
+from tilewave.theory import bounds
+from tilewave.theory.data_sheets import H200
+
+BALANCED = "matmul_balanced@8192x8192x8192"
+WGMMA = "hgemm_wgmma_late@8192x8192x8192"
+TILED, CUBLAS = "matmul_tiled@4096x4096x4096", "cublas@4096x4096x4096"
+
+
+def test_parts_add_up() -> None:
+    found = limits.parts(synthetic.make("limits"))
+    assert found[list(limits.PARTS)].sum(axis=1).tolist() == pytest.approx([100.0] * len(found))
+    assert found.loc[BALANCED, "pipe"] == "FMA" and found.loc[WGMMA, "pipe"] == "tensor"
+    assert found.loc[BALANCED, "at work"] == pytest.approx(0.81 * 95)
+    assert found.loc[BALANCED, "uneven"] == pytest.approx(3)
+    assert found.loc[BALANCED, "around"] == pytest.approx(2)
+
+
+def test_a_pass_that_took_longer_leaves_no_negative_part() -> None:
+    study = synthetic.make("limits")
+    records = study.records.copy()
+    longer = (records["case"] == BALANCED) & (records["metric"] == catalogue.BUSIEST)
+    records.loc[longer, "value"] *= 1.05
+    found = limits.parts(replace(study, records=records))
+    assert (found[list(limits.PARTS)] >= 0).all(axis=None)
+    assert found.loc[BALANCED, list(limits.PARTS)].sum() == pytest.approx(100)
+
+
+def test_waits_are_shares_of_all_warps() -> None:
+    found = limits.waits(synthetic.make("limits"))
+    assert found.loc[BALANCED].to_dict() == pytest.approx(
+        dict.fromkeys(found.columns, 0.0)
+        | {"issued": 25.0, "barrier, end of wgmma": 50.0, "shared memory": 12.5, "other": 12.5}
+    )
+    grouped = [state for states in limits.GROUPS.values() for state in states]
+    assert len(grouped) == len(set(grouped)) and set(grouped) < set(catalogue.STATES)
+
+
+def test_clock_and_share_by_cycles() -> None:
+    study = synthetic.make("limits")
+    # 40.3 M cycles in 2 * 8192**3 / 54 TFLOP/s, 20.36 ms
+    assert limits.clock(study)[BALANCED] == pytest.approx(40.3e6 / (2 * 8192**3 / 54e6), rel=1e-6)
+    assert limits.by_cycles(study)[BALANCED] == pytest.approx(100 * 42.6 / 40.3)
+    assert limits.by_cycles(study)[WGMMA] == pytest.approx(100 * 2.3 / 2.2)
+
+
+def test_nothing_is_formed_across_environments() -> None:
+    study = synthetic.make("limits")
+    records = study.records.copy()
+    moved = (records["case"] == BALANCED) & (records["stage"] == "counters")
+    records.loc[moved, "environment"] = "here"
+    mixed = replace(study, records=records)
+    assert BALANCED not in limits.clock(mixed) and BALANCED not in limits.by_cycles(mixed)
+    assert BALANCED in limits.parts(mixed).index
+
+
+def test_a_case_without_a_counter_is_left_out() -> None:
+    study = synthetic.make("limits")
+    gone = (study.records["case"] == BALANCED) & (study.records["metric"] == catalogue.ELAPSED)
+    partly = replace(study, records=study.records[~gone])
+    assert BALANCED not in limits.parts(partly).index
+    table = limits.table(partly).set_index("case")
+    assert table["elapsed cycles"].isna()[BALANCED]
+    synthetic.draw(limits, partly, Style())
+
+
+def test_what_is_wrong_has_no_share() -> None:
+    study = synthetic.make("limits")
+    records = study.records.copy()
+    records.loc[records["case"] == BALANCED, "verdict"] = "wrong"
+    fig = synthetic.draw(limits, replace(study, records=records), Style())
+    labels = [text.get_text() for ax in fig.axes for text in ax.get_yticklabels()]
+    assert "matmul_balanced (wrong)" in labels
+    said = [text.get_text() for ax in fig.axes for text in ax.texts]
+    assert f"{100 * 42.6 / 40.3:.1f}" not in said
+    sound = [
+        text.get_text() for ax in synthetic.draw(limits, study, Style()).axes for text in ax.texts
+    ]
+    assert f"{100 * 42.6 / 40.3:.1f}" in sound
+
+
+def test_the_finding() -> None:
+    study = synthetic.make("limits")
+    # 81 % of the 95 % of the cycles in which an SM is active, 96 % of them.
+    assert limits.takeaway(study, limits.table(study)) == (
+        "In the fastest kernel of each dtype the busiest pipe works at least 77 % of the cycles"
+    )
+    nothing = synthetic.empty("limits")
+    assert limits.takeaway(nothing, limits.table(nothing)) == ""
+
+
+@pytest.mark.parametrize("width", [178.0, 86.0])
+def test_a_line_for_each_dtype_and_variant(width: float) -> None:
+    ax = synthetic.draw(limits, synthetic.make("limits"), Style(width_mm=width)).axes[0]
+    told = [text.get_text() for text in ax.get_yticklabels()]
+    own = ["matmul_balanced", "matmul_async", "cublas"]
+    assert told == ["FP32", *own, "bf16", "hgemm_wgmma_late", "cublas typebf16_f32"]
+
+
+def _table(study: base.StudyData) -> base.pd.DataFrame:
+    return limits.table(study).set_index("case")
+
+
+def test_a_bound_from_two_small_executions() -> None:
+    found = _table(synthetic.make("limits"))
+    blocks = 32 * 32
+    share = -(-blocks // 132) / blocks
+    assert found.loc[TILED, "counts"] == "executed, scaled"
+    assert found.loc[TILED, "limiter"] == bounds.DATA
+    assert found.loc[TILED, "bound (cycles)"] == pytest.approx(share * blocks * 3 * 4096)
+    assert found.loc[TILED, "measured over bound"] == pytest.approx(
+        700e3 / (share * blocks * 3 * 4096)
+    )
+    issue = share * blocks * (10 + 4 * 4096) / 4
+    assert found.loc[TILED, "issue slots (% of measured)"] == pytest.approx(100 * issue / 700e3)
+    assert found.loc[TILED, "busiest by ncu"] == bounds.DATA
+    assert not found.index.str.contains("256x256").any()
+
+
+def test_what_cannot_be_scaled_is_counted_by_ncu() -> None:
+    study = synthetic.make("limits")
+    found = _table(study)
+    assert found.loc[CUBLAS, "counts"] == "ncu"
+    assert found.loc[CUBLAS, "bound (cycles)"] == pytest.approx(32 * 32 * 3 * 4096 / 132)
+    # Two blocks a tile at the small sizes, one at the large ones: stream-K.
+    cases = study.cases.copy()
+    cases.loc[cases["m"] == 256, "blocks"] = 8
+    assert set(_table(replace(study, cases=cases))["counts"].dropna()) == {"ncu"}
+    # Tiles that reach beyond the small sizes, whose blocks do more than the product has.
+    cases = study.cases.copy()
+    cases["tile_n"] = 96
+    assert set(_table(replace(study, cases=cases))["counts"].dropna()) == {"ncu"}
+    # A launch before it whose blocks grow with a side of the product, not with its tiles.
+    for blocks, told in (
+        (lambda m: m // 8, {"ncu"}),
+        (lambda m: m * m // 64, {"executed, scaled", "ncu"}),
+    ):
+        cases = study.cases.copy()
+        cases["launches"] = [
+            json.dumps([{"entry": "copied", "grid": [blocks(int(m)), 1, 1]}])
+            for m in cases["m"].fillna(0)
+        ]
+        assert set(_table(replace(study, cases=cases))["counts"].dropna()) == told
+    one = study.records[~((study.records["stage"] == "execute") & (study.records["k"] == 512))]
+    assert set(_table(replace(study, records=one))["counts"].dropna()) == {"ncu"}
+
+
+def test_without_counted_cycles_the_time_at_the_largest_clock() -> None:
+    study = synthetic.make("limits")
+    timed = replace(study, records=study.records[study.records["stage"] != "counters"])
+    found = _table(timed)
+    bounded = found.index[found["bound (cycles)"].notna()]
+    assert list(bounded) == ["matmul_tiled@2048x2048x2048", TILED]
+    duration = base.value_of(study, "duration", "time")[TILED]
+    assert found.loc[TILED, "measured (cycles)"] == pytest.approx(duration * H200.clock_mhz)
+    assert found["busiest by ncu"].isna().all()
+
+
+def test_the_busiest_pipe_may_be_the_l2_or_one_of_the_sm() -> None:
+    study = synthetic.make("limits")
+    records = study.records.copy()
+    records.loc[records["metric"] == catalogue.L2_SECTORS, "value"] = 1e9
+    found = limits.table(replace(study, records=records))
+    assert set(found["busiest by ncu"].dropna()) == {_bounds.L2}
+    assert _bounds.agreement(found) == {"SM, L2 and DRAM": (0, 4)}
+    few = records[
+        ~records["metric"].isin([catalogue.WARP_INSTRUCTIONS]) | (records["stage"] == "execute")
+    ]
+    pipes = dict.fromkeys([catalogue.AVERAGE, *_bounds.SM_PIPES.values()], 9.0)
+    pipes |= {catalogue.AVERAGE: 700e3, _bounds.SM_PIPES[bounds.TENSOR]: 99.0}
+    model = few[(few["case"] == TILED) & (few["metric"] == catalogue.ELAPSED)]
+    more = [model.assign(metric=name, value=value) for name, value in pipes.items()]
+    found = limits.table(replace(study, records=base.pd.concat([few, *more]))).set_index("case")
+    assert found.loc[TILED, "busiest by ncu"] == bounds.TENSOR
+    assert found.loc[TILED, "among"] == "pipes of the SM"
+
+
+@pytest.mark.parametrize("width", [86.0, 178.0])
+def test_the_figure_says_how_near_the_bound_is(width: float) -> None:
+    study = synthetic.make("limits")
+    drawn = synthetic.draw(limits, study, Style(width_mm=width))
+    texts = [text.get_text() for text in drawn.findobj(lambda o: hasattr(o, "get_text"))]
+    told = " ".join(caption(drawn))
+    assert "0 of 4 bounds lie above" in told
+    # No bound is known of what is drawn, but of cuBLAS at another size.
+    assert "All at 8192³, but limiter and bound at 4096³." in told
+    assert f"{700e3 / (32 * 32 * 3 * 4096 / 132):.2f}" in texts
+
+
+def test_an_unknown_gpu_has_no_bound() -> None:
+    study = synthetic.make("limits")
+    facts = {
+        synthetic.ENVIRONMENT: synthetic.ENVIRONMENTS[synthetic.ENVIRONMENT] | {"gpu": "NVIDIA X1"}
+    }
+    other = replace(study, environments=facts)
+    assert limits.table(other)["bound (cycles)"].isna().all()
+    assert synthetic.draw(limits, other, Style()) is not None

@@ -1,0 +1,160 @@
+"""The figure of occupancy: what it compares, what it calls a difference, what it does not rank."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+import synthetic
+from tilewave.plots import base, occupancy
+from tilewave.plots.base import StudyData
+from tilewave.plots.occupancy import OccupancyRow
+from tilewave.plots.style import Style
+from tilewave.theory.occupancy import HOPPER
+from tilewave.theory.occupancy import occupancy as closed_form
+
+
+def by_variant(study: StudyData) -> dict[str, OccupancyRow]:
+    return {row.variant: row for row in occupancy.rows(study)}
+
+
+def row(**answers: object) -> OccupancyRow:
+    """A block of 256 threads and 128 registers with 32 KB: 2 blocks, 25 %."""
+    found = closed_form(HOPPER, 256, 128, 32768)
+    made = OccupancyRow("a@1", "a", "a", 256, 128, 32768, found, 2, 25.0, 24.0, {"registers": 2})
+    return replace(made, **answers)  # type: ignore[arg-type]
+
+
+def test_answers_that_agree_are_no_difference() -> None:
+    assert row().differences == []
+    assert row(driver=None, theoretical=None, limits={}).differences == []
+    # Achieved occupancy is what happened, not what fits.
+    assert row(achieved=3.0).differences == []
+
+
+def test_every_other_answer_is_told() -> None:
+    assert row(driver=3).differences == ["driver: 3 blocks, closed form: 2"]
+    assert row(theoretical=37.5).differences == ["ncu: 37.5 %, closed form: 25 %"]
+    assert row(theoretical=float("nan")).differences
+    told = row(limits={"registers": 3, "warps": 8, "blocks": 16}).differences
+    assert told == [
+        "ncu: registers allow 3 blocks, closed form: 2",
+        "ncu: blocks allow 16 blocks, closed form: 32",
+    ]
+
+
+def test_ncu_may_divide_a_smaller_carve_out_of_shared_memory() -> None:
+    # The closed form: 233472 / 33792 = 6 blocks; two of them fit for other reasons.
+    assert row(limits={"shared memory": 2}).differences == []
+    assert row(limits={"shared memory": 6}).differences == []
+    assert row(limits={"shared memory": 7}).differences
+    assert row(limits={"shared memory": 1}).differences, "then one block would fit, not two"
+
+
+def test_rows_from_the_compiled_kernel_or_from_ncu() -> None:
+    found = by_variant(synthetic.make("occupancy"))
+    assert (found["cublas"].threads, found["cublas"].registers) == (256, 202)
+    assert found["cublas"].found.warps == 8 and found["cublas"].differences == []
+    assert found["matmul_double_buffered"].found.warps == 16
+    assert found["matmul_disputed"].differences == ["driver: 7 blocks, closed form: 8"]
+    assert found["matmul_unmeasured"].found.warps == 20, "the closed form needs no GPU"
+    bare = synthetic.empty("occupancy")
+    assert "cublas" not in by_variant(bare), "no source and no launch: nothing is known"
+
+
+def test_a_disagreement_is_listed_in_the_figure() -> None:
+    study = synthetic.make("occupancy")
+    notes = occupancy._notes(occupancy.table(study), 32)
+    assert notes[0].startswith("matmul_disputed@2048x2048x2048: driver: 7 blocks")
+    _, answered = occupancy._agreed(occupancy.rows(study))
+    records = study.records.copy()
+    records.loc[records["metric"] == occupancy.DRIVER, "value"] = 9.0
+    notes = occupancy._notes(occupancy.table(replace(study, records=records)), 32)
+    assert sum("driver: 9 blocks" in note for note in notes) == 3
+    assert f"And {answered - 1 - 3} more cases: they are in the table." in notes
+    table = occupancy.table(study).set_index("case")
+    assert table.at["matmul_disputed@2048x2048x2048", "differences"]
+
+
+def test_chains_have_model_and_measurement() -> None:
+    study = synthetic.make("occupancy")
+    frame = occupancy.chains(study, occupancy.register_latency(study))
+    assert len(frame) == 20
+    one = frame[(frame["ilp"] == 1) & (frame["warps"] == 64)].iloc[0]
+    assert one["model"] == 128 and one["measured"] == pytest.approx(126.72)
+    assert list(frame[~frame["ranks"]]["warps"]) == [1], "the wrong case does not rank"
+    notes = " ".join(occupancy._notes(occupancy.table(study), 32))
+    assert "off by 1.0 % (median), 1.0 % (worst)" in notes
+
+
+def test_without_the_measured_latency_there_is_no_model() -> None:
+    study = synthetic.make("occupancy")
+    study = replace(study, records=study.records[study.records["metric"] != "latency"])
+    assert occupancy.register_latency(study) is None
+    frame = occupancy.chains(study, occupancy.register_latency(study))
+    assert frame["model"].isna().all() and frame["measured"].notna().any()
+    synthetic.draw(occupancy, study, Style())
+
+
+def test_tile_rates_are_of_correct_cases() -> None:
+    study = synthetic.make("occupancy")
+    assert occupancy._tile_rates(occupancy.table(study)) == {128: 38.0, 256: 45.5}
+    records = study.records.copy()
+    records.loc[records["case"] == "tile_threads-threads128@threads_128", "verdict"] = "wrong"
+    study = replace(study, records=records)
+    assert occupancy._tile_rates(occupancy.table(study)) == {256: 45.5}
+
+
+def test_the_examples_stand_in_the_table() -> None:
+    table = occupancy.table(synthetic.make("occupancy")).set_index("case")
+    percent = table["occupancy (%, closed form)"]
+    assert percent["article: 128 threads of 180 registers on Turing"] == 25
+    assert percent["article: 128 threads of 180 registers on this GPU"] == 12.5
+    assert percent["article: 256 threads of 128 registers on Turing"] == 50
+    warps = table["warps on an SM (closed form)"]
+    assert warps["article: 256 threads of 128 registers on this GPU"] == 16
+
+
+def test_products_of_a_cpu_are_left_out() -> None:
+    study = synthetic.make("occupancy")
+    providers = study.cases["variant"].map({"matmul_unmeasured": "cpu"}).fillna("nvrtc")
+    cases = study.cases.assign(provider=providers)
+    kept = occupancy._on_gpu(replace(study, cases=cases))
+    assert "matmul_unmeasured@2048x2048x2048" not in base.case_order(kept)
+    assert len(kept.cases) == len(study.cases) - 1
+
+
+def test_a_variant_is_shown_once_with_the_case_that_says_most() -> None:
+    study = synthetic.make("occupancy")
+    first = study.cases[study.cases["variant"] == "matmul_naive"]
+    other = first.assign(case="matmul_naive@4096x4096x4096")
+    study = replace(study, cases=pd.concat([other, study.cases], ignore_index=True))
+    shown = [
+        row.case
+        for row in occupancy._shown(study, occupancy.table(study))
+        if row.variant == "matmul_naive"
+    ]
+    assert shown == ["matmul_naive@2048x2048x2048"]
+
+
+def test_variants_of_one_answer_are_one_row() -> None:
+    study = synthetic.make("occupancy")
+    frame = occupancy.answers(occupancy._shown(study, occupancy.table(study)))
+    assert list(frame["warps"]) == sorted(frame["warps"])
+    disputed = frame[frame["kernel"] == "matmul_disputed"].iloc[0]
+    assert disputed["differs"] and disputed["driver"] < disputed["closed"]
+
+
+def test_takeaway() -> None:
+    study = synthetic.make("occupancy")
+    table = occupancy.table(study)
+    agreed, answered = occupancy._agreed(occupancy.rows(study))
+    assert agreed == answered - 1
+    told = occupancy.takeaway(study, table)
+    assert told.startswith(
+        f"Driver and ncu give the closed form's occupancy in {agreed} of {answered}"
+    )
+    bare = synthetic.empty("occupancy")
+    assert occupancy.takeaway(bare, occupancy.table(bare)) == ""

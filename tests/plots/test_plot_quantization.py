@@ -1,0 +1,213 @@
+"""The quantization figures: the error of the model, the tile that cuBLAS chose, shared SMs."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections import defaultdict
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import synthetic
+from tilewave.kernel.expressions import integer
+from tilewave.pipeline.project import ROOT
+from tilewave.plots import _quantization, _sweeps, tile_quantization, wave_quantization
+from tilewave.plots.base import StudyData
+from tilewave.plots.style import Style, caption
+from tilewave.records.recorded import Recorded
+from tilewave.theory import quantization
+
+H200 = ROOT / "resources" / "recorded" / "nvidia_h200"
+
+
+def first(study: StudyData) -> _sweeps.Sweep:
+    return _sweeps.sweeps(study)[0]
+
+
+def edited(study: StudyData, metric: str, where: str, value: float) -> StudyData:
+    """The study with one metric of the cases whose id holds `where` set to a value."""
+    records = study.records.copy()
+    chosen = (records["metric"] == metric) & records["case"].str.contains(where, regex=False)
+    assert chosen.any()
+    records.loc[chosen, "value"] = value
+    return replace(study, records=records)
+
+
+def test_errors_are_of_the_model_with_one_fitted_number() -> None:
+    study = synthetic.make("wave_quantization")
+    swept = first(study)
+    assert swept.summary().median < 0.01 and abs(swept.summary().worst) < 0.012
+    late = first(edited(study, "duration", "@2304x1616x", 2 * swept.wave_time))
+    at = late.frame.set_index("n")
+    error = late.errors().set_axis(late.frame["n"])
+    assert error[1616] == pytest.approx(2 * swept.wave_time / late.wave_time - 1)
+    summary = late.summary()
+    assert summary.worst == pytest.approx(error[1616]) and summary.median < 0.01
+    assert late.frame["n"].iloc[summary.place] == 1616
+    unranked = at.index[~at["ranks"]]
+    assert len(unranked) and error[unranked].isna().all(), "wrong cases are not compared"
+
+
+def test_a_wave_of_narrower_tiles_counts_as_less() -> None:
+    study = synthetic.make("wave_quantization")
+    widths = study.cases["tile_n"].where(study.cases["n"] > 1800, 96)
+    swept = first(replace(study, cases=study.cases.assign(tile_n=widths)))
+    frame = swept.frame.set_index("n")
+    assert swept.tile[1] == 128 and len(swept.model) == len(frame)
+    assert (frame["work"] / frame["waves"]).loc[[1616, 2000]].tolist() == [0.75, 1]
+    assert not frame["partial_tail"].any()
+
+
+def test_the_table_has_errors_and_their_summary() -> None:
+    study = synthetic.make("wave_quantization")
+    table = wave_quantization.table(study)
+    swept = table[table["m"] == 2304]
+    error = swept["measured / model - 1 (%)"]
+    assert error.abs().median() == pytest.approx(
+        swept["sweep: median of its absolute value (%)"].iloc[0]
+    )
+    assert swept["sweep: worst (%)"].nunique() == 1
+    assert error.abs().max() == pytest.approx(abs(swept["sweep: worst (%)"].iloc[0]))
+
+
+def test_notes_say_what_was_fitted_and_how_far_off_it_is() -> None:
+    study = synthetic.make("wave_quantization")
+    fig = synthetic.draw(wave_quantization, study, Style(width_mm=400))
+    told = " ".join(caption(fig))
+    assert "the only number fitted" in told and "1 of 256×128" in told
+    error = first(study).summary()
+    at = first(study).frame["n"].iloc[error.place]
+    assert f"M = 2304 {100 * error.median:.1f} %, worst" in told and f"at N = {at}" in told
+
+
+def test_cycles_have_a_model_of_their_own() -> None:
+    study = synthetic.make("wave_quantization")
+    swept = first(study)
+    assert swept.summary("cycles").median < 0.005
+    slower = study.records.copy()
+    timed = slower["metric"] == "duration"
+    two_waves = slower["n"] > 1792
+    slower.loc[timed & two_waves, "value"] *= 0.8  # a higher clock, say
+    other = first(replace(study, records=slower))
+    assert other.summary().median > 0.01
+    assert other.summary("cycles") == swept.summary("cycles")
+
+
+def test_useful_share_is_the_inverse_of_the_operations() -> None:
+    frame = first(synthetic.make("tile_quantization")).frame.set_index("n")
+    assert frame.loc[136, "model_useful"] == pytest.approx(136 / 256)
+    assert frame.loc[136, "useful"] == pytest.approx(136 / 256)
+    assert frame.loc[128, "model_useful"] == 1.0
+
+
+def test_tiles_of_cublas_are_shown_and_compared_with_its_operations() -> None:
+    study = synthetic.make("tile_quantization")
+    found = _sweeps.sweeps(study)
+    at = found[0].frame.set_index("n")
+    assert at.loc[136, "cublas_tile_m"] == 128 and at.loc[136, "cublas_tile_n"] == 256
+    assert at.loc[136, "cublas_tile_ratio"] == pytest.approx(256 / 136)
+    both = at[["cublas_ratio", "cublas_tile_ratio"]].dropna()
+    assert list(both["cublas_ratio"]) == pytest.approx(list(both["cublas_tile_ratio"]), rel=0.01)
+    assert len(both) >= 16
+    # A name read the wrong way round does not fit what was counted.
+    records = study.records.copy()
+    sides = {"cublas_tile_m": "cublas_tile_n", "cublas_tile_n": "cublas_tile_m"}
+    records["metric"] = records["metric"].replace(sides)
+    turned = first(replace(study, records=records)).frame
+    assert not (turned["cublas_ratio"] / turned["cublas_tile_ratio"]).between(0.99, 1.01).all()
+
+
+def test_names_of_vendor_kernels_stand_in_the_table() -> None:
+    study = synthetic.make("tile_quantization")
+    case = "cublas-typef16_f16@27648x136x4096"
+    row = study.records[study.records["case"] == case].iloc[[0]]
+    name = row.assign(metric="kernel_name", value=math.nan, text="nvjet_hsh_256x128_64x4_TNT")
+    with_names = replace(study, records=pd.concat([study.records.assign(text=""), name]))
+    table = tile_quantization.table(with_names).set_index("case")
+    own = "hgemm_wmma_staged-raster1@27648x136x4096"
+    assert table.loc[own, "cuBLAS kernel"] == "nvjet_hsh_256x128_64x4_TNT"
+
+
+def test_cublas_of_other_layouts_is_another_product() -> None:
+    study = synthetic.make("tile_quantization")
+    cases = study.cases.copy()
+    cases["layouts"] = cases["layouts"].astype(object)
+    cases.loc[cases["kernel"] != "cublas", "layouts"] = json.dumps({"b": "col"})
+    frame = first(replace(study, cases=cases)).frame
+    assert frame["cublas_tile_m"].isna().all()
+    assert frame["cublas_tflops"].notna().any(), "the paired figure is the case's own"
+
+
+def test_a_figure_has_the_two_panels_that_answer() -> None:
+    study = synthetic.make("wave_quantization")
+    fig = synthetic.draw(wave_quantization, study, Style())
+    assert [ax.get_ylabel().partition("\n")[0] for ax in fig.axes[:2]] == [
+        "TFLOP/s", "SM cycles active,",
+    ]  # fmt: skip
+    assert len(fig.axes) == 2 * len(_sweeps.sweeps(study))
+
+
+def test_the_finding_is_the_worst_boundary() -> None:
+    study = synthetic.make("wave_quantization")
+    rates = first(study).frame.set_index("n")["tflops"]
+    lost, model = 1 - rates[1808] / rates[1792], 1 - 1808 / 1792 / 2
+    smaller = replace(study, cases=study.cases[study.cases["m"] == 2304])
+    table = wave_quantization.table(smaller)
+    assert wave_quantization.takeaway(smaller, table) == (
+        f"Past a full wave throughput falls by up to {100 * lost:.0f} %: hgemm_wmma_staged, N = 1792 → 1808, "
+        f"model {100 * model:.0f} %"
+    )
+    tiles = synthetic.make("tile_quantization")
+    told = tile_quantization.takeaway(tiles, tile_quantization.table(tiles))
+    assert told.startswith("Past a full tile column throughput falls by up to ")
+    for module in (tile_quantization, wave_quantization):
+        nothing = synthetic.empty("wave_quantization")
+        assert module.takeaway(nothing, module.table(nothing)) == ""
+
+
+def test_two_blocks_an_sm_have_two_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_sweeps, "blocks_per_sm_of", lambda *of: 2)
+    swept = first(synthetic.make("wave_quantization"))
+    # 264 places: one wave throughout, but SMs with two blocks from 133 tiles on, and so it was made.
+    assert set(swept.frame["waves"]) == {1} and set(swept.frame["rounds"]) == {1, 2}
+    assert swept.summary("duration", "rounds").median < 0.01
+    assert abs(swept.summary().worst) > 0.4
+    assert [n for n, _, _ in swept.edges("rounds")] == [1792.0]
+
+
+@pytest.mark.skipif(not H200.is_dir(), reason="no recorded H200")
+def test_recorded_sweeps_are_within_five_percent() -> None:
+    """The wave model, one fitted number a sweep, against what the H200 was recorded to need."""
+    recorded = Recorded(H200)
+    sweeps: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for made in recorded.results():
+        variant, _, shape = made["case"].partition("@")
+        if variant != "hgemm_wmma_staged-raster1" or made["stage"] != "time":
+            continue
+        sms = int(recorded.environments[made["environment"]]["sms"])
+        m, n, k = (integer(size, {"sms": sms}) for size in shape.split("x"))
+        found = [f["value"] for f in made["figures"] if f["metric"] == "duration"]
+        if k == 4096 and found and n != m:
+            blocks = quantization.tile_count({"m": m, "n": n, "k": k}, (256, 128))
+            sweeps[m].append((quantization.waves(blocks, sms).count, found[0]))
+    assert set(sweeps) == {2304, 2816, 27648, 33792}
+    for m, points in sweeps.items():
+        counts, durations = zip(*points)
+        time = quantization.fitted_time(durations, counts)
+        errors = [d / (c * time) - 1 for c, d in points]
+        assert quantization.prediction_error(errors).median < 0.05, f"M = {m}"
+
+
+def test_a_sweep_that_was_not_measured_leaves_its_panel_empty() -> None:
+    swept = first(synthetic.make("wave_quantization"))
+    columns = {"duration": math.nan, "cublas_duration": math.nan, "tflops": math.nan}
+    unknown = replace(swept, frame=swept.frame.assign(**columns))
+    ax = Figure().subplots()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _quantization._panel(ax, unknown, "tflops")
+    assert not ax.lines and not ax.collections

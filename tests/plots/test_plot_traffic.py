@@ -1,0 +1,156 @@
+"""The figure of work and traffic, drawn from invented measurements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import synthetic
+from tilewave.basics.errors import UserError
+from tilewave.plots import base, check_options, traffic
+from tilewave.plots.base import StudyData
+from tilewave.plots.style import Style
+
+THIN = "cublas-typef16_f32@8192x8192x128"
+NAIVE = "matmul_naive@256x384x128"
+
+
+def row(made: StudyData, case: str) -> dict[str, Any]:
+    table = traffic.table(made)
+    return {str(k): v for k, v in table[table["case"] == case].iloc[0].to_dict().items()}
+
+
+def test_the_documents_example_beside_what_is_so() -> None:
+    thin = row(synthetic.traffic(), THIN)
+    assert thin["intensity (FLOP/byte)"] == pytest.approx(124.1, abs=0.05)
+    assert thin["intensity claimed by the GPU-performance document (FLOP/byte)"] == 64
+    assert thin["bound on the document's V100 (model)"] == "memory"
+    assert thin["bound claimed by the document"] == "memory"
+    # The fastest f16 probe: 800 TFLOP/s over 4 TB/s; below it 124.12 * 4 are attainable.
+    assert thin["balance of this GPU (FLOP/byte, measured ceilings)"] == pytest.approx(200)
+    assert thin["bound on this GPU (model)"] == "memory"
+    assert thin["TFLOP/s / attainable (%)"] == pytest.approx(100 * 400 / (4 * 128 / 1.03125))
+    # 138,412,032 bytes at 4 TB/s.
+    assert thin["least duration (us, model)"] == pytest.approx(34.603008)
+    assert thin["DRAM bytes / compulsory (counted)"] == pytest.approx(1.1)
+
+
+def test_a_claim_about_fp16_is_no_claim_about_fp32() -> None:
+    vector = row(synthetic.traffic(), "matmul_naive@8192x1x8192")
+    assert vector["bound on the document's V100 (model)"] == ""
+    assert vector["bound claimed by the document"] == "memory"
+    # 60 TFLOP/s over 4 TB/s.
+    assert vector["balance of this GPU (FLOP/byte, measured ceilings)"] == pytest.approx(15)
+
+
+def test_loads_of_the_naive_product_as_two_documents_have_them() -> None:
+    naive = row(synthetic.traffic(), NAIVE)
+    assert naive["loads of an element of A without reuse (model, and the lecture)"] == 384
+    assert naive["loads of an element of A claimed by the multiplication document"] == 128
+    assert naive["loads of an element of B without reuse (model, and the lecture)"] == 256
+    assert (
+        naive["loads of an element of either, claimed by the multiplication document"]
+        == 256 * 384 * 128
+    )
+    asked = "loads of an element of A and B, asked for by lanes ({})"
+    # 2 * 256 * 384 * 128 over 256 * 128 + 128 * 384 elements, and counted requests say the same.
+    assert naive[asked.format("model")] == naive[asked.format("counted")] == pytest.approx(307.2)
+    for name in ("load requests", "load sectors", "store requests", "store sectors"):
+        assert naive[f"{name} (model)"] == naive[f"{name} (counted)"]
+    tiled = row(synthetic.traffic(), "matmul_tiled@2048x2048x2048")
+    assert tiled[asked.format("model")] == 128
+    assert not base.present(
+        tiled["loads of an element of A claimed by the multiplication document"]
+    )
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        synthetic.traffic(ceilings=False),
+        synthetic.traffic(probe_environment="here"),
+        synthetic.traffic(verdict="wrong"),
+    ],
+    ids=["no ceiling", "another GPU's ceiling", "wrong"],
+)
+def test_no_share_without_a_ceiling_of_the_same_machine_or_of_a_wrong_case(made: StudyData) -> None:
+    assert not base.present(row(made, THIN)["TFLOP/s / attainable (%)"])
+    shown = [text for text, _ in synthetic.texts_of(synthetic.draw(traffic, made, Style()))]
+    assert not any(text.startswith("80.6 %") for text in shown)
+
+
+def test_accesses_that_are_none() -> None:
+    check_options("traffic", {"accesses": synthetic.ACCESSES})
+    for kernel, said in (
+        ({"a": {"lanes": 4}}, r"accesses\.matmul_naive\.a\.lanes.*rows"),
+        ({"a": {"rows": 9, "columns": 8}}, r"accesses\.matmul_naive\.a.*32 lanes"),
+        ({"d": {}}, "'d'"),
+        ({"tile": [1, 2]}, r"accesses\.matmul_naive\.tile"),
+    ):
+        with pytest.raises(UserError, match=said):
+            check_options("traffic", {"accesses": {"matmul_naive": kernel}})
+    # An access that does not divide the tile predicts nothing.
+    odd = row(
+        synthetic.traffic(accesses={"matmul_tiled": {"a": {"rows": 1, "columns": 32}}}),
+        "matmul_tiled@2048x2048x2048",
+    )
+    assert not base.present(odd["load requests (model)"])
+
+
+def test_no_prediction_for_columns() -> None:
+    full = synthetic.traffic()
+    layouts = '{"a": "row", "b": "col", "c": "row"}'
+    columns = row(replace(full, cases=full.cases.assign(layouts=layouts)), NAIVE)
+    assert not base.present(columns["load requests (model)"])
+    assert columns["load requests (counted)"] == 786432
+
+
+@pytest.fixture(scope="module")
+def drawn() -> Figure:
+    return synthetic.draw(traffic, synthetic.traffic(), Style())
+
+
+def test_predictions_are_ticks_and_counters_marks(drawn: Figure) -> None:
+    loads = drawn.axes[-1]
+    at: dict[str, set[float]] = {}
+    for points in loads.collections:
+        label = str(points.get_label())
+        at.setdefault(label, set()).update(round(float(x), 6) for x in points.get_offsets()[:, 0])
+    # Naive, tiled, tiled 32 and two outputs, register, double-buffered.
+    assert {2048.0, 128.0, 64.0, 32.0, 16.0} <= at.pop("predicted")
+    # As the multiplication document would have it: (32768 * 128 + 49152 * 256) / 81920.
+    assert at.pop("asked for, if A were loaded k times") == {204.8}
+    assert {2048.0, 128.0, 64.0} <= set().union(*at.values())
+
+
+def test_one_gpu_in_a_panel(drawn: Figure) -> None:
+    assert not any("V100" in text for text, _ in synthetic.texts_of(drawn))
+    assert row(synthetic.traffic(), THIN)["bound on the document's V100 (model)"] == "memory"
+
+
+def test_the_finding_is_what_the_baseline_reaches() -> None:
+    # The thin product reaches 400 of 496 TFLOP/s.
+    told = traffic.takeaway(synthetic.traffic(), traffic.table(synthetic.traffic()))
+    assert told == "cuBLAS reaches at least 81 % of what the roof allows it"
+    bare = synthetic.traffic(ceilings=False)
+    nothing = replace(bare, records=bare.records.iloc[:0], environments={})
+    for study in (bare, nothing):
+        assert traffic.takeaway(study, traffic.table(study)) == ""
+
+
+def test_nothing_measured() -> None:
+    bare = synthetic.empty("traffic")
+    assert "No traffic" in synthetic.said(synthetic.draw(traffic, bare, Style(width_mm=86)))
+    assert len(traffic.table(bare)) == 13, "no row of a ceiling"
+
+
+@pytest.mark.parametrize("kept", [slice(0, 6), slice(6, 13)], ids=["above", "below"])
+def test_half_of_it(kept: slice) -> None:
+    full = synthetic.traffic()
+    cases = pd.concat([full.cases.iloc[kept], full.cases.iloc[13:]])
+    records = full.records[full.records["case"].isin(cases["case"])]
+    synthetic.draw(traffic, replace(full, cases=cases, records=records), Style())

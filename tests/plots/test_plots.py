@@ -1,0 +1,313 @@
+"""The figures: found by name, never failing on missing data, wrong never ranking, same bytes."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+
+import synthetic
+from tilewave import plots
+from tilewave.basics.errors import UserError
+from tilewave.plots import _sweeps, ablation, base, latency, wavefronts
+from tilewave.plots.style import Style, caption, check_style, save
+
+NAMES = sorted(synthetic.MAKERS)
+WIDTHS = (178.0, 86.0)
+
+
+@functools.cache
+def drawn(name: str, width: float) -> Figure:
+    """A figure, laid out once. What it shows comes from the table: while it is drawn, no value is asked
+    for a second time."""
+    study, module = synthetic.make(name), plots.load(name)
+    table = module.table(study)
+
+    def asked(*args: object) -> None:
+        raise AssertionError("the records were asked for a value a second time")
+
+    with pytest.MonkeyPatch.context() as patch:
+        for question in ("value_of", "pivot", "over_2mnk", "text_of"):
+            patch.setattr(base, question, asked)
+        return module.draw(study, table, Style(width_mm=width))
+
+
+@functools.cache
+def drawn_texts(name: str, width: float) -> list[tuple[str, Bbox]]:
+    return synthetic.texts_of(drawn(name, width))
+
+
+def test_every_plot_is_drawn_by_a_test() -> None:
+    """From synthetic data here, or in a file of its own."""
+    own = [
+        path.stem.removeprefix("test_plot_") for path in Path(__file__).parent.glob("test_plot_*")
+    ]
+    known = set(plots.available())
+    assert set(NAMES) <= known
+    assert known <= {*NAMES, *own}
+
+
+def test_what_a_module_offers() -> None:
+    for name in plots.available():
+        module = plots.load(name)
+        assert module.READING.endswith(".")
+        assert plots.has_summary(name) == hasattr(module, "summary")
+        assert plots.table_stays_open(name) == getattr(module, "OPEN_TABLE", False)
+
+
+def test_unknown_plot_lists_those_there_are() -> None:
+    with pytest.raises(UserError, match=r"config\.yaml: studies\.x\.plot: found 'laddr'.*ladder"):
+        plots.load("laddr", "config.yaml", "studies.x.plot")
+    for helper in ("base", "style", "_quantization"):
+        with pytest.raises(UserError):
+            plots.load(helper)
+
+
+def test_unknown_option_is_refused() -> None:
+    plots.check_options("ladder", {"rungs": {"f32": ["matmul_naive"]}})
+    with pytest.raises(UserError, match="allowed: lecture, rungs"):
+        plots.check_options("ladder", {"rugns": {}}, "config.yaml", "studies.ladder.options")
+    with pytest.raises(UserError, match="takes no options"):
+        plots.check_options("correctness", {"log": True})
+
+
+def test_style_mistakes_are_user_errors() -> None:
+    for style in (
+        Style(width_mm=5),
+        Style(font_size=90),
+    ):
+        with pytest.raises(UserError):
+            check_style(style)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", NAMES)
+def test_texts_stay_inside_and_apart(name: str, width: float) -> None:
+    edge = drawn(name, width).bbox
+    found = drawn_texts(name, width)
+    for text, box in found:
+        assert box.x0 >= -1 and box.x1 <= edge.x1 + 1, f"{text!r} leaves the figure"
+        assert box.y0 >= -1 and box.y1 <= edge.y1 + 1, f"{text!r} leaves the figure"
+    for (one, a), (other, b) in itertools.combinations(found, 2):
+        wide = min(a.x1, b.x1) - max(a.x0, b.x0)
+        high = min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert not (wide > 1.5 and high > 2.5), f"{one!r} and {other!r} overlap"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_tables_same_bytes(name: str, tmp_path: Path) -> None:
+    suffixes = ("svg", "pdf", "png") if name == "latency" else ("svg",)
+    again = synthetic.draw(plots.load(name), synthetic.make(name), Style())
+    for run, fig in (("a", drawn(name, 178.0)), ("b", again)):
+        for suffix in suffixes:
+            save(fig, tmp_path / f"{run}.{suffix}")
+    for suffix in suffixes:
+        first = (tmp_path / f"a.{suffix}").read_bytes()
+        assert first == (tmp_path / f"b.{suffix}").read_bytes()
+        for word in (b"Matplotlib", b"matplotlib.org", b"CreationDate", b"<dc:date>"):
+            assert word not in first, f"{suffix} holds {word!r}"
+
+
+def test_svg_needs_no_font_and_other_suffixes_are_refused(tmp_path: Path) -> None:
+    fig = synthetic.draw(plots.load("latency"), synthetic.make("latency"), Style())
+    save(fig, tmp_path / "l.svg")
+    text = (tmp_path / "l.svg").read_text()
+    assert (
+        "<text" not in text and "font-family" not in text
+    )  # letters are drawn as they were laid out
+    with pytest.raises(UserError):
+        save(fig, tmp_path / "l.jpg")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_record_at_all_says_so(name: str) -> None:
+    study = synthetic.empty(name)
+    module = plots.load(name)
+    table = module.table(study)
+    assert set(table["status"].dropna()) == {"not measured"}
+    fig = synthetic.draw(module, study, Style(width_mm=86))
+    told = synthetic.said(fig)
+    assert "not measured" in told and "source: no measurement" in told
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_case_at_all(name: str) -> None:
+    study = replace(
+        synthetic.empty(name), cases=pd.DataFrame(columns=base.CASE_COLUMNS), environments={}
+    )
+    module = plots.load(name)
+    assert len(module.table(study)) == 0 and base.case_order(study) == []
+    told = synthetic.said(synthetic.draw(module, study, Style()))
+    assert "no case" in told
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_name_units_and_status(name: str) -> None:
+    table = plots.load(name).table(synthetic.make(name))
+    assert {"verdict", "status", "reason", "source"} <= set(table.columns)
+    assert len(table) > 0 and table.columns.is_unique
+
+
+def test_wrong_case_never_ranks() -> None:
+    study = synthetic.make("ladder")
+    assert "matmul_two_outputs@4096x4096x4096" not in base.ranking(study)
+    fig = synthetic.draw(plots.load("ladder"), study, Style())
+    ax, numbers = next(
+        (fig.axes[i], fig.axes[i + 1])
+        for i in range(0, len(fig.axes), 3)
+        if fig.axes[i].get_title(loc="left") == "FP32"
+    )
+    row = [t.get_text() for t in ax.get_yticklabels()].index("matmul_two_outputs")
+    drawn = {
+        line.get_marker()
+        for line in ax.lines
+        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
+        if not pd.isna(x) and x != 100 and abs(y - row) < 0.5
+    }
+    assert drawn == {"x"}, "a cross at each size, no whisker"
+    told = {t.get_text() for t in numbers.texts if int(t.get_position()[1]) == row}
+    assert told == {"×"}, "no number that could be compared"
+    study = synthetic.make("ablation")
+    assert "hgemm_wmma_staged-stages4@4096x4096x4096" not in ablation._change(study).index
+    swept = _sweeps.sweeps(synthetic.make("tile_quantization"))[0]
+    assert not swept.frame.set_index("n").loc[176, "ranks"]
+    # A verdict that nobody gave is no better than a wrong one.
+    records = study.records.assign(verdict=None)
+    assert base.ranking(replace(study, records=records)) == []
+    assert set(base.verdicts(replace(study, records=records)).values()) == {"not checked"}
+
+
+def test_wrong_outweighs_correct_and_statuses_are_the_worst() -> None:
+    study = synthetic.make("latency")
+    case = "latency-levell1@l1"
+    row = study.records[study.records["case"] == case].iloc[[0]]
+    more = pd.concat(
+        [study.records, row.assign(stage="time", verdict="wrong", status="stale", reason="moved")]
+    )
+    study = replace(study, records=more)
+    assert base.verdicts(study)[case] == "wrong"
+    assert base.statuses(study)[case] == base.Missing(case, "stale", "moved")
+    assert base.statuses(study, ("check",))[case].status == "ok"
+    assert base.Missing(case, "stale", "moved") in base.missing_cases(study)
+
+
+def test_a_figure_lists_what_was_disturbed() -> None:
+    study = synthetic.make("ladder")
+    case = base.ranking(study)[0]
+    mine = study.records["case"].eq(case) & study.records["stage"].eq("time")
+    reason = study.records["reason"].mask(mine, "disturbed: the GPU was slowed down: thermal")
+    study = replace(study, records=study.records.assign(reason=reason))
+    gone = base.Missing(case, "disturbed", "the GPU was slowed down: thermal")
+    assert mine.any() and gone in base.missing_cases(study) and case in base.ranking(study)
+
+
+def test_reasons_that_differ_by_numbers_are_told_once() -> None:
+    study = synthetic.make("latency")
+    reasons = ["no GPU", "predicted 5.04 s exceeds 5", "predicted 88 s exceeds 5"]
+    told = dict(zip(base.case_order(study), reasons))
+    records = study.records[study.records["case"].isin(told)]
+    records = records.assign(status="not measured", reason=records["case"].map(told))
+    study = replace(study, cases=study.cases[study.cases["case"].isin(told)], records=records)
+    assert base.missing_notes(study) == [
+        "not measured (no GPU): latency-levelregister@register",
+        "not measured (predicted 5.04 to 88 s exceeds 5): latency-levelshared@shared, "
+        "latency-levelconstant@constant",
+    ]
+
+
+def test_values_in_config_order_and_only_ok() -> None:
+    study = synthetic.make("latency")
+    values = base.value_of(study, "latency")
+    assert list(values.index) == [c for c in base.case_order(study) if c in values.index]
+    stale = study.records.assign(status="stale")
+    assert base.value_of(replace(study, records=stale), "latency").empty
+    frame = base.pivot(study, ["latency", "nothing"])
+    assert len(frame) == 6 and frame["nothing"].isna().all()
+
+
+def test_ratios_stay_inside_one_environment() -> None:
+    study = synthetic.make("ablation")
+    other = "hgemm_wmma_staged-copyca@4096x4096x4096"
+    assert other in ablation._change(study).index
+    records = study.records.copy()
+    records.loc[records["case"] == other, ["environment", "source"]] = ["here", "events"]
+    mixed = replace(study, records=records)
+    assert other not in ablation._change(mixed).index
+    told = base.source_line(mixed)
+    assert "2 environments, no ratio" in told
+    assert "recorded on NVIDIA H200 (ncu 2025.3.1, driver 580.159.03" in told
+    assert "measured live on NVIDIA L4" in told
+    shown = synthetic.said(synthetic.draw(ablation, mixed, Style()))
+    assert "2 environments" in shown and "other environment" in shown
+
+
+def test_every_figure_names_its_source() -> None:
+    for name, width in itertools.product(NAMES, WIDTHS):
+        told = " ".join(caption(drawn(name, width)))
+        if name == "exactness":
+            assert "sources: 2 environments, counts are compared between them" in told
+            assert "recorded on NVIDIA H200" in told and "executed on the CPU" in told
+        else:
+            assert "source: recorded on NVIDIA H200" in told
+        *notes, last = caption(drawn(name, width))
+        assert "recorded on NVIDIA H200" in last
+        shown = " ".join(text for text, _ in drawn_texts(name, width))
+        assert "source: " not in shown and not any(note in shown for note in notes)
+
+
+def test_a_bare_figure_has_no_title() -> None:
+    module, study = plots.load("claims"), synthetic.make("claims")
+    bare, whole = (synthetic.draw(module, study, Style(bare=bare)) for bare in (True, False))
+    assert bare.get_suptitle() == "" and len(whole.get_suptitle()) > 20
+    assert caption(bare) == caption(whole) and bare.get_figheight() < whole.get_figheight()
+
+
+def test_wavefronts_show_who_pays() -> None:
+    study = synthetic.make("wavefronts")
+    kinds = wavefronts.by_kind(study).set_index(["case", "kind"])
+    padded = "hgemm_wmma_staged@2048x2048x2048"
+    assert kinds.loc[(padded, "LDSM"), "excess"] == 0
+    assert kinds.loc[(padded, "LDGSTS"), "excess"] == 5898240 - 1572864
+    bare = "hgemm_wmma_staged-skew0@2048x2048x2048"
+    assert kinds.loc[(bare, "LDSM"), "excess"] > 0 == kinds.loc[(bare, "LDGSTS"), "excess"]
+    table = wavefronts.table(study)
+    assert table["wavefronts / ideal"].max() == pytest.approx(6.7e7 / 4.2e6)
+    assert len(table[table["kind"].isna()]) == 1, "a kernel without shared memory has one row"
+
+
+def test_wavefronts_from_records_where_instructions_are_gone() -> None:
+    study = synthetic.make("wavefronts")
+    case = base.case_order(study)[1]
+    row = study.records[study.records["case"] == case].iloc[[0]]
+    counted = row.assign(metric="wavefronts_shared_LDS", value=8.0, stage="counters")
+    ideal = row.assign(metric="wavefronts_shared_ideal_LDS", value=2.0, stage="counters")
+    study = replace(
+        study,
+        instructions=study.instructions.iloc[:0],
+        records=pd.concat([study.records, counted, ideal]),
+    )
+    kinds = wavefronts.by_kind(study)
+    assert kinds[["case", "kind", "excess"]].to_numpy().tolist() == [[case, "LDS", 6.0]]
+
+
+def test_wave_boundaries_are_those_of_the_gpu() -> None:
+    by_m = {s.m: s for s in _sweeps.sweeps(synthetic.make("wave_quantization"))}
+    assert [n for n, _, _ in by_m[2304].edges("waves")] == [1792.0], "no step at 1664 on 132 SMs"
+    assert [n for n, _, _ in by_m[2816].edges("waves")] == [1536.0]
+    assert [n for n, _, _ in by_m[2304].edges("columns")][:2] == [1408.0, 1536.0]
+    assert by_m[2304].wave_time == pytest.approx(90.0, rel=0.02)
+    assert by_m[2304].blocks_per_sm == 1
+
+
+def test_claims_come_from_the_kernel_file_or_the_lecture() -> None:
+    study = synthetic.make("latency")
+    case = "latency-levelshared@shared"
+    assert latency._claimed(study)[case] == 5.0
+    told = replace(study, cases=study.cases.assign(latency_claimed=6.0))
+    assert latency._claimed(told)[case] == 6.0

@@ -1,0 +1,200 @@
+"""Two measurements of the same thing agree, or one of them is marked, and cuBLAS has one value."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from unittest.mock import MagicMock
+
+import pandas as pd
+import pytest
+import yaml
+
+from tilewave.kernel import result
+from tilewave.kernel.front_matter import find_kernels
+from tilewave.pipeline import rules, tables
+from tilewave.pipeline.cases import expand
+from tilewave.pipeline.config import check_folders, parse
+from tilewave.pipeline.project import ROOT
+from tilewave.records import agreement
+from tilewave.records.recorded import Recorded, folders
+from tilewave.records.store import Store
+
+SHIPPED = folders(ROOT / "resources" / "recorded")
+DOUBTFUL = yaml.safe_load((ROOT / "tests" / "data" / "doubtful.yaml").read_text(encoding="utf-8"))
+"""Recording -> its cases whose time another measurement contradicts, as `agreement` says."""
+
+
+def figures(duration: float, clock: float = 1980.0, **more: float) -> dict[str, float]:
+    return {"duration": duration, "sm_clock": clock, **more}
+
+
+@pytest.mark.parametrize(
+    ("duration", "clock", "agrees"),
+    [
+        (103.0, 1980.0, True),
+        (106.0, 1980.0, False),
+        (94.0, 1980.0, False),
+        (120.0, 1650.0, True),  # limited by arithmetic: the same cycles
+        (110.0, 1700.0, True),  # between arithmetic and memory
+        (120.0, 1900.0, False),
+        (130.0, 1650.0, False),  # the clock explains a part only
+        (float("nan"), 1980.0, False),
+    ],
+)
+def test_own_over_paired(duration, clock, agrees):
+    pairs = [figures(1.0, baseline_duration=us) for us in (99.0, 100.0, 180.0)]
+    found = agreement.own_over_paired("cublas@64", figures(duration, clock), pairs)
+    assert (found is None) == agrees
+    assert agreement.own_over_paired("cublas@64", figures(duration, clock), []) is None
+
+
+@pytest.mark.parametrize(
+    ("raced", "clock", "eliminated", "agrees"),
+    [
+        (100.0, 1980.0, 0.0, True),
+        (112.0, 1980.0, 0.0, False),
+        (112.0, 1768.0, 0.0, True),
+        (112.0, None, 0.0, False),  # nobody read the clock
+        (112.0, 1980.0, 1.0, True),  # it left before the clock was the race's
+    ],
+)
+def test_race_over_time(raced, clock, eliminated, agrees):
+    race = {"tune_duration": raced, "tune_eliminated": eliminated}
+    assert (agreement.race_over_time("a", figures(100.0), race, clock) is None) == agrees
+
+
+@pytest.mark.parametrize(
+    ("cycles", "profiled_us", "us", "capped", "agrees"),
+    [
+        (198_000, 100.0, 100.0, False, True),
+        (198_000, 100.0, 110.0, False, False),
+        (178_000, 105.0, 100.0, False, True),  # ncu ran at another clock
+        (198_000, 100.0, 110.0, True, True),  # nobody knows at which clock it was timed
+        (39_600, 20.0, 25.0, False, True),  # too short: its start is among the cycles
+    ],
+)
+def test_counted_cycles_over_time_and_clock(cycles, profiled_us, us, capped, agrees):
+    counted = {agreement.CYCLES: cycles, "gpu__time_duration.sum": 1e3 * profiled_us}
+    assert (agreement.counted_over_timed("a", figures(us), counted, capped) is None) == agrees
+
+
+def _products() -> dict[str, str]:
+    where = "config/config.yaml"
+    config = parse(yaml.safe_load((ROOT / where).read_text()), where)
+    kernels = find_kernels(check_folders(config, "kernel_folders", where, ROOT))
+    found = {}
+    for case in expand(config, kernels, where).cases.values():
+        variant = case.variant
+        if case.shape is not None:
+            shape = case.shape.resolve({"sms": 132})
+            facts = [variant.kernel.front.operation, variant.dtypes, variant.layouts, shape]
+            facts.append(variant.strides(shape))
+            found[case.id] = json.dumps(facts, sort_keys=True)
+    return found
+
+
+def test_the_doubtful_times_of_the_shipped_recordings_are_known():
+    """A recording that contradicts itself is noticed: no case may join this list unseen."""
+    products = _products()
+    found = {}
+    for folder in SHIPPED:
+        by_stage: dict[str, list] = {}
+        for made in Recorded(folder).results(("time", result.TUNE, "counters")):
+            if made["case"] in products:
+                by_stage.setdefault(made["stage"], []).append(made)
+        found[folder.name] = sorted(agreement.disagreements(by_stage, products))
+    assert found == {name: sorted(cases) for name, cases in DOUBTFUL.items()}
+
+
+def record(case: str, metric: str, value: float, **more: object) -> dict[str, object]:
+    facts = {"m": 64, "n": 64, "k": 64, "operation": "matmul", "dtype": "f32", "environment": "gpu"}
+    state = {"stage": "time", "status": result.OK, "reason": "", "text": ""}
+    return {"case": case, "metric": metric, "value": value, **facts, **state, **more}
+
+
+def timed(case: str, duration: float, flops: float = 1e6, **more: float) -> list[dict[str, object]]:
+    metrics = {"duration": duration, "duration_spread": 1.0, "tflops": flops / duration, **more}
+    return [record(case, metric, value) for metric, value in metrics.items()]
+
+
+def disagreement(case: str, other: str) -> agreement.Disagreement:
+    return agreement.Disagreement(case, 120.0, other, 100.0, 1.2, 1.2)
+
+
+def values(frame: pd.DataFrame, metric: str) -> dict[str, float]:
+    rows = frame[frame["metric"] == metric]
+    return dict(zip(rows["case"], rows["value"], strict=True))
+
+
+def test_cublas_has_the_median_of_its_pairings():
+    """And speeds that are told at one clock stand to it as their shares say."""
+    records = pd.DataFrame(
+        [
+            *timed("cublas", 124.0, rank0_duration=124.0),
+            *timed("fast", 90.0, baseline_duration=99.0),
+            *timed("slow", 200.0, baseline_duration=100.0),
+            *timed("hot", 130.0, baseline_duration=110.0),
+            *timed("elsewhere", 50.0, baseline_duration=100.0),
+        ]
+    )
+    products = dict.fromkeys(("cublas", "fast", "slow", "hot"), "row") | {"elsewhere": "col"}
+    found = tables.with_cublas(records, products, {})
+    assert values(found, "duration")["cublas"] == 100.0
+    assert values(found, "duration_spread")["cublas"] == pytest.approx(104.5 - 99.5 + 0.5)
+    assert values(found, "tflops")["cublas"] == 1e4
+    assert values(found, tables.OWN_DURATION) == {"cublas": 124.0}
+    even = values(found, tables.EVEN_TFLOPS)
+    assert even["cublas"] == 1e4
+    for case, share in (("fast", 1.1), ("slow", 0.5), ("hot", 110 / 130), ("elsewhere", 2.0)):
+        assert even[case] == pytest.approx(share * even["cublas"])
+    assert values(found, "duration")["fast"] == 90.0, "what was measured stays"
+
+
+def test_a_doubtful_time_serves_as_no_reference_and_is_marked():
+    rows = [row for case in ("raced", "alone") for row in timed(case, 120.0, rank0_duration=120.0)]
+    others = dict.fromkeys(("raced", "own"), agreement.IN_ITS_RACE) | {"alone": "under ncu"}
+    doubtful = {case: disagreement(case, other) for case, other in others.items()}
+    found = tables.with_cublas(pd.DataFrame([*rows, *timed("own", 120.0)]), {}, doubtful)
+    duration = values(found, "duration")
+    assert duration["raced"] == 100.0 and pd.isna(duration["alone"]) and duration["own"] == 120.0
+    assert values(found, tables.OWN_DURATION) == {"raced": 120.0, "alone": 120.0}
+    reasons = dict(zip(found["case"], found["reason"], strict=True))
+    marked = {case: reason.startswith(result.DOUBTFUL) for case, reason in reasons.items()}
+    assert marked == {"raced": False, "alone": True, "own": True} and reasons["raced"] == ""
+
+
+class Live:
+    """A pipeline whose one time is contradicted until it is timed again; `stays` says that it stays so."""
+
+    def __init__(self, tmp_path: Path, stays: bool) -> None:
+        self.target = {"environment": "gpu", "live": True}
+        self.store, self.attempts = Store(tmp_path / "store"), Store(tmp_path / "attempts")
+        self.stays, self.timed_again = stays, False
+
+    def doubtful(self, results):
+        if self.timed_again and not self.stays:
+            return {}
+        return {made["case"]: disagreement(made["case"], "paired") for made in results["time"]}
+
+    def measure(self, stage, doing, checks, again):
+        assert stage == "time" and list(again) == ["cublas@64"]
+        self.timed_again = True
+        return {"results": [], "counts": {}}
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_doubtful_time_of_this_gpu_is_timed_again(tmp_path, monkeypatch, capsys, stays):
+    """And one that stays doubtful is said, and is measured by the next run."""
+    monkeypatch.setattr(rules, "_measure", lambda *_: None)
+    monkeypatch.setattr(rules, "watched", lambda doing, gpu: doing)
+    live = Live(tmp_path, stays)
+    own = result.result("time", "cublas@64", result.OK, key="k1", environment="gpu")
+    recorded = result.result("time", "elsewhere", result.OK, key="k2", environment="other")
+    found = {"check": {}, "time": {made["case"]: made for made in (own, recorded)}}
+    rules._time_doubtful_again(MagicMock(), live, "time", found)
+    assert live.timed_again
+    told = capsys.readouterr().err
+    assert "1 times disagree" in told and ("doubtful: 120 us timed" in told) == stays
+    kept = live.store.get("gpu", "time", "k1")
+    assert (kept is not None and result.passing(kept)) == stays

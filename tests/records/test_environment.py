@@ -1,0 +1,95 @@
+"""What a machine is, read from files; no GPU is needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tilewave.gpu import facts
+from tilewave.records import environment
+
+VERSION = (
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159  Release Build\nGCC 13\n"
+)
+OLDER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n"
+
+
+def test_what_files_of_the_driver_say() -> None:
+    versions = {VERSION: "580.159", OLDER: "535.104.05", "": ""}
+    assert {text: environment.driver_version(text) for text in versions} == versions
+    only = "A: 1\nRmProfilingAdminOnly: {}\n"
+    who = {only.format(1): "administrators", only.format(0): "all users", "": "unknown"}
+    assert {text: environment.counter_permission(text) for text in who} == who
+
+
+def test_fingerprint_is_json_and_quick() -> None:
+    environment.fingerprint()
+    start = time.perf_counter()
+    found = environment.fingerprint()
+    assert time.perf_counter() - start < 0.05
+    assert json.loads(json.dumps(found)) == found
+    assert {"driver", "devices", "counter_permission", "ncu"} <= set(found)
+
+
+def executable(path: Path, text: str = "#!/bin/sh\n") -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_ncu_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = executable(tmp_path / "nsight-compute" / "2025.3.1" / "ncu")
+    executable(tmp_path / "nsight-compute" / "2024.10.0" / "ncu")
+    monkeypatch.setattr(
+        environment, "NCU_PLACES", (str(tmp_path / "nsight-compute" / "*" / "ncu"),)
+    )
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert environment.find_ncu() == new
+    assert environment.find_ncu(str(tmp_path / "nowhere")) is None
+    inside = executable(tmp_path / "cuda-13.0" / "bin" / "ncu")
+    monkeypatch.setenv("PATH", str(Path(inside).parent) + ":" + os.environ["PATH"])
+    assert environment.find_ncu() == inside
+
+
+def test_has_gpu_needs_library_device_and_visibility() -> None:
+    found = {"libcuda": True, "devices": ["/dev/nvidia0"], "visible_devices": None}
+    assert environment.has_gpu(found)
+    assert not environment.has_gpu({**found, "visible_devices": ""})
+    assert not environment.has_gpu({**found, "devices": []})
+
+
+def test_the_id_follows_what_matters_and_not_the_commit() -> None:
+    one = {"gpu": "NVIDIA H200", "driver": "580.159", "packages": {"numpy": "2.4", "pandas": "3"}}
+    alike = [{"commit": "abc", "dirty": True, "recorded": True}]
+    alike += [{"packages": {"numpy": "2.4", "pandas": "4"}}]
+    apart = [{"driver": "1"}, {"packages": {"numpy": "2.5", "pandas": "3"}}]
+    first, *ids = (environment.environment_id({**one, **more}) for more in ({}, *alike, *apart))
+    assert [found == first for found in ids] == [True, True, False, False]
+
+
+def test_a_machine_without_a_gpu_has_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "has_gpu", lambda found: False)
+    found = environment.probe()
+    assert found["gpu"] is None and found["gpu_reason"] and found["cpu"]
+    assert found["id"] == environment.environment_id(found)
+    assert found["packages"]["numpy"]
+    json.dumps(found)
+
+
+def test_probe_in_a_child_that_finds_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    if environment.has_gpu(environment.fingerprint()):
+        pytest.skip("there is a GPU here")
+    monkeypatch.setattr(environment, "has_gpu", lambda found: True)
+    found = environment.probe()
+    assert found["gpu"] is None and found["gpu_reason"]
+    assert found["nvrtc"].startswith("13.0")
+
+
+def test_uuid() -> None:
+    raw = bytes(range(16))
+    assert facts.uuid_text(raw) == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"

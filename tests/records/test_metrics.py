@@ -1,0 +1,148 @@
+"""Metric sets and derived figures."""
+
+import math
+import re
+
+import pytest
+
+from tilewave.records.counters import catalogue, figures, instructions
+
+OP = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
+SCALAR = {OP.format(op): 0.0 for op in "ffma fadd fmul dfma dadd dmul hfma hadd hmul".split()}
+TENSOR = "sm__ops_path_tensor_src_{}.sum"
+FP16, INT8, FP8 = (TENSOR.format(one) for one in ("fp16", "int8", "fp8"))
+SIDES = ("store", "load")
+
+
+def named(found: list[dict]) -> dict[str, float]:
+    return {one["metric"]: one["value"] for one in found}
+
+
+def test_sets_are_nested_and_have_no_name_twice() -> None:
+    assert set(catalogue.SETS) == {
+        "flops", "basic", "traffic", "memory", "paths", "quantization", "limits", "full",
+    }  # fmt: skip
+    for name in catalogue.SETS:
+        names = catalogue.names(name)
+        assert len(names) == len(set(names))
+        # What warps wait for is asked for apart: it would double the passes of `full`.
+        assert name == "limits" or set(names) <= set(catalogue.names("full"))
+        for one in names:
+            assert re.fullmatch(r"[a-z0-9_]+(\.[a-z0-9_]+)*", one)
+    assert catalogue.merged(["quantization"])[1] == []
+    assert catalogue.merged({"memory", "basic"}) == catalogue.merged(["basic", "memory"])
+    traffic, memory = (catalogue.merged([name])[0] for name in ("traffic", "memory"))
+    assert memory == [*traffic, *catalogue.INSTRUCTION_METRICS]
+    assert catalogue.of_launches(memory) == traffic == catalogue.names("memory")
+    assert catalogue.of_instructions(memory) and not catalogue.of_instructions(traffic)
+    assert not any("sass" in one for one in catalogue.names("quantization"))
+
+
+def test_every_metric_has_unit_and_meaning() -> None:
+    rows = [*catalogue.METRICS.values(), *figures.DERIVED.values()]
+    assert all(row.unit and row.meaning for row in rows)
+    assert not set(catalogue.METRICS) & set(figures.DERIVED)
+
+
+def test_flops_of_fma_units_and_tensor_cores() -> None:
+    found = named(figures.derived({**SCALAR, OP.format("dfma"): 64.0, FP16: 0.0}))
+    assert found["counted_flops_f64"] == 128 == found["counted_flops"]
+    assert found["counted_tensor_flops"] == 0
+    found = named(figures.derived({**SCALAR, OP.format("hmul"): 10.0, FP16: 2.0}, "f16"))
+    assert (found["counted_tensor_flops"], found["counted_flops"]) == (2, 12)
+    # An absent part is no zero.
+    values = {name: value for name, value in SCALAR.items() if "ffma" not in name}
+    found = named(figures.derived({**values, FP16: 1.0}))
+    assert "counted_flops_f32" not in found and "counted_flops" not in found
+    assert found["counted_flops_f64"] == 0
+
+
+APART = {TENSOR.format("fp16_dst_fp16"): 3.0, TENSOR.format("fp16_dst_fp32"): 4.0}
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "flops"),
+    [
+        ({}, "", None),
+        ({FP16: 1.0}, "bf16", None),
+        ({FP16: 1.0}, "f16", 1.0),
+        *(({FP16: 0.0}, dtype, None) for dtype in ("i8", "e4m3")),
+        ({FP16: 0.0, INT8: 2.0}, "i8", 2.0),
+        *(({FP16: 0.0, FP8: 2.0}, dtype, 2.0) for dtype in ("e4m3", "e5m2")),
+        (APART, "", 7.0),  # by the type of the sum
+        ({**APART, FP16: 7.0}, "", 7.0),
+    ],
+)
+def test_operations_of_tensor_cores(values, dtype, flops) -> None:
+    assert figures.tensor_flops(values, dtype) == flops
+    assert catalogue.METRICS[INT8].optional
+
+
+def test_operations_on_fp8_are_asked_for_where_there_are_some() -> None:
+    for name in catalogue.SETS:
+        plain, fp8 = (catalogue.merged([name], one)[0] for one in (False, True))
+        more = set() if name == "limits" else {TENSOR.format("fp8")}
+        assert set(fp8) - set(plain) == more and [one for one in fp8 if one not in more] == plain
+
+
+def test_ratio_bytes_and_short_names() -> None:
+    values = {"sm__cycles_active.avg": 75.0, "sm__cycles_active.max": 100.0}
+    values |= {"dram__bytes_read.sum": 3.0, "dram__bytes_write.sum": 4.0}
+    found = named(figures.derived(values | {"lts__t_sector_hit_rate.pct": 88.0}))
+    assert found == {"cycles_active_ratio": 0.75, "dram_bytes": 7.0, "l2_hit_rate": 88.0}
+
+
+def test_what_is_no_number_is_not_usable() -> None:
+    assert not any(map(catalogue.usable, (math.nan, math.inf, None, "text", True)))
+
+
+def test_several_kernels_of_a_case_combine() -> None:
+    assert catalogue.combined("dram__bytes_read.sum", [1, 2]) == 3
+    assert catalogue.combined("launch__registers_per_thread", [32, 16]) == 32
+    assert catalogue.combined("lts__t_sector_hit_rate.pct", [50, 60]) == 60
+    assert catalogue.combined("something__else.avg", [1, 5]) == 5
+
+
+def row(address: int, opcode: str, found: int, ideal: int, executed: int = 1) -> dict:
+    counts = {"wavefronts_shared": found, "wavefronts_shared_ideal": ideal}
+    excess = {"wavefronts_shared_excess": found - ideal, "executed": executed}
+    return {"address": address, "opcode": opcode, **counts, **excess}
+
+
+def test_totals_are_of_the_kinds_that_touch_shared_memory() -> None:
+    plain = [row(32, "STS.U16", 0, 0), {"address": 48, "opcode": "LDG.E"}]
+    rows = [row(0, "LDSM.16.M88.4", 40, 40), row(16, "LDGSTS.E.BYPASS.128", 58, 15), *plain]
+    found = named(instructions.instruction_totals(rows))
+    assert found["wavefronts_shared"] == 98 and "wavefronts_shared_STS" not in found
+    excess = [found[f"wavefronts_shared_excess_{kind}"] for kind in ("LDSM", "LDGSTS")]
+    assert excess == [0, 43]
+    assert instructions.instruction_totals(plain[1:]) == []
+
+
+def test_the_probe_instruction_alone_is_counted() -> None:
+    rows = [row(0, "STS", 4, 1), row(16, "STS.64", 2, 2), row(32, "LDS.64", 9, 1, executed=0)]
+    values = {figures.DERIVED["shared_wavefronts_store"].counter: 6.0}
+    found, note = instructions.probe_figures("STS.64", rows, values)
+    assert named(found) == {"wavefronts_by_instruction": 2, "ideal_by_instruction": 2}
+    assert "2 instructions share the hardware's store counter" in note
+    found, _ = instructions.probe_figures("STS", rows, values)
+    assert named(found) == {"wavefronts_by_instruction": 4, "ideal_by_instruction": 1}
+    found, note = instructions.probe_figures("LDS", rows, values)
+    assert "no instruction LDS" in note and not found
+    twice = [*rows, row(64, "STS.64", 1, 1)]
+    found, note = instructions.probe_figures("STS.64", twice, values)
+    assert "2 instructions are STS.64 (at 0x10, 0x40)" in note and not found
+
+
+def test_the_hardware_counts_a_probe_that_is_alone_on_its_side() -> None:
+    """Loads and stores have counters of their own; what was not executed shares none."""
+    rows = [row(16, "STS.64", 2, 2), row(32, "LDS.64", 9, 1), row(48, "STS", 7, 7, executed=0)]
+    names = [f"{what}_{side}" for what in ("shared_wavefronts", "bank_conflicts") for side in SIDES]
+    values = dict(zip((figures.DERIVED[one].counter for one in names), (3.0, 5.0, 8.0, 1.0)))
+    for opcode, wavefronts, conflicts, mine, ideal in (("STS.64", 3, 8, 2, 2), ("LDS", 5, 1, 9, 1)):
+        found, note = instructions.probe_figures(opcode, rows, values)
+        told = {"wavefronts_by_instruction": mine, "ideal_by_instruction": ideal}
+        assert named(found) == told | {"wavefronts": wavefronts, "bank_conflicts": conflicts}
+        assert not note
+        alone = named(instructions.probe_figures(opcode, rows, {})[0])
+        assert not {"wavefronts", "bank_conflicts"} & alone.keys()

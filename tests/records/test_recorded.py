@@ -1,0 +1,328 @@
+"""Recorded figures: merging, reading by key, and telling stale ones from missing ones."""
+
+import hashlib
+import itertools
+
+import pyarrow.parquet as pq
+import pytest
+
+from tilewave.__main__ import main, parser
+from tilewave.basics.errors import UserError
+from tilewave.commands.record import adopted
+from tilewave.compiling.sass import places
+from tilewave.kernel import result
+from tilewave.pipeline import tables
+from tilewave.records import recorded as recorded_module
+from tilewave.records.recorded import LOST, Recorded, adopt, folders, merge, merge_accesses
+
+ENVIRONMENTS = {"gpu1": {"gpu": "NVIDIA H200", "sms": 132}, "host": {"gpu": None}}
+
+
+def timed(case, key, value=1.0, environment="gpu1"):
+    figures = [{"metric": "duration", "value": value, "unit": "us"}]
+    more = {"samples": {"duration_us": [value, value + 1]}, "notes": {"throttle": ""}}
+    more |= {"figures": figures, "environment": environment, "source": "events"}
+    return result.result("time", case, result.OK, key=key, **more)
+
+
+def counted(case, key, wavefronts):
+    row = {"address": 16, "opcode": "LDS.64", "wavefronts_shared": wavefronts}
+    more = {"environment": "gpu1", "source": "counters", "instructions": [row]}
+    return result.result("counters", case, result.OK, key=key, **more)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "nvidia_h200"
+    results = [timed("a@64", "k1"), timed("b@64", "k2", 2.0), counted("a@64", "c1", 8)]
+    counts = merge(path, results, ENVIRONMENTS, {"a.sm_90": {"code": "x"}})
+    assert counts == {"added": 3, "replaced": 0, "kept": 0}
+    return path
+
+
+def held(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def samples(folder, *keys):
+    table = Recorded(folder).long_table("samples", set(keys))
+    return [row["value"] for row in table.to_pylist()]
+
+
+def test_get_by_stage_and_key(folder):
+    recorded = Recorded(folder)
+    found = recorded.get("time", "k2")
+    assert found["figures"] == [{"metric": "duration", "value": 2.0, "unit": "us"}]
+    assert found["notes"] == {"throttle": ""}
+    assert (found["source"], found["environment"]) == ("recorded:nvidia_h200", "gpu1")
+    assert recorded.get("check", "k2") is None and recorded.get("time", "k3") is None
+    assert samples(folder, "k1", "k2") == [1.0, 2.0, 2.0, 3.0]
+    assert samples(folder) == []
+    rows = recorded.long_table("instructions", {"c1"}).to_pylist()
+    assert rows == [{"key": "c1", "address": 16, "opcode": "LDS.64", "wavefronts_shared": 8}]
+    assert recorded.main_environment == "gpu1"
+    assert recorded.environments == {"gpu1": ENVIRONMENTS["gpu1"]}  # only those that are used
+    assert folders(folder / "nowhere") == []
+
+
+def test_samples_of_instructions_have_a_table_of_their_own(folder, tmp_path):
+    row = {"address": 16, "samples": 3, "stall_wait": 3}
+    more = {"instructions": [row], "notes": {"rules": [{"title": "Tail Effect"}]}}
+    more |= {"key": "s1", "environment": "gpu1", "source": "samples"}
+    made = result.result(result.SAMPLE, "a@64", result.OK, **more)
+    merge(folder, [made], {"gpu1": {**ENVIRONMENTS["gpu1"], "commit": "abc", "dirty": False}}, {})
+    recorded = Recorded(folder)
+    assert recorded.long_table("stalls", {"s1"}).to_pylist() == [{"key": "s1", **row}]
+    assert recorded.long_table("instructions", {"s1"}).to_pylist() == []
+    assert recorded.instructions({"s1", "c1"})["s1"] == [row]
+    found = recorded.get(result.SAMPLE, "s1")
+    assert found["notes"]["rules"] == [{"title": "Tail Effect"}]
+    table = tables.instructions_table([found], recorded, lambda variant, function: {}, "stalls")
+    assert table[["case", "samples", "line"]].to_numpy().tolist() == [["a@64", 3, 0]]
+    adopt(tmp_path / "other", folder)
+    there = Recorded(tmp_path / "other").long_table("stalls", {"s1"}).to_pylist()
+    assert there == [{"key": "s1", **row}]
+
+
+def test_new_measurement_replaces_the_case_whatever_its_key(folder):
+    counts = merge(folder, [timed("a@64", "k9", 5.0)], {"gpu2": {"gpu": "NVIDIA H200"}}, {})
+    assert counts == {"added": 0, "replaced": 1, "kept": 2}
+    recorded = Recorded(folder)
+    assert recorded.get("time", "k1") is None
+    assert recorded.get("time", "k9")["figures"][0]["value"] == 5.0
+    assert recorded.get("time", "k2") and recorded.get("counters", "c1")
+    assert samples(folder, "k1", "k2", "k9") == [5.0, 6.0, 2.0, 3.0]
+    assert recorded.compiled == {"a.sm_90": {"code": "x"}}
+    merge(folder, [timed("a@64", "k9", 7.00049)], {}, {})  # they are kept to a nanosecond
+    assert samples(folder, "k9") == [7.0, 8.0]
+
+
+def test_merge_is_reproducible(folder, tmp_path):
+    """The same results in another order give the same files: small diffs in the history."""
+    other = tmp_path / "other"
+    results = [counted("a@64", "c1", 8), timed("b@64", "k2", 2.0), timed("a@64", "k1")]
+    merge(other, results, ENVIRONMENTS, {"a.sm_90": {"code": "x"}})
+    assert held(folder) == held(other)
+
+
+def test_long_tables_repeat_a_keys_rows_for_each_case(folder):
+    """Own rows and recorded ones; stale cases and cases without a key have none. A symbolic shape and the
+    number it resolves to share a key."""
+    merge(folder, [timed("c@256*sms", "k5", 3.0), timed("c@33792", "k5", 3.0)], {}, {})
+    recorded = Recorded(folder)
+    taken = [recorded.get("time", "k5") | {"case": case} for case in ("c@256*sms", "c@33792")]
+    own = [timed("d@2*32", "k6", 5.0), timed("d@64", "k6", 5.0)]
+    stale = result.result("time", "a@64", result.STALE, key="k1")
+    keyless = result.result("time", "e", result.OK)
+    table = tables.samples_table([*taken, *own, stale, keyless], recorded)
+    assert list(table.columns[:4]) == ["case", "key", "environment", "source"]
+    assert table["source"].tolist() == ["recorded:nvidia_h200"] * 4 + ["events"] * 4
+    found = table.groupby("case", sort=False)["value"].apply(tuple).to_dict()
+    taken, own = ["c@256*sms", "c@33792"], ["d@2*32", "d@64"]
+    assert found == dict.fromkeys(taken, (3.0, 4.0)) | dict.fromkeys(own, (5.0, 6.0))
+    assert recorded.has_case("time", "c@256*sms") and recorded.has_case("time", "c@33792")
+    # A new measurement is that of every case with its key.
+    merge(folder, [timed("c@33792", "k5", 8.0)], {}, {})
+    found = {made["case"]: made for made in Recorded(folder).results() if made["key"] == "k5"}
+    assert set(found) == {"c@256*sms", "c@33792"}
+    assert {made["figures"][0]["value"] for made in found.values()} == {8.0}
+    assert samples(folder, "k5") == [8.0, 9.0]
+
+
+@pytest.mark.parametrize("name", sorted(LOST))
+@pytest.mark.parametrize("how", ["flipped", "cut", "missing", "folder", "loop", "unsigned"])
+def test_a_damaged_file_is_left_out(tmp_path, name, how):
+    """And what is lost is said; the rest is as it was."""
+    folder = tmp_path / "nvidia_h200"
+    listings = {"l1": ("sass", {"a.cu": [1]})}
+    merge(folder, [timed("a@64", "k1"), counted("a@64", "c1", 8)], ENVIRONMENTS,
+          {"a.sm_90": {"key": "l1"}}, listings)  # fmt: skip
+    merge_accesses(folder, [{"case": "a@64", "key": "e1", "address": 16}])
+    whole, path, sums = Recorded(folder), folder / name, folder / "SHA256SUMS"
+    assert whole.damage == {}
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    if how == "unsigned":
+        signed = sums.read_text().splitlines(keepends=True)
+        sums.write_text("".join(line for line in signed if not line.endswith(f"  {name}\n")))
+    elif how in ("flipped", "cut"):
+        path.write_bytes(data if how == "flipped" else data[: len(data) // 2])
+    else:
+        path.unlink()
+        if how == "folder":
+            path.mkdir()
+        elif how == "loop":
+            path.symlink_to(path.name)
+    found = Recorded(folder)
+    assert list(found.damage) == [name] and f"nvidia_h200/{name} is damaged" in found.told[0]
+    assert LOST[name] in found.told[0]
+    useless = name in ("results.parquet", "environments.json")
+    assert bool(found.unusable) == useless
+    assert found.get("time", "k1") == (None if useless else whole.get("time", "k1"))
+    for table in ("samples", "instructions"):
+        there = found.long_table(table, {"k1", "c1"}).num_rows
+        assert bool(there) == (name != f"{table}.parquet")
+    assert (found.listing("l1") is None) == (name == "listings.parquet")
+    assert bool(found.accesses) == (name != "accesses.parquet")
+    assert folders(folder.parent) == [folder]
+    before = held(folder)
+    with pytest.raises(UserError, match=name):
+        merge(folder, [timed("b@64", "k2")], ENVIRONMENTS, {})
+    assert before == held(folder)
+
+
+@pytest.mark.parametrize(("name", "content"), [("compiled.json", b"[1]"), ("results.parquet", b"")])
+def test_a_signed_file_of_another_form_is_left_out(folder, name, content):
+    before, sums = (folder / name).read_bytes(), folder / "SHA256SUMS"
+    (folder / name).write_bytes(content)
+    was, now = (hashlib.sha256(data).hexdigest() for data in (before, content))
+    sums.write_text(sums.read_text().replace(was, now))
+    found = Recorded(folder)
+    assert not (found.compiled if name == "compiled.json" else found.results())
+    assert "it cannot be understood" in found.damage[name]
+    assert samples(folder, "k1") == [1.0, 2.0]
+
+
+def test_a_recording_without_checksums_is_damage(folder):
+    (folder / "SHA256SUMS").unlink()
+    found = Recorded(folder)
+    assert {"SHA256SUMS", "results.parquet", "environments.json"} <= found.damage.keys()
+    assert found.results() == [] and found.unusable and found.size == 0
+
+
+@pytest.mark.parametrize("together", [recorded_module.TOGETHER, None])
+def test_a_listing_is_read_with_few_others(folder, together, monkeypatch):
+    """Of a recording from before they had groups it is found, too, and the next one that is merged has them."""
+    every = 2 * recorded_module.TOGETHER + 1
+    names = [f"l{number:02}" for number in range(every)]
+    listings = {name: (f"sass {name}", {"a.cu": [1]}) for name in names}
+    monkeypatch.setattr(recorded_module, "TOGETHER", together)
+    merge(folder, [], {}, {f"{name}.sm_90": {"key": name} for name in names}, listings)
+    monkeypatch.undo()
+    path = folder / "listings.parquet"
+    assert pq.ParquetFile(path).num_row_groups == (3 if together else 1)
+    found = Recorded(folder)
+    assert {name: found.listing(name) for name in reversed(names)} == listings
+    assert found.listing("none") is None and found.places("none") is None
+    merge(folder, [], {}, {"more.sm_90": {"key": "more"}}, {"more": ("sass", {})})
+    assert pq.ParquetFile(path).num_row_groups == 3
+    assert Recorded(folder).listing("more") == ("sass", {})
+    assert Recorded(folder).listing(names[0]) == listings[names[0]]
+
+
+def test_places_of_a_listing_are_no_listing(folder):
+    told = places(".text.k:\n        /*0000*/                   EXIT ;\n")
+    merge(folder, [], {}, {"a.sm_90": {"key": "a", "sha256": "c"}}, {"a": (told, {"a.cu": [1]})})
+    found = Recorded(folder)
+    assert found.listing("a") is None and found.listing_of_cubin("c") is None
+    assert found.places("a") == (told, {"a.cu": [1]})
+
+
+def test_a_recording_that_is_killed_while_it_is_written_is_whole(folder, monkeypatch):
+    """Whatever file it was at: what is there is what its checksum is of."""
+    fresh = [timed("a@64", "k9", 5.0), timed("c@64", "k3"), counted("c@64", "c3", 2)]
+    state = held(folder)
+    for number in range(20):
+        for name, data in state.items():
+            (folder / name).write_bytes(data)
+        left = itertools.count(number, -1)
+
+        def write(path, data, left=left):
+            if not next(left):
+                raise KeyboardInterrupt
+            path.write_bytes(data)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(recorded_module, "write_atomically", write)
+            try:
+                merge(folder, fresh, {}, {"c.sm_90": {"code": "y"}})
+                break
+            except KeyboardInterrupt:
+                assert Recorded(folder).damage == {}
+        merge(folder, fresh, {}, {})  # the next one completes it
+        assert samples(folder, "k9") == [5.0, 6.0]
+    assert number > 4 and Recorded(folder).damage == {}
+
+
+CLEAN = {name: {**facts, "commit": "abc"} for name, facts in ENVIRONMENTS.items()}
+
+
+def elsewhere(tmp_path, *results, environments=CLEAN, compiled=None):
+    """The recorded folder of another checkout."""
+    path = tmp_path / "other" / "resources" / "recorded" / "nvidia_h200"
+    merge(path, list(results), environments, compiled or {})
+    return path
+
+
+def test_adopting_takes_over_what_is_new(folder, tmp_path):
+    """Results with their samples, instructions and code; what both hold alike is not touched."""
+    code = {"c.sm_90": {"code": "y"}, "a.sm_90": {"code": "older"}, "d.sm_90": {"code": "z"}}
+    results = [timed("a@64", "k1"), timed("c@64", "k5", 5.0), timed("b@64", "k2", 9.0)]
+    other = elsewhere(tmp_path, *results, counted("c@64", "c5", 3), compiled=code)
+    assert adopt(folder, other) == {"added": 2, "replaced": 1, "kept": 2}
+    recorded = Recorded(folder)
+    assert recorded.get("time", "k2")["figures"][0]["value"] == 9.0
+    assert samples(folder, "k1") == [1.0, 2.0]
+    assert samples(folder, "k2", "k5") == [9.0, 10.0, 5.0, 6.0]
+    rows = recorded.long_table("instructions", {"c1", "c5"}).to_pylist()
+    assert {row["key"]: row["wavefronts_shared"] for row in rows} == {"c1": 8, "c5": 3}
+    # The code of variants of which nothing new came stays what it was here.
+    assert recorded.compiled == {"a.sm_90": {"code": "x"}, "c.sm_90": {"code": "y"}}
+    assert adopt(folder, other) == {"added": 0, "replaced": 0, "kept": 5}
+
+
+def test_a_folder_adopted_whole_is_the_same(folder, tmp_path):
+    other = elsewhere(tmp_path, timed("a@64", "k1"), counted("a@64", "c1", 8))
+    adopt(tmp_path / "copy", other)
+    assert held(tmp_path / "copy") == held(other)
+
+
+@pytest.mark.parametrize("facts", [{"commit": ""}, {"commit": "abc", "dirty": True}])
+def test_adopted_figures_name_a_clean_commit(folder, tmp_path, facts):
+    before = held(folder)
+    other = elsewhere(tmp_path, timed("c@64", "k5"), environments={"gpu1": facts})
+    with pytest.raises(UserError, match=r"gpu1\.commit"):
+        adopt(folder, other)
+    assert held(folder) == before
+
+
+@pytest.mark.parametrize("below", ["", "resources/recorded", "resources/recorded/nvidia_h200"])
+def test_record_from_a_checkout(tmp_path, below, capsys):
+    elsewhere(tmp_path, timed("c@64", "k5", 5.0))
+    here = tmp_path / "here"
+    options = parser().parse_args(["record", "--from", str(tmp_path / "other" / below)])
+    (line,) = adopted(options, here)
+    assert line.endswith("nvidia_h200: 1 added, 0 replaced, 0 kept")
+    assert samples(here / "resources" / "recorded" / "nvidia_h200", "k5") == [5.0, 6.0]
+    # Nor from a folder without figures, nor from itself.
+    assert main(["record", "--from", str(tmp_path / "nowhere")]) == 2
+    assert "--from: found" in capsys.readouterr().err
+    with pytest.raises(UserError, match="another folder"):
+        adopted(parser().parse_args(["record", "--from", str(here)]), here)
+
+
+def touched(case, key, *places):
+    return [{"case": case, "key": key, "opcode": "LDS", "sass": [at]} for at in places]
+
+
+def test_accesses_of_a_case_replace_its_older_ones(folder):
+    merge_accesses(folder, [*touched("b@64", "x2", 16), *touched("a@64", "x1", 32, 48)])
+    assert [row["sass"] for row in Recorded(folder).accesses["x1"]] == [[32], [48]]
+    merge_accesses(folder, touched("a@64", "x3", 64))
+    found = {key: [row["sass"] for row in rows] for key, rows in Recorded(folder).accesses.items()}
+    assert found == {"x3": [[64]], "x2": [[16]]}
+    merge_accesses(folder, touched("c@64", "x2", 16))  # the same code by another name
+    assert len(Recorded(folder).accesses["x2"]) == 1
+    merge_accesses(folder, [])
+    assert len(Recorded(folder).access_rows) == 3
+
+
+@pytest.mark.parametrize(("keep", "key"), [(False, "x2"), (True, "x1")])
+def test_what_differs_is_adopted_or_kept(folder, tmp_path, keep, key):
+    """With its accesses."""
+    other = elsewhere(tmp_path, timed("b@64", "k2", 9.0), timed("c@64", "k5", 5.0))
+    merge_accesses(folder, touched("a@64", "x1", 16))
+    merge_accesses(other, touched("a@64", "x2", 32) + touched("b@64", "x3", 48))
+    assert adopt(folder, other, keep) == {"added": 1, "replaced": 1 - keep, "kept": 2 + keep}
+    assert samples(folder, "k2", "k5") == [*([2.0, 3.0] if keep else [9.0, 10.0]), 5.0, 6.0]
+    assert set(Recorded(folder).accesses) == {key, "x3"}

@@ -1,0 +1,194 @@
+"""The recorded figures that ship with the project say which code they came from."""
+
+import functools
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import executing_support as support
+import listings
+from samples import needs_nvrtc
+from tilewave.compiling import cubin, sass
+from tilewave.execution.lanes import captured, layout
+from tilewave.kernel import result
+from tilewave.kernel.front_matter import find_kernels, host_code, source_digest
+from tilewave.kernel.variants import choices
+from tilewave.kernel.variants import variant as variant_of
+from tilewave.pipeline import project
+from tilewave.pipeline.project import ROOT
+from tilewave.records.recorded import Recorded, folders
+
+SHIPPED = folders(ROOT / "resources" / "recorded")
+CONFIG = ROOT / "config" / "config.yaml"
+LIMIT_MB = 4
+
+
+@functools.cache
+def _results(folder: Path) -> list[dict[str, Any]]:
+    return Recorded(folder).results()
+
+
+shipped = pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
+
+
+@shipped
+def test_a_recording_names_its_commit_is_small_and_whole(folder: Path) -> None:
+    """``sha256sum -c SHA256SUMS`` says the same; every cubin has its resources."""
+    recorded, results = Recorded(folder), _results(folder)
+    assert results
+    for made in results:
+        environment = recorded.environments[made["environment"]]
+        assert environment["commit"], "a recorded figure must name its commit"
+        assert not environment.get("dirty")
+    assert sum(path.stat().st_size for path in folder.iterdir()) < LIMIT_MB * 1024 * 1024
+    listed = [line.split("  ") for line in (folder / "SHA256SUMS").read_text().splitlines()]
+    files = sorted(path.name for path in folder.iterdir() if path.name != "SHA256SUMS")
+    assert [name for _, name in listed] == files
+    for told, name in listed:
+        assert told == hashlib.sha256((folder / name).read_bytes()).hexdigest(), name
+    assert recorded.damage == {}
+    assert [name for name, one in recorded.compiled.items() if one.get("resources") == {}] == []
+
+
+@shipped
+@needs_nvrtc
+def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
+    """Compiled here, without a GPU, a kernel whose source was recorded has the same bytes: the first variant of
+    each, and what this checkout has compiled, as all take minutes.
+
+    NVRTC 13.0.88 writes one of several PTX texts of a large kernel (registers are numbered otherwise) and keeps it
+    in the cubin. Where the bytes differ so, code and listing have to be the recorded ones.
+    """
+    recording = Recorded(folder)
+    recorded = recording.compiled
+    compared = 0
+    firsts: set[str] = set()
+    plan = project.load(yaml.safe_load(CONFIG.read_text()), str(CONFIG)).plan
+    for name, variant in plan.variants.items():
+        old = recorded.get(f"{name}.sm_90")
+        if not old or "sha256" not in old or variant.kernel.provider != "nvrtc":
+            continue
+        if old["source_sha256"] != source_digest(variant.kernel):
+            continue  # the kernel has changed since: its figures are stale, and say so
+        if variant.kernel.name in firsts and not support.is_compiled(variant, "sm_90"):
+            continue
+        firsts.add(variant.kernel.name)
+        made = support.cubin_of(variant, "sm_90")
+        assert cubin.code_digest(made) == old["code"], name
+        listed = recording.listing(old["key"])
+        if listed and hashlib.sha256(made).hexdigest() != old["sha256"]:
+            again = tmp_path / f"{name}.cubin"
+            again.write_bytes(made)
+            assert sass.as_text(again) == listed[0], name
+        compared += 1
+    assert compared > 0
+
+
+@shipped
+@pytest.mark.parametrize("name", ["matmul_tiled", "hgemm_wgmma", "vector_add"])
+@needs_nvrtc
+def test_listings_are_nvdisasms(folder: Path, name: str) -> None:
+    """Whoever compiles the same bytes takes the recorded listing instead of asking nvdisasm."""
+    cubin_file = support.compiled(support.choose(KERNELS[name].path), "sm_90")
+    digest = hashlib.sha256(cubin_file.read_bytes()).hexdigest()
+    listing = Recorded(folder).listing_of_cubin(digest)
+    if listing is None:
+        pytest.skip(f"{name} has changed since it was recorded")
+    assert listing == sass.as_text(cubin_file)
+
+
+KERNELS = find_kernels([ROOT / "kernels"])
+H200 = ROOT / "resources" / "recorded" / "nvidia_h200"
+
+
+def _of_the_same_source(recorded: Recorded, name: str) -> None:
+    """Skip where the recorded variant came from another text: its figures are stale."""
+    old = recorded.compiled.get(f"{name}.sm_90")
+    if old is None or old["source_sha256"] != source_digest(KERNELS[name.split("-")[0]]):
+        pytest.skip(f"{name} has changed since it was recorded")
+
+
+def _counted(recorded: Recorded) -> dict[str, dict[str, float]]:
+    """Figures of each case whose counters were recorded, by metric."""
+    return {
+        made["case"]: {figure["metric"]: figure["value"] for figure in made["figures"]}
+        for made in _results(recorded.folder)
+        if made["stage"] == "counters" and made["status"] == result.OK
+    }
+
+
+@pytest.fixture(scope="module")
+def h200() -> Recorded:
+    if H200 not in SHIPPED:
+        pytest.skip("no figures of an NVIDIA H200")
+    return Recorded(H200)
+
+
+def test_shared_accesses_cost_and_are_drawn_as_the_front_matter_says(h200: Recorded) -> None:
+    """Wavefronts and conflicts of every access pattern are the rule's, to the last one, as they were counted and
+    in the drawing of the probed instruction's lanes."""
+    kernel, counted = KERNELS["shared_access"], _counted(h200)
+    expected, found, drawn = {}, {}, {}
+    for name, probe in kernel.front.cases.items():
+        made = variant_of(kernel, probe.macros, kernel.path, f"cases.{name}")
+        _of_the_same_source(h200, made.id)
+        case = f"{made.id}@{name}"
+        metrics = ("wavefronts", "bank_conflicts")
+        expected[case] = [probe.expect[metric] for metric in metrics]
+        found[case] = [counted.get(case, {}).get(metric) for metric in metrics]
+        rows = [row for row in h200.access_rows if row["case"] == case]
+        asked = [row for row in rows if row["opcode"].startswith(str(probe.instruction))]
+        for one in captured.diagrams(asked, lambda address: ("shared_access.cu", address)):
+            laid = layout.laid_out(one.layout.access)
+            drawn[case] = [laid.wavefronts, laid.wavefronts - laid.transactions]
+    assert len(expected) == 28 and found == expected == drawn
+
+
+DECIDED = {
+    "matmul_tiled-realf64@256x256x256": {
+        "wavefronts_shared_LDS": 1_572_864,
+        "wavefronts_shared_excess": 0,
+    },
+    "hgemm_wmma_staged@2048x2048x2048": {
+        "wavefronts_shared_LDGSTS": 5_898_240,
+        "wavefronts_shared_ideal_LDGSTS": 1_572_864,
+        "wavefronts_shared_LDSM": 4_194_304,
+        "counted_tensor_flops": 17_179_869_184,
+    },
+}
+"""Counts that follow from code and launch alone: every run has the same."""
+
+
+@pytest.mark.parametrize("case", DECIDED)
+def test_counts_that_the_launch_decides(h200: Recorded, case: str) -> None:
+    _of_the_same_source(h200, case.split("@")[0])
+    assert DECIDED[case].items() <= _counted(h200)[case].items()
+
+
+HOST_VARIANTS = {
+    made.id: kernel
+    for kernel in KERNELS.values()
+    if kernel.provider == "cpu"
+    for made in choices(kernel, "product", kernel.path, "macros")
+}
+
+
+@pytest.mark.parametrize("name", sorted(HOST_VARIANTS))
+def test_host_code_is_the_recorded_one(h200: Recorded, name: str) -> None:
+    """The key of a host kernel, made here with whatever Python this is, finds its figures."""
+    _of_the_same_source(h200, name)
+    assert host_code(HOST_VARIANTS[name]) == h200.compiled[f"{name}.sm_90"]["code"]
+
+
+@needs_nvrtc
+def test_listings_of_the_tests_kernels_are_nvdisasms() -> None:
+    compared = 0
+    for path in sorted((ROOT / "tests" / "faults").glob("*.cu"))[:3]:
+        made = support.compiled(support.choose(path), "sm_90")
+        told = listings.known(hashlib.sha256(made.read_bytes()).hexdigest())
+        compared += told is not None
+        assert told in (None, sass.as_text(made)), path.name
+    assert compared, "make them again: tests/support/listings.py"

@@ -1,0 +1,94 @@
+"""The store: whole files or none, damaged ones count as missing, only lasting results are kept."""
+
+import json
+import os
+
+import pytest
+
+from tilewave.basics.errors import UserError
+from tilewave.kernel import result
+from tilewave.records.store import Store, write_atomically
+
+
+def made(status=result.OK, **more):
+    more = {"key": "ab12", "environment": "here", "figures": [{"metric": "x", "value": 1.5}]} | more
+    return result.result("time", "kernel@64", status, "why", **more)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
+
+
+@pytest.mark.parametrize("value", [1.5, float("nan")])
+def test_environment_stage_and_key_all_count(store, value):
+    kept = made(figures=[{"metric": "x", "value": value}])
+    store.put(kept)
+    assert repr(store.get("here", "time", "ab12")) == repr(kept)
+    for place in ("there time ab12", "here check ab12", "here time ab13"):
+        assert store.get(*place.split()) is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(b"", b'{"schema_version": 1, "sta', b"[]", b"null", b"\xff\xfe\x00", b'{"case": 1}'),
+        b"[" * 10_000 + b"]" * 10_000,
+        made() | {"status": "fine"},
+        made() | {"figures": [{"value": 1.5}]},
+        {name: one for name, one in made().items() if name != "notes"},
+        made(key="ab13"),
+        made() | {"schema_version": result.SCHEMA_VERSION + 1},
+    ],
+)
+def test_damaged_file_counts_as_missing(store, damage):
+    store.put(made())
+    (path,) = store.root.rglob("*.json")
+    path.write_bytes(damage if isinstance(damage, bytes) else json.dumps(damage).encode())
+    assert store.get("here", "time", "ab12") is None
+    path.write_text(json.dumps({"sha256": "0" * 64, "document": made()}))  # an earlier version's
+    assert store.get("here", "time", "ab12") == made()
+
+
+def test_what_cannot_be_written_is_told_in_a_line(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="writing it: found 'File exists'"):
+        write_atomically(tmp_path / "file" / "x", b"")
+
+
+@pytest.mark.parametrize("status", result.STATUSES)
+def test_what_this_machine_could_not_do_is_asked_again(store, status):
+    # A GPU's library without a product for the case has none next time either.
+    lasting = status in (result.OK, result.UNSUPPORTED) or status in result.FAILURES
+    assert result.keepable(made(status)) is lasting
+    store.put(made(status))
+    assert (store.get("here", "time", "ab12") is not None) is lasting
+
+
+@pytest.mark.parametrize("empty", [{"key": ""}, {"environment": ""}])
+def test_result_without_key_or_environment_is_not_kept(store, empty):
+    store.put(made(**empty))
+    assert not list(store.root.rglob("*.json"))
+
+
+def test_write_that_is_cut_short_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "deep" / "file.json"
+    write_atomically(path, b"old")
+
+    def cut(*_):
+        raise KeyboardInterrupt
+
+    for name in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, cut)
+            with pytest.raises(KeyboardInterrupt):
+                write_atomically(path, b"new")
+        assert path.read_bytes() == b"old"
+        assert list(path.parent.iterdir()) == [path]
+
+
+def test_closed_lists():
+    with pytest.raises(ValueError, match="status 'fine'"):
+        made("fine")
+    with pytest.raises(ValueError, match="verdict 'right'"):
+        made(verdict="right")

@@ -1,0 +1,291 @@
+"""What to fix: each rule on a case that triggers it and on one that does not, and its bound held."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import executing_support as support
+from bounds_held import compared, held
+from samples import ROOT, needs_nvrtc
+from tilewave.compiling.origins import NOWHERE
+from tilewave.compiling.sass import of_cubin as listing
+from tilewave.execution import counters
+from tilewave.execution.places import Places
+from tilewave.kernel.front_matter import find_kernels
+from tilewave.pipeline import tables
+from tilewave.pipeline.cases import expand
+from tilewave.pipeline.config import check_folders, parse
+from tilewave.pipeline.resolving import resolve
+from tilewave.records.counters.catalogue import ISSUED, PIPE, STALLED
+from tilewave.records.recorded import Recorded
+from tilewave.report.advice import Finding, Subject, for_case, of_tables
+from tilewave.report.advice.rules import LEAST_BOUND
+from tilewave.report.advice.subject import total
+
+PLANTED = ROOT / "tests" / "planted" / "costly_accesses.cu"
+SPILLING = ROOT / "tests" / "foreign" / "spill_registers.cu"
+
+SM = {
+    "sms": 100, "compute_capability": "9.0", "max_warps_per_sm": 64, "max_blocks_per_sm": 32,
+    "registers_per_sm": 65536, "shared_per_sm": 233472, "shared_per_block_optin": 232448,
+    "shared_reserved_per_block": 1024, "gpu": "NVIDIA H200",
+}  # fmt: skip
+CASE = {
+    "m": 1024, "n": 1024, "k": 1024, "tile_m": 128, "tile_n": 128, "tile_k": 8, "blocks": 64,
+    "block_threads": 256, "registers": 32, "shared_bytes": 0, "spill_bytes": 0,
+}  # fmt: skip
+CYCLES = 1_000_000
+WHOLE = {
+    "sm__cycles_elapsed.max": CYCLES, "sm__cycles_active.avg": CYCLES,
+    "sm__cycles_active.max": CYCLES, "launch__waves_per_multiprocessor": 1.0,
+    "dram_bytes": 0.0, "gpu__time_duration.sum": 1e6,
+}  # fmt: skip
+
+
+def stalled(**states: float) -> dict[str, float]:
+    return {STALLED.format(name): value for name, value in states.items()}
+
+
+def row(opcode: str, **more: Any) -> dict[str, Any]:
+    place = {"file": "k.cuh", "line": 7, "text": "x", "via": "k.cu:3", "kernel_line": 3}
+    return {"address": 0, "opcode": opcode, "executed": 1000, **place, **more}
+
+
+def wavefronts(found: int, ideal: int) -> dict[str, int]:
+    return {"wavefronts_shared": found, "wavefronts_shared_ideal": ideal}
+
+
+def sectors(found: int, ideal: int) -> dict[str, int]:
+    return {"sectors_global": found, "sectors_global_ideal": ideal}
+
+
+def subject(metrics: Any = (), instructions: tuple[Any, ...] = (), case: Any = ()) -> Subject:
+    return Subject(CASE | dict(case), WHOLE | dict(metrics), instructions, {}, SM)
+
+
+def found(one: Subject) -> dict[str, Finding]:
+    return {finding.rule: finding for finding in for_case(one)}
+
+
+# Rule -> a case that triggers it, one that does not, and the bound: each by hand.
+CASES: dict[str, tuple[Subject, Subject, float]] = {
+    # 20 M cycles of 100 SMs are 0.2 M of the launch's.
+    "excess shared wavefronts": (
+        subject(instructions=(row("STS", **wavefronts(30_000_000, 10_000_000)),)),
+        subject(instructions=(row("STS", **wavefronts(10_000_000, 10_000_000)),)),
+        0.2,
+    ),
+    # 10 M sectors: 0.15 M cycles of an SM; device memory moved nothing.
+    "sectors over ideal": (
+        subject(instructions=(row("LDG.E", **sectors(20_000_000, 10_000_000)),)),
+        subject(instructions=(row("LDG.E", **sectors(10_000_000, 10_000_000)),)),
+        0.15,
+    ),
+    "idle part of the last wave": (
+        subject({"launch__waves_per_multiprocessor": 1.25}),
+        subject({"launch__waves_per_multiprocessor": 2.0}),
+        0.375,
+    ),
+    # 130 rows and columns are four tiles of 128, worth 1.03.
+    "tile waste": (
+        subject(case={"m": 130, "n": 130}),
+        subject(case={"m": 256, "n": 256}),
+        1 - 130 * 130 / (4 * 128 * 128),
+    ),
+    # 128 registers hold an SM to 2 blocks of 8 warps, without them 8 fit: and they wait for a half.
+    "occupancy limiter": (
+        subject(stalled(long_scoreboard=4.0, not_selected=4.0), case={"registers": 128}),
+        subject(stalled(math_pipe_throttle=4.0, not_selected=4.0), case={"registers": 128}),
+        0.5,
+    ),
+    # 512 warps, each with 100 accesses that take 1000 cycles at most.
+    "spills": (
+        subject(instructions=(row("LDL", executed=51_200),), case={"spill_bytes": 64}),
+        subject(instructions=(row("LDG.E", executed=51_200),)),
+        0.1,
+    ),
+    "register banks": (
+        subject(stalled(dispatch_stall=1.0, selected=1.0, not_selected=6.0)),
+        subject(stalled(selected=1.0, not_selected=7.0)),
+        0.125,
+    ),
+    # It is busy for 80 %, so no stall can cost more than 20 %.
+    "top stall": (
+        subject(stalled(barrier=4.0, selected=1.0) | {PIPE.format("fma"): 80.0, ISSUED.name: 40.0}),
+        subject(stalled(barrier=1.0, wait=1.0, selected=1.0, not_selected=6.0)),
+        0.2,
+    ),
+    # Three of four copies go: each takes a cycle of the schedulers and one of the load and store units.
+    "cp.async with small pieces": (
+        subject(instructions=(row("LDGSTS.E", executed=8_000_000, **wavefronts(8, 8)),)),
+        subject(instructions=(row("LDGSTS.E.BYPASS.LTC128B.128", executed=8_000_000),)),
+        0.12,
+    ),
+}
+
+
+def test_the_top_stall_names_the_line_where_it_was_sampled() -> None:
+    waits = stalled(no_instruction=4.0, selected=1.0)
+    assert found(subject(waits))["top stall"].origin == NOWHERE
+    place = {"case": "k@8x8x8", "file": "k.cu", "text": "x", "via": ""}
+    rows = [
+        {**place, "line": at, "kernel_line": at, "stall_no_instructions": count, "stall_wait": wait}
+        for at, count, wait in ((3, 30.0, 5.0), (4, float("nan"), 500.0), (5, 10.0, 5.0))
+    ]
+    told = found(replace(subject(waits), samples=rows))["top stall"]
+    assert (told.origin.file, told.origin.line) == ("k.cu", 3)
+    assert "75.0 % of the samples of that, taken at 8x8x8, are in k.cu:3" in told.sentence
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_a_rule_finds_its_fault_and_only_that(rule: str) -> None:
+    faulty, sound, bound = CASES[rule]
+    assert set(found(faulty)) - {"top stall"} <= {rule} <= set(found(faulty))
+    assert rule not in found(sound)
+    finding = found(faulty)[rule]
+    assert finding.bound == pytest.approx(bound)
+    assert finding.sentence
+    if faulty.instructions:
+        assert (finding.origin.file, finding.origin.line) == ("k.cuh", 7)
+
+
+def test_every_rule_has_a_case() -> None:
+    everything = [finding for faulty, _, _ in CASES.values() for finding in for_case(faulty)]
+    assert {finding.rule for finding in everything} == set(CASES)
+
+
+def test_findings_come_by_their_bound_and_never_promise_more_than_is_idle() -> None:
+    rows = (row("STS", **wavefronts(90_000_000, 10_000_000)),)
+    one = subject({"launch__waves_per_multiprocessor": 1.8} | {PIPE.format("fma"): 70.0}, rows)
+    bounds = [finding.bound for finding in for_case(one)]
+    assert bounds == pytest.approx([0.3, 0.1])
+    # Where no cycles were counted nothing bounds the excess, and it is told behind what is bounded.
+    no_cycles = Subject(CASE | {"m": 130, "n": 130}, {}, rows, {}, SM)
+    assert [finding.rule for finding in for_case(no_cycles)][-1] == "excess shared wavefronts"
+    assert for_case(no_cycles)[-1].bound is None
+    assert for_case(Subject({})) == []
+
+
+def test_what_is_too_small_to_time_is_not_told() -> None:
+    few = CYCLES * 100 * LEAST_BOUND / 2
+    assert not for_case(subject(instructions=(row("STS", **wavefronts(int(few) + 10, 10)),)))
+
+
+def test_a_gain_is_held_to_the_bound_only_where_nothing_else_changed() -> None:
+    work = "smsp__inst_executed.sum"
+    before, after, _ = CASES["excess shared wavefronts"]
+    before = subject({work: 1000.0}, tuple(before.instructions))
+    same, less = (subject({work: n}, tuple(after.instructions)) for n in (1000.0, 900.0))
+    (kept,) = compared(before, same, 0.15)
+    assert (kept.held, kept.after) == (True, 0.0)
+    assert compared(before, same, 0.5)[0].held is False
+    assert compared(before, less, 0.5)[0].held is None
+    assert compared(before, before, 0.0)[0].held is None
+
+
+# ------------------------------------------------------------------------------- planted kernels
+
+
+def executed(path: Path, case: Any, **macros: Any) -> Subject:
+    """A kernel of the tests as the machine executes it, which knows no time."""
+    done = support.execute(path, case, macros)
+    assert done.verdict == "correct", done.reason
+    launch = done.job.launch
+    places = Places(path, done.job.entry, listing(Path(done.job.cubin)))
+    counted = counters.instruction_rows(done.program.instructions, done.counts)
+    rows = [one | places(one["address"]).columns for one in counted]
+    about = {"block_threads": math.prod(launch.block), "blocks": launch.blocks}
+    (used,) = support.entry(support.choose(path, macros), "sm_90")["resources"].values()
+    return Subject(about, {}, rows, used, SM)
+
+
+@needs_nvrtc
+def test_costly_accesses_are_found_at_their_lines() -> None:
+    told = found(executed(PLANTED, 2048, PIECE=4))
+    assert "// COPY" in told["excess shared wavefronts"].origin.text
+    assert "// COPY" in told["cp.async with small pieces"].origin.text
+    assert "four" not in told["sectors over ideal"].origin.text
+    assert told["sectors over ideal"].amount > 1
+    assert found(executed(PLANTED, 2048, PIECE=16)) == {}
+
+
+@needs_nvrtc
+def test_spills_are_found() -> None:
+    one = executed(SPILLING, "ramp")
+    assert re.search(r", [1-9][\d,]* accesses$", found(one)["spills"].sentence)
+
+
+# --------------------------------------------------------------------------------- recorded ladder
+
+
+@cache
+def recorded() -> tuple[Any, Any, dict[str, Subject]]:
+    """Cases, records and subjects of the shipped config's products, as recorded on an H200."""
+    folder = ROOT / "resources" / "recorded" / "nvidia_h200"
+    where = "config/config.yaml"
+    config = parse(yaml.safe_load((ROOT / where).read_text()), where)
+    plan = expand(config, find_kernels(check_folders(config, "kernel_folders", where, ROOT)), where)
+    known = Recorded(folder)
+    environment = known.environments[known.main_environment]
+    target: dict[str, Any] = {"device": {"sms": environment["sms"], "arch": 90}, "arch": 90}
+    results = [one | {"source": "recorded"} for one in known.results() if one["stage"] != "execute"]
+    counted = {one["case"] for one in results if one["stage"] == "counters"}
+    chosen = [plan.cases[case] for case in plan.cases if case in counted]
+    verdicts = tables.verdicts(one for one in results if one["stage"] == "check")
+    compiled: dict[str, Any] = {}
+    for name, entry in known.compiled.items():
+        compiled.setdefault(name.rpartition(".")[0], {})["sm_90"] = entry
+    chosen = [one for one in chosen if one.kernel.front.operation == "matmul"]
+    resolved = [resolve(one, target) for one in chosen]
+    of_variant = {one.variant.id: compiled.get(one.variant.id, {}) for one in resolved}
+    cases = tables.cases_table(resolved, of_variant, "sm_90", verdicts)
+    names = set(cases["case"])
+    made = [one for one in results if one["case"] in names]
+    records = tables.records_table(cases, made, verdicts)
+    counts = [one | {"source": "recorded:"} for one in made if one["stage"] == "counters"]
+    rows = tables.instructions_table(counts, known, lambda name, function: {})
+    target |= {"environments": known.environments, "environment": known.main_environment}
+    return cases, records, of_tables.subjects(target, cases, records, rows, {})
+
+
+# Stream-K spares the partial sums of split-K too, which were not counted at uneven shapes. (Which pairs do so differs by
+# the recording.)
+SPARES_MORE = {
+    ("hgemm_split_k@256*(sms//12)x1664x8192", "hgemm_stream_k@256*(sms//12)x1664x8192"),
+    ("hgemm_split_k@256*(sms+1)x128x8192", "hgemm_stream_k@256*(sms+1)x128x8192"),
+}
+
+
+def test_bounds_held_on_the_recorded_ladder() -> None:
+    cases, records, known = recorded()
+    made = held(cases, records, known)
+    judged = [(first, second, one) for first, second, one in made if one.held is not None]
+    assert {(first, second) for first, second, one in judged if not one.held} == SPARES_MORE
+    rules = {one.finding.rule for _, _, one in judged}
+    known_rules = {"excess shared wavefronts", "sectors over ideal", "idle part of the last wave"}
+    # Whether a pair's occupancy or a stall is what limits it depends on the recording: in some it is judged, and held.
+    assert known_rules <= rules <= known_rules | {"top stall", "occupancy limiter"}
+    assert sum(one.gained > 0.02 for _, _, one in judged) > 10
+    names = ("hgemm_split_k@4096x4096x4096", "hgemm_stream_k@4096x4096x4096")
+    split, stream = (total(known[name].instructions, "sectors_global") for name in names)
+    assert stream < split / 6
+
+
+def test_what_the_next_rungs_mended_was_found() -> None:
+    known = recorded()[2]
+    copies = found(known["matmul_async@4096x4096x4096"])["excess shared wavefronts"]
+    assert copies.sentence.startswith("50,331,648 of ")
+    assert copies.bound == pytest.approx(0.072, abs=0.002)  # 50,331,648 / 132 of 5.4 M cycles
+    assert "excess shared wavefronts" not in found(known["matmul_double_buffered@4096x4096x4096"])
+    banks = found(known["matmul_double_buffered@8192x8192x8192"])
+    assert "register banks" in banks and banks["register banks"].bound is not None
+    later = found(known["matmul_async@8192x8192x8192"])["register banks"]
+    assert later.amount < 0.6 * banks["register banks"].amount

@@ -1,0 +1,114 @@
+"""The lessons: their kernels, studies and commands exist, and the machine answers their questions."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from samples import ROOT, needs_nvrtc, shipped
+from tilewave.__main__ import main
+from tilewave.report import lessons, rendering, summary
+from tilewave.report.kernel_views import KernelRow
+from tilewave.report.lessons import Lesson
+
+LESSONS = lessons.lessons()
+by_name = pytest.mark.parametrize("lesson", LESSONS, ids=lambda one: one.name)
+
+
+def counts(out: str, kind: str, column: int = 1) -> int:
+    """A column of the first row of a table that begins with `kind`."""
+    row = re.findall(rf"^  {kind} +([\d,].*)$", out, re.M)[0]
+    return int(row.split()[column - 1].replace(",", ""))
+
+
+@by_name
+def test_what_a_lesson_names_is_there_and_numbers_are_not_typed_in(lesson: Lesson) -> None:
+    studies = yaml.safe_load((ROOT / "config" / "config.yaml").read_text("utf-8"))["studies"]
+    assert set(lesson.studies) <= set(studies)
+    for name in lesson.kernels:
+        assert shipped(name).suffix == ".cu"
+    text = " ".join(lesson.text)
+    assert not re.search(r"\d\s*(%|µs|us\b|TFLOP|TB|times)", text)
+    assert len(text) < 1600, "more than a screen"
+
+
+@needs_nvrtc
+@by_name
+def test_the_command_answers(lesson, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+
+    def told(*changed: tuple[str, str]) -> str:
+        command = lesson.command
+        for old, new in changed:
+            assert old in command
+            command = command.replace(old, new)
+        assert main(shlex.split(command)) == 0
+        return capsys.readouterr().out
+
+    out = told()
+    assert ": correct\n" in out
+    for head in re.findall("“([A-Z][^”]*)”", lesson.look):
+        assert f"\n{head}\n" in out
+    if lesson.name == "naive":
+        assert counts(out, "LDG") / counts(out, "f32") == pytest.approx(2, rel=0.05)
+    elif lesson.name == "tiles":
+        halved = told(("TILE=32", "TILE=16"))
+        assert counts(halved, "LDG") == 2 * counts(out, "LDG")
+    elif lesson.name == "banks":
+        padded = told(("--macro SKEW=0 ", ""))
+        excess = counts(out, "LDGSTS", 5)
+        assert counts(out, "LDSM", 5) > excess and counts(padded, "LDSM", 5) == 0
+        assert counts(padded, "LDGSTS", 5) > excess
+    elif lesson.name == "tensor-cores":
+        assert counts(out, "counted_tensor_flops") / counts(out, "tensor") == 2 * 16 * 16 * 8
+    else:
+        assert counts(out, "counted_tensor_flops") == 2 * 256 * 256 * 64
+
+
+def page(lesson: Lesson, rows: dict[str, KernelRow], studies: list[Any]) -> str:
+    banner = summary.Banner("nothing", "Nothing was measured", "")
+    cases = pd.DataFrame(
+        [
+            {"case": f"{variant}@{n}", "kernel": name, "variant": variant, "dtype": "f32",
+             "m": n, "n": n, "k": n, "sizes": f'{{"m": {n}, "n": {n}, "k": {n}}}', "probe_case": ""}
+            for name in rows for variant in (name, f"{name}-other") for n in (64, 4096)
+        ],
+        columns=["case", "kernel", "variant", "dtype", "m", "n", "k", "sizes", "probe_case"],
+    )  # fmt: skip
+    rates = {case: 12.5 if case.endswith("@64") else 47.25 for case in cases["case"]}
+    run: Any = SimpleNamespace(studies=studies, cases=cases, shares={}, rates=rates)
+    context = lessons.view(lesson, run, rows, LESSONS)
+    return rendering.render("lesson.html.j2", {"banner": banner, "root": "../", **context})
+
+
+@by_name
+def test_a_page_shows_what_the_run_has_and_says_what_it_lacks(lesson: Lesson) -> None:
+    kernel, study = lesson.kernels[0], lesson.studies[0]
+    row = KernelRow(
+        kernel, "A <kernel>", "matmul", "f32", "1", "correct", False, "41.5", "64", "8", ""
+    )
+    about = {"title": "A study", "question": "?", "takeaway": "Found.", "reading": "An axis."}
+    shown: Any = SimpleNamespace(name=study, figure=None, sources=[], **about)
+    text = page(lesson, {kernel: row}, [shown])
+    assert f'href="../kernel/{kernel}.html"' in text and "A &lt;kernel&gt;" in text
+    assert f'href="../study/{study}.html"' in text and "Found." in text and "An axis." in text
+    assert "12.5" in text and "47.2" in text and "-other" not in text
+    assert lesson.command in text
+    for name in (*lesson.kernels[1:], *lesson.studies[1:]):
+        assert re.search(rf"Left out.*\b{name}\b", text)
+        assert f"{name}.html" not in text
+    for other in LESSONS:
+        assert f'href="../{other.address}"' in text
+    assert f"the study {study}" in page(lesson, {}, [])
+
+
+def test_lessons_are_written_where_the_run_has_something_of_them() -> None:
+    assert lessons.about([], []) == []
+    assert [one.name for one in lessons.about(["matmul_tiled"], [])] == ["tiles"]
+    assert [one.name for one in lessons.about([], ["ladder"])] == ["tensor-cores"]

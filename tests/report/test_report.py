@@ -1,0 +1,570 @@
+"""The report: what the page says of whom, and that the same tables give the same bytes."""
+
+import base64
+import hashlib
+import html.parser
+import json
+import math
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+
+from tilewave import plots
+from tilewave.kernel import result
+from tilewave.kernel.front_matter import idea
+from tilewave.pipeline import project as projects
+from tilewave.pipeline import tables as tidy
+from tilewave.pipeline.resolving import resolve
+from tilewave.plots.base import StudyData
+from tilewave.report import (
+    FIGURE_FILES,
+    FIGURE_KINDS,
+    cells,
+    figures,
+    rendering,
+    site,
+    studies,
+    summary,
+    words,
+)
+
+TILED = """/*---
+title: Tiles <b>& more</b>
+follows: first
+operation: matmul
+dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
+macros: {TILE: [16, 32]}
+tile: [TILE, TILE, TILE]
+block: [TILE, TILE]
+grid: ["ceil(n / TILE)", "ceil(m / TILE)"]
+requires: {n: 8}
+arguments: [a, b, c, m, n, k, alpha, beta]
+---*/
+
+// Every element is read once & kept,
+// in a tile.
+//
+// A second paragraph.
+
+__shared__ float t[TILE];
+x = t[0] < t[1]; // <script>
+"""
+FIRST = """/*---
+title: The first rung
+operation: matmul
+dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
+block: [16, 16]
+grid: ["ceil(n / 16)", "ceil(m / 16)"]
+arguments: [a, b, c, m, n, k, alpha, beta]
+---*/
+int code;
+// no idea here
+"""
+PROBE = """/*---
+title: A probe
+operation: probe
+block: [32]
+arguments: [index]
+buffers: {index: {dtype: i32, size: 32}}
+cases:
+  even: {values: {index: lane}, expect: {wavefronts: 1}, instruction: LDS}
+  odd: {values: {index: "2 * lane"}, expect: {wavefronts: 2}, claimed: {latency: 5}}
+---*/
+"""
+GPU = {"id": "e1", "gpu": "NVIDIA H200", "sms": 132, "driver": "580.1", "commit": "abc",
+       "l2_bytes": 62914560, "packages": {"numpy": "2.4"}, "cpu": "Xeon"}  # fmt: skip
+HOST = {"id": "h1", "gpu": None, "cpu": "Laptop CPU", "packages": {}, "commit": "def"}
+DEVICE = {"sms": 132, "arch": 90}
+RECORDED: dict[str, Any] = {
+    "live": False, "label": "NVIDIA H200", "recorded": "nvidia_h200", "environment": "e1",
+    "environments": {"e1": GPU, "h1": HOST}, "device": DEVICE, "arch": 90,
+    "reason": "no NVIDIA GPU on this machine", "host": "h1",
+}  # fmt: skip
+LIVE = RECORDED | {
+    "live": True, "recorded": None, "reason": "", "host": "e1", "environments": {"e1": GPU},
+}  # fmt: skip
+NOTHING = RECORDED | {
+    "label": "no GPU", "recorded": None, "environment": "h1", "environments": {"h1": HOST},
+}  # fmt: skip
+
+
+class Made:
+    """A small project in a folder of its own, with invented results."""
+
+    def __init__(self, folder: Path, target: dict[str, Any]) -> None:
+        (folder / "kernels").mkdir()
+        for name, text in (("first", FIRST), ("tiled", TILED), ("probe", PROBE)):
+            (folder / "kernels" / f"{name}.cu").write_text(text)
+        config = {
+            "kernel_folders": [str(folder / "kernels")],
+            "studies": {
+                "right": {
+                    "plot": "correctness", "title": "Right & wrong", "question": "Is a < b?",
+                    "cases": [{"macros": "product", "shapes": [64, 128, "8x12x8"]}],
+                },
+                "probes": {
+                    "plot": "shared_access", "title": "Probes", "question": "Expected?",
+                    "cases": [{"kernels": ["probe"], "operation": "probe"}],
+                },
+            },
+        }  # fmt: skip
+        self.project = projects.load(config, "test.yaml")
+        self.target = target
+        used = {"registers": 40, "static_shared_bytes": 2048}
+        used |= {"spill_store_bytes": 0, "spill_load_bytes": 4}
+        self.compiled: dict[str, dict[str, Any]] = {}
+        for case in self.project.plan.cases.values():
+            variant, name = case.variant, case.kernel.name
+            entry = {"status": "ok", "reason": "", "macros": variant.names}
+            entry |= {"sha256": "0123456789abcdef" * 4, "resources": {name: used}}
+            made = {"kernel": name, "arch": "sm_90", "variants": {}}
+            self.compiled.setdefault(name, made)["variants"][variant.id] = {"sm_90": entry}
+        self.stalls: list[dict[str, Any]] = []
+        broken = self.compiled["tiled"]["variants"]["tiled-tile32"]["sm_90"]
+        broken |= {"status": "failed to compile", "reason": "tiled.cu:9: <error>", "sha256": ""}
+        self.write_tables()
+
+    def results(self) -> list[dict[str, Any]]:
+        live, made = self.target["live"], []
+        source = "events" if live else "recorded:nvidia_h200"
+        for case in self.project.plan.cases.values():
+            end = {
+                "tiled-tile32": ("failed to compile", "tiled.cu:9: <error>"),
+                "tiled@8x12x8": ("unsupported", "n = 12 is not a multiple of 8"),
+            }.get(case.id if case.id == "tiled@8x12x8" else case.variant.id)
+            if self.target["label"] == "no GPU" and not end:
+                end = "not measured", self.target["reason"]
+            if end:
+                made.append(result.result("check", case.id, *end))
+                continue
+            verdict = "wrong" if case.id == "first@64x64x64" else "correct"
+            error = {"metric": "max_error", "value": 0.5, "unit": ""}
+            more = {"environment": "e1", "source": source, "figures": [error], "verdict": verdict}
+            made.append(result.result("check", case.id, "ok", key=f"key-{case.id}", **more))
+            if case.variant.kernel.name == "probe":
+                figure = {"metric": "wavefronts", "value": 2.0, "unit": "wavefront"}
+                more = {"environment": "e1", "source": "counters" if live else source}
+                more |= {"key": f"c-{case.id}", "figures": [figure]}
+                made.append(result.result("counters", case.id, "ok", **more))
+        return made
+
+    def write_tables(self) -> None:
+        results = self.results()
+        verdicts = tidy.verdicts(made for made in results if made["stage"] == "check")
+        resolved = [resolve(one, self.target) for one in self.project.plan.cases.values()]
+        compiled = {k: v for one in self.compiled.values() for k, v in one["variants"].items()}
+        cases = tidy.cases_table(resolved, compiled, "sm_90", verdicts)
+        rows = [
+            {"case": f"tiled@{n}x{n}x{n}", "key": "i", "environment": "e1", "source": "counters",
+             "stage": "counters", "file": "tiled.cu", "via": "", "kernel_line": line,
+             "address": 16 * i, "opcode": "LDS", "executed": 2.0, "wavefronts_shared": 1000.0 * n,
+             "wavefronts_shared_ideal": 500.0 * n, "line": line, "text": ""}
+            for n in (64, 128) for i, line in enumerate((20, 20, 0))
+        ]  # fmt: skip
+        frames = {
+            "cases": cases,
+            "records": tidy.records_table(cases, results, verdicts),
+            "instructions": pd.DataFrame(rows),
+            "stalls": pd.DataFrame(self.stalls, columns=None if self.stalls else ["case", "key"]),
+        }
+        folder = Path("results/tables")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, frame in frames.items():
+            frame.to_parquet(folder / f"{name}.parquet", index=False)
+        Path("results/target.json").write_text(json.dumps(self.target))
+        Path("results/kernels.json").write_text(json.dumps(self.compiled))
+        Path("results/accesses.json").write_text("{}")
+        files = {name: f"results/{name}.json" for name in ("target", "kernels", "accesses")}
+        files |= {name: str(folder / f"{name}.parquet") for name in frames}
+        self.inputs = SimpleNamespace(**files)
+
+    def page(self, name: str = "index") -> str:
+        site.write(self.project, self.inputs, "reports/index.html")
+        return Path(f"reports/{name}.html").read_text(encoding="utf-8")
+
+    def study(self, name: str) -> StudyData:
+        return figures.of_tables(self.project, name, *figures.loaded(self.inputs))
+
+    def figure(self, name: str, folder: str = "reports/figures") -> dict[str, bytes]:
+        study = self.study(name)
+        paths = [f"{folder}/{name}.{kind}" for kind in FIGURE_KINDS]
+        figures.write(self.project, study, paths)
+        return {path.removeprefix(f"{folder}/"): Path(path).read_bytes() for path in paths}
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(tmp_path)
+    return lambda target=RECORDED: Made(tmp_path, target)
+
+
+class Links(html.parser.HTMLParser):
+    """Addresses and ids of a page; refuses tags that do not nest."""
+
+    VOID = frozenset({"meta", "link", "img", "br", "source", "input"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.ids += [str(value) for name, value in attrs if name == "id"]
+        self.addresses += [str(value) for name, value in attrs if name in ("href", "src", "srcset")]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def links(text: str) -> Links:
+    parser = Links()
+    parser.feed(text)
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+@pytest.mark.parametrize(
+    ("target", "head", "said", "unsaid"),
+    [
+        (RECORDED, "Recorded on NVIDIA H200 — not", "no figure on this page", "Measured live"),
+        (LIVE, "Measured live on NVIDIA H200", "this machine, measured live", "recorded:nvidia"),
+        (NOTHING, "Nothing measured on a GPU", "<b>0 of 11</b> cases", "on NVIDIA H200"),
+    ],
+)
+def test_figures_never_read_as_another_machines(make, target, head, said, unsaid):
+    text = make(target).page()
+    found = re.search(r"<h1>(.*?)</h1>", text, re.S)
+    assert found and found[1].startswith(head)
+    assert said in text and target["reason"] in text and unsaid not in text
+    assert ("recorded:nvidia_h200" in text) == (target is RECORDED)
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_target_without_any_figure_says_so(live: bool) -> None:
+    records = pd.DataFrame({"metric": [""], "value": [math.nan], "source": [""]})
+    told = summary.banner(LIVE if live else RECORDED, records)
+    assert told.kind == "nothing"
+    assert ("Nothing was measured" if live else "none of it fits") in told.headline
+
+
+def test_every_link_of_every_page_lands_and_nothing_comes_from_outside(make: Any) -> None:
+    made = make()
+    made.figure("right")
+    made.page()
+    pages = {path: links(path.read_text("utf-8")) for path in Path("reports").rglob("*.html")}
+    assert len(pages) == 3 + 2 + 3  # index, explorer and glossary, studies, kernels
+    for path, found in pages.items():
+        assert len(found.ids) == len(set(found.ids))
+        for address in found.addresses:
+            file, _, anchor = address.partition("#")
+            target = path.parent / file if file else path
+            assert address == "data:," or target.is_file(), (path, address)
+            if anchor and target.suffix == ".html":
+                assert anchor in pages[Path(os.path.normpath(target))].ids, (path, address)
+        text = path.read_text("utf-8")
+        assert "http" not in re.sub(r"[\w.]*https?_|http-equiv", "", text)
+        assert "<script>" in text and " style=" not in text and " onclick" not in text
+    text = Path("reports/kernel/tiled.html").read_text("utf-8")
+    assert "Tiles &lt;b&gt;&amp; more&lt;/b&gt;" in text
+    assert "// &lt;script&gt;" in text and "&lt;error&gt;" in text
+    assert "This figure was not drawn." in Path("reports/study/probes.html").read_text("utf-8")
+
+
+def test_the_policy_names_the_style_and_script_that_the_page_has(make: Any) -> None:
+    text = make().page()
+    policy = re.search(r'Content-Security-Policy" content="(.*?)"', text)
+    assert policy
+    for tag in ("style", "script"):
+        inner = text.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
+        digest = base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode()
+        assert f"{tag}-src &#39;sha256-{digest}&#39;" in policy[1]
+
+
+def test_same_tables_give_the_same_bytes(make: Any) -> None:
+    made = make()
+    one, other = made.figure("right"), made.figure("right", "again")
+    assert one == other
+
+    def pages() -> dict[Path, bytes]:
+        made.page()
+        return {path: path.read_bytes() for path in Path("reports").rglob("*") if path.is_file()}
+
+    assert pages() == pages()
+    Path(made.inputs.kernels).write_text("{}")  # without what was compiled
+    assert "The first rung" in made.page()
+
+
+def test_index_summary_and_junit_say_what_is_not_right(make: Any) -> None:
+    made = make()
+    text = made.page()
+    assert "<b>7 of 11</b> cases checked" in text
+    assert "n = 12 is not a multiple of 8" in text
+    assert text.index('tag bad">wrong') < text.index('tag bad">failed to compile')
+    assert "Of 7 checked cases 6 are correct; 1 wrong." in text
+    first, tiled = (f'<a href="kernel/{name}.html">{name}</a>' for name in ("first", "tiled"))
+    assert f"Not passed: 4 cases are not right, of {first}, {tiled}.</p>" in text
+    for name, said in (("first", "1 wrong"), ("tiled", '>40</td><td class="n">100.0</td>')):
+        start = f'<tr><td class="c"><a href="kernel/{name}.html">'
+        (row,) = re.findall(f"{start}.*?</tr>", text, re.S)
+        assert said in row
+    summed = Path("reports/summary.md").read_text("utf-8")
+    assert summed.startswith("# Recorded on NVIDIA H200") and "| wrong | 1 | check |" in summed
+    assert "\nNot passed: 4 cases are not right, of first, tiled.\n" in summed
+    suite = ElementTree.parse("reports/junit.xml").getroot()
+    told = {test.get("name"): [one.tag for one in test] for test in suite}
+    assert suite.attrib == {"name": "tilewave", "tests": "11", "failures": "4", "skipped": "1"}
+    assert told["first@64x64x64"] == ["failure"] and told["first@128x128x128"] == []
+    assert told["tiled@8x12x8"] == ["skipped"]
+    mine = made.page("kernel/first")
+    failed = mine[mine.index("<h2>What failed</h2>") : mine.index("<h2>Resources</h2>")]
+    assert '<span class="tag bad">wrong</span>' in failed and "first@64x64x64" in failed
+    assert "not measured" not in failed and "n = 12 is not a multiple of 8" not in failed
+
+
+def test_a_finding_stands_on_the_index_and_in_the_figure(make, monkeypatch) -> None:
+    from tilewave.plots import correctness
+
+    made = make()
+    for name, value in {
+        "takeaway": lambda study, table: f"{len(table)} rows & an excess",
+        "summary": lambda table: table,
+        "HEADLINE": True,
+    }.items():
+        monkeypatch.setattr(correctness, name, value, raising=False)
+    monkeypatch.setattr(plots, "has_summary", lambda plot: False)
+    told = made.figure("right")
+    assert json.loads(told["right.json"])["takeaway"] == "9 rows & an excess"
+    assert told["right.txt"].startswith(b"9 rows & an excess\n")
+    text = made.page()
+    assert '9 rows &amp; an <a class="term" href="glossary.html#excess">excess</a>' in text
+    assert Path("reports/study/right.html").read_text("utf-8").count("9 rows &amp; an") == 2
+
+
+def test_a_summary_stands_before_the_table(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make(RECORDED)
+    for folder, text in (("figures", "remark"), ("tables", "answer")):
+        (Path("reports") / folder).mkdir(parents=True)
+        Path(f"reports/{folder}/right.csv").write_text(f"{text}\n{text}s\n")
+    assert ">answers</td>" not in made.page("study/right"), "a file of another origin"
+    monkeypatch.setattr(plots, "has_summary", lambda plot: plot == "correctness")
+    text = made.page("study/right")
+    assert text.index(">answers</td>") < text.index(">remarks</td>")
+    assert '<a href="../tables/right.csv">summary</a>' in text
+
+
+@pytest.mark.parametrize("what", ["table", "draw", "summary", "takeaway"])
+def test_a_study_that_raises_is_a_box_and_is_not_kept(make, monkeypatch, what) -> None:
+    made = make()
+    plot = plots.load("ladder" if what == "summary" else "correctness")
+    made.project.config.studies["right"].plot = plot.__name__.split(".")[-1]
+    raised = SystemExit(0) if what == "draw" else KeyError("c\udcff\x00" + 999 * "x")
+
+    def fails(*given: Any) -> None:
+        raise raised
+
+    paths = [one.format(study="right") for one in (*FIGURE_FILES, "tables/{study}.csv")]
+    outputs = [Path("reports") / one for one in paths]
+    with monkeypatch.context() as broken:
+        broken.setattr(plot, what, fails)
+        told, failed = figures.write_all(made.project, ["right"], made.inputs, outputs)
+    assert told == "0 of 1 drawn" and "raise raised" in failed["right"].trace
+    assert all(one.stat().st_size for one in outputs)
+    reason = "SystemExit: 0" if what == "draw" else "KeyError: 'c"
+    assert failed["right"].reason.startswith(reason) and len(failed["right"].reason) < 500
+    text = made.page("study/right")
+    assert "This figure was not drawn." in text and "../figures/right.svg" not in text
+    assert links(text) and "1 figure was not drawn (right)" in made.page()
+    told, failed = figures.write_all(made.project, ["right"], made.inputs, outputs)
+    assert (told, failed) == ("1 of 1 drawn", {})
+    assert "This figure was not drawn." not in made.page("study/right")
+
+
+def test_a_study_shows_its_first_rows_unless_its_table_stays_open(make, monkeypatch) -> None:
+    made = make(RECORDED)
+    Path("reports/figures").mkdir(parents=True)
+    rows = studies.FIRST_ROWS + 1
+    Path("reports/figures/right.csv").write_text("remark\n" + "words\n" * rows)
+    text = made.page("study/right")
+    assert text.count(">words</td>") == studies.FIRST_ROWS
+    assert f"first {studies.FIRST_ROWS} of {rows} rows" in text
+    monkeypatch.setattr(plots, "table_stays_open", lambda name: name == "correctness")
+    assert made.page("study/right").count(">words</td>") == rows
+
+
+def test_a_figures_place_is_kept_before_it_is_loaded(make: Any) -> None:
+    made = make()
+    made.figure("right")
+    text = made.page("study/right")
+    found = re.search(r'<img src="\.\./figures/right\.svg" width="(\d+)" height="(\d+)"', text)
+    assert found and round(float(found[1]) * 25.4 / 96) == 178
+    readable = re.search(r'<source [^>]*srcset="\.\./figures/right\.svg" width="(\d+)"', text)
+    path = Path("reports/figures/right.svg")
+    natural, letters = studies.svg_size(path)[0], studies.smallest_letters(path)
+    assert readable and 12 <= letters * int(readable[1]) / natural < 12.1, "readable on a phone"
+
+
+def test_a_kernels_page_shows_resources_changes_and_annotated_source(make: Any) -> None:
+    made = make()
+    text = made.page("kernel/tiled")
+    assert "0123456789ab</td>" in text and "0 / 4" in text
+    assert "Every element is read once &amp; kept, in a <a" in text
+    assert idea(made.project.kernels["first"]) == []
+    assert 'Follows <a class="id" href="first.html">' in text
+    assert '<span class="added">+x = t[0] &lt; t[1]; // &lt;script&gt;' in text
+    assert 'data-choice="tiled@128x128x128"' in text  # the larger shape
+    assert "384,000 shared-memory wavefronts, 192,000 of them in excess" in text
+    assert "128,000 wavefronts belong to no line" in text
+    assert '<tr class="hot"><td>20</td><td>4</td><td>256,000</td>' in text
+    assert "title: Tiles" not in text  # front matter is left out
+
+
+def test_a_kernels_page_is_kept_though_its_studies_find_something_else(make, monkeypatch) -> None:
+    made = make()
+    made.figure("right")
+    before = made.page("kernel/tiled")
+    sidecar = Path("reports/figures/right.json")
+    told = json.loads(sidecar.read_text())
+    sidecar.write_text(json.dumps({**told, "takeaway": "Another & new finding"}))
+    monkeypatch.setattr(site.kernel_views, "view", None)
+    after = made.page("kernel/tiled")
+    assert "Another &amp; new finding" in after and "Another" not in before
+    assert not any(0xE000 <= ord(letter) <= 0xF8FF for letter in before + after)
+    alike = "a kernel's own \ue000letters\ue001"
+    assert site.kernel_views.with_findings(alike, ()) == alike
+
+
+def test_a_kernels_page_shows_where_warps_wait_and_what_nsight_compute_says(make: Any) -> None:
+    made = make(LIVE)
+    case = "tiled@128x128x128"
+    advice = {"name": "Stall", "title": "Barrier <Stalls>", "kind": "optimization", "speedup": 12.5}
+    advice |= {
+        "speedup_of": "local",
+        "message": "See @section:A:The Part@, @url:Guide:https://x.y/#z@.",
+    }
+    rules = [
+        advice,
+        {"name": "Pointer", "title": "", "kind": "ok", "message": "Look elsewhere."},
+        {"name": "Broken", "title": "", "kind": "error", "message": "No such attribute."},
+    ]
+    notes = {"ncu": "2025.3.1", "interval_cycles": 2048, "rules": rules}
+    sampled = {"case": case, "status": "ok", "reason": "", "environment": "e1", "notes": notes}
+    made.compiled["tiled"]["sampled"] = sampled
+    columns = "line kernel_line stall_wait stall_selected samples".split()
+    counts = [(20, 20, 60, 20, 80), (19, 19, 15, 4, 19), (18, 18, 0, 1, 1)]
+    about = {"case": case, "key": "s", "file": "tiled.cu", "via": "", "text": ""}
+    made.stalls = [
+        {**about, "address": 16 * i, **dict(zip(columns, one))} for i, one in enumerate(counts)
+    ]
+    made.write_tables()
+    text = made.page("kernel/tiled")
+    links(text)
+    assert "one every 2048 cycles; in 25.0\xa0% of them" in text
+    assert "80\xa0% tiled.cu:20" in text and "wait a fixed number of cycles" in text
+    rows = [re.sub("<.*?>", " ", row).split() for row in re.findall("<tr.*?</tr>", text, re.S)]
+    assert ["20", "4", "256,000", "128,000", "80.0"] in [row[:5] for row in rows]
+    assert '<tr class="hot waits"><td>20</td>' in text
+    assert "Barrier &lt;Stalls&gt;" in text and "estimated local speedup 12.5\xa0%" in text
+    assert 'See The Part, <a href="https://x.y/#z" rel="external noreferrer">Guide</a>.' in text
+    assert "Nsight Compute 2025.3.1" in text and "Look elsewhere" not in text
+    assert "No such attribute" not in text
+    sampled |= {"status": "not measured", "reason": "no <ncu>", "environment": "", "notes": {}}
+    made.stalls = []
+    made.write_tables()
+    text = made.page("kernel/tiled")
+    assert "not measured: no &lt;ncu&gt;" in text and "Nsight Compute says" not in text
+    assert "Where warps wait" not in made.page("kernel/first")
+
+
+def test_terms_are_linked_once_and_escaped() -> None:
+    text = str(words.linked("waves < wave, tile waste and tiles", "g.html"))
+    found = text.replace('<a class="term" href="g.html#', "[").replace("</a>", "]")
+    assert found == '[wave">waves] &lt; wave, [tile-waste">tile waste] and [tile">tiles]'
+    for one in words.glossary():
+        assert one.text.endswith(".") and words.linked(one.text, "", one.id)
+
+
+def test_study_data_keeps_config_order_and_expectations(make: Any) -> None:
+    made = make()
+    study = made.study("right")
+    assert list(study.cases["case"]) == made.project.plan.studies["right"]
+    assert set(study.records["case"]) == set(study.cases["case"])
+    assert study.environments["e1"]["recorded"] and not study.environments["h1"]["recorded"]
+    assert study.target["sms"] == 132
+    assert set(study.instructions["wavefronts_shared_excess"]) == {32000.0, 64000.0}
+    probes = made.study("probes")
+    assert list(probes.cases["wavefronts_expected"]) == [1.0, 2.0]
+    assert math.isnan(probes.cases["latency_claimed"][0])
+    assert len(probes.instructions) == 0
+
+
+def test_sidecar_says_where_the_figure_came_from(make: Any) -> None:
+    made = make()
+    told = json.loads(made.figure("probes")["probes.json"])
+    assert (told["question"], told["study"], told["commits"]) == ("Expected?", "probes", ["abc"])
+    assert told["keys"] == ["c-probe@even", "c-probe@odd", "key-probe@even", "key-probe@odd"]
+    assert told["environments"]["e1"]["gpu"] == "NVIDIA H200"
+    assert (told["sources"], told["verdicts"]) == ({"recorded:nvidia_h200": 4}, {"correct": 2})
+    assert told["statuses"] == {"check": {"ok": 2}, "counters": {"ok": 2}}
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (0.0, "0"), (4096.0, "4096"), (1572864.0, "1,572,864"), (393.24, "393.2"),
+        (0.57714, "0.5771"), (12.3456, "12.35"), (12345.678, "12,346"), (-54.02, "−54.02"),
+        (2e-14, "2e-14"), (0.002, "0.002"), (-1.234e-5, "−1.234e-5"), (math.nan, ""), (math.inf, "∞"), (3.1e17, "3.1e17"),
+    ],
+)  # fmt: skip
+def test_numbers_have_sensible_digits(value: float, told: str) -> None:
+    assert cells.number(value) == told
+
+
+def test_no_line_ends_between_a_number_and_its_unit() -> None:
+    text = '<p title="9 %">98 % of 3.2 TB/s, L2 bytes</p><pre>5 % n</pre><table class="listing"><td>7 % 2</table>'
+    told = text.replace("98 %", "98\xa0%").replace("2 TB", "2\xa0TB")
+    assert rendering.FIGURE.sub(rendering._bound, text) == told
+
+
+def test_table_folds_what_says_the_same_in_every_row() -> None:
+    frame = pd.DataFrame(
+        {
+            "case": ["a@1", "b@1"], "kernel": ["a", "b"], "n": [27648, 27648],
+            "TFLOP/s": [1.0, math.nan], "hits": [math.nan] * 2, "status": ["ok", "ok"],
+            "reason": [math.nan] * 2,
+        }
+    )  # fmt: skip
+    shown = cells.table(frame)
+    assert shown.columns == [("case", False), ("TFLOP/s", True)]
+    assert shown.rows == [["a@1", "1"], ["b@1", ""]]
+    assert (shown.same, shown.empty) == ([("n", "27,648"), ("status", "ok")], ["hits"])
+
+
+def test_reasons_that_differ_in_numbers_only_share_a_line() -> None:
+    rows = [("a", "time", "predicted 34 s"), ("a", "check", "predicted 34 s"),
+            ("b", "time", "predicted 270.5 s")]  # fmt: skip
+    records = pd.DataFrame(rows, columns=["case", "stage", "reason"]).assign(status="not measured")
+    cases = pd.DataFrame({"case": ["a", "b"], "verdict": ["not checked"] * 2})
+    (group,) = summary.troubles(cases, records)
+    found = (group.word, group.stages, group.cases)
+    assert found == ("not measured", "check 1, time 2", ["a", "b"])
+    assert group.reason.startswith("predicted 34 s (the numbers differ")
+
+
+def test_without_a_headline_the_rules_of_kernels_speak():
+    row = site.kernel_views.Row("k", "Title", "copy", "f32", "1", "1 correct", False, *[""] * 4)
+    cases = pd.DataFrame({"verdict": ["correct"]})
+    rows = [row, *[replace(row, name=f"k{i}", advice="sectors at k.cu:3") for i in range(7)]]
+    found = site.in_short.findings((), cases, rows)
+    assert [one.sentence for one in found] == [f"k{i}: sectors at k.cu:3" for i in range(5)]
+    assert found[0].address == "kernel/k0.html"

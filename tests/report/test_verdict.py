@@ -1,0 +1,89 @@
+"""The verdict: what is counted, what is printed, and when a strict run ends in failure."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tilewave.kernel import result
+from tilewave.pipeline.tables import CASE_COLUMNS, RECORD_COLUMNS
+from tilewave.report import verdict
+
+Row = tuple[str, str, str, str]
+OK = ("good", "check", "ok", "")
+BAD = ("bad", "check", "ok", "")
+STALE = ("old", "check", "stale", "recorded for other code")
+CRASHED = [("crash", stage, "invalid access", "illegal address") for stage in ("check", "time")]
+HARMLESS = [("odd", "check", "unsupported", "n = 3"), ("far", "check", "not measured", "no GPU")]
+
+
+def tables(folder: Path, rows: list[Row], **verdicts: str) -> tuple[str, str]:
+    """Cases and records of these rows on disk, as the tables stage writes them."""
+    names = list(dict.fromkeys(row[0] for row in rows))
+    cases = [{"case": one, "verdict": verdicts.get(one, result.NOT_CHECKED)} for one in names]
+    records: list[dict[str, Any]] = []
+    for row in rows:
+        base = dict.fromkeys(RECORD_COLUMNS) | dict(zip(("case", "stage", "status", "reason"), row))
+        figures = {"": float("nan")} if row[2] != "ok" else {"max_error": 3.2, "tolerance": 0.1}
+        records += [base | {"metric": name, "value": value} for name, value in figures.items()]
+    pd.DataFrame(cases, columns=CASE_COLUMNS).to_parquet(folder / "cases.parquet")
+    pd.DataFrame(records, columns=RECORD_COLUMNS).to_parquet(folder / "records.parquet")
+    return str(folder / "cases.parquet"), str(folder / "records.parquet")
+
+
+def project(strict: Any) -> Any:
+    return SimpleNamespace(config=SimpleNamespace(strict=strict))
+
+
+def test_summary_counts_cases_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [OK, BAD, STALE, *CRASHED, *HARMLESS]
+    text = verdict.judge(project(False), *tables(tmp_path, rows, good="correct", bad="wrong"))
+    first, second, last = text.splitlines()
+    assert (first, last) == ("checked 2 of 6", "Not passed: 2 cases are not right.")
+    assert second.startswith("correct 1, wrong 1, failed 1 (check 1, time 1), stale 1 (check 1), ")
+    assert second.endswith("not measured 1 (check 1), unsupported 1")
+    assert capsys.readouterr().err == text
+
+
+@pytest.mark.parametrize("strict", [True, "release"])
+def test_nothing_checked_is_said_and_does_not_fail(tmp_path: Path, strict: Any) -> None:
+    text = verdict.judge(project(strict), *tables(tmp_path, HARMLESS))
+    assert text.splitlines()[0] == "checked 0 of 2"
+
+
+@pytest.mark.parametrize(
+    ("rows", "verdicts", "said"),
+    [
+        ([OK, BAD], {"bad": "race"}, "bad: race: max_error 3.2, tolerance 0.1"),
+        ([OK, *CRASHED], {}, "crash: check: invalid access: illegal address"),
+        ([OK, ("x", "check", "failed to compile", "k.cu:3: error")], {}, "k.cu:3: error"),
+        ([OK, ("x", "time", "timed out", "killed")], {}, "x: time: timed out: killed"),
+    ],
+)
+def test_strict_fails_and_says_why(tmp_path, capsys, rows, verdicts, said) -> None:
+    paths = tables(tmp_path, rows, good="correct", **verdicts)
+    verdict.judge(project(False), *paths)
+    with pytest.raises(SystemExit) as ended:
+        verdict.judge(project(True), *paths)
+    assert ended.value.code == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert sum(said in line for line in lines) == 1
+
+
+def test_stale_fails_a_release_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = tables(tmp_path, [OK, STALE], good="correct")
+    verdict.judge(project(True), *paths)
+    with pytest.raises(SystemExit):
+        verdict.judge(project("release"), *paths)
+    assert "old: check: stale: recorded for other code" in capsys.readouterr().err
+
+
+def test_at_most_twenty_cases_are_listed(tmp_path, capsys) -> None:
+    rows = [(f"case{i}", "check", "timed out", "killed") for i in range(25)]
+    with pytest.raises(SystemExit):
+        verdict.judge(project(True), *tables(tmp_path, rows))
+    text = capsys.readouterr().err
+    assert text.count("timed out") == verdict.MOST
+    assert "and 5 more" in text

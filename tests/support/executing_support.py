@@ -1,0 +1,302 @@
+"""From a kernel file, a shape and macros to what came of executing it on the CPU, judged as the GPU's check does."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import yaml
+
+from listings import WithListings
+from samples import ROOT, a_job
+from tilewave import execution
+from tilewave.compiling.sass import of_cubin as listing
+from tilewave.execution.case import beside_arguments, operands, packed, scratch
+from tilewave.execution.places import Places
+from tilewave.kernel import operations, result, tolerance
+from tilewave.kernel.front_matter import Kernel, load_kernel
+from tilewave.kernel.job import Job
+from tilewave.kernel.trial import TRIAL_DEVICE
+from tilewave.kernel.variants import Variant, variant
+from tilewave.pipeline import compiling
+from tilewave.pipeline.cases import Case, Shape, expand_shapes
+from tilewave.pipeline.resolving import probe_of
+from tilewave.records.recorded import Recorded, folders
+from tilewave.records.store import Store
+from tilewave.theory import architectures
+
+if TYPE_CHECKING:
+    from tilewave.execution.machine.program import Program
+
+FAULTS = ROOT / "tests" / "faults"
+FOREIGN = ROOT / "tests" / "foreign"
+ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90")
+SEED = 1
+LIMIT_S = 20.0
+
+Counts = Mapping[str, np.ndarray]
+Macros = Mapping[str, Any] | None
+
+
+@dataclass
+class Executed:
+    """What executing one case gave: buffers after the last launch, the rest of the first that had a fault or of the first."""
+
+    verdict: str
+    reason: str
+    faults: tuple[Any, ...]
+    counts: Counts
+    outputs: dict[str, np.ndarray]
+    program: Any
+    job: Job
+    seconds: float = 0.0
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds of the faults, each once."""
+        return list(dict.fromkeys(fault.kind for fault in self.faults))
+
+
+def device(arch: str) -> dict[str, Any]:
+    """What front matter may ask of a device of that architecture."""
+    number = architectures.number(arch)
+    shared = architectures.of(number).shared_per_block
+    return {**TRIAL_DEVICE, "arch": number, "shared_per_block_optin": shared}
+
+
+@functools.cache
+def kernel(path: Path) -> Kernel:
+    return load_kernel(path)
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="tilewave-executed-")
+
+
+@functools.cache
+def _recording() -> Recorded | None:
+    """Has the listings of most of the ladder and of the tests' kernels: what nvdisasm says of the same bytes."""
+    return next(map(WithListings, folders(ROOT / "resources" / "recorded")), None)
+
+
+@functools.cache
+def _entry(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> dict[str, Any]:
+    chosen, store = Variant(kernel(path), macros), Store(ROOT / ".tilewave")
+    folder = Path(_folder().name) / path.parent.as_posix().strip("/").replace("/", "-")
+    known = compiling.Compilations(store, None, folder)
+    if known.missing_cubin(chosen, arch):
+        compiling.compile_now(compiling.Task(chosen, arch), store, _recording())
+    found = known.entry(chosen, arch)
+    assert found is not None and found["status"] == result.OK, f"{chosen.id} for {arch}: {found}"
+    known.provide(chosen, arch)
+    return found
+
+
+def entry(chosen: Variant, arch: str) -> dict[str, Any]:
+    """What is known of a variant's compilation: the compiler's log, resources, where the cubin lies."""
+    return _entry(chosen.kernel.path, chosen.macros, arch)
+
+
+def is_compiled(chosen: Variant, arch: str) -> bool:
+    """Whether this checkout's store has the cubin of the same text by the same compiler."""
+    known = compiling.Compilations(Store(ROOT / ".tilewave"), None, Path(_folder().name))
+    return not known.missing_cubin(chosen, arch)
+
+
+def cubin_of(chosen: Variant, arch: str) -> bytes:
+    """A variant's cubin, compiled now where the store has none."""
+    return compiled(chosen, arch).read_bytes()
+
+
+def compiled(chosen: Variant, arch: str) -> Path:
+    """The cubin's path; its listing lies beside it."""
+    return Path(entry(chosen, arch)["cubin"])
+
+
+def choose(path: Path, macros: Mapping[str, Any] | None = None) -> Variant:
+    return variant(kernel(path), dict(macros or {}), path, "macros")
+
+
+def shape_of(chosen: Variant, text: Any) -> Shape | None:
+    """The shape that a word such as ``64x32x16`` or 1000 names; None for a probe."""
+    operation = operations.load(chosen.kernel.front.operation)
+    if not operation.dimensions:
+        return None
+    return next(iter(expand_shapes([text], operation.dimensions, chosen.kernel.path, "shape")))
+
+
+def job(path: Path, case: Any, macros: Mapping[str, Any] | None = None, arch: str = "sm_90") -> Job:
+    """The job of a shape or of a probe's case, which brings its own macros, as the stages plan it."""
+    front = kernel(path).front
+    probe = front.cases[case] if front.operation == "probe" else None
+    chosen = choose(path, {**(probe.macros if probe else {}), **(macros or {})})
+    named = shape_of(chosen, case)
+    shape = named.resolve({}) if named else {}
+    unsupported = chosen.supports(shape, device(arch))
+    assert not unsupported, f"{chosen.id}@{case}: {unsupported}"
+    launch = chosen.plan(shape, device(arch))
+    assert not launch.beyond(device(arch)), launch.beyond(device(arch))
+    cubin = compiled(chosen, arch)
+    about = probe_of(Case(chosen, named, case if probe else None))
+    return a_job(
+        stage=result.EXECUTE,
+        case=f"{chosen.id}@{named.id if named else case}",
+        kernel=path.stem,
+        variant=chosen.id,
+        operation=front.operation,
+        source=str(path),
+        entry=kernel(path).entry,
+        arguments=chosen.arguments(shape, device(arch)),
+        shape=shape,
+        strides=chosen.strides(shape),
+        dtypes=chosen.dtypes,
+        layouts=chosen.layouts if operations.load(front.operation).laid_out else {},
+        seed=SEED,
+        launch=launch,
+        limit_s=LIMIT_S,
+        cubin=str(cubin),
+        # A test may choose macros that the case does not name.
+        probe=about and replace(about, macros={**chosen.names, **about.macros}),
+    )
+
+
+def launches(work: Job) -> list[tuple[dict[str, np.ndarray], float, float]]:
+    """Buffers, alpha and beta of each launch of a check: a product runs with and without beta."""
+    operation, made = operations.load(work.operation), []
+    for alpha, beta in operation.runs(work):
+        buffers = operands(operation, work, operation.inputs(work), beta)
+        made.append((buffers | scratch(work), alpha, beta))
+    return made
+
+
+def judge(work: Job, runs: list[tuple[dict[str, np.ndarray], float, float]]) -> tuple[str, str]:
+    """Verdict and reason of the buffers that the launches left."""
+    operation, judged = operations.load(work.operation), []
+    for buffers, alpha, beta in runs:
+        if changed := operation.changed(work, buffers.__getitem__):
+            return "wrong", changed
+        left = {name: buffers[name] for name in operation.outputs(work)}
+        judged.append(operation.judge(work, left, None, alpha, beta))
+    worst = tolerance.Judgement.worst(judged)
+    return worst.verdict, worst.reason
+
+
+@functools.lru_cache(maxsize=8)  # cases of a kernel come after each other
+def program_of(cubin: Path, entry: str) -> Program:
+    """A kernel of a cubin that `job` names, decoded."""
+    from tilewave.execution.machine import program
+
+    return program.load(cubin.read_bytes(), entry, listing(cubin))
+
+
+def execute(
+    path: Path, case: Any, macros: Macros = None, arch: str = "sm_90", **limits: Any
+) -> Executed:
+    """Compile, execute and judge one case; ``limits`` go to the machine's `Limits`. Nothing follows a fault."""
+    from tilewave.execution.machine import launch
+
+    work = job(path, case, macros, arch)
+    loaded = program_of(Path(work.cubin), work.entry)
+    runs = launches(work)
+    first: Any = None
+    seconds = 0.0
+    steps = [(index, step) for index in range(len(runs)) for step in work.steps]
+    for index, step in steps:
+        buffers, alpha, beta = runs[index]
+        own = program_of(Path(work.cubin), step.entry)
+        sizes, plan = own.image.parameter_sizes, step.launch
+        done = launch.execute(
+            own,
+            grid=plan.grid,
+            block=plan.block,
+            shared_bytes=plan.shared_bytes,
+            arguments=packed(execution.engine(), step, buffers, alpha, beta, sizes),
+            limits=launch.Limits(**{"seconds": LIMIT_S, **limits}),
+            **beside_arguments(execution.engine(), step, buffers),
+        )
+        seconds += done.seconds
+        if first is None or done.faults:
+            first = done
+        if done.faults:
+            runs = runs[: index + 1]
+            break
+    verdict, reason = judge(work, runs)
+    return Executed(
+        verdict, reason, tuple(first.faults), first.counts, runs[-1][0], loaded, work, seconds
+    )
+
+
+def right(path: Path, case: Any, macros: Macros = None, arch: str = "sm_90") -> Executed:
+    """Execute a case that has to be correct and without faults."""
+    done = execute(path, case, macros, arch)
+    found = done.verdict, done.kinds
+    assert found == ("correct", []), f"{done.job.case} for {arch}: {found}: {done.reason}"
+    return done
+
+
+def same_bits(runs: Iterable[Executed]) -> None:
+    """The product is the same in all of these executions, to the last bit."""
+    first, *others = (done.outputs["c"] for done in runs)
+    assert others and all(np.array_equal(one, first) for one in others)
+
+
+def with_sms(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Front matter sees a device of so many SMs."""
+    known = device
+    monkeypatch.setattr(f"{__name__}.device", lambda arch: {**known(arch), "sms": number})
+
+
+def turned(source: Path, folder: Path, *names: str) -> Path:
+    """A copy of a folder of kernels in which these files count their blocks from the last: another one comes last."""
+    for part in (source, source.parent / "include"):
+        shutil.copytree(part, folder, dirs_exist_ok=True)
+    for path in (folder / name for name in names):
+        text = path.read_text(encoding="utf-8")
+        assert "blockIdx.x" in text
+        path.write_text(text.replace("blockIdx.x", "(gridDim.x - 1 - blockIdx.x)"))
+    return folder
+
+
+# --------------------------------------------------------------------------------------- the faults
+
+
+@functools.cache
+def expectations() -> tuple[dict[str, Any], ...]:
+    """The entries of faults/_expected.yaml with nothing left out, and `hangs`: a GPU never ends it."""
+    text = (FAULTS / "_expected.yaml").read_text(encoding="utf-8")
+    defaults = {"macros": {}, "lines": "// BUG", "also": []}
+    entries = [{**defaults, **entry} for entry in yaml.safe_load(text)]
+    return tuple({**entry, "hangs": entry["gpu"] == "hangs"} for entry in entries)
+
+
+def name_of(entry: Mapping[str, Any]) -> str:
+    """Kernel and macros of an expectation, in one word."""
+    return "-".join([entry["kernel"], *(str(value) for value in entry["macros"].values())])
+
+
+def marked(path: Path, mark: str) -> set[int]:
+    """Numbers of the lines of a file that hold ``mark``."""
+    rows = path.read_text(encoding="utf-8").splitlines()
+    return {number for number, row in enumerate(rows, 1) if mark in row}
+
+
+def line_of(done: Executed, fault: Any) -> int:
+    """The kernel file's line that a fault stands at, 0 where it is not known."""
+    if fault.index < 0:
+        return 0
+    address = done.program.instructions[fault.index].address
+    job = done.job
+    return _places(Path(job.cubin), Path(job.source), job.entry)(address).kernel_line
+
+
+@functools.cache
+def _places(cubin: Path, source: Path, entry: str) -> Places:
+    return Places(source, entry, listing(cubin))

@@ -1,0 +1,142 @@
+"""A stand-in for `tilewave.execution.machine`: computes with numpy what the kernel should, counts by rote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+LISTING = """\
+.text.{entry}:
+\t//## File "/kernels/{file}", line {first}
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+\t//## File "/kernels/{file}", line {second}
+        /*0010*/                   LDG.E R2, [R4] ;
+        /*0020*/                   STS [R0], R2 ;
+        /*0030*/                   LDS.128 R8, [R0] ;
+        /*0040*/                   LDGSTS.E.BYPASS.128 [R8], [R16.64] ;
+\t//## File "/kernels/{file}", line {third}
+        /*0050*/                   FFMA R2, R2, R3, R4 ;
+        /*0060*/                   HFMA2.MMA R9, -RZ, RZ, 0, 0 ;
+        /*0070*/                   HMMA.16816.F32 R4, R12, R22, R4 ;
+        /*0080*/                   STG.E [R2.64], R4 ;
+        /*0090*/                   EXIT ;
+"""
+CODE = [
+    (int(row.split("*/")[0].strip()[2:], 16), row.split("*/")[1].strip(" ;"))
+    for row in LISTING.splitlines()
+    if row.strip().startswith("/*")
+]
+WARPS = 4
+# Column -> value of each instruction of CODE, at one warp instruction each.
+COUNTS = {
+    "shared_requests": (0, 0, 1, 1, 1, 0, 0, 0, 0, 0),
+    "shared_transactions": (0, 0, 1, 2, 4, 0, 0, 0, 0, 0),
+    "shared_wavefronts": (0, 0, 1, 4, 15, 0, 0, 0, 0, 0),
+    "shared_ideal": (0, 0, 1, 2, 4, 0, 0, 0, 0, 0),
+    "shared_conflicts": (0, 0, 0, 2, 11, 0, 0, 0, 0, 0),
+    "shared_attributed": (0, 0, 1, 3, 15, 0, 0, 0, 0, 0),
+    "global_requests": (0, 1, 0, 0, 1, 0, 0, 0, 1, 0),
+    "global_sectors": (0, 4, 0, 0, 20, 0, 0, 0, 4, 0),
+    "global_sectors_ideal": (0, 4, 0, 0, 16, 0, 0, 0, 4, 0),
+    "barriers": (0,) * 10,
+}
+
+
+class Unsupported(Exception):
+    def __init__(self, opcode: str, address: int = -1, detail: str = "") -> None:
+        self.opcode, self.address, self.detail = opcode, address, detail
+        super().__init__(opcode)
+
+
+class BadLaunch(ValueError):
+    pass
+
+
+@dataclass
+class Buffer:
+    name: str
+    array: np.ndarray
+
+
+@dataclass
+class Limits:
+    instructions: int = 0
+    seconds: float = 1.0
+    working: int = 0
+
+
+@dataclass
+class Fault:
+    kind: str
+    index: int = 2
+    message: str = "both touch it"
+    threads: tuple[Mapping[str, Any], ...] = (
+        {"block": [0, 0, 0], "thread": [33, 0, 0]},
+        {"block": [0, 0, 0], "thread": [1, 0, 0]},
+    )
+    addresses: tuple[int, ...] = (0x410,)
+
+
+def counts() -> dict[str, np.ndarray]:
+    ones = np.full(len(CODE), WARPS, np.int64)
+    made = {"executed": ones, "threads_executed": 32 * ones, "threads_on": 32 * ones}
+    return made | {name: WARPS * np.array(row, np.int64) for name, row in COUNTS.items()}
+
+
+def product(call: Mapping[str, Any]) -> None:
+    """C = alpha A B + beta C of row-major f32 matrices."""
+    given = dict(zip(call["names"], call["arguments"]))
+    m, n, k = (int(given[name]) for name in "mnk")
+    a, b = given["a"].array.reshape(m, k), given["b"].array.reshape(k, n)
+    c = given["c"].array.reshape(m, n)
+    alpha, beta = float(given["alpha"]), float(given["beta"])
+    result = alpha * (a.astype(np.float64) @ b.astype(np.float64))
+    c[:] = result + beta * c if beta else result
+
+
+@dataclass
+class Machine:
+    """What `execution.engine` gives. ``act`` does the kernel's work, ``faults`` are found."""
+
+    names: tuple[str, ...] = ("a", "b", "c", "m", "n", "k", "alpha", "beta")
+    act: Callable[[Mapping[str, Any]], None] = product
+    faults: tuple[Fault, ...] = ()
+    endless: bool = False
+    printed: tuple[str, ...] = ()
+    refuses: Exception | None = None
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    profile: dict[str, float] = field(default_factory=lambda: {"f32": 1.0})
+    Buffer = Buffer
+    Limits = Limits
+    Unsupported = Unsupported
+    BadLaunch = BadLaunch
+
+    def load(self, cubin: bytes, entry: str, listing: str) -> Any:
+        if isinstance(self.refuses, Unsupported):
+            raise self.refuses
+        instructions = tuple(
+            SimpleNamespace(address=address, opcode=text.split()[0], text=text)
+            for address, text in CODE
+        )
+        image = SimpleNamespace(parameter_sizes=None, arch=90, registers=40, shared_size=5120)
+        return SimpleNamespace(instructions=instructions, image=image)
+
+    def execute(self, program: Any, **call: Any) -> Any:
+        if self.refuses is not None:
+            raise self.refuses
+        self.calls.append(call)
+        self.act(call | {"names": self.names})
+        counted = counts()
+        if self.endless:
+            counted["executed"] += call["limits"].instructions
+        ended = {"faults": self.faults, "counts": counted, "seconds": 0.5, "blocks": 1}
+        prints = {"printed": self.printed, "prints": 2 * len(self.printed)}
+        return SimpleNamespace(profile=self.profile, **ended, **prints)
+
+
+def listing(entry: str, file: str, first: int = 1, second: int = 2, third: int = 3) -> str:
+    return LISTING.format(entry=entry, file=file, first=first, second=second, third=third)

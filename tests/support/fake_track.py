@@ -1,0 +1,57 @@
+"""A race's candidates and track that need no GPU; apart from their tests, because processes import them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from tilewave.gpu import races
+from tilewave.kernel import result
+from tilewave.kernel.job import Job
+
+
+@dataclass(frozen=True)
+class Candidate(Job):
+    """A job that says what a launch takes, how it misbehaves, and where its runs are noted."""
+
+    us: float = 10.0
+    do: str = ""
+    diary: str = os.devnull
+
+
+class FakeTrack:
+    """Candidates that take the time their job says; `do` in a job says how it misbehaves."""
+
+    def __init__(self, jobs, started, failed):
+        self.jobs = {one.case: one for one in jobs}
+        self.started, self.failed = started, failed
+
+    def screen(self, name, worst_us):
+        self.started(name)
+        deed = self.jobs[name].do
+        if deed == "fails":
+            self.failed(result.result("tune", name, "failed to launch", "too many registers"))
+            return None
+        if deed == "poisons":
+            self.failed(result.result("tune", name, "invalid access", "illegal address"))
+            raise races.Lost("illegal address")
+        if deed == "kills":
+            os.kill(os.getpid(), 11)
+        with open(self.jobs[name].diary, "a") as diary:
+            diary.write(f"{name}\n")
+        return [self.jobs[name].us] * 2
+
+    def lap(self, name):
+        self.started(name)
+        if self.jobs[name].do == "kills in a lap":
+            os.kill(os.getpid(), 11)
+        return self.jobs[name].us
+
+    def about(self, name):
+        return {"launches": 100, "cache": "cold"}
+
+    def leave(self, name):
+        pass
+
+    def close(self):
+        pass

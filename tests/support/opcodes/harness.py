@@ -1,0 +1,156 @@
+"""Compiling the fixtures; their results on a GPU, and in the file that is kept of them."""
+
+import ctypes
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opcodes import manifest
+from opcodes.inputs import generate_inputs
+from opcodes.manifest import Kernel, files, kernels, specific_files
+from tilewave.compiling import nvrtc
+from tilewave.execution.machine import launch, program
+from tilewave.kernel import includes
+
+__all__ = ["Kernel", "compile_file", "files", "generate_inputs", "kernels", "specific_files"]
+
+RECORDED = Path(__file__).resolve().parent / "h200.npz"
+POISON = 0xA5A5A5A5
+STACK_BYTES = 8 << 10
+"""Stack of a thread on the GPU: nobody can compute what recursion needs."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What `nvrtc.compile_kernel` needs to know of a file without front matter."""
+
+    path: Path
+    text: str
+    entries: tuple[str, ...] = ()
+
+    @property
+    def own_headers(self) -> dict[str, str]:
+        return includes.own(self.text, self.path.parent, manifest.HERE)
+
+    def compiler_options(self, macros: object) -> list[str]:
+        return []
+
+
+def compile_file(path: Path, arch: str) -> nvrtc.Compiled:
+    """Compile one fixture file, for ``sm_90a`` where it lies in that folder. Raises RuntimeError with the
+    compiler's log."""
+    arch = manifest.SPECIFIC.name if path.parent == manifest.SPECIFIC else arch
+    done = nvrtc.compile_kernel(Source(path, path.read_text()), arch, {})  # type: ignore[arg-type]
+    if done.cubin is None:
+        raise RuntimeError(f"{path.name} for {arch}: {done.log}")
+    return done
+
+
+def launched(
+    cubin: bytes,
+    entry: str,
+    listing: str,
+    arguments: Sequence[Any],
+    blocks: int,
+    threads: int,
+    **limits: Any,
+) -> launch.Execution:
+    """Execute a kernel here; arrays among its arguments are buffers."""
+    given = [
+        launch.Buffer(f"b{number}", one) if isinstance(one, np.ndarray) else one
+        for number, one in enumerate(arguments)
+    ]
+    code, how = program.load(cubin, entry, listing), launch.Limits(**limits)
+    return launch.execute(code, (blocks, 1, 1), (threads, 1, 1), given, limits=how)
+
+
+class Card:
+    """A GPU with the fixtures' code. Raises CudaError where there is none."""
+
+    def __init__(self) -> None:
+        from cuda.bindings import driver
+
+        from tilewave.gpu.device import ok, open_gpu
+
+        self.gpu = open_gpu()
+        ok(driver.cuCtxSetLimit(driver.CUlimit.CU_LIMIT_STACK_SIZE, STACK_BYTES))
+
+    def run(
+        self, cubin: bytes, entry: str, arrays: list[np.ndarray], results: int, threads: int
+    ) -> np.ndarray:
+        """Launch once; uint32 of shape (threads, results)."""
+        from cuda.bindings import driver
+
+        from tilewave.gpu import launch as launching
+        from tilewave.gpu.device import ok
+
+        module = launching.Module(cubin)
+        out = np.full((threads, results), POISON, np.uint32)
+        places = []
+        try:
+            for array in (*arrays, out):
+                places.append(ok(driver.cuMemAlloc(array.nbytes)))
+                ok(driver.cuMemcpyHtoD(places[-1], array.ctypes.data, array.nbytes))
+            arguments = launching.Arguments(
+                [*(launching.pointer(int(place)) for place in places), ctypes.c_int32(threads)]
+            )
+            ok(driver.cuCtxSynchronize())  # the copies are not on the launch's stream
+            config = launching.configuration(
+                self.gpu, (threads // manifest.BLOCK, 1, 1), (manifest.BLOCK, 1, 1)
+            )
+            launching.enqueue(config, module.function(entry), arguments)
+            self.gpu.sync()
+            ok(driver.cuMemcpyDtoH(out.ctypes.data, places[-1], out.nbytes))
+        finally:
+            for place in places:
+                driver.cuMemFree(place)
+            module.close()
+        return out
+
+
+def checksums(results: np.ndarray) -> np.ndarray:
+    """CRC-32 of each result over each warp: uint32 of shape (warps, results)."""
+    warps = results.astype("<u4").reshape(-1, 32, results.shape[1]).transpose(0, 2, 1)
+    sums = [[zlib.crc32(column.tobytes()) for column in warp] for warp in warps]
+    return np.array(sums, np.uint32)
+
+
+def pack(kernel: Kernel, results: np.ndarray) -> dict[str, np.ndarray]:
+    """What is kept of a kernel's results, as arrays of an npz file."""
+    packed = {kernel.name: np.ascontiguousarray(results[: kernel.kept].T)}
+    if kernel.kept < kernel.threads:
+        packed[f"{kernel.name}.crc"] = checksums(results[kernel.kept :])
+    return packed
+
+
+def recorded(path: Path = RECORDED) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The recording's description (GPU, NVRTC, digests) and its arrays. Raises OSError."""
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    return json.loads(arrays.pop("about").tobytes()), arrays
+
+
+def differences(
+    kernel: Kernel, results: np.ndarray, arrays: dict[str, np.ndarray]
+) -> list[tuple[int, int, int, int]]:
+    """(result, thread, found, expected) where results differ from the recorded ones.
+
+    Of threads that are kept as checksums only, the warp's first thread stands for the warp, and the
+    expected word is not known (-1).
+    """
+    whole = arrays[kernel.name].T
+    found = [
+        (int(k), int(i), int(results[i, k]), int(whole[i, k]))
+        for i, k in np.argwhere(results[: len(whole)] != whole)
+    ]
+    if f"{kernel.name}.crc" in arrays:
+        wrong = checksums(results[len(whole) :]) != arrays[f"{kernel.name}.crc"]
+        for warp, k in np.argwhere(wrong):
+            first = len(whole) + 32 * int(warp)
+            found.append((int(k), first, int(results[first, k]), -1))
+    return found

@@ -1,0 +1,93 @@
+"""The library's rooms: each imports only from floors below it, and a name means one thing."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections import Counter
+from graphlib import TopologicalSorter
+
+from samples import ROOT
+
+LIBRARY = ROOT / "workflow" / "tilewave"
+FLOORS = {
+    "commands": 7, "report": 6, "pipeline": 5, "plots": 4, "gpu": 4, "execution": 4, "records": 3,
+    "compiling": 3, "workers": 3, "kernel": 2, "theory": 1, "basics": 1,
+}  # fmt: skip
+FILES = {
+    path.relative_to(LIBRARY).as_posix(): ast.parse(path.read_text())
+    for path in LIBRARY.rglob("*.py")
+}
+MODULES = {
+    ".".join(["tilewave", *path[:-3].split("/")]).removesuffix(".__init__"): path for path in FILES
+}
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """The library's files that a module imports, wherever in its text."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            whole = {f"{node.module}.{one.name}" for one in node.names}
+            names |= {one if one in MODULES else node.module for one in whole}
+    return {MODULES[one] for one in names if one in MODULES}
+
+
+IMPORTS = {
+    path: imported(tree) - {path, "__init__.py"}
+    for path, tree in FILES.items()
+    if path not in ("__init__.py", "__main__.py")
+}
+
+
+def room(path: str) -> str:
+    return path.partition("/")[0]
+
+
+def test_every_module_is_in_a_room() -> None:
+    assert {room(path) for path in IMPORTS} == set(FLOORS)
+
+
+def test_no_import_goes_upwards() -> None:
+    pairs = [
+        (one, other)
+        for one, others in IMPORTS.items()
+        for other in others
+        if room(one) != room(other)
+    ]
+    assert [pair for pair in pairs if FLOORS[room(pair[0])] < FLOORS[room(pair[1])]] == []
+    rooms = {name: {room(b) for a, b in pairs if room(a) == name} for name in FLOORS}
+    list(TopologicalSorter(rooms).static_order())  # raises CycleError, with the circle
+
+
+def test_no_modules_import_each_other() -> None:
+    list(TopologicalSorter(IMPORTS).static_order())
+
+
+def test_the_machine_needs_theory_and_basics_alone() -> None:
+    machine = {path for path in IMPORTS if path.startswith("execution/machine/")}
+    needed = set(itertools.chain.from_iterable(IMPORTS[path] for path in machine)) - machine
+    assert {room(path) for path in needed} <= {"theory", "basics"}
+
+
+def test_no_file_name_occurs_twice_in_a_room() -> None:
+    names = Counter(
+        (room(path), path.rpartition("/")[2])
+        for path in IMPORTS
+        if not path.endswith("__init__.py") and "/families/" not in path
+    )
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_no_type_is_defined_twice() -> None:
+    """But for the options of a figure, which each plot module calls so."""
+    names = Counter(
+        node.name
+        for path, tree in FILES.items()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+        and not (path.startswith("plots/") and node.name == "Options")
+    )
+    assert [name for name, count in names.items() if count > 1] == []

@@ -1,0 +1,60 @@
+"""Alignment against values worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewave.theory import alignment as al
+from tilewave.theory.dtypes import SIZES as BYTES
+
+SIZES = {4096: 4096, 4095: 1, 4094: 2, 4092: 4, 4088: 8, 4080: 16, 4064: 32, 4032: 64, 3968: 128}
+
+
+def test_alignment_is_the_power_of_two_that_divides() -> None:
+    assert {size: al.alignment(size) for size in SIZES} == SIZES
+    assert al.alignment(1) == 1 and al.alignment(96) == 32
+    for size in (0, -8):
+        with pytest.raises(ValueError, match="positive"):
+            al.alignment(size)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "along"),
+    [
+        ("row", "row", {"a": "k", "b": "n", "c": "n"}),
+        ("row", "col", {"a": "k", "b": "k", "c": "n"}),
+        ("col", "row", {"a": "m", "b": "n", "c": "n"}),
+        ("col", "col", {"a": "m", "b": "k", "c": "n"}),
+    ],
+)
+def test_the_fastest_varying_dimension(a: str, b: str, along: dict[str, str]) -> None:
+    assert al.contiguous({"a": a, "b": b, "c": "row"}) == along
+    assert al.contiguous({"a": a, "b": b}) == along
+
+
+def test_every_layout_leaves_a_dimension_that_only_counts_rows() -> None:
+    assert al.operands_along("m", {}) == ()
+    assert al.operands_along("n", {}) == ("b", "c")
+    assert al.operands_along("k", {"b": "col"}) == ("a", "b")
+    assert al.operands_along("k", {"a": "col"}) == ()
+    assert al.operands_along("m", {"c": "col"}) == ("c",)
+    with pytest.raises(ValueError, match=r"layout of b: found 'rows', allowed: row, col"):
+        al.contiguous({"b": "rows"})
+
+
+def test_share_that_needs_no_alignment() -> None:
+    assert al.least_share(4095, 4096) == pytest.approx(0.999756, abs=1e-6)
+    assert al.least_share(3968, 4096) == 0.96875  # 31 of 32 tiles
+    assert al.least_share(64, 64) == 1
+    for size in (0, 65):
+        with pytest.raises(ValueError, match="0 < size <= 64"):
+            al.least_share(size, 64)
+
+
+def test_recommended_multiples_are_16_and_128_bytes() -> None:
+    assert [r.recommended for r in al.RECOMMENDED.values()] == [8, 16, 4, 2]
+    for one in al.RECOMMENDED.values():
+        assert one.recommended * BYTES[one.dtype] == 16
+        assert one.on_a100 * BYTES[one.dtype] == 128
+    labels = ("f16_f32", "f16_f16", "i8", "f32")
+    assert [bool(al.recommendation(label)) for label in labels] == [True, True, True, False]

@@ -1,0 +1,168 @@
+"""Bounds of launches whose counts are planted, worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tilewave.records.counters import demand
+from tilewave.theory import bounds, data_sheets, opcodes
+from tilewave.theory.bounds import Counts, bound, scaled
+from tilewave.theory.data_sheets import A100, B200, H200, L4, RTX_4090, DataSheet
+
+SMS = H200.sms
+
+
+@pytest.mark.parametrize(
+    ("counts", "pipe", "cycles"),
+    [
+        (Counts(instructions=400), bounds.ISSUE, 100),
+        (Counts(f32=1280), bounds.FP32, 10),
+        (Counts(f64=640), bounds.FP64, 10),
+        (Counts(f16=1280), bounds.FP16, 10),
+        (Counts(alu=640), bounds.ALU, 10),
+        (Counts(special=160), bounds.SPECIAL, 10),
+        (Counts(tensor={"wgmma f16": 40960}), bounds.TENSOR, 10),
+        (Counts(tensor={"wgmma bf16": 4096, "wgmma tf32": 2048}), bounds.TENSOR, 2),
+        (Counts(tensor={"mma f16": 8192}), bounds.TENSOR, 3),
+        (Counts(tensor={"mma f64": 256, "mma 8x8x4 f64": 128}), bounds.TENSOR, 2),
+        (Counts(wavefronts=7, accesses=3), bounds.DATA, 10),
+        (Counts(port=20), bounds.PORT, 10),
+    ],
+)
+def test_each_pipe_at_its_rate(counts: Counts, pipe: str, cycles: float) -> None:
+    """One block does it all, on one SM."""
+    found = bound(counts, H200, blocks=1)
+    assert found.limiter == pipe and found.cycles == pytest.approx(cycles)
+    assert found.microseconds == pytest.approx(cycles / 1980)
+    assert sum(found.pipes.values()) == pytest.approx(cycles)
+
+
+@pytest.mark.parametrize(("blocks", "each"), [(1, 1), (SMS, 1), (SMS + 1, 2), (2 * SMS, 2)])
+def test_the_busiest_sm_has_whole_blocks(blocks: int, each: int) -> None:
+    found = bound(Counts(instructions=400 * blocks), H200, blocks)
+    assert found.cycles == pytest.approx(100 * each)
+
+
+def test_dram_moves_what_l2_cannot_hold() -> None:
+    fits = bound(Counts(instructions=4), H200, 1, H200.l2_bytes)
+    assert fits.pipes[bounds.DRAM] == 0 and fits.limiter == bounds.ISSUE
+    more = bound(Counts(instructions=4), H200, 1, H200.l2_bytes + 4.8e6)
+    assert more.limiter == bounds.DRAM and more.microseconds == pytest.approx(1.0)
+
+
+def test_no_block_and_no_such_product() -> None:
+    with pytest.raises(ValueError, match="positive"):
+        bounds.busiest_share(0, SMS)
+    with pytest.raises(KeyError):
+        bound(Counts(tensor={"mma f4": 1}), H200, 1)
+    with pytest.raises(KeyError):
+        bound(Counts(), replace(H200, capability="7.0"), 1)
+
+
+def test_launches_in_a_row_add_up_pipe_by_pipe() -> None:
+    first = bound(Counts(instructions=400, f32=1280), H200, 1)
+    second = bound(Counts(f32=128 * 95), H200, 1)
+    both = bounds.in_turn([first, second])
+    assert (first.limiter, second.limiter) == (bounds.ISSUE, bounds.FP32)
+    assert both.limiter == bounds.FP32 and both.cycles == pytest.approx(10 + 95)
+    assert both.microseconds == pytest.approx(105 / 1980)
+
+
+def test_counts_are_linear_in_depth_and_tiles() -> None:
+    def product(k: int, tiles: int) -> Counts:
+        return Counts(
+            instructions=tiles * (50 + 3 * k), wavefronts=tiles * 2 * k, accesses=tiles * (7 + k),
+            tensor={"mma f16": tiles * 4096.0 * k},
+        )  # fmt: skip
+
+    found = scaled(product(256, 2), product(512, 2), (4096 - 256) / 256, 512 / 2)
+    assert found == product(4096, 512)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "kind", "tflops"),
+    [
+        (A100, "mma f16", 312), (A100, "mma tf32", 156), (A100, "mma f64", 19.5),
+        (L4, "mma f16", 121), (L4, "mma tf32", 60),
+        (RTX_4090, "mma f16 f16 sum", 330.3), (RTX_4090, "mma bf16", 165.2), (RTX_4090, "mma i8", 660.6),
+        (B200, "mma f16", 2250),
+    ],
+)  # fmt: skip
+def test_rates_are_what_data_sheets_print(gpu: DataSheet, kind: str, tflops: float) -> None:
+    """Within the clock: B200's is printed at less than its largest."""
+    made = data_sheets.rate(gpu.sms, bounds.tensor_rate(kind, gpu), gpu.clock_mhz) / 1e12
+    assert tflops * 0.99 <= made <= tflops * 1.07
+
+
+def test_every_gpu_has_rates_and_a_name() -> None:
+    assert set(data_sheets.SHORT.values()) == set(data_sheets.KNOWN)
+    for gpu in data_sheets.KNOWN:
+        assert bound(Counts(f32=1), gpu, 1).limiter == bounds.FP32
+        assert data_sheets.data_sheet(f"NVIDIA {gpu.name}") is gpu
+
+
+@pytest.mark.parametrize(
+    ("opcode", "unit"),
+    [
+        ("HMMA.16816.F32", ("mma f16", 4096)),
+        ("HMMA.16816.F16", ("mma f16 f16 sum", 4096)),
+        ("DMMA.8x8x4", ("mma 8x8x4 f64", 512)),
+        ("DMMA.16x8x8", ("mma f64", 2048)),
+        ("IMMA.16832.S8.S8", ("mma i8", 8192)),
+        ("HGMMA.64x256x16.F32.BF16", ("wgmma bf16", 131072)),
+        ("IGMMA.64x128x32.S8.S8", ("wgmma i8", 131072)),
+        ("QGMMA.64x128x32.F32.E5M2.E4M3", ("wgmma fp8", 131072)),
+        ("IMMA.8832.S4.S4", None),
+        ("HMMA.SP.16832.F32", None),
+        ("WARPGROUP.ARRIVE", None),
+    ],
+)
+def test_units_of_tensor_instructions(opcode: str, unit: tuple[str, int] | None) -> None:
+    assert opcodes.unit(opcode) == unit
+
+
+def _row(opcode: str, executed: int, sectors: int = -1, **columns: float) -> dict[str, Any]:
+    moved = {"sectors_hardware": sectors, "requests_global": executed} if sectors >= 0 else {}
+    return {"opcode": opcode, "executed": executed, **moved, **columns}
+
+
+def test_what_a_launch_asks() -> None:
+    rows = [
+        _row("LDS.128", 10, wavefronts_shared=20, wavefronts_hardware=40),
+        _row("HGMMA.64x64x16.F32", 2, wavefronts_shared=48),
+        _row("LDGSTS.E.BYPASS.128", 4, 64, wavefronts_shared=16),
+        _row("LDG.E.64", 3, 24),
+        _row("LDG.E", 0, 0),
+        _row("STG.E", 5, 5),
+        _row("IADD3", 6),
+        _row("MUFU.EX2", 7),
+    ]
+    values: Mapping[str, float] = {
+        "smsp__inst_executed.sum": 37.0,
+        "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": 30.0,
+        "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum": 2.0,
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 88.0,
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": 5.0,
+        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": 7.0,
+        "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum": 5.0,
+    }
+    found = demand.of_launch(values, rows)
+    assert found == Counts(
+        instructions=37, f32=32, alu=192, special=224, tensor={"wgmma f16": 2 * 32768.0},
+        wavefronts=88,  # what passes by L1 takes none
+        accesses=4 + 6 + 5,  # requests, and one for each 128 bytes
+        port=64 + 5,
+    )  # fmt: skip
+    # The hardware's own counter comes before what is attributed to instructions.
+    shared = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
+    assert demand.of_launch({**values, shared: 45.0}, rows).wavefronts == 45 + 48
+
+
+def test_without_instructions_products_go_the_fastest_way() -> None:
+    found = demand.of_launch({"sm__ops_path_tensor_src_fp16.sum": 4096.0}, [])
+    assert found.tensor == {"wgmma f16": 4096.0}
+    assert bound(found, A100, 1).cycles == pytest.approx(2)

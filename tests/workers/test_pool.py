@@ -1,0 +1,80 @@
+"""Work shared among forked processes, of which somebody ends one. Limits: tests/kernel/test_kernel_files.py."""
+
+import os
+import signal
+import weakref
+
+import pytest
+
+from tilewave.basics.errors import UserError
+from tilewave.workers import pool
+
+
+def test_an_error_says_where_it_was_raised():
+    def full(number):
+        raise OSError(28, "No space left on device", "x")
+
+    with pytest.raises(OSError, match="No space left") as told:
+        list(pool.shared(full, [1, 2], 2))
+    assert told.value.errno == 28 and "in full" in told.value.__notes__[0]
+
+
+class Twice(Exception):
+    def __init__(self, one, two):
+        super().__init__(one)
+
+
+def killed(number):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wrong(number):
+    raise UserError("file", "key", number, "another")
+
+
+def odd(number):
+    raise Twice("this", "that")
+
+
+@pytest.mark.parametrize(
+    ("work", "kind", "told"),
+    [
+        (killed, UserError, "ended by: found 'SIGKILL'"),
+        (wrong, UserError, "file: key: found"),
+        (odd, RuntimeError, "Twice: this"),  # it cannot be sent
+    ],
+)
+def test_how_it_ends_reaches_the_one_who_asked(work, kind, told):
+    with pytest.raises(kind, match=told):
+        list(pool.shared(work, [1, 2, 3], 2))
+
+
+def test_of_an_item_comes_all_that_is_yielded():
+    def some(number):
+        yield from range(number)
+        if number == 2:
+            raise ValueError("no more")
+
+    limits = pool.ProcessLimits(10, 1 << 30)
+    found = list(pool.Pool(some, [1, 2, 3], 2, limits).take())
+    made = {number: [one for item, one in found if item == number] for number in (1, 2, 3)}
+    assert made[1] == [0] and made[3] == [0, 1, 2] and made[2][:2] == [0, 1]
+    assert made[2][2].reason == "ValueError: no more"
+
+
+class Cycle:
+    def __init__(self):
+        self.mine = self
+
+
+@pytest.mark.parametrize("many", [0, 10**9])
+def test_cycles_are_looked_for_where_there_are_many_objects(many, monkeypatch):
+    monkeypatch.setattr(pool, "MANY", many)
+    left = []
+
+    def leaves(number):
+        left.append(weakref.ref(Cycle()))
+        return sum(one() is not None for one in left) == len(left)
+
+    found = [kept for _, kept in pool.shared(leaves, range(8), 2)]
+    assert all(found) == bool(many)

@@ -1,0 +1,296 @@
+"""The supervisor with workers that behave badly. No GPU."""
+
+import itertools
+import json
+import os
+import time
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+
+from samples import a_job
+from tilewave.basics import deadline
+from tilewave.basics.errors import UserError
+from tilewave.gpu.failure import watched
+from tilewave.gpu.worker import main as worker_main
+from tilewave.kernel import result as model
+from tilewave.kernel.job import Job, write_jobs
+from tilewave.pipeline import rules as stages
+from tilewave.records import environment
+from tilewave.workers import result, supervisor
+
+WORKER = """
+import argparse, json, os, signal, sys, time
+p = argparse.ArgumentParser()
+p.add_argument("stage"); p.add_argument("jobs"); p.add_argument("--events")
+p.add_argument("--cache"); p.add_argument("--start", type=int, default=0)
+o = p.parse_args()
+jobs = json.load(open(o.jobs))
+out = open(o.events, "a")
+def send(**event):
+    out.write(json.dumps(event) + "\\n"); out.flush()
+print("noise on standard output", flush=True)
+def end(number): os.kill(os.getpid(), number)
+first = jobs[0]["do"]
+if first == "never ready": raise SystemExit("no driver here")
+if first == "no gpu":
+    send(event="failed", status="not measured", reason="no usable GPU: none"); sys.exit(87)
+if first == "killed at its beginning": end(signal.SIGKILL)
+if first == "mute": time.sleep(60)
+send(event="ready", gpu=None)
+for i in range(o.start, len(jobs)):
+    send(event="started", index=i, case=jobs[i]["case"])
+    do, mark = jobs[i]["do"], jobs[i]["mark"]
+    if do.endswith(" once"):
+        do = "fine" if os.path.exists(mark) else do
+        open(mark, "a")
+    if do == "segv": end(signal.SIGSEGV)
+    if do == "killed": end(signal.SIGKILL)
+    if do == "killed once": end(signal.SIGTERM)
+    if do == "full disk": os._exit(88)
+    if do == "exit": print("it went wrong"); sys.stdout.flush(); os._exit(3)
+    if do == "hang" and os.fork() == 0: open(mark, "w").write(str(os.getpid()))
+    if do in ("hang", "slow once"): time.sleep(60)
+    if do == "garbage":
+        out.write("{not json\\n[1, 2]\\n\\n" + json.dumps({"event": "finished", "index": 99}) + "\\n")
+    if do == "slow": time.sleep(1)
+    made = {"status": "ok", "case": "forged", "pid": os.getpid(), "notes": {}}
+    if do == "memory once":
+        made = {"status": "not measured", "notes": {"interrupted": "CUDA_ERROR_OUT_OF_MEMORY"}}
+    send(event="finished", index=i, result=[1] if do == "nonsense" else made)
+    if do == "poison": os._exit(86)
+"""
+
+
+@dataclass(frozen=True)
+class Deed(Job):
+    """A job that says how its worker misbehaves, and where a child of it leaves its id."""
+
+    do: str = ""
+    mark: str = ""
+
+
+@pytest.fixture
+def bad_worker(tmp_path, monkeypatch):
+    (tmp_path / "bad_worker.py").write_text(WORKER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    return "bad_worker"
+
+
+@pytest.fixture
+def run(tmp_path, bad_worker):
+    def call(*deeds, **options):
+        more, seen = {"mark": str(tmp_path / "mark")}, []
+        jobs = [
+            a_job(Deed, case=f"k@{i}", key=f"0{i}", do=do, **more) for i, do in enumerate(deeds)
+        ]
+        how = {"module": bad_worker, "log_path": tmp_path / "logs" / "worker.log", **options}
+        results = supervisor.run_jobs("check", jobs, on_result=seen.append, **how)
+        told = [(made["case"], made["key"]) for made in results]
+        assert told == [(job.case, job.key) for job in jobs]
+        assert sorted(made["case"] for made in seen) == sorted(job.case for job in jobs)
+        return results
+
+    return call
+
+
+def statuses(results):
+    return [made["status"] for made in results]
+
+
+def test_all_in_one_process(run, tmp_path):
+    results = run("fine", "fine", "fine")
+    assert statuses(results) == ["ok"] * 3
+    assert len({made["pid"] for made in results}) == 1
+    assert all(made["stage"] == "check" and made["schema_version"] == 1 for made in results)
+    assert "noise" in (tmp_path / "logs" / "worker.log").read_text()
+    assert supervisor.run_jobs("check", []) == []
+
+
+KILLED = "was ended by SIGKILL"
+ENDS = {
+    "segv": ("invalid access", "the worker was ended by SIGSEGV", ""),
+    "exit": ("failed to launch", "the worker ended with exit code 3", ""),
+    "nonsense": ("failed to launch", "cannot be read", ""),
+    # Memory ran out, or somebody's kill: the next run asks again, so nothing of it is kept.
+    "killed": ("not measured", f"the worker {KILLED}, twice", KILLED),
+    "killed once": ("ok", "", ""),
+    "full disk": ("not measured", "could not write", "could not write"),
+    "poison": ("ok", "", ""),
+    "garbage": ("ok", "", ""),
+}
+"""Deed -> status, reason, and what the notes say of an interruption."""
+
+
+@pytest.mark.parametrize("deed", ENDS)
+def test_an_end_costs_one_case(run, deed):
+    status, reason, note = ENDS[deed]
+    before, made, after = run("fine", deed, "fine")
+    assert (before["status"], made["status"], after["status"]) == ("ok", status, "ok")
+    assert reason in made["reason"] and note in made["notes"].get("interrupted", "")
+    assert model.keepable(made) == (status != "not measured")
+    assert model.recordable(made) != bool(note)
+    # A result that cannot be read is no end of the worker, and nor are lines that are none.
+    alive = deed in ("nonsense", "garbage")
+    assert (before["pid"] == after["pid"]) == alive
+
+
+def test_a_kill_from_outside_is_said(run, capsys):
+    """Also where a shell stands between: it ends with the signal's code."""
+    wrapper = ["sh", "-c", '"$@"; exit $?', "sh"]
+    assert statuses(run("fine", "killed", "fine", wrapper=wrapper)) == ["ok", "not measured", "ok"]
+    assert f"the worker {KILLED}; k@1 is tried again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("deed", "how", "reason"),
+    [
+        ("killed at its beginning", {}, KILLED),
+        ("never ready", {}, "exit code 1: no driver here"),
+        ("no gpu", {}, "no usable GPU: none"),
+        ("mute", {"grace_s": 0.5}, "did nothing for 0.5 s"),
+    ],
+)
+def test_a_worker_that_cannot_begin(run, deed, how, reason):
+    results = run(deed, "fine", **how)
+    assert statuses(results) == ["not measured"] * 2
+    assert all(reason in made["reason"] for made in results)
+    assert model.passing(results[1]) == (deed in ("killed at its beginning", "no gpu"))
+
+
+def gone(pid):
+    """Ended, or ended and not yet reaped by whoever inherited it."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_hang_is_killed_with_its_children(run, tmp_path):
+    end = time.monotonic() + 15
+    results = run("fine", "hang", "fine", limit_s=0.5)
+    assert statuses(results) == ["ok", "timed out", "ok"]
+    assert "within 0.5 s (case_limit_s)" in results[1]["reason"]
+    child = int((tmp_path / "mark").read_text())
+    while not gone(child):
+        assert time.monotonic() < end, "a child of the worker lives on"
+        time.sleep(0.02)
+
+
+def test_time_in_which_everything_was_stopped_does_not_count(run, monkeypatch):
+    """A scheduler's suspend, or a machine that slept."""
+    looks = itertools.count()
+
+    def monotonic():
+        return time.monotonic() + 3600 * (next(looks) > 20)
+
+    monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=monotonic))
+    (made,) = run("slow", limit_s=20)
+    assert made["status"] == model.OK
+
+
+def test_what_ends_one_worker_ends_the_others(tmp_path, bad_worker):
+    """Ctrl-C, or a result that cannot be kept, while another worker has long to go."""
+    more = {"mark": str(tmp_path / "mark")}
+    jobs = [a_job(Deed, case=f"k@{do}", variant=do, do=do, **more) for do in ("fine", "hang")]
+
+    def full(made):
+        until = time.monotonic() + 5
+        while not (tmp_path / "mark").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        raise UserError("store", "writing it", "No space left on device", "space")
+
+    start = time.monotonic()
+    how = {"log_path": tmp_path / "log", "on_result": full, "module": bad_worker}
+    with pytest.raises(UserError, match="No space left"):
+        supervisor.share_jobs("execute", jobs, 2, **how)
+    assert time.monotonic() - start < 15
+
+
+def test_a_check_that_was_short_beside_others_is_done_once_more_alone(tmp_path, bad_worker):
+    """Of time or of memory."""
+    jobs = []
+    for i, deed in enumerate(("fine", "hang", "slow once", "memory once", "fine")):
+        more = {"shape": {"m": 1 + i, "n": 1, "k": 1}, "dtypes": dict.fromkeys("abc", "f32")}
+        jobs.append(a_job(Deed, case=f"k@{i}", do=deed, mark=str(tmp_path / f"mark{i}"), **more))
+    told, how = [], {"module": bad_worker, "limit_s": 0.5, "log_path": tmp_path / "log"}
+    made = stages._checked_together(jobs, 2, told.append, **how)
+    want = ["ok", "timed out", "ok", "ok", "ok"]
+    assert statuses(sorted(made, key=lambda one: one["case"])) == want
+    assert statuses(sorted(told, key=lambda one: one["case"])) == want  # each once
+    assert len({one["pid"] for one in made if one["status"] == "ok"}) >= 2
+
+
+CPU_KERNEL = """
+import numpy as np
+
+def product(a, b, c, alpha, beta):
+    c[...] = alpha * (a @ b) if beta == 0 else alpha * (a @ b) + beta * c
+
+def forgets_a_term(a, b, c, alpha, beta):
+    product(a[:, :-1], b[:-1], c, alpha, beta)
+
+def reads_c(a, b, c, alpha, beta):
+    c[...] = alpha * (a @ b) + beta * c
+"""
+
+
+def cpu_job(tmp_path, entry):
+    (tmp_path / "kernel.py").write_text(CPU_KERNEL)
+    more = {"shape": {"m": 40, "n": 50, "k": 60}, "source": str(tmp_path / "kernel.py")}
+    more |= {"arguments": tuple("a b c m n k alpha beta".split()), "key": "aa", "entry": entry}
+    more |= {"dtypes": dict.fromkeys(("a", "b", "c", "accumulate"), "f32"), "provider": "cpu"}
+    return a_job(case=f"{entry}@40x50x60", layouts={"a": "row", "b": "col", "c": "row"}, **more)
+
+
+def cpu(stage, tmp_path, *jobs):
+    """Results of the real worker, in this process."""
+    write_jobs(tmp_path / "jobs.json", jobs)
+    events = tmp_path / f"{stage}.jsonl"
+    assert worker_main([stage, str(tmp_path / "jobs.json"), "--events", str(events)]) == 0
+    lines = [json.loads(line) for line in events.read_text().splitlines()]
+    return [line["result"] for line in lines if line["event"] == "finished"]
+
+
+def test_cpu_check_tells_right_from_wrong(tmp_path):
+    names = ["product", "forgets_a_term", "reads_c"]
+    made = cpu("check", tmp_path, *(cpu_job(tmp_path, name) for name in names))
+    assert [one["verdict"] for one in made] == ["correct", "wrong", "wrong"]
+    figures = {one["metric"]: one["value"] for one in made[0]["figures"]}
+    assert figures["max_error"] <= figures["tolerance"] < 1e-3
+    assert "elements are wrong" in made[1]["reason"]
+
+
+def test_cpu_time(tmp_path):
+    jobs = [cpu_job(tmp_path, "product"), cpu_job(tmp_path, "no_such_function")]
+    made = cpu("time", tmp_path, *jobs)
+    assert statuses(made) == ["ok", "failed to launch"]
+    assert len(made[0]["samples"]["duration_us"]) >= 3
+    assert "no_such_function" in made[1]["reason"]
+
+
+@pytest.mark.parametrize("gone", ["", "CUDA_ERROR_NO_DEVICE"])
+def test_a_case_under_which_the_gpu_was_lost_is_not_to_blame(monkeypatch, gone):
+    """Failures before a good result are kept at once, the last ones when the GPU is known to be there."""
+    monkeypatch.setattr(environment, "probe", lambda gpu: {"gpu_reason": gone} if gone else {})
+    jobs = [a_job(case=f"k@{i}", key=f"{i:02x}", stage="time") for i in range(4)]
+    ends = ["CUDA_ERROR_ASSERT", "", "CUDA_ERROR_UNKNOWN", "no usable GPU"]
+    kept = []
+
+    def measure(waiting, keep):
+        made = []
+        for job, why in zip(waiting, ends, strict=True):
+            status = "not measured" if "usable" in why else "invalid access" if why else "ok"
+            made.append(result(job, "time", status, why))
+            keep(made[-1])
+            assert bool(kept) == (len(made) > 1)
+        return made
+
+    found = watched(measure, 0)(jobs, kept.append)
+    assert found == kept and [one["case"] for one in found] == [job.case for job in jobs]
+    last = "not measured" if gone else "invalid access"
+    assert statuses(found) == ["invalid access", "ok", last, "not measured"]
+    assert found[2]["notes"].keys() == ({"interrupted"} if gone else set())
+    assert found[2]["reason"].endswith(gone or "UNKNOWN")

@@ -1,0 +1,206 @@
+"""What a cubin says about a kernel besides its instructions: sizes, constants, symbols.
+
+A cubin is an ELF file. The sections that a launch needs are ``.nv.info.<entry>`` (attributes, of
+which the place of the parameters is one), ``.nv.constant<bank>[.<entry>]``, ``.nv.shared.<entry>``
+and, for device functions and variables, the symbol table and the relocations.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tilewave.basics.errors import Unsupported
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import Section
+
+# Attributes of .nv.info (names as `cuobjdump -elf` prints them).
+PARAM_CBANK = 0x0A
+KPARAM_INFO = 0x17
+MAX_THREADS, REQUIRED_BLOCK, CLUSTER = 0x05, 0x10, 0x3D
+MIN_STACK_SIZE = 0x12
+REGCOUNT = 0x2F
+SIZED = 4  # format of an attribute whose value has its own length
+
+
+@dataclass(frozen=True)
+class Image:
+    """A kernel's surroundings.
+
+    Sizes in bytes; that of shared memory begins with what code leaves to the system. ``parameters`` holds (offset in the parameter area, size) in the order of the
+    arguments; ``constants`` the initial bytes of each constant bank; ``pointers`` the 8-byte slots
+    of bank 4 that hold an address: (offset in the bank, symbol's section, offset in that section);
+    ``calls`` those of functions that the cubin has not: (offset in the bank, symbol). ``block`` is what a launch
+    must have, or at most; ``cluster`` what it must have: x, y and z, empty where nothing is said; ``code`` the
+    instructions' bytes.
+    """
+
+    entry: str
+    arch: int
+    registers: int
+    parameters: tuple[tuple[int, int], ...]
+    parameter_base: int
+    shared_size: int
+    stack_size: int
+    constants: dict[int, bytes]
+    globals_: dict[str, bytes] = field(default_factory=dict)
+    pointers: tuple[tuple[int, str, int], ...] = ()
+    calls: tuple[tuple[int, str], ...] = ()
+    block: tuple[int, ...] = ()
+    cluster: tuple[int, ...] = ()
+    code: bytes = b""
+
+    @property
+    def parameter_sizes(self) -> tuple[int, ...]:
+        """Bytes of each parameter, in the order of the arguments."""
+        return tuple(size for _, size in self.parameters)
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + 4 <= len(data):
+        kind, name = data[at], data[at + 1]
+        value = data[at + 2 : at + 4]
+        at += 4
+        if kind == SIZED:
+            size = int.from_bytes(value, "little")
+            value = data[at : at + size]
+            at += size
+        yield name, value
+
+
+def _word(data: bytes, at: int, size: int = 4) -> int:
+    return int.from_bytes(data[at : at + size], "little")
+
+
+def _parameters(info: bytes) -> tuple[tuple[tuple[int, int], ...], int]:
+    """(offset, size) of each parameter, and where the area starts in bank 0."""
+    found: dict[int, tuple[int, int]] = {}
+    base = 0
+    for name, value in _attributes(info):
+        if name == KPARAM_INFO:
+            # index, ordinal (16 bits), offset (16), then the size in the top 14 bits of a word
+            found[_word(value, 4, 2)] = (_word(value, 6, 2), _word(value, 8) >> 18)
+        elif name == PARAM_CBANK:
+            base = _word(value, 4, 2)
+    return tuple(found[ordinal] for ordinal in sorted(found)), base
+
+
+def _sides(info: bytes, *wanted: int) -> tuple[int, ...]:
+    """x, y and z of the first of these attributes that is there; empty where none is."""
+    known = dict(_attributes(info))
+    found = next((known[one] for one in wanted if one in known), b"")
+    return tuple(_word(found, at) for at in range(0, len(found), 4))
+
+
+@functools.lru_cache(maxsize=4)  # one file's kernels come after each other
+def _opened(cubin: bytes) -> tuple[ELFFile, list[Section]]:
+    from elftools.elf.elffile import ELFFile
+
+    elf = ELFFile(io.BytesIO(cubin))
+    return elf, list(elf.iter_sections())
+
+
+def _relocated(
+    numbered: Sequence[Section], constant4: str
+) -> tuple[list[tuple[int, str, int]], list[tuple[int, str]]]:
+    """The addresses that the loader writes into bank 4: `Image.pointers` and `Image.calls`."""
+    from elftools.elf.relocation import RelocationSection
+    from elftools.elf.sections import SymbolTableSection
+
+    sections = {section.name: section for section in numbered}
+    section = sections.get(f".rela{constant4}", sections.get(f".rel{constant4}"))
+    bank = sections.get(constant4)
+    if not isinstance(section, RelocationSection) or bank is None:
+        return [], []
+    slots = bank.data()
+    table = numbered[section["sh_link"]]
+    if not isinstance(table, SymbolTableSection):
+        return [], []
+    found: list[tuple[int, str, int]] = []
+    calls: list[tuple[int, str]] = []
+    for entry in section.iter_relocations():
+        symbol = table.get_symbol(entry["r_info_sym"])
+        where = symbol["st_shndx"]
+        if not isinstance(where, int):
+            calls.append((int(entry["r_offset"]), str(symbol.name)))
+            continue
+        # Without an addend of its own, a relocation adds to what the slot holds.
+        held = _word(slots, int(entry["r_offset"]), 8)
+        addend = entry.entry.get("r_addend", held)
+        name = numbered[where].name
+        found.append((int(entry["r_offset"]), name, int(symbol["st_value"]) + int(addend)))
+    return found, calls
+
+
+@functools.lru_cache(maxsize=1024)  # a worker runs a kernel at dozens of shapes
+def parameter_sizes(cubin: bytes, entry: str) -> tuple[int, ...]:
+    """Bytes of each parameter of ``entry``; raises as `read` does."""
+    return read(cubin, entry).parameter_sizes
+
+
+def read(cubin: bytes, entry: str) -> Image:
+    """The surroundings of ``entry``.
+
+    Raises Unsupported where the cubin has no such kernel.
+    """
+    from elftools.elf.sections import SymbolTableSection
+
+    elf, numbered = _opened(cubin)
+    sections = {section.name: section for section in numbered}
+    if f".text.{entry}" not in sections:
+        there = [name.removeprefix(".text.") for name in sections if name.startswith(".text.")]
+        raise Unsupported(
+            f"entry {entry}", detail=f"the cubin has no such kernel, only {', '.join(there)}"
+        )
+    flags = int(elf.header["e_flags"])
+    # Two layouts of e_flags: newer ones keep the architecture in bits 8 to 15.
+    arch = (flags >> 8) & 0xFF if elf.header["e_ident"]["EI_ABIVERSION"] >= 8 else flags & 0xFF
+    info = sections[f".nv.info.{entry}"].data()
+    parameters, base = _parameters(info)
+    stack = registers = 0
+    table = sections.get(".symtab")
+    for attribute, value in _attributes(sections[".nv.info"].data()):
+        if attribute not in (MIN_STACK_SIZE, REGCOUNT) or not isinstance(table, SymbolTableSection):
+            continue
+        if table.get_symbol(_word(value, 0)).name == entry:
+            if attribute == REGCOUNT:
+                registers = _word(value, 4)
+            else:
+                stack = _word(value, 4)
+    constants: dict[int, bytes] = {}
+    for bank in range(5):
+        for name in (f".nv.constant{bank}.{entry}", f".nv.constant{bank}"):
+            if name in sections:
+                constants[bank] = sections[name].data()
+                break
+    shared = sections.get(f".nv.shared.{entry}")
+    globals_ = {
+        name: sections[name].data()
+        if name.startswith(".nv.global.init")
+        else bytes(int(sections[name]["sh_size"]))
+        for name in sections
+        if name.startswith(".nv.global")
+    }
+    pointers, calls = _relocated(numbered, ".nv.constant4")
+    return Image(
+        entry=entry,
+        arch=arch,
+        registers=registers,
+        parameters=parameters,
+        parameter_base=base,
+        shared_size=int(shared["sh_size"]) if shared is not None else 0,
+        stack_size=stack,
+        constants=constants,
+        globals_=globals_,
+        pointers=tuple(pointers),
+        calls=tuple(calls),
+        block=_sides(info, REQUIRED_BLOCK, MAX_THREADS),
+        cluster=_sides(info, CLUSTER),
+        code=sections[f".text.{entry}"].data(),
+    )

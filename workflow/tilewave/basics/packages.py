@@ -1,0 +1,55 @@
+"""Versions of the packages that are installed, and of NVRTC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import metadata
+
+# Packages whose version can change a figure.
+MEASURING = (
+    "cuda-bindings",
+    "cuda-core",
+    "nvidia-cuda-nvrtc",
+    "nvidia-cublas",
+    "nvmath-python",
+    "nvtx",
+    "numpy",
+    "numba",
+)
+
+PACKAGES = (
+    *MEASURING,
+    "cuda-python",
+    "ncu-report",
+    "nvidia-cuda-runtime",
+    "nvidia-cuda-nvdisasm",
+    "nvidia-ml-py",
+    "pandas",
+    "pyarrow",
+    "snakemake",
+)
+
+
+def package_versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """Versions of the installed ones among these packages."""
+    versions = {}
+    for name in names:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def nvrtc_version() -> str:
+    """NVRTC's version, e.g. ``13.0.88`` (from its wheel where that says more than the library).
+
+    Raises whatever cuda.bindings raises where there is no such library.
+    """
+    from cuda.bindings import nvrtc
+
+    error, major, minor = nvrtc.nvrtcVersion()
+    if error:
+        raise RuntimeError(f"nvrtcVersion: {error}")
+    wheel = "".join(package_versions(["nvidia-cuda-nvrtc"]).values())
+    return wheel if wheel.startswith(f"{major}.{minor}.") else f"{major}.{minor}"

@@ -1,0 +1,218 @@
+"""Arithmetic of the host's code (``(N + BN - 1) / BN``, ``CEIL_DIV(N, BN)``) as front matter has it
+(``ceil(n / BN)``)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+
+from tilewave.commands.wrapping.reading import Scope, Source, parts
+from tilewave.compiling.declarations import OPEN, Token, closing, tokens
+from tilewave.kernel.expressions import ExpressionError, evaluate
+from tilewave.theory.dtypes import SIZES
+
+DTYPES = {
+    "float": "f32", "double": "f64", "half": "f16", "__half": "f16", "half_t": "f16",
+    "float16": "f16", "fp16": "f16", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "bf16": "bf16",
+    "bfloat16": "bf16", "int8_t": "i8", "char": "i8", "signed char": "i8", "int": "i32",
+    "unsigned char": "u8", "uint8_t": "u8", "uchar": "u8",
+    "int32_t": "i32", "unsigned": "u32", "unsigned int": "u32", "uint32_t": "u32", "uint": "u32",
+    "__nv_fp8_e4m3": "e4m3", "__nv_fp8_e5m2": "e5m2",
+}  # fmt: skip
+"""Type of C++ -> dtype."""
+VECTOR = re.compile(r"(?P<of>float|double|int|uint|uchar|char|half|__half)(?P<many>[234])")
+WHOLE = frozenset(
+    "int unsigned long short char size_t uint uint32_t int32_t uint64_t int64_t ptrdiff_t const auto".split()
+)
+CASTS = WHOLE | {"float", "double"}
+CEIL = re.compile(r"(?=.*(ceil|c)_?div|.*div_?(ceil|up)|.*(up|round)_?div).*", re.IGNORECASE)
+KEPT = ("min", "max", "ceil", "floor")
+SUFFIX = re.compile(r"(?<=[\da-fA-F.])(?:[uUlL]+|[fF](?<!x))$")
+TRUTH = {"true": "1", "false": "0"}
+MOST = 40
+"""Names that stand for each other, in a row: more is a circle."""
+
+
+class Unknown(ValueError):
+    """An expression that front matter cannot have, with what stands in the way."""
+
+
+def of_tokens(
+    found: Sequence[Token], scope: Scope, names: Mapping[str, str], depth: int = 0
+) -> str:
+    """An expression of the host as front matter has it.
+
+    names: what names of the host are there, as ``M`` is ``m``; others get their value. Raises Unknown.
+    """
+    return ast.unparse(_Taken(scope, names, depth).expression(found))
+
+
+def number(found: Sequence[Token], scope: Scope) -> int:
+    """The value of an expression of constants. Raises Unknown."""
+    text = of_tokens(found, scope, {})
+    try:
+        return int(evaluate(text))
+    except (ExpressionError, TypeError, ValueError) as error:
+        raise Unknown(text) from error
+
+
+def outside(source: Source) -> Scope:
+    """The names outside of all functions."""
+    return Scope(source, (), 0)
+
+
+class _Taken(ast.NodeTransformer):
+    """Takes an expression over: Python's syntax, names replaced, divisions that round up recognised."""
+
+    def __init__(self, scope: Scope, names: Mapping[str, str], depth: int) -> None:
+        if depth > MOST:
+            raise Unknown("names that stand for each other")
+        self.scope, self.names, self.depth = scope, {**TRUTH, **names}, depth
+
+    def expression(self, found: Sequence[Token]) -> ast.expr:
+        text = self._python(list(found))
+        try:
+            tree = ast.parse(text.strip(), mode="eval").body
+        except SyntaxError as error:
+            raise Unknown(text.strip()) from error
+        made: ast.expr = self.visit(tree)
+        return made
+
+    def _again(self, found: Sequence[Token], scope: Scope | None = None) -> ast.expr:
+        return _Taken(scope or self.scope, self.names, self.depth + 1).expression(found)
+
+    def _python(self, found: list[Token]) -> str:
+        """The tokens of C++ as an expression of Python, without casts."""
+        words = [one.text for one in found]
+        for i, word in enumerate(words):
+            if word == "?" and ":" in words[i:]:
+                colon = words.index(":", i)
+                test, yes, no = found[:i], found[i + 1 : colon], found[colon + 1 :]
+                return (
+                    f"(({self._python(yes)}) if ({self._python(test)}) else ({self._python(no)}))"
+                )
+        made, i = "", 0
+        while i < len(found):
+            one = found[i]
+            if one.text in ("std", ":") or one.text == "::":
+                pass
+            elif one.text == "sizeof":
+                end = closing(found, i + 1)
+                kind = self.scope.source.plain(" ".join(words[i + 2 : end]))
+                several = VECTOR.fullmatch(kind)
+                element = several["of"] if several else kind
+                if element not in DTYPES:
+                    raise Unknown(f"sizeof({kind})")
+                made += f" {SIZES[DTYPES[element]] * int(several['many'] if several else 1)} "
+                i = end
+            elif one.text.endswith("_cast"):
+                i = words.index(">", i)
+            elif one.text in OPEN:
+                end = closing(found, i)
+                inside = found[i + 1 : end]
+                called = i and (found[i - 1].word or found[i - 1].text == ">")
+                if called or not all(token.text in CASTS for token in inside):
+                    made += "(" + ", ".join(self._python(list(p)) for p in parts(inside)) + ")"
+                i = end
+            elif one.text == "/":
+                made += "//"
+            elif one.word:
+                made += f" {one.text} "
+            elif one.text[0].isdigit() or one.text[0] == ".":
+                made += SUFFIX.sub("", one.text.replace("'", ""))
+            else:
+                made += one.text
+            i += 1
+        return made
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.names:
+            return ast.parse(self.names[node.id], mode="eval").body
+        value = self.scope.value(node.id)
+        if value is None and node.id in self.scope.source.macros:
+            macro = self.scope.source.macros[node.id]
+            value = tokens(macro.body) if macro.arguments is None else None
+        if not value:
+            raise Unknown(node.id)
+        return self._again(value)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """A side of a dim3, ``block.x``, or a member of a kernel's struct."""
+        if f".{node.attr}" in self.names:
+            return ast.parse(self.names[f".{node.attr}"], mode="eval").body
+        value = self.scope.value(node.value.id) if isinstance(node.value, ast.Name) else None
+        if value is None or node.attr not in "xyz":
+            raise Unknown(ast.unparse(node))
+        sides = parts(value)
+        axis = "xyz".index(node.attr)
+        return self._again(sides[axis]) if axis < len(sides) else ast.Constant(1)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        macro = self.scope.source.macros.get(name)
+        if CEIL.fullmatch(name) and len(node.args) == 2:
+            over, under = (self.visit(one) for one in node.args)
+            return _ceil(over, under)
+        if macro is not None and macro.arguments is not None:
+            given = {
+                one: f"({ast.unparse(self.visit(value))})"
+                for one, value in zip(macro.arguments, node.args)
+            }
+            inner = _Taken(self.scope, {**self.names, **given}, self.depth + 1)
+            return inner.expression(tokens(macro.body))
+        if name in KEPT:
+            node.args = [self.visit(one) for one in node.args]
+            if name in ("ceil", "floor"):
+                node.args = [_divided(one) for one in node.args]
+            return node
+        returned = self.scope.source.returned(name) if not node.args else None
+        if returned is None:
+            raise Unknown(ast.unparse(node))
+        return self._again(returned[1], returned[0])
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        rounded = _rounded_up(node)
+        if rounded is not None:
+            return rounded
+        if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
+            return ast.Constant(evaluate(ast.unparse(node)))
+        return node
+
+
+def _ceil(over: ast.expr, under: ast.expr) -> ast.expr:
+    if isinstance(under, ast.Constant) and under.value == 1:
+        return over
+    return ast.Call(ast.Name("ceil"), [ast.BinOp(over, ast.Div(), under)], [])
+
+
+def _divided(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):
+        return ast.BinOp(node.left, ast.Div(), node.right)
+    return node
+
+
+def _terms(node: ast.expr, sign: int = 1) -> list[tuple[int, ast.expr]]:
+    """A sum's terms with their signs."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+        other = sign if isinstance(node.op, ast.Add) else -sign
+        return [*_terms(node.left, sign), *_terms(node.right, other)]
+    return [(sign, node)]
+
+
+def _rounded_up(node: ast.BinOp) -> ast.expr | None:
+    """``ceil(x / y)`` for ``(x + y - 1) // y``, also where y is a number: ``(x + 15) // 16``."""
+    if not isinstance(node.op, ast.FloorDiv):
+        return None
+    terms = _terms(node.left)
+    constants = [s * ast.literal_eval(n) for s, n in terms if isinstance(n, ast.Constant)]
+    rest = [(s, n) for s, n in terms if not isinstance(n, ast.Constant)]
+    under = node.right
+    if isinstance(under, ast.Constant):
+        constants.append(-ast.literal_eval(under))
+    else:
+        same = [one for one in rest if one[0] > 0 and ast.dump(one[1]) == ast.dump(under)]
+        rest = [one for one in rest if one not in same[:1]] if same else []
+    exact = sum(constants) == -1 and len(rest) == 1 and rest[0][0] > 0
+    return _ceil(rest[0][1], under) if exact else None

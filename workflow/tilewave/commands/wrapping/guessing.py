@@ -1,0 +1,408 @@
+"""Front matter of a kernel, guessed from its operation, its signature and its launch."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside
+from tilewave.commands.wrapping.matching import arguments, leaves, others, usual
+from tilewave.commands.wrapping.reading import (
+    Function,
+    Launch,
+    Parameter,
+    Scope,
+    Source,
+    parts,
+    shortened,
+)
+from tilewave.compiling.declarations import Token, Unreadable, angle
+from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
+from tilewave.kernel.operations.base import Operation
+
+K_STEP = re.compile(
+    r"(?:T_)?(?:K\d+_)?(?:B_?K|BLOCK_?(?:SIZE_?)?K|TILE_?(?:SIZE_?)?K|K_?TILE|K_?BLOCK|bK"
+    r"|BLOCK_?SIZE|TILE_?SIZE|TILE_?WIDTH|TILE_?DIM|TILE)"
+)
+C_TYPES = {
+    "f32": "float", "f64": "double", "f16": "__half", "bf16": "__nv_bfloat16", "i8": "signed char",
+    "i32": "int", "u32": "unsigned", "u8": "unsigned char", "tf32": "float", "e4m3": "__nv_fp8_e4m3", "e5m2": "__nv_fp8_e5m2",
+}  # fmt: skip
+STEPS = (8, 16, 32, 64)
+NUMBER = re.compile(
+    r"\b(?:bool|char|short|int|long|unsigned|signed|float|double|half|size_t|u?int\d+_t)\b|half|bfloat|fp8"
+)
+THREADS = re.compile(r"(?:k|num_?)?threads(?:_?per_?block)?|block_?threads", re.IGNORECASE)
+"""What a template parameter is called that is the block's size."""
+REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
+EPSILON, SOME = 1e-5, 0.5
+"""Real numbers that nothing tells: one by whose name it is small, and others."""
+PREFIX = "T_"
+"""Before a template parameter's name: a macro of that very name would replace the parameter."""
+
+
+@dataclass
+class Guess:
+    """Front matter and how sure it is.
+
+    unknown: what nothing in the code says, by flag, with a suggestion; notes: what to know. tile: rows,
+    columns and step of a block, 1 or 0 where they are not known; values: template arguments; constant:
+    the value of a name that another file around defines, or None; others: fronts with another meaning of
+    what no name tells; shape: sizes at which it was executed before.
+    """
+
+    front: dict[str, Any]
+    operation: Operation
+    unknown: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    tile: dict[str, int] = field(default_factory=dict)
+    values: dict[str, int] = field(default_factory=dict)
+    constant: Callable[[str], int | None] = lambda name: None
+    others: list[dict[str, Any]] = field(default_factory=list)
+    shape: dict[str, int] = field(default_factory=dict)
+
+    def macros(self) -> dict[str, Any]:
+        return {name: values[0] for name, values in self.front.get("macros", {}).items()}
+
+
+@dataclass(frozen=True)
+class Code:
+    """A kernel and its launch, whose line is 0 where there is none."""
+
+    function: Function
+    source: Source
+    launch: Launch
+
+
+def _template(guess: Guess, code: Code, dtype: str) -> tuple[str, dict[str, str], dict[str, str]]:
+    """The entry, names of the host that stand for a template argument, and types by parameter."""
+    function, scope = code.function, code.launch.scope
+    macros: dict[str, list[Any]] = {}
+    names: dict[str, str] = {}
+    types: dict[str, str] = {}
+    words = []
+    given = code.launch.template or _instantiated(function, code.source)
+    for i, one in enumerate(function.template):
+        value = given[i] if i < len(given) else one.default
+        text = "".join(token.text for token in value)
+        if one.is_type:
+            known = text in DTYPES or "::" in text
+            types[one.name] = text if known else C_TYPES[dtype or "f32"]
+            words.append(types[one.name])
+            if not known and not dtype:
+                guess.notes.append(f"the type {one.name} is taken for float: --dtype says another")
+            continue
+        macro = PREFIX + one.name
+        if value and not any(token.word for token in value):
+            words.append(text)
+            guess.values[one.name] = number(value, scope)
+            continue
+        try:
+            macros[macro] = [number(value, scope)]
+        except Unknown:
+            if text in ("true", "false"):
+                words.append(text)
+                continue
+            guess.unknown["--entry"] = f"{function.qualified}<...>: {one.kind} {one.name}"
+            macros[macro] = [128 if one.name.upper() in ("BM", "BN") else 8]
+        words.append(macro)
+        if len(value) == 1 and value[0].word:
+            names[value[0].text] = macro
+    if macros:
+        guess.front["macros"] = macros
+    entry = f"{function.qualified}<{', '.join(words)}>" if words else function.qualified
+    return entry, names, types
+
+
+def _instantiated(function: Function, source: Source) -> Sequence[tuple[Token, ...]]:
+    """The arguments of an explicit instantiation in the file."""
+    for path, one in source.declarations(function.name):
+        texts = [token.text for token in one.head]
+        instantiates = path in source.own and texts[0] == "template" and texts[1] != "<"
+        place = texts.index(function.name) + 1 if function.name in texts else 0
+        if instantiates and place and texts[place] == "<":
+            with contextlib.suppress(Unreadable):
+                return parts(one.head[place + 1 : angle(one.head, place)])
+            return []
+    return []
+
+
+def _sides(found: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> list[int | str]:
+    """Grid or block as front matter has it: of a dim3 by name, in place, or of one number."""
+    if len(found) == 1 and found[0].word:
+        found = launch.scope.value(found[0].text) or found
+    elif found and found[0].text == "dim3":
+        found = found[2:-1]
+    sides = (of_tokens(part, launch.scope, names) for part in parts(found))
+    return shortened([int(text) if text.isdigit() else text for text in sides])
+
+
+OWN = "--new-operation NAME, which makes one of the kernel (docs/operations.md)"
+"""For a kernel that computes what no operation here does."""
+
+
+def _word(one: Any) -> str:
+    """An argument as somebody writes it, a question mark where it is not known."""
+    if isinstance(one, list):
+        return f"[{', '.join(map(_word, one))}]"
+    if isinstance(one, dict):
+        return "{" + ", ".join(f"{key}: {_word(value)}" for key, value in one.items()) + "}"
+    return "?" if one is None else str(one)
+
+
+def _is_struct(parameter: Parameter) -> bool:
+    """Whether it is taken by value and of a type that no number has, as far as its name tells."""
+    return not parameter.stars and not NUMBER.search(parameter.type)
+
+
+def guessed(
+    function: Function,
+    source: Source,
+    operation: Operation,
+    dtype: str = "",
+    own: Mapping[str, str] | None = None,
+) -> Guess:
+    """Front matter for a kernel of an operation, with what is not known. own: of an operation that was made of this
+    very kernel, the array or size that each of its parameters is."""
+    front = {"title": _title(function.name), "operation": operation.name}
+    guess = Guess(front, operation)
+    guess.constant = functools.partial(_constant, source)
+    without = Launch((), (), (), (), (), outside(source), 0)
+    code = Code(function, source, next(iter(source.launches(function.name)), without))
+    entry, names, types = _template(guess, code, dtype)
+    words, unknown = arguments(function.parameters, operation, own)
+    if type(operation).reference is Operation.reference:  # else it knows what they must be
+        unknown = _with_numbers(guess, code, words, unknown)
+    guess.front["dtypes"] = _dtypes(guess, code, types, dtype, words)
+    if unknown:
+        told = ", ".join(map(_word, function.nested(words)))
+        arrays = [one.name for one in function.parameters if one.stars and one.name in unknown]
+        more = f"; where {operation.name} has no such array, {OWN}" if arrays else ""
+        if any(_is_struct(one) for one in function.parameters if one.name in unknown):
+            more += "; a struct is the list of its members, [m, n, k] or []: docs/wrapping.md"
+        guess.unknown["--arguments"] = f"{told} (not known: {', '.join(unknown)}{more})"
+    guess.front["arguments"] = function.nested(words)
+    guess.front["entry"] = entry
+    _geometry(guess, code, names, words)
+    sizes = operation.dimensions
+    equal = {"conditions": [f"{one} == {other}" for one, other in itertools.pairwise(sizes)]}
+    single = len([word for word in words if word in sizes]) == 1 < len(sizes)
+    if single and operation.laid_out:
+        guess.front["requires"] = equal
+    for other in others(function.parameters, words, operation):
+        scratch = Guess({**guess.front, "arguments": function.nested(other)}, operation)
+        _geometry(scratch, code, names, other)
+        guess.others.append(scratch.front)
+    grids = [one for one in _other_grids(guess) if one != guess.front["grid"]]
+    guess.others[:0] = [{**guess.front, "grid": grid} for grid in grids]
+    guess.others += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
+    if (single != operation.laid_out) and len(sizes) > 1:
+        guess.others.append({**guess.front, "requires": equal})
+    _tiles(guess, code)
+    for _, one in source.declarations("__constant__"):
+        texts = {token.text for token in one.head}
+        empty = "__constant__" in texts and not texts & {"=", "constexpr"}
+        if one.kind == "variable" and empty and one.name in function.declaration.words:
+            guess.notes.append(f"{one.name} is __constant__ and for the host to fill: zero here")
+    return guess
+
+
+def _with_numbers(guess: Guess, code: Code, words: list[Any], unknown: Sequence[str]) -> list[str]:
+    """Give the real numbers among the parameters that nothing tells a value: the launch's, else a guess. The
+    names of the others."""
+    function, launch = code.function, code.launch
+    given = function.given(launch.arguments)
+    for at, one in enumerate(function.parameters):
+        if one.name in unknown and not one.stars and one.type in (*REAL, "bool"):
+            try:
+                words[at] = float(evaluate(of_tokens(given[at], launch.scope, {})))
+            except (Unknown, ExpressionError, TypeError):
+                small = re.search(r"eps", one.name, re.IGNORECASE)
+                words[at] = one.type == "bool" or (EPSILON if small else SOME)
+                guess.notes.append(f"{one.name} is {words[at]}, a guess: --arguments says another")
+    return [one.name for one, word in zip(function.parameters, words) if word is None]
+
+
+def _constant(source: Source, name: str) -> int | None:
+    try:
+        return number([Token(name, 0, word=True)], outside(source))
+    except Unknown:
+        return None
+
+
+def _title(name: str) -> str:
+    words = re.sub(r"(?<=[a-z\d])(?=[A-Z])|_", " ", name).split()
+    return " ".join(words)[:1].upper() + " ".join(words)[1:]
+
+
+def _dtypes(
+    guess: Guess, code: Code, types: Mapping[str, str], given: str, words: Sequence[Any]
+) -> dict[str, str]:
+    function, source, operands = code.function, code.source, guess.operation.operands
+    found: dict[str, str] = {}
+    for one, word in zip(function.parameters, words):
+        if one.stars and word in operands:
+            kind = types.get(one.type) or source.plain(one.type)
+            plain = re.sub(r"[24]$", "", kind) if kind not in DTYPES else kind
+            found[str(word)] = DTYPES.get(plain.replace("nvcuda::", ""), "")
+    text = "\n".join(source.texts[path] for path in source.own)
+    if not all(found.values()) and not given:
+        guess.unknown["--dtype"] = "the type of " + ", ".join(n for n, v in found.items() if not v)
+    made = {
+        name: (found.get(name) if one.written or not given else "") or given or "f32"
+        for name, one in operands.items()
+    }
+    if "accumulate" not in guess.operation.needs_dtypes:
+        return made
+    if "precision::tf32" in text or ".tf32" in text:
+        made |= {one: "tf32" for one in "ab" if made[one] == "f32"}
+    accumulate = {"f16": _f16_sum(function, text), "i8": "i32"}
+    accumulate |= dict.fromkeys(("bf16", "tf32", "e4m3", "e5m2"), "f32")
+    return {**made, "accumulate": accumulate.get(made["a"], made["a"])}
+
+
+def _f16_sum(function: Function, code: str) -> str:
+    """f16 or f32, in which a product of f16 is summed."""
+    body = " ".join(token.text for token in function.declaration.body)
+    if re.search(r"f32\.f16\.f16\.f32|accumulator[^;]*\bfloat\b", code):
+        return "f32"
+    if re.search(r"f16\.f16\.f16\.f16|accumulator[^;]*\bhalf\b", code):
+        return "f16"
+    return "f32" if re.search(r"\bfloat \w+(?: \[[^;]*)? (?:=|;)", body) else "f16"
+
+
+def _geometry(guess: Guess, code: Code, names: Mapping[str, str], words: Sequence[Any]) -> None:
+    """Block, grid and shared memory, from the launch; else what is common."""
+    function, launch, sizes = code.function, code.launch, guess.operation.dimensions
+    known = usual(guess.operation) if not {*words} & {*sizes} else {}
+    known |= {size.upper(): size for size in sizes} | {size: size for size in sizes}
+    for given, word in zip(function.given(launch.arguments), words):
+        if len(given) == 1 and given[0].word and word in sizes:
+            known[given[0].text] = str(word)
+    if function.tree != tuple(range(len(words))):  # members of structs
+        named = zip(function.parameters, words)
+        known |= {f".{one.name}": str(word) for one, word in named if word in sizes}
+    known |= names
+    for key, found in (("block", launch.block), ("grid", launch.grid)):
+        try:
+            guess.front[key] = _sides(found, launch, known) if found else []
+        except Unknown as error:
+            guess.notes.append(f"{key} of the launch at line {launch.line}: {error} is not known")
+        if key == "block" and not guess.front.get("block"):
+            guess.front["block"] = _common_block(guess, code)
+            if len(found) == 1 and len(guess.front["block"]) == 1:
+                # What the launch calls it, of which grid and shared memory may be made.
+                known[found[0].text] = str(guess.front["block"][0])
+    if not guess.front.get("grid"):
+        set_common_grid(guess)
+    if launch.shared and [one.text for one in launch.shared] != ["0"]:
+        try:
+            text = of_tokens(launch.shared, launch.scope, known)
+            guess.front["shared_bytes"] = _simple(text, guess.macros())
+        except Unknown as error:
+            guess.unknown["--shared"] = f"bytes of dynamic shared memory ({error} is not known)"
+    elif not launch.line and function.mentions("extern", "__shared__"):
+        guess.unknown["--shared"] = "bytes of dynamic shared memory"
+
+
+def _simple(text: str, macros: Mapping[str, Any]) -> int | str:
+    """A number where an expression needs no name."""
+    if names_in(text):
+        return text
+    try:
+        return int(evaluate(text, macros))
+    except (ExpressionError, TypeError):
+        return text
+
+
+def _common_block(guess: Guess, code: Code) -> list[int | str]:
+    function = code.function
+    names = {one.name: PREFIX + one.name for one in function.template if not one.is_type}
+    names |= {name: str(value) for name, value in guess.values.items()}
+    if function.bound:
+        with contextlib.suppress(Unknown):
+            return [_simple(of_tokens(function.bound, outside(code.source), names), {})]
+    told = [names[one.name] for one in function.template if THREADS.fullmatch(one.name)]
+    if told:
+        guess.unknown["--block"] = told[0]
+        return [_simple(told[0], {})]
+    block: list[int | str] = [16, 16] if function.mentions("threadIdx", ".", "y") else [256]
+    guess.unknown["--block"] = ", ".join(map(str, block))
+    return block
+
+
+def _extents(operation: Operation) -> tuple[str, ...]:
+    """Dimensions that threads are usually dealt out over: the output's, or the input's of what has none."""
+    found = sorted(operation.operands.values(), key=lambda one: not one.written)
+    named = (tuple(one for one in each.extents if isinstance(one, str)) for each in found)
+    return next(filter(None, named), ())
+
+
+def set_common_grid(guess: Guess) -> None:
+    """Blocks that are enough where a thread has one element of the output."""
+    guess.front["grid"] = _common_grid(guess.front["block"], _extents(guess.operation))
+    guess.unknown["--grid"] = ", ".join(map(str, guess.front["grid"]))
+
+
+def _common_grid(block: Sequence[int | str], extents: Sequence[str]) -> list[int | str]:
+    if len(block) > 1 and len(extents) > 1:
+        outer: list[int | str] = list(extents[-3::-1][:1])
+        return [f"ceil({extents[-1]} / {block[0]})", f"ceil({extents[-2]} / {block[1]})", *outer]
+    return [f"ceil({' * '.join(extents)} / {block[0]})"]
+
+
+def _other_grids(guess: Guess) -> list[list[int | str]]:
+    """Grids to try: a block, a warp or a thread a row where no launch tells it, and a size in the place of
+    a number where the launch was written for one size."""
+    front, extents = guess.front, _extents(guess.operation)
+    grid, block = front["grid"], front["block"]
+    if guess.operation.laid_out:
+        return []
+    if "--grid" in guess.unknown:
+        made = [_common_grid(block, extents[::-1])] if len(block) > 1 else []
+        rows: list[int | str] = list(extents[:1])
+        return made if len(extents) < 2 else [*made, rows, [f"ceil({rows[0]} / {block[-1]})"]]
+    told = names_in(" + ".join(map(str, grid))) | {*leaves(front["arguments"])}
+    missing = [one for one in guess.operation.dimensions if one not in told]
+    if len(missing) != 1:
+        return []
+    sides = [i for i, side in enumerate(grid) if isinstance(side, int) and side > 1]
+    return [[*grid[:i], missing[0], *grid[i + 1 :]] for i in sides]
+
+
+def _wide_grids(guess: Guess) -> list[list[int | str]]:
+    """Of threads that take several elements each, where no launch tells the grid."""
+    block, extents = guess.front["block"], _extents(guess.operation)
+    if guess.operation.laid_out or "--grid" not in guess.unknown or len(block) > 1 or not extents:
+        return []
+    return [[f"ceil({' * '.join(extents)} / ({many} * {block[0]}))"] for many in (2, 4, 8)]
+
+
+def _tiles(guess: Guess, code: Code) -> None:
+    """Rows, columns and step of a block, where the grid and the names say them."""
+    function, source = code.function, code.source
+    macros = guess.macros()
+    grid = " ; ".join(map(str, guess.front["grid"]))
+    steps_of = guess.operation.tiles[2:]
+    for size in guess.operation.dimensions:
+        if size in steps_of:
+            continue
+        guess.tile[size] = 1
+        if found := re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+)", grid):
+            with contextlib.suppress(ExpressionError, TypeError):
+                guess.tile[size] = int(evaluate(found[1], macros))
+    steps = [
+        int(value) for name, value in {**macros, **guess.values}.items() if K_STEP.fullmatch(name)
+    ]
+    body = function.declaration.body
+    given = (one for one, after in itertools.pairwise(body) if one.word and after.text == "=")
+    for one in (*given, *(Token(name, 0, word=True) for name in source.macros)):
+        if K_STEP.fullmatch(one.text) and not steps:
+            with contextlib.suppress(Unknown):
+                steps.append(number([one], Scope(source, body, function.declaration.end)))
+    guess.tile |= dict.fromkeys(steps_of, max(steps) if steps else 0)

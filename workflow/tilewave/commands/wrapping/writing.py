@@ -1,0 +1,73 @@
+"""Front matter as text: a file that includes the kernel's, the kernel's own, or one that names a cubin."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tilewave.commands.wrapping import compiled
+from tilewave.commands.wrapping.reading import Source
+from tilewave.kernel.front_matter import FENCES
+
+OPENING, CLOSING, _ = FENCES[".cu"]
+ORDER = (
+    "title operation cubin dtypes layouts macros block grid cluster shared_bytes requires "
+    "architecture_specific reads_c compiler entry arguments"
+).split()
+
+
+def place(source: Source, folder: Path) -> Path:
+    """A file in a folder for trials, beside a copy of a cubin."""
+    if source.path.suffix != compiled.SUFFIX:
+        return folder / "wrapped.cu"
+    shutil.copy(source.path, folder)
+    return folder / "wrapped.yaml"
+
+
+def front_matter(front: Mapping[str, Any], ready: bool = False) -> str:
+    """The keys in their order, a line each; of a cubin without the fences of a comment."""
+    lines = [] if ready else [OPENING]
+    for key in ORDER:
+        if front.get(key) not in (None, {}, []):
+            value = yaml.safe_dump(
+                front[key], default_flow_style=True, width=10_000, sort_keys=False
+            )
+            lines.append(f"{key}: {value.removesuffix(chr(10)).removesuffix('...').strip()}")
+    return "\n".join([*lines, *([] if ready else [CLOSING]), ""])
+
+
+def text(front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path) -> str:
+    """A file that includes the kernel's, or names a cubin."""
+    if source.path.suffix == compiled.SUFFIX:
+        return front_matter(front, ready=True)
+    # A header lies below the file, or in a folder that front matter names; and no file may find itself.
+    home = output.parent
+    if not source.path.is_relative_to(home):
+        home = source.path.parent if output.name != source.path.name else source.path.parent.parent
+    inside = source.path.relative_to(home).as_posix()
+    beside = [] if home == output.parent else [home]
+    made = front_matter(_including(front, (*beside, *folders), output.parent))
+    return f'{made}\n#include "{inside}"\n'
+
+
+def _including(front: Mapping[str, Any], folders: Sequence[Path], home: Path) -> dict[str, Any]:
+    """Front matter with the folders of headers, from the kernel file's own."""
+    include = {"include": [os.path.relpath(one, home) for one in folders]} if folders else {}
+    return {**front, "compiler": {**front.get("compiler", {}), **include}}
+
+
+def whole(
+    front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path | None
+) -> str:
+    """What is written: of the kernel's own file all of it, of None the front matter to print."""
+    if source.path.suffix == compiled.SUFFIX:
+        return front_matter(front, ready=True)
+    if output is not None and output != source.path:
+        return text(front, source, folders, output)
+    made = front_matter(_including(front, folders, source.path.parent))
+    return made if output is None else f"{made}\n{source.texts[source.path]}"

@@ -1,0 +1,336 @@
+"""Loads and stores of one warp, matrices (LDSM, STSM) among them: what moves."""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
+
+from __future__ import annotations
+
+from numpy import int32, int64, uint8, uint16, uint32, uint64
+
+from tilewave.basics.bits import put
+from tilewave.basics.jit import njit
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine import state as s
+from tilewave.execution.machine import views as view
+from tilewave.execution.machine.patterns import global_pattern, shared_access
+from tilewave.execution.machine.races import BY_COPY, CLOCK, note_reads, note_updates, note_writes
+from tilewave.execution.machine.validity import (
+    address_lanes,
+    aligned,
+    away,
+    fault,
+    first_lane,
+    inside_global,
+    local_lanes,
+    shared_lanes,
+    wrong_lanes,
+)
+
+ALL = uint32(0xFFFFFFFF)
+
+
+@njit
+def _narrow_load(words, byte, width):
+    """1 or 2 bytes at a byte offset; a negative width extends the sign."""
+    word = words[byte >> 2] >> uint32(8 * (byte & 3))
+    if width == 1:
+        return word & uint32(0xFF)
+    if width == 2:
+        return word & uint32(0xFFFF)
+    if width == -1:
+        return uint32(int32(word << uint32(24)) >> int32(24))
+    return uint32(int32(word << uint32(16)) >> int32(16))
+
+
+@njit
+def _narrow_store(words, byte, width, value):
+    if width == 1:
+        put(words, byte, uint8(value))
+    else:
+        put(words, byte, uint16(value))
+
+
+@njit
+def _gather(R, d, words, addresses, origin, width, mask):
+    """Read ``width`` bytes a lane into registers d and on."""
+    if abs(width) < 4:
+        for lane in range(32):
+            if (mask >> uint32(lane)) & uint32(1):
+                R[d, lane] = _narrow_load(words, addresses[lane] - origin, width)
+        return
+    count = width // 4
+    if mask == ALL:
+        for part in range(count):
+            for lane in range(32):
+                R[d + part, lane] = words[uint64((addresses[lane] - origin) >> 2) + uint64(part)]
+        return
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            at = (addresses[lane] - origin) >> 2
+            for part in range(count):
+                R[d + part, lane] = words[at + part]
+
+
+@njit
+def _scatter(R, s, words, addresses, origin, width, mask):
+    """Write ``width`` bytes a lane from registers s and on, lowest lane first."""
+    for lane in range(32):
+        if not (mask >> uint32(lane)) & uint32(1):
+            continue
+        if width < 4:
+            _narrow_store(words, addresses[lane] - origin, width, R[s, lane])
+            continue
+        at = (addresses[lane] - origin) >> 2
+        for part in range(width // 4):
+            # The zero register is one row: RZ stores zeros of any width.
+            words[at + part] = R[s + part, lane]
+
+
+@njit
+def load(m, warp, pc, mask):
+    """LD, LDG, LDS, LDL and the loads from constant banks."""
+    row = view.code(m)[pc]
+    if row[c.OP] == c.CONST_BANK:
+        _load_constant(m, warp, pc, row, mask)
+    else:
+        _moved(m, warp, pc, row, mask, True)
+
+
+@njit
+def store(m, warp, pc, mask):
+    """ST, STG, STS, STL."""
+    _moved(m, warp, pc, view.code(m)[pc], mask, False)
+
+
+@njit
+def _moved(m, warp, pc, row, mask, loading):
+    """Load or store where the lanes' addresses are."""
+    space, addresses = row[c.OP], view.addresses(m)[0]
+    narrow = int64(2 if space == c.SHARED else space == c.LOCAL)
+    address_lanes(m, warp, row, int64(c.A_REG), narrow, addresses)
+    inner, own = uint32(0), uint32(0)
+    if space == c.LOCAL:
+        own = mask
+    elif space == c.SHARED:
+        inner = mask
+    elif space == c.GENERIC:
+        inner = uint32(shared_lanes(m, mask, addresses))
+        own = uint32(local_lanes(mask, addresses))
+    if inner and loading:
+        _load_shared(m, warp, pc, row, inner)
+    elif inner:
+        _store_shared(m, warp, pc, row, inner)
+    if own:
+        _local(m, warp, pc, row, own, loading)
+    mask = uint32(mask & ~(inner | own))
+    if space == c.GENERIC:
+        mask = _elsewhere(m, warp, pc, row, mask, addresses, loading)
+    if mask and loading:
+        _load_global(m, warp, pc, row, mask)
+    elif mask:
+        _store_global(m, warp, pc, row, mask)
+
+
+@njit
+def _load_shared(m, warp, pc, row, mask):
+    addresses, width, d = view.addresses(m)[0], int64(row[c.WIDTH]), row[c.DST]
+    size = abs(width)
+    memo = row[c.MEMO]
+    base = shared_access(m, warp, pc, int64(memo), uint32(mask), addresses, size, int64(0))
+    if base < 0:
+        return
+    if row[c.FLAGS] & c.MAY_TEST and _tested(m, warp, mask, addresses):
+        pass
+    elif row[c.FLAGS] & c.POPC:  # the load of a compare-and-swap loop
+        note_updates(m, warp, pc, int64(memo), mask, addresses, size, base, int64(0))
+    else:
+        note_reads(m, warp, pc, int64(memo), mask, addresses, size, base)
+    if d != 255:
+        _gather(view.registers(m)[warp], d, view.shared(m), addresses, int64(0), width, mask)
+
+
+@njit
+def _load_global(m, warp, pc, row, mask):
+    addresses, width, d = view.addresses(m)[0], int64(row[c.WIDTH]), row[c.DST]
+    size = abs(width)
+    if not aligned(m, warp, pc, mask, addresses, size):
+        return
+    if not inside_global(m, warp, pc, mask, addresses, size):
+        return
+    global_pattern(m, pc, row[c.MEMO], mask, addresses, size)
+    if d != 255:
+        origin = view.origin(m)[0]
+        _gather(view.registers(m)[warp], d, view.memory(m), addresses, origin, width, mask)
+
+
+@njit
+def _store_shared(m, warp, pc, row, mask):
+    addresses, width, memo = view.addresses(m)[0], int64(row[c.WIDTH]), row[c.MEMO]
+    base = shared_access(m, warp, pc, int64(memo), uint32(mask), addresses, width, int64(1))
+    if base < 0:
+        return
+    note_writes(m, warp, pc, int64(memo), mask, addresses, width, base, uint32(0))
+    _scatter(view.registers(m)[warp], row[c.DST], view.shared(m), addresses, int64(0), width, mask)
+
+
+@njit
+def _store_global(m, warp, pc, row, mask):
+    addresses, width = view.addresses(m)[0], int64(row[c.WIDTH])
+    if not aligned(m, warp, pc, mask, addresses, width):
+        return
+    if not inside_global(m, warp, pc, mask, addresses, width):
+        return
+    global_pattern(m, pc, row[c.MEMO], mask, addresses, width)
+    origin = view.origin(m)[0]
+    _scatter(view.registers(m)[warp], row[c.DST], view.memory(m), addresses, origin, width, mask)
+
+
+@njit
+def _load_constant(m, warp, pc, row, mask):
+    addresses = view.addresses(m)[0]
+    address_lanes(m, warp, row, int64(c.A_REG), int64(1), addresses)
+    width, d = int64(row[c.WIDTH]), row[c.DST]
+    bank = view.constants(m)[row[c.BANK]]
+    end = int64(4 * len(bank))
+    size = abs(width)
+    lanes, first = wrong_lanes(addresses, mask, size, int64(0), end)
+    if lanes:
+        fault(m, s.OUTSIDE_CONSTANT, pc, warp, lanes, first, size, 1)
+        return
+    if row[c.DST_UNIFORM]:
+        at = addresses[first_lane(mask)]
+        if size < 4:
+            view.uniforms(m)[warp, d] = _narrow_load(bank, at, width)
+        else:
+            for part in range(width // 4):
+                view.uniforms(m)[warp, d + part] = bank[(at >> 2) + part]
+        return
+    _gather(view.registers(m)[warp], d, bank, addresses, int64(0), width, mask)
+
+
+@njit
+def _local(m, warp, pc, row, mask, loading):
+    """Local memory: a private array for every thread."""
+    addresses = view.addresses(m)[0]
+    width, d = int64(row[c.WIDTH]), row[c.DST]
+    size = abs(width)
+    if not aligned(m, warp, pc, mask, addresses, size):
+        return
+    lanes, first = wrong_lanes(addresses, mask, size, int64(0), view.control(m)[s.LOCAL_BYTES])
+    if lanes:
+        fault(m, s.OUTSIDE_LOCAL, pc, warp, lanes, first, size, 1)
+        return
+    R = view.registers(m)[warp]
+    words = view.local(m)[32 * warp : 32 * warp + 32]
+    for lane in range(32):
+        if not (mask >> uint32(lane)) & uint32(1):
+            continue
+        at = addresses[lane]
+        if size < 4:
+            if loading:
+                R[d, lane] = _narrow_load(words[lane], at, width)
+            else:
+                _narrow_store(words[lane], at, width, R[d, lane])
+            continue
+        for part in range(size // 4):
+            if loading:
+                R[d + part, lane] = words[lane, (at >> 2) + part]
+            else:
+                words[lane, (at >> 2) + part] = R[d + part, lane]
+
+
+@njit
+def _elsewhere(m, warp, pc, row, mask, addresses, loading):
+    """Load from, or store to, other blocks of the cluster; returns the lanes that do neither.
+
+    Whether such accesses are in order is not looked at, nor what they cost.
+    """
+    lanes = away(m, mask, addresses)
+    width, d, R = int64(row[c.WIDTH]), row[c.DST], view.registers(m)[warp]
+    size = abs(width)
+    control = view.control(m)
+    for lane in range(32):
+        if not (lanes >> uint32(lane)) & uint32(1):
+            continue
+        where = view.peer(m, (addresses[lane] >> int64(24)) & int64(0xFF))
+        at = addresses[lane] & int64(0xFFFFFF)
+        kind = int64(-1)
+        if at < control[s.SHARED_BASE] or at + size > control[s.SHARED_END]:
+            kind = int64(s.OUTSIDE_SHARED)
+        elif at & (size - 1):
+            kind = int64(s.MISALIGNED)
+        if kind >= 0:
+            fault(m, kind, pc, warp, lanes, at, size, 1)
+            return uint32(0)
+        words = view.shared(where)
+        if size < 4:
+            if not loading:
+                _narrow_store(words, at, width, R[d, lane])
+            elif d != 255:
+                R[d, lane] = _narrow_load(words, at, width)
+        else:
+            for part in range(size // 4):
+                if not loading:
+                    words[(at >> 2) + part] = R[d + part, lane]
+                elif d != 255:
+                    R[d + part, lane] = words[(at >> 2) + part]
+        if not loading and control[s.RACES]:
+            mark = uint32(control[s.TICK]) << CLOCK | BY_COPY | uint32(s.ELSEWHERE)
+            for unit in range(at >> control[s.GRAIN], ((at + size - 1) >> control[s.GRAIN]) + 1):
+                view.shadow(where)[unit] = mark
+    return mask & ~lanes
+
+
+@njit
+def _tested(m, warp, mask, addresses):
+    """Whether a load looks at an mbarrier, as code of sm_80 does; what its last phase brought is known
+    from then on."""
+    place = addresses[first_lane(mask)] & ~int64(7)
+    for index in range(view.own(m)[s.MBARRIER_COUNT]):
+        if view.mbarriers(m)[index] == place:
+            known, brought = view.known(m)[warp], view.phases(m)[s.MBARRIERS + index]
+            for actor in range(view.control(m)[s.KNOWLEDGE]):
+                known[actor] = max(known[actor], brought[actor])
+            return True
+    return False
+
+
+@njit
+def matrix(m, warp, pc, mask):
+    """LDSM and STSM: lanes 8i to 8i + 7 give the row addresses of matrix i."""
+    row = view.code(m)[pc]
+    R = view.registers(m)[warp]
+    count, d = row[c.WIDTH], row[c.DST]
+    addresses = view.addresses(m)[0]
+    address_lanes(m, warp, row, int64(c.A_REG), int64(2), addresses)
+    used = uint32(mask if count == 4 else mask & uint32((1 << (8 * count)) - 1))
+    if not used:
+        return
+    memo = row[c.MEMO]
+    is_store = row[c.OP] == 1
+    base = shared_access(m, warp, pc, int64(memo), used, addresses, int64(16), int64(2))
+    if base < 0:
+        return
+    if is_store:
+        note_writes(m, warp, pc, int64(memo), uint32(used), addresses, int64(16), base, uint32(0))
+    else:
+        note_reads(m, warp, pc, int64(memo), uint32(used), addresses, int64(16), base)
+    shared = view.shared(m)
+    for index in range(count):
+        if row[c.FLAGS] & c.TRANSPOSED:
+            for lane in range(32):
+                column = lane // 4
+                low, high = 2 * (lane % 4), 2 * (lane % 4) + 1
+                first = addresses[8 * index + low] + 2 * column
+                second = addresses[8 * index + high] + 2 * column
+                if is_store:
+                    _narrow_store(shared, first, 2, R[d + index, lane] & uint32(0xFFFF))
+                    _narrow_store(shared, second, 2, R[d + index, lane] >> uint32(16))
+                else:
+                    upper = _narrow_load(shared, second, 2) << uint32(16)
+                    R[d + index, lane] = _narrow_load(shared, first, 2) | upper
+        else:
+            for lane in range(32):
+                at = uint64(addresses[8 * index + lane // 4] >> 2) + uint64(lane % 4)
+                if is_store:
+                    shared[at] = R[d + index, lane]
+                else:
+                    R[d + index, lane] = shared[at]

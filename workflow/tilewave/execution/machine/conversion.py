@@ -1,0 +1,357 @@
+"""Conversions between numbers, 32 lanes at once.
+
+Layout of ``T`` as in `tilewave.execution.machine.integer`.
+"""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
+
+from __future__ import annotations
+
+import numpy as np
+from numpy import float32, float64, int32, int64, uint32, uint64
+
+from tilewave.basics.bits import as_f32, as_f64, bits_f32, bits_f64, narrow_f16, widen_f16
+from tilewave.basics.jit import njit
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine.families import conversion as ops
+from tilewave.execution.machine.floating import (
+    EXPONENT,
+    ONE,
+    QUIET64,
+    canonical,
+    directed32,
+    flushed,
+)
+from tilewave.execution.machine.halves import NAN16, narrow64_bf16, narrow64_f16
+from tilewave.execution.machine.integer import joined
+
+TWO63 = float64(9223372036854775808.0)
+
+
+@njit
+def narrowed(bits, mode, to):
+    """Half pattern of an f32's, in any rounding direction."""
+    value = as_f32(bits)
+    if value != value:
+        return NAN16
+    near = narrow64_bf16(float64(value)) if to == c.T_BF16 else narrow_f16(value)
+    if mode == c.NEAREST:
+        return near
+    back = as_f32(near << uint32(16)) if to == c.T_BF16 else widen_f16(near)
+    top = uint32(0x7F80) if to == c.T_BF16 else uint32(0x7C00)
+    if value - value != float32(0):
+        return near
+    down = mode == c.DOWN or (mode == c.ZERO and value > 0)
+    if down and back > value:
+        if near == uint32(0):
+            return uint32(0x8001)
+        return near + uint32(1) if near & uint32(0x8000) else near - uint32(1)
+    if not down and back < value:
+        if near == uint32(0x8000):
+            return uint32(1)
+        return near - uint32(1) if near & uint32(0x8000) else near + uint32(1)
+    return min(near, top) if not near & uint32(0x8000) else near
+
+
+@njit
+def _read(T, row, lane, origin):
+    """A float source as f64."""
+    if origin == c.T_F64:
+        return as_f64(joined(T[4 + row, lane], T[row, lane]))
+    if origin == c.T_F16:
+        return float64(widen_f16(T[row, lane] & uint32(0xFFFF)))
+    if origin == c.T_BF16:
+        return float64(as_f32(T[row, lane] << uint32(16)))
+    return float64(as_f32(T[row, lane]))
+
+
+@njit
+def _write(T, lane, value, rest, to, origin, mode):
+    """value + rest as a float of type ``to``."""
+    if to == c.T_F64:
+        bits = bits_f64(value)
+        if value != value:
+            bits |= QUIET64
+        T[8, lane] = uint32(bits)
+        T[9, lane] = uint32(bits >> uint64(32))
+        return
+    near = bits_f32(float32(value))
+    if mode != c.NEAREST and value - value == 0.0 and value + rest != 0.0:
+        near = directed32(value, rest, near, mode)
+    if value != value and origin == c.T_F64:
+        # A double's NaN keeps what fits.
+        bits = bits_f64(value) | QUIET64
+        sign = uint32(bits >> uint64(63))
+        if to == c.T_F32:
+            T[8, lane] = sign << uint32(31) | EXPONENT | uint32(bits << uint64(12) >> uint64(41))
+        elif to == c.T_F16:
+            T[8, lane] = (
+                sign << uint32(15) | uint32(0x7C00) | uint32(bits << uint64(12) >> uint64(54))
+            )
+        else:
+            T[8, lane] = NAN16
+    elif to == c.T_F32:
+        T[8, lane] = canonical(near)
+    elif value != value:
+        T[8, lane] = NAN16
+    elif mode == c.NEAREST:
+        T[8, lane] = narrow64_bf16(value) if to == c.T_BF16 else narrow64_f16(value)
+    else:
+        T[8, lane] = narrowed(near, mode, to)
+
+
+@njit
+def whole(value, mode):
+    """The integer that an f64 rounds to, as f64."""
+    if mode == c.DOWN:
+        return np.floor(value)
+    if mode == c.UP:
+        return np.ceil(value)
+    if mode == c.ZERO:
+        return np.trunc(value)
+    return np.rint(value)
+
+
+@njit
+def _limits(kind):
+    """Smallest and largest value of an integer type narrower than 64 bits."""
+    if kind == c.U8:
+        return int64(0), int64(255)
+    if kind == c.S8:
+        return int64(-128), int64(127)
+    if kind == c.U16:
+        return int64(0), int64(65535)
+    if kind == c.S16:
+        return int64(-32768), int64(32767)
+    if kind == c.S32:
+        return int64(-2147483648), int64(2147483647)
+    if kind == c.S4:
+        return int64(-8), int64(7)
+    if kind == c.U4:
+        return int64(0), int64(15)
+    return int64(0), int64(4294967295)
+
+
+@njit
+def _to_integer(value, to, origin):
+    """Saturating; what a NaN becomes depends on the types (measured on an H200)."""
+    if value != value:
+        if to in (c.U64, c.S64):
+            return uint64(1) << uint64(63)
+        if origin != c.T_F64:
+            return uint64(0)
+        if to == c.S16 or to == c.U16:
+            return uint64(0x8000)
+        return uint64(0x80) if to == c.S8 or to == c.U8 else uint64(0x80000000)
+    if to == c.U64:
+        if value <= 0:
+            return uint64(0)
+        if value >= 2 * TWO63:
+            return ~uint64(0)
+        if value >= TWO63:
+            return uint64(int64(value - TWO63)) + (uint64(1) << uint64(63))
+        return uint64(int64(value))
+    if to == c.S64:
+        if value >= TWO63:
+            return (uint64(1) << uint64(63)) - uint64(1)
+        if value < -TWO63:
+            return uint64(1) << uint64(63)
+        return uint64(int64(value))
+    low, high = _limits(to)
+    if value <= float64(low):
+        return uint64(low)
+    if value >= float64(high):
+        return uint64(high)
+    return uint64(int64(value))
+
+
+@njit
+def _integer_source(T, lane, kind):
+    """An integer source as int64 and, for U64, whether it is above int64."""
+    low = T[0, lane]
+    if kind == c.U8:
+        return int64(low & uint32(255))
+    if kind == c.S8:
+        return int64(int32(low << uint32(24)) >> int32(24))
+    if kind == c.U16:
+        return int64(low & uint32(0xFFFF))
+    if kind == c.S16:
+        return int64(int32(low << uint32(16)) >> int32(16))
+    if kind == c.S32:
+        return int64(int32(low))
+    if kind == c.U32:
+        return int64(low)
+    return int64(joined(T[4, lane], low))
+
+
+@njit
+def _to_fp8(value, to):
+    """The fp8 nearest to a number, its largest one where it is beyond."""
+    if value != value:
+        return uint32(0x7F)
+    digits, least = (3, -6) if to == c.T_E4M3 else (2, -14)
+    top = 448.0 if to == c.T_E4M3 else 57344.0
+    sign = uint32(0x80) if bits_f64(value) >> uint64(63) else uint32(0)
+    size = abs(value)
+    if size >= top:
+        return sign | (uint32(0x7E) if to == c.T_E4M3 else uint32(0x7B))
+    exponent = int64(bits_f64(size) >> uint64(52)) - int64(1023)
+    exponent = max(exponent, int64(least))
+    unit = as_f64(uint64(exponent - int64(digits) + int64(1023)) << uint64(52))
+    # The number of units, with the exponent above it: a carry goes where it belongs.
+    steps = int64(np.rint(size / unit)) + ((exponent - int64(least)) << int64(digits))
+    return sign | uint32(steps)
+
+
+@njit
+def _from_fp8(byte, origin):
+    """f16 pattern of an fp8's."""
+    sign = (byte & uint32(0x80)) << uint32(8)
+    if origin == c.T_E5M2:
+        bits = byte << uint32(8)
+        return NAN16 if bits & uint32(0x7FFF) > uint32(0x7C00) else bits
+    size = byte & uint32(0x7F)
+    if size == uint32(0x7F):
+        return NAN16
+    # As an f16 with the exponent off by 8: one multiplication puts it right.
+    return sign | narrow_f16(widen_f16(size << uint32(7)) * float32(256))
+
+
+@njit
+def _narrow_kinds(op, mode, to, origin, flags, T):
+    """TF32 and fp8."""
+    for lane in range(32):
+        word = T[0, lane]
+        if op == ops.C_TF32:
+            word = flushed(word) if flags & c.FTZ else word
+            if word & EXPONENT == EXPONENT:
+                word = canonical(word) & uint32(0xFFFFE000)
+            elif mode == c.ZERO:
+                word &= uint32(0xFFFFE000)
+            else:
+                word = (word + uint32(0xFFF) + ((word >> uint32(13)) & uint32(1))) & uint32(
+                    0xFFFFE000
+                )
+            if flags & c.RELU and word & uint32(0x80000000):
+                word = uint32(0)
+            T[8, lane] = word
+            continue
+        found = uint32(0)
+        for part in range(2):
+            if op == ops.C_FROM_FP8:
+                bits = _from_fp8((word >> uint32(8 * part)) & uint32(255), origin)
+                if flags & c.RELU and bits != NAN16 and bits & uint32(0x8000):
+                    bits = uint32(0)
+                found |= bits << uint32(16 * part)
+                continue
+            if origin == c.T_F16:
+                value = float64(widen_f16((word >> uint32(16 * part)) & uint32(0xFFFF)))
+            else:
+                bits = T[1 - part, lane]
+                value = float64(as_f32(flushed(bits) if flags & c.FTZ else bits))
+            bits = _to_fp8(value, to)
+            if flags & c.RELU and bits & uint32(0x80):
+                bits = uint32(0)
+            found |= bits << uint32(8 * part)
+        if op == ops.C_TO_FP8:  # behind the pair another one
+            found |= T[1 if origin == c.T_F16 else 2, lane] << uint32(16)
+        T[8, lane] = found
+
+
+@njit
+def convert(op, sub, flags, T):
+    """Execute one conversion."""
+    to, origin, mode = sub & 255, (sub >> 8) & 255, sub >> 16
+    if op == ops.C_TF32 or op == ops.C_TO_FP8 or op == ops.C_FROM_FP8:
+        _narrow_kinds(op, mode, to, origin, flags, T)
+        return
+    if op == ops.C_PACK:
+        for lane in range(32):
+            word = uint32(0)
+            for part in range(2):
+                bits = narrowed(canonical(T[1 - part, lane]), mode, to)
+                if flags & c.RELU and bits != NAN16 and bits & uint32(0x8000):
+                    bits = uint32(0)
+                word |= bits << uint32(16 * part)
+            T[8, lane] = word
+        return
+    for lane in range(32):
+        if op == ops.C_F2F or op == ops.C_ROUND or op == ops.C_F2I:
+            value = _read(T, 0, lane, origin)
+            if flags & c.FTZ and origin == c.T_F32:
+                value = float64(as_f32(flushed(T[0, lane])))
+            if op == ops.C_F2I:
+                result = _to_integer(whole(value, mode), to, origin)
+                T[8, lane] = uint32(result)
+                T[9, lane] = uint32(result >> uint64(32))
+                continue
+            if op == ops.C_ROUND:
+                value = whole(value, mode) if value - value == 0.0 else value
+                _write(T, lane, value, 0.0, to, origin, c.NEAREST)
+                continue
+            _write(T, lane, value, 0.0, to, origin, mode)
+            if flags & c.FTZ and to == c.T_F32:
+                T[8, lane] = flushed(T[8, lane])
+            if flags & c.SATURATE and to == c.T_F32:
+                found = as_f32(T[8, lane])
+                if not found > float32(0):
+                    T[8, lane] = uint32(0)
+                elif found > float32(1):
+                    T[8, lane] = ONE
+        elif op == ops.C_I2F:
+            number = _integer_source(T, lane, origin)
+            if origin == c.U64 and number < 0:
+                value = float64(uint64(number))
+                rest = 0.0
+                if value < 2 * TWO63:
+                    rest = float64(int64(uint64(number) - uint64(value)))
+                else:
+                    rest = -float64(uint64(0) - uint64(number))
+            else:
+                value = float64(number)
+                rest = 0.0
+                if abs(value) < TWO63:
+                    rest = float64(number - int64(value))
+                elif value > 0:
+                    rest = -float64(uint64(1 << 63) - uint64(number))
+                else:
+                    rest = float64(uint64(number) - uint64(1 << 63))
+            if mode == c.NEAREST and to == c.T_F32 and rest != 0.0:
+                # Odd rounding first: f64 alone would round twice.
+                bits = bits_f64(value)
+                if not bits & uint64(1):
+                    bits = bits + uint64(1) if (rest > 0) == (value > 0) else bits - uint64(1)
+                value = as_f64(bits)
+            if to == c.T_F64 and mode != c.NEAREST and rest != 0.0:
+                bits = bits_f64(value)
+                down = mode == c.DOWN or (mode == c.ZERO and value > 0)
+                if down and rest < 0:
+                    bits = bits - uint64(1) if value > 0 else bits + uint64(1)
+                elif not down and rest > 0:
+                    bits = bits + uint64(1) if value > 0 else bits - uint64(1)
+                value = as_f64(bits)
+            _write(T, lane, value, rest, to, origin, mode)
+        elif op == ops.C_I2I:
+            low, high = _limits(to)
+            number = _integer_source(T, lane, origin)
+            if flags & c.SATURATE:
+                number = min(max(number, low), high)
+            T[8, lane] = uint32(number)
+        elif op == ops.C_PACK_INT:
+            low, high = _limits(to)
+            word = uint32(0)
+            width = uint32(8) if to == c.S8 or to == c.U8 else uint32(16)
+            if to == c.S4 or to == c.U4:
+                width = uint32(4)
+            for part in range(2):
+                source = T[1 - part, lane]
+                number = int64(int32(source)) if origin == c.S32 else int64(source)
+                if origin == c.T_F32:
+                    value = as_f32(flushed(source) if flags & c.FTZ else source)
+                    number = int64(_to_integer(whole(float64(value), mode), to, origin))
+                number = min(max(number, low), high)
+                word |= (uint32(number) & ((uint32(1) << width) - uint32(1))) << (
+                    width * uint32(part)
+                )
+            if width < uint32(16):
+                word |= T[2, lane] << (width * uint32(2))
+            T[8, lane] = word

@@ -1,0 +1,122 @@
+"""Asynchronous copies of a warp (LDGSTS): what is read at once lands in shared memory when it is waited for."""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
+
+from __future__ import annotations
+
+from numpy import int64, uint32
+
+from tilewave.basics.jit import njit
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine import state as s
+from tilewave.execution.machine import views as view
+from tilewave.execution.machine.patterns import count_copy
+from tilewave.execution.machine.races import CLOCK, FLYING, note_writes
+from tilewave.execution.machine.registers import pin
+from tilewave.execution.machine.validity import (
+    address_lanes,
+    aligned,
+    fault,
+    first_lane,
+    inside_global,
+    inside_shared,
+)
+
+ALL = uint32(0xFFFFFFFF)
+
+
+@njit
+def reading_lanes(m, warp, row, mask):
+    """Those of a copy that read: the others' predicate lets them write nothing but zeros."""
+    reading = uint32(mask)
+    if row[c.FLAGS] & c.ZERO_FILL:
+        reading &= pin(row, int64(c.PIN0), view.predicates(m)[warp])
+    return reading
+
+
+@njit
+def copy(m, warp, pc, mask):
+    """LDGSTS: read now, but write to shared memory only when the warp waits for it.
+
+    Lanes that its predicate turns off write zeros. Whoever touches the destination before that wait
+    is caught by the shadow.
+    """
+    row = view.code(m)[pc]
+    width = int64(row[c.WIDTH])
+    to, origin = view.addresses(m)[0], view.addresses(m)[1]
+    address_lanes(m, warp, row, int64(c.A_REG), int64(2), to)
+    address_lanes(m, warp, row, int64(c.G_REG), int64(0), origin)
+    reading = reading_lanes(m, warp, row, mask)
+    zeros = view.zeros(m)
+    for lane in range(32):
+        zeros[lane] = 0
+    if row[c.FLAGS] & c.HIGH:
+        for lane in range(32):
+            zeros[lane] = origin[lane] & (width - 1)
+            origin[lane] -= zeros[lane]
+    if not aligned(m, warp, pc, mask, to, width):
+        return
+    end = view.control(m)[s.SHARED_END]
+    if not inside_shared(m, warp, pc, mask, to, width, end):
+        return
+    if reading:
+        if not aligned(m, warp, pc, reading, origin, width):
+            return
+        whole = reading
+        for lane in range(32):
+            one = reading & uint32(1) << uint32(lane)
+            if one and zeros[lane]:  # bytes that zeros replace need not exist
+                whole &= ~one
+                if not inside_global(m, warp, pc, one, origin, width - zeros[lane]):
+                    return
+        if not inside_global(m, warp, pc, whole, origin, width):
+            return
+    lane = first_lane(mask)
+    memo = row[c.MEMO] + ((to[lane] >> 6) & 1) + 2 * ((origin[lane] >> 6) & 1)
+    count_copy(m, pc, memo, mask, reading, to, origin, width, row[c.FLAGS] & c.BYPASS != 0)
+    base = to[first_lane(mask)] & ~int64(3)
+    note_writes(m, warp, pc, int64(memo), mask, to, width, base, FLYING)
+    first, following = view.queued(m)[warp, 0], view.queued(m)[warp, 1]
+    if following - first >= s.QUEUE:
+        fault(m, s.QUEUE_FULL, pc, warp, mask, -1, s.QUEUE, 1)
+        return
+    slot = following % s.QUEUE
+    view.stamps(m)[warp, slot, 0] = view.queued(m)[warp, 2]
+    view.stamps(m)[warp, slot, 1] = width
+    entry = view.queue(m)[warp, slot]
+    start = view.origin(m)[0]
+    for lane in range(32):
+        entry[0, lane] = ALL
+        if not (mask >> uint32(lane)) & uint32(1):
+            continue
+        entry[0, lane] = uint32(to[lane])
+        read = (reading >> uint32(lane)) & uint32(1)
+        at = (origin[lane] - start) >> 2
+        for part in range(width // 4):
+            entry[1 + part, lane] = view.memory(m)[at + part] if read else uint32(0)
+        for byte in range(width - zeros[lane], width):
+            entry[1 + (byte >> 2), lane] &= ~(uint32(0xFF) << uint32(8 * (byte & 3)))
+    view.queued(m)[warp, 1] = following + 1
+
+
+@njit
+def land(m, warp, pending):
+    """Write the copies of all but the latest ``pending`` committed groups."""
+    limit = view.queued(m)[warp, 2] - pending
+    grain = view.control(m)[s.GRAIN]
+    entry_mark = uint32(view.control(m)[s.TICK]) << CLOCK | uint32(warp)
+    while view.queued(m)[warp, 0] < view.queued(m)[warp, 1]:
+        slot = view.queued(m)[warp, 0] % s.QUEUE
+        if view.stamps(m)[warp, slot, 0] >= limit:
+            return
+        width = view.stamps(m)[warp, slot, 1]
+        entry = view.queue(m)[warp, slot]
+        for lane in range(32):
+            if entry[0, lane] == ALL:
+                continue
+            at = int64(entry[0, lane])
+            for part in range(width // 4):
+                view.shared(m)[(at >> 2) + part] = entry[1 + part, lane]
+            if view.control(m)[s.RACES]:
+                for unit in range(at >> grain, ((at + width - 1) >> grain) + 1):
+                    view.shadow(m)[unit] = entry_mark
+        view.queued(m)[warp, 0] += 1

@@ -1,0 +1,155 @@
+"""Products of f64 matrices in the tensor cores: one fused multiply-add after the other along k.
+
+An H200 gave the same bits for all recorded operands.
+"""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numpy import int64, uint32, uint64
+
+from tilewave.basics.bits import as_f64
+from tilewave.basics.jit import njit
+from tilewave.execution.machine.codes import ZERO
+from tilewave.execution.machine.families.floating import F_FMA
+from tilewave.execution.machine.families.tensor import DMMA_CUT
+from tilewave.execution.machine.floating import directed64
+from tilewave.execution.machine.fragments import local_words, part, spelt_out
+from tilewave.execution.machine.integer import joined
+from tilewave.execution.machine.vectors import DOUBLE, I32, I64, loop
+
+GROUP = 8  # rows of a register, and columns
+# The scratch in doubles: A by row groups and k; B by groups of four k, as its lanes hold it; the
+# sums by row groups and columns.
+A_AT, B_AT, SUMS = 0, 256, 384
+WORDS = 1024
+
+
+def doubles(low, high, places):
+    """The doubles whose halves two registers hold in these lanes."""
+    words = low.shuffled([x for place in places for x in (place, 32 + place)], high)
+    return words.pairs_as(DOUBLE)
+
+
+def quad(low, high):
+    """Four vectors of eight doubles: the t-th lanes of the quads."""
+    return [doubles(low, high, [4 * g + t for g in range(GROUP)]) for t in range(4)]
+
+
+@spelt_out(2)
+def read(builder, halves, depth, R, a, b, c, scratch):
+    """A, B and C to the scratch."""
+    steps = depth // 4
+    out = part(builder, scratch, 0, DOUBLE)
+
+    def pair(first, number):
+        return R.load(first, 2 * number), R.load(first, 2 * number + 1)
+
+    for step in range(steps):
+        low, high = pair(b, step)
+        out.store(B_AT + 32 * step, doubles(low, high, range(32)))
+    for group in range(halves):
+        for step in range(steps):
+            for t, vector in enumerate(quad(*pair(a, halves * step + group))):
+                out.store(A_AT + GROUP * (16 * group + 4 * step + t), vector)
+        for side in range(2):
+            for t, vector in enumerate(quad(*pair(c, 2 * group + side))):
+                out.store(SUMS + GROUP * (8 * group + 2 * t + side), vector)
+
+
+@spelt_out(2)
+def add(builder, halves, steps, scratch):
+    """The products to the sums, each rounded to the nearest."""
+    memory = part(builder, scratch, 0, DOUBLE)
+
+    def column(j):
+        lane = builder.mul(j, ir.Constant(I64, 4))
+        factors = [
+            memory.everywhere(
+                builder.add(lane, ir.Constant(I64, B_AT + 32 * (k // 4) + k % 4)), GROUP
+            )
+            for k in range(steps)
+        ]
+        for group in range(halves):
+            place = builder.mul(j, ir.Constant(I64, GROUP))
+            place = builder.add(place, ir.Constant(I64, SUMS + 64 * group))
+            total = memory.load(place, GROUP)
+            for k, factor in enumerate(factors):
+                total = memory.load(A_AT + GROUP * (16 * group + k), GROUP).fused(factor, total)
+            memory.store(place, total)
+
+    loop(builder, 8, column)
+
+
+@spelt_out(1)
+def write(builder, halves, R, d, scratch):
+    """The sums to D."""
+    memory = part(builder, scratch, 0, I32)
+    order = [16 * t + 2 * g for g in range(GROUP) for t in range(4)]
+    for group in range(halves):
+        for side in range(2):
+            first, second, third, fourth = (
+                memory.load(2 * (SUMS + GROUP * (8 * group + 2 * t + side))) for t in range(4)
+            )
+            left = first.shuffled(range(32), second)
+            right = third.shuffled(range(32), fourth)
+            for word in range(2):
+                vector = left.shuffled([x + word for x in order], right)
+                R.store(d, 4 * group + 2 * side + word, vector)
+
+
+@njit
+def double(words, at):
+    """A double of the scratch."""
+    return as_f64(joined(words[2 * at + 1], words[2 * at]))
+
+
+@njit
+def add_cut(groups, depth, words):
+    """As `add`, each product rounded towards zero."""
+    for group in range(groups):
+        for column in range(8):
+            for row in range(GROUP):
+                place = SUMS + GROUP * (8 * group + column) + row
+                bits = joined(words[2 * place + 1], words[2 * place])
+                for k in range(depth):
+                    x = double(words, A_AT + GROUP * (16 * group + k) + row)
+                    y = double(words, B_AT + 32 * (k // 4) + 4 * column + k % 4)
+                    bits = directed64(F_FMA, ZERO, x, y, as_f64(bits))
+                words[2 * place] = uint32(bits)
+                words[2 * place + 1] = uint32(bits >> uint64(32))
+
+
+@njit
+def dmma(sub, flags, R, d, a, b, c):
+    """D = A B + C; sub: depth, rows in bits 8 and on, DMMA_CUT to round towards zero."""
+    depth, rows, cut = sub & 255, (sub >> 8) & 255, sub & DMMA_CUT != 0
+    scratch: Any = local_words(WORDS)
+    d, a, b, c = int64(d), int64(a), int64(b), int64(c)
+    if rows == 8:
+        read(1, 4, R, a, b, c, scratch)
+    elif depth == 4:
+        read(2, 4, R, a, b, c, scratch)
+    elif depth == 8:
+        read(2, 8, R, a, b, c, scratch)
+    else:
+        read(2, 16, R, a, b, c, scratch)
+    if cut:
+        add_cut(rows // 8, depth, scratch)
+    elif rows == 8:
+        add(1, 4, scratch)
+    elif depth == 4:
+        add(2, 4, scratch)
+    elif depth == 8:
+        add(2, 8, scratch)
+    else:
+        add(2, 16, scratch)
+    if d == 255:
+        return
+    if rows == 8:
+        write(1, R, d, scratch)
+    else:
+        write(2, R, d, scratch)

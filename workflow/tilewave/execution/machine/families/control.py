@@ -1,0 +1,225 @@
+"""Branches, calls, barriers of a block and of a cluster."""
+
+from __future__ import annotations
+
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine.form import Form, signed
+from tilewave.execution.machine.operands import SassOperand, parse
+from tilewave.execution.machine.registry import Rule, opcode
+
+# ---- control
+(
+    BRANCH, BRANCH_DIVERGENT, BRANCH_INDEXED, EXIT, SET_CONVERGE, CONVERGE, BREAK, WARP_SYNC, CALL,
+    RETURN, BLOCK_SYNC, BLOCK_ARRIVE, BLOCK_REDUCE, NOTHING, TRAP, COPY_COMMIT, COPY_WAIT, PAUSE,
+    BARRIER_MOVE, B2R, END_COLLECTIVE, FENCE,
+) = range(22)  # fmt: skip
+# ---- clusters, and registers that warps hand on
+K_ARRIVE, K_WAIT, K_TAKE_REGISTERS, K_GIVE_REGISTERS = range(4)
+
+
+def _target(form: Form, operand: SassOperand) -> None:
+    """A byte address or a label; the loader turns labels and addresses into rows."""
+    if operand.kind == "integer":
+        form.row[c.TARGET] = int(operand.value) // 16
+    else:
+        raise form.fail(f"target {operand.text}")
+
+
+@opcode("BRA")
+def _bra(form: Form) -> None:
+    form.drop("U")
+    kind = form.take("DIV", "CONV")
+    divergent = kind is not None
+    form.op(c.CONTROL, BRANCH_DIVERGENT if divergent else BRANCH)
+    if not divergent and form.take("ANY"):
+        form.row[c.SUB] = 1  # all lanes go where one wants to
+    target = form.operands.pop()
+    if divergent:
+        mask = form.operands.pop(0)
+        form.source(SassOperand(mask.kind, mask.text, mask.index))
+        form.row[c.SUB] = int(mask.inverted) | (2 if kind == "CONV" else 0)
+    while form.operands:
+        form.predicate_in(form.operands.pop(0))
+    _target(form, target)
+
+
+@opcode("BRX", "JMX", "BRXU")
+def _brx(form: Form) -> None:
+    form.op(c.CONTROL, BRANCH_INDEXED)
+    form.source(form.operands.pop(0), "int", 2)
+    base = form.operands.pop(0) if form.operands else parse("0x0")
+    if base.kind == "integer":
+        form.row[c.SUB] = signed(int(base.value))
+    form.operands.clear()
+
+
+@opcode("EXIT")
+def _exit(form: Form) -> None:
+    form.drop("KEEPREFCOUNT", "PREEMPTED", "NO_ATEXIT")
+    form.op(c.CONTROL, EXIT)
+    form.trailing_predicates()
+
+
+@opcode("BSSY")
+def _bssy(form: Form) -> None:
+    form.drop("RECONVERGENT", "RELIABLE")
+    form.op(c.CONTROL, SET_CONVERGE)
+    form.row[c.BARRIER] = form.operands.pop(0).index
+    _target(form, form.operands.pop(0))
+
+
+@opcode("BSYNC")
+def _bsync(form: Form) -> None:
+    form.drop("RECONVERGENT", "RELIABLE")
+    form.op(c.CONTROL, CONVERGE)
+    form.row[c.BARRIER] = form.operands.pop(0).index
+
+
+@opcode("BREAK")
+def _break(form: Form) -> None:
+    form.drop("RELIABLE")
+    form.op(c.CONTROL, BREAK)
+    form.trailing_predicates()
+    while form.operands and form.is_predicate(form.operands[0]):
+        form.predicate_in(form.operands.pop(0))
+    form.row[c.BARRIER] = form.operands.pop(0).index
+
+
+@opcode("BMOV")
+def _bmov(form: Form) -> None:
+    form.drop("32", "CLEAR", "PQUAD")
+    to, origin = form.operands.pop(0), form.operands.pop(0)
+    form.op(c.CONTROL, BARRIER_MOVE)
+    if to.kind == "barrier":
+        form.row[c.BARRIER] = to.index
+        form.source(origin)
+        form.row[c.SUB] = 1
+    else:
+        form.row[c.BARRIER] = origin.index
+        form.row[c.DST] = to.index
+        form.row[c.SUB] = 0
+
+
+@opcode("WARPSYNC")
+def _warpsync(form: Form) -> None:
+    form.op(c.CONTROL, WARP_SYNC)
+    form.row[c.SUB] = form.take("EXCLUSIVE") is not None  # lanes of other masks go on by themselves
+    collective = form.take("COLLECTIVE") is not None
+    if form.take("ALL"):
+        form.source(parse("0xffffffff"))
+    else:
+        form.source(form.operands.pop(0))
+    if collective:
+        _target(form, form.operands.pop())
+
+
+@opcode("ENDCOLLECTIVE")
+def _endcollective(form: Form) -> None:
+    form.op(c.CONTROL, END_COLLECTIVE)
+
+
+@opcode("CALL")
+def _call(form: Form) -> None:
+    form.drop("NOINC")
+    kind = form.take("REL", "ABS")
+    target = form.operands.pop()
+    if kind == "ABS" and target.kind == "register" and not form.operands:
+        # A function of the system, whose address was loaded.
+        form.op(c.CONTROL, RETURN)
+        form.row[c.SUB] = 0
+        form.source(target, "int", 2)
+        return
+    if kind is None or len(form.operands) > 1:
+        raise form.fail()
+    if form.operands:
+        # Through a register, which counts from the function named: the jump that RET is.
+        form.op(c.CONTROL, RETURN)
+        form.row[c.SUB] = kind == "REL"
+        form.source(form.operands.pop(0), "int", 2)
+    else:
+        form.op(c.CONTROL, CALL)
+    _target(form, target)
+
+
+@opcode("RET")
+def _ret(form: Form) -> None:
+    form.drop("NODEC")
+    form.row[c.SUB] = form.take("REL", "ABS") == "REL"
+    form.op(c.CONTROL, RETURN)
+    form.source(form.operands.pop(0), "int", 2)
+    if form.operands:  # the function that the return address counts from
+        base = form.operands.pop(0)
+        _target(form, base)
+
+
+@opcode("BAR")
+def _bar(form: Form) -> None:
+    form.drop("DEFER_BLOCKING")
+    kind = form.take("SYNC", "ARV", "RED")
+    if kind is None:
+        raise form.fail()
+    form.op(c.CONTROL, {"SYNC": BLOCK_SYNC, "ARV": BLOCK_ARRIVE, "RED": BLOCK_REDUCE}[kind])  # fmt: skip
+    if kind == "RED":
+        op = form.take("AND", "OR", "POPC")
+        form.row[c.SUB] = ("AND", "OR", "POPC").index(op or "AND")
+    form.trailing_predicates()
+    form.source(form.operands.pop(0))
+    if form.operands:
+        form.source(form.operands.pop(0))
+
+
+@opcode("B2R")
+def _b2r(form: Form) -> None:
+    if not form.take("RESULT"):
+        raise form.fail()
+    form.op(c.CONTROL, B2R)
+    form.row[c.DST] = form.operands.pop(0).index
+    if form.operands:
+        form.row[c.PD0] = form.predicate_index(form.operands.pop(0))
+
+
+def regardless(op: int) -> Rule:
+    """The rule of what does this whatever its modifiers and operands say."""
+
+    def rule(form: Form) -> None:
+        form.ignore()
+        form.op(c.CONTROL, op)
+
+    return rule
+
+
+# What orders or prefetches: nothing to do where every access is done at once.
+opcode("NOP", "WARPARRIVE", "PMTRIG")(regardless(NOTHING))
+opcode("ERRBAR", "CGAERRBAR")(regardless(NOTHING))
+opcode("CCTL", "CCTLL")(regardless(NOTHING))
+opcode("YIELD", "WARPSLEEP")(regardless(PAUSE))
+opcode("NANOSLEEP")(regardless(PAUSE))
+opcode("BPT")(regardless(TRAP))
+
+
+@opcode("MEMBAR")
+def _membar(form: Form) -> None:
+    """Every access is done at once here; but that it is done, other blocks get to know by this alone."""
+    form.op(c.CONTROL, NOTHING if form.take("CTA") else FENCE)
+    form.ignore()
+
+
+@opcode("UCGABAR_ARV", "UCGABAR_WAIT")
+def _cluster_barrier(form: Form) -> None:
+    form.op(c.CLUSTER, K_ARRIVE if form.base == "UCGABAR_ARV" else K_WAIT)
+
+
+@opcode("USETMAXREG")
+def _registers(form: Form) -> None:
+    form.drop("CTAPOOL")
+    kind = form.take("TRY_ALLOC", "DEALLOC")
+    if kind is None:
+        raise form.fail()
+    taking = kind == "TRY_ALLOC"
+    form.op(c.CLUSTER, K_TAKE_REGISTERS if taking else K_GIVE_REGISTERS)
+    if taking:
+        form.predicates_out([form.operands.pop(0)])
+    count = form.operands.pop(0)
+    if count.kind != "integer":
+        raise form.fail()
+    form.row[c.SUB] = int(count.value)

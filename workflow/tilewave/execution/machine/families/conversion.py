@@ -1,0 +1,192 @@
+"""Conversions between types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine.form import Form
+from tilewave.execution.machine.operands import RZ, parse
+from tilewave.execution.machine.registry import opcode
+
+# ---- conversions
+(
+    C_F2F, C_F2I, C_I2F, C_ROUND, C_PACK, C_I2I, C_PACK_INT, C_TF32, C_TO_FP8, C_FROM_FP8,
+) = range(10)  # fmt: skip
+
+
+FLOAT_TYPES = {"F16": c.T_F16, "F32": c.T_F32, "F64": c.T_F64, "BF16": c.T_BF16}
+INT_TYPES = {
+    "U8": c.U8, "S8": c.S8, "U16": c.U16, "S16": c.S16, "U32": c.U32, "S32": c.S32,
+    "U64": c.U64, "S64": c.S64,
+}  # fmt: skip
+
+
+def _types(form: Form, names: Mapping[str, int]) -> list[int]:
+    """Types among the modifiers, in their order."""
+    return [names[name] for name in form.take_all(*names)]
+
+
+def _float_source(form: Form, kind: int) -> None:
+    name = {c.T_F16: "f16", c.T_F32: "f32", c.T_F64: "f64", c.T_BF16: "bf16"}[kind]
+    form.source(form.operands.pop(0), name, 2 if kind == c.T_F64 else 1)
+
+
+# The type from and the type to of a conversion share SUB: to | from << 8 | rounding << 16.
+def _conversion(form: Form, to: int, origin: int, rounding: int = 0) -> None:
+    form.row[c.SUB] = to | origin << 8 | rounding << 16
+
+
+def _round_name(form: Form) -> int:
+    found = form.take("RN", "RM", "RP", "RZ", "FLOOR", "CEIL", "TRUNC", "ROUND")
+    names = {"RN": c.NEAREST, "RM": c.DOWN, "RP": c.UP, "RZ": c.ZERO}
+    words = {"FLOOR": c.DOWN, "CEIL": c.UP, "TRUNC": c.ZERO, "ROUND": c.NEAREST}
+    return c.NEAREST if found is None else {**names, **words}[found]
+
+
+@opcode("F2F", "UF2F")
+def _f2f(form: Form) -> None:
+    form.flag("FTZ", c.FTZ)
+    form.flag("SAT", c.SATURATE)
+    rounding = _round_name(form)
+    kinds = _types(form, FLOAT_TYPES)
+    if len(kinds) != 2:
+        raise form.fail()
+    to, origin = kinds
+    if form.row[c.FLAGS] & c.SATURATE and to != c.T_F32:
+        raise form.fail()
+    _conversion(form, to, origin, rounding)
+    form.op(c.CONVERT, C_F2F)
+    form.destination(2 if to == c.T_F64 else 1)
+    _float_source(form, origin)
+
+
+@opcode("FRND", "UFRND")
+def _frnd(form: Form) -> None:
+    form.flag("FTZ", c.FTZ)
+    rounding = _round_name(form)
+    kinds = _types(form, FLOAT_TYPES) or [c.T_F32]
+    _conversion(form, kinds[0], kinds[-1], rounding)
+    form.op(c.CONVERT, C_ROUND)
+    form.destination(2 if kinds[0] == c.T_F64 else 1)
+    _float_source(form, kinds[-1])
+
+
+@opcode("F2IP", "UF2IP")
+def _f2ip(form: Form) -> None:
+    """Two floats to bytes: below what the third source's low half becomes."""
+    form.flag("FTZ", c.FTZ)
+    form.drop("NTZ")
+    rounding = _round_name(form)
+    to = _types(form, {"U8": c.U8, "S8": c.S8})
+    if len(to) != 1 or _types(form, FLOAT_TYPES) != [c.T_F32]:
+        raise form.fail()
+    _conversion(form, to[0], c.T_F32, rounding)
+    form.op(c.CONVERT, C_PACK_INT)
+    form.destination()
+    for kind in ("f32", "f32", "int"):
+        form.source(form.operands.pop(0), kind)
+
+
+@opcode("F2I", "UF2I")
+def _f2i(form: Form) -> None:
+    form.flag("FTZ", c.FTZ)
+    form.drop("NTZ")
+    rounding = _round_name(form)
+    to = (_types(form, INT_TYPES) or [c.S32])[0]
+    origin = (_types(form, FLOAT_TYPES) or [c.T_F32])[0]
+    _conversion(form, to, origin, rounding)
+    form.op(c.CONVERT, C_F2I)
+    form.destination(2 if to in (c.U64, c.S64) else 1)
+    _float_source(form, origin)
+
+
+@opcode("I2F", "UI2F", "I2FP", "UI2FP")
+def _i2f(form: Form) -> None:
+    rounding = _round_name(form)
+    to = (_types(form, FLOAT_TYPES) or [c.T_F32])[0]
+    origin = (_types(form, INT_TYPES) or [c.S32])[0]
+    _conversion(form, to, origin, rounding)
+    form.op(c.CONVERT, C_I2F)
+    form.destination(2 if to == c.T_F64 else 1)
+    operand, wide = form.operands.pop(0), origin in (c.U64, c.S64)
+    if wide and operand.kind == "integer":  # its upper half, as of a double
+        operand = replace(operand, value=int(operand.value) << 32)
+    form.source(operand, "int", 2 if wide else 1)
+
+
+@opcode("I2I", "UI2I")
+def _i2i(form: Form) -> None:
+    form.flag("SAT", c.SATURATE)
+    to, *origin = _types(form, INT_TYPES)
+    _conversion(form, to, (origin or [c.S32])[0])
+    form.op(c.CONVERT, C_I2I)
+    form.destination()
+    form.source(form.operands.pop(0))
+
+
+@opcode("I2IP", "UI2IP")
+def _i2ip(form: Form) -> None:
+    if not form.take("SAT"):
+        raise form.fail()
+    to, *origin = _types(form, {**INT_TYPES, "S4": c.S4, "U4": c.U4})
+    _conversion(form, to, (origin or [c.S32])[0])
+    form.op(c.CONVERT, C_PACK_INT)
+    form.destination()
+    while form.operands:
+        operand = form.operands.pop(0)
+        if to in (c.S4, c.U4) and operand.suffixes == ("24",):  # the bits that are kept of it
+            operand = replace(operand, suffixes=())
+        form.source(operand)
+
+
+FP8 = (c.T_E4M3, c.T_E5M2)
+
+
+@opcode("F2FP", "UF2FP")
+def _f2fp(form: Form) -> None:
+    shape = form.take("PACK_AB", "PACK_AB_MERGE_C", "PACK_B", "MERGE_C", "UNPACK_B",
+                      "UNPACK_B_MERGE_C")  # fmt: skip
+    form.flag("RELU", c.RELU)
+    form.flag("FTZ", c.FTZ)
+    finite = form.take("SATFINITE") is not None
+    rounding = _round_name(form)
+    types = {**FLOAT_TYPES, "TF32": c.T_TF32, "E4M3": c.T_E4M3, "E5M2": c.T_E5M2}
+    to, *origins = _types(form, types) or [c.T_F16]
+    origin = origins[0] if origins else c.T_F32
+    _conversion(form, to, origin, rounding)
+    if shape is not None and shape.endswith("MERGE_C"):
+        # The upper part comes from the last operand: elsewhere than with FP8 only zeros are known here.
+        last = form.operands[-1]
+        if last.kind != "register" or last.suffixes or (last.index != RZ and to not in FP8):
+            raise form.fail()
+        if to not in FP8:
+            form.operands.pop()
+    if finite != (to in FP8) or len(origins) > 1:
+        raise form.fail()
+    op, kinds = _narrowing(form, shape, to, origin, rounding)
+    form.op(c.CONVERT, op)
+    form.destination()
+    if shape == "MERGE_C":
+        form.operands.insert(0, parse("RZ"))
+    for kind in kinds:
+        form.source(form.operands.pop(0), kind)
+
+
+def _narrowing(
+    form: Form, shape: str | None, to: int, origin: int, rounding: int
+) -> tuple[int, list[str]]:
+    """Which conversion an F2FP is, and the kinds of its sources."""
+    match to, origin, shape:
+        case (c.T_F16 | c.T_BF16, c.T_F32, "PACK_AB" | "MERGE_C"):
+            return C_PACK, ["f32", "f32"]
+        case (c.T_TF32, c.T_F32, "PACK_B") if rounding in (c.NEAREST, c.ZERO):
+            return C_TF32, ["f32"]
+        case (c.T_E4M3 | c.T_E5M2, c.T_F32, "PACK_AB_MERGE_C") if rounding == c.NEAREST:
+            return C_TO_FP8, ["f32", "f32", "int"]
+        case (c.T_E4M3 | c.T_E5M2, c.T_F16, "UNPACK_B_MERGE_C") if rounding == c.NEAREST:
+            return C_TO_FP8, ["f16", "int"]
+        case (c.T_F16, c.T_E4M3 | c.T_E5M2, "UNPACK_B"):
+            return C_FROM_FP8, ["int"]
+    raise form.fail()

@@ -1,0 +1,142 @@
+"""Asynchronous copies: of a warp (LDGSTS), and bulk ones of one thread (TMA)."""
+
+from __future__ import annotations
+
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine.families.control import COPY_COMMIT, COPY_WAIT, NOTHING, regardless
+from tilewave.execution.machine.families.memory import HINTS, bytes_a_lane
+from tilewave.execution.machine.form import Form
+from tilewave.execution.machine.operands import SassOperand
+from tilewave.execution.machine.registry import opcode
+from tilewave.theory.tensor_map_limits import RANKS
+
+# ---- bulk copies (tensor copies have SUB 2, the dimensions), their groups, the fence before them
+Y_LOAD, Y_STORE, Y_BYTES_IN, Y_BYTES_OUT, Y_COMMIT, Y_FENCE = range(6)
+
+
+@opcode("LDGSTS")
+def _ldgsts(form: Form) -> None:
+    bypass = form.flag("BYPASS", c.BYPASS)
+    form.drop(*HINTS)
+    if form.take("ZFILL"):
+        form.set(c.HIGH)  # the low bits of the source address: bytes at the end that are zeros
+    width = bytes_a_lane(form)
+    form.op(c.COPY, int(bypass))
+    form.row[c.WIDTH] = abs(width)
+    form.address(form.operands.pop(0))
+    form.address(form.operands.pop(0), c.G_REG)
+    if form.trailing_predicates():
+        form.set(c.ZERO_FILL)
+
+
+@opcode("LDGDEPBAR")
+def _commit(form: Form) -> None:
+    form.op(c.CONTROL, COPY_COMMIT)
+
+
+@opcode("DEPBAR")
+def _depbar(form: Form) -> None:
+    if not form.take("LE"):
+        # DEPBAR {n,...}: the order of older loads, which are done at once here
+        form.op(c.CONTROL, NOTHING)
+        form.operands.clear()
+        return
+    scoreboard, count = form.operands.pop(0), form.operands.pop(0)
+    if scoreboard.kind != "scoreboard" or count.kind != "integer":
+        raise form.fail()
+    form.operands.clear()
+    form.op(c.CONTROL, NOTHING if scoreboard.index else COPY_WAIT)
+    form.row[c.SUB] = int(count.value)
+
+
+def _uniform(form: Form, operand: SassOperand) -> int:
+    """The register of an address that is one uniform register."""
+    plain = operand.kind == "memory" and len(operand.terms) == 1 and not operand.offset
+    if not plain or not operand.terms[0].uniform or operand.terms[0].suffixes:
+        raise form.fail(f"operand {operand.text}")
+    return operand.terms[0].index
+
+
+def _hint(form: Form) -> None:
+    """Drop the cache hint behind the operands."""
+    if form.operands and form.operands[-1].text.startswith("desc["):
+        form.operands.pop()
+
+
+def _two_places(form: Form) -> None:
+    form.row[c.A_UREG] = _uniform(form, form.operands.pop(0))
+    form.row[c.G_UREG] = _uniform(form, form.operands.pop(0))
+
+
+def _uniform_word(form: Form) -> int:
+    operand = form.operands.pop(0)
+    if operand.kind != "uniform" or operand.suffixes:
+        raise form.fail()
+    return operand.index
+
+
+def _rank(form: Form) -> int:
+    """Dimensions of a tensor copy."""
+    found = form.take(*(f"{rank}D" for rank in RANKS))
+    if found is None:
+        raise form.fail("how many dimensions")
+    return int(found[0])
+
+
+@opcode("UTMALDG", "UTMASTG")
+def _tensor_copy(form: Form) -> None:
+    rank = _rank(form)
+    storing = form.base == "UTMASTG"
+    several = not storing and form.take("MULTICAST") is not None
+    form.op(c.BULK, Y_STORE if storing else Y_LOAD)
+    form.row[c.SUB] = rank
+    _hint(form)
+    _two_places(form)
+    if several:
+        form.row[c.BANK] = _uniform_word(form)
+
+
+@opcode("UBLKCP")
+def _bytes_copy(form: Form) -> None:
+    ways, form.modifiers = form.modifiers[:2], form.modifiers[2:]
+    if ways not in (["S", "G"], ["G", "S"]):
+        raise form.fail()
+    several = form.take("MULTICAST") is not None
+    form.op(c.BULK, Y_BYTES_IN if ways[0] == "S" else Y_BYTES_OUT)
+    _hint(form)
+    _two_places(form)
+    form.row[c.SUB] = _uniform_word(form)
+    if several:
+        form.row[c.BANK] = form.row[c.SUB]
+
+
+@opcode("UTMACMDFLUSH")
+def _flush(form: Form) -> None:
+    form.op(c.BULK, Y_COMMIT)
+
+
+@opcode("UTMAPF")
+def _tensor_prefetch(form: Form) -> None:
+    """Nothing comes of it: there are no caches here."""
+    _rank(form)
+    form.drop("L2")
+    form.operands.clear()
+    form.op(c.CONTROL, NOTHING)
+
+
+# What fetches ahead, or orders whole grids: every access is done at once here.
+opcode("UTMACCTL", "UBLKPF")(regardless(NOTHING))
+opcode("ACQBULK", "PREEXIT")(regardless(NOTHING))
+
+
+@opcode("FENCE")
+def _fence(form: Form) -> None:
+    form.operands.clear()
+    if form.take("VIEW") and form.take("ASYNC"):
+        spaces = set(form.modifiers)
+        form.modifiers.clear()
+        if spaces != {"G"}:  # of shared memory, alone or among others
+            form.op(c.BULK, Y_FENCE)
+            return
+    form.modifiers.clear()
+    form.op(c.CONTROL, NOTHING)

@@ -1,0 +1,172 @@
+"""f32 and f64 arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine.families.integer import FLOAT_SELECT
+from tilewave.execution.machine.form import Form
+from tilewave.execution.machine.operands import SassOperand
+from tilewave.execution.machine.registry import opcode
+
+# ---- float operations (f32, f64, f16 families)
+(
+    F_ADD, F_MUL, F_FMA, F_MINMAX, F_COMPARE, F_CHECK, F_SET, F_WIDEN, F_MINMAX3, F_CHOOSE,
+) = range(10)  # fmt: skip
+
+
+def _rounding(form: Form) -> None:
+    found = form.take("RN", "RM", "RP", "RZ") or "RN"
+    form.row[c.SUB] = {"RN": c.NEAREST, "RM": c.DOWN, "RP": c.UP, "RZ": c.ZERO}[found]
+
+
+def _arithmetic(form: Form, op: int, count: int) -> None:
+    form.flag("FTZ", c.FTZ)
+    form.flag("SAT", c.SATURATE)
+    _rounding(form)
+    form.op(c.F32, op)
+    form.destination()
+    form.next_sources(count, "f32")
+
+
+def _two(form: Form, op: int, count: int) -> None:
+    """Two f32 in a pair of registers."""
+    form.flag("FTZ", c.FTZ)
+    _rounding(form)
+    form.set(c.PAIRS)
+    form.op(c.F32, op)
+    form.destination(2)
+    for _ in range(count):
+        operand = form.operands.pop(0)
+        if operand.suffixes != ("F32x2", "HI_LO") or operand.absolute:
+            raise form.fail()
+        at = c.SOURCES + form.sources * c.SOURCE_COLUMNS
+        form.source(replace(operand, suffixes=()), "f32", 2)
+        form.row[at + c.XOR_HIGH] = form.row[at + c.XOR]
+
+
+@opcode("FMNMX", "UFMNMX")
+def _fmnmx(form: Form) -> None:
+    form.flag("FTZ", c.FTZ)
+    form.flag("NAN", c.NAN_ABS)
+    form.op(c.F32, F_MINMAX)
+    form.destination()
+    form.trailing_predicates()
+    for operand in sizes(form):
+        form.source(operand, "f32")
+
+
+def sizes(form: Form) -> list[SassOperand]:
+    """Two operands; with .XORSIGN of sizes, whose signs still matter for the result's."""
+    operands, form.operands = form.operands[:2], form.operands[2:]
+    if not form.flag("XORSIGN", c.SIGN_PRODUCT):
+        return operands
+    if any(not one.absolute or one.negated or one.kind != "register" for one in operands):
+        raise form.fail()
+    return [replace(one, absolute=False) for one in operands]
+
+
+@opcode("FMNMX3")
+def _fmnmx3(form: Form) -> None:
+    form.flag("FTZ", c.FTZ)
+    form.flag("NAN", c.NAN_ABS)
+    form.op(c.F32, F_MINMAX3)
+    form.destination()
+    form.trailing_predicates()
+    form.next_sources(3, "f32")
+
+
+@opcode("FSETP", "UFSETP")
+def _fsetp(form: Form) -> None:
+    form.flag("FTZ", c.FTZ)
+    form.boolean()
+    form.comparison()
+    form.op(c.F32, F_COMPARE)
+    form.predicate_pair()
+    form.trailing_predicates()
+    form.next_sources(2, "f32")
+
+
+@opcode("FSET", "UFSET")
+def _fset(form: Form) -> None:
+    form.flag("FTZ", c.FTZ)
+    form.boolean()
+    if form.take("BF"):
+        form.set(c.TO_F32)
+    form.comparison()
+    form.op(c.F32, F_SET)
+    form.destination()
+    form.trailing_predicates()
+    form.next_sources(2, "f32")
+
+
+@opcode("FSEL", "UFSEL")
+def _fsel(form: Form) -> None:
+    form.flag("FTZ", c.FTZ)
+    form.op(c.INTEGER, FLOAT_SELECT)
+    form.destination()
+    form.trailing_predicates()
+    form.next_sources(2, "f32")
+
+
+@opcode("FCHK")
+def _fchk(form: Form) -> None:
+    form.drop("DIVIDE")
+    form.op(c.F32, F_CHECK)
+    form.predicates_out([form.operands.pop(0)])
+    form.next_sources(2, "f32")
+
+
+def _doubles(form: Form, count: int) -> None:
+    """Sources whose signs become flags: they do not apply to a NaN, which comes out as it is."""
+    for number in range(count):
+        operand = form.operands.pop(0)
+        if operand.kind in ("integer", "float"):
+            form.source(operand, "f64", 2)
+            continue
+        if operand.absolute:
+            form.set((c.INV0, c.INV1, c.INV2)[number])
+        if operand.negated:
+            form.set((c.NEG0, c.NEG1, c.NEG2)[number])
+        form.source(replace(operand, absolute=False, negated=False), "f64", 2)
+
+
+def _double(form: Form, op: int, count: int) -> None:
+    _rounding(form)
+    form.op(c.F64, op)
+    form.destination(2)
+    _doubles(form, count)
+
+
+for _name, _op, _count in (("ADD", F_ADD, 2), ("MUL", F_MUL, 2), ("FMA", F_FMA, 3)):
+    _one = partial(_arithmetic, op=_op, count=_count)
+    opcode(f"F{_name}", f"F{_name}32I", f"UF{_name}")(_one)
+    opcode(f"F{_name}2")(partial(_two, op=_op, count=_count))
+    opcode(f"D{_name}")(partial(_double, op=_op, count=_count))
+
+
+@opcode("DMNMX")
+def _dmnmx(form: Form) -> None:
+    form.op(c.F64, F_MINMAX)
+    form.destination(2)
+    form.trailing_predicates()
+    _doubles(form, 2)
+
+
+@opcode("DSETP")
+def _dsetp(form: Form) -> None:
+    form.boolean()
+    which = form.take("MIN", "MAX")
+    if which is None:
+        form.comparison()
+    form.op(c.F64, F_COMPARE if which is None else F_CHOOSE)
+    form.predicate_pair()
+    pins = form.trailing_predicates()
+    if which is not None:
+        # Which of two is the smaller or larger one: nothing is combined with it.
+        if form.row[c.FLAGS] or [one.text for one in pins] != ["PT"]:
+            raise form.fail()
+        form.row[c.SUB] = int(which == "MIN")
+    _doubles(form, 2)

@@ -1,0 +1,86 @@
+"""f16 and bf16 arithmetic, two numbers in a register."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine.families.floating import (
+    F_ADD,
+    F_COMPARE,
+    F_FMA,
+    F_MINMAX,
+    F_MINMAX3,
+    F_MUL,
+    F_SET,
+    F_WIDEN,
+    sizes,
+)
+from tilewave.execution.machine.form import Form
+from tilewave.execution.machine.registry import opcode
+
+
+def _half_kind(form: Form) -> str:
+    form.drop("MMA")  # which pipe executes it
+    form.flag("FTZ", c.FTZ)
+    form.flag("SAT", c.SATURATE)
+    form.flag("RELU", c.RELU)
+    form.drop("F16_V2")
+    if form.take("BF16_V2", "BF16"):
+        form.set(c.BF16)
+        return "bf16"
+    return "f16"
+
+
+def _half(form: Form, op: int, count: int) -> None:
+    widened = form.take("F32") is not None
+    kind = _half_kind(form)
+    if widened and (op != F_ADD or form.row[c.FLAGS] & ~c.BF16):
+        raise form.fail()
+    form.op(c.F16, F_WIDEN if widened else op)
+    form.destination()
+    for _ in range(count):
+        form.pair_source(kind)
+
+
+for _name, _op, _count in (("ADD", F_ADD, 2), ("MUL", F_MUL, 2), ("FMA", F_FMA, 3)):
+    opcode(f"H{_name}2", f"UH{_name}2")(partial(_half, op=_op, count=_count))
+
+
+@opcode("HMNMX2", "VHMNMX")
+def _hmnmx2(form: Form) -> None:
+    form.flag("NAN", c.NAN_ABS)
+    kind = _half_kind(form)
+    form.op(c.F16, F_MINMAX)
+    form.destination()
+    form.trailing_predicates()
+    if "XORSIGN" in form.modifiers:
+        for operand in sizes(form):
+            form.source(operand, kind)
+        return
+    for _ in range(2):
+        form.pair_source(kind)
+    if form.operands:  # VHMNMX may have three
+        form.row[c.OP] = F_MINMAX3
+        form.pair_source(kind)
+
+
+@opcode("HSETP2", "HSET2")
+def _compared(form: Form) -> None:
+    """To predicates, or to numbers."""
+    kind = _half_kind(form)
+    form.boolean()
+    if form.base == "HSETP2":
+        form.flag("H_AND", c.HIGH)
+        form.op(c.F16, F_COMPARE)
+    else:
+        form.flag("BF", c.TO_F32)
+        form.op(c.F16, F_SET)
+    form.comparison()
+    if form.base == "HSETP2":
+        form.predicate_pair()
+    else:
+        form.destination()
+    form.trailing_predicates()
+    for _ in range(2):
+        form.pair_source(kind)

@@ -1,0 +1,346 @@
+"""Whole numbers: arithmetic, logic, comparisons, moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine.families.votes import L_SCALAR
+from tilewave.execution.machine.form import Form
+from tilewave.execution.machine.operands import PT, SassOperand, parse
+from tilewave.execution.machine.registry import opcode
+
+# ---- integer operations
+(
+    MOVE, ADD3, ADD2, MUL_ADD, MUL_ADD_WIDE, MUL_ADD_HIGH, MINMAX, ADD_MINMAX, ABSOLUTE,
+    SHIFT_ADD, SHIFT_ADD_HIGH, LUT3, FUNNEL, COMPARE, SELECT, PERMUTE, REVERSE, FIND_ONE, COUNT_ONES,
+    MASK, EXTEND, DOT4, DOT2, ABS_DIFF, COMPARE64, ADD64, FLOAT_SELECT, ADD3_WIDE, MINMAX3, SPACE_OF,
+    ADD_SATURATED, PACKED, MINMAX_WIDE,
+) = range(33)  # fmt: skip
+# ---- PACKED: two or four numbers in a word (in SUB, above the numbers' width in bits)
+P_ADD, P_MINMAX, P_MINMAX3, P_ADD_MINMAX, P_ABS_DIFF, P_SUM_ABS_DIFF = range(6)
+
+
+def _plain(form: Form, op: int, count: int, words: int = 1) -> None:
+    """Destination, ``count`` integer sources, predicates in."""
+    form.op(c.INTEGER, op)
+    form.destination(words)
+    form.trailing_predicates()
+    form.next_sources(count, "int", words)
+
+
+@opcode("MOV", "UMOV", "R2UR")
+def _mov(form: Form) -> None:
+    words = 2 if form.take("64") else 1
+    if form.base == "R2UR":
+        form.drop("BROADCAST")
+    form.op(c.INTEGER, MOVE)
+    form.destination(words)
+    if form.row[c.PD0] != PT:
+        if form.base != "R2UR" or words != 1 or form.row[c.PD1] != PT:
+            raise form.fail()
+        form.flag("OR", c.BOOL_OR)
+        form.op(c.LOGIC, L_SCALAR)
+    # A vector register on its way to a uniform one: the first active lane's value.
+    form.source(form.operands.pop(0), "int", words)
+    # MOV's mask of bytes, where all are meant.
+    if form.operands and form.operands[0].kind == "integer" and form.operands[0].value == 15:
+        form.operands.pop(0)
+
+
+def _signs(form: Form, sources: Sequence[SassOperand]) -> list[SassOperand]:
+    """Sources without their signs, which become flags: carries depend on how a sign is applied."""
+    plain = []
+    for operand, negated, inverted in zip(
+        sources, (c.NEG0, c.NEG1, c.NEG2), (c.INV0, c.INV1, c.INV2)
+    ):
+        if operand.negated:
+            form.set(negated)
+        if operand.inverted:
+            form.set(inverted)
+        plain.append(replace(operand, negated=False, inverted=False, absolute=False))
+    return plain
+
+
+@opcode("IADD3", "UIADD3")
+def _iadd3(form: Form) -> None:
+    words = 2 if form.take("64") else 1
+    carry = form.flag("X", c.CARRY_IN)
+    form.op(c.INTEGER, ADD3_WIDE if words == 2 else ADD3)
+    form.destination(words)
+    pins = form.trailing_predicates()
+    if pins and not carry:
+        raise form.fail()
+    if carry:
+        for column in (c.PIN0, c.PIN1)[len(pins) :]:
+            form.row[column], form.row[column + 1] = PT, 1
+    sources = form.operands[:3]
+    form.operands = form.operands[3:]
+    for operand in _signs(form, sources):
+        form.source(operand, "int", words)
+
+
+PACKINGS = {"16x2": (16, False), "U16x2": (16, False), "S16x2": (16, True), "U8x4": (8, False),
+          "S8x4": (8, True)}  # fmt: skip
+
+
+def _packed(form: Form, what: int, count: int) -> bool:
+    """An instruction whose words hold two or four numbers; False if this is not one."""
+    found = form.take(*PACKINGS)
+    if found is None:
+        return False
+    width, signed = PACKINGS[found]
+    if signed:
+        form.set(c.SIGNED)
+    form.op(c.INTEGER, PACKED)
+    form.destination()
+    form.row[c.SUB] = width | what << 8
+    form.trailing_predicates()
+    sources, form.operands = form.operands[:count], form.operands[count:]
+    for operand in _signs(form, sources):
+        form.source(operand)
+    return True
+
+
+@opcode("IADD", "UIADD", "UVIADD", "VIADD")
+def _viadd(form: Form) -> None:
+    if _packed(form, P_ADD, 2):
+        return
+    form.take("S32")
+    words = 2 if form.take("64") else 1
+    op = ADD64 if words == 2 else ADD2
+    if words == 1 and form.take("ISAT"):
+        op = ADD_SATURATED
+    _plain(form, op, 2, words=words)
+
+
+@opcode("IMAD", "UIMAD")
+def _imad(form: Form) -> None:
+    kind = form.take("WIDE", "HI", "MOV", "IADD", "SHL")
+    unsigned = form.take("U32") is not None
+    carry = form.flag("X", c.CARRY_IN)
+    wide = kind == "WIDE"
+    op = {"WIDE": MUL_ADD_WIDE, "HI": MUL_ADD_HIGH}.get(kind or "", MUL_ADD)
+    form.op(c.INTEGER, op)
+    if not unsigned:
+        form.set(c.SIGNED)
+    form.destination(2 if wide else 1)
+    pins = form.trailing_predicates()
+    if bool(pins) != carry:
+        raise form.fail()
+    if not carry:
+        form.row[c.PIN0_NOT] = 1
+    for words in (1, 1, 2 if kind in ("WIDE", "HI") else 1):
+        form.source(form.operands.pop(0), "int", words)
+    last = c.SOURCES + 2 * c.SOURCE_COLUMNS
+    if kind in ("WIDE", "HI") and form.row[last + c.KIND] == c.VALUE_KIND:
+        # a literal addend: zero-extended where the product is unsigned
+        value = int(form.row[last + c.VALUE])
+        form.row[last + c.VALUE_HIGH] = -1 if value < 0 and not unsigned else 0
+
+
+def _minmax(form: Form, packed: int, op: int, count: int) -> None:
+    """The smaller or the larger of some numbers, of several in a word or of one."""
+    form.flag("RELU", c.RELU)
+    if _packed(form, packed, count):
+        return
+    if wide := form.take("U64", "S64") if op == MINMAX else None:
+        op = MINMAX_WIDE
+    if wide == "S64" or not (wide or form.take("U32")):
+        form.set(c.SIGNED)
+    if not wide:
+        form.drop("S32")
+    _plain(form, op, count, 2 if wide else 1)
+    if any(form.row[column] % (PT + 1) != PT for column in (c.PD0, c.PD1)):  # UPT follows UP6
+        raise form.fail()  # it would also say which operand it was
+
+
+@opcode("VIADDMNMX", "UVIADDMNMX")
+def _viaddmnmx(form: Form) -> None:
+    _minmax(form, P_ADD_MINMAX, ADD_MINMAX, 3)
+
+
+@opcode("VIMNMX", "IMNMX", "UVIMNMX", "UIMNMX")
+def _vimnmx(form: Form) -> None:
+    _minmax(form, P_MINMAX, MINMAX, 2)
+
+
+@opcode("VIMNMX3", "UVIMNMX3")
+def _vimnmx3(form: Form) -> None:
+    _minmax(form, P_MINMAX3, MINMAX3, 3)
+
+
+@opcode("IABS", "UIABS")
+def _iabs(form: Form) -> None:
+    _plain(form, ABSOLUTE, 1)
+
+
+@opcode("LEA", "ULEA")
+def _lea(form: Form) -> None:
+    high = form.take("HI") is not None
+    carry = form.flag("X", c.CARRY_IN)
+    sign = form.flag("SX32", c.SIGNED)
+    form.op(c.INTEGER, SHIFT_ADD_HIGH if high else SHIFT_ADD)
+    form.destination()
+    pins = form.trailing_predicates()
+    if not carry:
+        form.row[c.PIN0_NOT] = 1
+        if pins:
+            raise form.fail()
+    shift = form.operands.pop()
+    if shift.kind != "integer":
+        raise form.fail()
+    form.row[c.SUB] = int(shift.value)
+    a, b = form.operands.pop(0), form.operands.pop(0)
+    extra = [form.operands.pop(0)] if high and not sign else []
+    for operand in _signs(form, [a, b]):
+        form.source(operand)
+    for operand in extra:
+        form.source(operand)
+
+
+@opcode("LOP3", "ULOP3")
+def _lop3(form: Form) -> None:
+    form.drop("LUT")
+    if not form.take("PAND"):
+        form.set(c.BOOL_OR)
+    form.op(c.INTEGER, LUT3)
+    form.destination()
+    form.trailing_predicates()
+    table = form.operands.pop()
+    form.row[c.SUB] = int(table.value)
+    form.next_sources(3)
+
+
+@opcode("SHF", "USHF")
+def _shf(form: Form) -> None:
+    left = form.take("L", "R") == "L"
+    kind = form.take("U32", "S32", "U64", "S64") or "U32"
+    form.flag("W", c.WRAP)
+    form.flag("HI", c.HIGH)
+    if kind[0] == "S":
+        form.set(c.SIGNED)
+    if kind.endswith("64"):
+        form.set(c.UNSIGNED64)
+    form.row[c.SUB] = int(left)
+    form.op(c.INTEGER, FUNNEL)
+    form.destination()
+    low, amount = form.operands.pop(0), form.operands.pop(0)
+    high = form.operands.pop(0) if form.operands else parse("RZ")
+    for operand in (low, amount, high):
+        form.source(operand)
+
+
+@opcode("ISETP", "UISETP")
+def _isetp(form: Form) -> None:
+    form.comparison()
+    form.boolean()
+    extended = form.flag("EX", c.EXTENDED)
+    kind = form.take("U32", "S32", "U64", "S64") or "S32"
+    if kind[0] == "S":
+        form.set(c.SIGNED)
+    words = 2 if kind.endswith("64") else 1
+    form.op(c.INTEGER, COMPARE64 if words == 2 else COMPARE)
+    form.predicate_pair()
+    pins = form.trailing_predicates()
+    if len(pins) != 1 + extended:
+        raise form.fail()
+    form.next_sources(2, "int", words)
+
+
+@opcode("SEL", "USEL")
+def _sel(form: Form) -> None:
+    words = 2 if form.take("64") else 1
+    _plain(form, SELECT, 2, words=words)
+
+
+@opcode("PRMT", "UPRMT")
+def _prmt(form: Form) -> None:
+    mode = form.take("F4E", "B4E", "RC8", "ECL", "ECR", "RC16")
+    form.row[c.SUB] = ("", "F4E", "B4E", "RC8", "ECL", "ECR", "RC16").index(mode or "")
+    _plain(form, PERMUTE, 3)
+
+
+opcode("BREV", "UBREV")(partial(_plain, op=REVERSE, count=1))
+opcode("POPC", "UPOPC")(partial(_plain, op=COUNT_ONES, count=1))
+
+
+@opcode("FLO", "UFLO")
+def _flo(form: Form) -> None:
+    if not form.take("U32"):
+        form.set(c.SIGNED)
+    form.flag("SH", c.SHIFT_AMOUNT)
+    _plain(form, FIND_ONE, 1)
+
+
+@opcode("BMSK", "UBMSK")
+def _bmsk(form: Form) -> None:
+    form.flag("W", c.WRAP)
+    form.drop("C")
+    _plain(form, MASK, 2)
+
+
+@opcode("SGXT", "USGXT")
+def _sgxt(form: Form) -> None:
+    if not form.take("U32"):
+        form.set(c.SIGNED)
+    form.flag("W", c.WRAP)
+    _plain(form, EXTEND, 2)
+
+
+@opcode("IDP")
+def _idp(form: Form) -> None:
+    width = form.take("4A", "2A")
+    if width is None:
+        raise form.fail()
+    kinds = form.take_all("S8", "U8", "S16", "U16")
+    if len(kinds) != 2:
+        raise form.fail()
+    form.row[c.SUB] = (kinds[0][0] == "S") | (kinds[1][0] == "S") << 1
+    if form.take("HI"):
+        form.set(c.HIGH)
+    form.drop("LO")
+    _plain(form, DOT4 if width == "4A" else DOT2, 3)
+
+
+@opcode("VABSDIFF")
+def _vabsdiff(form: Form) -> None:
+    if not form.take("U32"):
+        form.set(c.SIGNED)
+    _plain(form, ABS_DIFF, 3)
+
+
+@opcode("VABSDIFF4")
+def _vabsdiff4(form: Form) -> None:
+    what = P_SUM_ABS_DIFF if form.take("ACC") else P_ABS_DIFF
+    for plain, packed in (("U8", "U8x4"), ("S8", "S8x4")):
+        if form.take(plain):
+            form.modifiers.append(packed)
+    if not _packed(form, what, 3):
+        raise form.fail()
+
+
+@opcode("QSPC")
+def _qspc(form: Form) -> None:
+    """Whether a generic address lies in a space: G global, S shared, L local, D another block's."""
+    form.drop("E")
+    space = form.take("G", "S", "L", "D")
+    if space is None:
+        raise form.fail()
+    form.op(c.INTEGER, SPACE_OF)
+    form.row[c.SUB] = "GSLD".index(space)
+    form.destination()
+    place = form.operands.pop(0)  # no object spans two spaces: its offset does not matter
+    if len(place.terms) != 1 or place.terms[0].uniform:
+        raise form.fail()
+    form.source(parse(f"R{place.terms[0].index}"), "int", 2)
+
+
+@opcode("LEPC")
+def _lepc(form: Form) -> None:
+    """An address in the code: the one that is named, else its own, which `program.load` puts in."""
+    form.op(c.INTEGER, MOVE)
+    form.register_out(2)
+    form.source(form.operands.pop(0) if form.operands else parse("0x0"), "int", 2)

@@ -1,0 +1,105 @@
+"""mbarriers."""
+
+from __future__ import annotations
+
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine.form import Form
+from tilewave.execution.machine.operands import RZ, SassOperand
+from tilewave.execution.machine.registry import opcode
+
+# ---- mbarriers: what an arrival adds to the count (SUB: A_*), and to the bytes awaited
+# (the PLAIN ones: of sm_80, where other instructions read and write the word too)
+(
+    B_INIT, B_ARRIVE, B_CHECK, B_COPIES, B_INVALIDATE, B_PLAIN_ARRIVE, B_PLAIN_COPIES, B_STORE,
+) = range(8)  # fmt: skip
+(
+    ONE_ARRIVAL, SOME_ARRIVALS, MORE_BYTES, FEWER_BYTES, ONE_BYTE_MORE, ONE_BYTE_FEWER, DROPS,
+) = (1 << n for n in range(7))  # fmt: skip
+
+
+# What an arrival changes: the arrivals pending, and the bytes (or copies) that are awaited.
+ARRIVALS = {
+    None: ONE_ARRIVAL | MORE_BYTES,
+    "A1T0": ONE_ARRIVAL,
+    "ART0": SOME_ARRIVALS,
+    "A0TR": MORE_BYTES,
+    "A0TX": FEWER_BYTES,
+    "A0T1": ONE_BYTE_MORE,
+}
+
+
+@opcode("SYNCS")
+def _syncs(form: Form) -> None:
+    if form.take("EXCH"):
+        if not form.take("64"):
+            raise form.fail()
+        form.op(c.MBARRIER, B_INIT)
+        if form.operands.pop(0).text != "URZ":
+            raise form.fail()
+        form.address(form.operands.pop(0))
+        word = form.operands.pop(0)
+        if word.kind != "uniform" or word.suffixes:
+            raise form.fail()
+        form.source(word, "int", 2)
+        return
+    if form.take("CCTL"):
+        if not form.take("IV"):
+            raise form.fail()
+        form.op(c.MBARRIER, B_INVALIDATE)
+        form.address(form.operands.pop(0))
+        return
+    if form.take("PHASECHK"):
+        if not form.take("TRANS64"):
+            raise form.fail()
+        form.op(c.MBARRIER, B_CHECK)
+        form.row[c.SUB] = form.take("TRYWAIT") is not None
+        form.predicates_out([form.operands.pop(0)])
+        form.address(form.operands.pop(0))
+        _word(form)
+        return
+    if not form.take("ARRIVE") or not form.take("TRANS64"):
+        raise form.fail()
+    form.drop("RED", "TMASK")  # whether the word comes back; that the phase does not end with it
+    drops = form.take("OPTOUT") is not None
+    form.op(c.MBARRIER, B_ARRIVE)
+    how = form.take(*(name for name in ARRIVALS if name))
+    form.row[c.SUB] = ARRIVALS[how] | (DROPS if drops else 0)
+    form.register_out(2)
+    if form.row[c.DST_UNIFORM]:
+        raise form.fail()
+    form.address(form.operands.pop(0))
+    _word(form)
+
+
+def _word(form: Form) -> None:
+    """A register that a lane brings."""
+    operand = form.operands.pop(0)
+    if operand.kind != "register" or operand.suffixes or operand.negated or operand.inverted:
+        raise form.fail()
+    form.source(operand)
+
+
+@opcode("ARRIVES")
+def _arrives(form: Form) -> None:
+    if not form.take("LDGSTSBAR") or not form.take("64"):
+        raise form.fail()
+    how = form.take("TRANSCNT", "ARVCNT")  # neither on sm_80
+    form.op(c.MBARRIER, B_COPIES if how else B_PLAIN_COPIES)
+    form.row[c.SUB] = ONE_BYTE_FEWER if how == "TRANSCNT" else ONE_ARRIVAL
+    form.address(form.operands.pop(0))
+    form.source(SassOperand("register", "RZ", RZ))
+
+
+STORED = {None: 4, "64": 8, "128": 16}
+
+
+@opcode("STAS")
+def _stas(form: Form) -> None:
+    """st.async: of the two registers that address it the second one names the mbarrier."""
+    form.op(c.MBARRIER, B_STORE)
+    width = form.row[c.WIDTH] = STORED[form.take("64", "128")]
+    place, data = form.operands.pop(0), form.operands.pop(0)
+    form.address(place)
+    if not form.row[c.A_WIDE] or form.row[c.A_OFFSET] or data.kind != "register" or data.suffixes:
+        raise form.fail()
+    form.source(data, "int", width // 4)

@@ -1,0 +1,193 @@
+"""Loads, stores and atomics."""
+
+from __future__ import annotations
+
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine.families.integer import MOVE
+from tilewave.execution.machine.families.mbarrier import B_PLAIN_ARRIVE
+from tilewave.execution.machine.form import Form
+from tilewave.execution.machine.operands import parse
+from tilewave.execution.machine.registry import opcode
+
+# ---- atomics
+(
+    A_ADD, A_MIN, A_MAX, A_AND, A_OR, A_XOR, A_EXCH, A_CAS, A_INC, A_DEC,
+) = range(10)  # fmt: skip
+
+WIDTHS = {"U8": 1, "S8": -1, "U16": 2, "S16": -2, "32": 4, "64": 8, "128": 16}
+
+
+def bytes_a_lane(form: Form) -> int:
+    """Bytes a lane, negative where a narrow load extends the sign."""
+    # LDS.U.64 of sm_75: U says nothing about 64 bits.
+    if "64" in form.modifiers or "128" in form.modifiers:
+        form.drop("U")
+    found = form.take(*WIDTHS)
+    return WIDTHS[found] if found else 4
+
+
+@opcode("LDC", "ULDC", "LDCU")
+def _ldc(form: Form) -> None:
+    width = bytes_a_lane(form)
+    words = max(1, abs(width) // 4)
+    place = form.operands[1]
+    if place.kind != "constant":
+        raise form.fail()
+    if not place.terms and width in (4, 8):
+        form.op(c.INTEGER, MOVE)
+        form.destination(words)
+        form.source(form.operands.pop(0), "int", words)
+        return
+    form.op(c.LOAD, c.CONST_BANK)
+    form.row[c.WIDTH] = width
+    form.destination(words)
+    form.row[c.BANK] = place.bank
+    form.address(form.operands.pop(0))
+
+
+HINTS = (
+    "E", "CONSTANT", "STRONG", "WEAK", "GPU", "SYS", "CTA", "SM", "VC", "EF", "EL", "LU", "EU", "NA",
+    "LTC64B", "LTC128B", "LTC256B", "PRIVATE", "MMIO", "VCPRIVATE",
+)  # fmt: skip
+SPACES = {"G": c.GLOBAL, "S": c.SHARED, "L": c.LOCAL}
+
+
+def _space(form: Form) -> int:
+    return SPACES.get(form.base[2:3], c.GENERIC)
+
+
+@opcode("LDG", "LD", "LDS", "LDL")
+def _load(form: Form) -> None:
+    form.drop(*HINTS)
+    width = bytes_a_lane(form)
+    space = _space(form)
+    form.op(c.LOAD, space)
+    form.row[c.WIDTH] = width
+    form.register_out(max(1, abs(width) // 4))
+    if form.operands and form.is_predicate(form.operands[0]):
+        raise form.fail()
+    form.address(form.operands.pop(0))
+    if form.operands and form.is_predicate(form.operands[-1]):
+        form.trailing_predicates()
+
+
+@opcode("STG", "ST", "STS", "STL")
+def _store(form: Form) -> None:
+    form.drop(*HINTS)
+    width = abs(bytes_a_lane(form))
+    space = _space(form)
+    form.op(c.STORE, space)
+    form.row[c.WIDTH] = width
+    form.address(form.operands.pop(0))
+    data = form.operands.pop(0)
+    if data.kind != "register" or data.suffixes or data.negated:
+        raise form.fail()
+    form.row[c.DST] = data.index  # what is stored
+
+
+@opcode("LDSM", "STSM")
+def _ldsm(form: Form) -> None:
+    if not form.take("16"):
+        raise form.fail()
+    layout = form.take("M88", "MT88")
+    if layout is None:
+        raise form.fail()
+    if layout == "MT88":
+        form.set(c.TRANSPOSED)
+    count = int(form.take("2", "4") or 1)
+    store = form.base == "STSM"
+    form.op(c.MATRIX, int(store))
+    form.row[c.WIDTH] = count
+    if store:
+        form.address(form.operands.pop(0))
+        form.row[c.DST] = form.operands.pop(0).index
+    else:
+        form.register_out(count)
+        form.address(form.operands.pop(0))
+
+
+ATOMICS = ("ADD", "MIN", "MAX", "AND", "OR", "XOR", "EXCH", "CAS", "INC", "DEC")
+# Numbers side by side: their type, and the words that they fill.
+VECTORS = {
+    "F16x2": (c.T_F16, 1), "F16x4": (c.T_F16, 2), "F16x8": (c.T_F16, 4),
+    "BF16x2": (c.T_BF16, 1), "BF16_V2": (c.T_BF16, 1), "BF16x4": (c.T_BF16, 2),
+    "BF16x8": (c.T_BF16, 4), "F32x2": (c.T_F32, 2), "F32x4": (c.T_F32, 4),
+}  # fmt: skip
+
+
+@opcode("ATOM", "ATOMG", "RED", "REDG", "ATOMS", "REDS")
+def _atomic(form: Form) -> None:
+    form.drop(*HINTS)
+    returns = form.base.startswith("ATOM")
+    if form.base == "ATOMS" and form.take("ARRIVE"):
+        # An arrival at an mbarrier of sm_80; the word before it comes back.
+        if not form.take("64"):
+            raise form.fail()
+        form.op(c.MBARRIER, B_PLAIN_ARRIVE)
+        form.register_out(2)
+        form.address(form.operands.pop(0))
+        form.source(parse("RZ"))
+        return
+    spins = form.take("CAST")
+    form.drop("SPIN")
+    extra = form.take("POPC")
+    name = "CAS" if spins else form.take(*ATOMICS)
+    if spins:
+        form.set(c.SATURATE)  # what comes back is whether it swapped
+    if extra:
+        name = "ADD"  # one for each lane: POPC.INC
+    if name is None:
+        raise form.fail()
+    kinds = {
+        "S32": c.S32, "U32": c.U32, "U64": c.U64, "S64": c.S64, "64": c.U64, "32": c.U32,
+    }  # fmt: skip
+    kind, words = c.U32, 1
+    if form.take("F32"):
+        kind = c.T_F32
+        form.drop("RN")
+        form.flag("FTZ", c.FTZ)
+    elif form.take("F64"):
+        kind = c.T_F64
+        form.drop("RN")
+    elif vector := form.take(*VECTORS):
+        kind, words = VECTORS[vector]
+        form.drop("RN")
+        form.flag("FTZ", c.FTZ)
+        if name != "ADD":
+            raise form.fail()
+    else:
+        found = form.take(*kinds, "128")
+        kind = kinds.get(found, c.U32) if found else c.U32
+        words = 4 if found == "128" else 1
+    if extra:
+        form.set(c.POPC)
+    space = {"S": c.SHARED, "G": c.GLOBAL}.get(form.base[-1], c.GENERIC)
+    form.op(c.ATOMIC, ATOMICS.index(name))
+    form.row[c.SUB] = kind | space << 8 | int(returns) << 16
+    if kind in (c.U64, c.S64, c.T_F64):
+        words = 2
+    elif words > 1:
+        form.set(c.PAIRS)
+        if name not in ("ADD", "EXCH", "CAS"):
+            raise form.fail()
+    form.row[c.WIDTH] = 4 * words
+    if returns:
+        outputs = []
+        while form.operands and form.is_predicate(form.operands[0]):
+            outputs.append(form.operands.pop(0))
+        # The predicate says whether a compare-and-swap swapped, or that the address was not
+        # shared: a generic access here always finds its place.
+        form.predicates_out(outputs)
+        if form.operands[0].kind == "register":
+            form.register_out(words)
+    form.row[c.DST_WORDS] = words
+    form.address(form.operands.pop(0))
+    if name == "CAS":
+        # compare and new value
+        form.next_sources(2, "int", words)
+    elif not extra:
+        form.source(form.operands.pop(0), "int", words)
+    if form.row[c.FLAGS] & c.PAIRS:  # several words of a lane come straight from its registers
+        kinds_of_sources = form.row[c.SOURCES + c.KIND :: c.SOURCE_COLUMNS][: form.sources]
+        if not all(kinds_of_sources == c.REGISTER):
+            raise form.fail()

@@ -1,0 +1,168 @@
+"""Matrix products of the tensor cores, and how many operations they are."""
+
+from __future__ import annotations
+
+import re
+
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine.families.control import NOTHING
+from tilewave.execution.machine.form import Form
+from tilewave.execution.machine.operands import SassOperand
+from tilewave.execution.machine.registry import opcode
+from tilewave.theory.opcodes import SHAPES
+
+# ---- warpgroup instructions (of HGMMA: type and shape in SUB as HMMA has them, columns in WIDTH; of QGMMA
+# the type of B besides)
+G_MULTIPLY, G_MULTIPLY_BYTES, G_MULTIPLY_FP8, G_WAIT = range(4)
+# ---- of SUB of the tensor cores: HMMA adds as Ampere does; IMMA of bits; DMMA cuts
+TWO_STEPS, IMMA_AND, IMMA_XOR, IMMA_NARROW, DMMA_CUT = 1 << 17, 1 << 10, 1 << 11, 1 << 12, 1 << 16
+
+
+FACTORS = {None: c.T_F16, "BF16": c.T_BF16, "TF32": c.T_TF32}
+
+
+@opcode("HMMA")
+def _hmma(form: Form) -> None:
+    shape = form.take("16816", "1688", "1684")
+    result = form.take("F32", "F16")
+    kind = form.take("BF16", "TF32")
+    if shape is None or result is None:
+        raise form.fail()
+    origin = FACTORS[kind]
+    depth = {"16816": 16, "1688": 8, "1684": 4}[shape]
+    if (depth == 16 and kind == "TF32") or (depth == 4 and kind != "TF32"):
+        raise form.fail()
+    # SUB: depth, type of the inputs, whether the sum is f32
+    form.row[c.SUB] = depth | origin << 8 | (result == "F32") << 16
+    form.op(c.HMMA, 0)
+    form.destination(4 if result == "F32" else 2)
+    for _ in range(3):
+        operand = form.operands.pop(0)
+        if operand.kind != "register" or operand.negated or operand.suffixes:
+            raise form.fail()
+        form.source(operand)
+
+
+@opcode("DMMA")
+def _dmma(form: Form) -> None:
+    shape = form.take("884", "8x8x4", "1684", "16x8x4", "1688", "16x8x8", "16816", "16x8x16")
+    form.drop("RN")
+    if shape is None:
+        raise form.fail()
+    rows, _, depth = SHAPES.get(shape) or map(int, shape.split("x"))
+    form.row[c.SUB] = depth | rows << 8 | (DMMA_CUT if form.take("RZ") else 0)
+    form.op(c.DMMA, 0)
+    form.destination(2 * rows * 8 // 32)
+    form.next_sources(3)
+
+
+@opcode("IMMA")
+def _imma(form: Form) -> None:
+    shape = form.take("16832", "16816", "8816")
+    kinds = form.take_all("S8", "U8")
+    form.flag("SAT", c.SATURATE)
+    form.drop("ROW", "COL")
+    if shape is None or len(kinds) != 2:
+        raise form.fail()
+    depth = int(shape[-2:])
+    signs = (kinds[0] == "S8") | (kinds[1] == "S8") << 1
+    form.row[c.SUB] = depth | signs << 8 | (IMMA_NARROW if shape == "8816" else 0)
+    _integer_matrices(form, 2 if shape == "8816" else 4)
+
+
+@opcode("BMMA")
+def _bmma(form: Form) -> None:
+    shape, how = form.take("168128", "168256", "88128"), form.take("AND", "XOR")
+    form.drop("ROW", "COL")
+    if shape is None or how is None or form.take("POPC") is None:
+        raise form.fail()
+    # Bits lie in registers as bytes do, eight times as many.
+    narrow = IMMA_NARROW if shape == "88128" else 0
+    form.row[c.SUB] = int(shape[-3:]) // 8 | (IMMA_AND if how == "AND" else IMMA_XOR) | narrow
+    _integer_matrices(form, 2 if narrow else 4)
+
+
+def _integer_matrices(form: Form, words: int) -> None:
+    form.op(c.IMMA, 0)
+    form.destination(words)
+    for _ in range(3):
+        operand = form.operands.pop(0)
+        suffixes = tuple(one for one in operand.suffixes if one not in ("ROW", "COL"))
+        form.source(SassOperand(operand.kind, operand.text, operand.index, suffixes=suffixes))
+
+
+MATRICES = re.compile(r"^gdesc\[UR(?P<first>\d+)\](?P<tail>(?:\.\w+)*)$")
+SHAPE = re.compile(r"^64x(?P<columns>\d+)x(?P<depth>\d+)$")
+GROUP = "gsb0"
+TAILS = {"tnspA": c.INV0, "tnspB": c.INV1, "negA": c.NEG0, "negB": c.NEG1}
+
+
+FP8 = {"E4M3": c.T_E4M3, "E5M2": c.T_E5M2}
+MULTIPLY = {"HGMMA": G_MULTIPLY, "IGMMA": G_MULTIPLY_BYTES, "QGMMA": G_MULTIPLY_FP8}
+
+
+@opcode("HGMMA", "IGMMA", "QGMMA")
+def _gmma(form: Form) -> None:
+    shape = SHAPE.match(form.modifiers[0]) if form.modifiers else None
+    if shape is None:
+        raise form.fail()
+    form.modifiers.pop(0)
+    columns, depth = int(shape["columns"]), int(shape["depth"])
+    if form.base == "IGMMA":
+        kinds = form.take_all("S8", "U8")
+        if len(kinds) != 2 or depth != 32:
+            raise form.fail()
+        form.row[c.SUB] = depth | ((kinds[0] == "S8") | (kinds[1] == "S8") << 1) << 8
+        words = 4
+    elif form.base == "QGMMA":
+        sum_, *types = form.modifiers
+        if depth != 32 or sum_ not in ("F32", "F16") or len(types) != 2 or not {*types} <= {*FP8}:
+            raise form.fail()
+        form.modifiers.clear()
+        form.row[c.SUB] = depth | FP8[types[0]] << 8 | FP8[types[1]] << 20 | (sum_ == "F32") << 16
+        words = 4 if sum_ == "F32" else 2
+    else:
+        wide = form.take("F32", "F16") == "F32"
+        kind = form.take("BF16", "TF32")
+        if depth != (8 if kind == "TF32" else 16):
+            raise form.fail()
+        origin = FACTORS[kind]
+        form.row[c.SUB] = depth | origin << 8 | wide << 16
+        words = 4 if wide else 2
+    if columns % 8 or not 8 <= columns <= 256:
+        raise form.fail()
+    form.op(c.HGMMA, MULTIPLY[form.base])
+    form.row[c.WIDTH] = columns
+    form.register_out(words * columns // 8)
+    registers = form.operands.pop(0) if form.operands[0].kind == "register" else None
+    matrices = MATRICES.match(form.operands.pop(0).text)
+    if matrices is None:
+        raise form.fail()
+    form.row[c.A_UREG] = int(matrices["first"])
+    for word in matrices["tail"].split(".")[1:]:
+        elsewhere = registers is not None and word.endswith("A")
+        if word not in TAILS or elsewhere or (word[:4] == "tnsp" and form.base == "QGMMA"):
+            raise form.fail(f"not known here: {word}")
+        form.set(TAILS[word])
+    form.source(form.operands.pop(0), "int", words * columns // 8)
+    if registers is not None:
+        form.source(registers, "int", 4)
+    if form.operands and form.operands[-1].text == GROUP:
+        form.set(c.HIGH)
+        form.operands.pop()
+    if form.operands and form.is_predicate(form.operands[0]):
+        form.predicate_in(form.operands.pop(0))
+
+
+@opcode("WARPGROUP")
+def _warpgroup(form: Form) -> None:
+    if form.take("ARRIVE"):  # what a product reads is there
+        form.op(c.CONTROL, NOTHING)
+        return
+    if not form.take("DEPBAR") or not form.take("LE"):
+        raise form.fail()
+    group, count = form.operands.pop(0), form.operands.pop(0)
+    if group.text != GROUP or count.kind != "integer":
+        raise form.fail()
+    form.op(c.HGMMA, G_WAIT)
+    form.row[c.SUB] = int(count.value)

@@ -1,0 +1,127 @@
+"""Predicates, votes of a warp, exchanges between its lanes."""
+
+from __future__ import annotations
+
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine.form import Form
+from tilewave.execution.machine.operands import PT, RZ, SassOperand, parse
+from tilewave.execution.machine.registry import opcode
+
+# ---- predicates and votes
+(
+    L_PLOP3, L_P2R, L_R2P, L_VOTE, L_MATCH, L_REDUX, L_LEADER, L_SCALAR,
+) = range(8)  # fmt: skip
+# ---- exchanges between lanes
+(
+    X_SHUFFLE, X_TRANSPOSE,
+) = range(2)  # fmt: skip
+
+
+@opcode("PLOP3", "UPLOP3")
+def _plop3(form: Form) -> None:
+    form.drop("LUT")
+    form.op(c.LOGIC, L_PLOP3)
+    form.predicate_pair()
+    second, first = form.operands.pop(), form.operands.pop()
+    form.row[c.SUB] = int(first.value) | int(second.value) << 8
+    if len(form.operands) != 3:
+        raise form.fail()
+    if all(form.is_predicate(one) for one in form.operands):
+        form.trailing_predicates()
+        return
+    # An operand may be a register's sign.
+    for bit in (c.NEG0, c.NEG1, c.NEG2):
+        operand = form.operands.pop(0)
+        if form.is_predicate(operand):
+            form.predicate_in(operand)
+            form.source(parse("RZ"))
+            continue
+        if operand.suffixes != ("SIGN",) or operand.negated or operand.absolute:
+            raise form.fail()
+        form.set(bit)
+        form.predicate_in(SassOperand("predicate", "PT", PT, inverted=operand.inverted))
+        form.source(SassOperand(operand.kind, operand.text, operand.index))
+
+
+@opcode("P2R", "UP2UR", "R2P", "UR2UP")
+def _bank(form: Form) -> None:
+    """A register from the predicates, or the other way round."""
+    half = form.take("B0", "B1", "B2", "B3")
+    form.row[c.SUB] = 8 * int((half or "B0")[1])
+    reading = form.base in ("P2R", "UP2UR")
+    form.op(c.LOGIC, L_P2R if reading else L_R2P)
+    if reading:
+        form.register_out()
+    bank = form.operands.pop(0).text if not reading or len(form.operands) > 2 else "PR"
+    if bank not in ("PR", "UPR"):
+        raise form.fail()
+    form.row[c.BANK] = 8 if bank == "UPR" else 0
+    form.next_sources(2)
+
+
+@opcode("VOTE", "VOTEU")
+def _vote(form: Form) -> None:
+    mode = form.take("ALL", "ANY", "EQ")
+    form.row[c.SUB] = ("ALL", "ANY", "EQ").index(mode or "ALL")
+    form.op(c.LOGIC, L_VOTE)
+    outputs = []
+    if form.operands[0].kind in ("register", "uniform"):
+        form.register_out()
+    else:
+        form.row[c.DST] = RZ
+    while len(form.operands) > 1 and form.is_predicate(form.operands[0]):
+        outputs.append(form.operands.pop(0))
+    form.predicates_out(outputs)
+    form.trailing_predicates()
+
+
+@opcode("MATCH")
+def _match(form: Form) -> None:
+    mode = form.take("ANY", "ALL")
+    words = 2 if form.take("U64") else 1
+    form.row[c.SUB] = int(mode == "ALL")
+    form.op(c.LOGIC, L_MATCH)
+    form.destination()
+    form.source(form.operands.pop(0), "int", words)
+
+
+@opcode("REDUX", "CREDUX")
+def _redux(form: Form) -> None:
+    op = form.take("SUM", "MIN", "MAX", "AND", "OR", "XOR") or "AND"
+    form.row[c.SUB] = ("SUM", "MIN", "MAX", "AND", "OR", "XOR").index(op)
+    if form.take("S32"):
+        form.set(c.SIGNED)
+    form.drop("U32")
+    form.op(c.LOGIC, L_REDUX)
+    form.destination()
+    form.source(form.operands.pop(0))
+
+
+@opcode("ELECT")
+def _elect(form: Form) -> None:
+    form.op(c.LOGIC, L_LEADER)
+    form.predicates_out([form.operands.pop(0)])
+    form.register_out()
+    if [operand.text for operand in form.operands] != ["PT"]:
+        raise form.fail()
+    form.operands.clear()
+
+
+@opcode("SHFL")
+def _shfl(form: Form) -> None:
+    mode = form.take("IDX", "UP", "DOWN", "BFLY")
+    if mode is None:
+        raise form.fail()
+    form.row[c.SUB] = ("IDX", "UP", "DOWN", "BFLY").index(mode)
+    form.op(c.LANES, X_SHUFFLE)
+    form.destination()
+    form.next_sources(3)
+
+
+@opcode("MOVM")
+def _movm(form: Form) -> None:
+    if not (form.take("16") and form.take("MT88")):
+        raise form.fail()
+    form.op(c.LANES, X_TRANSPOSE)
+    form.destination()
+    form.source(form.operands.pop(0))

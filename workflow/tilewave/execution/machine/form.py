@@ -1,0 +1,341 @@
+"""An instruction on its way to a row of numbers, column by column.
+
+Every modifier of an opcode must be consumed by the rule that decodes it. What is left over is
+unsupported, by name: a modifier that is ignored would give a wrong result without a sign.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewave.basics.errors import Unsupported
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine.operands import PT, RZ, SassOperand, parse, split
+
+INT32 = 1 << 32
+
+
+@dataclass(frozen=True)
+class Raw:
+    """An instruction as nvdisasm's JSON gives it; the address is its byte offset in the section."""
+
+    address: int
+    opcode: str
+    operands: str = ""
+    predicate: str = ""
+
+
+def signed(value: int) -> int:
+    """A 32-bit pattern as the int32 that a row holds."""
+    value &= INT32 - 1
+    return value - INT32 if value >= INT32 // 2 else value
+
+
+def _float(text: str) -> float:
+    word = text.strip().upper()
+    if "NAN" in word:
+        return float("nan")
+    if "INF" in word:
+        return float("-inf") if word.startswith("-") else float("inf")
+    return float(word)
+
+
+def f32_bits(text: str) -> int:
+    if "NAN" in text.upper():
+        return 0xFFC00000 if text.strip().startswith("-") else 0x7FC00000
+    with np.errstate(over="ignore"):
+        return int(np.float32(_float(text)).view(np.uint32))
+
+
+def f64_bits(text: str) -> int:
+    if "NAN" in text.upper():
+        return 0xFFF8000000000000 if text.strip().startswith("-") else 0x7FF8000000000000
+    return int(struct.unpack("<Q", struct.pack("<d", _float(text)))[0])
+
+
+def f16_bits(text: str) -> int:
+    if "NAN" in text.upper():
+        return 0xFE00 if text.strip().startswith("-") else 0x7E00
+    with np.errstate(over="ignore"):
+        return int(np.float16(_float(text)).view(np.uint16))
+
+
+def bf16_bits(text: str) -> int:
+    return f32_bits(text) >> 16
+
+
+NOTHING_YET = np.zeros(c.COLUMNS, np.int32)
+NOTHING_YET[[c.PD0, c.PD1, c.PIN0, c.PIN1, c.PIN2, c.GUARD]] = PT
+NOTHING_YET[[c.DST, c.A_REG, c.A_UREG, c.G_REG, c.G_UREG]] = RZ
+NOTHING_YET[[c.TARGET, c.MEMO, c.BANK]] = -1
+NOTHING_YET[c.DST_WORDS] = 1
+
+
+class Form:
+    """One instruction on its way to a row."""
+
+    def __init__(self, raw: Raw) -> None:
+        self.raw = raw
+        self.base, *self.modifiers = raw.opcode.split(".")
+        words = raw.operands
+        if words.startswith("["):  # LDGSTS of sm_80 prints its two addresses without a comma
+            words = re.sub(r"^(\[[^\]]*\])\[", r"\1,[", words)
+        self.operands = [parse(part) for part in split(words)]
+        self.row = NOTHING_YET.copy()
+        self.sources = 0
+        self.predicates_in = 0
+        self.far = "E" in self.modifiers and self.base not in ("LDGSTS",)
+        # nvdisasm counts the PR of P2R among the predicates.
+        named = raw.predicate.removesuffix("PR").strip()
+        if named:
+            guard = parse(named.lstrip("@"))
+            self.row[c.GUARD] = self.predicate_index(guard)
+            self.row[c.GUARD_NOT] = guard.inverted
+
+    # -- modifiers
+    def take(self, *names: str) -> str | None:
+        """Remove and return the first of the names that is a modifier."""
+        for name in names:
+            if name in self.modifiers:
+                self.modifiers.remove(name)
+                return name
+        return None
+
+    def drop(self, *names: str) -> None:
+        """Remove modifiers that change neither values nor counts."""
+        for name in names:
+            while name in self.modifiers:
+                self.modifiers.remove(name)
+
+    def take_all(self, *names: str) -> list[str]:
+        """Remove and return all modifiers that are among the names, in their order."""
+        found = [one for one in self.modifiers if one in names]
+        self.drop(*found)
+        return found
+
+    def ignore(self) -> None:
+        """Drop all modifiers and operands: they change neither values nor counts."""
+        self.modifiers.clear()
+        self.operands.clear()
+
+    def flag(self, name: str, bit: int) -> bool:
+        found = self.take(name) is not None
+        if found:
+            self.row[c.FLAGS] |= bit
+        return found
+
+    def set(self, bit: int) -> None:
+        self.row[c.FLAGS] |= bit
+
+    def fail(self, detail: str = "") -> Unsupported:
+        return Unsupported(self.raw.opcode, self.raw.address, detail or self.raw.operands)
+
+    # -- pieces
+    @staticmethod
+    def predicate_index(operand: SassOperand) -> int:
+        return operand.index + (8 if operand.kind == "upredicate" else 0)
+
+    def is_predicate(self, operand: SassOperand) -> bool:
+        return operand.kind in ("predicate", "upredicate")
+
+    def op(self, family: int, op: int) -> None:
+        """Who executes it, and what that family is to do."""
+        self.row[c.FAMILY], self.row[c.OP] = family, op
+
+    def destination(self, words: int = 1) -> None:
+        """Leading predicates, the register, further predicates: all outputs."""
+        outputs = []
+        while self.operands and self.is_predicate(self.operands[0]):
+            outputs.append(self.operands.pop(0))
+        self.register_out(words)
+        while self.operands and self.is_predicate(self.operands[0]):
+            outputs.append(self.operands.pop(0))
+        self.predicates_out(outputs)
+
+    def register_out(self, words: int = 1) -> None:
+        if not self.operands or self.operands[0].kind not in ("register", "uniform"):
+            raise self.fail()
+        first = self.operands.pop(0)
+        if first.suffixes:
+            raise self.fail(f"destination {first.text}")
+        self.row[c.DST] = first.index
+        self.row[c.DST_UNIFORM] = first.kind == "uniform"
+        self.row[c.DST_WORDS] = words
+
+    def predicates_out(self, outputs: Sequence[SassOperand]) -> None:
+        if len(outputs) > 2:
+            raise self.fail()
+        for column, operand in zip((c.PD0, c.PD1), outputs):
+            self.row[column] = self.predicate_index(operand)
+
+    def predicate_pair(self) -> None:
+        """The two predicate outputs of a comparison."""
+        self.predicates_out([self.operands.pop(0), self.operands.pop(0)])
+
+    def predicate_in(self, operand: SassOperand) -> None:
+        column = (c.PIN0, c.PIN1, c.PIN2)[self.predicates_in]
+        self.row[column] = self.predicate_index(operand)
+        self.row[column + 1] = operand.inverted
+        self.predicates_in += 1
+
+    def trailing_predicates(self) -> list[SassOperand]:
+        """Predicate operands at the end, in order; they are inputs."""
+        found: list[SassOperand] = []
+        while self.operands and self.is_predicate(self.operands[-1]):
+            found.insert(0, self.operands.pop())
+        for operand in found:
+            self.predicate_in(operand)
+        return found
+
+    def source(self, operand: SassOperand, kind: str = "int", words: int = 1) -> None:
+        """The next source; kind: int, f32, f64, f16, bf16 (how modifiers and literals work)."""
+        if self.sources > 3:
+            raise self.fail("more than four sources")
+        at = c.SOURCES + self.sources * c.SOURCE_COLUMNS
+        slot = self.row[at : at + c.SOURCE_COLUMNS]
+        self.sources += 1
+        self.row[c.NSRC] = self.sources
+        slot[c.AND] = slot[c.AND_HIGH] = -1
+        slot[c.WORDS] = words
+        swizzles, turned = list(operand.suffixes), 0
+        if "64" in swizzles and words == 2:
+            swizzles.remove("64")
+        for name in swizzles:
+            if kind in ("f16", "bf16") and (halves := HALVES.match(name)):
+                turned = bool(halves[1]) << 31 | bool(halves[2]) << 15
+                name = name.replace("N", "")
+            if name not in SWIZZLES or slot[c.SWIZZLE]:
+                raise self.fail(f"operand {operand.text}")
+            slot[c.SWIZZLE] = SWIZZLES[name]
+        if operand.kind in ("register", "uniform"):
+            slot[c.KIND] = c.REGISTER if operand.kind == "register" else c.UNIFORM
+            slot[c.INDEX] = operand.index
+        elif operand.kind == "constant":
+            if operand.terms:
+                raise self.fail(f"operand {operand.text}")
+            slot[c.KIND] = c.CONSTANT
+            slot[c.INDEX], slot[c.VALUE] = operand.bank, operand.offset
+        elif operand.kind in ("integer", "float"):
+            slot[c.KIND] = c.VALUE_KIND
+            low, high = self.literal(operand, kind, words)
+            slot[c.VALUE], slot[c.VALUE_HIGH] = signed(low), signed(high)
+            return
+        else:
+            raise self.fail(f"operand {operand.text}")
+        self.masks(operand, kind, slot)
+        slot[c.XOR] ^= signed(turned)
+
+    def literal(self, operand: SassOperand, kind: str, words: int) -> tuple[int, int]:
+        text = operand.text
+        if kind == "f32":
+            return (f32_bits(text), 0)
+        if kind == "f64":
+            # The encoding holds the upper half of the double.
+            bits = f64_bits(text)
+            return bits & 0xFFFFFFFF, bits >> 32
+        if kind in ("f16", "bf16"):
+            bits = f16_bits(text) if kind == "f16" else bf16_bits(text)
+            return bits * 0x10001, 0
+        if operand.kind == "float":
+            if str(operand.value).lstrip("+-").isdigit():
+                return int(operand.value), 0
+            return f32_bits(text), 0
+        value = int(operand.value)
+        high = (value >> 32) if words == 2 else 0
+        return value, high
+
+    def next_sources(self, count: int, kind: str = "int", words: int = 1) -> None:
+        """The next operands are so many sources."""
+        for _ in range(count):
+            self.source(self.operands.pop(0), kind, words)
+
+    def masks(self, operand: SassOperand, kind: str, slot: np.ndarray) -> None:
+        if kind == "int":
+            if operand.absolute:
+                raise self.fail(f"operand {operand.text}")
+            if operand.negated or operand.inverted:
+                slot[[c.XOR, c.XOR_HIGH]] = -1
+                slot[c.ADD] = int(operand.negated)
+            return
+        if operand.inverted:
+            raise self.fail(f"operand {operand.text}")
+        sign = {"f32": 0x80000000, "f64": 0x80000000, "f16": 0x80008000, "bf16": 0x80008000}[kind]
+        column_and, column_xor = (c.AND_HIGH, c.XOR_HIGH) if kind == "f64" else (c.AND, c.XOR)
+        if operand.absolute:
+            slot[column_and] = signed(~sign)
+        if operand.negated:
+            slot[column_xor] = signed(sign)
+
+    def pair_source(self, kind: str) -> None:
+        """The next source of a half operation: a register, or two literals (high, low)."""
+        first = self.operands.pop(0)
+        if first.kind in ("integer", "float"):
+            second = self.operands.pop(0)
+            bits = f16_bits if kind == "f16" else bf16_bits
+            value = bits(first.text) << 16 | bits(second.text)
+            self.source(SassOperand("integer", first.text, value=value))
+            return
+        self.source(first, kind)
+
+    def address(self, operand: SassOperand, first: int = c.A_REG) -> None:
+        """Columns of an address from its terms: a register, a uniform register, an offset."""
+        if operand.kind not in ("memory", "constant"):
+            raise self.fail(f"operand {operand.text}")
+        shift = first - c.A_REG
+        far = self.far
+        for term in operand.terms:
+            # With E an address that does not say how wide it is has 64 bits.
+            wide, scale = far and not term.uniform and not term.suffixes, 0
+            for suffix in term.suffixes:
+                if suffix == "64":
+                    wide = True
+                elif suffix == "U32":
+                    wide = False
+                elif suffix in ("X4", "X8", "X16"):
+                    scale = {"X4": 2, "X8": 3, "X16": 4}[suffix]
+                else:
+                    raise self.fail(f"address {operand.text}")
+            if term.uniform:
+                if scale or self.row[c.A_UREG + shift] != RZ:
+                    raise self.fail(f"address {operand.text}")
+                self.row[c.A_UREG + shift] = term.index
+                self.row[c.A_UWIDE + shift] = wide
+            else:
+                if self.row[c.A_REG + shift] != RZ:
+                    raise self.fail(f"address {operand.text}")
+                self.row[c.A_REG + shift] = term.index
+                self.row[c.A_WIDE + shift] = wide
+                self.row[c.A_SHIFT + shift] = scale
+        self.row[c.A_OFFSET + shift] = signed(operand.offset)
+
+    def comparison(self) -> None:
+        """Which comparison, in SUB."""
+        found = self.take(*c.COMPARISONS)
+        if found is None:
+            raise self.fail()
+        self.row[c.SUB] = c.COMPARISONS.index(found)
+
+    def boolean(self) -> None:
+        """How a comparison is combined with the predicate operand: by AND where nothing is said."""
+        found = self.take("AND", "OR", "XOR")
+        if found is not None and found != "AND":
+            self.set(c.BOOL_OR if found == "OR" else c.BOOL_XOR)
+
+    def finish(self) -> np.ndarray:
+        if self.modifiers or self.operands:
+            left = [*self.modifiers, *(one.text for one in self.operands)]
+            raise self.fail(f"not known here: {', '.join(left)}")
+        return self.row
+
+
+HALVES = re.compile(r"(N?)H[01]_(N?)H[01]$")
+"""The upper half of an operand, then the lower one; N: its sign is turned."""
+SWIZZLES = {
+    "H0_H0": c.LOW_TWICE, "H1_H1": c.HIGH_TWICE, "B0": c.BYTE0, "B1": c.BYTE1, "B2": c.BYTE2,
+    "B3": c.BYTE3, "H0": c.LOW_HALF, "H1": c.HIGH_HALF, "H1_H0": c.WHOLE, "H0_H1": c.SWAPPED,
+}  # fmt: skip

@@ -1,0 +1,114 @@
+"""Products of FP8 matrices in the tensor cores of Hopper (QGMMA).
+
+How they add up is not documented. The model is the one that P. Xie et al., "MMA-Sim" (arXiv 2511.10909,
+and its code) found to give Hopper's bits, and an H200 gives the same (tests/support/opcodes/sm_90a/qgmma.cu): that of
+HMMA (see `tilewave.execution.machine.tensor`) with fewer places. Products are exact; they and C are aligned to the largest
+exponent among them, cut off towards zero `PLACES` binary places below it, and added exactly, all 32 of an
+instruction in one step; the sum is cut off to `DIGITS` digits of mantissa behind the point (or rounded to
+the nearest f16), so that a register's lower bits are zeros. Others have seen parts of it: DeepSeek-AI,
+"DeepSeek-V3 Technical Report" (arXiv 2412.19437, section 3.5.2) the 14 highest bits of each product, and
+J. Zhang et al., "SageAttention2" (arXiv 2411.10958) the sums of 22 bits.
+"""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numpy import int32, int64
+
+from tilewave.basics.jit import njit
+from tilewave.execution.machine.codes import T_E5M2, T_F16
+from tilewave.execution.machine.fragments import ROWS, columns, local_words, part, spelt_out
+from tilewave.execution.machine.tensor import (
+    A_AT,
+    A_EXPONENTS,
+    B_AT,
+    B_EXPONENTS,
+    WORDS,
+    add32,
+    endless,
+    exponents,
+    extreme,
+    read_sums,
+    write_sums,
+)
+from tilewave.execution.machine.vectors import FLOAT, I32, splat
+
+PLACES = 13
+DIGITS = 13
+DEPTH = 32
+KEPT = -1 << (23 - DIGITS)  # the bits of an f32 that a sum has
+
+
+@spelt_out(1, types.boolean)
+def spread(builder, steps, R, a, b, wide_a, wide_b, scratch):
+    """A and B to the scratch, as `tilewave.execution.machine.tensor.spread` does it; returns whether an infinity
+    or a NaN is among them. wide_a, wide_b: whether they are E5M2, and E4M3 if not.
+
+    The order of k is that of the scratch of B: of each 16, bytes 0 and 1 of all words stand first.
+    """
+    out, odd = part(builder, scratch, 0), []
+
+    def choice(condition, true, false, kind=I32):
+        chosen = builder.select(condition, ir.Constant(kind, true), ir.Constant(kind, false))
+        return splat(builder, chosen)
+
+    class Operand:
+        """A side's type: its patterns are those of f16 with another exponent, or its upper bytes."""
+
+        def __init__(self, wide) -> None:
+            self.shift = choice(wide, 1 << 8, 1 << 7)
+            self.factor = choice(wide, 1.0, 256.0, FLOAT)
+            self.least = choice(wide, 113, 121)
+            self.nan = choice(wide, 256, 0x7F)  # a pattern that E5M2 does not have
+
+        def put(self, at, exponents_at, byte):
+            size = byte & 0x7F
+            number = (size * self.shift).widened() * self.factor
+            bits = size.compare("==", self.nan).select(0x7FC00000, number.bits_as(I32))
+            bits = bits | (byte & 0x80) << 24
+            out.store(at, bits)
+            out.store(exponents_at, exponents(bits, self.least))
+            odd.append(extreme(bits, T_F16))
+
+    left, right = Operand(wide_a), Operand(wide_b)
+    for pair in range(steps // 16):
+        words = columns(R.load(a, 2 * pair), R.load(a, 2 * pair + 1))
+        halves = [R.load_half(b, pair, half) for half in range(2)]
+        for byte in range(4):
+            for t, one in enumerate(words):
+                at = ROWS * (16 * pair + 8 * (byte >> 1) + 2 * t + (byte & 1))
+                left.put(A_AT + at, A_EXPONENTS + at, (one >> 8 * byte) & 255)
+            for half, one in enumerate(halves):
+                at = 128 * pair + 32 * byte + 16 * half
+                right.put(B_AT + at, B_EXPONENTS + at, (one >> 8 * byte) & 255)
+    found = odd[0]
+    for one in odd[1:]:
+        found = found | one
+    return found.any()
+
+
+@njit
+def fp8_product(sub, R, d, a, b, c):
+    """D = A B + C for m16n8k32.
+
+    sub: type of A in bits 8 and on, of B in bits 20 and on, 1 << 16 if C and D are f32.
+    """
+    wide = (sub >> 16) & 1 != 0
+    d, a, b, c = int64(d), int64(a), int64(b), int64(c)
+    scratch: Any = local_words(WORDS)
+    far = spread(DEPTH, R, a, b, (sub >> 8) & 255 == T_E5M2, (sub >> 20) & 255 == T_E5M2, scratch)
+    if wide:
+        read_sums(1, R, c, scratch)
+    else:
+        read_sums(0, R, c, scratch)
+    add32(not far, int32(PLACES), wide, 0, int64(KEPT if wide else -1), scratch)
+    if far:
+        endless(R, c, T_F16, DEPTH, wide, scratch)
+    if wide:
+        write_sums(1, R, d, scratch)
+    else:
+        write_sums(0, R, d, scratch)

@@ -1,0 +1,513 @@
+"""Executing a launch: block after block, each with warps that take turns.
+
+Memory is bounded by one block and the buffers; cost is linear in the grid.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilewave.basics.deadline import Deadline
+from tilewave.basics.errors import BadLaunch
+from tilewave.execution.machine import (
+    blocks,
+    capturing,
+    handlers,
+    lanes,
+    marking,
+    orders,
+    printing,
+    spreading,
+    system,
+    views,
+)
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine import state as s
+from tilewave.execution.machine.access import Access
+from tilewave.execution.machine.arguments import Buffer, Struct
+from tilewave.execution.machine.bulk import PARAMETERS
+from tilewave.execution.machine.decode import NAMES
+from tilewave.execution.machine.findings import Fault, explained
+from tilewave.execution.machine.integer import LOCAL_WINDOW, SHARED_WINDOW
+from tilewave.execution.machine.maps import WORDS, TensorMap, encoded
+from tilewave.execution.machine.program import Program
+from tilewave.theory import architectures
+
+# Device addresses of the first buffer: above 32 bits, so that arithmetic that loses the upper
+# word is found.
+ORIGIN = 0x7_0000_0000
+ALIGNMENT = 512  # of a buffer, and the least gap behind it
+LOCAL_FREE = 1 << 16  # bytes of local memory of a thread, where a kernel uses any
+ADDRESS = 8  # bytes of a pointer
+SM_WARPS = 64  # what %nwarpid says, whatever the architecture
+LEAST_SECONDS = 0.1  # of an execution in order, after one on several cores
+PAGE = 128  # bytes in which shared memory is handed out
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop: warp instructions of the launch (0: no limit), seconds (0: no limit).
+
+    ``races`` turns the bookkeeping of shared memory on; ``reverse`` runs warps and blocks from
+    the last to the first, which must change nothing for a kernel without races. So many ``cores`` may
+    work at once, which changes nothing but the time. ``working``: blocks that have work, the first ones
+    (0: all): how fast they are done tells whether the seconds will do.
+    """
+
+    instructions: int = 0
+    seconds: float = 0
+    races: bool = True
+    reverse: bool = False
+    cores: int = 1
+    working: int = 0
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What a launch did: counts by instruction (int64 arrays), faults, and what it took.
+
+    accesses: where asked for, by index of the instruction, its first access to shared memory and the
+    one with the most wavefronts. printed: what the first calls of printf said, of all ``prints``.
+    touched: where asked for, of each buffer the bytes up to which it was read, and written.
+    """
+
+    faults: tuple[Fault, ...]
+    counts: dict[str, np.ndarray]
+    seconds: float
+    blocks: int
+    profile: dict[str, float] = field(default_factory=dict)
+    accesses: Mapping[int, tuple[Access, Access]] = field(default_factory=dict)
+    printed: tuple[str, ...] = ()
+    prints: int = 0
+    touched: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def _layout(held: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """One memory that holds all buffers: its words, the ranges of the buffers, their addresses."""
+    ranges, starts, at = [], [], ALIGNMENT
+    for argument in held:
+        if not argument.array.flags.c_contiguous:
+            raise BadLaunch(f"buffer {argument.name}: an array that is C-contiguous")
+        size = argument.array.nbytes
+        starts.append(at)
+        ranges.append((ORIGIN + at, ORIGIN + at + size))
+        at += -(-size // ALIGNMENT) * ALIGNMENT + ALIGNMENT
+    memory = np.empty(at // 4, np.uint32)
+    view = memory.view(np.uint8)
+    end = 0
+    for start, argument in zip(starts, held):
+        view[end:start] = 0xFF
+        end = start + argument.array.nbytes
+        view[start:end] = _bytes(argument.array)
+    view[end:] = 0xFF
+    return memory, np.array(ranges, np.int64).reshape(-1, 2), starts
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _encoded(wanted: TensorMap, held: Sequence[Buffer], starts: Sequence[int]) -> bytes:
+    """A tensor map of one of these buffers. Raises BadLaunch where it is of none."""
+    for one, start in zip(held, starts):
+        if one.name == wanted.buffer:
+            return encoded(wanted, ORIGIN + start, one.array.nbytes)
+    raise BadLaunch(f"tensor map {wanted.name}: no buffer {wanted.buffer}")
+
+
+def _placed(
+    parameters: Sequence[tuple[int, int]], arguments: Sequence[Any]
+) -> Iterator[tuple[int, int | None, Any]]:
+    """Each argument with its place among the parameters and its bytes there, where they are known;
+    instead of a struct its members. Raises BadLaunch for one of another size."""
+    for (offset, size), argument in zip(parameters, arguments):
+        if not isinstance(argument, Struct):
+            yield offset, size, argument
+            continue
+        if argument.size != size:
+            raise BadLaunch(f"an argument of {size} bytes, not a struct of {argument.size}")
+        yield from ((offset + at, None, member) for at, member in argument.members)
+
+
+def _parameters(
+    program: Program,
+    arguments: Sequence[Any],
+    held: Sequence[Buffer],
+    starts: Sequence[int],
+    bank: np.ndarray,
+) -> None:
+    """Write the arguments into constant bank 0. held: all buffers, the arguments first, and the memory
+    of tensor maps that go by their address under their names."""
+    image = program.image
+    if len(arguments) != len(image.parameters):
+        raise BadLaunch(
+            f"{image.entry} takes {len(image.parameters)} arguments, {len(arguments)} were given"
+        )
+    addresses = iter(starts)
+    places = {one.name: start for one, start in zip(held, starts)}
+    view = bank.view(np.uint8)
+    for offset, size, argument in _placed(image.parameters, arguments):
+        if isinstance(argument, Buffer):
+            data = np.uint64(ORIGIN + next(addresses)).tobytes()
+        elif isinstance(argument, TensorMap) and size == ADDRESS:
+            data = np.uint64(ORIGIN + places[argument.name]).tobytes()
+        elif isinstance(argument, TensorMap):
+            data = _encoded(argument, held, starts)
+        else:
+            data = np.asarray(argument).tobytes()
+        if size not in (None, len(data)):
+            raise BadLaunch(f"{image.entry}: an argument of {size} bytes, not {len(data)}")
+        at = image.parameter_base + offset
+        view[at : at + len(data)] = np.frombuffer(data, np.uint8)
+
+
+# Of sm_90, as the code that ptxas writes for its special registers reads them: whether there are
+# clusters, their size, its reciprocals as f32, the grid in clusters, the blocks of one, and the
+# generic address of the parameters.
+CLUSTERED, CLUSTER_SIZE, CLUSTER_RECIPROCAL, CLUSTERS = 0x140, 0x144, 0x150, 0x15C
+CLUSTER_BLOCKS, PARAMETER_ADDRESS = 0x188, 0x198
+
+
+def _constants(
+    program: Program,
+    grid: Sequence[int],
+    block: Sequence[int],
+    arguments: Sequence[Any],
+    held: Sequence[Buffer],
+    starts: Sequence[int],
+    cluster: Sequence[int],
+) -> np.ndarray:
+    """All constant banks as words: uint32 (5, words)."""
+    image = program.image
+    size = max(0x1000, *(len(data) for data in image.constants.values())) + 64
+    banks = np.zeros((5, -(-size // 4)), np.uint32)
+    for number, data in image.constants.items():
+        banks[number].view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
+    bank, row = banks[0], architectures.of(image.arch)
+    bank[row.windows_at // 4 :][:4] = 0, SHARED_WINDOW, 0, LOCAL_WINDOW
+    bank[row.block_at // 4 :][:3] = block
+    bank[row.grid_at // 4 :][:3] = grid
+    if row.cluster_constants:
+        bank[CLUSTERED // 4] = int(np.prod(cluster)) > 1
+        bank[CLUSTER_SIZE // 4 :][:3] = cluster
+        bank[CLUSTER_RECIPROCAL // 4 :][:3] = (1 / np.array(cluster, np.float32)).view(np.uint32)
+        bank[CLUSTERS // 4 :][:3] = np.array(grid) // np.array(cluster)
+        bank[CLUSTER_BLOCKS // 4] = int(np.prod(cluster))
+        bank[PARAMETER_ADDRESS // 4 :][:2] = PARAMETERS & 0xFFFFFFFF, PARAMETERS >> 32
+    _parameters(program, arguments, held, starts, banks[0])
+    return banks
+
+
+def _point(program: Program, places: Mapping[str, int], banks: np.ndarray) -> None:
+    """Write the addresses of the module's own variables, by their sections, and those of the system's
+    functions into bank 4."""
+    for offset, section, inner in program.image.pointers:
+        if section in places:
+            address = places[section] + inner
+            banks[4, offset // 4] = address & 0xFFFFFFFF
+            banks[4, offset // 4 + 1] = address >> 32
+    for offset, name in program.image.calls:
+        banks[4, offset // 4] = system.FIRST + system.BYTES * program.system_calls.index(name)
+
+
+def _stack_top(program: Program, banks: np.ndarray, size: int) -> None:
+    """The first instruction that loads R1 from a constant reads the top of the stack."""
+    for row in program.rows:
+        # MOV or LDC, and IMAD.MOV up to sm_89, which is a product with a third source.
+        if row[c.FAMILY] == c.INTEGER and row[c.DST] == 1 and not row[c.DST_UNIFORM]:
+            for at in range(c.SOURCES, c.COLUMNS, c.SOURCE_COLUMNS):
+                if row[at + c.KIND] == c.CONSTANT and row[at + c.INDEX] == 0:
+                    banks[0, row[at + c.VALUE] // 4] = size
+            return
+
+
+def _resolved(program: Program, banks: np.ndarray) -> np.ndarray:
+    """Rows with every fixed constant replaced by its value: a launch does not change them."""
+    rows = program.rows.copy()
+    for slot in range(4):
+        at = c.SOURCES + slot * c.SOURCE_COLUMNS
+        chosen = np.flatnonzero(rows[:, at + c.KIND] == c.CONSTANT)
+        if not len(chosen):
+            continue
+        bank, offset = rows[chosen, at + c.INDEX], rows[chosen, at + c.VALUE] // 4
+        inside = offset + 1 < banks.shape[1]
+        offset = np.where(inside, offset, 0)
+        words = [banks[bank, offset], banks[bank, offset + 1]]
+        for word, value, keep, flip in (
+            (0, c.VALUE, c.AND, c.XOR),
+            (1, c.VALUE_HIGH, c.AND_HIGH, c.XOR_HIGH),
+        ):
+            swizzle = rows[chosen, at + c.SWIZZLE]
+            raw = words[word]
+            if word == 0:
+                low, high = raw & 0xFFFF, raw >> 16
+                raw = np.select(
+                    [swizzle == c.LOW_TWICE, swizzle == c.HIGH_TWICE, swizzle == c.SWAPPED,
+                     swizzle == c.LOW_HALF, swizzle == c.HIGH_HALF],
+                    [low * 0x10001, high * 0x10001, high | low << 16, low, high],
+                    raw,
+                ).astype(np.uint32)  # fmt: skip
+            masks = rows[chosen][:, [at + keep, at + flip]].astype(np.uint32, casting="unsafe")
+            done = (raw & masks[:, 0]) ^ masks[:, 1]
+            rows[chosen, at + value] = done.view(np.int32)
+        # Two's complement of the whole, both words of a 64-bit constant.
+        add = rows[chosen, at + c.ADD].astype(bool)
+        low = rows[chosen, at + c.VALUE].view(np.uint32)
+        carried = add & (low == 0xFFFFFFFF)
+        rows[chosen, at + c.VALUE] = (low + add.astype(np.uint32)).view(np.int32)
+        high = rows[chosen, at + c.VALUE_HIGH].view(np.uint32)
+        rows[chosen, at + c.VALUE_HIGH] = (high + carried.astype(np.uint32)).view(np.int32)
+        rows[chosen, at + c.SWIZZLE] = c.WHOLE
+        rows[chosen, at + c.KIND] = c.VALUE_KIND
+    return rows
+
+
+def _identity(
+    warps: int, grid: Sequence[int], block: Sequence[int], shared_size: int
+) -> np.ndarray:
+    """Special registers that do not change while a block runs: uint32 (warps, names, 32)."""
+    names = c.SPECIAL_REGISTERS
+    out = np.zeros((warps, len(names), 32), np.uint32)
+    lane = np.arange(32)
+    linear = np.arange(warps * 32).reshape(warps, 32)
+    x, y = linear % block[0], linear // block[0] % block[1]
+    z = linear // (block[0] * block[1])
+    fixed: dict[str, Any] = {
+        "SR_TID.X": x, "SR_TID.Y": y, "SR_TID.Z": z, "SR_LANEID": lane,
+        "SR_TID": x | y << 16 | z << 26,
+        "SR_NTID.X": block[0], "SR_NTID.Y": block[1], "SR_NTID.Z": block[2],
+        "SR_NCTAID.X": grid[0], "SR_NCTAID.Y": grid[1], "SR_NCTAID.Z": grid[2],
+        "SR_EQMASK": 1 << lane, "SR_LTMASK": (1 << lane) - 1, "SR_LEMASK": (2 << lane) - 1,
+        "SR_GTMASK": 0xFFFFFFFF & ~((2 << lane) - 1), "SR_GEMASK": 0xFFFFFFFF & ~((1 << lane) - 1),
+        "SR_SWINHI": SHARED_WINDOW, "SR_SMEMSZ": shared_size,
+        "SR_WARPID": np.arange(warps)[:, None],
+        # One SM, whose warps are the block's: the number of the warp, and how many there can be.
+        "SR_VIRTID": np.arange(warps)[:, None] << 8, "SR_VIRTCFG": SM_WARPS << 8,
+    }  # fmt: skip
+    for name, value in fixed.items():
+        out[:, names.index(name)] = np.asarray(value).astype(np.uint32)
+    return out
+
+
+def _state(
+    program: Program,
+    grid: Sequence[int],
+    block: Sequence[int],
+    arguments: Sequence[Any],
+    shared_bytes: int,
+    limits: Limits,
+    cluster: Sequence[int] = (1, 1, 1),
+    memory: Sequence[Buffer] = (),
+) -> tuple[s.State, list[tuple[int, Buffer]]]:
+    """The state of a block, and all buffers with their places in memory, the arguments first."""
+    image = program.image
+    threads = int(np.prod(block))
+    if not 0 < threads <= 1024 or min(*grid, *block) < 1:
+        raise BadLaunch(f"a block of 1 to 1024 threads and a grid of blocks, not {block}, {grid}")
+    warps = -(-threads // 32)
+    placed = list(_placed(image.parameters, arguments))
+    held = [argument for _, _, argument in placed if isinstance(argument, Buffer)]
+    taken = {one.name for one in held}
+    held += [one for one in memory if one.name not in taken]
+    pointed = {
+        argument.name: argument
+        for _, size, argument in placed
+        if isinstance(argument, TensorMap) and size == ADDRESS
+    }
+    held += [Buffer(name, np.zeros(WORDS, np.uint64)) for name in pointed]
+    variables = [
+        Buffer(name, np.frombuffer(data, np.uint8)) for name, data in image.globals_.items() if data
+    ]
+    words, ranges, starts = _layout([*held, *variables])
+    for one, start in zip(held, starts):
+        if one.name in pointed:
+            data = np.frombuffer(_encoded(pointed[one.name], held, starts), np.uint32)
+            words[start // 4 : start // 4 + len(data)] = data
+    banks = _constants(program, grid, block, arguments, held, starts, cluster)
+    stack = bool(image.stack_size) or _accesses(program.rows, c.LOCAL).any()
+    _stack_top(program, banks, LOCAL_FREE if stack else 0)
+    places = {one.name: ORIGIN + at for one, at in zip(variables, starts[len(held) :])}
+    _point(program, places, banks)
+    rows = _resolved(program, banks)
+    memos = s.rows_with_memos(rows)
+    lanes.prepare(rows)
+    shared_base = architectures.of(image.arch).shared_start
+    shared_size = max(image.shared_size, shared_base) + shared_bytes
+    # A kernel that touches pieces of shared words: then every byte has its own history.
+    pieces = np.abs(rows[:, c.WIDTH]) < 4
+    narrow = bool((_accesses(rows, c.SHARED, c.GENERIC) & pieces).any())
+    units = ((shared_size + PAGE) >> (0 if narrow else 2)) + 16
+    # Local memory ends at the top of the stack; what a kernel declares lies right below it.
+    local_words = LOCAL_FREE // 4 if stack else 4
+    control = np.zeros(s.CONTROL_SIZE, np.int64)
+    control[[s.WARPS, s.SHARED_BASE, s.SHARED_END]] = warps, shared_base, shared_size
+    control[s.LOCAL_BYTES] = 4 * local_words
+    control[[s.GRAIN, s.RACES]] = 0 if narrow else 2, limits.races
+    control[s.TICK] = 1
+    control[s.REVERSED] = limits.reverse
+    control[s.QUANTUM] = 4096
+    together = int(np.prod(cluster))
+    asynchronous = together > 1 or bool(np.any(np.isin(rows[:, c.FAMILY], ASYNCHRONOUS)))
+    actors = orders.actors(warps) if asynchronous else warps
+    knowledge = together * actors
+    readers = 3 * warps if asynchronous else warps
+    control[[s.ASYNCHRONOUS, s.ACTORS, s.KNOWLEDGE]] = asynchronous, actors, knowledge
+    control[s.READERS] = readers
+    own = np.zeros(s.OWN_SIZE, np.int64)
+    own[[s.BLOCKS, s.PARAMETERS_AT]] = together, image.parameter_base
+    own[s.REGISTERS_AT_FIRST] = image.registers
+    sizes = {
+        "warps": warps, "threads": 32 * warps, "instructions": len(rows), "memos": memos + 1,
+        "units": units, "readers": readers, "units that are read": units if limits.races else 1,
+        "units of an access": 512 if narrow else s.PATTERN, "local words": local_words,
+        "knowledge": knowledge, "phases": 2 * s.MBARRIERS if asynchronous else 1,
+        "copies": s.QUEUE if c.COPY in rows[:, c.FAMILY] else 1, "blocks": together,
+        "warps of the cluster": together * warps,
+        "calls of printf": s.PRINTS if program.prints else 1,
+    }  # fmt: skip
+    state = s.allocated(
+        sizes,
+        code=rows,
+        shared=np.full(shared_size // 4 + PAGE // 4 + 8, 0xFFFFFFFF, np.uint32),
+        memory=words,
+        ranges=ranges,
+        origin=np.array([ORIGIN], np.int64),
+        constants=banks,
+        identity=_identity(warps, grid, block, shared_size),
+        control=control,
+        handlers=handlers.addresses(sorted(set(rows[:, c.FAMILY].tolist()))),
+        own=own,
+    )
+    return state, list(zip(starts, held))
+
+
+# What a loop that waits for a flag consists of.
+POLLING = (c.INTEGER, c.LOGIC, c.LANES, c.SPECIAL, c.LOAD, c.CONTROL)
+
+
+def _contexts(program: Program, states: Sequence[s.State]) -> blocks.Contexts:
+    family, space = program.rows[:, c.FAMILY], program.rows[:, c.OP]
+    loads = (family == c.LOAD) & np.isin(space, (c.GLOBAL, c.GENERIC))
+    return blocks.Contexts(states, np.isin(family, POLLING), loads)
+
+
+ASYNCHRONOUS = (c.HGMMA, c.MBARRIER, c.BULK, c.CLUSTER)
+
+
+def _cluster(first: s.State, together: int) -> list[s.State]:
+    """The blocks of a cluster by rank, of which ``first`` is one."""
+    states = [first]
+    for _ in range(1, together):
+        copies = {name: getattr(first, name).copy() for name in blocks.ITS_OWN}
+        states.append(first._replace(**copies))
+    for rank, state in enumerate(states):
+        state.own[s.RANK] = rank
+        state.identity[:, c.SPECIAL_REGISTERS.index("SR_CgaCtaId")] = rank
+    return states
+
+
+def _read_only(state: s.State, buffers: Sequence[tuple[int, Buffer]]) -> list[bool]:
+    """Of each range of memory whether its buffer is read-only; a kernel's own variables are not."""
+    fixed = [not buffer.array.flags.writeable for _, buffer in buffers]
+    return fixed + [False] * (len(state.ranges) - len(fixed))
+
+
+def _accesses(rows: np.ndarray, *spaces: int) -> np.ndarray:
+    """Which rows load from, or store to, one of these spaces."""
+    found: np.ndarray = np.isin(rows[:, c.FAMILY], (c.LOAD, c.STORE))
+    return found & np.isin(rows[:, c.OP], spaces)
+
+
+def execute(
+    program: Program,
+    grid: Sequence[int],
+    block: Sequence[int],
+    arguments: Sequence[Any],
+    *,
+    shared_bytes: int = 0,
+    limits: Limits | None = None,
+    profile: bool = False,
+    cluster: Sequence[int] | None = None,
+    memory: Sequence[Buffer] = (),
+    capture: bool = False,
+    footprint: bool = False,
+) -> Execution:
+    """Execute a launch of ``grid`` blocks of ``block`` threads (x, y, z).
+
+    arguments: `Buffer`, `TensorMap` (by value or by its address, as the kernel takes it), numpy
+    scalars or a `Struct` of them in the kernel's order; buffers are changed in place, but for arrays that are read-only, which stay as they are. memory: buffers of tensor maps that
+    are no arguments themselves. shared_bytes: dynamic shared memory. cluster: blocks of a cluster (x, y,
+    z). Raises BadLaunch for a launch that no GPU accepts.
+    With ``profile`` the result says which share of the time each opcode took,
+    by sampling; with ``capture``, where the lanes of accesses to shared memory stood; with ``footprint``, up to
+    where each buffer was read and written.
+    """
+    limits = limits or Limits()
+    cluster = tuple(cluster or (1, 1, 1))
+    if min(cluster) < 1 or any(blocks_ % size for blocks_, size in zip(grid, cluster)):
+        raise BadLaunch(f"a grid that is a multiple of the cluster, not {grid} of {cluster}")
+    together = int(np.prod(cluster))
+    clusters, threads = int(np.prod(grid)) // together, int(np.prod(block))
+
+    def prepared() -> tuple[s.State, list[tuple[int, Buffer]]]:
+        return _state(program, grid, block, arguments, shared_bytes, limits, cluster, memory)
+
+    state, buffers = prepared()
+    states, done, shares, seconds = [state], 0, {}, 0.0
+    seconds_left = limits.seconds
+    cores = (
+        1
+        if profile or capture or footprint or limits.reverse
+        else min(limits.cores, clusters // spreading.LEAST)
+    )
+    if cores > 1 and spreading.independent(program):
+        started, limit = time.perf_counter(), Deadline.after(limits.seconds)
+        done = spreading.run(
+            state, functools.partial(_cluster, together=together), _read_only(state, buffers), cores,
+            grid, cluster, threads, limits.instructions, limit, limits.working,
+        )  # fmt: skip
+        seconds = time.perf_counter() - started - limit.slept()
+        if not done:  # nor would one core be done in time where several are not
+            seconds_left = LEAST_SECONDS if limit.over else limits.seconds - seconds
+            state, buffers = prepared()
+    book = capturing.Book(program) if capture else None
+    if book is not None:
+        state = book.watching(state)
+    marks = None
+    watched = limits.races and clusters > 1 and not capture and not profile
+    if footprint or (watched and not done and spreading.unordered(program)):
+        fixed = [False] * len(state.ranges) if footprint else _read_only(state, buffers)
+        marks = marking.Marks(state, fixed, told=not footprint)  # must outlive the state
+        state = marks.watching(state)
+    if not done:
+        states = _cluster(state, together)
+        left = limits.seconds and max(seconds_left, LEAST_SECONDS)
+        started, limit = time.perf_counter(), Deadline.after(left)
+        tables = views.tables(states)  # hold them until the end: blocks know each other's addresses
+        sampler = blocks.Sampler(state.control) if profile else None
+        done = blocks.run_grid(
+            tables[0], tuple(grid), threads, clusters * together, limits.instructions,
+            limit, limits.reverse, cluster, _contexts(program, states), limits.working,
+        )  # fmt: skip
+        seconds += time.perf_counter() - started - limit.slept()
+        samples = sampler.stop() if sampler else {}
+        shares = {NAMES[number]: share for number, share in samples.items()}
+    printed, prints = printing.printed(state)
+    view = state.memory.view(np.uint8)
+    for start, buffer in buffers:
+        if buffer.array.flags.writeable:
+            _bytes(buffer.array)[:] = view[start : start + buffer.array.nbytes]
+    accesses = book.accesses() if book is not None else {}
+    names = [(ORIGIN + start, buffer) for start, buffer in buffers]
+    faults = explained(program, states, tuple(grid), tuple(block), names)
+    counts = {name: state.counts[:, index] for index, name in enumerate(s.COUNTS)}
+    touched = {} if marks is None or not footprint else {
+        one.name: marks.ends(start, one.array.nbytes) for start, one in buffers
+    }  # fmt: skip
+    return Execution(faults, counts, seconds, done, shares, accesses, printed, prints, touched)

@@ -1,0 +1,156 @@
+"""Operands of SASS as nvdisasm prints them, taken apart."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from tilewave.basics.errors import Unsupported
+
+Kind = Literal[
+    "register", "uniform", "predicate", "upredicate", "integer", "float", "constant", "memory",
+    "special", "barrier", "scoreboard", "label", "word",
+]  # fmt: skip
+
+RZ = 255  # index of the zero register, RZ or URZ, in either file
+PT = 7
+
+REGISTER = re.compile(r"^(U?)R(Z|\d+)$")
+PREDICATE = re.compile(r"^(U?)P(T|\d+)$")
+CONSTANT = re.compile(r"^c\[(?P<bank>0x[0-9a-f]+)\] ?\[(?P<inner>[^\]]*)\](?P<tail>.*)$")
+INTEGER = re.compile(r"^[+-]?(0x[0-9a-f]+|\d+)$")
+FLOAT = re.compile(r"^[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+|INF|QNAN|SNAN)$", re.I)
+MEMORY = re.compile(r"^(?:desc\[(?P<desc>U?R\w+)\])?(?P<parts>(?:\[.*\])+)$")
+
+
+@dataclass(frozen=True)
+class Term:
+    """A register inside an address: its suffixes say how wide it is and how it is scaled."""
+
+    index: int
+    uniform: bool
+    suffixes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SassOperand:
+    """One operand.
+
+    ``negated`` is a leading minus, ``inverted`` a leading ~ or !, ``absolute`` bars around it;
+    ``suffixes`` what follows it with a dot, `reuse` left out (it says nothing about values).
+    ``value`` holds an integer, a float or a name; ``bank``, ``offset`` and ``terms`` a constant's
+    or a memory address' parts.
+    """
+
+    kind: Kind
+    text: str
+    index: int = 0
+    negated: bool = False
+    inverted: bool = False
+    absolute: bool = False
+    suffixes: tuple[str, ...] = ()
+    value: float | int | str = 0
+    bank: int = 0
+    offset: int = 0
+    terms: tuple[Term, ...] = ()
+
+
+def split(text: str) -> list[str]:
+    """Operands of a list, cut at the commas outside brackets and braces."""
+    parts, depth, start = [], 0, 0
+    for at, letter in enumerate(text):
+        if letter in "[{(":
+            depth += 1
+        elif letter in "]})":
+            depth -= 1
+        elif letter == "," and not depth:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    last = text[start:].strip()
+    return [*parts, last] if last or parts else []
+
+
+def _register(name: str) -> tuple[int, bool] | None:
+    found = REGISTER.match(name)
+    if not found:
+        return None
+    return (RZ if found[2] == "Z" else int(found[2])), bool(found[1])
+
+
+def _address(text: str) -> tuple[tuple[Term, ...], int]:
+    """Terms and constant offset of what stands inside the brackets of an address."""
+    terms, offset = [], 0
+    for piece in re.split(r"\+", text):
+        piece = piece.strip()
+        if not piece:
+            continue
+        name, *suffixes = piece.lstrip("-").split(".")
+        register = _register(name)
+        if register is not None and not piece.startswith("-"):
+            kept = tuple(one for one in suffixes if one != "reuse")
+            terms.append(Term(register[0], register[1], kept))
+        elif INTEGER.match(piece):
+            offset += int(piece, 0)
+        else:
+            raise Unsupported(f"address [{text}]")
+    return tuple(terms), offset
+
+
+@functools.lru_cache(maxsize=16384)
+def parse(text: str) -> SassOperand:
+    """One operand; raises Unsupported for a form that is not known."""
+    raw = text.strip()
+    body = raw
+    if INTEGER.match(body):
+        return SassOperand("integer", raw, value=int(body, 0))
+    if FLOAT.match(body):
+        return SassOperand("float", raw, value=body)
+    negated = inverted = absolute = False
+    while body and body[0] in "-~!":
+        negated |= body[0] == "-"
+        inverted |= body[0] in "~!"
+        body = body[1:]
+    tail = ""
+    if body.startswith("|"):
+        body, _, tail = body[1:].partition("|")
+        absolute = True
+    constant = CONSTANT.match(body)
+    if constant:
+        terms, offset = _address(constant["inner"])
+        return SassOperand(
+            "constant", raw, 0, negated, inverted, absolute,
+            tuple(one for one in (constant["tail"] + tail).split(".") if one and one != "reuse"),
+            bank=int(constant["bank"], 0), offset=offset, terms=terms,
+        )  # fmt: skip
+    memory = MEMORY.match(body)
+    if memory:
+        inner = memory["parts"]
+        if inner.count("[") > 1:  # LDGSTS on sm_80: two addresses without a comma
+            raise Unsupported(f"operand {raw}")
+        terms, offset = _address(inner[1:-1])
+        return SassOperand("memory", raw, offset=offset, terms=terms)
+    name, *suffixes = body.split(".")
+    suffixes += [one for one in tail.split(".") if one]
+    kept = tuple(one for one in suffixes if one != "reuse")
+    register = _register(name)
+    if register is not None:
+        kind: Kind = "uniform" if register[1] else "register"
+        return SassOperand(kind, raw, register[0], negated, inverted, absolute, kept)
+    predicate = PREDICATE.match(name)
+    if predicate:
+        index = PT if predicate[2] == "T" else int(predicate[2])
+        return SassOperand(
+            "upredicate" if predicate[1] else "predicate", raw, index, negated, inverted,
+            suffixes=kept,
+        )  # fmt: skip
+    if name.startswith("SR_") or name == "SRZ":
+        return SassOperand("special", raw, value=body.removesuffix(".reuse"))
+    if re.match(r"^B\d+$", name):
+        return SassOperand("barrier", raw, int(name[1:]), suffixes=kept)
+    if re.match(r"^SB\d+$", name):
+        return SassOperand("scoreboard", raw, int(name[2:]))
+    if re.match(r"^[\w$.]+$", raw):
+        return SassOperand("label", raw, value=raw)
+    return SassOperand("word", raw, value=raw)

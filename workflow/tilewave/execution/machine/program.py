@@ -1,0 +1,210 @@
+"""A kernel ready to be executed: its instructions as text and as rows, and what surrounds it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tilewave.basics import elf as cubins
+from tilewave.basics.errors import Unsupported
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine import liveness
+from tilewave.execution.machine.decode import Raw, decode
+from tilewave.execution.machine.families import mbarrier, memory, tensor
+from tilewave.execution.machine.form import signed
+from tilewave.execution.machine.operands import PT
+from tilewave.theory import architectures
+
+LABEL = re.compile(r"\s*`\(([^)]+)\)")
+NOTE = re.compile(r"\s*\(\*.*?\*\)")
+SEPARATOR = re.compile(r"\s*,\s*|(?<=\w) (?=-?0x)")
+# An instruction, or a label that stands by itself.
+LINE = re.compile(
+    r"^(?:[ \t]*/\*(?P<address>[0-9a-f]{4,})\*/[ \t]+(?P<text>.*?)[ \t]*;|(?P<label>[^\s:/]+):$)",
+    re.M,
+)
+GUARD = re.compile(r"^@(?P<inverted>!?)(?P<uniform>U?)P(?P<index>\d|T)")
+TENSOR_MEMORY = "UTC"
+"""Opcodes of sm_100's tensor memory begin so. Code that ptxas puts before them looks into shared memory
+that the system keeps, so that a kernel that has one is refused as a whole."""
+BYTES = 16  # an instruction of sm_70 and later
+
+
+class Instruction(NamedTuple):
+    """One instruction; ``address`` is its byte offset in the kernel's section."""
+
+    address: int
+    opcode: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel of a cubin.
+
+    ``rows`` is int32 (instructions, `codes.COLUMNS`); a row whose TARGET is not -1 branches to
+    that index of ``instructions``. ``unsupported`` maps the index of an instruction that cannot
+    be decoded to its exception: executing such a kernel ends there, if it gets there.
+    """
+
+    image: cubins.Image
+    instructions: tuple[Instruction, ...]
+    rows: np.ndarray
+    unsupported: dict[int, Unsupported]
+
+    @property
+    def system_calls(self) -> tuple[str, ...]:
+        """Functions of the system by number: those that are known, then others that the code names."""
+        others = {name for _, name in self.image.calls} - set(c.SYSTEM_CALLS)
+        return (*c.SYSTEM_CALLS, *sorted(others))
+
+    @property
+    def prints(self) -> bool:
+        """Whether code of its module calls printf."""
+        return any(name == c.SYSTEM_CALLS[c.PRINT] for _, name in self.image.calls)
+
+    @property
+    def entry(self) -> str:
+        return self.image.entry
+
+
+def _section(listing: str, entry: str) -> list[tuple[int, str]]:
+    """Instructions of the kernel's section, the kernel and the device functions behind it: address
+    and text, with byte offsets instead of labels."""
+    start = listing.find(f"\n\t.section\t.text.{entry},")
+    if start < 0:
+        return []
+    rows: list[tuple[int, str]] = []
+    labels: dict[str, int] = {}
+    waiting: list[str] = []
+    for found in LINE.finditer(listing[start + 1 : listing.find("\n\t.section\t", start + 1)]):
+        if found["label"]:
+            waiting.append(found["label"])
+            continue
+        address = int(found["address"], 16)
+        if waiting:
+            labels |= dict.fromkeys(waiting, address)
+            waiting = []
+        rows.append((address, found["text"]))
+
+    def plain(text: str) -> str:
+        return LABEL.sub(lambda name: f" {labels.get(name[1], -1):#x}", NOTE.sub("", text))
+
+    return [(address, plain(text) if "(" in text else text) for address, text in rows]
+
+
+def _undecoded(raw: Raw) -> np.ndarray:
+    """A row that ends the execution where it is reached: only its guard is known."""
+    row = np.zeros(c.COLUMNS, np.int32)
+    row[c.FAMILY], row[c.GUARD] = -1, PT
+    found = GUARD.match(raw.predicate)
+    if found and found["index"] != "T":
+        row[c.GUARD] = int(found["index"]) + (8 if found["uniform"] else 0)
+        row[c.GUARD_NOT] = bool(found["inverted"])
+    return row
+
+
+@functools.lru_cache(maxsize=65536)  # variants of a kernel have much in common
+def _decoded(text: str) -> tuple[Raw, str, bytes, Unsupported | None]:
+    """An instruction of `_section`, taken apart (it has no address), its text and its row."""
+    words = text.split(None, 2 if text.startswith("@") else 1)
+    predicate = words.pop(0) if text.startswith("@") else ""
+    # RET and BRX print no comma between their register and the label or offset.
+    operands = SEPARATOR.sub(",", words[1].strip()) if len(words) > 1 else ""
+    raw = Raw(-1, words[0], operands, predicate)
+    text = " ".join(filter(None, (predicate, raw.opcode, operands)))
+    try:
+        return raw, text, decode(raw).tobytes(), None
+    except Unsupported as error:
+        return raw, text, _undecoded(raw).tobytes(), error
+
+
+LOOK_BACK = 12  # instructions between the load and the swap of a compare-and-swap loop
+
+
+def _mark_swap_loops(rows: np.ndarray) -> None:
+    """Flag (POPC) the shared loads that feed a compare-and-swap of the same address: ptxas writes
+    an atomic that shared memory lacks as such a loop, and its load is part of the atomic."""
+    compared = c.SOURCES + c.INDEX
+    swaps = (rows[:, c.FAMILY] == c.ATOMIC) & (rows[:, c.OP] == memory.A_CAS)
+    loads = (rows[:, c.FAMILY] == c.LOAD) & (rows[:, c.OP] == c.SHARED)
+    for swap in np.flatnonzero(swaps).tolist():
+        for number in range(swap - 1, max(-1, swap - LOOK_BACK), -1):
+            if loads[number] and rows[number, c.DST] == rows[swap, compared]:
+                rows[number, c.FLAGS] |= c.POPC
+                break
+
+
+def _mark_tests(rows: np.ndarray) -> None:
+    """Flag (MAY_TEST) the shared loads that may look at an mbarrier: on sm_80 they are ordinary ones."""
+    plain = np.isin(rows[:, c.OP], (mbarrier.B_PLAIN_ARRIVE, mbarrier.B_PLAIN_COPIES))
+    if np.any(plain & (rows[:, c.FAMILY] == c.MBARRIER)):
+        loads = (rows[:, c.FAMILY] == c.LOAD) & np.isin(rows[:, c.OP], (c.SHARED, c.GENERIC))
+        rows[loads & np.isin(rows[:, c.WIDTH], (4, 8)), c.FLAGS] |= c.MAY_TEST
+
+
+LITERAL = slice(4, 8)  # of an instruction: its literal of 32 bits, if it has one
+
+
+def _exact_nans(rows: np.ndarray, lines: Sequence[tuple[int, str]], code: bytes) -> None:
+    """Give NaNs among the literals the bits that they have, in place: nvdisasm prints all of them as
+    QNAN or SNAN, and what only moves them (FSEL) may mean a whole number, or half of a double."""
+    for number, (address, text) in enumerate(lines):
+        if "NAN" not in text:
+            continue
+        bits = signed(int.from_bytes(code[address:][LITERAL], "little"))
+        for slot in rows[number, c.SOURCES :].reshape(4, c.SOURCE_COLUMNS):
+            if slot[c.KIND] == c.VALUE_KIND:
+                slot[c.VALUE_HIGH if slot[c.WORDS] == 2 else c.VALUE] = bits
+
+
+@functools.lru_cache(maxsize=4)  # as above
+def load(cubin: bytes, entry: str, listing: str) -> Program:
+    """Decode a kernel.
+
+    cubin: the ELF file; entry: the kernel's name in it; listing: nvdisasm's text of it. Raises Unsupported where there is no such kernel, nothing of it can be decoded, or
+    it uses tensor memory; another instruction that is not known ends the execution only where it is
+    reached.
+    """
+    image = cubins.read(cubin, entry)
+    lines = _section(listing, image.entry)
+    if not lines:
+        raise Unsupported(f"entry {entry}", detail="the listing has no such function")
+    decoded = [_decoded(text) for _, text in lines]
+    rows = np.frombuffer(b"".join(row for _, _, row, _ in decoded), np.int32)
+    rows = rows.reshape(-1, c.COLUMNS).copy()
+    _exact_nans(rows, lines, image.code)
+    unsupported: dict[int, Unsupported] = {}
+    for number, (raw, _, _, problem) in enumerate(decoded):
+        if problem is not None:
+            unsupported[number] = Unsupported(raw.opcode, lines[number][0], problem.detail)
+            if raw.opcode.startswith(TENSOR_MEMORY):
+                raise unsupported[number]
+    index = {address: number for number, (address, _) in enumerate(lines)}
+    for number in np.flatnonzero((rows[:, c.FAMILY] >= 0) & (rows[:, c.TARGET] >= 0)).tolist():
+        target = index.get(int(rows[number, c.TARGET]) * BYTES)
+        if target is None:
+            raw = decoded[number][0]
+            detail = f"target {raw.operands}"
+            unsupported[number] = Unsupported(raw.opcode, lines[number][0], detail)
+            rows[number] = _undecoded(raw)
+        else:
+            rows[number, c.TARGET] = target
+    if architectures.of(image.arch).hmma_two_steps:
+        rows[rows[:, c.FAMILY] == c.HMMA, c.SUB] |= tensor.TWO_STEPS
+    for number, (raw, _, _, _) in enumerate(decoded):
+        if raw.opcode == "LEPC" and "," not in raw.operands:
+            rows[number, c.SOURCES + c.VALUE] = lines[number][0]
+    _mark_swap_loops(rows)
+    _mark_tests(rows)
+    liveness.mark(rows)
+    instructions = tuple(
+        Instruction(address, raw.opcode, text)
+        for (address, _), (raw, text, _, _) in zip(lines, decoded)
+    )
+    return Program(image, instructions, rows, unsupported)

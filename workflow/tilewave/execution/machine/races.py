@@ -1,0 +1,178 @@
+"""Who read and wrote each unit of shared memory last, and whether it was ordered.
+
+The shadow of shared memory says who wrote a unit, and when; `views.known` up to when a warp knows the
+accesses of another. An access that is not known to be ordered behind an earlier one races with it.
+"""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
+
+from __future__ import annotations
+
+from numpy import int64, uint32, uint64
+
+from tilewave.basics.jit import njit
+from tilewave.execution.machine import state as s
+from tilewave.execution.machine import views as view
+from tilewave.execution.machine.validity import fault
+
+# A shadow entry: tick << 10 | in flight << 9 | atomic << 8 | warp, or BY_COPY | number of the
+# mbarrier that a bulk copy tells when it has landed.
+FLYING, BY_ATOMIC, WHO = uint32(1 << 9), uint32(1 << 8), uint32(255)
+BY_COPY = uint32(1 << 7)
+CLOCK = uint32(10)
+
+
+@njit
+def writer(m, entry):
+    """Whose access a shadow entry is, as a place in a row of what is known."""
+    who = int64(entry & WHO)
+    if entry & BY_COPY:
+        return 3 * view.control(m)[s.WARPS] + (who & int64(BY_COPY - uint32(1)))
+    return who
+
+
+@njit
+def _blame(m, kind, warp, pc, mask, addresses, width, unit, other):
+    """A fault at the lanes whose access covers a unit of shared memory."""
+    grain = view.control(m)[s.GRAIN]
+    lanes = uint32(0)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            first = addresses[lane] >> grain
+            last = (addresses[lane] + width - 1) >> grain
+            if first <= unit <= last:
+                lanes |= uint32(1) << uint32(lane)
+    fault(m, kind, pc, warp, lanes, unit << grain, other, 0)
+
+
+@njit
+def note_read(m, warp, pc, mask, addresses, width, unit, atomic):
+    """A warp reads a unit: was it written, and is the write ordered before this read?"""
+    entry = view.shadow(m)[unit]
+    tick = entry >> CLOCK
+    now = uint32(view.control(m)[s.TICK])
+    if tick < uint32(view.control(m)[s.FIRST_TICK]):
+        _blame(m, int64(s.UNINITIALISED), warp, pc, mask, addresses, width, unit, int64(-1))
+    elif entry & FLYING:
+        _blame(m, int64(s.IN_FLIGHT), warp, pc, mask, addresses, width, unit, int64(entry & WHO))
+    else:
+        who = writer(m, entry)
+        if who != warp and view.known(m)[warp, who] < tick and not (atomic and entry & BY_ATOMIC):
+            _blame(m, int64(s.RACE), warp, pc, mask, addresses, width, unit, int64(who))
+    view.reads(m)[warp, unit] = now
+    view.last_read(m)[warp] = now
+
+
+@njit
+def note_write(m, warp, pc, mask, addresses, width, unit, mark):
+    """A warp writes a unit: are the earlier reads and writes of others ordered before it?"""
+    entry = view.shadow(m)[unit]
+    start = uint32(view.control(m)[s.FIRST_TICK])
+    tick = entry >> CLOCK
+    who = writer(m, entry)
+    both_atomic = entry & mark & BY_ATOMIC
+    if tick >= start and not both_atomic:
+        if who != warp and view.known(m)[warp, who] < tick:
+            _blame(m, int64(s.RACE), warp, pc, mask, addresses, width, unit, int64(who))
+        elif entry & FLYING:
+            _blame(m, int64(s.IN_FLIGHT), warp, pc, mask, addresses, width, unit, int64(who))
+    for other in range(view.control(m)[s.READERS]):
+        if other == warp or view.known(m)[warp, other] >= view.last_read(m)[other]:
+            continue
+        seen = view.reads(m)[other, unit]
+        if seen >= start and view.known(m)[warp, other] < seen and not both_atomic:
+            _blame(m, int64(s.RACE), warp, pc, mask, addresses, width, unit, int64(other))
+    view.shadow(m)[unit] = uint32(view.control(m)[s.TICK]) << CLOCK | mark | uint32(warp)
+
+
+@njit
+def _all_known(m, warp, start, count):
+    """Whether a run of units was written by nobody else since the warp last heard of everybody."""
+    shadow = view.shadow(m)
+    first = uint32(view.control(m)[s.FIRST_TICK])
+    last = view.safe(m)[warp]
+    strange = uint32(0)
+    for index in range(count):
+        entry = shadow[uint64(start + index)]
+        tick = entry >> CLOCK
+        strange |= uint32(tick < first) | uint32(tick > last) | (entry & (FLYING | BY_COPY))
+    return strange == uint32(0)
+
+
+@njit
+def note_reads(m, warp, pc, memo, mask, addresses, width, base):
+    """Note a read of every unit of the remembered pattern."""
+    if not view.control(m)[s.RACES]:
+        return
+    p = view.patterns(m)[memo]
+    grain = view.control(m)[s.GRAIN]
+    now = uint32(view.control(m)[s.TICK])
+    reads = view.reads(m)[warp]
+    view.last_read(m)[warp] = now
+    if p[15]:
+        start = (base + p[13]) >> grain
+        if _all_known(m, warp, start, p[7]):
+            for index in range(p[7]):
+                reads[uint64(start + index)] = now
+            return
+    start = base >> grain
+    first_tick = uint32(view.control(m)[s.FIRST_TICK])
+    known, shadow, touched = view.known(m)[warp], view.shadow(m), view.touched(m)[memo]
+    me = int64(warp)
+    for index in range(p[7]):
+        unit = start + touched[index]
+        entry = shadow[unit]
+        tick = entry >> CLOCK
+        who = writer(m, entry)
+        fine = tick >= first_tick and not entry & FLYING
+        if not (fine and (who == me or known[who] >= tick)):
+            note_read(m, warp, pc, mask, addresses, width, unit, int64(0))
+        reads[unit] = now
+
+
+@njit
+def note_writes(m, warp, pc, memo, mask, addresses, width, base, mark):
+    """Note a write of every unit of the remembered pattern."""
+    control = view.control(m)
+    if not control[s.RACES]:
+        return
+    start = base >> control[s.GRAIN]
+    touched, shadow, known = view.touched(m)[memo], view.shadow(m), view.known(m)[warp]
+    count = view.patterns(m)[memo, 7]
+    first_tick = uint32(control[s.FIRST_TICK])
+    entry_now = uint32(uint32(control[s.TICK]) << CLOCK | mark | uint32(warp))
+    # Two quick looks: nobody else wrote these units unheard of, and nobody read them unheard of.
+    strange = False
+    me = uint32(warp)
+    safe = view.safe(m)[warp]
+    for index in range(count):
+        entry = shadow[uint64(start + touched[index])]
+        tick = entry >> CLOCK
+        mine = entry & WHO == me
+        odd = entry & (FLYING | BY_COPY) != uint32(0)
+        strange |= tick >= first_tick and (odd or (tick > safe and not mine))
+    for other in range(control[s.READERS]):
+        if other == warp or known[other] >= view.last_read(m)[other]:
+            continue
+        limit = max(known[other], first_tick - uint32(1))
+        seen = view.reads(m)[other]
+        for index in range(count):
+            strange |= seen[uint64(start + touched[index])] > limit
+    if strange:
+        for index in range(count):
+            note_write(m, warp, pc, mask, addresses, width, start + touched[index], mark)
+        return
+    for index in range(count):
+        shadow[uint64(start + touched[index])] = entry_now
+
+
+@njit
+def note_updates(m, warp, pc, memo, mask, addresses, width, base, writes):
+    """Note an atomic access of every unit: atomics do not race with each other."""
+    if not view.control(m)[s.RACES]:
+        return
+    start = base >> view.control(m)[s.GRAIN]
+    for index in range(view.patterns(m)[memo, 7]):
+        unit = start + view.touched(m)[memo, index]
+        note_read(m, warp, pc, mask, addresses, width, unit, int64(1))
+        if writes:
+            note_write(m, warp, pc, mask, addresses, width, unit, BY_ATOMIC)

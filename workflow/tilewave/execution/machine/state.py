@@ -1,0 +1,191 @@
+"""What a running block consists of: arrays, allocated once and used for block after block.
+
+Compiled functions reach them through `tilewave.execution.machine.views`, which is made from the fields; columns and entries have names here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple, get_type_hints
+
+import numpy as np
+from numpy import int32, int64, uint32
+
+from tilewave.execution.machine import codes as c
+
+REGISTERS = 288  # of a warp: 255 named ones, then zeros, which RZ of any width reads
+FRAGMENTS = 280  # the last ones hold what a warpgroup instruction took from shared memory
+UNIFORMS = 264
+QUEUE = 512  # asynchronous copies of a warp that may be in flight
+SLOTS = 33  # groups of lanes of a warp that can be apart
+BARRIERS = 16
+FAULTS = 16
+WAYS = 4  # patterns that a copy remembers: its cost depends on both sides' half of a line
+PATTERN = 128  # words that one access of a warp can touch
+
+# ---- columns of counts
+(
+    EXECUTED, THREADS, THREADS_ON, SHARED_REQUESTS, SHARED_TRANSACTIONS, SHARED_WAVEFRONTS,
+    SHARED_IDEAL, SHARED_CONFLICTS, SHARED_ATTRIBUTED, GLOBAL_REQUESTS, GLOBAL_SECTORS,
+    GLOBAL_SECTORS_IDEAL, BARRIER_WARPS, GLOBAL_ATTRIBUTED,
+) = range(14)  # fmt: skip
+COUNTS = (
+    "executed", "threads_executed", "threads_on", "shared_requests", "shared_transactions",
+    "shared_wavefronts", "shared_ideal", "shared_conflicts", "shared_attributed",
+    "global_requests", "global_sectors", "global_sectors_ideal", "barriers",
+    "global_attributed",
+)  # fmt: skip
+
+# ---- entries of control
+(
+    BUDGET, TICK, FIRST_TICK, FAULT_COUNT, WARPS, SHARED_BASE, SHARED_END, LOCAL_BYTES, NOW,
+    GRAIN, RACES, STOP, OPCODE_NOW, REVERSED, QUANTUM, TAKEN, READERS, KNOWLEDGE, PARKED,
+    PARKED_FOR, ASYNCHRONOUS, ACTORS, PRINTED,
+) = range(23)  # fmt: skip
+CONTROL_SIZE = 23
+
+# ---- columns of a fault
+(F_KIND, F_ROW, F_WARP, F_LANES, F_ADDRESS, F_OTHER, F_BLOCK) = range(7)
+
+# ---- kinds of faults
+(
+    OUTSIDE_GLOBAL, MISALIGNED, OUTSIDE_SHARED, UNINITIALISED, RACE, NEVER_REACHED, OUT_OF_BUDGET,
+    NOT_KNOWN, OUTSIDE_LOCAL, OUTSIDE_CONSTANT, TRAPPED, QUEUE_FULL, IN_FLIGHT, BAD_TARGET, UNFENCED,
+    NO_MAP, BAD_MATRIX, TOO_MANY_ARRIVALS, NO_BLOCK, MANY_MBARRIERS, BAD_SIZE, ASSERTED,
+    SYSTEM_CALL, BAD_RANK, BEFORE_ARRAY, WITHIN_PIECE, UNORDERED, MAYBE_ENDED,
+) = range(28)  # fmt: skip
+
+# ---- what a group of lanes is doing
+(
+    FREE, READY, AT_CONVERGE, AT_BARRIER, AT_WARPSYNC, AT_MBARRIER, AT_CLUSTER, AT_REGISTERS,
+    AT_PRODUCTS,
+) = range(9)  # fmt: skip
+TURN_OVER = -1  # of PARKED: the group can go on, but others should have their turn
+
+# ---- entries of own: what a block of a cluster has to itself
+(
+    RANK, NUMBER, BLOCKS, POOL, MBARRIER_COUNT, PARAMETERS_AT, REGISTERS_AT_FIRST,
+) = range(7)  # fmt: skip
+OWN_SIZE = 7
+MBARRIERS = 32  # of a block, as sources of knowledge about asynchronous copies
+ELSEWHERE = MBARRIERS  # stands for stores of other blocks, which are always in order
+PRINTS = 1024  # calls of printf that are kept
+PRINT_ARGUMENTS = 32  # words of 8 bytes that are kept of the arguments of one
+GROUPS_KEPT = 64  # committed groups of a warp that may be outstanding
+MATRICES, BULKS = range(2)  # kinds of such groups
+
+
+Array = np.ndarray
+
+
+class State(NamedTuple):
+    """Arrays of the block that runs.
+
+    Blocks of a cluster run together: each has arrays of its own, but for those of the launch.
+    Whose accesses can be known: the warps', and where there are asynchronous ones (`orders`) those
+    of ACTORS; KNOWLEDGE counts them over the cluster, READERS those that read.
+
+    Each field says the type of an item and the sizes. Lanes are the last axis and there are 32.
+    """
+
+    code: Annotated[Array, int32, "instructions", c.COLUMNS]
+    registers: Annotated[Array, uint32, "warps", REGISTERS, 32]
+    uniforms: Annotated[Array, uint32, "warps", UNIFORMS]
+    # P0..P6, PT, UP0..UP6, UPT as lane masks
+    predicates: Annotated[Array, uint32, "warps", 16]
+    # the lanes that a B register of a lane waits for
+    converge: Annotated[Array, uint32, "warps", 16, 32]
+    # of each group of lanes: program counter, lanes, what it does, what it waits for
+    groups: Annotated[Array, int64, "warps", SLOTS, 4]
+    # lanes that have not exited
+    live: Annotated[Array, uint32, "warps"]
+    scratch: Annotated[Array, uint32, 12, 32]
+    addresses: Annotated[Array, int64, 2, 32]
+    shared: Annotated[Array, uint32, "shared words"]
+    # who wrote a unit of shared memory last, and when
+    shadow: Annotated[Array, uint32, "units"]
+    # when each read it last, and when it read any
+    reads: Annotated[Array, uint32, "readers", "units that are read"]
+    last_read: Annotated[Array, uint32, "readers"]
+    # up to when a warp knows another's accesses, and those of all others
+    known: Annotated[Array, uint32, "warps", "knowledge"]
+    safe: Annotated[Array, uint32, "warps"]
+    arrived: Annotated[Array, uint32, BARRIERS, "warps"]
+    # what arrivals at a barrier bring along
+    clocks: Annotated[Array, uint32, BARRIERS, "knowledge"]
+    # threads a barrier waits for, 0 for all; reduction; what it returned to each warp
+    expected: Annotated[Array, int64, BARRIERS, 2]
+    results: Annotated[Array, uint32, "warps"]
+    local: Annotated[Array, uint32, "threads", "local words"]
+    # of each asynchronous copy: where it goes, and four words of data; its group and width
+    queue: Annotated[Array, uint32, "warps", "copies", 5, 32]
+    stamps: Annotated[Array, int64, "warps", QUEUE, 2]
+    # first, next, groups committed
+    queued: Annotated[Array, int64, "warps", 3]
+    # all global buffers, and the device address of the first word
+    memory: Annotated[Array, uint32, "words"]
+    origin: Annotated[Array, int64, 1]
+    # first and last + 1 byte of each buffer, in device addresses
+    ranges: Annotated[Array, int64, "buffers", 2]
+    constants: Annotated[Array, uint32, "banks", "words of a bank"]
+    identity: Annotated[Array, uint32, "warps", len(c.SPECIAL_REGISTERS), 32]
+    counts: Annotated[Array, int64, "instructions", len(COUNTS)]
+    # the last access of an instruction, see `patterns`
+    patterns: Annotated[Array, int64, "memos", 16]
+    deltas: Annotated[Array, int64, "memos", 2, 32]
+    touched: Annotated[Array, int32, "memos", "units of an access"]
+    faults: Annotated[Array, int64, FAULTS, 7]
+    control: Annotated[Array, int64, CONTROL_SIZE]
+    # bytes that a copy fills with zeros instead
+    zeros: Annotated[Array, int64, 32]
+    # where a lane goes from the end of a collective
+    resume: Annotated[Array, uint32, "warps", 32]
+    # addresses of the functions that execute each family
+    handlers: Annotated[Array, int64, "families"]
+    own: Annotated[Array, int64, OWN_SIZE]
+    # addresses of the `views.table` of each block of the cluster
+    peers: Annotated[Array, int64, "blocks"]
+    # byte addresses in shared memory; what arrivals bring, and what those of finished phases brought
+    mbarriers: Annotated[Array, int64, MBARRIERS]
+    phases: Annotated[Array, uint32, "phases", "knowledge"]
+    # how many phases are over, and how many of them a warp of the block has seen to be
+    turned: Annotated[Array, int64, MBARRIERS, 2]
+    # of each warp of the cluster its last arrival: when, in which phase, program counter, lane
+    arrivals: Annotated[Array, int64, MBARRIERS, "warps of the cluster", 4]
+    # groups committed, and when each was, by kind
+    outstanding: Annotated[Array, int64, "warps", 2, 1 + GROUPS_KEPT]
+    # arrivals at the cluster's barrier, and waits passed; what the arrivals bring
+    meetings: Annotated[Array, int64, "warps", 2]
+    gathered: Annotated[Array, uint32, "knowledge"]
+    # registers of each thread
+    quota: Annotated[Array, int64, "warps"]
+    # of calls of printf: the format's address, its arguments
+    prints: Annotated[Array, int64, "calls of printf", 1 + PRINT_ARGUMENTS]
+
+
+Size = int | str
+FIELDS: dict[str, tuple[type, tuple[Size, ...]]] = {
+    name: (kind.__metadata__[0], kind.__metadata__[1:])
+    for name, kind in get_type_hints(State, include_extras=True).items()
+}
+"""Of each array the type of an item and the sizes: a number is the same everywhere, a name is one of the
+launch's sizes."""
+
+
+def allocated(sizes: Mapping[str, int], **given: Array) -> State:
+    """A state of zeros, but for the arrays that are given; sizes: those of the others by name."""
+    made: dict[str, Array] = {
+        name: np.zeros([one if isinstance(one, int) else sizes[one] for one in shape], kind)
+        for name, (kind, shape) in FIELDS.items()
+        if name not in given
+    }
+    return State(**made, **given)
+
+
+def rows_with_memos(rows: np.ndarray) -> int:
+    """Number the instructions that access memory, in place; returns how many there are."""
+    families = (c.LOAD, c.STORE, c.ATOMIC, c.MATRIX, c.COPY)
+    chosen = np.flatnonzero(np.isin(rows[:, c.FAMILY], families))
+    ways = np.where(rows[chosen, c.FAMILY] == c.COPY, WAYS, 1)
+    rows[chosen, c.MEMO] = np.cumsum(ways) - ways
+    return int(ways.sum())

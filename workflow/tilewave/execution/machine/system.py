@@ -1,0 +1,77 @@
+"""Functions that code calls and the driver provides: printf and a failing assert.
+
+Their addresses stand in constant bank 4, where the loader of a GPU writes those of its own code. Here
+they lie behind all code, and a call that reaches one is answered at once. Arguments are in registers 4
+and on, as the ABI has them; the return address is in registers 20 and 21.
+"""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
+
+from __future__ import annotations
+
+from numpy import int64, uint32
+
+from tilewave.basics.jit import njit
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine import state as s
+from tilewave.execution.machine import views as view
+from tilewave.execution.machine.integer import LOCAL_WINDOW, joined
+from tilewave.execution.machine.validity import fault
+
+FIRST = 0x70000000  # address of the first function; the others follow as instructions do
+BYTES = 16
+ARGUMENT, RETURN_TO = 4, 20  # registers
+PERCENT = uint32(37)
+
+
+@njit
+def called(m, warp, pc, which, lanes):
+    """Answer a call: which of `codes.SYSTEM_CALLS`, or one that is not known."""
+    if which == c.PRINT:
+        for lane in range(32):
+            if (lanes >> uint32(lane)) & uint32(1):
+                _print(m, warp, lane)
+        return
+    kind = int64(s.ASSERTED if which == c.ASSERT_FAIL else s.SYSTEM_CALL)
+    fault(m, kind, pc, warp, lanes, -1, which, 1)
+
+
+@njit
+def _print(m, warp, lane):
+    """Keep what a thread prints, to be put into words at the end; the number of values comes back."""
+    R, control = view.registers(m)[warp], view.control(m)
+    form = int64(joined(R[ARGUMENT + 1, lane], R[ARGUMENT, lane]))
+    number = control[s.PRINTED]
+    control[s.PRINTED] = number + 1
+    if number < len(view.prints(m)):
+        kept = view.prints(m)[number]
+        view.fill(kept, int64(0))
+        kept[0] = form
+        if R[ARGUMENT + 3, lane] == LOCAL_WINDOW:
+            words, at = view.local(m)[32 * warp + lane], int64(R[ARGUMENT + 2, lane]) >> 2
+            end = view.control(m)[s.LOCAL_BYTES] >> 2
+            for part in range(s.PRINT_ARGUMENTS):
+                if at + 2 * part + 1 < end:
+                    low, high = words[at + 2 * part], words[at + 2 * part + 1]
+                    kept[1 + part] = int64(joined(high, low))
+    R[ARGUMENT, lane] = _values(m, form)
+
+
+@njit
+def _values(m, form):
+    """How many values a format names."""
+    words, at = view.memory(m), form - view.origin(m)[0]
+    count, found = uint32(0), False
+    while 0 <= at < 4 * len(words):
+        letter = (words[at >> 2] >> uint32(8 * (at & 3))) & uint32(255)
+        if letter == uint32(0):
+            break
+        if found and letter == PERCENT:
+            count -= uint32(1)
+            found = False
+        elif letter == PERCENT:
+            count += uint32(1)
+            found = True
+        else:
+            found = False
+        at += 1
+    return count

@@ -1,0 +1,210 @@
+"""Where the lanes of an access stand, whether they may, and the faults where they may not."""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
+
+from __future__ import annotations
+
+from numpy import int64, uint32
+
+from tilewave.basics.bits import lowest_one
+from tilewave.basics.jit import njit
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine import state as s
+from tilewave.execution.machine import views as view
+from tilewave.execution.machine.integer import LOCAL_WINDOW, SHARED_WINDOW, joined
+
+
+@njit(inline="always")
+def fault(m, kind, row, warp, lanes, address, other, stop):
+    """Note what went wrong, once for each kind and instruction; stop: whether it ends the launch."""
+    _noted(
+        m,
+        int64(kind),
+        int64(row),
+        int64(warp),
+        uint32(lanes),
+        int64(address),
+        int64(other),
+        int64(stop),
+    )
+
+
+@njit
+def _noted(m, kind, row, warp, lanes, address, other, stop):
+    count = view.control(m)[s.FAULT_COUNT]
+    for index in range(count):
+        if view.faults(m)[index, s.F_KIND] == kind and view.faults(m)[index, s.F_ROW] == row:
+            return
+    if count < s.FAULTS:
+        view.faults(m)[count, s.F_KIND] = kind
+        view.faults(m)[count, s.F_ROW] = row
+        view.faults(m)[count, s.F_WARP] = warp
+        view.faults(m)[count, s.F_LANES] = int64(lanes)
+        view.faults(m)[count, s.F_ADDRESS] = address
+        view.faults(m)[count, s.F_OTHER] = other
+        view.faults(m)[count, s.F_BLOCK] = view.control(m)[s.TAKEN]
+        view.control(m)[s.FAULT_COUNT] = count + 1
+    if stop:
+        view.control(m)[s.STOP] = 1
+
+
+@njit
+def address_lanes(m, warp, row, first, narrow, out):
+    """Byte addresses of an access: register (scaled) plus uniform register plus offset."""
+    R = view.registers(m)[warp]
+    shift = first - c.A_REG
+    base = int64(row[c.A_OFFSET + shift])
+    uniform = row[c.A_UREG + shift]
+    if row[c.A_UWIDE + shift]:
+        base += int64(joined(view.uniforms(m)[warp, uniform + 1], view.uniforms(m)[warp, uniform]))
+    else:
+        base += int64(view.uniforms(m)[warp, uniform])
+    register = row[c.A_REG + shift]
+    if row[c.A_WIDE + shift]:
+        for lane in range(32):
+            out[lane] = int64(joined(R[register + 1, lane], R[register, lane])) + base
+        return
+    scale = row[c.A_SHIFT + shift]
+    if narrow:
+        for lane in range(32):
+            out[lane] = ((int64(R[register, lane]) << int64(scale)) + base) & int64(0xFFFFFFFF)
+        rank = view.own(m)[s.RANK]
+        if narrow == 2 and rank:
+            # The block's own window of the cluster's shared memory.
+            for lane in range(32):
+                if out[lane] >> int64(24) == rank:
+                    out[lane] -= rank << int64(24)
+    else:
+        for lane in range(32):
+            out[lane] = (int64(R[register, lane]) << int64(scale)) + base
+
+
+@njit
+def first_lane(mask):
+    """Index of the lowest active lane."""
+    return int64(lowest_one(mask))
+
+
+@njit
+def wrong_lanes(addresses, mask, width, low, high):
+    """Lanes outside [low, high) for accesses of ``width`` bytes, and the first such address."""
+    lanes = uint32(0)
+    first = int64(-1)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            at = addresses[lane]
+            if at < low or at + width > high:
+                lanes |= uint32(1) << uint32(lane)
+                if first < 0:
+                    first = at
+    return lanes, first
+
+
+@njit
+def aligned(m, warp, pc, mask, addresses, width):
+    """Whether all active addresses are multiples of the width; a fault where not."""
+    mixed = int64(0)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            mixed |= addresses[lane]
+    if mixed & (width - 1) == 0:
+        return True
+    lanes = uint32(0)
+    first = int64(-1)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1) and addresses[lane] & (width - 1):
+            lanes |= uint32(1) << uint32(lane)
+            if first < 0:
+                first = addresses[lane]
+    fault(m, s.MISALIGNED, pc, warp, lanes, first, width, 1)
+    return False
+
+
+@njit
+def inside_global(m, warp, pc, mask, addresses, width):
+    """Whether every active lane stays inside one of the buffers; a fault where not."""
+    low = int64(0x7FFFFFFFFFFFFFFF)
+    high = int64(-0x7FFFFFFFFFFFFFFF)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            low = min(low, addresses[lane])
+            high = max(high, addresses[lane])
+    for index in range(len(view.ranges(m))):
+        if low >= view.ranges(m)[index, 0] and high + width <= view.ranges(m)[index, 1]:
+            return True
+    lanes = uint32(0)
+    first = int64(-1)
+    for lane in range(32):
+        if not (mask >> uint32(lane)) & uint32(1):
+            continue
+        found = False
+        for index in range(len(view.ranges(m))):
+            at = addresses[lane]
+            found = found or (
+                at >= view.ranges(m)[index, 0] and at + width <= view.ranges(m)[index, 1]
+            )
+        if not found:
+            lanes |= uint32(1) << uint32(lane)
+            if first < 0:
+                first = addresses[lane]
+    if lanes:
+        fault(m, s.OUTSIDE_GLOBAL, pc, warp, lanes, first, width, 1)
+        return False
+    return True
+
+
+@njit
+def inside_shared(m, warp, pc, mask, addresses, width, end):
+    """Whether every active lane stays inside the block's shared memory; a fault where not."""
+    low = int64(0x7FFFFFFFFFFFFFFF)
+    high = int64(-1)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            low = min(low, addresses[lane])
+            high = max(high, addresses[lane])
+    base = view.control(m)[s.SHARED_BASE]
+    if low >= base and high + width <= end:
+        return True
+    lanes, first = wrong_lanes(addresses, mask, width, base, end)
+    fault(m, s.OUTSIDE_SHARED, pc, warp, lanes, first, width, 1)
+    return False
+
+
+@njit
+def shared_lanes(m, mask, addresses):
+    """Lanes whose generic address lies in the shared window; their addresses become shared ones."""
+    lanes = uint32(0)
+    rank, blocks = view.own(m)[s.RANK], view.own(m)[s.BLOCKS]
+    for lane in range(32):
+        on = (mask >> uint32(lane)) & uint32(1)
+        if on and addresses[lane] >> int64(32) == int64(SHARED_WINDOW):
+            inner = addresses[lane] & int64(0xFFFFFFFF)
+            if inner >> int64(24) == rank:
+                inner -= rank << int64(24)
+            elif inner >> int64(24) < blocks:
+                continue  # another block's
+            lanes |= uint32(1) << uint32(lane)
+            addresses[lane] = inner
+    return lanes
+
+
+@njit
+def local_lanes(mask, addresses):
+    """Lanes whose generic address lies in local memory; their addresses become local ones."""
+    lanes = uint32(0)
+    for lane in range(32):
+        on = (mask >> uint32(lane)) & uint32(1)
+        if on and addresses[lane] >> int64(32) == int64(LOCAL_WINDOW):
+            addresses[lane] &= int64(0xFFFFFFFF)
+            lanes |= uint32(1) << uint32(lane)
+    return lanes
+
+
+@njit
+def away(m, mask, addresses):
+    """Lanes whose generic address lies in the shared memory of another block of the cluster."""
+    lanes = uint32(0)
+    if view.own(m)[s.BLOCKS] > 1:
+        for lane in range(32):
+            if addresses[lane] >> int64(32) == int64(SHARED_WINDOW):
+                lanes |= uint32(1) << uint32(lane)
+    return lanes & mask

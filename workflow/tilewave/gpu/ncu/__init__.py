@@ -1,0 +1,1 @@
+"""Sessions of Nsight Compute: what is counted, sampled and read back."""

@@ -1,0 +1,126 @@
+"""What a report of Nsight Compute holds of a kernel's single instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewave.records.counters import catalogue
+from tilewave.records.counters.catalogue import INSTRUCTION_METRICS
+from tilewave.records.counters.instructions import KEPT, with_excess
+
+
+def opcode_of(sass: str) -> str:
+    """Opcode with its modifiers out of a line of SASS: ``@!P0 LDS.64 R2, [R4] ;`` -> ``LDS.64``."""
+    words = [word for word in sass.replace(";", " ").split() if not word.startswith("@")]
+    return words[0].rstrip(",") if words else ""
+
+
+Code = dict[int, dict[str, Any] | None]
+"""Of the instructions of one cubin, by their distance from the function's first: opcode and sass; None of
+an instruction that gets no row."""
+
+
+def _instruction(action: Any, address: int) -> dict[str, Any] | None:
+    """What a report tells of an instruction besides its counters; None where it gets no row."""
+    sass = " ".join(str(action.sass_by_pc(address) or "").split()).rstrip(" ;")
+    opcode = opcode_of(sass)
+    if not KEPT.match(opcode):
+        return None
+    return {"opcode": opcode, "sass": sass}
+
+
+def value_of(action: Any, name: str) -> Any:
+    """A launch's value of a metric; None where it has none."""
+    metric = action.metric_by_name(name)
+    if metric is None:
+        return None
+    try:
+        return metric.value()
+    except (KeyError, TypeError, RuntimeError):  # a kind that this ncu_report cannot convert
+        return None
+
+
+def places_of(metric: Any) -> dict[int, int]:
+    """Absolute address -> place of its value among a metric's; empty where it has none by address."""
+    if metric is None or not metric.num_instances():
+        return {}
+    ids = metric.correlation_ids()
+    return {} if ids is None else {int(ids.as_uint64(i)): i for i in range(metric.num_instances())}
+
+
+def _values_by_address(action: Any) -> dict[str, tuple[Any, dict[int, int]]]:
+    """By column of `INSTRUCTION_METRICS`: the metric, and which of its values each address has."""
+    found = {}
+    for name, column in INSTRUCTION_METRICS.items():
+        metric = action.metric_by_name(name)
+        if places := places_of(metric):
+            found[column] = (metric, places)
+    return found
+
+
+def _addresses(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> list[int]:
+    return sorted(set().union(*(places for _, places in metrics.values())))
+
+
+def start_of(action: Any) -> int | None:
+    """Absolute address of a kernel's first instruction, the lowest with a counter, because every launch
+    executes it; None where no counter has values by address."""
+    return _start(_values_by_address(action))
+
+
+def _start(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> int | None:
+    # Values are read up to the first that is one: each costs a call into the report.
+    return next(
+        (
+            address
+            for address in _addresses(metrics)
+            for metric, places in metrics.values()
+            if address in places and catalogue.usable(metric.value(places[address]))
+        ),
+        None,
+    )
+
+
+def instructions_of(action: Any, code: Code | None = None) -> list[dict[str, Any]]:
+    """Per-instruction counters of a kernel, by address.
+
+    Rows: address (bytes from the function's first instruction), opcode, sass and the columns of
+    `INSTRUCTION_METRICS`, with ``wavefronts_shared_excess``; the listing tells the line. Only memory,
+    barrier and tensor instructions are kept. Counters that ncu gives no value are left out.
+    The ids of the values are absolute addresses; the function starts at the lowest one, because
+    every launch executes its first instruction.
+
+    code: what earlier launches of the same cubin told of its instructions; what this one tells is
+    added. ncu_report disassembles for every question (0.12 ms an instruction, nine tenths of the
+    whole), so each is asked once, and values are read of the kept ones alone.
+    """
+    metrics = _values_by_address(action)
+
+    def counters(address: int) -> dict[str, int]:
+        row = {}
+        for column, (metric, places) in metrics.items():
+            if address in places and catalogue.usable(value := metric.value(places[address])):
+                row[column] = int(value)
+        return row
+
+    addresses = _addresses(metrics)
+    start = _start(metrics)
+    if start is None:
+        return []
+    code = {} if code is None else code
+    rows = []
+    for address in addresses[addresses.index(start) :]:
+        offset = address - start
+        if offset in code and code[offset] is None:
+            continue
+        found = counters(address)
+        if not found:
+            continue
+        if offset not in code:
+            code[offset] = _instruction(action, address)
+        told = code[offset]
+        if told is None:
+            continue
+        rows.append(with_excess({"address": offset, **told, **found}))
+    return rows

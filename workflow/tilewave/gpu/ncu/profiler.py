@@ -1,0 +1,223 @@
+"""Nsight Compute: run cases under ncu, session after session, and read its reports.
+
+ncu starts ``python -m tilewave.gpu.worker counters``, which launches every case once inside the
+NVTX range ``measure`` of the domain ``tilewave``, in a range of the domain ``tilewave-job`` that is
+named after the case's place in the batch. ncu profiles what runs inside ``measure``; the other
+range tells which case a kernel belongs to, also where one case is several kernels (a library's
+split-k reduction). A session's report is read by other processes while the next session runs.
+Nothing that goes wrong here raises: every case gets a result, and what a report holds is kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tilewave.gpu.ncu.profiling import NcuSession, Settings, metrics_of, run_session, settings_of
+from tilewave.gpu.ncu.reading import Reading
+from tilewave.gpu.ncu.run import NO_PERMISSION
+from tilewave.kernel.job import Job
+from tilewave.kernel.result import NOT_MEASURED, OK, result
+from tilewave.records.counters import catalogue
+from tilewave.records.environment import NO_NCU, find_ncu
+from tilewave.workers import Result
+
+MOST_PATCHED, MOST_PLAIN = 200, 1000
+"""Cases of a session that asks for counters of instructions or sections of ncu, and of one that does
+not: two minutes of either at most, beside the 5 s in which ncu, Python and CUDA start. A machine that goes
+away takes one session with it."""
+FEW = 10
+"""So few cases take less time with all metrics of others than a session of their own takes to start."""
+START_S, PASS_S = 4.0, 0.02
+"""What a session takes before its first case, and one pass of a case, which a metric may need for itself."""
+
+
+def _missing(job: Job, status: str, reason: str, interrupted: str = "") -> Result:
+    notes = {"interrupted": interrupted} if interrupted else {}
+    return result(job.stage, job.case, status, reason, key=job.key, notes=notes)
+
+
+def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
+    """What is to be collected, each with the places of its jobs, in the order of the sessions.
+
+    Jobs that ask for the same share sessions; few of them join others that ask for more metrics, and
+    those whose metrics differ a little share one where that takes less time than to start another.
+    Counters of instructions take long to read, and so do many cases: they come first, because nothing
+    runs any more while the last report is read.
+    """
+    groups: dict[Settings, list[int]] = {}
+    for index, job in enumerate(jobs):
+        groups.setdefault(settings_of(job), []).append(index)
+    for settings in sorted(groups, key=lambda one: len(one.metrics)):
+        wider = [one for one in groups if one != settings and one.includes(settings)]
+        if wider and len(groups[settings]) <= FEW:
+            host = min(wider, key=lambda one: len(one.metrics))
+            groups[host] = sorted(groups[host] + groups.pop(settings))
+    while pair := _cheapest(groups):
+        both = pair[0].united(pair[1])
+        groups[both] = sorted(place for one in pair for place in groups.pop(one))
+    return sorted(groups.items(), key=lambda group: (not group[0].slow, -len(group[1])))
+
+
+def _cheapest(groups: Mapping[Settings, Sequence[int]]) -> tuple[Settings, Settings] | None:
+    """Two of the groups that cost the least time to unite; None where another session costs less."""
+
+    def seconds(pair: tuple[Settings, Settings]) -> float:
+        both = len(pair[0].united(pair[1]).metrics)
+        return sum((both - len(one.metrics)) * len(groups[one]) * PASS_S for one in pair)
+
+    pairs = (pair for pair in itertools.combinations(groups, 2) if pair[0].alike(pair[1]))
+    best = min(pairs, key=seconds, default=None)
+    return best if best is not None and seconds(best) < START_S else None
+
+
+class _Results:
+    """A result for each job: from the reports, which are read while sessions run, or the reason why
+    there is none. ``on_result`` gets each at once; ``note`` a line for each session."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        workers: int,
+        on_result: Callable[[Result], object] | None,
+        note: Callable[[str], object] | None,
+    ) -> None:
+        self._jobs, self._workers = jobs, workers
+        self._on_result, self._note = on_result, note
+        self._made: dict[int, Result] = {}
+        self._open: list[tuple[NcuSession, Reading]] = []
+
+    def in_order(self) -> list[Result]:
+        return [self._made[index] for index in range(len(self._jobs))]
+
+    def give_up(self, indices: Iterable[int], reason: str, interrupted: str = "") -> None:
+        """No more is tried of these cases; interrupted: by which signal from outside."""
+        for index in indices:
+            self._finish(index, _missing(self._jobs[index], NOT_MEASURED, reason, interrupted))
+
+    def read(self, session: NcuSession) -> None:
+        """Begin to read what a session left."""
+        reading = Reading(session.report_path, session.batch, session.names, self._workers)
+        self._open.append((session, reading))
+
+    def take(self, limit_s: float | None = 0.0) -> None:
+        """Pass on what was read meanwhile; with None wait for the end of it."""
+        for session, reading in list(self._open):
+            for place, made in reading.take(limit_s):
+                self._finish(session.places[place], self._noted(session, place, made))
+            if reading.ended:
+                self._open.remove((session, reading))
+                self._close(session, reading)
+
+    def stop(self) -> None:
+        """End what is still being read."""
+        for _, reading in self._open:
+            reading.stop()
+
+    def _finish(self, index: int, made: Result) -> None:
+        if index not in self._made:
+            self._made[index] = made
+            if self._on_result is not None:
+                self._on_result(made)
+
+    @staticmethod
+    def _noted(session: NcuSession, place: int, made: Result) -> Result:
+        if made["status"] == OK:
+            made["notes"]["report"] = session.report_path.name
+            unknown = session.unknown - catalogue.OPTIONAL
+            told = [name for name in metrics_of(session.batch[place]) if name in unknown]
+            if told:
+                made["notes"]["unknown_metrics"] = told
+        return made
+
+    def _close(self, session: NcuSession, reading: Reading) -> None:
+        """The cases of a session that its report does not hold, and its line in the log."""
+        events, why = session.events, reading.failure or session.why
+        for place, (status, reason) in events.failures.items():
+            if place < len(session.batch):
+                made = _missing(session.batch[place], status, reason or why)
+                self._finish(session.places[place], made)
+        # A case under which the worker ended is not tried again, nor those that ran and left
+        # nothing in the report; the ones behind it are, unless none was reached at all.
+        reached = set(events.started) or set(range(len(session.places)))
+        self.give_up((session.places[place] for place in sorted(reached)), why, session.interrupted)
+        if self._note is not None:
+            self._note(
+                f"{session.batch[0].stage}: session {session.number} ({len(session.settings.metrics)} metrics, "
+                f"{len(session.settings.sections)} sections): {len(events.started)} of "
+                f"{len(session.batch)} cases in {session.seconds:.1f} s, read in "
+                f"{reading.seconds:.1f} s by {reading.processes} processes\n"
+            )
+
+
+def profile(
+    jobs: Sequence[Job],
+    *,
+    cache: Path,
+    report_path: Path,
+    log_path: Path,
+    ncu: str | None = None,
+    limit_s: float | None = None,
+    cores: int = 1,
+    on_result: Callable[[Result], object] | None = None,
+    note: Callable[[str], object] | None = None,
+) -> list[Result]:
+    """Counters or samples of a batch of cases: a result for each job, in the order of the jobs.
+
+    jobs: see `tilewave.gpu.worker`. Jobs with the same metrics, sections, clock and cache control
+    share sessions of ncu; a session that a case ended is followed by one for the cases behind it.
+    The first writes ``report_path`` (.ncu-rep), the others the same name with -part2, -part3, ...; a
+    result's note ``report`` names its file. cache: the worker's. ncu: its path (default: found). limit_s: seconds for a session (default: the
+    jobs' own limits, and a minute). cores: of this machine, for reading reports. on_result gets each
+    result as soon as it is read; note a line about each session.
+    """
+    # ncu and what it profiles keep a core each.
+    results = _Results(jobs, max(1, cores - 2), on_result, note)
+    program = find_ncu(ncu)
+    if program is None:
+        why = f"the configured ncu {ncu!r} is no program that can be run" if ncu else NO_NCU
+        results.give_up(range(len(jobs)), why)
+        return results.in_order()
+    stem = str(report_path.resolve()).removesuffix(".ncu-rep")
+    for path in (Path(stem), log_path.resolve(), cache / "x"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    log_path.write_bytes(b"")
+    number, refused, counted = 0, set[str](), False
+    try:
+        for settings, pending in sessions_of(jobs):
+            most = MOST_PATCHED if settings.slow else MOST_PLAIN
+            size = math.ceil(len(pending) / math.ceil(len(pending) / most))
+            while pending:
+                number += 1
+                suffix = "" if number == 1 else f"-part{number}"
+                places, behind = pending[:size], pending[size:]
+                batch = [jobs[index] for index in places]
+                session = NcuSession(
+                    number, places, batch, settings, Path(f"{stem}{suffix}.ncu-rep")
+                )
+                given = 60 + sum(job.limit_s for job in batch)
+                run_session(
+                    session,
+                    program,
+                    cache=cache.resolve(),
+                    log_path=log_path,
+                    limit_s=given if limit_s is None else limit_s,
+                    refused=refused,
+                    meanwhile=results.take,
+                )
+                if NO_PERMISSION in session.why and counted:
+                    session.interrupted = "the permission to read counters was withdrawn"
+                counted = counted or NO_PERMISSION not in session.why
+                results.read(session)
+                reached = set(session.events.started)
+                cut = [index for place, index in enumerate(places) if place not in reached]
+                pending = [*cut, *behind] if reached else behind
+                if not reached or NO_PERMISSION in session.why:
+                    results.give_up(pending, session.why, session.interrupted)
+                    pending = []
+        results.take(None)
+    finally:
+        results.stop()
+    return results.in_order()

@@ -1,0 +1,174 @@
+"""One session of Nsight Compute: the cases that it gets, and what became of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tilewave.gpu.ncu.idle import idle
+from tilewave.gpu.ncu.run import (
+    NO_PERMISSION,
+    NcuOutcome,
+    build_command,
+    explain,
+    interrupted,
+    run_ncu,
+)
+from tilewave.kernel.job import Job, write_jobs
+from tilewave.kernel.result import OK, SAMPLE, STATUSES
+from tilewave.records.counters import catalogue
+
+
+@dataclass
+class SessionEvents:
+    """What the worker told. Cases go by their place in its batch.
+
+    started: in order. failures: status and reason of those that ended badly. general: why no case could run.
+    """
+
+    started: list[int] = field(default_factory=list)
+    failures: dict[int, tuple[str, str]] = field(default_factory=dict)
+    general: str = ""
+
+
+def read_events(path: Path) -> SessionEvents:
+    """The worker's event file (one JSON object a line); a last line that a crash cut is ignored."""
+    told = SessionEvents()
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return told
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        kind, index = event.get("event"), event.get("index")
+        if kind == "failed":
+            told.general = str(event.get("reason") or "")
+        elif kind == "started" and isinstance(index, int):
+            told.started.append(index)
+        elif kind == "finished" and isinstance(index, int):
+            made = event.get("result") or {}
+            if made.get("status") in STATUSES and made["status"] != OK:
+                told.failures[index] = (str(made["status"]), str(made.get("reason") or ""))
+    return told
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one ncu session collects, and how; ``rules``: whether ncu's own are applied."""
+
+    metrics: tuple[str, ...]
+    sections: tuple[str, ...]
+    rules: bool
+    clock_control: str
+    cache_control: str
+
+    @property
+    def slow(self) -> bool:
+        """Whether ncu patches the kernel or samples it, for what is counted by instruction."""
+        return bool(self.sections) or catalogue.of_instructions(self.metrics)
+
+    def alike(self, other: Settings) -> bool:
+        """Whether both collect in the same way, as fast, though maybe other metrics."""
+        return replace(other, metrics=self.metrics) == self and self.slow == other.slow
+
+    def includes(self, other: Settings) -> bool:
+        """Whether this collects, in the same way and no slower, all that the other does."""
+        return self.alike(other) and set(other.metrics) <= set(self.metrics)
+
+    def united(self, other: Settings) -> Settings:
+        """What collects the metrics of both."""
+        return replace(self, metrics=tuple(sorted({*self.metrics, *other.metrics})))
+
+
+@dataclass
+class NcuSession:
+    """One session of ncu: its cases by their place among all jobs, how it went and what it left.
+
+    names: the metrics of each case that were asked for. unknown: those that ncu does not have. interrupted:
+    the signal from outside that ended it, if one did.
+    """
+
+    number: int
+    places: list[int]
+    batch: list[Job]
+    settings: Settings
+    report_path: Path
+    names: list[list[str]] = field(default_factory=list)
+    unknown: set[str] = field(default_factory=set)
+    events: SessionEvents = field(default_factory=SessionEvents)
+    why: str = ""
+    interrupted: str = ""
+    seconds: float = 0.0
+
+
+def metrics_of(job: Job) -> list[str]:
+    """The metrics that ncu is asked for of a job, each once: those that it wants, but for `idle` ones."""
+    without = idle(job)
+    return [name for name in dict.fromkeys(job.metrics) if name not in without]
+
+
+def settings_of(job: Job) -> Settings:
+    """A job's settings; the order in which its metrics are named makes no session of its own."""
+    return Settings(
+        tuple(sorted(metrics_of(job))),
+        tuple(dict.fromkeys(job.sections)),
+        job.stage == SAMPLE,
+        job.clock_control,
+        job.cache_control,
+    )
+
+
+def run_session(
+    session: NcuSession,
+    program: str,
+    *,
+    cache: Path,
+    log_path: Path,
+    limit_s: float,
+    refused: set[str],
+    meanwhile: Callable[[], object],
+) -> None:
+    """Run ncu, again without the metrics that it refuses; ``refused`` remembers them."""
+    began = time.monotonic()
+    settings, report_path = session.settings, session.report_path
+    stem = str(report_path).removesuffix(".ncu-rep")
+    jobs_path, events_path = Path(f"{stem}.jobs.json"), Path(f"{stem}.events.jsonl")
+    write_jobs(jobs_path, session.batch)
+    known = [name for name in settings.metrics if name not in refused]
+    outcome = NcuOutcome()
+    while True:
+        for path in (report_path, events_path):
+            path.unlink(missing_ok=True)
+        events_path.touch()
+        command = build_command(
+            program,
+            jobs_path=jobs_path,
+            events_path=events_path,
+            report_path=report_path,
+            cache=cache,
+            metrics=known,
+            sections=settings.sections,
+            rules=settings.rules,
+            clock_control=settings.clock_control,
+            cache_control=settings.cache_control,
+        )
+        outcome = run_ncu(command, log_path, limit_s, meanwhile)
+        told = [name for name in known if name in outcome.unknown]
+        if not told or len(told) == len(known):
+            break
+        known = [name for name in known if name not in told]
+        refused |= set(told)
+    session.names = [[name for name in metrics_of(job) if name in known] for job in session.batch]
+    session.unknown = set(settings.metrics) - set(known)
+    session.events = read_events(events_path)
+    session.why = explain(outcome, limit_s)
+    session.interrupted = interrupted(outcome)
+    if session.events.general and NO_PERMISSION not in session.why:
+        session.why = session.events.general
+    session.seconds = time.monotonic() - began

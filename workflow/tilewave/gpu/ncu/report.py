@@ -1,0 +1,266 @@
+"""What a report of Nsight Compute holds: its kernels and their counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewave.gpu.ncu import samples as profile_samples
+from tilewave.gpu.ncu.idle import idle
+from tilewave.gpu.ncu.instructions import Code, instructions_of, value_of
+from tilewave.kernel.job import Job
+from tilewave.kernel.result import NOT_MEASURED, OK, SAMPLE, SOURCES, result
+from tilewave.records.counters import catalogue
+from tilewave.records.counters.figures import derived, figure
+from tilewave.records.counters.instructions import instruction_totals, of_launches, probe_figures
+from tilewave.workers import Result
+
+CASE_DOMAIN = "tilewave-job"
+LONGEST_NAME = 400  # of a library's kernel: some have pages of template arguments
+
+
+def actions_of(report: Any) -> list[Any]:
+    """All profiled kernels of an ncu_report context, in the order of their launch."""
+    return [report[i][j] for i in range(len(report)) for j in range(report[i].num_actions())]
+
+
+def case_index(action: Any) -> int | None:
+    """Place in the batch of the case that a kernel belongs to, from its NVTX ranges."""
+    state = action.nvtx_state()
+    if state is None:
+        return None
+    for identity in state.domains():
+        domain = state.domain_by_id(identity)
+        if domain is None or domain.name() != CASE_DOMAIN:
+            continue
+        for name in domain.push_pop_ranges():
+            if name.isdigit():
+                return int(name)
+    return None
+
+
+def grid_of(action: Any) -> tuple[int, int, int] | None:
+    """Grid of a profiled launch, None where the report does not tell."""
+    sizes = [value_of(action, f"launch__grid_dim_{axis}") for axis in "xyz"]
+    if not all(catalogue.usable(size) for size in sizes):
+        return None
+    x, y, z = (int(size) for size in sizes)
+    return x, y, z
+
+
+def _name(action: Any, base: str) -> str:
+    """A kernel's MANGLED or DEMANGLED name; empty where ncu_report tells none."""
+    try:
+        from ncu_report import IAction
+
+        return str(action.name(getattr(IAction, f"NameBase_{base}")))
+    except (ImportError, TypeError):
+        return ""
+
+
+def _names(action: Any) -> list[str]:
+    """A kernel's names: the function's own without template arguments, the mangled, the demangled one."""
+    own = str(action.name())
+    found = [own, own.partition("<")[0], _name(action, "MANGLED"), _name(action, "DEMANGLED")]
+    return list(dict.fromkeys(filter(None, found)))
+
+
+def mismatch(action: Any, job: Job) -> str:
+    """Empty where a profiled kernel is the job's one launch, else what is different."""
+    if job.provider != "nvrtc":
+        return ""
+    names = _names(action)
+    # Of a kernel that is not extern "C", where ncu tells no mangled name, the function's own is in it.
+    if job.entry not in names and not any(
+        job.entry.startswith("_Z") and f"{len(name)}{name}" in job.entry for name in names
+    ):
+        return f"the report has the kernel {names[0]} where {job.entry} was launched"
+    grid = grid_of(action)
+    if grid is not None and grid != job.launch.grid:
+        return f"the report has a grid of {list(grid)} where {list(job.launch.grid)} was launched"
+    return ""
+
+
+def assign(actions: Sequence[Any], jobs: Sequence[Job]) -> dict[int, list[Any]]:
+    """Profiled kernels of each job, by the job's place in the batch: the NVTX range of the case says it."""
+    found: dict[int, list[Any]] = {index: [] for index in range(len(jobs))}
+    for action in actions:
+        index = case_index(action)
+        if index is not None and index in found:
+            found[index].append(action)
+    return found
+
+
+def counters_of(
+    actions: Sequence[Any], names: Iterable[str], leading: int | None = None
+) -> tuple[dict[str, float], dict[str, str], list[str], dict[str, list[float]]]:
+    """Counters of a case: values over its kernels, ncu's units, and the names without a value.
+
+    leading: of a series the place of the kernel that leads (see `catalogue.combined`). Then come, too, the
+    values in each launch of what has none over several.
+    """
+    values: dict[str, float] = {}
+    units: dict[str, str] = {}
+    absent = []
+    apart: dict[str, list[float]] = {}
+    for name in names:
+        read = [value_of(action, name) for action in actions]
+        if not read or not all(catalogue.usable(value) for value in read):
+            absent.append(name)
+            continue
+        numbers = [float(value) for value in read]
+        if leading is not None and catalogue.of_one_launch(name):
+            apart[name] = numbers
+            continue
+        values[name] = catalogue.combined(name, numbers, leading)
+        known = catalogue.METRICS.get(name)
+        units[name] = known.unit if known else str(actions[0].metric_by_name(name).unit() or "")
+    return values, units, absent, apart
+
+
+def _scaled(name: str, value: float, action: Any) -> float:
+    """A duration in ns, whatever unit of time the report has it in."""
+    if name != "gpu__time_duration.sum":
+        return value
+    unit = str(action.metric_by_name(name).unit() or "").lower()
+    factors = {"usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6, "second": 1e9, "s": 1e9}
+    return value * factors.get(unit, 1.0)
+
+
+def _kernel_name(action: Any, ours: bool) -> str:
+    """A kernel's name; of a library's the demangled one, whose template arguments tell the tile
+    where the function's own name is ``Kernel2``."""
+    demangled = "" if ours else _name(action, "DEMANGLED")
+    return demangled[:LONGEST_NAME] or str(action.name())
+
+
+def _passes(actions: Sequence[Any]) -> dict[str, int]:
+    """How often ncu ran the kernels, where the report says so."""
+    passes = [value_of(action, "profiler__replayer_passes") for action in actions]
+    known = all(catalogue.usable(count) for count in passes)
+    return {"passes": int(sum(passes))} if known else {}
+
+
+def _sampled(job: Job, actions: Sequence[Any]) -> Result:
+    """The result of a case that was sampled, from its launches: samples of all of them, and of the one
+    that leads what ncu's rules say."""
+    found = [samples for one in actions if (samples := profile_samples.samples_of(one)) is not None]
+    if len(found) < len(actions):
+        reason = "ncu's report has the kernel but no stall samples of it"
+        return result(SAMPLE, job.case, NOT_MEASURED, reason, key=job.key)
+    rows = of_launches([one.entry for one in job.steps], found)
+    notes: dict[str, Any] = {"kernels": [_kernel_name(one, ours=True) for one in actions]}
+    notes |= profile_samples.notes_of(actions[job.leading]) | _passes(actions)
+    figures = profile_samples.totals(rows)
+    return result(
+        SAMPLE, job.case, OK, key=job.key, source=SOURCES[SAMPLE], figures=figures,
+        instructions=rows, notes=notes,
+    )  # fmt: skip
+
+
+def _unlike(actions: Sequence[Any], job: Job) -> str:
+    """Empty where the profiled kernels are the job's launches in their order, else what is different."""
+    if job.provider != "nvrtc":
+        return ""
+    steps = job.steps
+    told = next(filter(None, map(mismatch, actions, steps)), "")
+    if not told and len(actions) != len(steps):
+        made = "one was" if len(steps) == 1 else f"{len(steps)} were"
+        found = "1 launch" if len(actions) == 1 else f"{len(actions)} launches"
+        told = f"the report has {found} where {made} made"
+    return told
+
+
+def result_of(
+    job: Job,
+    actions: Sequence[Any],
+    names: Sequence[str],
+    codes: dict[str, Code] | None = None,
+) -> Result:
+    """The result document of a case from its profiled kernels (at least one).
+
+    codes: of its cubin, by function (see `instructions_of`); of a library's kernels nothing is known
+    beforehand.
+    """
+    base: dict[str, Any] = {"key": job.key}
+    if wrong := _unlike(actions, job):
+        return result(job.stage, job.case, NOT_MEASURED, wrong, **base)
+    if job.stage == SAMPLE:
+        return _sampled(job, actions)
+    ours = job.provider == "nvrtc"
+    leading = job.leading if ours and len(actions) > 1 else None
+    asked = catalogue.of_launches(names)
+    values, units, absent, apart = counters_of(actions, asked, leading)
+    if not values:
+        reason = "ncu's report has the kernel but a value for none of the metrics"
+        return result("counters", job.case, NOT_MEASURED, reason, **base)
+    for name in values:
+        values[name] = _scaled(name, values[name], actions[0])
+    figures = [figure(name, value, units[name]) for name, value in values.items()]
+    zero = dict.fromkeys(idle(job).difference(values), 0.0)
+    figures += derived(values | zero, job.dtypes.get("a", ""))
+    codes = {} if codes is None or not ours else codes
+    functions = [one.entry for one in job.steps] if ours else list(map(str, range(len(actions))))
+    each = [
+        instructions_of(action, codes.setdefault(function, {}))
+        for action, function in zip(actions, functions, strict=True)
+    ]
+    rows = of_launches(functions, each)
+    figures += instruction_totals(rows)
+    notes: dict[str, Any] = {"kernels": [_kernel_name(action, ours) for action in actions]}
+    missing = [name for name in absent if name not in catalogue.OPTIONAL]
+    if missing:
+        notes["absent_metrics"] = missing
+    if zero:
+        notes["not_asked"] = sorted(zero)
+    if apart:
+        notes["of_each_launch"] = apart
+    notes |= _passes(actions)
+    if job.instruction and ours:
+        if rows:
+            found, note = probe_figures(job.instruction, rows, values)
+            figures += found
+            if note:
+                notes["probe_instruction"] = note
+        else:
+            notes["probe_instruction"] = "the report has no per-instruction counters"
+    return result(
+        "counters",
+        job.case,
+        OK,
+        source="counters",
+        figures=figures,
+        instructions=rows if ours else [],
+        notes=notes,
+        **base,
+    )
+
+
+def parse_report(
+    report: Any,
+    jobs: Sequence[Job],
+    names: Sequence[Sequence[str]],
+    places: Iterable[int] | None = None,
+) -> Iterator[tuple[int, Result]]:
+    """Results of the jobs that an ncu_report context holds, each with its job's place in the batch.
+
+    names: metrics of each job. places: of the jobs that are asked for (default: all).
+    """
+    assigned = assign(actions_of(report), jobs)
+    codes: dict[str, dict[str, Code]] = {}  # by cubin and function
+    for index in range(len(jobs)) if places is None else places:
+        if assigned[index]:
+            cubin = jobs[index].cubin
+            known = codes.setdefault(cubin, {}) if cubin else None
+            yield index, result_of(jobs[index], assigned[index], names[index], known)
+
+
+def load_report(path: Path) -> Any:
+    """Open a .ncu-rep file; needs neither a GPU nor Nsight Compute.
+
+    Raises what ncu_report raises for a file that it cannot read.
+    """
+    import ncu_report  # type: ignore[import-untyped, unused-ignore]
+
+    return ncu_report.load_report(str(path))

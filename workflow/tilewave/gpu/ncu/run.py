@@ -1,0 +1,209 @@
+"""One run of Nsight Compute: its command line, its end, and what it said.
+
+A counter that the chip lacks is missing in its report (`report.counters_of`); of names without a
+roll-up behind a dot it says that it cannot find one, and profiles nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from signal import SIGKILL, SIGTERM
+
+import psutil
+
+from tilewave.basics.deadline import Deadline
+from tilewave.basics.lifetime import FROM_OUTSIDE, ended_by, ends_with_parent, kill_group
+from tilewave.basics.paths import child_environment
+
+DOMAIN = "tilewave"
+RANGE = "measure"
+# What ncu may still take to write its report after the profiled process was told to end.
+GRACE_S = 30.0
+POLL_S = 0.1
+
+NO_PERMISSION = (
+    "this user may not read the GPU's performance counters (ERR_NVGPUCTRPERM): run as root, or "
+    "have the administrator load the driver with NVreg_RestrictProfilingToAdminUsers=0 (options nvidia "
+    "NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then reboot); in a container add "
+    "--cap-add SYS_ADMIN; a rented machine needs a provider that allows profiling"
+)
+# What ncu writes, and what it means for the user.
+REASONS = (
+    ("ERR_NVGPUCTRPERM", NO_PERMISSION),
+    (
+        "driver resource was unavailable",
+        "another tool holds the GPU's counters: stop DCGM, another profiler or a monitoring agent "
+        "and run again",
+    ),
+    (
+        "nsight-compute-lock",
+        "ncu could not take its lock file: remove the nsight-compute-lock of another user in /tmp "
+        "or set TMPDIR",
+    ),
+    (
+        "Profiling is not supported",
+        "this GPU, or the virtual slice of it that this machine sees, does not support profiling",
+    ),
+    ("No kernels were profiled", "no kernel was launched inside the range that ncu watches"),
+)
+UNKNOWN_METRIC = re.compile(r"Failed to find metric\s+(?:regex:\^)?([A-Za-z0-9_.:\\]+)")
+
+
+@dataclass
+class NcuOutcome:
+    """How a run of ncu ended. ``unknown`` are metrics that this ncu does not have for the chip."""
+
+    log: str = ""
+    code: int | None = None
+    timed_out: bool = False
+    unknown: list[str] = field(default_factory=list)
+
+
+# -------------------------------------------------------------------------------------- running ncu
+
+
+def build_command(
+    ncu: str,
+    *,
+    jobs_path: Path,
+    events_path: Path,
+    report_path: Path,
+    cache: Path,
+    metrics: Sequence[str],
+    sections: Sequence[str] = (),
+    rules: bool = False,
+    clock_control: str = "none",
+    cache_control: str = "all",
+    python: str = sys.executable,
+) -> list[str]:
+    """The command line that profiles a batch. ``rules``: with what ncu's rules say of each kernel.
+
+    report_path ends in .ncu-rep (ncu adds that itself, and expands ``%`` in the name).
+    """
+    report = str(report_path).removesuffix(".ncu-rep").replace("%", "%%")
+    command = [ncu, "--nvtx", "--nvtx-include", f"{DOMAIN}@{RANGE}/"]
+    command += ["--clock-control", clock_control, "--cache-control", cache_control]
+    command += ["--metrics", ",".join(metrics)]
+    for section in sections:
+        command += ["--section", section]
+    # The rules (advice) cost time for every kernel and can be run later in Nsight Compute.
+    command += ["--apply-rules", "yes" if rules else "no", "--import-source", "yes"]
+    command += ["--force-overwrite", "-o", report]
+    command += [python, "-m", "tilewave.gpu.worker", "counters", str(jobs_path)]
+    return [*command, "--events", str(events_path), "--cache", str(cache)]
+
+
+def _group_members(group: int) -> list[psutil.Process]:
+    """Processes of a process group."""
+    members = []
+    for one in psutil.process_iter(["cmdline", "status"]):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getpgid(one.pid) == group and one.info["status"] != psutil.STATUS_ZOMBIE:
+                members.append(one)
+    return members
+
+
+def _end_worker(process: subprocess.Popen[bytes]) -> None:
+    """End what ncu profiles, so that ncu writes what it has; end ncu where it does not."""
+    for one in _group_members(process.pid):
+        # ncu's own command line has the worker's at its end.
+        words = one.info["cmdline"] or []
+        if "tilewave.gpu.worker" in words and "--nvtx-include" not in words:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+    try:
+        process.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        kill_group(process)
+
+
+def run_ncu(
+    command: Sequence[str],
+    log_path: Path,
+    limit_s: float,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> NcuOutcome:
+    """Run ncu in a process group of its own, its output in ``log_path`` (appended).
+
+    The group ends with this process, and at ``limit_s`` seconds. ``meanwhile`` is called every
+    POLL_S until then.
+    """
+    log_path.parent.mkdir(parents=True, exist_ok=True)
+    outcome = NcuOutcome()
+    with open(log_path, "ab") as log:
+        begin = log.tell()
+        log.write((" ".join(command) + "\n").encode())
+        log.flush()
+        try:
+            process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=child_environment(),
+                process_group=0,
+                preexec_fn=ends_with_parent(os.getpid()),
+            )
+        except OSError as error:
+            return NcuOutcome(log=f"==ERROR== {error}", code=127)
+        end = Deadline.after(limit_s)
+        try:
+            while True:
+                try:
+                    outcome.code = process.wait(POLL_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    meanwhile()
+                if end.passed():
+                    outcome.timed_out = True
+                    _end_worker(process)
+                    outcome.code = process.returncode
+                    break
+        finally:
+            # An interrupt must not leave a profiler behind; a worker that outlived ncu goes too.
+            if process.poll() is None or _group_members(process.pid):
+                kill_group(process)
+    outcome.log = log_path.read_bytes()[begin:].decode(errors="replace")
+    outcome.unknown = unknown_metrics(outcome.log)
+    return outcome
+
+
+def unknown_metrics(log: str) -> list[str]:
+    """Metrics that ncu says it cannot find."""
+    names = [name.replace("\\", "").rstrip(".") for name in UNKNOWN_METRIC.findall(log)]
+    return list(dict.fromkeys(names))
+
+
+def interrupted(outcome: NcuOutcome) -> str:
+    """The signal by which somebody ended ncu, or what it profiles; empty where nobody did."""
+    told = [int(one) for one in re.findall(r"returned an error code \((\d+)\)", outcome.log)]
+    # What ncu tells of the process that it profiles is a signal's number, or an exit code.
+    codes = [outcome.code or 0, *(-one if one in (SIGKILL, SIGTERM) else one for one in told)]
+    outside = {one.name for one in FROM_OUTSIDE} & {ended_by(code) for code in codes}
+    return "" if outcome.timed_out else next(iter(outside), "")
+
+
+def explain(outcome: NcuOutcome, limit_s: float) -> str:
+    """Why a case is missing from ncu's report, and what the user can do about it."""
+    for sign, reason in REASONS[:-1]:
+        if sign in outcome.log:
+            return reason
+    if outcome.timed_out:
+        return f"profiling was ended at its limit of {limit_s:g} s before it reached this case"
+    if outcome.unknown:
+        return f"ncu has no metric {', '.join(outcome.unknown)} for this GPU"
+    if name := interrupted(outcome):
+        return f"profiling was ended by {name}"
+    errors = re.findall(r"^==ERROR== (.+?)\s*$", outcome.log, re.MULTILINE)
+    if errors:
+        return f"ncu: {errors[-1]}"
+    if outcome.code not in (0, None):
+        return f"the profiled process ended early (exit code {outcome.code})"
+    sign, reason = REASONS[-1]
+    return reason if sign in outcome.log else "ncu's report does not hold this case"

@@ -1,0 +1,106 @@
+"""What a report of Nsight Compute holds of a kernel's stall samples, and what ncu's rules say of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tilewave.gpu.ncu.instructions import places_of, start_of, value_of
+from tilewave.records.counters import catalogue
+from tilewave.records.counters.catalogue import NOT_ISSUED_SAMPLES, SAMPLES, STALL_SAMPLES, STALLS
+from tilewave.records.counters.figures import figure
+from tilewave.records.counters.instructions import PLACE
+
+NOT_ISSUED = "_not_issued"
+INTERVAL = "smsp__pcsamp_interval_cycles"
+SPEEDUPS = {1: "local", 2: "global"}
+"""Of ncu_report's `SpeedupType`: of the part that the rule looks at, and of the kernel."""
+KINDS = {1: "ok", 2: "optimization", 3: "warning", 4: "error"}
+"""Of its `MsgType`."""
+
+
+def _reasons(action: Any) -> dict[str, str]:
+    """ncu's name of each metric of samples -> its reason, of those that did not issue with NOT_ISSUED."""
+    return {
+        name: name.removeprefix(STALLS)
+        for name in action.metric_names()
+        if name.startswith(STALLS) and "." not in name
+    }
+
+
+def samples_of(action: Any) -> list[dict[str, int]] | None:
+    """Samples of each instruction that has any, by address (bytes from the function's first one).
+
+    Rows: address, ``samples``, ``samples_not_issued`` (of those, in cycles in which the scheduler issued
+    nothing) and a column ``stall_...`` for each reason that was seen. Empty where the kernel ended before
+    its first sample; None where the report has no samples, or no counter that says where the function
+    starts.
+    """
+    start, reasons = start_of(action), _reasons(action)
+    if start is None or not reasons:
+        return None
+    rows: dict[int, Counter[str]] = {}
+    for name, reason in reasons.items():
+        metric = action.metric_by_name(name)
+        waits = not reason.endswith(NOT_ISSUED)
+        column = STALL_SAMPLES.format(reason)
+        for address, place in places_of(metric).items():
+            value = metric.value(place)
+            if not catalogue.usable(value) or value <= 0 or address < start:
+                continue
+            row = rows.setdefault(address - start, Counter())
+            if waits:
+                row[column] += int(value)
+                row[SAMPLES] += int(value)
+            else:
+                row[NOT_ISSUED_SAMPLES] += int(value)
+    return [
+        {"address": address, SAMPLES: row[SAMPLES], **{name: row[name] for name in sorted(row)}}
+        for address, row in sorted(rows.items())
+    ]
+
+
+def totals(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Samples of a kernel, all and by reason, as figures."""
+    sums = Counter({SAMPLES: 0})
+    for row in rows:
+        sums.update({name: count for name, count in row.items() if name not in PLACE})
+    return [figure(name, float(sums[name]), "sample") for name in sorted(sums)]
+
+
+def rules_of(action: Any) -> list[dict[str, Any]]:
+    """What ncu's rules say of a kernel, in its own words and order: rule, section, name, title, message,
+    kind; the speedup that ncu estimates (%) with what it is of; the metrics that it rests on."""
+    told = []
+    for one in action.rule_results_as_dicts():
+        message = one.get("rule_message") or {}
+        if not message.get("message"):
+            continue
+        made = {
+            "rule": one["rule_identifier"],
+            "section": one["section_identifier"],
+            "name": one["name"],
+            "title": message["title"],
+            "message": message["message"],
+            "kind": KINDS.get(int(message["type"]), ""),
+        }
+        estimate = one.get("speedup_estimation")
+        if estimate and catalogue.usable(estimate["speedup"]):
+            made["speedup"] = float(estimate["speedup"])
+            made["speedup_of"] = SPEEDUPS.get(int(estimate["type"]), "")
+        found = one.get("focus_metrics") or []
+        made["metrics"] = {
+            metric["name"]: float(metric["value"])
+            for metric in found
+            if catalogue.usable(metric["value"])
+        }
+        told.append(made)
+    return told
+
+
+def notes_of(action: Any) -> dict[str, Any]:
+    """Rules, and how often a program counter was sampled, where the report says so."""
+    cycles = value_of(action, INTERVAL)
+    interval = {"interval_cycles": int(cycles)} if catalogue.usable(cycles) else {}
+    return {"rules": rules_of(action), **interval}

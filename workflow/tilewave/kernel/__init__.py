@@ -1,0 +1,1 @@
+"""A kernel: its file, variants, launch, job, operation and result."""

@@ -1,0 +1,192 @@
+"""The headers that a kernel's file includes: its own, and which of the others it need not bring."""
+
+from __future__ import annotations
+
+import functools
+import os
+import posixpath
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from tilewave.basics.files import lies_in
+
+INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n\0]+)[>\"]", re.MULTILINE)
+
+# NVRTC has no C library, and knows printf, assert and the mathematical functions without a header:
+# files written for nvcc include these all the same. Found in no folder, they stand for themselves.
+WIDTHS = {8: "char", 16: "short", 32: "int", 64: "long long"}
+
+STDINT = "#pragma once\n" + "".join(
+    f"typedef signed {kind} int{bits}_t;\ntypedef unsigned {kind} uint{bits}_t;\n"
+    for bits, kind in WIDTHS.items()
+) + "typedef unsigned long long uintptr_t;\ntypedef long long intptr_t;\n"  # fmt: skip
+
+EMPTY = "assert.h cassert cmath cstdio cstdlib cstring math.h stdio.h stdlib.h string.h".split()
+
+# CUDA's own cuda.h declares functions of the host, which NVRTC refuses. What device code takes from it
+# is the type of a tensor map, 64-byte aligned as the PTX ISA wants it (Tensor-map).
+CUDA = """\
+#pragma once
+struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; };
+typedef CUtensorMap_st CUtensorMap;
+"""
+
+INSTEAD = {"cuda.h": CUDA}
+"""Taken instead of what lies in CUDA's folders; a header of the kernel's own folder wins."""
+
+# What a file for nvcc includes for its code on the host: empty, wherever it lies.
+OF_HOST = re.compile(
+    r"[a-z_]+|(?:bits|sys|arpa|net|netinet|x86intrin|boost|nvtx3|thrust|torch|ATen|c10|pybind11|gtest|gflags)/.*"
+    r"|cutlass/(?:util/.*|cluster_launch\.hpp)"
+    r"|(?:ctype|errno|fcntl|float|getopt|inttypes|limits|locale|malloc|memory|mpi|omp|pthread|sched|signal"
+    r"|stdarg|stdbool|stddef|time|unistd|wchar|windows|immintrin)\.h"
+    r"|(?:cublas|cublasLt|cublasXt|cusparse|cusolver|cufft|curand|cudnn|nccl|nvToolsExt|nvml|nvrtc)"
+    r"(?:_\w+)?\.h|helper_\w+\.h|cuda(?:_profiler_api|Profiler|_profiler)\.h"
+)
+
+NARROW = "#pragma once\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
+
+INSTEAD_OF_HOST = {
+    "cudaTypedefs.h": "#include <cuda.h>\n",
+    **dict.fromkeys(("cublas_v2.h", "cublas_api.h", "cublasLt.h", "cublasXt.h"), NARROW),
+    "cub/cub.cuh": "".join(
+        f"#include <cub/{name}.cuh>\n"
+        for name in "block/block_load block/block_store block/block_reduce block/block_scan "
+        "block/block_exchange block/block_discontinuity block/block_radix_sort block/block_merge_sort "
+        "block/block_histogram warp/warp_reduce warp/warp_scan warp/warp_load warp/warp_store "
+        "warp/warp_exchange thread/thread_load thread/thread_store".split()
+    ),
+}
+"""Of CUDA's own headers what device code can use: cub.cuh without its algorithms of a whole device, and the types of
+cuBLAS."""
+
+STAND_INS = {
+    **INSTEAD,
+    **dict.fromkeys(EMPTY, "#pragma once\n"),
+    "stdint.h": STDINT,
+    "cstdint": STDINT,
+}
+
+
+def of_host(name: str) -> bool:
+    """Whether a header serves the host's code, and device code needs nothing or little of it."""
+    return name in INSTEAD_OF_HOST or OF_HOST.fullmatch(name) is not None
+
+
+def provided(name: str) -> bool:
+    """Whether a header is there without the user's doing: CUDA's, or one with a stand-in."""
+    places = [place for folder in folders() for place in (folder, folder / "crt")]
+    return name in STAND_INS or of_host(name) or any((one / name).is_file() for one in places)
+
+
+@functools.cache
+def folders() -> tuple[Path, ...]:
+    """Folders of the CUDA headers: the runtime's (with ``crt/``) and CCCL's.
+
+    The wheels of one toolkit may lie in several site folders; all of them count, the wheels first.
+    """
+    import nvidia
+    from cuda import pathfinder
+
+    found = []
+    for place in nvidia.__path__:
+        found += sorted(Path(place).glob("cu1[3-9]/include"))
+    for library in ("cudart", "cccl"):
+        folder = pathfinder.find_nvidia_header_directory(library)
+        if folder:
+            found.append(Path(folder))
+    found += [folder / "cccl" for folder in found if (folder / "cccl").is_dir()]
+    return tuple(dict.fromkeys(found))
+
+
+@functools.lru_cache(maxsize=4096)
+def _read(path: Path, stamp: tuple[int, int]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """A header's text and what it includes; ``stamp`` is the state of the file that was read."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return text, tuple(INCLUDE.findall(text))
+
+
+def read_header(path: Path) -> tuple[str, tuple[tuple[str, str], ...]]:
+    state = path.stat()
+    return _read(path, (state.st_mtime_ns, state.st_size))
+
+
+REFUSED = (
+    "#error this header is not read: it lies out of the kernel's folder and of those that front matter names"
+    " (compiler: {include: [FOLDER]})\n"
+)
+
+LARGE = "#error this header is not read: it has more than {} bytes\n"
+
+MOST_BYTES = 4 << 20
+"""Of a header of the kernel's own."""
+
+
+@functools.lru_cache(maxsize=4096)
+def _lies_in(path: Path, own: tuple[Path, ...]) -> bool:
+    return lies_in(path, own)
+
+
+def _own_header(name: str, folders: Sequence[Path], own: tuple[Path, ...]) -> Path | str | None:
+    """The header that a file of the kernel's own includes, or what stands for it because it must not be
+    read; None where there is none of this name in the folders.
+
+    Whether there is a file out of the folders is not told.
+    """
+    out = os.path.isabs(name) or ".." in Path(name).parts
+    for folder in folders:
+        path = folder / name
+        if path.is_file():
+            if _lies_in(path, own):
+                return path if path.stat().st_size <= MOST_BYTES else LARGE.format(MOST_BYTES)
+            out = True
+        out = out or path.is_symlink()
+    return REFUSED if out else None
+
+
+def own(text: str, *folders: Path, taken: Collection[str] = ()) -> dict[str, str]:
+    """Name -> text of the headers in the kernel's own folders that ``text`` includes, directly or
+    not. CUDA's headers are left out: no toolkit is needed to ask.
+
+    A name in quotation marks is looked for first in the folder of the header that includes it. What is included
+    lies in these folders, links followed; anything else that is named is `REFUSED`. Where such a name means a file
+    beside the one that includes it, and another header has that name (in these folders, or it is taken), the text asks
+    for it by its whole name: NVRTC knows no folders.
+    """
+    found: dict[str, str] = {}
+    renamed: dict[str, list[tuple[str, str]]] = {}
+    waiting: list[tuple[str, tuple[Path, ...], str]] = [
+        (name, (), "") for _, name in INCLUDE.findall(text)
+    ]
+    while waiting:
+        name, near, includer = waiting.pop()
+        whole = posixpath.normpath(posixpath.join(posixpath.dirname(includer), name))
+        if near and whole != name and _other(near[0] / name, name, whole, folders, taken):
+            renamed.setdefault(includer, []).append((name, whole))
+            name = whole
+        if name in found:
+            continue
+        told = _own_header(name, (*near, *folders), folders)
+        if isinstance(told, str):
+            found[name] = told
+        elif told is not None and (told.parent in folders or name not in INSTEAD):
+            found[name], included = read_header(told)
+            waiting += [
+                (one, (told.parent,) if mark == '"' else (), name) for mark, one in included
+            ]
+    for includer, names in renamed.items():
+        for name, whole in names:
+            quoted = re.compile(rf'^([ \t]*#[ \t]*include[ \t]*"){re.escape(name)}"', re.MULTILINE)
+            found[includer] = quoted.sub(rf'\g<1>{whole}"', found[includer])
+    return dict(sorted(found.items()))
+
+
+def _other(
+    beside: Path, name: str, whole: str, folders: Sequence[Path], taken: Collection[str]
+) -> bool:
+    """Whether the header of this whole name is the one beside its includer, and the short name another's."""
+    if not beside.is_file():
+        return False
+    other = name in taken or any((one / name).is_file() for one in folders)
+    return other and any((one / whole).is_file() for one in folders)

@@ -1,0 +1,57 @@
+"""Counter-based pseudo-random inputs: the same bits on the host (numpy) and on the device.
+
+An element depends on nothing but (seed, stream, index), so a buffer can be filled in any order and
+in pieces. `gpu/support.cu` repeats the integer arithmetic below; a test compares the two.
+
+Values are uniform and symmetric about zero in (-1, 1), standard deviation 1/sqrt(3). The 24 high
+bits u of the hash give (2u + 1 - 2^24) / 2^24, which single precision holds exactly; f64 takes 28
+more bits from a second hash, so that its low mantissa bits are random too (power, and with it the
+clock, depends on them). f16 and bf16 round that to nearest even, tf32 to nearest with ties away
+from zero (PTX ISA, cvt.rna.tf32), kept in f32 storage; e4m3 and e5m2 round to nearest even. i32 is u - 2^23; i8 is floor(255 u / 2^24)
+- 127, uniform over the 255 numbers from -127 to 127, so that a sum of 2^16 products, doubled, still
+fits in i32.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewave.theory.dtypes import DTYPES, mix
+
+# So small that all steps stay in the cache: to ask the system for memory takes longer than to fill it.
+_CHUNK = 1 << 14
+
+
+def storage(dtype: str) -> np.dtype:
+    """The numpy dtype that holds a buffer of `dtype` (bf16 and FP8 as their bits, tf32 as f32)."""
+    try:
+        return np.dtype(DTYPES[dtype].storage)
+    except KeyError:
+        raise ValueError(f"unknown dtype {dtype!r}; known: {', '.join(DTYPES)}") from None
+
+
+def _words(seed: int, stream: int, index: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    low = (index & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    high = (index >> np.uint64(32)).astype(np.uint32)
+    number = np.array([(stream * 0x9E3779B9 + 0x7F4A7C15) & 0xFFFFFFFF], np.uint32)
+    key = mix(mix(np.array([seed & 0xFFFFFFFF], np.uint32)) ^ number)
+    return mix(mix(low ^ high * np.uint32(0x85EBCA6B)) + key)
+
+
+def to_float64(values: np.ndarray, dtype: str) -> NDArray[np.float64]:
+    """The numbers that a buffer of `dtype` holds."""
+    return DTYPES[dtype].read(values)
+
+
+def uniform(seed: int, stream: int, count: int, dtype: str, start: int = 0) -> np.ndarray:
+    """Elements start .. start+count-1 of a stream, in `storage(dtype)`, one dimension.
+
+    Raises ValueError for an unknown dtype, and for one that no elements are made of (u8).
+    """
+    out, made = np.empty(count, storage(dtype)), DTYPES[dtype].made
+    if made is None:
+        raise ValueError(f"no elements are made of dtype {dtype!r}")
+    for first in range(0, count, _CHUNK):
+        last = min(first + _CHUNK, count)
+        index = np.arange(start + first, start + last, dtype=np.uint64)
+        out[first:last] = made(_words(seed, stream, index))
+    return out

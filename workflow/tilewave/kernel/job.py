@@ -1,0 +1,168 @@
+"""A job: one measurement of a case, with all that it takes. `pipeline.jobs` makes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from tilewave.kernel.expressions import Expression, evaluate
+from tilewave.kernel.launches import Argument, LaunchPlan, Provider, argument
+
+
+@dataclass(frozen=True)
+class BlockTiming:
+    """Milliseconds of a block of launches, and the fewest rounds of blocks."""
+
+    block_ms: float
+    rounds: int
+
+
+@dataclass(frozen=True)
+class ProbeBuffer:
+    """A probe's buffer: what it must hold afterwards, and the figure that it becomes (``metric``,
+    ``unit``), where it is looked at."""
+
+    dtype: str
+    size: Expression
+    expect: Expression | None = None
+    report: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A probe's buffers, and what its case gives them: expressions for their elements and sizes, the
+    scalar arguments, and the macros, which all of these may ask for."""
+
+    buffers: Mapping[str, ProbeBuffer]
+    macros: Mapping[str, Expression] = field(default_factory=dict)
+    values: Mapping[str, Expression] = field(default_factory=dict)
+    sizes: Mapping[str, Expression] = field(default_factory=dict)
+    scalars: Mapping[str, Expression] = field(default_factory=dict)
+
+    def names(self, *given: Mapping[str, Any]) -> dict[str, Any]:
+        """Names for its expressions: those given, the case's macros and the values of its scalars."""
+        names: dict[str, Any] = {}
+        for source in (*given, self.macros):
+            names.update(source)
+        for name, text in self.scalars.items():
+            names[name] = evaluate(text, names)
+        return names
+
+    def document(self) -> dict[str, Any]:
+        """As a job's key has it."""
+        case = {name: value for name, value in vars(self).items() if name != "buffers"}
+        return {"buffers": self.buffers, "case": case}
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker gets, as JSON (`write_jobs`, `read_jobs`), and what an operation is given.
+
+    stage: one of `kernel.result.STAGES`. source: the kernel file. entry: the kernel's symbol, or the
+    Python function's name; of several launches in a row the symbol of the one that leads, and so are
+    the arguments (see `steps`). arguments: names of buffers, tensor maps, sizes, scalars, alpha and beta,
+    numbers, and None for null pointers, in the kernel's order. seed: of the inputs. limit_s: what the case may take. clock_control,
+    cache_control: ncu's. key: see `records.keys`. code: digest of the cubin's code, or of a host kernel's
+    source. cubin: its path, empty where nothing was compiled; no_cubin then says why not.
+    """
+
+    stage: str
+    case: str
+    kernel: str
+    variant: str
+    provider: Provider
+    operation: str
+    source: str
+    entry: str
+    arguments: tuple[Argument, ...]
+    shape: Mapping[str, int]
+    dtypes: Mapping[str, str]
+    layouts: Mapping[str, str]  # of a product
+    seed: int
+    launch: LaunchPlan
+    limit_s: float
+    timing: BlockTiming
+    clock_control: str
+    cache_control: str
+    key: str = ""
+    code: str = ""
+    cubin: str = ""
+    no_cubin: str = ""
+    # What arguments or a probe's expressions ask of the device; the instruction of a probe that is counted.
+    probe: Probe | None = None
+    device: Mapping[str, Any] = field(default_factory=dict)
+    instruction: str | None = None
+    # Of the stage time: whether it is paired with cuBLAS, or with another kernel of the same operands;
+    # and a probe's operations and bytes.
+    baseline: bool = False
+    rival: Job | None = None
+    work: Mapping[str, float] = field(default_factory=dict)
+    # Of the stage tune: whom it races, and what orders the screening.
+    group: str = ""
+    predicted_loads: float | None = None
+    # Of the stage counters: ncu's metrics and sections.
+    metrics: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
+    # Where headers of its own are looked for besides the kernel file's folder, for the lines of code.
+    include: tuple[str, ...] = ()
+    # Of the stage execute: `execution.version`, and whether accesses to shared memory are kept.
+    versions: tuple[int, ...] = ()
+    watch: bool = False
+    operation_code: str = ""  # digest of the file of a user's operation
+    # Strides of operands in elements, by name (`lda`), where front matter gives them.
+    strides: Mapping[str, int] = field(default_factory=dict)
+    # Of a product: whether it reads C even where beta is 0.
+    reads_c: bool = False
+    # Of a product that is judged: whether its code has instructions of the tensor cores, where known.
+    tensor_cores: bool | None = None
+
+    @property
+    def steps(self) -> tuple[Self, ...]:
+        """The launches of the case in their order, each as a job of one launch."""
+        return tuple(
+            replace(self, entry=one.entry, arguments=one.arguments, launch=launch)
+            for one, launch in zip(self.launch.series, self.launch.steps)
+        ) or (self,)
+
+    @property
+    def leading(self) -> int:
+        """Place among the `steps` of the launch that leads: what is no sum is said of it."""
+        return next(at for at, one in enumerate(self.steps) if one.entry == self.entry)
+
+    @property
+    def numbers(self) -> dict[str, Expression]:
+        """Sizes and a probe's scalars: the whole numbers that an argument may be."""
+        if self.probe is None:
+            return dict(self.shape)
+        names = self.probe.names(self.device)
+        return {**self.shape, **{name: names[name] for name in self.probe.scalars}}
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Self:
+        """From JSON of its fields."""
+        probe, rival = document["probe"], document["rival"]
+        if probe is not None:
+            buffers = {name: ProbeBuffer(**one) for name, one in probe["buffers"].items()}
+            probe = Probe(**{**probe, "buffers": buffers})
+        made = {
+            "launch": LaunchPlan.of_document(document["launch"]),
+            "timing": BlockTiming(**document["timing"]),
+            "probe": probe,
+            "rival": rival and cls.of_document(rival),
+        }
+        lists = ("arguments", "metrics", "sections", "include", "versions")
+        made |= {name: argument(document[name]) for name in lists}
+        return cls(**{**document, **made})
+
+
+def write_jobs(path: Path, jobs: Iterable[Job]) -> None:
+    """A list of jobs, for the process that runs them."""
+    path.write_text(json.dumps(list(jobs), default=vars), encoding="utf-8")
+
+
+def read_jobs(path: Path) -> list[Job]:
+    """The jobs of such a file."""
+    return [Job.of_document(one) for one in json.loads(path.read_text(encoding="utf-8"))]

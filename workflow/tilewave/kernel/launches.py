@@ -1,0 +1,295 @@
+"""One launch of a kernel in whole numbers: its geometry, its scratch memory and its tensor maps."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+from tilewave.theory import architectures
+from tilewave.theory.dtypes import SIZES
+from tilewave.theory.occupancy import REGISTERS, WARP, block_registers
+from tilewave.theory.tensor_map_limits import (
+    ALIGNMENT,
+    BOX_LIMIT,
+    ELEMENT_STRIDE_LIMIT,
+    SIZE_LIMIT,
+    STRIDE_LIMIT,
+)
+
+Provider = Literal["nvrtc", "cublaslt", "cpu"]
+"""Who launches: the driver what NVRTC compiled, the vendor's library, or Python on the host."""
+GRID_LIMITS = (2**31 - 1, 65535, 65535)
+BLOCK_LIMITS = (1024, 1024, 64)
+BLOCK_LIMIT = 1024
+"""Threads of a block. These limits are the same for compute capability 5.0 to 12.x (CUDA programming guide,
+technical specifications per compute capability)."""
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A struct's member of a type of its own, one of `MEMBERS`, such as a 64-bit stride."""
+
+    dtype: str
+    value: Any  # a name, an expression or a number
+
+
+MEMBERS = ("i8", "i16", "i32", "i64", "f16", "f32", "f64")
+Argument = str | int | float | None | Typed | tuple["Argument", ...]
+"""A kernel's argument: a name, a number, None for a null pointer, or the members of a struct by value."""
+
+
+def leaves(arguments: Iterable[Argument]) -> Iterator[str | int | float | None]:
+    """The names and numbers of these arguments, those in structs among them."""
+    for one in arguments:
+        if isinstance(one, tuple):
+            yield from leaves(one)
+        else:
+            yield one.value if isinstance(one, Typed) else one
+
+
+def argument(document: Any) -> Argument:
+    """An argument from JSON: a list is a struct."""
+    if isinstance(document, list):
+        return tuple(map(argument, document))
+    if isinstance(document, dict):
+        return Typed(**document)
+    plain: str | int | float | None = document
+    return plain
+
+
+CLUSTER_LIMIT = 16
+"""Blocks of a cluster on Hopper with the function's non-portable attribute; 8 are portable (CUDA
+programming guide, thread block clusters)."""
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Memory that a product needs beside its matrices; ``zeroed`` before and after each launch."""
+
+    name: str
+    nbytes: int
+    zeroed: bool
+
+
+@dataclass(frozen=True)
+class MapPlan:
+    """A tensor map of one launch: ``sizes`` and ``box`` in elements, the contiguous dimension first;
+    ``strides`` in bytes from one element to the next along each dimension but the first, empty where
+    the array has no gaps; ``element_strides`` of the box, empty where each is 1."""
+
+    name: str
+    of: str
+    dtype: str
+    sizes: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+    l2: int
+    strides: tuple[int, ...] = ()
+    element_strides: tuple[int, ...] = ()
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Self:
+        """From JSON of its fields."""
+        lists = ("sizes", "box", "strides", "element_strides")
+        return cls(**{**document, **{name: tuple(document[name]) for name in lists}})
+
+    @property
+    def pitches(self) -> tuple[int, ...]:
+        """The strides, where they are not given too."""
+        if self.strides:
+            return self.strides
+        rows = itertools.accumulate(self.sizes[:-1], operator.mul)
+        return tuple(size * SIZES[self.dtype] for size in rows)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The element strides, where they are not given too."""
+        return self.element_strides or (1,) * len(self.sizes)
+
+    def beyond(self) -> str:
+        """Empty where CUDA can encode it; else which rule of cuTensorMapEncodeTiled it breaks."""
+        if max(self.box) > BOX_LIMIT:
+            return f"{self.name}: a box of {self.box} elements exceeds {BOX_LIMIT} an axis"
+        if max(self.sizes) > SIZE_LIMIT:
+            return f"{self.name}: an array of {self.sizes} elements exceeds {SIZE_LIMIT} an axis"
+        if max(self.steps) > ELEMENT_STRIDE_LIMIT:
+            return f"{self.name}: element strides {self.steps} exceed {ELEMENT_STRIDE_LIMIT}"
+        inner = self.box[0] * SIZES[self.dtype]
+        if inner % ALIGNMENT:
+            return f"{self.name}: {inner} bytes, the box's inner side, are no multiple of 16"
+        if self.swizzle and inner > self.swizzle:
+            return (
+                f"{self.name}: {inner} bytes, the box's inner side, exceed swizzle {self.swizzle}"
+            )
+        for axis, pitch in enumerate(self.pitches):
+            between = f"along dimension {axis + 2}" if axis else "from row to row"
+            if pitch % ALIGNMENT:
+                return f"{self.name}: {pitch} bytes {between} are no multiple of 16"
+            if pitch >= STRIDE_LIMIT:
+                return f"{self.name}: {pitch} bytes {between} exceed 2^40"
+        return ""
+
+    def document(self) -> dict[str, Any]:
+        """As a job's key has it, under the map's name."""
+        made = {name: getattr(self, name) for name in ("of", "dtype", "swizzle", "l2")}
+        made |= {"sizes": list(self.sizes), "box": list(self.box)}
+        if len(self.sizes) == 2:
+            made["pitch"] = self.pitches[0]
+        else:
+            made["strides"] = list(self.pitches)
+        return made | ({"element_strides": list(self.steps)} if self.element_strides else {})
+
+
+@dataclass(frozen=True)
+class Step:
+    """One launch of a series: which kernel of the file, with what arguments, in which geometry."""
+
+    entry: str
+    arguments: tuple[Argument, ...]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    cluster: tuple[int, int, int] | None
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Self:
+        """From JSON of its fields."""
+        lists = {name: value for name, value in document.items() if isinstance(value, list)}
+        return cls(**{**document, **{name: argument(value) for name, value in lists.items()}})
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """Geometry of one launch. ``shared_bytes`` is the dynamic part, ``grid`` counts blocks with a
+    cluster too, ``cluster`` is None where a block stands alone.
+
+    ``programmatic``: it may begin before the launch before it has ended (CUDA programming guide, programmatic
+    dependent launch), which the kernel waits for itself; of a series each.
+
+    ``series``: of a case of several launches all of them, in their order; the geometry is then that of
+    the one that leads. They share scratch and tensor maps.
+    """
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    tile: tuple[int, ...] | None
+    working_blocks: int
+    scratch: tuple[Scratch, ...] = ()
+    cluster: tuple[int, int, int] | None = None
+    tensor_maps: tuple[MapPlan, ...] = ()
+    programmatic: bool = False
+    series: tuple[Step, ...] = ()
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Self:
+        """From JSON of its fields."""
+        triples = {
+            name: None if document[name] is None else tuple(document[name])
+            for name in ("grid", "block", "cluster", "tile")
+        }
+        maps = tuple(map(MapPlan.of_document, document["tensor_maps"]))
+        scratch = tuple(Scratch(**one) for one in document["scratch"])
+        series = tuple(map(Step.of_document, document["series"]))
+        made = {**triples, "tensor_maps": maps, "scratch": scratch, "series": series}
+        return cls(**{**document, **made})
+
+    @property
+    def steps(self) -> tuple[Self, ...]:
+        """Each launch by itself, in their order."""
+        return tuple(map(self._alone, self.series)) or (self,)
+
+    def _alone(self, one: Step) -> Self:
+        maps = tuple(made for made in self.tensor_maps if made.name in leaves(one.arguments))
+        return replace(
+            self,
+            grid=one.grid,
+            block=one.block,
+            shared_bytes=one.shared_bytes,
+            cluster=one.cluster,
+            tensor_maps=maps,
+            series=(),
+        )
+
+    @property
+    def blocks(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Memory beside the operands."""
+        return sum(one.nbytes for one in self.scratch)
+
+    @property
+    def cluster_blocks(self) -> int:
+        """Blocks of a cluster; 1 where a block stands alone."""
+        return math.prod(self.cluster or ())
+
+    def beyond(self, device: Mapping[str, Any]) -> str:
+        """Empty where CUDA can launch it; else which limit it passes (CUDA programming guide,
+        compute capabilities). What was compiled has limits besides: `beyond_code`.
+
+        Arguments need no look: they have 4,096 bytes before compute capability 7.0 or CUDA 12.1 and 32,764
+        since (programming guide, ``__global__`` function parameters), and ptxas refuses a kernel with more.
+        """
+        told = [one._beyond(device) for one in self.steps]
+        if self.series:
+            told = [why and f"{one.entry}: {why}" for one, why in zip(self.series, told)]
+        return next(filter(None, told), "")
+
+    def _beyond(self, device: Mapping[str, Any]) -> str:
+        for axis, size, limit in zip("xyz", self.grid, GRID_LIMITS):
+            if size > limit:
+                return f"grid {axis} = {size} exceeds {limit}"
+        for axis, size, limit in zip("xyz", self.block, BLOCK_LIMITS):
+            if size > limit:
+                return f"block {axis} = {size} exceeds {limit}"
+        threads = self.block[0] * self.block[1] * self.block[2]
+        if threads > BLOCK_LIMIT:
+            return f"a block of {threads} threads exceeds {BLOCK_LIMIT}"
+        if self.shared_bytes < 0:
+            return f"{self.shared_bytes} bytes of shared memory are less than none"
+        most = _most_shared(device)
+        if most is not None and self.shared_bytes > most:
+            return f"{self.shared_bytes} bytes of shared memory exceed this device's {most}"
+        for axis, size, blocks in zip("xyz", self.grid, self.cluster or (1, 1, 1)):
+            if size % blocks:
+                return f"grid {axis} = {size} is not a multiple of {blocks}, the cluster's"
+        together = math.prod(self.cluster or ())
+        if together > CLUSTER_LIMIT:
+            return f"a cluster of {together} blocks exceeds {CLUSTER_LIMIT}"
+        return next(filter(None, (one.beyond() for one in self.tensor_maps)), "")
+
+    def beyond_code(
+        self,
+        used: Mapping[str, Mapping[str, int]],
+        entries: Sequence[str],
+        device: Mapping[str, Any],
+    ) -> str:
+        """Empty where what was compiled can be launched so; else which limit of a block it passes.
+
+        used: registers of a thread and static shared bytes of each kernel; entries: the kernel of each launch.
+        """
+        for entry, one in zip(entries, self.steps):
+            before = f"{entry}: " if self.series else ""
+            mine = used.get(entry, {})
+            registers, static = mine.get("registers", 0), mine.get("static_shared_bytes", 0)
+            warps = -(-math.prod(one.block) // WARP)
+            if block_registers(warps, registers) > REGISTERS:
+                return f"{before}{registers} registers in each of {warps} warps exceed {REGISTERS} of a block"
+            most = _most_shared(device)
+            if most is not None and static + one.shared_bytes > most:
+                told = f"{static} + {one.shared_bytes} bytes of shared memory"
+                return f"{before}{told} exceed this device's {most}"
+        return ""
+
+
+def _most_shared(device: Mapping[str, Any]) -> int | None:
+    """Bytes of shared memory that a block may have; None where nothing is known of the device."""
+    known: int | None = device.get("shared_per_block_optin")
+    row = architectures.ARCHITECTURES.get(device.get("arch", 0))  # its neighbours may have more
+    return known if known is not None or row is None else row.shared_per_block

@@ -1,0 +1,186 @@
+"""C[m, n] = alpha A[m, k] B[k, n] + beta C, in place.
+
+A product runs with (alpha, beta) = (1, 0), C poisoned before, and, where the kernel takes them, with
+(0.75, -0.5), or (2, -1) where sums are whole numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from tilewave.kernel.job import Job
+from tilewave.kernel.launches import leaves
+from tilewave.kernel.operations.base import Arrays, Operand, Operation, Product, Work
+from tilewave.kernel.tolerance import Tolerance
+from tilewave.theory.dtypes import DTYPES, SIZES
+
+ALPHA, BETA = 0.75, -0.5  # exact in every floating-point dtype
+WHOLE_ALPHA, WHOLE_BETA = 2.0, -1.0  # where the accumulator holds whole numbers
+
+TENSOR_STEP = 16  # products a tensor core adds before it rounds to an f16 accumulator
+PROMOTED = 128  # products of FP8 that it adds, at most, before their sum is added in f32
+TRUNCATED_STEP = 8  # products it adds before it cuts off an f32 accumulator (the least seen)
+# How many standard deviations an element may be off: C has up to 10^8 elements, and those with
+# large partial sums err more than the rest, so the tail is longer than a Gaussian's (simulated
+# chains of 256 and 4096 steps reach 8 in 10^5 elements and gain 2 a decade). And how much more than
+# expected the whole may be.
+ELEMENT_SIGMAS = 16.0
+NORM_FACTOR = 4.0
+
+
+def exact(dtype: str) -> bool:
+    """Whether an accumulator or output of the dtype holds whole numbers: a sum that fits is exact."""
+    return dtype in DTYPES and DTYPES[dtype].roundoff == 0
+
+
+def _precision(dtype: str) -> tuple[float, float]:
+    """Unit roundoff, and the spacing near zero. Raises KeyError for a dtype without them."""
+    row = DTYPES[dtype]
+    if not row.roundoff or row.spacing is None:
+        raise KeyError(dtype)
+    return row.roundoff, row.spacing
+
+
+def may_use_tensor_cores(dtypes: Mapping[str, str]) -> bool:
+    """Whether products of these dtypes are rounded otherwise on tensor cores than on FMA units."""
+    one = DTYPES.get(dtypes.get("a", ""))
+    return one is not None and one.tensor_cores
+
+
+def _sum_error(dtypes: Mapping[str, str], k: int, tensor_cores: bool) -> float:
+    """Expected error of an element's sum of k products, one standard deviation."""
+    accumulate = dtypes.get("accumulate", dtypes["a"])
+    u, _ = _precision(accumulate)
+    if tensor_cores and DTYPES[dtypes["a"]].fp8:
+        u, _ = _precision("f22")
+        return 2 * u * math.sqrt(k * (k if accumulate == "f22" else min(k, PROMOTED)) / 6) / 3
+    if tensor_cores and accumulate == "f32":
+        steps = math.ceil(k / TRUNCATED_STEP)
+        return 2 * u * steps * (2 / 3) * math.sqrt(k) / 3
+    steps = math.ceil(k / TENSOR_STEP) if tensor_cores else k
+    reference_error = 2.0 if accumulate == "f64" else 1.0
+    return reference_error * u / math.sqrt(3) * math.sqrt(steps * (k + 1) / 2) / 3
+
+
+def tolerance(
+    dtypes: Mapping[str, str],
+    k: int,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    tensor_cores: bool | None = None,
+) -> Tolerance:
+    """Tolerance of a product with inner size k, from dtypes ``a``, ``c`` and ``accumulate``.
+
+    tensor_cores: whether the code has their instructions; None where it is not known, and dtypes
+    that they can multiply are taken for multiplied there.
+
+    Reasoning. Inputs are uniform in [-1, 1) and already rounded to their dtype, so products are
+    exact in the accumulator's format or nearly so, have mean 0 and standard deviation 1/3, and
+    after j of them the partial sum has sqrt(j) / 3. What is lost is lost in adding:
+
+    * *Rounding to nearest* (FMA units, whatever the accumulator; tensor cores with an f64 one): a
+      step's error is uniform in +-u |partial sum|, that is u / sqrt(3) of it, with a random sign.
+      Errors add in squares: u / sqrt(3) * sqrt(sum over steps of j) / 3 = u / sqrt(3) * k /
+      (3 sqrt(2)).
+      Double precision counts twice: its reference makes the same error.
+    * *Tensor cores with an f16 accumulator* round once every 16 products (a chain that is rounded
+      so gives 99.98 % of a real kernel's elements bit by bit), so there are k / 16 steps.
+    * *Tensor cores with an f32 accumulator* cut off instead of rounding: a step may lose 2u of the
+      partial sum, always towards 0, so errors add up without squares. The mean partial sum on the
+      way is 2/3 of the last one: 2u * k/8 * 2/3 * sqrt(k) / 3 for steps of 8 products.
+    * *Tensor cores with FP8 inputs* cut off each product, too, 13 binary places below the larger of
+      the largest product and the partial sum, of which a step may lose 2u, u = 2^-14. A product's
+      sign is random, and so is that of its loss: uniform from 0 to 2u of the partial sum, a third of
+      its square on average. Errors add in squares: 2u / sqrt(3) * sqrt(sum over products of j) / 3
+      = 2u * k / (3 sqrt(6)). (More than there is: a product has eight digits, and few that are cut
+      off. Executed kernels have 0.4 of it at k = 8192.) Where sums are promoted to f32 (accumulator f32, not f22) every 128
+      products at the latest, no partial sum has more: 2u * sqrt(128 k) / (3 sqrt(6)).
+    * *Whole numbers* lose nothing: 2^16 products of inputs up to 127 stay below 2^31, doubled by
+      alpha too, and the double-precision reference is exact below 2^53. Nothing is tolerated.
+
+    An element gets 16 of these standard deviations, the Frobenius norm 4 (it averages over all
+    elements). alpha, beta C and the store round three more times in the accumulator's format and
+    once in C's; an f16 C can underflow by one smallest spacing. At k = 4096 the absolute part is
+    5.5e-4 (f32), 2.0e-12 (f64), 1.4e-2 (f16 inputs, f32 sum) and 1.3 (f16 sum), beside elements
+    of standard deviation 21. A 16-deep step forgotten everywhere is off by 6 % in the Frobenius
+    norm, which allows 2 % there (f16 sum).
+
+    The size of a typical element is that of inputs with variance 1/3 (whole numbers have a larger one,
+    and no tolerance that it could enter).
+
+    Raises KeyError for a dtype without a known precision.
+    """
+    accumulate, out = dtypes.get("accumulate", dtypes["a"]), dtypes.get("c", dtypes["a"])
+    deviation = math.sqrt(k) / 3
+    if exact(accumulate) and exact(out):
+        return Tolerance(deviation=abs(alpha) * deviation)
+    (u, _), (u_out, spacing) = _precision(accumulate), _precision(out)
+    error = _sum_error(dtypes, k, may_use_tensor_cores(dtypes) and tensor_cores is not False)
+    # |alpha sum| and |beta C| may cancel, so their rounding is bounded by their own size as well.
+    size = 4 * abs(alpha) * deviation + abs(beta)
+    absolute = ELEMENT_SIGMAS * abs(alpha) * error + 4 * u * size + spacing
+    relative_out = u_out + 3 * u
+    frobenius = NORM_FACTOR * (error / deviation + relative_out)
+    return Tolerance(absolute, relative_out, frobenius, abs(alpha) * deviation)
+
+
+class Matmul(Operation):
+    """The product of two matrices."""
+
+    dimensions: ClassVar[tuple[str, ...]] = ("m", "n", "k")
+    operands: ClassVar = {
+        "a": Operand(("m", "k"), stream=0),
+        "b": Operand(("k", "n"), stream=1),
+        "c": Operand(("m", "n"), stream=2, written=True),
+    }
+    scalars = ("alpha", "beta")
+    needs_dtypes = ("a", "b", "c", "accumulate")
+    laid_out = True
+    tiles = ("m", "n", "k")
+    vendor = "cublaslt"
+
+    def runs(self, job: Job) -> list[tuple[float, float]]:
+        names = [one for step in job.steps for one in leaves(step.arguments)] or self.scalars
+        whole = exact(job.dtypes.get("accumulate", ""))
+        alpha, beta = (WHOLE_ALPHA, WHOLE_BETA) if whole else (ALPHA, BETA)
+        second = (alpha if "alpha" in names else 1.0, beta if "beta" in names else 0.0)
+        if job.provider != "nvrtc":
+            second = (alpha, beta)
+        return [(1.0, 0.0)] + ([second] if second != (1.0, 0.0) else [])
+
+    def given(self, job: Job, name: str, beta: float = 0.0) -> bool:
+        return beta != 0 or job.reads_c or not self.arrays(job)[name].written
+
+    def reference(
+        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
+    ) -> dict[str, np.ndarray]:
+        """C is not looked at where beta is 0."""
+        a, b = (self.wide(job, name, given[name]) for name in ("a", "b"))
+        product = alpha * (a @ b)
+        return {"c": product + beta * self.wide(job, "c", given["c"]) if beta else product}
+
+    def allowed_dtypes(self, name: str, dtypes: Mapping[str, str]) -> tuple[str, ...]:
+        """C and the accumulator round as is known, and both or neither hold whole numbers."""
+        if name not in ("c", "accumulate"):
+            return tuple(DTYPES)
+        whole = name == "c" and exact(dtypes["accumulate"])
+        known = [one for one in DTYPES.values() if one.roundoff is not None]
+        if name == "c":
+            known = [one for one in known if one.made and exact(one.name) == whole]
+        return tuple(one.name for one in known)
+
+    def products(self, job: Job) -> Sequence[Product]:
+        return (Product(job.shape),)
+
+    def tolerance(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> Tolerance:
+        return tolerance(job.dtypes, job.shape["k"], alpha, beta, job.tensor_cores)
+
+    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+        """2 m n k operations; A and B read once, C written once and read where beta is not 0."""
+        m, n, k = shape["m"], shape["n"], shape["k"]
+        a, b, c = (SIZES[dtypes[name]] for name in ("a", "b", "c"))
+        return Work(2 * m * n * k, m * k * a + k * n * b + (2 if beta else 1) * m * n * c)

@@ -1,0 +1,57 @@
+"""total += x[0] + ... + x[n - 1].
+
+The elements are whole eighths from -1 to 1, so that no sum on the way needs more than a float's 24 bits
+(partial sums of 2^26 of them stay below 2^17): every order of adding gives the same, and one element that is
+forgotten or taken twice shows. With other numbers a float's sum depends on the order, and where atomics
+decide it, on the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from tilewave.kernel.inputs import storage, to_float64, uniform
+from tilewave.kernel.job import Job
+from tilewave.kernel.operations.base import Arrays, Operand, Operation, Work
+
+EIGHTHS = 8
+PART = 1 << 16
+"""Elements that are widened at a time: they stay in the cache."""
+
+
+class Reduction(Operation):
+    """The sum of an array, added to what is there."""
+
+    dimensions = ("n",)
+    operands: ClassVar = {
+        "x": Operand(("n",), stream=0),
+        "total": Operand((), stream=1, written=True),
+    }
+
+    def inputs(self, job: Job) -> dict[str, np.ndarray]:
+        """Whole eighths."""
+        made = {}
+        for name, operand in self.operands.items():
+            dtype, count = self.stored(job, name)
+            assert operand.stream is not None
+            drawn = uniform(job.seed, operand.stream, count, "f32")
+            drawn *= EIGHTHS
+            np.rint(drawn, out=drawn)
+            drawn /= EIGHTHS
+            made[name] = drawn.astype(dtype, copy=False)
+        return made
+
+    def reference(
+        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
+    ) -> dict[str, np.ndarray]:
+        x, dtype = given["x"], self.dtype(job, "x")
+        parts = (to_float64(x[at : at + PART], dtype) for at in range(0, x.size, PART))
+        return {"total": self.wide(job, "total", given["total"]) + sum(one.sum() for one in parts)}
+
+    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+        """An addition and one read for each element; the sum is too small to count."""
+        n = shape["n"]
+        return Work(n, n * storage(dtypes["x"]).itemsize)

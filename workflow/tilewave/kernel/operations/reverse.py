@@ -1,0 +1,57 @@
+"""An array back to front, through shared memory.
+
+The arrays come from the job: with one (``d``) it is reversed in place, with two the first is read and
+the second is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tilewave.kernel.inputs import storage
+from tilewave.kernel.job import Job
+from tilewave.kernel.launches import leaves
+from tilewave.kernel.operations.base import Arrays, Operand, Operation, Work
+from tilewave.theory.dtypes import DTYPES, SIZES
+
+SCALARS = ("n", "alpha", "beta")
+
+
+class Reverse(Operation):
+    """An array back to front."""
+
+    dimensions = ("n",)
+    rehearsed = False
+
+    def arrays(self, job: Job) -> Mapping[str, Operand]:
+        names = [
+            one for one in leaves(job.arguments) if isinstance(one, str) and one not in SCALARS
+        ]
+        if not names:
+            raise ValueError(f"{job.case}: no array among the arguments {list(job.arguments)}")
+        source, target = names[0], names[-1]
+        found = {source: Operand(("n",), stream=0, written=source == target)}
+        return found | ({} if source == target else {target: Operand(("n",), written=True)})
+
+    def streamed(self, job: Job, name: str) -> int | None:
+        return None if DTYPES[self.dtype(job, name)].whole else super().streamed(job, name)
+
+    def inputs(self, job: Job) -> dict[str, np.ndarray]:
+        """The array to reverse; integers are their own index."""
+        source = next(iter(self.arrays(job)))
+        dtype = self.dtype(job, source)
+        if DTYPES[dtype].whole:
+            return {source: np.arange(job.shape["n"], dtype=storage(dtype))}
+        return super().inputs(job)
+
+    def reference(
+        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
+    ) -> dict[str, np.ndarray]:
+        source, *_, target = [*self.arrays(job), *self.arrays(job)]
+        return {target: self.wide(job, source, given[source])[::-1]}
+
+    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+        """No arithmetic; every element is read once and written once."""
+        return Work(0, 2 * shape["n"] * SIZES[next(iter(dtypes.values()))])

@@ -1,0 +1,61 @@
+"""y[i, j] = exp(x[i, j] - max_j x[i, j]) / sum_j exp(x[i, j] - max_j x[i, j]), row by row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from tilewave.kernel.inputs import to_float64
+from tilewave.kernel.job import Job
+from tilewave.kernel.operations.base import Arrays, Operand, Operation, Work
+from tilewave.kernel.tolerance import Tolerance
+from tilewave.theory.dtypes import DTYPES
+
+PART = 1 << 16
+"""Elements of the rows that the reference takes at a time: they stay in the cache."""
+OPERATIONS = 5
+"""Of an element: its maximum, a difference, an exponential, a sum and a quotient."""
+
+
+class Softmax(Operation):
+    """Each row's weights."""
+
+    dimensions = ("rows", "columns")
+    operands: ClassVar = {
+        "x": Operand(("rows", "columns"), stream=0),
+        "y": Operand(("rows", "columns"), written=True),
+    }
+
+    def reference(
+        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
+    ) -> dict[str, np.ndarray]:
+        x = given["x"].reshape(self.extents(job, "x"), order=self.order(job, "x"))
+        y = np.empty(x.shape)
+        height = max(1, PART // job.shape["columns"])
+        for first in range(0, len(x), height):
+            rows = to_float64(x[first : first + height], self.dtype(job, "x"))
+            rows = np.exp(rows - rows.max(axis=1, keepdims=True))
+            y[first : first + height] = rows / rows.sum(axis=1, keepdims=True)
+        return {"y": y}
+
+    def tolerance(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> Tolerance:
+        """Everything is positive, so errors are relative: of the difference (up to 2, rounded once), of
+        a fast exponential (2^-22, CUDA's guide) and of the quotient, and of the sum, whose roundings
+        have random signs: sqrt(columns) of them at most. All of it doubled."""
+        dtype = DTYPES[self.dtype(job, "y")]
+        u, columns = dtype.roundoff or 0.0, job.shape["columns"]
+        relative = 2 * u * (12 + math.sqrt(columns))
+        return Tolerance(
+            absolute=dtype.spacing or 0.0,
+            relative_out=relative,
+            frobenius=relative,
+            deviation=1 / columns,
+        )
+
+    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+        """Five operations an element; it is read once and written once."""
+        moved = super().work(shape, dtypes).bytes
+        return Work(OPERATIONS * shape["rows"] * shape["columns"], moved)

@@ -1,0 +1,25 @@
+"""B[n, m] = the transpose of A[m, n]. Nothing is computed: every element must arrive as it was."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from tilewave.kernel.job import Job
+from tilewave.kernel.operations.base import Arrays, Operand, Operation
+
+
+class Transpose(Operation):
+    """Rows become columns."""
+
+    dimensions = ("m", "n")
+    operands: ClassVar = {
+        "a": Operand(("m", "n"), stream=0),
+        "b": Operand(("n", "m"), written=True),
+    }
+
+    def reference(
+        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
+    ) -> dict[str, np.ndarray]:
+        return {"b": self.wide(job, "a", given["a"]).T}

@@ -1,0 +1,264 @@
+"""What decides whether an output is right, wherever it was computed: on the GPU or executed here.
+
+It is compared element by element and in the Frobenius norm with a float64 reference of the same rounded
+inputs; of several launches the one that came nearest to its tolerance, or went farthest past it, speaks
+for the case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from tilewave.kernel import result
+from tilewave.kernel.inputs import to_float64
+from tilewave.kernel.job import Job
+
+READS_C = "reads C even where beta is 0, as its front matter says: C must hold numbers"
+"""Beside the verdict of a product that was not checked against an uninitialised C."""
+
+
+NEAR = 100.0
+"""Times its tolerance: an element that is nearer to right may be right and the tolerance wrong."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far an output may be from its double-precision reference.
+
+    Element: not (|found - reference| <= absolute + relative_out |reference|) is wrong.
+    Whole: not (||found - reference|| <= frobenius ||reference||) is wrong (Frobenius norms).
+    deviation: size of a typical element; outputs of few elements may be near 0 by chance.
+    """
+
+    absolute: float = 0.0
+    relative_out: float = 0.0
+    frobenius: float = 0.0
+    deviation: float = 0.0
+
+    @property
+    def typical(self) -> float:
+        """Tolerance of an element of typical size."""
+        return self.absolute + self.relative_out * self.deviation
+
+
+@dataclass(frozen=True)
+class JudgedOutput:
+    """An output that is judged: its name, sizes and layout, what it may differ by, whether it holds
+    whole numbers, how the launch was scaled, where it takes alpha or beta, and whether the kernel may
+    read it where beta is 0."""
+
+    name: str
+    extents: tuple[int, ...]
+    order: Literal["C", "F"]
+    bound: Tolerance
+    whole: bool = False
+    scaled: tuple[float, float] | None = None
+    read: bool = False
+
+    @property
+    def count(self) -> int:
+        """Elements."""
+        return math.prod(self.extents)
+
+    @property
+    def least_norm(self) -> float:
+        """Norm that an output of this many elements has by its size."""
+        return math.sqrt(self.count) * self.bound.deviation
+
+    def element(self, index: int) -> str:
+        """``C[3, 5]``: an element by its place in memory."""
+        place = np.unravel_index(index, self.extents, order=self.order)
+        # Matrices have large letters.
+        name = self.name.upper() if len(self.extents) > 1 else self.name
+        return f"{name}[{', '.join(str(int(at)) for at in place)}]"
+
+
+@dataclass(frozen=True)
+class OutputComparison:
+    """An output beside its reference. `first` is a storage index, -1 where nothing is wrong.
+
+    An element that is NaN enters neither error. worst: error and tolerance of the element that came
+    nearest to its own tolerance, or went farthest past it, where each was looked at.
+    """
+
+    max_error: float
+    relative_error: float
+    wrong: int
+    first: int
+    worst: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Verdict (`kernel.result`), the sentence that says what is wrong, figures and notes of a check.
+
+    badness: which of several speaks for the case, the largest.
+    """
+
+    verdict: str
+    reason: str = ""
+    figures: list[dict[str, Any]] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
+    badness: tuple[bool, float] = (False, 0.0)
+
+    @classmethod
+    def worst(cls, found: Iterable[Judgement]) -> Judgement:
+        """The one that came nearest to its tolerance, or went farthest past it."""
+        return max(found, key=lambda one: one.badness)
+
+
+def judged(
+    output: JudgedOutput,
+    found: OutputComparison,
+    value: float = math.nan,
+    expected: float = math.nan,
+    label: str = "",
+) -> Judgement:
+    """The judgement of a comparison.
+
+    value, expected: the output and its reference at ``found.first``; label: which of several
+    implementations ran.
+    """
+    bound, reason = output.bound, ""
+    alpha, beta = output.scaled or (1.0, 0.0)
+    scaled = f" with alpha = {alpha:g}, beta = {beta:g}" if output.scaled else ""
+    if found.wrong:
+        unwritten = ""
+        if math.isnan(value) and not beta:
+            read = ", or C was read although beta is 0, which `reads_c: true` allows"
+            unwritten = f" (never written{read if output.scaled else ''})"
+        digits = ".0f" if output.whole else ".6g"
+        allowed = bound.absolute + bound.relative_out * abs(expected)
+        near = allowed > 0 and abs(value - expected) < NEAR * allowed
+        reason = (
+            f"{found.wrong} of {output.count} elements are wrong{scaled}; "
+            f"{output.element(found.first)} is {value:{digits}}{unwritten}, expected {expected:{digits}}"
+            f"{f' within {allowed:.2g}' if near else ''}"
+        )
+    elif not found.relative_error <= bound.frobenius:
+        reason = (
+            f"relative error {found.relative_error:.3g} of the whole output (Frobenius){scaled} "
+            f"exceeds {bound.frobenius:.3g}"
+        )
+    correct = not reason
+    if correct and output.read:
+        reason = READS_C
+    if reason and label:
+        reason = f"{label}: {reason}"
+    # The errors are left out where elements are NaN: those of the others would look small.
+    no_number = math.isnan(found.worst[0] if found.worst else 0.0)
+    no_number = no_number or (found.wrong > 0 and math.isnan(value))
+    values = {"max_error": found.max_error, "tolerance": bound.typical}
+    values["relative_error"] = found.relative_error
+    if no_number:
+        values = {"tolerance": bound.typical}
+    notes: dict[str, Any] = {"alpha": alpha, "beta": beta} if output.scaled else {}
+    notes |= {"wrong_elements": found.wrong, "relative_tolerance": bound.frobenius}
+    if found.worst is not None and not no_number:
+        notes["worst_error"], notes["worst_tolerance"] = found.worst
+    # Where nothing is tolerated (whole numbers) any error is beyond measure.
+    beyond = math.inf if found.max_error else 0.0
+    return Judgement(
+        result.CORRECT if correct else result.WRONG,
+        reason,
+        [{"metric": name, "value": float(one), "unit": ""} for name, one in values.items()],
+        notes,
+        (not correct, found.max_error / bound.typical if bound.typical else beyond),
+    )
+
+
+def compare(
+    output: JudgedOutput, got: np.ndarray, want: np.ndarray, dtype: str = "f64"
+) -> Judgement:
+    """Compare an output with its reference, both as memory has them (one dimension).
+
+    dtype: of ``got``, see `inputs.to_float64`; the reference is float64. An element that is NaN is wrong.
+    """
+    bound = output.bound
+    if got.shape != want.shape:
+        return Judgement(
+            result.WRONG, f"{output.name} has {got.size} elements, expected {want.size}",
+            badness=(True, math.inf),
+        )  # fmt: skip
+    parts = [
+        _compared(bound, to_float64(got[at : at + PART], dtype), want[at : at + PART], at)
+        for at in range(0, got.size, PART)
+    ]
+    first = next((part.first for part in parts if part.wrong), -1)
+    wrong = sum(part.wrong for part in parts)
+    norm = max(math.hypot(*(part.norm for part in parts)), output.least_norm)
+    total = math.hypot(*(part.total for part in parts))
+    worst = max(parts, key=lambda part: part.beyond, default=None)
+    found = OutputComparison(
+        max((part.largest for part in parts), default=0.0),
+        total / norm if norm else total,
+        wrong,
+        first,
+        worst and worst.worst,
+    )
+    value = expected = math.nan
+    if wrong:
+        value = float(to_float64(got[first : first + 1], dtype)[0])
+        expected = float(want[first])
+    return judged(output, found, value, expected)
+
+
+PART = 1 << 13
+"""Elements that are compared at a time: what they need on the way stays in the cache, and no memory is asked
+of the system, which for a large output took ten times as long as to compare it."""
+
+
+class _Part(NamedTuple):
+    """Elements of an output beside their reference, see `OutputComparison`. total, norm: of the errors and of the
+    reference; beyond: the worst error over its tolerance."""
+
+    largest: float
+    total: float
+    norm: float
+    wrong: int
+    first: int
+    beyond: float
+    worst: tuple[float, float]
+
+
+def _compared(bound: Tolerance, got: np.ndarray, want: np.ndarray, start: int) -> _Part:
+    # As what is only moved should be: a quarter of the cost.
+    if np.array_equal(got, want):
+        allowed_of_first = bound.absolute + bound.relative_out * abs(float(want[0]))
+        norm = float(np.linalg.norm(want))
+        return _Part(0.0, 0.0, norm, 0, start, 0.0, (0.0, allowed_of_first))
+    with np.errstate(invalid="ignore"):
+        error = np.where(got == want, 0.0, np.abs(got - want))  # infinities may be meant
+    allowed = bound.absolute + bound.relative_out * np.abs(want)
+    bad = ~(error <= allowed)
+    known = error[~np.isnan(error)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        beyond = np.where(error == 0, 0.0, error / allowed)
+    beyond = np.where(np.isnan(beyond), np.inf, beyond)
+    worst = int(np.argmax(beyond))
+    return _Part(
+        float(known.max(initial=0.0)),
+        float(np.linalg.norm(known)),
+        float(np.linalg.norm(want)),
+        int(bad.sum()),
+        start + int(np.argmax(bad)),
+        float(beyond[worst]),
+        (float(error[worst]), float(allowed[worst])),
+    )
+
+
+def left_dirty(job: Job, read: Callable[[str], np.ndarray]) -> str:
+    """Empty where a launch left its zeroed scratch zero, else a sentence: the next launch would count
+    on it. ``read`` gives a buffer's bytes."""
+    for one in job.launch.scratch:
+        if not one.zeroed:
+            continue
+        found = np.flatnonzero(read(one.name))
+        if found.size:
+            return f"left byte {int(found[0])} of scratch buffer {one.name} not zero"
+    return ""

@@ -1,0 +1,306 @@
+"""The config: a typed model, its loading and its errors.
+
+``config/config.yaml`` is the full study, ``config/smoke.yaml`` the small one. Every mistake is a
+UserError that names the file, the key, what was found and what is allowed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt
+
+from tilewave.basics.errors import UserError
+from tilewave.basics.paths import place
+from tilewave.basics.validation import NoYaml, check_data, validated
+
+MOST_CASES = 20_000
+"""Sizes, shapes and combinations of a block."""
+MOST_LISTED = 2 * MOST_CASES
+"""Cases of a plan, each as often as a study names it: the full study has some twenty thousand, half of them twice."""
+MOST_ITEMS = 1000
+"""Of any list and mapping in the config."""
+LARGEST_SIZE = 2**40
+"""Of one dimension: a byte for each element is more than any GPU holds."""
+LARGEST_SHAPE = 2**62
+"""Of a shape's sizes multiplied: no GPU does as much in a day, and twice as much is still 64 bits wide."""
+DAY = 86_400.0
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+Word = Annotated[str, Field(max_length=200)]
+FileName = Annotated[str, Field(min_length=1, max_length=1000)]
+Words = Annotated[list[Word], Field(max_length=MOST_ITEMS)]
+Size = Annotated[StrictInt, Field(ge=1, le=LARGEST_SIZE)]
+Seconds = Annotated[float, Field(gt=0, le=DAY)]
+Millimetres = Annotated[float, Field(ge=60, le=400)]
+Points = Annotated[float, Field(ge=4, le=24)]
+MetricSet = Literal[
+    "flops", "basic", "traffic", "memory", "paths", "quantization", "limits", "full"
+]
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Range(Model):
+    """A sweep of one dimension: from, to (included) and step."""
+
+    start: Size = Field(alias="from")
+    stop: Size = Field(alias="to")
+    step: Size
+
+
+class CaseBlock(Model):
+    """Which variants meet which shapes."""
+
+    kernels: Words | Word = Field(
+        "all", description="Kernel names, or `all` of the block's operation (new files included)."
+    )
+    without: Words = Field(default_factory=list, description="Names that `all` leaves out.")
+    operation: Word = Field("matmul", description="What `all` selects.")
+    macros: Word | Annotated[dict[Word, Any], Field(max_length=MOST_ITEMS)] = Field(
+        "each_dtype",
+        description="`defaults`, `each_dtype` (the plainest variant of every dtype), "
+        "`one_at_a_time`, `product`, or a mapping of macros to a value or list.",
+    )
+    dtypes: Words = Field(
+        default_factory=list, description="Keep only variants with these dtype labels."
+    )
+    shapes: list[Size | Word | dict[Word, Any]] = Field(
+        default_factory=list,
+        max_length=MOST_ITEMS,
+        description="4096; `512x256x128`; or a mapping of dimensions to a number, an expression "
+        "over `sms`, a list, or {from, to, step}. Probes bring their own cases.",
+    )
+    providers: list[Literal["nvrtc", "cublaslt", "cpu"]] = Field(
+        default_factory=list, max_length=3, description="Keep only kernels that one of these runs."
+    )
+    most: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_CASES,
+        description="Leave out the kernels of which the block would take more variants than this.",
+    )
+    time: bool | None = Field(None, description="Overrides the study's `time` for this block.")
+    tune: bool | None = Field(None, description="Overrides the study's `tune` for this block.")
+    counters: MetricSet | Literal["none"] | None = Field(
+        None, description="Overrides the study's `counters` for this block."
+    )
+    execute: bool | None = Field(
+        None, description="Overrides the study's `execute` for this block."
+    )
+
+
+class StudyStyle(Model):
+    """What a study's figure has otherwise than the others; what is not set is as `style` says."""
+
+    width_mm: Millimetres | None = None
+    font_size: Points | None = None
+    bare: bool | None = None
+
+
+class Study(Model):
+    """A question with its cases and its figure."""
+
+    plot: Word = Field(description="Module of tilewave.plots that draws it.")
+    title: Word
+    question: str = Field("", max_length=1000)
+    time: bool = Field(False, description="Time the cases with CUDA events.")
+    tune: bool = Field(
+        False,
+        description="Race the matrix products of one shape and dtype against each other, with "
+        "early elimination.",
+    )
+    counters: MetricSet | Literal["none"] = Field(
+        "none", description="Metric set to collect under Nsight Compute."
+    )
+    execute: bool = Field(
+        False, description="Execute the cases' machine code on the CPU, beside what is measured."
+    )
+    cases: list[CaseBlock] = Field(min_length=1, max_length=MOST_ITEMS)
+    options: dict[Word, Any] = Field(
+        default_factory=dict,
+        max_length=MOST_ITEMS,
+        description="Handed to the plot module; docs/options.md.",
+    )
+    style: StudyStyle = StudyStyle()
+
+    @property
+    def races(self) -> bool:
+        """Whether its cases race. A study that only has raced ones among others is about something else."""
+        return self.tune or all(block.tune for block in self.cases)
+
+
+class Timing(Model):
+    """How a case is timed."""
+
+    block_ms: float = Field(
+        2.0, ge=0.01, le=10_000, description="Length of one block of gated launches."
+    )
+    rounds: int = Field(5, ge=1, le=10_000, description="Rounds of A B B A, the baseline paired.")
+    case_limit_s: Seconds = Field(5.0, description="A case predicted to take longer is not timed.")
+
+
+class Check(Model):
+    """How a case is checked."""
+
+    case_limit_s: Seconds = Field(20.0, description="A check that takes longer is timed out.")
+
+
+class Counters(Model):
+    """How Nsight Compute is run."""
+
+    clock_control: Literal["none", "base"] = "none"
+    cache_control: Literal["all", "none"] = "all"
+    case_limit_s: Seconds = Field(20.0, description="Longest time for one case under ncu.")
+
+
+class Execute(Model):
+    """When the CPU executes the kernels' machine code."""
+
+    when: Literal["no_gpu", "always", "never"] = Field(
+        "no_gpu",
+        description="`no_gpu`: where there is no GPU, the cases without a recorded figure; "
+        "`always`: every case; `never`. Studies with `execute: true` are executed unless `never`.",
+    )
+    case_limit_s: Seconds = Field(
+        10.0, description="A case that would take longer on one core is not executed."
+    )
+
+
+class StyleOptions(Model):
+    """Look of the figures."""
+
+    width_mm: Millimetres = Field(178.0, description="178 two columns, 86 one column.")
+    font_size: Points = 8.0
+    narrow_mm: Millimetres = Field(
+        86.0,
+        description="Of figures/narrow/, for one column of a paper, which is made where asked for.",
+    )
+    bare: bool = Field(
+        False,
+        description="Leave the title out of the figures: the captions beside them have it.",
+    )
+
+
+class Output(Model):
+    """Where results and the report go."""
+
+    results: FileName = "results"
+    reports: FileName = "reports"
+
+
+WordList = (
+    Size
+    | Annotated[str, Field(max_length=10_000)]
+    | Annotated[list[Size | Word], Field(max_length=MOST_ITEMS)]
+)
+"""Of a config key that is told on the command line; `words` parts it."""
+
+
+class Config(Model):
+    """The whole config."""
+
+    target: Word = Field(
+        "auto",
+        description="`auto`: this GPU, else the recorded one; `live`: this GPU only; or the name "
+        "of a folder in resources/recorded.",
+    )
+    architectures: list[Annotated[str, Field(pattern=r"^(auto|sm_[0-9]{2,3}[af]?)$")]] = Field(
+        default_factory=lambda: ["auto"], min_length=1, max_length=100
+    )
+    kernel_folders: list[FileName] = Field(
+        default_factory=lambda: ["kernels"], min_length=1, max_length=MOST_ITEMS
+    )
+    operation_folders: list[FileName] = Field(
+        default_factory=list,
+        max_length=MOST_ITEMS,
+        description="Where operations of your own are; their code is run.",
+    )
+    plot_folders: list[FileName] = Field(
+        default_factory=list,
+        max_length=MOST_ITEMS,
+        description="Where plot modules of your own are; their code is run.",
+    )
+    gpu: int = Field(
+        0, ge=0, le=1023, description="Index among the GPUs that CUDA_VISIBLE_DEVICES shows."
+    )
+    only: WordList = Field(
+        "",
+        description="Words that narrow the run: parts, studies, kernels, dtypes, shapes.",
+    )
+    shapes: WordList = Field(
+        "",
+        description="In place of the shapes of every study that races: sizes and `512x256x128`s.",
+    )
+    strict: bool | Literal["release"] = Field(
+        False,
+        description="true: fail after the page if a case is wrong or failed; "
+        "release: also if a recorded figure is stale.",
+    )
+    seed: int = Field(1, ge=0, lt=2**32)
+    fresh: bool = Field(
+        False,
+        description="Compile and execute here, whatever is recorded: so that a recording hides no "
+        "broken compiler.",
+    )
+    timing: Timing = Field(default_factory=Timing)
+    check: Check = Field(default_factory=Check)
+    counters: Counters = Field(default_factory=Counters)
+    execute: Execute = Field(default_factory=Execute)
+    style: StyleOptions = Field(default_factory=StyleOptions)
+    output: Output = Field(default_factory=Output)
+    studies: dict[Name, Study] = Field(min_length=1, max_length=MOST_ITEMS)
+    parts: dict[Name, Words] = Field(
+        default_factory=dict,
+        max_length=MOST_ITEMS,
+        description="Names for groups of studies, each a word of `only`: parts of a long run.",
+    )
+
+
+def parse(data: Mapping[str, Any], where_file: object) -> Config:
+    """The config from plain data.
+
+    Raises UserError for unknown keys and values out of range.
+    """
+    try:
+        check_data(data)
+    except NoYaml as error:
+        raise UserError(where_file, error.place, error.found, error.allowed) from error
+    return validated(Config, data, where_file)
+
+
+def words(told: int | str | list[int | str]) -> list[str]:
+    """The words of ``only`` or ``shapes``: a list, or text parted by commas or blanks, or one number."""
+    if isinstance(told, list):
+        return [str(word) for word in told]
+    return [word for word in re.split(r"[,\s]+", str(told)) if word]
+
+
+def json_schema() -> str:
+    """JSON Schema of the config, for editors and for config/schema.json."""
+    return json.dumps(Config.model_json_schema(), indent=2) + "\n"
+
+
+def check_folders(config: Config, kind: str, where_file: object, root: Path) -> list[Path]:
+    """The folders of ``kernel_folders`` or of another kind as paths (see `paths.place`); one kernel file may
+    stand for a folder of kernels.
+
+    Raises UserError for one that does not exist.
+    """
+    folders = []
+    for index, folder in enumerate(getattr(config, kind)):
+        path = place(folder, root)
+        # os.path, unlike pathlib, raises for no name, however long.
+        if not (os.path.isdir(path) or (kind == "kernel_folders" and os.path.isfile(path))):
+            raise UserError(where_file, f"{kind}.{index}", folder, "a folder that exists")
+        if not os.access(path, os.R_OK):
+            raise UserError(where_file, f"{kind}.{index}", folder, "a folder that can be read")
+        folders.append(path)
+    return folders

@@ -1,0 +1,189 @@
+"""From cases to jobs: everything one measurement needs, or the result that says why there is none."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tilewave import execution
+from tilewave.execution import cost
+from tilewave.kernel import operations, result
+from tilewave.kernel.front_matter import operation_code
+from tilewave.kernel.job import BlockTiming, Job
+from tilewave.kernel.result import Result
+from tilewave.pipeline.cases import Case, wants
+from tilewave.pipeline.config import Config
+from tilewave.pipeline.resolving import probe_of
+from tilewave.records.keys import key as content_key
+from tilewave.theory import architectures
+from tilewave.theory.dtypes import has_fp8
+
+# A check runs a product twice (with and without beta), a timing at least warm-up and three samples.
+LEAST_RUNS = {"check": 2, "time": 4, "tune": 4, "counters": 1, "sample": 1}
+
+
+def too_dear(case: Case, job: Job) -> str:
+    """Empty where a job may be begun; else why its predicted time is too long.
+
+    On a GPU: of the stage's fewest runs, at the `flop_rate` that the front matter is sure of.
+    """
+    limit = f"case_limit_s = {job.limit_s:g} s"
+    rate = case.kernel.front.flop_rate
+    if job.stage == "execute":
+        seconds = cost.predicted_s(job, case.work.get("flop", 0))
+        if seconds > job.limit_s:
+            return f"executing it takes {seconds:.0f} s at least, and execute: {limit}"
+    elif rate is not None:
+        work = operations.work(job)
+        seconds = LEAST_RUNS[job.stage] * work.flops / rate
+        if seconds > job.limit_s:
+            return f"predicted cost {seconds:.0f} s exceeds {limit}"
+    return ""
+
+
+@functools.lru_cache(maxsize=64)
+def _counted(
+    stage: str, sets: frozenset[str], fp8: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Metrics and sections that a stage asks Nsight Compute for; fp8: of a product of FP8."""
+    from tilewave.records.counters import catalogue
+
+    if stage == result.SAMPLE:
+        return catalogue.SAMPLED, catalogue.SAMPLED_SECTIONS
+    if stage != "counters":
+        return (), ()
+    names, sections = catalogue.merged(sorted(sets), fp8)
+    return tuple(names), tuple(sections)
+
+
+def _limit_s(stage: str, config: Config) -> float:
+    limits = {
+        "execute": config.execute.case_limit_s,
+        "check": config.check.case_limit_s,
+        "counters": config.counters.case_limit_s,
+        result.SAMPLE: config.counters.case_limit_s,
+    }
+    return limits.get(stage, config.timing.case_limit_s)
+
+
+def _without_code(
+    compiled: Mapping[str, Mapping[str, Any] | None], arch: str
+) -> tuple[str, str] | None:
+    """Status and reason where a variant has no code, and none is to be expected, that could run."""
+    if arch not in compiled:
+        return result.NOT_MEASURED, f"architectures leaves out {arch}, the target's"
+    entry = compiled[arch]
+    if entry is None:
+        return result.NOT_MEASURED, "its variant was not compiled"
+    if "code" in entry:
+        return None
+    return entry["status"], entry["reason"]
+
+
+def of_case(
+    stage: str,
+    case: Case,
+    compiled: Mapping[str, Mapping[str, Any] | None],
+    arch: str,
+    config: Config,
+) -> Job | Result:
+    """What a stage does for a resolved case: a job with its key, or the result that is known without one.
+
+    compiled: what was compiled of its variant, by architecture; arch: the target's (``sm_90``).
+    """
+    launch, variant, kernel = case.launch, case.variant, case.kernel
+    refusal = case.refusal or _without_code(compiled, arch)
+    if refusal is not None:
+        return result.result(stage, case.id, *refusal)
+    assert launch is not None
+    entry = compiled[arch] or {}
+    symbols = entry.get("symbols", {kernel.entry: entry.get("symbol", kernel.entry)})
+    if kernel.provider == "nvrtc":
+        entries = [name for name, _ in kernel.launches]
+        device = {"arch": architectures.number(arch)}
+        beyond = launch.beyond_code(entry.get("resources", {}), entries, device)
+        # Recorded ones were looked at when they were compiled; stores of before have `waits`, of a whole cubin.
+        waiting = entry.get("waiting", symbols.values() if entry.get("waits", True) else ())
+        early = [name for name, symbol in symbols.items() if symbol not in waiting]
+        if launch.programmatic and early:
+            told = ", ".join(early)
+            beyond = f"programmatic: {told} never waits for the launch before (griddepcontrol.wait)"
+        if beyond:
+            return result.result(stage, case.id, result.UNSUPPORTED, beyond)
+    named = kernel.front.cases.get(case.probe_case or "")
+    operation = operations.load(kernel.front.operation, kernel.path)
+    limit_s = _limit_s(stage, config)
+    if named is not None and named.limit_s is not None:
+        limit_s = min(limit_s, named.limit_s)
+    without = kernel.provider == "nvrtc" and "cubin" not in entry
+    counted = _counted(stage, case.counters, has_fp8(variant.dtypes))
+    if launch.series:
+        named_by_code = (
+            replace(one, entry=symbols.get(one.entry, one.entry)) for one in launch.series
+        )
+        launch = replace(launch, series=tuple(named_by_code))
+    job = Job(
+        stage=stage,
+        case=case.id,
+        kernel=kernel.name,
+        variant=variant.id,
+        provider=kernel.provider,
+        operation=kernel.front.operation,
+        operation_code=operation_code(kernel.front.operation),
+        source=_source(kernel.path),
+        entry=entry.get("symbol", kernel.entry),
+        arguments=case.arguments,
+        shape=case.sizes,
+        strides=variant.strides(case.sizes),
+        dtypes=variant.dtypes,
+        layouts=variant.layouts if operation.laid_out else {},
+        seed=config.seed,
+        launch=launch,
+        limit_s=limit_s,
+        cubin=entry.get("cubin") or "",
+        no_cubin=entry.get("reason", "") if without else "",
+        probe=probe_of(case),
+        device=case.device,
+        instruction=None if named is None else named.instruction,
+        timing=BlockTiming(config.timing.block_ms, config.timing.rounds),
+        baseline=bool(operation.vendor) and stage == "time",
+        reads_c=kernel.front.reads_c,
+        work=case.work if stage == "time" else {},
+        metrics=counted[0],
+        sections=counted[1],
+        clock_control=config.counters.clock_control,
+        cache_control=config.counters.cache_control,
+        include=tuple(map(_source, kernel.folders[1:])),
+        versions=tuple(execution.version()) if stage == "execute" else (),
+    )
+    dear = too_dear(case, job)
+    if dear:
+        return result.result(stage, case.id, result.NOT_MEASURED, dear)
+    code = entry["code"]
+    return replace(job, key=content_key(code, job), code=code)
+
+
+@functools.lru_cache(maxsize=1024)
+def _source(path: Path) -> str:
+    return str(path.resolve())
+
+
+def of_stage(
+    stage: str,
+    cases: Iterable[Case],
+    compiled: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
+    arch: str,
+    config: Config,
+) -> dict[str, Job | Result]:
+    """What a stage does for those of the cases that it has anything to do for, by case, in their order.
+
+    compiled: by variant and architecture, as in `of_case`.
+    """
+    return {
+        case.id: of_case(stage, case, compiled[case.variant.id], arch, config)
+        for case in cases
+        if wants(stage, case)
+    }

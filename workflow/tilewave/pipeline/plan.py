@@ -1,0 +1,92 @@
+"""The plan as a document: every case, resolved once for the target, for all stages, tables and pages behind it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from tilewave.basics.errors import UserError
+from tilewave.kernel.front_matter import Kernel
+from tilewave.kernel.launches import LaunchPlan, argument
+from tilewave.kernel.variants import Variant
+from tilewave.pipeline.cases import Case, Plan, Shape
+from tilewave.pipeline.resolving import resolve
+from tilewave.records.store import write_atomically
+
+PLAIN = tuple(
+    one.name
+    for one in fields(Case)
+    if one.name not in ("variant", "shape", "studies", "counters", "refusal", "launch", "arguments")
+)
+"""Fields that JSON holds as they are."""
+
+
+def resolved(plan: Plan, target: Mapping[str, Any]) -> Plan:
+    """The plan with each case resolved for the target."""
+    cases = {name: resolve(case, target) for name, case in plan.cases.items()}
+    return Plan(cases, plan.studies)
+
+
+def _document(case: Case) -> dict[str, Any]:
+    return {name: getattr(case, name) for name in PLAIN} | {
+        "variant": case.variant.id,
+        "shape": case.shape and case.shape.dimensions,
+        "studies": case.studies,
+        "counters": sorted(case.counters),
+        "refusal": case.refusal,
+        "launch": case.launch,
+        "arguments": case.arguments,
+    }
+
+
+def write(
+    path: Path, plan: Plan, left_out: Mapping[str, str], no_kernels: Mapping[str, str]
+) -> None:
+    """Write a resolved plan as JSON, with the files that were left out (see `Project`)."""
+    variants = {
+        name: {"kernel": one.kernel.name, "macros": one.macros}
+        for name, one in plan.variants.items()
+    }
+    cases = {name: _document(case) for name, case in plan.cases.items()}
+    document = {
+        "variants": variants,
+        "cases": cases,
+        "studies": plan.studies,
+        "left_out": left_out,
+        "no_kernels": no_kernels,
+    }
+    text = json.dumps(document, default=vars, separators=(",", ":"))
+    write_atomically(path, text.encode())
+
+
+def _case(variant: Variant, document: Mapping[str, Any]) -> Case:
+    shape, launch, refusal = document["shape"], document["launch"], document["refusal"]
+    return Case(
+        variant=variant,
+        shape=None if shape is None else Shape(tuple((name, size) for name, size in shape)),
+        studies=tuple(document["studies"]),
+        counters=frozenset(document["counters"]),
+        refusal=None if refusal is None else (refusal[0], refusal[1]),
+        launch=None if launch is None else LaunchPlan.of_document(launch),
+        arguments=tuple(map(argument, document["arguments"])),
+        **{name: document[name] for name in PLAIN},
+    )
+
+
+def read(path: Path, kernels: Mapping[str, Kernel]) -> tuple[Plan, dict[str, str], dict[str, str]]:
+    """The plan of a run and the files that were left out. kernels: by name those of its files.
+
+    Raises UserError where a kernel of the plan is not there any more.
+    """
+    document = json.loads(path.read_bytes())
+    variants = {}
+    for name, one in document["variants"].items():
+        if one["kernel"] not in kernels:
+            raise UserError(path, "kernel", one["kernel"], "its file: run again to plan anew")
+        macros = tuple((macro, value) for macro, value in one["macros"])
+        variants[name] = Variant(kernels[one["kernel"]], macros)
+    cases = {name: _case(variants[one["variant"]], one) for name, one in document["cases"].items()}
+    return Plan(cases, document["studies"]), document["left_out"], document["no_kernels"]

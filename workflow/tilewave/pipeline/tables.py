@@ -1,0 +1,371 @@
+"""Tidy tables: one row a figure, one row a sample, one row an instruction, one row a case."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from tilewave.compiling.origins import Origin, columns
+from tilewave.kernel import operations, result
+from tilewave.records.agreement import IN_ITS_RACE, Disagreement, figures_of
+from tilewave.records.counters import kernel_names
+from tilewave.records.recorded import INSTRUCTIONS, Recorded, instruction_rows, sample_rows
+
+if TYPE_CHECKING:
+    from tilewave.pipeline.cases import Case
+from tilewave.records.columns import LAUNCHES
+
+RECORD_COLUMNS = [
+    "case", "kernel", "variant", "macros", "operation", "dtype", "m", "n", "k", "probe_case",
+    "stage", "metric", "value", "unit", "text", "source", "status", "reason", "verdict", "key",
+    "environment",
+]  # fmt: skip
+CASE_COLUMNS = [
+    "case", "kernel", "variant", "title", "provider", "macros", "layouts", "operation", "dtype", "m", "n",
+    "k", "sizes", "shape", "probe_case", "tile_m", "tile_n", "tile_k", "grid", "blocks", "working_blocks",
+    "cluster_blocks", "block_threads", "registers", "static_shared_bytes", "shared_bytes", "spill_bytes", "scratch_bytes",
+    "expect", "claimed", "instruction", "note", "ends", "finds", "verdict", "studies", "follows", "flop",
+    "byte",
+]  # fmt: skip
+EMPTY = float("nan")
+BEHIND = "tune_behind"
+KERNEL_NAME = "kernel_name"
+"""Metric whose record is text: the kernels that ncu saw a case launch, in order."""
+# What the long tables say of a row's result.
+PLACE = ["case", "key", "environment", "source", "stage"]
+
+
+def verdicts(
+    checks: Iterable[Mapping[str, Any]], executions: Iterable[Mapping[str, Any]] = ()
+) -> dict[str, str]:
+    """Verdict of each case: its check's, or `not checked` where the check gave none.
+
+    A right result does not acquit a case in which executing it found a race, a read of memory that
+    nobody wrote or a barrier that is not met.
+    """
+    found = {made["case"]: made["verdict"] or result.NOT_CHECKED for made in checks}
+    for made in executions:
+        acquitted = found.get(made["case"]) in (result.CORRECT, result.NOT_CHECKED)
+        if made["verdict"] in result.FINDINGS and acquitted:
+            found[made["case"]] = made["verdict"]
+    return found
+
+
+def case_row(case: Case, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of a case before anything runs: sizes, geometry, resources, expectations.
+
+    entry: what was compiled of its variant for the target, empty where nothing was.
+    """
+    launch, variant = case.launch, case.variant
+    front = variant.kernel.front
+    row: dict[str, Any] = dict.fromkeys(CASE_COLUMNS)
+    row |= {
+        "ends": result.OK,
+        "finds": "",
+        "case": case.id,
+        "kernel": variant.kernel.name,
+        "variant": variant.id,
+        "title": front.title,
+        "follows": front.follows,
+        "provider": variant.kernel.provider,
+        "macros": json.dumps(variant.names),
+        "layouts": json.dumps(variant.layouts) if front.operation == "matmul" else "",
+        "operation": front.operation,
+        "dtype": variant.dtype,
+        "probe_case": case.probe_case,
+        "shape": case.shape.id if case.shape else "",
+        "studies": json.dumps(case.studies),
+    }
+    if case.probe_case is not None:
+        probe = front.cases[case.probe_case]
+        row |= {
+            "expect": json.dumps(probe.expect),
+            "claimed": json.dumps(probe.claimed),
+            "instruction": probe.instruction,
+            "note": probe.note,
+            "ends": probe.status,
+            "finds": probe.finds,
+        }
+    resources = entry.get("resources", {}).get(variant.kernel.entry, {})
+    row |= {
+        "registers": resources.get("registers"),
+        "static_shared_bytes": resources.get("static_shared_bytes"),
+        "spill_bytes": resources.get("spill_store_bytes"),
+    }
+    row |= {name: value for name, value in case.sizes.items() if name in row}
+    row["sizes"] = json.dumps(case.sizes)
+    if case.sizes and front.operation != "probe":
+        operation = operations.load(front.operation, variant.kernel.path)
+        row["flop"], row["byte"] = operation.work(case.sizes, variant.dtypes)
+    if launch is not None and variant.kernel.provider == "nvrtc":
+        row |= {
+            "grid": json.dumps(launch.grid),
+            "blocks": launch.blocks,
+            "working_blocks": launch.working_blocks,
+            "cluster_blocks": launch.cluster_blocks,
+            "block_threads": launch.block[0] * launch.block[1] * launch.block[2],
+            "shared_bytes": (row["static_shared_bytes"] or 0) + launch.shared_bytes,
+            "scratch_bytes": launch.scratch_bytes,
+        }
+        if launch.series:
+            row[LAUNCHES] = json.dumps(_launches(case, entry))
+        if launch.tile:
+            row |= dict(zip(("tile_m", "tile_n", "tile_k"), launch.tile))
+    return row
+
+
+def _launches(case: Case, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    assert case.launch is not None
+    found = []
+    for step in case.launch.series:
+        used = entry.get("resources", {}).get(step.entry, {})
+        found.append(
+            {
+                "entry": step.entry,
+                "grid": step.grid,
+                "block_threads": math.prod(step.block),
+                "registers": used.get("registers"),
+                "shared_bytes": used.get("static_shared_bytes", 0) + step.shared_bytes,
+            }
+        )
+    return found
+
+
+def cases_table(
+    cases: Iterable[Case],
+    compiled: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
+    arch: str,
+    verdict: Mapping[str, str],
+) -> pd.DataFrame:
+    """One row a case, in config order; compiled: by variant and architecture, arch: the target's."""
+    rows = []
+    for case in cases:
+        row = case_row(case, compiled[case.variant.id].get(arch) or {})
+        row["verdict"] = verdict.get(case.id, result.NOT_CHECKED)
+        rows.append(row)
+    several = [LAUNCHES] if any(LAUNCHES in row for row in rows) else []
+    return pd.DataFrame(rows, columns=[*CASE_COLUMNS, *several])
+
+
+def _behind(made: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """How much longer a candidate took than the one that it was eliminated for, in the same laps or
+    screening; `text` names that one. Later laps run at another clock, so that only this ratio says
+    where it stands in the race."""
+    figures = figures_of(made)
+    notes = made["notes"]
+    if not figures.get("tune_eliminated") or not notes.get("compared_us"):
+        return []
+    ratio = figures["tune_duration"] / notes["compared_us"]
+    return [{"metric": BEHIND, "value": ratio, "unit": "1", "text": str(notes["compared_with"])}]
+
+
+def records_table(
+    cases: pd.DataFrame, results: Iterable[Mapping[str, Any]], verdict: Mapping[str, str]
+) -> pd.DataFrame:
+    """One row a figure; a result without figures has one row with its status and reason."""
+    known = cases.set_index("case")
+    named = [name for name in RECORD_COLUMNS if name in known.columns and name != "verdict"]
+    facts = known[named].to_dict("index")
+    ends = dict(zip(known.index, known["ends"], strict=True))
+    finds = dict(zip(known.index, known["finds"], strict=True))
+    vendors = (known["provider"] == "cublaslt").to_dict()
+    rows = []
+    for made in results:
+        planned = made["status"] != result.OK and made["status"] == ends[made["case"]]
+        if planned or (made["verdict"] and made["verdict"] == finds[made["case"]]):
+            made = {**made, "reason": f"{made['reason']}, as its kernel file says it does"}
+        base = {
+            **facts[made["case"]],
+            **{name: made[name] for name in ("case", "stage", "status", "reason", "key")},
+            "source": made["source"],
+            "environment": made["environment"],
+            "verdict": verdict.get(made["case"], result.NOT_CHECKED),
+        }
+        figures = made["figures"] or [{"metric": "", "value": EMPTY, "unit": ""}]
+        rows += [base | {"text": ""} | figure for figure in figures]
+        if made["status"] == result.OK and made["stage"] == "tune":
+            rows += [base | row for row in _behind(made)]
+        names = made["notes"].get("kernels")
+        if made["status"] == result.OK and names:
+            told = "; ".join(dict.fromkeys(names))
+            rows.append(base | {"metric": KERNEL_NAME, "value": EMPTY, "unit": "", "text": told})
+            tile = kernel_names.tile_of(told) if vendors[made["case"]] else None
+            rows += [
+                base | {"metric": metric, "value": float(size), "unit": "element", "text": ""}
+                for metric, size in zip(("cublas_tile_m", "cublas_tile_n"), tile or ())
+            ]
+    return pd.DataFrame(rows, columns=RECORD_COLUMNS)
+
+
+def _long(
+    results: Sequence[Mapping[str, Any]],
+    rows: list[dict[str, Any]],
+    name: str,
+    recorded: Recorded | None,
+) -> pd.DataFrame:
+    """Long rows of the run's own results plus those of the recording, with their case.
+
+    The rows of a key are repeated for each case that has it.
+    """
+    places = pd.DataFrame(
+        [[made[column] for column in PLACE] for made in results if made["key"]], columns=PLACE
+    )
+    frames = [pd.DataFrame(rows)]
+    if recorded is not None:
+        taken = places["source"].str.startswith("recorded:")
+        keys = set(places["key"][taken]) if len(places) else set()
+        frames.append(recorded.long_table(name, keys).to_pandas())
+    frames = [frame for frame in frames if len(frame)]
+    if not frames:
+        return pd.DataFrame(columns=["case", "key"])
+    return places.merge(pd.concat(frames, ignore_index=True), on="key", how="inner")
+
+
+def samples_table(results: Sequence[Mapping[str, Any]], recorded: Recorded | None) -> pd.DataFrame:
+    """Raw samples: case, key, environment, source, series, index, value (microseconds)."""
+    return _long(results, sample_rows(results), "samples", recorded)
+
+
+# Metric -> percentile of the shares that it is.
+PAIRED = {"paired_share_low": 25, "paired_share": 50, "paired_share_high": 75}
+QUARTILES = ("paired_share_low", "paired_share_high")
+
+
+def paired_shares(records: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+    """The records with the median and the quartiles of each product's share of cuBLAS (%), and both speeds at it.
+
+    A sample of the variant is divided by the one of cuBLAS beside it, not median by median: where the
+    clock moves within a case, both moved. ``paired_tflops`` and ``paired_baseline_tflops`` are the medians over the
+    pairs whose share lies between the quartiles, so that the two speeds have this share, too. For every row of the
+    metric ``percent_of_cublas`` that has its samples, live or recorded.
+    """
+    rows = records[(records["metric"] == "percent_of_cublas") & (records["stage"] == "time")]
+    if rows.empty or not len(samples):
+        return records
+    timed = samples[samples["stage"].eq("time") & samples["case"].isin(rows["case"])]
+    pairs = timed.pivot_table(index=["case", "index"], columns="series", values="value")
+    if not {"duration_us", "baseline_us"} <= set(pairs.columns):
+        return records
+    share = (100 * pairs["baseline_us"] / pairs["duration_us"]).dropna()
+    limits = {
+        metric: share.groupby(level="case").quantile(percentile / 100)
+        for metric, percentile in PAIRED.items()
+    }
+    more = [rows.assign(metric=metric, value=rows["case"].map(us)) for metric, us in limits.items()]
+    low, high = (share.index.get_level_values("case").map(limits[name]) for name in QUARTILES)
+    middle = pairs.reindex(share.index)[(share >= low) & (share <= high)].groupby(level="case")
+    found = pd.concat([*more, *_paired_speeds(records, middle.median())])
+    return pd.concat([records, found[found["value"].notna()]], ignore_index=True)
+
+
+def _paired_speeds(records: pd.DataFrame, paired_us: pd.DataFrame) -> list[pd.DataFrame]:
+    """Records of the speed of cases and of the cuBLAS beside them.
+
+    paired_us: by case, columns ``duration_us`` and ``baseline_us``.
+    """
+    timed = records[records["stage"] == "time"]
+    speeds = timed[timed["metric"] == "tflops"]
+    duration = timed[timed["metric"] == "duration"].set_index("case")["value"].astype(float)
+    if speeds.empty:
+        return []
+    flops = speeds["value"] * speeds["case"].map(duration)
+    names = {"duration_us": "paired_tflops", "baseline_us": "paired_baseline_tflops"}
+    return [
+        speeds.assign(metric=metric, value=flops / speeds["case"].map(paired_us[series]))
+        for series, metric in names.items()
+    ]
+
+
+OWN_DURATION = "own_duration"
+"""Microseconds of cuBLAS' own case, where `with_cublas` puts another time in its place."""
+EVEN_TFLOPS = "even_tflops"
+"""TFLOP/s of a product at the clock of cuBLAS' usual time at its shape: its share of cuBLAS times cuBLAS' usual speed. By
+these variants that were timed at different moments compare as their shares do."""
+
+
+def with_cublas(
+    records: pd.DataFrame,
+    products: Mapping[str, Hashable],
+    doubtful: Mapping[str, Disagreement],
+) -> pd.DataFrame:
+    """The records with one value of cuBLAS a product, speeds at one clock, and doubtful times marked.
+
+    cuBLAS' ``duration``, ``duration_spread`` and ``tflops`` become the median (and interquartile range) of the pairings
+    of the same product. A doubtful time that nothing was paired with becomes that of its race, whose laps all
+    candidates share, or none. What cuBLAS took alone is `OWN_DURATION`. `EVEN_TFLOPS` is added for all that was paired, and for cuBLAS.
+
+    products: see `agreement.disagreements`.
+    """
+    timed = records[(records["stage"] == "time") & (records["status"] == result.OK)]
+    if timed.empty:
+        return records
+    wide = timed.pivot_table(index="case", columns="metric", values="value", sort=False)
+    if "duration" not in wide:
+        return records
+    facts = timed.drop_duplicates("case").set_index("case").reindex(wide.index)
+    product = pd.Series({case: products.get(case) for case in wide.index}, dtype=object)
+    wide["product"] = [(*one,) for one in zip(facts["environment"], product)]
+    sizes = facts[["environment", "operation", "dtype", "m", "n", "k"]].astype(object)
+    wide["place"] = list(sizes.where(sizes.notna(), None).itertuples(index=False, name=None))
+    none = pd.Series(EMPTY, wide.index)
+    paired = wide.get("baseline_duration", none).dropna()
+    vendor = wide[wide.get("rank0_duration", none).notna()]
+    flops = wide.get("tflops", none) * wide["duration"]
+
+    by_product = paired.groupby(wide["product"])
+    raced = {case: one.other_us for case, one in doubtful.items() if one.other == IN_ITS_RACE}
+    us = vendor["product"].map(by_product.median()).fillna(vendor.index.to_series().map(raced))
+    spread = vendor["product"].map(by_product.quantile(0.75) - by_product.quantile(0.25))
+    replaced = us.index[us.notna() | us.index.isin(list(doubtful))]
+    values = {"duration": us, "duration_spread": spread, "tflops": flops.reindex(us.index) / us}
+    records = records.copy()
+    of_vendor = records["case"].isin(replaced) & (records["stage"] == "time")
+    alone = records[of_vendor & (records["metric"] == "duration")].assign(metric=OWN_DURATION)
+    for metric, value in values.items():
+        rows = of_vendor & (records["metric"] == metric)
+        records.loc[rows, "value"] = records.loc[rows, "case"].map(value)
+
+    usual = flops / wide["place"].map(paired.groupby(wide["place"]).median())
+    share = (paired / wide["duration"]).reindex(wide.index)
+    even = (usual * share).fillna(usual.reindex(vendor.index))
+    rows = records[(records["metric"] == "tflops") & (records["stage"] == "time")]
+    rows = rows.assign(metric=EVEN_TFLOPS, value=rows["case"].map(even))
+    whole = pd.concat([records, alone, rows[rows["value"].notna()]], ignore_index=True)
+
+    settled = us.dropna().index
+    reasons = {case: one.reason for case, one in doubtful.items() if case not in settled}
+    marked = whole["case"].isin(reasons) & (whole["stage"] == "time")
+    whole.loc[marked, "reason"] = whole.loc[marked, "case"].map(reasons)
+    return whole
+
+
+Origins = Callable[[str, str], Mapping[int, Origin]]
+"""Variant and function (empty: of its one launch) -> address -> the line that the instruction came from."""
+
+
+def instructions_table(
+    results: Sequence[Mapping[str, Any]],
+    recorded: Recorded | None,
+    origins_of: Origins,
+    name: str = INSTRUCTIONS,
+) -> pd.DataFrame:
+    """Per-instruction counters, or with the table ``stalls`` samples, each with its `Origin` by the
+    tree's own listing."""
+    table = _long(results, instruction_rows(results, name), name, recorded)
+    if not len(table):
+        return table
+    variants = table["case"].map({case: case.partition("@")[0] for case in table["case"].unique()})
+    functions = table.get("function", pd.Series("", table.index)).fillna("")
+    made = []
+    for (variant, function), addresses in table["address"].groupby(
+        [variants, functions], sort=False
+    ):
+        known = addresses.unique()
+        places = pd.DataFrame(columns(origins_of(variant, function), known), index=known)
+        made.append(places.loc[addresses].set_index(addresses.index))
+    placed = pd.concat(made)
+    return table.assign(**{name: placed[name] for name in placed})

@@ -1,0 +1,30 @@
+"""A worker that checks or executes, and can plan a kernel that is the reference of another.
+
+python -m tilewave.pipeline.worker STAGE JOBS.json --events FILE ...    as of `gpu.worker` and `execution.worker`
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from tilewave.kernel.job import Job
+from tilewave.kernel.result import EXECUTE
+
+
+def _execute(file: Path, job: Job, *given: Any) -> Any:
+    from tilewave.pipeline import reference_kernel  # few jobs need it
+
+    return reference_kernel.outputs(file, job, *given)
+
+
+if __name__ == "__main__":
+    if EXECUTE in sys.argv[1:2]:
+        from tilewave.execution.worker import start
+    else:
+        from tilewave.gpu.worker import start
+    from tilewave.kernel.operations import another
+
+    another.execute = _execute
+    start()

@@ -1,0 +1,362 @@
+"""Which counters Nsight Compute is asked for, what they mean, and how launches combine.
+
+Metric names are ncu's own, as on compute capability 9.0; `tilewave.gpu.ncu.profiler` leaves out the
+ones that the installed ncu does not know for the chip.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tilewave.theory.dtypes import DTYPES
+
+SUM, MAX, LAST = "sum", "max", "last"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A counter: its unit, what it means in a line, how several launches of one case combine.
+
+    ``optional`` metrics exist on some chips only and are left out there without a note. ``inputs``: the
+    dtype of the operands, where it counts operations of the tensor cores on these alone.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    combine: str = SUM
+    optional: bool = False
+    inputs: str = ""
+
+
+SCALAR_OP = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
+"""Of ``ffma`` and the like: a dtype's letter (`Dtype.operations`), then fma, add or mul."""
+SCALAR_OPS = [
+    Metric(
+        SCALAR_OP.format(DTYPES[dtype].operations + op),
+        "inst",
+        f"{dtype} {words}, one for each thread that was not predicated off",
+    )
+    for dtype in ("f32", "f64", "f16")
+    for op, words in (
+        ("fma", "fused multiply-adds"),
+        ("add", "additions"),
+        ("mul", "multiplications"),
+    )
+]
+TENSOR = "sm__ops_path_tensor_src_{}.sum"
+"""Of a dtype's `Dtype.tensor_source`."""
+TENSOR_BY_SUM = TENSOR.format("fp16_dst_{}")
+"""Of f16 inputs with sums of fp16 or fp32: chips whose tensor cores are faster with an f16 sum count
+the two apart."""
+_TENSOR_WORDS = "operations on the tensor cores (2 for a multiply-add) with"
+
+
+def _tensor(dtype: str, optional: bool = False) -> Metric:
+    name = TENSOR.format(DTYPES[dtype].tensor_source)
+    return Metric(name, "FLOP", f"{_TENSOR_WORDS} {dtype} inputs", optional=optional, inputs=dtype)
+
+
+TENSOR_OPS = [
+    *(_tensor(dtype) for dtype in ("f16", "bf16", "tf32", "f64")),
+    *(
+        Metric(
+            TENSOR_BY_SUM.format(DTYPES[dtype].label.lower()),
+            "FLOP",
+            f"{_TENSOR_WORDS} f16 inputs and {'' if dtype == 'f16' else 'f32 '}sums",
+            optional=True,
+            inputs="f16",
+        )
+        for dtype in ("f16", "f32")
+    ),
+    _tensor("i8", optional=True),
+]
+FP8_OPS = Metric(
+    TENSOR.format("fp8"), "FLOP", f"{_TENSOR_WORDS} FP8 inputs", optional=True, inputs="fp8"
+)
+"""Asked for of products of FP8 beside what their set has: the keys of all others stay what they were."""
+AVERAGE, BUSIEST = "sm__cycles_active.avg", "sm__cycles_active.max"
+CYCLES = [
+    Metric(AVERAGE, "cycle", "cycles with a warp on an SM, mean over SMs"),
+    Metric(BUSIEST, "cycle", "cycles with a warp on an SM, busiest SM"),
+    Metric("gpu__time_duration.sum", "ns", "time under ncu; never a figure of speed"),
+]
+ELAPSED = "sm__cycles_elapsed.max"
+_ELAPSED = Metric(ELAPSED, "cycle", "SM clock cycles from start to end")
+WAVES = "launch__waves_per_multiprocessor"
+LAUNCH = [
+    Metric("launch__grid_size", "block", "blocks launched"),
+    Metric(WAVES, "wave", "blocks over the blocks that fit at once"),
+]
+GEOMETRY = [
+    Metric("launch__grid_dim_x", "block", "grid in x", LAST),
+    Metric("launch__grid_dim_y", "block", "grid in y", LAST),
+    Metric("launch__grid_dim_z", "block", "grid in z", LAST),
+    Metric("launch__block_size", "thread", "threads of a block", LAST),
+    Metric("launch__registers_per_thread", "register", "registers of a thread", MAX),
+    Metric("launch__shared_mem_per_block_static", "byte", "shared memory declared", MAX),
+    Metric("launch__shared_mem_per_block_dynamic", "byte", "shared memory of the launch", MAX),
+    Metric("launch__shared_mem_per_block_driver", "byte", "shared memory the driver keeps", MAX),
+    Metric("launch__occupancy_limit_registers", "block", "blocks an SM's registers hold", LAST),
+    Metric("launch__occupancy_limit_shared_mem", "block", "blocks its shared memory holds", LAST),
+    Metric("launch__occupancy_limit_warps", "block", "blocks its warp slots hold", LAST),
+    Metric("launch__occupancy_limit_blocks", "block", "blocks its block slots hold", LAST),
+    Metric("sm__maximum_warps_per_active_cycle_pct", "%", "theoretical occupancy", LAST),
+    Metric("sm__warps_active.avg.pct_of_peak_sustained_active", "%", "achieved occupancy", LAST),
+]
+WARP_INSTRUCTIONS = "smsp__inst_executed.sum"
+INSTRUCTIONS = [
+    Metric(WARP_INSTRUCTIONS, "inst", "instructions, one for each warp"),
+    Metric(
+        "smsp__thread_inst_executed.sum",
+        "inst",
+        "instructions, one for each thread, predicated off too",
+    ),
+    _ELAPSED,
+    Metric("gpc__cycles_elapsed.max", "cycle", "GPC clock cycles from start to end", SUM),
+]
+DRAM = [
+    Metric("dram__bytes_read.sum", "byte", "bytes read from device memory"),
+    Metric("dram__bytes_write.sum", "byte", "bytes written to device memory"),
+]
+SHARED_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+BANK_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
+"""Of ``ld`` and ``st``, as those before and behind it."""
+COPY_WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
+_CONFLICTS = "extra wavefronts of shared {}: bank conflicts and lost arbitration"
+SHARED = [
+    Metric(
+        SHARED_WAVEFRONTS.format("ld"),
+        "wavefront",
+        "wavefronts of shared loads, ldmatrix among them",
+    ),
+    Metric(SHARED_WAVEFRONTS.format("st"), "wavefront", "wavefronts of shared stores"),
+    Metric(BANK_CONFLICTS.format("ld"), "wavefront", _CONFLICTS.format("loads")),
+    Metric(BANK_CONFLICTS.format("st"), "wavefront", _CONFLICTS.format("stores")),
+    Metric(COPY_WAVEFRONTS, "wavefront", "shared wavefronts of asynchronous copies"),
+]
+GLOBAL_ACCESSES = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
+"""Of ``requests`` and ``sectors``."""
+L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
+GLOBAL = [
+    Metric(GLOBAL_ACCESSES.format("requests", "ld"), "request", "global load requests"),
+    Metric(GLOBAL_ACCESSES.format("requests", "st"), "request", "global store requests"),
+    Metric(GLOBAL_ACCESSES.format("sectors", "ld"), "sector", "sectors of global loads"),
+    Metric(GLOBAL_ACCESSES.format("sectors", "st"), "sector", "sectors of global stores"),
+    Metric("l1tex__t_sector_hit_rate.pct", "%", "L1 sectors found, of those looked up", LAST),
+    Metric("lts__t_sector_hit_rate.pct", "%", "L2 sectors found, of those looked up", LAST),
+    Metric("lts__t_sectors_op_read.sum", "sector", "L2 sectors read"),
+    Metric("lts__t_sectors_op_write.sum", "sector", "L2 sectors written"),
+    Metric(L2_SECTORS, "sector", "L2 sectors asked for by the SMs"),
+    Metric(
+        "lts__t_sectors_srcunit_tex_lookup_hit.sum", "sector", "of these, the sectors found in L2"
+    ),
+]
+ISSUED = Metric(
+    "smsp__issue_active.avg.pct_of_peak_sustained_active",
+    "%",
+    "cycles in which a scheduler issued",
+    LAST,
+)
+THROUGHPUT = [
+    Metric("sm__throughput.avg.pct_of_peak_sustained_elapsed", "%", "busiest part of the SM", LAST),
+    Metric("dram__throughput.avg.pct_of_peak_sustained_elapsed", "%", "busiest part of DRAM", LAST),
+    Metric(
+        "lts__throughput.avg.pct_of_peak_sustained_elapsed", "%", "busiest part of the L2", LAST
+    ),
+    Metric(
+        "l1tex__throughput.avg.pct_of_peak_sustained_active", "%", "busiest part of the L1", LAST
+    ),
+    ISSUED,
+    Metric(
+        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+        "%",
+        "cycles in which the tensor cores worked",
+        LAST,
+    ),
+    Metric(
+        "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed",
+        "%",
+        "wavefronts of the L1's data pipe, of the most it can take",
+        LAST,
+    ),
+]
+# The units that do the products, and what the resident warps of a scheduler wait for: each figure is the
+# mean number of warps in a state, divided by the share of cycles in which the scheduler issued.
+PIPE = "sm__pipe_{}_cycles_active.avg.pct_of_peak_sustained_active"
+PIPES = [
+    Metric(
+        PIPE.format(pipe),
+        "%",
+        f"cycles in which the {words} worked, of those with a warp on the SM",
+        LAST,
+    )
+    for pipe, words in (
+        ("tensor", "tensor cores"),
+        ("fma", "FMA units"),
+        ("fp64", "f64 units"),
+    )
+]
+STATES: dict[str, str] = {
+    "selected": "issued an instruction",
+    "not_selected": "could issue, another warp was chosen",
+    "math_pipe_throttle": "wait for an execution pipe",
+    "dispatch_stall": "wait for the dispatcher: register banks and ports",
+    "wait": "wait a fixed number of cycles",
+    "gmma": "wait for the tensor cores to take a wgmma",
+    "barrier": "wait at a barrier, or for wgmma to end",
+    "short_scoreboard": "wait for shared memory",
+    "mio_throttle": "wait for a place in the queue of shared memory",
+    "long_scoreboard": "wait for L1, L2 or device memory",
+    "lg_throttle": "wait for a place in the queue of global memory",
+    "tex_throttle": "wait for a place in the queue of the texture unit",
+    "no_instruction": "wait for instructions",
+    "imc_miss": "wait for a constant",
+    "branch_resolving": "wait for a branch",
+    "membar": "wait for a fence",
+    "drain": "have ended, with stores under way",
+    "sleeping": "sleep",
+    "misc": "wait for something else",
+}
+STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+WARP_STATES = [
+    # A chip without wgmma has no such state.
+    Metric(STALLED.format(state), "1", f"warps that {words}", LAST, optional=state == "gmma")
+    for state, words in STATES.items()
+]
+# The same sums by instruction; contained in TENSOR_OPS, so never added to them.
+TENSOR_PATH = "sm__ops_path_tensor_op_{}_src_{}_sparsity_off.sum"
+TENSOR_PATHS = [
+    Metric(
+        TENSOR_PATH.format(op, DTYPES[dtype].tensor_source),
+        "FLOP",
+        f"of these, {op.upper()} instructions with {DTYPES[dtype].label.lower()} inputs",
+        optional=True,
+        inputs=dtype,
+    )
+    for op in ("hmma", "hgmma")
+    for dtype in ("f16", "bf16", "tf32")
+]
+
+_BASIC = [*SCALAR_OPS, *TENSOR_OPS, *CYCLES, *LAUNCH, *GEOMETRY, *INSTRUCTIONS, *DRAM]
+_TRAFFIC = [*_BASIC, *SHARED, *GLOBAL]
+SETS: dict[str, tuple[Metric, ...]] = {
+    "flops": (*SCALAR_OPS, *TENSOR_OPS, *LAUNCH),
+    "basic": tuple(_BASIC),
+    "traffic": tuple(_TRAFFIC),
+    "memory": tuple(_TRAFFIC),
+    "paths": (*_TRAFFIC, *TENSOR_PATHS),
+    "quantization": (*TENSOR_OPS, *CYCLES, *LAUNCH),
+    "limits": (*CYCLES, _ELAPSED, *LAUNCH, *PIPES, ISSUED, *WARP_STATES),
+    "full": (*_TRAFFIC, *THROUGHPUT, *TENSOR_PATHS),
+}
+# Counters that have a value for each instruction, and the column of the instruction table.
+# `..._excess` follows from the two before it (ncu: derived__memory_l1_wavefronts_shared_excessive).
+INSTRUCTION_METRICS: dict[str, str] = {
+    "inst_executed": "executed",
+    "thread_inst_executed": "threads_executed",
+    "memory_l1_wavefronts_shared": "wavefronts_shared",
+    "memory_l1_wavefronts_shared_ideal": "wavefronts_shared_ideal",
+    "memory_l2_theoretical_sectors_global": "sectors_global",
+    "memory_l2_theoretical_sectors_global_ideal": "sectors_global_ideal",
+}
+EXCESS = "wavefronts_shared_excess"
+OF_INSTRUCTIONS = ("memory", "paths", "full")
+"""Sets that have these, too: ncu patches the kernel for them, which costs most of what a case takes."""
+# Sections of ncu, which make the report file worth opening in Nsight Compute.
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "full": (
+        "SourceCounters",
+        "SpeedOfLight",
+        "LaunchStats",
+        "Occupancy",
+        "MemoryWorkloadAnalysis",
+        "WarpStateStats",
+    ),
+}
+STALLS = "smsp__pcsamp_warps_issue_stalled_"
+"""Of a reason: ncu's samples of warps by what they waited for; not issued ones have a suffix."""
+SAMPLES, NOT_ISSUED_SAMPLES, STALL_SAMPLES = "samples", "samples_not_issued", "stall_{}"
+"""Columns of an instruction's samples, and figures of a kernel's: all, those in cycles in which the
+scheduler issued nothing, and by reason."""
+SAMPLE_OF = {"no_instruction": "no_instructions", "gmma": "warpgroup_arrive"}
+"""State -> its name in ncu's samples, where that is another one."""
+SAMPLED_STATES = {SAMPLE_OF.get(name, name): words for name, words in STATES.items()}
+"""Reason of a sample -> what the warp did."""
+# What a case is sampled with. inst_executed says where the function starts, whose addresses are sampled.
+# Not by the section SourceCounters: it has ncu patch every access to memory, which takes ten seconds of a
+# kernel that reads an element at a time, for what the set "memory" counts already.
+SAMPLED = (
+    "inst_executed",
+    "group:smsp__pcsamp_warp_stall_reasons",
+    "group:smsp__pcsamp_warp_stall_reasons_not_issued",
+)
+# What the rules of ncu look at: those that say what no figure of ours does. Not WarpStateStats, whose rule wants
+# SourceCounters and fails without.
+SAMPLED_SECTIONS = (
+    "SpeedOfLight",
+    "ComputeWorkloadAnalysis",
+    "SchedulerStats",
+    "LaunchStats",
+    "Occupancy",
+)
+METRICS: dict[str, Metric] = {
+    metric.name: metric for metric in (*itertools.chain.from_iterable(SETS.values()), FP8_OPS)
+}
+OPTIONAL = frozenset(name for name, metric in METRICS.items() if metric.optional)
+
+
+def names(metric_set: str) -> list[str]:
+    """ncu's names of a set's metrics that have one value a launch, in a fixed order.
+
+    Raises KeyError for a set that does not exist.
+    """
+    return [metric.name for metric in SETS[metric_set]]
+
+
+def merged(metric_sets: Iterable[str], fp8: bool = False) -> tuple[list[str], list[str]]:
+    """Metrics and sections of several sets together, each once, in a fixed order; fp8: of a product of FP8."""
+    chosen = [name for name in SETS if name in set(metric_sets)]
+    metrics = dict.fromkeys(metric for name in chosen for metric in names(name))
+    if fp8 and not metrics.keys().isdisjoint(metric.name for metric in TENSOR_OPS):
+        metrics[FP8_OPS.name] = None
+    if not set(OF_INSTRUCTIONS).isdisjoint(chosen):
+        metrics |= dict.fromkeys(INSTRUCTION_METRICS)
+    sections = dict.fromkeys(one for name in chosen for one in SECTIONS.get(name, ()))
+    return list(metrics), list(sections)
+
+
+def of_launches(metrics: Iterable[str]) -> list[str]:
+    """Those of a case's metrics that have one value a launch."""
+    return [name for name in metrics if name not in INSTRUCTION_METRICS]
+
+
+def of_instructions(metrics: Iterable[str]) -> bool:
+    """Whether a case asks for counters of each instruction."""
+    return any(name in INSTRUCTION_METRICS for name in metrics)
+
+
+def usable(value: object) -> bool:
+    """Whether a counter's value is a number that may be recorded (no text, NaN or infinity)."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def of_one_launch(name: str) -> bool:
+    """Whether a metric is a share or a mean over the time of a launch, of which several launches have none
+    together: what is neither a sum nor geometry. Hardware's counters have a roll-up behind a dot."""
+    how = METRICS[name].combine if name in METRICS else LAST
+    return how == LAST and "." in name
+
+
+def combined(name: str, values: Sequence[float], leading: int | None = None) -> float:
+    """One value for the launches of a case: a sum, and of what is none the value of the one that leads;
+    where nobody knows which that is, as of a library's kernels, the largest or the last."""
+    how = METRICS[name].combine if name in METRICS else LAST
+    if how == SUM:
+        return float(sum(values))
+    if leading is not None:
+        return float(values[leading])
+    return float(max(values)) if how == MAX else float(values[-1])

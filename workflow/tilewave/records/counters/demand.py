@@ -1,0 +1,140 @@
+"""What a launch asks of each pipe (`theory.bounds.Counts`), from its counters and its instructions' rows.
+
+Both ncu's and executed ones have the same names. Left out is what neither tells: what bulk copies (TMA)
+move, and which loads L1 answers.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tilewave.records.counters.catalogue import (
+    FP8_OPS,
+    GLOBAL_ACCESSES,
+    SCALAR_OP,
+    SHARED_WAVEFRONTS,
+    TENSOR,
+    WARP_INSTRUCTIONS,
+)
+from tilewave.theory import opcodes
+from tilewave.theory.bounds import Counts
+from tilewave.theory.dtypes import DTYPES
+from tilewave.theory.occupancy import WARP
+
+PRODUCTS = {
+    **{
+        name: TENSOR.format(DTYPES[name].tensor_source)
+        for name in ("f16", "bf16", "tf32", "f64", "i8")
+    },
+    "fp8": FP8_OPS.name,
+}
+"""Operands of the tensor cores, and the counter of operations on them."""
+COUNTERS = (
+    WARP_INSTRUCTIONS,
+    *(SCALAR_OP.format(kind + op) for kind in "fdh" for op in ("fma", "add", "mul")),
+    *(GLOBAL_ACCESSES.format(what, op) for what in ("requests", "sectors") for op in ("ld", "st")),
+    *(SHARED_WAVEFRONTS.format(op) for op in ("ld", "st")),
+    *PRODUCTS.values(),
+)
+"""Those of a launch that are looked at."""
+COLUMNS = (
+    "opcode", "executed", "wavefronts_shared", "wavefronts_hardware", "sectors_global", "sectors_hardware",
+    "requests_global",
+)  # fmt: skip
+"""Those of an instruction's row."""
+
+
+@functools.cache
+def passes_l1(opcode: str) -> bool:
+    """Whether an asynchronous copy goes from L2 to shared memory by itself (``cp.async.cg``). ncu attributes
+    wavefronts to it that the data path's own counter does not have (measured on an H200)."""
+    return opcodes.base(opcode) == "LDGSTS" and "BYPASS" in opcode
+
+
+def _number(row: Mapping[str, Any], *columns: str) -> float:
+    """The first of the columns that holds a number; 0 where none does."""
+    found = (row.get(name) for name in columns)
+    return next((float(one) for one in found if one is not None and one == one), 0.0)
+
+
+def through_l1(
+    rows: Sequence[Mapping[str, Any]], values: Mapping[str, float]
+) -> tuple[float, float]:
+    """Wavefronts of global accesses in L1's data path, and the sectors that copies bring past it.
+
+    A request takes a wavefront at least, and one for each 128 bytes. Of the sectors of all loads those of
+    copies that pass by L1 are what the other instructions leave: under a predicate ncu attributes too few to
+    the copies themselves.
+    """
+    requests, loaded, stored = (
+        sum(values.get(GLOBAL_ACCESSES.format(what, op), 0.0) for op in ops)
+        for what, ops in (("requests", ("ld", "st")), ("sectors", ("ld",)), ("sectors", ("st",)))
+    )
+    ran = [row for row in rows if row["executed"] and opcodes.base(row["opcode"]) in opcodes.GLOBAL]
+    if not ran:
+        return max(requests, (loaded + stored) / 4), 0.0
+    taken, past, others = 0.0, False, 0.0
+    for row in ran:
+        sectors = _number(row, "sectors_hardware", "sectors_global")
+        asked = _number(row, "requests_global") or min(float(row["executed"]), sectors)
+        if passes_l1(row["opcode"]):
+            past, sectors = True, 0.0
+        elif opcodes.base(row["opcode"]) in opcodes.GLOBAL_LOADS:
+            others += sectors
+        taken += max(asked, sectors / 4)
+    return max(requests, taken), max(0.0, loaded - others) if past else 0.0
+
+
+def wavefronts(rows: Iterable[Mapping[str, Any]], values: Mapping[str, float]) -> float:
+    """Wavefronts of shared memory; the hardware's own count of loads and stores where it is there."""
+    counted = [values.get(SHARED_WAVEFRONTS.format(op)) for op in ("ld", "st")]
+    total = sum(n for n in counted if n is not None)
+    sides = [side for n, side in zip(counted, (opcodes.LOADS, opcodes.STORES)) if n is not None]
+    known = frozenset[str]().union(*sides)
+    for row in rows:
+        opcode = str(row["opcode"])
+        if opcodes.base(opcode) not in known and not passes_l1(opcode):
+            total += _number(row, "wavefronts_hardware", "wavefronts_shared")
+    return total
+
+
+def of_launch(values: Mapping[str, float], rows: Iterable[Mapping[str, Any]]) -> Counts:
+    """What a launch asks of the pipes.
+
+    values: counters by name; one that is absent counts nothing. rows: of its instructions, all of them or
+    those that are kept (`counters.instructions.KEPT`), which lack the ALU's.
+    """
+    rows = list(rows)
+    tensor: dict[str, float] = {}
+    threads = dict.fromkeys(("alu", "special"), 0.0)
+    for row in rows:
+        opcode, executed = str(row["opcode"]), float(row["executed"])
+        if executed and (known := opcodes.unit(opcode)):
+            tensor[known[0]] = tensor.get(known[0], 0.0) + executed * known[1]
+        base = opcodes.base(opcode)
+        for name, bases in (("alu", opcodes.ALU), ("special", opcodes.SPECIAL)):
+            threads[name] += WARP * executed if base in bases else 0.0
+
+    def total(*names: str) -> float:
+        return sum(values.get(name, 0.0) for name in names)
+
+    def scalar(kind: str) -> float:
+        return total(*(SCALAR_OP.format(kind + op) for op in ("fma", "add", "mul")))
+
+    if not tensor:  # rows of no instruction: at best its fastest way
+        tensor = {f"wgmma {name}": values[one] for name, one in PRODUCTS.items() if values.get(one)}
+    accesses, past = through_l1(rows, values)
+    return Counts(
+        instructions=total(WARP_INSTRUCTIONS),
+        f32=scalar("f"),
+        f64=scalar("d"),
+        f16=scalar("h"),
+        alu=threads["alu"],
+        special=threads["special"],
+        tensor=tensor,
+        wavefronts=wavefronts(rows, values),
+        accesses=accesses,
+        port=past + total(GLOBAL_ACCESSES.format("sectors", "st")),
+    )

@@ -1,0 +1,136 @@
+"""Figures that follow from a case's counters.
+
+A figure is left out, never 0, where one of its parts is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tilewave.records.counters.catalogue import (
+    AVERAGE,
+    BANK_CONFLICTS,
+    BUSIEST,
+    SCALAR_OP,
+    SHARED_WAVEFRONTS,
+    TENSOR,
+    TENSOR_BY_SUM,
+)
+from tilewave.theory.dtypes import DTYPES
+
+
+class Derived(NamedTuple):
+    """A figure computed here; ``counter`` is the one that it is another name of."""
+
+    unit: str
+    meaning: str
+    counter: str = ""
+
+
+DERIVED: dict[str, Derived] = {
+    "counted_flops": Derived("FLOP", "floating-point operations counted, scalar and tensor"),
+    "counted_flops_f32": Derived("FLOP", "2 ffma + fadd + fmul"),
+    "counted_flops_f64": Derived("FLOP", "2 dfma + dadd + dmul"),
+    "counted_flops_f16": Derived("FLOP", "2 hfma + hadd + hmul"),
+    "counted_tensor_flops": Derived("FLOP", "operations on the tensor cores, all input types"),
+    "shared_wavefronts_load": Derived(
+        "wavefront",
+        "wavefronts of shared loads, ldmatrix among them",
+        SHARED_WAVEFRONTS.format("ld"),
+    ),
+    "shared_wavefronts_store": Derived(
+        "wavefront", "wavefronts of shared stores", SHARED_WAVEFRONTS.format("st")
+    ),
+    "bank_conflicts_load": Derived(
+        "wavefront", "the conflict counter of loads", BANK_CONFLICTS.format("ld")
+    ),
+    "bank_conflicts_store": Derived(
+        "wavefront", "the conflict counter of stores", BANK_CONFLICTS.format("st")
+    ),
+    "dram_bytes": Derived("byte", "bytes read from and written to device memory"),
+    "l2_hit_rate": Derived(
+        "%", "L2 sectors found, of those looked up", "lts__t_sector_hit_rate.pct"
+    ),
+    "l1_hit_rate": Derived(
+        "%", "L1 sectors found, of those looked up", "l1tex__t_sector_hit_rate.pct"
+    ),
+    "cycles_active_ratio": Derived("1", "sm__cycles_active, average over maximum"),
+    "wavefronts_shared": Derived("wavefront", "shared wavefronts of all instructions"),
+    "wavefronts_shared_ideal": Derived("wavefront", "the same without conflicts"),
+    "wavefronts_shared_excess": Derived("wavefront", "the first less the second"),
+    "wavefronts_shared_<KIND>": Derived(
+        "wavefront", "of one kind of instruction: LDS, STS, LDSM, ..."
+    ),
+    "wavefronts_shared_ideal_<KIND>": Derived("wavefront", "the same without conflicts"),
+    "wavefronts_shared_excess_<KIND>": Derived("wavefront", "the first less the second"),
+}
+
+
+def figure(metric: str, value: float, unit: str) -> dict[str, Any]:
+    """A figure of a result document."""
+    return {"metric": metric, "value": float(value), "unit": unit}
+
+
+def _made(name: str, value: float) -> dict[str, Any]:
+    return figure(name, value, DERIVED[name].unit)
+
+
+def _scalar_flops(values: Mapping[str, float], dtype: str) -> float | None:
+    letter = DTYPES[dtype].operations
+    parts = [values.get(SCALAR_OP.format(letter + op)) for op in ("fma", "add", "mul")]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    return 2 * known[0] + known[1] + known[2]
+
+
+def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None:
+    """Operations of the tensor cores over all input types.
+
+    None without the count of f16 inputs, which every chip with tensor cores has, or without that of
+    the case's own inputs (``operand``: f16, bf16, tf32, i8, e4m3, e5m2; an f64 product may run on the FMA units
+    of a chip that has no such counter). Types that the chip does not count add nothing. A chip
+    counts f16 inputs together or apart by the type of the sum; the total is taken where there is
+    one.
+    """
+    counters = {
+        dtype: TENSOR.format(DTYPES[dtype].tensor_source)
+        for dtype in ("f16", "bf16", "tf32", "f64", "i8", "e4m3", "e5m2")
+    }
+    fp16 = values.get(counters.pop("f16"))
+    if fp16 is None:
+        apart = [values.get(TENSOR_BY_SUM.format(sum_)) for sum_ in ("fp16", "fp32")]
+        known = [part for part in apart if part is not None]
+        if not known:
+            return None
+        fp16 = sum(known)
+    if operand in counters and operand != "f64" and counters[operand] not in values:
+        return None
+    return fp16 + sum(values.get(counter, 0.0) for counter in dict.fromkeys(counters.values()))
+
+
+def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, Any]]:
+    """Figures that follow from a case's counters; those with an absent part are left out.
+
+    operand: dtype of the case's inputs, see `tensor_flops`.
+    """
+    made = [
+        _made(name, values[one.counter]) for name, one in DERIVED.items() if one.counter in values
+    ]
+    scalars = {
+        f"counted_flops_{dtype}": _scalar_flops(values, dtype) for dtype in ("f32", "f64", "f16")
+    }
+    tensor = tensor_flops(values, operand)
+    parts = {**scalars, "counted_tensor_flops": tensor}
+    made += [_made(name, part) for name, part in parts.items() if part is not None]
+    known = [part for part in parts.values() if part is not None]
+    if len(known) == len(parts):
+        made.append(_made("counted_flops", sum(known)))
+    read, write = values.get("dram__bytes_read.sum"), values.get("dram__bytes_write.sum")
+    if read is not None and write is not None:
+        made.append(_made("dram_bytes", read + write))
+    average, highest = values.get(AVERAGE), values.get(BUSIEST)
+    if average is not None and highest:
+        made.append(_made("cycles_active_ratio", average / highest))
+    return made

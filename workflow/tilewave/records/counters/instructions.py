@@ -1,0 +1,137 @@
+"""Counters of single instructions, and what they add up to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewave.records.counters.figures import DERIVED, figure
+
+KEPT = re.compile(r"^(LD|ST|ATOM|RED|UTMA|UBLK|BAR|[A-Z]{1,2}MMA)")
+"""Opcodes of instructions worth a row: memory, barriers and tensor cores."""
+
+SHARED_KINDS = re.compile(r"^(LDSM|LDGSTS|LDS|STSM|STS|ATOMS|REDS|UTMALDG|UBLKCP)\b")
+
+
+def instruction_kind(opcode: str) -> str:
+    """The part of an opcode that names a kind of shared-memory instruction: LDS of LDS.64."""
+    found = SHARED_KINDS.match(opcode)
+    return found.group(1) if found else opcode.split(".")[0]
+
+
+PLACE = frozenset(
+    {"function", "address", "opcode", "sass", "line", "text", "file", "via", "kernel_line"}
+)
+"""Columns of a row that are no counts."""
+
+
+def of_launches(
+    functions: Sequence[str], launches: Sequence[Sequence[Mapping[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Rows of a case from those of its launches, each of the kernel ``functions`` names.
+
+    Of one launch they are as they come. Of several each row has its ``function``, and what one kernel
+    did in several launches is added up.
+    """
+    if len(launches) == 1:
+        return [dict(row) for row in launches[0]]
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for function, rows in zip(functions, launches, strict=True):
+        for row in rows:
+            place = function, int(row["address"])
+            if place not in found:
+                found[place] = {**row, "function": function}
+                continue
+            for name in row.keys() - PLACE:
+                found[place][name] = found[place].get(name, 0) + row[name]
+    return list(found.values())
+
+
+def with_excess(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with its wavefronts beyond the ideal, where it has both counts."""
+    if "wavefronts_shared" in row and "wavefronts_shared_ideal" in row:
+        excess = row["wavefronts_shared"] - row["wavefronts_shared_ideal"]
+        row["wavefronts_shared_excess"] = excess
+    return row
+
+
+def instruction_totals(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Shared wavefronts, ideal and excess, of all instructions and of each kind that has any.
+
+    Empty where no instruction has both counters.
+    """
+    totals: dict[str, list[float]] = {}
+    for row in rows:
+        found, ideal = row.get("wavefronts_shared"), row.get("wavefronts_shared_ideal")
+        if found is None or ideal is None:
+            continue
+        for kind in ("", f"_{instruction_kind(str(row['opcode']))}"):
+            total = totals.setdefault(kind, [0.0, 0.0])
+            total[0] += found
+            total[1] += ideal
+    made = []
+    for kind, (found, ideal) in totals.items():
+        if kind and not found and not ideal:
+            continue
+        made.append(figure(f"wavefronts_shared{kind}", found, "wavefront"))
+        made.append(figure(f"wavefronts_shared_ideal{kind}", ideal, "wavefront"))
+        made.append(figure(f"wavefronts_shared_excess{kind}", found - ideal, "wavefront"))
+    return made
+
+
+# What Nsight Compute attributes to a probe's one instruction, and the unit.
+BY_INSTRUCTION: dict[str, tuple[str, str]] = {
+    "wavefronts_by_instruction": ("wavefronts_shared", "wavefront"),
+    "ideal_by_instruction": ("wavefronts_shared_ideal", "wavefront"),
+}
+LOADS, STORES = ("LDS", "LDSM"), ("STS", "STSM")  # what the op_ld and op_st counters count
+
+
+def probe_instruction(
+    rows: Sequence[Mapping[str, Any]], prefix: str
+) -> tuple[list[Mapping[str, Any]], str]:
+    """The probe's own instruction among a kernel's, and a note where it is not exactly one.
+
+    An instruction whose opcode is the prefix itself comes before those that only begin with it
+    (``STS`` must not find ``STS.64``); instructions that no warp executed do not count.
+    """
+    ran = [row for row in rows if row.get("executed") != 0]
+    exact = [row for row in ran if row["opcode"] == prefix]
+    chosen = exact or [row for row in ran if str(row["opcode"]).startswith(prefix + ".")]
+    if len(chosen) == 1:
+        return chosen, ""
+    if not chosen:
+        return [], f"no instruction {prefix} was executed"
+    places = ", ".join(f"{row['address']:#x}" for row in chosen)
+    return [], f"{len(chosen)} instructions are {prefix} (at {places}): which is the probe's?"
+
+
+def probe_figures(
+    prefix: str, rows: Sequence[Mapping[str, Any]], values: Mapping[str, float]
+) -> tuple[list[dict[str, Any]], str]:
+    """Counts of a probe's own instruction, and a note where they cannot be told.
+
+    The hardware counts wavefronts and conflicts of all loads, and of all stores, of a kernel
+    (``values``): where the probe is the only executed instruction of its side, that count is its
+    own and is taken. What Nsight Compute attributes to the instruction's address stands beside it
+    as ``wavefronts_by_instruction``: on compute capability 9.0 it comes from a model that differs
+    from the counter for some 128-bit loads (measured with kernels/probes/shared_access.cu).
+    """
+    chosen, note = probe_instruction(rows, prefix)
+    if not chosen:
+        return [], note
+    made = []
+    for name, (column, unit) in BY_INSTRUCTION.items():
+        if chosen[0].get(column) is not None:
+            made.append(figure(name, float(chosen[0][column]), unit))
+    side, kinds = ("store", STORES) if prefix.startswith("STS") else ("load", LOADS)
+    ran = [row for row in rows if row.get("executed") != 0]
+    alone = [row for row in ran if instruction_kind(str(row["opcode"])) in kinds]
+    if len(alone) > 1:
+        return made, f"{len(alone)} instructions share the hardware's {side} counter"
+    for name, source in (("wavefronts", "shared_wavefronts"), ("bank_conflicts", "bank_conflicts")):
+        counter = DERIVED[f"{source}_{side}"].counter
+        if counter in values:
+            made.append(figure(name, values[counter], "wavefront"))
+    return made, note

@@ -1,0 +1,40 @@
+"""The output tile that a vendor kernel's name tells.
+
+cuBLAS says nowhere which kernel it launched; a profiler sees its name, and most names carry the
+tile of a thread block. Four generations of names are understood:
+
+* ``sm80_xmma_gemm_..._tilesize128x64x32_...``: m, n and k step of the tile;
+* ``nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_TNT``: m and n, then k step and stages, then the cluster;
+* ``ampere_h16816gemm_128x128_ldg8_stages_32x5_tn`` and ``volta_sgemm_32x128_nn``: m and n;
+* ``cutlass_80_tensorop_f16_s16816gemm_f16_128x64_32x6_tn_align8``: m and n, then k step and stages.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SIZES = r"(\d{1,4})x(\d{1,4})"
+# The most telling first: an xmma name holds further pairs (`warpsize2x2x1`, `tensor16x8x16`).
+_PATTERNS = (
+    re.compile(rf"_tilesize{_SIZES}x\d+(?=_|$)"),
+    re.compile(rf"(?:^|[^a-z0-9])nvjet_(?:[a-z0-9]+_)*?{_SIZES}(?=_)"),
+    re.compile(rf"(?:gemm|tensorop|simt)[a-z0-9]*_(?:[a-z0-9]+_)*?{_SIZES}(?=_|$)"),
+)
+_SMALLEST, _LARGEST = 8, 512  # what a thread block's tile may measure; other pairs are no tile
+
+
+def tile_of(name: str) -> tuple[int, int] | None:
+    """(m, n) of the tile in the order of a product whose C is row-major, None where none is told.
+
+    cuBLAS counts in column-major matrices, so a row-major C = A B is computed as C^T = B^T A^T
+    (`tilewave.gpu.cublaslt.ProductPlan`): what its name calls m runs along the columns of C, and the pair
+    is returned the other way round. Of several names joined by ``; `` the first that tells a tile
+    counts: a reduction of split-K parts or a fill before the product tells none.
+    """
+    for one in name.split(";"):
+        for pattern in _PATTERNS:
+            for found in pattern.finditer(one):
+                first, second = int(found[1]), int(found[2])
+                if all(_SMALLEST <= size <= _LARGEST for size in (first, second)):
+                    return second, first
+    return None

@@ -1,0 +1,257 @@
+"""What a measurement was made on, and what this machine can do.
+
+`fingerprint` reads files only, so that it may run while the workflow's graph is built; it changes
+when the machine gains a GPU, another driver, counter permission or another ncu. `probe` asks the
+driver, in a process of its own (`gpu.facts`), because one that has initialised CUDA cannot be forked.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tilewave.basics import paths as home
+from tilewave.basics.packages import MEASURING, package_versions
+
+DRIVER_VERSION = Path("/proc/driver/nvidia/version")
+DRIVER_PARAMETERS = Path("/proc/driver/nvidia/params")
+LIBCUDA_PLACES = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/lib/wsl/lib",
+    "/usr/local/nvidia/lib64",
+    "/usr/local/cuda/compat",
+)
+# Newest first; every glob's matches are tried in falling order of version.
+NCU_PLACES = (
+    "/usr/local/cuda/bin/ncu",
+    "/usr/local/cuda-*/bin/ncu",
+    "/opt/nvidia/nsight-compute/*/ncu",
+    "/usr/local/cuda*/nsight-compute-*/ncu",
+)
+ANSWER_S = 60.0
+"""Seconds that the driver has to say what it is."""
+# Keys that `environment_id` covers, besides the measuring packages.
+IDENTITY = (
+    "gpu",
+    "uuid",
+    "compute_capability",
+    "driver",
+    "cuda",
+    "nvrtc",
+    "cublas",
+    "power_limit_w",
+    "cpu",
+    "python",
+)
+
+
+def _text(path: Path) -> str:
+    """A file's text, empty where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def driver_version(text: str | None = None) -> str:
+    """Version of the kernel module out of /proc/driver/nvidia/version, empty without one."""
+    if text is None:
+        text = _text(DRIVER_VERSION)
+    found = re.search(r"Kernel Module\b.*?\s(\d+\.\d+(?:\.\d+)?)\b", text)
+    return found.group(1) if found else ""
+
+
+def counter_permission(parameters: str | None = None) -> str:
+    """``all users``, ``administrators``, or ``unknown`` where the driver does not say.
+
+    From RmProfilingAdminOnly, which the module option NVreg_RestrictProfilingToAdminUsers sets.
+    """
+    if parameters is None:
+        parameters = _text(DRIVER_PARAMETERS)
+    found = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", parameters, re.MULTILINE)
+    if not found:
+        return "unknown"
+    return "administrators" if int(found.group(1)) else "all users"
+
+
+def _by_version(paths: Iterable[str]) -> list[str]:
+    """Paths, the one with the highest numbers in it first."""
+    return sorted(paths, key=lambda p: [int(n) for n in re.findall(r"\d+", p)], reverse=True)
+
+
+def find_ncu(configured: str | None = None) -> str | None:
+    """Path of Nsight Compute's command line: the configured one, PATH, or an install folder."""
+    if configured:
+        return shutil.which(configured)
+    on_path = shutil.which("ncu")
+    if on_path:
+        return on_path
+    for place in NCU_PLACES:
+        for path in _by_version(glob.glob(place)):
+            if os.access(path, os.X_OK):
+                return path
+    return None
+
+
+def _has_libcuda() -> bool:
+    """Whether a driver library lies where the loader would look (it is not loaded)."""
+    places = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *LIBCUDA_PLACES]
+    if any(os.path.exists(os.path.join(place, "libcuda.so.1")) for place in places if place):
+        return True
+    try:  # the loader's cache lists libraries in other folders by name
+        return b"libcuda.so.1" in Path("/etc/ld.so.cache").read_bytes()
+    except OSError:
+        return False
+
+
+def gpu_devices() -> list[str]:
+    """Device files of GPUs: /dev/nvidia0, ... (or WSL's /dev/dxg)."""
+    found = sorted(path for path in glob.glob("/dev/nvidia*") if re.search(r"nvidia\d+$", path))
+    return found or (["/dev/dxg"] if os.path.exists("/dev/dxg") else [])
+
+
+def fingerprint() -> dict[str, Any]:
+    """What this machine can measure, from files alone: no CUDA, no child process, milliseconds.
+
+    Keys: driver, devices, libcuda, counter_permission, administrator, ncu (its path without links, whose
+    folders tell the version, or null), visible_devices, gpus (model names).
+    """
+    path = find_ncu()
+    models = re.compile(r"^Model:\s*(.+?)\s*$", re.MULTILINE)
+    return {
+        "driver": driver_version(),
+        "devices": gpu_devices(),
+        "libcuda": _has_libcuda(),
+        "gpus": [
+            name
+            for file in sorted(glob.glob("/proc/driver/nvidia/gpus/*/information"))
+            for name in models.findall(_text(Path(file)))
+        ],
+        "counter_permission": counter_permission(),
+        "administrator": os.geteuid() == 0,
+        "ncu": os.path.realpath(path) if path else None,
+        "visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
+    }
+
+
+def has_gpu(found: Mapping[str, Any]) -> bool:
+    """Whether a fingerprint says that a GPU can be used."""
+    return bool(
+        found["libcuda"] and found["devices"] and found["visible_devices"] not in ("", "-1")
+    )
+
+
+NO_NCU = (
+    "Nsight Compute (ncu) was not found on PATH, in /usr/local/cuda*/bin or in "
+    "/opt/nvidia/nsight-compute: install Nsight Compute, or put its ncu on PATH"
+)
+
+
+def cpu_model() -> str:
+    """The processor's name."""
+    text = _text(Path("/proc/cpuinfo"))
+    for key in ("model name", "Model", "Hardware"):
+        found = re.search(rf"^{key}\s*:\s*(.+?)\s*$", text, re.MULTILINE)
+        if found:
+            return found.group(1)
+    return platform.processor() or platform.machine()
+
+
+def output_of(command: list[str], cwd: Path | None = None) -> str:
+    """A command's output, empty where it fails."""
+    try:
+        done = subprocess.run(
+            command, cwd=cwd, capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def commit() -> dict[str, Any]:
+    """Commit of the checkout that holds this file, or that the wheel was built from, and whether
+    tracked files differ from it."""
+    if home.INSTALLED:  # the repository around an installed package is somebody else's
+        told: dict[str, Any] = json.loads(home.BUILT_FROM.read_text(encoding="utf-8"))
+    else:
+        changed = output_of(["git", "status", "--porcelain", "--untracked-files=no"], home.ROOT)
+        told = {
+            "commit": output_of(["git", "rev-parse", "HEAD"], home.ROOT),
+            "dirty": bool(changed),
+        }
+    if told["commit"]:
+        return told
+    # A copy without its history, in a container say, may be told where it is from.
+    return {"commit": os.environ.get("TILEWAVE_COMMIT", ""), "dirty": False}
+
+
+def environment_id(environment: Mapping[str, Any]) -> str:
+    """Twelve hex digits over what matters to a measurement; the commit does not.
+
+    The code that is measured stands in the keys of the records. Nor does ncu: a machine that gains
+    it keeps its timings, and counters name the ncu that read them in their notes.
+    """
+    packages = environment.get("packages") or {}
+    parts = {key: environment.get(key) for key in IDENTITY}
+    parts["packages"] = {name: packages.get(name) for name in MEASURING}
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def cpu_environment(why: str = "") -> dict[str, Any]:
+    """The environment of a machine whose GPU, if any, is not asked."""
+    packages = package_versions()
+    environment: dict[str, Any] = {
+        **dict.fromkeys(IDENTITY),
+        "nvrtc": packages.get("nvidia-cuda-nvrtc", ""),
+        "cublas": "",
+        "ncu": "",
+        "cpu": cpu_model(),
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "packages": packages,
+        **commit(),
+        "recorded": False,
+        "gpu_reason": why,
+    }
+    environment["id"] = environment_id(environment)
+    return environment
+
+
+def probe(gpu_index: int | None = None) -> dict[str, Any]:
+    """The environment of this machine, asked in a child process.
+
+    gpu_index: CUDA's number of the GPU among the visible ones, default 0. Without a usable GPU the
+    device's facts are absent, ``gpu`` is None and ``gpu_reason`` says why. Besides the GPU's facts
+    (bytes, MHz, W) it has the versions, the CPU's model and the commit. Never raises for a machine
+    that lacks something.
+    """
+    chosen = [] if gpu_index is None else ["--gpu", str(gpu_index)]
+    if not has_gpu(fingerprint()):
+        return cpu_environment("no NVIDIA driver, or no visible device")
+    command = [sys.executable, "-m", "tilewave.gpu.facts", *chosen]
+    environ = home.child_environment()
+    try:
+        done = subprocess.run(
+            command, env=environ, capture_output=True, text=True, timeout=ANSWER_S, check=False
+        )
+        told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        return told
+    except subprocess.TimeoutExpired:
+        return cpu_environment(f"the driver did not answer in {ANSWER_S:g} s")
+    except (ValueError, IndexError):
+        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        return cpu_environment(f"asking the driver failed: {last}")

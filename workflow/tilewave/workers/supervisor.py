@@ -1,0 +1,323 @@
+"""Runs a worker process, restarts it after a crash, kills it at a case's time limit.
+
+Whatever the worker does, every job gets one result, and `on_result` has it at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+from tilewave.basics.deadline import Deadline
+from tilewave.basics.lifetime import FROM_OUTSIDE, ended_by, ends_with_parent, kill_group
+from tilewave.basics.paths import child_environment
+from tilewave.basics.progress import say
+from tilewave.kernel.job import Job, write_jobs
+from tilewave.workers import Result, result
+from tilewave.workers.events import UNTOLD
+
+GRACE_S = 60.0
+"""For what is not a case: starting Python and CUDA, and loading the helper kernels."""
+SETUP_S = 3.0
+"""Added to a timing's limit before it is killed: buffers, inputs and cuBLASLt's choice are not the
+kernel's, and a timing that would take too long says so itself (*not measured*)."""
+POLL_S = 0.02
+WORKER = "tilewave.gpu.worker"
+_FROM_OUTSIDE = {one.name for one in FROM_OUTSIDE}
+_MEMORY_SIGNALS = {"SIGSEGV", "SIGBUS", "SIGILL"}
+
+
+class Stopped(Exception):
+    """Another thread has no use for what this one does."""
+
+
+def run_jobs(
+    stage: str,
+    jobs: Sequence[Job],
+    *,
+    python: str = sys.executable,
+    wrapper: Sequence[str] = (),
+    cache: Path | str | None = None,
+    limit_s: float | None = None,
+    on_result: Callable[[Result], object] | None = None,
+    log_path: Path | str | None = None,
+    module: str = WORKER,
+    grace_s: float = GRACE_S,
+    stop: threading.Event | None = None,
+) -> list[Result]:
+    """Run `jobs` of a stage (check, time, tune, counters); their results in the order of the jobs.
+
+    limit_s: seconds from a case's start to its result; default its own `limit_s`. A timing gets
+    SETUP_S more. wrapper: command words before the worker's (a profiler). log_path: where the
+    worker's output is appended. stop: set by another thread, it ends the worker; raises Stopped.
+
+    A case that has no result in time is *timed out*. One whose process ended under it is *invalid
+    access* after SIGSEGV, SIGBUS or SIGILL, else *failed to launch*; the jobs behind it go on in a
+    new process. One whose process somebody killed is tried once more, and then *not measured*, with the
+    note ``interrupted``. Where no process gets as far as a case (no GPU, no CUDA), all that are left are
+    *not measured*, with what the worker said.
+    """
+    results: dict[int, Result] = {}
+    spared: set[int] = set()  # cases that were interrupted once
+
+    def finish(index: int, made: Result) -> None:
+        if index not in results:
+            results[index] = made
+            if on_result is not None:
+                on_result(made)
+
+    with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
+        jobs_path = Path(folder) / "jobs.json"
+        write_jobs(jobs_path, jobs)
+        log = Path(log_path) if log_path else Path(folder) / "worker.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        attempt = 0
+        while (start := _next(len(jobs), results)) is not None:
+            known = len(results)
+            events = Path(folder) / f"events-{attempt}.jsonl"
+            events.touch()
+            command = [*wrapper, python, "-m", module, stage, str(jobs_path)]
+            command += ["--events", str(events), "--start", str(start)]
+            command += ["--cache", str(cache)] if cache else []
+            behind = sorted(index for index in results if index > start)
+            command += ["--done", ",".join(map(str, behind))] if behind else []
+            watch = _Watch(stage, jobs, start, limit_s, grace_s, finish, results, spared)
+            with _child(command, log) as child:
+                watch.follow(child, events, stop)
+            attempt += 1
+            at = start if watch.current is None else watch.current
+            if watch.interrupted and at not in results and at not in spared:
+                spared.add(at)
+                say(f"  {stage}: the worker {watch.ending}; {jobs[at].case} is tried again")
+            elif len(results) == known:  # no progress: a new process would do no better
+                reason = watch.failure or f"the worker {watch.ending}{_last_line(log)}"
+                for index in range(start, len(jobs)):
+                    if index not in results:
+                        finish(index, watch.unmeasured(index, reason))
+    return [results[index] for index in range(len(jobs))]
+
+
+def share_jobs(
+    stage: str,
+    jobs: Sequence[Job],
+    workers: int,
+    *,
+    log_path: Path | str,
+    on_result: Callable[[Result], object],
+    weight: Callable[[Job], float] = lambda job: 1.0,
+    alike: Callable[[Job], str] = lambda job: job.variant,
+    **how: Any,
+) -> list[Result]:
+    """`run_jobs` with several workers at a time, for stages in which nothing is measured.
+
+    Jobs that are ``alike`` stay together, because what they share (a variant its code) costs more to load than
+    many a launch, but for those that are more than a worker's part; each worker gets about as much, by their
+    ``weight``.
+    """
+    shares: list[list[Job]] = [[] for _ in range(max(1, min(workers, len(jobs))))]
+    together: dict[str, list[Job]] = {}
+    for job in jobs:
+        together.setdefault(alike(job), []).append(job)
+    weights = {job.case: weight(job) for job in jobs}
+
+    def heavy(bundle: Sequence[Job]) -> float:
+        return sum(weights[job.case] for job in bundle)
+
+    part = heavy(jobs) / len(shares)
+    bundles: list[list[Job]] = []
+    for mine in together.values():
+        bundles += [mine] if heavy(mine) <= part else [[job] for job in mine]
+    for bundle in sorted(bundles, key=heavy, reverse=True):
+        min(shares, key=heavy).extend(bundle)
+    order = {case: place for place, case in enumerate(weights)}
+    for share in shares:
+        share.sort(key=lambda job: order[job.case])
+    lock, stop = threading.Lock(), threading.Event()
+
+    def told(made: Result) -> None:
+        with lock:
+            on_result(made)
+
+    def run(number: int) -> list[Result]:
+        log = f"{log_path}.{number}" if len(shares) > 1 else log_path
+        try:
+            return run_jobs(stage, shares[number], log_path=log, on_result=told, stop=stop, **how)
+        except BaseException:  # an interrupt, or a result that could not be kept
+            stop.set()
+            raise
+
+    with ThreadPoolExecutor(len(shares)) as pool:
+        parts = [pool.submit(run, number) for number in range(len(shares))]
+        try:
+            wait(parts)
+        except BaseException:
+            stop.set()
+            raise
+    errors = [error for part in parts if (error := part.exception()) is not None]
+    for error in sorted(errors, key=lambda one: isinstance(one, Stopped)):
+        raise error
+    made = {one["case"]: one for part in parts for one in part.result()}
+    return [made[job.case] for job in jobs]
+
+
+def _next(count: int, results: dict[int, Result]) -> int | None:
+    """The first job without a result."""
+    return next((index for index in range(count) if index not in results), None)
+
+
+def _last_line(log: Path) -> str:
+    with contextlib.suppress(OSError), log.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
+        lines = file.read().decode(errors="replace").strip().splitlines()
+        if lines:
+            return f": {lines[-1].strip()[:200]}"
+    return ""
+
+
+@contextlib.contextmanager
+def _child(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The worker in a process group of its own, which is gone when the context is left."""
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=child_environment(),
+            start_new_session=True,
+            preexec_fn=ends_with_parent(os.getpid()),
+        )
+    try:
+        yield child
+    finally:
+        kill_group(child)
+
+
+class _Watch:
+    """Follows one worker process from its start to its end."""
+
+    def __init__(
+        self,
+        stage: str,
+        jobs: Sequence[Job],
+        start: int,
+        limit_s: float | None,
+        grace_s: float,
+        finish: Callable[[int, Result], None],
+        results: dict[int, Result],
+        spared: set[int],
+    ) -> None:
+        self._stage, self._jobs, self._start = stage, jobs, start
+        self._limit_s, self._grace_s = limit_s, grace_s
+        self._finish, self._results, self._spared = finish, results, spared
+        self.current: int | None = None
+        self._deadline = Deadline.after(grace_s)
+        self.failure = ""
+        self.ending = "ended"
+        self.interrupted = False
+
+    def follow(
+        self, child: subprocess.Popen[bytes], events: Path, stop: threading.Event | None = None
+    ) -> None:
+        """Read events until the process ends or has to be killed. Raises Stopped."""
+        with events.open("rb") as file:
+            rest = b""
+            while True:
+                if stop is not None and stop.is_set():
+                    raise Stopped
+                code = child.poll()
+                rest += file.read()  # after poll(): nothing written before the end is missed
+                *lines, rest = rest.split(b"\n")
+                for line in lines:
+                    self._handle(line)
+                if code is not None:
+                    self._ended(code)
+                    return
+                if _next(len(self._jobs), self._results) is None:
+                    # All is there; give it a moment to release the GPU, then leave it no choice.
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        child.wait(self._grace_s)
+                    return
+                if self._deadline.passed():
+                    self._expire()
+                    return
+                if not lines:
+                    time.sleep(POLL_S)
+
+    def _limit(self, index: int) -> float:
+        return self._jobs[index].limit_s if self._limit_s is None else self._limit_s
+
+    def _handle(self, line: bytes) -> None:
+        """One line of the event file; what cannot be understood is passed over."""
+        try:
+            event = json.loads(line)
+        except ValueError:
+            return
+        if not isinstance(event, dict):
+            return
+        kind, index = event.get("event"), event.get("index")
+        if kind == "waiting":
+            self._deadline = Deadline()  # another run has the GPU; that may take long
+        elif kind == "ready":
+            self._deadline = Deadline.after(self._grace_s)
+        elif kind == "failed":
+            self.failure = str(event.get("reason") or "")
+        elif not isinstance(index, int) or not self._start <= index < len(self._jobs):
+            return
+        elif kind == "started":
+            self.current = index
+            setup = SETUP_S if self._stage in ("time", "tune") else 0.0
+            self._deadline = Deadline.after(self._limit(index) + setup)
+        elif kind == "finished":
+            self._finish(index, self._understood(index, event.get("result")))
+            self.current = None
+            self._deadline = Deadline.after(self._grace_s)
+
+    def _understood(self, index: int, made: Any) -> Result:
+        job = self._jobs[index]
+        if isinstance(made, dict) and isinstance(made.get("status"), str):
+            # Identity comes from the job: a worker cannot file a result under another key.
+            return {**result(job, self._stage), **made, "case": job.case, "key": job.key}
+        reason = "the worker gave a result that cannot be read"
+        return result(job, self._stage, "failed to launch", reason)
+
+    def _expire(self) -> None:
+        if self.current is None:
+            self.ending = f"did nothing for {self._grace_s:g} s"
+            return
+        limit = self._limit(self.current)
+        reason = f"no result within {limit:g} s (case_limit_s)"
+        self._finish(
+            self.current, result(self._jobs[self.current], self._stage, "timed out", reason)
+        )
+
+    def unmeasured(self, index: int, reason: str) -> Result:
+        """What is said of a case that the worker's end left without a result."""
+        passing = self.failure or (self.interrupted and self.ending)
+        notes = {"interrupted": passing} if passing else {}
+        return result(self._jobs[index], self._stage, "not measured", reason, notes=notes)
+
+    def _ended(self, code: int) -> None:
+        name = ended_by(code)
+        self.ending = f"was ended by {name}" if name else f"ended with exit code {code}"
+        if code == UNTOLD:
+            self.ending = "could not write what it found: is the disk of the temporary folder full?"
+        self.interrupted = name in _FROM_OUTSIDE or code == UNTOLD
+        index, reason = self.current, f"the worker {self.ending}"
+        if index is None:
+            return
+        if not self.interrupted:
+            status = "invalid access" if name in _MEMORY_SIGNALS else "failed to launch"
+            self._finish(index, result(self._jobs[index], self._stage, status, reason))
+        elif index in self._spared:
+            self._finish(index, self.unmeasured(index, f"{reason}, twice"))
