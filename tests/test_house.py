@@ -1,7 +1,5 @@
 """The library's rooms: each imports only from floors below it, and a name means one thing."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 from collections import Counter

@@ -1,7 +1,5 @@
 """`python -m tilewave execute`: what it prints, and its exit codes. The machine is a fake."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

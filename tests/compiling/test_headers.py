@@ -1,7 +1,5 @@
 """Headers that files written for nvcc include, and NVRTC has not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

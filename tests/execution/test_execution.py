@@ -1,7 +1,5 @@
 """A job becomes an execution: arguments, counters by ncu's names, faults as statuses and verdicts."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -57,9 +55,6 @@ def figures(made: dict[str, Any]) -> dict[str, float]:
     return {one["metric"]: one["value"] for one in made["figures"]}
 
 
-# ---------------------------------------------------------------------------------------- opcodes
-
-
 @pytest.mark.parametrize(
     ("opcode", "known"),
     [
@@ -94,9 +89,6 @@ def test_every_recorded_opcode_has_a_class() -> None:
     listings = [listing[0] for key in keys if (listing := recorded.listing(key))]
     words = {one.opcode for listing in listings for one in sass.parse(listing)}
     assert words and {word for word in words if opcodes.class_of(word) == opcodes.OTHER} == set()
-
-
-# --------------------------------------------------------------------------------------- counters
 
 
 def test_counters_have_ncus_names_and_sums() -> None:
@@ -165,9 +157,6 @@ def test_rows_are_those_of_a_profile(job: Job) -> None:
     (load,) = [row for row in every if row["opcode"] == "LDS.128"]
     place = {"file": "fake.cu", "line": 2, "text": "// two", "via": "", "kernel_line": 2}
     assert place.items() <= load.items()
-
-
-# ------------------------------------------------------------------------------------------ a case
 
 
 def test_a_product_is_checked_with_both_scalings(job: Job) -> None:
@@ -288,9 +277,6 @@ def test_a_probe_is_judged_by_its_buffers(job, monkeypatch):
     assert "needs a GPU" in made["notes"]["check"]["clock"]
 
 
-# ------------------------------------------------------------------------- results of other stages
-
-
 def test_a_check_from_an_execution(job: Job) -> None:
     check = results.of_stage(replace(job, stage="check", key="c1"), ran(job))
     assert (check["stage"], check["key"], check["source"]) == ("check", "c1", "executed")
@@ -352,9 +338,6 @@ def test_counters_of_a_kernel_that_never_met_its_barrier_are_none(job: Job) -> N
     assert results.of_stage(replace(job, stage="check"), made)["verdict"] == result.BARRIER
     told = results.of_stage(counters_job(job, ["memory"]), made)
     assert (told["status"], told["figures"]) == (result.NOT_MEASURED, [])
-
-
-# ------------------------------------------------------------------------------------- the worker
 
 
 def test_the_worker_gives_a_result_for_whatever_happens(job, monkeypatch, tmp_path):

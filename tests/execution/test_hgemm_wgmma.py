@@ -81,11 +81,7 @@ def test_rows_of_192_fill_a_wave() -> None:
 # Two blocks load rows of A, or columns of B, for each other: several tiles each and rings that turn; most of the second one's
 # only tile, or all of it, and half of the rows outside of C.
 @pytest.mark.parametrize(
-    ("name", "shared"),
-    [
-        ("matmul_wgmma_turns", {"ACROSS": 2}),
-        ("matmul_wgmma_turns", {"DOWN": 2}),
-    ],
+    ("name", "shared"), [("matmul_wgmma_turns", {"ACROSS": 2}), ("matmul_wgmma_turns", {"DOWN": 2})]
 )
 def test_blocks_that_load_for_each_other(few: None, name: str, shared: dict[str, int]) -> None:
     macros = {"TYPE": "f16", "OVERLAP": 1}

@@ -1,7 +1,5 @@
 """Accesses to shared memory, lane by lane: captured, laid out by the rule that counts, drawn."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import Counter
@@ -136,9 +134,6 @@ def test_a_copy_through_the_cache_shows_both_sides() -> None:
     assert "cache banks" in diagram.drawn(made, "k.cu:1 LDGSTS")
 
 
-# -------------------------------------------------------------------------------------- the drawing
-
-
 @pytest.mark.parametrize("name", [name for name in KNOWN if name != "nobody"])
 def test_a_drawing_is_well_formed_and_always_the_same(name: str) -> None:
     made = layout.laid_out(known(name))
@@ -165,9 +160,6 @@ def test_what_is_found_is_said_in_a_sentence() -> None:
     assert said["2-way"] == "2 wavefronts where 1 would do: 2 words lie in each of 16 banks"
     assert said["32-way"] == "32 wavefronts where 1 would do: 32 words lie in bank 0"
     assert layout.ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
-
-
-# ------------------------------------------------------------------------------------ the execution
 
 
 def watched(path: Path, case_: Any, macros: Any = None) -> case.CaseExecution:
@@ -233,9 +225,6 @@ def test_the_line_with_the_most_excess_comes_first() -> None:
         lanes.at_line(found, "6", "kernels/k.cu")
     with pytest.raises(UserError, match="a kernel whose threads access shared memory"):
         lanes.at_line([], "6", "kernels/k.cu")
-
-
-# ------------------------------------------------------------------------------------ for the pages
 
 
 def launched(*accesses: Access) -> SimpleNamespace:

@@ -12,10 +12,7 @@ from opcodes import harness
 from samples import needs_nvrtc, shipped
 from tilewave.compiling import sass
 
-pytestmark = [
-    needs_nvrtc,
-    pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm"),
-]
+pytestmark = [needs_nvrtc, pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm")]
 
 # Blocks that read what another one wrote, write what it writes, or what is there already, share words but no bytes,
 # write what the others have read, copy all of 16 bytes but what another one writes, add to one place, wait, print.

@@ -13,11 +13,7 @@ from tilewave.records.store import Store
 
 pytestmark = [needs_nvrtc, pytest.mark.usefixtures("few")]
 
-KINDS = {
-    "tf32": {"TYPE": "tf32"},
-    "i8": {"TYPE": "i8"},
-    "f16": {"TYPE": "f16", "TILE_N": 256},
-}
+KINDS = {"tf32": {"TYPE": "tf32"}, "i8": {"TYPE": "i8"}, "f16": {"TYPE": "f16", "TILE_N": 256}}
 RUNGS = [ROOT / "kernels" / "ladder" / f"matmul_wgmma{end}.cu" for end in ("", "_late")]
 EVEN, FIT = (ROOT / "kernels" / "ladder" / f"matmul_wgmma_{end}.cu" for end in ("even", "fit"))
 

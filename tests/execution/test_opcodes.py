@@ -20,10 +20,7 @@ from opcodes.inputs import generate_inputs
 from samples import needs_nvrtc
 from tilewave.compiling import sass
 
-pytestmark = [
-    needs_nvrtc,
-    pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm"),
-]
+pytestmark = [needs_nvrtc, pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm")]
 
 ARCH = "sm_90"
 # The oldest and the newest: each condition on the architecture in a fixture is met by one and not by the other.

@@ -1,7 +1,5 @@
 """cuBLASLt plans against a stand-in that computes, and refuses, as the library's documentation says."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 from dataclasses import replace

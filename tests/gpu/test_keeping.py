@@ -1,7 +1,5 @@
 """What a worker keeps from one case to the next: buffers of the same sizes, a cubin."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Arguments in the widths that the compiled kernel has, on the GPU and executed alike."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 from dataclasses import replace

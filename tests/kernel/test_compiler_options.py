@@ -1,7 +1,5 @@
 """Options and include folders of a kernel's own: part of its key, and of the message where they are wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

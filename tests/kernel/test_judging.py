@@ -1,7 +1,5 @@
 """What is said of a kernel's errors: by the instructions that it has, and never beside the point."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

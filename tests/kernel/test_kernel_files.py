@@ -1,7 +1,5 @@
 """Kernel files that eat the machine, or look where they should not: each costs its own kernel, in one line."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import random
@@ -235,8 +233,6 @@ def test_a_text_is_read_in_one_go(text):
     assert time.process_time() - begun < SLOWEST_S
 
 
-# ------------------------------------------------------------------------------------- while compiling
-
 KERNEL = 'extern "C" __global__ void NAME(int* a) { a[0] = VALUE; }\n'
 
 
@@ -315,9 +311,6 @@ def test_a_header_that_is_too_large(tmp_path, monkeypatch):
     assert includes.own('#include "own.h"\n', tmp_path)["own.h"].startswith("#error")
 
 
-# ------------------------------------------------------------------------------------- child processes
-
-
 def raises():
     raise RuntimeError("what\nand why")
 
@@ -367,9 +360,6 @@ def test_only_memory_that_is_used_costs_a_process():
     limits = pool.ProcessLimits(10, 256 << 20)
     pids = [pid for _, pid in pool.each(reserves, ["a", "b", "fills", "c"], 1, limits)]
     assert pids[0] == pids[1] == pids[2] != pids[3]
-
-
-# ----------------------------------------------------------------------------------- what is written in them
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Every limit of a launch: a case that passes one is *unsupported*, whoever would run it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -318,8 +318,6 @@ def test_cases_of_studies_that_are_left_out_take_no_room():
     assert len(load({**both, "only": "second"}).plan.studies) == 1
 
 
-# ------------------------------------------------------------------------------------------- files
-
 FILES = {
     "binary": (b"\x7fELF\x02\x01\x00\xff", "byte 7: found b'\\xff'; allowed: text in UTF-8"),
     "null bytes": (b"studies: \0", "line 1"),
@@ -390,9 +388,6 @@ def test_a_plan_or_one_line(data):
     except UserError as error:
         assert "\n" not in str(error) and "; allowed: " in str(error)
         assert str(error).startswith(f"{WHERE}: ") and error.key
-
-
-# ----------------------------------------------------------------------------------------- options
 
 
 @pytest.mark.parametrize(

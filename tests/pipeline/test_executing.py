@@ -1,7 +1,5 @@
 """Which cases are executed, and where their results stand in for what no GPU measured."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -195,9 +193,6 @@ def test_more_time_executes_again_what_timed_out(tmp_path: Any, limit_s: float, 
     collect(store, executor)
     collect(store, executor, execute={"case_limit_s": limit_s})
     assert len(executor.asked) == asked
-
-
-# --------------------------------------------------------------------------- in the other stages
 
 
 def execution(status: str = model.OK, verdict: str | None = model.CORRECT, **more: Any) -> Any:

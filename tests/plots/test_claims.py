@@ -1,7 +1,5 @@
 """The claims: how they are judged and drawn, and what is said of a file with a mistake."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import math
@@ -71,9 +69,6 @@ def recorded() -> StudyData:
     return dataclasses.replace(made, records=pd.DataFrame(b.records))
 
 
-# --------------------------------------------------------------------------------------- verdicts
-
-
 def claim(claimed: Value = 100.0, **more: Any) -> Claim:
     given = {"section": "1", "row": "Row", "statement": "A sentence", "predicted": "1"} | more
     return Claim(claimed=claimed, **given)
@@ -133,9 +128,6 @@ def test_every_claim_is_judged_as_ever(recorded: StudyData) -> None:
         values = (one.claim.claimed, one.predicted, one.measured, one.elsewhere)
         made.append([one.claim.id, *map(judging.told, values), one.verdict, one.by])
     pd.testing.assert_frame_equal(pd.DataFrame(made, columns=expected.columns), expected)
-
-
-# ------------------------------------------------------------------------------------------ files
 
 
 def test_all_files_are_read_and_documents_named_in_words() -> None:
@@ -198,9 +190,6 @@ def test_a_mistake_is_told_in_a_line(tmp_path, old, new, key, told):
     message = str(error.value)
     assert message.startswith(f"broken.yaml: {key}: ") and told in message
     assert "\n" not in message
-
-
-# ----------------------------------------------------------------------------------- measurements
 
 
 def measured(builder: synthetic.Builder, name: str) -> Judged:
@@ -301,9 +290,6 @@ def test_data_sheets_are_found_by_the_drivers_name() -> None:
     known = {"H200": data_sheets.H200, "GeForce RTX 4060": data_sheets.RTX_4060}
     for name in (*known, "GeForce RTX 4060 Ti", "H200 NVL"):
         assert data_sheets.data_sheet(f"NVIDIA {name}") is known.get(name)
-
-
-# ---------------------------------------------------------------------------- tables and figures
 
 
 def test_the_table_has_a_row_for_each_claim(recorded: StudyData) -> None:

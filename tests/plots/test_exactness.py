@@ -1,7 +1,5 @@
 """Predicted beside measured: what is equal, what differs, and which causes are known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pandas as pd

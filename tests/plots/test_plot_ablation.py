@@ -1,7 +1,5 @@
 """The figure of an ablation: what it says first, and what it shows of another environment."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The alignment figure: shares, losses and the smallest alignment that is enough, worked out by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The figure of the races: winner, share of cuBLAS, runner-up."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pandas as pd
@@ -94,11 +92,7 @@ def test_no_ratio_between_environments(study: StudyData) -> None:
 
 def test_what_the_figure_says(study: StudyData) -> None:
     said = synthetic.said(synthetic.draw(best, study, Style()))
-    for words in (
-        "%, hgemm_mma",
-        "eliminated early",
-        "no NVIDIA GPU here",
-    ):
+    for words in ("%, hgemm_mma", "eliminated early", "no NVIDIA GPU here"):
         assert words in said
 
 

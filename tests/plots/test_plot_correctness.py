@@ -1,7 +1,5 @@
 """The figure of correctness: what it says first, what it folds away, and which endings are no failure."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

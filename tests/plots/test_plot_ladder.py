@@ -1,7 +1,5 @@
 """The ladder: rungs in their order, shares of cuBLAS from pairs of samples, its summary."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -184,9 +182,6 @@ def test_the_rungs_of_the_config_are_its_cases(study: str) -> None:
     assert {(dtype, one) for dtype, few in rungs.items() for one in few} <= names
 
 
-# ------------------------------------------------------------------------------- speed over size
-
-
 def test_percent_of_its_highest(study: Any) -> None:
     table = ladder.table(study).set_index("case")
     # 9.1 n^3 / (n^3 + 900^3) TFLOP/s.
@@ -254,8 +249,6 @@ def test_summaries_of_a_study_without_cases(name: str) -> None:
     assert len(plots.summary(name, module.table(synthetic.empty(name)))) > 0
 
 
-# ---------------------------------------------------------------------- shares from pairs of samples
-
 DURATIONS = [10.0, 12.0, 20.0, 10.0, 10.0]
 BASELINES = [9.0, 12.0, 22.0, 8.0, 7.0]
 
@@ -303,10 +296,7 @@ def test_speeds_have_the_share_of_their_pairs() -> None:
     ]
     found = shares_of([timed(), *known], rows).set_index("metric")["value"]
     middle = [0, 1, 3]
-    for metric, series in (
-        ("paired_tflops", DURATIONS),
-        ("paired_baseline_tflops", BASELINES),
-    ):
+    for metric, series in (("paired_tflops", DURATIONS), ("paired_baseline_tflops", BASELINES)):
         usual = sorted(series[place] for place in middle)[1]
         assert found[metric] == pytest.approx(10.0 * DURATIONS[0] / usual)
 

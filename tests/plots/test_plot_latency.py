@@ -1,7 +1,5 @@
 """The figure of latencies: claims beside measurements, and time only where one clock is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

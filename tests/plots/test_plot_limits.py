@@ -1,8 +1,6 @@
 """The figure of limits: cycles in parts that add up, clocks and shares within one environment, bounds from scaled
 counts and what is held against them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

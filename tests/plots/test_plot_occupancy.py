@@ -1,7 +1,5 @@
 """The figure of occupancy: what it compares, what it calls a difference, what it does not rank."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The ladders of operations: what a share is of, in which order rungs stand, and what the figure says."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pandas as pd

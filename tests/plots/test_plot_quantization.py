@@ -1,7 +1,5 @@
 """The quantization figures: the error of the model, the tile that cuBLAS chose, shared SMs."""
 
-from __future__ import annotations
-
 import json
 import math
 import warnings

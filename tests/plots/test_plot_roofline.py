@@ -1,7 +1,5 @@
 """The roofline figure: ceilings only from records, roofs by unit and dtype, bytes that nobody saw."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pandas as pd

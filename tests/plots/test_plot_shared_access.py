@@ -1,7 +1,5 @@
 """The figure of shared accesses: what it finds, and how it tells what was not as predicted."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The figure of split-K and stream-K: who is compared with whom, what is predicted, what it says."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The figure of tile sizes: winners, what predicts them, and what may not be compared."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The figure of work and traffic, drawn from invented measurements."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

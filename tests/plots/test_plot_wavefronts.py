@@ -1,7 +1,5 @@
 """The figure of wavefronts: who has excess, in which order, and what it says first."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The figures: found by name, never failing on missing data, wrong never ranking, same bytes."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from dataclasses import replace
@@ -78,10 +76,7 @@ def test_unknown_option_is_refused() -> None:
 
 
 def test_style_mistakes_are_user_errors() -> None:
-    for style in (
-        Style(width_mm=5),
-        Style(font_size=90),
-    ):
+    for style in (Style(width_mm=5), Style(font_size=90)):
         with pytest.raises(UserError):
             check_style(style)
 

@@ -1,7 +1,5 @@
 """Two measurements of the same thing agree, or one of them is marked, and cuBLAS has one value."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from unittest.mock import MagicMock

@@ -1,7 +1,5 @@
 """What a machine is, read from files; no GPU is needed."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """Names of vendor kernels: the tile they tell, in the order of the row-major product."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewave.records.counters.kernel_names import tile_of

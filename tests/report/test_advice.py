@@ -1,7 +1,5 @@
 """What to fix: each rule on a case that triggers it and on one that does not, and its bound held."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace
@@ -191,9 +189,6 @@ def test_a_gain_is_held_to_the_bound_only_where_nothing_else_changed() -> None:
     assert compared(before, before, 0.0)[0].held is None
 
 
-# ------------------------------------------------------------------------------- planted kernels
-
-
 def executed(path: Path, case: Any, **macros: Any) -> Subject:
     """A kernel of the tests as the machine executes it, which knows no time."""
     done = support.execute(path, case, macros)
@@ -221,9 +216,6 @@ def test_costly_accesses_are_found_at_their_lines() -> None:
 def test_spills_are_found() -> None:
     one = executed(SPILLING, "ramp")
     assert re.search(r", [1-9][\d,]* accesses$", found(one)["spills"].sentence)
-
-
-# --------------------------------------------------------------------------------- recorded ladder
 
 
 @cache

@@ -3,8 +3,6 @@
 It looks at a small report of its own and at the one in `reports/` or in the folder TILEWAVE_REPORTS.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

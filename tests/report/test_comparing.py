@@ -1,7 +1,5 @@
 """Two sides: what is said of times that differ and of times that do not, of counts, and of kernels."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -158,8 +156,6 @@ def test_occupancy_of_recorded_cases_is_what_nsight_compute_gives() -> None:
     assert len(both) > 300
     np.testing.assert_allclose(both[OCCUPANCY], both["value"], atol=0.06)
 
-
-# ------------------------------------------------------------------------------------------- commands
 
 PADDED = "__shared__ float tile[32][33];"
 BANKS = """

@@ -1,7 +1,5 @@
 """The explorer's page equals the theory, by Node where there is one; `test_browser` has it as a whole."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

@@ -1,7 +1,5 @@
 """The lessons: their kernels, studies and commands exist, and the machine answers their questions."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from types import SimpleNamespace

@@ -1,8 +1,6 @@
 """Whether the bounds of `tilewave.report.advice` hold: a kernel's findings beside what a later kernel or another
 variant gained."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

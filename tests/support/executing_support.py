@@ -265,9 +265,6 @@ def turned(source: Path, folder: Path, *names: str) -> Path:
     return folder
 
 
-# --------------------------------------------------------------------------------------- the faults
-
-
 @functools.cache
 def expectations() -> tuple[dict[str, Any], ...]:
     """The entries of faults/_expected.yaml with nothing left out, and `hangs`: a GPU never ends it."""

@@ -1,7 +1,5 @@
 """A stand-in for `tilewave.execution.machine`: computes with numpy what the kernel should, counts by rote."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A race's candidates and track that need no GPU; apart from their tests, because processes import them."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """Snakemake in a process of its own that is forked from one that has it imported: importing it and what a
 Snakefile needs takes most of a dry run."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import subprocess

@@ -7,8 +7,6 @@ Whoever adds a line to RULES adds a kind of expression. Long runs, of so many pr
 A program that differs is printed with its seed; ``written(seed).text`` is its text.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import sys

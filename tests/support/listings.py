@@ -3,8 +3,6 @@
 `python tests/support/listings.py`, in a clone where `make smoke test` has run, writes those of its store.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cases that are checked on a GPU, where there is one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

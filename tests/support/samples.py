@@ -1,7 +1,5 @@
 """Small kernels and configs that several tests share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

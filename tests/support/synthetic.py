@@ -1,7 +1,5 @@
 """Invented study data for the tests of the figures: plausible in form, measured by nobody."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

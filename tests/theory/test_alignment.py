@@ -1,7 +1,5 @@
 """Alignment against values worked out by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewave.theory import alignment as al

@@ -1,7 +1,5 @@
 """Bounds of launches whose counts are planted, worked out by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

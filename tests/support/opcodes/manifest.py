@@ -27,10 +27,7 @@ MORE_THREADS = {"mufu_plain": 2048, "mufu_near": 1024, "mufu_denormal": 1024}
 RACES = {"memory_spin"}
 """Kernels that share memory without barriers, by a lock and a flag."""
 
-UNSUPPORTED = {
-    "mma_sparse_f16_16832": "HMMA.SP",
-    "mma_sparse_bf16_16832": "HMMA.SP",
-}
+UNSUPPORTED = {"mma_sparse_f16_16832": "HMMA.SP", "mma_sparse_bf16_16832": "HMMA.SP"}
 """Kernels with an instruction that the executor does not know, and which."""
 
 _ULP = 2.0**-23
