@@ -14,17 +14,8 @@ SKEW = "hgemm_wmma_staged-skew0@4096x4096x4096"
 def words(study: StudyData) -> dict[str, str]:
     """What stands beside the bars of speed, by row."""
     ax = synthetic.draw(ablation, study, Style()).axes[0]
-    labels = [label.get_text() for label in ax.get_yticklabels()]
+    labels = synthetic.labels(ax)
     return {labels[round(float(text.xy[1]))]: text.get_text() for text in ax.texts}  # type: ignore[attr-defined]
-
-
-def test_takeaway() -> None:
-    study = synthetic.make("ablation")
-    told = ablation.takeaway(study, ablation.table(study))
-    # One of the six is wrong; nothing is faster than the default but that one.
-    assert told == "Of 5 changes to hgemm_wmma_staged skew0 costs most: 36.4 % of the speed"
-    bare = synthetic.empty("ablation")
-    assert ablation.takeaway(bare, ablation.table(bare)) == ""
 
 
 def test_rows_say_which_macro_changed_and_how_much_it_buys() -> None:
@@ -36,10 +27,7 @@ def test_rows_say_which_macro_changed_and_how_much_it_buys() -> None:
 
 
 def test_a_speed_of_another_environment_is_shown_without_a_ratio() -> None:
-    study = synthetic.make("ablation")
-    records = study.records.copy()
-    records.loc[records["case"] == SKEW, ["environment", "source"]] = ["here", "events"]
-    study = replace(study, records=records)
+    study = synthetic.changed(synthetic.make("ablation"), synthetic.ELSEWHERE, case=SKEW)
     assert words(study)["skew0"] == "250 TFLOP/s, other environment"
     bars = synthetic.draw(ablation, study, Style()).axes[0].patches
     hatched = [bar.get_width() for bar in bars if bar.get_hatch()]  # type: ignore[attr-defined]

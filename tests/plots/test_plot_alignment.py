@@ -87,10 +87,8 @@ def test_unsupported_sizes_are_named_and_have_no_share() -> None:
 
 def test_what_is_wrong_or_measured_elsewhere_has_no_share() -> None:
     data = study({"n": {4095: 40.0, 4092: 70.0, 4088: 99.0}})
-    records = data.records.copy()
-    records.loc[records["n"] == 4092, "verdict"] = "wrong"
-    records.loc[records["n"] == 4088, "environment"] = "here"
-    line = by_dimension(replace(data, records=records))["n"]
+    wrong = synthetic.changed(data, {"verdict": "wrong"}, n=4092)
+    line = by_dimension(synthetic.changed(wrong, {"environment": "here"}, n=4088))["n"]
     assert list(line.measured["alignment"]) == [1, 4096]
     # The reference alone says nothing about alignment.
     alone = data.records[data.records["n"] == SIZE]
@@ -158,10 +156,9 @@ def test_one_row_of_panels_for_each_dtype(width: float) -> None:
 
 
 def test_a_dtype_that_loses_nothing_is_named_and_not_drawn() -> None:
-    data = synthetic.make("alignment")
-    even = data.records.copy()
-    even.loc[(even["dtype"] == "f64") & (even["metric"] == "tflops"), "value"] = 60.0
-    fig = synthetic.draw(alignment, replace(data, records=even), Style(width_mm=400))
+    even = {"dtype": "f64", "metric": "tflops"}
+    data = synthetic.changed(synthetic.make("alignment"), {"value": 60.0}, **even)
+    fig = synthetic.draw(alignment, data, Style(width_mm=400))
     assert len(fig.axes) == 3 * 3
     notes = " ".join(caption(fig))
     assert "Not drawn, as no alignment costs more than 10 %: FP64 (0.0 %)" in notes
@@ -169,9 +166,5 @@ def test_a_dtype_that_loses_nothing_is_named_and_not_drawn() -> None:
 
 def test_the_finding_is_the_worst_multiple_that_is_missed() -> None:
     data = study({"m": {4095: 98.0}, "n": {4095: 40.0, 4092: 70.0, 4088: 95.0, 3968: 97.0}})
-    assert alignment.takeaway(data, alignment.table(data)) == (
-        "A contiguous dimension that misses the recommended multiple costs cuBLAS up to 60 % "
-        "(f16_f32 N)"
-    )
-    for nothing in (synthetic.empty("alignment"), study({"m": {4095: 98.0}})):
-        assert alignment.takeaway(nothing, alignment.table(nothing)) == ""
+    assert synthetic.finding("alignment", data).endswith("costs cuBLAS up to 60 % (f16_f32 N)")
+    assert synthetic.finding("alignment", study({"m": {4095: 98.0}})) == ""

@@ -13,27 +13,22 @@ from tilewave.plots.base import StudyData
 def ended(study: StudyData, case: str, ends: str) -> StudyData:
     """The study with a case that timed out and was said to end so."""
     about = [ends if one == case else "ok" for one in study.cases["case"]]
-    records = study.records.copy()
-    records.loc[records["case"] == case, ["status", "verdict", "value"]] = ["timed out", None, None]
-    return replace(study, cases=study.cases.assign(ends=about), records=records)
+    timed_out = {"status": "timed out", "verdict": None, "value": None}
+    study = synthetic.changed(study, timed_out, case=case)
+    return replace(study, cases=study.cases.assign(ends=about))
 
 
 def panels(study: StudyData) -> dict[str, pd.DataFrame]:
     return correctness._panels(study, correctness.table(study))
 
 
-def test_takeaway() -> None:
+def test_all_cases_may_be_right() -> None:
     study = synthetic.make("correctness")
-    told = correctness.takeaway(study, correctness.table(study))
-    assert told == "2 of 162 checked cases fail, of matmul_two_outputs, matmul_register"
     right = study.records[~study.records["status"].eq("invalid access")]
     right = right[right["verdict"] != "wrong"]
     cases = study.cases[study.cases["case"].isin(right["case"])]
-    study = replace(study, records=right, cases=cases)
-    told = correctness.takeaway(study, correctness.table(study))
-    assert told == "All 160 checked cases are right"
-    bare = synthetic.empty("correctness")
-    assert correctness.takeaway(bare, correctness.table(bare)) == ""
+    found = synthetic.finding("correctness", replace(study, records=right, cases=cases))
+    assert found == "All 160 checked cases are right"
 
 
 def test_what_is_right_everywhere_is_one_row() -> None:

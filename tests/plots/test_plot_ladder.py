@@ -49,8 +49,7 @@ def test_rows_stand_in_the_order_of_the_rungs(study: Any) -> None:
     panels = {ax.get_title(loc="left"): ax for ax in fig.axes[::3]}
     assert list(panels) == ["FP16 (FP32 sum)", "FP32", "FP64", "FP16 (FP16 sum)"]
     ax = panels["FP16 (FP32 sum)"]
-    labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert labels == ["hgemm_wmma", "hgemm_wmma_staged", "hgemm_top"]
+    assert synthetic.labels(ax) == ["hgemm_wmma", "hgemm_wmma_staged", "hgemm_top"]
     assert [text.get_text() for text in ax.texts] == ["100 %: 685 TFLOP/s"], "cuBLAS's own"
     # Nothing but cuBLAS has tf32 here: no panel.
     assert "TF32" not in panels
@@ -75,20 +74,10 @@ def test_who_passes_cublas(study: Any) -> None:
     assert len(at_100) == 1
 
 
-def test_the_finding(study: Any) -> None:
-    # At 8192: 36.3 of 51.2 TFLOP/s, 4 of 55.1, 720 of 685, 393 of 690, each over 1 + (900 / 8192)^3.
-    told = plots.takeaway("ladder", study, ladder.table(study))
-    assert told == "At 8192³ the best rung is as fast as cuBLAS in 1 of 4 dtypes"
-    nothing = synthetic.empty("ladder")
-    assert plots.takeaway("ladder", nothing, ladder.table(nothing)) == ""
-
-
 def test_more_work_than_2mnk_is_named(study: Any) -> None:
-    records = study.records.copy()
-    tiled = (records["variant"] == "matmul_tiled-tile32") & (records["metric"] == "counted_flops")
-    records.loc[tiled, "value"] = 2.0 * 4096**3 * 1.032
-    fig = synthetic.draw(ladder, replace(study, records=records), Style())
-    said = caption(fig)
+    tiled = {"variant": "matmul_tiled-tile32", "metric": "counted_flops"}
+    more = synthetic.changed(study, {"value": 2.0 * 4096**3 * 1.032}, **tiled)
+    said = caption(synthetic.draw(ladder, more, Style()))
     named = "FLOPs counted over 2mnk: 1.000 to 1.008; more than that: matmul_tiled tile32 1.032."
     assert named in said
 
@@ -127,17 +116,9 @@ def test_table_and_summary(study: Any) -> None:
 def test_code_of_the_cpu_has_no_row(study: Any) -> None:
     one = study.cases["variant"] == "matmul_naive"
     told = replace(study, cases=study.cases.assign(provider=np.where(one, "cpu", "nvrtc")))
-    labels = [
-        label.get_text()
-        for ax in synthetic.draw(ladder, told, Style()).axes[::3]
-        for label in ax.get_yticklabels()
-    ]
+    labels = synthetic.labels(*synthetic.draw(ladder, told, Style()).axes[::3])
     assert "matmul_naive" in set(study.cases["variant"]) and "matmul_tiled" in labels
     assert labels.count("matmul_naive") == 1, "the f64 one, which a GPU runs"
-
-
-def test_one_size() -> None:
-    assert synthetic.draw(ladder, synthetic.ladder((1024,)), Style()).axes
 
 
 def test_the_largest_shapes_have_shares(study: Any) -> None:
@@ -146,25 +127,20 @@ def test_the_largest_shapes_have_shares(study: Any) -> None:
     sizes = [label.get_text() for label in fig.axes[1].get_xticklabels()]
     assert sizes == ["1024", "2048", "4096", "8192"]
     assert len(synthetic.draw(ladder, study, Style(width_mm=86)).axes) == 4, "shares alone"
+    assert synthetic.draw(ladder, synthetic.ladder((1024,)), Style()).axes
 
 
 def test_the_named_rungs_are_drawn(study: Any) -> None:
     named = {"f32": ["matmul_naive", "matmul_tiled tile32"], "f64": ["matmul_tiled"]}
     chosen = replace(study, options={"rungs": named})
     fig = synthetic.draw(ladder, chosen, Style())
-    labels = {
-        ax.get_title(loc="left"): [label.get_text() for label in ax.get_yticklabels()]
-        for ax in fig.axes[::3]
-    }
+    labels = {ax.get_title(loc="left"): synthetic.labels(ax) for ax in fig.axes[::3]}
     assert labels["FP32"] == named["f32"] and labels["FP64"] == named["f64"]
     assert len(labels["FP16 (FP32 sum)"]) == 3, "all of a dtype that is not named"
     assert len(fig.axes[5].lines) >= 3, "with cuBLAS"
     assert set(ladder.table(chosen)["variant"]) == set(study.cases["variant"])
-    assert "failed to launch" not in synthetic.said(
-        synthetic.draw(
-            ladder, replace(study, options={"rungs": {"f16_f16": ["hgemm_wmma_staged"]}}), Style()
-        )
-    )
+    chosen = replace(study, options={"rungs": {"f16_f16": ["hgemm_wmma_staged"]}})
+    assert "failed to launch" not in synthetic.said(synthetic.draw(ladder, chosen, Style()))
 
 
 @pytest.mark.parametrize("study", ["ladder", "roofline"])
@@ -192,9 +168,8 @@ def test_percent_of_its_highest(study: Any) -> None:
 
 
 def test_the_highest_speed_is_of_the_same_environment(study: Any) -> None:
-    records = study.records.copy()
-    records.loc[records["case"] == f"{TILED}@8192x8192x8192", "environment"] = "here"
-    found = ladder.of_highest(replace(study, records=records))
+    case = f"{TILED}@8192x8192x8192"
+    found = ladder.of_highest(synthetic.changed(study, {"environment": "here"}, case=case))
     assert found[f"{TILED}@8192x8192x8192"] == found[f"{TILED}@4096x4096x4096"] == 100
 
 

@@ -22,8 +22,7 @@ def clocked(**clocks: Any) -> StudyData:
 
 def texts(study: StudyData, width: float = 178) -> list[str]:
     fig = synthetic.draw(latency, study, Style(width_mm=width))
-    beside = fig.axes[0].child_axes[0]
-    return [text.get_text() for text in beside.get_yticklabels()]
+    return synthetic.labels(fig.axes[0].child_axes[0])
 
 
 def test_time_needs_one_clock() -> None:
@@ -32,9 +31,8 @@ def test_time_needs_one_clock() -> None:
     table = latency.table(study).set_index("probe_case")
     assert table.at["register", "measured (ns at 2000 MHz)"] == pytest.approx(2.05)
     assert latency.clock_mhz(synthetic.make("latency")) is None
-    records = study.records.copy()
-    records.loc[records["probe_case"] == "shared", "environment"] = "here"
-    mixed = replace(clocked(h200=2000, here=1000), records=records)
+    both = clocked(h200=2000, here=1000)
+    mixed = synthetic.changed(both, {"environment": "here"}, probe_case="shared")
     assert latency.clock_mhz(mixed) is None
     assert not [name for name in latency.table(mixed) if "ns at" in name]
 
@@ -47,21 +45,11 @@ def test_labels_say_how_many_times_the_claim() -> None:
     assert told[5] == "not measured   (500 claimed)"
 
 
-def test_the_finding() -> None:
-    study = synthetic.make("latency")
-    told = latency.takeaway(study, latency.table(study))
-    assert told == "A dependent access takes 262 cycles to the slowest level, L2"
-    nothing = synthetic.empty("latency")
-    assert latency.takeaway(nothing, latency.table(nothing)) == ""
-
-
 def test_several_hundred_is_judged_where_it_was_measured() -> None:
     study = synthetic.make("latency")
     table = latency.table(study).set_index("probe_case")
     assert table.at["l2", "the article holds"] == "yes"
     assert table.at["dram", "the article holds"] == "", "not measured"
     assert table.at["l1", "claimed by the article"] == ""
-    records = study.records.copy()
-    records.loc[records["probe_case"] == "l2", "value"] = 1500.0
-    worse = latency.table(replace(study, records=records)).set_index("probe_case")
-    assert worse.at["l2", "the article holds"] == "no"
+    worse = latency.table(synthetic.changed(study, {"value": 1500.0}, probe_case="l2"))
+    assert worse.set_index("probe_case").at["l2", "the article holds"] == "no"

@@ -57,10 +57,7 @@ def test_clock_and_share_by_cycles() -> None:
 
 def test_nothing_is_formed_across_environments() -> None:
     study = synthetic.make("limits")
-    records = study.records.copy()
-    moved = (records["case"] == BALANCED) & (records["stage"] == "counters")
-    records.loc[moved, "environment"] = "here"
-    mixed = replace(study, records=records)
+    mixed = synthetic.changed(study, {"environment": "here"}, case=BALANCED, stage="counters")
     assert BALANCED not in limits.clock(mixed) and BALANCED not in limits.by_cycles(mixed)
     assert BALANCED in limits.parts(mixed).index
 
@@ -77,35 +74,19 @@ def test_a_case_without_a_counter_is_left_out() -> None:
 
 def test_what_is_wrong_has_no_share() -> None:
     study = synthetic.make("limits")
-    records = study.records.copy()
-    records.loc[records["case"] == BALANCED, "verdict"] = "wrong"
-    fig = synthetic.draw(limits, replace(study, records=records), Style())
-    labels = [text.get_text() for ax in fig.axes for text in ax.get_yticklabels()]
-    assert "matmul_balanced (wrong)" in labels
-    said = [text.get_text() for ax in fig.axes for text in ax.texts]
-    assert f"{100 * 42.6 / 40.3:.1f}" not in said
-    sound = [
-        text.get_text() for ax in synthetic.draw(limits, study, Style()).axes for text in ax.texts
-    ]
-    assert f"{100 * 42.6 / 40.3:.1f}" in sound
-
-
-def test_the_finding() -> None:
-    study = synthetic.make("limits")
-    # 81 % of the 95 % of the cycles in which an SM is active, 96 % of them.
-    assert limits.takeaway(study, limits.table(study)) == (
-        "In the fastest kernel of each dtype the busiest pipe works at least 77 % of the cycles"
-    )
-    nothing = synthetic.empty("limits")
-    assert limits.takeaway(nothing, limits.table(nothing)) == ""
+    wrong = synthetic.changed(study, {"verdict": "wrong"}, case=BALANCED)
+    for told, ranks in ((study, True), (wrong, False)):
+        axes = synthetic.draw(limits, told, Style()).axes
+        assert ("matmul_balanced (wrong)" in synthetic.labels(*axes)) != ranks
+        said = [text.get_text() for ax in axes for text in ax.texts]
+        assert (f"{100 * 42.6 / 40.3:.1f}" in said) == ranks
 
 
 @pytest.mark.parametrize("width", [178.0, 86.0])
 def test_a_line_for_each_dtype_and_variant(width: float) -> None:
     ax = synthetic.draw(limits, synthetic.make("limits"), Style(width_mm=width)).axes[0]
-    told = [text.get_text() for text in ax.get_yticklabels()]
     own = ["matmul_balanced", "matmul_async", "cublas"]
-    assert told == ["FP32", *own, "bf16", "hgemm_wgmma_late", "cublas typebf16_f32"]
+    assert synthetic.labels(ax) == ["FP32", *own, "bf16", "hgemm_wgmma_late", "cublas typebf16_f32"]
 
 
 def _table(study: base.StudyData) -> base.pd.DataFrame:
@@ -133,25 +114,20 @@ def test_what_cannot_be_scaled_is_counted_by_ncu() -> None:
     found = _table(study)
     assert found.loc[CUBLAS, "counts"] == "ncu"
     assert found.loc[CUBLAS, "bound (cycles)"] == pytest.approx(32 * 32 * 3 * 4096 / 132)
+    cases = study.cases
+
+    def counts(**columns: object) -> set[str]:
+        return set(_table(replace(study, cases=cases.assign(**columns)))["counts"].dropna())
+
     # Two blocks a tile at the small sizes, one at the large ones: stream-K.
-    cases = study.cases.copy()
-    cases.loc[cases["m"] == 256, "blocks"] = 8
-    assert set(_table(replace(study, cases=cases))["counts"].dropna()) == {"ncu"}
+    assert counts(blocks=cases["blocks"].mask(cases["m"] == 256, 8)) == {"ncu"}
     # Tiles that reach beyond the small sizes, whose blocks do more than the product has.
-    cases = study.cases.copy()
-    cases["tile_n"] = 96
-    assert set(_table(replace(study, cases=cases))["counts"].dropna()) == {"ncu"}
+    assert counts(tile_n=96) == {"ncu"}
     # A launch before it whose blocks grow with a side of the product, not with its tiles.
-    for blocks, told in (
-        (lambda m: m // 8, {"ncu"}),
-        (lambda m: m * m // 64, {"executed, scaled", "ncu"}),
-    ):
-        cases = study.cases.copy()
-        cases["launches"] = [
-            json.dumps([{"entry": "copied", "grid": [blocks(int(m)), 1, 1]}])
-            for m in cases["m"].fillna(0)
-        ]
-        assert set(_table(replace(study, cases=cases))["counts"].dropna()) == told
+    sides = cases["m"].fillna(0).astype(int)
+    for blocks, told in ((sides // 8, {"ncu"}), (sides**2 // 64, {"executed, scaled", "ncu"})):
+        before = [[{"entry": "copied", "grid": [count, 1, 1]}] for count in blocks.tolist()]
+        assert counts(launches=list(map(json.dumps, before))) == told
     one = study.records[~((study.records["stage"] == "execute") & (study.records["k"] == 512))]
     assert set(_table(replace(study, records=one))["counts"].dropna()) == {"ncu"}
 
@@ -169,13 +145,12 @@ def test_without_counted_cycles_the_time_at_the_largest_clock() -> None:
 
 def test_the_busiest_pipe_may_be_the_l2_or_one_of_the_sm() -> None:
     study = synthetic.make("limits")
-    records = study.records.copy()
-    records.loc[records["metric"] == catalogue.L2_SECTORS, "value"] = 1e9
-    found = limits.table(replace(study, records=records))
+    found = limits.table(synthetic.changed(study, {"value": 1e9}, metric=catalogue.L2_SECTORS))
     assert set(found["busiest by ncu"].dropna()) == {_bounds.L2}
     assert _bounds.agreement(found) == {"SM, L2 and DRAM": (0, 4)}
+    records = study.records
     few = records[
-        ~records["metric"].isin([catalogue.WARP_INSTRUCTIONS]) | (records["stage"] == "execute")
+        records["metric"].ne(catalogue.WARP_INSTRUCTIONS) | records["stage"].eq("execute")
     ]
     pipes = dict.fromkeys([catalogue.AVERAGE, *_bounds.SM_PIPES.values()], 9.0)
     pipes |= {catalogue.AVERAGE: 700e3, _bounds.SM_PIPES[bounds.TENSOR]: 99.0}
@@ -200,9 +175,8 @@ def test_the_figure_says_how_near_the_bound_is(width: float) -> None:
 
 def test_an_unknown_gpu_has_no_bound() -> None:
     study = synthetic.make("limits")
-    facts = {
-        synthetic.ENVIRONMENT: synthetic.ENVIRONMENTS[synthetic.ENVIRONMENT] | {"gpu": "NVIDIA X1"}
-    }
-    other = replace(study, environments=facts)
+    here = synthetic.ENVIRONMENT
+    facts = synthetic.ENVIRONMENTS[here] | {"gpu": "NVIDIA X1"}
+    other = replace(study, environments={here: facts})
     assert limits.table(other)["bound (cycles)"].isna().all()
     assert synthetic.draw(limits, other, Style()) is not None

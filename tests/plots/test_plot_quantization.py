@@ -65,9 +65,8 @@ def test_the_table_has_errors_and_their_summary() -> None:
     table = wave_quantization.table(study)
     swept = table[table["m"] == 2304]
     error = swept["measured / model - 1 (%)"]
-    assert error.abs().median() == pytest.approx(
-        swept["sweep: median of its absolute value (%)"].iloc[0]
-    )
+    median = swept["sweep: median of its absolute value (%)"].iloc[0]
+    assert error.abs().median() == pytest.approx(median)
     assert swept["sweep: worst (%)"].nunique() == 1
     assert error.abs().max() == pytest.approx(abs(swept["sweep: worst (%)"].iloc[0]))
 
@@ -86,11 +85,10 @@ def test_cycles_have_a_model_of_their_own() -> None:
     study = synthetic.make("wave_quantization")
     swept = first(study)
     assert swept.summary("cycles").median < 0.005
-    slower = study.records.copy()
-    timed = slower["metric"] == "duration"
-    two_waves = slower["n"] > 1792
-    slower.loc[timed & two_waves, "value"] *= 0.8  # a higher clock, say
-    other = first(replace(study, records=slower))
+    records = study.records
+    two_waves = (records["metric"] == "duration") & (records["n"] > 1792)
+    faster = records["value"].mask(two_waves, 0.8 * records["value"])  # a higher clock, say
+    other = first(replace(study, records=records.assign(value=faster)))
     assert other.summary().median > 0.01
     assert other.summary("cycles") == swept.summary("cycles")
 
@@ -112,9 +110,8 @@ def test_tiles_of_cublas_are_shown_and_compared_with_its_operations() -> None:
     assert list(both["cublas_ratio"]) == pytest.approx(list(both["cublas_tile_ratio"]), rel=0.01)
     assert len(both) >= 16
     # A name read the wrong way round does not fit what was counted.
-    records = study.records.copy()
     sides = {"cublas_tile_m": "cublas_tile_n", "cublas_tile_n": "cublas_tile_m"}
-    records["metric"] = records["metric"].replace(sides)
+    records = study.records.assign(metric=study.records["metric"].replace(sides))
     turned = first(replace(study, records=records)).frame
     assert not (turned["cublas_ratio"] / turned["cublas_tile_ratio"]).between(0.99, 1.01).all()
 
@@ -132,10 +129,9 @@ def test_names_of_vendor_kernels_stand_in_the_table() -> None:
 
 def test_cublas_of_other_layouts_is_another_product() -> None:
     study = synthetic.make("tile_quantization")
-    cases = study.cases.copy()
-    cases["layouts"] = cases["layouts"].astype(object)
-    cases.loc[cases["kernel"] != "cublas", "layouts"] = json.dumps({"b": "col"})
-    frame = first(replace(study, cases=cases)).frame
+    own = study.cases["kernel"] != "cublas"
+    layouts = study.cases["layouts"].astype(object).mask(own, json.dumps({"b": "col"}))
+    frame = first(replace(study, cases=study.cases.assign(layouts=layouts))).frame
     assert frame["cublas_tile_m"].isna().all()
     assert frame["cublas_tflops"].notna().any(), "the paired figure is the case's own"
 
@@ -143,9 +139,8 @@ def test_cublas_of_other_layouts_is_another_product() -> None:
 def test_a_figure_has_the_two_panels_that_answer() -> None:
     study = synthetic.make("wave_quantization")
     fig = synthetic.draw(wave_quantization, study, Style())
-    assert [ax.get_ylabel().partition("\n")[0] for ax in fig.axes[:2]] == [
-        "TFLOP/s", "SM cycles active,",
-    ]  # fmt: skip
+    told = [ax.get_ylabel().partition("\n")[0] for ax in fig.axes[:2]]
+    assert told == ["TFLOP/s", "SM cycles active,"]
     assert len(fig.axes) == 2 * len(_sweeps.sweeps(study))
 
 
@@ -159,12 +154,6 @@ def test_the_finding_is_the_worst_boundary() -> None:
         f"Past a full wave throughput falls by up to {100 * lost:.0f} %: hgemm_wmma_staged, N = 1792 → 1808, "
         f"model {100 * model:.0f} %"
     )
-    tiles = synthetic.make("tile_quantization")
-    told = tile_quantization.takeaway(tiles, tile_quantization.table(tiles))
-    assert told.startswith("Past a full tile column throughput falls by up to ")
-    for module in (tile_quantization, wave_quantization):
-        nothing = synthetic.empty("wave_quantization")
-        assert module.takeaway(nothing, module.table(nothing)) == ""
 
 
 def test_two_blocks_an_sm_have_two_limits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,13 @@ def without(study: StudyData, case: str) -> StudyData:
     return replace(study, records=study.records[study.records["case"] != case])
 
 
+def probed(study: StudyData, where: str) -> StudyData:
+    """The study with its ceilings from another environment."""
+    records = study.records
+    elsewhere = records["environment"].mask(records["case"].str.contains("ceilings_"), where)
+    return replace(study, records=records.assign(environment=elsewhere))
+
+
 def test_ceilings_are_the_probes_records() -> None:
     limits = roofline.ceilings(synthetic.make("roofline"))
     assert limits.bandwidths == {"dram": 4.28, "l2": 7.4, "l1": 31.5}
@@ -51,11 +58,9 @@ def test_a_ceiling_without_a_record_is_left_out_and_listed() -> None:
 
 
 def test_a_wrong_probe_is_no_ceiling() -> None:
-    study = synthetic.make("roofline")
-    records = study.records.copy()
-    chosen = records["case"] == "ceilings_math-fma_f32@fma_f32"
-    records.loc[chosen & (records["stage"] == "check"), "verdict"] = "wrong"
-    limits = roofline.ceilings(replace(study, records=records))
+    probe = {"case": "ceilings_math-fma_f32@fma_f32", "stage": "check"}
+    wrong = synthetic.changed(synthetic.make("roofline"), {"verdict": "wrong"}, **probe)
+    limits = roofline.ceilings(wrong)
     assert not [peak for peak in limits.peaks if peak.dtype == "f32"]
     assert "ceilings_math fma_f32" in limits.absent
 
@@ -82,10 +87,7 @@ def test_roofs_follow_dtype_and_unit() -> None:
 
 def test_a_slow_kernel_stands_under_the_roof_of_the_instruction_that_it_has() -> None:
     study = synthetic.make("roofline")
-    records = study.records.copy()
-    speed = (records["case"] == VENDOR) & (records["metric"] == "tflops")
-    records.loc[speed, "value"] = 300.0
-    slow = replace(study, records=records)
+    slow = synthetic.changed(study, {"value": 300.0}, case=VENDOR, metric="tflops")
     assert rows(slow).loc[VENDOR, "lowest roof"] == "FP16 (FP32 sum) mma.sync"
     for opcode, roof in (("HGMMA.64x256x16.F32", "wgmma"), ("HMMA.16816.F32", "mma.sync")):
         row = {"case": VENDOR, "opcode": opcode, "executed": 1.0, "stage": "counters"}
@@ -108,11 +110,8 @@ def test_promoted_sums_of_fp8_stand_under_the_instruction_that_makes_them() -> N
 
 
 def test_a_kernel_bound_by_l1_says_so() -> None:
-    study = synthetic.make("roofline")
-    records = study.records.copy()
-    ld = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
-    records.loc[(records["case"] == NAIVE) & (records["metric"] == ld), "value"] = 4e9
-    found = rows(replace(study, records=records)).loc[NAIVE]
+    loads = {"case": NAIVE, "metric": synthetic.LD.format("sectors")}
+    found = rows(synthetic.changed(synthetic.make("roofline"), {"value": 4e9}, **loads)).loc[NAIVE]
     assert found["bound by"] == "l1" and found["lowest roof"] == "l1 bandwidth"
     want = 31.5 * 2 * 4096**3 / (32 * (4e9 + 2e6))
     assert found["lowest roof (TFLOP/s)"] == pytest.approx(want)
@@ -133,25 +132,18 @@ def test_bulk_copies_are_taken_from_l2_and_told() -> None:
 
 def test_no_ratio_between_environments() -> None:
     study = synthetic.make("roofline")
-    records = study.records.copy()
-    counted = (records["case"] == NAIVE) & (records["stage"] == "counters")
-    records.loc[counted, "environment"] = "here"
-    mixed = replace(study, records=records)
+    mixed = synthetic.changed(study, {"environment": "here"}, case=NAIVE, stage="counters")
     found = rows(mixed).loc[NAIVE]
     assert found["dram intensity (FLOP/byte)"] > 0, "its coordinates stand for themselves"
     assert pd.isna(found["of the roof (%)"]) and pd.isna(found["lowest roof (TFLOP/s)"])
-    probes = records["case"].str.contains("ceilings_")
-    records.loc[probes, "environment"] = "here"
-    limits = roofline.ceilings(replace(study, records=records))
+    limits = roofline.ceilings(probed(study, "here"))
     assert not limits.bandwidths and not limits.peaks
 
 
 def test_another_card_of_the_kind_lends_its_roofs_but_no_ratio() -> None:
     study = synthetic.make("roofline")
-    records = study.records.copy()
-    records.loc[records["case"].str.contains("ceilings_"), "environment"] = "twin"
-    facts = next(one for one in study.environments.values() if one["gpu"] == "NVIDIA H200")
-    mixed = replace(study, records=records, environments={**study.environments, "twin": facts})
+    facts = study.environments[synthetic.ENVIRONMENT]
+    mixed = replace(probed(study, "twin"), environments={**study.environments, "twin": facts})
     assert roofline.ceilings(mixed) == roofline.ceilings(study)
     assert rows(mixed)["of the roof (%)"].isna().all()
     assert "cublas (another card)" in texts(mixed).splitlines()
@@ -170,11 +162,7 @@ def test_columns_keep_the_order_and_are_alike() -> None:
 
 
 def test_near_roofs_of_a_dtype_share_a_line() -> None:
-    peaks = [
-        roofline.Peak("f64", "mma", 61.0),
-        roofline.Peak("f64", "mma_small", 33.0),
-        roofline.Peak("f64", "fma", 32.7),
-    ]
+    peaks = [Peak("f64", *one) for one in (("mma", 61.0), ("mma_small", 33.0), ("fma", 32.7))]
     assert roofline._grouped(peaks) == [(61.0, "mma.sync"), (33.0, "mma.sync 8x8x4, FMA")]
 
 
@@ -201,9 +189,7 @@ def test_without_flops_no_roof_and_no_panel() -> None:
     row = rows(study).loc["transpose_swizzled@8192x8192"]
     assert row["dram rate (TB/s)"] == pytest.approx(8e-6 * (1 << 26) / 150)
     assert pd.isna(row["dram intensity (FLOP/byte)"]) and pd.isna(row["of the roof (%)"])
-    assert roofline.takeaway(study, roofline.table(study)) == (
-        "The fastest kernel of each dtype reaches at least 63 % of its lowest roof"
-    )
+    assert "at least 63 % of its lowest roof" in synthetic.finding("roofline", study)
     for style in (Style(), Style(width_mm=86)):
         fig = synthetic.draw(roofline, study, style)
         assert [ax.get_title(loc="left") for ax in fig.axes] == ["FP32"]
@@ -233,12 +219,3 @@ def test_a_point_stands_at_intensities_alone() -> None:
     for ax in synthetic.draw(roofline, synthetic.make("roofline"), Style()).axes:
         right = ax.get_xlim()[1]
         assert all(x <= right for one in ax.collections for x, _ in one.get_offsets())
-
-
-def test_the_finding() -> None:
-    study = synthetic.make("roofline")
-    # 393 of 620, 36.3 of 60.4, 350 of 610 TFLOP/s, and 4 of the 21 that the bytes at L1 allow.
-    told = roofline.takeaway(study, roofline.table(study))
-    assert told == "The fastest kernel of each dtype reaches at least 19 % of its lowest roof"
-    nothing = synthetic.empty("roofline")
-    assert roofline.takeaway(nothing, roofline.table(nothing)) == ""

@@ -14,7 +14,7 @@ from tilewave.theory import splitting
 TAIL = (17024, 128, 4096)  # 133 tiles of 128x128
 
 
-def row(frame: pd.DataFrame, shape: tuple[int, int, int], how: str) -> pd.Series[float]:
+def row(frame: pd.DataFrame, shape: tuple[int, int, int], how: str) -> pd.Series:
     found = frame[[(s, h) == (shape, how) for s, h in zip(frame["shape"], frame["how"])]]
     assert len(found) == 1
     return found.iloc[0]
@@ -67,9 +67,7 @@ def test_wrong_cases_and_other_environments_have_no_speed_up() -> None:
     frame = split_k.cells(study)
     assert math.isnan(row(frame, (128, 128, 32768), "stream")["speed_up"])
     case = row(frame, TAIL, "8")["case"]
-    records = study.records.copy()
-    records.loc[records["case"] == case, ["environment", "source"]] = ["here", "events"]
-    other = split_k.cells(replace(study, records=records))
+    other = split_k.cells(synthetic.changed(study, synthetic.ELSEWHERE, case=case))
     assert math.isnan(row(other, TAIL, "8")["speed_up"])
     assert row(other, TAIL, "4")["speed_up"] > 0
 
@@ -86,18 +84,14 @@ def test_a_study_without_splitting_kernels_says_so() -> None:
     study = synthetic.make("tile_size")
     assert split_k.cells(study).empty
     fig = synthetic.draw(split_k, study, Style(width_mm=86))
-    assert "No speed-up to draw" in " ".join(t.get_text() for t in fig.axes[0].texts).replace(
-        "\n", " "
-    )
+    assert "No speed-up to draw" in synthetic.said(fig)
 
 
 def test_a_probe_that_is_wrong_or_from_elsewhere_charges_nothing() -> None:
     study = synthetic.make("split_k")
     probe = study.cases.loc[study.cases["probe_case"] == "l2_read", "case"].iloc[0]
     for column, value in (("verdict", "wrong"), ("environment", "here")):
-        records = study.records.copy()
-        records.loc[records["case"] == probe, column] = value
-        changed = replace(study, records=records)
+        changed = synthetic.changed(study, {column: value}, case=probe)
         assert math.isnan(split_k.bandwidth(changed))
         assert split_k.cells(changed)["reduction"].isna().all()
         (note,) = split_k.notes(changed, split_k.cells(changed))
@@ -107,9 +101,8 @@ def test_a_probe_that_is_wrong_or_from_elsewhere_charges_nothing() -> None:
 def test_bytes_of_a_wrong_case_are_not_shown() -> None:
     study = synthetic.make("split_k")
     case = row(split_k.cells(study), TAIL, "4")["case"]
-    records = study.records.copy()
-    records.loc[records["case"] == case, "verdict"] = "wrong"
-    found = row(split_k.cells(replace(study, records=records)), TAIL, "4")
+    wrong = synthetic.changed(study, {"verdict": "wrong"}, case=case)
+    found = row(split_k.cells(wrong), TAIL, "4")
     assert not found["ranks"] and math.isnan(found["l2"]) and math.isnan(found["dram"])
 
 
@@ -118,9 +111,8 @@ def test_the_finding_is_the_largest_speed_up() -> None:
     most = split_k.cells(study)["speed_up"].max()
     told = split_k.takeaway(study, split_k.table(study))
     assert told.startswith(f"Sharing tiles among blocks is up to {most:.2f} times as fast: ")
-    for name in ("split_k", "tile_size"):
-        nothing = synthetic.empty(name)
-        assert split_k.takeaway(nothing, split_k.table(nothing)) == ""
+    nothing = synthetic.empty("tile_size")
+    assert split_k.takeaway(nothing, split_k.table(nothing)) == ""
 
 
 def test_speed_ups_from_the_aim_on_are_bold() -> None:

@@ -1,7 +1,6 @@
 """The figure of tile sizes: winners, what predicts them, and what may not be compared."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -42,9 +41,8 @@ def test_efficiencies_and_bytes_are_those_of_the_closed_forms() -> None:
 
 def test_one_number_a_tile_predicts_the_rest() -> None:
     study = synthetic.make("tile_size")
-    assert at(study, LARGE, (64, 64))["predicted_alone"] == pytest.approx(
-        at(study, LARGE, (64, 64))["share"]
-    ), "at its own shape the prediction is the measurement"
+    own = at(study, LARGE, (64, 64))
+    assert own["predicted_alone"] == pytest.approx(own["share"]), "at its own shape as measured"
     # 16 tiles of 64x64, 2 of 256x128: eight times the SMs work.
     large = {t: at(study, LARGE, t) for t in ((64, 64), (256, 128))}
     full = {tile: row["tflops"] / row["alone"] for tile, row in large.items()}
@@ -64,9 +62,8 @@ def test_the_guides_order_is_ranked_against_the_measured_one() -> None:
 def test_tiles_of_different_environments_are_not_compared() -> None:
     study = synthetic.make("tile_size")
     other = "hgemm_mma-tile_m256-tile_n128@8192x8192x8192"
-    records = study.records.copy()
-    records.loc[records["case"] == other, ["environment", "source"]] = ["here", "events"]
-    frame = tile_size.cells(replace(study, records=records)).set_index("case")
+    study = synthetic.changed(study, synthetic.ELSEWHERE, case=other)
+    frame = tile_size.cells(study).set_index("case")
     assert math.isnan(frame.loc[other, "share"])
     rest = frame[[s == LARGE for s in frame["shape"]]].drop(other)
     assert rest["share"].notna().all() and rest["share"].max() == 1.0
@@ -90,5 +87,3 @@ def test_the_finding_is_what_picking_keeps() -> None:
     ]
     told = tile_size.takeaway(study, tile_size.table(study))
     assert f"keeps at least {100 * min(kept):.0f} % of the best" in told and len(kept) == 8
-    nothing = synthetic.empty("tile_size")
-    assert tile_size.takeaway(nothing, tile_size.table(nothing)) == ""

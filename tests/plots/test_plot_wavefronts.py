@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import synthetic
 from tilewave.plots import wavefronts
-from tilewave.plots.style import Style, caption
+from tilewave.plots.style import Style
 
 
 def test_the_most_excess_stands_first_and_wrong_cases_last() -> None:
@@ -14,17 +14,6 @@ def test_the_most_excess_stands_first_and_wrong_cases_last() -> None:
     assert told[0] == ("matmul_double_buffered-pad0", "STS")
     assert told[-1] == ("hgemm_wmma_staged-stages2", "LDGSTS") and not rows["ranks"].iloc[-1]
     assert "matmul_tiled" not in set(rows["variant"])
-
-
-def test_takeaway() -> None:
-    study = synthetic.make("wavefronts")
-    told = wavefronts.takeaway(study, wavefronts.table(study))
-    assert told == "4 of 5 variants need more shared-memory wavefronts than their data does"
-    cases = study.cases[study.cases["variant"] == "matmul_tiled"]
-    clean = wavefronts.table(replace(study, cases=cases))
-    assert wavefronts.takeaway(study, clean).startswith("0 of 1 variants")
-    bare = synthetic.empty("wavefronts")
-    assert wavefronts.takeaway(bare, wavefronts.table(bare)) == ""
 
 
 def test_rows_of_several_operations_name_only_unusual_shapes() -> None:
@@ -47,20 +36,16 @@ def test_rows_of_several_operations_name_only_unusual_shapes() -> None:
     assert found.columns[:9].tolist() == "case kernel variant dtype m n k rows columns".split()
     assert found["columns"].tolist()[-1] == 4096
     fig = synthetic.draw(wavefronts, study, Style())
-    assert [label.get_text() for label in fig.axes[0].get_yticklabels()[:4]] == [
-        "transpose_tiled LDS", "transpose_tiled LDS", "transpose_tiled 32×96 LDS", "softmax_online LDS",
-    ]  # fmt: skip
-    told = " ".join(caption(fig))
-    assert "Shape transpose 64×64, softmax 8×4096, where no other is named" in " ".join(
-        told.split()
-    )
+    tiled = ["transpose_tiled LDS", "transpose_tiled LDS", "transpose_tiled 32×96 LDS"]
+    assert synthetic.labels(fig.axes[0])[:4] == [*tiled, "softmax_online LDS"]
+    told = "Shape transpose 64×64, softmax 8×4096, where no other is named"
+    assert told in synthetic.said(fig)
 
 
 def test_variants_without_excess_are_one_row() -> None:
     study = synthetic.make("wavefronts")
     ax = synthetic.draw(wavefronts, study, Style()).axes[0]
-    labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert labels[-1] == "no excess: 1 variants"
-    cases = study.cases[study.cases["variant"] == "matmul_tiled"]
-    fig = synthetic.draw(wavefronts, replace(study, cases=cases), Style())
-    assert len(fig.axes) == 1
+    assert synthetic.labels(ax)[-1] == "no excess: 1 variants"
+    clean = replace(study, cases=study.cases[study.cases["variant"] == "matmul_tiled"])
+    assert len(synthetic.draw(wavefronts, clean, Style()).axes) == 1
+    assert synthetic.finding("wavefronts", clean).startswith("0 of 1 variants")

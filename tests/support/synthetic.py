@@ -7,14 +7,16 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from tilewave.plots import PlotModule
+from tilewave.plots import PlotModule, load, takeaway
 from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, RECORD_COLUMNS, StudyData
 from tilewave.plots.style import Style, apply, caption
 from tilewave.records.counters.catalogue import PIPE, STALLED
@@ -849,6 +851,28 @@ def empty(name: str) -> StudyData:
         full, options={}, records=full.records.iloc[:0], instructions=full.instructions.iloc[:0],
         environments={}, target=full.target | {"environment": ""},
     )  # fmt: skip
+
+
+ELSEWHERE = {"environment": "here", "source": "events"}
+
+
+def changed(study: StudyData, to: dict[str, Any], **where: Any) -> StudyData:
+    """The study with other values in those of its records that have the ones given."""
+    records = study.records.copy()
+    chosen = np.logical_and.reduce([records[name] == value for name, value in where.items()])
+    assert chosen.any(), where
+    records.loc[chosen, list(to)] = list(to.values())
+    return replace(study, records=records)
+
+
+def labels(*axes: Axes) -> list[str]:
+    """What stands beside the rows of these panels."""
+    return [label.get_text() for ax in axes for label in ax.get_yticklabels()]
+
+
+def finding(name: str, study: StudyData) -> str:
+    """What a figure says first."""
+    return takeaway(name, study, load(name).table(study))
 
 
 def draw(module: PlotModule, study: StudyData, style: Style) -> Figure:
