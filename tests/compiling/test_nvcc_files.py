@@ -1,11 +1,11 @@
-"""Files that were written for nvcc: code of the host, its headers and its names, and what stays as it is."""
+"""Files that were written for nvcc: code of the host, its names, and headers that NVRTC has not."""
 
 from pathlib import Path
 
 import pytest
 
 from samples import FRONT, ROOT, WRAPPED, needs_nvrtc, write_kernel
-from tilewave.compiling import nvcc, nvrtc
+from tilewave.compiling import headers, nvcc, nvrtc
 from tilewave.compiling.declarations import Unreadable, declarations
 from tilewave.kernel import includes
 from tilewave.kernel.front_matter import Kernel, load_kernel
@@ -138,3 +138,152 @@ def test_declarations() -> None:
     ]
     with pytest.raises(Unreadable):
         declarations("void f() {\n#ifdef A\n if (a) {\n#else\n if (b) {\n#endif\n }\n}\n")
+
+
+USES = {
+    "algorithm": "std::min(1, 2) + std::max(1, 2)",
+    "array": "std::array<int, 2>{1, 2}[1]",
+    "cfloat": "FLT_MAX + DBL_EPSILON",
+    "climits": "INT_MAX",
+    "cmath": "std::sqrt(2.f) + expf(1)",
+    "complex": "std::complex<float>(1, 2).real()",
+    "cooperative_groups.h": "cooperative_groups::this_grid().thread_rank()",
+    "cstddef": "std::size_t(3) + sizeof(std::byte)",
+    "cstdint": "std::uint32_t(3) + uint8_t(4)",
+    "float.h": "FLT_MIN",
+    "functional": "std::plus<int>()(1, 2)",
+    "initializer_list": "std::initializer_list<int>{1, 2}.size()",
+    "limits": "std::numeric_limits<float>::max()",
+    "limits.h": "UINT_MAX",
+    "optional": "std::optional<int>(3).value()",
+    "stddef.h": "sizeof(size_t)",
+    "tuple": "std::get<0>(std::tuple<int, int>(1, 2))",
+    "type_traits": "std::is_same<int, int>::value + std::is_same_v<int, float>",
+    "utility": "std::move(1) + std::pair<int, int>(1, 2).first",
+}
+HOST = (
+    "assert.h chrono ctime ctype.h bits/stdc++.h cublasLt.h cublas_v2.h cudaProfiler.h cudaTypedefs.h "
+    "cuda_profiler_api.h cuda_runtime.h curand.h fstream iomanip iostream map memory mutex omp.h random stdio.h "
+    "sstream string string.h sys/time.h thread thrust/host_vector.h time.h unistd.h unordered_map vector"
+).split()
+KERNEL = 'extern "C" __global__ void NAME(float* a) { a[0] = VALUE; }\n'
+
+
+def compiled(folder: Path, text: str, value: str = "1", front: str = FRONT) -> nvrtc.Compiled:
+    if missing := nvrtc.available():
+        pytest.skip(missing)
+    kernel = load_kernel(write_kernel(folder, "mine", front, text + KERNEL.replace("VALUE", value)))
+    return nvrtc.compile_kernel(kernel, "sm_90", {})
+
+
+def written(folder: Path, texts: dict[str, str]) -> None:
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def including(*names: str) -> str:
+    return "".join(f"#include <{name}>\n" for name in names)
+
+
+def test_headers_of_the_host_and_of_the_standard_library(tmp_path):
+    names = sorted({*HOST, *nvcc.STANDARD, *USES})
+    made = compiled(tmp_path, including(*names), " + ".join(f"({one})" for one in USES.values()))
+    assert made.cubin, made.message
+
+
+def test_one_is_enough_for_itself_and_what_the_kernels_folder_has_comes_first(tmp_path):
+    assert compiled(tmp_path, including("limits"), USES["limits"]).cubin
+    (tmp_path / "limits").write_text("#define MINE 3\n")
+    assert compiled(tmp_path, including("limits"), "MINE").cubin
+
+
+def test_a_header_of_crt_hides_none_of_another_folder(tmp_path, monkeypatch):
+    """Both wheels have an mma.h; they may lie in different site folders."""
+    written(tmp_path, {"a/crt/mma.h": "#error of crt\n", "b/mma.h": "// the runtime's\n"})
+    monkeypatch.setattr(headers, "folders", lambda: (tmp_path / "a", tmp_path / "b"))
+    assert headers.toolkit("#include <mma.h>\n", {}).texts == {"mma.h": "// the runtime's\n"}
+
+
+@needs_nvrtc
+def test_stand_ins_are_for_a_kernels_own_files_alone(tmp_path):
+    """CUDA's headers name <type_traits> and others for other compilers: a kernel's key is without."""
+    assert "vector" in headers.toolkit("#include <vector>\n", {}, nvcc=True).texts
+    (tmp_path / "own.cuh").write_text("#include <vector>\n")
+    text = '#include "own.cuh"\n'
+    assert "vector" in headers.toolkit(text, includes.own(text, tmp_path), nvcc=True).texts
+    plain = headers.toolkit("#include <cuda_bf16.h>\n", {}, nvcc=True).texts
+    assert "cuda_bf16.h" in plain and not {*filter(includes.of_host, plain)} - {*includes.STAND_INS}
+
+
+def test_short_words_of_glibc(tmp_path):
+    value = "uint(1) + ushort(2) + ulong(3)"
+    assert compiled(tmp_path, "", value).cubin
+    assert compiled(tmp_path, "typedef unsigned int uint;\n", value).cubin
+    plain, used = (compiled(tmp_path, "// uint\n", told).options for told in ("1", value))
+    assert set(used) - set(plain) == {f"--pre-include={nvcc.PRELUDE}"}
+
+
+@pytest.mark.parametrize("name", ["cub/cub.cuh", "cub/block/block_reduce.cuh"])
+def test_cub(tmp_path, name):
+    """As a whole it is what device code can use of it."""
+    value = "cub::BlockReduce<float, 128>(*(cub::BlockReduce<float, 128>::TempStorage*)a).Sum(1)"
+    made = compiled(tmp_path, f"{including(name)}int main() {{ return 0; }}\n", value)
+    assert made.cubin, made.message
+
+
+LIBRARY = {
+    "lib/config.hpp": "#pragma once\n#if defined(__CUDACC_RTC__)\n#define LIB_RTC 1\n#else\n#include <iostream>\n#endif\n"
+    "#define LIB_HOST __forceinline__ __host__\n#define LIB_HOST_DEVICE LIB_HOST __device__\n",
+    "lib/more/sizes.hpp": '#pragma once\n#include "limits.hpp"\n#include "tile.h"\n'
+    "template <int N> constexpr int twice() { return LIMIT * N; }\nint seven() { return 7 * SIDE; }\n",
+    "lib/more/limits.hpp": "#pragma once\n#define LIMIT 2\n",
+    "lib/more/tile.h": "#pragma once\n#define SIDE 1\n",
+    "lib/launch.hpp": '#pragma once\n#include "lib/config.hpp"\nLIB_HOST int launched(int n) { return '
+    "cudaDeviceSynchronize(); }\nLIB_HOST_DEVICE int both(int n) { return n; }\n",
+    "tile.h": "#error not this one\n",
+}
+FILE = """\
+#include <lib/config.hpp>
+#include <lib/more/sizes.hpp>
+#include <lib/launch.hpp>
+int main() { std::cout << launched(3); }
+"""
+
+
+def test_a_library_that_knows_nvrtc_stays_as_it_is(tmp_path):
+    """Its functions without an annotation are device functions; what is for the host alone is left out."""
+    written(tmp_path / "include", LIBRARY)
+    front = FRONT + "compiler: {include: [include]}\n"
+    made = compiled(tmp_path, FILE, "twice<3>() + seven() + both(1)", front)
+    assert made.cubin, made.message
+    assert nvcc.UNANNOTATED in made.options
+    line = (tmp_path / "mine.cu").read_text().partition("int main")[0].count("\n") + 1
+    assert made.warning == f"left out as code of the host: main (line {line}), 1 of launch.hpp"
+
+
+def test_a_guard_is_no_library(tmp_path):
+    """As `nvcc.GUARD` asks for it: the rest of the header is cut as any other."""
+    text = "#ifndef __CUDACC_RTC__\n#include <iostream>\n#endif\n"
+    text += "inline void told() { fprintf(stderr, 0); }\n__device__ int one() { return 1; }\n"
+    written(tmp_path, {"common/util.cuh": text})
+    made = compiled(tmp_path, '#include "common/util.cuh"\n', "one()")
+    assert made.cubin and nvcc.UNANNOTATED not in made.options
+
+
+def test_two_headers_of_one_name(tmp_path):
+    """NVRTC knows no folders: the one beside its includer is asked for by its whole name."""
+    written(tmp_path, LIBRARY)
+    found = includes.own("#include <lib/more/sizes.hpp>\n#include <tile.h>\n", tmp_path)
+    assert {"tile.h", "lib/more/tile.h", "limits.hpp"} <= set(found)
+    assert '#include "limits.hpp"\n#include "lib/more/tile.h"' in found["lib/more/sizes.hpp"]
+    assert found["tile.h"] == LIBRARY["tile.h"] and "SIDE" in found["lib/more/tile.h"]
+
+
+def test_a_header_with_the_name_of_one_of_cudas(tmp_path):
+    """It lies beside a header of the kernel's own: CUDA's headers get theirs all the same."""
+    own = {"lib/half.cuh": '#include "cuda_fp8.hpp"\n', "lib/cuda_fp8.hpp": "#define MINE 3\n"}
+    written(tmp_path, own)
+    text = '#include "lib/half.cuh"\n' + including("cuda_fp8.h")
+    made = compiled(tmp_path, text, "MINE + float(__nv_fp8_e4m3(a[1]))")
+    assert made.cubin, made.message

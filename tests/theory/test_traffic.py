@@ -1,6 +1,7 @@
-"""Work, traffic and reuse against values worked out by hand, and against recorded counters."""
+"""Work, traffic, reuse and rooflines against values worked out by hand, and against recorded counters."""
 
 import functools
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -15,8 +16,9 @@ from tilewave.kernel.variants import Variant, choices
 from tilewave.pipeline.project import ROOT
 from tilewave.plots.traffic import predicted
 from tilewave.records.recorded import Recorded
+from tilewave.theory import roofline
 from tilewave.theory import traffic as t
-from tilewave.theory.traffic import V100, Machine, Traffic, WarpAccess
+from tilewave.theory.traffic import MATH, V100, Machine, Traffic, WarpAccess
 
 CUBE = {"m": 8192, "n": 8192, "k": 8192}
 THIN = {"m": 8192, "n": 8192, "k": 128}
@@ -231,3 +233,22 @@ def test_executing_counts_the_predicted_numbers(kernel, macros, sizes) -> None:
     launch = made.job.launch
     found = counters.values(words, made.counts, grid=launch.grid, block=launch.block)
     _assert_predicted(support.choose(path, macros), sizes, found)
+
+
+def test_bytes_of_a_tile_that_is_loaded_once() -> None:
+    # A warp's 128-byte row: 4 sectors from L1, then one wavefront to store it and one to load it.
+    assert roofline.l1_bytes(4, 2) == 128 + 256
+    assert roofline.l2_bytes(4) == 128
+    # Four sectors of a load that missed L1 are no bulk copy; six more from L2 are: 192 bytes.
+    assert roofline.l1_bytes(4, 2, l2=128) == 128 + 256
+    assert roofline.l1_bytes(4, 2, l2=320) == 128 + 256 + 192
+
+
+def test_the_lowest_roof_names_what_it_is_made_of() -> None:
+    widths = {"dram": 4.0, "l1": 30.0}
+    # 60 TFLOP/s of units; 100 FLOP/byte x 4 TB/s = 400; 1 x 30 = 30.
+    assert roofline.lowest_roof(60, widths, {"dram": 100, "l1": 1}) == roofline.Roof(30, "l1")
+    assert roofline.lowest_roof(60, widths, {"dram": 100, "l1": 3}) == roofline.Roof(60, MATH)
+    assert roofline.lowest_roof(60, widths, {"dram": 10, "l1": 3}) == roofline.Roof(40, "dram")
+    assert roofline.lowest_roof(60, widths, {"dram": math.inf}) == roofline.Roof(60, MATH)
+    assert roofline.lowest_roof(None, widths, {"l2": 1}) is None

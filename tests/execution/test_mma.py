@@ -1,0 +1,110 @@
+"""The mma.sync kernels of f16 and f64: right at every edge, no wavefront too many, whoever comes last.
+
+With block numbers turned round stream-K takes the path on which the last part never leaves the registers.
+"""
+
+from pathlib import Path
+
+import pytest
+
+import executing_support as support
+from samples import ROOT, needs_nvrtc
+
+pytestmark = needs_nvrtc
+
+KERNELS = ROOT / "kernels" / "ladder"
+SMALL = {"TILE_M": 64, "TILE_N": 64}
+# Four teams of one by two warps, one of one by four, of 48 rows each.
+TEAMS = [
+    {"TILE_M": 48, "WARP_M": 48, "TEAMS": 4, "RESIDENT": 8},
+    {"TILE_M": 48, "WARP_M": 48, "TEAMS": 1, "TILE_N": 128, "STAGES": 3, "RESIDENT": 12},
+]
+TILES = [(256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (64, 128), (64, 64)]
+DEALING = "hgemm_split_k.cu hgemm_stream_k.cu dealing.cuh stream_k.cuh dmma_stream.cuh".split()
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The kernels, and the same with their blocks in the opposite order."""
+    return KERNELS, support.turned(KERNELS, tmp_path_factory.mktemp("turned"), *DEALING)
+
+
+# k is a multiple of 64 for f16 and of 16 for f64: rows then begin at 128-byte lines.
+@pytest.mark.parametrize(
+    ("name", "shape", "macros"),
+    [
+        *(("hgemm_mma", "256x256x192", {"TILE_M": m, "TILE_N": n}) for m, n in TILES),
+        *(("matmul_dmma_staged", "128x128x96", {"DEPTH": depth}) for depth in (8, 0)),
+        *(("matmul_dmma_teams", "192x192x96", macros) for macros in TEAMS),
+        ("matmul_dmma_teams", "64x64x96", {}),
+    ],
+)
+def test_no_access_conflicts(name: str, shape: str, macros: dict[str, int]) -> None:
+    # Not the ideal, which Nsight Compute has as 0 for the copies that P0 guards.
+    done = support.right(KERNELS / f"{name}.cu", shape, macros)
+    assert done.counts["shared_wavefronts"].sum() > 0
+    assert not done.counts["shared_conflicts"].any()
+
+
+@pytest.mark.parametrize("shape", ["129x136x104", "65x72x8", "130x64x584"])
+@pytest.mark.parametrize("splits", [2, 16])
+def test_split_k_does_not_depend_on_who_comes_last(folders, shape, splits):
+    macros = {**SMALL, "SPLITS": splits}
+    support.same_bits(support.right(one / "hgemm_split_k.cu", shape, macros) for one in folders)
+
+
+# 4 blocks of 64 x 64 an SM. Tiles: 3 x 3 = 9 over 4, 8 and 12 blocks (a tail of one tile in the third
+# wave; a tail of one; fewer tiles than blocks), 8 over 8 (no tail); 21 over 4 with 4 chunks each.
+@pytest.mark.parametrize("joined", [1, 0, 64])
+@pytest.mark.parametrize(
+    ("sms", "shape"),
+    [*((sms, "130x136x584") for sms in (1, 2, 3)), (2, "512x64x72"), (1, "448x136x256")],
+)
+def test_stream_k_does_not_depend_on_who_comes_last(folders, monkeypatch, sms, shape, joined):
+    support.with_sms(monkeypatch, sms)
+    macros = {**SMALL, "JOINED": joined}
+    support.same_bits(support.right(one / "hgemm_stream_k.cu", shape, macros) for one in folders)
+
+
+# One block an SM. One tile and many helpers, two tiles of odd sizes; 9 tiles over 4 blocks (one is shared by
+# all of them, two waves follow) and over 5 (4 owners, one helper).
+@pytest.mark.parametrize(
+    ("sms", "shape"),
+    [
+        *((132, "128x128x512"), (132, "129x67x530"), (7, "65x130x1031")),
+        *((4, "300x260x180"), (5, "300x260x180")),
+    ],
+)
+def test_shared_tiles_do_not_depend_on_who_comes_last(folders, monkeypatch, sms, shape):
+    support.with_sms(monkeypatch, sms)
+    name = "matmul_dmma_stream_k.cu"
+    support.same_bits(support.right(folder / name, shape) for folder in folders)
+
+
+ODD = "1x1x1 65x63x7 65x64x17 64x65x18 63x66x40 130x130x16".split()
+STAGED = {**SMALL, "WARP_M": 32, "DEPTH": 8}
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "macros"),
+    [
+        *(("matmul_dmma_staged", shape, STAGED) for shape in ODD),
+        *(("matmul_dmma_teams", "101x203x57", macros) for macros in TEAMS),
+        *(("matmul_dmma_teams", "98x194x40", macros) for macros in TEAMS),
+        # Rows that are not aligned, fewer chunks of k than blocks and teams.
+        ("matmul_dmma_teams", "65x67x21", {}),
+        ("matmul_cluster", "65x66x21", {"SPLITS": 2}),
+        ("matmul_cluster", "65x66x21", {"SPLITS": 8, "TILE_N": 64}),
+    ],
+)
+def test_edges_and_short_sums_are_right(name: str, shape: str, macros: dict[str, int]) -> None:
+    support.right(KERNELS / f"{name}.cu", shape, macros)
+
+
+def test_padding_frees_the_first_rung_of_conflicts() -> None:
+    path = KERNELS / "matmul_dmma.cu"
+    padded, bare = (support.execute(path, "64x64x32", {"PAD": pad}) for pad in (4, 0))
+    assert padded.verdict == bare.verdict == "correct"
+    conflicts, more = (done.counts["shared_conflicts"].sum() for done in (padded, bare))
+    loads, same = (done.counts["shared_wavefronts"].sum() for done in (padded, bare))
+    assert loads - conflicts == same - more and more > 2 * conflicts
