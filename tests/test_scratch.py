@@ -8,7 +8,7 @@ import pytest
 
 import executing_support as support
 import samples
-from samples import a_job, compiled, config, write_kernel
+from samples import a_job, compiled, config, kernel_parts, write_kernel
 from tilewave.basics.errors import UserError
 from tilewave.compiling import nvrtc
 from tilewave.kernel.front_matter import load_kernel
@@ -20,47 +20,7 @@ from tilewave.records import keys
 HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
 
 # Two blocks share a tile of 16 x 16: each sums half of k, the second to arrive adds both halves.
-SPLIT_FRONT = """\
-title: Two halves of k
-operation: matmul
-dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
-macros: {TIDY: [1, 0]}
-tile: [16, 16, 1]
-block: [16, 16]
-grid: ["ceil(n / 16)", "ceil(m / 16)", 2]
-requires: {arch: 75}
-buffers:
-  halves: {dtype: f32, size: "2 * 256 * ceil(n / 16) * ceil(m / 16)"}
-  arrived: {dtype: u32, size: "ceil(n / 16) * ceil(m / 16)", zeroed: true}
-arguments: [a, b, c, m, n, k, alpha, beta, halves, arrived]
-"""
-SPLIT_BODY = """\
-extern "C" __global__ void NAME(const float* a, const float* b, float* c, int m, int n, int k,
-                                float alpha, float beta, float* halves, unsigned* arrived)
-{
-    __shared__ unsigned before;
-    const int column = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y;
-    const int tile = blockIdx.y * gridDim.x + blockIdx.x, place = threadIdx.y * 16 + threadIdx.x;
-    const int first = blockIdx.z * (k / 2), last = blockIdx.z ? k : k / 2;
-    float sum = 0;
-    if (row < m && column < n)
-        for (int i = first; i < last; ++i) sum += a[row * k + i] * b[i * n + column];
-    halves[(2 * tile + blockIdx.z) * 256 + place] = sum;
-    __threadfence();
-    __syncthreads();
-    if (place == 0) before = atomicAdd(arrived + tile, 1u);
-    __syncthreads();
-    if (before == 0) return;
-    __threadfence();
-    const float* both = halves + 2 * tile * 256 + place;
-    if (row < m && column < n) {
-        float* z = c + row * n + column;
-        const float total = alpha * (__ldcg(both) + __ldcg(both + 256));
-        *z = beta == 0 ? total : total + beta * *z;
-    }
-    if (place == 0 && TIDY) arrived[tile] = 0;
-}
-"""
+SPLIT_FRONT, SPLIT_BODY = kernel_parts("split")
 
 
 @pytest.fixture
@@ -112,27 +72,7 @@ def test_keys_without_scratch_and_work_are_what_they_were() -> None:
     assert keys.key("c", replace(job, launch=more)) == keys.digest({**plain, "scratch": scratch})
 
 
-PROBE_FRONT = """\
-title: A probe with work
-operation: probe
-macros: {WIDTH: [4, 16]}
-block: [32]
-grid: [sms]
-requires: {arch: 75}
-architecture_specific: true
-work: {flop: "64 * steps * sms", byte: "WIDTH * found"}
-arguments: [found, steps]
-buffers:
-  found: {dtype: i32, size: "32 * sms", expect: lane}
-cases:
-  short: {macros: {WIDTH: 16}, scalars: {steps: 10}}
-"""
-PROBE_BODY = """\
-extern "C" __global__ void NAME(int* found, int steps)
-{
-    found[blockIdx.x * 32 + threadIdx.x] = blockIdx.x * 32 + threadIdx.x;
-}
-"""
+PROBE_FRONT, PROBE_BODY = kernel_parts("probe_with_work")
 
 
 def planned(folder: Path, stage: str, front: str = PROBE_FRONT) -> Any:

@@ -70,9 +70,8 @@ def test_ldmatrix_costs_what_an_h200_counted() -> None:
         count = 8 * int(case["matrices_or_bytes"])
         addresses = lanes(case["lane_shared_byte_address"])
         whole = wavefronts.shared_wavefronts(addresses, np.arange(32) < count, 16, "ldmatrix")
-        short = wavefronts.shared_wavefronts(
-            addresses[:count], np.ones(count, bool), 16, "ldmatrix"
-        )
+        every = np.ones(count, bool)
+        short = wavefronts.shared_wavefronts(addresses[:count], every, 16, "ldmatrix")
         assert whole[0] == short[0] == int(case["shared_wavefronts"]), case
         assert whole[0] - whole[1] == count // 8
 
@@ -165,16 +164,14 @@ def test_copies_that_fill_are_attributed_what_nsight_compute_says(cache: str, wi
 )
 def test_hardware_counts_sectors_of_lanes_that_read(cache, launches, exact, waves) -> None:
     table = filled(f"counted_{cache}16", 16)
-    sectors, requests, wavefronts = table["figures"].T
+    sectors, requests, waves_counted = table["figures"].T
     assert len(sectors) == launches
     assert np.array_equal(requests, table["reading"] != 0)
     found, stored, apart = [], [], []
-    for to, origin, mask, reading in zip(
-        *(table[key] for key in ("shared", "source", "mask", "reading"))
-    ):
-        found.append(
-            wavefronts.warp_async_copy_sectors_counted(to, origin, reading, 16, cache == "cg")
-        )
+    given = (table[key] for key in ("shared", "source", "mask", "reading"))
+    for to, origin, mask, reading in zip(*given):
+        how = to, origin, reading, 16, cache == "cg"
+        found.append(wavefronts.warp_async_copy_sectors_counted(*how))
         zeros = wavefronts.warp_shared(to, mask & ~reading, 16, True)[0]
         copied = wavefronts.warp_filled_copy(to, origin, reading, reading, 16, False)[0]
         stored.append(zeros + (0 if cache == "cg" else copied))
@@ -183,13 +180,12 @@ def test_hardware_counts_sectors_of_lanes_that_read(cache, launches, exact, wave
     right = np.array(found) == sectors
     assert right.sum() == exact
     assert right[np.array(apart)].all()
-    assert (np.array(stored) == wavefronts).sum() == waves
+    assert (np.array(stored) == waves_counted).sum() == waves
 
 
 def test_a_row_of_64_bytes_at_a_stride_of_80_fills_20_shared_sectors() -> None:
-    lane = np.arange(32)
+    lane, every = np.arange(32), 0xFFFFFFFF
     to, origin = lane // 4 * 80 + lane % 4 * 16, lane // 4 * 512 + lane % 4 * 16
-    every = 0xFFFFFFFF
     assert wavefronts.warp_async_copy_sectors_counted(to, origin, every, 16, True) == 20
     assert wavefronts.warp_async_copy_sectors_counted(to, origin, every, 16, False) == 16
     assert wavefronts.warp_async_copy_sectors_counted(to, origin, 0, 16, True) == 0
@@ -229,6 +225,9 @@ def oracle(addresses: list[int], mask: list[bool], width: int, op: str) -> tuple
     return wavefronts, wavefronts - transactions
 
 
+RARELY = st.sampled_from([False] * 7 + [True])
+
+
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[list[int], list[bool], int, str]:
     width = draw(st.sampled_from([1, 2, 4, 8, 16]))
@@ -239,13 +238,8 @@ def requests(draw: st.DrawFn) -> tuple[list[int], list[bool], int, str]:
     step = draw(st.sampled_from([0, 1, 2, 3]))
     upto = draw(st.sampled_from([8, 16, 31, 32]))
     elements = [elements[i & ~step] if i < upto else elements[i] for i in range(32)]
-    mask = draw(
-        st.one_of(
-            st.just([True] * 32),
-            st.lists(st.booleans(), min_size=32, max_size=32),
-            st.lists(st.sampled_from([False] * 7 + [True]), min_size=32, max_size=32),
-        )
-    )
+    masks = [st.lists(one, min_size=32, max_size=32) for one in (st.booleans(), RARELY)]
+    mask = draw(st.one_of(st.just([True] * 32), *masks))
     return [element * width for element in elements], mask, width, op
 
 
@@ -257,9 +251,8 @@ def test_the_shared_rule_is_the_oracle_s(request_, lines):
     moved = np.array(addresses) + 128 * lines
     found = wavefronts.shared_wavefronts(moved, np.array(mask), width, op)
     assert found == oracle(addresses, mask, width, op)
-    assert wavefronts.warp_sectors(moved, wavefronts.mask_of(np.array(mask)), width) == len(
-        {address // 32 for address, on in zip(addresses, mask) if on}
-    )
+    sectors = {address // 32 for address, on in zip(addresses, mask) if on}
+    assert wavefronts.warp_sectors(moved, wavefronts.mask_of(np.array(mask)), width) == len(sectors)
 
 
 def copy_oracle(
@@ -284,8 +277,7 @@ def copy_oracle(
         rounds[source[lane] // 16, place // 8, place % 2].append(place)
     turn = {place: at for places in rounds.values() for at, place in enumerate(places)}
     origin = {place: source[lane] // 16 for place, lane in first.items()}
-    pieces = set()
-    moves = set()
+    pieces, moves = set(), set()
     for place in first:
         pair = [p for p in (place & ~1, place | 1) if p in first]
         ends = [origin[p] for p in pair]
@@ -351,10 +343,9 @@ def every_rule(shared, source, masks):
             at = 4 + 4 * bypass
             pair = wavefronts.warp_filled_copy(to, origin, mask, mask, 16, bypass == 1)
             out[i, at], out[i, at + 1] = pair
-            out[i, at + 2] = wavefronts.warp_async_copy_sectors(to, origin, mask, 16, bypass == 1)
-            out[i, at + 3] = wavefronts.warp_async_copy_sectors_ideal(
-                to, origin, mask, 16, bypass == 1
-            )
+            own = to, origin, mask, 16, bypass == 1
+            out[i, at + 2] = wavefronts.warp_async_copy_sectors(*own)
+            out[i, at + 3] = wavefronts.warp_async_copy_sectors_ideal(*own)
     return out
 
 

@@ -9,44 +9,11 @@ from test_tensor_boxes import LOAD, STORE, THROUGH, boxes, elements
 import executing_support as support
 import listings
 from opcodes import harness
-from samples import needs_nvrtc, shipped
+from samples import DATA, needs_nvrtc, shipped
 from tilewave.compiling import sass
 
 pytestmark = [needs_nvrtc, pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm")]
 
-# Blocks that read what another one wrote, write what it writes, or what is there already, share words but no bytes,
-# write what the others have read, copy all of 16 bytes but what another one writes, add to one place, wait, print.
-BLOCKS = """
-extern "C" __global__ void chain(int* x) { if (!threadIdx.x) x[blockIdx.x + 1] = x[blockIdx.x] + 1; }
-extern "C" __global__ void last(int* x) { if (!threadIdx.x) x[0] = blockIdx.x; }
-extern "C" __global__ void same(int* x) { if (!threadIdx.x) x[0] = 7; }
-extern "C" __global__ void bytes(unsigned char* x) {
-    if (!threadIdx.x) for (int i = 0; i < 5; i++) x[blockIdx.x * 5 + i] = blockIdx.x + i;
-}
-extern "C" __global__ void read(int* x) {
-    if (!threadIdx.x && blockIdx.x < 63) x[blockIdx.x + 1] = x[0] + 1;
-    if (!threadIdx.x && blockIdx.x == 63) x[0] = 5;
-}
-extern "C" __global__ void copied(int* x) {
-    __shared__ int4 copy;
-    int own = 2 * blockIdx.x, bytes = blockIdx.x % 2 ? 0 : 8;
-    unsigned to = (unsigned)__cvta_generic_to_shared(&copy);
-    if (threadIdx.x) return;
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2; cp.async.wait_all;"
-                 ::"r"(to), "l"(x + own / 4 * 4), "r"(bytes) : "memory");
-    x[own] = copy.x + copy.z + 1, x[own + 1] = copy.y + copy.w + 1;
-}
-extern "C" __global__ void sum(int* x) { if (!threadIdx.x) atomicAdd(x, (int)blockIdx.x); }
-extern "C" __global__ void flag(volatile int* x) {
-    if (!threadIdx.x) { while (x[0] != (int)blockIdx.x) { } x[0] = blockIdx.x + 1; }
-}
-"""
-PRINTS = r"""
-extern "C" __device__ int printf(const char*, ...);
-extern "C" __global__ void prints(int* x) {
-    if (!threadIdx.x) { printf("%d\n", blockIdx.x); x[blockIdx.x] = 1; }
-}
-"""
 CORES = 3
 GRID = 64
 # What is left, whether blocks may run at the same time, and what is said of them.
@@ -92,11 +59,10 @@ def spread(monkeypatch):
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_blocks_that_touch_the_same_are_executed_in_order(name, spread, tmp_path):
+def test_blocks_that_touch_the_same_are_executed_in_order(name, spread):
     from tilewave.execution.machine import launch, program
 
-    file = tmp_path / "blocks.cu"
-    file.write_text(PRINTS if name == "prints" else BLOCKS)
+    file = DATA / ("prints.cu" if name == "prints" else "blocks.cu")
     cubin = harness.compile_file(file, "sm_90").cubin
     wanted, apart, said = EXPECTED[name]
     loaded = program.load(cubin, name, listings.of_cubin(cubin))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fake_machine import Machine
-from samples import a_job, needs_nvrtc, write_kernel
+from samples import a_job, kernel_parts, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
 from tilewave.basics.errors import UserError
 from tilewave.compiling import nvrtc
@@ -30,27 +30,7 @@ NAMES = ("a", "map", "m", "alpha", "beta")
 HALVES = {"a": "f16", "c": "f16", "accumulate": "f32"}
 PLAIN = (8, 128, 4, 4, 4)
 
-FRONT = """\
-title: A test kernel
-operation: matmul
-dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
-block: [16, 16]
-grid: ["ceil(n / 16)", "ceil(m / 16)"]
-arguments: [a, b, c, m, n, k, alpha, beta]
-"""
-BODY = """\
-#include <cuda_fp16.h>
-struct Five { int numbers[5]; };
-extern "C" __global__ void NAME(const float* a, const float* b, float* c, PARAMETERS)
-{
-    const int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
-    if (x >= n || y >= m) return;
-    float sum = 0;
-    for (int i = 0; i < k; ++i) sum += a[y * k + i] * b[i * n + x];
-    float* target = c + (size_t)y * n + x;
-    *target = float(alpha) * sum + (float(beta) == 0 ? 0 : float(beta) * *target);
-}
-"""
+FRONT, BODY = kernel_parts("widths")
 
 
 def job(dtypes=None, names=NAMES, **shape):
@@ -146,31 +126,10 @@ def test_sizes_come_from_the_cubin(parameters, told, tmp_path: Path, capsys):
     assert made["verdict"] == ("not checked" if told else "correct")
 
 
-STRANGER = """\
-extern "C" __global__ void NAME(
-    int m, int n, size_t k, float alpha, const float* a, int lda, const float* b, long ldb, float beta,
-    float* c, int ldc, long long area, short side, const float* bias, double one, unsigned char seven,
-    bool sure)
-{
-    const int x = blockIdx.x * SIDE + threadIdx.x, y = blockIdx.y * SIDE + threadIdx.y;
-    if (x >= n || y >= m) return;
-    float sum = bias ? bias[x] : 0;
-    for (int i = 0; i < k; ++i) sum += a[y * lda + i] * b[i * ldb + x];
-    if (area != m * k || side != 32 || one != 1.0 || seven != 7 || !sure) sum = 0;
-    c[y * ldc + x] = alpha * sum + (beta == 0 ? 0 : beta * c[y * ldc + x]);
-}
-"""
-TOLD = """\
-macros: {SIDE: [16]}
-let: {area: m * k}
-arguments: [m, n, k, alpha, a, k, b, n, beta, c, n, area, 2 * SIDE, null, 1.0, 7, true]
-"""
-
-
 @pytest.fixture
 def stranger(tmp_path):
-    front = FRONT.replace("arguments: [a, b, c, m, n, k, alpha, beta]\n", TOLD)
-    return lambda old="", new="": write_kernel(tmp_path, "mine", front.replace(old, new), STRANGER)
+    front, body = kernel_parts("stranger")
+    return lambda old="", new="": write_kernel(tmp_path, "mine", front.replace(old, new), body)
 
 
 def default(path: Path) -> Variant:
@@ -247,29 +206,7 @@ def test_a_live_kernel_knows_its_sizes(tmp_path: Path, monkeypatch):
 SIZES = {"m": 33, "n": 40, "k": 17}
 DTYPES = dict.fromkeys(("a", "b", "c", "accumulate"), "f32")
 
-OF_STRUCTS = """\
-title: A product whose parameters are structs
-operation: matmul
-dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
-macros: {SIDE: [16]}
-block: [SIDE, SIDE]
-grid: ["ceil(n / SIDE)", "ceil(m / SIDE)"]
-arguments: [[[m, n], {i64: k}], [], [c, [a, b], {f64: alpha}, beta], SIDE]
-"""
-WITH_STRUCTS = """\
-struct Sizes { struct { int m, n; } c; long long k; };
-struct Nothing {};
-struct Product { float* c; struct { const float *a, *b; } of; double alpha; float beta; };
-extern "C" __global__ void NAME(Sizes size, Nothing, const __grid_constant__ Product of, int side)
-{
-    const int x = blockIdx.x * side + threadIdx.x, y = blockIdx.y * side + threadIdx.y;
-    if (x >= size.c.n || y >= size.c.m) return;
-    float sum = 0;
-    for (int i = 0; i < size.k; ++i) sum += of.of.a[y * size.k + i] * of.of.b[i * size.c.n + x];
-    float* c = of.c + y * size.c.n + x;
-    *c = float(of.alpha) * sum + (of.beta == 0 ? 0 : of.beta * *c);
-}
-"""
+OF_STRUCTS, WITH_STRUCTS = kernel_parts("structs")
 
 
 def a_struct(members):

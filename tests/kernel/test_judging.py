@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fake_machine
-from samples import a_job, needs_nvrtc, write_kernel
+from samples import a_job, kernel_parts, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
 from tilewave.compiling import nvrtc, sass
 from tilewave.gpu import check as gpu_check
@@ -23,27 +23,7 @@ F32 = dict.fromkeys(("a", "b", "c", "accumulate"), "f32")
 HALVES = dict.fromkeys(F32, "f16")
 JOB = a_job(shape=SHAPE, dtypes=HALVES)
 
-FRONT = """\
-title: A test kernel
-operation: matmul
-dtypes: {a: DTYPE, b: DTYPE, c: DTYPE, accumulate: DTYPE}
-block: [16, 16]
-grid: ["ceil(n / 16)", "ceil(m / 16)"]
-arguments: [a, b, c, m, n, k]
-"""
-BODY = """\
-#include <cuda_fp16.h>
-using f32 = float;
-using f16 = __half;
-extern "C" __global__ void NAME(const DTYPE* a, const DTYPE* b, DTYPE* c, int m, int n, int k)
-{
-    const int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
-    if (x >= n || y >= m) return;
-    DTYPE sum = 0.f;
-    for (int i = 0; i < k; ++i) sum = FMA(a[y * k + i], b[i * n + x], sum);
-    c[y * n + x] = LAST;
-}
-"""
+FRONT, BODY = kernel_parts("judged")
 
 
 def own_kernel(folder: Path, dtype: str, last: str = "sum") -> str:
@@ -123,19 +103,6 @@ def test_nan_is_the_worst_element() -> None:
     assert "worst_error" not in judged.notes
 
 
-ALWAYS = """\
-extern "C" __global__ void NAME(const float* a, const float* b, float* c, int m, int n, int k,
-                                float alpha, float beta)
-{
-    const int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
-    if (x >= n || y >= m) return;
-    float sum = 0;
-    for (int i = 0; i < k; ++i) sum += a[y * k + i] * b[i * n + x];
-    if (WRITTEN) c[y * n + x] = alpha * sum + beta * c[y * n + x];
-}
-"""
-
-
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("told", "written", "verdict", "reason"),
@@ -146,8 +113,8 @@ extern "C" __global__ void NAME(const float* a, const float* b, float* c, int m,
     ],
 )
 def test_a_kernel_that_always_reads_c(capsys, tmp_path, told, written, verdict, reason):
-    front = FRONT.replace("DTYPE", "f32").replace("n, k]", "n, k, alpha, beta]") + told
-    path = write_kernel(tmp_path, "mine", front, ALWAYS.replace("WRITTEN", written))
+    front, body = kernel_parts("always")
+    path = write_kernel(tmp_path, "mine", front + told, body.replace("WRITTEN", written))
     text, made = executed(capsys, str(path), "--shape", "33x40x5")
     assert made["verdict"] == verdict and reason in made["reason"] and reason in text
 

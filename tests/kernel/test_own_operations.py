@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import a_job, needs_nvrtc, shipped, write_kernel
+from samples import a_job, kernel_parts, needs_nvrtc, shipped, write_kernel
 from tilewave import plots
 from tilewave.basics.errors import UserError
 from tilewave.kernel import operations
@@ -94,21 +94,7 @@ class Twice(Operation):
     def reference(self, job, given, alpha=1.0, beta=0.0):
         return {"y": 2 * self.wide(job, "x", given["x"])}
 '''
-FRONT = """\
-title: Twice
-operation: twice
-dtypes: {x: f32, y: f32}
-block: [64]
-grid: ["ceil(n / 64)"]
-arguments: [x, y, n]
-"""
-BODY = """\
-extern "C" __global__ void NAME(const float* x, float* y, int n)
-{
-    const int i = blockIdx.x * 64 + threadIdx.x;
-    if (i < n) y[i] = FACTOR * x[i];
-}
-"""
+FRONT, BODY = kernel_parts("twice")
 
 
 @pytest.fixture

@@ -17,34 +17,11 @@ import pytest
 import yaml
 
 from live_gpu import live
-from samples import ROOT
+from samples import DATA, ROOT
 from small_study import Run, until
 from tilewave.records import environment
 
-FRONT = """/*---
-title: {name}
-operation: vector_add
-dtypes: {{a: f32, b: f32, c: f32}}
-block: [256]
-grid: ["ceil(n / 256)"]
-arguments: [a, b, c, n]
----*/
-#include <cassert>
-{more}
-extern "C" __global__ void {name}(const float* a, const float* b, float* c, int n)
-{{
-    const long long i = blockIdx.x * 256ll + threadIdx.x;
-    {fault}
-    if (i < n) c[i] = a[i] + b[i];
-}}
-"""
-DEEP = """
-__device__ __noinline__ float deep(float x, int level)
-{
-    volatile float own[64];
-    own[level & 63] = x;
-    return level == -1 ? x : deep(own[level + 1 & 63], level + 1) + own[level & 63];
-}"""
+DEEP = (DATA / "deep.cuh").read_text()
 INVALID = {"invalid access"}
 FAULTS = {
     "illegal_address": ("", "if (i == 40) c[1ll << 38] = 1;", INVALID),
@@ -75,7 +52,8 @@ def configure(folder: Path, study: str, limit_s: int = 20) -> None:
     (folder / "faulty").mkdir(exist_ok=True)
     for name in (*RIGHT, *FAULTS):
         more, fault, _ = FAULTS.get(name, ("", "", set()))
-        text = FRONT.format(name=name, more=more, fault=fault)
+        text = (DATA / "faulty.cu").read_text().replace("NAME", name)
+        text = text.replace("MORE", more).replace("FAULT", fault)
         (folder / "faulty" / f"{name}.cu").write_text(text)
     config = {
         "fresh": True,

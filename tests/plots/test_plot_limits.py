@@ -13,13 +13,14 @@ from tilewave.records.counters import catalogue
 from tilewave.theory import bounds
 from tilewave.theory.data_sheets import H200
 
+STUDY = synthetic.make("limits")
 BALANCED = "matmul_balanced@8192x8192x8192"
 WGMMA = "hgemm_wgmma_late@8192x8192x8192"
 TILED, CUBLAS = "matmul_tiled@4096x4096x4096", "cublas@4096x4096x4096"
 
 
 def test_parts_add_up() -> None:
-    found = limits.parts(synthetic.make("limits"))
+    found = limits.parts(STUDY)
     assert found[list(limits.PARTS)].sum(axis=1).tolist() == pytest.approx([100.0] * len(found))
     assert found.loc[BALANCED, "pipe"] == "FMA" and found.loc[WGMMA, "pipe"] == "tensor"
     assert found.loc[BALANCED, "at work"] == pytest.approx(0.81 * 95)
@@ -28,17 +29,16 @@ def test_parts_add_up() -> None:
 
 
 def test_a_pass_that_took_longer_leaves_no_negative_part() -> None:
-    study = synthetic.make("limits")
-    records = study.records.copy()
+    records = STUDY.records.copy()
     longer = (records["case"] == BALANCED) & (records["metric"] == catalogue.BUSIEST)
     records.loc[longer, "value"] *= 1.05
-    found = limits.parts(replace(study, records=records))
+    found = limits.parts(replace(STUDY, records=records))
     assert (found[list(limits.PARTS)] >= 0).all(axis=None)
     assert found.loc[BALANCED, list(limits.PARTS)].sum() == pytest.approx(100)
 
 
 def test_waits_are_shares_of_all_warps() -> None:
-    found = limits.waits(synthetic.make("limits"))
+    found = limits.waits(STUDY)
     assert found.loc[BALANCED].to_dict() == pytest.approx(
         dict.fromkeys(found.columns, 0.0)
         | {"issued": 25.0, "barrier, end of wgmma": 50.0, "shared memory": 12.5, "other": 12.5}
@@ -48,24 +48,21 @@ def test_waits_are_shares_of_all_warps() -> None:
 
 
 def test_clock_and_share_by_cycles() -> None:
-    study = synthetic.make("limits")
     # 40.3 M cycles in 2 * 8192**3 / 54 TFLOP/s, 20.36 ms
-    assert limits.clock(study)[BALANCED] == pytest.approx(40.3e6 / (2 * 8192**3 / 54e6), rel=1e-6)
-    assert limits.by_cycles(study)[BALANCED] == pytest.approx(100 * 42.6 / 40.3)
-    assert limits.by_cycles(study)[WGMMA] == pytest.approx(100 * 2.3 / 2.2)
+    assert limits.clock(STUDY)[BALANCED] == pytest.approx(40.3e6 / (2 * 8192**3 / 54e6), rel=1e-6)
+    assert limits.by_cycles(STUDY)[BALANCED] == pytest.approx(100 * 42.6 / 40.3)
+    assert limits.by_cycles(STUDY)[WGMMA] == pytest.approx(100 * 2.3 / 2.2)
 
 
 def test_nothing_is_formed_across_environments() -> None:
-    study = synthetic.make("limits")
-    mixed = synthetic.changed(study, {"environment": "here"}, case=BALANCED, stage="counters")
+    mixed = synthetic.changed(STUDY, {"environment": "here"}, case=BALANCED, stage="counters")
     assert BALANCED not in limits.clock(mixed) and BALANCED not in limits.by_cycles(mixed)
     assert BALANCED in limits.parts(mixed).index
 
 
 def test_a_case_without_a_counter_is_left_out() -> None:
-    study = synthetic.make("limits")
-    gone = (study.records["case"] == BALANCED) & (study.records["metric"] == catalogue.ELAPSED)
-    partly = replace(study, records=study.records[~gone])
+    gone = (STUDY.records["case"] == BALANCED) & (STUDY.records["metric"] == catalogue.ELAPSED)
+    partly = replace(STUDY, records=STUDY.records[~gone])
     assert BALANCED not in limits.parts(partly).index
     table = limits.table(partly).set_index("case")
     assert table["elapsed cycles"].isna()[BALANCED]
@@ -73,9 +70,8 @@ def test_a_case_without_a_counter_is_left_out() -> None:
 
 
 def test_what_is_wrong_has_no_share() -> None:
-    study = synthetic.make("limits")
-    wrong = synthetic.changed(study, {"verdict": "wrong"}, case=BALANCED)
-    for told, ranks in ((study, True), (wrong, False)):
+    wrong = synthetic.changed(STUDY, {"verdict": "wrong"}, case=BALANCED)
+    for told, ranks in ((STUDY, True), (wrong, False)):
         axes = synthetic.draw(limits, told, Style()).axes
         assert ("matmul_balanced (wrong)" in synthetic.labels(*axes)) != ranks
         said = [text.get_text() for ax in axes for text in ax.texts]
@@ -84,7 +80,7 @@ def test_what_is_wrong_has_no_share() -> None:
 
 @pytest.mark.parametrize("width", [178.0, 86.0])
 def test_a_line_for_each_dtype_and_variant(width: float) -> None:
-    ax = synthetic.draw(limits, synthetic.make("limits"), Style(width_mm=width)).axes[0]
+    ax = synthetic.draw(limits, STUDY, Style(width_mm=width)).axes[0]
     own = ["matmul_balanced", "matmul_async", "cublas"]
     assert synthetic.labels(ax) == ["FP32", *own, "bf16", "hgemm_wgmma_late", "cublas typebf16_f32"]
 
@@ -94,7 +90,7 @@ def _table(study: base.StudyData) -> base.pd.DataFrame:
 
 
 def test_a_bound_from_two_small_executions() -> None:
-    found = _table(synthetic.make("limits"))
+    found = _table(STUDY)
     blocks = 32 * 32
     share = -(-blocks // 132) / blocks
     assert found.loc[TILED, "counts"] == "executed, scaled"
@@ -110,14 +106,13 @@ def test_a_bound_from_two_small_executions() -> None:
 
 
 def test_what_cannot_be_scaled_is_counted_by_ncu() -> None:
-    study = synthetic.make("limits")
-    found = _table(study)
+    found = _table(STUDY)
     assert found.loc[CUBLAS, "counts"] == "ncu"
     assert found.loc[CUBLAS, "bound (cycles)"] == pytest.approx(32 * 32 * 3 * 4096 / 132)
-    cases = study.cases
+    cases = STUDY.cases
 
     def counts(**columns: object) -> set[str]:
-        return set(_table(replace(study, cases=cases.assign(**columns)))["counts"].dropna())
+        return set(_table(replace(STUDY, cases=cases.assign(**columns)))["counts"].dropna())
 
     # Two blocks a tile at the small sizes, one at the large ones: stream-K.
     assert counts(blocks=cases["blocks"].mask(cases["m"] == 256, 8)) == {"ncu"}
@@ -128,27 +123,25 @@ def test_what_cannot_be_scaled_is_counted_by_ncu() -> None:
     for blocks, told in ((sides // 8, {"ncu"}), (sides**2 // 64, {"executed, scaled", "ncu"})):
         before = [[{"entry": "copied", "grid": [count, 1, 1]}] for count in blocks.tolist()]
         assert counts(launches=list(map(json.dumps, before))) == told
-    one = study.records[~((study.records["stage"] == "execute") & (study.records["k"] == 512))]
-    assert set(_table(replace(study, records=one))["counts"].dropna()) == {"ncu"}
+    one = STUDY.records[~((STUDY.records["stage"] == "execute") & (STUDY.records["k"] == 512))]
+    assert set(_table(replace(STUDY, records=one))["counts"].dropna()) == {"ncu"}
 
 
 def test_without_counted_cycles_the_time_at_the_largest_clock() -> None:
-    study = synthetic.make("limits")
-    timed = replace(study, records=study.records[study.records["stage"] != "counters"])
+    timed = replace(STUDY, records=STUDY.records[STUDY.records["stage"] != "counters"])
     found = _table(timed)
     bounded = found.index[found["bound (cycles)"].notna()]
     assert list(bounded) == ["matmul_tiled@2048x2048x2048", TILED]
-    duration = base.value_of(study, "duration", "time")[TILED]
+    duration = base.value_of(STUDY, "duration", "time")[TILED]
     assert found.loc[TILED, "measured (cycles)"] == pytest.approx(duration * H200.clock_mhz)
     assert found["busiest by ncu"].isna().all()
 
 
 def test_the_busiest_pipe_may_be_the_l2_or_one_of_the_sm() -> None:
-    study = synthetic.make("limits")
-    found = limits.table(synthetic.changed(study, {"value": 1e9}, metric=catalogue.L2_SECTORS))
+    found = limits.table(synthetic.changed(STUDY, {"value": 1e9}, metric=catalogue.L2_SECTORS))
     assert set(found["busiest by ncu"].dropna()) == {_bounds.L2}
     assert _bounds.agreement(found) == {"SM, L2 and DRAM": (0, 4)}
-    records = study.records
+    records = STUDY.records
     few = records[
         records["metric"].ne(catalogue.WARP_INSTRUCTIONS) | records["stage"].eq("execute")
     ]
@@ -156,15 +149,14 @@ def test_the_busiest_pipe_may_be_the_l2_or_one_of_the_sm() -> None:
     pipes |= {catalogue.AVERAGE: 700e3, _bounds.SM_PIPES[bounds.TENSOR]: 99.0}
     model = few[(few["case"] == TILED) & (few["metric"] == catalogue.ELAPSED)]
     more = [model.assign(metric=name, value=value) for name, value in pipes.items()]
-    found = limits.table(replace(study, records=base.pd.concat([few, *more]))).set_index("case")
+    found = limits.table(replace(STUDY, records=base.pd.concat([few, *more]))).set_index("case")
     assert found.loc[TILED, "busiest by ncu"] == bounds.TENSOR
     assert found.loc[TILED, "among"] == "pipes of the SM"
 
 
 @pytest.mark.parametrize("width", [86.0, 178.0])
 def test_the_figure_says_how_near_the_bound_is(width: float) -> None:
-    study = synthetic.make("limits")
-    drawn = synthetic.draw(limits, study, Style(width_mm=width))
+    drawn = synthetic.draw(limits, STUDY, Style(width_mm=width))
     texts = [text.get_text() for text in drawn.findobj(lambda o: hasattr(o, "get_text"))]
     told = " ".join(caption(drawn))
     assert "0 of 4 bounds lie above" in told
@@ -174,9 +166,8 @@ def test_the_figure_says_how_near_the_bound_is(width: float) -> None:
 
 
 def test_an_unknown_gpu_has_no_bound() -> None:
-    study = synthetic.make("limits")
     here = synthetic.ENVIRONMENT
     facts = synthetic.ENVIRONMENTS[here] | {"gpu": "NVIDIA X1"}
-    other = replace(study, environments={here: facts})
+    other = replace(STUDY, environments={here: facts})
     assert limits.table(other)["bound (cycles)"].isna().all()
     assert synthetic.draw(limits, other, Style()) is not None

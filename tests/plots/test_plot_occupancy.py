@@ -13,6 +13,8 @@ from tilewave.plots.style import Style
 from tilewave.theory.occupancy import HOPPER
 from tilewave.theory.occupancy import occupancy as closed_form
 
+STUDY = synthetic.make("occupancy")
+
 
 def by_variant(study: StudyData) -> dict[str, OccupancyRow]:
     return {row.variant: row for row in occupancy.rows(study)}
@@ -52,7 +54,7 @@ def test_ncu_may_divide_a_smaller_carve_out_of_shared_memory() -> None:
 
 
 def test_rows_from_the_compiled_kernel_or_from_ncu() -> None:
-    found = by_variant(synthetic.make("occupancy"))
+    found = by_variant(STUDY)
     assert (found["cublas"].threads, found["cublas"].registers) == (256, 202)
     assert found["cublas"].found.warps == 8 and found["cublas"].differences == []
     assert found["matmul_double_buffered"].found.warps == 16
@@ -63,32 +65,29 @@ def test_rows_from_the_compiled_kernel_or_from_ncu() -> None:
 
 
 def test_a_disagreement_is_listed_in_the_figure() -> None:
-    study = synthetic.make("occupancy")
-    notes = occupancy._notes(occupancy.table(study), 32)
+    notes = occupancy._notes(occupancy.table(STUDY), 32)
     assert notes[0].startswith("matmul_disputed@2048x2048x2048: driver: 7 blocks")
-    _, answered = occupancy._agreed(occupancy.rows(study))
-    nine = synthetic.changed(study, {"value": 9.0}, metric=occupancy.DRIVER)
+    _, answered = occupancy._agreed(occupancy.rows(STUDY))
+    nine = synthetic.changed(STUDY, {"value": 9.0}, metric=occupancy.DRIVER)
     notes = occupancy._notes(occupancy.table(nine), 32)
     assert sum("driver: 9 blocks" in note for note in notes) == 3
     assert f"And {answered - 1 - 3} more cases: they are in the table." in notes
-    table = occupancy.table(study).set_index("case")
+    table = occupancy.table(STUDY).set_index("case")
     assert table.at["matmul_disputed@2048x2048x2048", "differences"]
 
 
 def test_chains_have_model_and_measurement() -> None:
-    study = synthetic.make("occupancy")
-    frame = occupancy.chains(study, occupancy.register_latency(study))
+    frame = occupancy.chains(STUDY, occupancy.register_latency(STUDY))
     assert len(frame) == 20
     one = frame[(frame["ilp"] == 1) & (frame["warps"] == 64)].iloc[0]
     assert one["model"] == 128 and one["measured"] == pytest.approx(126.72)
     assert list(frame[~frame["ranks"]]["warps"]) == [1], "the wrong case does not rank"
-    notes = " ".join(occupancy._notes(occupancy.table(study), 32))
+    notes = " ".join(occupancy._notes(occupancy.table(STUDY), 32))
     assert "off by 1.0 % (median), 1.0 % (worst)" in notes
 
 
 def test_without_the_measured_latency_there_is_no_model() -> None:
-    study = synthetic.make("occupancy")
-    study = replace(study, records=study.records[study.records["metric"] != "latency"])
+    study = replace(STUDY, records=STUDY.records[STUDY.records["metric"] != "latency"])
     assert occupancy.register_latency(study) is None
     frame = occupancy.chains(study, occupancy.register_latency(study))
     assert frame["model"].isna().all() and frame["measured"].notna().any()
@@ -96,15 +95,14 @@ def test_without_the_measured_latency_there_is_no_model() -> None:
 
 
 def test_tile_rates_are_of_correct_cases() -> None:
-    study = synthetic.make("occupancy")
-    assert occupancy._tile_rates(occupancy.table(study)) == {128: 38.0, 256: 45.5}
+    assert occupancy._tile_rates(occupancy.table(STUDY)) == {128: 38.0, 256: 45.5}
     case = "tile_threads-threads128@threads_128"
-    study = synthetic.changed(study, {"verdict": "wrong"}, case=case)
+    study = synthetic.changed(STUDY, {"verdict": "wrong"}, case=case)
     assert occupancy._tile_rates(occupancy.table(study)) == {256: 45.5}
 
 
 def test_the_examples_stand_in_the_table() -> None:
-    table = occupancy.table(synthetic.make("occupancy")).set_index("case")
+    table = occupancy.table(STUDY).set_index("case")
     percent = table["occupancy (%, closed form)"]
     assert percent["article: 128 threads of 180 registers on Turing"] == 25
     assert percent["article: 128 threads of 180 registers on this GPU"] == 12.5
@@ -114,19 +112,17 @@ def test_the_examples_stand_in_the_table() -> None:
 
 
 def test_products_of_a_cpu_are_left_out() -> None:
-    study = synthetic.make("occupancy")
-    providers = study.cases["variant"].map({"matmul_unmeasured": "cpu"}).fillna("nvrtc")
-    cases = study.cases.assign(provider=providers)
-    kept = occupancy._on_gpu(replace(study, cases=cases))
+    providers = STUDY.cases["variant"].map({"matmul_unmeasured": "cpu"}).fillna("nvrtc")
+    cases = STUDY.cases.assign(provider=providers)
+    kept = occupancy._on_gpu(replace(STUDY, cases=cases))
     assert "matmul_unmeasured@2048x2048x2048" not in base.case_order(kept)
-    assert len(kept.cases) == len(study.cases) - 1
+    assert len(kept.cases) == len(STUDY.cases) - 1
 
 
 def test_a_variant_is_shown_once_with_the_case_that_says_most() -> None:
-    study = synthetic.make("occupancy")
-    first = study.cases[study.cases["variant"] == "matmul_naive"]
+    first = STUDY.cases[STUDY.cases["variant"] == "matmul_naive"]
     other = first.assign(case="matmul_naive@4096x4096x4096")
-    study = replace(study, cases=pd.concat([other, study.cases], ignore_index=True))
+    study = replace(STUDY, cases=pd.concat([other, STUDY.cases], ignore_index=True))
     shown = occupancy._shown(study, occupancy.table(study))
     assert [row.case for row in shown if row.variant == "matmul_naive"] == [
         "matmul_naive@2048x2048x2048"
@@ -134,8 +130,7 @@ def test_a_variant_is_shown_once_with_the_case_that_says_most() -> None:
 
 
 def test_variants_of_one_answer_are_one_row() -> None:
-    study = synthetic.make("occupancy")
-    frame = occupancy.answers(occupancy._shown(study, occupancy.table(study)))
+    frame = occupancy.answers(occupancy._shown(STUDY, occupancy.table(STUDY)))
     assert list(frame["warps"]) == sorted(frame["warps"])
     disputed = frame[frame["kernel"] == "matmul_disputed"].iloc[0]
     assert disputed["differs"] and disputed["driver"] < disputed["closed"]

@@ -19,6 +19,7 @@ from tilewave.plots.style import Style, caption
 from tilewave.records.recorded import Recorded
 from tilewave.theory import quantization
 
+WAVES, TILES = map(synthetic.make, ("wave_quantization", "tile_quantization"))
 H200 = ROOT / "resources" / "recorded" / "nvidia_h200"
 
 
@@ -36,10 +37,9 @@ def edited(study: StudyData, metric: str, where: str, value: float) -> StudyData
 
 
 def test_errors_are_of_the_model_with_one_fitted_number() -> None:
-    study = synthetic.make("wave_quantization")
-    swept = first(study)
+    swept = first(WAVES)
     assert swept.summary().median < 0.01 and abs(swept.summary().worst) < 0.012
-    late = first(edited(study, "duration", "@2304x1616x", 2 * swept.wave_time))
+    late = first(edited(WAVES, "duration", "@2304x1616x", 2 * swept.wave_time))
     at = late.frame.set_index("n")
     error = late.errors().set_axis(late.frame["n"])
     assert error[1616] == pytest.approx(2 * swept.wave_time / late.wave_time - 1)
@@ -51,9 +51,8 @@ def test_errors_are_of_the_model_with_one_fitted_number() -> None:
 
 
 def test_a_wave_of_narrower_tiles_counts_as_less() -> None:
-    study = synthetic.make("wave_quantization")
-    widths = study.cases["tile_n"].where(study.cases["n"] > 1800, 96)
-    swept = first(replace(study, cases=study.cases.assign(tile_n=widths)))
+    widths = WAVES.cases["tile_n"].where(WAVES.cases["n"] > 1800, 96)
+    swept = first(replace(WAVES, cases=WAVES.cases.assign(tile_n=widths)))
     frame = swept.frame.set_index("n")
     assert swept.tile[1] == 128 and len(swept.model) == len(frame)
     assert (frame["work"] / frame["waves"]).loc[[1616, 2000]].tolist() == [0.75, 1]
@@ -61,8 +60,7 @@ def test_a_wave_of_narrower_tiles_counts_as_less() -> None:
 
 
 def test_the_table_has_errors_and_their_summary() -> None:
-    study = synthetic.make("wave_quantization")
-    table = wave_quantization.table(study)
+    table = wave_quantization.table(WAVES)
     swept = table[table["m"] == 2304]
     error = swept["measured / model - 1 (%)"]
     median = swept["sweep: median of its absolute value (%)"].iloc[0]
@@ -72,37 +70,34 @@ def test_the_table_has_errors_and_their_summary() -> None:
 
 
 def test_notes_say_what_was_fitted_and_how_far_off_it_is() -> None:
-    study = synthetic.make("wave_quantization")
-    fig = synthetic.draw(wave_quantization, study, Style(width_mm=400))
+    fig = synthetic.draw(wave_quantization, WAVES, Style(width_mm=400))
     told = " ".join(caption(fig))
     assert "the only number fitted" in told and "1 of 256×128" in told
-    error = first(study).summary()
-    at = first(study).frame["n"].iloc[error.place]
+    error = first(WAVES).summary()
+    at = first(WAVES).frame["n"].iloc[error.place]
     assert f"M = 2304 {100 * error.median:.1f} %, worst" in told and f"at N = {at}" in told
 
 
 def test_cycles_have_a_model_of_their_own() -> None:
-    study = synthetic.make("wave_quantization")
-    swept = first(study)
+    swept = first(WAVES)
     assert swept.summary("cycles").median < 0.005
-    records = study.records
+    records = WAVES.records
     two_waves = (records["metric"] == "duration") & (records["n"] > 1792)
     faster = records["value"].mask(two_waves, 0.8 * records["value"])  # a higher clock, say
-    other = first(replace(study, records=records.assign(value=faster)))
+    other = first(replace(WAVES, records=records.assign(value=faster)))
     assert other.summary().median > 0.01
     assert other.summary("cycles") == swept.summary("cycles")
 
 
 def test_useful_share_is_the_inverse_of_the_operations() -> None:
-    frame = first(synthetic.make("tile_quantization")).frame.set_index("n")
+    frame = first(TILES).frame.set_index("n")
     assert frame.loc[136, "model_useful"] == pytest.approx(136 / 256)
     assert frame.loc[136, "useful"] == pytest.approx(136 / 256)
     assert frame.loc[128, "model_useful"] == 1.0
 
 
 def test_tiles_of_cublas_are_shown_and_compared_with_its_operations() -> None:
-    study = synthetic.make("tile_quantization")
-    found = _sweeps.sweeps(study)
+    found = _sweeps.sweeps(TILES)
     at = found[0].frame.set_index("n")
     assert at.loc[136, "cublas_tile_m"] == 128 and at.loc[136, "cublas_tile_n"] == 256
     assert at.loc[136, "cublas_tile_ratio"] == pytest.approx(256 / 136)
@@ -111,44 +106,40 @@ def test_tiles_of_cublas_are_shown_and_compared_with_its_operations() -> None:
     assert len(both) >= 16
     # A name read the wrong way round does not fit what was counted.
     sides = {"cublas_tile_m": "cublas_tile_n", "cublas_tile_n": "cublas_tile_m"}
-    records = study.records.assign(metric=study.records["metric"].replace(sides))
-    turned = first(replace(study, records=records)).frame
+    records = TILES.records.assign(metric=TILES.records["metric"].replace(sides))
+    turned = first(replace(TILES, records=records)).frame
     assert not (turned["cublas_ratio"] / turned["cublas_tile_ratio"]).between(0.99, 1.01).all()
 
 
 def test_names_of_vendor_kernels_stand_in_the_table() -> None:
-    study = synthetic.make("tile_quantization")
     case = "cublas-typef16_f16@27648x136x4096"
-    row = study.records[study.records["case"] == case].iloc[[0]]
+    row = TILES.records[TILES.records["case"] == case].iloc[[0]]
     name = row.assign(metric="kernel_name", value=math.nan, text="nvjet_hsh_256x128_64x4_TNT")
-    with_names = replace(study, records=pd.concat([study.records.assign(text=""), name]))
+    with_names = replace(TILES, records=pd.concat([TILES.records.assign(text=""), name]))
     table = tile_quantization.table(with_names).set_index("case")
     own = "hgemm_wmma_staged-raster1@27648x136x4096"
     assert table.loc[own, "cuBLAS kernel"] == "nvjet_hsh_256x128_64x4_TNT"
 
 
 def test_cublas_of_other_layouts_is_another_product() -> None:
-    study = synthetic.make("tile_quantization")
-    own = study.cases["kernel"] != "cublas"
-    layouts = study.cases["layouts"].astype(object).mask(own, json.dumps({"b": "col"}))
-    frame = first(replace(study, cases=study.cases.assign(layouts=layouts))).frame
+    own = TILES.cases["kernel"] != "cublas"
+    layouts = TILES.cases["layouts"].astype(object).mask(own, json.dumps({"b": "col"}))
+    frame = first(replace(TILES, cases=TILES.cases.assign(layouts=layouts))).frame
     assert frame["cublas_tile_m"].isna().all()
     assert frame["cublas_tflops"].notna().any(), "the paired figure is the case's own"
 
 
 def test_a_figure_has_the_two_panels_that_answer() -> None:
-    study = synthetic.make("wave_quantization")
-    fig = synthetic.draw(wave_quantization, study, Style())
+    fig = synthetic.draw(wave_quantization, WAVES, Style())
     told = [ax.get_ylabel().partition("\n")[0] for ax in fig.axes[:2]]
     assert told == ["TFLOP/s", "SM cycles active,"]
-    assert len(fig.axes) == 2 * len(_sweeps.sweeps(study))
+    assert len(fig.axes) == 2 * len(_sweeps.sweeps(WAVES))
 
 
 def test_the_finding_is_the_worst_boundary() -> None:
-    study = synthetic.make("wave_quantization")
-    rates = first(study).frame.set_index("n")["tflops"]
+    rates = first(WAVES).frame.set_index("n")["tflops"]
     lost, model = 1 - rates[1808] / rates[1792], 1 - 1808 / 1792 / 2
-    smaller = replace(study, cases=study.cases[study.cases["m"] == 2304])
+    smaller = replace(WAVES, cases=WAVES.cases[WAVES.cases["m"] == 2304])
     table = wave_quantization.table(smaller)
     assert wave_quantization.takeaway(smaller, table) == (
         f"Past a full wave throughput falls by up to {100 * lost:.0f} %: hgemm_wmma_staged, N = 1792 → 1808, "
@@ -158,7 +149,7 @@ def test_the_finding_is_the_worst_boundary() -> None:
 
 def test_two_blocks_an_sm_have_two_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_sweeps, "blocks_per_sm_of", lambda *of: 2)
-    swept = first(synthetic.make("wave_quantization"))
+    swept = first(WAVES)
     # 264 places: one wave throughout, but SMs with two blocks from 133 tiles on, and so it was made.
     assert set(swept.frame["waves"]) == {1} and set(swept.frame["rounds"]) == {1, 2}
     assert swept.summary("duration", "rounds").median < 0.01
@@ -190,7 +181,7 @@ def test_recorded_sweeps_are_within_five_percent() -> None:
 
 
 def test_a_sweep_that_was_not_measured_leaves_its_panel_empty() -> None:
-    swept = first(synthetic.make("wave_quantization"))
+    swept = first(WAVES)
     columns = {"duration": math.nan, "cublas_duration": math.nan, "tflops": math.nan}
     unknown = replace(swept, frame=swept.frame.assign(**columns))
     ax = Figure().subplots()

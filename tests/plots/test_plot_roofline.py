@@ -11,6 +11,7 @@ from tilewave.plots._ceilings import Ceilings, Peak
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style, caption
 
+STUDY = synthetic.make("roofline")
 NAIVE = "matmul_naive@4096x4096x4096"
 VENDOR = "cublas-typef16_f32@4096x4096x4096"
 
@@ -38,7 +39,7 @@ def probed(study: StudyData, where: str) -> StudyData:
 
 
 def test_ceilings_are_the_probes_records() -> None:
-    limits = roofline.ceilings(synthetic.make("roofline"))
+    limits = roofline.ceilings(STUDY)
     assert limits.bandwidths == {"dram": 4.28, "l2": 7.4, "l1": 31.5}
     highest = limits.peaks[0]
     assert (highest.dtype, highest.unit, highest.tflops) == ("f16_f32", "wgmma", 820.0)
@@ -47,7 +48,7 @@ def test_ceilings_are_the_probes_records() -> None:
 
 
 def test_a_ceiling_without_a_record_is_left_out_and_listed() -> None:
-    study = without(synthetic.make("roofline"), "ceilings_memory-dram_copy@dram_copy")
+    study = without(STUDY, "ceilings_memory-dram_copy@dram_copy")
     limits = roofline.ceilings(study)
     assert "dram" not in limits.bandwidths
     assert "ceilings_memory dram_copy" in limits.absent
@@ -59,14 +60,14 @@ def test_a_ceiling_without_a_record_is_left_out_and_listed() -> None:
 
 def test_a_wrong_probe_is_no_ceiling() -> None:
     probe = {"case": "ceilings_math-fma_f32@fma_f32", "stage": "check"}
-    wrong = synthetic.changed(synthetic.make("roofline"), {"verdict": "wrong"}, **probe)
+    wrong = synthetic.changed(STUDY, {"verdict": "wrong"}, **probe)
     limits = roofline.ceilings(wrong)
     assert not [peak for peak in limits.peaks if peak.dtype == "f32"]
     assert "ceilings_math fma_f32" in limits.absent
 
 
 def test_intensity_and_rate_of_a_row() -> None:
-    found = rows(synthetic.make("roofline")).loc[NAIVE]
+    found = rows(STUDY).loc[NAIVE]
     flop, speed = 2 * 4096**3, 6.2
     dram = 3e8 + 1e10 / speed
     assert found["dram bytes"] == pytest.approx(dram)
@@ -77,7 +78,7 @@ def test_intensity_and_rate_of_a_row() -> None:
 
 
 def test_roofs_follow_dtype_and_unit() -> None:
-    found = rows(synthetic.make("roofline"))
+    found = rows(STUDY)
     assert found.loc["cublas@4096x4096x4096", "lowest roof"] == "FP32 FMA"
     assert found.loc["cublas-typef64@4096x4096x4096", "lowest roof"] == "FP64 mma.sync"
     # Faster than mma.sync can be: what holds it is wgmma's roof.
@@ -86,20 +87,18 @@ def test_roofs_follow_dtype_and_unit() -> None:
 
 
 def test_a_slow_kernel_stands_under_the_roof_of_the_instruction_that_it_has() -> None:
-    study = synthetic.make("roofline")
-    slow = synthetic.changed(study, {"value": 300.0}, case=VENDOR, metric="tflops")
+    slow = synthetic.changed(STUDY, {"value": 300.0}, case=VENDOR, metric="tflops")
     assert rows(slow).loc[VENDOR, "lowest roof"] == "FP16 (FP32 sum) mma.sync"
     for opcode, roof in (("HGMMA.64x256x16.F32", "wgmma"), ("HMMA.16816.F32", "mma.sync")):
         row = {"case": VENDOR, "opcode": opcode, "executed": 1.0, "stage": "counters"}
-        counted = pd.concat([study.instructions, pd.DataFrame([row])])
+        counted = pd.concat([STUDY.instructions, pd.DataFrame([row])])
         found = rows(replace(slow, instructions=counted)).loc[VENDOR, "lowest roof"]
         assert found == f"FP16 (FP32 sum) {roof}"
 
 
 def test_where_no_instruction_was_counted_nothing_is_known_of_them() -> None:
-    study = synthetic.make("roofline")
-    bare = replace(study, instructions=pd.DataFrame(columns=["case", "key"]))
-    pd.testing.assert_frame_equal(roofline.table(bare), roofline.table(study))
+    bare = replace(STUDY, instructions=pd.DataFrame(columns=["case", "key"]))
+    pd.testing.assert_frame_equal(roofline.table(bare), roofline.table(STUDY))
 
 
 def test_promoted_sums_of_fp8_stand_under_the_instruction_that_makes_them() -> None:
@@ -111,15 +110,14 @@ def test_promoted_sums_of_fp8_stand_under_the_instruction_that_makes_them() -> N
 
 def test_a_kernel_bound_by_l1_says_so() -> None:
     loads = {"case": NAIVE, "metric": synthetic.LD.format("sectors")}
-    found = rows(synthetic.changed(synthetic.make("roofline"), {"value": 4e9}, **loads)).loc[NAIVE]
+    found = rows(synthetic.changed(STUDY, {"value": 4e9}, **loads)).loc[NAIVE]
     assert found["bound by"] == "l1" and found["lowest roof"] == "l1 bandwidth"
     want = 31.5 * 2 * 4096**3 / (32 * (4e9 + 2e6))
     assert found["lowest roof (TFLOP/s)"] == pytest.approx(want)
 
 
 def test_bulk_copies_are_taken_from_l2_and_told() -> None:
-    study = synthetic.make("roofline")
-    found = rows(study).loc[VENDOR]
+    found = rows(STUDY).loc[VENDOR]
     flop, speed = 2 * 4096**3, 685.0
     sectors = flop / speed / 8 / 4
     loads = flop / speed / 8 / 99
@@ -127,24 +125,22 @@ def test_bulk_copies_are_taken_from_l2_and_told() -> None:
     waves = loads / 9 + loads / 90
     bulk = 32 * (sectors - loads - 2e6)
     assert found["l1 bytes"] == pytest.approx(32 * (loads + 2e6) + 128 * waves + bulk)
-    assert "bulk copies (TMA) are taken from L2's count" in " ".join(texts(study).split())
+    assert "bulk copies (TMA) are taken from L2's count" in " ".join(texts(STUDY).split())
 
 
 def test_no_ratio_between_environments() -> None:
-    study = synthetic.make("roofline")
-    mixed = synthetic.changed(study, {"environment": "here"}, case=NAIVE, stage="counters")
+    mixed = synthetic.changed(STUDY, {"environment": "here"}, case=NAIVE, stage="counters")
     found = rows(mixed).loc[NAIVE]
     assert found["dram intensity (FLOP/byte)"] > 0, "its coordinates stand for themselves"
     assert pd.isna(found["of the roof (%)"]) and pd.isna(found["lowest roof (TFLOP/s)"])
-    limits = roofline.ceilings(probed(study, "here"))
+    limits = roofline.ceilings(probed(STUDY, "here"))
     assert not limits.bandwidths and not limits.peaks
 
 
 def test_another_card_of_the_kind_lends_its_roofs_but_no_ratio() -> None:
-    study = synthetic.make("roofline")
-    facts = study.environments[synthetic.ENVIRONMENT]
-    mixed = replace(probed(study, "twin"), environments={**study.environments, "twin": facts})
-    assert roofline.ceilings(mixed) == roofline.ceilings(study)
+    facts = STUDY.environments[synthetic.ENVIRONMENT]
+    mixed = replace(probed(STUDY, "twin"), environments={**STUDY.environments, "twin": facts})
+    assert roofline.ceilings(mixed) == roofline.ceilings(STUDY)
     assert rows(mixed)["of the roof (%)"].isna().all()
     assert "cublas (another card)" in texts(mixed).splitlines()
 
@@ -167,7 +163,7 @@ def test_near_roofs_of_a_dtype_share_a_line() -> None:
 
 
 def test_a_panel_has_the_roofs_of_its_dtype_alone() -> None:
-    fig = synthetic.draw(roofline, synthetic.make("roofline"), Style())
+    fig = synthetic.draw(roofline, STUDY, Style())
     told = {ax.get_title(loc="left"): [text.get_text() for text in ax.texts] for ax in fig.axes}
     assert "FMA 60.4 TFLOP/s" in told["FP32"]
     assert "wgmma 820, mma 610 TFLOP/s" in told["FP16 (FP32 sum)"]
@@ -199,10 +195,9 @@ def test_without_flops_no_roof_and_no_panel() -> None:
 
 
 def test_the_named_rungs_and_cublas_are_drawn() -> None:
-    study = synthetic.make("roofline")
     named = {"f32": ["matmul_tiled"], "f64": ["matmul_tiled loadscalar storagedynamic"]}
-    chosen = replace(study, options={"rungs": named})
-    pd.testing.assert_frame_equal(roofline.table(chosen), roofline.table(study))
+    chosen = replace(STUDY, options={"rungs": named})
+    pd.testing.assert_frame_equal(roofline.table(chosen), roofline.table(STUDY))
     fig = synthetic.draw(roofline, chosen, Style())
     shown = {
         ax.get_title(loc="left"): sorted(text.get_text().split()[0] for text in ax.texts[1:])
@@ -216,6 +211,6 @@ def test_the_named_rungs_and_cublas_are_drawn() -> None:
 
 def test_a_point_stands_at_intensities_alone() -> None:
     """Not at the bytes of a level besides, far out of the panel."""
-    for ax in synthetic.draw(roofline, synthetic.make("roofline"), Style()).axes:
+    for ax in synthetic.draw(roofline, STUDY, Style()).axes:
         right = ax.get_xlim()[1]
         assert all(x <= right for one in ax.collections for x, _ in one.get_offsets())

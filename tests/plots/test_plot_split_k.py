@@ -11,6 +11,7 @@ from tilewave.plots import split_k
 from tilewave.plots.style import Style
 from tilewave.theory import splitting
 
+STUDY = synthetic.make("split_k")
 TAIL = (17024, 128, 4096)  # 133 tiles of 128x128
 
 
@@ -21,22 +22,20 @@ def row(frame: pd.DataFrame, shape: tuple[int, int, int], how: str) -> pd.Series
 
 
 def test_speed_up_is_over_the_same_tile_and_shape() -> None:
-    study = synthetic.make("split_k")
-    frame = split_k.cells(study)
+    frame = split_k.cells(STUDY)
     assert len(frame) == 7 * 5
     found = row(frame, TAIL, "4")
     assert found["plain"] == "hgemm_mma-tile_m128-tile_n128@17024x128x4096"
     assert found["speed_up"] == pytest.approx(found["plain_duration"] / found["duration"])
     # Another tile has no fellow here.
-    cases = study.cases.copy()
+    cases = STUDY.cases.copy()
     cases.loc[cases["case"] == found["case"], "tile_n"] = 64
-    assert found["case"] not in set(split_k.cells(replace(study, cases=cases))["case"])
+    assert found["case"] not in set(split_k.cells(replace(STUDY, cases=cases))["case"])
 
 
 def test_prediction_counts_chunks_and_charges_the_workspace() -> None:
-    study = synthetic.make("split_k")
-    assert split_k.bandwidth(study) == 5.0
-    found = row(split_k.cells(study), TAIL, "2")
+    assert split_k.bandwidth(STUDY) == 5.0
+    found = row(split_k.cells(STUDY), TAIL, "2")
     assert (found["tiles"], found["chunks"], found["per_sm"]) == (133, 64, 2)
     # 266 blocks of 32 chunks: three rounds on SMs alone, two waves of two blocks an SM.
     reduction = (266 + 133) * 65536 / 5e6
@@ -45,38 +44,36 @@ def test_prediction_counts_chunks_and_charges_the_workspace() -> None:
     assert found["alone"] == pytest.approx(plain / (plain * 96 / 128 + reduction))
     assert found["waves"] == pytest.approx(plain / (plain * 64 / 64 + reduction))
     assert found["workspace"] == 266 * 65536 and found["traffic"] == 399 * 65536
-    without = replace(study, records=study.records[study.records["metric"] != "bandwidth"])
+    without = replace(STUDY, records=STUDY.records[STUDY.records["metric"] != "bandwidth"])
     assert math.isnan(split_k.bandwidth(without))
     assert row(split_k.cells(without), TAIL, "2")["alone"] == pytest.approx(128 / 96)
 
 
 def test_stream_k_is_dealt_out_over_the_blocks_that_were_launched() -> None:
-    found = row(split_k.cells(synthetic.make("split_k")), TAIL, "stream")
+    found = row(split_k.cells(STUDY), TAIL, "stream")
     dealing = splitting.stream_k(133, 64, 264)
     assert found["traffic"] == splitting.traffic_bytes(dealing, (128, 128))
 
 
 def test_counted_bytes_are_those_more_than_the_fellows() -> None:
-    found = row(split_k.cells(synthetic.make("split_k")), TAIL, "8")
+    found = row(split_k.cells(STUDY), TAIL, "8")
     assert found["l2"] == pytest.approx(1.03 * found["traffic"])
     assert found["dram"] == pytest.approx(0.2 * found["traffic"])
 
 
 def test_wrong_cases_and_other_environments_have_no_speed_up() -> None:
-    study = synthetic.make("split_k")
-    frame = split_k.cells(study)
+    frame = split_k.cells(STUDY)
     assert math.isnan(row(frame, (128, 128, 32768), "stream")["speed_up"])
     case = row(frame, TAIL, "8")["case"]
-    other = split_k.cells(synthetic.changed(study, synthetic.ELSEWHERE, case=case))
+    other = split_k.cells(synthetic.changed(STUDY, synthetic.ELSEWHERE, case=case))
     assert math.isnan(row(other, TAIL, "8")["speed_up"])
     assert row(other, TAIL, "4")["speed_up"] > 0
 
 
 def test_the_note_says_what_the_model_is_and_how_far_off() -> None:
-    study = synthetic.make("split_k")
-    frame = split_k.cells(study).dropna(subset=["speed_up"])
+    frame = split_k.cells(STUDY).dropna(subset=["speed_up"])
     off = (frame["speed_up"] / frame["alone"] - 1).abs()
-    (note,) = split_k.notes(study, split_k.cells(study))
+    (note,) = split_k.notes(STUDY, split_k.cells(STUDY))
     assert "at 5 TB/s" in note and f"median {100 * off.median():.1f} %" in note
 
 
@@ -88,10 +85,9 @@ def test_a_study_without_splitting_kernels_says_so() -> None:
 
 
 def test_a_probe_that_is_wrong_or_from_elsewhere_charges_nothing() -> None:
-    study = synthetic.make("split_k")
-    probe = study.cases.loc[study.cases["probe_case"] == "l2_read", "case"].iloc[0]
+    probe = STUDY.cases.loc[STUDY.cases["probe_case"] == "l2_read", "case"].iloc[0]
     for column, value in (("verdict", "wrong"), ("environment", "here")):
-        changed = synthetic.changed(study, {column: value}, case=probe)
+        changed = synthetic.changed(STUDY, {column: value}, case=probe)
         assert math.isnan(split_k.bandwidth(changed))
         assert split_k.cells(changed)["reduction"].isna().all()
         (note,) = split_k.notes(changed, split_k.cells(changed))
@@ -99,24 +95,22 @@ def test_a_probe_that_is_wrong_or_from_elsewhere_charges_nothing() -> None:
 
 
 def test_bytes_of_a_wrong_case_are_not_shown() -> None:
-    study = synthetic.make("split_k")
-    case = row(split_k.cells(study), TAIL, "4")["case"]
-    wrong = synthetic.changed(study, {"verdict": "wrong"}, case=case)
+    case = row(split_k.cells(STUDY), TAIL, "4")["case"]
+    wrong = synthetic.changed(STUDY, {"verdict": "wrong"}, case=case)
     found = row(split_k.cells(wrong), TAIL, "4")
     assert not found["ranks"] and math.isnan(found["l2"]) and math.isnan(found["dram"])
 
 
 def test_the_finding_is_the_largest_speed_up() -> None:
-    study = synthetic.make("split_k")
-    most = split_k.cells(study)["speed_up"].max()
-    told = split_k.takeaway(study, split_k.table(study))
+    most = split_k.cells(STUDY)["speed_up"].max()
+    told = split_k.takeaway(STUDY, split_k.table(STUDY))
     assert told.startswith(f"Sharing tiles among blocks is up to {most:.2f} times as fast: ")
     nothing = synthetic.empty("tile_size")
     assert split_k.takeaway(nothing, split_k.table(nothing)) == ""
 
 
 def test_speed_ups_from_the_aim_on_are_bold() -> None:
-    study = replace(synthetic.make("split_k"), options={"aim": 1.5})
+    study = replace(STUDY, options={"aim": 1.5})
     known = split_k.cells(study)["speed_up"].dropna()
     measured = synthetic.draw(split_k, study, Style()).axes[0]
     bold = [text for text in measured.texts if text.get_fontweight() == "bold"]

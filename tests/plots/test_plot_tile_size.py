@@ -8,6 +8,7 @@ import synthetic
 from tilewave.plots import tile_size
 from tilewave.plots.base import StudyData
 
+STUDY = synthetic.make("tile_size")
 LARGE = (8192, 8192, 8192)
 
 
@@ -19,20 +20,19 @@ def at(study: StudyData, shape: tuple[int, int, int], tile: tuple[int, int]) -> 
 
 
 def test_share_is_of_the_best_tile_that_is_correct() -> None:
-    study = synthetic.make("tile_size")
-    frame = tile_size.cells(study)
+    frame = tile_size.cells(STUDY)
     best = tile_size.winners(frame, "share")
     assert best[LARGE] == (256, 128) and best[(512, 512, 16384)] == (64, 64)
     top = frame[[s == LARGE for s in frame["shape"]]].set_index("tile")
     share = top.loc[[(128, 128)], "tflops"].iloc[0] / top.loc[[(256, 128)], "tflops"].iloc[0]
-    assert at(study, LARGE, (128, 128))["share"] == pytest.approx(share)
-    wrong = at(study, (1024, 1024, 1024), (128, 64))
+    assert at(STUDY, LARGE, (128, 128))["share"] == pytest.approx(share)
+    wrong = at(STUDY, (1024, 1024, 1024), (128, 64))
     assert not wrong["ranks"] and math.isnan(wrong["share"]) and wrong["tflops"] > 0
 
 
 def test_efficiencies_and_bytes_are_those_of_the_closed_forms() -> None:
     # 512 x 512: 32 tiles of 128x64, three to an SM.
-    found = at(synthetic.make("tile_size"), (512, 512, 512), (128, 64))
+    found = at(STUDY, (512, 512, 512), (128, 64))
     assert found["alone"] == pytest.approx(32 / 132)
     assert found["per_sm"] == 3 and found["waves"] == pytest.approx(32 / 396)
     assert found["model_bytes"] == 2 * 512 * (512 * 8 + 512 * 4) + 2 * 512 * 512
@@ -40,29 +40,27 @@ def test_efficiencies_and_bytes_are_those_of_the_closed_forms() -> None:
 
 
 def test_one_number_a_tile_predicts_the_rest() -> None:
-    study = synthetic.make("tile_size")
-    own = at(study, LARGE, (64, 64))
+    own = at(STUDY, LARGE, (64, 64))
     assert own["predicted_alone"] == pytest.approx(own["share"]), "at its own shape as measured"
     # 16 tiles of 64x64, 2 of 256x128: eight times the SMs work.
-    large = {t: at(study, LARGE, t) for t in ((64, 64), (256, 128))}
+    large = {t: at(STUDY, LARGE, t) for t in ((64, 64), (256, 128))}
     full = {tile: row["tflops"] / row["alone"] for tile, row in large.items()}
-    small = at(study, (256, 256, 256), (256, 128))["predicted_alone"]
+    small = at(STUDY, (256, 256, 256), (256, 128))["predicted_alone"]
     assert small == pytest.approx(full[256, 128] / full[64, 64] / 8)
-    frame = tile_size.cells(study)
+    frame = tile_size.cells(STUDY)
     valid = frame["tflops"].where(frame["ranks"])
     assert tile_size.reference_shape(frame.assign(valid=valid)) == LARGE
 
 
 def test_the_guides_order_is_ranked_against_the_measured_one() -> None:
-    rho = tile_size.correlations(tile_size.cells(synthetic.make("tile_size")))
+    rho = tile_size.correlations(tile_size.cells(STUDY))
     assert rho.loc[[LARGE], "guide"].iloc[0] > 0.9
     assert rho.loc[[(512, 512, 16384)], "guide"].iloc[0] < -0.8
 
 
 def test_tiles_of_different_environments_are_not_compared() -> None:
-    study = synthetic.make("tile_size")
     other = "hgemm_mma-tile_m256-tile_n128@8192x8192x8192"
-    study = synthetic.changed(study, synthetic.ELSEWHERE, case=other)
+    study = synthetic.changed(STUDY, synthetic.ELSEWHERE, case=other)
     frame = tile_size.cells(study).set_index("case")
     assert math.isnan(frame.loc[other, "share"])
     rest = frame[[s == LARGE for s in frame["shape"]]].drop(other)
@@ -70,20 +68,18 @@ def test_tiles_of_different_environments_are_not_compared() -> None:
 
 
 def test_notes_say_what_is_predicted() -> None:
-    study = synthetic.make("tile_size")
-    frame = tile_size.cells(study)
-    told = " ".join(tile_size.notes(study, frame))
+    frame = tile_size.cells(STUDY)
+    told = " ".join(tile_size.notes(STUDY, frame))
     assert "throughput at 8192×8192×8192" in told
     assert "median 1.02" in told
 
 
 def test_the_finding_is_what_picking_keeps() -> None:
-    study = synthetic.make("tile_size")
-    frame = tile_size.cells(study)
+    frame = tile_size.cells(STUDY)
     best = frame[[shape != LARGE for shape in frame["shape"]]].dropna(subset=["predicted_alone"])
     kept = [
         group.loc[group["predicted_alone"].idxmax(), "share"]
         for _, group in best.dropna(subset=["share"]).groupby("shape", sort=False)
     ]
-    told = tile_size.takeaway(study, tile_size.table(study))
+    told = tile_size.takeaway(STUDY, tile_size.table(STUDY))
     assert f"keeps at least {100 * min(kept):.0f} % of the best" in told and len(kept) == 8

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from samples import ROOT, write_kernel
+from samples import DATA, ROOT, write_kernel
 from tilewave.__main__ import main
 from tilewave.basics.errors import UserError
 from tilewave.report.comparing import changes, sides, telling
@@ -158,31 +158,14 @@ def test_occupancy_of_recorded_cases_is_what_nsight_compute_gives() -> None:
 
 
 PADDED = "__shared__ float tile[32][33];"
-BANKS = """
-__global__ void transposed(const float* from, float* to, int rows, int columns)
-{
-    PADDED
-    int row = blockIdx.y * 32 + threadIdx.y, column = blockIdx.x * 32 + threadIdx.x;
-    if (row < rows && column < columns)
-        tile[threadIdx.y][threadIdx.x] = from[row * columns + column];
-    __syncthreads();
-    row = blockIdx.x * 32 + threadIdx.y, column = blockIdx.y * 32 + threadIdx.x;
-    if (row < columns && column < rows)
-        to[row * rows + column] = tile[threadIdx.x][threadIdx.y];
-}
-"""
 
 
 def kernels(folder: Path, padded: bool, operation: str = "transpose") -> Path:
     """A folder with a transposition, with or without padding, and a kernel that stays as it is."""
     write_kernel(folder, "other")
-    head = "\n".join([
-        "/*---", "title: Transposed", "follows: elsewhere", f"operation: {operation}", "dtypes: {a: f32, b: f32}",
-        "block: [32, 32]", 'grid: ["ceil(n / 32)", "ceil(m / 32)"]', "entry: transposed",
-        "arguments: [a, b, m, n]", "---*/",
-    ])  # fmt: skip
+    text = (DATA / "transposed.cu").read_text().replace("OPERATION", operation)
     tile = PADDED if padded else PADDED.replace("33", "32")
-    (folder / "transposed.cu").write_text(head + BANKS.replace("PADDED", tile))
+    (folder / "transposed.cu").write_text(text.replace("PADDED", tile))
     return folder
 
 

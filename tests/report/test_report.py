@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
+from samples import DATA
 from tilewave import plots
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import idea
@@ -35,49 +37,6 @@ from tilewave.report import (
     words,
 )
 
-TILED = """/*---
-title: Tiles <b>& more</b>
-follows: first
-operation: matmul
-dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
-macros: {TILE: [16, 32]}
-tile: [TILE, TILE, TILE]
-block: [TILE, TILE]
-grid: ["ceil(n / TILE)", "ceil(m / TILE)"]
-requires: {n: 8}
-arguments: [a, b, c, m, n, k, alpha, beta]
----*/
-
-// Every element is read once & kept,
-// in a tile.
-//
-// A second paragraph.
-
-__shared__ float t[TILE];
-x = t[0] < t[1]; // <script>
-"""
-FIRST = """/*---
-title: The first rung
-operation: matmul
-dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
-block: [16, 16]
-grid: ["ceil(n / 16)", "ceil(m / 16)"]
-arguments: [a, b, c, m, n, k, alpha, beta]
----*/
-int code;
-// no idea here
-"""
-PROBE = """/*---
-title: A probe
-operation: probe
-block: [32]
-arguments: [index]
-buffers: {index: {dtype: i32, size: 32}}
-cases:
-  even: {values: {index: lane}, expect: {wavefronts: 1}, instruction: LDS}
-  odd: {values: {index: "2 * lane"}, expect: {wavefronts: 2}, claimed: {latency: 5}}
----*/
-"""
 GPU = {"id": "e1", "gpu": "NVIDIA H200", "sms": 132, "driver": "580.1", "commit": "abc",
        "l2_bytes": 62914560, "packages": {"numpy": "2.4"}, "cpu": "Xeon"}  # fmt: skip
 HOST = {"id": "h1", "gpu": None, "cpu": "Laptop CPU", "packages": {}, "commit": "def"}
@@ -100,8 +59,8 @@ class Made:
 
     def __init__(self, folder: Path, target: dict[str, Any]) -> None:
         (folder / "kernels").mkdir()
-        for name, text in (("first", FIRST), ("tiled", TILED), ("probe", PROBE)):
-            (folder / "kernels" / f"{name}.cu").write_text(text)
+        for name in ("first", "tiled", "probe"):
+            shutil.copyfile(DATA / f"report_{name}.cu", folder / "kernels" / f"{name}.cu")
         config = {
             "kernel_folders": [str(folder / "kernels")],
             "studies": {

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from listings import WithListings
-from samples import ROOT, a_job
+from samples import ROOT, config
 from tilewave import execution
 from tilewave.compiling.sass import of_cubin as listing
 from tilewave.execution.case import beside_arguments, operands, packed, scratch
@@ -25,9 +25,10 @@ from tilewave.kernel.front_matter import Kernel, load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.trial import TRIAL_DEVICE
 from tilewave.kernel.variants import Variant, variant
-from tilewave.pipeline import compiling
+from tilewave.pipeline import compiling, jobs
 from tilewave.pipeline.cases import Case, Shape, expand_shapes
-from tilewave.pipeline.resolving import probe_of
+from tilewave.pipeline.config import Config
+from tilewave.pipeline.resolving import resolve
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
 from tilewave.theory import architectures
@@ -40,6 +41,7 @@ FOREIGN = ROOT / "tests" / "foreign"
 ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90")
 SEED = 1
 LIMIT_S = 20.0
+CONFIG = Config.model_validate(config(seed=SEED, execute={"case_limit_s": 3600}))
 
 Counts = Mapping[str, np.ndarray]
 Macros = Mapping[str, Any] | None
@@ -138,34 +140,13 @@ def job(path: Path, case: Any, macros: Mapping[str, Any] | None = None, arch: st
     front = kernel(path).front
     probe = front.cases[case] if front.operation == "probe" else None
     chosen = choose(path, {**(probe.macros if probe else {}), **(macros or {})})
-    named = shape_of(chosen, case)
-    shape = named.resolve({}) if named else {}
-    unsupported = chosen.supports(shape, device(arch))
-    assert not unsupported, f"{chosen.id}@{case}: {unsupported}"
-    launch = chosen.plan(shape, device(arch))
-    assert not launch.beyond(device(arch)), launch.beyond(device(arch))
-    cubin = compiled(chosen, arch)
-    about = probe_of(Case(chosen, named, case if probe else None))
-    return a_job(
-        stage=result.EXECUTE,
-        case=f"{chosen.id}@{named.id if named else case}",
-        kernel=path.stem,
-        variant=chosen.id,
-        operation=front.operation,
-        source=str(path),
-        entry=kernel(path).entry,
-        arguments=chosen.arguments(shape, device(arch)),
-        shape=shape,
-        strides=chosen.strides(shape),
-        dtypes=chosen.dtypes,
-        layouts=chosen.layouts if operations.load(front.operation).laid_out else {},
-        seed=SEED,
-        launch=launch,
-        limit_s=LIMIT_S,
-        cubin=str(cubin),
-        # A test may choose macros that the case does not name.
-        probe=about and replace(about, macros={**chosen.names, **about.macros}),
-    )
+    asked = Case(chosen, shape_of(chosen, case), case if probe else None)
+    found = resolve(asked, {"device": device(arch), "arch": architectures.number(arch)})
+    made = jobs.of_case(result.EXECUTE, found, {arch: entry(chosen, arch)}, arch, CONFIG)
+    assert isinstance(made, Job), made
+    # A test may choose macros that the case does not name.
+    about = made.probe and replace(made.probe, macros={**chosen.names, **made.probe.macros})
+    return replace(made, probe=about, limit_s=LIMIT_S)
 
 
 def launches(work: Job) -> list[tuple[dict[str, np.ndarray], float, float]]:

@@ -1,6 +1,6 @@
 """Random programs in CUDA C++, of which optimised and plain machine code must compute the same bits.
 
-Whoever adds a line to RULES adds a kind of expression. Long runs, of so many programs from a seed on:
+Whoever adds a line to fuzzing_rules.yaml adds a kind of expression. Long runs, of so many programs from a seed on:
 
     PYTHONPATH=workflow:tests/support .venv/bin/python tests/support/fuzzing_programs.py 1000 0 sm_80 sm_90 sm_120
 
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 import listings
 from opcodes import harness
@@ -38,98 +39,8 @@ template <class To, class From> __device__ To bits(From from) { To to; memcpy(&t
 template <class T> __device__ bool nan(T x) { return x != x; }
 """
 
-# For each of the types T the operands' types and the texts, parted by semicolons, in which A, B and
-# C are the operands, U is the unsigned type of T's size and W its bits less one. Where C++ or PTX
-# leave open what comes out (shifts by more than there are bits, quotients of 0, what a NaN is made
-# of), the text keeps away from it; so it does from approximations, which ptxas computes better
-# where it knows the numbers.
-RULES = {
-    "i32 u32 i64 u64": """
-        T T: (U)A + (U)B; (U)A - (U)B; (U)A * (U)B
-        T T T: (U)A * (U)B + (U)C
-        T T: A & B; A | B; A ^ B
-        T T T: (A & B) | (~A & C)
-        T: ~A; (U)0 - (U)A
-        T T: min(A, B); max(A, B)
-        T u32: (U)A << (B & W); A >> (B & W)
-        T T: ((U)A << 3) - (U)B; (U)B - ((U)A << 1); A / (B & 255 | 1)
-        T T: A / ((B >> 1) & ((U)-1 >> 1) | 1); A % (B & 255 | 1); A % ((B >> 1) & ((U)-1 >> 1) | 1)
-        bool T T: A ? B : C
-        i32: A
-        u32: A
-        i64: A
-        u64: A
-        T: (signed char)A; (unsigned char)A; (short)A; (unsigned short)A; A >> 5 & 31
-        f32: __float2int_rn(A); __float2uint_rz(A); __float2ll_ru(A); __float2ull_rd(A)
-        f64: __double2int_rd(A); __double2uint_ru(A); __double2ll_rz(A); __double2ull_rn(A)
-        f16: __half2int_rn(A); __half2ull_rz(A)""",
-    "i32 i64": "T: A < 0 ? (U)0 - (U)A : A",
-    "i64": "i32 i32: (T)A * B",
-    "i32": """
-        T T: __mulhi(A, B)
-        T T T: __viaddmin_s32(A, B, C); __viaddmax_s32_relu(A, B, C); __vimax3_s32(A, B, C)
-        T T T: __vimin3_s32_relu(A, B, C); __dp4a(A, B, C)""",
-    "u64": """
-        u32 u32: (T)A * B
-        f64: nan(A) ? 0 : bits<T>(A)""",
-    "u32": """
-        f32: nan(A) ? 0 : bits<T>(A)
-        T T: __umulhi(A, B)
-        T: __popc(A); __clz(A); __ffs(A); __brev(A)
-        T T T: __byte_perm(A, B, C); __funnelshift_l(A, B, C); __funnelshift_rc(A, B, C)
-        T T T: __usad(A, B, C)
-        i32 i32 T: __sad(A, B, C)
-        T T T: __dp4a(A, B, C)
-        T T: __vmins2(A, B); __vmaxu4(A, B); __vadd2(A, B); __vabsdiffu4(A, B); __vcmpgts2(A, B)
-        T T T: __viaddmax_s16x2(A, B, C); __viaddmin_u16x2(A, B, C); __vimin3_u32(A, B, C)""",
-    "f32 f64": """
-        T: rint(A); floor(A); fabs(A); sqrt(fabs(A))
-        T T: A / B; nan(B) ? A : copysign(A, B)
-        i32: A
-        u32: A
-        i64: A
-        u64: A
-        f16: A
-        f32: A""",
-    "f16 f32 f64": """
-        T T: A + B; A - B; A * B
-        T: -A
-        bool T T: A ? B : C""",
-    "f32": """
-        u32: bits<T>(A)
-        f64: __double2float_ru(A)
-        T T: fminf(A, B); fmaxf(A, B)
-        T T T: __fmaf_rn(A, B, C); __fmaf_rd(A, B, C)
-        T T: __fadd_rz(A, B); __fmul_ru(A, B); __saturatef(A * B)
-        T: __bfloat162float(__float2bfloat16_rn(A))
-        T T: __bfloat162float(__hadd(__float2bfloat16_rn(A), __float2bfloat16_rn(B)))
-        T T T: __bfloat162float(__hfma(__float2bfloat16_rn(A), __float2bfloat16_rn(B), __float2bfloat16_rn(C)))
-        T T: __bfloat162float(__hmax(__float2bfloat16_rn(A), __float2bfloat16_rn(B)))""",
-    "f64": """
-        u64: bits<T>(A)
-        T T: fmin(A, B); fmax(A, B)
-        T T T: __fma_rn(A, B, C); __fma_rz(A, B, C)
-        T T: __dadd_ru(A, B); __dmul_rd(A, B)""",
-    "f16": """
-        f32: __float2half_rn(A)
-        f64: __double2half(A)
-        i32: __int2half_rn(A)
-        T T: __hmin(A, B); __hmax(A, B); __hmax_nan(A, B)
-        T: __habs(A)
-        T T T: __hfma(A, B, C); __hfma_relu(A, B, C)
-        T T: __hadd_sat(A, B)
-        T: hrint(A)
-        T T: __low2half(__hadd2(__halves2half2(A, B), __halves2half2(-B, A)))
-        T T T: __high2half(__hfma2(__halves2half2(A, B), __halves2half2(-B, C), __half2half2(C)))
-        T T: __low2half(__hmul2(__halves2half2(A, B), __halves2half2(B, -A)))
-        T T: __high2half(__hmin2(__halves2half2(A, B), __halves2half2(B, A)))""",
-    "bool": """
-        bool bool: A && B; A || B; A != B
-        bool: !A
-        f32: nan(A)
-        f64: nan(A)"""
-    + "".join(f"\n{t} {t}: A {sign} B" for t in TYPES for sign in ("<", "<=", ">", "==", "!=")),
-}
+RULES = yaml.safe_load(Path(__file__).with_name("fuzzing_rules.yaml").read_text("utf-8"))
+RULES["bool"] += "".join(f"\n{t} {t}: A {sign} B" for t in TYPES for sign in "< <= > == !=".split())
 
 
 def rules() -> dict[str, list[tuple[tuple[str, ...], str]]]:

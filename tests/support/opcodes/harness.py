@@ -4,6 +4,7 @@ import ctypes
 import json
 import zlib
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,33 +85,21 @@ class Card:
         self, cubin: bytes, entry: str, arrays: list[np.ndarray], results: int, threads: int
     ) -> np.ndarray:
         """Launch once; uint32 of shape (threads, results)."""
-        from cuda.bindings import driver
-
         from tilewave.gpu import launch as launching
-        from tilewave.gpu.device import ok
+        from tilewave.gpu.buffers import DeviceMemory
 
+        given = [*arrays, np.full((threads, results), POISON, np.uint32)]
         module = launching.Module(cubin)
-        out = np.full((threads, results), POISON, np.uint32)
-        places = []
-        try:
-            for array in (*arrays, out):
-                places.append(ok(driver.cuMemAlloc(array.nbytes)))
-                ok(driver.cuMemcpyHtoD(places[-1], array.ctypes.data, array.nbytes))
-            arguments = launching.Arguments(
-                [*(launching.pointer(int(place)) for place in places), ctypes.c_int32(threads)]
-            )
-            ok(driver.cuCtxSynchronize())  # the copies are not on the launch's stream
-            config = launching.configuration(
-                self.gpu, (threads // manifest.BLOCK, 1, 1), (manifest.BLOCK, 1, 1)
-            )
+        with closing(module), DeviceMemory(self.gpu) as memory:
+            buffers = [memory.new(entry, array.nbytes) for array in given]
+            for buffer, array in zip(buffers, given):
+                buffer.upload(array)
+            pointers = [launching.pointer(buffer.pointer) for buffer in buffers]
+            blocks, block = (threads // manifest.BLOCK, 1, 1), (manifest.BLOCK, 1, 1)
+            config = launching.configuration(self.gpu, blocks, block)
+            arguments = launching.Arguments([*pointers, ctypes.c_int32(threads)])
             launching.enqueue(config, module.function(entry), arguments)
-            self.gpu.sync()
-            ok(driver.cuMemcpyDtoH(out.ctypes.data, places[-1], out.nbytes))
-        finally:
-            for place in places:
-                driver.cuMemFree(place)
-            module.close()
-        return out
+            return buffers[-1].download(np.dtype(np.uint32)).reshape(threads, results)
 
 
 def checksums(results: np.ndarray) -> np.ndarray:

@@ -1,0 +1,18 @@
+/*---
+title: A test kernel
+operation: matmul
+dtypes: {a: f32, b: f32, c: f32, accumulate: f32}
+block: [16, 16]
+grid: ["ceil(n / 16)", "ceil(m / 16)"]
+arguments: [a, b, c, m, n, k, alpha, beta]
+---*/
+
+extern "C" __global__ void NAME(const float* a, const float* b, float* c, int m, int n, int k,
+                                float alpha, float beta)
+{
+    const int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+    if (x >= n || y >= m) return;
+    float sum = 0;
+    for (int i = 0; i < k; ++i) sum += a[y * k + i] * b[i * n + x];
+    if (WRITTEN) c[y * n + x] = alpha * sum + beta * c[y * n + x];
+}
