@@ -28,7 +28,7 @@ SHIPPED = ROOT / "resources" / "recorded"
 LONGEST = {
     f"test_{name}.py"
     for name in (
-        "dag", "hgemm_wgmma", "ladder", "mma", "plots", "recorded_data", "report", "skinny", "supervisor", "warpgroups",
+        "dag", "ladder", "mma", "plots", "recorded_data", "report", "skinny", "supervisor", "warpgroups", "wgmma",
         "wrapping_operations",
     )
 }  # fmt: skip

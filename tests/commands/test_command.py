@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,20 +14,12 @@ import pytest
 
 import fake_machine
 from fake_machine import Fault, Machine
-from samples import BODY, FRONT, ROOT, needs_nvrtc, write_kernel
+from samples import BODY, DATA, FRONT, ROOT, kernel_parts, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
 from tilewave.commands import execute, pick
 from tilewave.execution import least
 
 pytestmark = needs_nvrtc
-TWICE = """
-from tilewave.kernel.operations.base import Operand, Operation
-class Twice(Operation):
-    dimensions = ("n",)
-    operands = {"x": Operand(("n",), stream=0), "y": Operand(("n",), written=True)}
-    def reference(self, job, given, alpha=1.0, beta=0.0):
-        return {"y": 2 * self.wide(job, "x", given["x"])}
-"""
 KERNEL = str(ROOT / "kernels" / "ladder" / "matmul_naive.cu")
 
 
@@ -194,11 +187,9 @@ def test_mistakes_are_one_line(capsys, words, told):
 def test_an_operation_of_ones_own(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWAVE_OPERATIONS", "")
     (tmp_path / "operations").mkdir()
-    (tmp_path / "operations" / "twice.py").write_text(TWICE)
-    front = "title: T\noperation: twice\ndtypes: {x: f32, y: f32}\nblock: [64]\n"
-    front += "arguments: [x, y, n]\n"
-    body = 'extern "C" __global__ void NAME(const float* x, float* y, int n) {}\n'
-    path = str(write_kernel(tmp_path, "mine", front, body))
+    shutil.copy(DATA.with_name("operations") / "twice.py", tmp_path / "operations")
+    front, body = kernel_parts("twice")
+    path = str(write_kernel(tmp_path, "mine", front, body.replace("FACTOR", "2")))
     code, _, err = run(capsys, path, "--shape", "9")
     assert code == 2 and "operation: found 'twice'" in err
     code, _, err = run(capsys, path, "--shape", "9", "--operations", str(tmp_path / "none"))

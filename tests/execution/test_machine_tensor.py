@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from opcodes import harness, manifest
+from opcodes.inputs import generate_inputs
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.dmma import dmma
 from tilewave.execution.machine.families import tensor as ops
@@ -401,7 +402,7 @@ def test_recording_tells_rules_apart():
     name = "mma_f16_16816_f32_near"
     kernel = manifest.kernels()[name]
     R = registers()
-    for first, words in zip((A, B, C), harness.generate_inputs(kernel), strict=True):
+    for first, words in zip((A, B, C), generate_inputs(kernel), strict=True):
         words = words.reshape(kernel.threads, -1)
         R[first : first + words.shape[1]] = words[:32].T
     hmma(code("f16", 16, True) | ops.TWO_STEPS, 0, R, D, A, B, C)

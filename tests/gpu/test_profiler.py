@@ -111,18 +111,11 @@ def result_of(wanted: Job, action: FakeAction, names: list[str] = NAMES) -> dict
 
 
 def test_command_line() -> None:
-    command = profile_run.build_command(
-        "/opt/ncu",
-        jobs_path=Path("/r/a.jobs.json"),
-        events_path=Path("/r/a.events.jsonl"),
-        report_path=Path("/r/a%.ncu-rep"),
-        cache=Path("/c"),
-        metrics=["x.sum", "y.avg"],
-        sections=["SourceCounters"],
-        clock_control="base",
-        python="python3",
-    )
-    line = " ".join(command)
+    paths = {"jobs": "a.jobs.json", "events": "a.events.jsonl", "report": "a%.ncu-rep"}
+    asked = {"metrics": ["x.sum", "y.avg"], "sections": ["SourceCounters"]}
+    asked |= {f"{name}_path": Path("/r", path) for name, path in paths.items()}
+    how = {"cache": Path("/c"), "clock_control": "base", "python": "python3"}
+    line = " ".join(profile_run.build_command("/opt/ncu", **asked, **how))
     assert line.startswith("/opt/ncu --nvtx --nvtx-include tilewave@measure/ --clock-control base")
     assert "--cache-control all --metrics x.sum,y.avg --section SourceCounters" in line
     assert "--import-source yes --force-overwrite -o /r/a%% python3 -m tilewave.gpu.worker" in line
@@ -245,17 +238,11 @@ def samples() -> dict[str, FakeMetric]:
 
 
 STALLED = {"title": "Barrier Stalls", "message": "Warps wait.", "type": 2}
-RULES = (
-    {
-        "rule_identifier": "CPIStall",
-        "name": "Warp Stall",
-        "section_identifier": "WarpStateStats",
-        "rule_message": STALLED,
-        "speedup_estimation": {"type": 2, "speedup": 12.5},
-        "focus_metrics": [{"name": "stalled", "value": 0.5, "severity": 0, "info": ""}],
-    },
-    {"name": "Silent", "rule_message": {"title": "", "message": "", "type": 0}},
-)
+LOUD = {"rule_identifier": "CPIStall", "name": "Warp Stall", "rule_message": STALLED}
+LOUD |= {"section_identifier": "WarpStateStats"}
+LOUD |= {"speedup_estimation": {"type": 2, "speedup": 12.5}}
+LOUD |= {"focus_metrics": [{"name": "stalled", "value": 0.5, "severity": 0, "info": ""}]}
+RULES = (LOUD, {"name": "Silent", "rule_message": {"title": "", "message": "", "type": 0}})
 
 
 def test_samples_and_what_the_rules_say() -> None:
@@ -583,14 +570,8 @@ def sessions(jobs: list[Job]) -> list[int]:
 
 
 def test_few_cases_join_a_session_that_collects_all_they_ask_for() -> None:
-    many = {
-        "flops": 2,
-        "basic": 7,
-        "basic limits": 1,
-        "limits": 20,
-        "memory": 12,
-        "flops memory": 2,
-    }
+    many = {"flops": 2, "basic": 7, "basic limits": 1, "limits": 20}
+    many |= {"memory": 12, "flops memory": 2}
 
     def asking(count: int, sets: str, **more: Any) -> list[Job]:
         metrics, sections = catalogue.merged(sets.split())

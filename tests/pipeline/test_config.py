@@ -1,8 +1,10 @@
-"""Config: how entries become cases, and one clear line for every mistake."""
+"""Config: how entries become cases, one clear line for every mistake, and what is generated of its model."""
 
 import copy
+import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 from hypothesis import HealthCheck, Phase, given, settings
@@ -16,7 +18,7 @@ from tilewave.basics.errors import UserError
 from tilewave.basics.validation import yaml_of
 from tilewave.pipeline import project
 from tilewave.pipeline.cases import MOST_CASES, MOST_LISTED
-from tilewave.pipeline.config import Config, words
+from tilewave.pipeline.config import Config, json_schema, words
 
 WHERE = "my.yaml"
 BLOCK = {"kernels": ["matmul_naive"], "shapes": [64]}
@@ -437,3 +439,25 @@ def test_options_of_ones_own_plot(tmp_path):
     assert "options.colour: found 'green'" in refusal(wrong)
     plots.check_options("split_k", {"aim": None, "bandwidth": None})
     plots.MODULES.use([])
+
+
+SCHEMA = ROOT / "config" / "schema.json"
+
+
+def test_schema_is_current():
+    assert SCHEMA.read_text() == json_schema(), "run `make schema`"
+
+
+def test_options_are_documented():
+    assert (ROOT / "docs" / "options.md").read_text() == plots.documented(), "run `make schema`"
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "smoke.yaml"])
+def test_shipped_configs_pass(name):
+    data = yaml.safe_load((ROOT / "config" / name).read_text())
+    jsonschema.validate(data, json.loads(SCHEMA.read_text()))
+
+
+def test_unknown_keys_fail():
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"studies": {}, "tmiing": {}}, json.loads(SCHEMA.read_text()))

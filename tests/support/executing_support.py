@@ -184,7 +184,7 @@ def execute(
     """Compile, execute and judge one case; ``limits`` go to the machine's `Limits`. Nothing follows a fault."""
     from tilewave.execution.machine import launch
 
-    work = job(path, case, macros, arch)
+    work, limits = job(path, case, macros, arch), {"seconds": LIMIT_S, **limits}
     loaded = program_of(Path(work.cubin), work.entry)
     runs = launches(work)
     first: Any = None
@@ -194,15 +194,10 @@ def execute(
         buffers, alpha, beta = runs[index]
         own = program_of(Path(work.cubin), step.entry)
         sizes, plan = own.image.parameter_sizes, step.launch
-        done = launch.execute(
-            own,
-            grid=plan.grid,
-            block=plan.block,
-            shared_bytes=plan.shared_bytes,
-            arguments=packed(execution.engine(), step, buffers, alpha, beta, sizes),
-            limits=launch.Limits(**{"seconds": LIMIT_S, **limits}),
-            **beside_arguments(execution.engine(), step, buffers),
-        )
+        given = packed(execution.engine(), step, buffers, alpha, beta, sizes)
+        how = {"shared_bytes": plan.shared_bytes, "limits": launch.Limits(**limits)}
+        how |= beside_arguments(execution.engine(), step, buffers)
+        done = launch.execute(own, plan.grid, plan.block, given, **how)
         seconds += done.seconds
         if first is None or done.faults:
             first = done

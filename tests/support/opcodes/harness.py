@@ -12,13 +12,10 @@ from typing import Any
 import numpy as np
 
 from opcodes import manifest
-from opcodes.inputs import generate_inputs
-from opcodes.manifest import Kernel, files, kernels, specific_files
+from opcodes.manifest import Kernel
 from tilewave.compiling import nvrtc
 from tilewave.execution.machine import launch, program
 from tilewave.kernel import includes
-
-__all__ = ["Kernel", "compile_file", "files", "generate_inputs", "kernels", "specific_files"]
 
 RECORDED = Path(__file__).resolve().parent / "h200.npz"
 POISON = 0xA5A5A5A5

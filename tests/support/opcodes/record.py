@@ -21,7 +21,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from opcodes import harness
+from opcodes import harness, manifest
+from opcodes.inputs import generate_inputs
 from tilewave.compiling import cubin, nvrtc
 
 LIMIT_S = 60.0
@@ -42,14 +43,14 @@ def run_file(path: Path, folder: Path) -> None:
     image = harness.compile_file(path, card.gpu.arch).cubin
     about["code"] = cubin.code_digest(image)
     (folder / f"{path.name}.json").write_text(json.dumps(about))
-    for kernel in harness.kernels().values():
+    for kernel in manifest.kernels().values():
         target = folder / f"{kernel.name}.npy"
         other = Path(kernel.file).name != path.name or kernel.needs > int(card.gpu.arch[3:])
         if other or target.exists():
             continue
         print(kernel.name, flush=True)
         target.touch()  # an empty file marks what did not come back
-        given = list(harness.generate_inputs(kernel)), kernel.results, kernel.threads
+        given = list(generate_inputs(kernel)), kernel.results, kernel.threads
         np.save(target, np.stack([card.run(image, kernel.name, *given) for _ in range(2)]))
 
 
@@ -81,7 +82,7 @@ def main() -> int:
     parser.add_argument("file", type=Path)
     parser.add_argument("--only", help="a file's name, without its suffix")
     options = parser.parse_args()
-    paths = [*harness.files(), *harness.specific_files()]
+    paths = [*manifest.files(), *manifest.specific_files()]
     about: dict[str, Any] = {"code": {}, "inputs": {}}
     kept: dict[str, np.ndarray] = {}
     if options.only:
@@ -97,7 +98,7 @@ def main() -> int:
                 found = json.loads(described.read_text())
                 about["code"][path.name] = found.pop("code")
                 about |= found
-        for kernel in harness.kernels().values():
+        for kernel in manifest.kernels().values():
             file = folder / f"{kernel.name}.npy"
             if not file.exists() or not file.stat().st_size:
                 continue
@@ -108,7 +109,7 @@ def main() -> int:
             unwritten = np.flatnonzero((first == harness.POISON).all(axis=0))
             if unwritten.size:
                 faults.append(f"{kernel.name}: results {unwritten.tolist()} never written")
-            about["inputs"][kernel.name] = digest(list(harness.generate_inputs(kernel)))
+            about["inputs"][kernel.name] = digest(list(generate_inputs(kernel)))
             kept |= harness.pack(kernel, first)
             count += 1
     text = np.frombuffer(json.dumps(about, sort_keys=True).encode(), np.uint8)
