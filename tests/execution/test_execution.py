@@ -55,25 +55,6 @@ def figures(made: dict[str, Any]) -> dict[str, float]:
     return {one["metric"]: one["value"] for one in made["figures"]}
 
 
-@pytest.mark.parametrize(
-    ("opcode", "known"),
-    [
-        ("HMMA.16816.F16", ("f16", "f16", 4096)),
-        ("HMMA.16816.F32", ("f16", "f32", 4096)),
-        ("HMMA.1688.F32.BF16", ("bf16", "f32", 2048)),
-        ("HMMA.1688.F32.TF32", ("tf32", "f32", 2048)),
-        ("DMMA.884", ("f64", "f64", 512)),
-        ("DMMA.16x8x16", ("f64", "f64", 4096)),
-        ("HMMA.SP.16832.F32", None),
-        ("HGMMA.64x128x16.F32.BF16", ("bf16", "f32", 2 * 64 * 128 * 16 // 4)),
-        ("IMMA.16832.S8.S8", None),
-        ("FFMA", None),
-    ],
-)
-def test_tensor_operations_of_an_opcode(opcode: str, known: Any) -> None:
-    assert opcodes.tensor(opcode) == known
-
-
 def test_no_base_has_two_classes() -> None:
     with pytest.raises(ValueError, match="IMAD is registered twice"):
         families.opcode("IMAD")(lambda form: None)

@@ -24,7 +24,6 @@ FOLDER = ROOT / "tests" / "padded"
 LEADING, BATCHED = FOLDER / "gemm_leading.cu", FOLDER / "batched_strided.cu"
 TMA = ROOT / "tests" / "tma" / "tiles_by_tma.cu"
 
-
 RIGHT: list[tuple[Path, str, dict[str, Any]]] = [
     (LEADING, "37x21x19", {}),
     (LEADING, "37x21x19", {"ORDER": "col"}),

@@ -3,6 +3,7 @@
 import ctypes
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -163,9 +164,8 @@ def test_what_becomes_a_number_is_one_in_the_job(stranger):
     ],
 )
 def test_an_argument_that_is_nothing(stranger, old, new, told):
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match=re.escape(told)):
         try_out(default(stranger(old, new)))
-    assert told in str(error.value)
 
 
 @needs_nvrtc
@@ -309,9 +309,6 @@ def test_a_kernel_of_structs_is_executed(tmp_path: Path, capsys):
 )
 def test_a_member_that_is_nothing(tmp_path: Path, old, new, told):
     assert old in OF_STRUCTS
-    with pytest.raises(UserError) as error:
-        kernel = load_kernel(
-            write_kernel(tmp_path, "mine", OF_STRUCTS.replace(old, new), WITH_STRUCTS)
-        )
-        try_out(next(choices(kernel, "defaults", kernel.path, "macros")))
-    assert told in str(error.value)
+    path = write_kernel(tmp_path, "mine", OF_STRUCTS.replace(old, new), WITH_STRUCTS)
+    with pytest.raises(UserError, match=re.escape(told)):
+        try_out(default(path))

@@ -20,7 +20,6 @@ from tilewave.pipeline import project as projects
 # A GPU that happens to be here must not be used by tests.
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": ""}
 
-
 JOB = r"^Job \d+: (Compile|Execute|Check|Time|Draw) (.*)$"
 
 
@@ -218,7 +217,6 @@ def draw(study, table, style):
     ax.bar(table["case"], table["letters"])
     return fig
 """
-
 
 STUDIES = {
     "study": {

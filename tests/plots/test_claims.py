@@ -12,7 +12,6 @@ import pytest
 from matplotlib.text import Text
 
 import synthetic
-from tilewave import plots
 from tilewave.basics.errors import UserError
 from tilewave.pipeline.project import ROOT
 from tilewave.plots import base, claims
@@ -21,7 +20,6 @@ from tilewave.plots.base import StudyData
 from tilewave.plots.claims import forms, judging
 from tilewave.plots.claims.facts import Facts
 from tilewave.plots.claims.judging import VERDICTS, Claim, Judged, Value, agrees, judge, judge_all
-from tilewave.theory import data_sheets
 
 DATA = Path(__file__).parents[1] / "data" / "claims"
 CLAIMS = {claim.id: claim for claim in judging.all_claims()}
@@ -286,12 +284,6 @@ def test_nothing_measured() -> None:
             assert one.verdict == "not measured" and one.missing, one.claim.id
 
 
-def test_data_sheets_are_found_by_the_drivers_name() -> None:
-    known = {"H200": data_sheets.H200, "GeForce RTX 4060": data_sheets.RTX_4060}
-    for name in (*known, "GeForce RTX 4060 Ti", "H200 NVL"):
-        assert data_sheets.data_sheet(f"NVIDIA {name}") is known.get(name)
-
-
 def test_the_table_has_a_row_for_each_claim(recorded: StudyData) -> None:
     table = claims.table(recorded)
     assert list(table["claim"]) == [one.statement for one in CLAIMS.values()]
@@ -332,8 +324,3 @@ def test_the_figure_shows_what_does_not_hold(recorded: StudyData) -> None:
     held = [row.partition("\n")[2] for row in rows if isinstance(row, str)]
     counts = [int(text.split()[0]) for text in held]
     assert sum(counts) == sum(one.verdict == "holds" for one in judged)
-
-
-def test_the_page_never_folds_this_table() -> None:
-    assert plots.table_stays_open("claims")
-    assert not plots.table_stays_open("ladder")

@@ -22,11 +22,6 @@ def clocked(**clocks: Any) -> StudyData:
     return replace(study, environments=environments)
 
 
-def texts(study: StudyData, width: float = 178) -> list[str]:
-    fig = synthetic.draw(latency, study, Style(width_mm=width))
-    return synthetic.labels(fig.axes[0].child_axes[0])
-
-
 def test_time_needs_one_clock() -> None:
     study = clocked(h200=2000)
     assert latency.clock_mhz(study) == 2000
@@ -40,7 +35,8 @@ def test_time_needs_one_clock() -> None:
 
 
 def test_labels_say_how_many_times_the_claim() -> None:
-    told = texts(clocked(h200=1980))
+    fig = synthetic.draw(latency, clocked(h200=1980), Style())
+    told = synthetic.labels(fig.axes[0].child_axes[0])
     assert told[0] == "4.10   (4.10 × 1 claimed)"
     assert told[1] == "29.0   (5.80 × 5 claimed)"
     assert told[3] == "38.6", "nobody claims anything of L1"
@@ -57,7 +53,7 @@ def test_several_hundred_is_judged_where_it_was_measured() -> None:
     assert worse.set_index("probe_case").at["l2", "the article holds"] == "no"
 
 
-def test_the_finding_counts_patterns() -> None:
+def test_the_finding_of_shared_accesses_counts_patterns() -> None:
     study, off = synthetic.make("shared_access"), {"probe_case": "store_64_pairs"}
     wrong = synthetic.changed(study, {"verdict": "wrong"}, **off)
     assert synthetic.finding("shared_access", wrong).startswith("26 of 26 access patterns cost")

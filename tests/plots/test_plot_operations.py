@@ -8,19 +8,13 @@ import pytest
 import synthetic
 from tilewave.plots import operations
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import Style, caption
+from tilewave.plots.style import Style
 
 SHARE = "% of the baseline"
 
 
 def rows(study: StudyData) -> pd.DataFrame:
     return operations.table(study).set_index("case")
-
-
-def texts(study: StudyData) -> str:
-    fig = synthetic.draw(operations, study, Style())
-    found = [text.get_text() for ax in fig.axes for text in ax.texts]
-    return " ".join(" ".join([*found, *caption(fig)]).split())
 
 
 def test_a_share_is_of_the_copy_of_nearest_bytes_or_of_cublas() -> None:
@@ -67,7 +61,7 @@ def test_rungs_stand_as_they_follow_one_another_and_sizes_grow() -> None:
 
 def test_what_the_figure_says() -> None:
     study = synthetic.make("operations")
-    told = texts(study)
+    told = synthetic.said(synthetic.draw(operations, study, Style()))
     assert "transpose_tiled 80 %" in told and "batched_naive 12 %" in told
     assert "cublas_batched" not in told and "wrong: transpose_broken@1048576" in told
     assert "100 %: 4.00 TB/s" in told and "100 %: cuBLAS, 50.0 TFLOP/s" in told

@@ -27,19 +27,11 @@ def first(study: StudyData) -> _sweeps.Sweep:
     return _sweeps.sweeps(study)[0]
 
 
-def edited(study: StudyData, metric: str, where: str, value: float) -> StudyData:
-    """The study with one metric of the cases whose id holds `where` set to a value."""
-    records = study.records.copy()
-    chosen = (records["metric"] == metric) & records["case"].str.contains(where, regex=False)
-    assert chosen.any()
-    records.loc[chosen, "value"] = value
-    return replace(study, records=records)
-
-
 def test_errors_are_of_the_model_with_one_fitted_number() -> None:
     swept = first(WAVES)
     assert swept.summary().median < 0.01 and abs(swept.summary().worst) < 0.012
-    late = first(edited(WAVES, "duration", "@2304x1616x", 2 * swept.wave_time))
+    twice = {"value": 2 * swept.wave_time}
+    late = first(synthetic.changed(WAVES, twice, metric="duration", m=2304, n=1616))
     at = late.frame.set_index("n")
     error = late.errors().set_axis(late.frame["n"])
     assert error[1616] == pytest.approx(2 * swept.wave_time / late.wave_time - 1)

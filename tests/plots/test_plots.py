@@ -51,6 +51,7 @@ def test_what_a_module_offers() -> None:
         assert module.READING.endswith(".")
         assert plots.has_summary(name) == hasattr(module, "summary")
         assert plots.table_stays_open(name) == getattr(module, "OPEN_TABLE", False)
+    assert plots.table_stays_open("claims")
 
 
 def test_unknown_plot_lists_those_there_are() -> None:

@@ -183,30 +183,24 @@ def repository(folder: Path) -> None:
         git(folder, "commit", "-m", "a")
 
 
-@pytest.fixture
-def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def test_two_folders_of_kernels(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(ROOT / "workflow" / "tilewave" / "kernel" / "operations", empty / "mine",
+def test_two_folders_of_kernels(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(ROOT / "workflow" / "tilewave" / "kernel" / "operations", alone / "mine",
                     ignore=lambda _, names: {*names} - {"transpose.py"})  # fmt: skip
-    (empty / "mine" / "transpose.py").rename(empty / "mine" / "turned.py")
+    (alone / "mine" / "transpose.py").rename(alone / "mine" / "turned.py")
     for name, padded in (("before", True), ("after", False)):
-        kernels(empty / name, padded, "turned")
+        kernels(alone / name, padded, "turned")
     files = ["--json", "told.json", "--markdown", "told.md", "--page", "page"]
     own = ["--operations", "mine"]
     options = ["--shapes", "64x64", "--fail-on", "excess", *own]
     assert main(["compare", "before", "after", *options, *files]) == 1
     told = capsys.readouterr().out
     assert "before to after: 1 cases in both; nothing timed on both; counts differ in 1" in told
-    line = (empty / "after" / "transposed.cu").read_text()[: -len("}\n")].count("\n")
+    line = (alone / "after" / "transposed.cu").read_text()[: -len("}\n")].count("\n")
     assert f"transposed.cu:{line}" in told and "Failed" in told
-    document = json.loads((empty / "told.json").read_text())
+    document = json.loads((alone / "told.json").read_text())
     assert [row["after"] for row in document["lines"]] == [4 * 32 * 31]
-    assert (empty / "told.md").read_text().startswith("**before to after")
-    page = (empty / "page" / "index.html").read_text()
+    assert (alone / "told.md").read_text().startswith("**before to after")
+    page = (alone / "page" / "index.html").read_text()
     code = re.sub("<.*?>", " ", page[page.index('id="code"') :])
     assert "occupancy percent 100" in code and "shared bytes 4,224 → 4,096" in code
     counts = re.sub("<.*?>", " ", page[page.index('id="counts"') :])
@@ -258,65 +252,65 @@ def test_occupancy_and_moved_lines() -> None:
     assert with_occupancy(one.cases, None)[OCCUPANCY].isna().all()
 
 
-def test_the_workflow_for_repositories_of_kernels(empty, capfd):
+def test_the_workflow_for_repositories_of_kernels(alone, capfd):
     """Its steps in a shell."""
-    repository(empty)
+    repository(alone)
     text = (ROOT / ".github" / "workflows" / "compare.yml").read_text()
     steps = {step.get("id"): step for step in yaml.safe_load(text)["jobs"]["compare"]["steps"]}
     command = f'tilewave() {{ {sys.executable} -m tilewave "$@"; }}\n' + steps["compare"]["run"]
     given = {"BASE": "HEAD~1", "KERNELS": "mine", "SHAPES": "64x64", "FAIL_ON": "wrong,excess"}
-    done = subprocess.run(["bash", "-ec", command], env=os.environ | given, cwd=empty, check=False)
+    done = subprocess.run(["bash", "-ec", command], env=os.environ | given, cwd=alone, check=False)
     assert done.returncode == 1
-    assert "excess" in (empty / "comparison.md").read_text()
-    assert (empty / "comparison" / "index.html").is_file()
+    assert "excess" in (alone / "comparison.md").read_text()
+    assert (alone / "comparison" / "index.html").is_file()
 
 
-def test_a_report_is_not_held_against_kernels(empty, capsys):
-    kernels(empty / "mine", True)
+def test_a_report_is_not_held_against_kernels(alone, capsys):
+    kernels(alone / "mine", True)
     recording = str(ROOT / "resources" / "recorded" / "nvidia_h200")
     for words in ([recording, "mine"], ["mine", recording], [recording]):
         assert main(["compare", *words]) == 2
         assert "on both sides" in capsys.readouterr().err
 
 
-def test_git_revisions(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    repository(empty)
+def test_git_revisions(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    repository(alone)
     common = ["--kernels", "mine", "--shapes", "64x64"]
     assert main(["compare", "HEAD~1..HEAD", *common]) == 0
     assert "counts differ in 1" in capsys.readouterr().out
-    shutil.copy(kernels(empty / "again", True) / "transposed.cu", empty / "mine" / "transposed.cu")
+    shutil.copy(kernels(alone / "again", True) / "transposed.cu", alone / "mine" / "transposed.cu")
     assert main(["compare", "HEAD", *common]) == 0  # against the working tree
     assert "HEAD to the working tree" in capsys.readouterr().out
     assert main(["compare", "nowhere", *common]) == 2
     assert "revision" in capsys.readouterr().err
 
 
-def test_a_revision_has_the_headers_that_front_matter_names(empty, monkeypatch, capsys):
+def test_a_revision_has_the_headers_that_front_matter_names(alone, monkeypatch, capsys):
     """Also from a folder below; and names what it leaves out."""
-    repository(empty)
-    text = (empty / "mine" / "transposed.cu").read_text()
+    repository(alone)
+    text = (alone / "mine" / "transposed.cu").read_text()
     text = text.replace("block:", "compiler: {include: [../headers]}\nblock:")
-    (empty / "mine" / "transposed.cu").write_text(text)
-    (empty / "headers").mkdir()
-    (empty / "headers" / "one.cuh").touch()
-    git(empty, "add", ".")
-    git(empty, "commit", "-m", "b")
-    monkeypatch.chdir(empty / "mine")
-    for number, folder in enumerate((".", "transposed.cu", str(empty / "mine"))):
-        where = empty / "written" / str(number)
+    (alone / "mine" / "transposed.cu").write_text(text)
+    (alone / "headers").mkdir()
+    (alone / "headers" / "one.cuh").touch()
+    git(alone, "add", ".")
+    git(alone, "commit", "-m", "b")
+    monkeypatch.chdir(alone / "mine")
+    for number, folder in enumerate((".", "transposed.cu", str(alone / "mine"))):
+        where = alone / "written" / str(number)
         (found,) = sides.revision("HEAD", [folder], where)
         assert found.is_relative_to(where) and (where / "headers" / "one.cuh").is_file()
     assert main(["compare", "../mine", "../mine"]) == 0, "dots are no range of revisions"
-    (empty / "mine" / "bare.cu").touch()
-    git(empty, "add", ".")
-    git(empty, "commit", "-m", "c")
+    (alone / "mine" / "bare.cu").touch()
+    git(alone, "add", ".")
+    git(alone, "commit", "-m", "c")
     with pytest.raises(UserError, match=r"^HEAD:mine/bare\.cu: line 1: .*`tilewave wrap HEAD:"):
-        sides.revision("HEAD", ["bare.cu"], empty / "bad")
+        sides.revision("HEAD", ["bare.cu"], alone / "bad")
     capsys.readouterr()
     assert main(["compare", "HEAD", "--kernels", "."]) == 0
     told = capsys.readouterr().out
     assert told.count("left out: ") == 1 and "left out: bare.cu: line 1: " in told
-    (empty / "mine" / "transposed.cu").write_text(text.replace("ceil(n", "ceil(q"))
+    (alone / "mine" / "transposed.cu").write_text(text.replace("ceil(n", "ceil(q"))
     assert main(["compare", "HEAD", "--kernels", "."]) == 1
     failed = capsys.readouterr().out.split("Failed")[1]
     assert "left out: transposed.cu:8: grid.0: found 'q'" in failed

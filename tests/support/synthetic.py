@@ -151,7 +151,6 @@ RUNGS = (
     ("cublas-typef16_f16", "cublas", "f16_f16", 690.0),
 )
 
-
 FOLLOWS = {
     "matmul_naive": "matmul_cpu", "matmul_tiled": "matmul_naive", "matmul_two_outputs": "matmul_tiled",
     "matmul_register": "matmul_two_outputs", "matmul_double_buffered": "matmul_register",
@@ -159,7 +158,6 @@ FOLLOWS = {
 }  # fmt: skip
 # One that passes cuBLAS at the large sizes, told before the one that it follows.
 TOP = (("hgemm_top", "hgemm_top", "f16_f32", 720.0), ("cublas-typetf32", "cublas", "tf32", 377.0))
-
 
 BY_CPU = (("matmul_cpu", "matmul_cpu", "f32", 0.004), ("matmul_blas", "matmul_blas", "f32", 0.9))
 LECTURE = {

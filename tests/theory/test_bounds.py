@@ -101,26 +101,31 @@ def test_every_gpu_has_rates_and_a_name() -> None:
     for gpu in data_sheets.KNOWN:
         assert bound(Counts(f32=1), gpu, 1).limiter == bounds.FP32
         assert data_sheets.data_sheet(f"NVIDIA {gpu.name}") is gpu
+    for other in ("GeForce RTX 4060 Ti", "H200 NVL"):
+        assert data_sheets.data_sheet(f"NVIDIA {other}") is None
 
 
 @pytest.mark.parametrize(
-    ("opcode", "unit"),
+    ("opcode", "unit", "tensor"),
     [
-        ("HMMA.16816.F32", ("mma f16", 4096)),
-        ("HMMA.16816.F16", ("mma f16 f16 sum", 4096)),
-        ("DMMA.8x8x4", ("mma 8x8x4 f64", 512)),
-        ("DMMA.16x8x8", ("mma f64", 2048)),
-        ("IMMA.16832.S8.S8", ("mma i8", 8192)),
-        ("HGMMA.64x256x16.F32.BF16", ("wgmma bf16", 131072)),
-        ("IGMMA.64x128x32.S8.S8", ("wgmma i8", 131072)),
-        ("QGMMA.64x128x32.F32.E5M2.E4M3", ("wgmma fp8", 131072)),
-        ("IMMA.8832.S4.S4", None),
-        ("HMMA.SP.16832.F32", None),
-        ("WARPGROUP.ARRIVE", None),
+        ("HMMA.16816.F32", ("mma f16", 4096), ("f16", "f32", 4096)),
+        ("HMMA.16816.F16", ("mma f16 f16 sum", 4096), ("f16", "f16", 4096)),
+        ("HMMA.1688.F32.BF16", ("mma bf16", 2048), ("bf16", "f32", 2048)),
+        ("HMMA.1688.F32.TF32", ("mma tf32", 2048), ("tf32", "f32", 2048)),
+        ("DMMA.8x8x4", ("mma 8x8x4 f64", 512), ("f64", "f64", 512)),
+        ("DMMA.884", ("mma 8x8x4 f64", 512), ("f64", "f64", 512)),
+        ("DMMA.16x8x16", ("mma f64", 4096), ("f64", "f64", 4096)),
+        ("HGMMA.64x256x16.F32.BF16", ("wgmma bf16", 131072), ("bf16", "f32", 131072)),
+        # Of these counters tell nothing.
+        ("IMMA.16832.S8.S8", ("mma i8", 8192), None),
+        ("IGMMA.64x128x32.S8.S8", ("wgmma i8", 131072), None),
+        ("QGMMA.64x128x32.F32.E5M2.E4M3", ("wgmma fp8", 131072), None),
+        *((opcode, None, None) for opcode in "IMMA.8832.S4.S4 HMMA.SP.16832.F32 FFMA".split()),
+        ("WARPGROUP.ARRIVE", None, None),
     ],
 )
-def test_units_of_tensor_instructions(opcode: str, unit: tuple[str, int] | None) -> None:
-    assert opcodes.unit(opcode) == unit
+def test_units_of_tensor_instructions(opcode: str, unit: Any, tensor: Any) -> None:
+    assert (opcodes.unit(opcode), opcodes.tensor(opcode)) == (unit, tensor)
 
 
 def _row(opcode: str, executed: int, sectors: int = -1, **columns: float) -> dict[str, Any]:

@@ -151,7 +151,6 @@ COUNTERS = {
     for what in ("requests", "sectors")
 }
 
-
 LADDER = (
     "matmul_naive", "matmul_tiled", "matmul_two_outputs", "matmul_register",
     "matmul_double_buffered",

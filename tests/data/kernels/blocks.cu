@@ -1,5 +1,4 @@
-// Blocks that read what another one wrote, write what it writes, or what is there already, share words but no bytes,
-// write what the others have read, copy all of 16 bytes but what another one writes, add to one place, wait, print.
+// What the blocks do to each other is told at the end.
 extern "C" __global__ void chain(int* x) { if (!threadIdx.x) x[blockIdx.x + 1] = x[blockIdx.x] + 1; }
 extern "C" __global__ void last(int* x) { if (!threadIdx.x) x[0] = blockIdx.x; }
 extern "C" __global__ void same(int* x) { if (!threadIdx.x) x[0] = 7; }
@@ -23,3 +22,6 @@ extern "C" __global__ void sum(int* x) { if (!threadIdx.x) atomicAdd(x, (int)blo
 extern "C" __global__ void flag(volatile int* x) {
     if (!threadIdx.x) { while (x[0] != (int)blockIdx.x) { } x[0] = blockIdx.x + 1; }
 }
+
+// Blocks that read what another one wrote, write what it writes, or what is there already, share words but no bytes,
+// write what the others have read, copy all of 16 bytes but what another one writes, add to one place, wait, print.
