@@ -189,25 +189,30 @@ def regret(raced: list[Raced], at: Sizes) -> float | None:
 
 
 def races(recorded: Recorded, kernels: Mapping[str, Kernel]) -> list[Raced]:
-    """The variants that raced, as far as their kernel files have the code that did."""
+    """The variants that raced, as far as their kernel files have the code that did; of each dtype on the GPU on which
+    most of its races were run."""
     device = device_of(recorded.environments[recorded.main_environment])
-    found = dict[str, Raced | None]()
+    found, places = dict[str, Raced | None](), dict[str, Counter[str]]()
+    raced = list[tuple[Raced, str, tuple[int, int, int], float]]()
     rows = recorded.results(("check", result.TUNE))
     wrong = {row["case"] for row in rows if row["verdict"] not in (None, result.CORRECT)}
     for row in rows:
         name, _, shape = row["case"].partition("@")
         sizes = [int(size) for size in shape.split("x") if size.isdigit()]
         us = {one["metric"]: one["value"] for one in row["figures"]}.get("tune_duration")
-        here = row["environment"] == recorded.main_environment and row["case"] not in wrong
-        if not here or us is None or len(sizes) < 3:
+        if row["case"] in wrong or us is None or len(sizes) < 3:
             continue
         if name not in found:
             kernel = kernels.get(name.partition("-")[0])
             made = _variant(kernel, recorded.compiled, name, f"sm_{device['arch']}")
             found[name] = None if made is None else Raced(made, device)
         if (one := found[name]) is not None:
-            one.us[sizes[0], sizes[1], sizes[2]] = us
-    return [one for one in found.values() if one is not None]
+            raced.append((one, row["environment"], (sizes[0], sizes[1], sizes[2]), us))
+            places.setdefault(one.variant.dtype, Counter())[row["environment"]] += 1
+    for one, where, at, us in raced:
+        if where == places[one.variant.dtype].most_common(1)[0][0]:
+            one.us[at] = us
+    return [one for one in found.values() if one is not None and one.us]
 
 
 def _variant(
