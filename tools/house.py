@@ -94,8 +94,10 @@ def rules() -> list[Rule]:
         "gather": SimpleNamespace(parts=lambda pattern: pattern),
         "expand": lambda patterns, **values: patterns,
         "directory": lambda paths: paths,
+        "report": lambda path, **about: path,
+        "Path": Path,
         "paths": _paths,
-        "parameters": MagicMock(),
+        "parameters": MagicMock(narrowed=lambda config: False),
         "config": MagicMock(),
     }
     main = (WORKFLOW / "Snakefile").read_text("utf-8")
