@@ -3,7 +3,7 @@
 PLAN, TARGET = f"{RESULTS}/plan.json", f"{RESULTS}/target.json"
 # A part's share of the cores, so that parts that are timed at the same time do not disturb each other.
 CORES = lambda wildcards: max(1, workflow.cores // len(gather.parts("{scatteritem}")))
-PIPELINE = parameters.code("stages.rules")
+PIPELINE = parameters.code("pipeline.rules")
 
 
 # Every case, resolved for the GPU that the run is about.
@@ -17,7 +17,7 @@ rule plan:
         plan=parameters.planned(config),
         machine=parameters.machine(),
         recorded=parameters.recorded(config),
-        library=parameters.code("stages.plan", "target"),
+        library=parameters.code("pipeline.plan", "pipeline.target"),
     message:
         "Plan the cases"
     script:
