@@ -2,7 +2,7 @@
 # missing; a part holds what is compared: an operation, dtype and shape, with its races and its cuBLAS.
 PLAN, TARGET = f"{RESULTS}/plan.json", f"{RESULTS}/target.json"
 PARTS = len(gather.parts("{scatteritem}"))
-PIPELINE = parameters.code("stages.rules")
+PIPELINE = parameters.code("pipeline.rules")
 
 
 # A part's share of the cores, so that parts that are timed at the same time do not disturb each other; on a cluster
@@ -21,7 +21,7 @@ rule plan:
         plan=parameters.planned(config),
         machine=parameters.machine(),
         recorded=parameters.recorded(config),
-        library=parameters.code("stages.plan", "target"),
+        library=parameters.code("pipeline.plan", "pipeline.target"),
     message:
         "Plan the cases"
     script:
