@@ -124,10 +124,7 @@ def test_compute_capability(more: str, tmp_path: Path) -> None:
         ("box: [32, 16], swizzle: 128", ""),
         ("box: [64, 16]", ""),
         ("box: [8, 8, 8], sizes: [8, 8, 8], strides: [8, 12]", "map: 24 bytes along dimension 3"),
-        (
-            "box: [8, 8], sizes: [8, 8], element_strides: [1, 9]",
-            "map: element strides (1, 9) exceed",
-        ),
+        ("box: [8, 8], sizes: [8, 8], element_strides: [1, 9]", "map: element strides (1, 9)"),
         ("box: [8, 8], sizes: [8, 8], element_strides: [1, 8]", ""),
     ],
 )
@@ -347,11 +344,8 @@ def test_cuda_h_with_and_without_a_toolkit(toolkit: bool, monkeypatch, tmp_path:
         monkeypatch.setattr(headers, "folders", lambda: ())
     check = 'static_assert(sizeof(CUtensorMap) == 128 && alignof(CUtensorMap) == 64, "map");\n'
     plain = write_kernel(tmp_path, body=f"#include <cuda.h>\n{check}{BODY}")
-    for path, macros in (
-        (KERNEL, {"REAL": "f64", "CLUSTER": 2}),
-        (KERNEL, {"TILE": 32}),
-        (plain, {}),
-    ):
+    own = {"REAL": "f64", "CLUSTER": 2}
+    for path, macros in ((KERNEL, own), (KERNEL, {"TILE": 32}), (plain, {})):
         kernel = load_kernel(path)
         done = nvrtc.compile_kernel(kernel, "sm_90", support.choose(path, macros).names)
         assert done.cubin, done.message

@@ -119,9 +119,8 @@ def test_what_is_recorded_is_not_done_again(tmp_path, monkeypatch):
             changed.add(one.id)
     assert {task.variant.id for task in pipeline.tasks(list(pipeline.variants))} == changed
     executed = pipeline.measure("execute", None)["results"]
-    assert {
-        one["case"].partition("@")[0] for one in executed if one["status"] == "not measured"
-    } <= changed
+    missing = [one["case"] for one in executed if one["status"] == "not measured"]
+    assert {case.partition("@")[0] for case in missing} <= changed
 
 
 PRETENDED = """\
@@ -280,11 +279,8 @@ def test_small_study_without_a_gpu(ran):
     told = records[good][["case", "verdict", "source"]].drop_duplicates().to_numpy().tolist()
     assert [(verdict, source) for _, verdict, source in told] == [("correct", "executed")] * 2
     assert "Traceback" not in done.stderr
-    for line in (
-        "compile: 4 variants for boxed (2), drawn (2), ",
-        "execute: 4 cases for boxed (2), drawn (2), ",
-    ):
-        assert f"\n  {line}" in done.stderr
+    for line in ("compile: 4 variants", "execute: 4 cases"):
+        assert f"\n  {line} for boxed (2), drawn (2), " in done.stderr
 
 
 def test_a_figure_of_ones_own_and_one_that_raises(ran):
@@ -325,12 +321,8 @@ def test_what_is_left_to_do_is_done(ran):
         return rules_of(snakemake(folder, "-n", "tune", "report", *configured))
 
     assert done.returncode != 0
-    assert planned() == {
-        "figures",
-        "page",
-        "verdict",
-        "report",
-    }  # what was not drawn is tried again
+    # What was not drawn is tried again.
+    assert planned() == {"figures", "page", "verdict", "report"}
     alone = snakemake(folder, "reports/figures/boxed.svg", "--force", *configured)
     assert alone.returncode != 0
     (folder / "figures" / "broken.py").write_text(BARS)

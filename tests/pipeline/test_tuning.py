@@ -354,11 +354,8 @@ def test_recorded_races_are_taken_without_a_gpu(tmp_path):
 
 
 def test_without_a_gpu_nothing_races_again(tmp_path):
-    found = planned(tmp_path, "one")
-    assert (
-        stage.race_again(found.values(), {**TARGET, "live": False}, Store(tmp_path / "store"))
-        == set()
-    )
+    found, away = planned(tmp_path, "one"), {**TARGET, "live": False}
+    assert not stage.race_again(found.values(), away, Store(tmp_path / "store"))
 
 
 def loaded(block, **study):

@@ -85,14 +85,11 @@ def test_bytes_and_time_of_the_workspace() -> None:
 
 
 def test_counts_must_be_positive() -> None:
-    for bad in (
-        lambda: s.data_parallel(0, 1),
-        lambda: s.split_k(1, 1, 0),
-        lambda: s.stream_k(1, 0, 1),
-        lambda: s.reduction_time(s.split_k(1, 2, 2), (1, 1), 1, 0.0),
-    ):
+    timed = s.split_k(1, 2, 2), (1, 1), 1, 0.0
+    wrong = (s.data_parallel, (0, 1)), (s.split_k, (1, 1, 0)), (s.stream_k, (1, 0, 1))
+    for call, given in (*wrong, (s.reduction_time, timed)):
         with pytest.raises(ValueError):
-            bad()
+            call(*given)
 
 
 SQUARE = {"m": 4096, "n": 4096, "k": 4096}
