@@ -192,19 +192,19 @@ def races(recorded: Recorded, kernels: Mapping[str, Kernel]) -> list[Raced]:
     """The variants that raced, as far as their kernel files have the code that did."""
     device = device_of(recorded.environments[recorded.main_environment])
     found = dict[str, Raced | None]()
-    rows = recorded.results(("check", result.TUNE))
-    wrong = {row["case"] for row in rows if row["verdict"] not in (None, result.CORRECT)}
-    for row in rows:
-        name, _, shape = row["case"].partition("@")
+    results = recorded.results(("check", result.TUNE))
+    wrong = {one.case for one in results if one.verdict not in (None, result.CORRECT)}
+    for made in results:
+        name, _, shape = made.case.partition("@")
         sizes = [int(size) for size in shape.split("x") if size.isdigit()]
-        us = {one["metric"]: one["value"] for one in row["figures"]}.get("tune_duration")
-        here = row["environment"] == recorded.main_environment and row["case"] not in wrong
+        us = made.by_metric.get("tune_duration")
+        here = made.environment == recorded.main_environment and made.case not in wrong
         if not here or us is None or len(sizes) < 3:
             continue
         if name not in found:
             kernel = kernels.get(name.partition("-")[0])
-            made = _variant(kernel, recorded.compiled, name, f"sm_{device['arch']}")
-            found[name] = None if made is None else Raced(made, device)
+            variant = _variant(kernel, recorded.compiled, name, f"sm_{device['arch']}")
+            found[name] = None if variant is None else Raced(variant, device)
         if (one := found[name]) is not None:
             one.us[sizes[0], sizes[1], sizes[2]] = us
     return [one for one in found.values() if one is not None]
