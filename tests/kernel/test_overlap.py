@@ -54,9 +54,9 @@ def test_a_kernel_that_never_waits_is_unsupported(tmp_path, stage) -> None:
         ("second", {"waiting": ["_first"], **two}),  # each launch by itself
     ):
         made = planned(path, stage, **found)
-        assert made.result is not None and made.result["status"] == result.UNSUPPORTED
-        assert f"{name} never waits" in made.result["reason"]
-        assert "griddepcontrol.wait" in made.result["reason"]
+        assert made.result is not None and made.result.status == result.UNSUPPORTED
+        assert f"{name} never waits" in made.result.reason
+        assert "griddepcontrol.wait" in made.result.reason
     waiting = planned(path, stage, waiting=["sample"]).job
     plain = planned(write_kernel(tmp_path), stage, waiting=["sample"]).job
     assert waiting is not None and waiting.launch.programmatic

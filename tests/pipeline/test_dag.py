@@ -112,7 +112,7 @@ def test_what_is_recorded_is_not_done_again(tmp_path, monkeypatch):
     assert {task.variant.id for task in pipeline.tasks(list(pipeline.variants))} == changed
     executed = pipeline.measure("execute", None)["results"]
     assert {
-        one["case"].partition("@")[0] for one in executed if one["status"] == "not measured"
+        one.case.partition("@")[0] for one in executed if one.status == "not measured"
     } <= changed
 
 

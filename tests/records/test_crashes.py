@@ -11,11 +11,11 @@ from tilewave.records.store import Store
 
 WRITER = """
 import sys; from pathlib import Path
-from tilewave.kernel import result as model; from tilewave.records.store import Store
+from tilewave.kernel.result import OK, Result; from tilewave.records.store import Store
 store = Store(Path(sys.argv[1])); notes = {"text": "x" * 200_000}
 for number in range(100_000):
     key = f"{number % 7:02d}"
-    store.put(model.result("time", "a@64", model.OK, key=key, environment="here", notes=notes))
+    store.put(Result("time", "a@64", OK, key=key, environment="here", notes=notes))
     if number == 7: print("begun", flush=True)
 """
 FULL = """
@@ -45,7 +45,7 @@ def test_what_a_killed_writer_left_is_whole(tmp_path):
             one.kill()
             one.communicate()
         found = entries(tmp_path)
-        assert len(found) == 7 and all(made and made["status"] == result.OK for made in found)
+        assert len(found) == 7 and all(made and made.status == result.OK for made in found)
 
 
 def test_a_full_disk_leaves_no_half_entry(tmp_path):
