@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import listings
-from opcodes import harness, manifest
-from samples import needs_nvrtc
+from opcodes import harness
+from samples import ROOT, needs_nvrtc
 from tilewave.basics.errors import Unsupported
 from tilewave.execution.machine import program
 from tilewave.execution.machine.printing import formatted
 
 pytestmark = needs_nvrtc
 
-FEATURES = manifest.HERE.parent / "features"
+FEATURES = ROOT / "tests" / "features"
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 N, BLOCK = 512, 256
 NUMBERS = np.random.default_rng(1).integers(0, 1000, 4 * N).astype(np.int32)

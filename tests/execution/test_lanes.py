@@ -277,7 +277,7 @@ def pipeline(tmp_path: Path, sass: str = "LDS R1, [R2]", recorded: Any = None) -
     known_ = SimpleNamespace(accesses=recorded, folder=tmp_path) if recorded else None
     return SimpleNamespace(
         store=Store(tmp_path), deterministic=known_, compiled={"k": {"sm_90": {}}}, arch="sm_90",
-        variants={"k": None}, compilations=compilations,
+        variants={"k": None}, compilations=compilations, provide=nothing,
     )  # fmt: skip
 
 
@@ -293,7 +293,7 @@ def test_what_nobody_knows_is_watched_once(tmp_path: Path) -> None:
             finished(Result.of_job(one, accesses=[{"a": 1}]))
 
     for _ in range(2):
-        watching.watch(pipeline(tmp_path), [JOB], measure, 1)
+        watching.watch(pipeline(tmp_path), [JOB], measure)
     assert asked == ["k@256"]
     told = watching.document(pipeline(tmp_path), [JOB])
     assert told["k@256"]["accesses"] == [{"a": 1}]
@@ -302,7 +302,7 @@ def test_what_nobody_knows_is_watched_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [{"sass": "LDG.E R1, [R2]"}, {"recorded": {"ab12": [{"a": 2}]}}])
 def test_what_has_no_accesses_or_is_recorded_is_not_watched(tmp_path: Path, given: Any) -> None:
-    watching.watch(pipeline(tmp_path, **given), [JOB], pytest.fail, 1)
+    watching.watch(pipeline(tmp_path, **given), [JOB], pytest.fail)
     assert bool(watching.document(pipeline(tmp_path, **given), [JOB])) == ("recorded" in given)
 
 

@@ -165,7 +165,7 @@ def test_copies_that_fill_are_attributed_what_nsight_compute_says(cache: str, wi
 )
 def test_hardware_counts_sectors_of_lanes_that_read(cache, launches, exact, waves) -> None:
     table = filled(f"counted_{cache}16", 16)
-    sectors, requests, wavefronts = table["figures"].T
+    sectors, requests, waved = table["figures"].T
     assert len(sectors) == launches
     assert np.array_equal(requests, table["reading"] != 0)
     found, stored, apart = [], [], []
@@ -183,7 +183,7 @@ def test_hardware_counts_sectors_of_lanes_that_read(cache, launches, exact, wave
     right = np.array(found) == sectors
     assert right.sum() == exact
     assert right[np.array(apart)].all()
-    assert (np.array(stored) == wavefronts).sum() == waves
+    assert (np.array(stored) == waved).sum() == waves
 
 
 def test_a_row_of_64_bytes_at_a_stride_of_80_fills_20_shared_sectors() -> None:

@@ -10,6 +10,7 @@ from tilewave.compiling import nvrtc
 from tilewave.execution import case as execution
 from tilewave.execution.case import CaseExecution
 from tilewave.kernel.front_matter import Kernel, load_kernel
+from tilewave.kernel.job import Job
 from tilewave.kernel.variants import Variant, choices
 from tilewave.theory.latency import LANES, SCHEDULERS, WARP
 from tilewave.theory.occupancy import HOPPER, occupancy
@@ -56,9 +57,9 @@ def executed(folder: Path, kernel: Kernel, name: str, words: dict[str, str]) -> 
     path = folder / kernel.path.name
     path.write_text(text)
     options = execute.options_of([str(path), "--case", name])
-    planned, _ = execute.planned(options, folder)
-    assert planned.job is not None, planned.result
-    return execution.run(planned.job)
+    _, job, _ = execute.planned(options, folder)
+    assert isinstance(job, Job), job
+    return execution.run(job)
 
 
 # A chain of 512 steps instead of 65536, and 64 of depth instead of 1024.

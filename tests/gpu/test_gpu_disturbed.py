@@ -43,7 +43,7 @@ def timed(monkeypatch):
         nothing, ten = lambda: None, lambda: 10.0
         block = SimpleNamespace(enqueue=nothing, us=ten, close=nothing, run=ten, repeats=9)
         for name, stand_in in {
-            "Memory": lambda gpu: SimpleNamespace(__enter__=None),
+            "DeviceMemory": lambda gpu: SimpleNamespace(__enter__=None),
             "fill_sets": lambda *_: ([{}], True),
             "scratch": lambda *_: {},
             "contestants": lambda *_: (lambda one: None, None),
@@ -203,6 +203,6 @@ def test_a_driver_that_is_none_is_a_machine_without_a_gpu(monkeypatch, tmp_path,
         monkeypatch.setattr(driver, name, lambda *_, answer=answer: answering(answer))
     here = facts.probe_here()
     assert here["gpu"] is None and told in here["gpu_reason"] and "\n" not in here["gpu_reason"]
-    config = SimpleNamespace(target="auto")
+    config = SimpleNamespace(target="auto", gpu=0)
     found = targets.resolve(config, here, tmp_path / "none", "test.yaml")
     assert not found["live"] and found["reason"] == here["gpu_reason"]

@@ -1,5 +1,6 @@
 """The lock of a GPU: one for all users of a machine, in a folder that all of them can write."""
 
+import contextlib
 import fcntl
 import os
 import subprocess
@@ -74,3 +75,20 @@ def test_what_somebody_put_in_its_place_is_refused(shared, tmp_path, what):
         pass
     assert victim.exists() == (what == "link")
     assert what != "link" or victim.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_part_takes_the_first_gpu_that_no_other_part_holds(shared):
+    with device.claimed(["GPU-1", "GPU-2"]) as first, device.claimed(["GPU-1", "GPU-2"]) as second:
+        assert (first, second) == ("GPU-1", "GPU-2")
+        with device.gpu_lock(first):  # a worker of the part uses the GPU meanwhile
+            pass
+    waited = []
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(device.claimed(["GPU-1"]))
+
+        def waiting():
+            waited.append(True)
+            stack.close()
+
+        with device.claimed(["GPU-1"], waiting) as third:
+            assert third == "GPU-1" and waited == [True]

@@ -34,7 +34,7 @@ class FakeMemory:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(FakeMemory, "log", [], raising=False)
-    monkeypatch.setattr(buffers, "Memory", FakeMemory)
+    monkeypatch.setattr(buffers, "DeviceMemory", FakeMemory)
     return FakeMemory.log
 
 

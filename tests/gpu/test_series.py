@@ -347,7 +347,7 @@ def test_a_series_is_enqueued_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(user, "Module", lambda image: module)
     monkeypatch.setattr(launch.Path, "read_bytes", lambda self: b"")
     monkeypatch.setattr(
-        launch.cubin, "read",
+        launch.elf, "read",
         lambda image, entry: SimpleNamespace(parameter_sizes=(8,) * {"one": 2, "two": 1}[entry]),
     )  # fmt: skip
     monkeypatch.setattr(launch, "configuration", lambda gpu, grid, *more: (grid, *more))

@@ -13,7 +13,7 @@ from tilewave.execution.machine import conversion
 from tilewave.kernel import inputs
 from tilewave.theory.dtypes import DTYPES, E4M3, E5M2
 
-SUPPORT = Path(inputs.__file__).parent / "gpu" / "support.cu"
+SUPPORT = Path(inputs.__file__).parents[1] / "gpu" / "support.cu"
 
 # One block at a time, one host thread for each of its threads; shared memory is static.
 EMULATOR = """

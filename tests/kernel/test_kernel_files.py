@@ -16,7 +16,7 @@ import pytest
 from fake_machine import CODE
 from samples import BODY, FRONT, config, needs_nvrtc, write_kernel
 from tilewave.basics.errors import KernelRefused, UserError
-from tilewave.compiling import declarations, headers, nvcc, nvrtc, sass, source
+from tilewave.compiling import declarations, nvcc, nvrtc, sass, source
 from tilewave.execution.machine import program
 from tilewave.kernel import includes, result
 from tilewave.kernel.expressions import ExpressionError, evaluate, integer
@@ -310,7 +310,7 @@ def compiled_confined() -> bool:
 
 
 def test_a_header_that_is_too_large(tmp_path, monkeypatch):
-    monkeypatch.setattr(headers, "MOST_BYTES", 10)
+    monkeypatch.setattr(includes, "MOST_BYTES", 10)
     (tmp_path / "own.h").write_text("// more than ten bytes\n")
     assert includes.own('#include "own.h"\n', tmp_path)["own.h"].startswith("#error")
 

@@ -54,13 +54,11 @@ def test_a_kernel_that_never_waits_is_unsupported(tmp_path, stage) -> None:
         ("second", {"waiting": ["_first"], **two}),  # each launch by itself
     ):
         made = planned(path, stage, **found)
-        assert made.result is not None and made.result.status == result.UNSUPPORTED
-        assert f"{name} never waits" in made.result.reason
-        assert "griddepcontrol.wait" in made.result.reason
-    waiting = planned(path, stage, waiting=["sample"]).job
-    plain = planned(write_kernel(tmp_path), stage, waiting=["sample"]).job
-    assert waiting is not None and waiting.launch.programmatic
-    assert plain is not None and not plain.launch.programmatic
+        assert made.status == result.UNSUPPORTED
+        assert f"{name} never waits" in made.reason and "griddepcontrol.wait" in made.reason
+    waiting = planned(path, stage, waiting=["sample"])
+    plain = planned(write_kernel(tmp_path), stage, waiting=["sample"])
+    assert waiting.launch.programmatic and not plain.launch.programmatic
     if stage == "time":
         assert keys.key("code", plain) != keys.key("code", waiting)
 

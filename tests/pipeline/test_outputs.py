@@ -7,10 +7,14 @@ import pytest
 
 from samples import ROOT, config
 from tilewave.basics.errors import UserError
-from tilewave.pipeline import outputs
+from tilewave.pipeline import outputs, parameters
 from tilewave.pipeline.config import parse
 
 WHERE = "my.yaml"
+
+
+def mark(config):
+    parameters.mark(config.output.results, config.output.reports)
 
 
 @pytest.fixture
@@ -68,15 +72,15 @@ def test_what_is_not_ours_is_not_written_over(here):
     (folder / "README.md").write_text("my paper")
     with pytest.raises(UserError, match=f"an earlier run: it has a file {outputs.MARKER}"):
         check(reports="paper")
-    outputs.mark(check(results="new", reports="other/new"))
+    mark(check(results="new", reports="other/new"))
     (folder / "figures").rmdir()
-    outputs.mark(check(results="new", reports="paper"))
+    mark(check(results="new", reports="paper"))
     (folder / "notes.txt").write_text("beside a report")
     check(results="new", reports="paper")
 
 
 def test_a_folder_of_runs_is_a_runs(here):
-    outputs.mark(check(results="r/small", reports="p/small"))
+    mark(check(results="r/small", reports="p/small"))
     check(results="r", reports="p")
     Path("r/mine.txt").write_text("")
     with pytest.raises(UserError, match=r"output\.results: found 'r'"):

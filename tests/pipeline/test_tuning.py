@@ -203,7 +203,7 @@ def track(monkeypatch):
         return block
 
     for name, fake in {
-        "Memory": MagicMock(),
+        "DeviceMemory": MagicMock(),
         "fill_sets": lambda *_: ([{}, {}], True),
         "pointers_of": lambda sets: [{"a": 1}, {"a": 2}],
         "contestants": contestants,

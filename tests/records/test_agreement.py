@@ -169,7 +169,7 @@ class Live:
     """A pipeline whose one time is contradicted until it is timed again; `stays` says that it stays so."""
 
     def __init__(self, tmp_path: Path, stays: bool) -> None:
-        self.target = {"environment": "gpu", "live": True}
+        self.target = {"environment": "gpu", "live": True, "gpus": {"gpu": 0}}
         self.store, self.attempts = Store(tmp_path / "store"), Store(tmp_path / "attempts")
         self.stays, self.timed_again = stays, False
 

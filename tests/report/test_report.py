@@ -562,7 +562,9 @@ def test_reasons_that_differ_in_numbers_only_share_a_line() -> None:
 
 
 def test_without_a_headline_the_rules_of_kernels_speak():
-    row = site.kernel_views.Row("k", "Title", "copy", "f32", "1", "1 correct", False, *[""] * 4)
+    row = site.kernel_views.KernelRow(
+        "k", "Title", "copy", "f32", "1", "1 correct", False, *[""] * 4
+    )
     cases = pd.DataFrame({"verdict": ["correct"]})
     rows = [row, *[replace(row, name=f"k{i}", advice="sectors at k.cu:3") for i in range(7)]]
     found = site.in_short.findings((), cases, rows)

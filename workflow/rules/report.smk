@@ -1,14 +1,16 @@
 # Figures, the page, and last the verdict: a job that fails has its outputs deleted, so the one
 # that may fail is not the one that writes the page.
-from tilewave import report
+from tilewave import report as tilewave_report
 
-FIGURE_FILES = [f"{REPORTS}/{path}" for path in report.FIGURE_FILES]
-PAGES = [f"{REPORTS}/{name}" for name in report.PAGES]
+FIGURE_FILES = [f"{REPORTS}/{path}" for path in tilewave_report.FIGURE_FILES]
+PAGES = [f"{REPORTS}/{name}" for name in tilewave_report.PAGES]
 PLOTS = {name: f"plots.{config['studies'][name]['plot']}" for name in STUDIES}
+# Where `only` names kernels or shapes nobody knows yet which studies have cases.
+DRAWN = [] if parameters.narrowed(config) else STUDIES
 
 
-# All of them, and the summaries of those that have one, in one process, that shares them among the cores; a figure whose data, options and code
-# are as they were is taken from the store, and one that raises becomes a box with the reason.
+# All of them, and the summaries of those that have one, in one process, which shares them among the cores. A figure
+# whose data, options and code are as they were comes from the store; one that raises becomes a box with the reason.
 rule figures:
     input:
         plan=PLAN,
@@ -17,7 +19,17 @@ rule figures:
         records=TABLES["records"],
         instructions=TABLES["instructions"],
     output:
-        expand(FIGURE_FILES, study=[] if parameters.narrowed(config) else STUDIES),
+        # The figures first: `snakemake --report report.zip` shows them with their captions.
+        [
+            report(
+                f"{REPORTS}/figures/{study}.svg",
+                caption=Path(REPORTS, "figures", f"{study}.txt").resolve(),
+                category="Figures",
+                labels={"study": study, "question": config["studies"][study].get("question", "")},
+            )
+            for study in DRAWN
+        ],
+        expand([path for path in FIGURE_FILES if not path.endswith(".svg")], study=DRAWN),
         done=f"{RESULTS}/figures.txt",
     log:
         f"{RESULTS}/logs/figures.log",
@@ -60,7 +72,7 @@ ruleorder: figure > figures
 # `snakemake --cores 1 reports/figures/ladder.pdf`: for print, or as PNG for slides.
 use rule figure as printed with:
     output:
-        f"{REPORTS}/{report.PRINTED}",
+        f"{REPORTS}/{tilewave_report.PRINTED}",
     log:
         f"{RESULTS}/logs/figure/{{study}}_{{printed}}.log",
 
@@ -68,7 +80,7 @@ use rule figure as printed with:
 # `snakemake --cores 1 reports/figures/narrow/ladder.pdf`: for one column of a paper.
 use rule figure as narrow with:
     output:
-        f"{REPORTS}/{report.NARROW}",
+        f"{REPORTS}/{tilewave_report.NARROW}",
     log:
         f"{RESULTS}/logs/figure/{{study}}_narrow_{{drawn}}.log",
 
@@ -86,7 +98,7 @@ rule page:
         accesses=ACCESSES,
     output:
         PAGES,
-        directory(expand(f"{REPORTS}/{{folder}}", folder=report.FOLDERS)),
+        directory(expand(f"{REPORTS}/{{folder}}", folder=tilewave_report.FOLDERS)),
     log:
         f"{RESULTS}/logs/page.log",
     threads: 1024

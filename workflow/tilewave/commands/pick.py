@@ -189,25 +189,30 @@ def regret(raced: list[Raced], at: Sizes) -> float | None:
 
 
 def races(recorded: Recorded, kernels: Mapping[str, Kernel]) -> list[Raced]:
-    """The variants that raced, as far as their kernel files have the code that did."""
+    """The variants that raced, as far as their kernel files have the code that did; of each dtype on the GPU on which
+    most of its races were run."""
     device = device_of(recorded.environments[recorded.main_environment])
-    found = dict[str, Raced | None]()
+    found, places = dict[str, Raced | None](), dict[str, Counter[str]]()
+    raced = list[tuple[Raced, str, tuple[int, int, int], float]]()
     results = recorded.results(("check", result.TUNE))
-    wrong = {one.case for one in results if one.verdict not in (None, result.CORRECT)}
+    wrong = {made.case for made in results if made.verdict not in (None, result.CORRECT)}
     for made in results:
         name, _, shape = made.case.partition("@")
         sizes = [int(size) for size in shape.split("x") if size.isdigit()]
         us = made.by_metric.get("tune_duration")
-        here = made.environment == recorded.main_environment and made.case not in wrong
-        if not here or us is None or len(sizes) < 3:
+        if made.case in wrong or us is None or len(sizes) < 3:
             continue
         if name not in found:
             kernel = kernels.get(name.partition("-")[0])
             variant = _variant(kernel, recorded.compiled, name, f"sm_{device['arch']}")
             found[name] = None if variant is None else Raced(variant, device)
         if (one := found[name]) is not None:
-            one.us[sizes[0], sizes[1], sizes[2]] = us
-    return [one for one in found.values() if one is not None]
+            raced.append((one, made.environment, (sizes[0], sizes[1], sizes[2]), us))
+            places.setdefault(one.variant.dtype, Counter())[made.environment] += 1
+    for one, where, at, us in raced:
+        if where == places[one.variant.dtype].most_common(1)[0][0]:
+            one.us[at] = us
+    return [one for one in found.values() if one is not None and one.us]
 
 
 def _variant(

@@ -6,7 +6,8 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from tilewave.basics.errors import UserError
 from tilewave.gpu.facts import uuid_text
 
+POLL_S = 0.5
 CHOICE_VARIABLE = "TILEWAVE_GPU"
 """An ordinal (``1``) or a UUID (``GPU-...``, or the beginning of one); default 0."""
 
@@ -202,11 +204,15 @@ def _lock_file(path: Path) -> int:
 
 @contextlib.contextmanager
 def gpu_lock(
-    uuid: str, waiting: Callable[[], None] = lambda: None, shared: bool = False
-) -> Iterator[Path]:
+    uuid: str,
+    waiting: Callable[[], None] = lambda: None,
+    shared: bool = False,
+    wait: bool = True,
+) -> Iterator[Path | None]:
     """Hold the machine-wide lock of a GPU; `waiting` is called once if another process has it.
 
-    shared: with others who hold it so, because nothing is measured; who measures has it alone.
+    shared: with others who hold it so, because nothing is measured; who measures has it alone. Without ``wait`` it
+    gives None where another process has it.
 
     The file lies in the temporary folder that all users share, so that their runs exclude each
     other too; the kernel drops the lock when the process ends, however it ends. Not a file of the
@@ -232,6 +238,9 @@ def gpu_lock(
             try:
                 fcntl.flock(number, how | fcntl.LOCK_NB)
             except BlockingIOError:
+                if not wait:
+                    yield None
+                    return
                 waiting()
                 fcntl.flock(number, how)
             try:
@@ -241,3 +250,23 @@ def gpu_lock(
             if mine:  # else somebody cleaned up meanwhile, and the next one locks another file
                 yield path
                 return
+
+
+@contextlib.contextmanager
+def claimed(uuids: Sequence[str], waiting: Callable[[], None] = lambda: None) -> Iterator[str]:
+    """Hold one of these GPUs for a part of a run: the first that no other part, of whatever run, holds.
+
+    It is another lock than the one that workers hold while they use the GPU. `waiting` is called once where all are
+    taken.
+    """
+    told = False
+    while True:
+        for uuid in uuids:
+            with gpu_lock(f"{uuid}.part", wait=False) as lock:
+                if lock is not None:
+                    yield uuid
+                    return
+        if not told:
+            told = True
+            waiting()
+        time.sleep(POLL_S)

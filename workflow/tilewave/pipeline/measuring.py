@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -102,8 +103,10 @@ class Sources:
     def _stored(self, job: Job) -> Result | None:
         if job.case in self.again:
             return None
-        for place in filter(None, (self.store, self.attempts)):
-            found = place.get(self.environment(job), job.stage, job.key)
+        mine, others = self.environment(job), self.target.get("gpus", ())
+        places = dict.fromkeys((mine, *(others if mine in others else ())))
+        for place, environment in itertools.product((self.store, self.attempts), places):
+            found = place and place.get(environment, job.stage, job.key)
             if found and _still_good(found, job, self.target):
                 return replace(found, case=job.case)
         return None

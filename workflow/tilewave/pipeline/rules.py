@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tilewave.basics.errors import UserError
 from tilewave.basics.paths import RECORDED, child_environment
 from tilewave.basics.progress import Progress, duration, say
-from tilewave.gpu.device import CHOICE_VARIABLE
+from tilewave.gpu.device import CHOICE_VARIABLE, claimed
 from tilewave.gpu.failure import watched
 from tilewave.kernel import job as jobs
 from tilewave.kernel import operations, result
@@ -130,7 +130,8 @@ def make_plan(snakemake: Any) -> None:
 def begin(project: Project, log: Path | None = None) -> Run:
     """A project whose cases are resolved for this machine's target (see `tilewave.pipeline.target`)."""
     here = targets.probe(project.config.gpu)
-    found = targets.resolve(project.config, here, project.recorded_root, project.where)
+    others = targets.probe_others(project.config.gpu, here)
+    found = targets.resolve(project.config, here, project.recorded_root, project.where, others)
     how = "measured live" if found["live"] else f"not live: {found['reason']}"
     say(f"Target: {found['label']} ({how})")
     for line in found["damaged"]:
@@ -235,17 +236,32 @@ def measure_part(
     """
     targets.of_another_node(run.target, run.project.config.gpu, "measure")
     found: Results = {}
-    for stage in stages:
-        found[stage] = _stage(run, pipeline, stage, given, found.get("check"))
-        if stage in HELD_AGAINST and run.target["live"]:
-            _time_doubtful_again(run, pipeline, stage, found)
+    with _gpu(run, pipeline) as mine:
+        for stage in stages:
+            found[stage] = _stage(mine, pipeline, stage, given, found.get("check"))
+            if stage in HELD_AGAINST and run.target["live"]:
+                _time_doubtful_again(mine, pipeline, stage, found)
     return found
+
+
+@contextlib.contextmanager
+def _gpu(run: Run, pipeline: Pipeline) -> Iterator[Run]:
+    """Claim a GPU for a part: the first of the target's that no other part measures on."""
+    target = run.target
+    if not target["live"]:
+        yield run
+        return
+    by_uuid = {target["environments"][name]["uuid"]: name for name in target["gpus"]}
+    with claimed(list(by_uuid), lambda: say("  every GPU is measured on: waiting")) as uuid:
+        pipeline.target = {**target, "environment": by_uuid[uuid]}
+        yield dataclasses.replace(run, target=pipeline.target)
 
 
 def race(run: Run, pipeline: Pipeline, given: int = 1) -> Results:
     """Check and race the candidates of the studies that race."""
-    checks = _stage(run, pipeline, "check", given)
-    return {"check": checks, result.TUNE: _stage(run, pipeline, result.TUNE, given, checks)}
+    with _gpu(run, pipeline) as mine:
+        checks = _stage(mine, pipeline, "check", given)
+        return {"check": checks, result.TUNE: _stage(mine, pipeline, result.TUNE, given, checks)}
 
 
 def execute_part(run: Run, pipeline: Pipeline, given: int = 1) -> dict[str, Result]:
@@ -276,7 +292,7 @@ def _stage(
         workers = _checkers(pipeline, workers)
     doing, begun = _measure(run, stage, workers), time.monotonic()
     if run.target["live"] and stage != result.EXECUTE:
-        doing = watched(doing, run.project.config.gpu)
+        doing = watched(doing, _number(run))
     document = pipeline.measure(stage, doing, checks, again)
     run.note(measuring.log_lines(stage, document))
     results = {made.case: made for made in document["results"]}
@@ -296,6 +312,12 @@ def _stage(
     return results
 
 
+def _number(run: Run) -> int:
+    """CUDA's number of the GPU that the run measures on."""
+    gpus: Mapping[str, int] = run.target.get("gpus", {})
+    return gpus.get(run.target["environment"], run.project.config.gpu)
+
+
 def _doubtful_here(pipeline: Pipeline, found: Results) -> list[tuple[Result, Disagreement]]:
     """The times of this machine that another measurement contradicts, with what it says."""
     results = {stage: list(found.get(stage, {}).values()) for stage in HELD_AGAINST}
@@ -303,7 +325,7 @@ def _doubtful_here(pipeline: Pipeline, found: Results) -> list[tuple[Result, Dis
     return [
         (made, doubtful[made.case])
         for made in results["time"]
-        if made.case in doubtful and made.environment == pipeline.target["environment"]
+        if made.case in doubtful and made.environment in pipeline.target["gpus"]
     ]
 
 
@@ -329,7 +351,7 @@ def _measure(run: Run, stage: str, workers: int) -> measuring.Measure:
     cache = _cache(project)
     log = Path(f"{run.log}.worker") if run.log else project.results / f"{stage}.log"
     log.unlink(missing_ok=True)
-    os.environ[CHOICE_VARIABLE] = str(project.config.gpu)
+    os.environ[CHOICE_VARIABLE] = str(_number(run))
 
     def measure(waiting: list[jobs.Job], keep: Callable[[Result], None]) -> list[Result]:
         progress = follow(project, stage, "cases", {one.case: _cost(one) for one in waiting})
@@ -512,13 +534,13 @@ def record(run: Run, pipeline: Pipeline, found: Results) -> str:
         raise UserError("record", "git", unclean, "a clean commit that the figures can name")
     results = pipeline.collected(found)
     # The keys match this clean tree, whatever commit the run began at.
-    here = aim["host"]
-    measured = {here: {**aim["environments"][here], **commit()}}
+    here = {aim["host"], *aim["gpus"]}
+    measured = {name: {**aim["environments"][name], **commit()} for name in here}
     kept = [
         made
         for stage in results.values()
         for made in stage
-        if made.environment == here
+        if made.environment in here
         and made.key
         and made.recordable
         # What stands in for a measurement is an execution's, and recorded as that; a machine that

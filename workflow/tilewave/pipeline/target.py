@@ -11,6 +11,7 @@ import json
 import platform
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tilewave.basics.errors import UserError
@@ -29,6 +30,13 @@ def probe(gpu: int) -> dict[str, Any]:
     return found | {"id": environment_id(found)}
 
 
+def probe_others(gpu: int, here: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    """The environments of this machine's other GPUs of the kind of ``here``, by CUDA's number."""
+    numbers = range(len(fingerprint()["gpus"])) if here.get("gpu") else ()
+    found = {number: probe(number) for number in numbers if number != gpu}
+    return {number: one for number, one in found.items() if one.get("gpu") == here["gpu"]}
+
+
 def device(environment: dict[str, Any]) -> dict[str, Any]:
     """What expressions may ask of the device, plus ``arch`` (compute capability times ten)."""
     found = {name: environment[name] for name in DEVICE_NAMES if environment.get(name) is not None}
@@ -40,21 +48,26 @@ def device(environment: dict[str, Any]) -> dict[str, Any]:
 
 
 def resolve(
-    config: Config, here: dict[str, Any], recorded_root: Path, where: object
+    config: Config,
+    here: dict[str, Any],
+    recorded_root: Path,
+    where: object,
+    others: Mapping[int, dict[str, Any]] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The target document.
+    """The target document. here: the GPU's environment; others: those of more GPUs of its kind, by number.
 
     Keys: live, label, recorded (folder name or null), environment (id), environments (id ->
     environment), device, arch, reason (why it is not live), host (this machine's environment id),
     machine (digest of what this machine can measure), node (its name), damaged (a line about each
-    recorded file that is left out).
+    recorded file that is left out), gpus (environment id -> CUDA's number of each GPU that may measure).
     """
     shipped = {path.name: Recorded(path) for path in folders(recorded_root)}
     gpu = here.get("gpu")
     if config.target not in ("auto", "live") and config.target not in shipped:
         raise UserError(where, "target", config.target, ["auto", "live", *shipped])
     damaged = [line for one in shipped.values() for line in one.told]
-    known = {here["id"]: here}
+    known = {one["id"]: one for one in (here, *others.values())}
+    gpus = {one["id"]: number for number, one in {config.gpu: here, **others}.items()}
     base = {"host": here["id"], "environments": known, "damaged": damaged, **_machine()}
     usable = {name: one for name, one in shipped.items() if one.main_environment}
     most = max(usable, key=lambda name: (usable[name].size, name), default="")
@@ -71,6 +84,7 @@ def resolve(
             "device": found,
             "arch": found.get("arch", FALLBACK_ARCH),
             "reason": reason,
+            "gpus": gpus if live else {},
         }
     recorded = usable[name]
     environment = recorded.environments[recorded.main_environment]
@@ -85,6 +99,7 @@ def resolve(
         "device": device(environment),
         "arch": device(environment).get("arch", FALLBACK_ARCH),
         "reason": reason,
+        "gpus": {},
     }
 
 
