@@ -146,7 +146,7 @@ def test_kernels_find_their_cases_by_range() -> None:
     assert first.source == "counters"
     assert first.by_metric["dram_bytes"] == 120 and first.by_metric["l2_hit_rate"] == 50
     assert first.notes == {"kernels": ["tiled"]}
-    json.dumps(first, allow_nan=False)
+    json.dumps(first.document(), allow_nan=False)
 
 
 def test_another_kernel_or_grid_is_not_taken_for_the_case() -> None:
