@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+import documents
+import house
 from samples import ROOT, needs_nvrtc
 from tilewave.__main__ import main
 from tilewave.compiling import nvrtc
@@ -145,17 +147,36 @@ def test_every_key_of_the_front_matter_is_explained():
     assert [key for key in FrontMatter.model_fields if f"`{key}`" not in text] == []
 
 
-def test_every_room_is_in_the_table():
-    """Of docs/data.md, and each with a module to begin with."""
-    text = (ROOT / "docs" / "data.md").read_text().partition("## Who writes")[0]
-    table = dict(re.findall(r"^\| `([\w/]+)/` \|.*\|(.*)\|$", text, re.M))
+def test_every_package_is_in_the_row_of_its_room():
+    """Of docs/data.md, and each room with a module to begin with."""
+    text = (ROOT / "docs" / "data.md").read_text()
+    rows = {
+        name: (about, start)
+        for name, about, start in re.findall(
+            r"^\| \d \| `(\w+)/` \|(.*)\| `(\w+\.py)` \|$", text, re.M
+        )
+    }
     library = ROOT / "workflow" / "tilewave"
-    rooms = {path.parent for path in library.glob("*/**/__init__.py")}
-    rooms.remove(library / "execution" / "machine" / "families")
-    assert set(table) == {room.relative_to(library).as_posix() for room in rooms}
-    for room, start in table.items():
-        for name in re.findall(r"`(\w+\.py)`", start):
-            assert (library / room / name).is_file() or name == "__main__.py", f"{room}/{name}"
+    packages = [path.parent.relative_to(library) for path in library.glob("*/**/__init__.py")]
+    assert set(rows) == {package.parts[0] for package in packages}
+    for name, (about, start) in rows.items():
+        inner = {one.name for one in packages if one.parts[0] == name and len(one.parts) > 1}
+        assert inner == set(re.findall(r"`(\w+)/`", about)), name
+        assert (library / name / start).is_file(), f"{name}/{start}"
+
+
+def test_the_files_that_data_names_are_there():
+    text = (ROOT / "docs" / "data.md").read_text()
+    named = re.findall(r"`((?:\w+/)+\w+\.(?:py|cu|smk))`", text)
+    roots = (ROOT, ROOT / "workflow", ROOT / "workflow" / "tilewave")
+    assert named
+    assert [name for name in named if not any((root / name).is_file() for root in roots)] == []
+
+
+def test_the_picture_of_the_house_is_current():
+    """`make documents` writes it."""
+    drawn = documents.themed(house.drawing())
+    assert (ROOT / "docs" / "images" / "house.svg").read_text() == drawn
 
 
 def test_config_readme_names_every_plot_and_metric_set():

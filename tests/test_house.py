@@ -7,43 +7,7 @@ import itertools
 from collections import Counter
 from graphlib import TopologicalSorter
 
-from samples import ROOT
-
-LIBRARY = ROOT / "workflow" / "tilewave"
-FLOORS = {
-    "commands": 7, "report": 6, "pipeline": 5, "plots": 4, "gpu": 4, "execution": 4, "records": 3,
-    "compiling": 3, "workers": 3, "kernel": 2, "theory": 1, "basics": 1,
-}  # fmt: skip
-FILES = {
-    path.relative_to(LIBRARY).as_posix(): ast.parse(path.read_text())
-    for path in LIBRARY.rglob("*.py")
-}
-MODULES = {
-    ".".join(["tilewave", *path[:-3].split("/")]).removesuffix(".__init__"): path for path in FILES
-}
-
-
-def imported(tree: ast.Module) -> set[str]:
-    """The library's files that a module imports, wherever in its text."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= {one.name for one in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            whole = {f"{node.module}.{one.name}" for one in node.names}
-            names |= {one if one in MODULES else node.module for one in whole}
-    return {MODULES[one] for one in names if one in MODULES}
-
-
-IMPORTS = {
-    path: imported(tree) - {path, "__init__.py"}
-    for path, tree in FILES.items()
-    if path not in ("__init__.py", "__main__.py")
-}
-
-
-def room(path: str) -> str:
-    return path.partition("/")[0]
+from house import FILES, FLOORS, IMPORTS, room
 
 
 def test_every_module_is_in_a_room() -> None:

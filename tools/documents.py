@@ -1,8 +1,9 @@
 """What the documents show of a report: `python tools/documents.py` writes it, `--check` compares.
 
-Images are the report's own SVGs with a rule that turns them dark where the reader's screen is, and an access
-that is executed and drawn; the picture of a kernel's page needs Chromium and is not compared. A table stands
-in a document between two comments, the first of which names the report's table and, of the ladder's, dtypes:
+Images are the report's own SVGs with a rule that turns them dark where the reader's screen is, an access
+that is executed and drawn, and the rules and rooms as `house` reads them; the picture of a kernel's page needs
+Chromium and is not compared. A table stands in a document between two comments, the first of which names the
+report's table and, of the ladder's, dtypes:
 
     <!-- ladder.csv: f32, f16_f32 -->
     <!-- end -->
@@ -22,6 +23,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pandas as pd
+
+import house
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -147,13 +150,14 @@ def main() -> int:
         for one in FIGURES
     }
     made[IMAGES / "lanes.svg"] = lanes()
+    made[IMAGES / "house.svg"] = themed(house.drawing())
     stale = [
         path for path, text in made.items() if not path.is_file() or path.read_text("utf-8") != text
     ]
     if given.check:
         for path in stale:
             print(
-                f"{path.relative_to(ROOT)} is not as in the report: run `make documents`",
+                f"{path.relative_to(ROOT)} is out of date: run `make documents`",
                 file=sys.stderr,
             )
         return 1 if stale else 0

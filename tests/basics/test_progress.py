@@ -122,8 +122,9 @@ def test_a_gpus_cases_are_followed(stage, tmp_path, monkeypatch, capsys):
     project = MagicMock(plan=Plan(cases, {"waves": list(cases)}), results=tmp_path)
     project.store.root, project.config.gpu, project.config.timing.case_limit_s = tmp_path, 0, 1.0
     kept = []
-    target = {"live": True, "environment": "here"}
-    rules._measure(rules.Run(project, target), stage, 1)(waiting, kept.append)
+    rules._measure(
+        rules.Run(project, {"live": True, "environment": "gpu", "gpus": {"gpu": 0}}), stage, 1
+    )(waiting, kept.append)
     assert [made.case for made in kept] == [one.case for one in waiting]
     lines = [line.split(",")[0] for line in capsys.readouterr().err.splitlines()]
     cases = ["3 cases for waves (3)", "1 of 3 cases", "2 of 3 cases"]

@@ -14,7 +14,7 @@ import forked_snakemake
 from samples import BODY, FRONT, ROOT, config, write_kernel
 from tilewave import report
 from tilewave.compiling import nvrtc
-from tilewave.pipeline import outputs, rules
+from tilewave.pipeline import outputs, parameters, rules
 from tilewave.pipeline import project as projects
 
 # A GPU that happens to be here must not be used by tests.
@@ -95,6 +95,15 @@ def test_the_snakefile_is_read_with_the_standard_library():
     environment = ENVIRONMENT | {"PYTHONPATH": str(ROOT / "workflow")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_a_rule_depends_on_modules_that_exist():
+    """But for a plot of the user's own, which is no module of the library."""
+    figures = parameters.code("report.figures")
+    assert parameters.code("report.figures", "plots.mine") == figures
+    assert parameters.code("report.figures", "plots.claims") != figures
+    with pytest.raises(KeyError, match="stages"):
+        parameters.code("stages.rules")
 
 
 @pytest.mark.skipif(not (ROOT / "resources/recorded/nvidia_h200").is_dir(), reason="no recording")

@@ -152,6 +152,11 @@ def test_cublas_has_the_median_of_its_pairings():
     assert values(found, "duration")["fast"] == 90.0, "what was measured stays"
 
 
+def test_times_without_cublas_stay_as_they_are():
+    rows = pd.DataFrame(timed("host", 120.0))
+    assert tables.with_cublas(rows, {}, {}).equals(rows)
+
+
 def test_a_doubtful_time_serves_as_no_reference_and_is_marked():
     rows = [row for case in ("raced", "alone") for row in timed(case, 120.0, rank0_duration=120.0)]
     others = dict.fromkeys(("raced", "own"), agreement.IN_ITS_RACE) | {"alone": "under ncu"}

@@ -96,3 +96,9 @@ def test_closed_lists():
         made("fine")
     with pytest.raises(ValueError, match="verdict 'right'"):
         made(verdict="right")
+
+
+def test_accesses_are_in_a_document_where_there_are_any():
+    assert "accesses" not in DOCUMENT
+    for one in (made(), made(accesses=[{"opcode": "LDS"}])):
+        assert Result.of_document(json.loads(json.dumps(one.document()))) == one

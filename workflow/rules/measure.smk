@@ -1,9 +1,13 @@
 # From the config to what is known of each case. A job looks up in the store what is known already and does what is
 # missing; a part holds what is compared: an operation, dtype and shape, with its races and its cuBLAS.
 PLAN, TARGET = f"{RESULTS}/plan.json", f"{RESULTS}/target.json"
-# A part's share of the cores, so that parts that are timed at the same time do not disturb each other.
-CORES = lambda wildcards: max(1, workflow.cores // len(gather.parts("{scatteritem}")))
-PIPELINE = parameters.code("stages.rules")
+PARTS = len(gather.parts("{scatteritem}"))
+PIPELINE = parameters.code("pipeline.rules")
+
+
+# A part's share of the cores, so that parts that are timed at the same time do not disturb each other; on a cluster
+# a part has a node of its own.
+SHARE = lambda wildcards: 1024 if workflow.nodes else max(1, workflow.cores // PARTS)
 
 
 # Every case, resolved for the GPU that the run is about.
@@ -17,7 +21,7 @@ rule plan:
         plan=parameters.planned(config),
         machine=parameters.machine(),
         recorded=parameters.recorded(config),
-        library=parameters.code("stages.plan", "target"),
+        library=parameters.code("pipeline.plan", "pipeline.target"),
     message:
         "Plan the cases"
     script:
@@ -33,7 +37,7 @@ rule compile:
         f"{RESULTS}/compiled/{{scatteritem}}.json",
     log:
         f"{RESULTS}/logs/compile/{{scatteritem}}.log",
-    threads: CORES
+    threads: SHARE
     params:
         library=PIPELINE,
     message:
@@ -52,7 +56,7 @@ rule measure:
         f"{RESULTS}/measured/{{scatteritem}}.parquet",
     log:
         f"{RESULTS}/logs/measure/{{scatteritem}}.log",
-    threads: CORES
+    threads: SHARE
     resources:
         gpu=1,
     params:
@@ -75,7 +79,7 @@ rule execute:
         f"{RESULTS}/executed/{{scatteritem}}.parquet",
     log:
         f"{RESULTS}/logs/execute/{{scatteritem}}.log",
-    threads: CORES
+    threads: SHARE
     params:
         tried=parameters.tried(RESULTS),
         library=PIPELINE,

@@ -25,7 +25,7 @@ rule tables:
         f"{RESULTS}/logs/tables.log",
     threads: 1024
     params:
-        library=parameters.code("stages.rules", "stages.tables", "lanes.captured"),
+        library=parameters.code("pipeline.rules", "pipeline.tables", "execution.lanes.captured"),
     message:
         "Collect the tables"
     script:

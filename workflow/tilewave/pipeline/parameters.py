@@ -111,9 +111,13 @@ def modules(config: Document) -> list[str]:
 
 
 def code(*names: str) -> str:
-    """Digest of these modules of the library and of all that they import; what is a user's own is left to `modules`."""
-    ours = [name for name in names if (LIBRARY / f"{name.replace('.', '/')}.py").is_file()]
-    return dependencies.digest(*ours)
+    """Digest of these modules of the library and of all that they import; a plot of the user's own is left to `modules`.
+
+    Raises KeyError for a module that does not exist.
+    """
+    plots = {path.stem for path in (LIBRARY / "plots").iterdir()}  # modules and packages
+    own = {name for name in names if name.startswith("plots.") and name[6:] not in plots}
+    return dependencies.digest(*(name for name in names if name not in own))
 
 
 templates = dependencies.templates_digest

@@ -310,6 +310,8 @@ def with_cublas(
     none = pd.Series(EMPTY, wide.index)
     paired = wide.get("baseline_duration", none).dropna()
     vendor = wide[wide.get("rank0_duration", none).notna()]
+    if paired.empty and vendor.empty and not doubtful:
+        return records
     flops = wide.get("tflops", none) * wide["duration"]
 
     by_product = paired.groupby(wide["product"])
