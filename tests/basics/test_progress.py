@@ -8,6 +8,7 @@ import pytest
 from samples import a_job
 from tilewave.basics import progress
 from tilewave.gpu.ncu import profiler
+from tilewave.kernel.result import Result
 from tilewave.pipeline import rules
 from tilewave.pipeline.cases import Plan
 from tilewave.workers import supervisor
@@ -111,7 +112,7 @@ def test_a_gpus_cases_are_followed(stage, tmp_path, monkeypatch, capsys):
 
     def runs(*given, on_result, **how):
         for job in given[-1]:
-            on_result({"case": job.case})
+            on_result(Result.of_job(job))
         return []
 
     monkeypatch.setattr(supervisor, "run_jobs", runs)
@@ -124,7 +125,7 @@ def test_a_gpus_cases_are_followed(stage, tmp_path, monkeypatch, capsys):
     rules._measure(
         rules.Run(project, {"live": True, "environment": "gpu", "gpus": {"gpu": 0}}), stage, 1
     )(waiting, kept.append)
-    assert [made["case"] for made in kept] == [one.case for one in waiting]
+    assert [made.case for made in kept] == [one.case for one in waiting]
     lines = [line.split(",")[0] for line in capsys.readouterr().err.splitlines()]
     cases = ["3 cases for waves (3)", "1 of 3 cases", "2 of 3 cases"]
     assert lines == [f"  {stage}: {told}" for told in cases]

@@ -132,9 +132,9 @@ def test_matmul_asyncs_excess_belongs_to_one_copy_of_4_bytes(tmp_path: Path) -> 
     known = Compilations(Store(tmp_path), recorded, tmp_path)
     entry = recorded.compiled["matmul_async.sm_90"]
     results = [
-        one | {"source": f"recorded:{recorded.name}"}
+        replace(one, source=f"recorded:{recorded.name}")
         for one in recorded.results()
-        if (one["case"], one["stage"]) == ("matmul_async@4096x4096x4096", "counters")
+        if (one.case, one.stage) == ("matmul_async@4096x4096x4096", "counters")
     ]
     of = functools.partial(known.origins, variant, entry)
     table = instructions_table(results, recorded, lambda _, function: of(function))

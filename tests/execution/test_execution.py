@@ -22,6 +22,7 @@ from tilewave.execution.places import Places
 from tilewave.kernel import result
 from tilewave.kernel.job import Job, Probe, ProbeBuffer, write_jobs
 from tilewave.kernel.launches import LaunchPlan
+from tilewave.kernel.result import Result
 from tilewave.records.counters import catalogue
 from tilewave.records.recorded import Recorded
 from tilewave.theory import opcodes
@@ -46,13 +47,9 @@ def job(tmp_path: Path) -> Job:
     )  # fmt: skip
 
 
-def ran(job: Job, **machine: Any) -> dict[str, Any]:
+def ran(job: Job, **machine: Any) -> Result:
     """The result of executing a job on a fake machine, on a laptop."""
-    return case.run(job, Machine(**machine)).result | {"environment": "laptop"}
-
-
-def figures(made: dict[str, Any]) -> dict[str, float]:
-    return {one["metric"]: one["value"] for one in made["figures"]}
+    return replace(case.run(job, Machine(**machine)).result, environment="laptop")
 
 
 def test_no_base_has_two_classes() -> None:
@@ -123,7 +120,7 @@ def test_predicated_off_instructions_do_no_operations() -> None:
 
 
 def test_rows_are_those_of_a_profile(job: Job) -> None:
-    rows = {row["opcode"]: row for row in ran(job)["instructions"]}
+    rows = {row["opcode"]: row for row in ran(job).instructions}
     assert list(rows) == [*WORDS[:5], "HMMA.16816.F32", "STG.E"]
     load = rows["LDS.128"]
     assert load["address"] == 0x30
@@ -143,7 +140,7 @@ def test_rows_are_those_of_a_profile(job: Job) -> None:
 def test_a_product_is_checked_with_both_scalings(job: Job) -> None:
     machine = Machine()
     made = case.run(job, machine).result
-    assert (made["status"], made["verdict"], made["source"]) == ("ok", "correct", "executed")
+    assert (made.status, made.verdict, made.source) == ("ok", "correct", "executed")
     scaled = [tuple(float(x) for x in call["arguments"][-2:]) for call in machine.calls]
     assert scaled == [(1.0, 0.0), (0.75, -0.5)]
     call = machine.calls[0]
@@ -151,10 +148,10 @@ def test_a_product_is_checked_with_both_scalings(job: Job) -> None:
     assert (call["grid"], call["block"], call["shared_bytes"]) == ((2, 3, 1), (16, 16, 1), 64)
     kinds = [type(value).__name__ for value in call["arguments"]]
     assert kinds == ["Buffer"] * 3 + ["int32"] * 3 + ["float32"] * 2
-    check = {one["metric"]: one["value"] for one in made["notes"]["check"]["figures"]}
+    check = {one["metric"]: one["value"] for one in made.notes["check"]["figures"]}
     assert 0 < check["max_error"] < check["tolerance"]
-    assert made["notes"]["thread_instructions"] == 2 * 32 * WARPS * len(CODE)
-    assert figures(made)["wavefronts_shared_LDS"] == 3 * WARPS
+    assert made.notes["thread_instructions"] == 2 * 32 * WARPS * len(CODE)
+    assert made.by_metric["wavefronts_shared_LDS"] == 3 * WARPS
 
 
 def test_c_is_poisoned_where_beta_is_zero(job: Job) -> None:
@@ -167,8 +164,8 @@ def test_c_is_poisoned_where_beta_is_zero(job: Job) -> None:
 
     made = ran(job, act=act)
     assert np.isnan(seen[0]).all() and np.isfinite(seen[1]).all()
-    assert made["verdict"] == "wrong"
-    assert "C[0, 0] is nan (never written, or" in made["reason"]
+    assert made.verdict == "wrong"
+    assert "C[0, 0] is nan (never written, or" in made.reason
 
 
 @pytest.mark.parametrize(
@@ -186,43 +183,43 @@ def test_c_is_poisoned_where_beta_is_zero(job: Job) -> None:
 )
 def test_faults_become_statuses_and_verdicts(job, kind, status, verdict):
     made = ran(job, faults=(Fault(kind),), endless=True)
-    assert (made["status"], made["verdict"]) == (status, verdict)
+    assert (made.status, made.verdict) == (status, verdict)
     if kind == "unsupported":
-        assert made["reason"].startswith("STS at line 2 of ")
+        assert made.reason.startswith("STS at line 2 of ")
         return
     for words in (
         "executed on the CPU", kind, "both touch it", "fake, line 2 of", "fake.cu", "SASS address 0x0020",
         "threads (33, 0, 0), (1, 0, 0) of block (0, 0, 0)", "address 0x410",
     ):  # fmt: skip
-        assert words in made["reason"], made["reason"]
-    (fault,) = made["notes"]["faults"]
+        assert words in made.reason, made.reason
+    (fault,) = made.notes["faults"]
     assert (fault["kernel"], fault["line"], fault["address"]) == ("fake", 2, 0x20)
     assert fault["threads"][0] == {"block": [0, 0, 0], "thread": [33, 0, 0]}
-    json.dumps(made)
+    json.dumps(made.document())
     counted = kind in ("race", "uninitialised read")
-    assert bool(made["figures"]) == counted == bool(made["instructions"])
+    assert bool(made.figures) == counted == bool(made.instructions)
 
 
 def test_the_worst_fault_decides(job: Job) -> None:
     faults = (Fault("uninitialised read"), Fault("race", 3), Fault("invalid access", 4))
     made = ran(job, faults=faults)
-    assert made["status"] == result.INVALID_ACCESS
-    assert "2 further findings" in made["reason"]
+    assert made.status == result.INVALID_ACCESS
+    assert "2 further findings" in made.reason
 
 
 def test_what_the_machine_does_not_know_is_named_with_its_line(job: Job) -> None:
     made = ran(job, refuses=fake_machine.Unsupported("HGMMA.64x128x16.F32.BF16", 0x50))
-    assert made["status"] == result.UNSUPPORTED
-    assert made["reason"].startswith("HGMMA.64x128x16.F32.BF16 at line 3 of ")
-    assert "fake.cu (SASS address 0x0050)" in made["reason"]
+    assert made.status == result.UNSUPPORTED
+    assert made.reason.startswith("HGMMA.64x128x16.F32.BF16 at line 3 of ")
+    assert "fake.cu (SASS address 0x0050)" in made.reason
 
 
 def test_a_bad_launch_fails_to_launch(job: Job) -> None:
     made = ran(job, refuses=fake_machine.BadLaunch("1025 threads"))
-    assert (made["status"], made["verdict"]) == (result.FAILED_TO_LAUNCH, None)
+    assert (made.status, made.verdict) == (result.FAILED_TO_LAUNCH, None)
     made = ran(replace(job, arguments=("a", "b", "x")))
-    assert made["status"] == result.FAILED_TO_LAUNCH
-    assert "argument 'x' is none of a, b, c" in made["reason"]
+    assert made.status == result.FAILED_TO_LAUNCH
+    assert "argument 'x' is none of a, b, c" in made.reason
 
 
 def probe(job: Job, **more: Any) -> Job:
@@ -248,22 +245,22 @@ def probed(call: Any) -> None:
 def test_a_probe_is_judged_by_its_buffers(job, monkeypatch):
     """Cycles of a machine without time are no figure."""
     made = ran(probe(job), act=probed)
-    (figure,) = made["notes"]["check"]["figures"]
-    assert made["verdict"] == "correct"
+    (figure,) = made.notes["check"]["figures"]
+    assert made.verdict == "correct"
     assert figure == {"metric": "latency", "value": 7.0, "unit": "cycle"}
     monkeypatch.setattr(fake_machine, "CODE", [*CODE[:-1], (0x90, "CS2R R2, SR_CLOCKLO")])
     made = ran(probe(job), act=probed)
-    assert made["verdict"] == "correct"
-    assert made["notes"]["check"]["figures"] == []
-    assert "needs a GPU" in made["notes"]["check"]["clock"]
+    assert made.verdict == "correct"
+    assert made.notes["check"]["figures"] == []
+    assert "needs a GPU" in made.notes["check"]["clock"]
 
 
 def test_a_check_from_an_execution(job: Job) -> None:
     check = results.of_stage(replace(job, stage="check", key="c1"), ran(job))
-    assert (check["stage"], check["key"], check["source"]) == ("check", "c1", "executed")
-    assert (check["status"], check["verdict"], check["environment"]) == ("ok", "correct", "laptop")
-    assert set(figures(check)) == {"max_error", "tolerance", "relative_error"}
-    assert check["notes"]["executed"] == "k1"
+    assert (check.stage, check.key, check.source) == ("check", "c1", "executed")
+    assert (check.status, check.verdict, check.environment) == ("ok", "correct", "laptop")
+    assert set(check.by_metric) == {"max_error", "tolerance", "relative_error"}
+    assert check.notes["executed"] == "k1"
 
 
 def counters_job(job: Job, sets: list[str], **more: Any) -> Job:
@@ -274,28 +271,28 @@ def counters_job(job: Job, sets: list[str], **more: Any) -> Job:
 def test_counters_from_an_execution_are_those_that_were_asked_for(job: Job) -> None:
     made = ran(job)
     few = results.of_stage(counters_job(job, ["quantization"]), made)
-    assert few["source"] == "executed" and not few["instructions"]
-    assert "smsp__inst_executed.sum" not in figures(few)
-    assert figures(few)["counted_tensor_flops"] == 4096 * WARPS
-    assert "sm__cycles_active.avg" in few["notes"]["not_executed"]
+    assert few.source == "executed" and not few.instructions
+    assert "smsp__inst_executed.sum" not in few.by_metric
+    assert few.by_metric["counted_tensor_flops"] == 4096 * WARPS
+    assert "sm__cycles_active.avg" in few.notes["not_executed"]
     more = results.of_stage(counters_job(job, ["memory"]), made)
-    assert more["instructions"] == made["instructions"]
-    assert figures(more)["wavefronts_shared_excess_LDGSTS"] == 11 * WARPS
-    assert figures(more)["shared_wavefronts_load"] == 4 * WARPS
-    assert not {name for name in figures(more) if "cycles" in name or "dram" in name}
+    assert more.instructions == made.instructions
+    assert more.by_metric["wavefronts_shared_excess_LDGSTS"] == 11 * WARPS
+    assert more.by_metric["shared_wavefronts_load"] == 4 * WARPS
+    assert not {name for name in more.by_metric if "cycles" in name or "dram" in name}
 
 
 def test_a_probes_own_instruction_is_counted(job: Job) -> None:
     asked = counters_job(probe(job), ["memory"], instruction="LDS.128")
-    found = figures(results.of_stage(asked, ran(probe(job), act=probed)))
+    found = results.of_stage(asked, ran(probe(job), act=probed)).by_metric
     assert found["wavefronts"] == 4 * WARPS and found["bank_conflicts"] == 2 * WARPS
     assert found["wavefronts_by_instruction"] == 3 * WARPS
 
 
 def test_a_slow_cpu_is_no_fault_of_the_kernels(job: Job) -> None:
     made = ran(job, faults=(Fault("timed out"),))
-    assert made["status"] == result.NOT_MEASURED
-    assert "within 10 s (execute: case_limit_s), given up after 0.5 s" in made["reason"]
+    assert made.status == result.NOT_MEASURED
+    assert "within 10 s (execute: case_limit_s), given up after 0.5 s" in made.reason
 
 
 def test_an_endless_product_is_stopped_long_before_a_slow_one(job: Job) -> None:
@@ -310,15 +307,15 @@ def test_a_failure_has_the_same_status_in_both_stages(job: Job, kind: str) -> No
     made = ran(job, faults=(Fault(kind),), endless=True)
     for one in (replace(job, stage="check"), counters_job(job, ["memory"])):
         told = results.of_stage(one, made)
-        assert (told["status"], told["source"], told["figures"]) == (kind, "", [])
-        assert "executed on the CPU" in told["reason"]
+        assert (told.status, told.source, told.figures) == (kind, "", [])
+        assert "executed on the CPU" in told.reason
 
 
 def test_counters_of_a_kernel_that_never_met_its_barrier_are_none(job: Job) -> None:
     made = ran(job, faults=(Fault("barrier"),))
-    assert results.of_stage(replace(job, stage="check"), made)["verdict"] == result.BARRIER
+    assert results.of_stage(replace(job, stage="check"), made).verdict == result.BARRIER
     told = results.of_stage(counters_job(job, ["memory"]), made)
-    assert (told["status"], told["figures"]) == (result.NOT_MEASURED, [])
+    assert (told.status, told.figures) == (result.NOT_MEASURED, [])
 
 
 def test_the_worker_gives_a_result_for_whatever_happens(job, monkeypatch, tmp_path):

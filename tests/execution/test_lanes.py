@@ -22,6 +22,7 @@ from tilewave.execution.lanes import captured, diagram, layout
 from tilewave.execution.machine.access import Access
 from tilewave.execution.machine.capturing import access
 from tilewave.kernel import result
+from tilewave.kernel.result import Result
 from tilewave.pipeline import watching
 from tilewave.records.store import Store
 from tilewave.theory import wavefronts as rules
@@ -183,7 +184,7 @@ def test_watching_changes_no_count_and_the_worst_is_the_worst(kernel: str) -> No
     path = shipped(kernel)
     done = watched(path, "136x72x40")
     (seen,), (plain,) = done.ran, case.run(support.job(path, "136x72x40"), engine()).ran
-    assert not plain.accesses and done.result["verdict"] == "correct"
+    assert not plain.accesses and done.result.verdict == "correct"
     for name, column in seen.counts.items():
         assert np.array_equal(column, plain.counts[name]), name
     requests = np.flatnonzero(seen.counts["shared_requests"])
@@ -278,9 +279,7 @@ def test_what_nobody_knows_is_watched_once(tmp_path: Path) -> None:
     def measure(waiting: Any, finished: Any) -> Any:
         asked.extend(one.case for one in waiting)
         for one in waiting:
-            finished(
-                result.result("execute", one.case, result.OK, key=one.key, accesses=[{"a": 1}])
-            )
+            finished(Result.of_job(one, accesses=[{"a": 1}]))
 
     for _ in range(2):
         watching.watch(pipeline(tmp_path), [JOB], measure)
@@ -312,5 +311,5 @@ def test_a_worker_tells_what_a_watched_job_accessed() -> None:
     path = ROOT / "kernels" / "probes" / "shared_access.cu"
     job = replace(support.job(path, "load_32_conflict"), watch=True, key="ab12")
     made = worker.one(job, engine(), cost.PaceRates())
-    (row,) = [row for row in made["accesses"] if row["opcode"] == "LDS"]
-    assert (made["status"], made["key"], row["wavefronts"]) == (result.OK, "ab12", 4)
+    (row,) = [row for row in made.accesses if row["opcode"] == "LDS"]
+    assert (made.status, made.key, row["wavefronts"]) == (result.OK, "ab12", 4)

@@ -71,7 +71,7 @@ SHORT_TILE = {"depth: 1024": "depth: 64"}
 @pytest.mark.parametrize("name", ["warps_1_ilp_1", "warps_6_ilp_2", "warps_2_ilp_4"])
 def test_chains_are_as_long_as_they_should_be(name: str, tmp_path: Path) -> None:
     done = executed(tmp_path, CHAINS, name, SHORT_CHAINS)
-    assert done.result["verdict"] == "correct", done.result["reason"]
+    assert done.result.verdict == "correct", done.result.reason
     names = chosen(CHAINS, name).names
     chains = 3 * WARP * names["BLOCK_WARPS"] * names["ILP"]
     counted = done.values["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"]
@@ -83,7 +83,7 @@ def test_chains_are_as_long_as_they_should_be(name: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", TILE.front.cases)
 def test_a_tile_is_right_by_either_number_of_threads(name: str, tmp_path: Path) -> None:
     done = executed(tmp_path, TILE, name, SHORT_TILE)
-    assert done.result["verdict"] == "correct", done.result["reason"]
+    assert done.result.verdict == "correct", done.result.reason
     fma = done.values["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"]
     assert fma == 512 * 256 * 64, "every multiply-add once"
 
@@ -100,7 +100,7 @@ def test_a_tile_is_right_by_either_number_of_threads(name: str, tmp_path: Path) 
 )
 def test_a_broken_probe_is_found(kernel, name, words, tmp_path) -> None:
     words = words | (SHORT_CHAINS if kernel is CHAINS else SHORT_TILE)
-    assert executed(tmp_path, kernel, name, words).result["verdict"] not in ("correct", None)
+    assert executed(tmp_path, kernel, name, words).result.verdict not in ("correct", None)
 
 
 @needs_nvrtc

@@ -30,4 +30,4 @@ def test_parts_are_added_wherever_they_are(monkeypatch, name, sms, shape, macros
     # The launch that adds has them as arguments, not the one that leads.
     assert len(operations.load("matmul").runs(job)) == 2
     done = case.run(job, execution.engine()).result
-    assert (done["status"], done["verdict"]) == ("ok", "correct"), done
+    assert (done.status, done.verdict) == ("ok", "correct"), done

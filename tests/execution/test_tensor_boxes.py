@@ -145,4 +145,4 @@ def test_timed_by_its_address_on_the_gpu(tmp_path: Path, session: Session) -> No
 
     work = support.job(boxes(tmp_path, 3, 1, LOAD, True), elements(3))
     found = time_job(session, replace(work, stage="time"))
-    assert found["status"] == "ok", found["reason"]
+    assert found.status == "ok", found.reason

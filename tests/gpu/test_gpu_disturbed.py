@@ -77,9 +77,9 @@ def timed(monkeypatch):
 )
 def test_a_time_is_marked(timed, how, told):
     made = timed(**how)
-    assert made["status"] == result.OK and made["figures"][0]["value"] == 10.0
-    assert made["reason"] == (told and f"disturbed: {told}")
-    assert result.passing(made) == bool(told) == (not result.recordable(made))
+    assert made.status == result.OK and made.figures[0]["value"] == 10.0
+    assert made.reason == (told and f"disturbed: {told}")
+    assert made.passing == bool(told) == (not made.recordable)
 
 
 def test_the_end_of_a_case_was_watched_for_the_next_one(monkeypatch):
@@ -103,10 +103,10 @@ def test_the_error_of_a_ratio_forgets_a_clock_that_both_share():
 
 
 def test_launches_of_which_two_rounds_take_a_second_take_two(timed, monkeypatch):
-    assert timed()["notes"]["rounds"] == JOB.timing.rounds == 5
+    assert timed().notes["rounds"] == JOB.timing.rounds == 5
     clock = iter(0.6 * one for one in range(100))
     monkeypatch.setattr(timing.time, "monotonic", lambda: next(clock))
-    assert timed()["notes"]["rounds"] == 2
+    assert timed().notes["rounds"] == 2
     short, long = timing.cost_s(JOB, 10.0), timing.cost_s(JOB, 300e3)
     assert short == pytest.approx(50e-6 + 11 * 2e-3)
     assert long == pytest.approx((3 + 2 * 2) * 0.3)
@@ -116,21 +116,21 @@ def test_rounds_are_those_behind_the_last_move_of_the_clock(timed, monkeypatch):
     """As on an H200 behind another load: 1,440 MHz, then step by step 1,905; and rounds count that clock."""
 
     def clock_of(made):
-        return next(one["value"] for one in made["figures"] if one["metric"] == "sm_clock")
+        return made.by_metric["sm_clock"]
 
     made = timed()
-    assert clock_of(made) == 1980.0 and made["notes"]["clock"] == result.COUNTED_CLOCK
+    assert clock_of(made) == 1980.0 and made.notes["clock"] == result.COUNTED_CLOCK
     monkeypatch.setattr(timing, "first_launch_us", lambda *_: 100.0)
     ticks = iter(0.01 * one for one in range(1000))
     monkeypatch.setattr(timing.time, "monotonic", lambda: next(ticks))
     made = timed(clocks=[1440.0, 1600.0, 1785.0, 1905.0])
-    assert clock_of(made) == 1905.0 and made["notes"]["rounds"] == 5
-    assert len(made["samples"]["duration_us"]) == 10
+    assert clock_of(made) == 1905.0 and made.notes["rounds"] == 5
+    assert len(made.samples["duration_us"]) == 10
     # A load that began at the highest clock is watched until the power limit would show.
     made = timed(clocks=[1980.0] * 4 + [1755.0])
-    assert clock_of(made) == 1755.0 and made["notes"]["rounds"] == 5
+    assert clock_of(made) == 1755.0 and made.notes["rounds"] == 5
     steps_of_the_limit = [1500.0, 1515.0, 1530.0, 1515.0, 1500.0, 1515.0]
-    assert timed(clocks=steps_of_the_limit)["notes"]["rounds"] in (5, 6)
+    assert timed(clocks=steps_of_the_limit).notes["rounds"] in (5, 6)
 
 
 def test_a_launch_as_long_as_a_block_is_one_and_is_not_timed_again(monkeypatch):
@@ -149,10 +149,10 @@ def test_a_marked_time_is_shown_and_measured_again(timed, tmp_path):
     document = measuring.collect(planned, sources, measure(spoilt))
     assert "slowed down" in measuring.log_lines("time", document)
     (shown,) = measuring.collect(planned, sources)["results"]  # as the tables do
-    assert shown["reason"] == spoilt["reason"] and shown["figures"] == spoilt["figures"]
+    assert shown.reason == spoilt.reason and shown.figures == spoilt.figures
     assert sources.find(JOB) is None
 
-    row = {name: shown[name] for name in ("case", "stage", "status", "reason")}
+    row = shown.only("case", "stage", "status", "reason")
     cases = pd.DataFrame([{"case": JOB.case, "kernel": "a", "verdict": result.CORRECT}])
     records = pd.DataFrame([row | {"source": "events", "metric": "", "value": 1.0}])
     (group,) = summary.troubles(cases, records)
@@ -162,7 +162,7 @@ def test_a_marked_time_is_shown_and_measured_again(timed, tmp_path):
         assert len(verdict.of(project, cases, records).problems) == problems
 
     (again,) = measuring.collect(planned, sources, measure(right))["results"]
-    assert again["reason"] == "" and sources.find(JOB) is not None
+    assert again.reason == "" and sources.find(JOB) is not None
 
 
 @pytest.mark.parametrize(("elsewhere", "told"), [(0, False), (100 << 30, True)])
@@ -174,11 +174,11 @@ def test_memory_that_other_processes_hold_is_no_fault_of_the_case(monkeypatch, e
     gpu = SimpleNamespace(free_bytes=lambda: 1 << 30, memory_bytes=(2 << 30) + elsewhere)
     with pytest.raises(CudaError) as error:
         buffers.DeviceMemory(gpu).new("a", 4 << 30)
-    made, usable = failure("check", JOB, error.value)
-    assert made["status"] == result.NOT_MEASURED and usable
-    assert ("other processes hold about" in made["reason"]) == told == result.passing(made)
-    made, usable = failure("check", JOB, CudaError("CUDA_ERROR_ECC_UNCORRECTABLE"))
-    assert made["status"] == result.NOT_MEASURED and result.passing(made) and not usable
+    made, usable = failure(JOB, error.value)
+    assert made.status == result.NOT_MEASURED and usable
+    assert ("other processes hold about" in made.reason) == told == made.passing
+    made, usable = failure(JOB, CudaError("CUDA_ERROR_ECC_UNCORRECTABLE"))
+    assert made.status == result.NOT_MEASURED and made.passing and not usable
 
 
 @pytest.mark.parametrize(

@@ -90,8 +90,8 @@ def test_timed_beside_cublas_on_the_gpu(session: Session) -> None:
 
     work = replace(support.job(LEADING, "512x512x512"), stage="time", baseline=True)
     found = time_job(session, work)
-    assert found["status"] == "ok", found["reason"]
-    assert {"duration_us", "baseline_us"} <= set(found["samples"])
+    assert found.status == "ok", found.reason
+    assert {"duration_us", "baseline_us"} <= set(found.samples)
 
 
 @pytest.mark.parametrize("gathering", [True, False])

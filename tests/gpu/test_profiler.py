@@ -20,6 +20,7 @@ from tilewave.gpu.ncu import report as profile_report
 from tilewave.gpu.ncu import run as profile_run
 from tilewave.kernel.job import Job, read_jobs
 from tilewave.kernel.launches import LaunchPlan
+from tilewave.kernel.result import Result
 from tilewave.records.counters import catalogue
 from tilewave.records.counters.figures import DERIVED
 
@@ -97,16 +98,12 @@ def job(case: str, entry: str = "tiled", provider: str = "nvrtc", **more: Any) -
     return a_job(**{"launch": launch, "dtypes": dtypes, **given, **more})
 
 
-def named(result: dict[str, Any]) -> dict[str, float]:
-    return {one["metric"]: one["value"] for one in result["figures"]}
-
-
 NAMES = ["dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_sector_hit_rate.pct"]
 COUNTERS = dict(zip(NAMES, (100, 20, 50.0), strict=True))
 BASIC = dict.fromkeys(catalogue.names("basic"), 1.0)
 
 
-def result_of(wanted: Job, action: FakeAction, names: list[str] = NAMES) -> dict[str, Any]:
+def result_of(wanted: Job, action: FakeAction, names: list[str] = NAMES) -> Result:
     return profile_report.result_of(wanted, [action], names)
 
 
@@ -138,20 +135,20 @@ def test_kernels_find_their_cases_by_range() -> None:
     assert sorted(found) == [0, 2]
     assert found[2] == dict(profile_report.parse_report(report, jobs, [NAMES] * 3, [1, 2]))[2]
     first = found[0]
-    assert (first["case"], first["key"], first["status"]) == ("a", "key-a", "ok")
-    assert first["source"] == "counters"
-    assert named(first)["dram_bytes"] == 120 and named(first)["l2_hit_rate"] == 50
-    assert first["notes"] == {"kernels": ["tiled"]}
-    json.dumps(first, allow_nan=False)
+    assert (first.case, first.key, first.status) == ("a", "key-a", "ok")
+    assert first.source == "counters"
+    assert first.by_metric["dram_bytes"] == 120 and first.by_metric["l2_hit_rate"] == 50
+    assert first.notes == {"kernels": ["tiled"]}
+    json.dumps(first.document(), allow_nan=False)
 
 
 def test_another_kernel_or_grid_is_not_taken_for_the_case() -> None:
     wrong = result_of(job("a"), FakeAction("other", COUNTERS, 0))
-    assert wrong["status"] == "not measured" and "other where tiled" in wrong["reason"]
+    assert wrong.status == "not measured" and "other where tiled" in wrong.reason
     wrong = result_of(job("a"), FakeAction("tiled", COUNTERS, 0, (8, 2, 1)))
-    assert "grid of [8, 2, 1] where [4, 2, 1]" in wrong["reason"] and not wrong["figures"]
+    assert "grid of [8, 2, 1] where [4, 2, 1]" in wrong.reason and not wrong.figures
     twice = [FakeAction("tiled", COUNTERS, 0)] * 2
-    assert "2 launches" in profile_report.result_of(job("a"), twice, NAMES)["reason"]
+    assert "2 launches" in profile_report.result_of(job("a"), twice, NAMES).reason
 
 
 def test_the_kernels_of_a_library_call_are_summed() -> None:
@@ -162,10 +159,10 @@ def test_the_kernels_of_a_library_call_are_summed() -> None:
     ]
     lib = job("cublas@64x64x64", "", "cublaslt")
     found = profile_report.result_of(lib, actions, [*NAMES, "launch__registers_per_thread"])
-    assert named(found)["dram__bytes_read.sum"] == 200
-    assert named(found)["launch__registers_per_thread"] == 168
-    assert found["notes"]["kernels"] == ["nvjet_hsh", "splitKreduce"]
-    assert found["instructions"] == []
+    assert found.by_metric["dram__bytes_read.sum"] == 200
+    assert found.by_metric["launch__registers_per_thread"] == 168
+    assert found.notes["kernels"] == ["nvjet_hsh", "splitKreduce"]
+    assert found.instructions == []
 
 
 def test_a_counter_without_a_value_is_absent_and_named() -> None:
@@ -173,17 +170,17 @@ def test_a_counter_without_a_value_is_absent_and_named() -> None:
     names = [*NAMES, "gpu__x.sum", "smsp__gone.sum", "sm__ops_path_tensor_src_fp16_dst_fp16.sum"]
     found = result_of(job("a"), FakeAction("tiled", counters, 0), names)
     absent = ["dram__bytes_read.sum", "gpu__x.sum", "smsp__gone.sum"]
-    assert found["notes"]["absent_metrics"] == absent
-    assert "dram__bytes_read.sum" not in named(found) and "dram_bytes" not in named(found)
+    assert found.notes["absent_metrics"] == absent
+    assert "dram__bytes_read.sum" not in found.by_metric and "dram_bytes" not in found.by_metric
     empty = result_of(job("a"), FakeAction("tiled", {}, 0))
-    assert empty["status"] == "not measured" and "none of the metrics" in empty["reason"]
+    assert empty.status == "not measured" and "none of the metrics" in empty.reason
 
 
 def test_durations_are_nanoseconds() -> None:
     name = "gpu__time_duration.sum"
     action = FakeAction("tiled", {name: FakeMetric(12.5, "us")}, 0)
     found = result_of(job("a"), action, [name])
-    assert found["figures"][0] == {"metric": name, "value": 12500.0, "unit": "ns"}
+    assert found.figures[0] == {"metric": name, "value": 12500.0, "unit": "ns"}
 
 
 SASS = {
@@ -247,21 +244,21 @@ RULES = (LOUD, {"name": "Silent", "rule_message": {"title": "", "message": "", "
 
 def test_samples_and_what_the_rules_say() -> None:
     made = result_of(job("a", stage="sample"), SampledAction(samples(), RULES), [])
-    assert (made["stage"], made["status"], made["source"]) == ("sample", "ok", "samples")
-    assert made["instructions"] == [
+    assert (made.stage, made.status, made.source) == ("sample", "ok", "samples")
+    assert made.instructions == [
         {"address": 16, "samples": 3, "stall_wait": 3},
         {"address": 32, "samples": 9, "samples_not_issued": 1, "stall_barrier": 7, "stall_wait": 2},
     ]
-    assert named(made) == {
+    assert made.by_metric == {
         "samples": 12, "samples_not_issued": 1, "stall_barrier": 7, "stall_wait": 5,
     }  # fmt: skip
-    (rule,) = made["notes"].pop("rules")
+    (rule,) = made.notes.pop("rules")
     assert rule == {
         "rule": "CPIStall", "section": "WarpStateStats", "name": "Warp Stall", "title": "Barrier Stalls",
         "message": "Warps wait.", "kind": "optimization", "speedup": 12.5, "speedup_of": "global",
         "metrics": {"stalled": 0.5},
     }  # fmt: skip
-    assert made["notes"] == {"kernels": ["tiled"], "interval_cycles": 2048, "passes": 19}
+    assert made.notes == {"kernels": ["tiled"], "interval_cycles": 2048, "passes": 19}
     for stage in ("counters", "sample"):  # the second alone asks for rules
         asked = profiling.settings_of(job("a", stage=stage)).rules
         assert asked == (stage == "sample")
@@ -271,9 +268,9 @@ def test_a_report_without_samples_is_none_of_a_kernel_that_was_too_short() -> No
     none = [f"{SAMPLED}{name}" for name in ("wait", "wait_not_issued", "barrier")]
     short = samples() | {name: FakeMetric(0) for name in none}
     made = result_of(job("a", stage="sample"), SampledAction(short), [])
-    assert made["status"] == "ok" and not made["instructions"] and named(made)["samples"] == 0
+    assert made.status == "ok" and not made.instructions and made.by_metric["samples"] == 0
     made = result_of(job("a", stage="sample"), SampledAction(instruction_counters()), [])
-    assert made["status"] == "not measured" and "no stall samples" in made["reason"]
+    assert made.status == "not measured" and "no stall samples" in made.reason
 
 
 def test_a_kernel_is_known_by_its_mangled_name() -> None:
@@ -303,7 +300,7 @@ def test_a_cubin_is_disassembled_once() -> None:
     other.case, other.sass[BASE + 32] = 2, "LDS R2, [R4] ;"
     report = [FakeRange([launch(0), other])]
     found = dict(profile_report.parse_report(report, jobs, [NAMES] * 3))
-    assert [found[i]["instructions"][1]["opcode"] for i in (0, 2)] == ["LDS.64", "LDS"]
+    assert [found[i].instructions[1]["opcode"] for i in (0, 2)] == ["LDS.64", "LDS"]
 
 
 def test_totals_by_kind_and_the_probes_own_instruction() -> None:
@@ -312,16 +309,16 @@ def test_totals_by_kind_and_the_probes_own_instruction() -> None:
     counters = {**COUNTERS, **instruction_counters(), loads: 8}
     action = FakeAction("tiled", counters, 0, sass=SASS)
     found = result_of(probe, action, [*NAMES, loads])
-    figures = named(found)
+    figures = found.by_metric
     assert figures["wavefronts_shared_excess_LDS"] == 6
     assert figures["wavefronts_shared_excess_STS"] == 0
     assert figures["wavefronts"] == figures["wavefronts_by_instruction"] == 8
     assert figures["ideal_by_instruction"] == 2
-    assert "probe_instruction" not in found["notes"]
+    assert "probe_instruction" not in found.notes
     plain = result_of(job("p@x"), action, [*NAMES, loads])
-    assert not {"wavefronts", "wavefronts_by_instruction"} & set(named(plain))
+    assert not {"wavefronts", "wavefronts_by_instruction"} & set(plain.by_metric)
     found = result_of(probe, FakeAction("tiled", COUNTERS, 0))
-    assert "no per-instruction counters" in found["notes"]["probe_instruction"]
+    assert "no per-instruction counters" in found.notes["probe_instruction"]
 
 
 @pytest.mark.parametrize(
@@ -400,7 +397,7 @@ class Ncu:
         path.chmod(0o755)
         return str(path)
 
-    def run(self, body: str, jobs: list[Job], **more: Any) -> list[dict[str, Any]]:
+    def run(self, body: str, jobs: list[Job], **more: Any) -> list[Result]:
         paths = {"cache": "cache", "report_path": "reports/kernel.ncu-rep", "log_path": "logs/log"}
         how = {"limit_s": 30.0, "ncu": self.program(body), **more}
         how |= {name: self.folder / path for name, path in paths.items()}
@@ -421,8 +418,8 @@ def asking(cases: str, **more: Any) -> list[Job]:
     return [job(case, **{"metrics": tuple(NAMES), **more}) for case in cases]
 
 
-def statuses(results: list[dict[str, Any]]) -> list[str]:
-    return [made["status"] for made in results]
+def statuses(results: list[Result]) -> list[str]:
+    return [made.status for made in results]
 
 
 def reported(path: Path, counters: dict[str, Any] = COUNTERS, **more: Any) -> list[FakeAction]:
@@ -434,8 +431,8 @@ def test_no_ncu_is_a_status(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiler, "find_ncu", lambda configured: None)
     told: list[Any] = []
     (found,) = ncu.run("", [job("a")], ncu=None, on_result=told.append)
-    assert found["status"] == "not measured" and "nsight-compute" in found["reason"]
-    assert found["key"] == "key-a" and told == [found]
+    assert found.status == "not measured" and "nsight-compute" in found.reason
+    assert found.key == "key-a" and told == [found]
     assert ncu.run("", []) == []
 
 
@@ -449,9 +446,9 @@ def test_no_ncu_is_a_status(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_somebody_ended_is_asked_again(ncu: Ncu, end: str, name: str | None) -> None:
     (found,) = ncu.run(end, [job("a")])
-    assert found["status"] == "not measured"
-    assert found["notes"].get("interrupted") == name
-    assert name is None or found["reason"] == f"profiling was ended by {name}"
+    assert found.status == "not measured"
+    assert found.notes.get("interrupted") == name
+    assert name is None or found.reason == f"profiling was ended by {name}"
 
 
 def test_what_the_report_holds_is_kept(ncu: Ncu) -> None:
@@ -460,9 +457,9 @@ def test_what_the_report_holds_is_kept(ncu: Ncu) -> None:
     ncu.holds(lambda path: [FakeAction("tiled", held, 1)])
     jobs = [job("a"), job("b")]
     first, second = ncu.run(body, jobs)
-    assert first["status"] == "not measured" and first["reason"] == "ncu: lost it"
-    assert second["status"] == "ok" and second["notes"]["report"] == "kernel.ncu-rep"
-    assert "dram__bytes_write.sum" in second["notes"]["absent_metrics"]
+    assert first.status == "not measured" and first.reason == "ncu: lost it"
+    assert second.status == "ok" and second.notes["report"] == "kernel.ncu-rep"
+    assert "dram__bytes_write.sum" in second.notes["absent_metrics"]
     assert read_jobs(ncu.folder / "reports" / "kernel.jobs.json") == jobs
 
 
@@ -474,13 +471,13 @@ def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(ncu: Ncu) -
     told: list[Any] = []
     body = "sys.exit(0 if reach('b') else 139)\n"
     found = ncu.run(body, jobs, limit_s=None, on_result=told.append)
-    assert [made["case"] for made in found] == ["a", "b", "c", "d"]
+    assert [made.case for made in found] == ["a", "b", "c", "d"]
     assert statuses(found) == ["ok", "not measured", "ok", "ok"]
-    assert "exit code 139" in found[1]["reason"]
-    reports = [made["notes"].get("report") for made in found]
+    assert "exit code 139" in found[1].reason
+    reports = [made.notes.get("report") for made in found]
     assert reports == ["kernel.ncu-rep", None, "kernel-part2.ncu-rep", "kernel-part3.ncu-rep"]
-    assert found[0]["notes"]["absent_metrics"] == ["dram__bytes_write.sum"]
-    assert sorted(made["case"] for made in told) == ["a", "b", "c", "d"]
+    assert found[0].notes["absent_metrics"] == ["dram__bytes_write.sum"]
+    assert sorted(made.case for made in told) == ["a", "b", "c", "d"]
 
 
 def test_a_report_is_read_while_the_next_session_runs(ncu, monkeypatch) -> None:
@@ -504,25 +501,25 @@ def test_a_report_is_read_while_the_next_session_runs(ncu, monkeypatch) -> None:
     jobs[::2] = [replace(one, metrics=one.metrics[::-1]) for one in jobs[::2]]
     lines: list[str] = []
 
-    def profiled(cores: int) -> list[dict[str, Any]]:
-        how = {"on_result": lambda made: (told / made["case"]).touch(), "note": lines.append}
+    def profiled(cores: int) -> list[Result]:
+        how = {"on_result": lambda made: (told / made.case).touch(), "note": lines.append}
         return ncu.run(wait, jobs, cores=cores, **how)
 
     found = profiled(cores=4)
-    assert [made["case"] for made in found] == list("abcdefg")
-    reports = [made["notes"]["report"] for made in found]
+    assert [made.case for made in found] == list("abcdefg")
+    reports = [made.notes["report"] for made in found]
     assert reports == ["kernel.ncu-rep"] * 4 + ["kernel-part2.ncu-rep"] * 3
-    processes = [named(made)[NAMES[0]] for made in found]
+    processes = [made.by_metric[NAMES[0]] for made in found]
     assert len(set(processes)) == 4 and os.getpid() not in processes
-    assert [len(made["instructions"]) for made in found] == [3] * 7
+    assert [len(made.instructions) for made in found] == [3] * 7
     # The order in which a case names its metrics is that of its figures, and no session of its own.
-    assert found[0]["figures"][2]["metric"] == NAMES[0] == found[1]["figures"][0]["metric"]
+    assert found[0].figures[2]["metric"] == NAMES[0] == found[1].figures[0]["metric"]
     assert len(lines) == 2 and "session 2 (3 metrics, 0 sections): 3 of 3 cases in" in lines[1]
     assert "by 2 processes" in lines[1]
 
-    def alike(made: dict[str, Any]) -> dict[str, Any]:
-        figures = [one for one in made["figures"] if one["metric"] not in (NAMES[0], "dram_bytes")]
-        return {**made, "figures": figures}
+    def alike(made: Result) -> Result:
+        figures = [one for one in made.figures if one["metric"] not in (NAMES[0], "dram_bytes")]
+        return replace(made, figures=figures)
 
     assert [alike(made) for made in profiled(cores=1)] == [alike(made) for made in found]
 
@@ -538,18 +535,18 @@ def test_a_reader_that_ends_takes_its_own_cases_alone(ncu, monkeypatch) -> None:
     monkeypatch.setattr(reading, "LEAST_CASES", 1)
     found = ncu.run("reach()", asking("abcd"), cores=6)
     assert statuses(found) == ["ok", "ok", "not measured", "ok"]
-    assert "could not be read: it was ended by SIGKILL" in found[2]["reason"]
+    assert "could not be read: it was ended by SIGKILL" in found[2].reason
 
 
 def test_readers_that_say_nothing_are_given_up(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
     ncu.holds(lambda path: time.sleep(60) or [])
     monkeypatch.setattr(reading, "STUCK_S", 0.2)
     (found,) = ncu.run("reach()", asking("a"))
-    assert found["status"] == "not measured" and "0.2 s by the clock" in found["reason"]
+    assert found.status == "not measured" and "0.2 s by the clock" in found.reason
 
 
 def test_a_result_that_cannot_be_kept_ends_ncu_and_the_readers(ncu: Ncu) -> None:
-    def full(made: dict[str, Any]) -> None:
+    def full(made: Result) -> None:
         raise OSError("disk full")
 
     ncu.holds(reported, most=2)
@@ -611,10 +608,10 @@ def test_tensor_operations_that_the_code_lacks_are_not_counted(tmp_path, code, a
     # What the code tells is said beside what was counted, not among it.
     found = result_of(one, FakeAction("tiled", dict.fromkeys(names, 3.0)), names)
     unasked = [name for name in one.metrics if name not in names]
-    assert found["notes"].get("not_asked", []) == sorted(unasked)
-    assert not set(unasked) & set(named(found))
+    assert found.notes.get("not_asked", []) == sorted(unasked)
+    assert not set(unasked) & set(found.by_metric)
     if "SP" not in code:
-        assert named(found)["counted_tensor_flops"] == 3 * len(asked)
+        assert found.by_metric["counted_tensor_flops"] == 3 * len(asked)
 
 
 @pytest.mark.parametrize(
@@ -627,7 +624,7 @@ def test_a_librarys_tensor_operations_are_those_of_its_operands(dtype: str, numb
     assert sum("tensor_src" in name for name in profiling.metrics_of(job("a"))) == 7
 
 
-def refusing(ncu: Ncu, name: str) -> list[dict[str, Any]]:
+def refusing(ncu: Ncu, name: str) -> list[Result]:
     """Of two sessions whose ncu refuses a metric; each run notes whether it was asked for it."""
     ncu.holds(lambda path: [FakeAction("tiled", BASIC, 0)], most=1)
     body = (
@@ -645,8 +642,8 @@ def refusing(ncu: Ncu, name: str) -> list[dict[str, Any]]:
 
 def test_a_refused_metric_is_dropped_and_the_run_repeated(ncu: Ncu) -> None:
     for found in refusing(ncu, "gpu__time_duration.sum"):
-        assert "gpu__time_duration.sum" in found["notes"]["unknown_metrics"]
-        assert "gpu__time_duration.sum" not in named(found)
+        assert "gpu__time_duration.sum" in found.notes["unknown_metrics"]
+        assert "gpu__time_duration.sum" not in found.by_metric
 
 
 REFUSED = "print('==ERROR== ERR_NVGPUCTRPERM - The user'); sys.exit(1)\n"
@@ -657,7 +654,7 @@ def test_no_permission_is_a_status_and_asked_once(ncu: Ncu, reached: str) -> Non
     ncu.holds(lambda path: [], most=2)
     found = ncu.run(reached + "note('sessions')\n" + REFUSED, asking("abcde"))
     assert statuses(found) == ["not measured"] * 5
-    assert all("NVreg_RestrictProfilingToAdminUsers=0" in made["reason"] for made in found)
+    assert all("NVreg_RestrictProfilingToAdminUsers=0" in made.reason for made in found)
     assert ncu.noted("sessions") == "x"
 
 
@@ -666,7 +663,7 @@ def test_permission_that_is_withdrawn_half_way_costs_what_comes_behind_it(ncu: N
     ncu.holds(reported, most=2)
     found = ncu.run(f"if second: {REFUSED}reach()\n", asking("abcde"))
     assert statuses(found) == ["ok"] * 2 + ["not measured"] * 3
-    assert ["interrupted" in made["notes"] for made in found] == [False] * 2 + [True] * 3
+    assert ["interrupted" in made.notes for made in found] == [False] * 2 + [True] * 3
 
 
 def test_an_unreadable_report_is_a_status(ncu: Ncu) -> None:
@@ -675,7 +672,7 @@ def test_an_unreadable_report_is_a_status(ncu: Ncu) -> None:
 
     ncu.holds(refuse)
     (found,) = ncu.run("report.write_text('no report')\n", [job("a")])
-    assert found["status"] == "not measured" and "RuntimeError: cut off" in found["reason"]
+    assert found.status == "not measured" and "RuntimeError: cut off" in found.reason
 
 
 def alive(identity: int) -> bool:
@@ -696,7 +693,7 @@ def test_at_the_limit_the_worker_ends_and_ncu_writes_its_report(ncu: Ncu) -> Non
     start = time.monotonic()
     (found,) = ncu.run(body, [job("a")], limit_s=1.0)
     assert time.monotonic() - start < 20
-    assert "limit of 1 s" in found["reason"]
+    assert "limit of 1 s" in found.reason
     assert ncu.noted("after") == "written"
     assert not alive(int(ncu.noted("child")))
 

@@ -28,6 +28,7 @@ from tilewave.kernel import result
 from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.job import Job, read_jobs, write_jobs
 from tilewave.kernel.launches import LaunchPlan, Step
+from tilewave.kernel.result import Result
 from tilewave.kernel.trial import try_out
 from tilewave.kernel.variants import variant
 from tilewave.pipeline import compiling, resolving, tables
@@ -151,7 +152,7 @@ def test_a_key_knows_every_launch() -> None:
 def test_a_series_is_executed_right(name: str, words: tuple[str, ...], tmp_path: Path) -> None:
     job, _, _ = planned(name, tmp_path, *words)
     done = case.run(job, execution.engine())
-    assert (done.result["status"], done.result["verdict"]) == ("ok", "correct"), done.result
+    assert (done.result.status, done.result.verdict) == ("ok", "correct"), done.result
     assert [one.job.entry for one in done.ran] == [one.entry for one in job.steps]
     # Counters are sums over the launches, geometry is that of the one that leads.
     each, found = [one.values() for one in done.ran], done.values
@@ -166,7 +167,7 @@ def test_a_series_is_executed_right(name: str, words: tuple[str, ...], tmp_path:
     assert set(places.values()) == {1}
     assert {function for function, _ in places} == {one.entry for one in job.steps}
     assert sum(row["executed"] for row in rows) == found["smsp__inst_executed.sum"]
-    assert {row["function"] for row in done.result["instructions"]} == {one for one, _ in places}
+    assert {row["function"] for row in done.result.instructions} == {one for one, _ in places}
 
 
 @needs_nvrtc
@@ -228,7 +229,7 @@ def test_a_page_shows_every_kernel_of_a_series(name: str, tmp_path: Path) -> Non
     shape = {"split_k": "33x20x50", "reduction_passes": "3000"}[name]
     job, asked, entry = planned(name, tmp_path, "--shape", shape)
     kernel, chosen = load_kernel(SERIES / f"{name}.cu"), asked.variant
-    made = case.run(job, execution.engine()).result | {"environment": "e"}
+    made = replace(case.run(job, execution.engine()).result, environment="e")
     known = compiling.Compilations(Store(cache.folder("kernels")), None, tmp_path)
     rows = tables.instructions_table(
         [made], None, lambda _, function: known.origins(chosen, entry, function)
@@ -247,7 +248,7 @@ def test_a_page_shows_every_kernel_of_a_series(name: str, tmp_path: Path) -> Non
     marks = [line.text for line in shown.sass if not line.address and "…" not in line.text]
     assert marks == list(kernel.entries) == list(symbols)
     listed = sum(int(line.executed.replace(",", "") or 0) for line in shown.sass)
-    assert listed == sum(row["executed"] for row in made["instructions"])
+    assert listed == sum(row["executed"] for row in made.instructions)
     views = kernel_code.variants(kernel, document, cases, {})
     for view, one in zip(views, kernel.entries, strict=True):
         assert view.name == f"{name}: {one}"
@@ -291,25 +292,25 @@ HITS = "lts__t_sector_hit_rate.pct"
 ASKED = ["smsp__inst_executed.sum", "launch__block_size", HITS, "inst_executed"]
 
 
-def counted(job: Job, actions: list[profiles.FakeAction]) -> dict[str, Any]:
+def counted(job: Job, actions: list[profiles.FakeAction]) -> Result:
     return report.result_of(job, actions, ASKED)
 
 
 def test_a_profile_of_a_series_is_summed() -> None:
     job = in_a_row(ONE, TWO, ONE, stage="counters", source="kernels/tiled.cu")
     made = counted(job, profiled(("one", 3), ("two", 5), ("one", 2)))
-    assert made["status"] == "ok", made
-    found = profiles.named(made)
+    assert made.status == "ok", made
+    found = made.by_metric
     assert found["smsp__inst_executed.sum"] == 100
     assert found["launch__block_size"] == 3  # no sum: of the launch that leads
-    assert made["notes"]["kernels"] == ["one", "two", "one"]
+    assert made.notes["kernels"] == ["one", "two", "one"]
     # A percentage of the whole there is none; each launch's stands in the notes.
     assert HITS not in found and "l2_hit_rate" not in found
-    assert made["notes"]["of_each_launch"] == {HITS: [30.0, 50.0, 20.0]}
+    assert made.notes["of_each_launch"] == {HITS: [30.0, 50.0, 20.0]}
     alone = counted(in_a_row(ONE, stage="counters"), profiled(("one", 3)))
-    assert profiles.named(alone)[HITS] == 30 and "of_each_launch" not in alone["notes"]
+    assert alone.by_metric[HITS] == 30 and "of_each_launch" not in alone.notes
     columns = ("function", "address", "opcode", "executed")
-    rows = [tuple(row[one] for one in columns) for row in made["instructions"]]
+    rows = [tuple(row[one] for one in columns) for row in made.instructions]
     code = ((0, "LDG.E", 5), (16, "STG.E", 5))
     assert rows == [(entry, *one) for entry in ("one", "two") for one in code]
 
@@ -325,7 +326,7 @@ def test_a_profile_of_a_series_is_summed() -> None:
 def test_half_a_series_is_no_result(launches: str, said: str) -> None:
     given = profiled(*((name, 1) for name in launches.split()))
     made = counted(in_a_row(ONE, TWO, stage="counters"), given)
-    assert made["status"] == result.NOT_MEASURED and said in made["reason"]
+    assert made.status == result.NOT_MEASURED and said in made.reason
 
 
 def test_launches_find_their_case() -> None:
@@ -369,12 +370,12 @@ def test_samples_of_a_series_are_of_all_launches() -> None:
     job = in_a_row(*steps, stage=result.SAMPLE)
     twice = [profiles.SampledAction(profiles.samples(), profiles.RULES) for _ in steps]
     made = report.result_of(job, twice, [])
-    assert profiles.named(made)["samples"] == 24 and len(made["notes"]["rules"]) == 1
+    assert made.by_metric["samples"] == 24 and len(made.notes["rules"]) == 1
     row = {"address": 16, "samples": 6, "stall_wait": 6, "function": "tiled"}
-    assert made["instructions"][0] == row
+    assert made.instructions[0] == row
     twice[1] = profiles.SampledAction(profiles.instruction_counters())
     made = report.result_of(job, twice, [])
-    assert made["status"] == result.NOT_MEASURED and "no stall samples" in made["reason"]
+    assert made.status == result.NOT_MEASURED and "no stall samples" in made.reason
 
 
 def test_tensor_cores_are_looked_for_in_every_launch() -> None:
@@ -384,7 +385,7 @@ def test_tensor_cores_are_looked_for_in_every_launch() -> None:
     assert found(listing, "one", "three") is None
 
 
-def measured(stage: str, job: Job, folder: Path) -> dict[str, Any]:
+def measured(stage: str, job: Job, folder: Path) -> Result:
     """One job in a worker of its own: this process must not initialise CUDA."""
     jobs, events = folder / f"{stage}.json", folder / f"{stage}.jsonl"
     events.unlink(missing_ok=True)  # a worker adds to what is there
@@ -394,8 +395,7 @@ def measured(stage: str, job: Job, folder: Path) -> dict[str, Any]:
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     subprocess.run([*map(str, words), "--cache", str(folder)], check=True, env=environ)
     told = [json.loads(line) for line in events.read_text().splitlines()]
-    made: dict[str, Any] = next(one["result"] for one in told if one["event"] == "finished")
-    return made
+    return Result.of_document(next(one["result"] for one in told if one["event"] == "finished"))
 
 
 @needs_nvrtc
@@ -408,10 +408,10 @@ def test_a_series_on_a_gpu(name: str, shape: str, tmp_path: Path) -> None:
     """Checked, timed as one, and counted as executing it predicts."""
     job, _, _ = planned(name, tmp_path, "--shape", shape, "--limit", "60")
     made = measured("check", job, tmp_path)
-    assert (made["status"], made["verdict"]) == ("ok", "correct"), made["reason"]
+    assert (made.status, made.verdict) == ("ok", "correct"), made.reason
     whole, first = measured("time", job, tmp_path), measured("time", job.steps[0], tmp_path)
-    assert whole["status"] == first["status"] == "ok", (whole["reason"], first["reason"])
-    assert profiles.named(whole)["duration"] > profiles.named(first)["duration"] > 0
+    assert whole.status == first.status == "ok", (whole.reason, first.reason)
+    assert whole.by_metric["duration"] > first.by_metric["duration"] > 0
     if find_ncu() is None:
         pytest.skip("no Nsight Compute: checked and timed")
     asked = {
@@ -425,18 +425,18 @@ def test_a_series_on_a_gpu(name: str, shape: str, tmp_path: Path) -> None:
     counted_, sampled = profiler.profile(
         jobs, cache=tmp_path, report_path=tmp_path / "a.ncu-rep", log_path=tmp_path / "log"
     )
-    if NO_PERMISSION in counted_["reason"]:
+    if NO_PERMISSION in counted_.reason:
         pytest.skip("no permission to read counters: checked and timed")
-    assert counted_["status"] == sampled["status"] == "ok", (counted_, sampled["reason"])
+    assert counted_.status == sampled.status == "ok", (counted_, sampled.reason)
     done = case.run(job, execution.engine())
-    found = profiles.named(counted_)
+    found = counted_.by_metric
     for metric in ("smsp__inst_executed.sum", "smsp__thread_inst_executed.sum",
                    "launch__grid_size", "launch__grid_dim_x", "launch__block_size"):  # fmt: skip
         assert found[metric] == done.values[metric], metric
-    assert len(counted_["notes"]["kernels"]) == len(job.steps)
-    assert {len(each) for each in counted_["notes"]["of_each_launch"].values()} == {len(job.steps)}
+    assert len(counted_.notes["kernels"]) == len(job.steps)
+    assert {len(each) for each in counted_.notes["of_each_launch"].values()} == {len(job.steps)}
     executed = {(row["function"], row["address"]): row["executed"] for row in done.rows()}
-    for row in counted_["instructions"]:
+    for row in counted_.instructions:
         assert row["executed"] == executed[row["function"], row["address"]], row
-    assert {row["function"] for row in counted_["instructions"]} == {one.entry for one in job.steps}
-    assert {row["function"] for row in sampled["instructions"]} <= {one.entry for one in job.steps}
+    assert {row["function"] for row in counted_.instructions} == {one.entry for one in job.steps}
+    assert {row["function"] for row in sampled.instructions} <= {one.entry for one in job.steps}

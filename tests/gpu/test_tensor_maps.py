@@ -141,8 +141,8 @@ def test_what_cuda_cannot_launch(tmp_path: Path, more: str, sentence: str) -> No
 
 def test_the_pitch_is_a_requirement() -> None:
     (right,), (wrong,) = (plan_jobs("check", {}, f"64x64x{k}") for k in (24, 21))
-    assert isinstance(right, Job) and wrong["status"] == result.UNSUPPORTED
-    assert wrong["reason"].startswith("map_a: 84 bytes from row to row")
+    assert isinstance(right, Job) and wrong.status == result.UNSUPPORTED
+    assert wrong.reason.startswith("map_a: 84 bytes from row to row")
 
 
 @pytest.mark.parametrize(

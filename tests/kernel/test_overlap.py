@@ -54,8 +54,8 @@ def test_a_kernel_that_never_waits_is_unsupported(tmp_path, stage) -> None:
         ("second", {"waiting": ["_first"], **two}),  # each launch by itself
     ):
         made = planned(path, stage, **found)
-        assert made["status"] == result.UNSUPPORTED
-        assert f"{name} never waits" in made["reason"] and "griddepcontrol.wait" in made["reason"]
+        assert made.status == result.UNSUPPORTED
+        assert f"{name} never waits" in made.reason and "griddepcontrol.wait" in made.reason
     waiting = planned(path, stage, waiting=["sample"])
     plain = planned(write_kernel(tmp_path), stage, waiting=["sample"])
     assert waiting.launch.programmatic and not plain.launch.programmatic

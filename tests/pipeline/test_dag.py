@@ -119,7 +119,7 @@ def test_what_is_recorded_is_not_done_again(tmp_path, monkeypatch):
             changed.add(one.id)
     assert {task.variant.id for task in pipeline.tasks(list(pipeline.variants))} == changed
     executed = pipeline.measure("execute", None)["results"]
-    missing = [one["case"] for one in executed if one["status"] == "not measured"]
+    missing = [one.case for one in executed if one.status == "not measured"]
     assert {case.partition("@")[0] for case in missing} <= changed
 
 

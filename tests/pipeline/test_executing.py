@@ -8,6 +8,7 @@ import pytest
 from samples import a_job, planned
 from tilewave.kernel import result as model
 from tilewave.kernel.job import Job
+from tilewave.kernel.result import Result
 from tilewave.pipeline import executing, measuring
 from tilewave.pipeline import project as projects
 from tilewave.pipeline.cases import wants
@@ -83,7 +84,7 @@ def test_which_cases_are_executed(when: str, asks: bool, live: bool, cases: set[
 
 def recorded_with(project: projects.Project, folder: Any, stages: tuple[str, ...]) -> Recorded:
     made = [
-        model.result(stage, job.case, "ok", key=job.key, environment="gpu1", verdict="correct")
+        Result.of_job(job, environment="gpu1", verdict="correct")
         for stage in stages
         for job in planned(stage, project, compiled(project), target()).values()
         if isinstance(job, Job) and job.case == "matmul_naive@64x64x64"
@@ -122,15 +123,15 @@ def test_a_case_that_is_too_dear_is_not_begun() -> None:
     project = load(study={"cases": [{"kernels": ["matmul_naive"], "shapes": [64, 4096]}]})
     small, large = list(executed(project).values())[:2]
     assert small.limit_s == 10.0
-    assert large["status"] == model.NOT_MEASURED
-    assert "execute: case_limit_s = 10 s" in large["reason"]
+    assert large.status == model.NOT_MEASURED
+    assert "execute: case_limit_s = 10 s" in large.reason
 
 
 def test_without_a_cubin_nothing_is_executed(tmp_path: Any) -> None:
     executor = Executor()
     sources = measuring.Sources(target(), Store(tmp_path))
     (one, *_) = measuring.collect(executed(load(), cubin=None), sources, executor)["results"]
-    assert (one["status"], one["reason"], executor.asked) == (model.NOT_MEASURED, "no NVRTC", [])
+    assert (one.status, one.reason, executor.asked) == (model.NOT_MEASURED, "no NVRTC", [])
 
 
 def test_the_key_holds_the_machines_version(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +159,7 @@ class Executor:
         made = []
         for job in waiting:
             self.asked.append(job.case)
-            made.append(model.result("execute", job.case, status, "why", verdict=verdict, **ok))
+            made.append(Result("execute", job.case, status, "why", verdict=verdict, **ok))
             finished(made[-1])
         return made
 
@@ -175,7 +176,7 @@ def test_an_execution_is_kept_and_reused(tmp_path: Any) -> None:
     assert again["results"] == first["results"]
     assert (first["counts"]["measured"], again["counts"]["measured"]) == (2, 0)
     assert (first["counts"]["reused"], again["counts"]["reused"]) == (0, 2)
-    assert {made["environment"] for made in first["results"]} == {"laptop"}
+    assert {made.environment for made in first["results"]} == {"laptop"}
 
 
 def test_cases_of_one_key_are_executed_once(tmp_path: Any) -> None:
@@ -184,7 +185,7 @@ def test_cases_of_one_key_are_executed_once(tmp_path: Any) -> None:
                "shapes": [{"m": ["64", "64 * 1"], "n": 64, "k": 64}]}]  # fmt: skip
     document = collect(Store(tmp_path), executor, study={"cases": blocks})
     assert len(executor.asked) == 1 and len(document["results"]) == 2
-    assert [made["case"] for made in document["results"]][1] == "matmul_naive@64*1x64x64"
+    assert [made.case for made in document["results"]][1] == "matmul_naive@64*1x64x64"
 
 
 @pytest.mark.parametrize(("limit_s", "asked"), [(10.0, 2), (20.0, 4)])
@@ -196,35 +197,35 @@ def test_more_time_executes_again_what_timed_out(tmp_path: Any, limit_s: float, 
 
 
 def execution(status: str = model.OK, verdict: str | None = model.CORRECT, **more: Any) -> Any:
-    made = model.result("execute", "a@64", status, more.pop("reason", "found"), verdict=verdict)
-    figures = FIGURES if status == "ok" else []
-    return made | {"key": "e1", "environment": "laptop", "notes": NOTES, "figures": figures} | more
+    more = {"reason": "found", "figures": FIGURES if status == "ok" else []} | more
+    more |= {"key": "e1", "environment": "laptop", "notes": NOTES}
+    return Result("execute", "a@64", status, verdict=verdict, **more)
 
 
 def one(
     stage: str, made: Any, tmp_path: Any, recorded: Any = None, live: bool = False,
     first: bool = False, status: str = model.OK,
-) -> dict[str, Any]:  # fmt: skip
+) -> Result:  # fmt: skip
     """The result of a stage for the case that ``made`` is the execution of."""
     job = a_job(stage=stage, key="aa11", limit_s=9.0, metrics=("smsp__inst_executed.sum",))
 
     def measure(waiting: Any, finished: Any) -> Any:
-        return [model.result(stage, job.case, status, "no permission") for job in waiting]
+        return [Result(stage, job.case, status, "no permission") for job in waiting]
 
     sources = measuring.Sources(target(live), Store(tmp_path / "store"), recorded)
     (result,) = measuring.collect({"a@64": job}, sources, measure)["results"]
-    return measuring.with_execution(job, result, made, live, first) if made else dict(result)
+    return measuring.with_execution(job, result, made, live, first) if made else result
 
 
 @pytest.mark.parametrize("stage", ["check", "counters"])
 def test_where_nothing_is_recorded_the_execution_speaks(stage: str, tmp_path: Any) -> None:
     result = one(stage, execution(), tmp_path)
-    assert (result["stage"], result["status"], result["source"]) == (stage, "ok", "executed")
-    assert (result["key"], result["environment"]) == ("aa11", "laptop")
+    assert (result.stage, result.status, result.source) == (stage, "ok", "executed")
+    assert (result.key, result.environment) == ("aa11", "laptop")
 
 
 def shipped(folder: Any, key: str = "aa11") -> Recorded:
-    made = model.result("check", "a@64", "ok", key=key, environment="gpu1", verdict="correct")
+    made = Result("check", "a@64", "ok", key=key, environment="gpu1", verdict="correct")
     merge(folder / "nvidia_h200", [made], {"gpu1": {"gpu": "NVIDIA H200"}}, {})
     return Recorded(folder / "nvidia_h200")
 
@@ -232,20 +233,20 @@ def shipped(folder: Any, key: str = "aa11") -> Recorded:
 def test_a_recorded_figure_comes_first_unless_the_config_executes_always(tmp_path: Any) -> None:
     wrong, recorded = execution(verdict="wrong"), shipped(tmp_path)
     result = one("check", wrong, tmp_path, recorded)
-    assert (result["source"], result["verdict"]) == ("recorded:nvidia_h200", "correct")
+    assert (result.source, result.verdict) == ("recorded:nvidia_h200", "correct")
     result = one("check", wrong, tmp_path, recorded, first=True)
-    assert (result["source"], result["verdict"]) == ("executed", "wrong")
+    assert (result.source, result.verdict) == ("executed", "wrong")
     unknown = execution(model.UNSUPPORTED, None)
     result = one("check", unknown, tmp_path, recorded, first=True)
-    assert result["source"] == "recorded:nvidia_h200"
+    assert result.source == "recorded:nvidia_h200"
 
 
 @pytest.mark.parametrize("status", [model.UNSUPPORTED, model.NOT_MEASURED])
 def test_stale_stays_stale_where_the_execution_says_nothing(status: str, tmp_path: Any) -> None:
     stale = shipped(tmp_path, "other")
     result = one("check", execution(status, None, reason="HGMMA at line 2"), tmp_path, stale)
-    assert result["status"] == model.STALE and result["reason"].endswith("; HGMMA at line 2")
-    assert one("check", execution(), tmp_path, stale)["source"] == "executed"
+    assert result.status == model.STALE and result.reason.endswith("; HGMMA at line 2")
+    assert one("check", execution(), tmp_path, stale).source == "executed"
 
 
 @pytest.mark.parametrize(
@@ -254,19 +255,19 @@ def test_stale_stays_stale_where_the_execution_says_nothing(status: str, tmp_pat
 )
 def test_why_nothing_was_executed_is_said(status: str, told: str, tmp_path: Any) -> None:
     result = one("counters", execution(status, None, reason="HGMMA"), tmp_path)
-    assert (result["status"], result["reason"]) == (status, told)
+    assert (result.status, result.reason) == (status, told)
 
 
 def test_on_a_live_gpu_measured_figures_stay(tmp_path: Any) -> None:
-    assert one("check", execution(verdict="wrong"), tmp_path, live=True)["source"] == "events"
+    assert one("check", execution(verdict="wrong"), tmp_path, live=True).source == "events"
     result = one("counters", execution(), tmp_path, live=True, status=model.NOT_MEASURED)
-    assert result["source"] == "executed"
+    assert result.source == "executed"
     result = one("counters", None, tmp_path, live=True, status=model.NOT_MEASURED)
-    assert result["reason"] == "no permission"
+    assert result.reason == "no permission"
 
 
 def test_a_race_is_a_race_though_the_result_was_right() -> None:
-    check = [model.result("check", case, "ok", verdict=model.CORRECT) for case in ("a", "b")]
+    check = [Result("check", case, "ok", verdict=model.CORRECT) for case in ("a", "b")]
     told = {"a": model.RACE, "b": model.WRONG}
-    found = [model.result("execute", case, "ok", verdict=one) for case, one in told.items()]
+    found = [Result("execute", case, "ok", verdict=one) for case, one in told.items()]
     assert verdicts(check, found) == {"a": model.RACE, "b": model.CORRECT}

@@ -107,8 +107,8 @@ def test_a_symbolic_shape_and_its_number_have_one_key(tmp_path):
 )
 def test_what_cannot_be_planned_is_not_measured(tmp_path, target, more, reason):
     made = plan(tmp_path, target, **more)
-    assert made["status"] == result.NOT_MEASURED
-    assert reason in made["reason"]
+    assert made.status == result.NOT_MEASURED
+    assert reason in made.reason
 
 
 @needs_nvrtc

@@ -7,6 +7,7 @@ import pytest
 
 from samples import a_job
 from tilewave.kernel import result
+from tilewave.kernel.result import Result
 from tilewave.pipeline import measuring
 from tilewave.records.counters import catalogue
 from tilewave.records.keys import key as content_key
@@ -33,7 +34,7 @@ def made_before(status=result.OK, value=1.0, environment=HERE, **more):
     """A result of an earlier run, of the case that `job` names by default."""
     more = {"stage": "time", "case": "a@64", "key": "aa11"} | more
     figures = [{"metric": "duration", "value": value, "unit": "us"}]
-    return result.result(status=status, environment=environment, figures=figures, **more)
+    return Result(status=status, environment=environment, figures=figures, **more)
 
 
 class Machine:
@@ -48,7 +49,7 @@ class Machine:
         results = []
         for one in waiting:
             figures = [{"metric": "duration", "value": 7.0, "unit": "us"}]
-            results.append(result.result(one.stage, one.case, *self._ending, figures=figures))
+            results.append(Result(one.stage, one.case, *self._ending, figures=figures))
             finished(results[-1])
         return results
 
@@ -70,7 +71,7 @@ def collect(store, machine, *jobs, recorded=None, checks=None, **machine_is):
 
 
 def value(made):
-    return made["figures"][0]["value"]
+    return made.figures[0]["value"]
 
 
 def test_a_stored_result_is_reused(store, machine):
@@ -81,7 +82,7 @@ def test_a_stored_result_is_reused(store, machine):
     assert first["counts"] == {"measured": 1, "reused": 0, "recorded": 0}
     assert again["counts"] == {"measured": 0, "reused": 1, "recorded": 0}
     (made,) = collect(store, machine, job("a@2*32"))["results"]  # another case of its key
-    assert made["case"] == "a@2*32" and machine.asked == ["a@64"]
+    assert made.case == "a@2*32" and machine.asked == ["a@64"]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_a_raised_limit_measures_a_timed_out_case_again(store, limit_s, asked, m
     store.put(made_before(result.TIMED_OUT, notes={"limit_s": 2}))
     (made,) = collect(store, machine, job(limit_s=limit_s))["results"]
     assert machine.asked == asked
-    assert made["status"] == (result.OK if asked else result.TIMED_OUT)
+    assert made.status == (result.OK if asked else result.TIMED_OUT)
 
 
 @pytest.mark.parametrize("stage", ["time", "counters"])
@@ -108,7 +109,7 @@ def test_a_timed_out_case_keeps_the_limit_it_had(store, stage):
     for limit_s, times in ((2.0, 1), (2.0, 1), (60.0, 2)):
         collect(store, machine, job(stage=stage, limit_s=limit_s))
         assert machine.asked == ["a@64"] * times
-        assert store.get(HERE, stage, "aa11")["notes"]["limit_s"] == limit_s or times == 1
+        assert store.get(HERE, stage, "aa11").notes["limit_s"] == limit_s or times == 1
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_counters_of_another_ncu_are_measured_again(store, stage, ncu, asked, ma
     store.put(made_before(stage=stage, notes={"ncu": ncu} if ncu else {}))
     (made,) = collect(store, machine, job(stage=stage))["results"]
     assert machine.asked == asked
-    assert made["notes"].get("ncu") == (NEW_NCU if stage == "counters" else None)
+    assert made.notes.get("ncu") == (NEW_NCU if stage == "counters" else None)
     assert value(made) == (7.0 if asked else 1.0)
 
 
@@ -131,7 +132,7 @@ def test_a_kernels_own_failure_is_kept_and_no_other(store, status, asked):
     for _ in range(2):
         document = collect(store, machine, job())
         (made,) = document["results"]
-        assert (made["status"], made["reason"]) == (status, "the worker was ended")
+        assert (made.status, made.reason) == (status, "the worker was ended")
         assert document["counts"]["measured"] == 0
     assert machine.asked == ["a@64"] * asked
     assert bool(store.get(HERE, "time", "aa11")) == (asked == 1)
@@ -150,7 +151,7 @@ def test_a_recording_beats_the_store_without_a_gpu(store, recorded, provider, ma
         store.put(made_before(value=9.0, environment=environment))
     document = collect(store, machine, job(provider=provider), recorded=recorded, live=False)
     (made,) = document["results"]
-    assert (made["source"], value(made)) == ("recorded:nvidia_h200", 4.0)
+    assert (made.source, value(made)) == ("recorded:nvidia_h200", 4.0)
     assert document["counts"] == {"measured": 0, "reused": 0, "recorded": 1}
     (made,) = collect(store, machine, job(provider=provider), recorded=recorded)["results"]
     assert value(made) == 9.0
@@ -159,14 +160,14 @@ def test_a_recording_beats_the_store_without_a_gpu(store, recorded, provider, ma
 
 def test_host_kernels_are_measured_where_nothing_is_recorded(store):
     (made,) = collect(store, Machine(), job(provider="cpu"), live=False)["results"]
-    assert (made["status"], made["environment"], made["key"]) == (result.OK, "laptop", "aa11")
+    assert (made.status, made.environment, made.key) == (result.OK, "laptop", "aa11")
 
 
 def test_a_result_of_a_damaged_recording_says_so(store, recorded):
     (recorded.folder / "results.parquet").write_bytes(b"")
     (made,) = collect(store, Machine(), job(), recorded=recorded, live=False)["results"]
-    assert (made["status"], made["source"]) == (result.NOT_MEASURED, "")
-    assert made["reason"].endswith("results.parquet of NVIDIA H200 is damaged")
+    assert (made.status, made.source) == (result.NOT_MEASURED, "")
+    assert made.reason.endswith("results.parquet of NVIDIA H200 is damaged")
 
 
 def test_stale_and_missing_figures_say_why(store, recorded, machine):
@@ -175,13 +176,13 @@ def test_stale_and_missing_figures_say_why(store, recorded, machine):
         collect(store, machine, one, recorded=recorded, live=False)["results"][0] for one in jobs
     ]
     results += collect(store, machine, job(), live=False)["results"]
-    statuses = [made["status"] for made in results]
+    statuses = [made.status for made in results]
     assert statuses == [result.OK, result.STALE, *[result.NOT_MEASURED] * 3]
-    assert "on NVIDIA H200 for other code, launch or method" in results[1]["reason"]
-    assert results[1]["figures"] == []
+    assert "on NVIDIA H200 for other code, launch or method" in results[1].reason
+    assert results[1].figures == []
     for made in results[2:4]:
-        assert "this machine, and NVIDIA H200 has no recorded figure" in made["reason"]
-    assert results[4]["reason"] == "no NVIDIA GPU on this machine"
+        assert "this machine, and NVIDIA H200 has no recorded figure" in made.reason
+    assert results[4].reason == "no NVIDIA GPU on this machine"
     assert machine.asked == []
 
 
@@ -194,14 +195,14 @@ def test_counters_of_more_answer_who_asks_for_less(tmp_path, store, dtypes):
         return replace(one, key=content_key("c0de", one))
 
     folder = tmp_path / "nvidia_h200"
-    counted = made_before(value=4.0) | {"stage": "counters", "key": asking("flops", "memory").key}
+    counted = made_before(value=4.0, stage="counters", key=asking("flops", "memory").key)
     merge(folder, [counted], {HERE: {"gpu": "NVIDIA H200"}}, {})
     asked = [["flops", "traffic"], ["memory"], ["flops", "memory"], ["full"], ["limits"]]
     jobs = [asking(*sets) for sets in asked]
     assert len({one.key for one in jobs}) == len(jobs)
     here = {"recorded": Recorded(folder), "live": False}
     asked = (*jobs, replace(jobs[0], code="other"))
-    found = [collect(store, Machine(), one, **here)["results"][0]["status"] for one in asked]
+    found = [collect(store, Machine(), one, **here)["results"][0].status for one in asked]
     assert found == [*[result.OK] * 3, *[result.STALE] * 3]
 
 
@@ -209,15 +210,15 @@ def test_a_live_stage_says_why_it_shows_what_was_executed(store):
     """ncu lost the counters: the figures are an execution's, and status, log and page say why."""
     figures = [{"metric": "smsp__inst_executed.sum", "value": 8.0, "unit": ""}]
     about = {"key": "ex", "environment": "laptop", "source": result.EXECUTED, "figures": figures}
-    execution = result.result("execute", "a@64", result.OK, **about)
+    execution = Result("execute", "a@64", result.OK, **about)
     counters = replace(job(stage="counters"), metrics=("smsp__inst_executed.sum",))
     lost = "the report has the kernel b where a was launched"
     (made,) = collect(store, Machine(result.NOT_MEASURED, lost), counters)["results"]
     made = measuring.with_execution(counters, made, execution, live=True, first=False)
-    assert (made["status"], made["source"]) == (result.OK, result.EXECUTED)
-    assert made["reason"].startswith(result.INSTEAD) and made["reason"].endswith(lost)
+    assert (made.status, made.source) == (result.OK, result.EXECUTED)
+    assert made.reason.startswith(result.INSTEAD) and made.reason.endswith(lost)
     assert lost in measuring.log_lines("counters", {"results": [made], "counts": {}})
-    row = {name: made[name] for name in ("case", "stage", "status", "reason")}
+    row = made.only("case", "stage", "status", "reason")
     cases = pd.DataFrame([{"case": "a@64", "verdict": result.CORRECT}])
     (group,) = summary.troubles(cases, pd.DataFrame([row]))
     assert (group.word, group.cases) == (result.NOT_MEASURED, ["a@64"]) and lost in group.reason
@@ -232,27 +233,27 @@ def test_what_was_interrupted_is_asked_again(tmp_path, store, interrupted, machi
 
     def killed(waiting, finished):
         notes = {"interrupted": "was ended by SIGKILL"} if interrupted else {}
-        finished(result.result("time", "a@64", result.NOT_MEASURED, why, notes=notes))
+        finished(Result("time", "a@64", result.NOT_MEASURED, why, notes=notes))
         return []
 
     measuring.collect(planned, sources, killed)
     (told,) = measuring.collect(planned, sources)["results"]
-    assert (told["status"], told["reason"]) == (result.NOT_MEASURED, why)
+    assert (told.status, told.reason) == (result.NOT_MEASURED, why)
     assert (sources.find(job()) is None) == interrupted
     (made,) = measuring.collect(planned, sources, machine)["results"]
-    assert made["status"] == (result.OK if interrupted else result.NOT_MEASURED)
+    assert made.status == (result.OK if interrupted else result.NOT_MEASURED)
 
 
 def test_cases_of_one_key_are_measured_once(store, machine):
     document = collect(store, machine, job("a@2*32"), job("b@64", "bb22"), job("a@64"))
     assert machine.asked == ["a@2*32", "b@64"]
-    assert [made["case"] for made in document["results"]] == ["a@2*32", "b@64", "a@64"]
-    assert [made["key"] for made in document["results"]] == ["aa11", "bb22", "aa11"]
+    assert [made.case for made in document["results"]] == ["a@2*32", "b@64", "a@64"]
+    assert [made.key for made in document["results"]] == ["aa11", "bb22", "aa11"]
     assert document["counts"] == {"measured": 2, "reused": 1, "recorded": 0}
 
 
 def test_a_failed_check_stops_the_later_stages(store, machine):
-    check = result.result("check", "a@64", result.TIMED_OUT, "too long")
+    check = Result("check", "a@64", result.TIMED_OUT, "too long")
     (made,) = collect(store, machine, job(), checks={"a@64": check})["results"]
-    assert (made["status"], made["reason"]) == (result.TIMED_OUT, "too long")
+    assert (made.status, made.reason) == (result.TIMED_OUT, "too long")
     assert machine.asked == []

@@ -16,6 +16,7 @@ from tilewave.gpu.device import CudaError
 from tilewave.gpu.worker import main as worker_main
 from tilewave.kernel import result
 from tilewave.kernel.job import write_jobs
+from tilewave.kernel.result import Result
 from tilewave.pipeline import jobs, measuring, project, tables
 from tilewave.pipeline import tuning as stage
 from tilewave.pipeline.cases import wants
@@ -51,19 +52,19 @@ def raced(*jobs, track=FakeTrack):
     usable = races.run_races(
         jobs, range(len(jobs)), lambda event, **more: events.append((event, more)), track
     )
-    results = [more["result"] for event, more in events if event == "finished"]
+    results = [Result.of_document(more["result"]) for event, more in events if event == "finished"]
     return usable, results, events
 
 
 def values(made):
-    return {one["metric"].removeprefix("tune_"): one["value"] for one in made["figures"]}
+    return {name.removeprefix("tune_"): value for name, value in made.by_metric.items()}
 
 
 def test_figures_of_winner_and_loser():
     usable, results, _ = raced(job("slow", 50.0), job("fast", 10.0))
     assert usable
     slow, fast = results
-    assert (slow["case"], fast["case"]) == ("slow", "fast")
+    assert (slow.case, fast.case) == ("slow", "fast")
     # 2 x 64^3 operations in 10 us are 0.0524 TFLOP/s; 100 launches of it are 1 ms. The full cost is that of
     # five launches and (2 x 5 + 1) blocks of 2 ms.
     told = {"eliminated": 0, "rounds": 5, "duration": 10.0, "tflops": 0.0524288, "spent": 1.0}
@@ -72,18 +73,18 @@ def test_figures_of_winner_and_loser():
     assert found["full_cost"] == pytest.approx(22.05)
     assert (values(slow)["eliminated"], values(slow)["rounds"]) == (1, 0)
     told = {"out": "screening", "compared_with": "fast", "compared_us": 10.0}
-    assert told.items() <= slow["notes"].items()
-    assert slow["samples"] == {"duration_us": [50.0, 50.0]}
+    assert told.items() <= slow.notes.items()
+    assert slow.samples == {"duration_us": [50.0, 50.0]}
     told = {"metric": "tune_behind", "value": 5.0, "unit": "1", "text": "fast"}
     assert tables._behind(slow) == [told] and tables._behind(fast) == []
     # What elimination saved: raced, eliminated, seconds that it took and would have taken.
-    told = stage.saved([*results, result.result("tune", "x", result.STALE)])
+    told = stage.saved([*results, Result("tune", "x", result.STALE)])
     assert told == (2, 1, pytest.approx(1e-3 * (5.0 + 1.0)), pytest.approx(1e-3 * (22.25 + 22.05)))
 
 
 def test_groups_race_apart():
     _, results, _ = raced(job("a", 10.0, "one"), job("b", 90.0, "two"), job("c", 50.0, "one"))
-    rivals = {made["case"]: made["notes"]["compared_with"] for made in results}
+    rivals = {made.case: made.notes["compared_with"] for made in results}
     assert rivals == {"c": "a", "a": "a", "b": "b"}
 
 
@@ -98,7 +99,7 @@ def test_every_start_is_told_before_the_candidate_runs():
 def test_a_destroyed_context_ends_the_process_and_keeps_what_is_known():
     usable, results, _ = raced(job("a"), job("b", 30.0), job("c", 40.0, do="poisons"))
     assert not usable
-    ends = [(made["case"], made["status"]) for made in results]
+    ends = [(made.case, made.status) for made in results]
     assert ends == [("b", "ok"), ("c", "invalid access")]
 
 
@@ -108,8 +109,8 @@ def test_buffers_that_do_not_fit():
 
     usable, results, _ = raced(job("a"), job("b"), track=no_room)
     assert usable
-    assert [made["status"] for made in results] == ["not measured"] * 2
-    assert "buffer a" in results[0]["reason"]
+    assert [made.status for made in results] == ["not measured"] * 2
+    assert "buffer a" in results[0].reason
 
 
 WORKER = """
@@ -146,7 +147,7 @@ def supervised(tmp_path, monkeypatch):
         results = supervisor.run_jobs(
             "tune", jobs, module="tuning_worker", on_result=seen.append, limit_s=20.0
         )
-        return results, [made["case"] for made in seen], diary.read_text().split()
+        return results, [made.case for made in seen], diary.read_text().split()
 
     return call
 
@@ -154,18 +155,18 @@ def supervised(tmp_path, monkeypatch):
 def test_a_crash_costs_one_candidate(supervised):
     jobs = [job("best", 10.0), job("slow", 50.0), job("bad", 60.0, do="kills"), job("late", 70.0)]
     results, order, screened = supervised(*jobs)
-    assert [made["status"] for made in results] == ["ok", "ok", "invalid access", "ok"]
-    assert results[2]["reason"] == "the worker was ended by SIGSEGV"
+    assert [made.status for made in results] == ["ok", "ok", "invalid access", "ok"]
+    assert results[2].reason == "the worker was ended by SIGSEGV"
     # What was eliminated before the crash is kept, and not run again.
     assert order[:2] == ["slow", "bad"]
     assert screened == ["best", "slow", "best", "late"]
-    assert results[3]["notes"]["compared_with"] == "best"
+    assert results[3].notes["compared_with"] == "best"
 
 
 def test_a_crash_in_a_lap(supervised):
     jobs = [job("best", 10.0), job("bad", 10.1, do="kills in a lap"), job("slow", 50.0)]
     results, _, _ = supervised(*jobs)
-    assert [made["status"] for made in results] == ["ok", "invalid access", "ok"]
+    assert [made.status for made in results] == ["ok", "invalid access", "ok"]
     assert values(results[0])["rounds"] == 5
 
 
@@ -243,7 +244,7 @@ def test_one_launch_is_enough_where_it_is_far_too_slow(track):
     # And what would take too long is not measured.
     assert gpu.screen("c", float("inf")) is None
     (made,) = seen.failed
-    assert made["status"] == "not measured" and "exceeds case_limit_s = 5 s" in made["reason"]
+    assert made.status == "not measured" and "exceeds case_limit_s = 5 s" in made.reason
 
 
 def test_errors_of_a_candidate(track):
@@ -251,7 +252,7 @@ def test_errors_of_a_candidate(track):
     assert gpu.screen("a", 1.0) is None
     with pytest.raises(races.Lost):
         gpu.screen("b", 1.0)
-    assert [made["status"] for made in seen.failed] == ["unsupported", "invalid access"]
+    assert [made.status for made in seen.failed] == ["unsupported", "invalid access"]
     assert seen.started == ["a", "b"]
     gpu.close()
 
@@ -271,9 +272,7 @@ def planned(folder, *names, target=TARGET, verdict=result.CORRECT, status=result
             "resources": {name: {"registers": 32, "static_shared_bytes": 64}},
         }  # fmt: skip
         compiled |= {one.variant.id: {"sm_90": entry} for one in made.plan.of_kernel(name)}
-    checks = {
-        case: result.result("check", case, status, verdict=verdict) for case in made.plan.cases
-    }
+    checks = {case: Result("check", case, status, verdict=verdict) for case in made.plan.cases}
     resolved = {case: resolve(one, target) for case, one in made.plan.cases.items()}
     waiting = jobs.of_stage("tune", resolved.values(), compiled, "sm_90", made.config)
     return stage.plan(waiting, compiled, checks, target)
@@ -298,8 +297,8 @@ def test_candidates_of_all_kernels_share_a_group(tmp_path):
 @pytest.mark.parametrize("verdict", [result.WRONG, result.NOT_CHECKED])
 def test_only_correct_cases_race(tmp_path, verdict):
     found = planned(tmp_path, "one", verdict=verdict)
-    assert {one["status"] for one in found.values()} == {result.NOT_MEASURED}
-    assert all(verdict in one["reason"] for one in found.values())
+    assert {one.status for one in found.values()} == {result.NOT_MEASURED}
+    assert all(verdict in one.reason for one in found.values())
 
 
 def measured(store, found, slow=()):
@@ -310,14 +309,14 @@ def measured(store, found, slow=()):
         asked.extend(one.case for one in waiting)
         for one in waiting:
             notes = {"out": "screening" if one.case in slow else ""}
-            finished(result.result("tune", one.case, notes=notes, status=result.OK))
+            finished(Result("tune", one.case, notes=notes, status=result.OK))
         return []
 
     sources = measuring.Sources(
         TARGET, store, again=stage.race_again(found.values(), TARGET, store)
     )
     document = measuring.collect(found, sources, measure)
-    assert all(made["status"] == result.OK for made in document["results"])
+    assert all(made.status == result.OK for made in document["results"])
     return asked
 
 
@@ -339,17 +338,17 @@ def test_recorded_races_are_taken_without_a_gpu(tmp_path):
     measured(store, first)
     figures = [{"metric": "tune_duration", "value": 7.0, "unit": "us"}]
     more = {"figures": figures, "samples": {"duration_us": [7.0, 7.1]}}
-    whole = [store.get(HERE, "tune", one.key) | more for one in first.values()]
-    assert all(result.recordable(made) for made in whole)
+    whole = [replace(store.get(HERE, "tune", one.key), **more) for one in first.values()]
+    assert all(made.recordable for made in whole)
     merge(tmp_path / "nvidia_h200", whole, {HERE: {"gpu": "NVIDIA H200"}}, {})
     away = {**TARGET, "live": False, "host": "laptop", "reason": "no NVIDIA GPU"}
     both = planned(tmp_path / "k", "one", "two")
     sources = measuring.Sources(away, store, Recorded(tmp_path / "nvidia_h200"))
     document = measuring.collect(both, sources, lambda *_: [], {})
-    states = {made["case"].split("@")[0].split("-")[0]: made for made in document["results"]}
-    assert states["one"]["source"] == "recorded:nvidia_h200"
-    assert values(states["one"]) == {"duration": 7.0} and "out" in states["one"]["notes"]
-    assert states["two"]["status"] == result.NOT_MEASURED
+    states = {made.case.split("@")[0].split("-")[0]: made for made in document["results"]}
+    assert states["one"].source == "recorded:nvidia_h200"
+    assert values(states["one"]) == {"duration": 7.0} and "out" in states["one"].notes
+    assert states["two"].status == result.NOT_MEASURED
     assert document["counts"]["recorded"] == 4
 
 
@@ -388,6 +387,6 @@ def test_a_block_may_keep_or_leave_out_some_kernels():
 
 def test_planned_results_pass_through(tmp_path):
     """A case that cannot be planned has its reason in the document of the races too."""
-    known = {"a@1": result.result("tune", "a@1", result.UNSUPPORTED)}
+    known = {"a@1": Result("tune", "a@1", result.UNSUPPORTED)}
     document = measuring.collect(known, measuring.Sources(TARGET, Store(tmp_path)), lambda *_: [])
-    assert [made["status"] for made in document["results"]] == [result.UNSUPPORTED]
+    assert [made.status for made in document["results"]] == [result.UNSUPPORTED]

@@ -155,12 +155,12 @@ def test_recorded_sweeps_are_within_five_percent() -> None:
     recorded = Recorded(H200)
     sweeps: dict[int, list[tuple[int, float]]] = defaultdict(list)
     for made in recorded.results():
-        variant, _, shape = made["case"].partition("@")
-        if variant != "hgemm_wmma_staged-raster1" or made["stage"] != "time":
+        variant, _, shape = made.case.partition("@")
+        if variant != "hgemm_wmma_staged-raster1" or made.stage != "time":
             continue
-        sms = int(recorded.environments[made["environment"]]["sms"])
+        sms = int(recorded.environments[made.environment]["sms"])
         m, n, k = (integer(size, {"sms": sms}) for size in shape.split("x"))
-        found = [f["value"] for f in made["figures"] if f["metric"] == "duration"]
+        found = [f["value"] for f in made.figures if f["metric"] == "duration"]
         if k == 4096 and found and n != m:
             blocks = quantization.tile_count({"m": m, "n": n, "k": k}, (256, 128))
             sweeps[m].append((quantization.waves(blocks, sms).count, found[0]))

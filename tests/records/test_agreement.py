@@ -10,6 +10,7 @@ import yaml
 
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import find_kernels
+from tilewave.kernel.result import Result
 from tilewave.pipeline import rules, tables
 from tilewave.pipeline.cases import expand
 from tilewave.pipeline.config import check_folders, parse
@@ -99,8 +100,8 @@ def test_the_doubtful_times_of_the_shipped_recordings_are_known():
     for folder in SHIPPED:
         by_stage: dict[str, list] = {}
         for made in Recorded(folder).results(("time", result.TUNE, "counters")):
-            if made["case"] in products:
-                by_stage.setdefault(made["stage"], []).append(made)
+            if made.case in products:
+                by_stage.setdefault(made.stage, []).append(made)
         found[folder.name] = sorted(agreement.disagreements(by_stage, products))
     assert found == {name: sorted(cases) for name, cases in DOUBTFUL.items()}
 
@@ -178,7 +179,7 @@ class Live:
     def doubtful(self, results):
         if self.timed_again and not self.stays:
             return {}
-        return {made["case"]: disagreement(made["case"], "paired") for made in results["time"]}
+        return {made.case: disagreement(made.case, "paired") for made in results["time"]}
 
     def measure(self, stage, doing, checks, again):
         assert stage == "time" and list(again) == ["cublas@64"]
@@ -192,12 +193,12 @@ def test_a_doubtful_time_of_this_gpu_is_timed_again(tmp_path, monkeypatch, capsy
     monkeypatch.setattr(rules, "_measure", lambda *_: None)
     monkeypatch.setattr(rules, "watched", lambda doing, gpu: doing)
     live = Live(tmp_path, stays)
-    own = result.result("time", "cublas@64", result.OK, key="k1", environment="gpu")
-    recorded = result.result("time", "elsewhere", result.OK, key="k2", environment="other")
-    found = {"check": {}, "time": {made["case"]: made for made in (own, recorded)}}
+    own = Result("time", "cublas@64", result.OK, key="k1", environment="gpu")
+    recorded = Result("time", "elsewhere", result.OK, key="k2", environment="other")
+    found = {"check": {}, "time": {made.case: made for made in (own, recorded)}}
     rules._time_doubtful_again(MagicMock(), live, "time", found)
     assert live.timed_again
     told = capsys.readouterr().err
     assert "1 times disagree" in told and ("doubtful: 120 us timed" in told) == stays
     kept = live.store.get("gpu", "time", "k1")
-    assert (kept is not None and result.passing(kept)) == stays
+    assert (kept is not None and kept.passing) == stays

@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +12,7 @@ from tilewave.basics.errors import UserError
 from tilewave.commands.record import adopted
 from tilewave.compiling.sass import places
 from tilewave.kernel import result
+from tilewave.kernel.result import Result
 from tilewave.pipeline import tables
 from tilewave.records import recorded as recorded_module
 from tilewave.records.recorded import LOST, Recorded, adopt, folders, merge, merge_accesses
@@ -22,13 +24,13 @@ def timed(case, key, value=1.0, environment="gpu1"):
     figures = [{"metric": "duration", "value": value, "unit": "us"}]
     more = {"samples": {"duration_us": [value, value + 1]}, "notes": {"throttle": ""}}
     more |= {"figures": figures, "environment": environment, "source": "events"}
-    return result.result("time", case, result.OK, key=key, **more)
+    return Result("time", case, result.OK, key=key, **more)
 
 
 def counted(case, key, wavefronts):
     row = {"address": 16, "opcode": "LDS.64", "wavefronts_shared": wavefronts}
     more = {"environment": "gpu1", "source": "counters", "instructions": [row]}
-    return result.result("counters", case, result.OK, key=key, **more)
+    return Result("counters", case, result.OK, key=key, **more)
 
 
 @pytest.fixture
@@ -52,9 +54,9 @@ def samples(folder, *keys):
 def test_get_by_stage_and_key(folder):
     recorded = Recorded(folder)
     found = recorded.get("time", "k2")
-    assert found["figures"] == [{"metric": "duration", "value": 2.0, "unit": "us"}]
-    assert found["notes"] == {"throttle": ""}
-    assert (found["source"], found["environment"]) == ("recorded:nvidia_h200", "gpu1")
+    assert found.figures == [{"metric": "duration", "value": 2.0, "unit": "us"}]
+    assert found.notes == {"throttle": ""}
+    assert (found.source, found.environment) == ("recorded:nvidia_h200", "gpu1")
     assert recorded.get("check", "k2") is None and recorded.get("time", "k3") is None
     assert samples(folder, "k1", "k2") == [1.0, 2.0, 2.0, 3.0]
     assert samples(folder) == []
@@ -69,14 +71,14 @@ def test_samples_of_instructions_have_a_table_of_their_own(folder, tmp_path):
     row = {"address": 16, "samples": 3, "stall_wait": 3}
     more = {"instructions": [row], "notes": {"rules": [{"title": "Tail Effect"}]}}
     more |= {"key": "s1", "environment": "gpu1", "source": "samples"}
-    made = result.result(result.SAMPLE, "a@64", result.OK, **more)
+    made = Result(result.SAMPLE, "a@64", result.OK, **more)
     merge(folder, [made], {"gpu1": {**ENVIRONMENTS["gpu1"], "commit": "abc", "dirty": False}}, {})
     recorded = Recorded(folder)
     assert recorded.long_table("stalls", {"s1"}).to_pylist() == [{"key": "s1", **row}]
     assert recorded.long_table("instructions", {"s1"}).to_pylist() == []
     assert recorded.instructions({"s1", "c1"})["s1"] == [row]
     found = recorded.get(result.SAMPLE, "s1")
-    assert found["notes"]["rules"] == [{"title": "Tail Effect"}]
+    assert found.notes["rules"] == [{"title": "Tail Effect"}]
     table = tables.instructions_table([found], recorded, lambda variant, function: {}, "stalls")
     assert table[["case", "samples", "line"]].to_numpy().tolist() == [["a@64", 3, 0]]
     adopt(tmp_path / "other", folder)
@@ -89,7 +91,7 @@ def test_new_measurement_replaces_the_case_whatever_its_key(folder):
     assert counts == {"added": 0, "replaced": 1, "kept": 2}
     recorded = Recorded(folder)
     assert recorded.get("time", "k1") is None
-    assert recorded.get("time", "k9")["figures"][0]["value"] == 5.0
+    assert recorded.get("time", "k9").figures[0]["value"] == 5.0
     assert recorded.get("time", "k2") and recorded.get("counters", "c1")
     assert samples(folder, "k1", "k2", "k9") == [5.0, 6.0, 2.0, 3.0]
     assert recorded.compiled == {"a.sm_90": {"code": "x"}}
@@ -110,10 +112,10 @@ def test_long_tables_repeat_a_keys_rows_for_each_case(folder):
     number it resolves to share a key."""
     merge(folder, [timed("c@256*sms", "k5", 3.0), timed("c@33792", "k5", 3.0)], {}, {})
     recorded = Recorded(folder)
-    taken = [recorded.get("time", "k5") | {"case": case} for case in ("c@256*sms", "c@33792")]
+    taken = [replace(recorded.get("time", "k5"), case=case) for case in ("c@256*sms", "c@33792")]
     own = [timed("d@2*32", "k6", 5.0), timed("d@64", "k6", 5.0)]
-    stale = result.result("time", "a@64", result.STALE, key="k1")
-    keyless = result.result("time", "e", result.OK)
+    stale = Result("time", "a@64", result.STALE, key="k1")
+    keyless = Result("time", "e", result.OK)
     table = tables.samples_table([*taken, *own, stale, keyless], recorded)
     assert list(table.columns[:4]) == ["case", "key", "environment", "source"]
     assert table["source"].tolist() == ["recorded:nvidia_h200"] * 4 + ["events"] * 4
@@ -123,9 +125,9 @@ def test_long_tables_repeat_a_keys_rows_for_each_case(folder):
     assert recorded.has_case("time", "c@256*sms") and recorded.has_case("time", "c@33792")
     # A new measurement is that of every case with its key.
     merge(folder, [timed("c@33792", "k5", 8.0)], {}, {})
-    found = {made["case"]: made for made in Recorded(folder).results() if made["key"] == "k5"}
+    found = {made.case: made for made in Recorded(folder).results() if made.key == "k5"}
     assert set(found) == {"c@256*sms", "c@33792"}
-    assert {made["figures"][0]["value"] for made in found.values()} == {8.0}
+    assert {made.figures[0]["value"] for made in found.values()} == {8.0}
     assert samples(folder, "k5") == [8.0, 9.0]
 
 
@@ -261,7 +263,7 @@ def test_adopting_takes_over_what_is_new(folder, tmp_path):
     other = elsewhere(tmp_path, *results, counted("c@64", "c5", 3), compiled=code)
     assert adopt(folder, other) == {"added": 2, "replaced": 1, "kept": 2}
     recorded = Recorded(folder)
-    assert recorded.get("time", "k2")["figures"][0]["value"] == 9.0
+    assert recorded.get("time", "k2").figures[0]["value"] == 9.0
     assert samples(folder, "k1") == [1.0, 2.0]
     assert samples(folder, "k2", "k5") == [9.0, 10.0, 5.0, 6.0]
     rows = recorded.long_table("instructions", {"c1", "c5"}).to_pylist()

@@ -40,7 +40,7 @@ def test_a_recording_names_its_commit_is_small_and_whole(folder: Path) -> None:
     recorded, results = Recorded(folder), _results(folder)
     assert results
     for made in results:
-        environment = recorded.environments[made["environment"]]
+        environment = recorded.environments[made.environment]
         assert environment["commit"], "a recorded figure must name its commit"
         assert not environment.get("dirty")
     assert sum(path.stat().st_size for path in folder.iterdir()) < LIMIT_MB * 1024 * 1024
@@ -114,9 +114,9 @@ def _of_the_same_source(recorded: Recorded, name: str) -> None:
 def _counted(recorded: Recorded) -> dict[str, dict[str, float]]:
     """Figures of each case whose counters were recorded, by metric."""
     return {
-        made["case"]: {figure["metric"]: figure["value"] for figure in made["figures"]}
+        made.case: {figure["metric"]: figure["value"] for figure in made.figures}
         for made in _results(recorded.folder)
-        if made["stage"] == "counters" and made["status"] == result.OK
+        if made.stage == "counters" and made.status == result.OK
     }
 
 

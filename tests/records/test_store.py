@@ -12,12 +12,16 @@ import pytest
 
 from tilewave.basics.errors import UserError
 from tilewave.kernel import result
+from tilewave.kernel.result import Result
 from tilewave.records.store import Store, write_atomically
 
 
 def made(status=result.OK, **more):
     more = {"key": "ab12", "environment": "here", "figures": [{"metric": "x", "value": 1.5}]} | more
-    return result.result("time", "kernel@64", status, "why", **more)
+    return Result("time", "kernel@64", status, "why", **more)
+
+
+DOCUMENT = made().document()
 
 
 @pytest.fixture
@@ -39,11 +43,11 @@ def test_environment_stage_and_key_all_count(store, value):
     [
         *(b"", b'{"schema_version": 1, "sta', b"[]", b"null", b"\xff\xfe\x00", b'{"case": 1}'),
         b"[" * 10_000 + b"]" * 10_000,
-        made() | {"status": "fine"},
-        made() | {"figures": [{"value": 1.5}]},
-        {name: one for name, one in made().items() if name != "notes"},
-        made(key="ab13"),
-        made() | {"schema_version": result.SCHEMA_VERSION + 1},
+        DOCUMENT | {"status": "fine"},
+        DOCUMENT | {"figures": [{"value": 1.5}]},
+        {name: one for name, one in DOCUMENT.items() if name != "notes"},
+        DOCUMENT | {"key": "ab13"},
+        DOCUMENT | {"schema_version": result.SCHEMA_VERSION + 1},
     ],
 )
 def test_damaged_file_counts_as_missing(store, damage):
@@ -51,7 +55,7 @@ def test_damaged_file_counts_as_missing(store, damage):
     (path,) = store.root.rglob("*.json")
     path.write_bytes(damage if isinstance(damage, bytes) else json.dumps(damage).encode())
     assert store.get("here", "time", "ab12") is None
-    path.write_text(json.dumps({"sha256": "0" * 64, "document": made()}))  # an earlier version's
+    path.write_text(json.dumps({"sha256": "0" * 64, "document": DOCUMENT}))  # an earlier version's
     assert store.get("here", "time", "ab12") == made()
 
 
@@ -65,7 +69,7 @@ def test_what_cannot_be_written_is_told_in_a_line(tmp_path):
 def test_what_this_machine_could_not_do_is_asked_again(store, status):
     # A GPU's library without a product for the case has none next time either.
     lasting = status in (result.OK, result.UNSUPPORTED) or status in result.FAILURES
-    assert result.keepable(made(status)) is lasting
+    assert made(status).keepable is lasting
     store.put(made(status))
     assert (store.get("here", "time", "ab12") is not None) is lasting
 
@@ -99,13 +103,19 @@ def test_closed_lists():
         made(verdict="right")
 
 
+def test_accesses_are_in_a_document_where_there_are_any():
+    assert "accesses" not in DOCUMENT
+    for one in (made(), made(accesses=[{"opcode": "LDS"}])):
+        assert Result.of_document(json.loads(json.dumps(one.document()))) == one
+
+
 WRITER = """
 import sys; from pathlib import Path
-from tilewave.kernel import result as model; from tilewave.records.store import Store
+from tilewave.kernel.result import OK, Result; from tilewave.records.store import Store
 store = Store(Path(sys.argv[1])); notes = {"text": "x" * 200_000}
 for number in range(100_000):
     key = f"{number % 7:02d}"
-    store.put(model.result("time", "a@64", model.OK, key=key, environment="here", notes=notes))
+    store.put(Result("time", "a@64", OK, key=key, environment="here", notes=notes))
     if number == 7: print("begun", flush=True)
 """
 FULL = """
@@ -135,7 +145,7 @@ def test_what_a_killed_writer_left_is_whole(tmp_path):
             one.kill()
             one.communicate()
         found = entries(tmp_path)
-        assert len(found) == 7 and all(made and made["status"] == result.OK for made in found)
+        assert len(found) == 7 and all(made and made.status == result.OK for made in found)
 
 
 def test_a_full_disk_leaves_no_half_entry(tmp_path):

@@ -232,10 +232,10 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
     known = Recorded(folder)
     environment = known.environments[known.main_environment]
     target: dict[str, Any] = {"device": {"sms": environment["sms"], "arch": 90}, "arch": 90}
-    results = [one | {"source": "recorded"} for one in known.results() if one["stage"] != "execute"]
-    counted = {one["case"] for one in results if one["stage"] == "counters"}
+    results = [replace(one, source="recorded") for one in known.results() if one.stage != "execute"]
+    counted = {one.case for one in results if one.stage == "counters"}
     chosen = [plan.cases[case] for case in plan.cases if case in counted]
-    verdicts = tables.verdicts(one for one in results if one["stage"] == "check")
+    verdicts = tables.verdicts(one for one in results if one.stage == "check")
     compiled: dict[str, Any] = {}
     for name, entry in known.compiled.items():
         compiled.setdefault(name.rpartition(".")[0], {})["sm_90"] = entry
@@ -244,9 +244,9 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
     of_variant = {one.variant.id: compiled.get(one.variant.id, {}) for one in resolved}
     cases = tables.cases_table(resolved, of_variant, "sm_90", verdicts)
     names = set(cases["case"])
-    made = [one for one in results if one["case"] in names]
+    made = [one for one in results if one.case in names]
     records = tables.records_table(cases, made, verdicts)
-    counts = [one | {"source": "recorded:"} for one in made if one["stage"] == "counters"]
+    counts = [replace(one, source="recorded:") for one in made if one.stage == "counters"]
     rows = tables.instructions_table(counts, known, lambda name, function: {})
     target |= {"environments": known.environments, "environment": known.main_environment}
     return cases, records, of_tables.subjects(target, cases, records, rows, {})

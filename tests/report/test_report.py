@@ -19,8 +19,8 @@ import pytest
 
 from samples import DATA
 from tilewave import plots
-from tilewave.kernel import result
 from tilewave.kernel.front_matter import idea
+from tilewave.kernel.result import Result
 from tilewave.pipeline import project as projects
 from tilewave.pipeline import tables as tidy
 from tilewave.pipeline.resolving import resolve
@@ -90,7 +90,7 @@ class Made:
         broken |= {"status": "failed to compile", "reason": "tiled.cu:9: <error>", "sha256": ""}
         self.write_tables()
 
-    def results(self) -> list[dict[str, Any]]:
+    def results(self) -> list[Result]:
         live, made = self.target["live"], []
         source = "events" if live else "recorded:nvidia_h200"
         for case in self.project.plan.cases.values():
@@ -101,22 +101,22 @@ class Made:
             if self.target["label"] == "no GPU" and not end:
                 end = "not measured", self.target["reason"]
             if end:
-                made.append(result.result("check", case.id, *end))
+                made.append(Result("check", case.id, *end))
                 continue
             verdict = "wrong" if case.id == "first@64x64x64" else "correct"
             error = {"metric": "max_error", "value": 0.5, "unit": ""}
             more = {"environment": "e1", "source": source, "figures": [error], "verdict": verdict}
-            made.append(result.result("check", case.id, "ok", key=f"key-{case.id}", **more))
+            made.append(Result("check", case.id, "ok", key=f"key-{case.id}", **more))
             if case.variant.kernel.name == "probe":
                 figure = {"metric": "wavefronts", "value": 2.0, "unit": "wavefront"}
                 more = {"environment": "e1", "source": "counters" if live else source}
                 more |= {"key": f"c-{case.id}", "figures": [figure]}
-                made.append(result.result("counters", case.id, "ok", **more))
+                made.append(Result("counters", case.id, "ok", **more))
         return made
 
     def write_tables(self) -> None:
         results = self.results()
-        verdicts = tidy.verdicts(made for made in results if made["stage"] == "check")
+        verdicts = tidy.verdicts(made for made in results if made.stage == "check")
         resolved = [resolve(one, self.target) for one in self.project.plan.cases.values()]
         compiled = {k: v for one in self.compiled.values() for k, v in one["variants"].items()}
         cases = tidy.cases_table(resolved, compiled, "sm_90", verdicts)

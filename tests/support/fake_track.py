@@ -4,8 +4,8 @@ import os
 from dataclasses import dataclass
 
 from tilewave.gpu import races
-from tilewave.kernel import result
 from tilewave.kernel.job import Job
+from tilewave.kernel.result import Result
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class FakeTrack:
         self.started(name)
         deed = self.jobs[name].do
         if deed == "fails":
-            self.failed(result.result("tune", name, "failed to launch", "too many registers"))
+            self.failed(Result("tune", name, "failed to launch", "too many registers"))
             return None
         if deed == "poisons":
-            self.failed(result.result("tune", name, "invalid access", "illegal address"))
+            self.failed(Result("tune", name, "invalid access", "illegal address"))
             raise races.Lost("illegal address")
         if deed == "kills":
             os.kill(os.getpid(), 11)

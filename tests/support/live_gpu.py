@@ -22,5 +22,5 @@ def checked(
 
     found = check(session, support.job(path, shape, macros))
     verdict = "wrong" if wrong else "correct"
-    assert (found["status"], found["verdict"]) == ("ok", verdict), found["reason"]
-    assert wrong in found["reason"]
+    assert (found.status, found.verdict) == ("ok", verdict), found.reason
+    assert wrong in found.reason

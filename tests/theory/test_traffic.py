@@ -163,15 +163,15 @@ def _counted() -> list[tuple[str, dict[str, float]]]:
     recorded = Recorded(H200)
     found = []
     for made in recorded.results():
-        name = made["case"].partition("-")[0].partition("@")[0]
-        if made["stage"] != "counters" or name not in LADDER or made["status"] != "ok":
+        name = made.case.partition("-")[0].partition("@")[0]
+        if made.stage != "counters" or name not in LADDER or made.status != "ok":
             continue
-        old = recorded.compiled.get(f"{made['case'].partition('@')[0]}.sm_90", {})
+        old = recorded.compiled.get(f"{made.case.partition('@')[0]}.sm_90", {})
         if old.get("source_sha256") != source_digest(kernels[name]):
             continue
-        values = {figure["metric"]: figure["value"] for figure in made["figures"]}
+        values = {figure["metric"]: figure["value"] for figure in made.figures}
         if set(values) >= set(COUNTERS):
-            found.append((made["case"], values))
+            found.append((made.case, values))
     return found
 
 

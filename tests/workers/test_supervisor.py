@@ -16,12 +16,14 @@ from tilewave.gpu.failure import watched
 from tilewave.gpu.worker import main as worker_main
 from tilewave.kernel import result as model
 from tilewave.kernel.job import Job, write_jobs
+from tilewave.kernel.result import Result
 from tilewave.pipeline import rules as stages
 from tilewave.records import environment
-from tilewave.workers import result, supervisor
+from tilewave.workers import supervisor
 
 WORKER = """
 import argparse, json, os, signal, sys, time
+from tilewave.kernel.result import Result
 p = argparse.ArgumentParser()
 p.add_argument("stage"); p.add_argument("jobs"); p.add_argument("--events")
 p.add_argument("--cache"); p.add_argument("--start", type=int, default=0)
@@ -55,10 +57,10 @@ for i in range(o.start, len(jobs)):
     if do == "garbage":
         out.write("{not json\\n[1, 2]\\n\\n" + json.dumps({"event": "finished", "index": 99}) + "\\n")
     if do == "slow": time.sleep(1)
-    made = {"status": "ok", "case": "forged", "pid": os.getpid(), "notes": {}}
+    made = Result(o.stage, "forged", "ok", notes={"pid": os.getpid()})
     if do == "memory once":
-        made = {"status": "not measured", "notes": {"interrupted": "CUDA_ERROR_OUT_OF_MEMORY"}}
-    send(event="finished", index=i, result=[1] if do == "nonsense" else made)
+        made = Result(o.stage, "k", "not measured", notes={"interrupted": "CUDA_ERROR_OUT_OF_MEMORY"})
+    send(event="finished", index=i, result=[1] if do == "nonsense" else made.document())
     if do == "poison": os._exit(86)
 """
 
@@ -87,23 +89,23 @@ def run(tmp_path, bad_worker):
         ]
         how = {"module": bad_worker, "log_path": tmp_path / "logs" / "worker.log", **options}
         results = supervisor.run_jobs("check", jobs, on_result=seen.append, **how)
-        told = [(made["case"], made["key"]) for made in results]
+        told = [(made.case, made.key) for made in results]
         assert told == [(job.case, job.key) for job in jobs]
-        assert sorted(made["case"] for made in seen) == sorted(job.case for job in jobs)
+        assert sorted(made.case for made in seen) == sorted(job.case for job in jobs)
         return results
 
     return call
 
 
 def statuses(results):
-    return [made["status"] for made in results]
+    return [made.status for made in results]
 
 
 def test_all_in_one_process(run, tmp_path):
     results = run("fine", "fine", "fine")
     assert statuses(results) == ["ok"] * 3
-    assert len({made["pid"] for made in results}) == 1
-    assert all(made["stage"] == "check" and made["schema_version"] == 1 for made in results)
+    assert len({made.notes["pid"] for made in results}) == 1
+    assert all(made.stage == "check" for made in results)
     assert "noise" in (tmp_path / "logs" / "worker.log").read_text()
     assert supervisor.run_jobs("check", []) == []
 
@@ -127,13 +129,13 @@ ENDS = {
 def test_an_end_costs_one_case(run, deed):
     status, reason, note = ENDS[deed]
     before, made, after = run("fine", deed, "fine")
-    assert (before["status"], made["status"], after["status"]) == ("ok", status, "ok")
-    assert reason in made["reason"] and note in made["notes"].get("interrupted", "")
-    assert model.keepable(made) == (status != "not measured")
-    assert model.recordable(made) != bool(note)
+    assert (before.status, made.status, after.status) == ("ok", status, "ok")
+    assert reason in made.reason and note in made.notes.get("interrupted", "")
+    assert made.keepable == (status != "not measured")
+    assert made.recordable != bool(note)
     # A result that cannot be read is no end of the worker, and nor are lines that are none.
     alive = deed in ("nonsense", "garbage")
-    assert (before["pid"] == after["pid"]) == alive
+    assert (before.notes["pid"] == after.notes["pid"]) == alive
 
 
 def test_a_kill_from_outside_is_said(run, capsys):
@@ -155,8 +157,8 @@ def test_a_kill_from_outside_is_said(run, capsys):
 def test_a_worker_that_cannot_begin(run, deed, how, reason):
     results = run(deed, "fine", **how)
     assert statuses(results) == ["not measured"] * 2
-    assert all(reason in made["reason"] for made in results)
-    assert model.passing(results[1]) == (deed in ("killed at its beginning", "no gpu"))
+    assert all(reason in made.reason for made in results)
+    assert results[1].passing == (deed in ("killed at its beginning", "no gpu"))
 
 
 def gone(pid):
@@ -172,7 +174,7 @@ def test_hang_is_killed_with_its_children(run, tmp_path):
     end = time.monotonic() + 15
     results = run("fine", "hang", "fine", limit_s=0.5)
     assert statuses(results) == ["ok", "timed out", "ok"]
-    assert "within 0.5 s (case_limit_s)" in results[1]["reason"]
+    assert "within 0.5 s (case_limit_s)" in results[1].reason
     child = int((tmp_path / "mark").read_text())
     while not gone(child):
         assert time.monotonic() < end, "a child of the worker lives on"
@@ -188,7 +190,7 @@ def test_time_in_which_everything_was_stopped_does_not_count(run, monkeypatch):
 
     monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=monotonic))
     (made,) = run("slow", limit_s=20)
-    assert made["status"] == model.OK
+    assert made.status == model.OK
 
 
 def test_what_ends_one_worker_ends_the_others(tmp_path, bad_worker):
@@ -218,9 +220,9 @@ def test_a_check_that_was_short_beside_others_is_done_once_more_alone(tmp_path, 
     told, how = [], {"module": bad_worker, "limit_s": 0.5, "log_path": tmp_path / "log"}
     made = stages._checked_together(jobs, 2, told.append, **how)
     want = ["ok", "timed out", "ok", "ok", "ok"]
-    assert statuses(sorted(made, key=lambda one: one["case"])) == want
-    assert statuses(sorted(told, key=lambda one: one["case"])) == want  # each once
-    assert len({one["pid"] for one in made if one["status"] == "ok"}) >= 2
+    assert statuses(sorted(made, key=lambda one: one.case)) == want
+    assert statuses(sorted(told, key=lambda one: one.case)) == want  # each once
+    assert len({one.notes["pid"] for one in made if one.status == "ok"}) >= 2
 
 
 CPU_KERNEL = """
@@ -251,24 +253,24 @@ def cpu(stage, tmp_path, *jobs):
     events = tmp_path / f"{stage}.jsonl"
     assert worker_main([stage, str(tmp_path / "jobs.json"), "--events", str(events)]) == 0
     lines = [json.loads(line) for line in events.read_text().splitlines()]
-    return [line["result"] for line in lines if line["event"] == "finished"]
+    return [Result.of_document(line["result"]) for line in lines if line["event"] == "finished"]
 
 
 def test_cpu_check_tells_right_from_wrong(tmp_path):
     names = ["product", "forgets_a_term", "reads_c"]
     made = cpu("check", tmp_path, *(cpu_job(tmp_path, name) for name in names))
-    assert [one["verdict"] for one in made] == ["correct", "wrong", "wrong"]
-    figures = {one["metric"]: one["value"] for one in made[0]["figures"]}
+    assert [one.verdict for one in made] == ["correct", "wrong", "wrong"]
+    figures = made[0].by_metric
     assert figures["max_error"] <= figures["tolerance"] < 1e-3
-    assert "elements are wrong" in made[1]["reason"]
+    assert "elements are wrong" in made[1].reason
 
 
 def test_cpu_time(tmp_path):
     jobs = [cpu_job(tmp_path, "product"), cpu_job(tmp_path, "no_such_function")]
     made = cpu("time", tmp_path, *jobs)
     assert statuses(made) == ["ok", "failed to launch"]
-    assert len(made[0]["samples"]["duration_us"]) >= 3
-    assert "no_such_function" in made[1]["reason"]
+    assert len(made[0].samples["duration_us"]) >= 3
+    assert "no_such_function" in made[1].reason
 
 
 @pytest.mark.parametrize("gone", ["", "CUDA_ERROR_NO_DEVICE"])
@@ -283,14 +285,14 @@ def test_a_case_under_which_the_gpu_was_lost_is_not_to_blame(monkeypatch, gone):
         made = []
         for job, why in zip(waiting, ends, strict=True):
             status = "not measured" if "usable" in why else "invalid access" if why else "ok"
-            made.append(result(job, "time", status, why))
+            made.append(Result.of_job(job, status, why))
             keep(made[-1])
             assert bool(kept) == (len(made) > 1)
         return made
 
     found = watched(measure, 0)(jobs, kept.append)
-    assert found == kept and [one["case"] for one in found] == [job.case for job in jobs]
+    assert found == kept and [one.case for one in found] == [job.case for job in jobs]
     last = "not measured" if gone else "invalid access"
     assert statuses(found) == ["invalid access", "ok", last, "not measured"]
-    assert found[2]["notes"].keys() == ({"interrupted"} if gone else set())
-    assert found[2]["reason"].endswith(gone or "UNKNOWN")
+    assert found[2].notes.keys() == ({"interrupted"} if gone else set())
+    assert found[2].reason.endswith(gone or "UNKNOWN")

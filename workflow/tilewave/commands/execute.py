@@ -321,7 +321,7 @@ def document(
     assert not isinstance(made, Job)
     kernel = asked.variant.kernel
     rows = done.rows() if done is not None else []
-    notes = made["notes"]
+    notes = made.notes
     check = notes.get("check", {})
     return {
         "schema_version": SCHEMA_VERSION,
@@ -338,14 +338,14 @@ def document(
         "dynamic_shared_bytes": job.launch.shared_bytes if job else 0,
         "resources": entry.get("resources", {}).get(kernel.entry, {}),
         **_series(job, kernel, entry),
-        "status": made["status"],
-        "reason": made["reason"],
+        "status": made.status,
+        "reason": made.reason,
         "warning": entry.get("warning", ""),
-        "verdict": made["verdict"] or result.NOT_CHECKED,
+        "verdict": made.verdict or result.NOT_CHECKED,
         "check": {one["metric"]: one["value"] for one in check.get("figures", [])}
         | {name: value for name, value in check.items() if name != "figures"},
         "faults": notes.get("faults", []),
-        "counters": {one["metric"]: one["value"] for one in made["figures"]},
+        "counters": made.by_metric,
         "printed": list(done.printed) if done is not None else [],
         "prints": done.prints if done is not None else 0,
         "classes": case.classes(done) if done is not None else [],

@@ -194,21 +194,21 @@ def races(recorded: Recorded, kernels: Mapping[str, Kernel]) -> list[Raced]:
     device = device_of(recorded.environments[recorded.main_environment])
     found, places = dict[str, Raced | None](), dict[str, Counter[str]]()
     raced = list[tuple[Raced, str, tuple[int, int, int], float]]()
-    rows = recorded.results(("check", result.TUNE))
-    wrong = {row["case"] for row in rows if row["verdict"] not in (None, result.CORRECT)}
-    for row in rows:
-        name, _, shape = row["case"].partition("@")
+    results = recorded.results(("check", result.TUNE))
+    wrong = {made.case for made in results if made.verdict not in (None, result.CORRECT)}
+    for made in results:
+        name, _, shape = made.case.partition("@")
         sizes = [int(size) for size in shape.split("x") if size.isdigit()]
-        us = {one["metric"]: one["value"] for one in row["figures"]}.get("tune_duration")
-        if row["case"] in wrong or us is None or len(sizes) < 3:
+        us = made.by_metric.get("tune_duration")
+        if made.case in wrong or us is None or len(sizes) < 3:
             continue
         if name not in found:
             kernel = kernels.get(name.partition("-")[0])
-            made = _variant(kernel, recorded.compiled, name, f"sm_{device['arch']}")
-            found[name] = None if made is None else Raced(made, device)
+            variant = _variant(kernel, recorded.compiled, name, f"sm_{device['arch']}")
+            found[name] = None if variant is None else Raced(variant, device)
         if (one := found[name]) is not None:
-            raced.append((one, row["environment"], (sizes[0], sizes[1], sizes[2]), us))
-            places.setdefault(one.variant.dtype, Counter())[row["environment"]] += 1
+            raced.append((one, made.environment, (sizes[0], sizes[1], sizes[2]), us))
+            places.setdefault(one.variant.dtype, Counter())[made.environment] += 1
     for one, where, at, us in raced:
         if where == places[one.variant.dtype].most_common(1)[0][0]:
             one.us[at] = us

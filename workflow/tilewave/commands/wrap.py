@@ -332,7 +332,7 @@ def _left(
     except UserError as error:  # a grid that has no value at these sizes
         return case.Left({}, str(error), True)
     if not isinstance(job, Job):
-        return case.Left({}, job["reason"], True)
+        return case.Left({}, job.reason, True)
     given = operations.load(job.operation).inputs(job)
     for name in indices:
         given[name][:1] = min(shape.values()) - 1

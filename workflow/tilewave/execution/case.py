@@ -22,11 +22,11 @@ from tilewave.kernel.launches import MapPlan, leaves
 from tilewave.kernel.operations import another
 from tilewave.kernel.operations.base import Operation
 from tilewave.kernel.padding import POISON
+from tilewave.kernel.result import Result
 from tilewave.kernel.tolerance import Judgement
 from tilewave.records.counters.instructions import of_launches
 from tilewave.theory import architectures
 from tilewave.theory.dtypes import DTYPES
-from tilewave.workers import Result
 
 # What a fault makes of the case: a status, or a verdict on a case that ended. In the order in which
 # a reader must learn of them.
@@ -104,7 +104,7 @@ def _rows(ran: Sequence[Ran], every: bool = False) -> list[dict[str, Any]]:
     return of_launches(functions, [one.rows(every) for one in ran]) if ran else []
 
 
-@dataclass
+@dataclass(frozen=True)
 class CaseExecution:
     """What an execution left: the result of the stage, and for the command line what it came from.
 
@@ -347,10 +347,6 @@ class _Case:
         return counters.together([one.values() for one in self.ran], self.job.leading)
 
 
-def _result(job: Job, status: str, reason: str = "", **more: Any) -> Result:
-    return model.result(model.EXECUTE, job.case, status, reason, key=job.key, **more)
-
-
 def _worst(faults: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
     """The kind that decides, and a sentence about it."""
     if not faults:
@@ -386,10 +382,10 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> CaseExecution:
         judged = case.judged()
     except machine.Unsupported as error:
         told = _unsupported(error, case.places[case.entry])
-        return CaseExecution(_result(job, model.UNSUPPORTED, told))
+        return CaseExecution(Result.of_job(job, model.UNSUPPORTED, told))
     except (machine.BadLaunch, ValueError) as error:
         of = f"{case.entry}: " if job.launch.series else ""
-        return CaseExecution(_result(job, model.FAILED_TO_LAUNCH, f"{HERE}: {of}{error}"))
+        return CaseExecution(Result.of_job(job, model.FAILED_TO_LAUNCH, f"{HERE}: {of}{error}"))
     seconds = time.monotonic() - begun
     notes = {
         "check": {"figures": judged.figures, **judged.notes},
@@ -404,7 +400,7 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> CaseExecution:
     if kind == "unsupported":
         first = next(one for one in case.faults if one["kind"] == kind)
         told = _named(first["opcode"], first["address"], case.places[first["kernel"]])
-        return CaseExecution(_result(job, status, told, notes=notes))
+        return CaseExecution(Result.of_job(job, status, told, notes=notes))
     if kind == "timed out" and case.slow:
         status = model.NOT_MEASURED
         early = case.spent < 0.9 * job.limit_s
@@ -416,21 +412,17 @@ def run(job: Job, machine: Any = None, profile: bool = False) -> CaseExecution:
     if kind:
         verdict = VERDICTS.get(kind, verdict)
         reason = f"{HERE}: {told}" + (f"; {reason}" if reason else "")
-    made = CaseExecution(
-        _result(job, status, reason, verdict=verdict if status == model.OK else None, notes=notes),
-        case.ran,
-        seconds,
-        case.spent,
-    )
+    values: dict[str, float] = {}
+    more: dict[str, Any] = {}
     if status == model.OK:
-        made.result["source"] = model.EXECUTED
-    if status != model.OK or kind == "barrier":
-        return made  # it did not run to its end: what was counted until then is no figure
-    made.values = case.counted()
-    rows = _rows(case.ran)
-    made.result["instructions"] = rows
-    made.result["figures"] = counters.figures(made.values, rows, job.dtypes.get("a", ""))
-    return made
+        more = {"source": model.EXECUTED, "verdict": verdict}
+    # What was counted until a barrier ended it is no figure.
+    if status == model.OK and kind != "barrier":
+        values, rows = case.counted(), _rows(case.ran)
+        more["instructions"] = rows
+        more["figures"] = counters.figures(values, rows, job.dtypes.get("a", ""))
+    made = Result.of_job(job, status, reason, notes=notes, **more)
+    return CaseExecution(made, case.ran, seconds, case.spent, values)
 
 
 def classes(execution_: CaseExecution) -> list[dict[str, Any]]:

@@ -25,20 +25,19 @@ from tilewave import execution  # noqa: E402
 from tilewave.basics.lifetime import die_with_parent  # noqa: E402
 from tilewave.execution import case, cost  # noqa: E402
 from tilewave.execution.lanes import captured  # noqa: E402
-from tilewave.kernel import result  # noqa: E402
 from tilewave.kernel.job import Job, read_jobs  # noqa: E402
-from tilewave.workers import Result  # noqa: E402
+from tilewave.kernel.result import EXECUTE, NOT_MEASURED, Result  # noqa: E402
 from tilewave.workers.events import Events  # noqa: E402
 
 
 def one(job: Job, machine: Any, rates: cost.PaceRates) -> Result:
     """A job's result, whatever happens."""
     if reason := rates.hopeless(job):
-        return result.result(result.EXECUTE, job.case, result.NOT_MEASURED, reason, key=job.key)
+        return Result.of_job(job, NOT_MEASURED, reason)
     try:
         if job.watch:
             kept = captured.of_launches(case.launch_once(job, machine).ran)
-            return result.result(result.EXECUTE, job.case, result.OK, key=job.key, accesses=kept)
+            return Result.of_job(job, accesses=kept)
         done = case.run(job, machine)
         rates.saw(job, done.launched_s)
         return done.result
@@ -48,13 +47,13 @@ def one(job: Job, machine: Any, rates: cost.PaceRates) -> Result:
         traceback.print_exc()
         text = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
         reason = f"{case.HERE}: {text.splitlines()[0]}"
-    return result.result(result.EXECUTE, job.case, result.NOT_MEASURED, reason, key=job.key)
+    return Result.of_job(job, NOT_MEASURED, reason)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry of the worker process."""
     parser = argparse.ArgumentParser(prog="tilewave.execution.worker")
-    parser.add_argument("stage", choices=[result.EXECUTE])
+    parser.add_argument("stage", choices=[EXECUTE])
     parser.add_argument("jobs", type=Path, help="a JSON list of jobs")
     parser.add_argument("--events", type=Path, required=True)
     parser.add_argument("--start", type=int, default=0, help="index of the first job to run")
@@ -73,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for index in range(options.start, len(jobs)):
         events.send("started", index=index, case=jobs[index].case)
         made = one(jobs[index], machine, rates)
-        events.send("finished", index=index, case=jobs[index].case, result=made)
+        events.send("finished", index=index, case=jobs[index].case, result=made.document())
     return 0
 
 

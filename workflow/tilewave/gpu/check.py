@@ -29,9 +29,9 @@ from tilewave.kernel.job import Job
 from tilewave.kernel.operations import another
 from tilewave.kernel.operations.base import Product
 from tilewave.kernel.operations.matmul import may_use_tensor_cores
+from tilewave.kernel.result import Result
 from tilewave.kernel.tolerance import Judgement
 from tilewave.records.counters.figures import figure
-from tilewave.workers import Result, result
 
 HOST_PRODUCT = 1 << 24
 """m n k up to which the device's reference is itself compared with numpy."""
@@ -112,9 +112,9 @@ def _judged(session: Session, job: Job) -> Result:
                     session.gpu.sync()
                     bands = (buffer.broken_guard() for buffer in buffers.values())
                     if broken := "; ".join(filter(None, bands)):
-                        return result(job, "check", "invalid access", broken, verdict="wrong")
+                        return Result.of_job(job, "invalid access", broken, verdict="wrong")
                     if changed := operation.changed(job, lambda name: _bytes(buffers[name])):
-                        return result(job, "check", "ok", changed, verdict="wrong")
+                        return Result.of_job(job, "ok", changed, verdict="wrong")
                     found.append(judge())
         finally:
             for function in close:
@@ -229,8 +229,8 @@ def _result(
     """The result of the launch that came nearest to its tolerance, or went farthest past it."""
     one = Judgement.worst(found)
     figures = [*one.figures, *known]
-    return result(
-        job, "check", "ok", one.reason, verdict=one.verdict, figures=figures, notes=more | one.notes
+    return Result.of_job(
+        job, "ok", one.reason, verdict=one.verdict, figures=figures, notes=more | one.notes
     )
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from tilewave.gpu.failure import too_dear
 from tilewave.kernel import operations
 from tilewave.kernel.job import Job
+from tilewave.kernel.result import Result
 from tilewave.records.counters.figures import figure
-from tilewave.workers import Result, result
 
 MIN_RUNS, MAX_RUNS, ENOUGH_S = 3, 9, 1.0
 
@@ -63,7 +63,7 @@ def time_cpu(job: Job) -> Result:
         start = time.perf_counter()
         function(*arrays.values(), 1.0, 0.0)
         samples.append(1e6 * (time.perf_counter() - start))
-        if len(samples) == 1 and (dear := too_dear("time", job, MIN_RUNS * samples[0] * 1e-6)):
+        if len(samples) == 1 and (dear := too_dear(job, MIN_RUNS * samples[0] * 1e-6)):
             return dear
     low, duration, high = (float(x) for x in np.percentile(samples, (25, 50, 75)))
     figures = [
@@ -72,4 +72,4 @@ def time_cpu(job: Job) -> Result:
         figure("tflops", work.flops / duration * 1e-6, "TFLOP/s"),
     ]
     notes = {"rounds": len(samples), "clock": "perf_counter"}
-    return result(job, "time", figures=figures, samples={"duration_us": samples}, notes=notes)
+    return Result.of_job(job, figures=figures, samples={"duration_us": samples}, notes=notes)

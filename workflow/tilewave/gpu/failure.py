@@ -7,39 +7,38 @@ from collections.abc import Callable
 
 from tilewave.gpu.device import CudaError
 from tilewave.kernel.job import Job
-from tilewave.kernel.result import NOT_MEASURED
+from tilewave.kernel.result import NOT_MEASURED, Result
 from tilewave.records import environment
 from tilewave.records.counters.figures import figure
-from tilewave.workers import Result, result
 
 Keep = Callable[[Result], None]
 Measure = Callable[[list[Job], Keep], list[Result]]
 
 
-def failure(stage: str, job: Job, error: Exception) -> tuple[Result, bool]:
+def failure(job: Job, error: Exception) -> tuple[Result, bool]:
     """The result of a job that raised, and whether the process can go on."""
     if isinstance(error, CudaError):
         notes = {"interrupted": str(error)} if error.passing else {}
-        made = result(job, stage, error.status, str(error), notes=notes)
+        made = Result.of_job(job, error.status, str(error), notes=notes)
         return made, not error.poisoned
     if isinstance(error, MemoryError):
-        return result(job, stage, "not measured", "out of host memory"), True
+        return Result.of_job(job, "not measured", "out of host memory"), True
     from tilewave.gpu.cublaslt import Unavailable
 
     if isinstance(error, Unavailable):
-        return result(job, stage, "not measured", str(error)), True
+        return Result.of_job(job, "not measured", str(error)), True
     traceback.print_exception(error)
     text = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
-    return result(job, stage, "failed to launch", text.splitlines()[0]), True
+    return Result.of_job(job, "failed to launch", text.splitlines()[0]), True
 
 
-def too_dear(stage: str, job: Job, predicted_s: float) -> Result | None:
+def too_dear(job: Job, predicted_s: float) -> Result | None:
     """A result *not measured* where the predicted seconds exceed the case's limit."""
     if predicted_s <= job.limit_s:
         return None
     reason = f"predicted cost {predicted_s:.3g} s exceeds case_limit_s = {job.limit_s:g} s"
     figures = [figure("predicted_cost_s", predicted_s, "s")]
-    return result(job, stage, "not measured", reason, figures=figures)
+    return Result.of_job(job, "not measured", reason, figures=figures)
 
 
 def watched(measure: Measure, gpu: int) -> Measure:
@@ -55,22 +54,22 @@ def watched(measure: Measure, gpu: int) -> Measure:
 
         def finished(made: Result) -> None:
             held.append(made)
-            if made["status"] != NOT_MEASURED and "CUDA_ERROR_" not in made["reason"]:
+            if made.status != NOT_MEASURED and "CUDA_ERROR_" not in made.reason:
                 release()
 
         results = measure(waiting, finished)
         why = environment.probe(gpu).get("gpu_reason") if held else ""
-        lost = {made["case"] for made in held if made["status"] != NOT_MEASURED} if why else set()
+        lost = {made.case for made in held if made.status != NOT_MEASURED} if why else set()
         if lost:
             reason = f"the GPU was lost: {why}"
             notes = {"interrupted": reason}
             of_nobody = {
-                job.case: result(job, job.stage, NOT_MEASURED, reason, notes=notes)
+                job.case: Result.of_job(job, NOT_MEASURED, reason, notes=notes)
                 for job in waiting
                 if job.case in lost
             }
-            held[:] = [of_nobody.get(made["case"], made) for made in held]
-            results = [of_nobody.get(made["case"], made) for made in results]
+            held[:] = [of_nobody.get(made.case, made) for made in held]
+            results = [of_nobody.get(made.case, made) for made in results]
         release()
         return results
 

@@ -25,10 +25,9 @@ from tilewave.gpu.operands import scratch
 from tilewave.gpu.session import Session
 from tilewave.gpu.timing import contestants, cost_s, fill_sets, plan_of, pointers_of
 from tilewave.kernel.job import Job
-from tilewave.kernel.result import TUNE
+from tilewave.kernel.result import Result
 from tilewave.records.counters.figures import figure
 from tilewave.theory.racing import Candidate, Outcome, Race, Rules
-from tilewave.workers import Result, result
 
 T = TypeVar("T")
 SHORT_US = 500.0
@@ -112,10 +111,10 @@ class GpuTrack:
             with cuda_errors():
                 return call()
         except Exception as error:
-            made, usable = failure(TUNE, self._jobs[name], error)
+            made, usable = failure(self._jobs[name], error)
         self._failed(made)
         if not usable:
-            raise Lost(made["reason"])
+            raise Lost(made.reason)
         self.leave(name)
         return None
 
@@ -132,7 +131,7 @@ class GpuTrack:
         first_launch_us(session.gpu, runner.launches[0])  # also loads the code
         launch_us = first_launch_us(session.gpu, runner.launches[-1])
         runner.launched += 2
-        if dear := too_dear(TUNE, job, cost_s(job, launch_us)):
+        if dear := too_dear(job, cost_s(job, launch_us)):
             self._failed(dear)
             self.leave(name)
             return None
@@ -203,7 +202,7 @@ def reported(job: Job, outcome: Outcome, about: Mapping[str, Any]) -> Result:
         figure("tune_full_cost", 1e3 * cost_s(job, duration), "ms"),
     ]
     samples = {"duration_us": list(outcome.samples)}
-    return result(job, TUNE, figures=figures, samples=samples, notes=notes)
+    return Result.of_job(job, figures=figures, samples=samples, notes=notes)
 
 
 def entry(job: Job) -> Candidate:
@@ -240,14 +239,14 @@ def _race(
         send("started", index=places[case], case=case)
 
     def finished(made: Result) -> None:
-        send("finished", index=places[made["case"]], case=made["case"], result=made)
+        send("finished", index=places[made.case], case=made.case, result=made.document())
 
     started(group[0].case)  # whom a crash while the buffers are filled is laid to
     try:
         with cuda_errors():
             track = open_track(group, started, finished)
     except Exception as error:
-        outcomes = [failure(TUNE, job, error) for job in group]
+        outcomes = [failure(job, error) for job in group]
         for made, _ in outcomes:
             finished(made)
         if not all(usable for _, usable in outcomes):

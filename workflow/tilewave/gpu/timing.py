@@ -36,9 +36,8 @@ from tilewave.gpu.session import Session
 from tilewave.kernel import operations
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import Scratch
-from tilewave.kernel.result import COUNTED_CLOCK, DISTURBED
+from tilewave.kernel.result import COUNTED_CLOCK, DISTURBED, Result
 from tilewave.records.counters.figures import figure
-from tilewave.workers import Result, result
 
 MAX_ROUNDS, ENOUGH_S, ENOUGH_SPREAD = 20, 1.0, 0.005
 FEWEST_ROUNDS = 2
@@ -150,7 +149,7 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
     with span("warmup"):
         launches = [main(one) for one in pointers]
         launch_us = first_launch_us(session.gpu, launches[0])
-        if refused := too_dear("time", job, cost_s(job, launch_us)):
+        if refused := too_dear(job, cost_s(job, launch_us)):
             return refused
         launch_us = min(launch_us, first_launch_us(session.gpu, launches[-1]))
         rival_launches = [other(one) for one in pointers] if other is not None else []
@@ -158,7 +157,7 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
             first_launch_us(session.gpu, launch) for launch in rival_launches[:1]
         ]
         predicted = cost_s(job, *costs) + SETTLED_S + time.monotonic() - began
-        if refused := too_dear("time", job, predicted):
+        if refused := too_dear(job, predicted):
             return refused
         block = build(session.support, launches, block_us, launch_us)
         stack.callback(block.close)
@@ -350,4 +349,4 @@ def _report(
             figure("baseline_drift", drift, "%"),
         ]
     reason = DISTURBED + notes["disturbed"] if "disturbed" in notes else ""
-    return result(job, "time", "ok", reason, figures=figures, samples=samples, notes=notes)
+    return Result.of_job(job, "ok", reason, figures=figures, samples=samples, notes=notes)

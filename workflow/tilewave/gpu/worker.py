@@ -32,7 +32,7 @@ from tilewave.gpu.failure import failure
 from tilewave.gpu.launch import NvrtcKernel
 from tilewave.gpu.session import Session
 from tilewave.kernel.job import Job, read_jobs
-from tilewave.workers import Result, result
+from tilewave.kernel.result import Result
 from tilewave.workers.events import Events
 
 POISONED = 86
@@ -42,7 +42,7 @@ UNUSABLE = 87
 def _count(session: Session | None, job: Job, index: int) -> Result:
     """One launch for Nsight Compute."""
     if session is None:
-        return result(job, "counters", "unsupported", "there are no GPU counters of CPU code")
+        return Result.of_job(job, "unsupported", "there are no GPU counters of CPU code")
     import nvtx
 
     from tilewave.gpu.blocks import span
@@ -74,7 +74,7 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
         with nvtx.annotate(str(index), domain="tilewave-job"), span("measure"):
             launch()
             gpu.sync()
-    return result(job, "counters", notes={"order": index})
+    return Result.of_job(job, notes={"order": index})
 
 
 def run_one(stage: str, session: Session | None, job: Job, index: int) -> tuple[Result, bool]:
@@ -91,7 +91,7 @@ def run_one(stage: str, session: Session | None, job: Job, index: int) -> tuple[
                 return time_job(session, job), True
             return _count(session, job, index), True
     except Exception as error:
-        return failure(stage, job, error)
+        return failure(job, error)
 
 
 def _still_alive(session: Session) -> bool:
@@ -147,7 +147,7 @@ def run(
             events.send("started", index=index, case=job.case)
             mine = None if job.provider == "cpu" else session
             made, usable = run_one(stage, mine, job, index)
-            events.send("finished", index=index, case=job.case, result=made)
+            events.send("finished", index=index, case=job.case, result=made.document())
             if not usable or (mine is not None and not _still_alive(mine)):
                 events.send("poisoned", index=index)
                 return POISONED

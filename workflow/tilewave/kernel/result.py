@@ -1,19 +1,14 @@
-"""The words every result uses, and how a result is made.
-
-A result is a plain dict, so that it can be stored and sent between processes as JSON::
-
-    {"schema_version": 1, "stage": ..., "case": ..., "key": ..., "status": ..., "reason": ...,
-     "verdict": ..., "environment": id, "source": ..., "figures": [{metric, value, unit}],
-     "samples": {series: [...]}, "instructions": [...], "notes": {...}}
-"""
+"""What a job gave, and the words that every result uses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from tilewave.kernel.job import Job  # it needs NumPy
 
 SCHEMA_VERSION = 1
-Result = dict[str, Any]
 
 OK = "ok"
 NOT_MEASURED = "not measured"
@@ -70,92 +65,99 @@ SPOILT = (DISTURBED, DOUBTFUL)
 COUNTED_CLOCK = "counted"
 """Note ``clock`` of a time whose SM clock was counted on the GPU; others were read through NVML, which lags."""
 
-
-FIELDS = {
-    "stage": str, "case": str, "key": str, "status": str, "reason": str, "environment": str, "source": str,
-    "figures": list, "samples": dict, "instructions": list, "notes": dict,
+KINDS = {
+    "stage": str, "case": str, "key": str, "status": str, "reason": str, "verdict": str | None, "environment": str,
+    "source": str, "figures": list, "samples": dict, "instructions": list, "notes": dict,
 }  # fmt: skip
-"""Of every result, besides the verdict, which may be None."""
+"""What a document holds of every result."""
 
 
-def result(
-    stage: str,
-    case: str,
-    status: str,
-    reason: str = "",
-    *,
-    key: str = "",
-    verdict: str | None = None,
-    environment: str = "",
-    **more: Any,
-) -> Result:
-    """A result; raises ValueError for a status or verdict outside the closed lists."""
-    made = {
-        "schema_version": SCHEMA_VERSION,
-        "stage": stage,
-        "case": case,
-        "key": key,
-        "status": status,
-        "reason": reason,
-        "verdict": verdict,
-        "environment": environment,
-        "source": "",
-        "figures": [],
-        "samples": {},
-        "instructions": [],
-        "notes": {},
-        **more,
-    }
-    validate(made)
-    return made
+@dataclass(frozen=True)
+class Result:
+    """What a job gave, or why it gave nothing.
 
-
-def validate(made: Mapping[str, Any]) -> None:
-    """Raise ValueError where a result's words are outside the closed lists."""
-    if made["status"] not in STATUSES:
-        raise ValueError(f"status {made['status']!r} is none of {', '.join(STATUSES)}")
-    if made["verdict"] is not None and made["verdict"] not in VERDICTS:
-        raise ValueError(f"verdict {made['verdict']!r} is none of {', '.join(VERDICTS)}")
-
-
-def well_formed(made: Any) -> bool:
-    """Whether what was read is a result: each field there, of its kind, its words from the lists."""
-    if not isinstance(made, dict) or made.get("schema_version") != SCHEMA_VERSION:
-        return False
-    if not all(isinstance(made.get(name), kind) for name, kind in FIELDS.items()):
-        return False
-    try:
-        validate(made)
-    except (ValueError, TypeError, KeyError):
-        return False
-    rows = (*made["figures"], *made["instructions"])
-    return all(isinstance(row, dict) for row in rows) and all(
-        isinstance(one.get("metric"), str) and isinstance(one.get("value"), int | float | None)
-        for one in made["figures"]
-    )
-
-
-def passing(made: Mapping[str, Any]) -> bool:
-    """Whether the next run may well get a better result: somebody ended this one (``interrupted``), or
-    disturbed it (``disturbed``), or another measurement contradicts it (``doubtful``)."""
-    return bool({"interrupted", "disturbed", "doubtful"} & made["notes"].keys())
-
-
-def recordable(made: Mapping[str, Any]) -> bool:
-    """Whether a result may be shipped: also that a case was too dear on the recorded GPU."""
-    too_dear = made["status"] == NOT_MEASURED and bool(made["figures"])
-    return keepable(made) or too_dear
-
-
-def keepable(made: Mapping[str, Any]) -> bool:
-    """Whether a result says something about the case that will be as true next time.
-
-    What this machine could not do (no permission, no time) is asked again on the next run, and so is what
-    somebody interrupted or disturbed. That a
-    library has no product for a case lasts as long as its version, which the environment names;
-    a case refused by its front matter has no key and costs nothing to refuse again.
+    environment: id of the one it was measured in. figures: each a metric, value and unit. samples: by series.
+    instructions: a row each. accesses: to shared memory, of an execution that was watched. Raises ValueError for a
+    status or verdict outside the closed lists.
     """
-    if passing(made):
-        return False
-    answered = made["status"] == UNSUPPORTED and bool(made["key"]) and made["stage"] != EXECUTE
-    return made["status"] == OK or made["status"] in FAILURES or answered
+
+    stage: str
+    case: str
+    key: str = field(default="", kw_only=True)
+    status: str
+    reason: str = ""
+    _: KW_ONLY
+    verdict: str | None = None
+    environment: str = ""
+    source: str = ""
+    figures: list[dict[str, Any]] = field(default_factory=list)
+    samples: dict[str, list[float]] = field(default_factory=dict)
+    instructions: list[dict[str, Any]] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
+    accesses: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.status not in STATUSES:
+            raise ValueError(f"status {self.status!r} is none of {', '.join(STATUSES)}")
+        if self.verdict is not None and self.verdict not in VERDICTS:
+            raise ValueError(f"verdict {self.verdict!r} is none of {', '.join(VERDICTS)}")
+
+    @classmethod
+    def of_job(cls, job: Job, status: str = OK, reason: str = "", **more: Any) -> Self:
+        """The result of a job; whoever knows the environment fills it in."""
+        return cls(job.stage, job.case, status, reason, key=job.key, **more)
+
+    def document(self) -> dict[str, Any]:
+        """As JSON, to be stored or sent to another process; accesses only where there are any."""
+        made = {"schema_version": SCHEMA_VERSION, **vars(self)}
+        if not self.accesses:
+            del made["accesses"]
+        return made
+
+    @classmethod
+    def of_document(cls, document: Any) -> Self:
+        """From `document`. Raises ValueError for what is no result."""
+        if not isinstance(document, dict) or document.get("schema_version") != SCHEMA_VERSION:
+            raise ValueError(f"no document of schema version {SCHEMA_VERSION}")
+        for name, kind in KINDS.items():
+            if name not in document or not isinstance(document[name], kind):
+                raise ValueError(f"no {name} of its kind")
+        made = cls(**{one.name: document[one.name] for one in fields(cls) if one.name in document})
+        if not all(isinstance(row, dict) for row in (*made.figures, *made.instructions)) or not all(
+            isinstance(one.get("metric"), str) and isinstance(one.get("value"), int | float | None)
+            for one in made.figures
+        ):
+            raise ValueError("a figure or an instruction is none")
+        return made
+
+    def only(self, *names: str) -> dict[str, Any]:
+        """Some of its fields, by name."""
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def by_metric(self) -> dict[str, Any]:
+        """The values of its figures."""
+        return {one["metric"]: one["value"] for one in self.figures}
+
+    @property
+    def passing(self) -> bool:
+        """Whether the next run may well get a better result: somebody ended this one (``interrupted``), or
+        disturbed it (``disturbed``), or another measurement contradicts it (``doubtful``)."""
+        return bool({"interrupted", "disturbed", "doubtful"} & self.notes.keys())
+
+    @property
+    def keepable(self) -> bool:
+        """Whether it says something about the case that will be as true next time.
+
+        What this machine could not do (no permission, no time) is asked again on the next run, and so is what
+        somebody interrupted or disturbed. That a
+        library has no product for a case lasts as long as its version, which the environment names;
+        a case refused by its front matter has no key and costs nothing to refuse again.
+        """
+        answered = self.status == UNSUPPORTED and bool(self.key) and self.stage != EXECUTE
+        return not self.passing and (self.status in (OK, *FAILURES) or answered)
+
+    @property
+    def recordable(self) -> bool:
+        """Whether it may be shipped: also that a case was too dear on the recorded GPU."""
+        return self.keepable or (self.status == NOT_MEASURED and bool(self.figures))

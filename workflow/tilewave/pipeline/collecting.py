@@ -54,8 +54,8 @@ class Tables:
         """A row a figure."""
         place = {name: number for number, name in enumerate(self.pipeline.project.plan.kernels)}
 
-        def kernel(made: Mapping[str, Any]) -> int:
-            return place[self.pipeline.plan.cases[made["case"]].kernel.name]
+        def kernel(made: Result) -> int:
+            return place[self.pipeline.plan.cases[made.case].kernel.name]
 
         # By stage, then kernel: environments are numbered in the order in which they come.
         flat = [made for stage in result.STAGES for made in sorted(self.results[stage], key=kernel)]

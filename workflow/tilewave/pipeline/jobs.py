@@ -97,7 +97,7 @@ def of_case(
     launch, variant, kernel = case.launch, case.variant, case.kernel
     refusal = case.refusal or _without_code(compiled, arch)
     if refusal is not None:
-        return result.result(stage, case.id, *refusal)
+        return Result(stage, case.id, *refusal)
     assert launch is not None
     entry = compiled[arch] or {}
     symbols = entry.get("symbols", {kernel.entry: entry.get("symbol", kernel.entry)})
@@ -112,7 +112,7 @@ def of_case(
             told = ", ".join(early)
             beyond = f"programmatic: {told} never waits for the launch before (griddepcontrol.wait)"
         if beyond:
-            return result.result(stage, case.id, result.UNSUPPORTED, beyond)
+            return Result(stage, case.id, result.UNSUPPORTED, beyond)
     named = kernel.front.cases.get(case.probe_case or "")
     operation = operations.load(kernel.front.operation, kernel.path)
     limit_s = _limit_s(stage, config)
@@ -161,7 +161,7 @@ def of_case(
     )
     dear = too_dear(case, job)
     if dear:
-        return result.result(stage, case.id, result.NOT_MEASURED, dear)
+        return Result(stage, case.id, result.NOT_MEASURED, dear)
     code = entry["code"]
     return replace(job, key=content_key(code, job), code=code)
 

@@ -186,9 +186,7 @@ class Pipeline:
     def _provided(self, measure: Measure) -> Measure:
         """The same with the cubins of the jobs where the jobs say."""
 
-        def provided(
-            waiting: list[Job], finished: Callable[[dict[str, Any]], None]
-        ) -> list[dict[str, Any]]:
+        def provided(waiting: list[Job], finished: Callable[[Result], None]) -> list[Result]:
             self.provide({job.variant for job in waiting if job.cubin})
             if waiting[0].stage == result.TUNE:
                 waiting = tuning.by_group(waiting)
@@ -221,16 +219,16 @@ class Pipeline:
         checks: dict[str, Result] = {}
 
         def final(stage: str, made: Result) -> Result:
-            stop = None if stage == "check" else measuring.blocked(checks.get(made["case"]))
-            if stop and made["key"]:
-                return result.result(stage, made["case"], *stop, key=made["key"])
-            if stage == result.TUNE and made["key"]:
-                why = tuning.judged(made["key"], made["case"], checks.get(made["case"]))
+            stop = None if stage == "check" else measuring.blocked(checks.get(made.case))
+            if stop and made.key:
+                return Result(stage, made.case, *stop, key=made.key)
+            if stage == result.TUNE and made.key:
+                why = tuning.judged(made.key, made.case, checks.get(made.case))
                 return why or made
-            execution = executions.get(made["case"])
+            execution = executions.get(made.case)
             if stage not in executing.REPLACED or execution is None:
                 return made
-            case = self.plan.cases[made["case"]]
+            case = self.plan.cases[made.case]
             job = jobs.of_case(stage, case, self.compiled[case.variant.id], self.arch, config)
             if not isinstance(job, Job):
                 return made
@@ -243,12 +241,10 @@ class Pipeline:
             if stage != result.EXECUTE:
                 done[stage] = [final(stage, made) for made in done[stage]]
             if stage == "check":
-                checks.update((made["case"], made) for made in done[stage])
+                checks.update((made.case, made) for made in done[stage])
         return done
 
-    def doubtful(
-        self, results: Mapping[str, Sequence[Mapping[str, Any]]]
-    ) -> dict[str, Disagreement]:
+    def doubtful(self, results: Mapping[str, Sequence[Result]]) -> dict[str, Disagreement]:
         """The times among results, by stage, that another measurement contradicts (`records.agreement`)."""
         return disagreements(results, self.products)
 
@@ -334,8 +330,8 @@ class Pipeline:
 
     def about_kernels(
         self,
-        counters: Sequence[Mapping[str, Any]],
-        sampled: Sequence[Mapping[str, Any]],
+        counters: Sequence[Result],
+        sampled: Sequence[Result],
         shown: Collection[str] = (),
     ) -> dict[str, dict[str, Any]]:
         """Kernel -> its ``variants`` as they were compiled (without logs; ``shown``: whether a page shows the code),
@@ -354,12 +350,11 @@ class Pipeline:
                 if entry is not None
             }
         for made in (*counters, *sampled):
-            kernel = found[self.plan.cases[made["case"]].kernel.name]
-            report = made["notes"].get("report")
-            measured = made["source"] == result.SOURCES[made["stage"]]
+            kernel = found[self.plan.cases[made.case].kernel.name]
+            report = made.notes.get("report")
+            measured = made.source == result.SOURCES[made.stage]
             if measured and report and report not in kernel["profiles"]:
                 kernel["profiles"].append(report)
-            if made["stage"] == result.SAMPLE:
-                told = ("case", "status", "reason", "environment", "notes")
-                kernel["sampled"] = {part: made[part] for part in told}
+            if made.stage == result.SAMPLE:
+                kernel["sampled"] = made.only("case", "status", "reason", "environment", "notes")
         return found

@@ -295,13 +295,13 @@ def _stage(
         doing = watched(doing, _number(run))
     document = pipeline.measure(stage, doing, checks, again)
     run.note(measuring.log_lines(stage, document))
-    results = {made["case"]: made for made in document["results"]}
+    results = {made.case: made for made in document["results"]}
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
     took = duration(time.monotonic() - begun)
     if results:
         say(f"  {stage}: {len(results)} cases in {took}{': ' if counts else ''}{counts}")
     for word, then in (("interrupted", "measures them"), ("disturbed", "measures them again")):
-        if number := sum(word in made["notes"] for made in results.values()):
+        if number := sum(word in made.notes for made in results.values()):
             say(f"  {stage}: {number} cases were {word}; the next run {then}")
     if stage == result.TUNE:
         raced, eliminated, spent, full = tuning.saved(results.values())
@@ -318,29 +318,29 @@ def _number(run: Run) -> int:
     return gpus.get(run.target["environment"], run.project.config.gpu)
 
 
-def _doubtful_here(pipeline: Pipeline, found: Results) -> list[tuple[dict[str, Any], Disagreement]]:
+def _doubtful_here(pipeline: Pipeline, found: Results) -> list[tuple[Result, Disagreement]]:
     """The times of this machine that another measurement contradicts, with what it says."""
     results = {stage: list(found.get(stage, {}).values()) for stage in HELD_AGAINST}
     doubtful = pipeline.doubtful(results)
     return [
-        (made, doubtful[made["case"]])
+        (made, doubtful[made.case])
         for made in results["time"]
-        if made["case"] in doubtful and made["environment"] in pipeline.target["gpus"]
+        if made.case in doubtful and made.environment in pipeline.target["gpus"]
     ]
 
 
 def _time_doubtful_again(run: Run, pipeline: Pipeline, stage: str, found: Results) -> None:
     """Time once more what the stage's results contradict. What stays doubtful is said, and left to the next run."""
-    cases = [made["case"] for made, _ in _doubtful_here(pipeline, found)]
+    cases = [made.case for made, _ in _doubtful_here(pipeline, found)]
     if not cases:
         return
     say(f"  {stage}: {len(cases)} times disagree with other measurements: timed again")
     found["time"] |= _stage(run, pipeline, "time", 1, found["check"], cases)
     for made, seen in _doubtful_here(pipeline, found):
-        say(f"  {made['case']}: {seen.reason}")
-        run.note(f"{made['case']}: {seen.reason}\n")
-        marked = {**made, "notes": {**made["notes"], "doubtful": seen.reason}}
-        found["time"][made["case"]] = marked
+        say(f"  {made.case}: {seen.reason}")
+        run.note(f"{made.case}: {seen.reason}\n")
+        marked = dataclasses.replace(made, notes={**made.notes, "doubtful": seen.reason})
+        found["time"][made.case] = marked
         for place in (pipeline.store, pipeline.attempts):
             place.put(marked, whatever=True)
 
@@ -353,14 +353,12 @@ def _measure(run: Run, stage: str, workers: int) -> measuring.Measure:
     log.unlink(missing_ok=True)
     os.environ[CHOICE_VARIABLE] = str(_number(run))
 
-    def measure(
-        waiting: list[jobs.Job], keep: Callable[[dict[str, Any]], None]
-    ) -> list[dict[str, Any]]:
+    def measure(waiting: list[jobs.Job], keep: Callable[[Result], None]) -> list[Result]:
         progress = follow(project, stage, "cases", {one.case: _cost(one) for one in waiting})
 
-        def finished(made: dict[str, Any]) -> None:
+        def finished(made: Result) -> None:
             keep(made)
-            progress.done(made["case"])
+            progress.done(made.case)
 
         if stage in ("counters", result.SAMPLE):
             from tilewave.gpu.ncu import profiler
@@ -424,17 +422,17 @@ def _inputs(job: jobs.Job) -> str:
 def _checked_together(
     waiting: list[jobs.Job],
     workers: int,
-    on_result: Callable[[dict[str, Any]], None],
+    on_result: Callable[[Result], None],
     **how: Any,
-) -> list[dict[str, Any]]:
+) -> list[Result]:
     """Check jobs, several at a time; what has no result because of the others perhaps, out of time or memory, once
     more alone."""
     from tilewave.workers import supervisor
 
-    def hindered(made: Mapping[str, Any]) -> bool:
-        return made["status"] == result.TIMED_OUT or "interrupted" in made["notes"]
+    def hindered(made: Result) -> bool:
+        return made.status == result.TIMED_OUT or "interrupted" in made.notes
 
-    def told(made: dict[str, Any]) -> None:
+    def told(made: Result) -> None:
         if not hindered(made):
             on_result(made)
 
@@ -542,15 +540,15 @@ def record(run: Run, pipeline: Pipeline, found: Results) -> str:
         made
         for stage in results.values()
         for made in stage
-        if made["environment"] in here
-        and made["key"]
-        and result.recordable(made)
+        if made.environment in here
+        and made.key
+        and made.recordable
         # What stands in for a measurement is an execution's, and recorded as that; a machine that
         # shows another one's figures adds nothing but executions, which any machine can make.
-        and (made["stage"] == result.EXECUTE or (aim["live"] and "executed" not in made["notes"]))
+        and (made.stage == result.EXECUTE or (aim["live"] and "executed" not in made.notes))
     ]
     if aim["live"] and (doubtful := _doubtful_here(pipeline, found)):
-        seen = "; ".join(f"{made['case']}: {one.reason}" for made, one in doubtful)
+        seen = "; ".join(f"{made.case}: {one.reason}" for made, one in doubtful)
         again = "times that agree: `make report` measures these cases again"
         raise UserError("record", "time", seen, again)
     watched = watching.chosen(pipeline)
@@ -558,7 +556,7 @@ def record(run: Run, pipeline: Pipeline, found: Results) -> str:
     told = watching.document(pipeline, watched)
     drawn = watching.drawn(pipeline).values()
     shown = pipeline.shown(one["variant"] for one in drawn)
-    counted = {made["case"].partition("@")[0] for made in kept if made["instructions"]}
+    counted = {made.case.partition("@")[0] for made in kept if made.instructions}
     counts = shipped.merge(folder, kept, measured, *pipeline.shipped(shown, counted))
     shipped.merge_accesses(
         folder,

@@ -53,7 +53,7 @@ def reference(file: Path, job: Job, folder: Path) -> Job:
     target = {"device": TRIAL_DEVICE, "arch": FALLBACK_ARCH}
     found, _ = planned(one, f"sm_{FALLBACK_ARCH}", target, folder, job.seed, job.limit_s)
     if not isinstance(found, Job):
-        raise NoReference(f"{found['status']}: {found['reason']}")
+        raise NoReference(f"{found.status}: {found.reason}")
     if found.operation != job.operation:
         raise NoReference(f"it is a kernel of {found.operation}, not {job.operation}")
     return found

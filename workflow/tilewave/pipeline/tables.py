@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from tilewave.compiling.origins import Origin, columns
 from tilewave.kernel import operations, result
-from tilewave.records.agreement import IN_ITS_RACE, Disagreement, figures_of
+from tilewave.kernel.result import Result
+from tilewave.records.agreement import IN_ITS_RACE, Disagreement
 from tilewave.records.counters import kernel_names
 from tilewave.records.recorded import INSTRUCTIONS, Recorded, instruction_rows, sample_rows
 
@@ -39,19 +41,17 @@ KERNEL_NAME = "kernel_name"
 PLACE = ["case", "key", "environment", "source", "stage"]
 
 
-def verdicts(
-    checks: Iterable[Mapping[str, Any]], executions: Iterable[Mapping[str, Any]] = ()
-) -> dict[str, str]:
+def verdicts(checks: Iterable[Result], executions: Iterable[Result] = ()) -> dict[str, str]:
     """Verdict of each case: its check's, or `not checked` where the check gave none.
 
     A right result does not acquit a case in which executing it found a race, a read of memory that
     nobody wrote or a barrier that is not met.
     """
-    found = {made["case"]: made["verdict"] or result.NOT_CHECKED for made in checks}
+    found = {made.case: made.verdict or result.NOT_CHECKED for made in checks}
     for made in executions:
-        acquitted = found.get(made["case"]) in (result.CORRECT, result.NOT_CHECKED)
-        if made["verdict"] in result.FINDINGS and acquitted:
-            found[made["case"]] = made["verdict"]
+        acquitted = found.get(made.case) in (result.CORRECT, result.NOT_CHECKED)
+        if made.verdict in result.FINDINGS and acquitted:
+            found[made.case] = made.verdict
     return found
 
 
@@ -151,12 +151,12 @@ def cases_table(
     return pd.DataFrame(rows, columns=[*CASE_COLUMNS, *several])
 
 
-def _behind(made: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _behind(made: Result) -> list[dict[str, Any]]:
     """How much longer a candidate took than the one that it was eliminated for, in the same laps or
     screening; `text` names that one. Later laps run at another clock, so that only this ratio says
     where it stands in the race."""
-    figures = figures_of(made)
-    notes = made["notes"]
+    figures = made.by_metric
+    notes = made.notes
     if not figures.get("tune_eliminated") or not notes.get("compared_us"):
         return []
     ratio = figures["tune_duration"] / notes["compared_us"]
@@ -164,7 +164,7 @@ def _behind(made: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def records_table(
-    cases: pd.DataFrame, results: Iterable[Mapping[str, Any]], verdict: Mapping[str, str]
+    cases: pd.DataFrame, results: Iterable[Result], verdict: Mapping[str, str]
 ) -> pd.DataFrame:
     """One row a figure; a result without figures has one row with its status and reason."""
     known = cases.set_index("case")
@@ -175,25 +175,23 @@ def records_table(
     vendors = (known["provider"] == "cublaslt").to_dict()
     rows = []
     for made in results:
-        planned = made["status"] != result.OK and made["status"] == ends[made["case"]]
-        if planned or (made["verdict"] and made["verdict"] == finds[made["case"]]):
-            made = {**made, "reason": f"{made['reason']}, as its kernel file says it does"}
+        planned = made.status != result.OK and made.status == ends[made.case]
+        if planned or (made.verdict and made.verdict == finds[made.case]):
+            made = replace(made, reason=f"{made.reason}, as its kernel file says it does")
         base = {
-            **facts[made["case"]],
-            **{name: made[name] for name in ("case", "stage", "status", "reason", "key")},
-            "source": made["source"],
-            "environment": made["environment"],
-            "verdict": verdict.get(made["case"], result.NOT_CHECKED),
+            **facts[made.case],
+            **made.only("case", "stage", "status", "reason", "key", "source", "environment"),
+            "verdict": verdict.get(made.case, result.NOT_CHECKED),
         }
-        figures = made["figures"] or [{"metric": "", "value": EMPTY, "unit": ""}]
+        figures = made.figures or [{"metric": "", "value": EMPTY, "unit": ""}]
         rows += [base | {"text": ""} | figure for figure in figures]
-        if made["status"] == result.OK and made["stage"] == "tune":
+        if made.status == result.OK and made.stage == "tune":
             rows += [base | row for row in _behind(made)]
-        names = made["notes"].get("kernels")
-        if made["status"] == result.OK and names:
+        names = made.notes.get("kernels")
+        if made.status == result.OK and names:
             told = "; ".join(dict.fromkeys(names))
             rows.append(base | {"metric": KERNEL_NAME, "value": EMPTY, "unit": "", "text": told})
-            tile = kernel_names.tile_of(told) if vendors[made["case"]] else None
+            tile = kernel_names.tile_of(told) if vendors[made.case] else None
             rows += [
                 base | {"metric": metric, "value": float(size), "unit": "element", "text": ""}
                 for metric, size in zip(("cublas_tile_m", "cublas_tile_n"), tile or ())
@@ -202,7 +200,7 @@ def records_table(
 
 
 def _long(
-    results: Sequence[Mapping[str, Any]],
+    results: Sequence[Result],
     rows: list[dict[str, Any]],
     name: str,
     recorded: Recorded | None,
@@ -211,9 +209,7 @@ def _long(
 
     The rows of a key are repeated for each case that has it.
     """
-    places = pd.DataFrame(
-        [[made[column] for column in PLACE] for made in results if made["key"]], columns=PLACE
-    )
+    places = pd.DataFrame([made.only(*PLACE) for made in results if made.key], columns=PLACE)
     frames = [pd.DataFrame(rows)]
     if recorded is not None:
         taken = places["source"].str.startswith("recorded:")
@@ -225,7 +221,7 @@ def _long(
     return places.merge(pd.concat(frames, ignore_index=True), on="key", how="inner")
 
 
-def samples_table(results: Sequence[Mapping[str, Any]], recorded: Recorded | None) -> pd.DataFrame:
+def samples_table(results: Sequence[Result], recorded: Recorded | None) -> pd.DataFrame:
     """Raw samples: case, key, environment, source, series, index, value (microseconds)."""
     return _long(results, sample_rows(results), "samples", recorded)
 
@@ -350,7 +346,7 @@ Origins = Callable[[str, str], Mapping[int, Origin]]
 
 
 def instructions_table(
-    results: Sequence[Mapping[str, Any]],
+    results: Sequence[Result],
     recorded: Recorded | None,
     origins_of: Origins,
     name: str = INSTRUCTIONS,

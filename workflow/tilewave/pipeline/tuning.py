@@ -51,18 +51,18 @@ def predicted_loads(
     return float(splitting.loads(dealing, launch.tile, sms, held))
 
 
-def judged(key: str, case: str, check: Mapping[str, Any] | None) -> Result | None:
+def judged(key: str, case: str, check: Result | None) -> Result | None:
     """Why a case does not race: its check did not find it correct. None where it races."""
-    if check is None or check["status"] != result.OK or check["verdict"] == result.CORRECT:
+    if check is None or check.status != result.OK or check.verdict == result.CORRECT:
         return None  # without a check of this machine the measurement says why
-    reason = f"only correct cases race, and this one's check says {check['verdict']}"
-    return result.result(result.TUNE, case, result.NOT_MEASURED, reason, key=key)
+    reason = f"only correct cases race, and this one's check says {check.verdict}"
+    return Result(result.TUNE, case, result.NOT_MEASURED, reason, key=key)
 
 
 def plan(
     planned: Mapping[str, Job | Result],
     compiled: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
-    checks: Mapping[str, Mapping[str, Any]],
+    checks: Mapping[str, Result],
     target: Mapping[str, Any],
 ) -> dict[str, Job | Result]:
     """The candidates that race, with their `group` and `predicted_loads`.
@@ -89,7 +89,7 @@ def race_again(jobs: Iterable[Job], target: Mapping[str, Any], store: Store) -> 
     has a candidate without a result."""
     if not target["live"]:
         return set()
-    stored: dict[str, dict[str, Mapping[str, Any]]] = {}
+    stored: dict[str, dict[str, Result]] = {}
     incomplete: set[str] = set()
     for job in jobs:
         made = store.get(target["environment"], result.TUNE, job.key)
@@ -101,7 +101,7 @@ def race_again(jobs: Iterable[Job], target: Mapping[str, Any], store: Store) -> 
         case
         for group in incomplete
         for case, made in stored.get(group, {}).items()
-        if made["status"] == result.OK and not made["notes"].get("out")
+        if made.status == result.OK and not made.notes.get("out")
     }
 
 
@@ -113,13 +113,13 @@ def by_group(waiting: Iterable[Job]) -> list[Job]:
     return [job for members in groups.values() for job in members]
 
 
-def saved(results: Iterable[Mapping[str, Any]]) -> tuple[int, int, float, float]:
+def saved(results: Iterable[Result]) -> tuple[int, int, float, float]:
     """Candidates that raced, those eliminated, seconds of GPU spent, and seconds that measuring each
     of them to the end takes."""
     raced = eliminated = 0
     spent = full = 0.0
     for made in results:
-        figures = {one["metric"]: one["value"] for one in made["figures"]}
+        figures = made.by_metric
         if "tune_duration" not in figures:
             continue
         raced += 1

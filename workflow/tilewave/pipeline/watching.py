@@ -16,6 +16,7 @@ from typing import Any
 from tilewave.execution import cost
 from tilewave.kernel import operations, result
 from tilewave.kernel.job import Job
+from tilewave.kernel.result import Result
 from tilewave.pipeline import jobs
 from tilewave.pipeline.measuring import Measure
 from tilewave.pipeline.pipeline import Pipeline
@@ -82,10 +83,9 @@ def watch(pipeline: Pipeline, wanted: Iterable[Job], measure: Measure) -> None:
     waiting = [job for job in waiting if _may_access(pipeline, job)]
     pipeline.provide({job.variant for job in waiting})
 
-    def finished(made: dict[str, Any]) -> None:
-        if made["status"] == result.OK and "accesses" in made:
-            path = pipeline.store.blob(KIND, made["key"], ".json")
-            pipeline.store.write(path, made["accesses"])
+    def finished(made: Result) -> None:
+        if made.status == result.OK:
+            pipeline.store.write(pipeline.store.blob(KIND, made.key, ".json"), made.accesses)
 
     if waiting:
         measure(waiting, finished)

@@ -13,9 +13,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tilewave.kernel import result
+from tilewave.kernel.result import Result
 
 TOLERANCE = 0.05
 SHORTEST_US = 50.0
@@ -111,13 +111,8 @@ def counted_over_timed(
     return Disagreement(case, us, "under ncu", profiled, us / profiled, us / expected)
 
 
-def figures_of(made: Mapping[str, Any]) -> dict[str, float]:
-    """A result's figures by metric."""
-    return {one["metric"]: one["value"] for one in made["figures"]}
-
-
 def disagreements(
-    results: Mapping[str, Iterable[Mapping[str, Any]]], products: Mapping[str, Hashable]
+    results: Mapping[str, Iterable[Result]], products: Mapping[str, Hashable]
 ) -> dict[str, Disagreement]:
     """The timed cases that another measurement in the same environment contradicts, by case.
 
@@ -127,14 +122,14 @@ def disagreements(
     """
     by_stage = {
         stage: {
-            made["case"]: made
+            made.case: made
             for made in results.get(stage, ())
-            if made["status"] == result.OK and made["figures"]
+            if made.status == result.OK and made.figures
         }
         for stage in ("time", result.TUNE, "counters")
     }
-    timed = {case: figures_of(made) for case, made in by_stage["time"].items()}
-    places = {case: made["environment"] for case, made in by_stage["time"].items()}
+    timed = {case: made.by_metric for case, made in by_stage["time"].items()}
+    places = {case: made.environment for case, made in by_stage["time"].items()}
     pairings: dict[Hashable, list[dict[str, float]]] = {}
     for case, figures in timed.items():
         if "baseline_duration" in figures and case in products:
@@ -145,13 +140,13 @@ def disagreements(
         if "rank0_duration" in figures and case in products:
             seen = own_over_paired(case, figures, pairings.get((places[case], products[case]), ()))
         raced = by_stage[result.TUNE].get(case)
-        if seen is None and raced and raced["environment"] == places[case]:
-            clock = raced["notes"].get("sm_clock")
-            seen = race_over_time(case, figures, figures_of(raced), clock)
+        if seen is None and raced and raced.environment == places[case]:
+            clock = raced.notes.get("sm_clock")
+            seen = race_over_time(case, figures, raced.by_metric, clock)
         counted = by_stage["counters"].get(case)
-        if seen is None and counted and counted["environment"] == places[case]:
-            capped = bool(by_stage["time"][case]["notes"].get("throttle"))
-            seen = counted_over_timed(case, figures, figures_of(counted), capped)
+        if seen is None and counted and counted.environment == places[case]:
+            capped = bool(by_stage["time"][case].notes.get("throttle"))
+            seen = counted_over_timed(case, figures, counted.by_metric, capped)
         if seen is not None:
             found[case] = seen
     return found

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tilewave.kernel import result
 from tilewave.kernel.result import Result
 from tilewave.records.store import write_atomically
 
@@ -19,11 +17,11 @@ PACKED = ("figures", "samples", "instructions", "notes")
 PLAIN = ("stage", "case", "key", "status", "reason", "verdict", "environment", "source")
 
 
-def write(path: str | Path, results: Iterable[Mapping[str, Any]]) -> None:
+def write(path: str | Path, results: Iterable[Result]) -> None:
     """Write results, of whatever stages."""
     rows = list(results)
-    columns = {name: [made[name] for made in rows] for name in PLAIN}
-    columns |= {name: [json.dumps(made[name]) for made in rows] for name in PACKED}
+    columns = {name: [getattr(made, name) for made in rows] for name in PLAIN}
+    columns |= {name: [json.dumps(getattr(made, name)) for made in rows] for name in PACKED}
     schema = pa.schema([(name, pa.string()) for name in (*PLAIN, *PACKED)])
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns, schema=schema), sink, compression="zstd")
@@ -36,5 +34,5 @@ def read(*paths: str | Path) -> dict[str, dict[str, Result]]:
     for path in paths:
         for row in pq.ParquetFile(path).read().to_pylist():
             row |= {name: json.loads(row[name]) for name in PACKED}
-            found.setdefault(row["stage"], {})[row["case"]] = result.result(**row)
+            found.setdefault(row["stage"], {})[row["case"]] = Result(**row)
     return found

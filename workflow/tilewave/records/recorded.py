@@ -18,6 +18,7 @@ rest is used. One without checksums is all damage: `sha256sum` makes them.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import itertools
@@ -35,6 +36,7 @@ from tilewave.basics.paths import RECORDED
 from tilewave.compiling.sass import WITHOUT_CODE
 from tilewave.kernel import result
 from tilewave.kernel.job import Job
+from tilewave.kernel.result import Result
 from tilewave.records.keys import of_more
 from tilewave.records.store import write_atomically
 
@@ -286,21 +288,14 @@ class Recorded:
     def _cases(self) -> set[tuple[str, str]]:
         return {(row["stage"], row["case"]) for row in self._rows}
 
-    def _result(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _result(self, row: Mapping[str, Any]) -> Result:
         made = {name: row[name] for name in PLAIN}
         made |= {name: json.loads(row[name]) for name in PACKED}
         # An execution is the same on every machine, and says itself on which it was done.
         executed = row["stage"] == result.EXECUTE
         if executed and row["status"] == result.OK:
             made["instructions"] = self._executed_instructions.get(row["key"], [])
-        return result.result(
-            made.pop("stage"),
-            made.pop("case"),
-            made.pop("status"),
-            made.pop("reason"),
-            source=result.EXECUTED if executed else f"recorded:{self.name}",
-            **made,
-        )
+        return Result(source=result.EXECUTED if executed else f"recorded:{self.name}", **made)
 
     @functools.cached_property
     def _executed_instructions(self) -> dict[str, list[dict[str, Any]]]:
@@ -322,7 +317,7 @@ class Recorded:
         """How many results there are; none is read for it."""
         return (self._load(RESULTS, _number) or 0) if self.environments else 0
 
-    def get(self, stage: str, key: str) -> dict[str, Any] | None:
+    def get(self, stage: str, key: str) -> Result | None:
         """The recorded result under a key, of any of its cases, without its samples and
         instructions."""
         row = self._keys.get((stage, key))
@@ -340,7 +335,7 @@ class Recorded:
         """Whether a recorded result answers a job; none is read for it."""
         return self._answering(job) is not None
 
-    def answer(self, job: Job) -> dict[str, Any] | None:
+    def answer(self, job: Job) -> Result | None:
         """The recorded result of a job."""
         key = self._answering(job)
         return None if key is None else self.get(job.stage, key)
@@ -349,7 +344,7 @@ class Recorded:
         """Whether the case was ever recorded, under whatever key."""
         return (stage, case) in self._cases
 
-    def results(self, stages: Container[str] = result.STAGES) -> list[dict[str, Any]]:
+    def results(self, stages: Container[str] = result.STAGES) -> list[Result]:
         """Every recorded result of these stages, also those that share a key with another case's."""
         return [self._result(row) for row in self._rows if row["stage"] in stages]
 
@@ -425,32 +420,30 @@ def _replace(folder: Path, files: Mapping[str, bytes]) -> None:
     write_atomically(folder / SUMS, listed(last=True))
 
 
-def _each_key(results: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _each_key(results: Iterable[Result]) -> list[Result]:
     """The results that have long rows, one a key."""
-    whole = [made for made in results if made["samples"] or made["instructions"]]
-    return list({made["key"]: made for made in whole}.values())
+    whole = [made for made in results if made.samples or made.instructions]
+    return list({made.key: made for made in whole}.values())
 
 
-def sample_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def sample_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
     """Raw samples as long rows, once a key: key, series, index, value, to a nanosecond."""
     return [
-        {"key": made["key"], "series": series, "index": index, "value": round(float(value), 3)}
+        {"key": made.key, "series": series, "index": index, "value": round(float(value), 3)}
         for made in _each_key(results)
-        for series, values in made["samples"].items()
+        for series, values in made.samples.items()
         for index, value in enumerate(values)
     ]
 
 
-def instruction_rows(
-    results: Iterable[Mapping[str, Any]], table: str = INSTRUCTIONS
-) -> list[dict[str, Any]]:
+def instruction_rows(results: Iterable[Result], table: str = INSTRUCTIONS) -> list[dict[str, Any]]:
     """Per-instruction counters, or with the table STALLS samples, as rows that start with their key,
     once a key."""
     return [
-        {"key": made["key"], **row}
+        {"key": made.key, **row}
         for made in _each_key(results)
-        if (made["stage"] == result.SAMPLE) == (table == STALLS)
-        for row in made["instructions"]
+        if (made.stage == result.SAMPLE) == (table == STALLS)
+        for row in made.instructions
     ]
 
 
@@ -500,7 +493,7 @@ def _merged_listings(
 
 def merge(
     folder: Path,
-    results: list[dict[str, Any]],
+    results: list[Result],
     environments: Mapping[str, Any],
     compiled: Mapping[str, Any],
     listings: Mapping[str, tuple[str, Mapping[str, list[int]]]] | None = None,
@@ -512,24 +505,26 @@ def merge(
     too. Returns how many were added, replaced and kept.
     """
     before = _before(folder)
-    fresh = {(made["stage"], made["case"]): made for made in results}
-    old = {(made["stage"], made["case"]): made for made in before.results()} if before else {}
-    latest = {(made["stage"], made["key"]): made for made in results}
+    fresh = {(made.stage, made.case): made for made in results}
+    old = {(made.stage, made.case): made for made in before.results()} if before else {}
+    latest = {(made.stage, made.key): made for made in results}
     rows = [
-        {**latest.get((made["stage"], made["key"]), made), "case": made["case"]}
+        dataclasses.replace(latest.get((made.stage, made.key), made), case=made.case)
         for made in (old | fresh).values()
     ]
-    rows.sort(key=lambda made: (made["case"], made["stage"]))
+    rows.sort(key=lambda made: (made.case, made.stage))
     table = [
-        made | {name: json.dumps(made[name], sort_keys=True) for name in PACKED} for made in rows
+        made.only(*PLAIN)
+        | {name: json.dumps(value, sort_keys=True) for name, value in made.only(*PACKED).items()}
+        for made in rows
     ]
-    new_keys = {made["key"] for made in results}
-    kept = list(dict.fromkeys(made["key"] for made in rows))
+    new_keys = {made.key for made in results}
+    kept = list(dict.fromkeys(made.key for made in rows))
     long = {
         "samples": sample_rows(results),
         **{name: instruction_rows(results, name) for name in (INSTRUCTIONS, STALLS)},
     }
-    used = {made["environment"] for made in rows}
+    used = {made.environment for made in rows}
     known = {**(before.environments if before else {}), **environments}
     both = {**(before.compiled if before else {}), **compiled}
     files = {
@@ -547,16 +542,18 @@ def merge(
     return {"added": len(fresh) - replaced, "replaced": replaced, "kept": len(old) - replaced}
 
 
-def _whole(folder: Recorded, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _whole(folder: Recorded, results: list[Result]) -> list[Result]:
     """Results with their samples and instructions, as `merge` takes them."""
-    keys = {made["key"] for made in results}
+    keys = {made.key for made in results}
     series: dict[str, dict[str, list[float]]] = {}
     for row in folder.long_table("samples", keys).to_pylist():
         series.setdefault(row["key"], {}).setdefault(row["series"], []).append(row["value"])
     rows = folder.instructions(keys)
     # A key of one stage is none of another's: the stage is part of it.
     return [
-        made | {"samples": series.get(made["key"], {}), "instructions": rows.get(made["key"], [])}
+        dataclasses.replace(
+            made, samples=series.get(made.key, {}), instructions=rows.get(made.key, [])
+        )
         for made in results
     ]
 
@@ -569,17 +566,18 @@ def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
     for figures whose environment names no clean commit.
     """
     there, here = Recorded(other).whole(), _before(folder)
-    held = {(made["stage"], made["case"]): made for made in here.results()} if here else {}
+    held = {(made.stage, made.case): made for made in here.results()} if here else {}
 
-    def new(made: dict[str, Any]) -> bool:
-        mine = held.get((made["stage"], made["case"]))
-        same = mine is not None and all(mine[name] == made[name] for name in (*PLAIN, *PACKED))
-        return mine is None or not (same or keep)
+    def new(made: Result) -> bool:
+        mine = held.get((made.stage, made.case))
+        if mine is None or keep:
+            return mine is None
+        return mine.only(*PLAIN, *PACKED) != made.only(*PLAIN, *PACKED)
 
     mine = {row["case"] for row in here.access_rows} if here and keep else set()
     accesses = [row for row in there.access_rows if row["case"] not in mine]
     taken = [made for made in there.results() if new(made)]
-    used = {made["environment"] for made in taken}
+    used = {made.environment for made in taken}
     for name in sorted(used):
         facts = there.environments.get(name, {})
         if facts.get("dirty") or not facts.get("commit"):
@@ -589,7 +587,7 @@ def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
     merge_accesses(folder, accesses)
     if not taken:
         return {"added": 0, "replaced": 0, "kept": len(held)}
-    variants = {made["case"].partition("@")[0] for made in taken}
+    variants = {made.case.partition("@")[0] for made in taken}
     compiled = {
         name: entry for name, entry in there.compiled.items() if name.rpartition(".")[0] in variants
     }

@@ -11,12 +11,11 @@ import errno
 import json
 import os
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tilewave.basics.errors import UserError
-from tilewave.kernel.result import keepable, well_formed
+from tilewave.kernel.result import Result
 
 CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
 
@@ -76,20 +75,21 @@ class Store:
     def _path(self, environment: str, stage: str, key: str) -> Path:
         return Path(f"{self.root}/results/{environment}/{stage}/{key[:2]}/{key}.json")
 
-    def get(self, environment: str, stage: str, key: str) -> dict[str, Any] | None:
+    def get(self, environment: str, stage: str, key: str) -> Result | None:
         """The stored result, or None: also for one that cannot be read, is another's, or of another schema."""
-        found = self.read(self._path(environment, stage, key))
-        if not well_formed(found):
+        try:
+            found = Result.of_document(self.read(self._path(environment, stage, key)))
+        except ValueError:
             return None
-        mine = (found["environment"], found["stage"], found["key"]) == (environment, stage, key)
-        return dict(found) if mine else None
+        mine = (found.environment, found.stage, found.key) == (environment, stage, key)
+        return found if mine else None
 
-    def put(self, made: Mapping[str, Any], whatever: bool = False) -> bool:
-        """Keep a result that is worth keeping (see `keepable`), or ``whatever`` it says; whether it
+    def put(self, made: Result, whatever: bool = False) -> bool:
+        """Keep a result that is worth keeping (see `Result.keepable`), or ``whatever`` it says; whether it
         was kept."""
-        kept = bool((whatever or keepable(made)) and made["key"] and made["environment"])
+        kept = bool((whatever or made.keepable) and made.key and made.environment)
         if kept:
-            self.write(self._path(made["environment"], made["stage"], made["key"]), made)
+            self.write(self._path(made.environment, made.stage, made.key), made.document())
         return kept
 
     def blob(self, kind: str, key: str, suffix: str) -> Path:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from tilewave.basics.lifetime import FROM_OUTSIDE, ended_by, ends_with_parent, k
 from tilewave.basics.paths import child_environment
 from tilewave.basics.progress import say
 from tilewave.kernel.job import Job, write_jobs
-from tilewave.workers import Result, result
+from tilewave.kernel.result import Result
 from tilewave.workers.events import UNTOLD
 
 GRACE_S = 60.0
@@ -166,7 +167,7 @@ def share_jobs(
     errors = [error for part in parts if (error := part.exception()) is not None]
     for error in sorted(errors, key=lambda one: isinstance(one, Stopped)):
         raise error
-    made = {one["case"]: one for part in parts for one in part.result()}
+    made = {one.case: one for part in parts for one in part.result()}
     return [made[job.case] for job in jobs]
 
 
@@ -283,13 +284,14 @@ class _Watch:
             self.current = None
             self._deadline = Deadline.after(self._grace_s)
 
-    def _understood(self, index: int, made: Any) -> Result:
+    def _understood(self, index: int, document: Any) -> Result:
         job = self._jobs[index]
-        if isinstance(made, dict) and isinstance(made.get("status"), str):
+        try:
             # Identity comes from the job: a worker cannot file a result under another key.
-            return {**result(job, self._stage), **made, "case": job.case, "key": job.key}
-        reason = "the worker gave a result that cannot be read"
-        return result(job, self._stage, "failed to launch", reason)
+            return replace(Result.of_document(document), case=job.case, key=job.key)
+        except ValueError:
+            reason = "the worker gave a result that cannot be read"
+            return Result.of_job(job, "failed to launch", reason)
 
     def _expire(self) -> None:
         if self.current is None:
@@ -297,15 +299,13 @@ class _Watch:
             return
         limit = self._limit(self.current)
         reason = f"no result within {limit:g} s (case_limit_s)"
-        self._finish(
-            self.current, result(self._jobs[self.current], self._stage, "timed out", reason)
-        )
+        self._finish(self.current, Result.of_job(self._jobs[self.current], "timed out", reason))
 
     def unmeasured(self, index: int, reason: str) -> Result:
         """What is said of a case that the worker's end left without a result."""
         passing = self.failure or (self.interrupted and self.ending)
         notes = {"interrupted": passing} if passing else {}
-        return result(self._jobs[index], self._stage, "not measured", reason, notes=notes)
+        return Result.of_job(self._jobs[index], "not measured", reason, notes=notes)
 
     def _ended(self, code: int) -> None:
         name = ended_by(code)
@@ -318,6 +318,6 @@ class _Watch:
             return
         if not self.interrupted:
             status = "invalid access" if name in _MEMORY_SIGNALS else "failed to launch"
-            self._finish(index, result(self._jobs[index], self._stage, status, reason))
+            self._finish(index, Result.of_job(self._jobs[index], status, reason))
         elif index in self._spared:
             self._finish(index, self.unmeasured(index, f"{reason}, twice"))

@@ -13,16 +13,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tilewave.gpu.ncu.profiling import NcuSession, Settings, metrics_of, run_session, settings_of
 from tilewave.gpu.ncu.reading import Reading
 from tilewave.gpu.ncu.run import NO_PERMISSION
 from tilewave.kernel.job import Job
-from tilewave.kernel.result import NOT_MEASURED, OK, result
+from tilewave.kernel.result import NOT_MEASURED, OK, Result
 from tilewave.records.counters import catalogue
 from tilewave.records.environment import NO_NCU, find_ncu
-from tilewave.workers import Result
 
 MOST_PATCHED, MOST_PLAIN = 200, 1000
 """Cases of a session that asks for counters of instructions or sections of ncu, and of one that does
@@ -36,7 +36,7 @@ START_S, PASS_S = 4.0, 0.02
 
 def _missing(job: Job, status: str, reason: str, interrupted: str = "") -> Result:
     notes = {"interrupted": interrupted} if interrupted else {}
-    return result(job.stage, job.case, status, reason, key=job.key, notes=notes)
+    return Result.of_job(job, status, reason, notes=notes)
 
 
 def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
@@ -124,13 +124,14 @@ class _Results:
 
     @staticmethod
     def _noted(session: NcuSession, place: int, made: Result) -> Result:
-        if made["status"] == OK:
-            made["notes"]["report"] = session.report_path.name
-            unknown = session.unknown - catalogue.OPTIONAL
-            told = [name for name in metrics_of(session.batch[place]) if name in unknown]
-            if told:
-                made["notes"]["unknown_metrics"] = told
-        return made
+        if made.status != OK:
+            return made
+        notes = {**made.notes, "report": session.report_path.name}
+        unknown = session.unknown - catalogue.OPTIONAL
+        told = [name for name in metrics_of(session.batch[place]) if name in unknown]
+        if told:
+            notes["unknown_metrics"] = told
+        return replace(made, notes=notes)
 
     def _close(self, session: NcuSession, reading: Reading) -> None:
         """The cases of a session that its report does not hold, and its line in the log."""

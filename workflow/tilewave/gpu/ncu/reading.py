@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tilewave.gpu.ncu.report import load_report, parse_report
 from tilewave.kernel.job import Job
-from tilewave.workers import Result
+from tilewave.kernel.result import Result
 from tilewave.workers.pool import Ended, Pool, ProcessLimits
 
 LEAST_CASES = 16

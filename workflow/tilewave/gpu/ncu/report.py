@@ -10,11 +10,10 @@ from tilewave.gpu.ncu import samples as profile_samples
 from tilewave.gpu.ncu.idle import idle
 from tilewave.gpu.ncu.instructions import Code, instructions_of, value_of
 from tilewave.kernel.job import Job
-from tilewave.kernel.result import NOT_MEASURED, OK, SAMPLE, SOURCES, result
+from tilewave.kernel.result import NOT_MEASURED, SAMPLE, SOURCES, Result
 from tilewave.records.counters import catalogue
 from tilewave.records.counters.figures import derived, figure
 from tilewave.records.counters.instructions import instruction_totals, of_launches, probe_figures
-from tilewave.workers import Result
 
 CASE_DOMAIN = "tilewave-job"
 LONGEST_NAME = 400  # of a library's kernel: some have pages of template arguments
@@ -148,15 +147,14 @@ def _sampled(job: Job, actions: Sequence[Any]) -> Result:
     found = [samples for one in actions if (samples := profile_samples.samples_of(one)) is not None]
     if len(found) < len(actions):
         reason = "ncu's report has the kernel but no stall samples of it"
-        return result(SAMPLE, job.case, NOT_MEASURED, reason, key=job.key)
+        return Result.of_job(job, NOT_MEASURED, reason)
     rows = of_launches([one.entry for one in job.steps], found)
     notes: dict[str, Any] = {"kernels": [_kernel_name(one, ours=True) for one in actions]}
     notes |= profile_samples.notes_of(actions[job.leading]) | _passes(actions)
     figures = profile_samples.totals(rows)
-    return result(
-        SAMPLE, job.case, OK, key=job.key, source=SOURCES[SAMPLE], figures=figures,
-        instructions=rows, notes=notes,
-    )  # fmt: skip
+    return Result.of_job(
+        job, source=SOURCES[SAMPLE], figures=figures, instructions=rows, notes=notes
+    )
 
 
 def _unlike(actions: Sequence[Any], job: Job) -> str:
@@ -178,14 +176,13 @@ def result_of(
     names: Sequence[str],
     codes: dict[str, Code] | None = None,
 ) -> Result:
-    """The result document of a case from its profiled kernels (at least one).
+    """The result of a case from its profiled kernels (at least one).
 
     codes: of its cubin, by function (see `instructions_of`); of a library's kernels nothing is known
     beforehand.
     """
-    base: dict[str, Any] = {"key": job.key}
     if wrong := _unlike(actions, job):
-        return result(job.stage, job.case, NOT_MEASURED, wrong, **base)
+        return Result.of_job(job, NOT_MEASURED, wrong)
     if job.stage == SAMPLE:
         return _sampled(job, actions)
     ours = job.provider == "nvrtc"
@@ -194,7 +191,7 @@ def result_of(
     values, units, absent, apart = counters_of(actions, asked, leading)
     if not values:
         reason = "ncu's report has the kernel but a value for none of the metrics"
-        return result("counters", job.case, NOT_MEASURED, reason, **base)
+        return Result.of_job(job, NOT_MEASURED, reason)
     for name in values:
         values[name] = _scaled(name, values[name], actions[0])
     figures = [figure(name, value, units[name]) for name, value in values.items()]
@@ -225,16 +222,8 @@ def result_of(
                 notes["probe_instruction"] = note
         else:
             notes["probe_instruction"] = "the report has no per-instruction counters"
-    return result(
-        "counters",
-        job.case,
-        OK,
-        source="counters",
-        figures=figures,
-        instructions=rows if ours else [],
-        notes=notes,
-        **base,
-    )
+    rows = rows if ours else []
+    return Result.of_job(job, source="counters", figures=figures, instructions=rows, notes=notes)
 
 
 def parse_report(

@@ -20,6 +20,7 @@ from tilewave.kernel import result
 from tilewave.kernel.discovery import gathered
 from tilewave.kernel.front_matter import Kernel, find_kernels, source_digest
 from tilewave.kernel.job import Job
+from tilewave.kernel.result import Result
 from tilewave.pipeline import own_study, rules
 from tilewave.pipeline import project as projects
 from tilewave.pipeline.pipeline import ALL, Pipeline
@@ -131,14 +132,11 @@ def of_recording(folder: Path) -> Side:
     held = Recorded(folder).whole()
     results = held.results()
     figures = [
-        {name: made[name] for name in ("case", "stage", "status", "verdict", "environment")}
-        | figure
+        made.only("case", "stage", "status", "verdict", "environment") | figure
         for made in results
-        for figure in (made["figures"] or [{"metric": ""}])
+        for figure in (made.figures or [{"metric": ""}])
     ]
-    places = pd.DataFrame(
-        [{name: made[name] for name in ("case", "key", "environment", "stage")} for made in results]
-    )
+    places = pd.DataFrame([made.only("case", "key", "environment", "stage") for made in results])
     long = {
         name: places.merge(held.long_table(name, set(places["key"])).to_pandas(), on="key")
         for name in ("samples", "instructions")
@@ -165,21 +163,21 @@ GEOMETRY = {
 """What Nsight Compute says of a launch, and the column of the cases that it adds up to."""
 
 
-def _recorded_cases(held: Recorded, results: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+def _recorded_cases(held: Recorded, results: Iterable[Result]) -> pd.DataFrame:
     """Verdict and resources of each recorded case."""
     used = {name.rpartition(".")[0]: entry for name, entry in held.compiled.items()}
     rows: dict[str, dict[str, Any]] = {}
     for made in results:
-        row = rows.setdefault(made["case"], {"case": made["case"], "verdict": result.NOT_CHECKED})
-        if made["stage"] == "check":
-            row["verdict"] = made["verdict"] or result.NOT_CHECKED
-        entry = used.get(made["case"].partition("@")[0], {})
+        row = rows.setdefault(made.case, {"case": made.case, "verdict": result.NOT_CHECKED})
+        if made.stage == "check":
+            row["verdict"] = made.verdict or result.NOT_CHECKED
+        entry = used.get(made.case.partition("@")[0], {})
         resources = entry.get("resources", {}).get(entry.get("symbol"), {})
         row |= {
             "registers": resources.get("registers"),
             "spill_bytes": resources.get("spill_store_bytes"),
         }
-        for figure in made["figures"] if made["stage"] == "counters" else ():
+        for figure in made.figures if made.stage == "counters" else ():
             if column := GEOMETRY.get(figure["metric"]):
                 row[column] = row.get(column, 0) + figure["value"]
     return pd.DataFrame(list(rows.values()))
