@@ -95,8 +95,8 @@ def planned(path: Path, stage: str, **entry: object) -> Job | Result:
 def test_executed_and_live_alike(tmp_path, stage, front, reason):
     used = {"resources": {"sample": {"registers": 128, "static_shared_bytes": 0}}}
     made = planned(write_kernel(tmp_path, front=front), stage, **used)
-    assert not isinstance(made, Job) and made["status"] == result.UNSUPPORTED
-    assert made["reason"].startswith(reason)
+    assert not isinstance(made, Job) and made.status == result.UNSUPPORTED
+    assert made.reason.startswith(reason)
 
 
 @needs_nvrtc

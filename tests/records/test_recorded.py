@@ -275,6 +275,7 @@ def test_adopting_takes_over_what_is_new(folder, tmp_path):
 
 def test_a_folder_adopted_whole_is_the_same(folder, tmp_path):
     other = elsewhere(tmp_path, timed("a@64", "k1"), counted("a@64", "c1", 8))
+    merge_accesses(other, [{"case": "a@64", "key": "e1", "opcode": "LDS", "lanes": [0, 4]}])
     adopt(tmp_path / "copy", other)
     assert held(tmp_path / "copy") == held(other)
 

@@ -584,9 +584,17 @@ def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
             where = other / "environments.json"
             found = "dirty" if facts.get("dirty") else None
             raise UserError(where, f"{name}.commit", found, "a clean commit that the figures name")
+    counts = {"added": 0, "replaced": 0, "kept": len(held)}
+    if taken:
+        counts = merge(folder, _whole(there, taken), *_known_of(there, taken, used))
     merge_accesses(folder, accesses)
-    if not taken:
-        return {"added": 0, "replaced": 0, "kept": len(held)}
+    return counts
+
+
+def _known_of(
+    there: Recorded, taken: Sequence[Result], used: Iterable[str]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Environments, compilations and listings of some of a recording's results, as `merge` takes them."""
     variants = {made.case.partition("@")[0] for made in taken}
     compiled = {
         name: entry for name, entry in there.compiled.items() if name.rpartition(".")[0] in variants
@@ -594,4 +602,4 @@ def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
     facts = {name: there.environments[name] for name in used}
     keys = [str(entry["key"]) for entry in compiled.values() if "key" in entry]
     listings = {key: one for key in keys if (one := there.places(key)) is not None}
-    return merge(folder, _whole(there, taken), facts, compiled, listings)
+    return facts, compiled, listings
