@@ -29,7 +29,7 @@ studies:
     title: t
     cases: [{kernels: [matmul_naive, matmul_tiled, matmul_register], macros: defaults, shapes: %s}]
   timed: {plot: correctness, title: t, time: true, cases: [{kernels: [matmul_cpu], macros: defaults, shapes: [61]}]}
-""" % [*range(200, 212)]
+""" % [*range(200, 224)]
 
 
 def output(*command):
@@ -96,7 +96,7 @@ def test_a_node_dies_and_nothing_is_lost(cluster, tmp_path):
         code = run.wait(timeout=600)
     assert code == 0, (tmp_path / "said.txt").read_text()
     after = executed(tmp_path)
-    assert len(before) < len(after) == 36
+    assert len(before) < len(after) == 72
     assert {path: after[path] for path in before} == before
     known = jobs()
     parts = [one for name, one in known.items() if "execute" in name]
@@ -107,6 +107,6 @@ def test_a_node_dies_and_nothing_is_lost(cluster, tmp_path):
     alone = [name for name, one in known.items() if one["OverSubscribe"] == "NO"]
     assert len(alone) == 3 and all("measure" in name for name in alone)
     told = (tmp_path / ".snakemake" / "slurm_logs").glob("rule_execute/*/*.log")
-    assert sum("execute: 12 cases" in path.read_text() for path in told) == 3
+    assert sum("execute: 24 cases" in path.read_text() for path in told) == 3
     target = json.loads((tmp_path / "results" / "target.json").read_text())
     assert {Path(path).parents[2].name for path in after} == {target["host"]}
