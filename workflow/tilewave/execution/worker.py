@@ -37,7 +37,7 @@ def one(job: Job, machine: Any, rates: cost.PaceRates) -> Result:
         return result.result(result.EXECUTE, job.case, result.NOT_MEASURED, reason, key=job.key)
     try:
         if job.watch:
-            kept = captured.of_launches(case.launch_once(job, machine).ran)
+            kept = captured.of_launches(case.launch_once(job, machine))
             return result.result(result.EXECUTE, job.case, result.OK, key=job.key, accesses=kept)
         done = case.run(job, machine)
         rates.saw(job, done.launched_s)

@@ -39,8 +39,6 @@ _THEIRS = "bytes of the baseline"
 _LADDER = "ladder"
 _VENDOR = "cuBLAS"
 _EXCESS = "excess wavefronts (%)"
-_SAME = 1.05
-"""Sizes up to this quotient are the same."""
 
 
 def table(study: StudyData) -> pd.DataFrame:

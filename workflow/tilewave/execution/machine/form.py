@@ -157,6 +157,13 @@ class Form:
             outputs.append(self.operands.pop(0))
         self.predicates_out(outputs)
 
+    def plain(self, kind: str = "register") -> SassOperand:
+        """The next operand, which must be a register as it is, or another kind."""
+        found = self.operands.pop(0)
+        if found.kind != kind or found.suffixes or found.negated or found.inverted:
+            raise self.fail()
+        return found
+
     def register_out(self, words: int = 1) -> None:
         if not self.operands or self.operands[0].kind not in ("register", "uniform"):
             raise self.fail()

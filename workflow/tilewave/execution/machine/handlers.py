@@ -135,11 +135,6 @@ COMPILED = {
 }
 
 
-def compiled(family: int) -> Entry:
-    """The handler of a family."""
-    return COMPILED[family]
-
-
 def units(families: Iterable[int]) -> list[str]:
     """What has to be compiled for these families."""
     return [COMPILED[family].unit for family in families if family in COMPILED]

@@ -35,7 +35,6 @@ BITS = ir.VectorType(BIT, LANES)
     CHOOSE, SHIFTED_SUM, COMPARE_SIGNED, COMPARE_UNSIGNED, DFMA, DADD, DMUL, WIDE_SIGNED,
     WIDE_UNSIGNED, WIDEN_HALF, PACK_HALVES, MOVE_PAIR,
 ) = range(23)  # fmt: skip
-PAIRS = (DFMA, DADD, DMUL)
 
 
 def _sources(rows: np.ndarray) -> np.ndarray:

@@ -283,7 +283,6 @@ def run_warp(m, warp, budget):
         done += 1
         control[s.NOW] += 1
         family = row[c.FAMILY]
-        control[s.OPCODE_NOW] = row[c.OPCODE]
         guard = P[row[c.GUARD]]
         if row[c.GUARD_NOT]:
             guard = ~guard

@@ -37,10 +37,7 @@ def _hmma(form: Form) -> None:
     form.op(c.HMMA, 0)
     form.destination(4 if result == "F32" else 2)
     for _ in range(3):
-        operand = form.operands.pop(0)
-        if operand.kind != "register" or operand.negated or operand.suffixes:
-            raise form.fail()
-        form.source(operand)
+        form.source(form.plain())
 
 
 @opcode("DMMA")

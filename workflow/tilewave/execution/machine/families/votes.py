@@ -12,9 +12,7 @@ from tilewave.execution.machine.registry import opcode
     L_PLOP3, L_P2R, L_R2P, L_VOTE, L_MATCH, L_REDUX, L_LEADER, L_SCALAR,
 ) = range(8)  # fmt: skip
 # ---- exchanges between lanes
-(
-    X_SHUFFLE, X_TRANSPOSE,
-) = range(2)  # fmt: skip
+X_SHUFFLE, X_TRANSPOSE = range(2)
 
 
 @opcode("PLOP3", "UPLOP3")
