@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import synthetic
-from tilewave.plots import _panels, roofline
+from tilewave.plots import _ceilings, _panels, roofline
 from tilewave.plots._ceilings import Ceilings, Peak
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style, caption
@@ -33,7 +33,7 @@ def without(study: StudyData, case: str) -> StudyData:
 
 
 def test_ceilings_are_the_probes_records() -> None:
-    limits = roofline.ceilings(synthetic.make("roofline"))
+    limits = _ceilings.ceilings(synthetic.make("roofline"))
     assert limits.bandwidths == {"dram": 4.28, "l2": 7.4, "l1": 31.5}
     highest = limits.peaks[0]
     assert (highest.dtype, highest.unit, highest.tflops) == ("f16_f32", "wgmma", 820.0)
@@ -43,7 +43,7 @@ def test_ceilings_are_the_probes_records() -> None:
 
 def test_a_ceiling_without_a_record_is_left_out_and_listed() -> None:
     study = without(synthetic.make("roofline"), "ceilings_memory-dram_copy@dram_copy")
-    limits = roofline.ceilings(study)
+    limits = _ceilings.ceilings(study)
     assert "dram" not in limits.bandwidths
     assert "ceilings_memory dram_copy" in limits.absent
     told = " ".join(texts(study).split())  # a note is broken where a line ends
@@ -57,7 +57,7 @@ def test_a_wrong_probe_is_no_ceiling() -> None:
     records = study.records.copy()
     chosen = records["case"] == "ceilings_math-fma_f32@fma_f32"
     records.loc[chosen & (records["stage"] == "check"), "verdict"] = "wrong"
-    limits = roofline.ceilings(replace(study, records=records))
+    limits = _ceilings.ceilings(replace(study, records=records))
     assert not [peak for peak in limits.peaks if peak.dtype == "f32"]
     assert "ceilings_math fma_f32" in limits.absent
 
@@ -144,7 +144,7 @@ def test_no_ratio_between_environments() -> None:
     assert pd.isna(found["of the roof (%)"]) and pd.isna(found["lowest roof (TFLOP/s)"])
     probes = records["case"].str.contains("ceilings_")
     records.loc[probes, "environment"] = "here"
-    limits = roofline.ceilings(replace(study, records=records))
+    limits = _ceilings.ceilings(replace(study, records=records))
     assert not limits.bandwidths and not limits.peaks
 
 
@@ -154,7 +154,7 @@ def test_another_card_of_the_kind_lends_its_roofs_but_no_ratio() -> None:
     records.loc[records["case"].str.contains("ceilings_"), "environment"] = "twin"
     facts = next(one for one in study.environments.values() if one["gpu"] == "NVIDIA H200")
     mixed = replace(study, records=records, environments={**study.environments, "twin": facts})
-    assert roofline.ceilings(mixed) == roofline.ceilings(study)
+    assert _ceilings.ceilings(mixed) == _ceilings.ceilings(study)
     assert rows(mixed)["of the roof (%)"].isna().all()
     assert "cublas (another card)" in texts(mixed).splitlines()
 

@@ -169,9 +169,7 @@ def draw(
             axes[0].set_title(title, pad=style.font_size * 1.5)
             axes[-1].set_xlabel(f"N (K = {sweep.k})")
         handles = [*look.entries(fig.axes), *_mark_handles(found, by)]
-        return look.finish(
-            fig, study, style, handles, _notes(found), _STAGES,
-        )  # fmt: skip
+        return look.finish(fig, study, style, handles, _notes(found), _STAGES)
 
 
 def _mark_handles(found: Sequence[Sweep], by: str) -> list[Artist]:

@@ -206,15 +206,11 @@ def totals(study: StudyData, found: list[Line]) -> pd.DataFrame:
             "loss at it (%)": 100 * line.lost(1),
             "smallest alignment that is enough": line.smallest_enough,
         }
-        for name in ("recommended", "on_a100"):
-            multiple, words = (
-                getattr(told, name, None),
-                name.replace("on_a100", "recommended on A100"),
-            )
+        for name, words in (("recommended", "recommended"), ("on_a100", "recommended on A100")):
+            multiple = getattr(told, name, None)
             row[f"{words} multiple"] = multiple or math.nan
-            row[f"loss at the multiple {words} (%)"] = (
-                100 * line.lost(multiple) if multiple else math.nan
-            )
+            lost = line.lost(multiple) if multiple else math.nan
+            row[f"loss at the multiple {words} (%)"] = 100 * lost
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -273,17 +269,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 def _looks(found: list[Line]) -> dict[str, tuple[str, str]]:
     """Colour and marker by `_who`: the baseline by its layout, own kernels in turn."""
     names = dict.fromkeys(map(_who, sorted(found, key=lambda line: line.kernel != BASELINE)))
-    colors = (
-        "#000000",
-        "#0072B2",
-        "#D55E00",
-        "#009E73",
-        "#CC79A7",
-        "#E69F00",
-        "#56B4E9",
-        "#882255",
-        "#999933",
-    )
+    colors = "#000000 #0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9 #882255 #999933".split()
     return {name: (colors[i % 9], MARKERS[i % 9]) for i, name in enumerate(names)}
 
 

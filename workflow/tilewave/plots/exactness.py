@@ -242,17 +242,8 @@ def comparisons(study: StudyData) -> pd.DataFrame:
             cause = _cause(name, kinds.get(str(case), set()), every, {name: equal})
             unit = "instructions, compared and equal"
             rows.append((case, name, unit, float(every), float(equal), relative, cause, ""))
-    columns = [
-        "case",
-        "counter",
-        "unit",
-        "predicted",
-        "measured",
-        "relative difference",
-        "cause",
-        "source",
-    ]
-    frame = pd.DataFrame(rows, columns=columns)
+    values = ["predicted", "measured", "relative difference"]
+    frame = pd.DataFrame(rows, columns=["case", "counter", "unit", *values, "cause", "source"])
     equal = (frame["relative difference"] == 0).map({True: "yes", False: "no"})
     frame.insert(6, "equal", equal.where(frame["relative difference"].notna(), ""))
     return frame

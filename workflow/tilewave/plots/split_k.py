@@ -238,9 +238,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         handles = _maps.legend(style.narrow)
         if aim is not None:
             handles.append(Line2D([], [], linestyle="", label=f"bold: {aim:g} and more"))
-        return look.finish(
-            fig, study, style, handles, notes(study, frame), _STAGES,
-        )  # fmt: skip
+        return look.finish(fig, study, style, handles, notes(study, frame), _STAGES)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

@@ -223,10 +223,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if len(axes) > 1:
             handles.append(Line2D([], [], linestyle="", color=INK, marker="|", markersize=8,
                                   label="hardware counter, where different"))  # fmt: skip
-        return look.finish(
-            fig, study, style, handles,
-            _notes(study, table), _STAGES,
-        )  # fmt: skip
+        return look.finish(fig, study, style, handles, _notes(study, table), _STAGES)
 
 
 def _notes(study: StudyData, table: pd.DataFrame) -> list[str]:
