@@ -222,18 +222,15 @@ def _reference_speed(line: Line, size: int) -> float:
 
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case and dimension varied, then the totals' rows (column `line` names them)."""
-    frame = base.with_columns(
-        base.base_table(study),
-        {
-            "TFLOP/s": base.value_of(study, "tflops", "time"),
-            "duration (us)": base.value_of(study, "duration", "time"),
-            "SM clock (MHz)": base.value_of(study, "sm_clock", "time"),
-        },
-    )
-    names = base.text_of(study, "kernel_name")
-    if names:
+    columns = {
+        "TFLOP/s": base.value_of(study, "tflops", "time"),
+        "duration (us)": base.value_of(study, "duration", "time"),
+        "SM clock (MHz)": base.value_of(study, "sm_clock", "time"),
+    }
+    if names := base.text_of(study, "kernel_name"):
         # Which kernel the vendor took: its name often says the alignment that it was made for.
-        frame.insert(frame.columns.get_loc("verdict"), "kernels launched", frame["case"].map(names))
+        columns["kernels launched"] = pd.Series(names)
+    frame = base.with_columns(base.base_table(study), columns)
     found = lines(study)
     if not found:
         return base.with_derived(frame, found)

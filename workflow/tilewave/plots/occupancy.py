@@ -366,8 +366,9 @@ def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame) -> None:
     ):
         ax.plot(part["warps"], part["model"], color=color, linewidth=0.9)
         good = part[part["ranks"]]
-        looks = {"color": color, "markersize": 3.6, "label": f"ILP {ilp}: model, measured"}
-        ax.plot(good["warps"], good["measured"], marker, **looks)
+        label = f"ILP {ilp}: model, measured"
+        rates = good["warps"], good["measured"]
+        ax.plot(*rates, marker, color=color, markersize=3.6, label=label)
     bad = frame[~frame["ranks"]]
     ax.plot(bad["warps"], bad["measured"], "x", color=GREY, markersize=3.6, zorder=4)
     peak = latency.SCHEDULERS * lanes_of(study)

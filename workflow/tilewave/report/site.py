@@ -113,11 +113,7 @@ def write(
     taught = lessons.about(project.plan.kernels, project.plan.studies)
     extra = [("Explorer", "explorer.html"), *(("Lessons", lesson.address) for lesson in taught[:1])]
     whose = banner(target, records)
-    about: dict[str, Any] = {
-        "banner": whose,
-        "extra": extra,
-        "installed": INSTALLED,
-    }
+    about: dict[str, Any] = {"banner": whose, "extra": extra, "installed": INSTALLED}
 
     def page(name: str, template: str, context: Mapping[str, Any]) -> None:
         root = "../" * name.count("/")
@@ -185,7 +181,9 @@ def write(
     )
     left_out = {one.name: one.undrawn for one in shown if one.undrawn}
     judged = verdict.of(project, cases, records, left_out)
-    in_short.write(reports, about["banner"], judged, found, shown, cases, records)
+    summary = in_short.markdown(whose, judged, found, shown, cases, records)
+    write_atomically(reports / "summary.md", summary.encode())
+    write_atomically(reports / "junit.xml", in_short.junit(cases, records))
     written = [
         (f"{name}.csv", f"tables/{name}.csv")
         for name in ("records", "instructions")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.artist import Artist
@@ -89,10 +90,10 @@ def _said(one: Judged) -> str:
     return f"claimed {judging.told(one.claim.claimed)}{unit}, {how} {judging.told(one.value)}{unit}"
 
 
-def _write(ax: Axes, y: int, text: str, style: Style, **how: str) -> None:
+def _write(ax: Axes, y: int, text: str, style: Style, **how: Any) -> None:
     """Words in the middle of a row."""
-    middle = {"ha": "center", "va": "center", "backgroundcolor": "white"}
-    ax.text(1, y, text, size=style.small, **middle, **how)
+    how |= {"ha": "center", "va": "center", "backgroundcolor": "white"}
+    ax.text(1, y, text, size=style.small, **how)
 
 
 def _draw_row(ax: Axes, y: int, one: Judged, style: Style) -> None:
