@@ -46,14 +46,6 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class SideView:
-    """What a side is: its name, and where its figures come from."""
-
-    label: str
-    where: str
-
-
-@dataclass(frozen=True)
 class ChangedVariant:
     """A variant whose counts or machine code differ: the case that is shown of it, its resources before and
     after, its counts, its files, its machine code and opcodes of which there are more or fewer."""
@@ -186,7 +178,7 @@ def write(folder: Path, made: Comparison) -> Path:
     worse = made.verdicts[made.verdicts["before"] == result.CORRECT]
     context = {
         "banner": Banner("live", "A comparison", ""),
-        "sides": [SideView(side.label, where(side)) for side in (made.before, made.after)],
+        "sides": [{"label": one.label, "where": where(one)} for one in (made.before, made.after)],
         "compared": made.compared,
         "alone": telling.alone(made),
         "verdicts": [
