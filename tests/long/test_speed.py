@@ -51,5 +51,7 @@ def test_speed(tmp_path, kernel, shape, macros):
     ran = [case.launch_once(job, machine) for _ in range(REPEATS)]
     best = min(sum(one.done.seconds for one in launches) for launches in ran)
     threads = sum(int(one.counts["threads_executed"].sum()) for one in ran[0])
-    print(f"\n{asked.id:<52} {threads / 1e6:>9.1f} M {best:>8.3f} s {threads / best / 1e6:>7.0f} M/s")
+    print(
+        f"\n{asked.id:<52} {threads / 1e6:>9.1f} M {best:>8.3f} s {threads / best / 1e6:>7.0f} M/s"
+    )
     assert threads and time.get_clock_info("perf_counter").resolution < best
