@@ -4,8 +4,6 @@ Given to rules as a parameter, so that a change of the code reruns what depends 
 see the modules that a script imports. Read from the text, so that nothing is imported to ask.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import re

@@ -4,8 +4,6 @@ Exit code 0: what it computed is right (or nothing says what would be); 1: it is
 was found; 2: a mistake on the command line or in the file, or something not supported.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """One kernel variant through NVRTC to a cubin."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """One launch of a kernel in whole numbers: its geometry, its scratch memory and its tensor maps."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import operator

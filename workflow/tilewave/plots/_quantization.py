@@ -4,8 +4,6 @@ Lines are closed forms of tilewave.theory, points are measurements. The only num
 takes from a sweep is the time of a wave (tilewave.plots._sweeps).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ cases are one row. Predicted values are those of stage execute, measured ones th
 machine code: counts, not times, so they may be compared between environments. Known causes stand in `exactness.yaml`.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

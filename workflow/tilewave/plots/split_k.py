@@ -5,8 +5,6 @@ kernel with the same tile, measured and as the balance of the SMs and the worksp
 them; beside them the bytes that the workspace adds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

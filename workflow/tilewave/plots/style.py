@@ -4,8 +4,6 @@ The same tables give byte-identical files: the SVG's ids are salted with a const
 software version is written, and figures are made without pyplot's global state.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -6,8 +6,6 @@ tile, what it reaches at the largest product, and multiplies it with the closed-
 its tiles and waves at the shape.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

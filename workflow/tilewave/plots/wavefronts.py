@@ -5,8 +5,6 @@ row. Beside it stand the bank-conflict counters, which are blind to asynchronous
 ldmatrix and burden cp.async have conflicts of zero there.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -6,8 +6,6 @@ The pages need nothing from outside their folder, and no script to be read. The 
 same bytes: no date, no time of day, no order that depends on a set.
 """
 
-from __future__ import annotations
-
 import functools
 import shutil
 from collections.abc import Callable, Mapping

@@ -16,8 +16,6 @@ clock from L2). What an H200's counters say is marked *measured*: operations ove
 saw the pipe active.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields

@@ -1,7 +1,5 @@
 """What a tensor map may be: the rules of cuTensorMapEncodeTiled (CUDA driver API)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 RANKS = range(1, 6)

@@ -5,8 +5,6 @@ fetches less in all; it also makes fewer blocks, and fewer of them may leave SMs
 (rows, columns[, k step]), shapes have the keys ``m``, ``n``, ``k``.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,6 @@
 """Loads and stores of one warp, matrices (LDSM, STSM) among them: what moves."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int32, int64, uint8, uint16, uint32, uint64
 
 from tilewave.basics.bits import put

@@ -6,8 +6,6 @@ order.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ A decoded instruction is a row of int32. Families say which function executes it
 something inside the family only.
 """
 
-from __future__ import annotations
-
 # ---- columns of a row
 (
     FAMILY, OP, SUB, FLAGS, GUARD, GUARD_NOT, DST, DST_WORDS, DST_UNIFORM, PD0, PD1, NSRC,

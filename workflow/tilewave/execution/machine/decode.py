@@ -1,7 +1,5 @@
 """From nvdisasm's words to rows of numbers: each opcode by its family's rule."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tilewave.basics.errors import Unsupported

@@ -4,8 +4,6 @@ Every modifier of an opcode must be consumed by the rule that decodes it. What i
 unsupported, by name: a modifier that is ignored would give a wrong result without a sign.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Sequence

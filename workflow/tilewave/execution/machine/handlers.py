@@ -5,8 +5,6 @@ that it uses, and a change in one leaves the others as they are.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterable
 

@@ -7,8 +7,6 @@ to register; everything else goes through `tilewave.execution.machine.handlers`.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 import numpy as np
 from llvmlite import ir
 from numba import types

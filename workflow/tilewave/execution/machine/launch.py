@@ -3,8 +3,6 @@
 Memory is bounded by one block and the buffers; cost is linear in the grid.
 """
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence

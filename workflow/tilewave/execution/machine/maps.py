@@ -4,8 +4,6 @@ The 128 bytes that the driver encodes are not documented, and no program looks a
 hold words of our own, which the copies of `tilewave.execution.machine.bulk` read.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

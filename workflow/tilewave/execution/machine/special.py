@@ -7,8 +7,6 @@ absolute) and 2^-15 (TANH, relative). Layout of ``T`` as in `tilewave.execution.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 Compiled functions reach them through `tilewave.execution.machine.views`, which is made from the fields; columns and entries have names here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple, get_type_hints
 

@@ -5,8 +5,6 @@ joins again, as the hardware does since sm_70. Groups are never joined because t
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int32, int64, uint32, uint64
 
 from tilewave.basics.bits import count_ones, lowest_one

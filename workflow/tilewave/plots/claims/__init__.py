@@ -4,8 +4,6 @@ A YAML file beside this module has the claims of one document: what each says be
 closed form (`predicted`) and a question to the records (`measured`). `judging` reads and judges them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any

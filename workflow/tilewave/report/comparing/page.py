@@ -1,7 +1,5 @@
 """A comparison as one page that needs nothing beside it: verdicts, figures, tables, and the code that changed."""
 
-from __future__ import annotations
-
 import base64
 import tempfile
 from collections.abc import Callable

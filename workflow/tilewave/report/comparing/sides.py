@@ -1,7 +1,5 @@
 """One side of a comparison: its tables, from a run's results, a recording, or kernels that are run now."""
 
-from __future__ import annotations
-
 import io
 import math
 import os

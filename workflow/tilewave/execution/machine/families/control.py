@@ -1,7 +1,5 @@
 """Branches, calls, barriers of a block and of a cluster."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from tilewave.execution.machine import codes as c

@@ -1,7 +1,5 @@
 """Asynchronous copies: of a warp (LDGSTS), and bulk ones of one thread (TMA)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from tilewave.execution.machine import codes as c

@@ -1,7 +1,5 @@
 """Whole numbers: arithmetic, logic, comparisons, moves."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

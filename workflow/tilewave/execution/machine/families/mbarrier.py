@@ -1,7 +1,5 @@
 """mbarriers."""
 
-from __future__ import annotations
-
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.form import Form
 from tilewave.execution.machine.operands import parse

@@ -1,7 +1,5 @@
 """Loads, stores and atomics."""
 
-from __future__ import annotations
-
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.families.integer import MOVE
 from tilewave.execution.machine.families.mbarrier import B_PLAIN_ARRIVE

@@ -1,7 +1,5 @@
 """Matrix products of the tensor cores, and how many operations they are."""
 
-from __future__ import annotations
-
 import re
 
 from tilewave.execution.machine import codes as c

@@ -1,7 +1,5 @@
 """Predicates, votes of a warp, exchanges between its lanes."""
 
-from __future__ import annotations
-
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.form import Form
 from tilewave.execution.machine.operands import PT, RZ, SassOperand, parse
