@@ -258,7 +258,7 @@ def _panel(
     peaks = [peak.tflops for peak in limits.of(dtype)]
     speeds = points["tflops"]
     ax.set_ylim(speeds.min() / 1.6, 1.7 * max([*speeds, *peaks]))
-    look.decades(ax.yaxis, (speeds.min() / 9, 3 * speeds.max()))
+    look.decades(ax.yaxis, (0.3 * speeds.min(), speeds.max()))
     last = _marks(ax, points)
     _roofs(ax, limits, dtype, style)
     ends = [
