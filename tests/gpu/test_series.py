@@ -259,7 +259,7 @@ def test_a_page_shows_every_kernel_of_a_series(name: str, tmp_path: Path) -> Non
 @needs_nvrtc
 def test_drawn_accesses_are_placed_by_function(tmp_path: Path) -> None:
     job, _, entry = planned("reduction_passes", tmp_path, "--shape", "3000")
-    found = captured.of_launches(case.launch_once(replace(job, watch=True)).ran)
+    found = captured.of_launches(case.launch_once(replace(job, watch=True)))
     assert {row["function"] for row in found} == {one.entry for one in job.steps}
     kept = tmp_path / "recorded"
     merge(kept, [], {}, {})

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import synthetic
-from tilewave.plots import _panels, roofline
+from tilewave.plots import _ceilings, _panels, roofline
 from tilewave.plots._ceilings import Ceilings, Peak
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style, caption
@@ -39,7 +39,7 @@ def probed(study: StudyData, where: str) -> StudyData:
 
 
 def test_ceilings_are_the_probes_records() -> None:
-    limits = roofline.ceilings(STUDY)
+    limits = _ceilings.ceilings(STUDY)
     assert limits.bandwidths == {"dram": 4.28, "l2": 7.4, "l1": 31.5}
     highest = limits.peaks[0]
     assert (highest.dtype, highest.unit, highest.tflops) == ("f16_f32", "wgmma", 820.0)
@@ -49,7 +49,7 @@ def test_ceilings_are_the_probes_records() -> None:
 
 def test_a_ceiling_without_a_record_is_left_out_and_listed() -> None:
     study = without(STUDY, "ceilings_memory-dram_copy@dram_copy")
-    limits = roofline.ceilings(study)
+    limits = _ceilings.ceilings(study)
     assert "dram" not in limits.bandwidths
     assert "ceilings_memory dram_copy" in limits.absent
     told = " ".join(texts(study).split())  # a note is broken where a line ends
@@ -61,7 +61,7 @@ def test_a_ceiling_without_a_record_is_left_out_and_listed() -> None:
 def test_a_wrong_probe_is_no_ceiling() -> None:
     probe = {"case": "ceilings_math-fma_f32@fma_f32", "stage": "check"}
     wrong = synthetic.changed(STUDY, {"verdict": "wrong"}, **probe)
-    limits = roofline.ceilings(wrong)
+    limits = _ceilings.ceilings(wrong)
     assert not [peak for peak in limits.peaks if peak.dtype == "f32"]
     assert "ceilings_math fma_f32" in limits.absent
 
@@ -133,14 +133,14 @@ def test_no_ratio_between_environments() -> None:
     found = rows(mixed).loc[NAIVE]
     assert found["dram intensity (FLOP/byte)"] > 0, "its coordinates stand for themselves"
     assert pd.isna(found["of the roof (%)"]) and pd.isna(found["lowest roof (TFLOP/s)"])
-    limits = roofline.ceilings(probed(STUDY, "here"))
+    limits = _ceilings.ceilings(probed(STUDY, "here"))
     assert not limits.bandwidths and not limits.peaks
 
 
 def test_another_card_of_the_kind_lends_its_roofs_but_no_ratio() -> None:
     facts = STUDY.environments[synthetic.ENVIRONMENT]
     mixed = replace(probed(STUDY, "twin"), environments={**STUDY.environments, "twin": facts})
-    assert roofline.ceilings(mixed) == roofline.ceilings(STUDY)
+    assert _ceilings.ceilings(mixed) == _ceilings.ceilings(STUDY)
     assert rows(mixed)["of the roof (%)"].isna().all()
     assert "cublas (another card)" in texts(mixed).splitlines()
 

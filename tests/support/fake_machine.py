@@ -107,7 +107,6 @@ class Machine:
     printed: tuple[str, ...] = ()
     refuses: Exception | None = None
     calls: list[dict[str, Any]] = field(default_factory=list)
-    profile: dict[str, float] = field(default_factory=lambda: {"f32": 1.0})
     Buffer = Buffer
     Limits = Limits
     Unsupported = Unsupported
@@ -133,7 +132,7 @@ class Machine:
             counted["executed"] += call["limits"].instructions
         ended = {"faults": self.faults, "counts": counted, "seconds": 0.5, "blocks": 1}
         prints = {"printed": self.printed, "prints": 2 * len(self.printed)}
-        return SimpleNamespace(profile=self.profile, **ended, **prints)
+        return SimpleNamespace(**ended, **prints)
 
 
 def listing(entry: str, file: str, first: int = 1, second: int = 2, third: int = 3) -> str:

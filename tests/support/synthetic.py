@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
+from tilewave.pipeline.tables import RECORD_COLUMNS
 from tilewave.plots import PlotModule, load, takeaway
-from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, RECORD_COLUMNS, StudyData
+from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData
 from tilewave.plots.style import Style, apply, caption
 from tilewave.records.counters.catalogue import PIPE, STALLED
 

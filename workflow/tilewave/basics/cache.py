@@ -1,7 +1,5 @@
 """A user's own cache, which all checkouts share: what lies there is named by what it depends on."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """Rows of text and numbers in columns, for a reader at a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

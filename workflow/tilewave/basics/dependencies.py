@@ -4,11 +4,10 @@ Given to rules as a parameter, so that a change of the code reruns what depends 
 see the modules that a script imports. Read from the text, so that nothing is imported to ask.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from tilewave.basics.paths import LIBRARY, TEMPLATES
@@ -59,19 +58,20 @@ def closure(*modules: str) -> set[Path]:
     return found
 
 
-@functools.cache
-def digest(*modules: str) -> str:
-    """Digest of the content of that closure."""
+def _digest(paths: Iterable[Path]) -> str:
     made = hashlib.sha256()
-    for path in sorted(closure(*modules)):
+    for path in sorted(paths):
         made.update(str(path.relative_to(LIBRARY)).encode() + b"\0" + path.read_bytes())
     return made.hexdigest()[:16]
 
 
 @functools.cache
+def digest(*modules: str) -> str:
+    """Digest of the content of that closure."""
+    return _digest(closure(*modules))
+
+
+@functools.cache
 def templates_digest() -> str:
     """Digest of the content of the pages' templates."""
-    made = hashlib.sha256()
-    for path in sorted(TEMPLATES.iterdir()):
-        made.update(path.name.encode() + b"\0" + path.read_bytes())
-    return made.hexdigest()[:16]
+    return _digest(TEMPLATES.iterdir())

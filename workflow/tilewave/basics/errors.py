@@ -1,7 +1,5 @@
 """The one error type for what a user can cause."""
 
-from __future__ import annotations
-
 import difflib
 import reprlib
 from collections.abc import Iterable

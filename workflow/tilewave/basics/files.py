@@ -1,7 +1,5 @@
 """Files of a user's folders, read with limits: whatever lies there under a file's name."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterable

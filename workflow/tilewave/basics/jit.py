@@ -1,7 +1,5 @@
 """Functions that numba compiles, and where it keeps one that Python calls by itself."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Versions of the packages that are installed, and of NVRTC."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from importlib import metadata
 

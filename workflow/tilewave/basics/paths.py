@@ -4,8 +4,6 @@ In a checkout they lie around the library (``workflow/tilewave``); a wheel carri
 order, in the library's folder ``_home``.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

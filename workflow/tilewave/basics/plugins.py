@@ -3,8 +3,6 @@
 Nothing of a user's folder is imported until something needs it.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib

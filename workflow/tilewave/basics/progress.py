@@ -5,8 +5,6 @@ than a reader of the terminal wants, or of a log. The stage says the end itself,
 Nothing here reaches a result.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What pydantic and YAML find wrong with a document, in the words of UserError."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path

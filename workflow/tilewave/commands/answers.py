@@ -1,7 +1,5 @@
 """What `tilewave wrap` is told of a kernel: by flags, or at a terminal."""
 
-from __future__ import annotations
-
 import argparse
 import re
 

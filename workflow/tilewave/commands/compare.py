@@ -1,7 +1,5 @@
 """``tilewave compare``: two runs, two recordings, or the kernels of two folders or git revisions."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

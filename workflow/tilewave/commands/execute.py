@@ -4,8 +4,6 @@ Exit code 0: what it computed is right (or nothing says what would be); 1: it is
 was found; 2: a mistake on the command line or in the file, or something not supported.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -412,26 +410,19 @@ def _printed(told: Mapping[str, Any]) -> list[str]:
 
 def _source(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     """Lines of a file with their counts; ncu's column where it says something else."""
-    apart = any(one["wavefronts_shared"] != one["wavefronts_hardware"] for one in lines)
-    names = ["executed", "wavefronts_hardware", *(["wavefronts_shared"] if apart else []), "excess"]
-    names.append("sectors_hardware")
-    head = [
-        "line",
-        "warp inst.",
-        "wavefronts",
-        *(["ncu says"] if apart else []),
-        "excess",
-        "sectors",
-    ]
+    titles = {"executed": "warp inst.", "wavefronts_hardware": "wavefronts"}
+    if any(one["wavefronts_shared"] != one["wavefronts_hardware"] for one in lines):
+        titles["wavefronts_shared"] = "ncu says"
+    titles |= {"excess": "excess", "sectors_hardware": "sectors"}
     rows = []
     for one in lines:
         counted = bool(one["executed"])
         cells = [
             count(one[name]) if counted and (one[name] or name == "executed") else ""
-            for name in names
+            for name in titles
         ]
         rows.append([str(one["line"]), *cells])
-    made = columns(head, rows, left=0)
+    made = columns(["line", *titles.values()], rows, left=0)
     width = max(map(len, made))
     texts = ["source", *(one["text"] for one in lines)]
     return [f"{row.ljust(width)}  | {text}".rstrip() for row, text in zip(made, texts)]

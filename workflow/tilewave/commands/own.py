@@ -1,7 +1,5 @@
 """What several subcommands take: ``--operations FOLDER ...``, operations of one's own, and a shape."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -7,8 +7,6 @@ How wrong that goes is told with the answer: every shape that was raced is left 
 Exit code 0: a variant is named; 1: none can run at the shape; 2: a mistake on the command line.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import itertools

@@ -1,7 +1,5 @@
 """``tilewave record``: keep what the last report measured, or take over what was recorded elsewhere."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``tilewave report``: the workflow, run in the folder that one is in, for a config or for own kernels."""
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -5,8 +5,6 @@ A lock is cleared only where no living run of this folder can hold it; jobs that
 processes of this machine are seen: on a file system shared between machines, ask the other one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import sys

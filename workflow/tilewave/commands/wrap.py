@@ -1,7 +1,5 @@
 """``tilewave wrap FILE.cu``: front matter for a kernel that was written for nvcc."""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import os

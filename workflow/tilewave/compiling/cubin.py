@@ -1,7 +1,5 @@
 """What of a cubin decides its behaviour: code and constants, not its line table."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 

@@ -1,8 +1,6 @@
 """The declarations of a CUDA C++ text at namespace scope: no parser, but what tells functions, types and
 variables apart, whose they are (device or host) and what they mention."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,6 @@ Headers on disk would put their absolute paths into the cubin's line table, and 
 would give other bytes on every machine. In memory a header has only the name it is included by.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Names of C++ as their author wrote them, of the symbols that compilers make of them."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

@@ -6,8 +6,6 @@ nvcc gets from the C and C++ library come from a header in front of it. Headers 
 (CUTLASS, cute) stay as they are.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterable, Mapping

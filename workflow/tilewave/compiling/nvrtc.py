@@ -1,13 +1,11 @@
 """One kernel variant through NVRTC to a cubin."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -150,17 +148,6 @@ def _digest(*parts: str) -> str:
     return digest.hexdigest()
 
 
-@contextlib.contextmanager
-def _at_root() -> Iterator[None]:
-    """Stand in ``/`` while compiling: NVRTC puts the working folder before every relative name."""
-    before = os.getcwd()
-    os.chdir("/")
-    try:
-        yield
-    finally:
-        os.chdir(before)
-
-
 def _resources(log: str) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for part in re.split(r"(?=ptxas info\s*: Compiling entry function)", log):
@@ -245,7 +232,7 @@ def _compile(
 
     # The headers in memory win; the folders serve only names that no scan of #include finds.
     folders = [f"-I{folder}" for folder in includes.folders()]
-    with _at_root():
+    with contextlib.chdir("/"):  # NVRTC puts the working folder before every relative name
         error, program = nvrtc.nvrtcCreateProgram(
             text.encode(),
             f"kernels/{file}".encode(),

@@ -3,8 +3,6 @@
 A kernel whose front matter names a `cubin` is not compiled here; the rest of its way is that of others.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from typing import Any

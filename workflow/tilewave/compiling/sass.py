@@ -1,7 +1,5 @@
 """SASS listings through nvdisasm."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re

@@ -4,8 +4,6 @@ A comment, front matter or an empty line changes no machine code, so a compilati
 out. They move the lines behind them, though: `moved` says where a line of an older text stands now.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Mapping

@@ -74,11 +74,6 @@ class Ran:
         """By instruction, where it was watched."""
         return getattr(self.done, "accesses", {})
 
-    @property
-    def profile(self) -> Mapping[str, float] | None:
-        """The share of each opcode in the time, where it was sampled."""
-        return getattr(self.done, "profile", None)
-
     def values(self) -> dict[str, float]:
         """Counter -> value."""
         launch, image = self.job.launch, self.program.image
@@ -225,8 +220,8 @@ def beside_arguments(machine: Any, job: Job, buffers: Mapping[str, np.ndarray]) 
 class _Case:
     """A job on its way through the machine."""
 
-    def __init__(self, job: Job, machine: Any, profile: bool) -> None:
-        self.machine, self.profile = machine, profile
+    def __init__(self, job: Job, machine: Any) -> None:
+        self.machine = machine
         self.spent = 0.0
         self.faults: list[dict[str, Any]] = []
         self.ran: list[Ran] = []  # of the first run, the one that ncu would count
@@ -274,7 +269,7 @@ class _Case:
         self.entry = job.entry
         program, places = self.programs[job.entry], self.places[job.entry]
         left = job.limit_s - self.spent  # compiling the interpreter is not the case's
-        more: dict[str, Any] = {"profile": True} if self.profile else {}
+        more: dict[str, Any] = {}
         if job.watch and self.runs == 1:
             more["capture"] = True
         if self.footprint:
@@ -304,10 +299,6 @@ class _Case:
         if any(one["kind"] in STATUSES or one["kind"] == "barrier" for one in found):
             return None
         return executed
-
-    def once(self) -> None:
-        """The launches once, unjudged."""
-        self.launch(self.buffers(self.operation.inputs(self.job), 1.0))
 
     def buffers(self, given: Mapping[str, np.ndarray], beta: float) -> dict[str, np.ndarray]:
         """What memory holds before a launch with this beta."""
@@ -368,14 +359,13 @@ def _unsupported(error: Any, places: Places) -> str:
     return told + (f": {detail}" if detail else "")
 
 
-def run(job: Job, machine: Any = None, profile: bool = False) -> CaseExecution:
+def run(job: Job, machine: Any = None) -> CaseExecution:
     """Execute a job; whatever the kernel does, there is a result.
 
     job: of stage execute; one that is watched has `Ran.accesses`. machine: see `execution.engine`.
-    profile: sample where the time goes (`Ran.profile`).
     """
     machine = machine or execution.engine()
-    case = _Case(job, machine, profile)
+    case = _Case(job, machine)
     try:
         case.load()
         begun = time.monotonic()
@@ -430,21 +420,12 @@ def classes(execution_: CaseExecution) -> list[dict[str, Any]]:
     return counters.by_class([(one.words, one.counts) for one in execution_.ran])
 
 
-@dataclass(frozen=True)
-class Once:
-    """The launches of a case once: seconds in the machine, and what they did."""
-
-    seconds: float
-    thread_instructions: int
-    ran: Sequence[Ran]
-
-
-def launch_once(job: Job, machine: Any = None, profile: bool = False) -> Once:
-    """Execute a job's launches once, unjudged. Raises what the machine raises."""
-    one = _Case(job, machine or execution.engine(), profile)
+def launch_once(job: Job, machine: Any = None) -> Sequence[Ran]:
+    """What a job's launches did, executed once, unjudged. Raises what the machine raises."""
+    one = _Case(job, machine or execution.engine())
     one.load()
-    one.once()
-    return Once(one.spent, one.instructions, one.ran)
+    one.launch(one.buffers(one.operation.inputs(job), 1.0))
+    return one.ran
 
 
 @dataclass(frozen=True)
@@ -464,7 +445,7 @@ def left_by(
 ) -> Left:
     """Execute a job's launches once, with these inputs."""
     machine = machine or execution.engine()
-    one = _Case(job, machine, False)
+    one = _Case(job, machine)
     one.footprint = footprint
     buffers = operands(one.operation, job, given, 0.0) | scratch(job)
     try:

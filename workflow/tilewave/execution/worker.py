@@ -36,7 +36,7 @@ def one(job: Job, machine: Any, rates: cost.PaceRates) -> Result:
         return Result.of_job(job, NOT_MEASURED, reason)
     try:
         if job.watch:
-            kept = captured.of_launches(case.launch_once(job, machine).ran)
+            kept = captured.of_launches(case.launch_once(job, machine))
             return Result.of_job(job, accesses=kept)
         done = case.run(job, machine)
         rates.saw(job, done.launched_s)

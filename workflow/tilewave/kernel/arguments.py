@@ -4,8 +4,6 @@ A cubin says how many bytes each parameter has (EIATTR_KPARAM_INFO), and no more
 the width that the kernel wants, and what has no such width is a mistake in the front matter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any

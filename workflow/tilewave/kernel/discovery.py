@@ -1,7 +1,5 @@
 """Kernels of folders that may hold anything: what of them can be used, and why the rest cannot."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ An expression is a number, a word or Python-like arithmetic over the names it is
 stand for themselves.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import math

@@ -1,7 +1,5 @@
 """Kernel files: one file is one kernel, and its front matter says all that a launch needs."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import glob

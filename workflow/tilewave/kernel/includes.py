@@ -1,7 +1,5 @@
 """The headers that a kernel's file includes: its own, and which of the others it need not bring."""
 
-from __future__ import annotations
-
 import functools
 import os
 import posixpath

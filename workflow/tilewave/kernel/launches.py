@@ -1,7 +1,5 @@
 """One launch of a kernel in whole numbers: its geometry, its scratch memory and its tensor maps."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import operator
@@ -12,13 +10,7 @@ from typing import Any, Literal, Self
 from tilewave.theory import architectures
 from tilewave.theory.dtypes import SIZES
 from tilewave.theory.occupancy import REGISTERS, WARP, block_registers
-from tilewave.theory.tensor_map_limits import (
-    ALIGNMENT,
-    BOX_LIMIT,
-    ELEMENT_STRIDE_LIMIT,
-    SIZE_LIMIT,
-    STRIDE_LIMIT,
-)
+from tilewave.theory.tensor_map_limits import broken
 
 Provider = Literal["nvrtc", "cublaslt", "cpu"]
 """Who launches: the driver what NVRTC compiled, the vendor's library, or Python on the host."""
@@ -112,26 +104,9 @@ class MapPlan:
 
     def beyond(self) -> str:
         """Empty where CUDA can encode it; else which rule of cuTensorMapEncodeTiled it breaks."""
-        if max(self.box) > BOX_LIMIT:
-            return f"{self.name}: a box of {self.box} elements exceeds {BOX_LIMIT} an axis"
-        if max(self.sizes) > SIZE_LIMIT:
-            return f"{self.name}: an array of {self.sizes} elements exceeds {SIZE_LIMIT} an axis"
-        if max(self.steps) > ELEMENT_STRIDE_LIMIT:
-            return f"{self.name}: element strides {self.steps} exceed {ELEMENT_STRIDE_LIMIT}"
-        inner = self.box[0] * SIZES[self.dtype]
-        if inner % ALIGNMENT:
-            return f"{self.name}: {inner} bytes, the box's inner side, are no multiple of 16"
-        if self.swizzle and inner > self.swizzle:
-            return (
-                f"{self.name}: {inner} bytes, the box's inner side, exceed swizzle {self.swizzle}"
-            )
-        for axis, pitch in enumerate(self.pitches):
-            between = f"along dimension {axis + 2}" if axis else "from row to row"
-            if pitch % ALIGNMENT:
-                return f"{self.name}: {pitch} bytes {between} are no multiple of 16"
-            if pitch >= STRIDE_LIMIT:
-                return f"{self.name}: {pitch} bytes {between} exceed 2^40"
-        return ""
+        element = SIZES[self.dtype]
+        told = broken(element, self.sizes, self.box, self.steps, self.pitches, self.swizzle)
+        return told and f"{self.name}: {told}"
 
     def document(self) -> dict[str, Any]:
         """As a job's key has it, under the map's name."""
@@ -205,15 +180,9 @@ class LaunchPlan:
 
     def _alone(self, one: Step) -> Self:
         maps = tuple(made for made in self.tensor_maps if made.name in leaves(one.arguments))
-        return replace(
-            self,
-            grid=one.grid,
-            block=one.block,
-            shared_bytes=one.shared_bytes,
-            cluster=one.cluster,
-            tensor_maps=maps,
-            series=(),
-        )
+        geometry: dict[str, Any] = {**vars(one)}
+        del geometry["entry"], geometry["arguments"]
+        return replace(self, **geometry, tensor_maps=maps, series=())
 
     @property
     def blocks(self) -> int:

@@ -1,7 +1,5 @@
 """The memory of a launch in whole numbers: strides of its operands, scratch, and tensor maps over both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 

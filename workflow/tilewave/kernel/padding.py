@@ -4,8 +4,6 @@ Padding holds `POISON` before a launch, so that a kernel which reads it computes
 must hold it afterwards.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A trial of a variant's front matter, before any device or shape is known: its mistakes."""
 
-from __future__ import annotations
-
 import math
 
 from tilewave.basics.errors import UserError

@@ -1,7 +1,5 @@
 """Variants: a kernel with one choice of its macros, and what it needs to run a shape."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

@@ -6,8 +6,6 @@ The counts are executed ones: two products of whole tiles that differ in k give 
 without machine code here (cuBLAS), they are ncu's.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

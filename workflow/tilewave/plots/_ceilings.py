@@ -1,7 +1,5 @@
 """Ceilings of a roofline: what probes measured the units and the levels of the memory to do."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """A table of numbers as a map: the larger the darker, the best of each row framed."""
 
-from __future__ import annotations
-
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """Panels that stand one above the other, each as tall as what it lists, and names beside their ends."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Lines are closed forms of tilewave.theory, points are measurements. The only num
 takes from a sweep is the time of a wave (tilewave.plots._sweeps).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -169,9 +167,7 @@ def draw(
             axes[0].set_title(title, pad=style.font_size * 1.5)
             axes[-1].set_xlabel(f"N (K = {sweep.k})")
         handles = [*look.entries(fig.axes), *_mark_handles(found, by)]
-        return look.finish(
-            fig, study, style, handles, _notes(found), _STAGES,
-        )  # fmt: skip
+        return look.finish(fig, study, style, handles, _notes(found), _STAGES)
 
 
 def _mark_handles(found: Sequence[Sweep], by: str) -> list[Artist]:

@@ -206,15 +206,11 @@ def totals(study: StudyData, found: list[Line]) -> pd.DataFrame:
             "loss at it (%)": 100 * line.lost(1),
             "smallest alignment that is enough": line.smallest_enough,
         }
-        for name in ("recommended", "on_a100"):
-            multiple, words = (
-                getattr(told, name, None),
-                name.replace("on_a100", "recommended on A100"),
-            )
+        for name, words in (("recommended", "recommended"), ("on_a100", "recommended on A100")):
+            multiple = getattr(told, name, None)
             row[f"{words} multiple"] = multiple or math.nan
-            row[f"loss at the multiple {words} (%)"] = (
-                100 * line.lost(multiple) if multiple else math.nan
-            )
+            lost = line.lost(multiple) if multiple else math.nan
+            row[f"loss at the multiple {words} (%)"] = 100 * lost
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -226,18 +222,15 @@ def _reference_speed(line: Line, size: int) -> float:
 
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case and dimension varied, then the totals' rows (column `line` names them)."""
-    frame = base.with_columns(
-        base.base_table(study),
-        {
-            "TFLOP/s": base.value_of(study, "tflops", "time"),
-            "duration (us)": base.value_of(study, "duration", "time"),
-            "SM clock (MHz)": base.value_of(study, "sm_clock", "time"),
-        },
-    )
-    names = base.text_of(study, "kernel_name")
-    if names:
+    columns = {
+        "TFLOP/s": base.value_of(study, "tflops", "time"),
+        "duration (us)": base.value_of(study, "duration", "time"),
+        "SM clock (MHz)": base.value_of(study, "sm_clock", "time"),
+    }
+    if names := base.text_of(study, "kernel_name"):
         # Which kernel the vendor took: its name often says the alignment that it was made for.
-        frame.insert(frame.columns.get_loc("verdict"), "kernels launched", frame["case"].map(names))
+        columns["kernels launched"] = pd.Series(names)
+    frame = base.with_columns(base.base_table(study), columns)
     found = lines(study)
     if not found:
         return base.with_derived(frame, found)
@@ -273,17 +266,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 def _looks(found: list[Line]) -> dict[str, tuple[str, str]]:
     """Colour and marker by `_who`: the baseline by its layout, own kernels in turn."""
     names = dict.fromkeys(map(_who, sorted(found, key=lambda line: line.kernel != BASELINE)))
-    colors = (
-        "#000000",
-        "#0072B2",
-        "#D55E00",
-        "#009E73",
-        "#CC79A7",
-        "#E69F00",
-        "#56B4E9",
-        "#882255",
-        "#999933",
-    )
+    colors = "#000000 #0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9 #882255 #999933".split()
     return {name: (colors[i % 9], MARKERS[i % 9]) for i, name in enumerate(names)}
 
 

@@ -32,10 +32,6 @@ CASE_COLUMNS = (
     "case kernel variant macros layouts operation dtype m n k sizes flop byte probe_case tile_m tile_n"
     " tile_k blocks working_blocks block_threads registers shared_bytes scratch_bytes"
 ).split()
-RECORD_COLUMNS = (
-    "case kernel variant macros operation dtype m n k probe_case stage metric value unit source"
-    " status reason verdict key environment"
-).split()
 INSTRUCTION_COLUMNS = (
     "case key environment source address opcode file line text via kernel_line wavefronts_shared"
     " wavefronts_shared_ideal wavefronts_shared_excess executed"
@@ -57,7 +53,7 @@ class StudyData:
     ----------
     cases: one row a case, columns CASE_COLUMNS (sizes in elements, shared_bytes in bytes; flop and byte
         are the work of its operation: what must be computed, and moved at least).
-    records: the tidy table filtered to the cases, columns RECORD_COLUMNS.
+    records: the tidy table filtered to the cases, columns `pipeline.tables.RECORD_COLUMNS`.
     instructions: one row a SASS instruction of a case, columns INSTRUCTION_COLUMNS.
     environments: environment id -> environment.
     target: label ("NVIDIA H200"), live (bool), sms (int), environment (id).

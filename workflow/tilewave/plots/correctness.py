@@ -68,16 +68,14 @@ def table(study: StudyData) -> pd.DataFrame:
     each element is held against its own."""
     frame = base.base_table(study)
     found = pd.Series(outcomes(study), dtype=object).reindex(frame.index)
-    at = frame.columns.get_loc("verdict")
-    assert isinstance(at, int)
-    frame.insert(at, "outcome", found)
     about = study.cases.set_index("case").reindex(columns=["probe_case", "ends", "finds"])
     planned = (found == about["ends"]) & (found != "ok") | (found == about["finds"])
-    frame.insert(at + 1, "as its kernel file says", planned.map({True: "yes", False: ""}))
     frame.insert(2, "probe_case", about["probe_case"])
     return base.with_columns(
         frame,
         {
+            "outcome": found,
+            "as its kernel file says": planned.map({True: "yes", False: ""}),
             "largest error": base.value_of(study, "max_error", "check"),
             "tolerance of a typical element": base.value_of(study, "tolerance", "check"),
             "relative error (Frobenius)": base.value_of(study, "relative_error", "check"),

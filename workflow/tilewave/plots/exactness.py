@@ -5,8 +5,6 @@ cases are one row. Predicted values are those of stage execute, measured ones th
 machine code: counts, not times, so they may be compared between environments. Known causes stand in `exactness.yaml`.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re
@@ -242,17 +240,8 @@ def comparisons(study: StudyData) -> pd.DataFrame:
             cause = _cause(name, kinds.get(str(case), set()), every, {name: equal})
             unit = "instructions, compared and equal"
             rows.append((case, name, unit, float(every), float(equal), relative, cause, ""))
-    columns = [
-        "case",
-        "counter",
-        "unit",
-        "predicted",
-        "measured",
-        "relative difference",
-        "cause",
-        "source",
-    ]
-    frame = pd.DataFrame(rows, columns=columns)
+    values = ["predicted", "measured", "relative difference"]
+    frame = pd.DataFrame(rows, columns=["case", "counter", "unit", *values, "cause", "source"])
     equal = (frame["relative difference"] == 0).map({True: "yes", False: "no"})
     frame.insert(6, "equal", equal.where(frame["relative difference"].notna(), ""))
     return frame

@@ -5,8 +5,6 @@ of global memory. The axis in nanoseconds takes the environment's highest SM clo
 cycles, and no clock is read while it runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

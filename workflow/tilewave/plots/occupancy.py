@@ -342,12 +342,8 @@ def _registers(
             f"{high} warps{rate}", (registers, high), textcoords="offset points",
             xytext=(0, -6) if label else (5, 4), va="top" if label else "bottom", ha="center" if label else "left", size=style.small,
         )  # fmt: skip
-    ax.set(
-        xlim=(16, 258),
-        ylim=(3.5, 1.15 * limits.max_warps),
-        xlabel="registers of a thread",
-        ylabel="warps on an SM",
-    )
+    ax.set(xlim=(16, 258), ylim=(3.5, 1.15 * limits.max_warps))
+    ax.set(xlabel="registers of a thread", ylabel="warps on an SM")
     ax.xaxis.set_major_locator(MultipleLocator(64))
     look.powers_of_two(ax, (4, limits.max_warps), axis="y")
     look.grid(ax, "y")
@@ -370,14 +366,9 @@ def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame) -> None:
     ):
         ax.plot(part["warps"], part["model"], color=color, linewidth=0.9)
         good = part[part["ranks"]]
-        ax.plot(
-            good["warps"],
-            good["measured"],
-            marker,
-            color=color,
-            markersize=3.6,
-            label=f"ILP {ilp}: model, measured",
-        )
+        label = f"ILP {ilp}: model, measured"
+        rates = good["warps"], good["measured"]
+        ax.plot(*rates, marker, color=color, markersize=3.6, label=label)
     bad = frame[~frame["ranks"]]
     ax.plot(bad["warps"], bad["measured"], "x", color=GREY, markersize=3.6, zorder=4)
     peak = latency.SCHEDULERS * lanes_of(study)

@@ -13,7 +13,6 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -39,8 +38,6 @@ _THEIRS = "bytes of the baseline"
 _LADDER = "ladder"
 _VENDOR = "cuBLAS"
 _EXCESS = "excess wavefronts (%)"
-_SAME = 1.05
-"""Sizes up to this quotient are the same."""
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -127,16 +124,12 @@ def _panel(ax: Axes, rows: pd.DataFrame, tall: float, style: Style) -> None:
         markeredgewidth=0, estimator=None, legend=False, ax=ax, zorder=3,
     )  # fmt: skip
     last = rows.sort_values([_BYTES, _SHARE]).drop_duplicates("variant", keep="last")
-    ends = [
-        (
-            row[_BYTES],
-            row[_SHARE],
-            f"{base.variant_label(row, row['dtype'])} {row[_SHARE]:.0f} %".replace("\n", " "),
-            False,
-        )
+    last["name"] = [
+        f"{base.variant_label(row, row['dtype'])} {row[_SHARE]:.0f} %".replace("\n", " ")
         for row in last.to_dict("records")
     ]
-    names_beside(ax, ends, tall, style)
+    ends = last[[_BYTES, _SHARE, "name"]].assign(bold=False)
+    names_beside(ax, list(ends.itertuples(index=False, name=None)), tall, style)
     titled(ax, str(rows[_LADDER].iloc[0]), _hundred(last.iloc[-1]), style)
     ax.set(xlabel="", ylabel="")
     look.grid(ax)
@@ -163,11 +156,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             for name, ax in column.items():
                 ax.set(xscale="log", xlim=(least / 1.6, most * 1.6))
                 ax.set_ylim(0, 1.08 * max(100.0, rows[_SHARE].max()))
-                ax.xaxis.set_major_locator(
-                    LogLocator(10, subs=(1, 2, 5) if most < 30 * least else (1,))
-                )
-                ax.xaxis.set_minor_locator(NullLocator())
-                ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v * 1e-6:g}"))
+                look.decades(ax.xaxis, (least, most), 1e6)
                 _panel(ax, parts[name], heights[name], style)
                 ax.tick_params(labelbottom=name == list(column)[-1])
             ax.set_xlabel("MB that must move")

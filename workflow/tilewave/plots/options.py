@@ -4,8 +4,6 @@ A module with options has a class `Options`, a `PlotOptions` with a field for ea
 default, a sentence. `Options.of(study)` gives a study's. docs/options.md is written from these classes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Protocol, Self

@@ -15,19 +15,10 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from tilewave.plots import base
+from tilewave.plots import _ceilings, base
 from tilewave.plots import style as look
-from tilewave.plots._ceilings import (
-    BANDWIDTHS,
-    UNITS,
-    Ceilings,
-    Peak,
-    ceilings,
-    environment_here,
-    kernels_of,
-)
+from tilewave.plots._ceilings import BANDWIDTHS, Ceilings, Peak, kernels_of
 from tilewave.plots._panels import names_beside, stacked, titled
 from tilewave.plots._rungs import Runged, drawn
 from tilewave.plots.base import StudyData
@@ -86,7 +77,7 @@ def _bytes(study: StudyData) -> pd.DataFrame:
 
 def _same_environment(study: StudyData) -> set[str]:
     """Cases whose time and bytes were measured on one machine, the ceilings' own."""
-    here = environment_here(study)
+    here = _ceilings.environment_here(study)
     timed = base.environment_of(study, "duration", "time")
     counted = base.environment_of(study, "dram_bytes", "counters")
     return {case for case, one in timed.items() if one == here == counted.get(case, here)}
@@ -126,14 +117,10 @@ def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
     kernels = kernels_of(study).set_index("case")
     frame = _bytes(study).reindex(kernels.index)
     measured, speed = base.value_of(study, "tflops", "time"), base.speed(study)
-    frame["tflops"] = speed.reindex(frame.index)
+    frame["tflops"] = speed
     duration = base.value_of(study, "duration", "time")
-    frame["duration"] = (duration * (measured / speed).reindex(duration.index).fillna(1)).reindex(
-        frame.index
-    )
-    frame["tensor"] = base.value_of(study, base.COUNTED_TENSOR_FLOPS, "counters").reindex(
-        frame.index
-    )
+    frame["duration"] = duration * (measured / speed).reindex(duration.index).fillna(1)
+    frame["tensor"] = base.value_of(study, base.COUNTED_TENSOR_FLOPS, "counters")
     frame["unit"] = frame.index.map(_units(study))
     operations = base.flops(study).reindex(frame.index)
     for level in _LEVELS:
@@ -168,7 +155,7 @@ def _roof(row: pd.Series[Any], dtype: str, limits: Ceilings) -> tuple[str, float
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case: of a kernel its bytes, intensity and rate at each level, its lowest roof, the
     share that it reaches and what bounds it; of a probe the ceiling that it measured."""
-    limits = ceilings(study)
+    limits = _ceilings.ceilings(study)
     points = _points(study, limits)
     columns: dict[str, pd.Series[float]] = {
         "TFLOP/s": base.speed(study),
@@ -221,7 +208,7 @@ def _grouped(peaks: Iterable[Peak]) -> list[tuple[float, str]]:
         else:
             groups.append([peak])
     return [
-        (group[0].tflops, ", ".join(UNITS.get(peak.unit, peak.unit) for peak in group))
+        (group[0].tflops, ", ".join(_ceilings.UNITS.get(one.unit, one.unit) for one in group))
         for group in groups
     ]
 
@@ -271,9 +258,7 @@ def _panel(
     peaks = [peak.tflops for peak in limits.of(dtype)]
     speeds = points["tflops"]
     ax.set_ylim(speeds.min() / 1.6, 1.7 * max([*speeds, *peaks]))
-    ax.yaxis.set_major_locator(
-        LogLocator(10, subs=(1, 2, 5) if speeds.min() * 9 > speeds.max() else (1,))
-    )
+    look.decades(ax.yaxis, (0.3 * speeds.min(), speeds.max()))
     last = _marks(ax, points)
     _roofs(ax, limits, dtype, style)
     ends = [
@@ -313,16 +298,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         points = points[points["tflops"].notna() & seen].filter(rows.index, axis=0)
         if points.empty:
             return look.empty_figure(study, style, "roofline")
-        names = [
-            "kernel",
-            "variant",
-            "dtype",
-            "verdict",
-            "lowest roof",
-            "of the roof (%)",
-            "bound by",
-        ]
-        points = points.join(rows[names])
+        names = ["kernel", "variant", "dtype", "verdict"]
+        points = points.join(rows[[*names, "lowest roof", "of the roof (%)", "bound by"]])
         points["ranks"] = points["verdict"] == "correct"
         points["vendor"] = points["kernel"].isin(base.vendors(study))
         points["shape"] = points.index.map(base.uncommon_shapes(kernels_of(study)))
@@ -332,12 +309,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         for column in columns:
             for dtype, ax in column.items():
                 ax.set(xscale="log", yscale="log", xlim=_span(points))
-                left, right = ax.get_xlim()
-                subs = (1, 2, 5) if right < 30 * left else (1,)
-                ax.xaxis.set_major_locator(LogLocator(10, subs=subs))
-                for axis in (ax.xaxis, ax.yaxis):
-                    axis.set_minor_locator(NullLocator())
-                    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+                look.decades(ax.xaxis, ax.get_xlim())
                 _panel(ax, parts[dtype], dtype, limits, heights[dtype], style)
                 ax.tick_params(labelbottom=dtype == list(column)[-1])
             ax.set_xlabel("FLOP/byte")

@@ -5,8 +5,6 @@ kernel with the same tile, measured and as the balance of the SMs and the worksp
 them; beside them the bytes that the workspace adds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 
@@ -238,9 +236,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         handles = _maps.legend(style.narrow)
         if aim is not None:
             handles.append(Line2D([], [], linestyle="", label=f"bold: {aim:g} and more"))
-        return look.finish(
-            fig, study, style, handles, notes(study, frame), _STAGES,
-        )  # fmt: skip
+        return look.finish(fig, study, style, handles, notes(study, frame), _STAGES)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

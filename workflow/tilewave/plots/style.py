@@ -4,8 +4,6 @@ The same tables give byte-identical files: the SVG's ids are salted with a const
 software version is written, and figures are made without pyplot's global state.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,10 +17,11 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 from matplotlib.transforms import Bbox
 from PIL import Image
 
@@ -307,6 +306,14 @@ def powers_of_two(ax: Axes, values: Iterable[float], most: int = 9, axis: str = 
     scale.set_major_locator(FixedLocator(ticks[::-1][::step][::-1]))
     scale.set_minor_locator(NullLocator())
     scale.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}" if v < 1e5 else compact(v)))
+
+
+def decades(axis: Axis, ends: tuple[float, float], unit: float = 1.0) -> None:
+    """A log10 axis with ticks at 1, 2 and 5 where it is short, else at 1; unit: what a tick counts in."""
+    low, high = ends
+    axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if high < 30 * low else (1,)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit:g}"))
 
 
 def grid(ax: Axes, axis: str = "both") -> None:

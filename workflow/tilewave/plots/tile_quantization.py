@@ -5,8 +5,6 @@ one: the duration steps, the throughput drops, and the tensor cores execute more
 2 m n k, by exactly the tiles' waste.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from tilewave.plots import _quantization, _sweeps

@@ -6,8 +6,6 @@ tile, what it reaches at the largest product, and multiplies it with the closed-
 its tiles and waves at the shape.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -163,12 +161,8 @@ def table(study: StudyData) -> pd.DataFrame:
             "FLOP for a byte of A and B": frame["intensity"],
             "bytes asked of L2 (counted)": frame["l2_bytes"],
             "bytes asked of L2 (model)": frame["model_bytes"],
-            "rank correlation with the guide's order": [
-                rho["guide"].get(s, math.nan) for s in frame["shape"]
-            ],
-            "rank correlation with the prediction": [
-                rho["model"].get(s, math.nan) for s in frame["shape"]
-            ],
+            "rank correlation with the guide's order": frame["shape"].map(rho["guide"]),
+            "rank correlation with the prediction": frame["shape"].map(rho["model"]),
         }
     ).set_index("case")
     joined = rest.iloc[:, :6].join(columns, how="inner")
@@ -273,22 +267,16 @@ def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
     """How to read the columns, what the prediction is, and the bytes asked of L2."""
     reference = reference_shape(frame.assign(valid=frame["tflops"].where(frame["ranks"])))
     traffic = (frame["l2_bytes"] / frame["model_bytes"]).dropna()
-    return [
+    found = [
         f"{sms_of(study)} SMs. Columns: tiles in the order of NVIDIA's guide, lines between its groups, with their FLOP "
-        "for a byte of A and B. At the right of a row: TFLOP/s of the best tile and its share of cuBLAS.",
-        *(
-            [
-                f"Predicted: throughput at {'×'.join(map(str, reference))} times tile and wave efficiency."
-            ]
-            if reference
-            else []
-        ),
-        *(
-            [
-                f"Bytes asked of L2 over those predicted: median {traffic.median():.3g}, {traffic.min():.3g} to "
-                f"{traffic.max():.3g}."
-            ]
-            if len(traffic)
-            else []
-        ),
+        "for a byte of A and B. At the right of a row: TFLOP/s of the best tile and its share of cuBLAS."
     ]
+    if reference:
+        shape = "×".join(map(str, reference))
+        found.append(f"Predicted: throughput at {shape} times tile and wave efficiency.")
+    if len(traffic):
+        found.append(
+            f"Bytes asked of L2 over those predicted: median {traffic.median():.3g}, {traffic.min():.3g} to "
+            f"{traffic.max():.3g}."
+        )
+    return found

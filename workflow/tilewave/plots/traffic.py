@@ -6,8 +6,6 @@ each level, as the closed forms of tilewave.theory.traffic predict it and as the
 GPU-performance document says of the same shapes on its own GPU stands in the table.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ SMs wait. The duration steps at those N only, not at every tile boundary, and th
 cycles, average over maximum, show how long the others waited.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from tilewave.plots import _quantization, _sweeps

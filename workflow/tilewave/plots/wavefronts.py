@@ -5,8 +5,6 @@ row. Beside it stand the bank-conflict counters, which are blind to asynchronous
 ldmatrix and burden cp.async have conflicts of zero there.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 
@@ -223,10 +221,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if len(axes) > 1:
             handles.append(Line2D([], [], linestyle="", color=INK, marker="|", markersize=8,
                                   label="hardware counter, where different"))  # fmt: skip
-        return look.finish(
-            fig, study, style, handles,
-            _notes(study, table), _STAGES,
-        )  # fmt: skip
+        return look.finish(fig, study, style, handles, _notes(study, table), _STAGES)
 
 
 def _notes(study: StudyData, table: pd.DataFrame) -> list[str]:

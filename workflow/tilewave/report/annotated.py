@@ -1,7 +1,5 @@
 """A kernel's file, its headers and its machine code with the counters of one case, as plain data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any

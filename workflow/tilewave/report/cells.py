@@ -1,7 +1,5 @@
 """Numbers and tables as the page prints them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

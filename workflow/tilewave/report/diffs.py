@@ -1,7 +1,5 @@
 """What differs between two texts, line by line, and between two listings, opcode by opcode."""
 
-from __future__ import annotations
-
 import difflib
 from collections import Counter
 from collections.abc import Sequence

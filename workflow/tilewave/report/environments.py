@@ -1,7 +1,5 @@
 """The environments that the pages name: their facts, and what each is to this run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

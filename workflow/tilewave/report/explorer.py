@@ -5,8 +5,6 @@ the same forms, and tests hold both to the same values. What is here renders the
 which is all that a reader without JavaScript sees, and hands over the sweeps.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ The sidecar says where the figure came from: content keys, commits, environments
 figures from each source. The same tables give the same bytes in all of them.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

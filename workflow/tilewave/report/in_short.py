@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -12,7 +11,6 @@ import pandas as pd
 
 from tilewave.kernel import result
 from tilewave.plots.base import present
-from tilewave.records.store import write_atomically
 from tilewave.report import verdict
 from tilewave.report.cells import number
 from tilewave.report.summary import Banner, troubles, verdict_counts
@@ -119,18 +117,3 @@ def junit(cases: pd.DataFrame, records: pd.DataFrame) -> bytes:
     ElementTree.indent(suite)
     made: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return made + b"\n"
-
-
-def write(
-    reports: Path,
-    told: Banner,
-    judged: verdict.Verdict,
-    found: Sequence[Highlight],
-    shown: Sequence[StudyView],
-    cases: pd.DataFrame,
-    records: pd.DataFrame,
-) -> None:
-    """Write summary.md and junit.xml into the report's folder."""
-    text = markdown(told, judged, found, shown, cases, records)
-    write_atomically(reports / "summary.md", text.encode())
-    write_atomically(reports / "junit.xml", junit(cases, records))

@@ -1,7 +1,5 @@
 """What a kernel's page shows of its sampled case: where its warps wait, and what Nsight Compute says."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

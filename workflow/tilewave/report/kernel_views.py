@@ -138,12 +138,7 @@ def speed(
         work=work_of(timed),
         text=[
             "\u00a0· ".join(
-                part
-                for part in (
-                    f"{shares[case]:.1f}\u00a0%" if case in shares else "",
-                    cell(rates[case]),
-                )
-                if part
+                [*([f"{shares[case]:.1f}\u00a0%"] if case in shares else []), cell(rates[case])]
             )
             for case in timed["case"]
         ],

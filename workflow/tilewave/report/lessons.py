@@ -1,7 +1,5 @@
 """Lessons for a class: texts beside the run's own figures, each with a question for the machine."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass

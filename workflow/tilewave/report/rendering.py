@@ -1,7 +1,5 @@
 """HTML from the templates: everything is escaped, and a page asks nothing of any other place."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import hashlib

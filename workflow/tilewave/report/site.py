@@ -6,8 +6,6 @@ The pages need nothing from outside their folder, and no script to be read. The 
 same bytes: no date, no time of day, no order that depends on a set.
 """
 
-from __future__ import annotations
-
 import functools
 import shutil
 from collections.abc import Callable, Mapping
@@ -113,11 +111,7 @@ def write(
     taught = lessons.about(project.plan.kernels, project.plan.studies)
     extra = [("Explorer", "explorer.html"), *(("Lessons", lesson.address) for lesson in taught[:1])]
     whose = banner(target, records)
-    about: dict[str, Any] = {
-        "banner": whose,
-        "extra": extra,
-        "installed": INSTALLED,
-    }
+    about: dict[str, Any] = {"banner": whose, "extra": extra, "installed": INSTALLED}
 
     def page(name: str, template: str, context: Mapping[str, Any]) -> None:
         root = "../" * name.count("/")
@@ -185,7 +179,9 @@ def write(
     )
     left_out = {one.name: one.undrawn for one in shown if one.undrawn}
     judged = verdict.of(project, cases, records, left_out)
-    in_short.write(reports, about["banner"], judged, found, shown, cases, records)
+    summary = in_short.markdown(whose, judged, found, shown, cases, records)
+    write_atomically(reports / "summary.md", summary.encode())
+    write_atomically(reports / "junit.xml", in_short.junit(cases, records))
     written = [
         (f"{name}.csv", f"tables/{name}.csv")
         for name in ("records", "instructions")

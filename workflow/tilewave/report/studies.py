@@ -1,7 +1,5 @@
 """What the pages show of a study: its finding, its figure, its data and what is missing."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Tables of studies that can be had without a report."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What the page says of the whole run: troubles, statuses, sources, and whose figures these are."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Whether all cases are right, in a few lines; and the end of a strict run where they are not."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

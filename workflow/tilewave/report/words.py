@@ -1,7 +1,5 @@
 """What words mean: statuses, verdicts and sources, and the glossary that the pages link."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Mapping

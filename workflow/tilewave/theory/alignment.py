@@ -10,8 +10,6 @@ Matrices are ``a`` (m x k), ``b`` (k x n) and ``c`` (m x n), layouts ``row`` or 
 elements.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ An architecture goes by its compute capability times ten. Sources: CUDA C++ Prog
 ``cuda_occupancy.h`` (shared memory); the others were measured.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -16,8 +16,6 @@ clock from L2). What an H200's counters say is marked *measured*: operations ove
 saw the pipe active.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -76,11 +74,6 @@ RATES: Mapping[str, Rates] = {
     "12.0": Rates(2, _ADA, alu=128),
 }  # fmt: skip
 """By compute capability."""
-
-
-def rates(capability: str) -> Rates:
-    """The rates of a compute capability. Raises KeyError for one that is not known here."""
-    return RATES[capability]
 
 
 @dataclass(frozen=True)
@@ -160,7 +153,7 @@ class Bound:
 
 def tensor_rate(kind: str, gpu: DataSheet) -> float:
     """FLOP a clock and SM of a unit and type. Raises KeyError for what the architecture lacks."""
-    known = rates(gpu.capability).tensor
+    known = RATES[gpu.capability].tensor
     plain = kind.removesuffix(" f16 sum")
     name = plain if plain in known else "mma " + plain.split()[-1]
     f32_sums = not kind.endswith(" f16 sum") and plain.split()[-1] in ("f16", "bf16", "tf32")
@@ -174,7 +167,7 @@ def bound(counts: Counts, gpu: DataSheet, blocks: int, compulsory_bytes: float =
     already, so only the rest counts. Raises KeyError for a compute capability or a tensor
     instruction that is not known.
     """
-    can, share = rates(gpu.capability), busiest_share(blocks, gpu.sms)
+    can, share = RATES[gpu.capability], busiest_share(blocks, gpu.sms)
     needed = {
         ISSUE: counts.instructions / can.issue,
         FP32: counts.f32 / can.f32,

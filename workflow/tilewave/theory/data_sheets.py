@@ -6,8 +6,6 @@ bandwidth); NVIDIA A100, H100, Ada GPU and Blackwell architecture white papers a
 capability. The largest clock of H100, H200 and B200 and the L2 of H200 and B200 are what the driver tells.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

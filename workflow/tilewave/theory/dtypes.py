@@ -1,7 +1,5 @@
 """The types of elements: one row each, and all that the project knows of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -11,8 +11,6 @@ Programming Guide, "Multiprocessor Level" (4 schedulers) and its table of arithm
 and 8.0, i.e. 32 or 16 lanes a scheduler). The latency is measured: probe `latency`, case `register`.
 """
 
-from __future__ import annotations
-
 from tilewave.theory.occupancy import WARP
 
 SCHEDULERS = 4

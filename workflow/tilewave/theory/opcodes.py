@@ -5,8 +5,6 @@ dot. Classes and counters have Nsight Compute's names. How an opcode is executed
 (`tilewave.execution.machine.families`); those without a rule there are only counted, where a GPU executes them.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import re

@@ -10,8 +10,6 @@ one thread block. Source of the terms: NVIDIA, "Matrix Multiplication Background
 (dimension quantization effects); the formulas are arithmetic on counts.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence

@@ -15,8 +15,6 @@ may be divided.
    within ``tie`` of the leader; after twice as many laps in any case.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The ratio of two times with its interval, and what it says. Pure: arrays in, numbers out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 FASTER, SAME, SLOWER = "faster", "same", "slower"

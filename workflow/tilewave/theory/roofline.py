@@ -7,8 +7,6 @@ IEEE CAL 13(1), 2014) and the choice among several ceilings.
 Units: FLOP, byte, FLOP/byte; rates in TFLOP/s and TB/s, whose quotient is FLOP/byte too.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ them up. Source of the terms: Osama et al., "Stream-K: Work-centric Parallel Dec
 Matrix-Matrix Multiplication on the GPU" (2023); the formulas are arithmetic on counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -5,9 +5,8 @@ fetches less in all; it also makes fewer blocks, and fewer of them may leave SMs
 (rows, columns[, k step]), shapes have the keys ``m``, ``n``, ``k``.
 """
 
-from __future__ import annotations
-
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 
 from tilewave.theory import quantization
@@ -61,10 +60,7 @@ def parallel_efficiency(
 def _ranks(values: Sequence[float]) -> list[float]:
     """Rank of each value, 1 for the smallest; equal values share the mean of their ranks."""
     ordered = sorted(values)
-    return [
-        ordered.index(value) + (ordered.count(value) + 1) / 2
-        for value in values
-    ]  # fmt: skip
+    return [ordered.index(value) + (ordered.count(value) + 1) / 2 for value in values]
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
@@ -75,13 +71,7 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """
     if len(first) != len(second):
         raise ValueError(f"{len(first)} values against {len(second)}")
-    if len(first) < 2:
+    try:
+        return statistics.correlation(_ranks(first), _ranks(second))
+    except statistics.StatisticsError:
         return math.nan
-    one, other = _ranks(first), _ranks(second)
-    mean = (len(one) + 1) / 2
-    spread = [sum((rank - mean) ** 2 for rank in ranks) for ranks in (one, other)]
-    if 0 in spread:
-        return math.nan
-    return sum((a - mean) * (b - mean) for a, b in zip(one, other, strict=True)) / math.sqrt(
-        spread[0] * spread[1]
-    )

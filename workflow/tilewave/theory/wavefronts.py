@@ -8,8 +8,6 @@ of the patterns measured; ``tests/data/truth`` holds those patterns or, of the l
 
 # mypy: disable-error-code="misc,no-untyped-call,no-any-return"
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

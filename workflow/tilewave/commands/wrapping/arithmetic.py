@@ -1,8 +1,6 @@
 """Arithmetic of the host's code (``(N + BN - 1) / BN``, ``CEIL_DIV(N, BN)``) as front matter has it
 (``ceil(n / BN)``)."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping, Sequence

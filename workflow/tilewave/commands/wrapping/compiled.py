@@ -4,8 +4,6 @@ It has no names and no types of parameters but their sizes: 8 bytes are taken fo
 number. Triton's caches have a JSON file beside a cubin, which knows dynamic shared memory and warps.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

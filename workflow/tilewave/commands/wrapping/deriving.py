@@ -5,8 +5,6 @@ Each whole number is a size and each pointer an array, at first with room to spa
 products differ, the kernel shows up to where it reads and writes each, and so which product of sizes that is.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import operator

@@ -1,7 +1,5 @@
 """Front matter of a kernel, guessed from its operation, its signature and its launch."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

@@ -1,8 +1,6 @@
 """What each parameter of a kernel is, among the arrays, sizes and scalars of an operation, by its name, its
 type and its place."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A guess, executed: what of it holds, and for which shapes."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import math

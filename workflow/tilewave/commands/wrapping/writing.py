@@ -1,7 +1,5 @@
 """Front matter as text: a file that includes the kernel's, the kernel's own, or one that names a cubin."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Mapping, Sequence

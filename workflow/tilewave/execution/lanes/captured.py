@@ -1,7 +1,5 @@
 """Accesses as they are kept, and what a page shows of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any

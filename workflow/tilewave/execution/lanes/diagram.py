@@ -4,8 +4,6 @@ Colours stand beside numbers and never alone. Text has the colour of the page ar
 that stands by itself brings its own, for light and for dark.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from html import escape

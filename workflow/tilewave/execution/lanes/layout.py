@@ -4,8 +4,6 @@ banks that they stand in.
 Which wavefront serves which lane comes from the rule that counts wavefronts (`theory.wavefronts`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

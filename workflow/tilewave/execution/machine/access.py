@@ -1,7 +1,5 @@
 """What one access to shared memory was: where its lanes stood, and how the memory served them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 LANES = 32

@@ -1,8 +1,6 @@
 """Loads and stores of one warp, matrices (LDSM, STSM) among them: what moves."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int32, int64, uint8, uint16, uint32, uint64
 
 from tilewave.basics.bits import put
@@ -49,39 +47,40 @@ def _narrow_store(words, byte, width, value):
 
 
 @njit
+def _lane(R, d, lane, words, at, width, loading):
+    """Move one lane's bytes from a place to registers d and on, or the other way."""
+    if abs(width) < 4:
+        if loading:
+            R[d, lane] = _narrow_load(words, at, width)
+        else:
+            _narrow_store(words, at, width, R[d, lane])
+        return
+    for part in range(width // 4):
+        if loading:
+            R[d + part, lane] = words[(at >> 2) + part]
+        else:  # the zero register is one row: RZ stores zeros of any width
+            words[(at >> 2) + part] = R[d + part, lane]
+
+
+@njit
 def _gather(R, d, words, addresses, origin, width, mask):
     """Read ``width`` bytes a lane into registers d and on."""
-    if abs(width) < 4:
-        for lane in range(32):
-            if (mask >> uint32(lane)) & uint32(1):
-                R[d, lane] = _narrow_load(words, addresses[lane] - origin, width)
-        return
-    count = width // 4
-    if mask == ALL:
-        for part in range(count):
+    if mask == ALL and width >= 4:
+        for part in range(width // 4):
             for lane in range(32):
                 R[d + part, lane] = words[uint64((addresses[lane] - origin) >> 2) + uint64(part)]
         return
     for lane in range(32):
         if (mask >> uint32(lane)) & uint32(1):
-            at = (addresses[lane] - origin) >> 2
-            for part in range(count):
-                R[d + part, lane] = words[at + part]
+            _lane(R, d, lane, words, addresses[lane] - origin, width, True)
 
 
 @njit
 def _scatter(R, s, words, addresses, origin, width, mask):
     """Write ``width`` bytes a lane from registers s and on, lowest lane first."""
     for lane in range(32):
-        if not (mask >> uint32(lane)) & uint32(1):
-            continue
-        if width < 4:
-            _narrow_store(words, addresses[lane] - origin, width, R[s, lane])
-            continue
-        at = (addresses[lane] - origin) >> 2
-        for part in range(width // 4):
-            # The zero register is one row: RZ stores zeros of any width.
-            words[at + part] = R[s + part, lane]
+        if (mask >> uint32(lane)) & uint32(1):
+            _lane(R, s, lane, words, addresses[lane] - origin, width, False)
 
 
 @njit
@@ -114,73 +113,53 @@ def _moved(m, warp, pc, row, mask, loading):
     elif space == c.GENERIC:
         inner = uint32(shared_lanes(m, mask, addresses))
         own = uint32(local_lanes(mask, addresses))
-    if inner and loading:
-        _load_shared(m, warp, pc, row, inner)
-    elif inner:
-        _store_shared(m, warp, pc, row, inner)
+    if inner:
+        _shared(m, warp, pc, row, inner, loading)
     if own:
         _local(m, warp, pc, row, own, loading)
     mask = uint32(mask & ~(inner | own))
     if space == c.GENERIC:
         mask = _elsewhere(m, warp, pc, row, mask, addresses, loading)
-    if mask and loading:
-        _load_global(m, warp, pc, row, mask)
-    elif mask:
-        _store_global(m, warp, pc, row, mask)
+    if mask:
+        _global(m, warp, pc, row, mask, loading)
 
 
 @njit
-def _load_shared(m, warp, pc, row, mask):
-    addresses, width, d = view.addresses(m)[0], int64(row[c.WIDTH]), row[c.DST]
+def _shared(m, warp, pc, row, mask, loading):
+    addresses, width, memo = view.addresses(m)[0], int64(row[c.WIDTH]), int64(row[c.MEMO])
     size = abs(width)
-    memo = row[c.MEMO]
-    base = shared_access(m, warp, pc, int64(memo), uint32(mask), addresses, size, int64(0))
+    base = shared_access(m, warp, pc, memo, uint32(mask), addresses, size, int64(not loading))
     if base < 0:
         return
-    if row[c.FLAGS] & c.MAY_TEST and _tested(m, warp, mask, addresses):
+    if not loading:
+        note_writes(m, warp, pc, memo, mask, addresses, size, base, uint32(0))
+    elif row[c.FLAGS] & c.MAY_TEST and _tested(m, warp, mask, addresses):
         pass
     elif row[c.FLAGS] & c.POPC:  # the load of a compare-and-swap loop
-        note_updates(m, warp, pc, int64(memo), mask, addresses, size, base, int64(0))
+        note_updates(m, warp, pc, memo, mask, addresses, size, base, int64(0))
     else:
-        note_reads(m, warp, pc, int64(memo), mask, addresses, size, base)
-    if d != 255:
-        _gather(view.registers(m)[warp], d, view.shared(m), addresses, int64(0), width, mask)
+        note_reads(m, warp, pc, memo, mask, addresses, size, base)
+    _between(m, warp, row, view.shared(m), int64(0), mask, loading)
 
 
 @njit
-def _load_global(m, warp, pc, row, mask):
-    addresses, width, d = view.addresses(m)[0], int64(row[c.WIDTH]), row[c.DST]
-    size = abs(width)
+def _global(m, warp, pc, row, mask, loading):
+    addresses, size = view.addresses(m)[0], abs(int64(row[c.WIDTH]))
     if not aligned(m, warp, pc, mask, addresses, size):
         return
-    if not inside_global(m, warp, pc, mask, addresses, size):
-        return
-    global_pattern(m, pc, row[c.MEMO], mask, addresses, size)
-    if d != 255:
-        origin = view.origin(m)[0]
-        _gather(view.registers(m)[warp], d, view.memory(m), addresses, origin, width, mask)
+    if inside_global(m, warp, pc, mask, addresses, size):
+        global_pattern(m, pc, row[c.MEMO], mask, addresses, size)
+        _between(m, warp, row, view.memory(m), view.origin(m)[0], mask, loading)
 
 
 @njit
-def _store_shared(m, warp, pc, row, mask):
-    addresses, width, memo = view.addresses(m)[0], int64(row[c.WIDTH]), row[c.MEMO]
-    base = shared_access(m, warp, pc, int64(memo), uint32(mask), addresses, width, int64(1))
-    if base < 0:
-        return
-    note_writes(m, warp, pc, int64(memo), mask, addresses, width, base, uint32(0))
-    _scatter(view.registers(m)[warp], row[c.DST], view.shared(m), addresses, int64(0), width, mask)
-
-
-@njit
-def _store_global(m, warp, pc, row, mask):
-    addresses, width = view.addresses(m)[0], int64(row[c.WIDTH])
-    if not aligned(m, warp, pc, mask, addresses, width):
-        return
-    if not inside_global(m, warp, pc, mask, addresses, width):
-        return
-    global_pattern(m, pc, row[c.MEMO], mask, addresses, width)
-    origin = view.origin(m)[0]
-    _scatter(view.registers(m)[warp], row[c.DST], view.memory(m), addresses, origin, width, mask)
+def _between(m, warp, row, words, origin, mask, loading):
+    """Move what lies at the lanes' addresses to their registers, or the other way."""
+    addresses, width, d = view.addresses(m)[0], int64(row[c.WIDTH]), row[c.DST]
+    if not loading:
+        _scatter(view.registers(m)[warp], d, words, addresses, origin, width, mask)
+    elif d != 255:
+        _gather(view.registers(m)[warp], d, words, addresses, origin, width, mask)
 
 
 @njit
@@ -221,20 +200,8 @@ def _local(m, warp, pc, row, mask, loading):
     R = view.registers(m)[warp]
     words = view.local(m)[32 * warp : 32 * warp + 32]
     for lane in range(32):
-        if not (mask >> uint32(lane)) & uint32(1):
-            continue
-        at = addresses[lane]
-        if size < 4:
-            if loading:
-                R[d, lane] = _narrow_load(words[lane], at, width)
-            else:
-                _narrow_store(words[lane], at, width, R[d, lane])
-            continue
-        for part in range(size // 4):
-            if loading:
-                R[d + part, lane] = words[lane, (at >> 2) + part]
-            else:
-                words[lane, (at >> 2) + part] = R[d + part, lane]
+        if (mask >> uint32(lane)) & uint32(1):
+            _lane(R, d, lane, words[lane], addresses[lane], width, loading)
 
 
 @njit
@@ -260,18 +227,8 @@ def _elsewhere(m, warp, pc, row, mask, addresses, loading):
         if kind >= 0:
             fault(m, kind, pc, warp, lanes, at, size, 1)
             return uint32(0)
-        words = view.shared(where)
-        if size < 4:
-            if not loading:
-                _narrow_store(words, at, width, R[d, lane])
-            elif d != 255:
-                R[d, lane] = _narrow_load(words, at, width)
-        else:
-            for part in range(size // 4):
-                if not loading:
-                    words[(at >> 2) + part] = R[d + part, lane]
-                elif d != 255:
-                    R[d + part, lane] = words[(at >> 2) + part]
+        if not loading or d != 255:
+            _lane(R, d, lane, view.shared(where), at, width, loading)
         if not loading and control[s.RACES]:
             mark = uint32(control[s.TICK]) << CLOCK | BY_COPY | uint32(s.ELSEWHERE)
             for unit in range(at >> control[s.GRAIN], ((at + size - 1) >> control[s.GRAIN]) + 1):

@@ -1,7 +1,5 @@
 """What a launch hands to a kernel besides numbers; tensor maps are in `maps`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

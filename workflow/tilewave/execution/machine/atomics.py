@@ -1,8 +1,6 @@
 """Atomics: lane after lane, in shared or global memory."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import float64, int32, int64, uint32, uint64
 
 from tilewave.basics.bits import as_f32, as_f64, bits_f32, bits_f64

@@ -6,11 +6,6 @@ order.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
-import threading
-import time
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -340,26 +335,3 @@ def out_of_budget(table):
     used = -view.control(m)[s.BUDGET]
     fault(m, s.OUT_OF_BUDGET, pc, warp, lanes, -1, used, 1)
     return int64(0)
-
-
-class Sampler:
-    """Looks, a thousand times a second, which opcode is being executed."""
-
-    def __init__(self, control: np.ndarray) -> None:
-        self._control = control
-        self._seen: Counter[int] = Counter()
-        self._on = True
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self._thread.start()
-
-    def _look(self) -> None:
-        while self._on:
-            time.sleep(0.001)
-            self._seen[int(self._control[s.OPCODE_NOW])] += 1
-
-    def stop(self) -> dict[int, float]:
-        """Share of the samples by the opcode's number."""
-        self._on = False
-        self._thread.join()
-        total = sum(self._seen.values()) or 1
-        return {index: count / total for index, count in self._seen.most_common()}

@@ -6,8 +6,6 @@ entries reach, then optimised and assembled, once.
 """
 # mypy: disable-error-code="no-untyped-call,attr-defined,method-assign"
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import sys

@@ -10,8 +10,6 @@ Elements outside the array are read as zeros, which count as bytes that have com
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int32, int64, uint8, uint32, uint64
 
 from tilewave.basics.bits import put

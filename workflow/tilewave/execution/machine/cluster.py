@@ -1,8 +1,6 @@
 """Blocks of a cluster: the barrier they share, each other's shared memory, registers handed on."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int64, uint32
 
 from tilewave.basics.jit import njit

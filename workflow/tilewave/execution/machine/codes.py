@@ -4,17 +4,15 @@ A decoded instruction is a row of int32. Families say which function executes it
 something inside the family only.
 """
 
-from __future__ import annotations
-
 # ---- columns of a row
 (
     FAMILY, OP, SUB, FLAGS, GUARD, GUARD_NOT, DST, DST_WORDS, DST_UNIFORM, PD0, PD1, NSRC,
-    PIN0, PIN0_NOT, PIN1, PIN1_NOT, PIN2, PIN2_NOT, WIDTH, TARGET, OPCODE, MEMO,
+    PIN0, PIN0_NOT, PIN1, PIN1_NOT, PIN2, PIN2_NOT, WIDTH, TARGET, MEMO,
     A_REG, A_WIDE, A_SHIFT, A_UREG, A_UWIDE, A_OFFSET,
     G_REG, G_WIDE, G_SHIFT, G_UREG, G_UWIDE, G_OFFSET,
     BARRIER, BANK, FAST, DEAD,
-) = range(38)  # fmt: skip
-SOURCES = 38
+) = range(37)  # fmt: skip
+SOURCES = 37
 # ---- columns of each of the four sources, from SOURCES + slot * SOURCE_COLUMNS
 (
     KIND, INDEX, WORDS, SWIZZLE, AND, XOR, AND_HIGH, XOR_HIGH, ADD, VALUE, VALUE_HIGH,

@@ -7,8 +7,6 @@ sweeps comes out to the last bit. coefficients.csv has the rows of each function
 as integers; BITS says how many of their binary digits stand below the result's last one.
 """
 
-from __future__ import annotations
-
 import csv
 from itertools import groupby
 from pathlib import Path

@@ -6,8 +6,6 @@ process of its own (`tilewave.execution.machine.building`); this one only loads 
 says all that the code depends on, so every checkout with the same sources uses the same files.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import fcntl

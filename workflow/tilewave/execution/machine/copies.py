@@ -1,8 +1,6 @@
 """Asynchronous copies of a warp (LDGSTS): what is read at once lands in shared memory when it is waited for."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int64, uint32
 
 from tilewave.basics.jit import njit

@@ -1,19 +1,12 @@
 """From nvdisasm's words to rows of numbers: each opcode by its family's rule."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tilewave.basics.errors import Unsupported
-from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.families import RULES
 from tilewave.execution.machine.form import Form, Raw
 
-__all__ = ["NAMES", "Raw", "decode"]
-
-NAMES = tuple(RULES)
-"""Opcodes by the number that a row has in OPCODE."""
-_NUMBERS = {name: number for number, name in enumerate(NAMES)}
+__all__ = ["Raw", "decode"]
 
 
 def decode(raw: Raw) -> np.ndarray:
@@ -28,7 +21,6 @@ def decode(raw: Raw) -> np.ndarray:
     rule = RULES.get(form.base)
     if rule is None:
         raise Unsupported(raw.opcode, raw.address)
-    form.row[c.OPCODE] = _NUMBERS[form.base]
     try:
         rule(form)
         return form.finish()

@@ -4,8 +4,6 @@ An H200 gave the same bits for all recorded operands.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from typing import Any
 
 from llvmlite import ir

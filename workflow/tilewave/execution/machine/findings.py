@@ -3,8 +3,6 @@
 An instruction is named by its opcode and SASS address: lines are not known here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ Layout of ``T`` as in `tilewave.execution.machine.integer`. A NaN result is the 
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import float32, float64, int32, int64, uint32, uint64
 
 from tilewave.basics.bits import as_f32, as_f64, bits_f32, bits_f64, fma_f32, fma_f64

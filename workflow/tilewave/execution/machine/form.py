@@ -4,8 +4,6 @@ Every modifier of an opcode must be consumed by the rule that decodes it. What i
 unsupported, by name: a modifier that is ignored would give a wrong result without a sign.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Sequence
@@ -156,6 +154,13 @@ class Form:
         while self.operands and self.is_predicate(self.operands[0]):
             outputs.append(self.operands.pop(0))
         self.predicates_out(outputs)
+
+    def plain(self, kind: str = "register") -> SassOperand:
+        """The next operand, which must be a register as it is, or another kind."""
+        found = self.operands.pop(0)
+        if found.kind != kind or found.suffixes or found.negated or found.inverted:
+            raise self.fail()
+        return found
 
     def register_out(self, words: int = 1) -> None:
         if not self.operands or self.operands[0].kind not in ("register", "uniform"):

@@ -11,8 +11,6 @@ J. Zhang et al., "SageAttention2" (arXiv 2411.10958) the sums of 22 bits.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from typing import Any
 
 from llvmlite import ir

@@ -5,8 +5,6 @@ What takes and gives registers here is spelt out in vectors, see `tilewave.execu
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 import inspect
 
 from llvmlite import ir

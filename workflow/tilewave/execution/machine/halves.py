@@ -5,8 +5,6 @@ left, as in the hardware. Layout of ``T`` as in `tilewave.execution.machine.inte
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 import numpy as np
 from numpy import float32, float64, int32, uint32, uint64
 

@@ -5,8 +5,6 @@ that it uses, and a change in one leaves the others as they are.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterable
 
@@ -133,11 +131,6 @@ _HANDLERS: dict[int, tuple[str, Handler]] = {
 COMPILED = {
     family: Entry(unit, handler, SIGNATURE, None) for family, (unit, handler) in _HANDLERS.items()
 }
-
-
-def compiled(family: int) -> Entry:
-    """The handler of a family."""
-    return COMPILED[family]
 
 
 def units(families: Iterable[int]) -> list[str]:

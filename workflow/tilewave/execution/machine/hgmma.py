@@ -10,8 +10,6 @@ A product is done when it is issued, and its reads last until somebody waits for
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int32, int64, uint32, uint64
 
 from tilewave.basics.jit import njit

@@ -1,8 +1,6 @@
 """Products of integer and bit matrices in the tensor cores."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from typing import Any
 
 from llvmlite import ir

@@ -7,8 +7,6 @@ comparisons were checked against Python's integers and against fixtures from an 
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int32, int64, uint32, uint64
 
 from tilewave.basics.bits import count_ones, leading_zeros

@@ -7,8 +7,6 @@ to register; everything else goes through `tilewave.execution.machine.handlers`.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -35,7 +33,6 @@ BITS = ir.VectorType(BIT, LANES)
     CHOOSE, SHIFTED_SUM, COMPARE_SIGNED, COMPARE_UNSIGNED, DFMA, DADD, DMUL, WIDE_SIGNED,
     WIDE_UNSIGNED, WIDEN_HALF, PACK_HALVES, MOVE_PAIR,
 ) = range(23)  # fmt: skip
-PAIRS = (DFMA, DADD, DMUL)
 
 
 def _sources(rows: np.ndarray) -> np.ndarray:

@@ -3,8 +3,6 @@
 Memory is bounded by one block and the buffers; cost is linear in the grid.
 """
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +30,6 @@ from tilewave.execution.machine import state as s
 from tilewave.execution.machine.access import Access
 from tilewave.execution.machine.arguments import Buffer, Struct
 from tilewave.execution.machine.bulk import PARAMETERS
-from tilewave.execution.machine.decode import NAMES
 from tilewave.execution.machine.findings import Fault, explained
 from tilewave.execution.machine.integer import LOCAL_WINDOW, SHARED_WINDOW
 from tilewave.execution.machine.maps import WORDS, TensorMap, encoded
@@ -81,7 +78,6 @@ class Execution:
     counts: dict[str, np.ndarray]
     seconds: float
     blocks: int
-    profile: dict[str, float] = field(default_factory=dict)
     accesses: Mapping[int, tuple[Access, Access]] = field(default_factory=dict)
     printed: tuple[str, ...] = ()
     prints: int = 0
@@ -432,7 +428,6 @@ def execute(
     *,
     shared_bytes: int = 0,
     limits: Limits | None = None,
-    profile: bool = False,
     cluster: Sequence[int] | None = None,
     memory: Sequence[Buffer] = (),
     capture: bool = False,
@@ -444,9 +439,8 @@ def execute(
     scalars or a `Struct` of them in the kernel's order; buffers are changed in place, but for arrays that are read-only, which stay as they are. memory: buffers of tensor maps that
     are no arguments themselves. shared_bytes: dynamic shared memory. cluster: blocks of a cluster (x, y,
     z). Raises BadLaunch for a launch that no GPU accepts.
-    With ``profile`` the result says which share of the time each opcode took,
-    by sampling; with ``capture``, where the lanes of accesses to shared memory stood; with ``footprint``, up to
-    where each buffer was read and written.
+    With ``capture`` the result says where the lanes of accesses to shared memory stood; with ``footprint``, up
+    to where each buffer was read and written.
     """
     limits = limits or Limits()
     cluster = tuple(cluster or (1, 1, 1))
@@ -459,11 +453,11 @@ def execute(
         return _state(program, grid, block, arguments, shared_bytes, limits, cluster, memory)
 
     state, buffers = prepared()
-    states, done, shares, seconds = [state], 0, {}, 0.0
+    states, done, seconds = [state], 0, 0.0
     seconds_left = limits.seconds
     cores = (
         1
-        if profile or capture or footprint or limits.reverse
+        if capture or footprint or limits.reverse
         else min(limits.cores, clusters // spreading.LEAST)
     )
     if cores > 1 and spreading.independent(program):
@@ -480,7 +474,7 @@ def execute(
     if book is not None:
         state = book.watching(state)
     marks = None
-    watched = limits.races and clusters > 1 and not capture and not profile
+    watched = limits.races and clusters > 1 and not capture
     if footprint or (watched and not done and spreading.unordered(program)):
         fixed = [False] * len(state.ranges) if footprint else _read_only(state, buffers)
         marks = marking.Marks(state, fixed, told=not footprint)  # must outlive the state
@@ -490,14 +484,11 @@ def execute(
         left = limits.seconds and max(seconds_left, LEAST_SECONDS)
         started, limit = time.perf_counter(), Deadline.after(left)
         tables = views.tables(states)  # hold them until the end: blocks know each other's addresses
-        sampler = blocks.Sampler(state.control) if profile else None
         done = blocks.run_grid(
             tables[0], tuple(grid), threads, clusters * together, limits.instructions,
             limit, limits.reverse, cluster, _contexts(program, states), limits.working,
         )  # fmt: skip
         seconds += time.perf_counter() - started - limit.slept()
-        samples = sampler.stop() if sampler else {}
-        shares = {NAMES[number]: share for number, share in samples.items()}
     printed, prints = printing.printed(state)
     view = state.memory.view(np.uint8)
     for start, buffer in buffers:
@@ -510,4 +501,4 @@ def execute(
     touched = {} if marks is None or not footprint else {
         one.name: marks.ends(start, one.array.nbytes) for start, one in buffers
     }  # fmt: skip
-    return Execution(faults, counts, seconds, done, shares, accesses, printed, prints, touched)
+    return Execution(faults, counts, seconds, done, accesses, printed, prints, touched)

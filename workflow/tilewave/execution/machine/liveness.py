@@ -4,8 +4,6 @@ ptxas joins reads of neighbouring words into LDS.64 and LDS.128 and may load a w
 the program never asked for. Such a word must not count as a read of what is there.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from tilewave.execution.machine import codes as c

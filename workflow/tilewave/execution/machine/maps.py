@@ -4,22 +4,12 @@ The 128 bytes that the driver encodes are not documented, and no program looks a
 hold words of our own, which the copies of `tilewave.execution.machine.bulk` read.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 
 from tilewave.basics.errors import BadLaunch, Unsupported
-from tilewave.theory.tensor_map_limits import (
-    ALIGNMENT,
-    BOX_LIMIT,
-    ELEMENT_STRIDE_LIMIT,
-    RANKS,
-    SIZE_LIMIT,
-    STRIDE_LIMIT,
-    SWIZZLES,
-)
+from tilewave.theory.tensor_map_limits import ALIGNMENT, RANKS, SWIZZLES, broken
 
 WORDS = 16
 # ---- the words, uint64. SHAPE: dimensions, bytes of an element << 8, swizzle << 16. Of each dimension:
@@ -65,23 +55,15 @@ def _checked(one: TensorMap, address: int, size: int) -> None:
         raise refuse("dimensions", rank, f"1 to {RANKS[-1]}, in the box and the strides too")
     if one.element not in (1, 2, 4, 8):
         raise refuse("bytes of an element", one.element, "1, 2, 4, 8")
-    if min(one.sizes) < 1 or max(one.sizes) > SIZE_LIMIT:
-        raise refuse("sizes", one.sizes, "1 to 2^32")
-    if min(one.box) < 1 or max(one.box) > BOX_LIMIT:
-        raise refuse("box", one.box, f"1 to {BOX_LIMIT} elements")
-    if min(steps) < 1 or max(steps) > ELEMENT_STRIDE_LIMIT:
-        raise refuse("element strides", steps, f"1 to {ELEMENT_STRIDE_LIMIT}")
-    if inner % ALIGNMENT:
-        raise refuse("a row of the box", f"{inner} bytes", f"multiples of {ALIGNMENT}")
+    if min(*one.sizes, *one.box, *steps) < 1:
+        raise refuse("sizes, box or element strides", (one.sizes, one.box, steps), "from 1 on")
     if one.swizzle not in SWIZZLES:
         raise refuse("swizzle", one.swizzle, ", ".join(map(str, SWIZZLES)))
-    if one.swizzle and inner > one.swizzle:
-        raise refuse("a row of the box", f"{inner} bytes", f"at most the swizzle's {one.swizzle}")
+    if told := broken(one.element, one.sizes, one.box, steps, one.strides, one.swizzle):
+        raise BadLaunch(f"tensor map {one.name}: {told}")
     if one.swizzle and inner < one.swizzle:
         detail = f"rows of {inner} bytes in a swizzle of {one.swizzle}: how they lie is not known"
         raise Unsupported(f"tensor map {one.name}", detail=detail)
-    if any(stride % ALIGNMENT or not 0 <= stride < STRIDE_LIMIT for stride in one.strides):
-        raise refuse("strides", one.strides, f"multiples of {ALIGNMENT} below 2^40")
     if address % ALIGNMENT:
         raise refuse("address", hex(address), f"multiples of {ALIGNMENT}")
     reach = zip(one.sizes[1:], one.strides)

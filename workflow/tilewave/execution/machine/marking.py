@@ -7,8 +7,6 @@ counts as none.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

@@ -11,8 +11,6 @@ is found by the order of accesses (`tilewave.execution.machine.orders`), wheneve
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int32, int64, uint32
 
 from tilewave.basics.bits import lowest_one

@@ -1,7 +1,5 @@
 """Operands of SASS as nvdisasm prints them, taken apart."""
 
-from __future__ import annotations
-
 import functools
 import re
 from dataclasses import dataclass

@@ -13,8 +13,6 @@ is not before it. Barriers, mbarriers and waits for a group hand this knowledge 
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int64, uint32
 
 from tilewave.basics.jit import njit

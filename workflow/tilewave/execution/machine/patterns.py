@@ -6,8 +6,6 @@ copy the last of each way in which its two sides stand in a line.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int64, uint32
 
 from tilewave.basics.jit import njit

@@ -1,7 +1,5 @@
 """What a kernel's printf says: a C format and its arguments, as text."""
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable

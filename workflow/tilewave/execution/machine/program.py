@@ -1,7 +1,5 @@
 """A kernel ready to be executed: its instructions as text and as rows, and what surrounds it."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Sequence

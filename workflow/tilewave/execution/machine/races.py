@@ -5,8 +5,6 @@ accesses of another. An access that is not known to be ordered behind an earlier
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int64, uint32, uint64
 
 from tilewave.basics.jit import njit

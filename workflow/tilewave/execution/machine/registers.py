@@ -4,8 +4,6 @@ Layout of the scratch ``T`` as in `tilewave.execution.machine.integer`.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int64, uint32
 
 from tilewave.basics.bits import lowest_one

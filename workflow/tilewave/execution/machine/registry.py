@@ -1,7 +1,5 @@
 """The rules that decode opcodes, which the modules of `tilewave.execution.machine.families` register here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tilewave.execution.machine.form import Form

@@ -7,8 +7,6 @@ absolute) and 2^-15 (TANH, relative). Layout of ``T`` as in `tilewave.execution.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -17,20 +15,9 @@ from numpy import float32, float64, int64, uint32, uint64
 from tilewave.basics.bits import as_f32, as_f64, bits_f32, bits_f64, widen_f16
 from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
+from tilewave.execution.machine import coefficients as table
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
-from tilewave.execution.machine.coefficients import (
-    EX2,
-    EX2_BITS,
-    LG2,
-    LG2_BITS,
-    RCP,
-    RCP_BITS,
-    RSQ,
-    RSQ_BITS,
-    SQRT,
-    SQRT_BITS,
-)
 from tilewave.execution.machine.families import special as ops
 from tilewave.execution.machine.floating import EXPONENT, NAN32, ONE, SIGN, canonical, flushed
 from tilewave.execution.machine.halves import NAN16, narrow64_bf16, narrow64_f16
@@ -41,13 +28,13 @@ CLOCKLO, TIMERLO = (c.SPECIAL_REGISTERS.index(name) for name in ("SR_CLOCKLO", "
 
 
 @njit
-def _sum(table, row, x, drop):
+def _sum(rows, row, x, drop):
     """C0 + C1 * x + C2 * square(x) of a row; the square without its columns below ``drop``."""
     square = int64(0)
     for i in range(17):
         if (x >> i) & 1:
             square += (((x >> (i + 1)) << (2 * i + 2)) | (int64(1) << (2 * i))) >> drop
-    return table[row, 0] + table[row, 1] * x + table[row, 2] * square
+    return rows[row, 0] + rows[row, 1] * x + rows[row, 2] * square
 
 
 @njit
@@ -69,7 +56,7 @@ def _reciprocal(bits):
     if size == EXPONENT:
         return bits & SIGN
     row, x = int64((bits >> uint32(16)) & uint32(127)), int64(bits & uint32(0xFFFF))
-    digits = _sum(RCP, row, x, int64(17)) >> int64(RCP_BITS)
+    digits = _sum(table.RCP, row, x, int64(17)) >> int64(table.RCP_BITS)
     return _assembled(bits & SIGN, int64(253) - int64(size >> uint32(23)), digits)
 
 
@@ -88,9 +75,9 @@ def _root(bits, inverse):
     row = int64((bits >> uint32(17)) & uint32(63)) + int64(64) * odd
     x = int64(bits & uint32(0x1FFFF))
     if not inverse:
-        digits = _sum(SQRT, row, x, int64(19)) >> int64(SQRT_BITS)
+        digits = _sum(table.SQRT, row, x, int64(19)) >> int64(table.SQRT_BITS)
         return _assembled(uint32(0), int64(127) + half, digits)
-    digits = _sum(RSQ, row, x, int64(19)) >> int64(RSQ_BITS)
+    digits = _sum(table.RSQ, row, x, int64(19)) >> int64(table.RSQ_BITS)
     if row == 0 and x == 0:
         digits = int64(1 << 24)
     return _assembled(uint32(0), int64(126) - half, digits)
@@ -109,7 +96,7 @@ def _power(bits):
         # Below an integer the digits are complemented, without the one that would be added.
         fixed = ~fixed if fixed & int64(0x7FFFFF) else -fixed
     row, x = (fixed >> int64(17)) & int64(63), fixed & int64(0x1FFFF)
-    digits = _sum(EX2, row, x, int64(19)) >> int64(EX2_BITS)
+    digits = _sum(table.EX2, row, x, int64(19)) >> int64(table.EX2_BITS)
     return _assembled(uint32(0), int64(127) + (fixed >> int64(23)), digits)
 
 
@@ -125,8 +112,8 @@ def _logarithm(bits):
     if bits == ONE:
         return uint32(0)
     row, x = int64((bits >> uint32(17)) & uint32(63)), int64(bits & uint32(0x1FFFF))
-    total = (int64(bits >> uint32(23)) - int64(127)) << int64(LG2_BITS)
-    total = (total + _sum(LG2, row, x, int64(19))) >> int64(2)
+    total = (int64(bits >> uint32(23)) - int64(127)) << int64(table.LG2_BITS)
+    total = (total + _sum(table.LG2, row, x, int64(19))) >> int64(2)
     # A negative sum's complement lacks the one that would be added.
     size = total if total >= 0 else ~total
     cut = bits_f64(float64(size)) & ~uint64((1 << 29) - 1)

@@ -6,8 +6,6 @@ limit was reached, nothing of it counts, and the launch is executed in order fro
 counts, findings and results are those of one core.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import threading

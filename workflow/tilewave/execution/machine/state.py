@@ -3,8 +3,6 @@
 Compiled functions reach them through `tilewave.execution.machine.views`, which is made from the fields; columns and entries have names here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple, get_type_hints
 
@@ -39,10 +37,10 @@ COUNTS = (
 # ---- entries of control
 (
     BUDGET, TICK, FIRST_TICK, FAULT_COUNT, WARPS, SHARED_BASE, SHARED_END, LOCAL_BYTES, NOW,
-    GRAIN, RACES, STOP, OPCODE_NOW, REVERSED, QUANTUM, TAKEN, READERS, KNOWLEDGE, PARKED,
+    GRAIN, RACES, STOP, REVERSED, QUANTUM, TAKEN, READERS, KNOWLEDGE, PARKED,
     PARKED_FOR, ASYNCHRONOUS, ACTORS, PRINTED,
-) = range(23)  # fmt: skip
-CONTROL_SIZE = 23
+) = range(22)  # fmt: skip
+CONTROL_SIZE = 22
 
 # ---- columns of a fault
 (F_KIND, F_ROW, F_WARP, F_LANES, F_ADDRESS, F_OTHER, F_BLOCK) = range(7)

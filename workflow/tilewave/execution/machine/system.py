@@ -6,8 +6,6 @@ and on, as the ABI has them; the return address is in registers 20 and 21.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int64, uint32
 
 from tilewave.basics.jit import njit

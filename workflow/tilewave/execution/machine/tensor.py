@@ -18,8 +18,6 @@ denormal f32 and bf16 next to nothing larger.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from typing import Any
 
 from llvmlite import ir

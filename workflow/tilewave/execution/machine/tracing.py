@@ -6,8 +6,6 @@ the block is executed again.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 import numpy as np
 from llvmlite import ir
 from numba import types

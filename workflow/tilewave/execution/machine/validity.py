@@ -1,8 +1,6 @@
 """Where the lanes of an access stand, whether they may, and the faults where they may not."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int64, uint32
 
 from tilewave.basics.bits import lowest_one

@@ -6,8 +6,6 @@ each of its arrays as nine words, and three hundred words a call took longer tha
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Predicates among themselves, votes of a warp, exchanges between its lanes."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int32, int64, uint32
 
 from tilewave.basics.bits import lowest_one

@@ -5,8 +5,6 @@ joins again, as the hardware does since sm_70. Groups are never joined because t
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from __future__ import annotations
-
 from numpy import int32, int64, uint32, uint64
 
 from tilewave.basics.bits import count_ones, lowest_one
@@ -283,7 +281,6 @@ def run_warp(m, warp, budget):
         done += 1
         control[s.NOW] += 1
         family = row[c.FAMILY]
-        control[s.OPCODE_NOW] = row[c.OPCODE]
         guard = P[row[c.GUARD]]
         if row[c.GUARD_NOT]:
             guard = ~guard

@@ -1,8 +1,6 @@
 """Operations: what a kernel computes (see `base.Operation`). One small module each, with one class; a
 new one is a new file here, or in a folder that the config names (`operation_folders`)."""
 
-from __future__ import annotations
-
 import ast
 import functools
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Another kernel as the reference: what it gave when it was executed here must come out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace

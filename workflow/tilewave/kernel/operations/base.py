@@ -4,8 +4,6 @@ An operation is a class of this kind in a module of its own: in this package, or
 config names (`operation_folders`). Where a kernel runs, on the GPU or executed here, is not its business.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

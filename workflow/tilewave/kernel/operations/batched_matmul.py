@@ -1,7 +1,5 @@
 """C[b] = alpha A[b] B[b] + beta C[b] for each b of a batch, the matrices one behind the other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 

@@ -5,8 +5,6 @@ products is multiplied by both and added in single precision (as DeepGEMM does).
 beside each other, `scale_a[k / 128][m]`, those of B with k beside each other, `scale_b[n / 128][k / 128]`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import ClassVar
 

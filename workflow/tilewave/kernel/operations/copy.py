@@ -1,7 +1,5 @@
 """b[i] = a[i]: the least that a kernel can do with memory, and so what others are held against."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -4,8 +4,6 @@ A product runs with (alpha, beta) = (1, 0), C poisoned before, and, where the ke
 (0.75, -0.5), or (2, -1) where sums are whole numbers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar

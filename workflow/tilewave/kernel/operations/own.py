@@ -1,7 +1,5 @@
 """An operation of somebody's own: its mistakes are told with file, line and what may stand there."""
 
-from __future__ import annotations
-
 import functools
 import math
 import traceback

@@ -6,8 +6,6 @@ becomes a figure, the median over its elements. Buffers of neither kind are outp
 looks at.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

@@ -6,8 +6,6 @@ forgotten or taken twice shows. With other numbers a float's sum depends on the 
 decide it, on the run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

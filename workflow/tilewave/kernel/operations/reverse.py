@@ -4,8 +4,6 @@ The arrays come from the job: with one (``d``) it is reversed in place, with two
 the second is written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """B[n, m] = the transpose of A[m, n]. Nothing is computed: every element must arrive as it was."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """c[i] = a[i] + b[i]. The sum of two floats is rounded once, so it must be equal, not near."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -4,10 +4,9 @@ A YAML file beside this module has the claims of one document: what each says be
 closed form (`predicted`) and a question to the records (`measured`). `judging` reads and judges them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.artist import Artist
@@ -89,20 +88,17 @@ def _said(one: Judged) -> str:
     return f"claimed {judging.told(one.claim.claimed)}{unit}, {how} {judging.told(one.value)}{unit}"
 
 
+def _write(ax: Axes, y: int, text: str, style: Style, **how: Any) -> None:
+    """Words in the middle of a row."""
+    how |= {"ha": "center", "va": "center", "backgroundcolor": "white"}
+    ax.text(1, y, text, size=style.small, **how)
+
+
 def _draw_row(ax: Axes, y: int, one: Judged, style: Style) -> None:
     color, marker = MARKS[one.verdict]
     band, value = _band(one), one.over_claimed(one.value)
     if band is None or value is None:
-        ax.text(
-            1,
-            y,
-            _said(one),
-            va="center",
-            ha="center",
-            size=style.small,
-            color=color,
-            backgroundcolor="white",
-        )
+        _write(ax, y, _said(one), style, color=color)
         return
     ax.fill_betweenx([y - 0.36, y + 0.36], *band, color=_BAND, linewidth=0, zorder=1)
     predicted = one.over_claimed(one.predicted)
@@ -129,16 +125,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         for y, (row, tick) in enumerate(zip(rows, ax.get_yticklabels(), strict=True)):
             if isinstance(row, str):
                 tick.set_fontweight("bold")
-                ax.text(
-                    1,
-                    y,
-                    row.partition("\n")[2],
-                    va="center",
-                    ha="center",
-                    size=style.small,
-                    weight="bold",
-                    backgroundcolor="white",
-                )
+                _write(ax, y, row.partition("\n")[2], style, weight="bold")
             else:
                 _draw_row(ax, y, row, style)
         ticks = [0.1, 0.2, 0.5, 1, 2, 5, 10]

@@ -1,7 +1,5 @@
 """What the claims' expressions ask a study: its records and its target's limits."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, cast

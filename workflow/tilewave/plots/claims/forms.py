@@ -1,7 +1,5 @@
 """Closed forms that the claims' expressions call beside those of theory/: a warp's accesses, tiles, sweeps."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ The verdict follows from a claim's prediction, its measurement and the stated to
 from nothing else; it is never written down.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Cases out of the run's tables, as the rules take them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The rules, one a function: from a case to what it finds, or None where it has nothing to look at."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

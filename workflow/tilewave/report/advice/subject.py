@@ -1,7 +1,5 @@
 """What the rules look at, and what they find."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

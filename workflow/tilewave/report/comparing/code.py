@@ -1,7 +1,5 @@
 """The code of two sides: lines of source with their excess before and after, and machine code."""
 
-from __future__ import annotations
-
 import difflib
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Figures of a comparison: the ratio of times of each case, and of counts that differ."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A comparison as one page that needs nothing beside it: verdicts, figures, tables, and the code that changed."""
 
-from __future__ import annotations
-
 import base64
 import tempfile
 from collections.abc import Callable
@@ -43,14 +41,6 @@ class Picture:
     narrow: str
     narrow_size: tuple[int, int]
     caption: list[str]
-
-
-@dataclass(frozen=True)
-class SideView:
-    """What a side is: its name, and where its figures come from."""
-
-    label: str
-    where: str
 
 
 @dataclass(frozen=True)
@@ -186,7 +176,7 @@ def write(folder: Path, made: Comparison) -> Path:
     worse = made.verdicts[made.verdicts["before"] == result.CORRECT]
     context = {
         "banner": Banner("live", "A comparison", ""),
-        "sides": [SideView(side.label, where(side)) for side in (made.before, made.after)],
+        "sides": [{"label": one.label, "where": where(one)} for one in (made.before, made.after)],
         "compared": made.compared,
         "alone": telling.alone(made),
         "verdicts": [

@@ -1,7 +1,5 @@
 """From what a user names to the two sides of a comparison."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """One side of a comparison: its tables, from a run's results, a recording, or kernels that are run now."""
 
-from __future__ import annotations
-
 import io
 import math
 import os
@@ -236,11 +234,8 @@ def changed(
     both = [name for name in one if name in other]
     if not all_of_them:
         both = [name for name in both if source_digest(one[name]) != source_digest(other[name])]
-    gone, new = (
-        [name for name in one if name not in other],
-        [name for name in other if name not in one],
-    )
-    return both, gone, new
+    gone = [name for name in one if name not in other]
+    return both, gone, [name for name in other if name not in one]
 
 
 def _config(
@@ -309,11 +304,8 @@ def of_kernels(
 
     def listing(variant: str) -> str:
         entry = pipeline.compiled.get(variant, {}).get(pipeline.arch)
-        return (
-            (pipeline.compilations.listing(pipeline.variants[variant], entry) or "")
-            if entry
-            else ""
-        )
+        known = entry and pipeline.compilations.listing(pipeline.variants[variant], entry)
+        return known or ""
 
     def texts(variant: str) -> Mapping[str, str]:
         kernel = pipeline.variants[variant].kernel
@@ -333,7 +325,7 @@ def in_turn(before: Kernels, after: Kernels) -> pd.DataFrame:
     if not after.pipeline.target["live"]:
         return pd.DataFrame()
     right = [
-        set(one.side.cases.query("verdict == @model.CORRECT")["case"]) for one in (before, after)
+        set(one.side.cases.query("verdict == @result.CORRECT")["case"]) for one in (before, after)
     ]
     rivals, jobs = before.pipeline.planned("time"), []
     for case, job in after.pipeline.planned("time").items():

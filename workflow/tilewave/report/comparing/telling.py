@@ -1,7 +1,5 @@
 """A comparison for a terminal, as Markdown and as JSON; and whether it fails a run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

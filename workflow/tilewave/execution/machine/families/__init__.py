@@ -5,8 +5,6 @@ Plain Python without numba. What a family computes stands in the compiled module
 which know its numbers: `tilewave.execution.machine.integer` those of `families.integer`.
 """
 
-from __future__ import annotations
-
 from tilewave.execution.machine.families import (
     control,
     conversion,

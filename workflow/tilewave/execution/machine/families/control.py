@@ -1,11 +1,11 @@
 """Branches, calls, barriers of a block and of a cluster."""
 
-from __future__ import annotations
+from functools import partial
 
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.form import Form, signed
 from tilewave.execution.machine.operands import SassOperand, parse
-from tilewave.execution.machine.registry import Rule, opcode
+from tilewave.execution.machine.registry import opcode
 
 # ---- control
 (
@@ -113,11 +113,6 @@ def _warpsync(form: Form) -> None:
         _target(form, form.operands.pop())
 
 
-@opcode("ENDCOLLECTIVE")
-def _endcollective(form: Form) -> None:
-    form.op(c.CONTROL, END_COLLECTIVE)
-
-
 @opcode("CALL")
 def _call(form: Form) -> None:
     form.drop("NOINC")
@@ -148,8 +143,7 @@ def _ret(form: Form) -> None:
     form.op(c.CONTROL, RETURN)
     form.source(form.operands.pop(0), "int", 2)
     if form.operands:  # the function that the return address counts from
-        base = form.operands.pop(0)
-        _target(form, base)
+        _target(form, form.operands.pop(0))
 
 
 @opcode("BAR")
@@ -158,7 +152,7 @@ def _bar(form: Form) -> None:
     kind = form.take("SYNC", "ARV", "RED")
     if kind is None:
         raise form.fail()
-    form.op(c.CONTROL, {"SYNC": BLOCK_SYNC, "ARV": BLOCK_ARRIVE, "RED": BLOCK_REDUCE}[kind])  # fmt: skip
+    form.op(c.CONTROL, {"SYNC": BLOCK_SYNC, "ARV": BLOCK_ARRIVE, "RED": BLOCK_REDUCE}[kind])
     if kind == "RED":
         op = form.take("AND", "OR", "POPC")
         form.row[c.SUB] = ("AND", "OR", "POPC").index(op or "AND")
@@ -178,23 +172,19 @@ def _b2r(form: Form) -> None:
         form.row[c.PD0] = form.predicate_index(form.operands.pop(0))
 
 
-def regardless(op: int) -> Rule:
-    """The rule of what does this whatever its modifiers and operands say."""
-
-    def rule(form: Form) -> None:
-        form.ignore()
-        form.op(c.CONTROL, op)
-
-    return rule
+def regardless(form: Form, op: int) -> None:
+    """What does this whatever its modifiers and operands say."""
+    form.ignore()
+    form.op(c.CONTROL, op)
 
 
+opcode("ENDCOLLECTIVE")(partial(Form.op, family=c.CONTROL, op=END_COLLECTIVE))
 # What orders or prefetches: nothing to do where every access is done at once.
-opcode("NOP", "WARPARRIVE", "PMTRIG")(regardless(NOTHING))
-opcode("ERRBAR", "CGAERRBAR")(regardless(NOTHING))
-opcode("CCTL", "CCTLL")(regardless(NOTHING))
-opcode("YIELD", "WARPSLEEP")(regardless(PAUSE))
-opcode("NANOSLEEP")(regardless(PAUSE))
-opcode("BPT")(regardless(TRAP))
+opcode("NOP", "WARPARRIVE", "PMTRIG", "ERRBAR", "CGAERRBAR", "CCTL", "CCTLL")(
+    partial(regardless, op=NOTHING)
+)
+opcode("YIELD", "WARPSLEEP", "NANOSLEEP")(partial(regardless, op=PAUSE))
+opcode("BPT")(partial(regardless, op=TRAP))
 
 
 @opcode("MEMBAR")

@@ -1,7 +1,5 @@
 """Conversions between types."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

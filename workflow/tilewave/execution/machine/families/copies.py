@@ -1,6 +1,6 @@
 """Asynchronous copies: of a warp (LDGSTS), and bulk ones of one thread (TMA)."""
 
-from __future__ import annotations
+from functools import partial
 
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.families.control import COPY_COMMIT, COPY_WAIT, NOTHING, regardless
@@ -29,9 +29,7 @@ def _ldgsts(form: Form) -> None:
         form.set(c.ZERO_FILL)
 
 
-@opcode("LDGDEPBAR")
-def _commit(form: Form) -> None:
-    form.op(c.CONTROL, COPY_COMMIT)
+opcode("LDGDEPBAR")(partial(Form.op, family=c.CONTROL, op=COPY_COMMIT))
 
 
 @opcode("DEPBAR")
@@ -68,13 +66,6 @@ def _two_places(form: Form) -> None:
     form.row[c.G_UREG] = _uniform(form, form.operands.pop(0))
 
 
-def _uniform_word(form: Form) -> int:
-    operand = form.operands.pop(0)
-    if operand.kind != "uniform" or operand.suffixes:
-        raise form.fail()
-    return operand.index
-
-
 def _rank(form: Form) -> int:
     """Dimensions of a tensor copy."""
     found = form.take(*(f"{rank}D" for rank in RANKS))
@@ -93,7 +84,7 @@ def _tensor_copy(form: Form) -> None:
     _hint(form)
     _two_places(form)
     if several:
-        form.row[c.BANK] = _uniform_word(form)
+        form.row[c.BANK] = form.plain("uniform").index
 
 
 @opcode("UBLKCP")
@@ -105,14 +96,12 @@ def _bytes_copy(form: Form) -> None:
     form.op(c.BULK, Y_BYTES_IN if ways[0] == "S" else Y_BYTES_OUT)
     _hint(form)
     _two_places(form)
-    form.row[c.SUB] = _uniform_word(form)
+    form.row[c.SUB] = form.plain("uniform").index
     if several:
         form.row[c.BANK] = form.row[c.SUB]
 
 
-@opcode("UTMACMDFLUSH")
-def _flush(form: Form) -> None:
-    form.op(c.BULK, Y_COMMIT)
+opcode("UTMACMDFLUSH")(partial(Form.op, family=c.BULK, op=Y_COMMIT))
 
 
 @opcode("UTMAPF")
@@ -125,18 +114,13 @@ def _tensor_prefetch(form: Form) -> None:
 
 
 # What fetches ahead, or orders whole grids: every access is done at once here.
-opcode("UTMACCTL", "UBLKPF")(regardless(NOTHING))
-opcode("ACQBULK", "PREEXIT")(regardless(NOTHING))
+opcode("UTMACCTL", "UBLKPF", "ACQBULK", "PREEXIT")(partial(regardless, op=NOTHING))
 
 
 @opcode("FENCE")
 def _fence(form: Form) -> None:
-    form.operands.clear()
-    if form.take("VIEW") and form.take("ASYNC"):
-        spaces = set(form.modifiers)
-        form.modifiers.clear()
-        if spaces != {"G"}:  # of shared memory, alone or among others
-            form.op(c.BULK, Y_FENCE)
-            return
-    form.modifiers.clear()
-    form.op(c.CONTROL, NOTHING)
+    if form.take("VIEW") and form.take("ASYNC") and {*form.modifiers} != {"G"}:
+        form.op(c.BULK, Y_FENCE)  # of shared memory, alone or among others
+    else:
+        form.op(c.CONTROL, NOTHING)
+    form.ignore()

@@ -1,7 +1,5 @@
 """f32 and f64 arithmetic."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

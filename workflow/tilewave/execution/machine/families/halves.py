@@ -1,7 +1,5 @@
 """f16 and bf16 arithmetic, two numbers in a register."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from tilewave.execution.machine import codes as c

@@ -1,7 +1,5 @@
 """Whole numbers: arithmetic, logic, comparisons, moves."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -76,10 +74,8 @@ def _iadd3(form: Form) -> None:
     if carry:
         for column in (c.PIN0, c.PIN1)[len(pins) :]:
             form.row[column], form.row[column + 1] = PT, 1
-    sources = form.operands[:3]
-    form.operands = form.operands[3:]
-    for operand in _signs(form, sources):
-        form.source(operand, "int", words)
+    form.operands[:3] = _signs(form, form.operands[:3])
+    form.next_sources(3, "int", words)
 
 
 PACKINGS = {"16x2": (16, False), "U16x2": (16, False), "S16x2": (16, True), "U8x4": (8, False),
@@ -98,9 +94,8 @@ def _packed(form: Form, what: int, count: int) -> bool:
     form.destination()
     form.row[c.SUB] = width | what << 8
     form.trailing_predicates()
-    sources, form.operands = form.operands[:count], form.operands[count:]
-    for operand in _signs(form, sources):
-        form.source(operand)
+    form.operands[:count] = _signs(form, form.operands[:count])
+    form.next_sources(count)
     return True
 
 
@@ -157,24 +152,12 @@ def _minmax(form: Form, packed: int, op: int, count: int) -> None:
         raise form.fail()  # it would also say which operand it was
 
 
-@opcode("VIADDMNMX", "UVIADDMNMX")
-def _viaddmnmx(form: Form) -> None:
-    _minmax(form, P_ADD_MINMAX, ADD_MINMAX, 3)
-
-
-@opcode("VIMNMX", "IMNMX", "UVIMNMX", "UIMNMX")
-def _vimnmx(form: Form) -> None:
-    _minmax(form, P_MINMAX, MINMAX, 2)
-
-
-@opcode("VIMNMX3", "UVIMNMX3")
-def _vimnmx3(form: Form) -> None:
-    _minmax(form, P_MINMAX3, MINMAX3, 3)
-
-
-@opcode("IABS", "UIABS")
-def _iabs(form: Form) -> None:
-    _plain(form, ABSOLUTE, 1)
+opcode("VIADDMNMX", "UVIADDMNMX")(partial(_minmax, packed=P_ADD_MINMAX, op=ADD_MINMAX, count=3))
+opcode("VIMNMX", "UVIMNMX", "IMNMX", "UIMNMX")(
+    partial(_minmax, packed=P_MINMAX, op=MINMAX, count=2)
+)
+opcode("VIMNMX3", "UVIMNMX3")(partial(_minmax, packed=P_MINMAX3, op=MINMAX3, count=3))
+opcode("IABS", "UIABS")(partial(_plain, op=ABSOLUTE, count=1))
 
 
 @opcode("LEA", "ULEA")
@@ -193,12 +176,8 @@ def _lea(form: Form) -> None:
     if shift.kind != "integer":
         raise form.fail()
     form.row[c.SUB] = int(shift.value)
-    a, b = form.operands.pop(0), form.operands.pop(0)
-    extra = [form.operands.pop(0)] if high and not sign else []
-    for operand in _signs(form, [a, b]):
-        form.source(operand)
-    for operand in extra:
-        form.source(operand)
+    form.operands[:2] = _signs(form, form.operands[:2])
+    form.next_sources(3 if high and not sign else 2)
 
 
 @opcode("LOP3", "ULOP3")
@@ -209,8 +188,7 @@ def _lop3(form: Form) -> None:
     form.op(c.INTEGER, LUT3)
     form.destination()
     form.trailing_predicates()
-    table = form.operands.pop()
-    form.row[c.SUB] = int(table.value)
+    form.row[c.SUB] = int(form.operands.pop().value)
     form.next_sources(3)
 
 

@@ -1,10 +1,8 @@
 """mbarriers."""
 
-from __future__ import annotations
-
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.form import Form
-from tilewave.execution.machine.operands import RZ, SassOperand
+from tilewave.execution.machine.operands import parse
 from tilewave.execution.machine.registry import opcode
 
 # ---- mbarriers: what an arrival adds to the count (SUB: A_*), and to the bytes awaited
@@ -37,10 +35,7 @@ def _syncs(form: Form) -> None:
         if form.operands.pop(0).text != "URZ":
             raise form.fail()
         form.address(form.operands.pop(0))
-        word = form.operands.pop(0)
-        if word.kind != "uniform" or word.suffixes:
-            raise form.fail()
-        form.source(word, "int", 2)
+        form.source(form.plain("uniform"), "int", 2)
         return
     if form.take("CCTL"):
         if not form.take("IV"):
@@ -55,7 +50,7 @@ def _syncs(form: Form) -> None:
         form.row[c.SUB] = form.take("TRYWAIT") is not None
         form.predicates_out([form.operands.pop(0)])
         form.address(form.operands.pop(0))
-        _word(form)
+        form.source(form.plain())
         return
     if not form.take("ARRIVE") or not form.take("TRANS64"):
         raise form.fail()
@@ -68,15 +63,7 @@ def _syncs(form: Form) -> None:
     if form.row[c.DST_UNIFORM]:
         raise form.fail()
     form.address(form.operands.pop(0))
-    _word(form)
-
-
-def _word(form: Form) -> None:
-    """A register that a lane brings."""
-    operand = form.operands.pop(0)
-    if operand.kind != "register" or operand.suffixes or operand.negated or operand.inverted:
-        raise form.fail()
-    form.source(operand)
+    form.source(form.plain())
 
 
 @opcode("ARRIVES")
@@ -87,7 +74,7 @@ def _arrives(form: Form) -> None:
     form.op(c.MBARRIER, B_COPIES if how else B_PLAIN_COPIES)
     form.row[c.SUB] = ONE_BYTE_FEWER if how == "TRANSCNT" else ONE_ARRIVAL
     form.address(form.operands.pop(0))
-    form.source(SassOperand("register", "RZ", RZ))
+    form.source(parse("RZ"))
 
 
 STORED = {None: 4, "64": 8, "128": 16}
@@ -98,8 +85,7 @@ def _stas(form: Form) -> None:
     """st.async: of the two registers that address it the second one names the mbarrier."""
     form.op(c.MBARRIER, B_STORE)
     width = form.row[c.WIDTH] = STORED[form.take("64", "128")]
-    place, data = form.operands.pop(0), form.operands.pop(0)
-    form.address(place)
-    if not form.row[c.A_WIDE] or form.row[c.A_OFFSET] or data.kind != "register" or data.suffixes:
+    form.address(form.operands.pop(0))
+    if not form.row[c.A_WIDE] or form.row[c.A_OFFSET]:
         raise form.fail()
-    form.source(data, "int", width // 4)
+    form.source(form.plain(), "int", width // 4)

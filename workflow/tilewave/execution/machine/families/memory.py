@@ -1,7 +1,5 @@
 """Loads, stores and atomics."""
 
-from __future__ import annotations
-
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.families.integer import MOVE
 from tilewave.execution.machine.families.mbarrier import B_PLAIN_ARRIVE
@@ -60,8 +58,7 @@ def _space(form: Form) -> int:
 def _load(form: Form) -> None:
     form.drop(*HINTS)
     width = bytes_a_lane(form)
-    space = _space(form)
-    form.op(c.LOAD, space)
+    form.op(c.LOAD, _space(form))
     form.row[c.WIDTH] = width
     form.register_out(max(1, abs(width) // 4))
     if form.operands and form.is_predicate(form.operands[0]):
@@ -74,15 +71,10 @@ def _load(form: Form) -> None:
 @opcode("STG", "ST", "STS", "STL")
 def _store(form: Form) -> None:
     form.drop(*HINTS)
-    width = abs(bytes_a_lane(form))
-    space = _space(form)
-    form.op(c.STORE, space)
-    form.row[c.WIDTH] = width
+    form.row[c.WIDTH] = abs(bytes_a_lane(form))
+    form.op(c.STORE, _space(form))
     form.address(form.operands.pop(0))
-    data = form.operands.pop(0)
-    if data.kind != "register" or data.suffixes or data.negated:
-        raise form.fail()
-    form.row[c.DST] = data.index  # what is stored
+    form.row[c.DST] = form.plain().index  # what is stored
 
 
 @opcode("LDSM", "STSM")

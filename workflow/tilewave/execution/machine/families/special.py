@@ -1,7 +1,5 @@
 """Special functions, and special registers."""
 
-from __future__ import annotations
-
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.form import Form, f64_bits
 from tilewave.execution.machine.operands import SassOperand

@@ -1,7 +1,5 @@
 """Matrix products of the tensor cores, and how many operations they are."""
 
-from __future__ import annotations
-
 import re
 
 from tilewave.execution.machine import codes as c
@@ -37,10 +35,7 @@ def _hmma(form: Form) -> None:
     form.op(c.HMMA, 0)
     form.destination(4 if result == "F32" else 2)
     for _ in range(3):
-        operand = form.operands.pop(0)
-        if operand.kind != "register" or operand.negated or operand.suffixes:
-            raise form.fail()
-        form.source(operand)
+        form.source(form.plain())
 
 
 @opcode("DMMA")

@@ -1,7 +1,5 @@
 """Predicates, votes of a warp, exchanges between its lanes."""
 
-from __future__ import annotations
-
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.form import Form
 from tilewave.execution.machine.operands import PT, RZ, SassOperand, parse
@@ -12,9 +10,7 @@ from tilewave.execution.machine.registry import opcode
     L_PLOP3, L_P2R, L_R2P, L_VOTE, L_MATCH, L_REDUX, L_LEADER, L_SCALAR,
 ) = range(8)  # fmt: skip
 # ---- exchanges between lanes
-(
-    X_SHUFFLE, X_TRANSPOSE,
-) = range(2)  # fmt: skip
+X_SHUFFLE, X_TRANSPOSE = range(2)
 
 
 @opcode("PLOP3", "UPLOP3")
