@@ -237,7 +237,7 @@ def write(
     looks = {narrow: style_of(project, study.name, narrow) for narrow in (False, True)}
 
     @functools.cache
-    def drawn(narrow: bool = False) -> Figure:
+    def drawn(narrow: bool) -> Figure:
         return made.draw(looks[narrow])
 
     for path in map(Path, map(str, outputs)):
@@ -246,7 +246,7 @@ def write(
             summed = made.summary() if made.summary else table
             summed.to_csv(path, index=False, lineterminator="\n")
         elif path.parent.name == "thumbnails":
-            look.thumbnail(drawn(), path, looks[False])
+            look.thumbnail(drawn(False), path, looks[False])
         elif path.suffix == ".csv":
             table.to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".json":
@@ -254,7 +254,7 @@ def write(
             text = json.dumps(told, indent=1, sort_keys=True, default=str)
             path.write_text(text + "\n", encoding="utf-8")
         elif path.suffix == ".txt":
-            said = [study.takeaway or study.question, *look.caption(drawn())]
+            said = [study.takeaway or study.question, *look.caption(drawn(False))]
             path.write_text("\n".join(one for one in said if one) + "\n", encoding="utf-8")
         elif path.suffix == ".tex":
             frame = made.summary() if made.summary else table
