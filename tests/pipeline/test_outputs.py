@@ -13,10 +13,6 @@ from tilewave.pipeline.config import parse
 WHERE = "my.yaml"
 
 
-def mark(config):
-    parameters.mark(config.output.results, config.output.reports)
-
-
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """A folder with a project of its own."""
@@ -72,15 +68,15 @@ def test_what_is_not_ours_is_not_written_over(here):
     (folder / "README.md").write_text("my paper")
     with pytest.raises(UserError, match=f"an earlier run: it has a file {outputs.MARKER}"):
         check(reports="paper")
-    mark(check(results="new", reports="other/new"))
+    parameters.mark("new", "other/new")
     (folder / "figures").rmdir()
-    mark(check(results="new", reports="paper"))
+    parameters.mark("new", "paper")
     (folder / "notes.txt").write_text("beside a report")
     check(results="new", reports="paper")
 
 
 def test_a_folder_of_runs_is_a_runs(here):
-    mark(check(results="r/small", reports="p/small"))
+    parameters.mark("r/small", "p/small")
     check(results="r", reports="p")
     Path("r/mine.txt").write_text("")
     with pytest.raises(UserError, match=r"output\.results: found 'r'"):

@@ -83,12 +83,11 @@ def test_a_node_dies_and_nothing_is_lost(cluster, tmp_path):
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     with (tmp_path / "said.txt").open("w") as said:
         run = subprocess.Popen(command, env=environment, stdout=said, stderr=subprocess.STDOUT)
-        while len(before := executed(tmp_path)) < 5 and run.poll() is None:
-            time.sleep(0.05)
-        died = next(
-            one for name, one in jobs().items()
-            if "execute" in name and one["JobState"] == "RUNNING"
-        )  # fmt: skip
+        running = []
+        while not (executed(tmp_path) and running) and run.poll() is None:
+            known = [one for name, one in jobs().items() if "execute" in name]
+            running = [one for one in known if one["JobState"] == "RUNNING"]
+        died = running[0]
         cluster("fail", died["NodeList"])
         before = executed(tmp_path)
         time.sleep(2)
