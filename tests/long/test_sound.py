@@ -49,8 +49,8 @@ def by_kernel():
     made = project.load(asked, named or "MATMUL")
     run = rules.begin(made)
     cores = os.cpu_count() or 1
-    pipeline = Pipeline(run.project, run.target, rules.compile_part(run, ALL, cores))
-    pipeline.cores = cores
+    known = rules.compile_part(run, ALL, cores)
+    pipeline = Pipeline(run.project, run.target, known, cores=cores)
     found = {}
     for job in pipeline.planned("check").values():
         if isinstance(job, Job) and job.provider == "nvrtc":

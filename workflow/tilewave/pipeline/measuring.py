@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewave.execution import results as executed
+from tilewave.gpu.failure import Measure
 from tilewave.kernel import result
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import Provider
 from tilewave.kernel.result import Result
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store
-
-Measure = Callable[[list[Job], Callable[[Result], None]], list[Result]]
 
 
 def blocked(check: Result | None) -> tuple[str, str] | None:

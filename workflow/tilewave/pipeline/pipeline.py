@@ -16,6 +16,7 @@ from typing import Any
 
 from tilewave.compiling.origins import Origin
 from tilewave.compiling.sass import places
+from tilewave.gpu.failure import Measure
 from tilewave.kernel import result
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
@@ -23,7 +24,7 @@ from tilewave.kernel.variants import Variant
 from tilewave.pipeline import executing, jobs, measuring, sampling, tuning
 from tilewave.pipeline.cases import Case, wants
 from tilewave.pipeline.compiling import Compilations, Entry, Listing, Task, compile_all
-from tilewave.pipeline.measuring import Measure, Sources
+from tilewave.pipeline.measuring import Sources
 from tilewave.pipeline.project import Project
 from tilewave.records.agreement import Disagreement, disagreements
 from tilewave.records.store import Store, write_where_other
@@ -55,6 +56,7 @@ class Pipeline:
     """The cases of a project's resolved plan, or those of a part (``2-of-3``), for one target (see `tilewave.pipeline.target`).
 
     compiled: what was compiled, by variant and architecture; default: what the store and the recording know.
+    cores: how many processes may compile what a stage lacks.
     """
 
     def __init__(
@@ -63,7 +65,9 @@ class Pipeline:
         target: Mapping[str, Any],
         compiled: Compiled | None = None,
         part: str = ALL,
+        cores: int = 1,
     ) -> None:
+        self.cores = cores
         self.project, self.plan, self.target, self.part = project, project.plan, dict(target), part
         self.recorded = project.recorded(target)
         # Compilations and executions hold on any machine: those of another GPU's recording, too.
@@ -205,9 +209,6 @@ class Pipeline:
         compile_all(missing, self.store, self.cores, recorded=self.deterministic)
         for one in variants:
             self.compilations.provide(one, self.arch)
-
-    cores = 1
-    """Processes that may compile what is missing."""
 
     # ---------------------------------------------------------------------------------- what came of it
 

@@ -15,13 +15,13 @@ import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilewave.basics.errors import UserError
 from tilewave.basics.paths import RECORDED, child_environment
 from tilewave.basics.progress import Progress, duration, say
 from tilewave.gpu.device import CHOICE_VARIABLE, claimed
-from tilewave.gpu.failure import watched
+from tilewave.gpu.failure import Measure, watched
 from tilewave.kernel import job as jobs
 from tilewave.kernel import operations, result
 from tilewave.kernel.result import Result
@@ -34,10 +34,6 @@ from tilewave.pipeline.project import Project
 from tilewave.records.agreement import Disagreement
 from tilewave.records.environment import commit
 from tilewave.records.store import not_written, write_atomically
-
-if TYPE_CHECKING:
-    pass
-
 
 WORKER = "tilewave.pipeline.worker"
 COMPILING_S = 300.0
@@ -66,9 +62,7 @@ class Run:
         for path in compiled:
             found |= projects.read(Path(str(path)))
         known = {name: found[name] for name in self.project.plan.variants} if found else None
-        made = Pipeline(self.project, self.target, known, part)
-        made.cores = cores(self, threads)
-        return made
+        return Pipeline(self.project, self.target, known, part, cores(self, threads))
 
     def note(self, text: str) -> None:
         """Append to the job's log."""
@@ -345,7 +339,7 @@ def _time_doubtful_again(run: Run, pipeline: Pipeline, stage: str, found: Result
             place.put(marked, whatever=True)
 
 
-def _measure(run: Run, stage: str, workers: int) -> measuring.Measure:
+def _measure(run: Run, stage: str, workers: int) -> Measure:
     """How the jobs of a stage are run on this machine. workers: processes at a time, where several may run."""
     project = run.project
     cache = _cache(project)

@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import Any
 
 from tilewave.execution import cost
+from tilewave.gpu.failure import Measure
 from tilewave.kernel import operations, result
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
 from tilewave.pipeline import jobs
-from tilewave.pipeline.measuring import Measure
 from tilewave.pipeline.pipeline import Pipeline
 
 KIND = "accesses"

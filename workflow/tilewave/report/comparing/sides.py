@@ -290,8 +290,7 @@ def of_kernels(
     run = rules.begin(projects.load(config, HERE, ladder=False))
     rules.write(str(work / "target.json"), run.target)
     known = rules.compile_part(run, ALL, cores)
-    pipeline = Pipeline(run.project, run.target, known)
-    pipeline.cores = cores
+    pipeline = Pipeline(run.project, run.target, known, cores=cores)
     found = rules.measure_part(run, pipeline, cores, STAGES)
     found[result.EXECUTE] = rules.execute_part(run, pipeline, cores)
     frames = rules.tables(run, pipeline, found).all()
