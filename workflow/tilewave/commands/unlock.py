@@ -77,9 +77,8 @@ def unlock(folder: Path) -> int:
         print(f"Ending {len(orphans)} jobs of a run that was killed", file=sys.stderr)
         end(orphans)
     print("Clearing the lock of a run that was killed", file=sys.stderr)
-    shutil.rmtree(
-        locks
-    )  # which is all that `snakemake --unlock` does, and it reads the workflow first
+    # This is all that `snakemake --unlock` does, which would read the whole workflow first.
+    shutil.rmtree(locks)
     return 0
 
 
