@@ -214,7 +214,7 @@ def test_a_file_that_includes_the_kernels(tmp_path, capsys) -> None:
     ("text", "words", "told"),
     [
         ("int main() {}", [], "a file with a __global__ function"),
-        (PLAIN + PLAIN.replace("product", "other"), [], "found nothing; allowed: other, product"),
+        (PLAIN + PLAIN.replace("product", "other"), [], "is missing. Needed: other, product"),
         (PLAIN, ["--kernel", "prodct"], "did you mean 'product'?"),
         (PLAIN, ["-o", "Mine.cu"], "NAME.cu: a-z"),
         (PLAIN.replace("A,", "A, const int* mask,"), [], "(not known: mask; where matmul has no such array, --new-operation NAME"),

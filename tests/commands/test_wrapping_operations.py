@@ -61,7 +61,7 @@ def test_a_kernel_of_an_operation_of_ones_own(alone, capsys) -> None:
     path.write_text(NORM)
     words = ["wrap", str(path), "--yes"]
     assert main(words) == 2
-    assert "--operation: found nothing; allowed: batched" in capsys.readouterr().err
+    assert "--operation is missing. Needed: batched" in capsys.readouterr().err
     words += ["--operations", str(alone.parent / "own"), "--operation"]
     assert main([*words, "rmsnorm"]) == 2 and "'rms_norm'" in capsys.readouterr().err
     assert main([*words, "rms_norm"]) == 2

@@ -92,10 +92,10 @@ def test_one_that_is_not_the_kernels(made, capsys, name, words, told):
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("mine_{SIDE}", "mine_{WIDTH}", "cubin: found 'mine_{WIDTH}.cubin'"),
-        ("mine_{SIDE}", "mine_{SIDE.x}", "cubin: found 'mine_{SIDE.x}.cubin'"),
-        ("mine_{SIDE}", "mine_{SIDE[0]}", "cubin: found 'mine_{SIDE[0]}.cubin'"),
-        ("cubin: mine_{SIDE}.cubin\n", "", "provider: found nothing; allowed: cublaslt or cpu, or a `cubin`"),
+        ("mine_{SIDE}", "mine_{WIDTH}", "cubin is 'mine_{WIDTH}.cubin'"),
+        ("mine_{SIDE}", "mine_{SIDE.x}", "cubin is 'mine_{SIDE.x}.cubin'"),
+        ("mine_{SIDE}", "mine_{SIDE[0]}", "cubin is 'mine_{SIDE[0]}.cubin'"),
+        ("cubin: mine_{SIDE}.cubin\n", "", "provider is missing. Needed: cublaslt or cpu, or a `cubin`"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_it(made, capsys, old, new, told):

@@ -204,7 +204,7 @@ def test_the_command_draws_a_line(tmp_path, capsys, monkeypatch):
     given = ["execute", kernel, "--case", "load_32_conflict"]
     assert main([*given, "--lanes", "1"]) == 2
     told = capsys.readouterr().err
-    assert "--lanes: found '1'" in told and "a line that accesses shared memory: " in told
+    assert "--lanes is '1'" in told and "a line that accesses shared memory: " in told
     line = told.rstrip().rpartition(": ")[2].split(", ")[0].split("-")[0]
     assert main([*given, "--lanes", line]) == 0
     out, drawn = capsys.readouterr().out, tmp_path / f"shared_access_line_{line}.svg"

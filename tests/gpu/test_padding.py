@@ -170,12 +170,12 @@ def test_numbers_of_front_matter(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("strides", "key", "told"),
     [
-        ('{lda: "k - 1"}', "strides.lda", "255; allowed: 256 elements at least"),
-        ('{ldd: "k"}', "strides.ldd", "allowed: lda, ldb, ldc"),
-        ('{stride_a: "m * lda"}', "strides.stride_a", "allowed: lda, ldb, ldc"),
-        ('{lda: "ldb"}', "strides.lda", "found 'ldb'; allowed: "),
-        ('{lda: "lda"}', "strides.lda", "found 'lda'; allowed: "),
-        ('{lda: "sms"}', "strides.lda", "found 'sms'; allowed: "),
+        ('{lda: "k - 1"}', "strides.lda", "255. Allowed: 256 elements at least"),
+        ('{ldd: "k"}', "strides.ldd", "Allowed: lda, ldb, ldc"),
+        ('{stride_a: "m * lda"}', "strides.stride_a", "Allowed: lda, ldb, ldc"),
+        ('{lda: "ldb"}', "strides.lda", "is 'ldb'. Allowed: "),
+        ('{lda: "lda"}', "strides.lda", "is 'lda'. Allowed: "),
+        ('{lda: "sms"}', "strides.lda", "is 'sms'. Allowed: "),
         ('{lda: "k + 0.5"}', "strides.lda", "not a whole number"),
         ("{lda: k}\nlet: {lda: k}", "strides.lda", "a name that no macro and no `let` has"),
     ],
@@ -184,7 +184,7 @@ def test_mistakes(tmp_path: Path, strides: str, key: str, told: str) -> None:
     path = write_kernel(tmp_path, front=f"{FRONT}strides: {strides}\n", body=BODY)
     with pytest.raises(UserError) as found:
         try_out(support.choose(path))
-    assert str(found.value).startswith(f"{path}: {key}: found ") and told in str(found.value)
+    assert str(found.value).startswith(f"{path}: {key} is ") and told in str(found.value)
 
 
 def test_padding_is_for_kernels_that_are_compiled(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_one_launch_of_a_list(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ("launches:\n", "grid: [1]\nlaunches:\n", "with `launches` each of them has its own"),
-        ("launches:\n", "entry: other\nlaunches:\n", "found 'other'; allowed: partial, reduced"),
+        ("launches:\n", "entry: other\nlaunches:\n", "is 'other'. Allowed: partial, reduced"),
         ("block: [128]", "block: [128, 1, 1, 1]", "launches.1.block"),
         ('"m * n", alpha', '"m * x", alpha', "launches.1.arguments.2"),
         ("[128]\n    grid", "[128]\n    tile: [1]\n    grid", "launches.1.tile"),

@@ -157,10 +157,10 @@ def test_what_becomes_a_number_is_one_in_the_job(stranger):
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("alpha,", "alhpa,", "arguments: found 'alhpa' (did you mean 'alpha'?)"),
-        ("2 * SIDE", "2 * SIED", "arguments.12: found 'SIED' (did you mean 'SIDE'?)"),
-        ("2 * SIDE", "SIDE @ 2", "arguments.12: found 'SIDE @ 2'"),
-        ("2 * SIDE", "SIDE > 2", "allowed: an expression with a number"),
+        ("alpha,", "alhpa,", "arguments is 'alhpa' (did you mean 'alpha'?)"),
+        ("2 * SIDE", "2 * SIED", "arguments.12 is 'SIED' (did you mean 'SIDE'?)"),
+        ("2 * SIDE", "SIDE @ 2", "arguments.12 is 'SIDE @ 2'"),
+        ("2 * SIDE", "SIDE > 2", "Allowed: an expression with a number"),
     ],
 )
 def test_an_argument_that_is_nothing(stranger, old, new, told):
@@ -300,10 +300,10 @@ def test_a_kernel_of_structs_is_executed(tmp_path: Path, capsys):
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("[m, n]", "[m, nn]", "arguments: found 'nn' (did you mean 'n'?)"),
+        ("[m, n]", "[m, nn]", "arguments is 'nn' (did you mean 'n'?)"),
         ("{i64: k}", "{i65: k}", "or {TYPE: VALUE} of i8, i16"),
         ("{i64: k}", "{i64: [k]}", "or {TYPE: VALUE}"),
-        ("{f64: alpha}", "{f64: SIDE / none}", "arguments.2: found 'none'"),
+        ("{f64: alpha}", "{f64: SIDE / none}", "arguments.2 is 'none'"),
         ("beta], SIDE]", "beta], {i64: SIDE}]", "or {TYPE: VALUE}"),
     ],
 )

@@ -87,14 +87,14 @@ def test_an_option_that_the_compiler_does_not_know(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("compiler", "told"),
     [
-        ("{options: [-arch=sm_80]}", "found '-arch=sm_80'; allowed: any but the architecture"),
-        ("{options: [--gpu-architecture=sm_80]}", "allowed: any but the architecture"),
+        ("{options: [-arch=sm_80]}", "is '-arch=sm_80'. Allowed: any but the architecture"),
+        ("{options: [--gpu-architecture=sm_80]}", "Allowed: any but the architecture"),
         ("{options: [-I/usr/include]}", "folders (`compiler: include`)"),
         ("{options: [--pre-include=/etc/passwd]}", "and other files"),
         ("{options: [--time=log.csv]}", "and other files"),
-        ('{options: ["--maxrregcount={TIEL}"]}', "allowed: {REAL}, {TILE}"),
-        ("{option: [-G]}", "compiler.option: found 'option' (did you mean 'options'"),
-        ("{include: [nowhere]}", "compiler.include: found 'nowhere'; allowed: folders that exist"),
+        ('{options: ["--maxrregcount={TIEL}"]}', "Allowed: {REAL}, {TILE}"),
+        ("{option: [-G]}", "compiler.option is 'option' (did you mean 'options'"),
+        ("{include: [nowhere]}", "compiler.include is 'nowhere'. Allowed: folders that exist"),
     ],
 )
 def test_mistakes(tmp_path, compiler, told):

@@ -27,7 +27,7 @@ MATMUL, VECTOR_ADD, REVERSE, PROBE = map(
 
 def test_load_lists_what_exists() -> None:
     assert {"matmul", "vector_add", "reverse", "probe"} <= set(operations.names())
-    with pytest.raises(UserError, match=r"kernels/x.cu: operation: found 'matmull'.*'matmul'"):
+    with pytest.raises(UserError, match=r"kernels/x.cu: operation is 'matmull'.*'matmul'"):
         operations.load("matmull", Path("kernels/x.cu"))
 
 

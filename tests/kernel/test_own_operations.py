@@ -122,17 +122,17 @@ def test_an_operation_of_ones_own(folder: Path, factor: str, verdict: str) -> No
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("twice", "import nothing_of_that_name\n", "twice.py: import: found .ModuleNotFoundError"),
-        ("twice", "x = 1\n", r"twice.py: operation: found \[\].*one class"),
-        ("matmul", SCALE, "matmul.py: operation: found 'matmul'"),
-        ("thrice", SCALE, r"mine.cu:3: operation: found 'twice'.*'thrice'"),
-        ("twice", ('("n",)\n', '"n"\n'), "twice.py: dimensions: found 'n'"),
-        ("twice", ('Operand(("n",), stream', 'Operand(("m",), stream'), "twice.py: operands.x: found 'm'"),
-        ("twice", (", written=True", ""), "twice.py: operands: found .*written=True"),
-        ("twice", ("def reference", "def other"), "twice.py: reference: found nothing"),
-        ("twice", ("given[", "given.values["), r"twice.py:13: reference: found .*TypeError"),
-        ("twice", ('{"y"', '{"z"'), r"twice.py: reference: found {'z': \(100,\)}.*y of shape \(100,\)"),
-        ("twice", ('given["x"])}', 'given["x"])[1:]}'), r"twice.py: reference: found {'y': \(99,\)}"),
+        ("twice", "import nothing_of_that_name\n", "twice.py: import is .ModuleNotFoundError"),
+        ("twice", "x = 1\n", r"twice.py: operation is \[\].*one class"),
+        ("matmul", SCALE, "matmul.py: operation is 'matmul'"),
+        ("thrice", SCALE, r"mine.cu:3: operation is 'twice'.*'thrice'"),
+        ("twice", ('("n",)\n', '"n"\n'), "twice.py: dimensions is 'n'"),
+        ("twice", ('Operand(("n",), stream', 'Operand(("m",), stream'), "twice.py: operands.x is 'm'"),
+        ("twice", (", written=True", ""), "twice.py: operands is .*written=True"),
+        ("twice", ("def reference", "def other"), "twice.py: reference is missing"),
+        ("twice", ("given[", "given.values["), r"twice.py:13: reference is .*TypeError"),
+        ("twice", ('{"y"', '{"z"'), r"twice.py: reference is {'z': \(100,\)}.*y of shape \(100,\)"),
+        ("twice", ('given["x"])}', 'given["x"])[1:]}'), r"twice.py: reference is {'y': \(99,\)}"),
     ],
 )  # fmt: skip
 def test_mistakes_are_told_before_the_run(folder, name, text, said):
@@ -170,7 +170,7 @@ def test_a_figure_of_ones_own(folder: Path) -> None:
     assert plots.digest("report.figures", "bars") != first
     (folder / "plots" / "bars.py").write_text("def draw(:\n")
     study = {"plot": "bars", "title": "T", "cases": [{"operation": "twice", "shapes": [100]}]}
-    with pytest.raises(UserError, match=r"bars.py: line 1: found .*; allowed: Python"):
+    with pytest.raises(UserError, match=r"bars.py: line 1 is .*. Allowed: Python"):
         of(folder, plot_folders=[str(folder / "plots")], studies={"own": study})
 
 

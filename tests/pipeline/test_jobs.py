@@ -188,7 +188,7 @@ def test_another_card_than_the_targets_is_refused(monkeypatch):
     found = {**target, **targets._machine()}
     monkeypatch.setattr(targets, "probe", lambda gpu: cards["b"])
     targets.of_another_node(found, 0, "time")  # on the same node nobody is asked
-    with pytest.raises(UserError, match=r"time: node: found 'NVIDIA H200 GPU-b on .*GPU-a of n1"):
+    with pytest.raises(UserError, match=r"time: node is 'NVIDIA H200 GPU-b on .*GPU-a of n1"):
         targets.of_another_node(target, 0, "time")
     monkeypatch.setattr(targets, "probe", lambda gpu: cards["a"])
     targets.of_another_node(target, 0, "time")

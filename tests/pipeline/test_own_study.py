@@ -91,12 +91,12 @@ def test_report_writes_its_config_and_uses_it_again(folder, started):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "config: found nothing; allowed: --kernels FOLDER"),
-        (["--kernels", "nowhere"], "--kernels: found 'nowhere'"),
-        (["--shapes", "4"], "--shapes: found ['4']"),
+        ([], "config is missing. Needed: --kernels FOLDER"),
+        (["--kernels", "nowhere"], "--kernels is 'nowhere'"),
+        (["--shapes", "4"], "--shapes is ['4']"),
         (["--kernels", "mine", "--configfile", "c"], "one of --kernels and --configfile"),
         (["--kernels", "mine", "--shapes", "4x4"], "shapes"),
-        (["--configfile", "nowhere.yaml"], "nowhere.yaml: file: found"),
+        (["--configfile", "nowhere.yaml"], "nowhere.yaml: file is"),
     ],
 )
 def test_mistakes_are_one_line_and_start_nothing(folder, started, capsys, words, told):

@@ -55,7 +55,7 @@ def test_what_a_module_offers() -> None:
 
 
 def test_unknown_plot_lists_those_there_are() -> None:
-    with pytest.raises(UserError, match=r"config\.yaml: studies\.x\.plot: found 'laddr'.*ladder"):
+    with pytest.raises(UserError, match=r"config\.yaml: studies\.x\.plot is 'laddr'.*ladder"):
         plots.load("laddr", "config.yaml", "studies.x.plot")
     for helper in ("base", "style", "_quantization"):
         with pytest.raises(UserError):
@@ -64,7 +64,7 @@ def test_unknown_plot_lists_those_there_are() -> None:
 
 def test_unknown_option_is_refused() -> None:
     plots.check_options("ladder", {"rungs": {"f32": ["matmul_naive"]}})
-    with pytest.raises(UserError, match="allowed: lecture, rungs"):
+    with pytest.raises(UserError, match="Allowed: lecture, rungs"):
         plots.check_options("ladder", {"rugns": {}}, "config.yaml", "studies.ladder.options")
     with pytest.raises(UserError, match="takes no options"):
         plots.check_options("correctness", {"log": True})

@@ -299,7 +299,7 @@ def test_record_from_a_checkout(tmp_path, below, capsys):
     assert samples(here / "resources" / "recorded" / "nvidia_h200", "k5") == [5.0, 6.0]
     # Nor from a folder without figures, nor from itself.
     assert main(["record", "--from", str(tmp_path / "nowhere")]) == 2
-    assert "--from: found" in capsys.readouterr().err
+    assert "--from is" in capsys.readouterr().err
     with pytest.raises(UserError, match="another folder"):
         adopted(parser().parse_args(["record", "--from", str(here)]), here)
 

@@ -39,8 +39,8 @@ def odd(number):
 @pytest.mark.parametrize(
     ("work", "kind", "told"),
     [
-        (killed, UserError, "ended by: found 'SIGKILL'"),
-        (wrong, UserError, "file: key: found"),
+        (killed, UserError, "ended by is 'SIGKILL'"),
+        (wrong, UserError, "file: key is"),
         (odd, RuntimeError, "Twice: this"),  # it cannot be sent
     ],
 )

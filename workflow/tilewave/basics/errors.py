@@ -3,7 +3,7 @@
 import difflib
 import reprlib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 HERE = "command line"
 """Where a mistake is that the command line holds."""
@@ -37,14 +37,14 @@ def _word(found: object) -> str:
 
 
 class UserError(Exception):
-    """A mistake in a file the user wrote, told in one line.
+    """A mistake in what the user wrote, in one line: where, what is wrong, what to do.
 
     Parameters
     ----------
-    where_file: the file that holds the mistake.
+    where_file: the file that holds the mistake; `HERE` is left out of the message.
     key: the key, line or argument inside it.
-    found: what stands there.
-    allowed: what may stand there: a sentence, or the list of valid names (the nearest is suggested).
+    found: its value; None where it is missing.
+    allowed: what it may be: a phrase, or the list of valid names (the nearest is suggested).
     """
 
     def __init__(
@@ -59,20 +59,45 @@ class UserError(Exception):
             near = difflib.get_close_matches(_word(found), names, n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             self.allowed = one_line(", ".join(names), 20 * MOST_SIGNS)
-        super().__init__(
-            f"{one_line(self.where_file)}: {self.key}: found {_shown(found)}{hint}; "
-            f"allowed: {self.allowed}"
-        )
+        problem = f"{self.key} is {_shown(found)}{hint}. Allowed"
+        if found is None:
+            problem = f"{self.key} is missing. Needed"
+        super().__init__(f"{self._prefix()}{problem}: {self.allowed}")
+
+    @classmethod
+    def because(cls, where_file: object, problem: str, remedy: str, key: object = "") -> Self:
+        """Make an error of two sentences: what is wrong, and what to do. Neither ends in a full stop."""
+        error = cls(where_file, key, problem, remedy)
+        error.args = (f"{error._prefix()}{one_line(problem)}. {error.allowed}",)
+        return error
+
+    def _prefix(self) -> str:
+        return "" if self.where_file == HERE else f"{one_line(self.where_file)}: "
 
     def at(self, line: int) -> None:
-        """Say the line of the file, as compilers do."""
-        place = f"{self.where_file}:{line}"
-        told = str(self).replace(one_line(self.where_file), one_line(place), 1)
-        self.where_file, self.args = place, (told,)
+        """Add the line number to the file's name, as compilers do."""
+        location = f"{self.where_file}:{line}"
+        message = str(self).replace(one_line(self.where_file), one_line(location), 1)
+        self.where_file, self.args = location, (message,)
 
     def __reduce__(self) -> Any:
-        """As a process sends it to the one that forked it."""
-        return type(self), (self.where_file, self.key, self.found, self.allowed)
+        """Keep the message when a process sends the error to its parent."""
+        return _rebuilt, (
+            type(self),
+            self.where_file,
+            self.key,
+            self.found,
+            self.allowed,
+            self.args,
+        )
+
+
+def _rebuilt(
+    kind: type[UserError], where: str, key: str, found: object, allowed: str, args: tuple[str]
+) -> UserError:
+    error = kind(where, key, found, allowed)
+    error.args = args
+    return error
 
 
 class KernelRefused(UserError):
