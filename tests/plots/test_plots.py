@@ -27,12 +27,12 @@ def drawn(name: str, width: float) -> Figure:
     study, module = synthetic.make(name), plots.load(name)
     table = module.table(study)
 
-    def asked(*args: object) -> None:
+    def refuse(*args: object) -> None:
         raise AssertionError("the records were asked for a value a second time")
 
     with pytest.MonkeyPatch.context() as patch:
         for question in ("value_of", "pivot", "over_2mnk", "text_of"):
-            patch.setattr(base, question, asked)
+            patch.setattr(base, question, refuse)
         return module.draw(study, table, Style(width_mm=width))
 
 
@@ -80,14 +80,14 @@ def test_style_mistakes_are_user_errors() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_texts_stay_inside_and_apart(name: str, width: float) -> None:
     edge = drawn(name, width).bbox
-    found = drawn_texts(name, width)
-    for text, box in found:
+    texts = drawn_texts(name, width)
+    for text, box in texts:
         assert box.x0 >= -1 and box.x1 <= edge.x1 + 1, f"{text!r} leaves the figure"
         assert box.y0 >= -1 and box.y1 <= edge.y1 + 1, f"{text!r} leaves the figure"
-    for (one, a), (other, b) in itertools.combinations(found, 2):
+    for (first, a), (second, b) in itertools.combinations(texts, 2):
         wide = min(a.x1, b.x1) - max(a.x0, b.x0)
         high = min(a.y1, b.y1) - max(a.y0, b.y0)
-        assert not (wide > 1.5 and high > 2.5), f"{one!r} and {other!r} overlap"
+        assert not (wide > 1.5 and high > 2.5), f"{first!r} and {second!r} overlap"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -121,8 +121,8 @@ def test_no_record_at_all_says_so(name: str) -> None:
     table = module.table(study)
     assert set(table["status"].dropna()) == {"not measured"}
     fig = synthetic.draw(module, study, Style(width_mm=86))
-    told = synthetic.said(fig)
-    assert "not measured" in told and "source: no measurement" in told
+    text = synthetic.said(fig)
+    assert "not measured" in text and "source: no measurement" in text
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -132,8 +132,8 @@ def test_no_case_at_all(name: str) -> None:
     )
     module = plots.load(name)
     assert len(module.table(study)) == 0 and base.case_order(study) == []
-    told = synthetic.said(synthetic.draw(module, study, Style()))
-    assert "no case" in told
+    text = synthetic.said(synthetic.draw(module, study, Style()))
+    assert "no case" in text
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -192,8 +192,8 @@ def test_wrong_case_never_ranks() -> None:
         if not pd.isna(x) and x != 100 and abs(y - row) < 0.5
     }
     assert drawn == {"x"}, "a cross at each size, no whisker"
-    told = {t.get_text() for t in numbers.texts if int(t.get_position()[1]) == row}
-    assert told == {"×"}, "no number that could be compared"
+    labels = {t.get_text() for t in numbers.texts if int(t.get_position()[1]) == row}
+    assert labels == {"×"}, "no number that could be compared"
     study = synthetic.make("ablation")
     assert "hgemm_wmma_staged-stages4@4096x4096x4096" not in ablation._change(study).index
     swept = _sweeps.sweeps(synthetic.make("tile_quantization"))[0]
@@ -221,20 +221,20 @@ def test_wrong_outweighs_correct_and_statuses_are_the_worst() -> None:
 def test_a_figure_lists_what_was_disturbed() -> None:
     study = synthetic.make("ladder")
     case = base.ranking(study)[0]
-    mine = study.records["case"].eq(case) & study.records["stage"].eq("time")
-    reason = study.records["reason"].mask(mine, "disturbed: the GPU was slowed down: thermal")
+    timed = study.records["case"].eq(case) & study.records["stage"].eq("time")
+    reason = study.records["reason"].mask(timed, "disturbed: the GPU was slowed down: thermal")
     study = replace(study, records=study.records.assign(reason=reason))
     gone = base.Missing(case, "disturbed", "the GPU was slowed down: thermal")
-    assert mine.any() and gone in base.missing_cases(study) and case in base.ranking(study)
+    assert timed.any() and gone in base.missing_cases(study) and case in base.ranking(study)
 
 
-def test_reasons_that_differ_by_numbers_are_told_once() -> None:
+def test_reasons_that_differ_by_numbers_are_listed_once() -> None:
     study = synthetic.make("latency")
     reasons = ["no GPU", "predicted 5.04 s exceeds 5", "predicted 88 s exceeds 5"]
-    told = dict(zip(base.case_order(study), reasons))
-    records = study.records[study.records["case"].isin(told)]
-    records = records.assign(status="not measured", reason=records["case"].map(told))
-    study = replace(study, cases=study.cases[study.cases["case"].isin(told)], records=records)
+    by_case = dict(zip(base.case_order(study), reasons))
+    records = study.records[study.records["case"].isin(by_case)]
+    records = records.assign(status="not measured", reason=records["case"].map(by_case))
+    study = replace(study, cases=study.cases[study.cases["case"].isin(by_case)], records=records)
     assert base.missing_notes(study) == [
         "not measured (no GPU): latency-levelregister@register",
         "not measured (predicted 5.04 to 88 s exceeds 5): latency-levelshared@shared, "
@@ -252,28 +252,28 @@ def test_values_in_config_order_and_only_ok() -> None:
     assert len(frame) == 6 and frame["nothing"].isna().all()
 
 
-def test_ratios_stay_inside_one_environment() -> None:
+def test_ratios_stay_inside_an_environment() -> None:
     study = synthetic.make("ablation")
     other = "hgemm_wmma_staged-copyca@4096x4096x4096"
     assert other in ablation._change(study).index
     mixed = synthetic.changed(study, synthetic.ELSEWHERE, case=other)
     assert other not in ablation._change(mixed).index
-    told = base.source_line(mixed)
-    assert "2 environments, no ratio" in told
-    assert "recorded on NVIDIA H200 (ncu 2025.3.1, driver 580.159.03" in told
-    assert "measured live on NVIDIA L4" in told
+    source = base.source_line(mixed)
+    assert "2 environments, no ratio" in source
+    assert "recorded on NVIDIA H200 (ncu 2025.3.1, driver 580.159.03" in source
+    assert "measured live on NVIDIA L4" in source
     shown = synthetic.said(synthetic.draw(ablation, mixed, Style()))
     assert "2 environments" in shown and "other environment" in shown
 
 
 def test_every_figure_names_its_source() -> None:
     for name, width in itertools.product(NAMES, WIDTHS):
-        told = " ".join(caption(drawn(name, width)))
+        text = " ".join(caption(drawn(name, width)))
         if name == "exactness":
-            assert "sources: 2 environments, counts are compared between them" in told
-            assert "recorded on NVIDIA H200" in told and "executed on the CPU" in told
+            assert "sources: 2 environments, counts are compared between them" in text
+            assert "recorded on NVIDIA H200" in text and "executed on the CPU" in text
         else:
-            assert "source: recorded on NVIDIA H200" in told
+            assert "source: recorded on NVIDIA H200" in text
         *notes, last = caption(drawn(name, width))
         assert "recorded on NVIDIA H200" in last
         shown = " ".join(text for text, _ in drawn_texts(name, width))
@@ -325,5 +325,5 @@ def test_claims_come_from_the_kernel_file_or_the_lecture() -> None:
     study = synthetic.make("latency")
     case = "latency-levelshared@shared"
     assert latency._claimed(study)[case] == 5.0
-    told = replace(study, cases=study.cases.assign(latency_claimed=6.0))
-    assert latency._claimed(told)[case] == 6.0
+    declared = replace(study, cases=study.cases.assign(latency_claimed=6.0))
+    assert latency._claimed(declared)[case] == 6.0

@@ -23,7 +23,7 @@ from tilewave.basics import dependencies
 from tilewave.basics.errors import UserError
 from tilewave.basics.plugins import Modules
 from tilewave.basics.validation import validated
-from tilewave.plots.options import PlotOptions, document, given
+from tilewave.plots.options import PlotOptions, document, without_nulls
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,8 +57,10 @@ def available() -> list[str]:
 
 def digest(module: str, *names: str) -> str:
     """Digest of a module of the library and of these plot modules, users' files among them."""
-    ours = [f"plots.{name}" for name in names if not MODULES.file(name)]
-    return "-".join([dependencies.digest(module, *ours), *filter(None, map(MODULES.code, names))])
+    shipped = [f"plots.{name}" for name in names if not MODULES.file(name)]
+    return "-".join(
+        [dependencies.digest(module, *shipped), *filter(None, map(MODULES.code, names))]
+    )
 
 
 def load(name: str, where_file: object = "config", key: object = "plot") -> PlotModule:
@@ -71,7 +73,7 @@ def load(name: str, where_file: object = "config", key: object = "plot") -> Plot
     return cast(PlotModule, MODULES.load(name, where_file, key))
 
 
-def _said(name: str, what: str) -> Any:
+def _attribute(name: str, what: str) -> Any:
     """What a plot module has under a name; None where it has nothing, or cannot be loaded."""
     try:
         return getattr(load(name), what, None)
@@ -81,37 +83,37 @@ def _said(name: str, what: str) -> Any:
 
 def table_stays_open(name: str) -> bool:
     """Whether the page shows the module's table however long it is: its OPEN_TABLE."""
-    return bool(_said(name, "OPEN_TABLE"))
+    return bool(_attribute(name, "OPEN_TABLE"))
 
 
 def has_summary(name: str) -> bool:
     """Whether the module makes a `summary`."""
-    return _said(name, "summary") is not None
+    return _attribute(name, "summary") is not None
 
 
 def is_headline(name: str) -> bool:
     """Whether the module's finding is one of those that the report begins with: its HEADLINE."""
-    return bool(_said(name, "HEADLINE"))
+    return bool(_attribute(name, "HEADLINE"))
 
 
 def summary(name: str, table: pd.DataFrame) -> pd.DataFrame:
     """The summary that a module with one makes of its table."""
     module: Any = load(name)
-    made: pd.DataFrame = module.summary(table)
-    return made
+    rows: pd.DataFrame = module.summary(table)
+    return rows
 
 
 def takeaway(name: str, study: StudyData, table: pd.DataFrame) -> str:
     """The finding of a study in one sentence, "" where the module or the data give none."""
-    made = getattr(load(name), "takeaway", None)
-    return "" if made is None else str(made(study, table))
+    compute = getattr(load(name), "takeaway", None)
+    return "" if compute is None else str(compute(study, table))
 
 
 def options_of(name: str) -> type[BaseModel] | None:
     """The model of a module's options; None for a user's module that declares none: it takes any."""
-    found = getattr(load(name), "Options", None)
-    if isinstance(found, type) and issubclass(found, BaseModel):
-        return found
+    model = getattr(load(name), "Options", None)
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        return model
     return None if MODULES.file(name) else PlotOptions
 
 
@@ -124,15 +126,16 @@ def check_options(
     """
     model = options_of(name)
     if model is PlotOptions and options:
-        raise UserError(where_file, key, next(iter(options)), f"{name} takes no options")
+        problem = f"{key} sets {next(iter(options))!r}, but the plot {name} takes no options"
+        raise UserError.because(where_file, problem, "Allowed: none", key)
     if model is not None:
-        validated(model, given(options), where_file, key)
+        validated(model, without_nulls(options), where_file, key)
 
 
 def documented() -> str:
     """docs/options.md: the options of the modules that come with Tilewave."""
-    ours = [name for name in available() if MODULES.file(name) is None]
+    shipped = [name for name in available() if MODULES.file(name) is None]
     models = {
-        name: model for name in ours if (model := options_of(name)) not in (None, PlotOptions)
+        name: model for name in shipped if (model := options_of(name)) not in (None, PlotOptions)
     }
     return document(cast(Mapping[str, type[BaseModel]], models))

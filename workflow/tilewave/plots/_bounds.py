@@ -45,7 +45,7 @@ PIPES = (
 """Those whose share of the measured cycles is a column."""
 EXECUTED, COUNTED = "executed, scaled", "ncu"
 LIMITER, RATIO, COUNTS = "limiter", "measured over bound", "counts"
-_BUSIEST, _AMONG, _WHOLE, _SM = "busiest by ncu", "among", "SM, L2 and DRAM", "pipes of the SM"
+_BUSIEST, _AMONG, _ALL_UNITS, _SM = "busiest by ncu", "among", "SM, L2 and DRAM", "pipes of the SM"
 _LEAST, _TIME = "bound (cycles)", "bound (us at the largest clock)"
 _CYCLES, _SHARE = "measured (cycles)", "{} (% of measured)"
 COLUMNS = (
@@ -76,8 +76,8 @@ class _Counts:
         rows = study.instructions
         self._rows = rows[[name for name in demand.COLUMNS if name in rows]]
         groups = rows.groupby(["case", "stage"], sort=False).indices if "stage" in rows else {}
-        self._places: Mapping[Any, Any] = groups
-        self._known: dict[tuple[str, str], Counts | None] = {}
+        self._groups: Mapping[Any, Any] = groups
+        self._cache: dict[tuple[str, str], Counts | None] = {}
 
     def blocks(self, case: str) -> int:
         """Blocks of the launch that ncu counted."""
@@ -85,22 +85,22 @@ class _Counts:
 
     def of(self, case: str, stage: str) -> Counts | None:
         """None where the stage counted nothing of the case."""
-        if (case, stage) not in self._known:
+        if (case, stage) not in self._cache:
             values = self._values.get((case, stage), {})
-            rows = self._rows.take(self._places.get((case, stage), []))
-            self._known[case, stage] = (
+            rows = self._rows.take(self._groups.get((case, stage), []))
+            self._cache[case, stage] = (
                 demand.of_launch(values, rows.to_dict("records"))
                 if WARP_INSTRUCTIONS in values
                 else None
             )
-        return self._known[case, stage]
+        return self._cache[case, stage]
 
 
 def _blocks(row: Mapping[str, Any]) -> int:
     """Blocks of a launch that have work; 0 where the launch is not known (cuBLAS). Persistent ones, whose
     front matter counts tiles as such, count as they are: stream-K deals out parts of tiles."""
-    known = [row[name] for name in ("working_blocks", "blocks") if base.present(row[name])]
-    return int(min(known, default=0))
+    counts = [row[name] for name in ("working_blocks", "blocks") if base.present(row[name])]
+    return int(min(counts, default=0))
 
 
 def _sharing(row: Mapping[str, Any]) -> float:
@@ -136,7 +136,7 @@ def helpers(study: StudyData) -> set[str]:
     return {*probed, *(str(row["case"]) for group in groups for row in group)}
 
 
-def _whole(row: Mapping[str, Any]) -> bool:
+def _has_whole_tiles(row: Mapping[str, Any]) -> bool:
     """Whether a product has whole tiles only: what sticks out is executed, and whole clusters of such tiles may be, too."""
     return bool(row["m"] % row["tile_m"] == 0 and row["n"] % row["tile_n"] == 0)
 
@@ -161,7 +161,7 @@ def _scaled(row: Mapping[str, Any], samples: _Samples, counts: _Counts) -> Count
             for sample in group
             if (executed := counts.of(sample["case"], "execute"))
             and (sample["tile_m"], sample["tile_n"]) == (row["tile_m"], row["tile_n"])
-            and _whole(sample)
+            and _has_whole_tiles(sample)
             and _grows(row, sample)
             and _sharing(sample) == _sharing(row)
         ]
@@ -248,7 +248,7 @@ def by_case(study: StudyData) -> pd.DataFrame:
             **{_SHARE.format(name): 100 * least.pipes[name] / cycles for name in PIPES},
         }  # fmt: skip
         if counted is not None and counted_cycles:
-            shares, among = _busiest(counted, values, gpu, rate), _WHOLE
+            shares, among = _busiest(counted, values, gpu, rate), _ALL_UNITS
         elif values[[ELAPSED, AVERAGE, *SM_PIPES.values()]].notna().all():
             shares, among = _busiest_of_sm(asks, values, gpu), _SM
         else:

@@ -39,11 +39,13 @@ class Ceilings:
     def of(self, dtype: str) -> list[Peak]:
         """A dtype's peaks, the highest first; of FP8 with f32 sums those of the instruction that makes them."""
         return [
-            replace(one, dtype=dtype) for one in self.peaks if one.dtype in (dtype, _made_of(dtype))
+            replace(peak, dtype=dtype)
+            for peak in self.peaks
+            if peak.dtype in (dtype, _instruction_dtype(dtype))
         ]
 
 
-def _made_of(dtype: str) -> str:
+def _instruction_dtype(dtype: str) -> str:
     """FP8 with f32 sums is FP8 with the tensor cores' own, which are added to others now and then."""
     return f"{dtype.removesuffix('_f32')}_f22"
 
@@ -53,18 +55,25 @@ def environment_here(study: StudyData) -> str:
     where it has none, that of another card of the same kind. No ratio is formed with the latter."""
     kernels = set(kernels_of(study)["case"])
     timed = base.environment_of(study, "duration", "time")
-    mine = pd.Series([one for case, one in timed.items() if case in kernels], dtype=object)
+    kernel_environments = pd.Series(
+        [environment for case, environment in timed.items() if case in kernels], dtype=object
+    )
     rates = (base.environment_of(study, metric, "time") for metric in ("tflops", "bandwidth"))
-    roofs = [one for rate in rates for case, one in rate.items() if case not in kernels]
-    if mine.empty:
+    roofs = [
+        environment for rate in rates for case, environment in rate.items() if case not in kernels
+    ]
+    if kernel_environments.empty:
         return ""
-    order = [str(one) for one in mine.value_counts(sort=True).index]
-    for one in order:
-        if one in roofs:
-            return one
+    order = [str(environment) for environment in kernel_environments.value_counts(sort=True).index]
+    for environment in order:
+        if environment in roofs:
+            return environment
     kind = _kind(study, order[0])
-    others = pd.Series([one for one in roofs if kind and _kind(study, one) == kind], dtype=object)
-    return order[0] if others.empty else str(others.mode()[0])
+    same_kind = pd.Series(
+        [environment for environment in roofs if kind and _kind(study, environment) == kind],
+        dtype=object,
+    )
+    return order[0] if same_kind.empty else str(same_kind.mode()[0])
 
 
 def _kind(study: StudyData, environment: str) -> str:
@@ -98,21 +107,25 @@ def ceilings(study: StudyData) -> Ceilings:
         }
 
     rates, widths = usable("tflops"), usable("bandwidth")
-    found: dict[str, float] = {}
+    bandwidths: dict[str, float] = {}
     peaks: list[Peak] = []
     absent: list[str] = []
     wanted = {
-        name for one in kernels_of(study)["dtype"].unique() for name in (one, _made_of(str(one)))
+        name
+        for dtype in kernels_of(study)["dtype"].unique()
+        for name in (dtype, _instruction_dtype(str(dtype)))
     }
     for row in probes.to_dict("records"):
         case, name = str(row["case"]), str(row["probe_case"])
         if case in widths:
-            found |= {level: widths[case] for level, probe in BANDWIDTHS.items() if probe == name}
+            bandwidths |= {
+                level: widths[case] for level, probe in BANDWIDTHS.items() if probe == name
+            }
         elif case in rates:
             if row["dtype"] in wanted:
                 peaks.append(Peak(str(row["dtype"]), _unit(row), rates[case]))
         elif name in BANDWIDTHS.values() or row["dtype"] in wanted:
             absent.append(f"{row['kernel']} {name}")
     absent += [probe for probe in BANDWIDTHS.values() if probe not in set(probes["probe_case"])]
-    peaks.sort(key=lambda one: -one.tflops)
-    return Ceilings(found, tuple(peaks), tuple(absent))
+    peaks.sort(key=lambda peak: -peak.tflops)
+    return Ceilings(bandwidths, tuple(peaks), tuple(absent))

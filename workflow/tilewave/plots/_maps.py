@@ -15,7 +15,7 @@ PICK = "best that is predicted"
 
 
 def draw(
-    ax: Axes, values: pd.DataFrame, words: pd.DataFrame, norm: Normalize, style: Style,
+    ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize, style: Style,
     picks: pd.DataFrame | None = None, framed: bool = True,
 ) -> None:  # fmt: skip
     """A cell for each row and column of `values`, with the text of `words` in it.
@@ -24,7 +24,7 @@ def draw(
     row by them has a corner marked. framed: whether the best of a row is the largest. Cells without a value stay white.
     """
     letters = {"size": style.small}
-    look.heatmap(ax, values, words, cmap="Blues", norm=norm, linewidths=0.6, annot_kws=letters)
+    look.heatmap(ax, values, texts, cmap="Blues", norm=norm, linewidths=0.6, annot_kws=letters)
     for row, (_, cells) in enumerate(values.iterrows()):
         if framed and cells.notna().any():
             place = (int(cells.argmax()) + 0.04, row + 0.04)

@@ -37,29 +37,29 @@ def stacked(style: Style, heights: Mapping[str, float]) -> tuple[Figure, list[di
     needed = [sum(heights[name] + _HEAD for name in part) for part in parts]
     fig = look.new_figure(style, max(needed) + _FOOT)
     outer = fig.add_gridspec(1, len(parts))
-    found = []
+    axes = []
     for place, (part, height) in enumerate(zip(parts, needed, strict=True)):
         # What a column is shorter by stays empty below it, so that rows are alike in all panels.
         rest = max(needed) - height
         ratios = [heights[name] for name in part] + ([rest] if rest > 0 else [])
         grid = outer[place].subgridspec(len(ratios), 1, height_ratios=ratios)
-        found.append({name: fig.add_subplot(grid[row]) for row, name in enumerate(part)})
-    return fig, found
+        axes.append({name: fig.add_subplot(grid[row]) for row, name in enumerate(part)})
+    return fig, axes
 
 
-def titled(ax: Axes, title: str, told: str, style: Style) -> None:
+def titled(ax: Axes, title: str, subtitle: str, style: Style) -> None:
     """A panel's title and, in small grey letters behind it, what goes with it."""
     name = ax.set_title(title)
     ax.annotate(
-        told, (1, 0), xycoords=name, xytext=(4, 0.5), textcoords="offset points",
+        subtitle, (1, 0), xycoords=name, xytext=(4, 0.5), textcoords="offset points",
         size=0.8 * style.font_size, color=GREY,
     ).set_in_layout(False)  # fmt: skip
 
 
-def heatmap(ax: Axes, values: pd.DataFrame, told: pd.DataFrame, style: Style, **how: Any) -> None:
+def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, style: Style, **how: Any) -> None:
     """`look.heatmap` with small letters, and no labels of axes."""
     letters = {"size": 0.8 * style.font_size, "color": INK}
-    look.heatmap(ax, values, told, annot_kws=letters, **how)
+    look.heatmap(ax, values, texts, annot_kws=letters, **how)
     ax.set(xlabel="", ylabel="")
     ax.tick_params(length=0)
 

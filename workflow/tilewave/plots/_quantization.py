@@ -22,7 +22,7 @@ from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._sweeps import Sweep
 from tilewave.plots.base import StudyData
-from tilewave.plots.options import PlotOptions, Word
+from tilewave.plots.options import Name, PlotOptions
 from tilewave.plots.style import GREY, MODEL, Style
 
 PANELS: Mapping[str, str] = {
@@ -33,7 +33,7 @@ PANELS: Mapping[str, str] = {
 class Options(PlotOptions):
     """What the studies of this plot may set."""
 
-    drawn: tuple[Word, ...] = Field(
+    drawn: tuple[Name, ...] = Field(
         (),
         description="kernels or variants that the figure shows, of each the first sweep; without it all sweeps",
     )
@@ -78,10 +78,10 @@ def _panel(ax: Axes, sweep: Sweep, panel: str) -> None:
         )  # fmt: skip
     good = "measured"
     points = sweep.frame.assign(shown=np.where(sweep.frame["ranks"], good, _WRONG))
-    known = points.dropna(subset=panel)
-    if not known.empty:
+    plotted = points.dropna(subset=panel)
+    if not plotted.empty:
         sns.scatterplot(
-            known, x="n", y=panel, hue="shown", style="shown",
+            plotted, x="n", y=panel, hue="shown", style="shown",
             palette={good: look.OURS, _WRONG: GREY}, markers={good: "o", _WRONG: "X"},
             s=11 if len(points) < 40 else 7, linewidth=0, zorder=4, ax=ax,
         )  # fmt: skip
@@ -120,13 +120,13 @@ def _ticks(ax: Axes, sweep: Sweep, most: int) -> None:
     ax.set_xlim(low - pad, high + pad)
 
 
-def drawn(study: StudyData, found: Sequence[Sweep]) -> list[Sweep]:
+def drawn(study: StudyData, sweeps: Sequence[Sweep]) -> list[Sweep]:
     """The sweeps that the figure shows (option ``drawn``), in the option's order."""
     wanted = Options.of(study).drawn
     if not wanted:
-        return list(found)
+        return list(sweeps)
     first: dict[str, Sweep] = {}
-    for sweep in found:
+    for sweep in sweeps:
         for name in (sweep.kernel, sweep.variant):
             first.setdefault(name, sweep)
     return [first[name] for name in wanted if name in first]
@@ -143,15 +143,15 @@ def draw(
     order: the panels, of PANELS.
     """
     with look.apply(style):
-        found = drawn(study, base.derived(table))
-        measured = any(s.frame[[*PANELS]].notna().any(axis=None) for s in found)
+        sweeps = drawn(study, base.derived(table))
+        measured = any(s.frame[[*PANELS]].notna().any(axis=None) for s in sweeps)
         if not measured:
             return look.empty_figure(study, style, "sweep")
-        across = 1 if style.narrow else min(2, len(found))
-        bands = -(-len(found) // across)
+        across = 1 if style.narrow else min(2, len(sweeps))
+        bands = -(-len(sweeps) // across)
         fig = look.new_figure(style, bands * (len(order) * (24.0 if style.narrow else 34.0) + 14))
         grid = fig.add_gridspec(bands * len(order), across)
-        for place, sweep in enumerate(found):
+        for place, sweep in enumerate(sweeps):
             band, column = divmod(place, across)
             axes: list[Axes] = []
             for row, panel in enumerate(order):
@@ -163,21 +163,21 @@ def draw(
             _ticks(axes[0], sweep, 5 if style.narrow else 8)
             _marks(axes, sweep, style, by)
             # A variant's name takes a line of its own: both do not fit above half of the width.
-            title = _name(sweep, found).replace(f"{sweep.variant}, ", f"{sweep.variant}\n", 1)
+            title = _name(sweep, sweeps).replace(f"{sweep.variant}, ", f"{sweep.variant}\n", 1)
             axes[0].set_title(title, pad=style.font_size * 1.5)
             axes[-1].set_xlabel(f"N (K = {sweep.k})")
-        handles = [*look.entries(fig.axes), *_mark_handles(found, by)]
-        return look.finish(fig, study, style, handles, _notes(found), _STAGES)
+        handles = [*look.entries(fig.axes), *_mark_handles(sweeps, by)]
+        return look.finish(fig, study, style, handles, _notes(sweeps), _STAGES)
 
 
-def _mark_handles(found: Sequence[Sweep], by: str) -> list[Artist]:
+def _mark_handles(sweeps: Sequence[Sweep], by: str) -> list[Artist]:
     """The legend of the boundaries."""
-    said = {name: f"last N of a {name}" for name in _EDGES.values()}
-    said[_EDGES[by]] += " (numbered)"
-    marks: list[tuple[str, str, Any]] = [(said["wave"], GREY, _EDGE_DASH)]
-    if any(len(s.edges("columns")) <= _MOST_COLUMNS for s in found):
-        marks.append((said["tile column"], _FAINT, ":"))
-    if any(s.blocks_per_sm > 1 for s in found):
+    labels = {name: f"last N of a {name}" for name in _EDGES.values()}
+    labels[_EDGES[by]] += " (numbered)"
+    marks: list[tuple[str, str, Any]] = [(labels["wave"], GREY, _EDGE_DASH)]
+    if any(len(s.edges("columns")) <= _MOST_COLUMNS for s in sweeps):
+        marks.append((labels["tile column"], _FAINT, ":"))
+    if any(s.blocks_per_sm > 1 for s in sweeps):
         marks.append(("last N of one more block on every SM", _FAINT, "-."))
     return [Line2D([], [], color=c, linestyle=dash, label=label) for label, c, dash in marks]
 
@@ -192,7 +192,7 @@ def _drops(sweep: Sweep, by: str) -> Iterator[tuple[float, float, int, int]]:
     sizes = list(at.index)
     for n, _, _ in sweep.edges(by):
         past = sizes[sizes.index(n) + 1]
-        lost = [1 - float(one[past] / one[n]) for one in (rates, at["model"])]
+        lost = [1 - float(rate[past] / rate[n]) for rate in (rates, at["model"])]
         if not math.isnan(lost[0]):
             yield lost[0], lost[1], int(n), past
 
@@ -218,12 +218,12 @@ def _tile_name(tile: tuple[float, ...]) -> str:
     return f"{int(tile[0])}×{int(tile[1])}"
 
 
-def _name(sweep: Sweep, found: Sequence[Sweep]) -> str:
+def _name(sweep: Sweep, sweeps: Sequence[Sweep]) -> str:
     """What tells a sweep from the others: its M, its tile where tiles differ, and its variant where
     several have the same of both."""
-    several = len({s.tile[:2] for s in found}) > 1
+    several = len({s.tile[:2] for s in sweeps}) > 1
     tile = f"{_tile_name(sweep.tile)} tiles, " if several else ""
-    alike = {s.variant for s in found if (s.m, s.tile[:2]) == (sweep.m, sweep.tile[:2])}
+    alike = {s.variant for s in sweeps if (s.m, s.tile[:2]) == (sweep.m, sweep.tile[:2])}
     variant = f"{sweep.variant}, " if len(alike) > 1 else ""
     return f"{variant}{tile}M = {sweep.m}"
 
@@ -233,17 +233,17 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f} %".replace("-", "−")
 
 
-def _notes(found: Sequence[Sweep]) -> list[str]:
+def _notes(sweeps: Sequence[Sweep]) -> list[str]:
     """What was fitted, and how far off the model is."""
-    held = dict.fromkeys(f"{s.blocks_per_sm} of {_tile_name(s.tile)}" for s in found)
+    held = dict.fromkeys(f"{s.blocks_per_sm} of {_tile_name(s.tile)}" for s in sweeps)
     notes = [
-        f"{found[0].sms} SMs; an SM holds {', '.join(held)}. Model: waves times the time of one, the only number "
+        f"{sweeps[0].sms} SMs; an SM holds {', '.join(held)}. Model: waves times the time of one, the only number "
         "fitted, the median over N."
     ]
     errors = [
-        f"{_name(sweep, found)} {percent(error.median)}, worst {percent(error.worst)} "
+        f"{_name(sweep, sweeps)} {percent(error.median)}, worst {percent(error.worst)} "
         f"at N = {sweep.frame['n'].iloc[error.place]}"
-        for sweep in found
+        for sweep in sweeps
         if (error := sweep.summary()).count
     ]
     return [*notes, f"Error of the duration, median: {'; '.join(errors)}."] if errors else notes

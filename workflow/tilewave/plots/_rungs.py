@@ -9,13 +9,13 @@ from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.options import PlotOptions, Word
+from tilewave.plots.options import Name, PlotOptions
 
 
 class Runged(PlotOptions):
     """The option of plots that draw the main rungs alone."""
 
-    rungs: dict[Word, Annotated[tuple[Word, ...], Field(max_length=9)]] = Field(
+    rungs: dict[Name, Annotated[tuple[Name, ...], Field(max_length=9)]] = Field(
         {},
         description="the rungs to draw by dtype, at most nine, as the figure names them; of a dtype that is not "
         "named all. The table has all of them",
@@ -39,19 +39,19 @@ def order(cases: pd.DataFrame) -> list[str]:
     kernels = [str(name) for name in cases["kernel"].drop_duplicates()]
     pairs = cases.drop_duplicates("kernel")
     before = dict(zip(pairs["kernel"].astype(str), pairs.get("follows", pairs["kernel"])))
-    found: list[str] = []
+    climbed: list[str] = []
 
     def climb(kernel: str) -> None:
-        if kernel not in found:
-            found.append(kernel)
-            for other in kernels:
-                if before[other] == kernel:
-                    climb(other)
+        if kernel not in climbed:
+            climbed.append(kernel)
+            for follower in kernels:
+                if before[follower] == kernel:
+                    climb(follower)
 
     for kernel in kernels:
         if before[kernel] not in kernels and kernel != BASELINE:
             climb(kernel)
-    return [*found, *(name for name in kernels if name not in found)]
+    return [*climbed, *(name for name in kernels if name not in climbed)]
 
 
 def in_order(study: StudyData) -> pd.DataFrame:

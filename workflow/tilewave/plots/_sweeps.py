@@ -232,26 +232,26 @@ def sweeps(study: StudyData) -> list[Sweep]:
     ratio = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS)
     may_rank = set(base.ranking(study))
     vendor = _vendor(study, may_rank)
-    found = []
+    all_sweeps = []
     tiled = study.cases[study.cases["tile_m"].notna() & study.cases["tile_n"].notna()]
     tiled = tiled[(tiled["kernel"] != BASELINE) & tiled[["m", "n", "k"]].notna().all(axis=1)]
     for (variant, m, k), group in tiled.groupby(["variant", "m", "k"], sort=False):
         head = group.iloc[0].to_dict()
-        each = {str(row["case"]): _tile(row) for row in group.to_dict("records")}
-        largest, alike = max(each.values(), key=_area), len({*each.values()}) == 1
+        tiles = {str(row["case"]): _tile(row) for row in group.to_dict("records")}
+        largest, alike = max(tiles.values(), key=_area), len({*tiles.values()}) == 1
         per_sm = blocks_per_sm_of(study, {str(key): value for key, value in head.items()})
         rows = []
         for row in group.to_dict("records"):
             case, n = str(row["case"]), int(row["n"])
-            shape, tile = {"m": int(m), "n": n, "k": int(k)}, each[case]
+            shape, tile = {"m": int(m), "n": n, "k": int(k)}, tiles[case]
             blocks = int(row["working_blocks"]) if base.present(row["working_blocks"]) else None
-            other = _NO_VENDOR | vendor.get(_product(row), {})
+            cublas = _NO_VENDOR | vendor.get(_product(row), {})
             operations = ratio.get(case, math.nan)
             rows.append(
                 {
                     "case": case, "n": n, "ranks": case in may_rank,
                     "tflops": values.at[case, "tflops"], "duration": values.at[case, "duration"],
-                    **_beside(other, paired.loc[case], shape),
+                    **_beside(cublas, paired.loc[case], shape),
                     **_model(shape, tile, largest, sms, per_sm, blocks),
                     "ratio": operations, "useful": 1 / operations,
                     "active": counted.at[case, AVERAGE] / counted.at[case, BUSIEST],
@@ -263,11 +263,11 @@ def sweeps(study: StudyData) -> list[Sweep]:
         frame = pd.DataFrame(rows).sort_values("n", ignore_index=True)
         model = frame[list(_MODEL_COLUMNS)]
         if alike and (frame["blocks"] == frame["tiles"]).all():
-            every = range(int(frame["n"].min()), int(frame["n"].max()) + 1)
-            shapes = [{"m": int(m), "n": n, "k": int(k)} for n in every]
-            forms = [_model(one, largest, largest, sms, per_sm, None) for one in shapes]
-            model = pd.DataFrame(forms).assign(n=every)
-        found.append(
+            sizes = range(int(frame["n"].min()), int(frame["n"].max()) + 1)
+            shapes = [{"m": int(m), "n": n, "k": int(k)} for n in sizes]
+            forms = [_model(shape, largest, largest, sms, per_sm, None) for shape in shapes]
+            model = pd.DataFrame(forms).assign(n=sizes)
+        all_sweeps.append(
             Sweep(
                 str(variant),
                 str(head["kernel"]),
@@ -280,7 +280,7 @@ def sweeps(study: StudyData) -> list[Sweep]:
                 model,
             )
         )
-    return found
+    return all_sweeps
 
 
 _COLUMNS: Mapping[str, str] = {
@@ -310,8 +310,8 @@ _COLUMNS: Mapping[str, str] = {
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case of a sweep: measured and predicted figures side by side, then the status."""
     rest = base.base_table(study).set_index("case")
-    found, parts = sweeps(study), []
-    for sweep in found:
+    all_sweeps, parts = sweeps(study), []
+    for sweep in all_sweeps:
         summary = sweep.summary()
         part = sweep.frame.assign(
             model_duration=sweep.frame["work"] * sweep.wave_time,
@@ -324,6 +324,6 @@ def table(study: StudyData) -> pd.DataFrame:
         )
         parts.append(part.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS))
     if not parts:
-        return base.with_derived(rest.reset_index(), found)
+        return base.with_derived(rest.reset_index(), all_sweeps)
     joined = rest.iloc[:, :6].join(pd.concat(parts), how="inner")
-    return base.with_derived(joined.join(rest.iloc[:, 6:]).reset_index(), found)
+    return base.with_derived(joined.join(rest.iloc[:, 6:]).reset_index(), all_sweeps)

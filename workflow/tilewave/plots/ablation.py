@@ -53,7 +53,7 @@ def _change(study: StudyData) -> pd.Series[float]:
     paired = base.value_of(study, "percent_of_cublas", "time")
     dtypes = study.cases.set_index("case")["dtype"]
     may_rank = set(base.ranking(study))
-    found: dict[str, float] = {}
+    changes: dict[str, float] = {}
     for row in study.cases.to_dict("records"):
         case, default = str(row["case"]), _default(study, row)
         if default is None or not {case, default} <= may_rank & set(speed.index):
@@ -61,8 +61,8 @@ def _change(study: StudyData) -> pd.Series[float]:
         if base.same_environment(study, "tflops", case, default):
             alike = {case, default} <= set(paired.index) and dtypes[case] == dtypes[default]
             values = paired if alike else speed
-            found[case] = 100.0 * (float(values[case]) / float(values[default]) - 1.0)
-    return pd.Series(found, dtype=float)
+            changes[case] = 100.0 * (float(values[case]) / float(values[default]) - 1.0)
+    return pd.Series(changes, dtype=float)
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -103,13 +103,15 @@ def _label(study: StudyData, row: Mapping[str, Any]) -> str:
     default = _default(study, row)
     if default == row["case"]:
         return "default"
-    mine = base.macros_of(row)
-    known = study.cases[study.cases["case"] == default].to_dict("records")
-    other = base.macros_of({str(key): value for key, value in known[0].items()}) if known else {}
+    macros = base.macros_of(row)
+    defaults = study.cases[study.cases["case"] == default].to_dict("records")
+    default_macros = (
+        base.macros_of({str(key): value for key, value in defaults[0].items()}) if defaults else {}
+    )
     changed = [
-        f"{name} {other[name]} → {mine[name]}"
-        for name in mine
-        if mine[name] != other.get(name, mine[name])
+        f"{name} {default_macros[name]} → {macros[name]}"
+        for name in macros
+        if macros[name] != default_macros.get(name, macros[name])
     ]
     return ", ".join(changed) or base.variant_label(row).partition("\n")[2] or str(row["variant"])
 
@@ -119,19 +121,19 @@ def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     follow by what they gain."""
     listed, states = [], base.statuses(study, ("check", "time"))
     ranked = set(table.loc[(table["verdict"] == "correct") & table[_SPEED].notna(), "case"])
-    for row, found in zip(study.cases.to_dict("records"), table.to_dict("records"), strict=True):
+    for row, result in zip(study.cases.to_dict("records"), table.to_dict("records"), strict=True):
         default, failed = _default(study, row), states[row["case"]].status
-        kind, rate = _CHANGED if row["case"] != default else _DEFAULT, base.digits(found[_SPEED])
-        told = f"{rate} TFLOP/s"
-        if found["verdict"] != "correct":
-            kind, told = _BAD, failed if failed != "ok" else f"{found['verdict']}, not ranked"
-        elif not base.present(found[_SPEED]):
-            told = failed if failed != "ok" else "not timed"
-        elif kind == _CHANGED and base.present(found[_CHANGE]):
-            told = f"{_signed(found[_CHANGE])} ({rate})"
+        kind, rate = _CHANGED if row["case"] != default else _DEFAULT, base.digits(result[_SPEED])
+        text = f"{rate} TFLOP/s"
+        if result["verdict"] != "correct":
+            kind, text = _BAD, failed if failed != "ok" else f"{result['verdict']}, not ranked"
+        elif not base.present(result[_SPEED]):
+            text = failed if failed != "ok" else "not timed"
+        elif kind == _CHANGED and base.present(result[_CHANGE]):
+            text = f"{_signed(result[_CHANGE])} ({rate})"
         elif kind == _CHANGED and default in ranked:
-            kind, told = _ELSEWHERE, f"{told}, other environment"
-        listed.append({"label": _label(study, row), "kind": kind, "told": told})
+            kind, text = _ELSEWHERE, f"{text}, other environment"
+        listed.append({"label": _label(study, row), "kind": kind, "text": text})
     rows = table.join(pd.DataFrame(listed))
     rows = rows.assign(after=rows["kind"] != _DEFAULT)
     return rows.sort_values(
@@ -139,7 +141,7 @@ def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _panel(ax: Axes, rows: pd.DataFrame, column: str, told: list[str], style: Style) -> None:
+def _panel(ax: Axes, rows: pd.DataFrame, column: str, texts: list[str], style: Style) -> None:
     """A bar a row with its words beside it."""
     values = rows[column].fillna(0.0)
     bars = ax.barh(
@@ -148,7 +150,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, column: str, told: list[str], style: St
     )  # fmt: skip
     for bar, kind in zip(bars, rows["kind"], strict=True):
         bar.set_hatch("////" if kind == _ELSEWHERE else "")
-    ax.bar_label(bars, told, padding=3, size=style.small)
+    ax.bar_label(bars, texts, padding=3, size=style.small)
     ax.set_xlim(0, (1.9 if column == _SPEED else 1.4) * (values.max() or 1.0))
     ax.set_xlabel(column)
     ax.locator_params(axis="x", nbins=4)
@@ -170,10 +172,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             c: [f(v) if base.present(v) else "not counted" for v in rows[c]]
             for c, f in counted.items()
         }
-        for ax, (column, told) in zip(
-            axes, {_SPEED: list(rows["told"]), **texts}.items(), strict=True
+        for ax, (column, labels) in zip(
+            axes, {_SPEED: list(rows["text"]), **texts}.items(), strict=True
         ):
-            _panel(ax, shown, column, told, style)
+            _panel(ax, shown, column, labels, style)
             first = ax is axes[0] or style.narrow
             look.rows_axis(ax, list(rows["label"]) if first else [""] * len(rows))
         shapes = ", ".join(dict.fromkeys(map(base.shape_label, study.cases.to_dict("records"))))

@@ -112,8 +112,8 @@ class Line:
         """The smallest alignment within the tolerance of the best; NaN where only the reference
         was measured."""
         rows = self.measured[self.measured["enough"].astype(bool)]
-        known = len(rows) and len(self.smaller)
-        return float(rows["alignment"].iloc[0]) if known else math.nan
+        comparable = len(rows) and len(self.smaller)
+        return float(rows["alignment"].iloc[0]) if comparable else math.nan
 
 
 def _products(study: StudyData) -> pd.DataFrame:
@@ -146,7 +146,7 @@ def lines(study: StudyData) -> list[Line]:
         status=[states[case].status for case in cases["case"]],
         place=cases["case"].map(base.environment_of(study, "tflops", "time")),
     )
-    made = []
+    all_lines = []
     for variant, group in cases.groupby("variant", sort=False):
         sizes = group[list(Matmul.dimensions)].astype(int)
         aligned = group[(sizes == size).all(axis=1)]
@@ -154,25 +154,25 @@ def lines(study: StudyData) -> list[Line]:
             continue
         row = aligned.iloc[0].to_dict()
         for dimension in Matmul.dimensions:
-            others = [name for name in Matmul.dimensions if name != dimension]
-            swept = group[(sizes[others] == size).all(axis=1) & (sizes[dimension] <= size)]
+            fixed = [name for name in Matmul.dimensions if name != dimension]
+            swept = group[(sizes[fixed] == size).all(axis=1) & (sizes[dimension] <= size)]
             if len(swept) < 2:
                 continue
             points = swept[["case", dimension, "tflops", "status"]].rename(
                 columns={dimension: "size"}
             )
             points["size"] = points["size"].astype(int)
-            points.insert(2, "alignment", [theory.alignment(one) for one in points["size"]])
+            points.insert(2, "alignment", [theory.alignment(extent) for extent in points["size"]])
             same = swept["place"] == row["place"]
             points["share"] = (points["tflops"] / row["tflops"]).where(same)
-            points["least"] = [theory.least_share(one, size) for one in points["size"]]
+            points["least"] = [theory.least_share(extent, size) for extent in points["size"]]
             points["enough"] = _enough(points)
             points = points.sort_values(["alignment", "size"]).reset_index(drop=True)
-            made.append(
+            all_lines.append(
                 Line(str(variant), str(row["kernel"]), str(row["dtype"]), base.layouts_of(row),
                      dimension, points)
             )  # fmt: skip
-    return made
+    return all_lines
 
 
 def _enough(points: pd.DataFrame) -> pd.Series[bool]:
@@ -183,15 +183,15 @@ def _enough(points: pd.DataFrame) -> pd.Series[bool]:
     return points["share"] >= (1 - TOLERANCE) * points["share"].max() * points["least"]
 
 
-def totals(study: StudyData, found: list[Line]) -> pd.DataFrame:
+def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
     """One row a line: what the alignment costs, and from which one on it costs nothing.
 
     Losses (%) are what is missing to the share that a smaller product keeps whatever its alignment.
     The recommended multiples are those of `theory.alignment.RECOMMENDED`.
     """
     rows = []
-    for line in found:
-        told = theory.recommendation(line.dtype)
+    for line in all_lines:
+        recommendation = theory.recommendation(line.dtype)
         least = float(line.smaller["alignment"].min())
         refused = line.points.loc[line.points["status"] == "unsupported", "alignment"]
         row = {
@@ -201,16 +201,16 @@ def totals(study: StudyData, found: list[Line]) -> pd.DataFrame:
             "dimension": line.dimension,
             "contiguous in": line.contiguous_in,
             "reference (TFLOP/s)": _reference_speed(line, _reference(study)),
-            "unsupported alignments": ", ".join(str(one) for one in refused),
+            "unsupported alignments": ", ".join(str(alignment) for alignment in refused),
             "least alignment measured": least,
             "loss at it (%)": 100 * line.lost(1),
             "smallest alignment that is enough": line.smallest_enough,
         }
-        for name, words in (("recommended", "recommended"), ("on_a100", "recommended on A100")):
-            multiple = getattr(told, name, None)
-            row[f"{words} multiple"] = multiple or math.nan
+        for name, label in (("recommended", "recommended"), ("on_a100", "recommended on A100")):
+            multiple = getattr(recommendation, name, None)
+            row[f"{label} multiple"] = multiple or math.nan
             lost = line.lost(multiple) if multiple else math.nan
-            row[f"loss at the multiple {words} (%)"] = 100 * lost
+            row[f"loss at the multiple {label} (%)"] = 100 * lost
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -231,18 +231,18 @@ def table(study: StudyData) -> pd.DataFrame:
         # Which kernel the vendor took: its name often says the alignment that it was made for.
         columns["kernels launched"] = pd.Series(names)
     frame = base.with_columns(base.base_table(study), columns)
-    found = lines(study)
-    if not found:
-        return base.with_derived(frame, found)
+    all_lines = lines(study)
+    if not all_lines:
+        return base.with_derived(frame, all_lines)
     parts = [
         line.points.assign(dimension=line.dimension, layout=line.layout, along=line.contiguous_in)
-        for line in found
+        for line in all_lines
     ]
     added = pd.concat(parts, ignore_index=True)[["case", *_COLUMNS]].rename(columns=_COLUMNS)
     whole = frame.merge(added, on="case", how="left", sort=False)
-    last = totals(study, found)
+    last = totals(study, all_lines)
     last.insert(0, "line", last["variant"] + ", " + last["dimension"])
-    return base.with_derived(pd.concat([whole, last], ignore_index=True), found)
+    return base.with_derived(pd.concat([whole, last], ignore_index=True), all_lines)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
@@ -250,9 +250,11 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     losses = [
         (float(loss), f"{line.dtype} {line.dimension.upper()}")
         for line in base.derived(table)
-        if line.kernel == BASELINE and line.along and (told := theory.recommendation(line.dtype))
+        if line.kernel == BASELINE
+        and line.along
+        and (recommendation := theory.recommendation(line.dtype))
         for alignment, loss in line.losses.items()
-        if alignment < told.recommended
+        if alignment < recommendation.recommended
     ]
     lost, where = max(losses, default=(0.0, ""))
     if not losses:
@@ -263,9 +265,9 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 # ---------------------------------------------------------------------------------------- figure
 
 
-def _looks(found: list[Line]) -> dict[str, tuple[str, str]]:
+def _looks(all_lines: list[Line]) -> dict[str, tuple[str, str]]:
     """Colour and marker by `_who`: the baseline by its layout, own kernels in turn."""
-    names = dict.fromkeys(map(_who, sorted(found, key=lambda line: line.kernel != BASELINE)))
+    names = dict.fromkeys(map(_who, sorted(all_lines, key=lambda line: line.kernel != BASELINE)))
     colors = "#000000 #0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9 #882255 #999933".split()
     return {name: (colors[i % 9], MARKERS[i % 9]) for i, name in enumerate(names)}
 
@@ -274,27 +276,28 @@ def _who(line: Line) -> str:
     return f"{line.kernel}, A {line.layout.replace(', ', ', B ')}"
 
 
-def _tidy(found: list[Line], steps: list[int]) -> pd.DataFrame:
+def _tidy(panel_lines: list[Line], steps: list[int]) -> pd.DataFrame:
     """The points of a panel's lines: place (of the alignment among all), percent, who, line, status.
 
     Lines that agree stand side by side instead of on top of one another.
     """
     parts = [
         line.points.assign(
-            place=line.points["alignment"].map(steps.index) + _ASIDE * (i - (len(found) - 1) / 2),
+            place=line.points["alignment"].map(steps.index)
+            + _ASIDE * (i - (len(panel_lines) - 1) / 2),
             percent=100 * line.points["share"],
             who=_who(line),
             line=list(_DASHES)[not line.along],
         )
-        for i, line in enumerate(found)
+        for i, line in enumerate(panel_lines)
     ]
     return pd.concat(parts, ignore_index=True)
 
 
 def _panel(
-    ax: Axes, found: list[Line], steps: list[int], looks: Mapping[str, tuple[str, str]]
+    ax: Axes, panel_lines: list[Line], steps: list[int], looks: Mapping[str, tuple[str, str]]
 ) -> None:
-    points = _tidy(found, steps)
+    points = _tidy(panel_lines, steps)
     colors = {who: color for who, (color, _) in looks.items()}
     ax.plot([-1, len(steps)], [100, 100], color=GREY, linewidth=0.6, zorder=1)
     sns.lineplot(
@@ -314,12 +317,12 @@ def _panel(
 
 def _mark(ax: Axes, dtype: str, steps: list[int]) -> None:
     """The recommended multiples as upright lines."""
-    told = theory.recommendation(dtype)
-    if told is None:
+    recommendation = theory.recommendation(dtype)
+    if recommendation is None:
         return
     for multiple, dash, label in (
-        (told.recommended, "-", "recommended multiple"),
-        (told.on_a100, (0, (1, 1.2)), "on A100"),
+        (recommendation.recommended, "-", "recommended multiple"),
+        (recommendation.on_a100, (0, (1, 1.2)), "on A100"),
     ):
         if multiple in steps:
             ax.axvline(steps.index(multiple), color=look.GOOD, linewidth=0.9, linestyle=dash,
@@ -338,28 +341,34 @@ def _axis(ax: Axes, steps: list[int], style: Style) -> None:
     look.grid(ax, "y")
 
 
-def _worst(found: list[Line]) -> float:
+def _worst(dtype_lines: list[Line]) -> float:
     """The highest loss of some lines (1); 0 where nothing is known."""
-    return max((float(line.losses.max()) for line in found if len(line.losses)), default=0.0)
+    return max((float(line.losses.max()) for line in dtype_lines if len(line.losses)), default=0.0)
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """A row of panels for each dtype that loses something, a column a dimension, a line a variant."""
     with look.apply(style):
-        found: list[Line] = base.derived(table)
-        if not any(len(line.measured) for line in found):
+        all_lines: list[Line] = base.derived(table)
+        if not any(len(line.measured) for line in all_lines):
             return look.empty_figure(study, style, "throughput")
-        of = {d: [x for x in found if x.dtype == d] for d in base.dtypes_in_order(study)}
-        dtypes = [d for d in of if _worst(of[d]) > _CLEAN] or [d for d in of if of[d]]
-        columns = [d for d in Matmul.dimensions if any(line.dimension == d for line in found)]
-        steps = sorted({int(one) for line in found for one in line.points["alignment"]})
-        looks = _looks(found)
+        by_dtype = {
+            d: [line for line in all_lines if line.dtype == d] for d in base.dtypes_in_order(study)
+        }
+        dtypes = [d for d in by_dtype if _worst(by_dtype[d]) > _CLEAN] or [
+            d for d in by_dtype if by_dtype[d]
+        ]
+        columns = [d for d in Matmul.dimensions if any(line.dimension == d for line in all_lines)]
+        steps = sorted(
+            {int(alignment) for line in all_lines for alignment in line.points["alignment"]}
+        )
+        looks = _looks(all_lines)
         fig = look.new_figure(style, (24.0 if style.narrow else 29.0) * len(dtypes) + 8)
         axes = fig.subplots(len(dtypes), len(columns), sharex=True, sharey=True, squeeze=False)
         for (i, dtype), (j, dimension) in itertools.product(enumerate(dtypes), enumerate(columns)):
             ax = axes[i, j]
             _mark(ax, dtype, steps)
-            if here := [x for x in of[dtype] if x.dimension == dimension]:
+            if here := [line for line in by_dtype[dtype] if line.dimension == dimension]:
                 _panel(ax, here, steps, looks)
             _axis(ax, steps, style)
             # A title in every column keeps a row's panels alike.
@@ -371,17 +380,20 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         dashes: list[Artist] = [
             Line2D([], [], color=INK, dashes=d or (1, 0), label=name) for name, d in _DASHES.items()
         ]
-        clean = [d for d in of if of[d] and d not in dtypes]
+        clean = [d for d in by_dtype if by_dtype[d] and d not in dtypes]
         return look.finish(
             fig, study, style, [*look.entries(axes.flat), *dashes],
-            [*_notes(study), *_clean_notes({d: of[d] for d in clean})], _STAGES,
+            [*_notes(study), *_clean_notes({d: by_dtype[d] for d in clean})], _STAGES,
         )  # fmt: skip
 
 
 def _clean_notes(of: Mapping[str, list[Line]]) -> Iterator[str]:
-    told = [f"{base.dtype_label(d)} ({100 * _worst(some):.1f} %)" for d, some in of.items()]
-    if told:
-        yield f"Not drawn, as no alignment costs more than {100 * _CLEAN:g} %: {', '.join(told)}."
+    names = [
+        f"{base.dtype_label(d)} ({100 * _worst(dtype_lines):.1f} %)"
+        for d, dtype_lines in of.items()
+    ]
+    if names:
+        yield f"Not drawn, as no alignment costs more than {100 * _CLEAN:g} %: {', '.join(names)}."
 
 
 def _notes(study: StudyData) -> Iterator[str]:

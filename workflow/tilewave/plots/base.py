@@ -188,15 +188,15 @@ def pivot(study: StudyData, metrics: Sequence[str], stage: str | None = None) ->
 
 def verdicts(study: StudyData) -> dict[str, str]:
     """The verdict of each case: the worst that any stage's row gives, else *not checked*."""
-    found: dict[str, set[str]] = {case: set() for case in case_order(study)}
+    by_case: dict[str, set[str]] = {case: set() for case in case_order(study)}
     for case, _, _, _, verdict in study.states:
-        if case in found and present(verdict):
-            found[case].add(str(verdict))
+        if case in by_case and present(verdict):
+            by_case[case].add(str(verdict))
 
     def rank(name: str) -> tuple[int, str]:
         return (_VERDICT_ORDER.index(name) if name in _VERDICT_ORDER else -1, name)
 
-    return {case: min(names, key=rank, default="not checked") for case, names in found.items()}
+    return {case: min(names, key=rank, default="not checked") for case, names in by_case.items()}
 
 
 def statuses(study: StudyData, stages: Iterable[str] | None = None) -> dict[str, Missing]:
@@ -206,12 +206,12 @@ def statuses(study: StudyData, stages: Iterable[str] | None = None) -> dict[str,
     for case, stage, status, reason, _ in study.states:
         if (wanted is not None and stage not in wanted) or not present(status):
             continue
-        told = str(reason) if present(reason) else ""
+        explanation = str(reason) if present(reason) else ""
         place = _STATUS_ORDER.index(status) if status in _STATUS_ORDER else -1
-        rank = place, not told.startswith(SPOILT)
-        known = worst.get(case)
-        if known is None or rank < known[0]:
-            worst[case] = (rank, Missing(case, str(status), told))
+        rank = place, not explanation.startswith(SPOILT)
+        previous = worst.get(case)
+        if previous is None or rank < previous[0]:
+            worst[case] = (rank, Missing(case, str(status), explanation))
     nothing = "there is no record of this case"
     return {
         case: worst[case][1] if case in worst else Missing(case, "not measured", nothing)
@@ -258,23 +258,25 @@ def missing_notes(
     """The missing cases as sentences for the foot of a figure, one for each status and reason; reasons
     that differ by their numbers alone are one, with the least and the largest of them."""
     groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, list[str]]]] = {}
-    for gone in missing_cases(study, stages):
-        words = tuple(_NUMBER.split(gone.reason))
-        groups.setdefault((gone.status, words), []).append(
-            (gone.case, _NUMBER.findall(gone.reason))
+    for missing in missing_cases(study, stages):
+        fragments = tuple(_NUMBER.split(missing.reason))
+        groups.setdefault((missing.status, fragments), []).append(
+            (missing.case, _NUMBER.findall(missing.reason))
         )
     notes = []
-    for (status, words), found in groups.items():
-        cases = [case for case, _ in found]
-        spans = [_span(numbers) for numbers in zip(*(numbers for _, numbers in found), strict=True)]
-        reason = "".join(itertools.chain(*itertools.zip_longest(words, spans, fillvalue="")))
-        told = status + (f" ({reason})" if reason else "")
+    for (status, fragments), members in groups.items():
+        cases = [case for case, _ in members]
+        spans = [
+            _span(numbers) for numbers in zip(*(numbers for _, numbers in members), strict=True)
+        ]
+        reason = "".join(itertools.chain(*itertools.zip_longest(fragments, spans, fillvalue="")))
+        heading = status + (f" ({reason})" if reason else "")
         if len(cases) == len(case_order(study)) > 1:
-            notes.append(f"{told}: all {len(cases)} cases")
+            notes.append(f"{heading}: all {len(cases)} cases")
             continue
         names = ", ".join(cases[:most])
         more = f" and {len(cases) - most} more" if len(cases) > most else ""
-        notes.append(f"{told}: {names}{more}")
+        notes.append(f"{heading}: {names}{more}")
     return notes
 
 
@@ -283,10 +285,10 @@ def nothing_to_draw(study: StudyData, what: str) -> str:
     if not case_order(study):
         return "This study has no case."
     counts: dict[str, int] = {}
-    for gone in missing_cases(study):
-        counts[gone.status] = counts.get(gone.status, 0) + 1
-    told = ", ".join(f"{status} {count}" for status, count in counts.items())
-    return f"No {what} to draw" + (f": {told}." if told else ".")
+    for missing in missing_cases(study):
+        counts[missing.status] = counts.get(missing.status, 0) + 1
+    summary = ", ".join(f"{status} {count}" for status, count in counts.items())
+    return f"No {what} to draw" + (f": {summary}." if summary else ".")
 
 
 # --------------------------------------------------------------------------------------- sources
@@ -296,15 +298,17 @@ def _origins(study: StudyData) -> pd.DataFrame:
     """Environment and source of the study's values and instructions, each pair once."""
     frames = [study.records, study.instructions]
     if not study.records.empty:
-        known = study.records["value"].notna() & (study.records["source"] != "model")
-        frames[0] = study.records[known]
+        has_value = study.records["value"].notna() & (study.records["source"] != "model")
+        frames[0] = study.records[has_value]
     pairs = pd.concat([frame.reindex(columns=["environment", "source"]) for frame in frames])
     return pairs[pairs["environment"].map(present).astype(bool)].drop_duplicates()
 
 
 def _described(study: StudyData, identity: str, sources: set[str]) -> str:
     environment = study.environments.get(identity, {})
-    recordings = sorted(one.partition(":")[2] for one in sources if one.startswith("recorded"))
+    recordings = sorted(
+        source.partition(":")[2] for source in sources if source.startswith("recorded")
+    )
     gpu, cpu = environment.get("gpu") or next(iter(recordings), ""), environment.get("cpu")
     if sources == {"executed"}:
         return f"executed on the CPU ({cpu or 'unknown'}) from the same machine code"
@@ -335,21 +339,21 @@ def source_line(study: StudyData) -> str:
     return f"sources: {len(parts)} environments, {rule} between them: {listed}"
 
 
-def same_environment(study: StudyData, metric: str, one: str, other: str) -> bool:
+def same_environment(study: StudyData, metric: str, first: str, second: str) -> bool:
     """Whether two cases' values of a metric may be divided by one another."""
-    found = environment_of(study, metric)
-    return one in found and found.get(one) == found.get(other)
+    environments = environment_of(study, metric)
+    return first in environments and environments.get(first) == environments.get(second)
 
 
 def source_of(study: StudyData) -> dict[str, str]:
     """The sources of each case's values, joined, for a table's column."""
-    found: dict[str, set[str]] = {case: set() for case in case_order(study)}
+    by_case: dict[str, set[str]] = {case: set() for case in case_order(study)}
     if not study.records.empty:
         rows = study.records[study.records["value"].notna()]
         for case, source in rows[["case", "source"]].drop_duplicates().itertuples(index=False):
-            if case in found and present(source):
-                found[str(case)].add(str(source))
-    return {case: ", ".join(sorted(names)) for case, names in found.items()}
+            if case in by_case and present(source):
+                by_case[str(case)].add(str(source))
+    return {case: ", ".join(sorted(names)) for case, names in by_case.items()}
 
 
 # ------------------------------------------------------------------------------------ quantities
@@ -372,8 +376,8 @@ def excess_percent(instructions: pd.DataFrame) -> pd.Series[float]:
         .sum()
         for name in ("ideal", "excess")
     }
-    found = 100 * sums["excess"] / sums["ideal"].where(sums["ideal"] > 0)
-    return found.dropna().astype(float)
+    percent = 100 * sums["excess"] / sums["ideal"].where(sums["ideal"] > 0)
+    return percent.dropna().astype(float)
 
 
 def over_2mnk(study: StudyData, metric: str) -> pd.Series[float]:
@@ -397,8 +401,8 @@ def macros_of(row: Mapping[str, Any]) -> dict[str, Any]:
 def layouts_of(row: Mapping[str, Any]) -> dict[str, str]:
     """A product's layouts, out of the table's JSON; rows where nothing is said."""
     text = row.get("layouts")
-    told = json.loads(text) if isinstance(text, str) and text else {}
-    return {"a": "row", "b": "row", "c": "row", **told}
+    layouts = json.loads(text) if isinstance(text, str) and text else {}
+    return {"a": "row", "b": "row", "c": "row", **layouts}
 
 
 # ---------------------------------------------------------------------------------------- labels
@@ -422,10 +426,10 @@ def shape_label(row: Mapping[str, Any]) -> str:
     if present(row.get("probe_case")):
         return str(row["probe_case"])
     sizes: list[Any] = list(sizes_of(row).values()) or [row.get(d) for d in ("m", "n", "k")]
-    told = [number(float(s)) for s in sizes if s is not None and present(s)]
-    if len(told) == 3 and len(set(told)) == 1:
-        return f"{told[0]}³"
-    return "×".join(told)
+    numbers = [number(float(s)) for s in sizes if s is not None and present(s)]
+    if len(numbers) == 3 and len(set(numbers)) == 1:
+        return f"{numbers[0]}³"
+    return "×".join(numbers)
 
 
 def common_shape(cases: pd.DataFrame) -> str:
@@ -442,21 +446,21 @@ def common_shapes(cases: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def shapes_told(cases: pd.DataFrame) -> str:
+def shapes_text(cases: pd.DataFrame) -> str:
     """The common shapes in words; of a single operation without its name."""
-    found = common_shapes(cases)
-    if len(found) == 1:
-        return next(iter(found.values()))
-    return ", ".join(f"{operation_label(name)} {label}" for name, label in found.items())
+    shapes = common_shapes(cases)
+    if len(shapes) == 1:
+        return next(iter(shapes.values()))
+    return ", ".join(f"{operation_label(name)} {label}" for name, label in shapes.items())
 
 
 def uncommon_shapes(cases: pd.DataFrame) -> dict[str, str]:
     """The label of each case whose shape is not its operation's common one, else ""."""
     usual = common_shapes(cases)
-    told = [
+    labels = [
         (str(row["case"]), row["operation"], shape_label(row)) for row in cases.to_dict("records")
     ]
-    return {case: "" if usual.get(name) == label else label for case, name, label in told}
+    return {case: "" if usual.get(name) == label else label for case, name, label in labels}
 
 
 def operation_label(operation: object) -> str:
@@ -472,8 +476,8 @@ def variant_label(row: Mapping[str, Any], dtype: str | None = None) -> str:
     kernel, variant = str(row["kernel"]), str(row["variant"])
     tokens = [t for t in variant.removeprefix(kernel).split("-") if t]
     if dtype is not None:
-        words = "|".join(sorted({*dtype.split("_"), dtype}, key=len, reverse=True))
-        tokens = [t for t in tokens if not re.fullmatch(rf"[a-z_]+({words})", t)]
+        pattern = "|".join(sorted({*dtype.split("_"), dtype}, key=len, reverse=True))
+        tokens = [t for t in tokens if not re.fullmatch(rf"[a-z_]+({pattern})", t)]
     return kernel + (f"\n{' '.join(tokens)}" if tokens else "")
 
 
@@ -498,8 +502,8 @@ def rate_notes(study: StudyData) -> list[str]:
 
 def dtypes_in_order(study: StudyData) -> list[str]:
     """The dtypes of the cases, in the config's order."""
-    found = [] if study.cases.empty else study.cases["dtype"].tolist()
-    return list(dict.fromkeys(str(d) for d in found if present(d)))
+    dtypes = [] if study.cases.empty else study.cases["dtype"].tolist()
+    return list(dict.fromkeys(str(d) for d in dtypes if present(d)))
 
 
 def digits(value: float) -> str:
@@ -525,7 +529,7 @@ def base_table(study: StudyData) -> pd.DataFrame:
     sizes = [sizes_of(row) for row in study.cases.to_dict("records")]
     for name in dict.fromkeys(itertools.chain(*sizes)):
         if name not in columns:
-            frame[name] = [float(one.get(name, math.nan)) for one in sizes]
+            frame[name] = [float(dimensions.get(name, math.nan)) for dimensions in sizes]
     state = statuses(study)
     frame["verdict"] = pd.Series(verdicts(study), dtype=object).reindex(frame.index)
     frame["status"] = pd.Series({c: s.status for c, s in state.items()}, dtype=object)
@@ -556,19 +560,19 @@ class _Derived:
     """Wraps what goes with a table: pandas copies and compares a frame's `attrs` whenever rows are
     selected or frames are joined, which frames inside would not stand."""
 
-    def __init__(self, made: Any) -> None:
-        self.made = made
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
     def __deepcopy__(self, memo: object) -> _Derived:
         return self
 
 
-def with_derived(table: pd.DataFrame, made: Any) -> pd.DataFrame:
+def with_derived(table: pd.DataFrame, value: Any) -> pd.DataFrame:
     """The table with what it was made from and `draw` needs besides: derived once, in no CSV."""
-    table.attrs["derived"] = _Derived(made)
+    table.attrs["derived"] = _Derived(value)
     return table
 
 
 def derived(table: pd.DataFrame) -> Any:
     """What `with_derived` gave the table."""
-    return table.attrs["derived"].made
+    return table.attrs["derived"].value

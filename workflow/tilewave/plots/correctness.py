@@ -67,14 +67,14 @@ def table(study: StudyData) -> pd.DataFrame:
     """One row a case: outcome, errors of the result, and the tolerance of an element of typical size:
     each element is held against its own."""
     frame = base.base_table(study)
-    found = pd.Series(outcomes(study), dtype=object).reindex(frame.index)
+    outcome = pd.Series(outcomes(study), dtype=object).reindex(frame.index)
     about = study.cases.set_index("case").reindex(columns=["probe_case", "ends", "finds"])
-    planned = (found == about["ends"]) & (found != "ok") | (found == about["finds"])
+    planned = (outcome == about["ends"]) & (outcome != "ok") | (outcome == about["finds"])
     frame.insert(2, "probe_case", about["probe_case"])
     return base.with_columns(
         frame,
         {
-            "outcome": found,
+            "outcome": outcome,
             "as its kernel file says": planned.map({True: "yes", False: ""}),
             "largest error": base.value_of(study, "max_error", "check"),
             "tolerance of a typical element": base.value_of(study, "tolerance", "check"),
@@ -85,8 +85,8 @@ def table(study: StudyData) -> pd.DataFrame:
 
 def shown(table: pd.DataFrame) -> pd.Series[Any]:
     """The entry of OUTCOMES of each row."""
-    known = table["outcome"].where(table["outcome"].isin(_SIGNS), "other")
-    return known.mask(table["as its kernel file says"] == "yes", EXPECTED)
+    names = table["outcome"].where(table["outcome"].isin(_SIGNS), "other")
+    return names.mask(table["as its kernel file says"] == "yes", EXPECTED)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
@@ -138,7 +138,7 @@ def _folded(group: pd.DataFrame, what: str) -> pd.DataFrame:
     return pd.concat([group[~last], group[last].assign(row=f"{count} {what}, all right")])
 
 
-def _written(counts: Any) -> str:
+def _cell_text(counts: Any) -> str:
     """A cell's outcomes: `+`, or with several variants `+8 u1`."""
     if not isinstance(counts, Counter):
         return ""
@@ -155,7 +155,7 @@ def _code(counts: Any) -> float:
 def _draw_panel(ax: Axes, title: str, cells: pd.DataFrame, high: int, style: Style) -> None:
     """The panel as a heat map, its columns' names on top, in an axes for `high` rows."""
     look.heatmap(
-        ax, cells.map(_code).astype(float), cells.map(_written).to_numpy(),
+        ax, cells.map(_code).astype(float), cells.map(_cell_text).to_numpy(),
         cmap=ListedColormap([color for color, _ in OUTCOMES.values()]), vmin=-0.5,
         vmax=len(_SIGNS) - 0.5, linewidths=0.6, linecolor="white",
         annot_kws={"size": style.small}, xticklabels=True, yticklabels=True,

@@ -84,7 +84,7 @@ BY_INSTRUCTION: Mapping[str, str] = {
     "sectors_global_ideal": "ideal sectors",
 }
 EACH = "each instruction: "
-_ORDER = [*COUNTERS.values(), *(f"{EACH}{words}" for words in BY_INSTRUCTION.values()), LAUNCH]
+_ORDER = [*COUNTERS.values(), *(f"{EACH}{label}" for label in BY_INSTRUCTION.values()), LAUNCH]
 """The figure's rows."""
 UNEXPLAINED = "not known"
 _END = 100.0
@@ -111,7 +111,9 @@ class Cause:
         kinds: opcodes that the case executes; measured: the case's counters.
         """
         match = self.counter.fullmatch(counter)
-        ran = "any" in self.kinds or any(_is(kind, one) for kind in self.kinds for one in kinds)
+        ran = "any" in self.kinds or any(
+            _is(kind, opcode) for kind in self.kinds for opcode in kinds
+        )
         if not match or not ran:
             return False
         more = measured[counter] - predicted
@@ -123,9 +125,9 @@ class Cause:
 
 def _is(kind: str, opcode: str) -> bool:
     """Whether an opcode (``STG.E.128``) is of a kind (``STG.128``): its base, and these modifiers."""
-    base_, *words = kind.split(".")
+    base_, *required = kind.split(".")
     name, *modifiers = opcode.split(".")
-    return base_ == name and set(words) <= set(modifiers)
+    return base_ == name and set(required) <= set(modifiers)
 
 
 @cache
@@ -135,13 +137,13 @@ def causes() -> tuple[Cause, ...]:
     return tuple(
         Cause(
             **{
-                **one,
-                "counter": re.compile(one["counter"]),
-                "kinds": frozenset(one["kinds"]),
-                "cause": " ".join(one["cause"].split()),
+                **entry,
+                "counter": re.compile(entry["counter"]),
+                "kinds": frozenset(entry["kinds"]),
+                "cause": " ".join(entry["cause"].split()),
             }
         )
-        for one in listed
+        for entry in listed
     )
 
 
@@ -149,8 +151,8 @@ def _cause(counter: str, opcodes: set[str], predicted: float, measured: Mapping[
     """The known cause of a counter's difference; empty where there is none to explain."""
     if predicted == measured[counter]:
         return ""
-    found = (one for one in causes() if one.explains(counter, opcodes, predicted, measured))
-    return next((one.cause for one in found), UNEXPLAINED)
+    matches = (cause for cause in causes() if cause.explains(counter, opcodes, predicted, measured))
+    return next((cause.cause for cause in matches), UNEXPLAINED)
 
 
 def _values(study: StudyData, stage: str) -> pd.DataFrame:
@@ -175,22 +177,22 @@ def _instructions(study: StudyData) -> pd.DataFrame:
         rows[(rows["stage"] == stage) & ((rows["source"] == "executed") == (stage == PREDICTED))]
         for stage in _STAGES
     ]
-    one, other = (
+    predicted, measured = (
         side[[*keys, *columns]].drop_duplicates([name for name in keys if name != "opcode"])
         for side in sides
     )
-    return one.merge(other, on=keys, suffixes=("_predicted", "_measured"))
+    return predicted.merge(measured, on=keys, suffixes=("_predicted", "_measured"))
 
 
 def _kinds(study: StudyData) -> dict[str, set[str]]:
     """Opcodes that each case executed."""
-    found: dict[str, set[str]] = {}
+    by_case: dict[str, set[str]] = {}
     rows = study.instructions
     if not rows.empty:
         ran = rows[pd.to_numeric(rows["executed"]).fillna(1) > 0]
         for case, opcodes in ran.groupby("case")["opcode"]:
-            found[str(case)] = {str(opcode) for opcode in opcodes}
-    return found
+            by_case[str(case)] = {str(opcode) for opcode in opcodes}
+    return by_case
 
 
 def _relative(predicted: float, measured: float) -> float:
@@ -215,31 +217,33 @@ def comparisons(study: StudyData) -> pd.DataFrame:
         for case, part in both.groupby("case")
     }
     rows = []
-    for one in both.to_dict("records"):
-        case, counter = str(one["case"]), str(one["metric"])
-        predicted, measured = float(one["value_predicted"]), float(one["value_measured"])
-        known = not math.isnan(measured)
-        relative = _relative(predicted, measured) if known else math.nan
-        cause = _cause(counter, kinds.get(case, set()), predicted, beside[case]) if known else ""
-        source = one["source_measured"] if known else ""
+    for row in both.to_dict("records"):
+        case, counter = str(row["case"]), str(row["metric"])
+        predicted, measured = float(row["value_predicted"]), float(row["value_measured"])
+        is_measured = not math.isnan(measured)
+        relative = _relative(predicted, measured) if is_measured else math.nan
+        cause = (
+            _cause(counter, kinds.get(case, set()), predicted, beside[case]) if is_measured else ""
+        )
+        source = row["source_measured"] if is_measured else ""
         rows.append(
-            (case, counter, one["unit_predicted"], predicted, measured, relative, cause, source)
+            (case, counter, row["unit_predicted"], predicted, measured, relative, cause, source)
         )
     sides = _instructions(study)
-    for column, words in BY_INSTRUCTION.items():
+    for column, label in BY_INSTRUCTION.items():
         pair = [f"{column}_{side}" for side in ("predicted", "measured")]
         if any(name not in sides for name in pair):
             continue
-        numbers, name = sides[["case", *pair]].dropna(), f"{EACH}{words}"
+        numbers, name = sides[["case", *pair]].dropna(), f"{EACH}{label}"
         for case, part in numbers.groupby("case", sort=False):
-            one, other = (pd.to_numeric(part[side]) for side in pair)
-            every, equal = len(part), int((one == other).sum())
+            predicted_counts, measured_counts = (pd.to_numeric(part[side]) for side in pair)
+            total, equal = len(part), int((predicted_counts == measured_counts).sum())
             # Sums may agree by chance where single instructions do not.
-            off = abs(_relative(float(one.sum()), float(other.sum())))
-            relative = 0.0 if equal == every else max(off, (every - equal) / every)
-            cause = _cause(name, kinds.get(str(case), set()), every, {name: equal})
+            off = abs(_relative(float(predicted_counts.sum()), float(measured_counts.sum())))
+            relative = 0.0 if equal == total else max(off, (total - equal) / total)
+            cause = _cause(name, kinds.get(str(case), set()), total, {name: equal})
             unit = "instructions, compared and equal"
-            rows.append((case, name, unit, float(every), float(equal), relative, cause, ""))
+            rows.append((case, name, unit, float(total), float(equal), relative, cause, ""))
     values = ["predicted", "measured", "relative difference"]
     frame = pd.DataFrame(rows, columns=["case", "counter", "unit", *values, "cause", "source"])
     equal = (frame["relative difference"] == 0).map({True: "yes", False: "no"})
@@ -278,7 +282,7 @@ def _tested(table: pd.DataFrame) -> pd.DataFrame:
 
 def _marks() -> dict[str, tuple[str, str]]:
     """Colour and marker of each cause, by its name."""
-    names = dict.fromkeys(one.name for one in causes())
+    names = dict.fromkeys(cause.name for cause in causes())
     looks = itertools.cycle(
         (("#332288", "o"), ("#44AA99", "s"), ("#DDCC77", "D"), ("#88CCEE", "^"))
     )
@@ -288,7 +292,7 @@ def _marks() -> dict[str, tuple[str, str]]:
 def _compared(table: pd.DataFrame) -> pd.DataFrame:
     """What was predicted and measured: the figure's row, the difference (%), the cause's name."""
     rows = table[table["counter"].notna() & table["equal"].isin(["yes", "no"])]
-    names = {one.cause: one.name for one in causes()} | {UNEXPLAINED: UNEXPLAINED}
+    names = {cause.cause: cause.name for cause in causes()} | {UNEXPLAINED: UNEXPLAINED}
     return rows.assign(
         row=rows["counter"].astype(str).map(_row_of),
         percent=(100 * rows["relative difference"].astype(float)).clip(-_END, _END),
@@ -326,7 +330,7 @@ def _differences(ax: Axes, differ: pd.DataFrame, order: list[str], style: Style)
     look.grid(ax, "both")
 
 
-def _told(rows: pd.DataFrame, differ: pd.DataFrame, style: Style) -> str:
+def _difference_text(rows: pd.DataFrame, differ: pd.DataFrame, style: Style) -> str:
     """How many of a row's comparisons differ, and where the most."""
     count = f"{len(differ)} of {len(rows)}"
     worst = base.variant_label(differ.loc[differ["percent"].abs().idxmax()].to_dict())
@@ -348,12 +352,12 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         fig = look.new_figure(style, (len(order) + 1) * 1.5 * style.line * 25.4 + 16)
         ax = fig.subplots()
         _differences(ax, differ, order, style)
-        told = [
-            _told(compared[compared["row"] == row], differ[differ["row"] == row], style)
+        texts = [
+            _difference_text(compared[compared["row"] == row], differ[differ["row"] == row], style)
             for row in order
         ]
-        told.append(f"{len(same)} equal")
-        look.beside(ax, told)
+        texts.append(f"{len(same)} equal")
+        look.beside(ax, texts)
         look.rows_axis(ax, [*order, f"{len(equal)} others"])
         ax.set_title("Where they differ")
         return look.finish(fig, study, style, look.entries([ax]), _notes(table, differ), _STAGES)
@@ -361,7 +365,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 def _notes(table: pd.DataFrame, differ: pd.DataFrame) -> list[str]:
     """The causes, what has none, and what was not measured."""
-    used = {one.name: one.cause for one in causes() if one.name in set(differ["why"])}
+    used = {cause.name: cause.cause for cause in causes() if cause.name in set(differ["why"])}
     notes = [f"{name.capitalize()}: {cause}." for name, cause in used.items()]
     unknown = sorted({*differ[differ["why"] == UNEXPLAINED]["row"]}, key=_ORDER.index)
     if unknown:

@@ -26,7 +26,7 @@ from tilewave.plots import style as look
 from tilewave.plots._panels import heatmap
 from tilewave.plots._rungs import Runged, drawn, in_order
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.options import Count, Word
+from tilewave.plots.options import Count, Name
 from tilewave.plots.style import GOOD, GREY, INK, MARKERS, Style
 
 HEADLINE = True
@@ -42,7 +42,7 @@ class Lecture(BaseModel):
     """The variants and sizes of a lecture's table of times."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    rows: dict[Word, Word] = Field(max_length=100)
+    rows: dict[Name, Name] = Field(max_length=100)
     sizes: tuple[Count, ...] = Field(max_length=100)
 
 
@@ -124,9 +124,12 @@ def lecture_table(cases: pd.DataFrame, wanted: Lecture) -> pd.DataFrame:
             return base.digits(row[_TIME] / 1e3) if ranks else str(row["verdict"])
         return absent
 
-    cells = {f"{n}×{n} (ms)": [cell(one, n) for one in wanted.rows.values()] for n in wanted.sizes}
-    made = pd.DataFrame({_LECTURE: list(wanted.rows), **cells})
-    return made if (made[list(cells)] != absent).to_numpy().any() else made.iloc[:0]
+    cells = {
+        f"{n}×{n} (ms)": [cell(variant, n) for variant in wanted.rows.values()]
+        for n in wanted.sizes
+    }
+    frame = pd.DataFrame({_LECTURE: list(wanted.rows), **cells})
+    return frame if (frame[list(cells)] != absent).to_numpy().any() else frame.iloc[:0]
 
 
 def _cases(table: pd.DataFrame, device: str = "GPU") -> pd.DataFrame:
@@ -143,8 +146,8 @@ def _cases(table: pd.DataFrame, device: str = "GPU") -> pd.DataFrame:
 def _sizes(cases: pd.DataFrame) -> list[str]:
     """The largest shapes, from little work to much."""
     work = cases[["m", "n", "k"]].astype(float).prod(axis=1)
-    found = cases.loc[work.sort_values(kind="stable").index, "size"].drop_duplicates()
-    return list(found)[-_SHAPES:]
+    shapes = cases.loc[work.sort_values(kind="stable").index, "size"].drop_duplicates()
+    return list(shapes)[-_SHAPES:]
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
@@ -212,10 +215,10 @@ def _numbers(
     shares = rows.pivot(index="label", columns="size", values=_SHARE).reindex(order, columns=sizes)
     ranks = rows.pivot(index="label", columns="size", values="ranks").reindex(order, columns=sizes)
     ranked = shares.where(ranks.eq(True))
-    told = shares.map(lambda share: "×" if base.present(share) else "–").where(
+    texts = shares.map(lambda share: "×" if base.present(share) else "–").where(
         ranked.isna(), ranked.map("{:.1f}".format)
     )
-    heatmap(ax, ranked.fillna(0.0), told, style, vmin=0, vmax=300, cmap="Blues")
+    heatmap(ax, ranked.fillna(0.0), texts, style, vmin=0, vmax=300, cmap="Blues")
     for text, share in zip(ax.texts, ranked.to_numpy().ravel(), strict=True):
         if share >= 100:
             text.set(color=GOOD, weight="bold", size=0.68 * style.font_size)
@@ -261,8 +264,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if rows[_SHARE].isna().all():
             return look.empty_figure(study, style, "share of cuBLAS")
         looks = _looks(sizes)
-        known = rows[_known(rows)]
-        orders = known.groupby("dtype")["label"].unique().map(list)
+        listed = rows[_has_result(rows)]
+        orders = listed.groupby("dtype")["label"].unique().map(list)
         shown = set(rows.loc[rows[_SHARE].notna(), "dtype"])
         wanted = [dtype for dtype in base.dtypes_in_order(study) if dtype in shown]
         cubes = _cubes(
@@ -279,7 +282,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         right = 1.04 * max(100.0, float(rows[_HIGH].max()))
         for dtype, (ax, *beside) in zip(wanted, panels, strict=True):
             order, first, last = orders[dtype], dtype == wanted[0], dtype == wanted[-1]
-            part = known[known["dtype"] == dtype]
+            part = listed[listed["dtype"] == dtype]
             _shares(ax, part, order, looks)
             ax.set_xlim(0, right)
             ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
@@ -287,14 +290,14 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             look.grid(ax, "x")
             ax.set_title(base.dtype_short(dtype), pad=13 if beside and first else 4)
             ax.annotate(
-                _hundred(cases[cases["dtype"] == dtype], sizes[-1]), (0, 1), xytext=(-3, 4),
+                _reference_text(cases[cases["dtype"] == dtype], sizes[-1]), (0, 1), xytext=(-3, 4),
                 ha="right", xycoords="axes fraction", textcoords="offset points", color=GREY,
                 size=0.8 * style.font_size,
             )  # fmt: skip
-            for other in beside[:1]:
-                _numbers(other, part, order, sizes, style)
-                other.tick_params(labeltop=first)
-            for other in beside[1:]:
+            for panel in beside[:1]:
+                _numbers(panel, part, order, sizes, style)
+                panel.tick_params(labeltop=first)
+            for panel in beside[1:]:
                 colors = dict(zip(order, sns.color_palette("flare", len(order)).as_hex()))
                 ax.scatter(
                     [-0.02] * len(order), range(len(order)), s=9, c=list(colors.values()),
@@ -303,9 +306,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
                 ax.tick_params(axis="y", pad=7)
                 colors |= {BASELINE: "#000000"}
                 lines = cubes[(cubes["dtype"] == dtype) & cubes["label"].isin(list(colors))]
-                _speeds(other, lines, cube_sizes, colors)
-                other.set_title("TFLOP/s" if first else "")
-                other.tick_params(labelbottom=last)
+                _speeds(panel, lines, cube_sizes, colors)
+                panel.set_title("TFLOP/s" if first else "")
+                panel.tick_params(labelbottom=last)
             ax.tick_params(labelbottom=last)
         panels[-1][0].set_xlabel("% of cuBLAS")
         if speeds:
@@ -313,21 +316,21 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         handles = _legend(cases, sizes, looks, speeds)
         notes = _notes(study, table, rows, speeds)
         # The cases that the figure tells something of: no others are listed as missing.
-        told = study.cases["case"].isin([*cases["case"], *_cases(table, "CPU")["case"]])
-        part_of = replace(study, cases=study.cases[told])
+        mentioned = study.cases["case"].isin([*cases["case"], *_cases(table, "CPU")["case"]])
+        part_of = replace(study, cases=study.cases[mentioned])
         return look.finish(fig, part_of, style, handles, notes, _STAGES)
 
 
-def _known(rows: pd.DataFrame) -> pd.Series[bool]:
+def _has_result(rows: pd.DataFrame) -> pd.Series[bool]:
     """Whether there is anything to say of a row's rung: a share at some size, or a verdict that is bad."""
-    known = rows[_SHARE].notna() | ~rows["verdict"].isin(["correct", "not checked"])
-    return known.groupby([rows["dtype"], rows["label"]], sort=False).transform("any")
+    present = rows[_SHARE].notna() | ~rows["verdict"].isin(["correct", "not checked"])
+    return present.groupby([rows["dtype"], rows["label"]], sort=False).transform("any")
 
 
-def _hundred(cases: pd.DataFrame, size: str) -> str:
+def _reference_text(cases: pd.DataFrame, size: str) -> str:
     """What 100 % is: cuBLAS's speed at the largest shape; "" where it has none."""
-    own = cases[(cases["kernel"] == BASELINE) & cases["ranks"] & (cases["size"] == size)]
-    speeds = own[_SPEED].dropna()
+    baseline = cases[(cases["kernel"] == BASELINE) & cases["ranks"] & (cases["size"] == size)]
+    speeds = baseline[_SPEED].dropna()
     return f"100 %: {base.digits(speeds.iloc[0])} TFLOP/s" if len(speeds) else ""
 
 
@@ -359,7 +362,9 @@ def _notes(study: StudyData, table: pd.DataFrame, rows: pd.DataFrame, speeds: bo
     bare = rows[_SHARE].isna().groupby(rows["dtype"], sort=False).all()
     absent = [base.dtype_short(dtype) for dtype in bare.index[bare]]
     absent += (
-        rows.loc[~_known(rows) & ~rows["dtype"].isin(bare.index[bare]), "label"].unique().tolist()
+        rows.loc[~_has_result(rows) & ~rows["dtype"].isin(bare.index[bare]), "label"]
+        .unique()
+        .tolist()
     )
     notes += [f"No share was measured of {', '.join(absent)}."] if absent else []
     return notes + (base.rate_notes(study) if (rows["dtype"] == "i8").any() else [])
@@ -372,6 +377,6 @@ def _counted(cases: pd.DataFrame) -> list[str]:
         return []
     more = counted[counted[_RATIO] > 1 + _MORE_WORK].sort_values(_RATIO, ascending=False)
     named = [f"{label} {ratio:.3f}" for label, ratio in zip(more["label"], more[_RATIO])]
-    told = f"; more than that: {', '.join(dict.fromkeys(named))}" if named else ""
+    excess = f"; more than that: {', '.join(dict.fromkeys(named))}" if named else ""
     least, most = counted[_RATIO].min(), counted[_RATIO].drop(more.index).max()
-    return [f"FLOPs counted over 2mnk: {least:.3f} to {most:.3f}{told}."]
+    return [f"FLOPs counted over 2mnk: {least:.3f} to {most:.3f}{excess}."]

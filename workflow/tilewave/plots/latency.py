@@ -45,19 +45,21 @@ _MARKS: Mapping[str, Mapping[str, Any]] = {
 def _claimed(study: StudyData) -> dict[str, float]:
     """The claim of each case, by case id: the kernel file's, else the lecture's for the level, the case's name up to
     its first underscore."""
-    found = {}
+    claims = {}
     for row in study.cases.to_dict("records"):
         level = str(row["probe_case"]).lower().partition("_")[0]
         claim = row.get("latency_claimed")
         if claim := claim if base.present(claim) else _CLAIMED.get(level):
-            found[str(row["case"])] = float(claim)
-    return found
+            claims[str(row["case"])] = float(claim)
+    return claims
 
 
 def clock_mhz(study: StudyData) -> float | None:
     """The highest SM clock of the environment that all values come from; None where it differs."""
     used = set(base.environment_of(study, _METRIC).values())
-    clocks = {study.environments.get(one, {}).get("sm_clock_max_mhz") for one in used}
+    clocks = {
+        study.environments.get(environment, {}).get("sm_clock_max_mhz") for environment in used
+    }
     clock = clocks.pop() if len(clocks) == 1 else None
     return float(clock) if clock else None
 
@@ -72,11 +74,11 @@ def table(study: StudyData) -> pd.DataFrame:
     if clock is not None:
         cycles = frame[_MEASURED]
         frame[f"measured (ns at {clock:g} MHz)"] = cycles.map(lambda c: nanoseconds(c, clock))
-    said = frame["probe_case"].str.lower().isin(HUNDREDS)
-    frame[_ARTICLE] = said.map({True: "several hundred cycles", False: ""})
+    claimed = frame["probe_case"].str.lower().isin(HUNDREDS)
+    frame[_ARTICLE] = claimed.map({True: "several hundred cycles", False: ""})
     holds = frame[_MEASURED].between(*_SEVERAL)
-    known = said & frame[_MEASURED].notna()
-    frame["the article holds"] = holds.map({True: "yes", False: "no"}).where(known, "")
+    comparable = claimed & frame[_MEASURED].notna()
+    frame["the article holds"] = holds.map({True: "yes", False: "no"}).where(comparable, "")
     rest = base.base_table(study).reset_index(drop=True)
     return frame.join(rest[["verdict", "status", "reason", "source"]])
 
@@ -96,16 +98,16 @@ def _level(probe_case: object) -> str:
     return name.upper() if name in ("l1", "l2", "dram") else name
 
 
-def _told(row: Mapping[str, Any]) -> str:
+def _row_text(row: Mapping[str, Any]) -> str:
     """What stands behind a level's dots: cycles, and how many times the claim they are."""
     value, claim = row[_MEASURED], row[_LECTURE]
-    known = base.present(value)
-    told = row["status"] if row["status"] != "ok" else "no value"
-    if known:
-        told = base.digits(value) + ("" if row["verdict"] == "correct" else f" ({row['verdict']})")
+    is_measured = base.present(value)
+    text = row["status"] if row["status"] != "ok" else "no value"
+    if is_measured:
+        text = base.digits(value) + ("" if row["verdict"] == "correct" else f" ({row['verdict']})")
     if base.present(claim):
-        told += f"   ({base.digits(value / claim) + ' × ' if known else ''}{claim:g} claimed)"
-    return str(told)
+        text += f"   ({base.digits(value / claim) + ' × ' if is_measured else ''}{claim:g} claimed)"
+    return str(text)
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
@@ -134,7 +136,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
                 dots[dots["kind"] == kind], x="cycles", y="row", ax=ax, label=names[kind],
                 legend=False, zorder=3, **_MARKS[kind],
             )  # fmt: skip
-        look.beside(ax, map(_told, rows.to_dict("records")))
+        look.beside(ax, map(_row_text, rows.to_dict("records")))
         ax.set(xscale="log", xlabel="cycles for one dependent access (SM clock)", ylabel="")
         axes = [ax.xaxis]
         clock = clock_mhz(study)

@@ -69,7 +69,7 @@ _FIGURES: Mapping[str, str] = {
 _SHORT: Mapping[str, str] = {
     bounds.ISSUE: "issue", bounds.TENSOR: "tensor", bounds.DATA: "L1", bounds.SPECIAL: "special",
 }  # fmt: skip
-_PARTS = {name: f"{words} (% of cycles)" for name, words in PARTS.items()}
+_PARTS = {name: f"{label} (% of cycles)" for name, label in PARTS.items()}
 _WAITS = {name: f"{name} (% of warps' time)" for name in (*GROUPS, OTHER)}
 
 
@@ -91,10 +91,10 @@ def parts(study: StudyData) -> pd.DataFrame:
     columns = [
         work, values[AVERAGE] - work, values[BUSIEST] - values[AVERAGE], whole - values[BUSIEST],
     ]  # fmt: skip
-    found = pd.DataFrame(dict(zip(PARTS, columns, strict=True)), index=values.index)
-    found = found.div(whole, axis=0) * 100
-    found.insert(0, "pipe", busy.idxmax(axis=1) if len(busy) else pd.Series(dtype=object))
-    return found
+    shares = pd.DataFrame(dict(zip(PARTS, columns, strict=True)), index=values.index)
+    shares = shares.div(whole, axis=0) * 100
+    shares.insert(0, "pipe", busy.idxmax(axis=1) if len(busy) else pd.Series(dtype=object))
+    return shares
 
 
 def waits(study: StudyData) -> pd.DataFrame:
@@ -104,8 +104,8 @@ def waits(study: StudyData) -> pd.DataFrame:
     grouped = {name: values[list(states)].sum(axis=1) for name, states in GROUPS.items()}
     named = [state for states in GROUPS.values() for state in states]
     grouped[OTHER] = values.drop(columns=named).sum(axis=1)
-    found = pd.DataFrame(grouped, index=values.index)
-    return found.div(found.sum(axis=1), axis=0) * 100
+    shares = pd.DataFrame(grouped, index=values.index)
+    return shares.div(shares.sum(axis=1), axis=0) * 100
 
 
 def clock(study: StudyData) -> pd.Series[float]:
@@ -130,18 +130,18 @@ def by_cycles(study: StudyData) -> pd.Series[float]:
     for case in study.cases.loc[study.cases["kernel"] == BASELINE, "case"]:
         if case in cycles.index:
             baselines.setdefault((*product_of[case], places[case]), case)
-    found = {
-        case: 100 * float(cycles[other] / cycles[case])
+    shares = {
+        case: 100 * float(cycles[baseline] / cycles[case])
         for case in cycles.index
-        if (other := baselines.get((*product_of[case], places[case])))
+        if (baseline := baselines.get((*product_of[case], places[case])))
     }
-    return pd.Series(found, dtype=float)
+    return pd.Series(shares, dtype=float)
 
 
 def table(study: StudyData) -> pd.DataFrame:
     """One row a case: cycles, their parts, the clock, shares of cuBLAS, what warps wait for, and its bound and
     limiter where they are known."""
-    found, stalled = parts(study), waits(study)
+    cycle_parts, stalled = parts(study), waits(study)
     frame = base.with_columns(
         base.base_table(study),
         {
@@ -149,9 +149,9 @@ def table(study: StudyData) -> pd.DataFrame:
             _CLOCK: clock(study),
             _BY_CYCLES: by_cycles(study),
             _BY_TIME: base.value_of(study, "percent_of_cublas", "time"),
-            "pipe": found["pipe"],
-            **{told: found[name] for name, told in _PARTS.items()},
-            **{told: stalled[name] for name, told in _WAITS.items()},
+            "pipe": cycle_parts["pipe"],
+            **{column: cycle_parts[name] for name, column in _PARTS.items()},
+            **{column: stalled[name] for name, column in _WAITS.items()},
             **dict(_bounds.by_case(study)),
         },
     )
@@ -164,9 +164,9 @@ def table(study: StudyData) -> pd.DataFrame:
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """How much of its cycles the pipe works at least in the fastest kernels of the dtypes."""
     work = _PARTS["at work"]
-    own = table[(table["kernel"] != BASELINE) & (table["verdict"] == "correct")]
-    own = own[own[work].notna() & own[_BY_TIME].notna()]
-    best = own.sort_values(_BY_TIME, ascending=False, kind="stable").drop_duplicates("dtype")
+    kernels = table[(table["kernel"] != BASELINE) & (table["verdict"] == "correct")]
+    kernels = kernels[kernels[work].notna() & kernels[_BY_TIME].notna()]
+    best = kernels.sort_values(_BY_TIME, ascending=False, kind="stable").drop_duplicates("dtype")
     if best.empty:
         return ""
     return f"In the fastest kernel of each dtype the busiest pipe works at least {best[work].min():.0f} % of the cycles"
@@ -198,14 +198,14 @@ def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
 
 def _bounded(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """The rows with their variants' limiter and ratio at the shape, `bounded`, where most of them have a bound."""
-    others = table[table[_bounds.RATIO].notna() & table["variant"].isin(rows["variant"])][::-1]
-    if others.empty:
+    bounded = table[table[_bounds.RATIO].notna() & table["variant"].isin(rows["variant"])][::-1]
+    if bounded.empty:
         return rows
-    shape = base.common_shape(others)
-    others = others[[base.shape_label(row) == shape for row in others.to_dict("records")]]
+    shape = base.common_shape(bounded)
+    bounded = bounded[[base.shape_label(row) == shape for row in bounded.to_dict("records")]]
     columns = [_bounds.LIMITER, _bounds.RATIO]
-    found = others.drop_duplicates("variant").set_index("variant")[columns]
-    return rows.drop(columns=columns).join(found, on="variant").assign(bounded=shape)
+    shape_bounds = bounded.drop_duplicates("variant").set_index("variant")[columns]
+    return rows.drop(columns=columns).join(shape_bounds, on="variant").assign(bounded=shape)
 
 
 def _cells(lines: pd.DataFrame) -> pd.DataFrame:
@@ -220,7 +220,7 @@ def _cells(lines: pd.DataFrame) -> pd.DataFrame:
 def _stack(ax: Axes, lines: pd.DataFrame) -> list[Artist]:
     """A bar a row from 0 to 100; rows without values stay empty. Returns the legend's handles."""
     colors = dict(zip(PARTS, sns.color_palette("Blues_r", len(PARTS)), strict=True))
-    parts = lines.rename(columns={told: name for name, told in _PARTS.items()})
+    parts = lines.rename(columns={column: name for name, column in _PARTS.items()})
     sns.histplot(
         parts.assign(row=parts.index).melt("row", list(PARTS), "part", "share").dropna(),
         y="row", weights="share", hue="part", hue_order=list(PARTS)[::-1], palette=colors,

@@ -54,7 +54,7 @@ _EXAMPLES = ((128, 180, 0), (256, 128, 32768))  # the article's blocks: threads,
 _BLOCKS = {128: "#332288", 256: "#CC6677"}
 _FORM = "#C9D7EE"
 # Column of `answers` -> what it is called, and how it is drawn on the closed form's bar.
-_ASKED: Mapping[str, tuple[str, dict[str, Any]]] = {
+_ANSWER_MARKS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "driver": ("driver", {"marker": "|", "color": INK, "s": 60, "linewidth": 1.1}),
     "theoretical": (
         "ncu, theoretical",
@@ -79,7 +79,7 @@ class OccupancyRow:
     threads: int
     registers: int
     shared: int
-    found: Occupancy
+    closed_form: Occupancy
     driver: int | None
     theoretical: float | None
     achieved: float | None
@@ -87,29 +87,31 @@ class OccupancyRow:
 
     @property
     def percent(self) -> float:
-        return 100 * self.found.fraction
+        return 100 * self.closed_form.fraction
 
     @property
-    def known(self) -> int:
+    def answer_count(self) -> int:
         """How many of the answers there are."""
         return sum(value is not None for value in (self.driver, self.theoretical, self.achieved))
 
     @property
     def differences(self) -> list[str]:
         """What driver or ncu say otherwise than the closed form."""
-        told = []
-        if self.driver is not None and self.driver != self.found.blocks:
-            told.append(f"driver: {self.driver} blocks, closed form: {self.found.blocks}")
+        messages = []
+        if self.driver is not None and self.driver != self.closed_form.blocks:
+            messages.append(f"driver: {self.driver} blocks, closed form: {self.closed_form.blocks}")
         if self.theoretical is not None and not abs(self.theoretical - self.percent) <= _SAME:
-            told.append(f"ncu: {self.theoretical:g} %, closed form: {self.percent:g} %")
+            messages.append(f"ncu: {self.theoretical:g} %, closed form: {self.percent:g} %")
         for name, blocks in self.limits.items():
-            ours = self.found.limits.get(name)
+            ours = self.closed_form.limits.get(name)
             # ncu divides the part of the L1 that this launch had as shared memory, which the driver
             # makes as small as it can; the closed form divides all that there is.
-            carved = name == "shared memory" and self.found.blocks <= blocks <= (ours or blocks)
+            carved = name == "shared memory" and self.closed_form.blocks <= blocks <= (
+                ours or blocks
+            )
             if ours is not None and blocks != ours and not carved:
-                told.append(f"ncu: {name} allow {blocks} blocks, closed form: {ours}")
-        return told
+                messages.append(f"ncu: {name} allow {blocks} blocks, closed form: {ours}")
+        return messages
 
 
 def _whole(value: object) -> int | None:
@@ -123,7 +125,7 @@ def rows(study: StudyData) -> list[OccupancyRow]:
     """
     wanted = [DRIVER, THEORETICAL, ACHIEVED, *LIMITS.values(), *_COUNTED.values()]
     values, limits = base.pivot(study, wanted), _sweeps.sm_limits(study)
-    found = []
+    occupancy_rows = []
     for about, seen in zip(study.cases.to_dict("records"), values.to_dict("records"), strict=True):
         counted = {name: _whole(seen[metric]) for name, metric in _COUNTED.items()}
         threads, registers = _whole(about["block_threads"]), _whole(about["registers"])
@@ -134,7 +136,7 @@ def rows(study: StudyData) -> list[OccupancyRow]:
         if not threads or registers is None:
             continue
         answers = {name: _whole(seen[metric]) for name, metric in LIMITS.items()}
-        found.append(
+        occupancy_rows.append(
             OccupancyRow(
                 str(about["case"]), str(about["variant"]), str(about["kernel"]),
                 threads, registers, shared or 0,
@@ -143,7 +145,7 @@ def rows(study: StudyData) -> list[OccupancyRow]:
                 {name: blocks for name, blocks in answers.items() if blocks is not None},
             )
         )  # fmt: skip
-    return found
+    return occupancy_rows
 
 
 def _number(value: Any) -> float | None:
@@ -164,7 +166,7 @@ def chains(study: StudyData, cycles: float | None) -> pd.DataFrame:
     may_rank = set(base.ranking(study))
     sms = int(study.target.get("sms") or 0)
     rates = _fma_per_cycle(study, sms)
-    made = []
+    points = []
     for about in study.cases.to_dict("records"):
         macros = base.macros_of({str(k): v for k, v in about.items()})
         sized = base.present(about["block_threads"]) and base.present(about["blocks"])
@@ -176,9 +178,9 @@ def chains(study: StudyData, cycles: float | None) -> pd.DataFrame:
         if cycles is not None:
             model = latency.fma_per_cycle(warps, ilp, cycles, lanes=lanes_of(study))
         case = str(about["case"])
-        made.append((case, ilp, warps, model, rates.get(case, math.nan), case in may_rank))
+        points.append((case, ilp, warps, model, rates.get(case, math.nan), case in may_rank))
     columns = ["case", "ilp", "warps", "model", "measured", "ranks"]
-    return pd.DataFrame(made, columns=columns).sort_values(["ilp", "warps"], ignore_index=True)
+    return pd.DataFrame(points, columns=columns).sort_values(["ilp", "warps"], ignore_index=True)
 
 
 def _fma_per_cycle(study: StudyData, sms: int) -> pd.Series[float]:
@@ -195,11 +197,11 @@ def register_latency(study: StudyData) -> float | None:
     """Cycles from a multiply-add to one that needs its result, as the latency probe measured them."""
     probes = study.cases.loc[study.cases["probe_case"] == "register", "case"]
     measured = base.value_of(study, "latency")
-    found = measured[measured.index.isin(probes) & measured.index.isin(base.ranking(study))]
-    return float(found.iloc[0]) if len(found) else None
+    latencies = measured[measured.index.isin(probes) & measured.index.isin(base.ranking(study))]
+    return float(latencies.iloc[0]) if len(latencies) else None
 
 
-class Made(NamedTuple):
+class Parts(NamedTuple):
     """What the table is made of: `rows`, `chains`, and the cycles of `register_latency`."""
 
     rows: list[OccupancyRow]
@@ -211,46 +213,46 @@ def table(study: StudyData) -> pd.DataFrame:
     """One row a case with all three answers, then the article's two blocks on two GPUs."""
     rest = base.base_table(study).reset_index(drop=True)
     cycles = register_latency(study)
-    made = Made(rows(study), chains(study, cycles), cycles)
-    found = pd.DataFrame([_cells(row) for row in made.rows] or [{"case": ""}])
-    rate = made.chains.set_index("case")
-    frame = rest.iloc[:, :4].merge(found, on="case", how="left")
+    parts = Parts(rows(study), chains(study, cycles), cycles)
+    cells = pd.DataFrame([_cells(row) for row in parts.rows] or [{"case": ""}])
+    rate = parts.chains.set_index("case")
+    frame = rest.iloc[:, :4].merge(cells, on="case", how="left")
     frame["FMA per clock and SM (model)"] = frame["case"].map(rate["model"])
     frame["FMA per clock and SM (measured)"] = frame["case"].map(rate["measured"])
     frame["TFLOP/s"] = frame["case"].map(base.value_of(study, "tflops", "time"))
     frame = frame.join(rest.iloc[:, 4:])
     examples: list[dict[str, Any]] = []
     if frame.empty:
-        return base.with_derived(frame, made)
+        return base.with_derived(frame, parts)
     for place, limits in (("Turing", TURING), ("this GPU", _sweeps.sm_limits(study))):
         for threads, registers, shared in _EXAMPLES:
-            one = occupancy.occupancy(limits, threads, registers, shared)
+            closed_form = occupancy.occupancy(limits, threads, registers, shared)
             examples.append(
                 {
                     "case": f"article: {threads} threads of {registers} registers on {place}",
-                    **_answer(threads, registers, shared, one), "source": "model",
+                    **_answer(threads, registers, shared, closed_form), "source": "model",
                 }
             )  # fmt: skip
     whole = pd.concat([frame, pd.DataFrame(examples)], ignore_index=True)
-    return base.with_derived(whole, made)
+    return base.with_derived(whole, parts)
 
 
-def _answer(threads: int, registers: int, shared: int, found: Occupancy) -> dict[str, Any]:
+def _answer(threads: int, registers: int, shared: int, closed_form: Occupancy) -> dict[str, Any]:
     return {
         "threads of a block": threads,
         "registers of a thread": registers,
         "shared memory of a block (byte)": shared,
-        "blocks on an SM (closed form)": found.blocks,
-        "warps on an SM (closed form)": found.warps,
-        "occupancy (%, closed form)": 100 * found.fraction,
-        "limited by": ", ".join(found.limiters),
+        "blocks on an SM (closed form)": closed_form.blocks,
+        "warps on an SM (closed form)": closed_form.warps,
+        "occupancy (%, closed form)": 100 * closed_form.fraction,
+        "limited by": ", ".join(closed_form.limiters),
     }
 
 
 def _cells(row: OccupancyRow) -> dict[str, Any]:
     return {
         "case": row.case,
-        **_answer(row.threads, row.registers, row.shared, row.found),
+        **_answer(row.threads, row.registers, row.shared, row.closed_form),
         "blocks on an SM (driver)": row.driver,
         "occupancy (%, ncu, theoretical)": row.theoretical,
         "occupancy (%, ncu, achieved)": row.achieved,
@@ -262,18 +264,20 @@ def _cells(row: OccupancyRow) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------ panels
 
 
-def _made(table: pd.DataFrame) -> Made:
-    made: Made = base.derived(table)
-    return made
+def _parts(table: pd.DataFrame) -> Parts:
+    parts: Parts = base.derived(table)
+    return parts
 
 
 def _shown(study: StudyData, table: pd.DataFrame) -> list[OccupancyRow]:
     """The first panel's variants: products and TILE; of a variant's cases the one of which most is known."""
     operations = dict(zip(study.cases["case"], study.cases["operation"], strict=True))
     best: dict[str, OccupancyRow] = {}
-    for row in _made(table).rows:
+    for row in _parts(table).rows:
         wanted = operations.get(row.case, "probe") != "probe" or row.kernel == TILE
-        if wanted and (row.variant not in best or row.known > best[row.variant].known):
+        if wanted and (
+            row.variant not in best or row.answer_count > best[row.variant].answer_count
+        ):
             best[row.variant] = row
     return list(best.values())
 
@@ -281,23 +285,23 @@ def _shown(study: StudyData, table: pd.DataFrame) -> list[OccupancyRow]:
 def answers(shown: Sequence[OccupancyRow]) -> pd.DataFrame:
     """One row a variant: its block, warps on an SM, limiter, the four answers (%), whether they differ; the fewest
     warps first."""
-    found = [
+    entries = [
         {
             "kernel": row.kernel, "threads": row.threads, "registers": row.registers,
-            "warps": row.found.warps, "limit": _limited_by(row), "closed": row.percent,
-            "driver": None if row.driver is None else row.percent * row.driver / max(1, row.found.blocks),
+            "warps": row.closed_form.warps, "limit": _limited_by(row), "closed": row.percent,
+            "driver": None if row.driver is None else row.percent * row.driver / max(1, row.closed_form.blocks),
             "theoretical": row.theoretical, "achieved": row.achieved, "differs": bool(row.differences),
         }
         for row in shown
     ]  # fmt: skip
-    frame = pd.DataFrame(found, columns=_ANSWERS).astype(dict.fromkeys(_ASKED, float))
+    frame = pd.DataFrame(entries, columns=_ANSWERS).astype(dict.fromkeys(_ANSWER_MARKS, float))
     return frame.sort_values(["warps", "limit"], kind="stable", ignore_index=True)
 
 
 def _limited_by(row: OccupancyRow) -> str:
-    if row.found.fraction == 1:
+    if row.closed_form.fraction == 1:
         return "all slots"
-    return ", ".join(row.found.limiters) or "nothing fits"
+    return ", ".join(row.closed_form.limiters) or "nothing fits"
 
 
 def _variants(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
@@ -306,7 +310,7 @@ def _variants(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
     ax.barh(
         range(len(groups)), groups["closed"].first(), height=0.7, color=_FORM, label="closed form"
     )
-    for column, (label, looks) in _ASKED.items():
+    for column, (label, looks) in _ANSWER_MARKS.items():
         if frame[column].notna().any():
             ax.scatter(frame[column], groups.ngroup(), label=label, **looks)
     colors = groups["differs"].any().map({True: BAD, False: INK})
@@ -325,11 +329,11 @@ def _registers(
     limits, rates = _sweeps.sm_limits(study), _tile_rates(table)
     counts = range(16, occupancy.MAX_REGISTERS_PER_THREAD + 1)
     held = frame["driver"].fillna(frame["closed"]) * limits.max_warps / 100
-    known = frame[["driver", "theoretical"]].notna().any(axis=1)
+    answered = frame[["driver", "theoretical"]].notna().any(axis=1)
     for (threads, color), dashes in zip(_BLOCKS.items(), ("-", (0, (4, 1.5))), strict=True):
         warps = [occupancy.occupancy(limits, threads, count).warps for count in counts]
         ax.step(counts, warps, color=color, linestyle=dashes, label=f"blocks of {threads} threads")
-        of_block = known & (frame["threads"] == threads)
+        of_block = answered & (frame["threads"] == threads)
         ax.scatter(frame["registers"][of_block], held[of_block], s=12, color=color)
     for threads, registers, shared in _EXAMPLES:
         high = occupancy.occupancy(limits, threads, registers, shared).warps
@@ -354,7 +358,7 @@ def _tile_rates(table: pd.DataFrame) -> dict[int, float]:
     rates = base.column(table[table["verdict"] == "correct"], "TFLOP/s")
     return {
         r.threads: float(rates[r.case])
-        for r in _made(table).rows
+        for r in _parts(table).rows
         if r.kernel == TILE and r.case in rates.index
     }
 
@@ -381,7 +385,7 @@ def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame) -> None:
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """How often the closed form is what driver and ncu say."""
-    agreed, answered = _agreed(_made(table).rows)
+    agreed, answered = _agreed(_parts(table).rows)
     if not answered:
         return ""
     return f"Driver and ncu give the closed form's occupancy in {agreed} of {answered} cases"
@@ -397,7 +401,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Answers above, registers and rates side by side below them; under one another where narrow."""
     with look.apply(style):
         study = _on_gpu(study)
-        frame, chains = answers(_shown(study, table)), _made(table).chains
+        frame, chains = answers(_shown(study, table)), _parts(table).chains
         if frame.empty and chains.empty:
             return look.empty_figure(study, style, "occupancy")
         tall, low = (7.0 if style.narrow else 5.0) * len(frame.groupby(["warps", "limit"])) + 14, 50
@@ -427,21 +431,21 @@ def _on_gpu(study: StudyData) -> StudyData:
 
 def _notes(table: pd.DataFrame, lanes: int) -> list[str]:
     """What driver or ncu say otherwise, how far off the model of the rate is, and how many warps it takes."""
-    made = _made(table)
-    differ = [row for row in made.rows if row.differences]
+    parts = _parts(table)
+    differ = [row for row in parts.rows if row.differences]
     notes = [f"{row.case}: {'; '.join(row.differences)}." for row in differ[:_MOST]]
     if len(differ) > _MOST:
         notes.append(f"And {len(differ) - _MOST} more cases: they are in the table.")
-    good = made.chains[made.chains["ranks"]].dropna(subset=["measured", "model"])
+    good = parts.chains[parts.chains["ranks"]].dropna(subset=["measured", "model"])
     if len(good):
         off = 100 * (good["measured"] / good["model"] - 1).abs()
         notes.append(
-            f"With {made.cycles:.2f} cycles for a multiply-add, the model of the rate is off by "
+            f"With {parts.cycles:.2f} cycles for a multiply-add, the model of the rate is off by "
             f"{off.median():.1f} % (median), {off.max():.1f} % (worst)."
         )
-    if made.cycles is not None and len(made.chains):
-        few, many = made.chains["ilp"].min(), made.chains["ilp"].max()
-        least, most = (latency.warps_to_hide(made.cycles, n, lanes=lanes) for n in (many, few))
+    if parts.cycles is not None and len(parts.chains):
+        few, many = parts.chains["ilp"].min(), parts.chains["ilp"].max()
+        least, most = (latency.warps_to_hide(parts.cycles, n, lanes=lanes) for n in (many, few))
         notes.append(
             f"An SM needs {most:.0f} warps to stay busy at ILP {few}, {least:.0f} at ILP {many}."
         )

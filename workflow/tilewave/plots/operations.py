@@ -34,7 +34,7 @@ REFERENCE = "copy"
 _STAGES = ("time", "counters")
 _SHARE, _LOW, _HIGH = "% of the baseline", "lower quartile (%)", "upper quartile (%)"
 _BYTES, _RATE = "bytes that must move", "bandwidth (TB/s)"
-_THEIRS = "bytes of the baseline"
+_BASELINE_BYTES = "bytes of the baseline"
 _LADDER = "ladder"
 _VENDOR = "cuBLAS"
 _EXCESS = "excess wavefronts (%)"
@@ -61,11 +61,11 @@ def table(study: StudyData) -> pd.DataFrame:
     frame.insert(2, _LADDER, _ladders(frame))
     baseline = _copies(study, frame)
     beside = frame[_SHARE].notna()
-    theirs = frame[[_BYTES, _RATE]].reindex(baseline).set_index(frame.index)
+    baseline_figures = frame[[_BYTES, _RATE]].reindex(baseline).set_index(frame.index)
     at = list(frame.columns).index(_SHARE)
     frame.insert(at, "baseline", baseline.mask(beside, _VENDOR))
-    frame.insert(at + 1, _THEIRS, theirs[_BYTES].mask(beside, frame[_BYTES]))
-    frame[_SHARE] = frame[_SHARE].fillna(100 * frame[_RATE] / theirs[_RATE])
+    frame.insert(at + 1, _BASELINE_BYTES, baseline_figures[_BYTES].mask(beside, frame[_BYTES]))
+    frame[_SHARE] = frame[_SHARE].fillna(100 * frame[_RATE] / baseline_figures[_RATE])
     rungs = {_LADDER: list(dict.fromkeys(frame[_LADDER])), "kernel": order(study.cases)}
     rungs["variant"] = list(dict.fromkeys(frame["variant"]))
     places = frame.assign(**{name: frame[name].map(of.index) for name, of in rungs.items()})
@@ -83,14 +83,14 @@ def _ladders(frame: pd.DataFrame) -> pd.Series[str]:
 def _copies(study: StudyData, frame: pd.DataFrame) -> pd.Series[str]:
     """By case the correct copy of the same environment whose bytes are nearest, "" where none is."""
     where = base.environment_of(study, "bandwidth", "time")
-    known = frame[(frame["operation"] == REFERENCE) & frame.index.isin(base.ranking(study))]
-    known = known[known[_RATE].notna() & (known[_BYTES] > 0)]
-    found = {}
+    copies = frame[(frame["operation"] == REFERENCE) & frame.index.isin(base.ranking(study))]
+    copies = copies[copies[_RATE].notna() & (copies[_BYTES] > 0)]
+    nearest = {}
     for case, row in frame.iterrows():
-        here = [one for one in known.index if where.get(str(one)) == where.get(str(case), "")]
-        apart = {one: abs(math.log(known[_BYTES][one] / row[_BYTES])) for one in here}
-        found[case] = min(apart, key=apart.__getitem__, default="")
-    return pd.Series(found, index=frame.index, dtype=object)
+        here = [copy for copy in copies.index if where.get(str(copy)) == where.get(str(case), "")]
+        distances = {copy: abs(math.log(copies[_BYTES][copy] / row[_BYTES])) for copy in here}
+        nearest[case] = min(distances, key=distances.__getitem__, default="")
+    return pd.Series(nearest, index=frame.index, dtype=object)
 
 
 def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
@@ -115,8 +115,15 @@ def _panel(ax: Axes, rows: pd.DataFrame, tall: float, style: Style) -> None:
     """A ladder's rungs, from the first in light to the last in dark, each named beside."""
     names = list(dict.fromkeys(rows["variant"]))
     ax.axhline(100, color=INK, linewidth=0.9, zorder=1)
-    known = rows[rows[_LOW].notna()]
-    ax.vlines(known[_BYTES], known[_LOW], known[_HIGH], color=GREY, linewidth=0.9, zorder=2)
+    with_quartiles = rows[rows[_LOW].notna()]
+    ax.vlines(
+        with_quartiles[_BYTES],
+        with_quartiles[_LOW],
+        with_quartiles[_HIGH],
+        color=GREY,
+        linewidth=0.9,
+        zorder=2,
+    )
     sns.lineplot(
         rows, x=_BYTES, y=_SHARE, hue="variant", hue_order=names, style="variant", style_order=names,
         palette=sns.color_palette("crest", len(names)).as_hex(), dashes=False, linewidth=0.9,
@@ -130,12 +137,12 @@ def _panel(ax: Axes, rows: pd.DataFrame, tall: float, style: Style) -> None:
     ]
     ends = last[[_BYTES, _SHARE, "name"]].assign(bold=False)
     names_beside(ax, list(ends.itertuples(index=False, name=None)), tall, style)
-    titled(ax, str(rows[_LADDER].iloc[0]), _hundred(last.iloc[-1]), style)
+    titled(ax, str(rows[_LADDER].iloc[0]), _reference_text(last.iloc[-1]), style)
     ax.set(xlabel="", ylabel="")
     look.grid(ax)
 
 
-def _hundred(row: pd.Series) -> str:  # type: ignore[type-arg]
+def _reference_text(row: pd.Series) -> str:  # type: ignore[type-arg]
     """What 100 % is at a row's size."""
     if row["baseline"] == _VENDOR:
         return f"100 %: {_VENDOR}, {base.digits(row['baseline TFLOP/s'])} TFLOP/s"

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Word = Annotated[str, Field(max_length=200)]
+Name = Annotated[str, Field(max_length=200)]
 """A name: of a kernel, a variant, a probe's case, an operation, a metric."""
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
-class _Has(Protocol):
+class _HasOptions(Protocol):
     """A study, or as much of it as has options."""
 
     @property
@@ -28,13 +28,15 @@ class PlotOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
 
     @classmethod
-    def of(cls, study: _Has) -> Self:
+    def of(cls, study: _HasOptions) -> Self:
         """The options that this class knows, as a study sets them; null is the default."""
-        known = {name: one for name, one in study.options.items() if name in cls.model_fields}
-        return cls.model_validate(given(known))
+        settings = {
+            name: value for name, value in study.options.items() if name in cls.model_fields
+        }
+        return cls.model_validate(without_nulls(settings))
 
 
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
+def without_nulls(options: Mapping[str, Any]) -> dict[str, Any]:
     """Those that are set to something."""
     return {name: value for name, value in options.items() if value is not None}
 
@@ -63,7 +65,7 @@ def _table(name: str, model: type[BaseModel]) -> Iterator[str]:
         yield f"| `{option}` | {_takes(about)} | {shown} | {about['description']} |"
     yield ""
     for inner, about in schema.get("$defs", {}).items():
-        keys = (f"`{key}`: {_takes(one)}" for key, one in about["properties"].items())
+        keys = (f"`{key}`: {_takes(part)}" for key, part in about["properties"].items())
         yield from (f"`{inner}` is a mapping of {'; '.join(keys)}.", "")
 
 
@@ -72,7 +74,7 @@ def _takes(about: Mapping[str, Any]) -> str:
     if "$ref" in about:
         return f"`{about['$ref'].rpartition('/')[2]}`"
     if "anyOf" in about:
-        return " or ".join(_takes(one) for one in about["anyOf"] if one.get("type") != "null")
+        return " or ".join(_takes(part) for part in about["anyOf"] if part.get("type") != "null")
     if "additionalProperties" in about:
         return f"name -> {_takes(about['additionalProperties'])}"
     if "prefixItems" in about:
@@ -81,6 +83,6 @@ def _takes(about: Mapping[str, Any]) -> str:
     if "items" in about:
         return f"a list of {_takes(about['items'])}"
     names = {"integer": "whole number", "number": "number"}
-    words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
-    bounds = (f" {word} {about[key]:,.15g}" for key, word in words.items() if key in about)
+    prefixes = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
+    bounds = (f" {word} {about[key]:,.15g}" for key, word in prefixes.items() if key in about)
     return names.get(str(about.get("type")), "text") + "".join(bounds)

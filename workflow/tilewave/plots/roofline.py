@@ -80,7 +80,11 @@ def _same_environment(study: StudyData) -> set[str]:
     here = _ceilings.environment_here(study)
     timed = base.environment_of(study, "duration", "time")
     counted = base.environment_of(study, "dram_bytes", "counters")
-    return {case for case, one in timed.items() if one == here == counted.get(case, here)}
+    return {
+        case
+        for case, environment in timed.items()
+        if environment == here == counted.get(case, here)
+    }
 
 
 def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | None:
@@ -91,10 +95,10 @@ def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | No
     """
     of_dtype = limits.of(dtype)
     if pd.notna(row["tensor"]):
-        of_dtype = [one for one in of_dtype if (one.unit != "fma") == bool(row["tensor"] > 0)]
-    of_dtype = [one for one in of_dtype if one.unit.split("_")[0] == row["unit"]] or of_dtype
-    over = [one for one in of_dtype if one.tflops >= row["tflops"]]
-    return min(over, key=lambda one: one.tflops) if over else next(iter(of_dtype), None)
+        of_dtype = [peak for peak in of_dtype if (peak.unit != "fma") == bool(row["tensor"] > 0)]
+    of_dtype = [peak for peak in of_dtype if peak.unit.split("_")[0] == row["unit"]] or of_dtype
+    over = [peak for peak in of_dtype if peak.tflops >= row["tflops"]]
+    return min(over, key=lambda peak: peak.tflops) if over else next(iter(of_dtype), None)
 
 
 def _units(study: StudyData) -> dict[str, str]:
@@ -102,11 +106,11 @@ def _units(study: StudyData) -> dict[str, str]:
     rows = study.instructions
     if rows.empty:  # of no case, with no such columns
         return {}
-    told = rows.loc[rows["executed"] > 0, ["case", "opcode"]].drop_duplicates()
-    kinds = {opcode: opcodes.unit(str(opcode)) for opcode in told["opcode"].unique()}
+    executed = rows.loc[rows["executed"] > 0, ["case", "opcode"]].drop_duplicates()
+    kinds = {opcode: opcodes.unit(str(opcode)) for opcode in executed["opcode"].unique()}
     return {
         str(case): kind[0].split()[0]
-        for case, opcode in zip(told["case"], told["opcode"], strict=True)
+        for case, opcode in zip(executed["case"], executed["opcode"], strict=True)
         if (kind := kinds[opcode])
     }
 
@@ -127,11 +131,11 @@ def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
         frame[f"{level} intensity"] = operations.where(operations > 0) / frame[level]
         frame[f"{level} rate"] = frame[level] / frame["duration"] * 1e-6
     roofs = [_roof(row, str(kernels["dtype"][case]), limits) for case, row in frame.iterrows()]
-    told = ["roof", "roof tflops", "bound", "reached"]
-    frame[told] = pd.DataFrame(roofs, index=frame.index, columns=told)
+    columns = ["roof", "roof tflops", "bound", "reached"]
+    frame[columns] = pd.DataFrame(roofs, index=frame.index, columns=columns)
     # A point's two coordinates stand for themselves; its share of a roof is a ratio.
     frame["elsewhere"] = ~frame.index.isin(_same_environment(study))
-    frame.loc[frame["elsewhere"], told] = _NO_ROOF
+    frame.loc[frame["elsewhere"], columns] = _NO_ROOF
     return frame
 
 
@@ -143,8 +147,8 @@ def _roof(row: pd.Series[Any], dtype: str, limits: Ceilings) -> tuple[str, float
         return _NO_ROOF
     top = peak.tflops if peak else None
     intensities = {level: float(row[f"{level} intensity"]) for level in _LEVELS}
-    known = {level: value for level, value in intensities.items() if not math.isnan(value)}
-    roof = roofline.lowest_roof(top, limits.bandwidths, known)
+    measured = {level: value for level, value in intensities.items() if not math.isnan(value)}
+    roof = roofline.lowest_roof(top, limits.bandwidths, measured)
     if roof is None or not pd.notna(row["tflops"]):
         return _NO_ROOF
     by_math = roof.bound == MATH and peak is not None
@@ -179,9 +183,9 @@ def table(study: StudyData) -> pd.DataFrame:
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """How much of its lowest roof the fastest own kernel of each dtype reaches at least."""
-    own = table[~table["kernel"].isin(base.vendors(study)) & (table["verdict"] == "correct")]
-    own = own[own["of the roof (%)"].notna()].sort_values("TFLOP/s", ascending=False)
-    best = own.drop_duplicates("dtype")["of the roof (%)"]
+    kernels = table[~table["kernel"].isin(base.vendors(study)) & (table["verdict"] == "correct")]
+    kernels = kernels[kernels["of the roof (%)"].notna()].sort_values("TFLOP/s", ascending=False)
+    best = kernels.drop_duplicates("dtype")["of the roof (%)"]
     if best.empty:
         return ""
     return (
@@ -208,7 +212,10 @@ def _grouped(peaks: Iterable[Peak]) -> list[tuple[float, str]]:
         else:
             groups.append([peak])
     return [
-        (group[0].tflops, ", ".join(_ceilings.UNITS.get(one.unit, one.unit) for one in group))
+        (
+            group[0].tflops,
+            ", ".join(_ceilings.UNITS.get(member.unit, member.unit) for member in group),
+        )
         for group in groups
     ]
 
@@ -227,10 +234,10 @@ def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
         )  # fmt: skip
     roofs = [(height, units) for height, units in roofs if height > low]
     ax.hlines([height for height, _ in roofs], left, right, color=GREY, linewidth=0.7, zorder=1)
-    told = ", ".join(f"{units} {base.digits(height)}" for height, units in roofs)
-    told += "" if style.narrow or not told else " TFLOP/s"
-    told = told.replace("mma.sync", "mma") or "no roof of arithmetic"
-    titled(ax, base.dtype_short(dtype), told, style)
+    text = ", ".join(f"{units} {base.digits(height)}" for height, units in roofs)
+    text += "" if style.narrow or not text else " TFLOP/s"
+    text = text.replace("mma.sync", "mma") or "no roof of arithmetic"
+    titled(ax, base.dtype_short(dtype), text, style)
 
 
 def _marks(ax: Axes, points: pd.DataFrame) -> pd.Series[float]:
@@ -272,17 +279,17 @@ def _panel(
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    told = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
-    told += f" {row['shape']}" if row["shape"] else ""
+    text = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
+    text += f" {row['shape']}" if row["shape"] else ""
     if row["verdict"] != "correct":
-        return f"{told} ({row['verdict']})"
-    return f"{told} (another card)" if row["elsewhere"] else f"{told} {_reached(row)}".strip()
+        return f"{text} ({row['verdict']})"
+    return f"{text} (another card)" if row["elsewhere"] else f"{text} {_reached(row)}".strip()
 
 
 def _span(points: pd.DataFrame) -> tuple[float, float]:
     """One range of intensities for all panels."""
-    found = points[[f"{level} intensity" for level in _LEVELS]].to_numpy(float).ravel()
-    values = [float(one) for one in found if math.isfinite(one)]
+    intensities = points[[f"{level} intensity" for level in _LEVELS]].to_numpy(float).ravel()
+    values = [float(value) for value in intensities if math.isfinite(value)]
     return min(values) / 2, max(values) * 2
 
 
@@ -320,20 +327,20 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         ]  # fmt: skip
         if not points["ranks"].all():
             handles.append(Line2D([], [], color=GREY, marker="x", linestyle="", label="not ranked"))
-        mine = study.cases["case"].isin(rows.index) | (study.cases["operation"] == "probe")
-        shown = replace(study, cases=study.cases[mine])
+        drawn_cases = study.cases["case"].isin(rows.index) | (study.cases["operation"] == "probe")
+        shown = replace(study, cases=study.cases[drawn_cases])
         return look.finish(fig, shown, style, handles, _notes(shown, limits, points), _STAGES)
 
 
 def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame) -> list[str]:
     """What the slopes are, what stands beside the names, and what was not measured."""
     slopes = [
-        f"{words} ({BANDWIDTHS[level]}: {base.digits(limits.bandwidths[level])} TB/s)"
-        for level, words in _LEVELS.items()
+        f"{label} ({BANDWIDTHS[level]}: {base.digits(limits.bandwidths[level])} TB/s)"
+        for level, label in _LEVELS.items()
         if level in limits.bandwidths
     ]
     notes = [
-        f"{base.shapes_told(kernels_of(study))}. Slopes: {'; '.join(slopes) or 'no ceiling'}. Beside a name: how much of "
+        f"{base.shapes_text(kernels_of(study))}. Slopes: {'; '.join(slopes) or 'no ceiling'}. Beside a name: how much of "
         "its lowest roof it reaches; of arithmetic's, that of its instruction."
     ]
     if (points["of the roof (%)"] > 100).any():

@@ -74,10 +74,10 @@ def table(study: StudyData) -> pd.DataFrame:
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """How many patterns cost what the rule predicts."""
-    known = table[(table["as expected"] != "") & (table["verdict"] == "correct")]
-    if known.empty:
+    compared = table[(table["as expected"] != "") & (table["verdict"] == "correct")]
+    if compared.empty:
         return ""
-    return f"{(known['as expected'] == 'yes').sum()} of {len(known)} access patterns cost the wavefronts predicted"
+    return f"{(compared['as expected'] == 'yes').sum()} of {len(compared)} access patterns cost the wavefronts predicted"
 
 
 def _apart(rows: pd.DataFrame) -> pd.Series[bool]:
@@ -85,15 +85,15 @@ def _apart(rows: pd.DataFrame) -> pd.Series[bool]:
     return (rows["attributed by ncu"] - rows["measured wavefronts"]).fillna(0.0) != 0.0
 
 
-def _said(row: Mapping[Any, Any]) -> tuple[str, str]:
+def _row_text(row: Mapping[Any, Any]) -> tuple[str, str]:
     """What stands beside a bar, and its colour."""
     measured = row["measured wavefronts"]
     if not base.present(measured):
         return str(row["status"]) if row["status"] != "ok" else "not counted", GREY
-    told = base.number(float(measured))
+    text = base.number(float(measured))
     if row["as expected"] == "no":
-        return f"{told} (expected {base.number(float(row['expected wavefronts']))})", BAD
-    return (told, INK) if row["verdict"] == "correct" else (f"{told} ({row['verdict']})", GREY)
+        return f"{text} (expected {base.number(float(row['expected wavefronts']))})", BAD
+    return (text, INK) if row["verdict"] == "correct" else (f"{text} ({row['verdict']})", GREY)
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, right: float) -> None:
@@ -119,8 +119,8 @@ def _panel(ax: Axes, rows: pd.DataFrame, right: float) -> None:
                 points, x=column, y="place", label=label, marker=marker, color=color, s=size,
                 edgecolor=edge, linewidth=0.6, zorder=5, ax=ax,
             )  # fmt: skip
-    told = [_said(row) for row in rows.to_dict("records")]
-    look.beside(ax, [text for text, _ in told], [color for _, color in told])
+    texts = [_row_text(row) for row in rows.to_dict("records")]
+    look.beside(ax, [text for text, _ in texts], [color for _, color in texts])
     look.rows_axis(ax, names)
     ax.set(xlim=(0, right), xticks=range(0, int(right) + 1, 1 if right < 12 else 4), ylabel="")
     ax.set_xlabel("wavefronts of the probe instruction")

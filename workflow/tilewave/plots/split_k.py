@@ -56,8 +56,8 @@ def bandwidth(study: StudyData) -> float:
     timed = pd.Series(base.environment_of(study, "duration", "time"), dtype=object)
     here = timed[timed.index.isin(study.cases.loc[study.cases["tile_m"].notna(), "case"])].mode()
     usable = places.index.isin(probes) & places.index.isin(base.ranking(study))
-    found = places.index[usable & (places.isin(here) | here.empty)]
-    return float(base.value_of(study, "bandwidth", "time")[found[0]]) if len(found) else math.nan
+    cases = places.index[usable & (places.isin(here) | here.empty)]
+    return float(base.value_of(study, "bandwidth", "time")[cases[0]]) if len(cases) else math.nan
 
 
 def _dealing(
@@ -89,7 +89,7 @@ def cells(study: StudyData) -> pd.DataFrame:
     if study.cases.empty or sms < 1:
         return pd.DataFrame(columns=["case", "shape"])
     rows = study.cases[study.cases["tile_m"].notna() & study.cases["blocks"].notna()]
-    fellows = {_key(row): row for row in rows[rows["kernel"] == DATA_PARALLEL].to_dict("records")}
+    baselines = {_key(row): row for row in rows[rows["kernel"] == DATA_PARALLEL].to_dict("records")}
     duration = base.value_of(study, "duration", "time")
     environments = base.environment_of(study, "duration", "time")
     extra = {
@@ -98,12 +98,12 @@ def cells(study: StudyData) -> pd.DataFrame:
     }
     may_rank = set(base.ranking(study))
     rate = bandwidth(study)
-    found = []
+    records = []
     for row in rows.to_dict("records"):
-        fellow = fellows.get(_key(row))
-        if row["kernel"] not in (SPLIT_K, STREAM_K) or fellow is None:
+        baseline = baselines.get(_key(row))
+        if row["kernel"] not in (SPLIT_K, STREAM_K) or baseline is None:
             continue
-        case, plain_case = str(row["case"]), str(fellow["case"])
+        case, plain_case = str(row["case"]), str(baseline["case"])
         stream, macros = row["kernel"] == STREAM_K, base.macros_of(row)
         shape = {name: int(row[name]) for name in "mnk"}
         tile = (int(row["tile_m"]), int(row["tile_n"]))
@@ -111,24 +111,25 @@ def cells(study: StudyData) -> pd.DataFrame:
         tiles, chunks = quantization.tile_count(shape, tile), -(-shape["k"] // step)
         plain = splitting.data_parallel(tiles, chunks)
         dealing = _dealing(row, macros, stream, tiles, chunks)
-        per_sm = blocks_per_sm_of(study, {str(key): value for key, value in fellow.items()})
+        per_sm = blocks_per_sm_of(study, {str(key): value for key, value in baseline.items()})
         ranks = case in may_rank and plain_case in may_rank
-        own, other = duration.get(case, math.nan), duration.get(plain_case, math.nan)
+        split_time, plain_time = duration.get(case, math.nan), duration.get(plain_case, math.nan)
         same = environments.get(case) == environments.get(plain_case)
-        known = 0.0 if math.isnan(rate) else splitting.reduction_time(dealing, tile, sms, rate)
+        reduction = 0.0 if math.isnan(rate) else splitting.reduction_time(dealing, tile, sms, rate)
         predicted = [
-            splitting.speed_up(dealing, plain, sms, places, other, known) for places in (1, per_sm)
+            splitting.speed_up(dealing, plain, sms, places, plain_time, reduction)
+            for places in (1, per_sm)
         ]
-        found.append(
+        records.append(
             {
                 "case": case, "plain": plain_case, "shape": tuple(shape.values()),
                 "label": base.shape_label(row), "tile": tile, "tiles": tiles,
                 "chunks": chunks, "per_sm": per_sm,
                 "how": STREAM if stream else str(macros.get("SPLITS", 1)), "ranks": ranks,
-                "duration": own, "plain_duration": other,
-                "speed_up": other / own if ranks and same else math.nan,
+                "duration": split_time, "plain_duration": plain_time,
+                "speed_up": plain_time / split_time if ranks and same else math.nan,
                 "alone": predicted[0], "waves": predicted[1],
-                "reduction": known if not math.isnan(rate) else math.nan, "rate": rate,
+                "reduction": reduction if not math.isnan(rate) else math.nan, "rate": rate,
                 "workspace": splitting.workspace_bytes(dealing, tile),
                 "traffic": splitting.traffic_bytes(dealing, tile),
                 **{
@@ -139,7 +140,7 @@ def cells(study: StudyData) -> pd.DataFrame:
                 },
             }
         )  # fmt: skip
-    return pd.DataFrame(found) if found else pd.DataFrame(columns=["case", "shape"])
+    return pd.DataFrame(records) if records else pd.DataFrame(columns=["case", "shape"])
 
 
 _COLUMNS: Mapping[str, str] = {
@@ -185,18 +186,18 @@ def _map(ax: Axes, frame: pd.DataFrame, title: str, style: Style, aim: float | N
     )  # fmt: skip
     rows = frame.groupby("row", sort=False)["speed_up"].max().sort_values(ascending=False).index
 
-    def told(name: str) -> pd.DataFrame:
+    def matrix(name: str) -> pd.DataFrame:
         return frame.pivot(index="row", columns="how", values=name).reindex(rows)[_ways(frame)]
 
-    values = told(column).astype(float)
+    values = matrix(column).astype(float)
     if column == "l2":
         values /= 1e6
-    words = values.map(
+    texts = values.map(
         lambda value: f"{value:z.0f}".replace("-", "−") if column == "l2" else f"{value:.2f}"
     )
     _maps.draw(
-        ax, values.clip(lower=norm.vmin), words, norm, style,
-        told("alone").astype(float) if style.narrow and column == "speed_up" else None,
+        ax, values.clip(lower=norm.vmin), texts, norm, style,
+        matrix("alone").astype(float) if style.narrow and column == "speed_up" else None,
         framed=column != "l2",
     )  # fmt: skip
     for text in ax.texts:
@@ -250,9 +251,9 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
     """How the prediction is made, and how far it is off."""
-    known = frame[frame["speed_up"].notna()]
-    off = quantization.prediction_error(list(known["speed_up"] / known["alone"] - 1))
-    at, rate = known.iloc[off.place], float(frame["rate"].iloc[0])
+    compared = frame[frame["speed_up"].notna()]
+    off = quantization.prediction_error(list(compared["speed_up"] / compared["alone"] - 1))
+    at, rate = compared.iloc[off.place], float(frame["rate"].iloc[0])
     traffic = f" plus the workspace's bytes at {rate:.3g} TB/s" if not math.isnan(rate) else ""
     return [
         f"Over the data-parallel kernel, {sms_of(study)} SMs. S-K: stream-K. Model: chunks of the busiest SM"

@@ -184,7 +184,9 @@ def finish(
         more = len(troubles) - 5
         troubles = [*troubles[:5], f"and {more} further reasons: they are in the table."]
     title = study.takeaway or study.question or study.title
-    ends = " ".join(f"{one.removesuffix('.')}." for one in (*troubles, source_line(study)))
+    ends = " ".join(
+        f"{sentence.removesuffix('.')}." for sentence in (*troubles, source_line(study))
+    )
     return framed(fig, style, title, ends, handles, notes)
 
 
@@ -213,7 +215,7 @@ def framed(
     if handles:
         around.append(_legend(fig, handles, style.width))
     renderer = fig.canvas.get_renderer()  # type: ignore[attr-defined]
-    more = sum(one.get_window_extent(renderer).height / fig.dpi + 0.08 for one in around)
+    more = sum(artist.get_window_extent(renderer).height / fig.dpi + 0.08 for artist in around)
     fig.set_size_inches(style.width, fig.get_figheight() + more)
     # Laid out once and then frozen: the panels stand alike in every file type, and saving twice
     # gives the same bytes (the layout starts from where the last one ended).
@@ -245,13 +247,13 @@ def _legend(fig: Figure, handles: Sequence[Artist], width: float) -> Legend:
 
 def entries(axes: Iterable[Axes]) -> list[Artist]:
     """What seaborn drew, each label once, for `finish`; its legends go."""
-    found: dict[str, Artist] = {}
+    handles: dict[str, Artist] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
+            handles.setdefault(label, handle)
         if (legend := ax.get_legend()) is not None:
             legend.remove()
-    return list(found.values())
+    return list(handles.values())
 
 
 def empty(ax: Axes, sentence: str, style: Style) -> None:
@@ -284,8 +286,8 @@ def beside(
     ax: Axes, texts: Iterable[str], colors: Iterable[str] = (), middle: float = 0.0, label: str = ""
 ) -> None:
     """Texts at the right of the rows, the first on top; middle: of a row, from where it begins; label: of them all."""
-    right, told = ax.secondary_yaxis("right"), list(texts)
-    right.set_yticks([place + middle for place in range(len(told))], told)
+    right, lines = ax.secondary_yaxis("right"), list(texts)
+    right.set_yticks([place + middle for place in range(len(lines))], lines)
     right.tick_params(length=0)
     right.spines["right"].set_visible(False)
     right.set_ylabel(label)
@@ -321,7 +323,7 @@ def grid(ax: Axes, axis: str = "both") -> None:
     ax.grid(True, axis=axis)  # type: ignore[arg-type]
 
 
-def heatmap(ax: Axes, values: pd.DataFrame, words: Any, **how: Any) -> None:
+def heatmap(ax: Axes, values: pd.DataFrame, texts: Any, **how: Any) -> None:
     """Seaborn's heatmap with a text in each cell; who draws it sets how the labels are turned.
 
     To turn them itself seaborn would draw the whole figure, and look whether they overlap.
@@ -334,7 +336,7 @@ def heatmap(ax: Axes, values: pd.DataFrame, words: Any, **how: Any) -> None:
 
     fig.canvas.draw = nothing  # type: ignore[method-assign, assignment]
     try:
-        sns.heatmap(values, annot=words, fmt="", cbar=False, ax=ax, **how)
+        sns.heatmap(values, annot=texts, fmt="", cbar=False, ax=ax, **how)
     finally:
         del fig.canvas.draw
 

@@ -59,14 +59,14 @@ def cells(study: StudyData) -> pd.DataFrame:
     sectors = base.value_of(study, L2_SECTORS, "counters")
     may_rank = set(base.ranking(study))
     environments = base.environment_of(study, "tflops", "time")
-    found = []
+    records = []
     for row in rows.to_dict("records"):
         case = str(row["case"])
         shape = {name: int(row[name]) for name in "mnk"}
         tile = (int(row["tile_m"]), int(row["tile_n"]))
         per_sm = blocks_per_sm_of(study, {str(key): value for key, value in row.items()})
         width = SIZES.get(str(row["dtype"]).partition("_")[0], 2)
-        found.append(
+        records.append(
             {
                 "case": case, "shape": tuple(shape.values()), "label": base.shape_label(row),
                 "tile": tile, "ranks": case in may_rank, "tflops": timed.at[case, "tflops"],
@@ -81,7 +81,7 @@ def cells(study: StudyData) -> pd.DataFrame:
                 + width * shape["m"] * shape["n"],
             }
         )  # fmt: skip
-    frame = pd.DataFrame(found)
+    frame = pd.DataFrame(records)
     if frame.empty:
         return pd.DataFrame(columns=["case", "shape", "tile"])
     valid = frame["tflops"].where(frame["ranks"])
@@ -100,8 +100,8 @@ def cells(study: StudyData) -> pd.DataFrame:
 
 def reference_shape(frame: pd.DataFrame) -> tuple[int, ...] | None:
     """The largest shape at which all tiles have a throughput; None without."""
-    known = frame[frame["valid"].notna()].groupby("shape", sort=False)["tile"].nunique()
-    whole = known.index[known == frame["tile"].nunique()]
+    tile_counts = frame[frame["valid"].notna()].groupby("shape", sort=False)["tile"].nunique()
+    whole = tile_counts.index[tile_counts == frame["tile"].nunique()]
     return max(whole, key=math.prod, default=None)
 
 
@@ -116,24 +116,24 @@ def _full_rates(
 
 def winners(frame: pd.DataFrame, column: str) -> dict[tuple[int, ...], tuple[int, int]]:
     """The tile with the highest value of a column at each shape that has any."""
-    found = {}
+    best = {}
     for shape, group in frame[frame[column].notna()].groupby("shape", sort=False):
-        found[shape] = group.loc[group[column].idxmax(), "tile"]
-    return found
+        best[shape] = group.loc[group[column].idxmax(), "tile"]
+    return best
 
 
 def correlations(frame: pd.DataFrame) -> pd.DataFrame:
     """Spearman's rho at each shape of the measured throughput with the guide's order (`guide`) and
     with the prediction (`model`); tiles that the guide does not name are left out of the first."""
-    found = {}
+    by_shape = {}
     for shape, group in frame[frame["share"].notna()].groupby("shape", sort=False):
         places = [tiling.priority(tile) for tile in group["tile"]]
         named = [(-p, s) for p, s in zip(places, group["share"], strict=True) if p is not None]
         guide = tiling.rank_correlation(*map(list, zip(*named))) if named else math.nan
         both = group[group["predicted_alone"].notna()]
         model = tiling.rank_correlation(list(both["predicted_alone"]), list(both["share"]))
-        found[shape] = {"guide": guide, "model": model}
-    return pd.DataFrame.from_dict(found, orient="index", columns=["guide", "model"])
+        by_shape[shape] = {"guide": guide, "model": model}
+    return pd.DataFrame.from_dict(by_shape, orient="index", columns=["guide", "model"])
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -172,7 +172,7 @@ def table(study: StudyData) -> pd.DataFrame:
 # ------------------------------------------------------------------------------------------ figure
 
 
-def _told(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+def _pivoted(frame: pd.DataFrame, column: str) -> pd.DataFrame:
     """A column by shape and tile, in the order of the rows and of the guide."""
     shapes = list(dict.fromkeys(frame["label"]))
     tiles = sorted(dict.fromkeys(frame["tile"]), key=_order)
@@ -182,12 +182,12 @@ def _told(frame: pd.DataFrame, column: str) -> pd.DataFrame:
 def _map(ax: Axes, frame: pd.DataFrame, column: str, style: Style, marked: bool = False) -> None:
     """A cell for each shape and tile with its percentage, a cross for a case that has none; the best
     framed, at a narrow width the best that is predicted marked."""
-    values = _told(frame, column).astype(float)
-    words = values.map(lambda value: f"{100 * value:.0f}")
-    picks = _told(frame, "predicted_alone").astype(float) if marked else None
-    _maps.draw(ax, values, words, PowerNorm(2, 0.0, 1.25), style, picks)
-    asked = _told(frame, "case").notna().to_numpy() & values.isna().to_numpy()
-    for y, x in zip(*np.nonzero(asked), strict=True):
+    values = _pivoted(frame, column).astype(float)
+    texts = values.map(lambda value: f"{100 * value:.0f}")
+    picks = _pivoted(frame, "predicted_alone").astype(float) if marked else None
+    _maps.draw(ax, values, texts, PowerNorm(2, 0.0, 1.25), style, picks)
+    missing = _pivoted(frame, "case").notna().to_numpy() & values.isna().to_numpy()
+    for y, x in zip(*np.nonzero(missing), strict=True):
         ax.text(x + 0.5, y + 0.5, "×", ha="center", va="center", size=style.small, color=GREY)
     tiles = list(values)
     for x in range(1, len(tiles)):
@@ -198,12 +198,12 @@ def _map(ax: Axes, frame: pd.DataFrame, column: str, style: Style, marked: bool 
     ax.tick_params(axis="x", labelrotation=90)
 
 
-def _best_told(ax: Axes, frame: pd.DataFrame) -> None:
+def _best_tiles(ax: Axes, frame: pd.DataFrame) -> None:
     """The best tile's TFLOP/s, and its share of cuBLAS, at the right of the measured map."""
     ranked = frame[frame["share"] == 1.0].drop_duplicates("label").set_index("label")
     labels = list(dict.fromkeys(frame["label"]))
-    told = ranked["tflops"].map(base.digits) + ranked["cublas"].map(" ({:.0f} %)".format)
-    look.beside(ax, told.reindex(labels).fillna(""), middle=0.5)
+    texts = ranked["tflops"].map(base.digits) + ranked["cublas"].map(" ({:.0f} %)".format)
+    look.beside(ax, texts.reindex(labels).fillna(""), middle=0.5)
 
 
 def _correlation(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
@@ -236,7 +236,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             axes[1].set_yticks([])
             _correlation(axes[2], frame, style)
         _map(axes[0], frame, "share", style, marked=style.narrow)
-        _best_told(axes[0], frame)
+        _best_tiles(axes[0], frame)
         titles = ("Measured, % of the best", "Predicted, % of the best", "Agreement")
         for ax, title in zip(axes, titles):
             ax.set_title(title)
@@ -248,10 +248,10 @@ def _kept(frame: pd.DataFrame) -> float:
     """The least share of the best tile's speed that the one with the fewest blocks over SMs keeps, the
     reference shape aside; NaN without a prediction."""
     reference = reference_shape(frame.assign(valid=frame["tflops"].where(frame["ranks"])))
-    known = frame.dropna(subset=["share", "predicted_alone"])
-    known = known[known["shape"].map(lambda shape: shape != reference).astype(bool)]
-    picked = known.groupby("shape", sort=False)["predicted_alone"].idxmax()
-    return float(known.loc[picked, "share"].min()) if reference else math.nan
+    predicted = frame.dropna(subset=["share", "predicted_alone"])
+    predicted = predicted[predicted["shape"].map(lambda shape: shape != reference).astype(bool)]
+    picked = predicted.groupby("shape", sort=False)["predicted_alone"].idxmax()
+    return float(predicted.loc[picked, "share"].min()) if reference else math.nan
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
@@ -267,16 +267,16 @@ def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
     """How to read the columns, what the prediction is, and the bytes asked of L2."""
     reference = reference_shape(frame.assign(valid=frame["tflops"].where(frame["ranks"])))
     traffic = (frame["l2_bytes"] / frame["model_bytes"]).dropna()
-    found = [
+    lines = [
         f"{sms_of(study)} SMs. Columns: tiles in the order of NVIDIA's guide, lines between its groups, with their FLOP "
         "for a byte of A and B. At the right of a row: TFLOP/s of the best tile and its share of cuBLAS."
     ]
     if reference:
         shape = "×".join(map(str, reference))
-        found.append(f"Predicted: throughput at {shape} times tile and wave efficiency.")
+        lines.append(f"Predicted: throughput at {shape} times tile and wave efficiency.")
     if len(traffic):
-        found.append(
+        lines.append(
             f"Bytes asked of L2 over those predicted: median {traffic.median():.3g}, {traffic.min():.3g} to "
             f"{traffic.max():.3g}."
         )
-    return found
+    return lines

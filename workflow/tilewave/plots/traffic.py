@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.options import Count, PlotOptions, Word
+from tilewave.plots.options import Count, Name, PlotOptions
 from tilewave.plots.style import FAINT, GREY, INK, Style
 from tilewave.records.counters.catalogue import GLOBAL_ACCESSES
 from tilewave.theory import traffic
@@ -66,7 +66,7 @@ class Accesses(PlotOptions):
 class Options(PlotOptions):
     """What the studies of this plot may set."""
 
-    accesses: dict[Word, Accesses] = Field(
+    accesses: dict[Name, Accesses] = Field(
         {},
         max_length=1000,
         description="by kernel, where the lanes of a warp stand in an access to each matrix; a matrix that is not "
@@ -126,7 +126,7 @@ _LEVELS = (
 # ------------------------------------------------------------------------------- facts of a case
 
 
-def _whole(value: object) -> int:
+def _integer(value: object) -> int:
     return int(float(str(value)))
 
 
@@ -143,7 +143,7 @@ def _products(study: StudyData) -> list[dict[str, Any]]:
 
 
 def _shape(row: Mapping[str, Any]) -> dict[str, int]:
-    return {d: _whole(row[d]) for d in "mnk"}
+    return {d: _integer(row[d]) for d in "mnk"}
 
 
 def _sizes(row: Mapping[str, Any]) -> tuple[int, int]:
@@ -163,40 +163,40 @@ def predicted(
     None where there is no tile or it does not fit, and where the closed form does not hold: matrices
     that are not all row-major, or elements of C of another size than those of A and B.
     """
-    given = Options.of(study).accesses.get(str(row["kernel"]), Accesses())
-    tile = given.tile or [row.get(f"tile_{d}") for d in "mnk"]
-    accesses = {name: one.access for name, one in given if isinstance(one, Lanes)}
+    options = Options.of(study).accesses.get(str(row["kernel"]), Accesses())
+    tile = options.tile or [row.get(f"tile_{d}") for d in "mnk"]
+    accesses = {name: lanes.access for name, lanes in options if isinstance(lanes, Lanes)}
     if not all(base.present(size) for size in tile):
         return None
     size, out = _sizes(row)
     if size != out or set(base.layouts_of(row).values()) != {"row"}:
         return None
     try:
-        return traffic.product_traffic(_shape(row), [_whole(t) for t in tile], accesses, size)
+        return traffic.product_traffic(_shape(row), [_integer(t) for t in tile], accesses, size)
     except ValueError:
         return None
 
 
 def _of_dtype(probe: str, dtype: str) -> bool:
     """Whether a probe's name ends in a dtype: `fma_f32` in f32, `mma_tf32` and `mma_tf32_f32` in tf32."""
-    words = probe.split("_")
-    while words and words[0] not in SIZES:
-        words = words[1:]
-    return "_".join(words) in (dtype, *(f"{dtype}_{accumulate}" for accumulate in SIZES))
+    parts = probe.split("_")
+    while parts and parts[0] not in SIZES:
+        parts = parts[1:]
+    return "_".join(parts) in (dtype, *(f"{dtype}_{accumulate}" for accumulate in SIZES))
 
 
 def _ceiling(study: StudyData, metric: str, names: Collection[str]) -> tuple[str, float]:
     """Environment and the highest value of correct, timed probes of these names; ("", NaN) without."""
     values, ranks = base.value_of(study, metric, "time"), set(base.ranking(study))
     environments = base.environment_of(study, metric, "time")
-    found = [
+    candidates = [
         (float(values[case]), environments[case])
         for case, probe in zip(
             study.cases["case"].astype(str), study.cases["probe_case"].astype(str), strict=True
         )
         if probe in names and case in values.index and case in ranks
     ]
-    value, environment = max(found, default=(math.nan, ""))
+    value, environment = max(candidates, default=(math.nan, ""))
     return environment, value
 
 
@@ -240,7 +240,7 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
         ratio = traffic.intensity(shape, size, out)
         here, environment = machines[str(row["dtype"])]
         claimed, claimed_bound = CLAIMED.get("x".join(map(str, shape.values())), (math.nan, ""))
-        one: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "case": case, "kernel": row["kernel"], "dtype": row["dtype"], "shape": base.shape_label(row),
             "flops": work, "compulsory": moved, "intensity": ratio,
             "claimed_intensity": claimed if _on_v100(row) else math.nan,
@@ -250,7 +250,7 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
             "dram_ratio": counted.at[case, _DRAM] / moved,
         }  # fmt: skip
         if here is not None and timed_in.get(case, environment) == environment:
-            one |= {
+            entry |= {
                 "balance": here.balance,
                 "bound": here.bound(ratio),
                 "attainable": 1e-12 * here.attainable(ratio),
@@ -258,26 +258,26 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
             }
         loads = traffic.loads_per_element(shape)
         model = predicted(study, row)
-        one |= {name: counted.at[case, metric] for name, metric in _COUNTED.items()}
+        entry |= {name: counted.at[case, metric] for name, metric in _COUNTED.items()}
         if model is not None:
-            one |= {
+            entry |= {
                 "load_requests_model": model[0].requests, "load_sectors_model": model[0].sectors,
                 "store_requests_model": model[1].requests, "store_sectors_model": model[1].sectors,
                 "asked_model": size * model[0].elements / inputs,
                 "sectors_model": traffic.SECTOR_BYTES * model[0].sectors / inputs,
                 "dram_model": 1.0,
-                "asked": one["load_requests"] / model[0].requests * size * model[0].elements / inputs,
+                "asked": entry["load_requests"] / model[0].requests * size * model[0].elements / inputs,
             }  # fmt: skip
-            if math.isclose(one["asked_model"], _mean(shape, *loads)):
-                one |= {
+            if math.isclose(entry["asked_model"], _mean(shape, *loads)):
+                entry |= {
                     "loads_a": loads[0], "loads_b": loads[1], "loads_a_claimed": shape["k"],
                     "loads_b_claimed": shape["m"], "loads_claimed": math.prod(shape.values()),
                     "asked_claimed": _mean(shape, shape["k"], shape["m"]),
                 }  # fmt: skip
-        one["sectors"] = traffic.SECTOR_BYTES * one["load_sectors"] / inputs
-        one["l2"] = traffic.SECTOR_BYTES * counted.at[case, _L2_READ] / inputs
-        one["dram"] = counted.at[case, _DRAM_READ] / inputs
-        rows.append(one)
+        entry["sectors"] = traffic.SECTOR_BYTES * entry["load_sectors"] / inputs
+        entry["l2"] = traffic.SECTOR_BYTES * counted.at[case, _L2_READ] / inputs
+        entry["dram"] = counted.at[case, _DRAM_READ] / inputs
+        rows.append(entry)
     frame = pd.DataFrame(rows, columns=["case", *_FACTS]).set_index("case")
     text = ["bound", "claimed_bound", "v100_bound"]
     frame[text] = frame[text].astype(object).fillna("")
@@ -329,9 +329,9 @@ def table(study: StudyData) -> pd.DataFrame:
     frame = facts(study, machines)
     rest = base.base_table(study)
     rest = rest[rest.index.isin(frame.index)]
-    columns = {told: frame[name] for name, told in _FACTS.items() if told}
-    whole = base.with_columns(rest, columns)
-    return base.with_derived(whole, frame.join(whole.set_index("case")[["variant", "verdict"]]))
+    columns = {label: frame[name] for name, label in _FACTS.items() if label}
+    joined = base.with_columns(rest, columns)
+    return base.with_derived(joined, frame.join(joined.set_index("case")[["variant", "verdict"]]))
 
 
 # -------------------------------------------------------------------------------------- drawing
@@ -342,7 +342,9 @@ def _rows_of(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     Under the roof stand the shapes that the baseline has in this study, and those claimed.
     """
-    claimed = [base.shape_label(dict(zip("mnk", one.split("x"), strict=True))) for one in CLAIMED]
+    claimed = [
+        base.shape_label(dict(zip("mnk", shape.split("x"), strict=True))) for shape in CLAIMED
+    ]
     above = (
         frame["shape"]
         .isin([*frame.loc[frame["kernel"] == BASELINE, "shape"], *claimed])
@@ -375,7 +377,7 @@ def _products_panel(ax: Axes, frame: pd.DataFrame, column: str, style: Style) ->
     look.grid(ax, "x")
 
 
-def _told_apart(row: Mapping[Any, Any]) -> bool:
+def _claims_differ(row: Mapping[Any, Any]) -> bool:
     """Whether the multiplication document claims another number of loads than the model has."""
     claim = float(row["asked_claimed"])
     return not math.isnan(claim) and not math.isclose(claim, float(row["asked_model"]))
@@ -392,7 +394,7 @@ def _reuse(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
             at = {"place": place + level.place, "level": level.label}
             points.append({**at, "kind": "counted", "loads": row[level.key]})
             points.append({**at, "kind": _PREDICTED, "loads": row.get(f"{level.key}_model")})
-        if _told_apart(row):
+        if _claims_differ(row):
             at = {"place": place + _LEVELS[0].place, "level": ""}
             points.append({**at, "kind": _CLAIMED_LOADS, "loads": row["asked_claimed"]})
     tidy = pd.DataFrame(points).astype({"loads": float}).dropna(subset="loads")

@@ -40,7 +40,12 @@ KINDS: Mapping[str, str] = {
     "HGMMA": "#88CCEE",
     "other": "#999999",
 }
-_WORDS = {"LDSM": "ldmatrix", "STSM": "stmatrix", "LDGSTS": "cp.async", "HGMMA": "wgmma operands"}
+_KIND_NAMES = {
+    "LDSM": "ldmatrix",
+    "STSM": "stmatrix",
+    "LDGSTS": "cp.async",
+    "HGMMA": "wgmma operands",
+}
 _BAD = "not correct"
 _PALETTE = {**KINDS, _BAD: "#DDDDDD"}
 _EXACT = 1.0005
@@ -81,9 +86,9 @@ def by_kind(study: StudyData) -> pd.DataFrame:
         .dropna()
         for name in KINDS
     }
-    others = pd.concat(recorded, names=["kind", "case"]).swaplevel()
-    known = others.index.get_level_values("case").isin(sums.index.get_level_values("case"))
-    sums = pd.concat([sums, others[~known & (others["wavefronts_shared"] > 0)]])
+    recorded_sums = pd.concat(recorded, names=["kind", "case"]).swaplevel()
+    counted = recorded_sums.index.get_level_values("case").isin(sums.index.get_level_values("case"))
+    sums = pd.concat([sums, recorded_sums[~counted & (recorded_sums["wavefronts_shared"] > 0)]])
     order = pd.MultiIndex.from_product([base.case_order(study), KINDS], names=["case", "kind"])
     frame = sums.reindex(order[order.isin(sums.index)]).set_axis(["wavefronts", "ideal"], axis=1)
     return frame.assign(excess=frame["wavefronts"] - frame["ideal"]).reset_index()
@@ -134,10 +139,10 @@ def _labels(study: StudyData, rows: pd.DataFrame, narrow: bool) -> list[str]:
     for row in rows.to_dict("records"):
         shape = shapes[row["case"]]
         name = base.variant_label(row).replace("\n", " ")
-        words = [name, *([shape] if shape else []), str(row["kind"])]
+        parts = [name, *([shape] if shape else []), str(row["kind"])]
         if row["verdict"] != "correct":
-            words.append(f"({row['verdict']})")
-        labels.append(f"{words[0]}\n{' '.join(words[1:])}" if narrow else " ".join(words))
+            parts.append(f"({row['verdict']})")
+        labels.append(f"{parts[0]}\n{' '.join(parts[1:])}" if narrow else " ".join(parts))
     return labels
 
 
@@ -150,10 +155,10 @@ def _bars(ax: Axes, rows: pd.DataFrame, style: Style) -> None:
     most = float(rows[_COUNTS["excess"]].max())
     for place, row in enumerate(rows.to_dict("records")):
         excess, ratio = float(row[_COUNTS["excess"]]), float(row["wavefronts / ideal"])
-        told = compact(excess) + (
+        text = compact(excess) + (
             f", {ratio:.2f}×" if style.narrow else f" ({row['of all']:.0f} %)"
         )
-        ax.annotate(told, (excess, place), xytext=(3, 0), textcoords="offset points", va="center",
+        ax.annotate(text, (excess, place), xytext=(3, 0), textcoords="offset points", va="center",
                     size=style.small, color=INK if row["ranks"] else GREY)  # fmt: skip
     ax.set_xlim(0, most * (2.1 if style.narrow else 1.5))
     ax.xaxis.set_major_formatter(lambda value, _: compact(value))
@@ -188,8 +193,8 @@ def _ratios(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame) -> None:
 
 def _conflicts(ax: Axes, rows: pd.DataFrame) -> None:
     """Names of the rows at the right: the conflict counters."""
-    told = rows[list(_CONFLICTS)].map(lambda n: compact(n) if base.present(n) else "–")
-    look.beside(ax, told.agg(", ".join, axis=1), label="ncu's bank conflicts: loads, stores")
+    texts = rows[list(_CONFLICTS)].map(lambda n: compact(n) if base.present(n) else "–")
+    look.beside(ax, texts.agg(", ".join, axis=1), label="ncu's bank conflicts: loads, stores")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
@@ -214,7 +219,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         for ax in axes:
             look.rows_axis(ax, labels if ax is axes[0] else [""] * len(labels))
         handles: list[Artist] = [
-            Patch(color=color, label=f"{kind} ({_WORDS[kind]})" if kind in _WORDS else kind)
+            Patch(
+                color=color, label=f"{kind} ({_KIND_NAMES[kind]})" if kind in _KIND_NAMES else kind
+            )
             for kind, color in _PALETTE.items()
             if kind in set(rows["shown"])
         ]
@@ -227,7 +234,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 def _notes(study: StudyData, table: pd.DataFrame) -> list[str]:
     """The shape, and those that are not drawn."""
     notes = [
-        f"Shape {base.shapes_told(study.cases)}, where no other is named; counted for each instruction."
+        f"Shape {base.shapes_text(study.cases)}, where no other is named; counted for each instruction."
     ]
     states = base.statuses(study, _STAGES)
     none = [case for case in table[table["kind"].isna()]["case"] if states[case].status == "ok"]

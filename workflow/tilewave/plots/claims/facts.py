@@ -27,7 +27,7 @@ for module in (traffic, quantization, occupancy, forms):
     FUNCTIONS |= dict(inspect.getmembers(module, inspect.isfunction))
 
 
-def known(value: T | None, otherwise: str) -> T:
+def required(value: T | None, otherwise: str) -> T:
     """What was found. Raises Missing where that is nothing."""
     if not base.present(value):
         raise NoValue(otherwise)
@@ -74,30 +74,30 @@ class Facts:
 
     def fact(self, name: str) -> float:
         """A fact that the target's driver told."""
-        value = known(self._study.environment.get(name), f"the environment does not tell {name}")
-        self._found(f"{name} of the environment", "environment")
+        value = required(self._study.environment.get(name), f"the environment does not tell {name}")
+        self._note(f"{name} of the environment", "environment")
         return float(value)
 
-    def _found(self, what: str, source: object) -> None:
+    def _note(self, what: str, source: object) -> None:
         self.read[what] = None
         if base.present(source):
             self.sources[str(source)] = None
 
     def _case(self, name: str) -> str:
-        return str(known(self._rows.get(name), f"{name} is no case of the study")["case"])
+        return str(required(self._rows.get(name), f"{name} is no case of the study")["case"])
 
     def _record(self, metric: str, name: str, column: str) -> Any:
         case = self._case(name)
         lacking, state = f"no {metric} of {case}", self._states[case]
         if state.status != "ok":
             lacking += f" ({': '.join(filter(None, (state.status, state.reason)))})"
-        found: Any = known(self._records.get((case, metric)), lacking)
+        record: Any = required(self._records.get((case, metric)), lacking)
         if self._verdicts[case] != "correct":
             raise NoValue(f"{case} is {self._verdicts[case]}")
-        if found.source != EXECUTED:  # what was executed may stand beside the counts of any GPU
-            self.places.add(str(found.environment))
-        self._found(f"{metric} of {case}", found.source)
-        return known(getattr(found, column), lacking)
+        if record.source != EXECUTED:  # what was executed may stand beside the counts of any GPU
+            self.places.add(str(record.environment))
+        self._note(f"{metric} of {case}", record.source)
+        return required(getattr(record, column), lacking)
 
     def value(self, metric: str, case: str) -> float:
         """A metric of a case."""
@@ -113,13 +113,13 @@ class Facts:
 
     def _values(self, metric: str, names: Iterable[str]) -> dict[str, float]:
         """A metric of those cases that have it."""
-        found = {}
+        values = {}
         for name in names:
             try:
-                found[name] = self.value(metric, name)
+                values[name] = self.value(metric, name)
             except NoValue as error:
                 self.missing.append(str(error))
-        return found
+        return values
 
     def all_end_well(self, *names: str) -> bool:
         """Whether these cases all ran to their end and were right."""
@@ -129,7 +129,7 @@ class Facts:
             if state.status in ("not measured", "stale", "unsupported"):
                 raise NoValue(f"{case} was not run ({state.reason or state.status})")
             for source in self._study.records.query("case == @case")["source"].unique():
-                self._found(f"verdict of {case}", source)
+                self._note(f"verdict of {case}", source)
             wells.append(state.status == "ok" and self._verdicts[case] == "correct")
         return all(wells)
 
@@ -148,13 +148,17 @@ class Facts:
         rows = [row for row in self._rows.values() if row["variant"] == variant]
         sizes = sorted(int(row["n"]) for row in rows if (row["m"], row["k"]) == (m, k))
         names = {product(variant, m, n, k): n for n in sizes}
-        found = {names[name]: value for name, value in self._values(metric, names).items()}
-        return known(found or None, f"no sweep of {variant}")
+        by_size = {names[name]: value for name, value in self._values(metric, names).items()}
+        return required(by_size or None, f"no sweep of {variant}")
 
     def speeds(self, groups: Iterable[Iterable[str]], m: int) -> list[float]:
         """TFLOP/s at m cubed of the fastest variant of each group."""
-        found = [self._values("tflops", [f"{one}@{m}" for one in group]) for group in groups]
-        return [known(max(group.values(), default=None), "one has no tflops") for group in found]
+        speeds = [
+            self._values("tflops", [f"{variant}@{m}" for variant in group]) for group in groups
+        ]
+        return [
+            required(max(group.values(), default=None), "one has no tflops") for group in speeds
+        ]
 
     def tensor_types(self, m: int) -> set[str]:
         """The types whose product at m cubed cuBLAS computes on tensor cores."""
@@ -172,14 +176,14 @@ class Facts:
 
 def evaluate(facts: Facts, text: expressions.Expression, names: Mapping[str, Any]) -> Any:
     """The value of an expression; `facts` begin anew. Raises Missing and ExpressionError."""
-    for asked in (facts.read, facts.sources, facts.missing, facts.places):
-        asked.clear()
+    for log in (facts.read, facts.sources, facts.missing, facts.places):
+        log.clear()
     for name in expressions.names_in(text) & facts.target.keys():
-        known(facts.target[name], f"the target does not tell {name}")
-    own = {name: getattr(facts, name) for name in vars(Facts) if not name.startswith("_")}
+        required(facts.target[name], f"the target does not tell {name}")
+    methods = {name: getattr(facts, name) for name in vars(Facts) if not name.startswith("_")}
     try:
-        every = {**NAMES, **facts.target, **names}
-        return expressions.evaluate(text, every, {**FUNCTIONS, **own})
+        all_names = {**NAMES, **facts.target, **names}
+        return expressions.evaluate(text, all_names, {**FUNCTIONS, **methods})
     except expressions.ExpressionError as error:
         if isinstance(error.__cause__, ZeroDivisionError):
             raise NoValue("it would be divided by 0") from None

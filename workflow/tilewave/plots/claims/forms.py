@@ -65,8 +65,8 @@ def copies_over_ideal(rows: int, padded: int, pitch: int) -> float:
     for first in range(0, rows, 8):
         row, along = first + LANE // 4, LANE % 4 * 16
         places = row * padded + along, row * pitch + along
-        found = rules.warp_filled_copy(*places, rules.ALL, rules.ALL, 16, True)
-        counted, ideal = counted + found[0], ideal + found[1]
+        counts = rules.warp_filled_copy(*places, rules.ALL, rules.ALL, 16, True)
+        counted, ideal = counted + counts[0], ideal + counts[1]
     return counted / ideal
 
 

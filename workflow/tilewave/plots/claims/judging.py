@@ -66,7 +66,7 @@ class Statement(BaseModel):
     relation: Literal["equals", "at least", "at most", "more than", "less than"] = "equals"
     tolerance: float = Field(0.0, ge=0)
     basis: Literal["measurement", "theory", "limit"] = "measurement"
-    told: str = ""
+    claimed_as: str = ""
     predicted: Expression | None = None
     measured: Expression | None = None
     place: str = ""
@@ -74,11 +74,11 @@ class Statement(BaseModel):
 
     @field_validator("claimed", mode="before")
     @classmethod
-    def _number(cls, given: Any) -> Any:
-        return expressions.evaluate(given)
+    def _number(cls, value: Any) -> Any:
+        return expressions.evaluate(value)
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _complete(self) -> Self:
         if self.predicted is None and (self.measured is None or self.basis != "measurement"):
             raise ValueError("a claim is predicted or measured; by theory or a limit, predicted")
         if (self.elsewhere is None) == bool(self.place):
@@ -119,7 +119,7 @@ class Document(BaseModel):
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judgement:
     """A claim with its values, where they come from, and the verdict."""
 
     claim: Claim
@@ -147,9 +147,11 @@ class Judged:
 
 def load(path: Path) -> list[Claim]:
     """A file's claims. Raises UserError: the first mistake, with its claim and key."""
-    found = validated(Document, validation.read_mapping(path, path.name), path.name)
-    same = {"file": path.name, "document": found.document, "names": found.names}
-    return [Claim(id=name, **dict(one), **same) for name, one in found.claims.items()]
+    document = validated(Document, validation.read_mapping(path, path.name), path.name)
+    same = {"file": path.name, "document": document.document, "names": document.names}
+    return [
+        Claim(id=name, **dict(statement), **same) for name, statement in document.claims.items()
+    ]
 
 
 @cache
@@ -191,7 +193,7 @@ def judge(
     return FALSE, by
 
 
-def _asked(facts: Facts, claim: Claim, key: str) -> Value | None:
+def _evaluated(facts: Facts, claim: Claim, key: str) -> Value | None:
     """The value of one of a claim's expressions. Raises UserError for one that has no meaning."""
     text = getattr(claim, key)
     try:
@@ -200,19 +202,23 @@ def _asked(facts: Facts, claim: Claim, key: str) -> Value | None:
         facts.missing.append(str(error))
         return None
     except ExpressionError as error:
-        why = f"an expression that has a value ({error.__cause__})"
-        raise UserError(claim.file, f"claims.{claim.id}.{key}", text, why) from error
+        location = f"claims.{claim.id}.{key}"
+        problem = f"{location}: {text!r} has no value: {error.__cause__}"
+        raise UserError.because(claim.file, problem, "Correct the expression", location) from error
     if value is None or isinstance(value, bool):
         return value
     return None if math.isnan(value) else float(value)
 
 
-def judge_all(study: StudyData, claims: Sequence[Claim]) -> list[Judged]:
+def judge_all(study: StudyData, claims: Sequence[Claim]) -> list[Judgement]:
     """Every claim, in order."""
-    facts, found = Facts(study), []
+    facts, judgements = Facts(study), []
     for claim in claims:
-        predicted, elsewhere = _asked(facts, claim, "predicted"), _asked(facts, claim, "elsewhere")
-        measured, missing = _asked(facts, claim, "measured"), ""
+        predicted, elsewhere = (
+            _evaluated(facts, claim, "predicted"),
+            _evaluated(facts, claim, "elsewhere"),
+        )
+        measured, missing = _evaluated(facts, claim, "measured"), ""
         if claim.measured is None:
             missing = "nothing here measures it"
         elif len(facts.places) > 1:
@@ -222,14 +228,14 @@ def judge_all(study: StudyData, claims: Sequence[Claim]) -> list[Judged]:
         read, sources = (facts.read, facts.sources) if measured is not None else ((), ())
         verdict, by = judge(claim, predicted, measured, elsewhere)
         origin = tuple(read), ", ".join(sources), missing
-        found.append(Judged(claim, predicted, measured, elsewhere, verdict, by, *origin))
-    return found
+        judgements.append(Judgement(claim, predicted, measured, elsewhere, verdict, by, *origin))
+    return judgements
 
 
 # ------------------------------------------------------------------------------------------ table
 
 
-def told(value: Value | None) -> str:
+def value_text(value: Value | None) -> str:
     """A value as the table and the figure show it: yes, no, or four significant digits."""
     if value is None:
         return ""
@@ -238,11 +244,15 @@ def told(value: Value | None) -> str:
     return f"{value:.4g}" if abs(value) < 9999.5 else f"{value:.0f}"
 
 
-def frame(judged: Sequence[Judged]) -> pd.DataFrame:
+def frame(judgements: Sequence[Judgement]) -> pd.DataFrame:
     """One row a claim, as the report's table shows them."""
     rows = []
-    for one in judged:
-        claim, ratio, more = one.claim, one.over_claimed(one.value), len(one.read) - 2
+    for judgement in judgements:
+        claim, ratio, more = (
+            judgement.claim,
+            judgement.over_claimed(judgement.value),
+            len(judgement.read) - 2,
+        )
         relation = "" if claim.relation == "equals" else f"{claim.relation} "
         margin = f"{100 * claim.tolerance:g} %" if claim.claimed else f"{claim.tolerance:g}"
         rows.append(
@@ -250,20 +260,20 @@ def frame(judged: Sequence[Judged]) -> pd.DataFrame:
                 "claim": claim.statement,
                 "document": claim.document,
                 "where it stands": claim.section,
-                "claimed": f"{relation}{told(claim.claimed)}{claim.told and f' ({claim.told})'}",
-                "predicted": told(one.predicted),
-                "measured": told(one.measured),
+                "claimed": f"{relation}{value_text(claim.claimed)}{claim.claimed_as and f' ({claim.claimed_as})'}",
+                "predicted": value_text(judgement.predicted),
+                "measured": value_text(judgement.measured),
                 "unit": claim.unit,
                 "deviation (%)": None if ratio is None else round(100 * (ratio - 1), 1),
-                "verdict": one.verdict,
+                "verdict": judgement.verdict,
                 "tolerance": "" if isinstance(claim.claimed, bool) else margin,
-                "judged by": one.by,
-                "where it holds": claim.place if one.verdict == ELSEWHERE else "",
-                "measured from": "; ".join(one.read[:2])
+                "judged by": judgement.by,
+                "where it holds": claim.place if judgement.verdict == ELSEWHERE else "",
+                "measured from": "; ".join(judgement.read[:2])
                 + (f" and {more} more" if more > 0 else ""),
-                "status": "ok" if one.measured is not None else NOT_MEASURED,
-                "reason": one.missing,
-                "source": one.source,
+                "status": "ok" if judgement.measured is not None else NOT_MEASURED,
+                "reason": judgement.missing,
+                "source": judgement.source,
             }
         )
     return pd.DataFrame(rows)
