@@ -1,4 +1,4 @@
-"""Ceilings of a roofline: what probes measured the units and the levels of the memory to do."""
+"""Ceilings of a roofline: the rates of units and memory levels that probes measured."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -30,14 +30,14 @@ class Peak:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What the probes reached: level -> TB/s, and the peaks, highest first; what has no record."""
+    """The rates that probes reached: TB/s by level, peaks from the highest on, and the probes without a record."""
 
     bandwidths: Mapping[str, float]
     peaks: tuple[Peak, ...]
     absent: tuple[str, ...]
 
     def of(self, dtype: str) -> list[Peak]:
-        """A dtype's peaks, the highest first; of FP8 with f32 sums those of the instruction that makes them."""
+        """Return the peaks of a dtype, the highest first; for FP8 with f32 sums those of its instruction."""
         return [
             replace(peak, dtype=dtype)
             for peak in self.peaks
@@ -46,13 +46,16 @@ class Ceilings:
 
 
 def _instruction_dtype(dtype: str) -> str:
-    """FP8 with f32 sums is FP8 with the tensor cores' own, which are added to others now and then."""
+    """Return the dtype of the instruction: FP8 kernels with f32 sums add up the tensor cores' own sums now and
+    then."""
     return f"{dtype.removesuffix('_f32')}_f22"
 
 
 def environment_here(study: StudyData) -> str:
-    """The environment whose ceilings are drawn: the one that most of the kernels were timed in, or,
-    where it has none, that of another card of the same kind. No ratio is formed with the latter."""
+    """Return the environment of the ceilings that are drawn: the one in which most kernels were timed.
+
+    If no probe ran there, return that of another card of the same kind. No ratio is formed with it.
+    """
     kernels = set(kernels_of(study)["case"])
     timed = base.environment_of(study, "duration", "time")
     kernel_environments = pd.Series(
@@ -77,23 +80,23 @@ def environment_here(study: StudyData) -> str:
 
 
 def _kind(study: StudyData, environment: str) -> str:
-    """The GPU's name, which all cards of a kind share."""
+    """Return the GPU's name, which all cards of a kind share."""
     return str(study.environments.get(environment, {}).get("gpu") or "")
 
 
 def kernels_of(study: StudyData) -> pd.DataFrame:
-    """The cases that stand under the ceilings: all but the probes."""
+    """Return the cases under the ceilings: all but the probes."""
     return study.cases[study.cases["operation"] != "probe"]
 
 
 def _unit(row: Mapping[str, object]) -> str:
-    """The unit that a probe keeps busy: its macro UNIT, else the last word of its kernel's name."""
+    """Return the unit that a probe keeps busy: its macro UNIT, else the end of its kernel's name."""
     macros = base.macros_of({str(k): v for k, v in row.items()})
     return str(macros.get("UNIT") or str(row["kernel"]).rpartition("_")[2])
 
 
 def ceilings(study: StudyData) -> Ceilings:
-    """The probes' records of one environment; a probe that is not *correct* is no ceiling."""
+    """Return the probes' rates in one environment; a probe that is not *correct* is no ceiling."""
     probes = study.cases[study.cases["operation"] == "probe"]
     here, may_rank = environment_here(study), set(base.ranking(study))
 

@@ -1,4 +1,4 @@
-"""Panels that stand one above the other, each as tall as what it lists, and names beside their ends."""
+"""Panels above one another, each as high as its rows need, and names at the ends of their lines."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ _HEAD, _FOOT = 6.0, 8.0
 
 
 def columns(heights: Mapping[str, float], most: int) -> list[list[str]]:
-    """The names in their order, cut into one column or two, so that the taller one is least tall."""
+    """Split the names, in order, into one column or two, such that the higher column is as low as possible."""
     names = list(heights)
 
     def tall(part: Sequence[str]) -> float:
@@ -31,8 +31,10 @@ def columns(heights: Mapping[str, float], most: int) -> list[list[str]]:
 
 
 def stacked(style: Style, heights: Mapping[str, float]) -> tuple[Figure, list[dict[str, Axes]]]:
-    """A figure with an axes for each name, its data area as high as `heights` says (mm), in two columns where it is
-    wide; of each column the axes by name."""
+    """Return a figure with an axes for each name, and of each column its axes by name.
+
+    heights: the data areas in mm. A wide figure has two columns.
+    """
     parts = columns(heights, 1 if style.narrow else 2)
     needed = [sum(heights[name] + _HEAD for name in part) for part in parts]
     fig = look.new_figure(style, max(needed) + _FOOT)
@@ -48,7 +50,7 @@ def stacked(style: Style, heights: Mapping[str, float]) -> tuple[Figure, list[di
 
 
 def titled(ax: Axes, title: str, subtitle: str, style: Style) -> None:
-    """A panel's title and, in small grey letters behind it, what goes with it."""
+    """Write a panel's title and behind it, small and grey, the subtitle."""
     name = ax.set_title(title)
     ax.annotate(
         subtitle, (1, 0), xycoords=name, xytext=(4, 0.5), textcoords="offset points",
@@ -57,7 +59,7 @@ def titled(ax: Axes, title: str, subtitle: str, style: Style) -> None:
 
 
 def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, style: Style, **how: Any) -> None:
-    """`look.heatmap` with small letters, and no labels of axes."""
+    """Draw `look.heatmap` with small characters and without axis labels."""
     letters = {"size": 0.8 * style.font_size, "color": INK}
     look.heatmap(ax, values, texts, annot_kws=letters, **how)
     ax.set(xlabel="", ylabel="")
@@ -65,8 +67,10 @@ def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, style: Style, *
 
 
 def apart(heights: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Places at least `gap` from one another, in the order of `heights` (descending), near them and,
-    where there is room, from `low` to `high`."""
+    """Return places at least `gap` apart, near `heights` (descending) and in their order.
+
+    They lie from `low` to `high` where there is room.
+    """
     places: list[float] = []
     for height in heights:
         places.append(min(height, places[-1] - gap if places else high))
@@ -78,7 +82,7 @@ def apart(heights: Sequence[float], gap: float, low: float, high: float) -> list
 
 
 def below_dtypes(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows, those of each dtype below a line that has nothing but its name in the column `label`."""
+    """Return the rows below a header line for each dtype, which has only a `label`."""
     blocks = [
         pd.concat([pd.DataFrame([{"label": base.dtype_short(dtype)}]), block])
         for dtype, block in rows.groupby(rows["dtype"].astype(str), sort=False)
@@ -87,7 +91,7 @@ def below_dtypes(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def listed(ax: Axes, lines: pd.DataFrame, style: Style, middle: float) -> None:
-    """Names of the lines of `below_dtypes` along y, dtypes in bold; middle: of a line, from where it begins."""
+    """Write the names of the lines of `below_dtypes` along y, dtypes in bold; middle: offset of a line's middle."""
     ax.set_yticks(lines.index + middle, lines["label"], rotation=0)
     ax.set_ylim(len(lines) - 0.5 + middle, -0.5 + middle)
     ax.tick_params(axis="y", length=0, labelsize=0.8 * style.font_size)
@@ -96,7 +100,7 @@ def listed(ax: Axes, lines: pd.DataFrame, style: Style, middle: float) -> None:
 
 
 def cells(ax: Axes, texts: pd.DataFrame, shades: pd.DataFrame, style: Style) -> None:
-    """Columns of texts, each with its name above; the larger the shade, the darker."""
+    """Draw columns of texts, each below its name; a larger shade is darker."""
     cmap = sns.blend_palette(["white", "#D55E00"], as_cmap=True)
     heatmap(ax, shades, texts, style, cmap=cmap, vmin=0, vmax=160)
     ax.set_yticks([])
@@ -110,9 +114,9 @@ def names_beside(
     tall: float,
     style: Style,
 ) -> None:
-    """Names at the right edge of an axes of `tall` mm, moved apart where they crowd and joined to their points.
+    """Write names at the right edge of an axes `tall` mm high, moved apart and joined to their points.
 
-    ends: x, y, the text, and whether it is set in bold; the axes' limits must have been set.
+    ends: x, y, text, and whether the text is bold; the limits of the axes must be set.
     """
     if not ends:
         return

@@ -1,7 +1,7 @@
-"""What the quantization figures share: two panels over N for each sweep, and what is said of them.
+"""Panels over N for each sweep, which both quantization figures share, with their notes.
 
-Lines are closed forms of tilewave.theory, points are measurements. The only number that the model
-takes from a sweep is the time of a wave (tilewave.plots._sweeps).
+Lines are closed forms of tilewave.theory, points are measurements. The model takes a single number from a
+sweep: the time of a wave (tilewave.plots._sweeps).
 """
 
 import math
@@ -31,7 +31,7 @@ PANELS: Mapping[str, str] = {
 
 
 class Options(PlotOptions):
-    """What the studies of this plot may set."""
+    """The options of both quantization plots."""
 
     drawn: tuple[Name, ...] = Field(
         (),
@@ -54,7 +54,7 @@ _MOST_COLUMNS = 20  # boundaries of tile columns that can be told apart
 
 
 def _lines(sweep: Sweep, panel: str) -> pd.DataFrame:
-    """The panel's lines, a row a point: n, value, line (of _COLORS)."""
+    """Return the panel's lines, a row a point: n, value, line (of _COLORS)."""
     model, frame = sweep.model, sweep.frame
     if panel != "tflops":
         return pd.DataFrame({"n": model["n"], "value": model[f"model_{panel}"], "line": _MODEL})
@@ -69,7 +69,7 @@ def _lines(sweep: Sweep, panel: str) -> pd.DataFrame:
 
 
 def _panel(ax: Axes, sweep: Sweep, panel: str) -> None:
-    """Lines and points of one sweep; a case that is not correct is a grey cross."""
+    """Draw lines and points of one sweep; a case that is not correct is a grey cross."""
     lines = _lines(sweep, panel)
     if not lines.empty:  # seaborn warns of colours that nothing needs
         sns.lineplot(
@@ -91,8 +91,11 @@ def _panel(ax: Axes, sweep: Sweep, panel: str) -> None:
 
 
 def _marks(axes: Sequence[Axes], sweep: Sweep, style: Style, by: str) -> None:
-    """Boundaries through all panels: tile columns dotted, where an SM holds several blocks the last
-    N of one more on every SM dash-dotted, waves dashed; those of `by` labelled."""
+    """Draw boundaries through all panels, and label those of `by`.
+
+    Tile columns are dotted, waves dashed. Where an SM holds several blocks, the last N of one more block on
+    every SM is dash-dotted.
+    """
     columns, rounds = sweep.edges("columns"), sweep.edges("rounds")
     marks: list[tuple[float, str, Any]] = []
     marks += [(n, _FAINT, ":") for n, _, _ in columns if len(columns) <= _MOST_COLUMNS]
@@ -121,7 +124,7 @@ def _ticks(ax: Axes, sweep: Sweep, most: int) -> None:
 
 
 def drawn(study: StudyData, sweeps: Sequence[Sweep]) -> list[Sweep]:
-    """The sweeps that the figure shows (option ``drawn``), in the option's order."""
+    """Return the sweeps that the figure shows (option ``drawn``), in the option's order."""
     wanted = Options.of(study).drawn
     if not wanted:
         return list(sweeps)
@@ -135,12 +138,9 @@ def drawn(study: StudyData, sweeps: Sequence[Sweep]) -> list[Sweep]:
 def draw(
     study: StudyData, table: pd.DataFrame, style: Style, by: str, order: Sequence[str]
 ) -> Figure:
-    """Panels under one another, sweeps side by side (under one another at a narrow width).
+    """Draw panels above one another, sweeps side by side (above one another in a narrow figure).
 
-    Parameters
-    ----------
-    by: "columns" or "waves": the boundaries that carry labels.
-    order: the panels, of PANELS.
+    by: "columns" or "waves", the boundaries with labels. order: the panels, of PANELS.
     """
     with look.apply(style):
         sweeps = drawn(study, base.derived(table))
@@ -171,7 +171,7 @@ def draw(
 
 
 def _mark_handles(sweeps: Sequence[Sweep], by: str) -> list[Artist]:
-    """The legend of the boundaries."""
+    """Return legend entries of the boundaries."""
     labels = {name: f"last N of a {name}" for name in _EDGES.values()}
     labels[_EDGES[by]] += " (numbered)"
     marks: list[tuple[str, str, Any]] = [(labels["wave"], GREY, _EDGE_DASH)]
@@ -186,7 +186,7 @@ def _mark_handles(sweeps: Sequence[Sweep], by: str) -> list[Artist]:
 
 
 def _drops(sweep: Sweep, by: str) -> Iterator[tuple[float, float, int, int]]:
-    """At each boundary: the share of the throughput lost beyond it, that of the model, both N."""
+    """Yield at each boundary the share of the throughput lost behind it, that of the model, and both N."""
     at = sweep.frame.assign(model=sweep.frame["n"] / sweep.frame["work"]).set_index("n")
     rates = at["tflops"].where(at["ranks"])
     sizes = list(at.index)
@@ -198,7 +198,7 @@ def _drops(sweep: Sweep, by: str) -> Iterator[tuple[float, float, int, int]]:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame, by: str) -> str:
-    """What the worst boundary costs the kernel that it costs most."""
+    """Return the largest loss of throughput at a boundary, with the kernel that has it."""
     losses = [
         (*drop, sweep.kernel)
         for sweep in drawn(study, base.derived(table))
@@ -219,8 +219,7 @@ def _tile_name(tile: tuple[float, ...]) -> str:
 
 
 def _name(sweep: Sweep, sweeps: Sequence[Sweep]) -> str:
-    """What tells a sweep from the others: its M, its tile where tiles differ, and its variant where
-    several have the same of both."""
+    """Return a sweep's name: its M, its tile where tiles differ, its variant where several share both."""
     several = len({s.tile[:2] for s in sweeps}) > 1
     tile = f"{_tile_name(sweep.tile)} tiles, " if several else ""
     alike = {s.variant for s in sweeps if (s.m, s.tile[:2]) == (sweep.m, sweep.tile[:2])}
@@ -229,12 +228,12 @@ def _name(sweep: Sweep, sweeps: Sequence[Sweep]) -> str:
 
 
 def percent(value: float) -> str:
-    """A share as text, with a minus sign for a negative one."""
+    """Return a share as text, with a minus sign where it is negative."""
     return f"{100 * value:.1f} %".replace("-", "−")
 
 
 def _notes(sweeps: Sequence[Sweep]) -> list[str]:
-    """What was fitted, and how far off the model is."""
+    """Return notes on the fitted number and on the error of the model."""
     held = dict.fromkeys(f"{s.blocks_per_sm} of {_tile_name(s.tile)}" for s in sweeps)
     notes = [
         f"{sweeps[0].sms} SMs; an SM holds {', '.join(held)}. Model: waves times the time of one, the only number "

@@ -1,4 +1,4 @@
-"""The rungs of a ladder, for all figures that have a row a rung: their order, and which are drawn."""
+"""Rungs of a ladder, for all figures with a row a rung: their order, and the choice of those that are drawn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Runged(PlotOptions):
 
 
 def drawn(study: StudyData, rows: pd.DataFrame) -> pd.Series[bool]:
-    """Which rows (columns kernel, variant, dtype) are drawn: those of the option's rungs and of cuBLAS."""
+    """Return whether each row (columns kernel, variant, dtype) is drawn: rungs of the option, and cuBLAS."""
     rungs, vendors = Runged.of(study).rungs, base.vendors(study)
 
     def wanted(row: pd.Series[str]) -> bool:
@@ -34,8 +34,10 @@ def drawn(study: StudyData, rows: pd.DataFrame) -> pd.Series[bool]:
 
 
 def order(cases: pd.DataFrame) -> list[str]:
-    """The kernels as the ladder is climbed: each behind the one that it follows, with all that
-    follow it, before the next that follows the same; cuBLAS, which follows none, last."""
+    """Return the kernels in the order of the ladder: each behind the one that it follows, branch by branch.
+
+    cuBLAS, which follows none, is last.
+    """
     kernels = [str(name) for name in cases["kernel"].drop_duplicates()]
     pairs = cases.drop_duplicates("kernel")
     before = dict(zip(pairs["kernel"].astype(str), pairs.get("follows", pairs["kernel"])))
@@ -55,7 +57,7 @@ def order(cases: pd.DataFrame) -> list[str]:
 
 
 def in_order(study: StudyData) -> pd.DataFrame:
-    """The cases by dtype and rung, each variant's sizes from small to large."""
+    """Return the cases by dtype and rung, each variant's sizes from small to large."""
     cases = study.cases
     if cases.empty:
         return cases

@@ -1,9 +1,9 @@
 """Sweeps over N of the quantization figures: measurements beside the closed forms, case by case.
 
-A sweep is a variant at one M and K over many N. The only number that the model takes from the
-measurements is the time of a wave: the median over the sweep of duration over waves; steps, their
-places and their heights are the closed forms' own. Where a kernel's tile changes with the shape, a wave
-counts as its tile's share of the largest one of the sweep.
+A sweep is a variant at one M and K over many N. The model takes a single number from the measurements, the time
+of a wave: the median over the sweep of duration over waves. Places and heights of the steps are closed forms.
+Where a kernel's tile changes with the shape, a wave counts as its tile's share of the largest tile of the
+sweep.
 """
 
 from __future__ import annotations
@@ -57,24 +57,25 @@ class Sweep:
 
     @property
     def round_time(self) -> float:
-        """The same of a round of one block for each SM."""
+        """Median duration in us of a round of one block for each SM."""
         return self._fitted("duration", "rounds")
 
     @property
     def pair(self) -> tuple[float, float]:
-        """Time of a wave of full SMs and of one with a block on each, in us, fitted together; NaN
-        where an SM holds one block or the sweep does not tell them apart."""
+        """Times in us of a wave of full SMs and of a wave with one block on each SM, fitted together.
+
+        NaN where an SM holds one block or the sweep cannot separate them.
+        """
         good = self.frame[self.frame["ranks"]]
         return quantization.fitted_pair(
             list(good["duration"]), list(zip(good["whole"], good["single"], strict=True))
         )
 
     def errors(self, column: str = "duration", count: str = "work") -> pd.Series[float]:
-        """Measured over predicted, less 1, row by row; NaN where a row has no value or ranks not.
+        """Return measured over predicted, less 1, row by row; NaN without a value or a rank.
 
-        column: duration (us) or cycles. count: work or rounds, the prediction being the count times
-        the one number fitted to this sweep; or pair, the sum of whole waves and of waves of single
-        blocks times the two times fitted together.
+        column: duration (us) or cycles. count: "work" or "rounds" predict by the count times one fitted number;
+        "pair" adds whole waves and waves of single blocks, with two times fitted together.
         """
         if count == "pair":
             whole, single = self.pair
@@ -86,11 +87,11 @@ class Sweep:
     def summary(
         self, column: str = "duration", count: str = "work"
     ) -> quantization.PredictionError:
-        """Median and worst of these errors."""
+        """Return median and worst of these errors."""
         return quantization.prediction_error(list(self.errors(column, count)))
 
     def edges(self, column: str) -> list[tuple[float, int, int]]:
-        """(N of the last size before, value before, value after) wherever a count rises."""
+        """Return (last N before, value before, value after) of each rise of a count."""
         points = zip(self.frame["n"], self.frame[column], strict=True)
         pairs = itertools.pairwise(points)
         return [
@@ -103,7 +104,7 @@ def sms_of(study: StudyData) -> int:
 
 
 def sm_limits(study: StudyData) -> occupancy.SmLimits:
-    """The SM of the study's target; without its facts that of compute capability 9.0."""
+    """Return the SM of the study's target; without its facts that of compute capability 9.0."""
     if limits := occupancy.SmLimits.known(study.environment):
         return limits
     capability = str(study.environment.get("compute_capability", "9.0"))
@@ -111,7 +112,7 @@ def sm_limits(study: StudyData) -> occupancy.SmLimits:
 
 
 def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
-    """By the occupancy rules with the environment's limits; at least 1."""
+    """Return the blocks of an SM by the occupancy rules with the environment's limits; at least 1."""
     numbers = [row.get(name) for name in ("block_threads", "registers", "shared_bytes")]
     if not base.present(numbers[0]) or not base.present(numbers[1]):
         return 1
@@ -127,7 +128,7 @@ _MODEL_COLUMNS = (
 
 @cache
 def _counts(blocks: int, sms: int, per_sm: int) -> Mapping[str, float]:
-    """What follows from the number of blocks alone, which many N of a sweep share."""
+    """Return the figures that depend on the number of blocks alone, which many N of a sweep share."""
     waves = quantization.waves(blocks, sms, per_sm)
     whole, single = quantization.wave_weights(blocks, sms, per_sm)
     return {
@@ -153,7 +154,7 @@ def _model(
     per_sm: int,
     blocks: int | None,
 ) -> dict[str, float]:
-    """The closed forms at one shape; `blocks` with work, None for one a tile."""
+    """Return the closed forms at one shape; blocks: those with work, None for one a tile."""
     tiles = quantization.tile_count(shape, tile)
     ratio = quantization.operations_ratio(shape, tile)
     counts = _counts(tiles if blocks is None else blocks, sms, per_sm)
@@ -168,14 +169,14 @@ def _model(
 
 
 def _tile(row: Mapping[str, Any]) -> tuple[int, ...]:
-    """Rows, columns and, where it is known, the k step of a case's tile."""
+    """Return rows, columns and, where it is known, the k step of a case's tile."""
     return tuple(
         int(row[name]) for name in ("tile_m", "tile_n", "tile_k") if base.present(row.get(name))
     )
 
 
 def _product(row: Mapping[str, Any]) -> tuple[object, ...]:
-    """What makes two cases the same product: sizes, dtypes, layouts."""
+    """Return the key of a product: sizes, dtype, layouts."""
     layouts = tuple(sorted(base.layouts_of(row).items()))
     return (row["m"], row["n"], row["k"], row["dtype"], layouts)
 
@@ -185,7 +186,7 @@ _NO_VENDOR: dict[str, Any] = {**_UNKNOWN, "kernel": ""}
 
 
 def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], dict[str, Any]]:
-    """What is known of cuBLAS by `_product`, out of its own cases that are correct."""
+    """Return the figures of cuBLAS by `_product`, from its own correct cases."""
     rows = study.cases[study.cases["kernel"] == BASELINE].to_dict("records")
     if not rows:
         return {}
@@ -206,7 +207,7 @@ def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], di
 def _beside(
     vendor: Mapping[str, Any], paired: pd.Series[float], shape: Mapping[str, int]
 ) -> dict[str, Any]:
-    """cuBLAS's columns of one row: its paired figures where there are some, else its own case's."""
+    """Return cuBLAS's columns of one row: its paired figures where they exist, else those of its own case."""
     tile = [float(vendor[name]) for name in VENDOR_TILE]
     shown = vendor if paired.isna().iloc[0] else paired.set_axis(["tflops", "duration"])
     whole = (int(tile[0]), int(tile[1])) if not any(map(math.isnan, tile)) else None
@@ -221,8 +222,11 @@ def _beside(
 
 
 def sweeps(study: StudyData) -> list[Sweep]:
-    """The study's sweeps in the config's order. Cases without a tile are left out (cuBLAS is beside
-    the others: its paired figure where there is one, else its own case of the same shape)."""
+    """Return the study's sweeps in the config's order.
+
+    Cases without a tile are skipped. cuBLAS stands beside the others: its paired figure, else its own case of
+    the shape.
+    """
     sms = sms_of(study)
     if study.cases.empty or sms < 1:
         return []
@@ -308,7 +312,7 @@ _COLUMNS: Mapping[str, str] = {
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case of a sweep: measured and predicted figures side by side, then the status."""
+    """Return one row a case of a sweep: measured and predicted figures, then the status."""
     rest = base.base_table(study).set_index("case")
     all_sweeps, parts = sweeps(study), []
     for sweep in all_sweeps:

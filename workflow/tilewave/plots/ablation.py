@@ -1,9 +1,8 @@
-"""Ablation: one macro of a kernel at a time against its default, in three aligned panels.
+"""Ablation: a kernel's macros changed one at a time, each beside the default, in three aligned panels.
 
-The change of speed is formed only where the variant and the default were timed in one environment;
-elsewhere the speed alone stands there, hatched. Both were timed in turn with cuBLAS: where that was the same
-product, each is divided by the cuBLAS of its own run first, which cancels a clock that the power
-limit had moved between the two runs.
+A change of speed needs variant and default in one environment; otherwise the speed alone is shown, hatched.
+Both were timed in turn with cuBLAS. Where that was the same product, each speed is first divided by the cuBLAS
+of its own run. This cancels a clock that the power limit moved between the runs.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _EXCESS, _HITS = "excess shared wavefronts", "L2 hit rate (%)"
 
 
 def _default(study: StudyData, row: Mapping[str, Any]) -> str | None:
-    """The case that this one is compared with: same kernel and shape, the default variant."""
+    """Return the case to compare with: same kernel and shape, the default variant."""
     variant = str(row["kernel"])
     same = study.cases[study.cases["variant"] == variant]
     for size in ("m", "n", "k"):
@@ -47,8 +46,10 @@ def _default(study: StudyData, row: Mapping[str, Any]) -> str | None:
 
 
 def _change(study: StudyData) -> pd.Series[float]:
-    """Relative change of speed against the default in percent; cases that may not be compared are
-    absent. Speeds are shares of the paired cuBLAS where both have one of the same dtype."""
+    """Return the relative change of speed over the default in percent; cases that cannot be compared are absent.
+
+    Speeds are shares of the paired cuBLAS where both cases have one of the same dtype.
+    """
     speed = base.value_of(study, "tflops", "time")
     paired = base.value_of(study, "percent_of_cublas", "time")
     dtypes = study.cases.set_index("case")["dtype"]
@@ -66,7 +67,7 @@ def _change(study: StudyData) -> pd.Series[float]:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case: TFLOP/s, its change against the default, excess wavefronts, L2 hit rate."""
+    """Return one row a case: TFLOP/s, its change over the default, excess wavefronts, L2 hit rate."""
     return base.with_columns(
         base.base_table(study),
         {
@@ -80,7 +81,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Which change costs most; "" without two variants that may be compared."""
+    """Return the most expensive change; "" without two variants that may be compared."""
     change = base.column(table, _CHANGE)
     rows = study.cases.set_index("case", drop=False)
     changes = change[[_default(study, rows.loc[case].to_dict()) != case for case in change.index]]
@@ -99,7 +100,7 @@ def _signed(percent: float) -> str:
 
 
 def _label(study: StudyData, row: Mapping[str, Any]) -> str:
-    """What the variant changes: `STAGES 3 → 2`; its name where the macros are not known."""
+    """Return the change of a variant: `STAGES 3 → 2`; its name where the macros are not known."""
     default = _default(study, row)
     if default == row["case"]:
         return "default"
@@ -117,8 +118,8 @@ def _label(study: StudyData, row: Mapping[str, Any]) -> str:
 
 
 def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
-    """The table with label, kind (of _COLORS) and what is said of the speed: the default above its variants, which
-    follow by what they gain."""
+    """Return the table with label, kind (of _COLORS) and text of the speed; the default is first, then the
+    largest gains."""
     listed, states = [], base.statuses(study, ("check", "time"))
     ranked = set(table.loc[(table["verdict"] == "correct") & table[_SPEED].notna(), "case"])
     for row, result in zip(study.cases.to_dict("records"), table.to_dict("records"), strict=True):
@@ -142,7 +143,7 @@ def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, column: str, texts: list[str], style: Style) -> None:
-    """A bar a row with its words beside it."""
+    """Draw a bar a row with its text beside it."""
     values = rows[column].fillna(0.0)
     bars = ax.barh(
         rows.index, values, height=0.66, color=rows["kind"].map(_COLORS), edgecolor=GREY, linewidth=0.5,
@@ -159,7 +160,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, column: str, texts: list[str], style: S
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Three panels that share their rows: speed, excess wavefronts, L2 hit rate."""
+    """Draw three panels that share their rows: speed, excess wavefronts, L2 hit rate."""
     with look.apply(style):
         if study.cases.empty or table[[_SPEED, _EXCESS, _HITS]].isna().all(axis=None):
             return look.empty_figure(study, style, "speed or counter")

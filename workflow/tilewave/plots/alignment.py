@@ -1,9 +1,8 @@
-"""Alignment: throughput as one dimension leaves its power of two, by dtype, dimension and layout.
+"""Alignment: throughput with one dimension off its power of two, by dtype, dimension and layout.
 
-All shapes of a line are the reference shape with one dimension made smaller by a little, so that the
-number of tiles hardly changes. A product that is no larger takes no longer, so its rate is at least its
-share of the reference's size: what is missing to that is the price of the alignment. A dtype in which
-no alignment has a price is not drawn but named.
+All shapes of a line are the reference shape with one dimension a little smaller, so that the number of tiles
+hardly changes. A smaller product takes no longer, so its rate is at least its share of the reference's size. A
+rate below that is the cost of the alignment. A dtype in which no alignment costs anything is named, not drawn.
 """
 
 from __future__ import annotations
@@ -58,12 +57,12 @@ _ASIDE = 0.14  # of a step, from one line of a panel to the next
 
 @dataclass(frozen=True)
 class Line:
-    """One variant with one dimension varied.
+    """A variant with one dimension varied.
 
-    points: one row a size, by rising alignment; columns case, size, alignment, tflops (TFLOP/s, NaN
-    where there is none or it may not rank), status, share (of the reference's TFLOP/s), least (the
-    share that needs no alignment to explain), enough (whether the alignment loses no more than the
-    tolerance of the line's best).
+    points: one row a size, by rising alignment; columns case, size, alignment, tflops (TFLOP/s, NaN where there
+    is none or it may not rank), status, share (of the reference's TFLOP/s), least (the share that a perfectly
+    aligned product of this size keeps), enough (whether the alignment loses no more than the tolerance of the
+    line's best).
     """
 
     variant: str
@@ -92,32 +91,30 @@ class Line:
 
     @cached_property
     def smaller(self) -> pd.DataFrame:
-        """The measured points without the reference itself."""
+        """The measured points without the reference."""
         return self.measured[self.measured["least"] < 1]
 
     @property
     def losses(self) -> pd.Series[float]:
-        """What is missing to the share that needs no alignment to explain (1), by alignment."""
+        """The loss against the share of a perfectly aligned product (1), by alignment."""
         rows = self.smaller.set_index("alignment")
         return (1 - rows["share"] / rows["least"]).clip(lower=0.0)
 
     def lost(self, alignment: int) -> float:
-        """The loss at the least alignment measured that is no smaller; NaN without one below the
-        reference."""
+        """Return the loss at the least measured alignment that is no smaller; NaN if only the reference is."""
         losses = self.losses[self.losses.index >= alignment]
         return math.nan if losses.empty else float(losses.iloc[0])
 
     @property
     def smallest_enough(self) -> float:
-        """The smallest alignment within the tolerance of the best; NaN where only the reference
-        was measured."""
+        """The smallest alignment within the tolerance of the best; NaN where only the reference was measured."""
         rows = self.measured[self.measured["enough"].astype(bool)]
         comparable = len(rows) and len(self.smaller)
         return float(rows["alignment"].iloc[0]) if comparable else math.nan
 
 
 def _products(study: StudyData) -> pd.DataFrame:
-    """The cases that are products with known sizes."""
+    """Return the cases that are products with known sizes."""
     cases = study.cases
     if cases.empty:
         return cases
@@ -125,14 +122,14 @@ def _products(study: StudyData) -> pd.DataFrame:
 
 
 def _reference(study: StudyData) -> int:
-    """Size of the aligned product, m = n = k: the largest m."""
+    """Return the size of the aligned product, m = n = k: the largest m."""
     return int(_products(study)["m"].astype(int).max())
 
 
 def lines(study: StudyData) -> list[Line]:
-    """Every variant's sweeps, in the config's order, dimensions in the order m, n, k.
+    """Return every variant's lines in the config's order, dimensions in the order m, n, k.
 
-    A share needs the reference in the same environment. A sweep needs a size beside the reference.
+    A share needs the reference in the same environment. A line needs a size beside the reference.
     """
     cases = _products(study)
     if cases.empty:
@@ -176,18 +173,18 @@ def lines(study: StudyData) -> list[Line]:
 
 
 def _enough(points: pd.DataFrame) -> pd.Series[bool]:
-    """Whether each point keeps its part of the line's best rate, less the tolerance.
+    """Return whether each point keeps its part of the line's best rate, less the tolerance.
 
-    Its part: the best itself, or for a smaller product what the tiles of the reference leave.
+    Its part: the best rate, or for a smaller product the share that the tiles of the reference leave.
     """
     return points["share"] >= (1 - TOLERANCE) * points["share"].max() * points["least"]
 
 
 def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
-    """One row a line: what the alignment costs, and from which one on it costs nothing.
+    """Return one row a line: the cost of its alignments, and the smallest alignment that costs nothing.
 
-    Losses (%) are what is missing to the share that a smaller product keeps whatever its alignment.
-    The recommended multiples are those of `theory.alignment.RECOMMENDED`.
+    Losses (%) are against the share that a smaller product keeps at any alignment. The recommended multiples
+    are those of `theory.alignment.RECOMMENDED`.
     """
     rows = []
     for line in all_lines:
@@ -221,7 +218,7 @@ def _reference_speed(line: Line, size: int) -> float:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case and dimension varied, then the totals' rows (column `line` names them)."""
+    """Return one row a case and dimension varied, then the totals' rows (column `line` names them)."""
     columns = {
         "TFLOP/s": base.value_of(study, "tflops", "time"),
         "duration (us)": base.value_of(study, "duration", "time"),
@@ -246,7 +243,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """What the vendor loses at most where a contiguous dimension misses the recommended multiple."""
+    """Return the largest loss of cuBLAS where a contiguous dimension misses the recommended multiple."""
     losses = [
         (float(loss), f"{line.dtype} {line.dimension.upper()}")
         for line in base.derived(table)
@@ -266,7 +263,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _looks(all_lines: list[Line]) -> dict[str, tuple[str, str]]:
-    """Colour and marker by `_who`: the baseline by its layout, own kernels in turn."""
+    """Return colour and marker by `_who`: the baseline by its layout, the project's kernels in turn."""
     names = dict.fromkeys(map(_who, sorted(all_lines, key=lambda line: line.kernel != BASELINE)))
     colors = "#000000 #0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9 #882255 #999933".split()
     return {name: (colors[i % 9], MARKERS[i % 9]) for i, name in enumerate(names)}
@@ -277,9 +274,9 @@ def _who(line: Line) -> str:
 
 
 def _tidy(panel_lines: list[Line], steps: list[int]) -> pd.DataFrame:
-    """The points of a panel's lines: place (of the alignment among all), percent, who, line, status.
+    """Return the points of a panel's lines: place (of the alignment among all), percent, who, line, status.
 
-    Lines that agree stand side by side instead of on top of one another.
+    Equal lines stand side by side instead of on top of one another.
     """
     parts = [
         line.points.assign(
@@ -316,7 +313,7 @@ def _panel(
 
 
 def _mark(ax: Axes, dtype: str, steps: list[int]) -> None:
-    """The recommended multiples as upright lines."""
+    """Draw the recommended multiples as upright lines."""
     recommendation = theory.recommendation(dtype)
     if recommendation is None:
         return
@@ -342,12 +339,12 @@ def _axis(ax: Axes, steps: list[int], style: Style) -> None:
 
 
 def _worst(dtype_lines: list[Line]) -> float:
-    """The highest loss of some lines (1); 0 where nothing is known."""
+    """Return the highest loss of the lines (1); 0 where none is known."""
     return max((float(line.losses.max()) for line in dtype_lines if len(line.losses)), default=0.0)
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A row of panels for each dtype that loses something, a column a dimension, a line a variant."""
+    """Draw a row of panels for each dtype with a loss, a column a dimension, a line a variant."""
     with look.apply(style):
         all_lines: list[Line] = base.derived(table)
         if not any(len(line.measured) for line in all_lines):

@@ -1,6 +1,6 @@
 """Best variant by shape: the winner of each race as a share of cuBLAS.
 
-A race is run between all variants of one dtype at one shape (`tilewave.theory.racing`).
+All variants of one dtype at one shape run in a race (`tilewave.theory.racing`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ SHAPE = ("m", "n", "k")
 
 
 def times(study: StudyData) -> pd.Series[float]:
-    """Microseconds of each case that raced, such that they may be compared (`racing.durations`, a leader in
-    another environment left out)."""
+    """Return microseconds of each case that raced, comparable by `racing.durations`.
+
+    A leader in another environment is skipped.
+    """
     durations = base.value_of(study, DURATION, RACED)
     where = base.environment_of(study, DURATION, RACED)
     ratios, leaders = base.value_of(study, BEHIND, RACED), base.text_of(study, BEHIND)
@@ -38,8 +40,10 @@ def times(study: StudyData) -> pd.Series[float]:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a dtype and shape, with figures of one environment, the one that most of the dtype's are from; where
-    nothing was measured with the status that says why."""
+    """Return one row a dtype and shape, with figures of the environment that most of the dtype's come from.
+
+    Where nothing was measured, the status says why.
+    """
     durations, environments = times(study), base.environment_of(study, DURATION, RACED)
     costs = base.pivot(study, ["tune_eliminated", "tune_spent", "tune_full_cost"], RACED)
     states, verdicts = base.statuses(study, [RACED]), base.verdicts(study)
@@ -94,8 +98,8 @@ def _winner(
     empty: pd.Series[float],
     sources: Mapping[str, str],
 ) -> dict[str, object]:
-    """The fastest variant beside the runner-up and the vendor's fastest, which says its layouts, what it launches,
-    and the time of an empty kernel in its place; own, vendor: the raced cases from fast to slow."""
+    """Return the fastest variant beside the runner-up and the vendor's fastest, with layouts, kernel and the
+    time of an empty kernel in its place; variants, vendor: the raced cases from fast to slow."""
     first, baseline = (
         variants.iloc[0],
         next(iter(vendor.to_dict("records")), {"case": "", "variant": ""}),
@@ -128,7 +132,7 @@ COLUMNS = [
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Where own variants pass cuBLAS."""
+    """Return at how many shapes the best variant passes cuBLAS."""
     share = table["% of cuBLAS"].astype(float).dropna()
     if share.empty:
         return ""
@@ -136,8 +140,10 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _lines(table: pd.DataFrame) -> pd.DataFrame:
-    """The races as the figure lists them, below a line for each dtype: `label`, percent of cuBLAS of the
-    best variant (`best`), and what stands beside it (`told`)."""
+    """Return the races as the figure lists them, below a line for each dtype.
+
+    Columns: `label`, `best` (percent of cuBLAS of the best variant) and `text` (beside it).
+    """
     blocks = []
     for dtype, races in table[table["status"] == "ok"].groupby("dtype", sort=False):
         rows = races.to_dict("records")
@@ -149,13 +155,13 @@ def _lines(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _share_text(row: Mapping[str, Any]) -> str:
-    """Share of cuBLAS and the winner's kernel."""
+    """Return the share of cuBLAS and the winner's kernel."""
     share = f"{row['% of cuBLAS']:.1f} %" if base.present(row["% of cuBLAS"]) else "–"
     return f"{share}, {row['best variant'].partition('-')[0]}"
 
 
 def _notes(table: pd.DataFrame) -> list[str]:
-    """What elimination saved."""
+    """Return what elimination saved."""
     spent = table["GPU time spent (ms)"].sum() / 1e3
     full = table["GPU time without elimination (ms)"].sum() / 1e3
     if not full:
@@ -167,7 +173,7 @@ def _notes(table: pd.DataFrame) -> list[str]:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A line a shape, by dtype: the best variant's share, and beside it share and kernel."""
+    """Draw a line a shape, by dtype: the best variant's share, and beside it share and kernel."""
     with look.apply(style):
         lines = _lines(table)
         if lines.empty:

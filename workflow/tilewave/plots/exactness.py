@@ -1,8 +1,9 @@
-"""Exactness: what executing the machine code predicts beside what Nsight Compute measured.
+"""Exactness: counters predicted by executing the machine code beside those that Nsight Compute measured.
 
-A row is a counter that somewhere differs, a mark one case's relative difference; counters that are equal in all
-cases are one row. Predicted values are those of stage execute, measured ones those of stage counters of the same
-machine code: counts, not times, so they may be compared between environments. Known causes stand in `exactness.yaml`.
+A row is a counter that differs in some case, a mark the relative difference of one case; counters that are
+equal in all cases share a row. Predicted values come from stage execute, measured ones from stage counters of
+the same machine code. They are counts, not times, so environments may differ. Known causes stand in
+`exactness.yaml`.
 """
 
 import itertools
@@ -93,7 +94,7 @@ _END = 100.0
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a counter differs, and where that may be said (see the head of exactness.yaml)."""
+    """The reason of a counter's difference, and where it applies (see the head of exactness.yaml)."""
 
     counter: re.Pattern[str]
     kinds: frozenset[str]
@@ -106,7 +107,7 @@ class Cause:
     def explains(
         self, counter: str, kinds: set[str], predicted: float, measured: Mapping[str, float]
     ) -> bool:
-        """Whether it is about this counter of a case.
+        """Return whether the cause applies to this counter of a case.
 
         kinds: opcodes that the case executes; measured: the case's counters.
         """
@@ -124,7 +125,7 @@ class Cause:
 
 
 def _is(kind: str, opcode: str) -> bool:
-    """Whether an opcode (``STG.E.128``) is of a kind (``STG.128``): its base, and these modifiers."""
+    """Return whether an opcode (``STG.E.128``) is of a kind (``STG.128``): its base, and these modifiers."""
     base_, *required = kind.split(".")
     name, *modifiers = opcode.split(".")
     return base_ == name and set(required) <= set(modifiers)
@@ -132,7 +133,7 @@ def _is(kind: str, opcode: str) -> bool:
 
 @cache
 def causes() -> tuple[Cause, ...]:
-    """The known causes."""
+    """Return the known causes."""
     listed = yaml.safe_load(_CAUSES.read_text(encoding="utf-8")) or []
     return tuple(
         Cause(
@@ -148,7 +149,7 @@ def causes() -> tuple[Cause, ...]:
 
 
 def _cause(counter: str, opcodes: set[str], predicted: float, measured: Mapping[str, float]) -> str:
-    """The known cause of a counter's difference; empty where there is none to explain."""
+    """Return the known cause of a counter's difference, UNEXPLAINED without one; "" where nothing differs."""
     if predicted == measured[counter]:
         return ""
     matches = (cause for cause in causes() if cause.explains(counter, opcodes, predicted, measured))
@@ -156,7 +157,7 @@ def _cause(counter: str, opcodes: set[str], predicted: float, measured: Mapping[
 
 
 def _values(study: StudyData, stage: str) -> pd.DataFrame:
-    """Rows of a stage that hold a counter: case, metric, value, unit, source, environment."""
+    """Return rows of a stage's counters: case, metric, value, unit, source, environment."""
     rows = study.records
     rows = rows[(rows["stage"] == stage) & (rows["status"] == "ok") & rows["value"].notna()]
     if stage == MEASURED:  # where no GPU counted, the execution stands in: not to be compared
@@ -167,7 +168,7 @@ def _values(study: StudyData, stage: str) -> pd.DataFrame:
 
 
 def _instructions(study: StudyData) -> pd.DataFrame:
-    """Both sides of each instruction: case, address, opcode, column_predicted, column_measured."""
+    """Return both sides of each instruction: case, address, opcode, column_predicted, column_measured."""
     rows = study.instructions
     if rows.empty or "stage" not in rows:
         return pd.DataFrame(columns=["case", "address", "opcode"])
@@ -185,7 +186,7 @@ def _instructions(study: StudyData) -> pd.DataFrame:
 
 
 def _kinds(study: StudyData) -> dict[str, set[str]]:
-    """Opcodes that each case executed."""
+    """Return the opcodes that each case executed."""
     by_case: dict[str, set[str]] = {}
     rows = study.instructions
     if not rows.empty:
@@ -202,10 +203,10 @@ def _relative(predicted: float, measured: float) -> float:
 
 
 def comparisons(study: StudyData) -> pd.DataFrame:
-    """One row a case and counter that was predicted: predicted, measured, difference, cause.
+    """Return one row a case and predicted counter: predicted, measured, difference, cause.
 
-    Counters of each instruction have one row a column: how many instructions were compared
-    (predicted) and how many are equal (measured).
+    Counters of each instruction have one row a column: how many instructions were compared (predicted) and how
+    many are equal (measured).
     """
     both = _values(study, PREDICTED).merge(
         _values(study, MEASURED), on=["case", "metric"], how="left",
@@ -252,7 +253,7 @@ def comparisons(study: StudyData) -> pd.DataFrame:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case and counter; a case that was not executed has one row and no counter."""
+    """Return one row a case and counter; a case that was not executed has one row and no counter."""
     about = base.base_table(study).reset_index(drop=True).drop(columns=["source"])
     about.insert(2, "probe_case", study.cases["probe_case"].to_numpy())
     merged = about.merge(comparisons(study), on="case", how="left")
@@ -264,7 +265,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How many counters are equal."""
+    """Return how many counters are equal."""
     tested = _tested(table)
     differ = tested[tested["equal"] == "no"]
     if tested.empty:
@@ -273,7 +274,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _tested(table: pd.DataFrame) -> pd.DataFrame:
-    """The comparisons of whole kernels' counters that were predicted and measured."""
+    """Return the comparisons of whole kernels' counters that were predicted and measured."""
     rows = table[table["counter"].notna()]
     return rows[
         rows["equal"].isin(["yes", "no"]) & ~rows["counter"].astype(str).str.startswith(EACH)
@@ -281,7 +282,7 @@ def _tested(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _marks() -> dict[str, tuple[str, str]]:
-    """Colour and marker of each cause, by its name."""
+    """Return colour and marker of each cause, by its name."""
     names = dict.fromkeys(cause.name for cause in causes())
     looks = itertools.cycle(
         (("#332288", "o"), ("#44AA99", "s"), ("#DDCC77", "D"), ("#88CCEE", "^"))
@@ -290,7 +291,7 @@ def _marks() -> dict[str, tuple[str, str]]:
 
 
 def _compared(table: pd.DataFrame) -> pd.DataFrame:
-    """What was predicted and measured: the figure's row, the difference (%), the cause's name."""
+    """Return all comparisons with the figure's row, the difference (%) and the cause's name."""
     rows = table[table["counter"].notna() & table["equal"].isin(["yes", "no"])]
     names = {cause.cause: cause.name for cause in causes()} | {UNEXPLAINED: UNEXPLAINED}
     return rows.assign(
@@ -305,7 +306,7 @@ def _row_of(counter: str) -> str:
 
 
 def _differences(ax: Axes, differ: pd.DataFrame, order: list[str], style: Style) -> None:
-    """One mark a case that differs, on an axis that is linear between -1 and 1 %."""
+    """Draw a mark for each case that differs, on an axis that is linear between -1 and 1 %."""
     marks = {why: mark for why, mark in _marks().items() if why in set(differ["why"])}
     if len(differ):
         sns.scatterplot(
@@ -331,14 +332,14 @@ def _differences(ax: Axes, differ: pd.DataFrame, order: list[str], style: Style)
 
 
 def _difference_text(rows: pd.DataFrame, differ: pd.DataFrame, style: Style) -> str:
-    """How many of a row's comparisons differ, and where the most."""
+    """Return how many of a row's comparisons differ, and where the largest difference is."""
     count = f"{len(differ)} of {len(rows)}"
     worst = base.variant_label(differ.loc[differ["percent"].abs().idxmax()].to_dict())
     return count if style.narrow else f"{count} differ, most {worst}".replace("\n", " ")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A row a counter that differs anywhere, a mark a case; what is equal everywhere is one row."""
+    """Draw a row a counter that differs anywhere, a mark a case; counters equal everywhere share a row."""
     with look.apply(style):
         compared = _compared(table)
         if compared.empty:
@@ -364,7 +365,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def _notes(table: pd.DataFrame, differ: pd.DataFrame) -> list[str]:
-    """The causes, what has none, and what was not measured."""
+    """Return notes on the causes, on differences without one, and on counters that were not measured."""
     used = {cause.name: cause.cause for cause in causes() if cause.name in set(differ["why"])}
     notes = [f"{name.capitalize()}: {cause}." for name, cause in used.items()]
     unknown = sorted({*differ[differ["why"] == UNEXPLAINED]["row"]}, key=_ORDER.index)

@@ -1,8 +1,8 @@
 """Ladder: each rung's share of cuBLAS and its speed at each size, one row of panels a dtype.
 
-Rungs stand in the order of `follows`; shares are medians of neighbouring blocks timed in turn with cuBLAS
-(`pipeline.tables.paired_shares`). The table has the counted FLOPs over 2 m n k besides, which tell padding from
-slowness, and the times of a lecture's comparison (option `lecture`).
+Rungs stand in the order of `follows`. Shares are medians of neighbouring blocks timed in turn with cuBLAS
+(`pipeline.tables.paired_shares`). The table also has the counted FLOPs over 2 m n k, which separate padding
+from slowness. It ends with the times of a lecture's comparison (option `lecture`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Lecture(BaseModel):
 
 
 class Options(Runged):
-    """What the studies of this plot may set."""
+    """The options of the ladder."""
 
     lecture: Lecture | None = Field(
         None, description="table of times in ms: variants by the labels of its rows, and sizes N"
@@ -70,8 +70,7 @@ _BAND = "#F6F6F6"
 
 
 def of_highest(study: StudyData) -> pd.Series[float]:
-    """Percent of the highest speed that the variant reached at any size, by case: of correct cases,
-    among those measured in the same environment."""
+    """Return percent of the variant's highest speed at any size, by correct case, within one environment."""
     speed, ranking = base.speed(study), set(base.ranking(study))
     speed = speed[[case for case in speed.index if case in ranking]]
     variants = study.cases.set_index("case")["variant"].reindex(speed.index)
@@ -81,9 +80,11 @@ def of_highest(study: StudyData) -> pd.Series[float]:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case, in the order of the rungs: share of cuBLAS with its quartiles, TFLOP/s of the case and of the
-    cuBLAS beside it, TFLOP/s at one clock and in % of the variant's highest, duration, counted FLOPs over 2 m n k;
-    then the lecture's rows (column `lecture` names them)."""
+    """Return one row a case, in the order of the rungs, then the lecture's rows (column `lecture` names them).
+
+    Columns: share of cuBLAS with its quartiles, TFLOP/s of the case and of the cuBLAS beside it, TFLOP/s at one
+    clock and in % of the variant's highest, duration, counted FLOPs over 2 m n k.
+    """
     paired = base.value_of(study, "paired_tflops", "time")
     frame = base.with_columns(
         base.base_table(study),
@@ -111,8 +112,10 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def lecture_table(cases: pd.DataFrame, wanted: Lecture) -> pd.DataFrame:
-    """Times in ms: a row for each label, a column for each size; text where none is. No rows where none
-    of the cases is in the study."""
+    """Return times in ms: a row for each label, a column for each size; a text where no time exists.
+
+    No rows if none of the cases is in the study.
+    """
     absent = "not in the study"
 
     def cell(variant: str, size: int) -> str:
@@ -133,7 +136,7 @@ def lecture_table(cases: pd.DataFrame, wanted: Lecture) -> pd.DataFrame:
 
 
 def _cases(table: pd.DataFrame, device: str = "GPU") -> pd.DataFrame:
-    """The table's cases that ran there. `label` names a row's variant, `size` its shape."""
+    """Return the table's cases that ran on the device; `label` names a row's variant, `size` its shape."""
     cases = table[table[_DEVICE] == device]
     rows = cases.to_dict("records")
     return cases.assign(
@@ -144,16 +147,19 @@ def _cases(table: pd.DataFrame, device: str = "GPU") -> pd.DataFrame:
 
 
 def _sizes(cases: pd.DataFrame) -> list[str]:
-    """The largest shapes, from little work to much."""
+    """Return the largest shapes, from little work to much."""
     work = cases[["m", "n", "k"]].astype(float).prod(axis=1)
     shapes = cases.loc[work.sort_values(kind="stable").index, "size"].drop_duplicates()
     return list(shapes)[-_SHAPES:]
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a GPU's variant, in the order of the rungs: at each of the largest sizes its share of cuBLAS, the
-    distance of the quartiles (percentage points), TFLOP/s and those of the cuBLAS that it was paired with; of
-    cuBLAS itself TFLOP/s. What is not correct has none."""
+    """Return one row a variant of the GPU, in the order of the rungs, with its figures at each of the largest
+    sizes.
+
+    Figures: share of cuBLAS, distance of the quartiles (percentage points), TFLOP/s, and those of its paired
+    cuBLAS; of cuBLAS itself TFLOP/s. Cases that are not correct have none.
+    """
     cases = _cases(table)
     names = {_SHARE: _SHARE, "IQR": "IQR", _SPEED: _SPEED, _PAIRED: "cuBLAS TFLOP/s"}
     cases["IQR"] = cases[_HIGH] - cases[_LOW]
@@ -167,7 +173,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """In how many dtypes the best rung is as fast as cuBLAS at the largest shape."""
+    """Return in how many dtypes the best rung is as fast as cuBLAS at the largest shape."""
     rows = _cases(table)
     rows = rows[rows["ranks"] & rows[_SHARE].notna()]
     if rows.empty:
@@ -181,7 +187,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _looks(sizes: list[str]) -> dict[str, Any]:
-    """How seaborn draws the sizes: from light to dark, each with a marker of its own."""
+    """Return seaborn's settings of the sizes: from light to dark, each with its own marker."""
     return {
         "hue_order": sizes,
         "palette": sns.color_palette("crest", len(sizes)).as_hex(),
@@ -190,7 +196,7 @@ def _looks(sizes: list[str]) -> dict[str, Any]:
 
 
 def _shares(ax: Axes, rows: pd.DataFrame, order: list[str], looks: Mapping[str, Any]) -> None:
-    """A panel's medians with their quartiles; what is not correct as a cross."""
+    """Draw a panel's medians with their quartiles; cases that are not correct are crosses."""
     good = rows[rows["ranks"]]
     # Seaborn's median and range of the three are the median and the quartiles.
     spread = good.melt(["label", "size"], [_LOW, _SHARE, _HIGH])
@@ -211,7 +217,7 @@ def _shares(ax: Axes, rows: pd.DataFrame, order: list[str], looks: Mapping[str, 
 def _numbers(
     ax: Axes, rows: pd.DataFrame, order: list[str], sizes: list[str], style: Style
 ) -> None:
-    """The medians in figures: bold and green where they pass cuBLAS, a cross where they do not rank."""
+    """Write the medians: bold and green where they pass cuBLAS, a cross where they do not rank."""
     shares = rows.pivot(index="label", columns="size", values=_SHARE).reindex(order, columns=sizes)
     ranks = rows.pivot(index="label", columns="size", values="ranks").reindex(order, columns=sizes)
     ranked = shares.where(ranks.eq(True))
@@ -229,12 +235,12 @@ def _numbers(
 
 
 def _cubes(cases: pd.DataFrame) -> pd.DataFrame:
-    """The cases with m = n = k that have a speed."""
+    """Return the cases with m = n = k that have a speed."""
     return cases[cases["n"].eq(cases["m"]) & cases["n"].eq(cases["k"]) & cases[_EVEN].notna()]
 
 
 def _speeds(ax: Axes, cases: pd.DataFrame, sizes: list[float], colors: Mapping[str, Any]) -> None:
-    """Lines of speed over size, with gaps where a size does not rank, dots where rungs arrive."""
+    """Draw lines of speed over size, with gaps where a size does not rank and dots where rungs arrive."""
     good = cases[cases["ranks"]]
     wide = good.pivot_table(_EVEN, "n", "label", "max").reindex(sizes, columns=list(colors))
     ax.set_prop_cycle(color=list(colors.values()))
@@ -250,12 +256,12 @@ def _speeds(ax: Axes, cases: pd.DataFrame, sizes: list[float], colors: Mapping[s
 
 
 def _arrivals(cases: pd.DataFrame) -> pd.DataFrame:
-    """The rows at which the variants first reach _ENOUGH percent of their highest speed."""
+    """Return the rows at which the variants first reach _ENOUGH percent of their highest speed."""
     return cases[cases[_REACHED] >= _ENOUGH].sort_values("n").drop_duplicates("variant")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """One row of panels for each dtype of which anything was measured: shares, numbers, speeds."""
+    """Draw a row of panels for each dtype with a measurement: shares, numbers, speeds."""
     with look.apply(style):
         everything = _cases(table)
         cases = everything[drawn(study, everything)]
@@ -322,13 +328,13 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def _has_result(rows: pd.DataFrame) -> pd.Series[bool]:
-    """Whether there is anything to say of a row's rung: a share at some size, or a verdict that is bad."""
+    """Return whether a row's rung has a share at some size, or a bad verdict."""
     present = rows[_SHARE].notna() | ~rows["verdict"].isin(["correct", "not checked"])
     return present.groupby([rows["dtype"], rows["label"]], sort=False).transform("any")
 
 
 def _reference_text(cases: pd.DataFrame, size: str) -> str:
-    """What 100 % is: cuBLAS's speed at the largest shape; "" where it has none."""
+    """Return the speed behind 100 %: cuBLAS's at the largest shape; "" where it has none."""
     baseline = cases[(cases["kernel"] == BASELINE) & cases["ranks"] & (cases["size"] == size)]
     speeds = baseline[_SPEED].dropna()
     return f"100 %: {base.digits(speeds.iloc[0])} TFLOP/s" if len(speeds) else ""
@@ -351,7 +357,7 @@ def _legend(
 
 
 def _notes(study: StudyData, table: pd.DataFrame, rows: pd.DataFrame, speeds: bool) -> list[str]:
-    """How to read the marks, what was counted, and what is not drawn."""
+    """Return how to read the marks, the FLOPs that were counted, and the rungs without a share."""
     notes = ["Markers: medians; lines: quartiles; 100 % is of the largest size."]
     if speeds:
         notes[0] += (
@@ -371,7 +377,7 @@ def _notes(study: StudyData, table: pd.DataFrame, rows: pd.DataFrame, speeds: bo
 
 
 def _counted(cases: pd.DataFrame) -> list[str]:
-    """The FLOPs that were counted: who does more than 1 % too much is named."""
+    """Return the range of the counted FLOPs; rungs with more than 1 % too many are named."""
     counted = cases[cases[_RATIO].notna()]
     if counted.empty:
         return []

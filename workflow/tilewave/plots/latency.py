@@ -1,8 +1,8 @@
-"""Latency: cycles of one dependent access at each level, measured beside what is claimed.
+"""Latency: cycles of one dependent access at each level, measured beside what documents claim.
 
-The lecture gives a number for four levels, the article on vectorised access says "several hundred"
-of global memory. The axis in nanoseconds takes the environment's highest SM clock: the probe counts
-cycles, and no clock is read while it runs.
+The lecture gives a number for four levels. The article on vectorised access says "several hundred" of global
+memory. The axis in nanoseconds uses the environment's highest SM clock: the probe counts cycles, and no clock
+is read while it runs.
 """
 
 from collections.abc import Mapping
@@ -43,8 +43,10 @@ _MARKS: Mapping[str, Mapping[str, Any]] = {
 
 
 def _claimed(study: StudyData) -> dict[str, float]:
-    """The claim of each case, by case id: the kernel file's, else the lecture's for the level, the case's name up to
-    its first underscore."""
+    """Return the claim of each case: the kernel file's, else the lecture's for the level.
+
+    The level is the probe case's name up to its first underscore.
+    """
     claims = {}
     for row in study.cases.to_dict("records"):
         level = str(row["probe_case"]).lower().partition("_")[0]
@@ -55,7 +57,7 @@ def _claimed(study: StudyData) -> dict[str, float]:
 
 
 def clock_mhz(study: StudyData) -> float | None:
-    """The highest SM clock of the environment that all values come from; None where it differs."""
+    """Return the highest SM clock of the environment that all values come from; None where clocks differ."""
     used = set(base.environment_of(study, _METRIC).values())
     clocks = {
         study.environments.get(environment, {}).get("sm_clock_max_mhz") for environment in used
@@ -65,7 +67,7 @@ def clock_mhz(study: StudyData) -> float | None:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a level: measured cycles and nanoseconds, claimed cycles, the quotient."""
+    """Return one row a level: measured cycles and nanoseconds, claimed cycles, the quotient."""
     frame = study.cases.reindex(columns=["case", "probe_case"])
     frame[_MEASURED] = frame["case"].map(base.value_of(study, _METRIC))
     frame[_LECTURE] = frame["case"].map(pd.Series(_claimed(study), dtype=float))
@@ -84,7 +86,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """The cycles of the slowest level."""
+    """Return the cycles of the slowest level."""
     good = table[(table["verdict"] == "correct") & table[_MEASURED].notna()]
     if good.empty:
         return ""
@@ -93,13 +95,13 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _level(probe_case: object) -> str:
-    """A level as a reader writes it: L1, DRAM, register."""
+    """Return a level's common spelling: L1, DRAM, register."""
     name = str(probe_case).replace("_", " ")
     return name.upper() if name in ("l1", "l2", "dram") else name
 
 
 def _row_text(row: Mapping[str, Any]) -> str:
-    """What stands behind a level's dots: cycles, and how many times the claim they are."""
+    """Return a level's cycles and how many times the claim they are."""
     value, claim = row[_MEASURED], row[_LECTURE]
     is_measured = base.present(value)
     text = row["status"] if row["status"] != "ok" else "no value"
@@ -111,7 +113,7 @@ def _row_text(row: Mapping[str, Any]) -> str:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A row a level on a logarithmic axis: a dot measured, a hollow diamond claimed, a line between."""
+    """Draw a row a level on a logarithmic axis: a dot measured, a hollow diamond claimed, a line between."""
     with look.apply(style):
         if table[_MEASURED].isna().all():
             return look.empty_figure(study, style, "latency")

@@ -1,15 +1,13 @@
-"""Limits: where the cycles of each rung go, which unit limits it and how near its bound it comes, what its warps wait
-for, and at which clock it was timed.
+"""Limits: the cycles of each rung, its limiter, the distance to its bound, the stalls of its warps, and its clock.
 
-Left, the cycles of a launch in four parts that add up to all of them: the execution pipe that the
-kernel uses most is at work; it is idle while the SM has warps; SMs have ended while others work;
-before the first and behind the last warp. ncu counts in several passes: what passes differ by, up to
-3 % of a kernel at the power limit, is in the last part, or takes from it. Right, the warps of a scheduler by what they wait for.
+Left, the cycles of a launch in four parts that add up to all: the busiest execution pipe works; it is idle
+while the SM has warps; SMs have ended while others work; before the first and after the last warp. ncu counts
+in several passes. Their differences, up to 3 % of a kernel at the power limit, are in the last part. Right, the
+warps of a scheduler by what they wait for.
 
-A share of cuBLAS is a product of two: that of the cycles, and that of the clocks. Where a GPU stands
-at its power limit, a kernel that needs fewer cycles may lose them again by its clock. The clock is
-the cycles that Nsight Compute counted over the duration that was timed without it, so it is only
-formed where both were measured in one environment.
+A share of cuBLAS is a product of two: that of the cycles, and that of the clocks. At the power limit of a GPU,
+a kernel that needs fewer cycles may lose them again by its clock. The clock is the cycles that Nsight Compute
+counted over the duration that was timed without it, so both must come from one environment.
 """
 
 from __future__ import annotations
@@ -74,7 +72,7 @@ _WAITS = {name: f"{name} (% of warps' time)" for name in (*GROUPS, OTHER)}
 
 
 def parts(study: StudyData) -> pd.DataFrame:
-    """One row a case: `pipe` (its name) and PARTS in percent of the elapsed cycles, which they add up to.
+    """Return one row a case: `pipe` (its name) and PARTS in percent of the elapsed cycles, which add up to 100.
 
     Cases without one of the counters are absent.
     """
@@ -98,7 +96,7 @@ def parts(study: StudyData) -> pd.DataFrame:
 
 
 def waits(study: StudyData) -> pd.DataFrame:
-    """One row a case, one column of GROUPS and OTHER: percent of the time of its resident warps."""
+    """Return one row a case, one column of GROUPS and OTHER: percent of the time of its resident warps."""
     values = base.pivot(study, [STALLED.format(state) for state in STATES], "counters")
     values = values.set_axis(list(STATES), axis=1).dropna(how="all").fillna(0.0)
     grouped = {name: values[list(states)].sum(axis=1) for name, states in GROUPS.items()}
@@ -109,7 +107,7 @@ def waits(study: StudyData) -> pd.DataFrame:
 
 
 def clock(study: StudyData) -> pd.Series[float]:
-    """Elapsed cycles over the timed duration, in MHz, by case; both of one environment."""
+    """Return elapsed cycles over the timed duration, in MHz, by case; both from one environment."""
     cycles = base.value_of(study, ELAPSED, "counters")
     duration = base.value_of(study, "duration", "time")
     counted = base.environment_of(study, ELAPSED, "counters")
@@ -120,8 +118,10 @@ def clock(study: StudyData) -> pd.Series[float]:
 
 
 def by_cycles(study: StudyData) -> pd.Series[float]:
-    """Percent of cuBLAS that the elapsed cycles alone would give, by case: cuBLAS's cycles over the
-    case's own, of the same dtype and shape, counted in one environment."""
+    """Return the percent of cuBLAS that the elapsed cycles alone would give, by case.
+
+    It is cuBLAS's cycles over the case's own, of the same dtype and shape, counted in one environment.
+    """
     cycles = base.value_of(study, ELAPSED, "counters")
     places = base.environment_of(study, ELAPSED)
     products = zip(*(study.cases[name] for name in ("dtype", "m", "n", "k")), strict=True)
@@ -139,8 +139,7 @@ def by_cycles(study: StudyData) -> pd.Series[float]:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case: cycles, their parts, the clock, shares of cuBLAS, what warps wait for, and its bound and
-    limiter where they are known."""
+    """Return one row a case: cycles, their parts, clock, shares of cuBLAS, stalls, and known bound and limiter."""
     cycle_parts, stalled = parts(study), waits(study)
     frame = base.with_columns(
         base.base_table(study),
@@ -162,7 +161,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How much of its cycles the pipe works at least in the fastest kernels of the dtypes."""
+    """Return the least share of its cycles that the busiest pipe works in the fastest kernels of the dtypes."""
     work = _PARTS["at work"]
     kernels = table[(table["kernel"] != BASELINE) & (table["verdict"] == "correct")]
     kernels = kernels[kernels[work].notna() & kernels[_BY_TIME].notna()]
@@ -173,8 +172,10 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
-    """The rows that have something to draw, below a line of its own for each dtype; `label` names both,
-    `shape` is empty in the latter."""
+    """Return the rows with something to draw, below a line for each dtype.
+
+    `label` names both; `shape` is empty in a dtype's line.
+    """
     rows = table[table[[*_PARTS.values(), *_WAITS.values()]].notna().any(axis=1)]
     if rows.empty:
         return rows
@@ -197,7 +198,7 @@ def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _bounded(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """The rows with their variants' limiter and ratio at the shape, `bounded`, where most of them have a bound."""
+    """Return the rows with their variants' limiter and ratio at the shape with most bounds, `bounded`."""
     bounded = table[table[_bounds.RATIO].notna() & table["variant"].isin(rows["variant"])][::-1]
     if bounded.empty:
         return rows
@@ -209,7 +210,7 @@ def _bounded(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cells(lines: pd.DataFrame) -> pd.DataFrame:
-    """The texts of _FIGURES, a row a line."""
+    """Return the texts of _FIGURES, a row a line."""
     forms = {_bounds.RATIO: "{:.2f}", _CLOCK: "{:.0f}", _BY_CYCLES: "{:.1f}", _BY_TIME: "{:.1f}"}
     texts = {name: lines[name].map(form.format, na_action="ignore") for name, form in forms.items()}
     texts[_bounds.LIMITER] = lines[_bounds.LIMITER].replace(dict(_SHORT))
@@ -218,7 +219,7 @@ def _cells(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _stack(ax: Axes, lines: pd.DataFrame) -> list[Artist]:
-    """A bar a row from 0 to 100; rows without values stay empty. Returns the legend's handles."""
+    """Draw a bar a row from 0 to 100 and return the legend's handles; rows without values stay empty."""
     colors = dict(zip(PARTS, sns.color_palette("Blues_r", len(PARTS)), strict=True))
     parts = lines.rename(columns={column: name for name, column in _PARTS.items()})
     sns.histplot(
@@ -231,9 +232,9 @@ def _stack(ax: Axes, lines: pd.DataFrame) -> list[Artist]:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A row a variant, by dtype: its cycles, its limiter, bound, clock and shares, and what its warps wait for.
+    """Draw a row a variant, by dtype: cycles, limiter, bound, clock, shares, and the stalls of its warps.
 
-    Where the figure is narrow, of all but the last only measured over bound and the cycles in which the pipe works.
+    A narrow figure has the stalls, measured over bound, and the cycles in which the pipe works.
     """
     with look.apply(style):
         lines = _lines(study, table)
@@ -264,7 +265,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def _notes(table: pd.DataFrame, shapes: set[str], bounded: set[str]) -> list[str]:
-    """What is drawn of which shape, what a bound is, how many hold, and how often the limiter is what ncu saw."""
+    """Return the shapes, the definition of the bound, and how often bound and limiter agree with ncu."""
     notes = []
     if len(shapes) == 1:
         others = "".join(f", but limiter and bound at {shape}" for shape in bounded - shapes)

@@ -1,8 +1,8 @@
-"""Occupancy: the closed form beside the driver's answer and ncu's, and what it takes to be fast.
+"""Occupancy: the closed form beside the driver's answer and ncu's, and the warps needed to be fast.
 
-Three panels: the occupancies that variants have by theory, driver and ncu, with the resource that limits
-them; resident warps against registers for blocks of 128 and 256 threads, with the article's two blocks;
-and multiply-adds per clock against resident warps and independent chains, from a probe.
+Three panels: the occupancy of variants by theory, driver and ncu, with the resource that limits them; resident
+warps against registers for blocks of 128 and 256 threads, with the article's two blocks; multiply-adds per
+clock against resident warps and independent chains, from a probe.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _CHAINS = ("#332288", "#117733", "#44AA99", "#DDCC77", "#CC6677", "#AA4499")
 
 @dataclass(frozen=True)
 class OccupancyRow:
-    """A case with what theory, driver and ncu say; None where one of them says nothing.
+    """A case with the answers of theory, driver and ncu; None for an answer that is missing.
 
     Blocks are of one SM; ``theoretical`` and ``achieved`` are ncu's, in percent.
     """
@@ -91,12 +91,12 @@ class OccupancyRow:
 
     @property
     def answer_count(self) -> int:
-        """How many of the answers there are."""
+        """The number of answers besides the closed form."""
         return sum(value is not None for value in (self.driver, self.theoretical, self.achieved))
 
     @property
     def differences(self) -> list[str]:
-        """What driver or ncu say otherwise than the closed form."""
+        """The answers of driver and ncu that differ from the closed form."""
         messages = []
         if self.driver is not None and self.driver != self.closed_form.blocks:
             messages.append(f"driver: {self.driver} blocks, closed form: {self.closed_form.blocks}")
@@ -119,9 +119,9 @@ def _whole(value: object) -> int | None:
 
 
 def rows(study: StudyData) -> list[OccupancyRow]:
-    """One row a case whose block and registers are known, in the config's order.
+    """Return one row a case with known block and registers, in the config's order.
 
-    From the compiled kernel; of a kernel without a source (cuBLAS) as ncu saw its launch.
+    They are of the compiled kernel; for a kernel without a source (cuBLAS) of its launch under ncu.
     """
     wanted = [DRIVER, THEORETICAL, ACHIEVED, *LIMITS.values(), *_COUNTED.values()]
     values, limits = base.pivot(study, wanted), _sweeps.sm_limits(study)
@@ -153,15 +153,14 @@ def _number(value: Any) -> float | None:
 
 
 def lanes_of(study: StudyData) -> int:
-    """Multiply-add lanes of a scheduler of the study's target."""
+    """Return the multiply-add lanes of a scheduler of the study's target."""
     return latency.lanes_of(str(study.environment.get("compute_capability", "")))
 
 
 def chains(study: StudyData, cycles: float | None) -> pd.DataFrame:
-    """The probe's cases: case, ilp, warps (on an SM), model and measured (FMA per clock and SM).
+    """Return the probe's cases: case, ilp, warps (on an SM), model and measured (FMA per clock and SM), ranks.
 
-    A column ``ranks`` tells which are correct. The model's latency is `cycles`; the model is NaN
-    without it.
+    cycles: latency of the model, which is NaN without it.
     """
     may_rank = set(base.ranking(study))
     sms = int(study.target.get("sms") or 0)
@@ -184,17 +183,17 @@ def chains(study: StudyData, cycles: float | None) -> pd.DataFrame:
 
 
 def _fma_per_cycle(study: StudyData, sms: int) -> pd.Series[float]:
-    """FMA per clock and SM of each timed case, at the SM clock that was sampled meanwhile.
+    """Return FMA per clock and SM of each timed case, at the SM clock that was sampled meanwhile.
 
-    Not from a clock that the kernel reads: where chains fill the schedulers, the warp that reads it
-    waits for its turn while the others go on, and one that waited long measured too short a time.
+    A clock that the kernel reads would be wrong: where chains fill the schedulers, the warp that reads it waits
+    for its turn while the others go on, and measures too short a time.
     """
     timed = base.pivot(study, ["tflops", "sm_clock"], "time")
     return timed["tflops"] * 1e6 / (2 * max(1, sms) * timed["sm_clock"])
 
 
 def register_latency(study: StudyData) -> float | None:
-    """Cycles from a multiply-add to one that needs its result, as the latency probe measured them."""
+    """Return the cycles from a multiply-add to one that needs its result, from the latency probe."""
     probes = study.cases.loc[study.cases["probe_case"] == "register", "case"]
     measured = base.value_of(study, "latency")
     latencies = measured[measured.index.isin(probes) & measured.index.isin(base.ranking(study))]
@@ -202,7 +201,7 @@ def register_latency(study: StudyData) -> float | None:
 
 
 class Parts(NamedTuple):
-    """What the table is made of: `rows`, `chains`, and the cycles of `register_latency`."""
+    """The parts of the table: `rows`, `chains`, and the cycles of `register_latency`."""
 
     rows: list[OccupancyRow]
     chains: pd.DataFrame
@@ -210,7 +209,7 @@ class Parts(NamedTuple):
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case with all three answers, then the article's two blocks on two GPUs."""
+    """Return one row a case with all three answers, then the article's two blocks on two GPUs."""
     rest = base.base_table(study).reset_index(drop=True)
     cycles = register_latency(study)
     parts = Parts(rows(study), chains(study, cycles), cycles)
@@ -270,7 +269,7 @@ def _parts(table: pd.DataFrame) -> Parts:
 
 
 def _shown(study: StudyData, table: pd.DataFrame) -> list[OccupancyRow]:
-    """The first panel's variants: products and TILE; of a variant's cases the one of which most is known."""
+    """Return the first panel's variants: products and TILE, each by its case with most answers."""
     operations = dict(zip(study.cases["case"], study.cases["operation"], strict=True))
     best: dict[str, OccupancyRow] = {}
     for row in _parts(table).rows:
@@ -283,8 +282,10 @@ def _shown(study: StudyData, table: pd.DataFrame) -> list[OccupancyRow]:
 
 
 def answers(shown: Sequence[OccupancyRow]) -> pd.DataFrame:
-    """One row a variant: its block, warps on an SM, limiter, the four answers (%), whether they differ; the fewest
-    warps first."""
+    """Return one row a variant, the fewest warps first.
+
+    Columns: its block, warps on an SM, limiter, the four answers (%), and whether they differ.
+    """
     entries = [
         {
             "kernel": row.kernel, "threads": row.threads, "registers": row.registers,
@@ -305,7 +306,7 @@ def _limited_by(row: OccupancyRow) -> str:
 
 
 def _variants(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
-    """A bar for each limit, its variants' other answers on it and their number beside it."""
+    """Draw a bar for each limit, its variants' other answers on it and their number beside it."""
     groups = frame.groupby(["warps", "limit"], sort=False)
     ax.barh(
         range(len(groups)), groups["closed"].first(), height=0.7, color=_FORM, label="closed form"
@@ -325,7 +326,7 @@ def _variants(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
 def _registers(
     ax: Axes, study: StudyData, table: pd.DataFrame, frame: pd.DataFrame, style: Style
 ) -> None:
-    """Warps on an SM against the registers of a thread: closed form, variants, the article's blocks."""
+    """Draw warps on an SM against the registers of a thread: closed form, variants, the article's blocks."""
     limits, rates = _sweeps.sm_limits(study), _tile_rates(table)
     counts = range(16, occupancy.MAX_REGISTERS_PER_THREAD + 1)
     held = frame["driver"].fillna(frame["closed"]) * limits.max_warps / 100
@@ -354,7 +355,7 @@ def _registers(
 
 
 def _tile_rates(table: pd.DataFrame) -> dict[int, float]:
-    """TFLOP/s of TILE by threads of a block, of correct cases."""
+    """Return TFLOP/s of TILE by threads of a block, of correct cases."""
     rates = base.column(table[table["verdict"] == "correct"], "TFLOP/s")
     return {
         r.threads: float(rates[r.case])
@@ -364,7 +365,7 @@ def _tile_rates(table: pd.DataFrame) -> dict[int, float]:
 
 
 def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame) -> None:
-    """Multiply-adds per clock against warps, a line a number of chains; what is not correct is a grey cross."""
+    """Draw multiply-adds per clock against warps, a line a number of chains; wrong cases are grey crosses."""
     for (ilp, part), color, marker in zip(
         frame.groupby("ilp"), _CHAINS, look.MARKERS, strict=False
     ):
@@ -384,7 +385,7 @@ def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame) -> None:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How often the closed form is what driver and ncu say."""
+    """Return how often driver and ncu agree with the closed form."""
     agreed, answered = _agreed(_parts(table).rows)
     if not answered:
         return ""
@@ -392,13 +393,13 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _agreed(rows: Sequence[OccupancyRow]) -> tuple[int, int]:
-    """In how many cases driver and ncu say what the closed form does, and of how many they say anything."""
+    """Return the number of cases in which driver and ncu agree with the closed form, and of those with an answer."""
     answered = [row for row in rows if row.driver is not None or row.theoretical is not None]
     return sum(not row.differences for row in answered), len(answered)
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Answers above, registers and rates side by side below them; under one another where narrow."""
+    """Draw answers above, registers and rates side by side below them; all above one another where narrow."""
     with look.apply(style):
         study = _on_gpu(study)
         frame, chains = answers(_shown(study, table)), _parts(table).chains
@@ -423,14 +424,14 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def _on_gpu(study: StudyData) -> StudyData:
-    """The study without the products that a CPU computes: they occupy nothing."""
+    """Return the study without products that a CPU computes, which have no occupancy."""
     if "provider" not in study.cases:
         return study
     return replace(study, cases=study.cases[study.cases["provider"] != "cpu"])
 
 
 def _notes(table: pd.DataFrame, lanes: int) -> list[str]:
-    """What driver or ncu say otherwise, how far off the model of the rate is, and how many warps it takes."""
+    """Return different answers, the error of the rate's model, and the warps that keep an SM busy."""
     parts = _parts(table)
     differ = [row for row in parts.rows if row.differences]
     notes = [f"{row.case}: {'; '.join(row.differences)}." for row in differ[:_MOST]]

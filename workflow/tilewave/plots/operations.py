@@ -1,8 +1,7 @@
-"""Operations: each rung's share of its baseline at each size, a panel an operation, and a dtype where it has
-several: they have baselines of their own.
+"""Operations: each rung's share of its baseline at each size, a panel for each operation and dtype.
 
-The baseline is the vendor's product, timed in turn, where there is one (`pipeline.tables.paired_shares`), else
-the copy whose bytes are nearest: a share of it is one of rates, of the bytes that must move by time.
+The baseline is the vendor's product, timed in turn, where it exists (`pipeline.tables.paired_shares`), else the
+copy with the nearest number of bytes. A share of a copy compares rates: bytes that must move over time.
 """
 
 from __future__ import annotations
@@ -41,9 +40,11 @@ _EXCESS = "excess wavefronts (%)"
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case, in the order of the rungs: the bytes that must move, its rates, the baseline that
-    it is held against and its share of it, with the quartiles where they were timed in turn, and how many
-    more wavefronts its accesses to shared memory take than their data need."""
+    """Return one row a case, in the order of the rungs: bytes, rates, baseline, share of it, excess wavefronts.
+
+    Shares have quartiles where both were timed in turn. Excess wavefronts are those over the need of the data
+    (%).
+    """
     about = study.cases.set_index("case")
     columns = {
         _BYTES: about["byte"].astype(float),
@@ -74,14 +75,14 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def _ladders(frame: pd.DataFrame) -> pd.Series[str]:
-    """Whose rungs are compared: an operation's, by dtype where it has several."""
+    """Return the ladder of each row: its operation, with the dtype where the operation has several."""
     names = frame["operation"].map(base.operation_label)
     several = frame.groupby("operation")["dtype"].transform("nunique") > 1
     return names.mask(several, names + " " + frame["dtype"].map(base.dtype_label))
 
 
 def _copies(study: StudyData, frame: pd.DataFrame) -> pd.Series[str]:
-    """By case the correct copy of the same environment whose bytes are nearest, "" where none is."""
+    """Return for each case the correct copy of the same environment with the nearest bytes; "" without one."""
     where = base.environment_of(study, "bandwidth", "time")
     copies = frame[(frame["operation"] == REFERENCE) & frame.index.isin(base.ranking(study))]
     copies = copies[copies[_RATE].notna() & (copies[_BYTES] > 0)]
@@ -94,14 +95,14 @@ def _copies(study: StudyData, frame: pd.DataFrame) -> pd.Series[str]:
 
 
 def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
-    """The rungs that rank: neither the baselines nor what is not correct."""
+    """Return the rungs that rank: without baselines and cases that are not correct."""
     rows = table[(table["verdict"] == "correct") & table[_SHARE].notna()]
     rows = rows[~rows["kernel"].isin(base.vendors(study))]
     return rows[rows["operation"] != REFERENCE]
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How much of a copy's speed the best rungs reach at the largest size."""
+    """Return the share of a copy's speed that the best rungs reach at the largest size."""
     rows = _rows(study, table)
     rows = rows[rows["baseline"] != _VENDOR]
     if rows.empty:
@@ -112,7 +113,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, tall: float, style: Style) -> None:
-    """A ladder's rungs, from the first in light to the last in dark, each named beside."""
+    """Draw a ladder's rungs, from the first in light to the last in dark, each named at its end."""
     names = list(dict.fromkeys(rows["variant"]))
     ax.axhline(100, color=INK, linewidth=0.9, zorder=1)
     with_quartiles = rows[rows[_LOW].notna()]
@@ -143,14 +144,14 @@ def _panel(ax: Axes, rows: pd.DataFrame, tall: float, style: Style) -> None:
 
 
 def _reference_text(row: pd.Series) -> str:  # type: ignore[type-arg]
-    """What 100 % is at a row's size."""
+    """Return the rate behind 100 % at a row's size."""
     if row["baseline"] == _VENDOR:
         return f"100 %: {_VENDOR}, {base.digits(row['baseline TFLOP/s'])} TFLOP/s"
     return f"100 %: {100 * row[_RATE] / row[_SHARE]:.2f} TB/s"
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """One panel a ladder, a line a rung, its sizes in bytes from left to right."""
+    """Draw a panel a ladder, a line a rung, its sizes in bytes from left to right."""
     with look.apply(style):
         rows = _rows(study, table)
         if rows.empty:
@@ -171,7 +172,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def _notes(rows: pd.DataFrame) -> list[str]:
-    """What the shares are of."""
+    """Return the baselines of the shares."""
     notes = ["Up: % of the baseline; what 100 % is at the largest size stands beside the name."]
     if (rows["baseline"] != _VENDOR).any():
         notes.append(

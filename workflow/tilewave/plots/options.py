@@ -1,7 +1,7 @@
-"""What the studies of a plot may set under `options`: a model in its module, checked before anything runs.
+"""Options of the plots: a model in each module, checked before anything runs.
 
-A module with options has a class `Options`, a `PlotOptions` with a field for each: its type and bounds, its
-default, a sentence. `Options.of(study)` gives a study's. docs/options.md is written from these classes.
+A module with options has a class `Options`, a `PlotOptions` with a field for each: type and bounds, default, a
+sentence. `Options.of(study)` gives a study's options. docs/options.md is written from these classes.
 """
 
 import json
@@ -16,7 +16,7 @@ Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
 class _HasOptions(Protocol):
-    """A study, or as much of it as has options."""
+    """A study, or any part of it that has options."""
 
     @property
     def options(self) -> Mapping[str, Any]: ...
@@ -29,7 +29,7 @@ class PlotOptions(BaseModel):
 
     @classmethod
     def of(cls, study: _HasOptions) -> Self:
-        """The options that this class knows, as a study sets them; null is the default."""
+        """Return the options that this class knows, as the study sets them; null is the default."""
         settings = {
             name: value for name, value in study.options.items() if name in cls.model_fields
         }
@@ -37,7 +37,7 @@ class PlotOptions(BaseModel):
 
 
 def without_nulls(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that are set to something."""
+    """Return the options that are not null."""
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -51,7 +51,7 @@ your own may have options in the same way (CONTRIBUTING.md, *A study*).
 
 
 def document(models: Mapping[str, type[BaseModel]]) -> str:
-    """docs/options.md: a table for each module."""
+    """Return docs/options.md: a table for each module."""
     tables = (line for name, model in models.items() for line in _table(name, model))
     return "\n".join([DOCUMENT, *tables])
 
@@ -70,7 +70,7 @@ def _table(name: str, model: type[BaseModel]) -> Iterator[str]:
 
 
 def _takes(about: Mapping[str, Any]) -> str:
-    """A JSON schema in words."""
+    """Describe a JSON schema in plain text."""
     if "$ref" in about:
         return f"`{about['$ref'].rpartition('/')[2]}`"
     if "anyOf" in about:

@@ -1,6 +1,6 @@
-"""Roofline: the main rungs under measured ceilings, for the bytes of DRAM, of L2 and of L1.
+"""Roofline: the main rungs under measured ceilings, by the bytes of DRAM, of L2 and of L1.
 
-A kernel that computes nothing has no place over FLOP/byte: the table has its bytes and rates, no roof.
+A kernel without arithmetic has no place over FLOP/byte: the table has its bytes and rates, no roof.
 """
 
 from __future__ import annotations
@@ -55,8 +55,10 @@ _LOADED, _STORED = (GLOBAL_ACCESSES.format("sectors", op) for op in ("ld", "st")
 
 
 def _bytes(study: StudyData) -> pd.DataFrame:
-    """Bytes of each case at each level (NaN where a counter is missing), and whether some of those at
-    L1 came as bulk copies, which are counted at L2 alone."""
+    """Return bytes of each case at each level (NaN without a counter), and whether some at L1 came as bulk copies.
+
+    Bulk copies are counted at L2 alone.
+    """
     counters = [
         "dram_bytes", L2_SECTORS, _LOADED, _STORED, "wavefronts_shared",
         "shared_wavefronts_load", "shared_wavefronts_store", COPY_WAVEFRONTS,
@@ -76,7 +78,7 @@ def _bytes(study: StudyData) -> pd.DataFrame:
 
 
 def _same_environment(study: StudyData) -> set[str]:
-    """Cases whose time and bytes were measured on one machine, the ceilings' own."""
+    """Return the cases with time and bytes from the environment of the ceilings."""
     here = _ceilings.environment_here(study)
     timed = base.environment_of(study, "duration", "time")
     counted = base.environment_of(study, "dram_bytes", "counters")
@@ -88,10 +90,10 @@ def _same_environment(study: StudyData) -> set[str]:
 
 
 def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | None:
-    """The arithmetic roof of a case: the lowest of its dtype that is no lower than its rate.
+    """Return the arithmetic roof of a case: the lowest of its dtype that is no lower than its rate.
 
-    A kernel that issued tensor operations has the tensor cores' roofs, another one the FMA units'; where its
-    instructions were counted, those of the instruction that it has (mma.sync or wgmma).
+    A kernel that issued tensor operations has the tensor cores' roofs, another one the FMA units'. Where its
+    instructions were counted, it has the roofs of its own instruction (mma.sync or wgmma).
     """
     of_dtype = limits.of(dtype)
     if pd.notna(row["tensor"]):
@@ -102,7 +104,7 @@ def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | No
 
 
 def _units(study: StudyData) -> dict[str, str]:
-    """mma or wgmma, of each case of which an instruction of the tensor cores was counted."""
+    """Return mma or wgmma for each case with a counted instruction of the tensor cores."""
     rows = study.instructions
     if rows.empty:  # of no case, with no such columns
         return {}
@@ -116,8 +118,10 @@ def _units(study: StudyData) -> dict[str, str]:
 
 
 def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
-    """One row a kernel that may be drawn: rate, bytes, intensity and TB/s at each level, its roof and
-    how much of it the kernel reaches (%). One without FLOPs has neither intensity nor roof."""
+    """Return one row a kernel that may be drawn: rate, bytes, intensity and TB/s at each level, its roof.
+
+    The share of the roof is in %. A kernel without FLOPs has neither intensity nor roof.
+    """
     kernels = kernels_of(study).set_index("case")
     frame = _bytes(study).reindex(kernels.index)
     measured, speed = base.value_of(study, "tflops", "time"), base.speed(study)
@@ -140,7 +144,7 @@ def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
 
 
 def _roof(row: pd.Series[Any], dtype: str, limits: Ceilings) -> tuple[str, float, str, float]:
-    """The lowest roof over a kernel, its height (TFLOP/s), what it is made of and the share reached (%)."""
+    """Return the lowest roof over a kernel, its height (TFLOP/s), its kind and the share reached (%)."""
     peak = _peak_over(row, dtype, limits)
     # Where nobody measured what these tensor cores can do, no other roof says.
     if peak is None and row["tensor"] > 0:
@@ -157,8 +161,7 @@ def _roof(row: pd.Series[Any], dtype: str, limits: Ceilings) -> tuple[str, float
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case: of a kernel its bytes, intensity and rate at each level, its lowest roof, the
-    share that it reaches and what bounds it; of a probe the ceiling that it measured."""
+    """Return one row a case: of a kernel its bytes, intensities, rates and lowest roof; of a probe its ceiling."""
     limits = _ceilings.ceilings(study)
     points = _points(study, limits)
     columns: dict[str, pd.Series[float]] = {
@@ -182,7 +185,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How much of its lowest roof the fastest own kernel of each dtype reaches at least."""
+    """Return the least share of its lowest roof that the fastest kernel of a dtype reaches, without cuBLAS."""
     kernels = table[~table["kernel"].isin(base.vendors(study)) & (table["verdict"] == "correct")]
     kernels = kernels[kernels["of the roof (%)"].notna()].sort_values("TFLOP/s", ascending=False)
     best = kernels.drop_duplicates("dtype")["of the roof (%)"]
@@ -194,7 +197,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _reached(row: Mapping[str, Any]) -> str:
-    """How much of which roof a kernel reaches: `73 % wgmma`; "" without a roof."""
+    """Return the share and name of a kernel's roof: `73 % wgmma`; "" without a roof."""
     if not base.present(row["of the roof (%)"]):
         return ""
     unit = str(row["lowest roof"]).removeprefix(f"{base.dtype_short(row['dtype'])} ")
@@ -203,8 +206,7 @@ def _reached(row: Mapping[str, Any]) -> str:
 
 
 def _grouped(peaks: Iterable[Peak]) -> list[tuple[float, str]]:
-    """Height (TFLOP/s) and units of a dtype's roofs, the highest first; those within a few percent of
-    one another share a line."""
+    """Return height (TFLOP/s) and units of a dtype's roofs, the highest first; near ones share a line."""
     groups: list[list[Peak]] = []
     for peak in peaks:  # highest first
         if groups and peak.tflops > groups[-1][0].tflops * (1 - _NEAR):
@@ -221,8 +223,10 @@ def _grouped(peaks: Iterable[Peak]) -> list[tuple[float, str]]:
 
 
 def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
-    """The slope of each level's bandwidth up to the dtype's highest roof, and its roofs, which the title
-    names from the highest on."""
+    """Draw the slope of each level's bandwidth up to the dtype's highest roof, and its roofs.
+
+    The title names the roofs from the highest on.
+    """
     (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
     roofs = _grouped(limits.of(dtype))
     top = max((height for height, _ in roofs), default=high)
@@ -241,7 +245,7 @@ def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
 
 
 def _marks(ax: Axes, points: pd.DataFrame) -> pd.Series[float]:
-    """A mark for each level at its intensity; the rightmost by case."""
+    """Draw a mark for each level at its intensity, and return the rightmost by case."""
     names = {f"{level} intensity": level for level in _LEVELS}
     kept = points.drop(columns=list(_LEVELS)).reset_index(names="case").rename(columns=names)
     long = kept.melt(["case", "tflops", "ranks"], list(_LEVELS), "level", "intensity")
@@ -261,7 +265,7 @@ def _marks(ax: Axes, points: pd.DataFrame) -> pd.Series[float]:
 def _panel(
     ax: Axes, points: pd.DataFrame, dtype: str, limits: Ceilings, tall: float, style: Style
 ) -> None:
-    """A dtype's kernels at each level under its roofs, each named beside."""
+    """Draw a dtype's kernels at each level under its roofs, each named at its point."""
     peaks = [peak.tflops for peak in limits.of(dtype)]
     speeds = points["tflops"]
     ax.set_ylim(speeds.min() / 1.6, 1.7 * max([*speeds, *peaks]))
@@ -287,14 +291,14 @@ def _name(row: Mapping[str, Any]) -> str:
 
 
 def _span(points: pd.DataFrame) -> tuple[float, float]:
-    """One range of intensities for all panels."""
+    """Return one range of intensities for all panels."""
     intensities = points[[f"{level} intensity" for level in _LEVELS]].to_numpy(float).ravel()
     values = [float(value) for value in intensities if math.isfinite(value)]
     return min(values) / 2, max(values) * 2
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A panel a dtype: cuBLAS and the main rungs at each level of the memory, under the roofs of the dtype."""
+    """Draw a panel a dtype: cuBLAS and the main rungs at each level of the memory, under the dtype's roofs."""
     with look.apply(style):
         limits: Ceilings
         points: pd.DataFrame
@@ -333,7 +337,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame) -> list[str]:
-    """What the slopes are, what stands beside the names, and what was not measured."""
+    """Return the slopes, the meaning of the shares beside names, and the ceilings that were not measured."""
     slopes = [
         f"{label} ({BANDWIDTHS[level]}: {base.digits(limits.bandwidths[level])} TB/s)"
         for level, label in _LEVELS.items()

@@ -1,9 +1,8 @@
 """Shared access: expected beside measured wavefronts of one shared-memory instruction a case.
 
-The measured count is the hardware's for the probe instruction alone: each kernel has one load, or
-one store, of the probed kind, so the stores that fill shared memory beforehand do not enter it. A
-cross shows what Nsight Compute attributes to the instruction's address where that is another number.
-The expected count is the kernel file's.
+The measured count is the hardware's for the probe instruction alone: each kernel has one load, or one store, of
+the probed kind, so the stores that fill shared memory first do not count. A cross shows Nsight Compute's count
+for the instruction's address where it differs. The expected count is the kernel file's.
 """
 
 from __future__ import annotations
@@ -45,19 +44,19 @@ _KINDS = {_kind(bits): color for bits, color in _WIDTHS.items()} | {
 
 
 def _operation(row: Mapping[str, Any]) -> str:
-    """`load` or `store`, by the macro OP, else by the case's name."""
+    """Return `load` or `store`, by the macro OP, else by the case's name."""
     word = str(base.macros_of(row).get("OP", row.get("probe_case", ""))).lower()
     return "store" if "store" in word else "load"
 
 
 def _bits(row: Mapping[str, Any]) -> int:
-    """Bits a lane, by the macro WIDTH, bytes or bits."""
+    """Return bits a lane from the macro WIDTH, which is in bytes or bits."""
     width = int(base.macros_of(row).get("WIDTH", 0))
     return 8 * width if 8 * width in _WIDTHS else width
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case: operation, width, expected and measured wavefronts, and whether they agree."""
+    """Return one row a case: operation, width, expected and measured wavefronts, and whether they agree."""
     frame = study.cases.reindex(columns=["case", "probe_case"])
     rows = study.cases.to_dict("records")
     frame["operation"] = [_operation(row) for row in rows]
@@ -73,7 +72,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How many patterns cost what the rule predicts."""
+    """Return how many patterns cost the predicted wavefronts."""
     compared = table[(table["as expected"] != "") & (table["verdict"] == "correct")]
     if compared.empty:
         return ""
@@ -81,12 +80,12 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _apart(rows: pd.DataFrame) -> pd.Series[bool]:
-    """Where ncu attributes another number to the instruction's address."""
+    """Return where ncu attributes another number to the instruction's address."""
     return (rows["attributed by ncu"] - rows["measured wavefronts"]).fillna(0.0) != 0.0
 
 
 def _row_text(row: Mapping[Any, Any]) -> tuple[str, str]:
-    """What stands beside a bar, and its colour."""
+    """Return the text beside a bar, and its colour."""
     measured = row["measured wavefronts"]
     if not base.present(measured):
         return str(row["status"]) if row["status"] != "ok" else "not counted", GREY
@@ -97,7 +96,7 @@ def _row_text(row: Mapping[Any, Any]) -> tuple[str, str]:
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, right: float) -> None:
-    """Bars for what was measured; what is expected, and what ncu says otherwise, as marks on them."""
+    """Draw measured wavefronts as bars; expected ones, and different ones by ncu, are marks on them."""
     rows = rows.assign(place=range(len(rows)), kind=rows["bits a lane"].map(_kind))
     rows["kind"] = rows["kind"].where(rows["verdict"] == "correct", _WRONG)
     names = [
@@ -128,7 +127,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, right: float) -> None:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Loads and stores in a panel each: measured bars, expected as a white diamond."""
+    """Draw loads and stores in a panel each: measured bars, expected as a white diamond."""
     with look.apply(style):
         values = table[["expected wavefronts", "measured wavefronts", "attributed by ncu"]]
         if table.empty or values.isna().all(axis=None):

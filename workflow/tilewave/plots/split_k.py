@@ -1,8 +1,8 @@
-"""Split-K and stream-K: what sharing a tile among blocks gains, and what its workspace costs.
+"""Split-K and stream-K: the gain of sharing a tile among blocks, and the cost of its workspace.
 
-A row is a shape and tile, a column a way to share its tiles. Speed-ups are over the data-parallel
-kernel with the same tile, measured and as the balance of the SMs and the workspace's traffic predict
-them; beside them the bytes that the workspace adds.
+A row is a shape and tile, a column a way to share its tiles. Speed-ups are over the data-parallel kernel with
+the same tile: measured, and predicted from the balance of the SMs and the workspace's traffic. Beside them
+stand the bytes that the workspace adds.
 """
 
 import math
@@ -33,7 +33,7 @@ READING = (
 
 
 class Options(PlotOptions):
-    """What the studies of this plot may set."""
+    """The options of split-K."""
 
     aim: float | None = Field(
         None, gt=0, le=1000, description="speed-up from which on a cell is bold"
@@ -49,8 +49,7 @@ _STAGES = ("time",)
 
 
 def bandwidth(study: StudyData) -> float:
-    """TB/s of the probe BANDWIDTH; NaN where it was not measured, is not correct, or was measured in
-    another environment than most of the durations."""
+    """Return TB/s of the probe BANDWIDTH; NaN without a correct value from the environment of most durations."""
     probes = study.cases.loc[study.cases["probe_case"] == BANDWIDTH, "case"]
     places = pd.Series(base.environment_of(study, "bandwidth", "time"), dtype=object)
     timed = pd.Series(base.environment_of(study, "duration", "time"), dtype=object)
@@ -63,7 +62,7 @@ def bandwidth(study: StudyData) -> float:
 def _dealing(
     row: Mapping[str, object], macros: Mapping[str, object], stream: bool, tiles: int, chunks: int
 ) -> splitting.Dealing:
-    """How the case deals its work out, by its macros (SPLITS; JOINED and LEAST) and its grid."""
+    """Return how the case assigns its work, by its macros (SPLITS; JOINED and LEAST) and its grid."""
     if not stream:
         return splitting.split_k(tiles, chunks, int(str(macros.get("SPLITS", 1))))
     joined = macros.get("JOINED")
@@ -74,16 +73,17 @@ def _dealing(
 
 
 def _key(row: Mapping[str, object]) -> tuple[object, ...]:
-    """What two kernels must share to be compared: shape, dtype and tile."""
+    """Return the key of comparable kernels: shape, dtype and tile."""
     return tuple(row[name] for name in ("m", "n", "k", "dtype", "tile_m", "tile_n"))
 
 
 def cells(study: StudyData) -> pd.DataFrame:
-    """One row a case of a splitting kernel that has its data-parallel fellow in the study.
+    """Return one row a case of a splitting kernel whose data-parallel baseline is in the study.
 
-    Columns: case, plain (the fellow), shape, label, tile, tiles, chunks, per_sm, how ("stream" or the number of splits),
-    ranks, duration and plain_duration (us), speed_up, alone and waves (predicted: an SM's blocks share its throughput,
-    or do not), reduction (us), workspace, traffic (bytes, model), l2 and dram (bytes more, counted), rate (TB/s).
+    Columns: case, plain (the baseline), shape, label, tile, tiles, chunks, per_sm, how ("stream" or the number
+    of splits), ranks, duration and plain_duration (us), speed_up, alone and waves (predicted: an SM's blocks
+    share its throughput, or do not), reduction (us), workspace, traffic (bytes, model), l2 and dram (bytes
+    more, counted), rate (TB/s).
     """
     sms = sms_of(study)
     if study.cases.empty or sms < 1:
@@ -155,7 +155,7 @@ _COLUMNS: Mapping[str, str] = {
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case; those of splitting kernels with speed-ups and bytes beside the predicted."""
+    """Return one row a case; those of splitting kernels with measured and predicted speed-ups and bytes."""
     rest = base.base_table(study).set_index("case")
     frame = cells(study)
     if frame.empty:
@@ -172,13 +172,13 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def _ways(frame: pd.DataFrame) -> list[str]:
-    """The columns: the numbers of splits in order, stream-K."""
+    """Return the columns: the numbers of splits in order, stream-K."""
     splits = sorted({int(how) for how in frame["how"] if how != STREAM})
     return [*map(str, splits), *([STREAM] if (frame["how"] == STREAM).any() else [])]
 
 
 def _map(ax: Axes, frame: pd.DataFrame, title: str, style: Style, aim: float | None) -> None:
-    """A cell for each product and way to share its tiles, the products of most gain on top."""
+    """Draw a cell for each product and way to share its tiles, the products with most gain on top."""
     column, norm = _MAPS[title]
     frame = frame.assign(
         row=[f"{label}\n{tiles} of {m}×{n}" for label, tiles, (m, n) in
@@ -216,8 +216,10 @@ _MAPS: Mapping[str, tuple[str, Normalize]] = {
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Speed-ups measured and predicted, and the bytes that they cost, side by side; at a narrow
-    width those measured, the best that is predicted marked."""
+    """Draw measured and predicted speed-ups and the bytes that they cost, side by side.
+
+    A narrow figure has the measured ones alone, with the predicted best marked.
+    """
     with look.apply(style):
         frame: pd.DataFrame = base.derived(table)
         if frame.empty or frame["speed_up"].isna().all():
@@ -241,7 +243,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """The largest speed-up."""
+    """Return the largest speed-up."""
     frame: pd.DataFrame = base.derived(table)
     if frame.empty or frame["speed_up"].isna().all():
         return ""
@@ -250,7 +252,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
-    """How the prediction is made, and how far it is off."""
+    """Return the definition of the prediction, and its error."""
     compared = frame[frame["speed_up"].notna()]
     off = quantization.prediction_error(list(compared["speed_up"] / compared["alone"] - 1))
     at, rate = compared.iloc[off.place], float(frame["rate"].iloc[0])

@@ -1,9 +1,8 @@
-"""Tile size: which block tile wins at which shape, beside what quantization and reuse predict.
+"""Tile size: the best block tile at each shape, beside the predictions by quantization and reuse.
 
-Every row is a shape, every column a tile, in the order in which tiles are said to be efficient. A
-cell is the tile's throughput over the best at that shape. The prediction takes one number for each
-tile, what it reaches at the largest product, and multiplies it with the closed-form efficiency of
-its tiles and waves at the shape.
+Every row is a shape, every column a tile, in the order in which the guide calls tiles efficient. A cell is the
+tile's throughput over the best at that shape. The prediction takes one number for each tile, its throughput at
+the largest product. It multiplies it by the closed-form efficiency of its tiles and waves at the shape.
 """
 
 import math
@@ -37,17 +36,18 @@ _ORDERS = {"guide": "guide's order, against measured", "model": "prediction, aga
 
 
 def _order(tile: tuple[int, int]) -> tuple[int, int, int]:
-    """The guide's order, then tiles that it does not name by falling area."""
+    """Return the key of the guide's order; tiles that it does not name follow by falling area."""
     place = tiling.priority(tile)
     return (len(tiling.PRIORITY) if place is None else place, -tile[0] * tile[1], -tile[0])
 
 
 def cells(study: StudyData) -> pd.DataFrame:
-    """One row a case that has a tile: where it stands, what it reached, what is predicted.
+    """Return one row a case with a tile: shape, measured throughput, predictions.
 
-    Columns: case, shape ((m, n, k)), label, tile ((rows, columns)), ranks, tflops, cublas (% of cuBLAS), share (of the
-    best at the shape), useful, per_sm, alone and waves (parallel efficiency, one block an SM and as many as fit),
-    intensity (FLOP/byte), l2_bytes and model_bytes, predicted_alone and predicted_waves (share of the best).
+    Columns: case, shape ((m, n, k)), label, tile ((rows, columns)), ranks, tflops, cublas (% of cuBLAS), share
+    (of the best at the shape), useful, per_sm, alone and waves (parallel efficiency, one block an SM and as
+    many as fit), intensity (FLOP/byte), l2_bytes and model_bytes, predicted_alone and predicted_waves (share of
+    the best).
     """
     sms = sms_of(study)
     rows = study.cases
@@ -99,7 +99,7 @@ def cells(study: StudyData) -> pd.DataFrame:
 
 
 def reference_shape(frame: pd.DataFrame) -> tuple[int, ...] | None:
-    """The largest shape at which all tiles have a throughput; None without."""
+    """Return the largest shape at which all tiles have a throughput; None without one."""
     tile_counts = frame[frame["valid"].notna()].groupby("shape", sort=False)["tile"].nunique()
     whole = tile_counts.index[tile_counts == frame["tile"].nunique()]
     return max(whole, key=math.prod, default=None)
@@ -108,14 +108,14 @@ def reference_shape(frame: pd.DataFrame) -> tuple[int, ...] | None:
 def _full_rates(
     frame: pd.DataFrame, reference: tuple[int, ...] | None, efficiency: str
 ) -> dict[tuple[int, int], float]:
-    """TFLOP/s of each tile on a product without quantization, from the reference shape."""
+    """Return TFLOP/s of each tile on a product without quantization, from the reference shape."""
     rows = frame[[shape == reference for shape in frame["shape"]]]
     rates = rows["valid"] / rows[efficiency]
     return dict(zip(rows["tile"], rates, strict=True))
 
 
 def winners(frame: pd.DataFrame, column: str) -> dict[tuple[int, ...], tuple[int, int]]:
-    """The tile with the highest value of a column at each shape that has any."""
+    """Return the tile with the highest value of a column at each shape that has any."""
     best = {}
     for shape, group in frame[frame[column].notna()].groupby("shape", sort=False):
         best[shape] = group.loc[group[column].idxmax(), "tile"]
@@ -123,8 +123,10 @@ def winners(frame: pd.DataFrame, column: str) -> dict[tuple[int, ...], tuple[int
 
 
 def correlations(frame: pd.DataFrame) -> pd.DataFrame:
-    """Spearman's rho at each shape of the measured throughput with the guide's order (`guide`) and
-    with the prediction (`model`); tiles that the guide does not name are left out of the first."""
+    """Return Spearman's rho at each shape of the measured throughput with the guide's order and the prediction.
+
+    Columns `guide`, for the tiles that the guide names, and `model`.
+    """
     by_shape = {}
     for shape, group in frame[frame["share"].notna()].groupby("shape", sort=False):
         places = [tiling.priority(tile) for tile in group["tile"]]
@@ -137,7 +139,7 @@ def correlations(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case with a tile: throughput, share of the best, efficiencies, bytes, status."""
+    """Return one row a case with a tile: throughput, share of the best, efficiencies, bytes, status."""
     rest = base.base_table(study).set_index("case")
     frame = cells(study)
     if frame.empty:
@@ -173,15 +175,17 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def _pivoted(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """A column by shape and tile, in the order of the rows and of the guide."""
+    """Return a column by shape and tile, in the order of the rows and of the guide."""
     shapes = list(dict.fromkeys(frame["label"]))
     tiles = sorted(dict.fromkeys(frame["tile"]), key=_order)
     return frame.pivot(index="label", columns="tile", values=column).reindex(shapes)[tiles]
 
 
 def _map(ax: Axes, frame: pd.DataFrame, column: str, style: Style, marked: bool = False) -> None:
-    """A cell for each shape and tile with its percentage, a cross for a case that has none; the best
-    framed, at a narrow width the best that is predicted marked."""
+    """Draw a cell for each shape and tile with its percentage, and a cross for a case without one.
+
+    The best has a frame; marked: the predicted best has a mark.
+    """
     values = _pivoted(frame, column).astype(float)
     texts = values.map(lambda value: f"{100 * value:.0f}")
     picks = _pivoted(frame, "predicted_alone").astype(float) if marked else None
@@ -199,7 +203,7 @@ def _map(ax: Axes, frame: pd.DataFrame, column: str, style: Style, marked: bool 
 
 
 def _best_tiles(ax: Axes, frame: pd.DataFrame) -> None:
-    """The best tile's TFLOP/s, and its share of cuBLAS, at the right of the measured map."""
+    """Write the best tile's TFLOP/s and its share of cuBLAS at the right of the measured map."""
     ranked = frame[frame["share"] == 1.0].drop_duplicates("label").set_index("label")
     labels = list(dict.fromkeys(frame["label"]))
     texts = ranked["tflops"].map(base.digits) + ranked["cublas"].map(" ({:.0f} %)".format)
@@ -221,8 +225,10 @@ def _correlation(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Measured and predicted maps side by side, and how well two orders of the tiles agree with the
-    measured one; at a narrow width the measured map alone, with the predicted best marked."""
+    """Draw measured and predicted maps side by side, and the agreement of two orders with the measured one.
+
+    A narrow figure has the measured map alone, with the predicted best marked.
+    """
     with look.apply(style):
         frame: pd.DataFrame = base.derived(table)
         if frame.empty or frame["share"].isna().all():
@@ -245,8 +251,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def _kept(frame: pd.DataFrame) -> float:
-    """The least share of the best tile's speed that the one with the fewest blocks over SMs keeps, the
-    reference shape aside; NaN without a prediction."""
+    """Return the least share of the best tile's speed that the tile with the best prediction keeps.
+
+    The reference shape does not count; NaN without a prediction.
+    """
     reference = reference_shape(frame.assign(valid=frame["tflops"].where(frame["ranks"])))
     predicted = frame.dropna(subset=["share", "predicted_alone"])
     predicted = predicted[predicted["shape"].map(lambda shape: shape != reference).astype(bool)]
@@ -255,7 +263,7 @@ def _kept(frame: pd.DataFrame) -> float:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """What picking a tile by the prediction keeps."""
+    """Return the share of the best speed that a tile picked by the prediction keeps."""
     frame: pd.DataFrame = base.derived(table)
     kept = math.nan if frame.empty else _kept(frame)
     if math.isnan(kept):
@@ -264,7 +272,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
-    """How to read the columns, what the prediction is, and the bytes asked of L2."""
+    """Return how to read the columns, the definition of the prediction, and the bytes requested from L2."""
     reference = reference_shape(frame.assign(valid=frame["tflops"].where(frame["ranks"])))
     traffic = (frame["l2_bytes"] / frame["model_bytes"]).dropna()
     lines = [

@@ -1,9 +1,9 @@
-"""Work and traffic: what bounds each product, and how often its operands are loaded.
+"""Work and traffic: the bound of each product, and how often its operands are loaded.
 
-Above, products with their arithmetic intensity: the rate over what this GPU's own measured ceilings
-allow, and the DRAM bytes over the compulsory ones. Below, how often an element of A and B is loaded at
-each level, as the closed forms of tilewave.theory.traffic predict it and as the counters read. What the
-GPU-performance document says of the same shapes on its own GPU stands in the table.
+Above, products with their arithmetic intensity: the rate over the limit of this GPU's measured ceilings, and
+the DRAM bytes over the compulsory ones. Below, how often an element of A and B is loaded at each level:
+predicted by the closed forms of tilewave.theory.traffic, and counted. The statements of the GPU-performance
+document on the same shapes and its own GPU stand in the table.
 """
 
 import math
@@ -36,7 +36,7 @@ READING = (
 
 
 class Lanes(PlotOptions):
-    """A `theory.traffic.Access`."""
+    """The options of a `theory.traffic.Access`."""
 
     rows: int = Field(1, ge=1, le=WARP)
     columns: int = Field(WARP, ge=1, le=WARP)
@@ -55,7 +55,7 @@ class Lanes(PlotOptions):
 
 
 class Accesses(PlotOptions):
-    """Of one kernel."""
+    """The accesses of one kernel."""
 
     a: Lanes | None = None
     b: Lanes | None = None
@@ -64,7 +64,7 @@ class Accesses(PlotOptions):
 
 
 class Options(PlotOptions):
-    """What the studies of this plot may set."""
+    """The options of work and traffic."""
 
     accesses: dict[Name, Accesses] = Field(
         {},
@@ -106,7 +106,7 @@ _V100_INPUTS = "f16"
 
 @dataclass(frozen=True)
 class Level:
-    """Where loads are counted: a name, a marker, a colour and the place in a variant's row."""
+    """A level at which loads are counted: name, marker, colour and place in a variant's row."""
 
     key: str
     label: str
@@ -131,7 +131,7 @@ def _integer(value: object) -> int:
 
 
 def _products(study: StudyData) -> list[dict[str, Any]]:
-    """The rows of the matrix products whose sizes are known (a symbolic shape may not be)."""
+    """Return the rows of the matrix products with known sizes (a symbolic shape may have none)."""
     if study.cases.empty:
         return []
     rows = study.cases[study.cases["operation"] == "matmul"].to_dict("records")
@@ -147,7 +147,7 @@ def _shape(row: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _sizes(row: Mapping[str, Any]) -> tuple[int, int]:
-    """Bytes of an element of A and B, and of C."""
+    """Return bytes of an element of A and B, and of C."""
     return product_sizes(str(row["dtype"]))
 
 
@@ -158,10 +158,10 @@ def _on_v100(row: Mapping[str, Any]) -> bool:
 def predicted(
     study: StudyData, row: Mapping[str, Any]
 ) -> tuple[traffic.Traffic, traffic.Traffic] | None:
-    """Loads and stores of a case by its geometry.
+    """Return loads and stores of a case by its geometry.
 
-    None where there is no tile or it does not fit, and where the closed form does not hold: matrices
-    that are not all row-major, or elements of C of another size than those of A and B.
+    None without a tile, where the tile does not fit, and where the closed form does not hold: matrices that are
+    not all row-major, or elements of C of another size than those of A and B.
     """
     options = Options.of(study).accesses.get(str(row["kernel"]), Accesses())
     tile = options.tile or [row.get(f"tile_{d}") for d in "mnk"]
@@ -178,7 +178,7 @@ def predicted(
 
 
 def _of_dtype(probe: str, dtype: str) -> bool:
-    """Whether a probe's name ends in a dtype: `fma_f32` in f32, `mma_tf32` and `mma_tf32_f32` in tf32."""
+    """Return whether a probe's name ends in a dtype: `fma_f32` in f32, `mma_tf32` and `mma_tf32_f32` in tf32."""
     parts = probe.split("_")
     while parts and parts[0] not in SIZES:
         parts = parts[1:]
@@ -186,7 +186,7 @@ def _of_dtype(probe: str, dtype: str) -> bool:
 
 
 def _ceiling(study: StudyData, metric: str, names: Collection[str]) -> tuple[str, float]:
-    """Environment and the highest value of correct, timed probes of these names; ("", NaN) without."""
+    """Return environment and highest value of correct, timed probes of these names; ("", NaN) without one."""
     values, ranks = base.value_of(study, metric, "time"), set(base.ranking(study))
     environments = base.environment_of(study, metric, "time")
     candidates = [
@@ -201,9 +201,9 @@ def _ceiling(study: StudyData, metric: str, names: Collection[str]) -> tuple[str
 
 
 def machine(study: StudyData, dtype: str) -> tuple[Machine | None, str]:
-    """This GPU's ceilings for a dtype as probes of the study measured them, and their environment.
+    """Return this GPU's ceilings for a dtype from the study's probes, and their environment.
 
-    (None, "") where a probe of the two has no figure or they come from two environments.
+    (None, "") where one of the two ceilings is missing or they come from two environments.
     """
     probes = [str(name) for name in study.cases["probe_case"] if base.present(name)]
     peaks = [name for name in probes if _of_dtype(name, dtype)]
@@ -215,18 +215,16 @@ def machine(study: StudyData, dtype: str) -> tuple[Machine | None, str]:
 
 
 def _mean(shape: Mapping[str, int], of_a: float, of_b: float) -> float:
-    """Loads of an element, averaged over the elements of A and B."""
+    """Return loads of an element, averaged over the elements of A and B."""
     a, b = shape["m"] * shape["k"], shape["k"] * shape["n"]
     return (a * of_a + b * of_b) / (a + b)
 
 
 def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) -> pd.DataFrame:
-    """One row a product (index: case id): sizes, model and counters, missing values NaN or "".
+    """Return one row a product (index: case id): sizes, model and counters, missing values NaN or "".
 
-    machines: what `machine` says of each dtype.
-
-    Bytes, FLOP, FLOP per byte, TFLOP/s, us; `asked`, `sectors`, `l2` and `dram` are loads of an
-    element of A and B, averaged over both, `_model` their predictions.
+    machines: `machine` of each dtype. Bytes, FLOP, FLOP per byte, TFLOP/s, us; `asked`, `sectors`, `l2` and
+    `dram` are loads of an element of A and B, averaged over both, `_model` their predictions.
     """
     measured = base.pivot(study, ["tflops", "duration"], "time")
     counted = base.pivot(study, [*_COUNTED.values(), _L2_READ, _DRAM_READ, _DRAM], "counters")
@@ -324,7 +322,7 @@ _FACTS: Mapping[str, str] = {
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a product: predicted and measured side by side, and what was claimed of its shape."""
+    """Return one row a product: predicted and measured side by side, and the claims on its shape."""
     machines = {dtype: machine(study, dtype) for dtype in base.dtypes_in_order(study)}
     frame = facts(study, machines)
     rest = base.base_table(study)
@@ -338,9 +336,9 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def _rows_of(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The products under the roof, and those whose loads are followed.
+    """Return the products under the roof, and those whose loads are drawn.
 
-    Under the roof stand the shapes that the baseline has in this study, and those claimed.
+    Under the roof stand the shapes of the baseline in this study, and those of claims.
     """
     claimed = [
         base.shape_label(dict(zip("mnk", shape.split("x"), strict=True))) for shape in CLAIMED
@@ -355,7 +353,7 @@ def _rows_of(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _products_panel(ax: Axes, frame: pd.DataFrame, column: str, style: Style) -> None:
-    """A bar for each product, by what bounds it; what is not correct is grey."""
+    """Draw a bar for each product, coloured by its bound; a case that is not correct is grey."""
     kinds = frame["bound"].map(_BOUNDS).fillna("bound not known")
     frame = frame.assign(kind=kinds.where(frame["verdict"] == "correct", "not correct"))
     frame["row"] = [
@@ -378,13 +376,13 @@ def _products_panel(ax: Axes, frame: pd.DataFrame, column: str, style: Style) ->
 
 
 def _claims_differ(row: Mapping[Any, Any]) -> bool:
-    """Whether the multiplication document claims another number of loads than the model has."""
+    """Return whether the multiplication document claims another number of loads than the model."""
     claim = float(row["asked_claimed"])
     return not math.isnan(claim) and not math.isclose(claim, float(row["asked_model"]))
 
 
 def _reuse(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
-    """A row for each variant: counters are marks, predictions ticks, on one logarithmic axis."""
+    """Draw a row for each variant on one logarithmic axis: counters are marks, predictions ticks."""
     usual = str(frame["shape"].mode()[0])
     labels, points = [], []
     for place, row in enumerate(frame.to_dict("records")):
@@ -418,7 +416,7 @@ def _reuse(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Rate and moved bytes over what they could be, and below them the loads at each level."""
+    """Draw rate and moved bytes over their limits, and below them the loads at each level."""
     with look.apply(style):
         frame = base.derived(table)
         shown = [*("tflops", "dram_ratio", "asked", "sectors", "dram")]
@@ -443,7 +441,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """What the baseline reaches of the attainable rate, at least."""
+    """Return the least share of the attainable rate that the baseline reaches."""
     reached = table.loc[table["kernel"] == BASELINE, _FACTS["share"]] if len(table) else table
     reached = reached.astype(float).dropna()
     return (
@@ -454,7 +452,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _agreement(frame: pd.DataFrame) -> str:
-    """How many counted requests and sectors are the predicted ones, in a sentence."""
+    """Return how many counted requests and sectors are the predicted ones, in a sentence."""
     off = pd.concat(
         [(frame[name] / frame[f"{name}_model"] - 1).astype(float).abs() for name in _COUNTED]
     )

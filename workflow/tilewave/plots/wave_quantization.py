@@ -1,8 +1,8 @@
-"""Wave quantization: what a partly filled last wave costs, against N in small steps.
+"""Wave quantization: the cost of a partly filled last wave, against N in small steps.
 
-The GPU runs as many blocks at a time as its SMs hold; one block more starts a wave in which most
-SMs wait. The duration steps at those N only, not at every tile boundary, and the SMs' active
-cycles, average over maximum, show how long the others waited.
+The GPU runs as many blocks at a time as its SMs hold. One block more starts a wave in which most SMs wait. The
+duration steps at those N only, not at every tile boundary. The SMs' active cycles, average over maximum, show
+how long the others waited.
 """
 
 from functools import partial

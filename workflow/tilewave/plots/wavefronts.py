@@ -1,8 +1,8 @@
-"""Wavefronts: which instruction kinds need more shared-memory wavefronts than their data does.
+"""Wavefronts: instruction kinds that need more shared-memory wavefronts than their data does.
 
-A row is a kind of instruction of a variant with more than its ideal, the most first; variants without any are one
-row. Beside it stand the bank-conflict counters, which are blind to asynchronous copies: padded rows that free
-ldmatrix and burden cp.async have conflicts of zero there.
+A row is a kind of instruction of a variant with excess, the largest first; variants without excess share a row.
+Beside it stand the bank-conflict counters, which do not see asynchronous copies. Padded rows free ldmatrix of
+conflicts and cost cp.async wavefronts, and these counters show zero.
 """
 
 import math
@@ -73,8 +73,10 @@ _HARDWARE = {side: f"hardware {side} wavefronts" for side in HARDWARE}
 
 
 def by_kind(study: StudyData) -> pd.DataFrame:
-    """Sums over a case's instructions, else the records of the same sums: columns case, kind, wavefronts, ideal,
-    excess (counts)."""
+    """Return sums over a case's instructions, else the records of the same sums.
+
+    Columns: case, kind, wavefronts, ideal, excess (counts).
+    """
     rows = study.instructions.reindex(columns=["case", "opcode", *_BOTH])
     rows = rows[rows["wavefronts_shared"].fillna(0) > 0]
     kind = rows["opcode"].astype(str).str.split(".").str[0]
@@ -95,7 +97,7 @@ def by_kind(study: StudyData) -> pd.DataFrame:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case and kind; a case without shared-memory instructions has one row, kind empty."""
+    """Return one row a case and kind; a case without shared-memory instructions has one row, kind empty."""
     frame = base.with_columns(
         base.base_table(study),
         {name: base.value_of(study, metric) for name, metric in _CONFLICTS.items()},
@@ -111,7 +113,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def burdened(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a case and kind whose wavefronts exceed the ideal, the most of correct cases first.
+    """Return rows of a case and kind with excess wavefronts, the most of correct cases first.
 
     A column `of all` is their excess as a share of the case's shared wavefronts (%).
     """
@@ -124,7 +126,7 @@ def burdened(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How many variants have excess."""
+    """Return how many variants have excess wavefronts."""
     with_kind = table[table["kind"].notna() & (table["verdict"] == "correct")]
     rows = burdened(with_kind)
     if with_kind.empty:
@@ -133,8 +135,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _labels(study: StudyData, rows: pd.DataFrame, narrow: bool) -> list[str]:
-    """Variant and kind of each row; the shape where it is not its operation's usual one, a verdict that
-    is bad."""
+    """Return variant and kind of each row, with an uncommon shape and a bad verdict."""
     shapes, labels = base.uncommon_shapes(study.cases), []
     for row in rows.to_dict("records"):
         shape = shapes[row["case"]]
@@ -169,7 +170,7 @@ def _bars(ax: Axes, rows: pd.DataFrame, style: Style) -> None:
 
 
 def _ratios(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame) -> None:
-    """Counted over ideal; a tick where the hardware's counter of that side says otherwise."""
+    """Draw counted over ideal wavefronts; a tick where the hardware's counter of that side differs."""
     ratio = rows["wavefronts / ideal"].to_numpy()
     sns.scatterplot(
         x=ratio, y=range(len(rows)), hue=rows["shown"].to_numpy(), palette=_PALETTE, s=26,
@@ -192,13 +193,13 @@ def _ratios(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame) -> None:
 
 
 def _conflicts(ax: Axes, rows: pd.DataFrame) -> None:
-    """Names of the rows at the right: the conflict counters."""
+    """Write the conflict counters at the right of the rows."""
     texts = rows[list(_CONFLICTS)].map(lambda n: compact(n) if base.present(n) else "–")
     look.beside(ax, texts.agg(", ".join, axis=1), label="ncu's bank conflicts: loads, stores")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Excess, counted over ideal and conflict counters of each burdened kind; narrow: the first."""
+    """Draw excess, counted over ideal and conflict counters of each kind with excess; narrow: the first alone."""
     with look.apply(style):
         kinds = table[table["kind"].notna()]
         if kinds.empty:
@@ -232,7 +233,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def _notes(study: StudyData, table: pd.DataFrame) -> list[str]:
-    """The shape, and those that are not drawn."""
+    """Return the shape, and the number of cases that are not drawn."""
     notes = [
         f"Shape {base.shapes_text(study.cases)}, where no other is named; counted for each instruction."
     ]

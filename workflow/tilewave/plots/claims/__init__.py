@@ -1,7 +1,7 @@
-"""Claims: what documents say of matrix products beside what is predicted and measured.
+"""Claims: statements of documents on matrix products, beside predictions and measurements.
 
-A YAML file beside this module has the claims of one document: what each says beside what it is judged by, a
-closed form (`predicted`) and a question to the records (`measured`). `judging` reads and judges them.
+A YAML file beside this module has the claims of one document. Each has a statement and its judges: a closed
+form (`predicted`) and a question to the records (`measured`). `judging` reads and judges them.
 """
 
 from collections import Counter
@@ -37,18 +37,18 @@ _REACH = 12.0
 
 
 def judged(study: StudyData) -> list[Judgement]:
-    """All claims; none where there is no case."""
+    """Return all judged claims; none for a study without cases."""
     return [] if study.cases.empty else judging.judge_all(study, judging.all_claims())
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a claim: where it stands, claimed, predicted, measured, deviation, verdict."""
+    """Return one row a claim: section, claimed, predicted, measured, deviation, verdict."""
     judgements = judged(study)
     return base.with_derived(judging.frame(judgements), judgements)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How many claims hold; "" where none was judged."""
+    """Return how many claims hold; "" where none was judged."""
     counts = Counter(judgement.verdict for judgement in base.derived(table))
     if counts.total() == counts[judging.NOT_MEASURED]:
         return ""
@@ -59,8 +59,8 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _rows(claims: Sequence[Judgement]) -> list[str | Judgement]:
-    """The figure's rows from top to bottom: a document with the number of its claims that hold, then those that do
-    not hold here."""
+    """Return the figure's rows: each document with its number of claims that hold, then those that do not hold
+    here."""
     rows: list[str | Judgement] = []
     for document in dict.fromkeys(judgement.claim.document for judgement in claims):
         of_document = [judgement for judgement in claims if judgement.claim.document == document]
@@ -71,7 +71,7 @@ def _rows(claims: Sequence[Judgement]) -> list[str | Judgement]:
 
 
 def _band(judgement: Judgement) -> tuple[float, float] | None:
-    """Where value over claimed may lie for the claim to hold; None for yes or no and for 0."""
+    """Return the range of value over claimed in which the claim holds; None for yes or no and for 0."""
     claim = judgement.claim
     if isinstance(claim.claimed, bool) or claim.claimed == 0:
         return None
@@ -82,14 +82,14 @@ def _band(judgement: Judgement) -> tuple[float, float] | None:
 
 
 def _row_text(judgement: Judgement) -> str:
-    """The words of a row that has no place on the axis: yes, no, or both numbers."""
+    """Return the text of a row without a place on the axis: yes, no, or both numbers."""
     unit = "%" if judgement.claim.unit.startswith("%") else ""
     how = "predicted" if judgement.measured is None else "found"
     return f"claimed {judging.value_text(judgement.claim.claimed)}{unit}, {how} {judging.value_text(judgement.value)}{unit}"
 
 
 def _write(ax: Axes, y: int, text: str, style: Style, **how: Any) -> None:
-    """Words in the middle of a row."""
+    """Write a text in the middle of a row."""
     how |= {"ha": "center", "va": "center", "backgroundcolor": "white"}
     ax.text(1, y, text, size=style.small, **how)
 
@@ -110,7 +110,8 @@ def _draw_row(ax: Axes, y: int, judgement: Judgement, style: Style) -> None:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A row a claim that does not hold here, by document: value over claimed, and the band in which it would hold."""
+    """Draw a row a claim that does not hold here, by document: value over claimed, and the band in which it
+    would hold."""
     with look.apply(style):
         claims: list[Judgement] = base.derived(table)
         if not claims:

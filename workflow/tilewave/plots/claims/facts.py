@@ -1,4 +1,4 @@
-"""What the claims' expressions ask a study: its records and its target's limits."""
+"""Names and functions for the claims' expressions: a study's records and its target's limits."""
 
 import inspect
 from collections.abc import Iterable, Mapping
@@ -28,19 +28,21 @@ for module in (traffic, quantization, occupancy, forms):
 
 
 def required(value: T | None, otherwise: str) -> T:
-    """What was found. Raises Missing where that is nothing."""
+    """Return the value. Raises NoValue where it is missing."""
     if not base.present(value):
         raise NoValue(otherwise)
     return cast(T, value)
 
 
 class Facts:
-    """A study's records and its target's limits. Expressions call the public methods; each raises Missing where
-    it has no answer; `target` has names that they may use.
+    """A study's records and its target's limits.
 
-    A case is named as in the report, `variant@264x136x96` (`variant@4096` for a cube) or `kernel@probe's
-    case`; the figures of one that is not *correct* are not given. Each question is written down: `read` has
-    what was found, `sources` whence, `missing` what was not, `places` the environments of what a GPU gave.
+    Expressions call the public methods, which raise NoValue where they have no answer; `target` has names that
+    expressions may use. A case is named as in the report, `variant@264x136x96` (`variant@4096` for a cube) or
+    `kernel@probe's case`. Figures of a case that is not *correct* are not given.
+
+    Each question is logged: `read` has the figures, `sources` their sources, `missing` those without a value,
+    `places` the environments of figures from a GPU.
     """
 
     def __init__(self, study: StudyData) -> None:
@@ -73,7 +75,7 @@ class Facts:
         self.places: set[str] = set()
 
     def fact(self, name: str) -> float:
-        """A fact that the target's driver told."""
+        """Return a fact of the target's driver."""
         value = required(self._study.environment.get(name), f"the environment does not tell {name}")
         self._note(f"{name} of the environment", "environment")
         return float(value)
@@ -100,19 +102,19 @@ class Facts:
         return required(getattr(record, column), lacking)
 
     def value(self, metric: str, case: str) -> float:
-        """A metric of a case."""
+        """Return a metric of a case."""
         return float(self._record(metric, case, "value"))
 
     def text(self, metric: str, case: str) -> str:
-        """A metric that is text, such as the names of the kernels that ran."""
+        """Return a metric that is text, such as the names of the kernels that ran."""
         return str(self._record(metric, case, "text"))
 
     def ratio(self, metric: str, over: str, under: str) -> float:
-        """A metric of one case over that of another."""
+        """Return a metric of one case over that of another."""
         return self.value(metric, over) / self.value(metric, under)
 
     def _values(self, metric: str, names: Iterable[str]) -> dict[str, float]:
-        """A metric of those cases that have it."""
+        """Return a metric of those cases that have it."""
         values = {}
         for name in names:
             try:
@@ -122,7 +124,7 @@ class Facts:
         return values
 
     def all_end_well(self, *names: str) -> bool:
-        """Whether these cases all ran to their end and were right."""
+        """Return whether these cases all ran to their end and were right."""
         wells = []
         for case in map(self._case, names):
             state = self._states[case]
@@ -134,7 +136,7 @@ class Facts:
         return all(wells)
 
     def nearer_roof(self, case: str, machine: traffic.Machine) -> str:
-        """Which of a machine's two rates a product comes nearer to: "memory" or "math"."""
+        """Return the rate of a machine that a product is nearer to: "memory" or "math"."""
         moved, duration = self.value("dram_bytes", case), 1e-6 * self.value("duration", case)
         flop_rate = 1e12 * self.value("tflops", case)
         nearer = moved / duration / machine.bandwidth > flop_rate / machine.flop_rate
@@ -144,7 +146,7 @@ class Facts:
         return self.value("cublas_tile_m", case), self.value("cublas_tile_n", case)
 
     def sweep(self, metric: str, variant: str, m: int, k: int) -> dict[int, float]:
-        """A metric of a variant by n, at m rows and k deep."""
+        """Return a metric of a variant by n, at m rows and k deep."""
         rows = [row for row in self._rows.values() if row["variant"] == variant]
         sizes = sorted(int(row["n"]) for row in rows if (row["m"], row["k"]) == (m, k))
         names = {product(variant, m, n, k): n for n in sizes}
@@ -152,7 +154,7 @@ class Facts:
         return required(by_size or None, f"no sweep of {variant}")
 
     def speeds(self, groups: Iterable[Iterable[str]], m: int) -> list[float]:
-        """TFLOP/s at m cubed of the fastest variant of each group."""
+        """Return TFLOP/s at m cubed of the fastest variant of each group."""
         speeds = [
             self._values("tflops", [f"{variant}@{m}" for variant in group]) for group in groups
         ]
@@ -161,7 +163,7 @@ class Facts:
         ]
 
     def tensor_types(self, m: int) -> set[str]:
-        """The types whose product at m cubed cuBLAS computes on tensor cores."""
+        """Return the types whose product at m cubed cuBLAS computes on tensor cores."""
         rows = {name: row for name, row in self._rows.items() if name.endswith(f"@{m}")}
         names = [name for name, row in rows.items() if row["kernel"] == base.BASELINE]
         counted: dict[str, list[float]] = {}
@@ -175,7 +177,8 @@ class Facts:
 
 
 def evaluate(facts: Facts, text: expressions.Expression, names: Mapping[str, Any]) -> Any:
-    """The value of an expression; `facts` begin anew. Raises Missing and ExpressionError."""
+    """Return the value of an expression, with the log of `facts` cleared first. Raises NoValue and
+    ExpressionError."""
     for log in (facts.read, facts.sources, facts.missing, facts.places):
         log.clear()
     for name in expressions.names_in(text) & facts.target.keys():

@@ -1,7 +1,7 @@
-"""Claims as their files say them, and how each is judged.
+"""Claims as their files state them, and their verdicts.
 
-The verdict follows from a claim's prediction, its measurement and the stated tolerance by `judge`, and
-from nothing else; it is never written down.
+`judge` derives the verdict from a claim's prediction, its measurement and the stated tolerance alone; it is
+never written down.
 """
 
 import math
@@ -42,18 +42,19 @@ Value = bool | float
 
 
 class Statement(BaseModel):
-    """What a document says, what would make it true, and what it is judged by.
+    """A statement of a document, the condition under which it is true, and its judges.
 
-    section: where it stands. row: the figure's label; claims of one document with the same label share a
-    row. claimed: a number (or its expression) or yes/no; told: how the document puts a number that it does
-    not write out. predicted: a closed form; measured: a question to the records; elsewhere: the closed
-    form at `place`, where else the claim holds. These three are expressions of what `facts` has.
+    section: its place in the document. row: the figure's label; claims of one document with the same label
+    share a row. claimed: a number (or its expression) or yes/no; claimed_as: the document's wording of a number
+    that it does not write out. predicted: a closed form; measured: a question to the records; elsewhere: the
+    closed form at `place`, where else the claim holds. These three are expressions of what `facts` has.
 
-    relation: how a value must stand to the claimed one; the tolerance is a share of it (absolute where it
-    is 0): *equals* give or take it, *at least* not below less it, *more than* above by more than it.
-    basis: judged by the measurement; by the measurement where there is one, else by the closed form
-    (*theory*); by the closed form alone, a limit that nothing can pass and below which nothing here can
-    decide (*limit*).
+    relation: between a value and the claimed one; the tolerance is a share of the claimed one (absolute where
+    it is 0). *equals*: within the tolerance. *at least*: not below the claimed value less the tolerance. *more
+    than*: above it by more than the tolerance.
+
+    basis: judged by the measurement; by the measurement where it exists, else by the closed form (*theory*); by
+    the closed form alone, a limit that nothing can pass and below which nothing here can decide (*limit*).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -87,7 +88,7 @@ class Statement(BaseModel):
 
     @property
     def accepted(self) -> tuple[float, float]:
-        """Between which values a number is as claimed."""
+        """The range of a number that is as claimed."""
         margin = self.tolerance * (abs(self.claimed) or 1.0)
         low, high = self.claimed - margin, self.claimed + margin
         return {
@@ -100,7 +101,7 @@ class Statement(BaseModel):
 
 
 class Claim(Statement):
-    """A statement with its id and what its document gives it: the file, the document's name, names."""
+    """A statement with its id and its document's fields: file, the document's name, names."""
 
     id: str = ""
     file: str = ""
@@ -120,7 +121,7 @@ class Document(BaseModel):
 
 @dataclass(frozen=True)
 class Judgement:
-    """A claim with its values, where they come from, and the verdict."""
+    """A claim with its values, their sources, and the verdict."""
 
     claim: Claim
     predicted: Value | None
@@ -134,11 +135,11 @@ class Judgement:
 
     @property
     def value(self) -> Value | None:
-        """What the claim is compared with: the measurement, else the prediction."""
+        """The value that the claim is compared with: the measurement, else the prediction."""
         return self.predicted if self.measured is None else self.measured
 
     def over_claimed(self, value: Value | None) -> float | None:
-        """A value over the claimed one; None where they are no numbers or the claim is of 0."""
+        """Return a value over the claimed one; None where they are no numbers or the claim is of 0."""
         claimed = self.claim.claimed
         if value is None or isinstance(value, bool) or isinstance(claimed, bool) or not claimed:
             return None
@@ -146,7 +147,7 @@ class Judgement:
 
 
 def load(path: Path) -> list[Claim]:
-    """A file's claims. Raises UserError: the first mistake, with its claim and key."""
+    """Return a file's claims. Raises UserError: the first mistake, with its claim and key."""
     document = validated(Document, validation.read_mapping(path, path.name), path.name)
     same = {"file": path.name, "document": document.document, "names": document.names}
     return [
@@ -156,7 +157,7 @@ def load(path: Path) -> list[Claim]:
 
 @cache
 def all_claims() -> tuple[Claim, ...]:
-    """The claims of all documents, in order."""
+    """Return the claims of all documents, in order."""
     return tuple(claim for name in FILES for claim in load(Path(__file__).with_name(name)))
 
 
@@ -164,7 +165,7 @@ def all_claims() -> tuple[Claim, ...]:
 
 
 def agrees(value: Value, claim: Claim) -> bool:
-    """Whether a value is as claimed. NaN never is."""
+    """Return whether a value is as claimed. NaN never is."""
     if isinstance(value, bool) or isinstance(claim.claimed, bool):
         return value is claim.claimed
     low, high = claim.accepted
@@ -175,7 +176,7 @@ def agrees(value: Value, claim: Claim) -> bool:
 def judge(
     claim: Claim, predicted: Value | None, measured: Value | None, elsewhere: Value | None
 ) -> tuple[str, str]:
-    """The verdict, of VERDICTS, and by what it was reached ("measurement", "theory", "")."""
+    """Return the verdict, of VERDICTS, and its basis ("measurement", "theory", "")."""
     if claim.basis == "limit":
         if predicted is None:
             return NOT_MEASURED, ""
@@ -194,7 +195,7 @@ def judge(
 
 
 def _evaluated(facts: Facts, claim: Claim, key: str) -> Value | None:
-    """The value of one of a claim's expressions. Raises UserError for one that has no meaning."""
+    """Return the value of one of a claim's expressions. Raises UserError for one without a meaning."""
     text = getattr(claim, key)
     try:
         value = evaluate(facts, text, claim.names)
@@ -211,7 +212,7 @@ def _evaluated(facts: Facts, claim: Claim, key: str) -> Value | None:
 
 
 def judge_all(study: StudyData, claims: Sequence[Claim]) -> list[Judgement]:
-    """Every claim, in order."""
+    """Judge every claim, in order."""
     facts, judgements = Facts(study), []
     for claim in claims:
         predicted, elsewhere = (
@@ -236,7 +237,7 @@ def judge_all(study: StudyData, claims: Sequence[Claim]) -> list[Judgement]:
 
 
 def value_text(value: Value | None) -> str:
-    """A value as the table and the figure show it: yes, no, or four significant digits."""
+    """Return a value for table and figure: yes, no, or four significant digits."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -245,7 +246,7 @@ def value_text(value: Value | None) -> str:
 
 
 def frame(judgements: Sequence[Judgement]) -> pd.DataFrame:
-    """One row a claim, as the report's table shows them."""
+    """Return one row a claim for the report's table."""
     rows = []
     for judgement in judgements:
         claim, ratio, more = (
