@@ -103,5 +103,5 @@ def test_all_may_be_equal() -> None:
     study = synthetic.make("exactness")
     table = exactness.table(study)
     same = table[table["equal"] != "no"]
-    assert exactness.takeaway(study, same).endswith("are what ncu measured")
+    assert exactness.takeaway(study, same).endswith("equal ncu's measurement")
     assert "executed counters" in drawn(synthetic.empty("exactness"), 178.0)

@@ -163,7 +163,7 @@ def test_a_dtype_that_loses_nothing_is_named_and_not_drawn() -> None:
     fig = synthetic.draw(alignment, data, Style(width_mm=400))
     assert len(fig.axes) == 3 * 3
     notes = " ".join(caption(fig))
-    assert "Not drawn, as no alignment costs more than 10 %: FP64 (0.0 %)" in notes
+    assert "no alignment costs more than 10 %: FP64 (0.0 %)" in notes
 
 
 def test_the_finding_is_the_worst_multiple_that_is_missed() -> None:

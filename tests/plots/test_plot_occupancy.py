@@ -73,7 +73,7 @@ def test_a_disagreement_is_listed_in_the_figure() -> None:
     nine = synthetic.changed(STUDY, {"value": 9.0}, metric=occupancy.DRIVER)
     notes = occupancy._notes(occupancy.table(nine), 32)
     assert sum("driver: 9 blocks" in note for note in notes) == 3
-    assert f"And {answered - 1 - 3} more cases: they are in the table." in notes
+    assert f"The table has {answered - 1 - 3} more such cases." in notes
     table = occupancy.table(STUDY).set_index("case")
     assert table.at["matmul_disputed@2048x2048x2048", "differences"]
 

@@ -134,7 +134,7 @@ def test_the_finding_is_the_worst_boundary() -> None:
     smaller = replace(WAVES, cases=WAVES.cases[WAVES.cases["m"] == 2304])
     table = wave_quantization.table(smaller)
     assert wave_quantization.takeaway(smaller, table) == (
-        f"Past a full wave throughput falls by up to {100 * lost:.0f} %: hgemm_wmma_staged, N = 1792 → 1808, "
+        f"Throughput falls by up to {100 * lost:.0f} % past a full wave: hgemm_wmma_staged, N = 1792 → 1808, "
         f"model {100 * model:.0f} %"
     )
 

@@ -127,7 +127,7 @@ def test_predictions_are_ticks_and_counters_marks(drawn: Figure) -> None:
     # Naive, tiled, tiled 32 and two outputs, register, double-buffered.
     assert {2048.0, 128.0, 64.0, 32.0, 16.0} <= at.pop("predicted")
     # As the multiplication document would have it: (32768 * 128 + 49152 * 256) / 81920.
-    assert at.pop("asked for, if A were loaded k times") == {204.8}
+    assert at.pop("loaded by lanes, if A were loaded k times") == {204.8}
     assert {2048.0, 128.0, 64.0} <= set().union(*at.values())
 
 

@@ -145,29 +145,29 @@ def test_tables_name_units_and_status(name: str) -> None:
 
 FINDINGS = {
     # One of the six is wrong; nothing is faster than the default but that one.
-    "ablation": "Of 5 changes to hgemm_wmma_staged skew0 costs most: 36.4 % of the speed",
+    "ablation": "skew0 costs most of 5 changes to hgemm_wmma_staged: 36.4 % of the speed",
     "alignment": "A contiguous dimension that misses the recommended multiple costs cuBLAS up to 53 % (f16_f32 N)",
     "best": "The best variant passes cuBLAS at 0 of 9 shapes",
     "claims": "19 of 89 claims hold on NVIDIA H200",
-    "correctness": "2 of 162 checked cases fail, of matmul_two_outputs, matmul_register",
-    "exactness": "103 of 115 executed counters are what ncu measured",
+    "correctness": "2 of 162 checked cases fail: matmul_two_outputs, matmul_register",
+    "exactness": "103 of 115 executed counters equal ncu's measurement",
     # At 8192: 36.3 of 51.2 TFLOP/s, 4 of 55.1, 720 of 685, 393 of 690, each over 1 + (900 / 8192)^3.
-    "ladder": "At 8192³ the best rung is as fast as cuBLAS in 1 of 4 dtypes",
-    "latency": "A dependent access takes 262 cycles to the slowest level, L2",
+    "ladder": "The best rung is as fast as cuBLAS at 8192³ in 1 of 4 dtypes",
+    "latency": "A dependent access to the slowest level, L2, takes 262 cycles",
     # 81 % of the 95 % of the cycles in which an SM is active, 96 % of them.
-    "limits": "In the fastest kernel of each dtype the busiest pipe works at least 77 % of the cycles",
+    "limits": "The busiest pipe works at least 77 % of the cycles in the fastest kernel of each dtype",
     "occupancy": "Driver and ncu give the closed form's occupancy in 27 of 28 cases",
     "operations": "Best rungs of transpose reach at least 80 % of a copy at the largest size",
     # 393 of 620, 36.3 of 60.4, 350 of 610 TFLOP/s, and 4 of the 21 that the bytes at L1 allow.
     "roofline": "The fastest kernel of each dtype reaches at least 19 % of its lowest roof",
-    "shared_access": "26 of 27 access patterns cost the wavefronts predicted",
+    "shared_access": "26 of 27 access patterns cost the predicted wavefronts",
     "split_k": "Sharing tiles among blocks is up to 15.97 times as fast: stream-K at 256×256×16384",
-    "tile_quantization": "Past a full tile column throughput falls by up to 46 %: hgemm_wmma_staged, N = 128 → 136, model 47 %",
+    "tile_quantization": "Throughput falls by up to 46 % past a full tile column: hgemm_wmma_staged, N = 128 → 136, model 47 %",
     "tile_size": "A tile picked by its blocks over SMs keeps at least 58 % of the best tile's speed",
     # The thin product reaches 400 of 496 TFLOP/s.
-    "traffic": "cuBLAS reaches at least 81 % of what the roof allows it",
-    "wave_quantization": "Past a full wave throughput falls by up to 49 %: hgemm_wmma_staged, N = 1536 → 1552, model 49 %",
-    "wavefronts": "4 of 5 variants need more shared-memory wavefronts than their data does",
+    "traffic": "cuBLAS reaches at least 81 % of its roof",
+    "wave_quantization": "Throughput falls by up to 49 % past a full wave: hgemm_wmma_staged, N = 1536 → 1552, model 49 %",
+    "wavefronts": "4 of 5 variants need more shared-memory wavefronts than the ideal",
 }
 
 

@@ -38,11 +38,11 @@ SM_PIPES: Mapping[str, str] = {
     bounds.FP64: PIPE.format("fp64"),
 }  # fmt: skip
 L2, L2_PROBE = "L2", "l2_read"
-"""The pipe, and the probe case whose bandwidth ncu's L2 sectors are held against."""
+"""The pipe, and the probe case whose bandwidth is its rate."""
 PIPES = (
     bounds.ISSUE, bounds.FP32, bounds.FP64, bounds.TENSOR, bounds.DATA, bounds.PORT, bounds.DRAM,
 )  # fmt: skip
-"""Those whose share of the measured cycles is a column."""
+"""Pipes whose share of the measured cycles is a column."""
 EXECUTED, COUNTED = "executed, scaled", "ncu"
 LIMITER, RATIO, COUNTS = "limiter", "measured over bound", "counts"
 _BUSIEST, _AMONG, _ALL_UNITS, _SM = "busiest by ncu", "among", "SM, L2 and DRAM", "pipes of the SM"
@@ -116,7 +116,7 @@ def _tiles(row: Mapping[str, Any]) -> int:
 
 
 _Samples = list[list[dict[str, Any]]]
-"""Executed products of a variant: those of one m and n together, from small to large k, in which alone they differ."""
+"""Executed products of a variant: a list for each m and n, from small to large k."""
 
 
 def _samples(study: StudyData) -> dict[str, _Samples]:
@@ -252,7 +252,7 @@ def by_case(study: StudyData) -> pd.DataFrame:
         except KeyError:  # a tensor instruction whose rate is not known of this GPU
             continue
         values = counters.loc[case]
-        # Where none were counted: at its largest clock it has no more in this time.
+        # Without counted cycles: the most that the largest clock allows in this time.
         counted_cycles = not math.isnan(values[ELAPSED])
         cycles = values[ELAPSED] if counted_cycles else timed[case] * gpu.clock_mhz
         rows[case] = {

@@ -14,7 +14,7 @@ from tilewave.plots import style as look
 from tilewave.plots.style import GREY, INK, MM, Style
 
 _HEAD, _FOOT = 6.0, 8.0
-"""What a panel's title takes, and the axis below a column, in mm."""
+"""Heights of a panel's title and of the axis below a column, in mm."""
 
 
 def columns(heights: Mapping[str, float], most: int) -> list[list[str]]:
@@ -41,7 +41,7 @@ def stacked(style: Style, heights: Mapping[str, float]) -> tuple[Figure, list[di
     outer = fig.add_gridspec(1, len(parts))
     axes = []
     for place, (part, height) in enumerate(zip(parts, needed, strict=True)):
-        # What a column is shorter by stays empty below it, so that rows are alike in all panels.
+        # The rest of a shorter column stays empty, so that rows are alike in all panels.
         rest = max(needed) - height
         ratios = [heights[name] for name in part] + ([rest] if rest > 0 else [])
         grid = outer[place].subgridspec(len(ratios), 1, height_ratios=ratios)
@@ -130,7 +130,7 @@ def names_beside(
         [y for _, y, _, _ in ends], [x for x, _, _, _ in ends], right, color="#CCCCCC",
         linewidth=0.4, zorder=0.5,
     )  # fmt: skip
-    # The layout can only leave room for texts at a fixed distance from the axes.
+    # The layout leaves room only for texts at a fixed distance from the axes.
     beside = offset_copy(ax.transAxes, ax.get_figure(root=True), x=8, units="points")
     for (_, _, text, bold), height, place in zip(ends, heights, places, strict=True):
         ax.annotate(

@@ -47,7 +47,7 @@ _WRONG = "not correct, not ranked"
 _FAINT = "#BBBBBB"
 _EDGE_DASH = (0, (6, 2.5))
 _EDGES = {"columns": "tile column", "waves": "wave"}
-_MOST_COLUMNS = 20  # boundaries of tile columns that can be told apart
+_MOST_COLUMNS = 20  # largest number of distinguishable boundaries of tile columns
 
 
 # ------------------------------------------------------------------------------------------ panels
@@ -71,7 +71,7 @@ def _lines(sweep: Sweep, panel: str) -> pd.DataFrame:
 def _panel(ax: Axes, sweep: Sweep, panel: str) -> None:
     """Draw lines and points of one sweep; a case that is not correct is a grey cross."""
     lines = _lines(sweep, panel)
-    if not lines.empty:  # seaborn warns of colours that nothing needs
+    if not lines.empty:  # seaborn warns of unused colours
         sns.lineplot(
             lines, x="n", y="value", hue="line", style="line", palette=_COLORS,
             dashes=_DASHES, estimator=None, errorbar=None, linewidth=1.0, zorder=2, ax=ax,
@@ -162,7 +162,7 @@ def draw(
                 axes[-1].tick_params(axis="x", labelbottom=row == len(order) - 1)
             _ticks(axes[0], sweep, 5 if style.narrow else 8)
             _marks(axes, sweep, style, by)
-            # A variant's name takes a line of its own: both do not fit above half of the width.
+            # A variant's name has its own line: both do not fit above half of the width.
             title = _name(sweep, sweeps).replace(f"{sweep.variant}, ", f"{sweep.variant}\n", 1)
             axes[0].set_title(title, pad=style.font_size * 1.5)
             axes[-1].set_xlabel(f"N (K = {sweep.k})")
@@ -209,7 +209,7 @@ def takeaway(study: StudyData, table: pd.DataFrame, by: str) -> str:
     if lost <= 0:
         return ""
     return (
-        f"Past a full {_EDGES[by]} throughput falls by up to {100 * lost:.0f} %: {kernel}, N = {n} → {past}, "
+        f"Throughput falls by up to {100 * lost:.0f} % past a full {_EDGES[by]}: {kernel}, N = {n} → {past}, "
         f"model {100 * model:.0f} %"
     )
 
@@ -236,8 +236,8 @@ def _notes(sweeps: Sequence[Sweep]) -> list[str]:
     """Return notes on the fitted number and on the error of the model."""
     held = dict.fromkeys(f"{s.blocks_per_sm} of {_tile_name(s.tile)}" for s in sweeps)
     notes = [
-        f"{sweeps[0].sms} SMs; an SM holds {', '.join(held)}. Model: waves times the time of one, the only number "
-        "fitted, the median over N."
+        f"{sweeps[0].sms} SMs; an SM holds {', '.join(held)}. The model is waves times the time of a wave, the only "
+        "number fitted: the median over N."
     ]
     errors = [
         f"{_name(sweep, sweeps)} {percent(error.median)}, worst {percent(error.worst)} "

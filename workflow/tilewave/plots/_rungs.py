@@ -17,8 +17,8 @@ class Runged(PlotOptions):
 
     rungs: dict[Name, Annotated[tuple[Name, ...], Field(max_length=9)]] = Field(
         {},
-        description="the rungs to draw by dtype, at most nine, as the figure names them; of a dtype that is not "
-        "named all. The table has all of them",
+        description="the rungs to draw by dtype, at most nine, by their names in the figure. A dtype without an "
+        "entry has all rungs. The table always has all",
     )
 
 

@@ -21,8 +21,8 @@ from tilewave.plots.style import FAINT, GREY, Style
 from tilewave.records.counters.catalogue import EXCESS
 
 READING = (
-    "A row changes one macro of the variant in the first row, so compare each bar with the first "
-    "one: speed, excess wavefronts and hits in L2."
+    "A row changes one macro of the variant in the first row. Compare each bar with the first: speed, excess "
+    "wavefronts and L2 hit rate."
 )
 
 
@@ -92,7 +92,8 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     if changes[worst] >= 0:
         return ""
     row = rows.loc[worst].to_dict()
-    return f"Of {len(changes)} changes to {row['kernel']} {_label(study, row)} costs most: {-changes[worst]:.1f} % of the speed"
+    label, loss = _label(study, row), -changes[worst]
+    return f"{label} costs most of {len(changes)} changes to {row['kernel']}: {loss:.1f} % of the speed"
 
 
 def _signed(percent: float) -> str:
@@ -182,6 +183,6 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         shapes = ", ".join(dict.fromkeys(map(base.shape_label, study.cases.to_dict("records"))))
         names = ", ".join(dict.fromkeys(study.cases["kernel"].astype(str)))
         notes = [
-            f"{names}; shape {shapes}. Change of the share of the cuBLAS timed in turn, so that the clock cancels."
+            f"{names}; shape {shapes}. The change compares shares of cuBLAS timed in turn, so the clock cancels."
         ]
         return look.finish(fig, study, style, look.entries(axes[:1]), notes, _STAGES)

@@ -29,10 +29,9 @@ from tilewave.plots.style import GREY, INK, MARKERS, Style
 from tilewave.theory import alignment as theory
 
 READING = (
-    "A row of panels is a dtype, a column the dimension that is varied; right it is better aligned, "
-    "up is speed in % of the aligned product. A solid line varies a dimension that is contiguous in "
-    "a matrix, a dotted one a dimension that is not; from the green line on the vendor's "
-    "recommendation is met."
+    "A row of panels is a dtype, a column the dimension that varies. Right is better aligned, up is speed in % of "
+    "the aligned product. A solid line varies a dimension that is contiguous in a matrix, a dotted line one that is "
+    "not. Sizes right of the green line meet the vendor's recommendation."
 )
 
 
@@ -48,11 +47,11 @@ _COLUMNS: Mapping[str, str] = {
     "enough": "within the tolerance",
 }
 _STAGES = ("time",)
-_CLEAN = 0.1  # a dtype whose lines lose no more anywhere is named only
+_CLEAN = 0.1  # a dtype whose lines all lose at most this share is named, not drawn
 _DASHES: Mapping[str, Any] = {
-    "varied dimension is contiguous in A, B or C": "", "it is in none": (2, 1.2),
+    "varied dimension is contiguous in A, B or C": "", "contiguous in none": (2, 1.2),
 }  # fmt: skip
-_ASIDE = 0.14  # of a step, from one line of a panel to the next
+_ASIDE = 0.14  # offset between the lines of a panel, as a share of a step
 
 
 @dataclass(frozen=True)
@@ -225,7 +224,7 @@ def table(study: StudyData) -> pd.DataFrame:
         "SM clock (MHz)": base.value_of(study, "sm_clock", "time"),
     }
     if names := base.text_of(study, "kernel_name"):
-        # Which kernel the vendor took: its name often says the alignment that it was made for.
+        # The name of the vendor's kernel often tells the alignment that it needs.
         columns["kernels launched"] = pd.Series(names)
     frame = base.with_columns(base.base_table(study), columns)
     all_lines = lines(study)
@@ -330,7 +329,7 @@ def _axis(ax: Axes, steps: list[int], style: Style) -> None:
     ax.set(
         xlim=(-0.4, len(steps) - 0.6), ylim=(0, 112), yticks=range(0, 101, 25), xlabel="", ylabel=""
     )
-    # The last step is the reference's, the widest of the labels: it keeps its neighbours away.
+    # The label of the last step, the reference's, is the widest: its neighbours need a distance.
     last = len(steps) - 1
     every, apart = (2, 3) if style.narrow else (1, 1)
     shown = [*(place for place in range(0, last, every) if last - place >= apart), last]
@@ -390,12 +389,12 @@ def _clean_notes(of: Mapping[str, list[Line]]) -> Iterator[str]:
         for d, dtype_lines in of.items()
     ]
     if names:
-        yield f"Not drawn, as no alignment costs more than {100 * _CLEAN:g} %: {', '.join(names)}."
+        yield f"Not drawn: dtypes in which no alignment costs more than {100 * _CLEAN:g} %: {', '.join(names)}."
 
 
 def _notes(study: StudyData) -> Iterator[str]:
     size = _reference(study)
     yield (
-        f"100 % is the product with m = n = k = {size}. Alignment: the largest power of two, in elements, that divides "
-        f"the size; the others stay at {size}."
+        f"100 % is the product with m = n = k = {size}. The alignment is the largest power of two, in elements, that "
+        f"divides the size; the other sizes stay at {size}."
     )

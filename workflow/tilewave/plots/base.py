@@ -37,7 +37,7 @@ INSTRUCTION_COLUMNS = (
     " wavefronts_shared_ideal wavefronts_shared_excess executed"
 ).split()
 
-# What a reader must learn first when the stages of one case disagree.
+# Where the stages of one case disagree, the first of these is shown.
 _VERDICT_ORDER = ("wrong", "race", "uninitialised read", "barrier", "correct", "not checked")
 _STATUS_ORDER = (
     "invalid access, assertion failed, trap, timed out, failed to launch, failed to compile, stale, "

@@ -17,7 +17,7 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import INK, OURS, Style
 from tilewave.theory import racing
 
-READING = "A row is a shape: the dot is the speed of the fastest variant in % of cuBLAS's."
+READING = "A row is a shape. The dot is the speed of the fastest variant in % of cuBLAS's speed."
 RACED, DURATION, BEHIND = "tune", "tune_duration", "tune_behind"
 SHAPE = ("m", "n", "k")
 

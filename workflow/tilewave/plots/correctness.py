@@ -22,8 +22,8 @@ from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 
 READING = (
-    "A row is a kernel, a column a shape; the signs in a cell say how its variants ended, and how "
-    "many did so. A capital letter is a fault."
+    "A row is a kernel, a column a shape. The signs in a cell show how its variants ended, and how many did so. A "
+    "capital letter is a fault."
 )
 
 EXPECTED = "ended as planned"
@@ -50,7 +50,7 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
 _SIGNS = list(OUTCOMES)
 _BAD = frozenset(_SIGNS[: _SIGNS.index("stale")])
 _MOST = 3
-"""So many rows that are right everywhere stand by themselves; more are one row."""
+"""Largest number of rows that are right everywhere and still stand alone; more share a row."""
 
 
 def outcomes(study: StudyData) -> dict[str, str]:
@@ -100,7 +100,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     if bad.empty:
         return f"All {checked} checked cases are right"
     kernels = ", ".join(dict.fromkeys(bad["kernel"]))
-    return f"{len(bad)} of {checked} checked cases fail, of {kernels}"
+    return f"{len(bad)} of {checked} checked cases fail: {kernels}"
 
 
 def _panels(study: StudyData, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -114,7 +114,7 @@ def _panels(study: StudyData, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
         place=[base.shape_label(row) for row in study.cases.to_dict("records")],
         shown=shown(table),
     )
-    # A probe has many cases of its own names: they go down, its kernels across.
+    # A probe has many named cases: they are rows, and its kernels are columns.
     frame["row"] = frame["kernel"].mask(probes, frame["place"])
     frame["column"] = frame["place"].mask(probes, frame["kernel"])
     panels: dict[str, pd.DataFrame] = {}

@@ -35,9 +35,8 @@ from tilewave.records.counters.catalogue import (
 )
 
 READING = (
-    "A row is a counter, a dot a case where the prediction is not what ncu measured, right of 0 "
-    "where it is too high; the colour is the cause. Counters without a difference share the last "
-    "row."
+    "A row is a counter, a dot a case whose prediction differs from ncu's measurement; right of 0 it is too high. "
+    "The colour is the cause. Counters without a difference share the last row."
 )
 PREDICTED, MEASURED = "execute", "counters"
 _STAGES = (PREDICTED, MEASURED)
@@ -45,7 +44,7 @@ _CAUSES = Path(__file__).with_suffix(".yaml")
 
 _TENSOR = "sm__ops_path_tensor_{}.sum"
 _KINDS = ("LDS", "STS", "LDSM", "STSM", "LDGSTS")
-# Counter -> what the figure calls it, in the figure's order.
+# Counter -> its name in the figure, in the figure's order.
 COUNTERS: Mapping[str, str] = {
     WARP_INSTRUCTIONS: "warp instructions",
     "smsp__thread_inst_executed.sum": "thread instructions",
@@ -75,7 +74,7 @@ COUNTERS: Mapping[str, str] = {
     GLOBAL_ACCESSES.format("sectors", "st"): "global sectors, stores",
 }
 LAUNCH = "launch"
-# Column of the instruction table -> what the figure calls it: equal where every instruction is.
+# Column of the instruction table -> its name in the figure; equal if every instruction is.
 BY_INSTRUCTION: Mapping[str, str] = {
     "executed": "executed",
     "threads_executed": "threads",
@@ -89,7 +88,7 @@ _ORDER = [*COUNTERS.values(), *(f"{EACH}{label}" for label in BY_INSTRUCTION.val
 """The figure's rows."""
 UNEXPLAINED = "not known"
 _END = 100.0
-"""Per cent at which the axis ends: larger differences stand there."""
+"""End of the axis in percent; larger differences stand there."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,9 @@ def _values(study: StudyData, stage: str) -> pd.DataFrame:
     """Return rows of a stage's counters: case, metric, value, unit, source, environment."""
     rows = study.records
     rows = rows[(rows["stage"] == stage) & (rows["status"] == "ok") & rows["value"].notna()]
-    if stage == MEASURED:  # where no GPU counted, the execution stands in: not to be compared
+    if (
+        stage == MEASURED
+    ):  # without a GPU the execution stands in, and would be compared with itself
         rows = rows[rows["source"] != "executed"]
     kept = rows["metric"].isin(list(COUNTERS)) | rows["metric"].str.startswith("launch__")
     columns = ["case", "metric", "value", "unit", "source", "environment"]
@@ -270,7 +271,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     differ = tested[tested["equal"] == "no"]
     if tested.empty:
         return ""
-    return f"{len(tested) - len(differ)} of {len(tested)} executed counters are what ncu measured"
+    return f"{len(tested) - len(differ)} of {len(tested)} executed counters equal ncu's measurement"
 
 
 def _tested(table: pd.DataFrame) -> pd.DataFrame:
@@ -323,9 +324,9 @@ def _differences(ax: Axes, differ: pd.DataFrame, order: list[str], style: Style)
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:+g}".replace("-", "−") if value else "0")
     ax.set_xlabel(
-        "predicted less\nmeasured (%)"
+        "predicted minus\nmeasured (%)"
         if style.narrow
-        else "predicted less measured (% of measured)"
+        else "predicted minus measured (% of measured)"
     )
     ax.set_ylabel("")
     look.grid(ax, "both")
@@ -345,7 +346,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if compared.empty:
             return look.empty_figure(study, style, "executed counters beside measured ones")
         differ = compared[compared["equal"] == "no"]
-        # What nobody explained is drawn above the rest.
+        # Unexplained differences are drawn above the rest.
         differ = differ.sort_values("why", key=lambda why: why == UNEXPLAINED, kind="stable")
         order = [row for row in _ORDER if row in set(differ["row"])]
         equal = [row for row in _ORDER if row in set(compared["row"]) - {*order}]
@@ -360,7 +361,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         texts.append(f"{len(same)} equal")
         look.beside(ax, texts)
         look.rows_axis(ax, [*order, f"{len(equal)} others"])
-        ax.set_title("Where they differ")
+        ax.set_title("Counters that differ")
         return look.finish(fig, study, style, look.entries([ax]), _notes(table, differ), _STAGES)
 
 

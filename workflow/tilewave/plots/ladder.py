@@ -31,10 +31,10 @@ from tilewave.plots.style import GOOD, GREY, INK, MARKERS, Style
 
 HEADLINE = True
 READING = (
-    "A row is a rung, a dot its share of cuBLAS at one size, larger sizes darker; right of the line, "
-    "where the panel is shaded, it is faster than cuBLAS. The numbers beside it are the same shares. "
-    "On the right is speed over the size N: cuBLAS is black, a rung has the colour of the square "
-    "beside its name, later rungs are darker, and the dot is the first size with 90 % of its highest speed."
+    "A row is a rung, a dot its share of cuBLAS at one size; larger sizes are darker. Right of the line, in the "
+    "shaded part, it is faster than cuBLAS. The numbers beside it are the same shares. On the right is speed over "
+    "the size N: cuBLAS is black, a rung has the colour of the square beside its name, and later rungs are darker. "
+    "The dot is the first size with 90 % of its highest speed."
 )
 
 
@@ -61,11 +61,11 @@ _SPEED, _PAIRED, _RATIO = "TFLOP/s", "cuBLAS TFLOP/s (paired)", "counted FLOPs /
 _EVEN, _REACHED, _TIME = "TFLOP/s at one clock", "% of its highest", "duration (us)"
 _DEVICE, _LECTURE = "device", "lecture"
 _SHAPES = 4
-"""Shares are drawn and summed up of so many shapes, the largest."""
+"""Number of shapes, the largest, whose shares are drawn and summarised."""
 _ENOUGH = 90
-"""Percent of its highest speed with which a variant counts as arrived."""
+"""Percent of its highest speed that a variant must reach for its dot."""
 _MORE_WORK = 0.01
-"""A rung that counts this much over 2 m n k is named."""
+"""Share of FLOPs over 2 m n k from which a rung is named."""
 _BAND = "#F6F6F6"
 
 
@@ -180,7 +180,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
         return ""
     largest = _sizes(rows)[-1]
     best = rows[rows["size"] == largest].groupby("dtype")[_SHARE].max()
-    return f"At {largest} the best rung is as fast as cuBLAS in {(best >= 100).sum()} of {len(best)} dtypes"
+    return f"The best rung is as fast as cuBLAS at {largest} in {(best >= 100).sum()} of {len(best)} dtypes"
 
 
 # ------------------------------------------------------------------------------------------ figure
@@ -198,7 +198,7 @@ def _looks(sizes: list[str]) -> dict[str, Any]:
 def _shares(ax: Axes, rows: pd.DataFrame, order: list[str], looks: Mapping[str, Any]) -> None:
     """Draw a panel's medians with their quartiles; cases that are not correct are crosses."""
     good = rows[rows["ranks"]]
-    # Seaborn's median and range of the three are the median and the quartiles.
+    # Seaborn's median and range of these three values are the median and the quartiles.
     spread = good.melt(["label", "size"], [_LOW, _SHARE, _HIGH])
     sizes = len(looks["hue_order"])
     sns.pointplot(
@@ -321,7 +321,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             panels[-1][-1].set_xlabel("N (m = n = k)")
         handles = _legend(cases, sizes, looks, speeds)
         notes = _notes(study, table, rows, speeds)
-        # The cases that the figure tells something of: no others are listed as missing.
+        # Only cases of the figure are listed as missing.
         mentioned = study.cases["case"].isin([*cases["case"], *_cases(table, "CPU")["case"]])
         part_of = replace(study, cases=study.cases[mentioned])
         return look.finish(fig, part_of, style, handles, notes, _STAGES)

@@ -22,16 +22,15 @@ from tilewave.plots.style import FAINT, GREY, INK, Style
 from tilewave.theory.latency import nanoseconds
 
 READING = (
-    "A row is a level of the memory, and right is slower, on a logarithmic axis. The dot was "
-    "measured, the diamond is what the lecture claims, the bar what the article calls several "
-    "hundred cycles."
+    "A row is a level of the memory; right is slower, on a logarithmic axis. The dot is the measurement, the diamond "
+    "the lecture's claim, and the bar the article's several hundred cycles."
 )
 
 
 _CLAIMED: Mapping[str, float] = {"register": 1, "shared": 5, "constant": 5, "dram": 500}
 HUNDREDS = ("l2", "dram")
-"""Probe cases of global memory that the article gives several hundred cycles."""
-_SEVERAL = (200.0, 999.0)  # cycles that can be called several hundred
+"""Probe cases of global memory for which the article claims several hundred cycles."""
+_SEVERAL = (200.0, 999.0)  # range of several hundred cycles
 _METRIC = "latency"
 _MEASURED, _LECTURE = "measured (cycles)", "claimed by the lecture (cycles)"
 _ARTICLE = "claimed by the article"
@@ -91,7 +90,8 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     if good.empty:
         return ""
     slowest = good.loc[good[_MEASURED].idxmax()]
-    return f"A dependent access takes {base.digits(slowest[_MEASURED])} cycles to the slowest level, {_level(slowest['probe_case'])}"
+    level, cycles = _level(slowest["probe_case"]), base.digits(slowest[_MEASURED])
+    return f"A dependent access to the slowest level, {level}, takes {cycles} cycles"
 
 
 def _level(probe_case: object) -> str:

@@ -32,10 +32,9 @@ from tilewave.records.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, PIPE,
 from tilewave.theory import bounds
 
 READING = (
-    "A bar is a rung's elapsed cycles: the darkest part is what its busiest pipe works, each "
-    "lighter one is a way to be idle. Beside it stand the unit that would limit it and how many times its "
-    "bound it takes; at 1 that unit never waits. The cells say what its warps wait for, in % of "
-    "their time, the darker the more."
+    "A bar is a rung's elapsed cycles: its busiest pipe works in the darkest part, and is idle in the lighter ones. "
+    "Beside it stand its limiter and the measured cycles over the bound; at 1 the limiter never waits. The cells "
+    "show what its warps wait for, in % of their time; more is darker."
 )
 
 
@@ -46,7 +45,7 @@ PARTS: Mapping[str, str] = {
     "uneven": "SM has ended, others work",
     "around": "launch, end, passes apart",
 }
-# States that a reader would mend in the same way, in the order in which they are stacked.
+# States with the same remedy, in the order of the columns.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "issued": ("selected",),
     "ready": ("not_selected",),
@@ -84,7 +83,7 @@ def parts(study: StudyData) -> pd.DataFrame:
     ]
     busy = busy.loc[values.index].fillna(0.0)
     work = busy.max(axis=1) / 100 * values[AVERAGE]
-    # They may come from two passes, and the second be the longer one.
+    # The two counters may come from two passes, of which the second may be longer.
     whole = values[[ELAPSED, BUSIEST]].max(axis=1)
     columns = [
         work, values[AVERAGE] - work, values[BUSIEST] - values[AVERAGE], whole - values[BUSIEST],
@@ -168,7 +167,8 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     best = kernels.sort_values(_BY_TIME, ascending=False, kind="stable").drop_duplicates("dtype")
     if best.empty:
         return ""
-    return f"In the fastest kernel of each dtype the busiest pipe works at least {best[work].min():.0f} % of the cycles"
+    least = best[work].min()
+    return f"The busiest pipe works at least {least:.0f} % of the cycles in the fastest kernel of each dtype"
 
 
 def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
@@ -179,10 +179,10 @@ def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     rows = table[table[[*_PARTS.values(), *_WAITS.values()]].notna().any(axis=1)]
     if rows.empty:
         return rows
-    # Other studies count the cycles of some cases, and not what their warps wait for.
+    # Other studies count the cycles of some cases without the stalls of their warps.
     whole = rows[list(_WAITS.values())].notna().any(axis=1)
     rows = rows[whole] if whole.any() else rows
-    # Its name tells a probe's case, and is in no column of the table.
+    # A probe's case has a name, which is in no column of the table.
     rows = rows.join(study.cases.set_index("case")["probe_case"], on="case")
     rows["shape"] = [base.shape_label(row) for row in rows.to_dict("records")]
     several = rows["shape"].nunique() > 1
@@ -271,7 +271,7 @@ def _notes(table: pd.DataFrame, shapes: set[str], bounded: set[str]) -> list[str
         others = "".join(f", but limiter and bound at {shape}" for shape in bounded - shapes)
         notes.append(f"All at {shapes.pop()}{others}.")
     notes.append(
-        "The pipe is the busiest of tensor, FMA and FP64. MHz: cycles counted by ncu over the duration timed without it."
+        "The pipe is the busiest of tensor, FMA and FP64. MHz are ncu's cycles over the duration timed without ncu."
     )
     ratios, scaled = table[_bounds.RATIO].dropna(), table[_bounds.COUNTS] == _bounds.EXECUTED
     if ratios.empty:
@@ -279,8 +279,8 @@ def _notes(table: pd.DataFrame, shapes: set[str], bounded: set[str]) -> list[str
     right = [f"{n} of {of} among {among}" for among, (n, of) in _bounds.agreement(table).items()]
     return [
         *notes,
-        "Bound: what the busiest SM has to do at the rate of the limiter, the pipe that needs longest. Counts of "
-        f"{int(scaled.sum())} of {len(ratios)} cases are executed on a CPU at two small sizes and scaled, the others "
-        f"ncu's. {int((ratios < 1).sum())} of {len(ratios)} bounds lie above what was measured."
+        "The bound is the work of the busiest SM at the rate of the limiter, the pipe that needs longest. Counts of "
+        f"{int(scaled.sum())} of {len(ratios)} cases are executed on a CPU at two small sizes and scaled; the others "
+        f"are ncu's. {int((ratios < 1).sum())} of {len(ratios)} bounds lie above the measurement."
         + (f" The limiter is ncu's busiest in {', '.join(right)}." if right else ""),
     ]

@@ -25,14 +25,14 @@ from tilewave.theory import latency, occupancy
 from tilewave.theory.occupancy import TURING, Occupancy
 
 READING = (
-    "Above, a row is a limit: the bar is the occupancy of the closed form, the stroke the driver's, "
-    "the dots ncu's. Below, at the left, warps on an SM against the registers of a thread; at the "
-    "right, how fast they multiply and add: where a line gets flat, more warps buy nothing."
+    "Above, a row is a limit: the bar is the occupancy of the closed form, the stroke the driver's, the dots ncu's. "
+    "Below at the left are warps on an SM against the registers of a thread. At the right is the rate of "
+    "multiply-adds: where a line is flat, more warps gain nothing."
 )
 
 
 CHAINS, TILE = "occupancy", "tile_threads"
-"""Probes: whose cases are the points of the rate by warps; the same tile by blocks of different sizes."""
+"""Kernels of two probes: the rate by warps and chains; the same tile by blocks of different sizes."""
 DRIVER = "driver_blocks_per_sm"
 THEORETICAL = "sm__maximum_warps_per_active_cycle_pct"
 ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
@@ -48,12 +48,12 @@ _COUNTED = {
     "static": "launch__shared_mem_per_block_static",
     "dynamic": "launch__shared_mem_per_block_dynamic",
 }
-_SAME = 0.01  # percentage points in which two occupancies may differ by rounding
+_SAME = 0.01  # percentage points by which rounding may change an occupancy
 _MOST = 3  # differences that the caption spells out
 _EXAMPLES = ((128, 180, 0), (256, 128, 32768))  # the article's blocks: threads, registers, bytes
 _BLOCKS = {128: "#332288", 256: "#CC6677"}
 _FORM = "#C9D7EE"
-# Column of `answers` -> what it is called, and how it is drawn on the closed form's bar.
+# Column of `answers` -> its name, and its mark on the closed form's bar.
 _ANSWER_MARKS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "driver": ("driver", {"marker": "|", "color": INK, "s": 60, "linewidth": 1.1}),
     "theoretical": (
@@ -104,8 +104,8 @@ class OccupancyRow:
             messages.append(f"ncu: {self.theoretical:g} %, closed form: {self.percent:g} %")
         for name, blocks in self.limits.items():
             ours = self.closed_form.limits.get(name)
-            # ncu divides the part of the L1 that this launch had as shared memory, which the driver
-            # makes as small as it can; the closed form divides all that there is.
+            # ncu divides the shared memory that the driver carved out of L1 for this launch, as little as it
+            # can; the closed form divides all of it.
             carved = name == "shared memory" and self.closed_form.blocks <= blocks <= (
                 ours or blocks
             )
@@ -415,9 +415,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             look.empty(axes["c"], f"No case of {CHAINS} to draw.", style)
         else:
             _rates(axes["c"], study, chains)
-        axes["a"].set_title("What limits occupancy")
-        axes["b"].set_title("What registers allow")
-        axes["c"].set_title("What it takes to be busy")
+        axes["a"].set_title("Occupancy by its limit")
+        axes["b"].set_title("Warps by registers")
+        axes["c"].set_title("Rate by warps and ILP")
         return look.finish(
             fig, study, style, look.entries(axes.values()), _notes(table, lanes_of(study))
         )
@@ -436,7 +436,7 @@ def _notes(table: pd.DataFrame, lanes: int) -> list[str]:
     differ = [row for row in parts.rows if row.differences]
     notes = [f"{row.case}: {'; '.join(row.differences)}." for row in differ[:_MOST]]
     if len(differ) > _MOST:
-        notes.append(f"And {len(differ) - _MOST} more cases: they are in the table.")
+        notes.append(f"The table has {len(differ) - _MOST} more such cases.")
     good = parts.chains[parts.chains["ranks"]].dropna(subset=["measured", "model"])
     if len(good):
         off = 100 * (good["measured"] / good["model"] - 1).abs()

@@ -22,14 +22,13 @@ from tilewave.plots.ladder import HIGH, LOW, SHARE
 from tilewave.plots.style import GREY, INK, MARKERS, Style
 
 READING = (
-    "A panel is an operation, a line one of its rungs: up is its share of the baseline, right the bytes "
-    "that it must move at least. At 100 % it is as fast as cuBLAS, or as a copy of so many bytes where "
-    "memory is what bounds it."
+    "A panel is an operation, a line one of its rungs. Up is its share of the baseline, right are the bytes that it "
+    "must move. At 100 % it is as fast as cuBLAS, or as a copy of as many bytes where memory is the bound."
 )
 
 
 REFERENCE = "copy"
-"""Operation that is the baseline where no vendor's product is."""
+"""Operation that is the baseline without a vendor's product."""
 _STAGES = ("time", "counters")
 _SHARE, _LOW, _HIGH = "% of the baseline", "lower quartile (%)", "upper quartile (%)"
 _BYTES, _RATE = "bytes that must move", "bandwidth (TB/s)"
@@ -173,9 +172,11 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 def _notes(rows: pd.DataFrame) -> list[str]:
     """Return the baselines of the shares."""
-    notes = ["Up: % of the baseline; what 100 % is at the largest size stands beside the name."]
+    notes = [
+        "Up: % of the baseline. The rate behind 100 % at the largest size stands beside the name."
+    ]
     if (rows["baseline"] != _VENDOR).any():
         notes.append(
-            f"Without a vendor's product it is the {REFERENCE} nearest in bytes, which the table names."
+            f"Without a vendor's product the baseline is the {REFERENCE} with the nearest bytes; the table names it."
         )
     return notes

@@ -44,9 +44,9 @@ def without_nulls(options: Mapping[str, Any]) -> dict[str, Any]:
 DOCUMENT = """\
 # Options of the plots
 
-What a study's `options` may set, by the module that it names as `plot`; the others take none. `make schema`
-writes this page from the modules' `Options`, which the config is checked with before anything runs. A plot of
-your own may have options in the same way (CONTRIBUTING.md, *A study*).
+This page lists the `options` of a study by its `plot`; other plots take none. `make schema` writes it from the
+modules' `Options`, which check the config before anything runs. Your own plot may have options in the same way
+(CONTRIBUTING.md, *A study*).
 """
 
 

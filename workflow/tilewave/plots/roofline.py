@@ -29,10 +29,9 @@ from tilewave.theory.traffic import MATH
 
 HEADLINE = True
 READING = (
-    "Up is speed, right are the FLOPs for a byte of one level of the memory, both logarithmic: a "
-    "variant has a point for each level. A sloping line is the bandwidth of the level with its "
-    "colour, a horizontal one a rate of arithmetic; the lower of the two is the roof over a point, "
-    "and the distance to it is what is left to gain."
+    "Up is speed, right are the FLOPs for a byte of one level of the memory, both logarithmic. A variant has a point "
+    "for each level. A sloping line is the bandwidth of the level with its colour, a horizontal one a rate of "
+    "arithmetic. The lower of the two is the roof over a point; the distance to it is the possible gain."
 )
 
 
@@ -42,7 +41,7 @@ Options = Runged
 _STAGES = ("time", "counters")
 _LEVELS: Mapping[str, str] = {
     "dram": "DRAM, bytes read and written",
-    "l2": "L2, sectors that the SMs ask for",
+    "l2": "L2, sectors requested by the SMs",
     "l1": "L1, global sectors and shared wavefronts",
 }
 _NAMES: Mapping[str, str] = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
@@ -137,7 +136,7 @@ def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
     roofs = [_roof(row, str(kernels["dtype"][case]), limits) for case, row in frame.iterrows()]
     columns = ["roof", "roof tflops", "bound", "reached"]
     frame[columns] = pd.DataFrame(roofs, index=frame.index, columns=columns)
-    # A point's two coordinates stand for themselves; its share of a roof is a ratio.
+    # A point's coordinates need no common environment; its share of a roof is a ratio, and does.
     frame["elsewhere"] = ~frame.index.isin(_same_environment(study))
     frame.loc[frame["elsewhere"], columns] = _NO_ROOF
     return frame
@@ -146,7 +145,7 @@ def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
 def _roof(row: pd.Series[Any], dtype: str, limits: Ceilings) -> tuple[str, float, str, float]:
     """Return the lowest roof over a kernel, its height (TFLOP/s), its kind and the share reached (%)."""
     peak = _peak_over(row, dtype, limits)
-    # Where nobody measured what these tensor cores can do, no other roof says.
+    # Without a measured peak of these tensor cores no other roof applies.
     if peak is None and row["tensor"] > 0:
         return _NO_ROOF
     top = peak.tflops if peak else None

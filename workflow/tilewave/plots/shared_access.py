@@ -21,9 +21,8 @@ from tilewave.plots.base import StudyData
 from tilewave.plots.style import BAD, GREY, INK, Style
 
 READING = (
-    "A row is an access pattern, named by the bits that a lane asks for: the bar is the wavefronts "
-    "that were measured, the diamond those that the rule of transactions predicts. A diamond at the "
-    "end of its bar is a prediction that came true."
+    "A row is an access pattern, named by the bits that a lane accesses. The bar is the measured wavefronts, the "
+    "diamond the prediction by the rule of transactions. At the end of its bar, the diamond is a right prediction."
 )
 MEASURED = "wavefronts"
 EXPECTED = "wavefronts_expected"
@@ -31,7 +30,7 @@ ATTRIBUTED = "wavefronts_by_instruction"
 _STAGES = ("counters",)
 _WIDTHS = {32: "#88CCEE", 64: "#44AA99", 128: "#332288"}  # by bits a lane
 _ATTRIBUTED = "attributed to its address by ncu, where different"
-_OTHER, _WRONG = "measured, width not told", "not correct"
+_OTHER, _WRONG = "measured, width not known", "not correct"
 
 
 def _kind(bits: int) -> str:
@@ -76,7 +75,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     compared = table[(table["as expected"] != "") & (table["verdict"] == "correct")]
     if compared.empty:
         return ""
-    return f"{(compared['as expected'] == 'yes').sum()} of {len(compared)} access patterns cost the wavefronts predicted"
+    return f"{(compared['as expected'] == 'yes').sum()} of {len(compared)} access patterns cost the predicted wavefronts"
 
 
 def _apart(rows: pd.DataFrame) -> pd.Series[bool]:

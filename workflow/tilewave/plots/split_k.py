@@ -26,9 +26,9 @@ from tilewave.records.counters.catalogue import L2_SECTORS
 from tilewave.theory import quantization, roofline, splitting
 
 READING = (
-    "A row is a shape, a column the number of blocks that share a tile: the speed-up as measured, "
-    "as the model has it, and what is asked of L2 besides. The best of a row is framed; below a "
-    "shape stands how many tiles of which size it has."
+    "A row is a shape, a column the number of blocks that share a tile. The maps show the measured speed-up, the "
+    "predicted speed-up, and the additional bytes requested from L2. The best of a row is framed. Below a shape stand "
+    "the number and size of its tiles."
 )
 
 
@@ -41,9 +41,9 @@ class Options(PlotOptions):
 
 
 DATA_PARALLEL, SPLIT_K, STREAM_K = "hgemm_mma", "hgemm_split_k", "hgemm_stream_k"
-"""Kernels whose blocks take a tile each, share it by the macro SPLITS, share all chunks evenly."""
+"""Kernels whose blocks take a tile each, share a tile (macro SPLITS), or share all chunks evenly."""
 BANDWIDTH = "l2_read"
-"""Probe case whose bandwidth the workspace's traffic is charged with."""
+"""Probe case whose bandwidth gives the time of the workspace's traffic."""
 STREAM = "stream"
 _STAGES = ("time",)
 
@@ -207,7 +207,7 @@ def _map(ax: Axes, frame: pd.DataFrame, title: str, style: Style, aim: float | N
     ax.set_title(title)
 
 
-_MEASURED, _MODEL, _BYTES = "Speed-up", "Speed-up, model", "MB more asked of L2"
+_MEASURED, _MODEL, _BYTES = "Speed-up", "Speed-up, model", "MB more from L2"
 _MAPS: Mapping[str, tuple[str, Normalize]] = {
     _MEASURED: ("speed_up", LogNorm(0.5, 16)),
     _MODEL: ("alone", LogNorm(0.5, 16)),
@@ -258,8 +258,8 @@ def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
     at, rate = compared.iloc[off.place], float(frame["rate"].iloc[0])
     traffic = f" plus the workspace's bytes at {rate:.3g} TB/s" if not math.isnan(rate) else ""
     return [
-        f"Over the data-parallel kernel, {sms_of(study)} SMs. S-K: stream-K. Model: chunks of the busiest SM"
-        f"{traffic}; error: median {percent(off.median)}, worst {percent(off.worst)} "
+        f"Speed-ups are over the data-parallel kernel, on {sms_of(study)} SMs. S-K: stream-K. The model counts chunks of "
+        f"the busiest SM{traffic}; error: median {percent(off.median)}, worst {percent(off.worst)} "
         f"({at['label']}, {_way(at['how'])})."
     ]
 

@@ -36,10 +36,10 @@ MODEL = "#777777"
 GOOD, BAD = "#117733", "#CC3311"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 OURS = "#332288"
-"""What was measured of this project's kernels; the baseline is black, a model grey."""
+"""Colour of measurements of this project's kernels; the baseline is black, a model grey."""
 FONT = "DejaVu Sans"  # it comes with matplotlib
 NARROW_MM = 120.0
-"""Below this width panels stand under one another instead of side by side."""
+"""Width below which panels stand above one another instead of side by side."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _settings(style: Style) -> dict[str, Any]:
         "axes.edgecolor": INK,
         "axes.labelcolor": INK,
         "text.color": INK,
-        # Hinted widths depend on the resolution: labels that fit at the layout's are cut at the file's.
+        # Hinted widths depend on the resolution: labels that fit in the layout would be cut in the file.
         "text.hinting": "none",
         "xtick.color": INK,
         "ytick.color": INK,
@@ -131,7 +131,7 @@ def _settings(style: Style) -> dict[str, Any]:
         "hatch.linewidth": 0.5,
         "figure.dpi": 100,
         "savefig.dpi": 220,
-        # Letters as they were laid out: an SVG looks the same where the font is missing.
+        # Characters as outlines: an SVG looks the same where the font is missing.
         "svg.fonttype": "path",
         "svg.hashsalt": "tilewave",
         "text.parse_math": False,
@@ -182,7 +182,7 @@ def finish(
     troubles = missing_notes(study, stages)
     if len(troubles) > 6:
         more = len(troubles) - 5
-        troubles = [*troubles[:5], f"and {more} further reasons: they are in the table."]
+        troubles = [*troubles[:5], f"The table has {more} more reasons."]
     title = study.takeaway or study.question or study.title
     ends = " ".join(
         f"{sentence.removesuffix('.')}." for sentence in (*troubles, source_line(study))
@@ -214,14 +214,14 @@ def framed(
     renderer = fig.canvas.get_renderer()  # type: ignore[attr-defined]
     more = sum(artist.get_window_extent(renderer).height / fig.dpi + 0.08 for artist in around)
     fig.set_size_inches(style.width, fig.get_figheight() + more)
-    # Laid out once and then frozen: the panels stand alike in every file type, and saving twice
-    # gives the same bytes (the layout starts from where the last one ended).
+    # The layout runs once and is then frozen: the panels are alike in every file type, and saving twice
+    # gives the same bytes (a second layout would start from the first).
     engine = fig.get_layout_engine()
     assert engine is not None
     engine.execute(fig)
     fig.set_layout_engine(None)  # "none" leaves a place-holder, for which each save draws twice
     for ax in fig.axes:
-        # The solver's last digits depend on where its variables lie in memory.
+        # The solver's last digits depend on the addresses of its variables.
         bounds = ax.get_position(original=True).bounds
         ax.set_position(Bbox.from_bounds(*(round(float(part), 5) for part in bounds)))
     return fig

@@ -11,9 +11,8 @@ from tilewave.plots import _quantization, _sweeps
 from tilewave.plots._quantization import Options as Options
 
 READING = (
-    "Against N: above the speed, below 2mnk over the operations of whole tiles. Past a dotted line "
-    "a new column of tiles begins and both fall, by its tile waste; points are measured, the line "
-    "is the model."
+    "Against N: above is the speed, below 2mnk over the operations of whole tiles. Right of a dotted line a new column "
+    "of tiles begins, and both fall by its waste. Points are measured, the line is the model."
 )
 table = _sweeps.table
 takeaway = partial(_quantization.takeaway, by="columns")

@@ -24,9 +24,9 @@ from tilewave.theory import quantization, roofline, tiling
 from tilewave.theory.dtypes import SIZES
 
 READING = (
-    "A row is a shape, a column a tile; a number is the speed in % of the best tile of that shape, "
-    "measured at the left, predicted in the middle, and the best one is framed. At the right the "
-    "rank correlation of each order with the measured one: 1 is the same order."
+    "A row is a shape, a column a tile. A number is the speed in % of the best tile of that shape, measured at the "
+    "left and predicted in the middle; the best is framed. At the right is the rank correlation of each order with "
+    "the measured one: 1 is the same order."
 )
 
 
@@ -85,7 +85,7 @@ def cells(study: StudyData) -> pd.DataFrame:
     if frame.empty:
         return pd.DataFrame(columns=["case", "shape", "tile"])
     valid = frame["tflops"].where(frame["ranks"])
-    # Ratios inside one environment only: at each shape in that of most of its values.
+    # Ratios need one environment: at each shape that of most of its values.
     timed_in = frame[valid.notna()].groupby("shape", sort=False)["environment"]
     common = {shape: group.value_counts().index[0] for shape, group in timed_in}
     valid = valid.where(frame["environment"] == [common.get(s) for s in frame["shape"]])
@@ -284,7 +284,7 @@ def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
         lines.append(f"Predicted: throughput at {shape} times tile and wave efficiency.")
     if len(traffic):
         lines.append(
-            f"Bytes asked of L2 over those predicted: median {traffic.median():.3g}, {traffic.min():.3g} to "
+            f"Bytes requested from L2 over predicted ones: median {traffic.median():.3g}, {traffic.min():.3g} to "
             f"{traffic.max():.3g}."
         )
     return lines

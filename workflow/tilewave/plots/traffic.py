@@ -29,9 +29,9 @@ from tilewave.theory.occupancy import WARP
 from tilewave.theory.traffic import V100, Machine, WarpAccess
 
 READING = (
-    "Above, a bar is how much of its roof a product reaches, and beside it what DRAM moved over the "
-    "bytes that must move. Below, a mark is how many times the bytes of A and B were asked for: by "
-    "lanes, in sectors, of L2, of DRAM; a mark on the stroke is as predicted."
+    "Above, a bar is the share of its roof that a product reaches; beside it are DRAM's bytes over the bytes that must "
+    "move. Below, a mark is how often the bytes of A and B are loaded: by lanes, in sectors, from L2, from DRAM. A "
+    "mark on the stroke is as predicted."
 )
 
 
@@ -46,7 +46,7 @@ class Lanes(PlotOptions):
 
     @model_validator(mode="after")
     def _of_a_warp(self) -> Self:
-        assert self.access  # raises ValueError where no warp stands so
+        assert self.access  # raises ValueError if no warp can have this shape
         return self
 
     @property
@@ -69,16 +69,16 @@ class Options(PlotOptions):
     accesses: dict[Name, Accesses] = Field(
         {},
         max_length=1000,
-        description="by kernel, where the lanes of a warp stand in an access to each matrix; a matrix that is not "
-        "named is walked an element a lane, row by row through the kernel's tile. `tile` are the outputs and the "
-        "k step that share what is loaded, where these are not the block's",
+        description="by kernel, the places of a warp's lanes in an access to each matrix. Without them a lane "
+        "accesses one element, row by row through the kernel's tile. `tile` are the outputs and the k step that "
+        "share loads, where these are not the block's",
     )
 
 
 BANDWIDTH = "dram_copy"
 """Probe case whose TB/s are the ceiling of device memory."""
-# What the GPU-performance document says of its examples (its N is the reduction): FLOP per byte, which are half the
-# reduction and below 1 for a matrix times a vector, and what bounds the product.
+# Claims of the GPU-performance document on its examples (its N is the reduction): FLOP per byte, which are half the
+# reduction and below 1 for a matrix times a vector, and the bound of the product.
 CLAIMED: Mapping[str, tuple[float, str]] = {
     "8192x8192x128": (64.0, traffic.MEMORY),
     "8192x8192x8192": (4096.0, traffic.MATH),
@@ -99,7 +99,7 @@ _KINDS = {
     "bound by memory": _PALETTE[4], "bound by arithmetic": _PALETTE[0], "bound not known": GREY,
     "not correct": FAINT,
 }  # fmt: skip
-_PREDICTED, _CLAIMED_LOADS = "predicted", "asked for, if A were loaded k times"
+_PREDICTED, _CLAIMED_LOADS = "predicted", "loaded by lanes, if A were loaded k times"
 # Inputs whose products run at the TFLOP/s that the document states for its V100.
 _V100_INPUTS = "f16"
 
@@ -116,7 +116,7 @@ class Level:
 
 
 _LEVELS = (
-    Level("asked", "asked for by lanes (requests)", "D", _PALETTE[0], -0.2),
+    Level("asked", "loaded by lanes (requests)", "D", _PALETTE[0], -0.2),
     Level("sectors", "32-byte sectors (L1)", "s", _PALETTE[5], 0.2),
     Level("l2", "read from L2", "o", _PALETTE[2]),
     Level("dram", "read from DRAM", "^", _PALETTE[1]),
@@ -444,11 +444,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """Return the least share of the attainable rate that the baseline reaches."""
     reached = table.loc[table["kernel"] == BASELINE, _FACTS["share"]] if len(table) else table
     reached = reached.astype(float).dropna()
-    return (
-        f"cuBLAS reaches at least {reached.min():.0f} % of what the roof allows it"
-        if len(reached)
-        else ""
-    )
+    return f"cuBLAS reaches at least {reached.min():.0f} % of its roof" if len(reached) else ""
 
 
 def _agreement(frame: pd.DataFrame) -> str:
@@ -471,7 +467,7 @@ def _notes(above: pd.DataFrame, below: pd.DataFrame) -> list[str]:
         notes.append("No ceiling of this GPU is measured, so no share is formed.")
     if len(below):
         notes.append(
-            f"Asked for: requests × {WARP} lanes × elements of a lane; the multiplication document has A loaded k times, "
-            f"the lecture n times. {_agreement(below)}"
+            f"Loads by lanes are requests × {WARP} lanes × elements of a lane. A is loaded k times in the multiplication "
+            f"document, n times in the lecture. {_agreement(below)}"
         )
     return notes

@@ -12,9 +12,9 @@ from tilewave.plots._quantization import Options as Options
 
 HEADLINE = True
 READING = (
-    "Against N: above the speed, below how evenly the SMs work, the average over the most active "
-    "cycles. Past a dashed line a new wave begins and both fall, because SMs idle in its tail; "
-    "points are measured, the line is the model."
+    "Against N: above is the speed, below how evenly the SMs work: average over maximum of their active cycles. Right "
+    "of a dashed line a new wave begins, and both fall because SMs idle in its tail. Points are measured, the line is "
+    "the model."
 )
 table = _sweeps.table
 takeaway = partial(_quantization.takeaway, by="waves")

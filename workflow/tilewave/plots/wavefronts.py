@@ -24,9 +24,8 @@ from tilewave.records.counters.catalogue import BANK_CONFLICTS, SHARED_WAVEFRONT
 
 HEADLINE = True
 READING = (
-    "A row is an instruction of a variant: the bar counts its excess wavefronts, the dot its "
-    "wavefronts over the ideal ones, where 1 is none too many. At the right stand ncu's bank "
-    "conflicts of the same launch."
+    "A row is an instruction of a variant. The bar counts its excess wavefronts; the dot is its wavefronts over the "
+    "ideal, and 1 means no excess. At the right are ncu's bank conflicts of the same launch."
 )
 _STAGES = ("counters",)
 
@@ -49,7 +48,7 @@ _KIND_NAMES = {
 _BAD = "not correct"
 _PALETTE = {**KINDS, _BAD: "#DDDDDD"}
 _EXACT = 1.0005
-"""Counts up to this quotient are the same count."""
+"""Largest quotient of two counts that are taken as equal."""
 # The hardware's own counts. ncu's per-instruction counts come from a model of the access pattern
 # that is exact for most patterns but not for all 128-bit loads: the tick shows the hardware's.
 HARDWARE = {
@@ -131,7 +130,8 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     rows = burdened(with_kind)
     if with_kind.empty:
         return ""
-    return f"{rows['case'].nunique()} of {with_kind['case'].nunique()} variants need more shared-memory wavefronts than their data does"
+    excess, total = rows["case"].nunique(), with_kind["case"].nunique()
+    return f"{excess} of {total} variants need more shared-memory wavefronts than the ideal"
 
 
 def _labels(study: StudyData, rows: pd.DataFrame, narrow: bool) -> list[str]:
@@ -165,7 +165,7 @@ def _bars(ax: Axes, rows: pd.DataFrame, style: Style) -> None:
     ax.xaxis.set_major_formatter(lambda value, _: compact(value))
     ax.locator_params(axis="x", nbins=4)
     ax.set_xlabel("excess wavefronts" + ("" if style.narrow else " (share of all)"))
-    ax.set_title("Beyond the ideal")
+    ax.set_title("Wavefronts over the ideal")
     look.grid(ax, "x")
 
 
@@ -235,7 +235,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 def _notes(study: StudyData, table: pd.DataFrame) -> list[str]:
     """Return the shape, and the number of cases that are not drawn."""
     notes = [
-        f"Shape {base.shapes_text(study.cases)}, where no other is named; counted for each instruction."
+        f"Shape {base.shapes_text(study.cases)}, where no other is named. Counts are by instruction."
     ]
     states = base.statuses(study, _STAGES)
     none = [case for case in table[table["kind"].isna()]["case"] if states[case].status == "ok"]

@@ -23,17 +23,17 @@ from tilewave.plots.claims.judging import Judgement
 from tilewave.plots.style import BAD, GREY, INK, OURS, Style
 
 READING = (
-    "A row is a claim that does not hold here: the mark is what was found over what was claimed, on a logarithmic "
-    "axis, the stroke what the closed form predicts. It would hold where the mark lies in the grey band."
+    "A row is a claim that does not hold here. The mark is the found value over the claimed one, on a logarithmic "
+    "axis; the stroke is the prediction of the closed form. A claim holds if its mark lies in the grey band."
 )
 OPEN_TABLE = True
-"""The table is what the study is for: the page never folds it away."""
+"""The table is the purpose of the study: the page never folds it."""
 
 MARKS: Mapping[str, tuple[str, str]] = {judging.FALSE: (BAD, "X"), judging.ELSEWHERE: (OURS, "D")}
 """Colour and marker of the verdicts that the figure shows."""
 _BAND = "#E4E4E4"
 _REACH = 12.0
-"""How far the axis goes: quotients above it or below its inverse stand at its ends."""
+"""Upper end of the axis, the inverse of its lower end; quotients outside stand at the ends."""
 
 
 def judged(study: StudyData) -> list[Judgement]:
@@ -76,7 +76,7 @@ def _band(judgement: Judgement) -> tuple[float, float] | None:
     if isinstance(claim.claimed, bool) or claim.claimed == 0:
         return None
     low, high = (edge / claim.claimed for edge in claim.accepted)
-    if claim.relation == "equals":  # an exact claim still needs a band that can be seen
+    if claim.relation == "equals":  # an exact claim needs a visible band, too
         low, high = min(low, 1 - 0.012), max(high, 1 + 0.012)
     return max(low, 1 / _REACH), min(high, _REACH)
 
@@ -134,7 +134,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         ax.set_xticks([], minor=True)
         look.grid(ax, "x")
         notes = [
-            "The table has all claims. Those of yes or no, and of 0, have no place on the axis."
+            "The table has all claims. Claims of yes or no, and of 0, have no place on the axis."
         ]
         return look.finish(fig, study, style, _handles(claims), notes, ())
 

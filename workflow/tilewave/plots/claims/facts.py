@@ -57,7 +57,7 @@ class Facts:
         }
         columns = ["case", "metric", "value", "text", "source", "environment"]
         rows = study.records[study.records["status"] == "ok"].reindex(columns=columns)
-        # Of several the last one counts.
+        # The last of several records counts.
         self._records = {(row.case, row.metric): row for row in rows.itertuples(index=False)}
         self._verdicts, self._states = base.verdicts(study), base.statuses(study)
         self._rows: dict[str, Mapping[str, Any]] = {}
@@ -96,7 +96,7 @@ class Facts:
         record: Any = required(self._records.get((case, metric)), lacking)
         if self._verdicts[case] != "correct":
             raise NoValue(f"{case} is {self._verdicts[case]}")
-        if record.source != EXECUTED:  # what was executed may stand beside the counts of any GPU
+        if record.source != EXECUTED:  # executed counts may stand beside those of any GPU
             self.places.add(str(record.environment))
         self._note(f"{metric} of {case}", record.source)
         return required(getattr(record, column), lacking)
@@ -172,7 +172,7 @@ class Facts:
         used = {dtype for dtype, values in counted.items() if any(values)}
         if not used or len(counted) < 2:
             raise NoValue("one type by itself says nothing of the others")
-        self.places.clear()  # whether tensor cores worked at all is the same on each card of a recording
+        self.places.clear()  # use of tensor cores is the same on each card of a recording
         return used
 
 

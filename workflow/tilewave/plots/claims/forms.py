@@ -32,7 +32,7 @@ def area(tile: Iterable[float]) -> float:
 
 
 def _access(pattern: Sequence[Any], op: str) -> tuple[int, int]:
-    from tilewave.theory import wavefronts as rules  # numba, which it needs, takes long to load
+    from tilewave.theory import wavefronts as rules  # its import of numba takes long
 
     width = pattern[0] // 8
     names, functions = {"lane": LANE}, {"where": np.where}
