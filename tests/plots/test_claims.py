@@ -239,7 +239,7 @@ def test_a_speedup_decides() -> None:
     [
         ({"verdict": "wrong"}, "matmul_tiled-tile32@4096x4096x4096 is wrong"),
         ({"environment": "here"}, "its figures come from several environments"),
-        ({"tflops": 0.0}, "it would be divided by 0"),
+        ({"tflops": 0.0}, "its divisor is 0"),
         ({"tflops": math.nan}, "no tflops of matmul_tiled-tile32@4096x4096x4096"),
     ],
 )
@@ -297,7 +297,7 @@ def test_without_a_gpu_nothing_is_said_of_its_waves() -> None:
     for name in ("wave_tail", "wave_drop", "wave_longer", "tile_drop", "bound_small"):
         assert (judgements[name].predicted, judgements[name].verdict) == (None, "not measured")
     assert judgements["tensor_half_only"].predicted is None
-    assert judgements["shared_small"].missing == "the environment does not tell shared_per_sm"
+    assert judgements["shared_small"].missing == "the environment has no shared_per_sm"
     synthetic.draw(claims, nowhere, look.Style())
 
 

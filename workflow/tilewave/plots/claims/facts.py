@@ -76,7 +76,7 @@ class Facts:
 
     def fact(self, name: str) -> float:
         """Return a fact of the target's driver."""
-        value = required(self._study.environment.get(name), f"the environment does not tell {name}")
+        value = required(self._study.environment.get(name), f"the environment has no {name}")
         self._note(f"{name} of the environment", "environment")
         return float(value)
 
@@ -159,7 +159,7 @@ class Facts:
             self._values("tflops", [f"{variant}@{m}" for variant in group]) for group in groups
         ]
         return [
-            required(max(group.values(), default=None), "one has no tflops") for group in speeds
+            required(max(group.values(), default=None), "a group has no tflops") for group in speeds
         ]
 
     def tensor_types(self, m: int) -> set[str]:
@@ -171,7 +171,7 @@ class Facts:
             counted.setdefault(rows[name]["dtype"].split("_")[0], []).append(value)
         used = {dtype for dtype, values in counted.items() if any(values)}
         if not used or len(counted) < 2:
-            raise NoValue("one type by itself says nothing of the others")
+            raise NoValue("cuBLAS was counted for fewer than two types")
         self.places.clear()  # use of tensor cores is the same on each card of a recording
         return used
 
@@ -182,14 +182,14 @@ def evaluate(facts: Facts, text: expressions.Expression, names: Mapping[str, Any
     for log in (facts.read, facts.sources, facts.missing, facts.places):
         log.clear()
     for name in expressions.names_in(text) & facts.target.keys():
-        required(facts.target[name], f"the target does not tell {name}")
+        required(facts.target[name], f"the target has no {name}")
     methods = {name: getattr(facts, name) for name in vars(Facts) if not name.startswith("_")}
     try:
         all_names = {**NAMES, **facts.target, **names}
         return expressions.evaluate(text, all_names, {**FUNCTIONS, **methods})
     except expressions.ExpressionError as error:
         if isinstance(error.__cause__, ZeroDivisionError):
-            raise NoValue("it would be divided by 0") from None
+            raise NoValue("its divisor is 0") from None
         if isinstance(error.__cause__, NoValue):
             raise error.__cause__ from None
         raise

@@ -66,7 +66,7 @@ def copies_over_ideal(rows: int, padded: int, pitch: int) -> float:
     from tilewave.theory import wavefronts as rules
 
     if padded % 16 or pitch % 16:
-        raise ValueError(f"rows {padded} and {pitch} bytes apart; allowed: multiples of 16")
+        raise ValueError(f"rows are {padded} and {pitch} bytes apart; allowed: multiples of 16")
     counted, ideal = 0, 0
     for first in range(0, rows, 8):
         row, along = first + LANE // 4, LANE % 4 * 16

@@ -81,9 +81,9 @@ class Statement(BaseModel):
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.predicted is None and (self.measured is None or self.basis != "measurement"):
-            raise ValueError("a claim is predicted or measured; by theory or a limit, predicted")
+            raise ValueError("a claim needs predicted or measured; by theory or a limit, predicted")
         if (self.elsewhere is None) == bool(self.place):
-            raise ValueError("place and elsewhere stand together")
+            raise ValueError("place and elsewhere need one another")
         return self
 
     @property
@@ -221,7 +221,7 @@ def judge_all(study: StudyData, claims: Sequence[Claim]) -> list[Judgement]:
         )
         measured, missing = _evaluated(facts, claim, "measured"), ""
         if claim.measured is None:
-            missing = "nothing here measures it"
+            missing = "no study measures it"
         elif len(facts.places) > 1:
             measured, missing = None, "its figures come from several environments"
         elif measured is None:
