@@ -154,10 +154,10 @@ def _grows(row: Mapping[str, Any], sample: Mapping[str, Any]) -> bool:
     """
     if not base.present(row.get(LAUNCHES)):
         return True
-    here, there = json.loads(row[LAUNCHES]), json.loads(sample[LAUNCHES])
+    launches, sample_launches = json.loads(row[LAUNCHES]), json.loads(sample[LAUNCHES])
     return all(
-        math.prod(each["grid"]) * _tiles(sample) == math.prod(other["grid"]) * _tiles(row)
-        for each, other in zip(here, there, strict=True)
+        math.prod(launch["grid"]) * _tiles(sample) == math.prod(sample_launch["grid"]) * _tiles(row)
+        for launch, sample_launch in zip(launches, sample_launches, strict=True)
     )
 
 

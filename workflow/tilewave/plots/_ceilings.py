@@ -98,7 +98,7 @@ def _unit(row: Mapping[str, object]) -> str:
 def ceilings(study: StudyData) -> Ceilings:
     """Return the probes' rates in one environment; a probe that is not *correct* is no ceiling."""
     probes = study.cases[study.cases["operation"] == "probe"]
-    here, may_rank = environment_here(study), set(base.ranking(study))
+    environment, may_rank = environment_here(study), set(base.ranking(study))
 
     def usable(metric: str) -> dict[str, float]:
         where = base.environment_of(study, metric, "time")
@@ -106,7 +106,7 @@ def ceilings(study: StudyData) -> Ceilings:
         return {
             str(case): float(value)
             for case, value in values.items()
-            if case in may_rank and (not here or where[str(case)] == here)
+            if case in may_rank and (not environment or where[str(case)] == environment)
         }
 
     rates, widths = usable("tflops"), usable("bandwidth")

@@ -27,8 +27,8 @@ def draw(
     look.heatmap(ax, values, texts, cmap="Blues", norm=norm, linewidths=0.6, annot_kws=letters)
     for row, (_, cells) in enumerate(values.iterrows()):
         if framed and cells.notna().any():
-            place = (int(cells.argmax()) + 0.04, row + 0.04)
-            ax.add_patch(Rectangle(place, 0.92, 0.92, fill=False, edgecolor=INK, linewidth=1.1))
+            corner = (int(cells.argmax()) + 0.04, row + 0.04)
+            ax.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=INK, linewidth=1.1))
     if picks is not None:
         for row, (_, cells) in enumerate(picks.iterrows()):
             if cells.notna().any():

@@ -40,11 +40,11 @@ def stacked(style: Style, heights: Mapping[str, float]) -> tuple[Figure, list[di
     fig = look.new_figure(style, max(needed) + _FOOT)
     outer = fig.add_gridspec(1, len(parts))
     axes = []
-    for place, (part, height) in enumerate(zip(parts, needed, strict=True)):
+    for index, (part, height) in enumerate(zip(parts, needed, strict=True)):
         # The rest of a shorter column stays empty, so that rows are alike in all panels.
-        rest = max(needed) - height
-        ratios = [heights[name] for name in part] + ([rest] if rest > 0 else [])
-        grid = outer[place].subgridspec(len(ratios), 1, height_ratios=ratios)
+        remainder = max(needed) - height
+        ratios = [heights[name] for name in part] + ([remainder] if remainder > 0 else [])
+        grid = outer[index].subgridspec(len(ratios), 1, height_ratios=ratios)
         axes.append({name: fig.add_subplot(grid[row]) for row, name in enumerate(part)})
     return fig, axes
 

@@ -151,8 +151,8 @@ def draw(
         bands = -(-len(sweeps) // across)
         fig = look.new_figure(style, bands * (len(order) * (24.0 if style.narrow else 34.0) + 14))
         grid = fig.add_gridspec(bands * len(order), across)
-        for place, sweep in enumerate(sweeps):
-            band, column = divmod(place, across)
+        for index, sweep in enumerate(sweeps):
+            band, column = divmod(index, across)
             axes: list[Axes] = []
             for row, panel in enumerate(order):
                 spot = grid[band * len(order) + row, column]

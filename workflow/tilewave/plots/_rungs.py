@@ -63,7 +63,7 @@ def in_order(study: StudyData) -> pd.DataFrame:
         return cases
     dtypes, rungs = base.dtypes_in_order(study), order(cases)
     variants = [str(name) for name in cases["variant"].drop_duplicates()]
-    place = pd.DataFrame(
+    keys = pd.DataFrame(
         {
             "dtype": cases["dtype"].map(lambda d: dtypes.index(str(d)) if base.present(d) else -1),
             "rung": cases["kernel"].map(rungs.index),
@@ -72,4 +72,4 @@ def in_order(study: StudyData) -> pd.DataFrame:
         },
         index=cases.index,
     )
-    return cases.loc[place.sort_values(list(place.columns), kind="stable").index]
+    return cases.loc[keys.sort_values(list(keys.columns), kind="stable").index]

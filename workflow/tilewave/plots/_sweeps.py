@@ -210,14 +210,16 @@ def _beside(
     """Return cuBLAS's columns of one row: its paired figures where they exist, else those of its own case."""
     tile = [float(vendor[name]) for name in VENDOR_TILE]
     shown = vendor if paired.isna().iloc[0] else paired.set_axis(["tflops", "duration"])
-    whole = (int(tile[0]), int(tile[1])) if not any(map(math.isnan, tile)) else None
+    vendor_tile = (int(tile[0]), int(tile[1])) if not any(map(math.isnan, tile)) else None
     return {
         "cublas_tflops": shown["tflops"],
         "cublas_duration": shown["duration"],
         **dict(zip(VENDOR_TILE, tile, strict=True)),
         "cublas_kernel": vendor["kernel"],
         "cublas_ratio": vendor["ratio"],
-        "cublas_tile_ratio": quantization.operations_ratio(shape, whole) if whole else math.nan,
+        "cublas_tile_ratio": quantization.operations_ratio(shape, vendor_tile)
+        if vendor_tile
+        else math.nan,
     }
 
 
@@ -313,7 +315,7 @@ _COLUMNS: Mapping[str, str] = {
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row a case of a sweep: measured and predicted figures, then the status."""
-    rest = base.base_table(study).set_index("case")
+    base_rows = base.base_table(study).set_index("case")
     all_sweeps, parts = sweeps(study), []
     for sweep in all_sweeps:
         summary = sweep.summary()
@@ -328,6 +330,6 @@ def table(study: StudyData) -> pd.DataFrame:
         )
         parts.append(part.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS))
     if not parts:
-        return base.with_derived(rest.reset_index(), all_sweeps)
-    joined = rest.iloc[:, :6].join(pd.concat(parts), how="inner")
-    return base.with_derived(joined.join(rest.iloc[:, 6:]).reset_index(), all_sweeps)
+        return base.with_derived(base_rows.reset_index(), all_sweeps)
+    joined = base_rows.iloc[:, :6].join(pd.concat(parts), how="inner")
+    return base.with_derived(joined.join(base_rows.iloc[:, 6:]).reset_index(), all_sweeps)

@@ -140,7 +140,7 @@ def lines(study: StudyData) -> list[Line]:
     cases = cases.assign(
         tflops=cases["case"].map(speed).where(cases["case"].isin(may_rank)).astype(float),
         status=[states[case].status for case in cases["case"]],
-        place=cases["case"].map(base.environment_of(study, "tflops", "time")),
+        environment=cases["case"].map(base.environment_of(study, "tflops", "time")),
     )
     all_lines = []
     for variant, group in cases.groupby("variant", sort=False):
@@ -159,7 +159,7 @@ def lines(study: StudyData) -> list[Line]:
             )
             points["size"] = points["size"].astype(int)
             points.insert(2, "alignment", [theory.alignment(extent) for extent in points["size"]])
-            same = swept["place"] == row["place"]
+            same = swept["environment"] == row["environment"]
             points["share"] = (points["tflops"] / row["tflops"]).where(same)
             points["least"] = [theory.least_share(extent, size) for extent in points["size"]]
             points["enough"] = _enough(points)
@@ -235,10 +235,10 @@ def table(study: StudyData) -> pd.DataFrame:
         for line in all_lines
     ]
     added = pd.concat(parts, ignore_index=True)[["case", *_COLUMNS]].rename(columns=_COLUMNS)
-    whole = frame.merge(added, on="case", how="left", sort=False)
+    joined = frame.merge(added, on="case", how="left", sort=False)
     last = totals(study, all_lines)
     last.insert(0, "line", last["variant"] + ", " + last["dimension"])
-    return base.with_derived(pd.concat([whole, last], ignore_index=True), all_lines)
+    return base.with_derived(pd.concat([joined, last], ignore_index=True), all_lines)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
@@ -331,9 +331,9 @@ def _axis(ax: Axes, steps: list[int], style: Style) -> None:
     )
     # The label of the last step, the reference's, is the widest: its neighbours need a distance.
     last = len(steps) - 1
-    every, apart = (2, 3) if style.narrow else (1, 1)
-    shown = [*(place for place in range(0, last, every) if last - place >= apart), last]
-    ax.set_xticks(shown, [str(steps[place]) for place in shown])
+    stride, distance = (2, 3) if style.narrow else (1, 1)
+    shown = [*(index for index in range(0, last, stride) if last - index >= distance), last]
+    ax.set_xticks(shown, [str(steps[index]) for index in shown])
     look.grid(ax, "y")
 
 
@@ -364,8 +364,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         for (i, dtype), (j, dimension) in itertools.product(enumerate(dtypes), enumerate(columns)):
             ax = axes[i, j]
             _mark(ax, dtype, steps)
-            if here := [line for line in by_dtype[dtype] if line.dimension == dimension]:
-                _panel(ax, here, steps, looks)
+            if panel_lines := [line for line in by_dtype[dtype] if line.dimension == dimension]:
+                _panel(ax, panel_lines, steps, looks)
             _axis(ax, steps, style)
             # A title in every column keeps a row's panels alike.
             ax.set_title(" " if j else base.dtype_label(dtype))

@@ -86,7 +86,7 @@ class StudyData:
         return rows[["case", "stage", "metric", "value", "environment"]]
 
     @cached_property
-    def places_of_metrics(self) -> Mapping[str, Any]:
+    def rows_of_metrics(self) -> Mapping[str, Any]:
         """The row numbers in `ok_values` by metric: a study asks for dozens of metrics."""
         rows = self.ok_values
         return {} if rows.empty else dict(rows.groupby("metric", sort=False).indices)
@@ -130,10 +130,10 @@ def case_order(study: StudyData) -> list[str]:
 
 
 def _ok_rows(study: StudyData, metric: str, stage: str | None) -> pd.DataFrame:
-    places = study.places_of_metrics.get(metric)
-    if places is None:
+    positions = study.rows_of_metrics.get(metric)
+    if positions is None:
         return study.ok_values.iloc[:0]
-    rows = study.ok_values.take(places)
+    rows = study.ok_values.take(positions)
     if stage is not None:
         rows = rows[rows["stage"] == stage]
     return rows.drop_duplicates("case", keep="last")
@@ -205,14 +205,14 @@ def statuses(study: StudyData, stages: Iterable[str] | None = None) -> dict[str,
         if (wanted is not None and stage not in wanted) or not present(status):
             continue
         explanation = str(reason) if present(reason) else ""
-        place = _STATUS_ORDER.index(status) if status in _STATUS_ORDER else -1
-        rank = place, not explanation.startswith(SPOILT)
+        severity = _STATUS_ORDER.index(status) if status in _STATUS_ORDER else -1
+        rank = severity, not explanation.startswith(SPOILT)
         previous = worst.get(case)
         if previous is None or rank < previous[0]:
             worst[case] = (rank, Missing(case, str(status), explanation))
-    nothing = "there is no record of this case"
+    no_record = "there is no record of this case"
     return {
-        case: worst[case][1] if case in worst else Missing(case, "not measured", nothing)
+        case: worst[case][1] if case in worst else Missing(case, "not measured", no_record)
         for case in case_order(study)
     }
 
@@ -489,9 +489,9 @@ def dtype_label(dtype: object) -> str:
 
 def dtype_short(dtype: object) -> str:
     """Return the short name of a dtype: FP32, BF16; with its sum where others have the same operands."""
-    operands, _, rest = dtype_label(dtype).partition(", ")
+    operands, _, sum_type = dtype_label(dtype).partition(", ")
     alike = [heading for heading in HEADINGS.values() if heading.partition(", ")[0] == operands]
-    return f"{operands} ({rest.replace('accumulate', 'sum')})" if len(alike) > 1 else operands
+    return f"{operands} ({sum_type.replace('accumulate', 'sum')})" if len(alike) > 1 else operands
 
 
 def rate_notes(study: StudyData) -> list[str]:

@@ -60,17 +60,19 @@ def table(study: StudyData) -> pd.DataFrame:
             [base.shape_label(row) for row in dtype_cases.to_dict("records")],
         )
         dtype_cases = dtype_cases.assign(
-            label=labels, us=case.map(durations), place=case.map(environments)
+            label=labels, us=case.map(durations), environment=case.map(environments)
         )
         raced = dtype_cases[dtype_cases["case"].isin(base.ranking(study))].dropna(
             subset=["us", *SHAPE]
         )
-        here = raced[raced["place"].isin(raced["place"].mode()[:1])].sort_values(
+        comparable = raced[raced["environment"].isin(raced["environment"].mode()[:1])].sort_values(
             "us", kind="stable"
         )
         for label, cases in dtype_cases.groupby("label", sort=False):
-            at = here[here["label"] == label]
-            vendor, variants = (at[(at["kernel"] == BASELINE) == flag] for flag in (True, False))
+            at_shape = comparable[comparable["label"] == label]
+            vendor, variants = (
+                at_shape[(at_shape["kernel"] == BASELINE) == flag] for flag in (True, False)
+            )
             row: dict[str, Any] = {"dtype": dtype, **{s: cases[s].iloc[0] for s in SHAPE}}
             row |= _winner(variants, vendor, *facts) if len(variants) else {}
             candidates = cases.loc[cases["kernel"] != BASELINE, "case"]
@@ -119,7 +121,7 @@ def _winner(
         if len(variants) > 1
         else None,
         "source": sources.get(str(first["case"]), ""),
-        "environment": first["place"],
+        "environment": first["environment"],
     }
 
 

@@ -119,8 +119,8 @@ class Cause:
         more = measured[counter] - predicted
         if (self.measured == "more" and more < 0) or (self.measured == "less" and more > 0):
             return False
-        whole = measured.get(match.expand(self.of) if self.of else counter, 0.0)
-        return abs(more) <= self.at_most * abs(whole)
+        reference = measured.get(match.expand(self.of) if self.of else counter, 0.0)
+        return abs(more) <= self.at_most * abs(reference)
 
 
 def _is(kind: str, opcode: str) -> bool:

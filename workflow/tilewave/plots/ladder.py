@@ -208,8 +208,8 @@ def _shares(ax: Axes, rows: pd.DataFrame, order: list[str], looks: Mapping[str, 
     )  # fmt: skip
     bad = rows[~rows["ranks"]]
     ax.plot(bad[_SHARE], bad["label"].map(order.index), "x", color=GREY, markersize=3.5)
-    for place in range(1, len(order), 2):
-        ax.axhspan(place - 0.5, place + 0.5, color=_BAND, linewidth=0, zorder=-2)
+    for index in range(1, len(order), 2):
+        ax.axhspan(index - 0.5, index + 0.5, color=_BAND, linewidth=0, zorder=-2)
     ax.set(xlabel="", ylabel="", ylim=(len(order) - 0.5, -0.5))
     ax.tick_params(axis="y", length=0)
 

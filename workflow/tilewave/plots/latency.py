@@ -80,8 +80,8 @@ def table(study: StudyData) -> pd.DataFrame:
     holds = frame[_MEASURED].between(*_SEVERAL)
     comparable = claimed & frame[_MEASURED].notna()
     frame["the article holds"] = holds.map({True: "yes", False: "no"}).where(comparable, "")
-    rest = base.base_table(study).reset_index(drop=True)
-    return frame.join(rest[["verdict", "status", "reason", "source"]])
+    base_rows = base.base_table(study).reset_index(drop=True)
+    return frame.join(base_rows[["verdict", "status", "reason", "source"]])
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

@@ -84,12 +84,12 @@ def parts(study: StudyData) -> pd.DataFrame:
     busy = busy.loc[values.index].fillna(0.0)
     work = busy.max(axis=1) / 100 * values[AVERAGE]
     # The two counters may come from two passes, of which the second may be longer.
-    whole = values[[ELAPSED, BUSIEST]].max(axis=1)
+    elapsed = values[[ELAPSED, BUSIEST]].max(axis=1)
     columns = [
-        work, values[AVERAGE] - work, values[BUSIEST] - values[AVERAGE], whole - values[BUSIEST],
+        work, values[AVERAGE] - work, values[BUSIEST] - values[AVERAGE], elapsed - values[BUSIEST],
     ]  # fmt: skip
     shares = pd.DataFrame(dict(zip(PARTS, columns, strict=True)), index=values.index)
-    shares = shares.div(whole, axis=0) * 100
+    shares = shares.div(elapsed, axis=0) * 100
     shares.insert(0, "pipe", busy.idxmax(axis=1) if len(busy) else pd.Series(dtype=object))
     return shares
 
@@ -180,8 +180,8 @@ def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     if rows.empty:
         return rows
     # Other studies count the cycles of some cases without the stalls of their warps.
-    whole = rows[list(_WAITS.values())].notna().any(axis=1)
-    rows = rows[whole] if whole.any() else rows
+    with_stalls = rows[list(_WAITS.values())].notna().any(axis=1)
+    rows = rows[with_stalls] if with_stalls.any() else rows
     # A probe's case has a name, which is in no column of the table.
     rows = rows.join(study.cases.set_index("case")["probe_case"], on="case")
     rows["shape"] = [base.shape_label(row) for row in rows.to_dict("records")]
@@ -268,8 +268,8 @@ def _notes(table: pd.DataFrame, shapes: set[str], bounded: set[str]) -> list[str
     """Return the shapes, the definition of the bound, and how often bound and limiter agree with ncu."""
     notes = []
     if len(shapes) == 1:
-        others = "".join(f", but limiter and bound at {shape}" for shape in bounded - shapes)
-        notes.append(f"All at {shapes.pop()}{others}.")
+        suffix = "".join(f", but limiter and bound at {shape}" for shape in bounded - shapes)
+        notes.append(f"All at {shapes.pop()}{suffix}.")
     notes.append(
         "The pipe is the busiest of tensor, FMA and FP64. MHz are ncu's cycles over the duration timed without ncu."
     )

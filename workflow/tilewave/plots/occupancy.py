@@ -103,14 +103,14 @@ class OccupancyRow:
         if self.theoretical is not None and not abs(self.theoretical - self.percent) <= _SAME:
             messages.append(f"ncu: {self.theoretical:g} %, closed form: {self.percent:g} %")
         for name, blocks in self.limits.items():
-            ours = self.closed_form.limits.get(name)
+            expected = self.closed_form.limits.get(name)
             # ncu divides the shared memory that the driver carved out of L1 for this launch, as little as it
             # can; the closed form divides all of it.
             carved = name == "shared memory" and self.closed_form.blocks <= blocks <= (
-                ours or blocks
+                expected or blocks
             )
-            if ours is not None and blocks != ours and not carved:
-                messages.append(f"ncu: {name} allow {blocks} blocks, closed form: {ours}")
+            if expected is not None and blocks != expected and not carved:
+                messages.append(f"ncu: {name} allow {blocks} blocks, closed form: {expected}")
         return messages
 
 
@@ -210,30 +210,30 @@ class Parts(NamedTuple):
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row a case with all three answers, then the article's two blocks on two GPUs."""
-    rest = base.base_table(study).reset_index(drop=True)
+    base_rows = base.base_table(study).reset_index(drop=True)
     cycles = register_latency(study)
     parts = Parts(rows(study), chains(study, cycles), cycles)
     cells = pd.DataFrame([_cells(row) for row in parts.rows] or [{"case": ""}])
     rate = parts.chains.set_index("case")
-    frame = rest.iloc[:, :4].merge(cells, on="case", how="left")
+    frame = base_rows.iloc[:, :4].merge(cells, on="case", how="left")
     frame["FMA per clock and SM (model)"] = frame["case"].map(rate["model"])
     frame["FMA per clock and SM (measured)"] = frame["case"].map(rate["measured"])
     frame["TFLOP/s"] = frame["case"].map(base.value_of(study, "tflops", "time"))
-    frame = frame.join(rest.iloc[:, 4:])
+    frame = frame.join(base_rows.iloc[:, 4:])
     examples: list[dict[str, Any]] = []
     if frame.empty:
         return base.with_derived(frame, parts)
-    for place, limits in (("Turing", TURING), ("this GPU", _sweeps.sm_limits(study))):
+    for gpu, limits in (("Turing", TURING), ("this GPU", _sweeps.sm_limits(study))):
         for threads, registers, shared in _EXAMPLES:
             closed_form = occupancy.occupancy(limits, threads, registers, shared)
             examples.append(
                 {
-                    "case": f"article: {threads} threads of {registers} registers on {place}",
+                    "case": f"article: {threads} threads of {registers} registers on {gpu}",
                     **_answer(threads, registers, shared, closed_form), "source": "model",
                 }
             )  # fmt: skip
-    whole = pd.concat([frame, pd.DataFrame(examples)], ignore_index=True)
-    return base.with_derived(whole, parts)
+    joined = pd.concat([frame, pd.DataFrame(examples)], ignore_index=True)
+    return base.with_derived(joined, parts)
 
 
 def _answer(threads: int, registers: int, shared: int, closed_form: Occupancy) -> dict[str, Any]:

@@ -68,9 +68,9 @@ def table(study: StudyData) -> pd.DataFrame:
     frame[_SHARE] = frame[_SHARE].fillna(100 * frame[_RATE] / baseline_figures[_RATE])
     rungs = {_LADDER: list(dict.fromkeys(frame[_LADDER])), "kernel": order(study.cases)}
     rungs["variant"] = list(dict.fromkeys(frame["variant"]))
-    places = frame.assign(**{name: frame[name].map(of.index) for name, of in rungs.items()})
-    place = places.sort_values([*rungs, _BYTES], kind="stable").index
-    return frame.loc[place].reset_index(drop=True)
+    keys = frame.assign(**{name: frame[name].map(of.index) for name, of in rungs.items()})
+    sorted_index = keys.sort_values([*rungs, _BYTES], kind="stable").index
+    return frame.loc[sorted_index].reset_index(drop=True)
 
 
 def _ladders(frame: pd.DataFrame) -> pd.Series[str]:
@@ -82,13 +82,17 @@ def _ladders(frame: pd.DataFrame) -> pd.Series[str]:
 
 def _copies(study: StudyData, frame: pd.DataFrame) -> pd.Series[str]:
     """Return for each case the correct copy of the same environment with the nearest bytes; "" without one."""
-    where = base.environment_of(study, "bandwidth", "time")
+    environments = base.environment_of(study, "bandwidth", "time")
     copies = frame[(frame["operation"] == REFERENCE) & frame.index.isin(base.ranking(study))]
     copies = copies[copies[_RATE].notna() & (copies[_BYTES] > 0)]
     nearest = {}
     for case, row in frame.iterrows():
-        here = [copy for copy in copies.index if where.get(str(copy)) == where.get(str(case), "")]
-        distances = {copy: abs(math.log(copies[_BYTES][copy] / row[_BYTES])) for copy in here}
+        candidates = [
+            copy
+            for copy in copies.index
+            if environments.get(str(copy)) == environments.get(str(case), "")
+        ]
+        distances = {copy: abs(math.log(copies[_BYTES][copy] / row[_BYTES])) for copy in candidates}
         nearest[case] = min(distances, key=distances.__getitem__, default="")
     return pd.Series(nearest, index=frame.index, dtype=object)
 

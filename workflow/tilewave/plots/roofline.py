@@ -78,13 +78,13 @@ def _bytes(study: StudyData) -> pd.DataFrame:
 
 def _same_environment(study: StudyData) -> set[str]:
     """Return the cases with time and bytes from the environment of the ceilings."""
-    here = _ceilings.environment_here(study)
+    ceiling_environment = _ceilings.environment_here(study)
     timed = base.environment_of(study, "duration", "time")
     counted = base.environment_of(study, "dram_bytes", "counters")
     return {
         case
         for case, environment in timed.items()
-        if environment == here == counted.get(case, here)
+        if environment == ceiling_environment == counted.get(case, ceiling_environment)
     }
 
 

@@ -66,8 +66,8 @@ def table(study: StudyData) -> pd.DataFrame:
     both = frame["expected wavefronts"].notna() & frame["measured wavefronts"].notna()
     equal = frame["expected wavefronts"] == frame["measured wavefronts"]
     frame["as expected"] = equal.map({True: "yes", False: "no"}).where(both, "")
-    rest = base.base_table(study).reset_index(drop=True)
-    return frame.join(rest[["verdict", "status", "reason", "source"]])
+    base_rows = base.base_table(study).reset_index(drop=True)
+    return frame.join(base_rows[["verdict", "status", "reason", "source"]])
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

@@ -51,11 +51,11 @@ _STAGES = ("time",)
 def bandwidth(study: StudyData) -> float:
     """Return TB/s of the probe BANDWIDTH; NaN without a correct value from the environment of most durations."""
     probes = study.cases.loc[study.cases["probe_case"] == BANDWIDTH, "case"]
-    places = pd.Series(base.environment_of(study, "bandwidth", "time"), dtype=object)
+    environments = pd.Series(base.environment_of(study, "bandwidth", "time"), dtype=object)
     timed = pd.Series(base.environment_of(study, "duration", "time"), dtype=object)
-    here = timed[timed.index.isin(study.cases.loc[study.cases["tile_m"].notna(), "case"])].mode()
-    usable = places.index.isin(probes) & places.index.isin(base.ranking(study))
-    cases = places.index[usable & (places.isin(here) | here.empty)]
+    usual = timed[timed.index.isin(study.cases.loc[study.cases["tile_m"].notna(), "case"])].mode()
+    usable = environments.index.isin(probes) & environments.index.isin(base.ranking(study))
+    cases = environments.index[usable & (environments.isin(usual) | usual.empty)]
     return float(base.value_of(study, "bandwidth", "time")[cases[0]]) if len(cases) else math.nan
 
 
@@ -117,8 +117,8 @@ def cells(study: StudyData) -> pd.DataFrame:
         same = environments.get(case) == environments.get(plain_case)
         reduction = 0.0 if math.isnan(rate) else splitting.reduction_time(dealing, tile, sms, rate)
         predicted = [
-            splitting.speed_up(dealing, plain, sms, places, plain_time, reduction)
-            for places in (1, per_sm)
+            splitting.speed_up(dealing, plain, sms, blocks, plain_time, reduction)
+            for blocks in (1, per_sm)
         ]
         records.append(
             {
@@ -156,16 +156,16 @@ _COLUMNS: Mapping[str, str] = {
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row a case; those of splitting kernels with measured and predicted speed-ups and bytes."""
-    rest = base.base_table(study).set_index("case")
+    base_rows = base.base_table(study).set_index("case")
     frame = cells(study)
     if frame.empty:
-        return base.with_derived(rest.reset_index(), frame)
+        return base.with_derived(base_rows.reset_index(), frame)
     columns = frame.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS)
     columns.insert(0, "tile", [f"{rows}x{columns}" for rows, columns in frame["tile"]])
     timed = base.value_of(study, "duration", "time")
-    rest.insert(6, "duration (us)", timed.reindex(rest.index))
-    whole = rest.iloc[:, :7].join(columns).join(rest.iloc[:, 7:]).reset_index()
-    return base.with_derived(whole, frame)
+    base_rows.insert(6, "duration (us)", timed.reindex(base_rows.index))
+    joined = base_rows.iloc[:, :7].join(columns).join(base_rows.iloc[:, 7:]).reset_index()
+    return base.with_derived(joined, frame)
 
 
 # ------------------------------------------------------------------------------------------ figure
@@ -232,9 +232,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         fig = look.new_figure(style, down * (rows + 12.0))
         axes = fig.subplots(down, across, squeeze=False).ravel()
         aim = Options.of(study).aim
-        for place, (ax, name) in enumerate(zip(axes, shown, strict=True)):
+        for index, (ax, name) in enumerate(zip(axes, shown, strict=True)):
             _map(ax, frame, name, style, aim)
-            if place and not style.narrow:
+            if index and not style.narrow:
                 ax.set_yticks([])
         handles = _maps.legend(style.narrow)
         if aim is not None:
@@ -255,12 +255,12 @@ def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
     """Return the definition of the prediction, and its error."""
     compared = frame[frame["speed_up"].notna()]
     off = quantization.prediction_error(list(compared["speed_up"] / compared["alone"] - 1))
-    at, rate = compared.iloc[off.place], float(frame["rate"].iloc[0])
+    worst, rate = compared.iloc[off.place], float(frame["rate"].iloc[0])
     traffic = f" plus the workspace's bytes at {rate:.3g} TB/s" if not math.isnan(rate) else ""
     return [
         f"Speed-ups are over the data-parallel kernel, on {sms_of(study)} SMs. S-K: stream-K. The model counts chunks of "
         f"the busiest SM{traffic}; error: median {percent(off.median)}, worst {percent(off.worst)} "
-        f"({at['label']}, {_way(at['how'])})."
+        f"({worst['label']}, {_way(worst['how'])})."
     ]
 
 

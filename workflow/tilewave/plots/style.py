@@ -285,7 +285,7 @@ def beside(
     """Write texts at the right of the rows, the first on top; middle: offset of a row's middle; label: of them
     all."""
     right, lines = ax.secondary_yaxis("right"), list(texts)
-    right.set_yticks([place + middle for place in range(len(lines))], lines)
+    right.set_yticks([row + middle for row in range(len(lines))], lines)
     right.tick_params(length=0)
     right.spines["right"].set_visible(False)
     right.set_ylabel(label)

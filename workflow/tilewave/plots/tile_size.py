@@ -37,8 +37,8 @@ _ORDERS = {"guide": "guide's order, against measured", "model": "prediction, aga
 
 def _order(tile: tuple[int, int]) -> tuple[int, int, int]:
     """Return the key of the guide's order; tiles that it does not name follow by falling area."""
-    place = tiling.priority(tile)
-    return (len(tiling.PRIORITY) if place is None else place, -tile[0] * tile[1], -tile[0])
+    rank = tiling.priority(tile)
+    return (len(tiling.PRIORITY) if rank is None else rank, -tile[0] * tile[1], -tile[0])
 
 
 def cells(study: StudyData) -> pd.DataFrame:
@@ -101,8 +101,8 @@ def cells(study: StudyData) -> pd.DataFrame:
 def reference_shape(frame: pd.DataFrame) -> tuple[int, ...] | None:
     """Return the largest shape at which all tiles have a throughput; None without one."""
     tile_counts = frame[frame["valid"].notna()].groupby("shape", sort=False)["tile"].nunique()
-    whole = tile_counts.index[tile_counts == frame["tile"].nunique()]
-    return max(whole, key=math.prod, default=None)
+    complete = tile_counts.index[tile_counts == frame["tile"].nunique()]
+    return max(complete, key=math.prod, default=None)
 
 
 def _full_rates(
@@ -140,10 +140,10 @@ def correlations(frame: pd.DataFrame) -> pd.DataFrame:
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row a case with a tile: throughput, share of the best, efficiencies, bytes, status."""
-    rest = base.base_table(study).set_index("case")
+    base_rows = base.base_table(study).set_index("case")
     frame = cells(study)
     if frame.empty:
-        return base.with_derived(rest.reset_index(), frame)
+        return base.with_derived(base_rows.reset_index(), frame)
     best = winners(frame, "share")
     rho = correlations(frame)
     columns = pd.DataFrame(
@@ -167,8 +167,8 @@ def table(study: StudyData) -> pd.DataFrame:
             "rank correlation with the prediction": frame["shape"].map(rho["model"]),
         }
     ).set_index("case")
-    joined = rest.iloc[:, :6].join(columns, how="inner")
-    return base.with_derived(joined.join(rest.iloc[:, 6:]).reset_index(), frame)
+    joined = base_rows.iloc[:, :6].join(columns, how="inner")
+    return base.with_derived(joined.join(base_rows.iloc[:, 6:]).reset_index(), frame)
 
 
 # ------------------------------------------------------------------------------------------ figure

@@ -112,7 +112,7 @@ class Level:
     label: str
     marker: str
     color: str
-    place: float = 0.0
+    offset: float = 0.0
 
 
 _LEVELS = (
@@ -236,7 +236,7 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
         work, moved = traffic.flops(shape), traffic.compulsory_bytes(shape, size, out)
         inputs = size * (shape["m"] * shape["k"] + shape["k"] * shape["n"])
         ratio = traffic.intensity(shape, size, out)
-        here, environment = machines[str(row["dtype"])]
+        ceilings, environment = machines[str(row["dtype"])]
         claimed, claimed_bound = CLAIMED.get("x".join(map(str, shape.values())), (math.nan, ""))
         entry: dict[str, Any] = {
             "case": case, "kernel": row["kernel"], "dtype": row["dtype"], "shape": base.shape_label(row),
@@ -247,12 +247,12 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
             "tflops": measured.at[case, "tflops"], "duration": measured.at[case, "duration"],
             "dram_ratio": counted.at[case, _DRAM] / moved,
         }  # fmt: skip
-        if here is not None and timed_in.get(case, environment) == environment:
+        if ceilings is not None and timed_in.get(case, environment) == environment:
             entry |= {
-                "balance": here.balance,
-                "bound": here.bound(ratio),
-                "attainable": 1e-12 * here.attainable(ratio),
-                "duration_model": 1e6 * here.duration(work, moved),
+                "balance": ceilings.balance,
+                "bound": ceilings.bound(ratio),
+                "attainable": 1e-12 * ceilings.attainable(ratio),
+                "duration_model": 1e6 * ceilings.duration(work, moved),
             }
         loads = traffic.loads_per_element(shape)
         model = predicted(study, row)
@@ -325,10 +325,10 @@ def table(study: StudyData) -> pd.DataFrame:
     """Return one row a product: predicted and measured side by side, and the claims on its shape."""
     machines = {dtype: machine(study, dtype) for dtype in base.dtypes_in_order(study)}
     frame = facts(study, machines)
-    rest = base.base_table(study)
-    rest = rest[rest.index.isin(frame.index)]
+    base_rows = base.base_table(study)
+    base_rows = base_rows[base_rows.index.isin(frame.index)]
     columns = {label: frame[name] for name, label in _FACTS.items() if label}
-    joined = base.with_columns(rest, columns)
+    joined = base.with_columns(base_rows, columns)
     return base.with_derived(joined, frame.join(joined.set_index("case")[["variant", "verdict"]]))
 
 
@@ -385,16 +385,16 @@ def _reuse(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
     """Draw a row for each variant on one logarithmic axis: counters are marks, predictions ticks."""
     usual = str(frame["shape"].mode()[0])
     labels, points = [], []
-    for place, row in enumerate(frame.to_dict("records")):
+    for index, row in enumerate(frame.to_dict("records")):
         label = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
         labels.append(label if row["shape"] == usual else f"{label}\n{row['shape']}")
         for level in _LEVELS:
-            at = {"place": place + level.place, "level": level.label}
-            points.append({**at, "kind": "counted", "loads": row[level.key]})
-            points.append({**at, "kind": _PREDICTED, "loads": row.get(f"{level.key}_model")})
+            point = {"place": index + level.offset, "level": level.label}
+            points.append({**point, "kind": "counted", "loads": row[level.key]})
+            points.append({**point, "kind": _PREDICTED, "loads": row.get(f"{level.key}_model")})
         if _claims_differ(row):
-            at = {"place": place + _LEVELS[0].place, "level": ""}
-            points.append({**at, "kind": _CLAIMED_LOADS, "loads": row["asked_claimed"]})
+            point = {"place": index + _LEVELS[0].offset, "level": ""}
+            points.append({**point, "kind": _CLAIMED_LOADS, "loads": row["asked_claimed"]})
     tidy = pd.DataFrame(points).astype({"loads": float}).dropna(subset="loads")
     sns.scatterplot(
         tidy[tidy["kind"] == "counted"], x="loads", y="place", hue="level", style="level",

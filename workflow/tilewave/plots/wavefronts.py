@@ -154,12 +154,12 @@ def _bars(ax: Axes, rows: pd.DataFrame, style: Style) -> None:
         legend=False, ax=ax,
     )  # fmt: skip
     most = float(rows[_COUNTS["excess"]].max())
-    for place, row in enumerate(rows.to_dict("records")):
+    for index, row in enumerate(rows.to_dict("records")):
         excess, ratio = float(row[_COUNTS["excess"]]), float(row["wavefronts / ideal"])
         text = compact(excess) + (
             f", {ratio:.2f}×" if style.narrow else f" ({row['of all']:.0f} %)"
         )
-        ax.annotate(text, (excess, place), xytext=(3, 0), textcoords="offset points", va="center",
+        ax.annotate(text, (excess, index), xytext=(3, 0), textcoords="offset points", va="center",
                     size=style.small, color=INK if row["ranks"] else GREY)  # fmt: skip
     ax.set_xlim(0, most * (2.1 if style.narrow else 1.5))
     ax.xaxis.set_major_formatter(lambda value, _: compact(value))
@@ -177,12 +177,12 @@ def _ratios(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame) -> None:
         edgecolor=INK, linewidth=0.4, legend=False, ax=ax,
     )  # fmt: skip
     alone = table.assign(side=table["kind"].map(SIDES)).groupby(["case", "side"]).size()
-    for place, row in enumerate(rows.to_dict("records")):
+    for index, row in enumerate(rows.to_dict("records")):
         side = SIDES.get(str(row["kind"]))
         exact = row[_HARDWARE[side]] if side and alone[row["case"], side] == 1 else None
         counted = row[_COUNTS["wavefronts"]]
         if base.present(exact) and exact and not 2 - _EXACT < exact / counted < _EXACT:
-            ax.plot([exact / row[_COUNTS["ideal"]]], [place], "|", color=INK, markersize=8,
+            ax.plot([exact / row[_COUNTS["ideal"]]], [index], "|", color=INK, markersize=8,
                     markeredgewidth=1.4)  # fmt: skip
     ax.set_xlim(0.8, 1.1 * max(2.0, float(ratio.max())))
     ax.axvline(1, color=GREY, linewidth=0.7)

@@ -42,7 +42,7 @@ class Facts:
     `kernel@probe's case`. Figures of a case that is not *correct* are not given.
 
     Each question is logged: `read` has the figures, `sources` their sources, `missing` those without a value,
-    `places` the environments of figures from a GPU.
+    `environments` those of figures from a GPU.
     """
 
     def __init__(self, study: StudyData) -> None:
@@ -72,7 +72,7 @@ class Facts:
         self.read: dict[str, None] = {}
         self.sources: dict[str, None] = {}
         self.missing: list[str] = []
-        self.places: set[str] = set()
+        self.environments: set[str] = set()
 
     def fact(self, name: str) -> float:
         """Return a fact of the target's driver."""
@@ -97,7 +97,7 @@ class Facts:
         if self._verdicts[case] != "correct":
             raise NoValue(f"{case} is {self._verdicts[case]}")
         if record.source != EXECUTED:  # executed counts may stand beside those of any GPU
-            self.places.add(str(record.environment))
+            self.environments.add(str(record.environment))
         self._note(f"{metric} of {case}", record.source)
         return required(getattr(record, column), lacking)
 
@@ -172,14 +172,14 @@ class Facts:
         used = {dtype for dtype, values in counted.items() if any(values)}
         if not used or len(counted) < 2:
             raise NoValue("cuBLAS was counted for fewer than two types")
-        self.places.clear()  # use of tensor cores is the same on each card of a recording
+        self.environments.clear()  # use of tensor cores is the same on each card of a recording
         return used
 
 
 def evaluate(facts: Facts, text: expressions.Expression, names: Mapping[str, Any]) -> Any:
     """Return the value of an expression, with the log of `facts` cleared first. Raises NoValue and
     ExpressionError."""
-    for log in (facts.read, facts.sources, facts.missing, facts.places):
+    for log in (facts.read, facts.sources, facts.missing, facts.environments):
         log.clear()
     for name in expressions.names_in(text) & facts.target.keys():
         required(facts.target[name], f"the target has no {name}")

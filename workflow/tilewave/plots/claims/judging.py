@@ -222,7 +222,7 @@ def judge_all(study: StudyData, claims: Sequence[Claim]) -> list[Judgement]:
         measured, missing = _evaluated(facts, claim, "measured"), ""
         if claim.measured is None:
             missing = "no study measures it"
-        elif len(facts.places) > 1:
+        elif len(facts.environments) > 1:
             measured, missing = None, "its figures come from several environments"
         elif measured is None:
             missing = next(iter(facts.missing), "no value")
