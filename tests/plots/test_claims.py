@@ -1,4 +1,4 @@
-"""The claims: how they are judged and drawn, and what is said of a file with a mistake."""
+"""Judging, drawing and reading of claims, and messages for a file with a mistake."""
 
 import dataclasses
 import inspect
@@ -41,7 +41,7 @@ CUBE = (4096, 4096, 4096)
 
 
 def study(builder: synthetic.Builder | None = None) -> StudyData:
-    """The builder's cases on an H200 whose limits are known; none without a builder."""
+    """Return the builder's cases on an H200 with known limits; no cases without a builder."""
     data = (builder or synthetic.Builder("claims")).study()
     environments = {name: dict(facts) for name, facts in data.environments.items()}
     environments[synthetic.ENVIRONMENT] |= H200
@@ -56,7 +56,7 @@ def nothing() -> StudyData:
 
 @pytest.fixture(scope="module")
 def recorded() -> StudyData:
-    """What an H200 gave for all that the claims ask (commit a2b15f2)."""
+    """Return the figures of an H200 for all claims (commit a2b15f2)."""
     rows = pd.read_csv(DATA / "figures.csv", dtype=str, keep_default_na=False)
     b = synthetic.Builder("claims")
     for case, kernel, dtype in rows[["case", "kernel", "dtype"]].drop_duplicates("case").to_numpy():
@@ -97,7 +97,7 @@ def test_relations(relation: str, good: tuple[float, ...], bad: tuple[float, ...
 
 
 def test_claims_of_nothing_and_of_yes_and_no() -> None:
-    """That of nothing has an absolute tolerance; a number answers no question."""
+    """A claim of 0 has an absolute tolerance; a number answers no question."""
     assert agrees(0.9, claim(0.0, tolerance=1.0)) and not agrees(1.1, claim(0.0, tolerance=1.0))
     assert not agrees(0.1, claim(0.0))
     assert agrees(True, claim(True)) and agrees(False, claim(False))
@@ -127,7 +127,7 @@ def test_the_verdict_follows_from_the_values(basis, predicted, measured, elsewhe
 
 
 def test_every_claim_is_judged_as_ever(recorded: StudyData) -> None:
-    """judged.csv has what each gave when the claims were code; its numbers go with figures.csv."""
+    """judged.csv has the values of all claims from before they were data; its numbers come from figures.csv."""
     expected = pd.read_csv(DATA / "judged.csv", dtype=str, keep_default_na=False)
     rows = []
     for judgement in claims.judged(recorded):
@@ -200,7 +200,7 @@ def test_claims_of_a_file(tmp_path: Path) -> None:
         ("1 + 1", "1 + one", "claims.first.predicted", "'one' is not defined"),
     ],
 )
-def test_a_mistake_is_reported_in_one_line(tmp_path, old, new, key, reason):
+def test_a_mistake_is_reported_in_a_line(tmp_path, old, new, key, reason):
     path = tmp_path / "broken.yaml"
     path.write_text(GOOD.replace(old, new))
     with pytest.raises(UserError) as error:
@@ -215,7 +215,7 @@ def measured(builder: synthetic.Builder, name: str) -> Judgement:
 
 
 def two(tflops: float = 10.0, verdict: str = "correct", environment: str = "") -> synthetic.Builder:
-    """The cases of the claim `two_outputs`; the second as given."""
+    """Return the cases of the claim `two_outputs`, with these values of the second case."""
     b = synthetic.Builder("claims")
     first = b.case("matmul_two_outputs", "matmul_two_outputs", "f32", CUBE)
     b.add(first, "time", {"tflops": 16.0}, verdict="correct")

@@ -1,4 +1,4 @@
-"""Predicted beside measured: what is equal, what differs, and which causes are known."""
+"""Predicted beside measured counters: equal, different, and with a known cause."""
 
 from dataclasses import replace
 
@@ -39,14 +39,16 @@ def test_a_cause_is_named_where_it_applies(compared: pd.DataFrame) -> None:
     measured = {CONFLICTS: 120.0, WAVEFRONTS: 10_000.0}
     assert cause.explains(CONFLICTS, {"LDS"}, 0.0, measured), "a share of the wavefronts"
     assert not cause.explains(CONFLICTS, {"LDS"}, 121.0, measured), "the hardware counts no less"
-    assert not cause.explains(CONFLICTS, {"LDS"}, 0.0, measured | {CONFLICTS: 1000.0})  # so much
+    assert not cause.explains(
+        CONFLICTS, {"LDS"}, 0.0, measured | {CONFLICTS: 1000.0}
+    )  # over at_most
     assert not cause.explains(CONFLICTS, {"LDG"}, 0.0, measured)
     assert not cause.explains(COPIES, {"LDS"}, 0.0, measured | {COPIES: 1.0})
 
 
 def test_a_counter_that_varies_may_lie_on_either_side() -> None:
     counter = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
-    (cause,) = [known for known in exactness.causes() if known.counter.fullmatch(counter)]
+    (cause,) = [entry for entry in exactness.causes() if entry.counter.fullmatch(counter)]
     assert cause.measured == "either"
     for measured in (2532.0, 2762.0):
         assert cause.explains(counter, {"STG.E.128"}, 2640.0, {counter: measured})
@@ -71,7 +73,7 @@ def test_an_execution_is_not_compared_with_itself() -> None:
 
 
 def test_what_is_executed_has_a_row() -> None:
-    """Each counter that an execution predicts is compared: none is forgotten here."""
+    """The figure has a row for each counter that an execution predicts."""
     counts = {name: [1, 1] for name in ("executed", "threads_executed", "threads_on")}
     launch = {"grid": [1, 1, 1], "block": [32, 1, 1]}
     figures = counters.values(["HMMA.16816.F32", "FFMA"], counts, arch=86, **launch)

@@ -1,4 +1,4 @@
-"""The figure of an ablation: what it says first, and what it shows of another environment."""
+"""The figure of an ablation: its labels, and cases of another environment."""
 
 import json
 from dataclasses import replace
@@ -12,7 +12,7 @@ SKEW = "hgemm_wmma_staged-skew0@4096x4096x4096"
 
 
 def bar_labels(study: StudyData) -> dict[str, str]:
-    """What stands beside the bars of speed, by row."""
+    """Return the text beside the bars of speed, by row."""
     ax = synthetic.draw(ablation, study, Style()).axes[0]
     labels = synthetic.labels(ax)
     return {labels[round(float(text.xy[1]))]: text.get_text() for text in ax.texts}  # type: ignore[attr-defined]

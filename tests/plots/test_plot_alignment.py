@@ -17,7 +17,7 @@ SIZE = 4096
 
 
 def study(speeds: dict[str, dict[int, float]], **options: object) -> StudyData:
-    """A row-major FP16 product: TFLOP/s by dimension varied and size; 100 where it is aligned."""
+    """Return a row-major FP16 product: TFLOP/s by dimension varied and size; 100 where it is aligned."""
     b = synthetic.Builder("alignment")
     layouts = json.dumps({"a": "row", "b": "row", "c": "row"})
     points = [("m", SIZE, 100.0)]

@@ -38,8 +38,10 @@ def test_a_row_for_each_dtype_and_shape(study: StudyData) -> None:
 
 
 def behind(study: StudyData, ratio: float, environment: str | None = None) -> StudyData:
-    """The study in which 128x128 tiles were out of the 4096^3 race at a high clock, at 370 us, `ratio`
-    times what 256x128 tiles took at that moment; in the end these took 380 us."""
+    """Return the study with 128x128 tiles eliminated from the 4096^3 race at a high clock.
+
+    They took 370 us, `ratio` times the time of 256x128 tiles at that moment. In the end these took 380 us.
+    """
     case, leader = (
         f"{variant}@4096x4096x4096"
         for variant in ("hgemm_mma-accumulatef32", "hgemm_wmma_staged-raster1-accumulatef32")
@@ -74,7 +76,7 @@ def test_nothing_measured_says_why(study: StudyData) -> None:
 
 @pytest.mark.parametrize("change", [{"verdict": "wrong"}, {"environment": "here"}])
 def test_no_wrong_or_foreign_variant_wins(study: StudyData, change: Any) -> None:
-    """Although it is the fastest."""
+    """The variant is the fastest, and still does not win."""
     study = synthetic.changed(study, change, case="hgemm_mma-accumulatef32@2304x1920x4096")
     row = by_shape(study)["f16_f32", 2304, 1920, 4096]
     assert row["best variant"] == "hgemm_wmma_staged-raster1-accumulatef32"

@@ -1,4 +1,4 @@
-"""The figure of correctness: what it says first, what it folds away, and which endings are no failure."""
+"""The figure of correctness: its title, its folded rows, and endings that are no failure."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,7 +11,7 @@ from tilewave.plots.base import StudyData
 
 
 def ended(study: StudyData, case: str, ends: str) -> StudyData:
-    """The study with a case that timed out and was said to end so."""
+    """Return the study with a case that timed out, and whose kernel file says that it ends so."""
     about = [ends if name == case else "ok" for name in study.cases["case"]]
     timed_out = {"status": "timed out", "verdict": None, "value": None}
     study = synthetic.changed(study, timed_out, case=case)

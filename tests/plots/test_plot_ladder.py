@@ -31,11 +31,11 @@ def cases(*pairs: tuple[str, str | None]) -> pd.DataFrame:
     ("pairs", "expected"),
     [
         ([("c", "b"), ("b", "a"), ("a", None)], "a b c"),
-        # Whatever follows the same rung comes one branch after the other.
+        # Branches that follow the same rung come one after the other.
         ([("a", None), ("x", "a"), ("b", "a"), ("y", "x")], "a x y b"),
-        # What a rung follows need not be in the study; cuBLAS is no rung.
+        # A rung may follow a kernel outside the study; cuBLAS is no rung.
         ([("cublas", None), ("b", "elsewhere"), ("c", "b")], "b c cublas"),
-        # A circle leaves no rung out.
+        # A circle keeps all rungs.
         ([("a", "b"), ("b", "a")], "a b"),
     ],
 )
@@ -44,14 +44,16 @@ def test_order(pairs: list[tuple[str, str | None]], expected: str) -> None:
 
 
 def test_rows_stand_in_the_order_of_the_rungs(study: Any) -> None:
-    assert study.cases["kernel"].iloc[0] == "hgemm_top", "told first, drawn behind what it follows"
+    assert study.cases["kernel"].iloc[0] == "hgemm_top", (
+        "listed first, drawn behind what it follows"
+    )
     fig = synthetic.draw(ladder, study, Style())
     panels = {ax.get_title(loc="left"): ax for ax in fig.axes[::3]}
     assert list(panels) == ["FP16 (FP32 sum)", "FP32", "FP64", "FP16 (FP16 sum)"]
     ax = panels["FP16 (FP32 sum)"]
     assert synthetic.labels(ax) == ["hgemm_wmma", "hgemm_wmma_staged", "hgemm_top"]
     assert [text.get_text() for text in ax.texts] == ["100 %: 685 TFLOP/s"], "cuBLAS's own"
-    # Nothing but cuBLAS has tf32 here: no panel.
+    # Only cuBLAS has tf32 here: no panel.
     assert "TF32" not in panels
 
 
@@ -253,7 +255,7 @@ def shares_of(records: list[dict[str, Any]], rows: list[dict[str, Any]]) -> pd.D
 
 
 def test_shares_are_those_of_neighbouring_samples() -> None:
-    """In the third sample both ran at half the clock: the pair tells it, the medians do not."""
+    """In the third sample both ran at half the clock: the pairs cancel this, the medians do not."""
     rows = samples(duration_us=DURATIONS, baseline_us=BASELINES)
     shares = shares_of([timed(), timed(metric="duration")], rows)
     # Pairs: 90, 100, 110, 80 and 70 %.
@@ -266,7 +268,7 @@ def test_shares_are_those_of_neighbouring_samples() -> None:
 
 
 def test_speeds_have_the_share_of_their_pairs() -> None:
-    """They are medians over the pairs between the quartiles: 90, 100 and 80 %."""
+    """Speeds are medians over the pairs between the quartiles: 90, 100 and 80 %."""
     rows = samples(duration_us=DURATIONS, baseline_us=BASELINES)
     figures = [
         timed(metric="tflops") | {"value": 10.0},

@@ -1,5 +1,4 @@
-"""The figure of limits: cycles in parts that add up, clocks and shares within one environment, bounds from scaled
-counts and what is held against them."""
+"""The figure of limits: parts of cycles, clocks and shares within one environment, bounds from scaled counts."""
 
 import json
 from dataclasses import replace
@@ -122,9 +121,9 @@ def test_what_cannot_be_scaled_is_counted_by_ncu() -> None:
 
     # Two blocks a tile at the small sizes, one at the large ones: stream-K.
     assert counts(blocks=cases["blocks"].mask(cases["m"] == 256, 8)) == {"ncu"}
-    # Tiles that reach beyond the small sizes, whose blocks do more than the product has.
+    # Tiles larger than the small sizes: their blocks do more work than the product needs.
     assert counts(tile_n=96) == {"ncu"}
-    # A launch before it whose blocks grow with a side of the product, not with its tiles.
+    # An earlier launch whose blocks grow with a side of the product, not with its tiles.
     sides = cases["m"].fillna(0).astype(int)
     for blocks, sources in ((sides // 8, {"ncu"}), (sides**2 // 64, {"executed, scaled", "ncu"})):
         before = [[{"entry": "copied", "grid": [count, 1, 1]}] for count in blocks.tolist()]
@@ -166,7 +165,7 @@ def test_the_figure_says_how_near_the_bound_is(width: float) -> None:
     texts = [text.get_text() for text in drawn.findobj(lambda o: hasattr(o, "get_text"))]
     notes = " ".join(caption(drawn))
     assert "0 of 4 bounds lie above" in notes
-    # No bound is known of what is drawn, but of cuBLAS at another size.
+    # The drawn cases have no bound, but cuBLAS has one at another size.
     assert "All at 8192³, but limiter and bound at 4096³." in notes
     assert f"{700e3 / (32 * 32 * 3 * 4096 / 132):.2f}" in texts
 

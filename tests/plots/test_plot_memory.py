@@ -39,7 +39,7 @@ def test_labels_say_how_many_times_the_claim() -> None:
     labels = synthetic.labels(fig.axes[0].child_axes[0])
     assert labels[0] == "4.10   (4.10 × 1 claimed)"
     assert labels[1] == "29.0   (5.80 × 5 claimed)"
-    assert labels[3] == "38.6", "nobody claims anything of L1"
+    assert labels[3] == "38.6", "L1 has no claim"
     assert labels[5] == "not measured   (500 claimed)"
 
 

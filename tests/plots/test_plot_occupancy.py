@@ -1,4 +1,4 @@
-"""The figure of occupancy: what it compares, what it calls a difference, what it does not rank."""
+"""The figure of occupancy: answers of driver and ncu, differences, and cases that do not rank."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def by_variant(study: StudyData) -> dict[str, OccupancyRow]:
 
 
 def row(**answers: object) -> OccupancyRow:
-    """A block of 256 threads and 128 registers with 32 KB: 2 blocks, 25 %."""
+    """Return a block of 256 threads and 128 registers with 32 KB: 2 blocks, 25 %."""
     expected = closed_form(HOPPER, 256, 128, 32768)
     base_row = OccupancyRow(
         "a@1", "a", "a", 256, 128, 32768, expected, 2, 25.0, 24.0, {"registers": 2}
@@ -32,7 +32,7 @@ def row(**answers: object) -> OccupancyRow:
 def test_answers_that_agree_are_no_difference() -> None:
     assert row().differences == []
     assert row(driver=None, theoretical=None, limits={}).differences == []
-    # Achieved occupancy is what happened, not what fits.
+    # Achieved occupancy is no limit.
     assert row(achieved=3.0).differences == []
 
 

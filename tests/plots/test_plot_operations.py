@@ -1,4 +1,4 @@
-"""The ladders of operations: what a share is of, in which order rungs stand, and what the figure says."""
+"""The ladders of operations: baselines of the shares, order of the rungs, and texts of the figure."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def test_a_share_is_of_the_copy_of_nearest_bytes_or_of_cublas() -> None:
         assert (row["baseline"], row["bytes of the baseline"]) == (f"copy@{n}", 8 * n)
         assert row[SHARE] == pytest.approx(80)
         assert table.loc[f"copy@{n}", "bandwidth (TB/s)"] == rate
-    # 2^24 elements are nearer to 2^23 than to 2^26, in which it moves half as many bytes.
+    # 2^24 elements are nearer to 2^23 than to 2^26; the copy of 2^23 moves half as many bytes.
     between = table.loc[f"transpose_naive@{1 << 24}"]
     assert between["baseline"] == f"copy@{1 << 23}"
     assert between[SHARE] == pytest.approx(100 * 0.2 * 4.0 / 3.5)

@@ -96,7 +96,7 @@ def test_tiles_of_cublas_are_shown_and_compared_with_its_operations() -> None:
     both = at[["cublas_ratio", "cublas_tile_ratio"]].dropna()
     assert list(both["cublas_ratio"]) == pytest.approx(list(both["cublas_tile_ratio"]), rel=0.01)
     assert len(both) >= 16
-    # A name read the wrong way round does not fit what was counted.
+    # A name with rows and columns swapped does not fit the counts.
     sides = {"cublas_tile_m": "cublas_tile_n", "cublas_tile_n": "cublas_tile_m"}
     records = TILES.records.assign(metric=TILES.records["metric"].replace(sides))
     turned = first(replace(TILES, records=records)).frame
@@ -142,7 +142,7 @@ def test_the_finding_is_the_worst_boundary() -> None:
 def test_two_blocks_an_sm_have_two_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_sweeps, "blocks_per_sm_of", lambda *of: 2)
     swept = first(WAVES)
-    # 264 places: one wave throughout, but SMs with two blocks from 133 tiles on, and so it was made.
+    # 264 slots: always one wave, but SMs with two blocks from 133 tiles on, as in the synthetic times.
     assert set(swept.frame["waves"]) == {1} and set(swept.frame["rounds"]) == {1, 2}
     assert swept.summary("duration", "rounds").median < 0.01
     assert abs(swept.summary().worst) > 0.4
@@ -151,7 +151,7 @@ def test_two_blocks_an_sm_have_two_limits(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.skipif(not H200.is_dir(), reason="no recorded H200")
 def test_recorded_sweeps_are_within_five_percent() -> None:
-    """The wave model, one fitted number a sweep, against what the H200 was recorded to need."""
+    """The wave model, with one fitted number a sweep, predicts the recorded times of the H200."""
     recorded = Recorded(H200)
     sweeps: dict[int, list[tuple[int, float]]] = defaultdict(list)
     for result in recorded.results():

@@ -1,4 +1,4 @@
-"""The roofline figure: ceilings only from records, roofs by unit and dtype, bytes that nobody saw."""
+"""The roofline figure: ceilings from records only, roofs by unit and dtype, bytes that no counter sees."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ def without(study: StudyData, case: str) -> StudyData:
 
 
 def probed(study: StudyData, where: str) -> StudyData:
-    """The study with its ceilings from another environment."""
+    """Return the study with its ceilings from another environment."""
     records = study.records
     elsewhere = records["environment"].mask(records["case"].str.contains("ceilings_"), where)
     return replace(study, records=records.assign(environment=elsewhere))
@@ -52,7 +52,7 @@ def test_a_ceiling_without_a_record_is_skipped_and_listed() -> None:
     limits = _ceilings.ceilings(study)
     assert "dram" not in limits.bandwidths
     assert "ceilings_memory dram_copy" in limits.absent
-    text = " ".join(texts(study).split())  # a note is broken where a line ends
+    text = " ".join(texts(study).split())  # notes have line breaks
     assert "No ceiling was recorded for: " in text and "ceilings_memory dram_copy" in text
     for level in ("l2", "l1"):
         assert f"{limits.bandwidths[level]:.3g}" in text
@@ -81,7 +81,7 @@ def test_roofs_follow_dtype_and_unit() -> None:
     table = rows(STUDY)
     assert table.loc["cublas@4096x4096x4096", "lowest roof"] == "FP32 FMA"
     assert table.loc["cublas-typef64@4096x4096x4096", "lowest roof"] == "FP64 mma.sync"
-    # Faster than mma.sync can be: what holds it is wgmma's roof.
+    # It is faster than mma.sync can be: its roof is wgmma's.
     assert table.loc[VENDOR, "lowest roof"] == "FP16 (FP32 sum) wgmma"
     assert table.loc[VENDOR, "of the roof (%)"] == pytest.approx(100 * 685 / 820)
 
@@ -206,13 +206,13 @@ def test_the_named_rungs_and_cublas_are_drawn() -> None:
         for ax in fig.axes
     }
     assert shown["FP32"] == ["cublas", "matmul_tiled"] == shown["FP64"]
-    # All of a dtype that is not named; what is not drawn is not told of below.
+    # A dtype without an entry has all its rungs; the caption skips rungs that are not drawn.
     assert "hgemm_wmma_staged" in shown["FP16 (FP16 sum)"]
     assert "matmul_two_outputs" not in synthetic.said(fig)
 
 
 def test_a_point_stands_at_intensities_alone() -> None:
-    """Not at the bytes of a level besides, far out of the panel."""
+    """A mark at the bytes of a level would stand far outside the panel."""
     for ax in synthetic.draw(roofline, STUDY, Style()).axes:
         right = ax.get_xlim()[1]
         assert all(x <= right for points in ax.collections for x, _ in points.get_offsets())

@@ -1,4 +1,4 @@
-"""The figure of split-K and stream-K: who is compared with whom, what is predicted, what it says."""
+"""The figure of split-K and stream-K: comparable kernels, prediction, and texts."""
 
 import math
 from dataclasses import replace
@@ -27,7 +27,7 @@ def test_speed_up_is_over_the_same_tile_and_shape() -> None:
     cell = row(frame, TAIL, "4")
     assert cell["plain"] == "hgemm_mma-tile_m128-tile_n128@17024x128x4096"
     assert cell["speed_up"] == pytest.approx(cell["plain_duration"] / cell["duration"])
-    # Another tile has no fellow here.
+    # Another tile has no data-parallel baseline here.
     cases = STUDY.cases.copy()
     cases.loc[cases["case"] == cell["case"], "tile_n"] = 64
     assert cell["case"] not in set(split_k.cells(replace(STUDY, cases=cases))["case"])

@@ -1,4 +1,4 @@
-"""The figure of tile sizes: winners, what predicts them, and what may not be compared."""
+"""The figure of tile sizes: winners, predictions, and values that cannot be compared."""
 
 import math
 

@@ -89,13 +89,13 @@ def test_no_share_without_a_ceiling_of_the_same_machine_or_of_a_wrong_case(
 
 def test_accesses_that_are_none() -> None:
     check_options("traffic", {"accesses": synthetic.ACCESSES})
-    for kernel, said in (
+    for kernel, pattern in (
         ({"a": {"lanes": 4}}, r"accesses\.matmul_naive\.a\.lanes.*rows"),
         ({"a": {"rows": 9, "columns": 8}}, r"accesses\.matmul_naive\.a.*32 lanes"),
         ({"d": {}}, "'d'"),
         ({"tile": [1, 2]}, r"accesses\.matmul_naive\.tile"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=pattern):
             check_options("traffic", {"accesses": {"matmul_naive": kernel}})
     # An access that does not divide the tile predicts nothing.
     odd = row(
@@ -126,7 +126,7 @@ def test_predictions_are_ticks_and_counters_marks(drawn: Figure) -> None:
         at.setdefault(label, set()).update(round(float(x), 6) for x in points.get_offsets()[:, 0])
     # Naive, tiled, tiled 32 and two outputs, register, double-buffered.
     assert {2048.0, 128.0, 64.0, 32.0, 16.0} <= at.pop("predicted")
-    # As the multiplication document would have it: (32768 * 128 + 49152 * 256) / 81920.
+    # The multiplication document's claim: (32768 * 128 + 49152 * 256) / 81920.
     assert at.pop("loaded by lanes, if A were loaded k times") == {204.8}
     assert {2048.0, 128.0, 64.0} <= set().union(*at.values())
 

@@ -22,13 +22,15 @@ WIDTHS = (178.0, 86.0)
 
 @functools.cache
 def drawn(name: str, width: float) -> Figure:
-    """A figure, laid out once. What it shows comes from the table: while it is drawn, no value is asked
-    for a second time."""
+    """Return a figure, laid out once.
+
+    All values come from the table: draw asks the records for none a second time.
+    """
     study, module = synthetic.make(name), plots.load(name)
     table = module.table(study)
 
     def refuse(*args: object) -> None:
-        raise AssertionError("the records were asked for a value a second time")
+        raise AssertionError("a value was read from the records a second time")
 
     with pytest.MonkeyPatch.context() as patch:
         for question in ("value_of", "pivot", "over_2mnk", "text_of"):
@@ -108,7 +110,7 @@ def test_svg_needs_no_font_and_other_suffixes_are_refused(tmp_path: Path) -> Non
     fig = synthetic.draw(plots.load("latency"), synthetic.make("latency"), Style())
     save(fig, tmp_path / "l.svg")
     text = (tmp_path / "l.svg").read_text()
-    # Letters are drawn as they were laid out.
+    # Characters are outlines.
     assert "<text" not in text and "font-family" not in text
     with pytest.raises(UserError):
         save(fig, tmp_path / "l.jpg")
@@ -174,7 +176,7 @@ FINDINGS = {
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_figure_says_first(name: str) -> None:
     assert synthetic.finding(name, synthetic.make(name)) == FINDINGS[name]
-    if name != "claims":  # of which theory judges some
+    if name != "claims":  # theory alone judges some of them
         assert synthetic.finding(name, synthetic.empty(name)) == ""
 
 
@@ -198,7 +200,7 @@ def test_wrong_case_never_ranks() -> None:
     assert "hgemm_wmma_staged-stages4@4096x4096x4096" not in ablation._change(study).index
     swept = _sweeps.sweeps(synthetic.make("tile_quantization"))[0]
     assert not swept.frame.set_index("n").loc[176, "ranks"]
-    # A verdict that nobody gave is no better than a wrong one.
+    # A case without a verdict does not rank either.
     records = study.records.assign(verdict=None)
     assert base.ranking(replace(study, records=records)) == []
     assert set(base.verdicts(replace(study, records=records)).values()) == {"not checked"}

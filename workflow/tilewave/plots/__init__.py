@@ -62,9 +62,8 @@ def available() -> list[str]:
 def digest(module: str, *names: str) -> str:
     """Return the digest of a module of the library and of these plot modules, users' files among them."""
     shipped = [f"plots.{name}" for name in names if not MODULES.file(name)]
-    return "-".join(
-        [dependencies.digest(module, *shipped), *filter(None, map(MODULES.code, names))]
-    )
+    code = filter(None, map(MODULES.code, names))
+    return "-".join([dependencies.digest(module, *shipped), *code])
 
 
 def load(name: str, where_file: object = "config", key: object = "plot") -> PlotModule:

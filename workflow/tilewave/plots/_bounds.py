@@ -97,11 +97,8 @@ class _Counts:
 
 
 def _blocks(row: Mapping[str, Any]) -> int:
-    """Return the blocks of a launch that have work; 0 where the launch is not known (cuBLAS).
-
-    Persistent blocks, whose front matter counts tiles as blocks, count as they are: stream-K assigns parts of
-    tiles.
-    """
+    """Return the blocks of a launch that have work; 0 where the launch is not known (cuBLAS). Persistent blocks,
+    whose front matter counts tiles as blocks, count as they are: stream-K assigns parts of tiles."""
     counts = [row[name] for name in ("working_blocks", "blocks") if base.present(row[name])]
     return int(min(counts, default=0))
 
@@ -141,17 +138,13 @@ def helpers(study: StudyData) -> set[str]:
 
 def _has_whole_tiles(row: Mapping[str, Any]) -> bool:
     """Return whether a product has whole tiles only.
-
-    Blocks execute a tile's part outside the product as well, and may execute whole clusters of such tiles.
-    """
+    Blocks execute a tile's part outside the product as well, and may execute whole clusters of such tiles."""
     return bool(row["m"] % row["tile_m"] == 0 and row["n"] % row["tile_n"] == 0)
 
 
 def _grows(row: Mapping[str, Any], sample: Mapping[str, Any]) -> bool:
     """Return whether all launches of a case have as many more blocks than a sample's as there are more tiles.
-
-    A launch that copies rows does not: its work grows with one side of the product.
-    """
+    A launch that copies rows does not: its work grows with one side of the product."""
     if not base.present(row.get(LAUNCHES)):
         return True
     launches, sample_launches = json.loads(row[LAUNCHES]), json.loads(sample[LAUNCHES])
@@ -212,9 +205,7 @@ def _busiest(
 
 def _busiest_of_sm(counts: Counts, values: Mapping[str, float], gpu: DataSheet) -> dict[str, float]:
     """Return the same where ncu measured an SM's pipes alone: their percentages.
-
-    ncu does not measure the data path there: its share follows from the counts.
-    """
+    ncu does not measure the data path there: its share follows from the counts."""
     share = values[AVERAGE] / values[ELAPSED] / 100
     shares = {pipe: values[name] * share for pipe, name in SM_PIPES.items()}
     needed = bounds.bound(counts, gpu, gpu.sms).pipes[bounds.DATA]

@@ -38,11 +38,8 @@ class Ceilings:
 
     def of(self, dtype: str) -> list[Peak]:
         """Return the peaks of a dtype, the highest first; for FP8 with f32 sums those of its instruction."""
-        return [
-            replace(peak, dtype=dtype)
-            for peak in self.peaks
-            if peak.dtype in (dtype, _instruction_dtype(dtype))
-        ]
+        names = dtype, _instruction_dtype(dtype)
+        return [replace(peak, dtype=dtype) for peak in self.peaks if peak.dtype in names]
 
 
 def _instruction_dtype(dtype: str) -> str:
@@ -53,30 +50,21 @@ def _instruction_dtype(dtype: str) -> str:
 
 def environment_here(study: StudyData) -> str:
     """Return the environment of the ceilings that are drawn: the one in which most kernels were timed.
-
-    If no probe ran there, return that of another card of the same kind. No ratio is formed with it.
-    """
+    If no probe ran there, return that of another card of the same kind. No ratio is formed with it."""
     kernels = set(kernels_of(study)["case"])
     timed = base.environment_of(study, "duration", "time")
-    kernel_environments = pd.Series(
-        [environment for case, environment in timed.items() if case in kernels], dtype=object
-    )
+    used = pd.Series([name for case, name in timed.items() if case in kernels], dtype=object)
     rates = (base.environment_of(study, metric, "time") for metric in ("tflops", "bandwidth"))
-    roofs = [
-        environment for rate in rates for case, environment in rate.items() if case not in kernels
-    ]
-    if kernel_environments.empty:
+    roofs = [name for rate in rates for case, name in rate.items() if case not in kernels]
+    if used.empty:
         return ""
-    order = [str(environment) for environment in kernel_environments.value_counts(sort=True).index]
-    for environment in order:
-        if environment in roofs:
-            return environment
+    order = [str(name) for name in used.value_counts(sort=True).index]
+    for name in order:
+        if name in roofs:
+            return name
     kind = _kind(study, order[0])
-    same_kind = pd.Series(
-        [environment for environment in roofs if kind and _kind(study, environment) == kind],
-        dtype=object,
-    )
-    return order[0] if same_kind.empty else str(same_kind.mode()[0])
+    twins = pd.Series([name for name in roofs if kind and _kind(study, name) == kind], dtype=object)
+    return order[0] if twins.empty else str(twins.mode()[0])
 
 
 def _kind(study: StudyData, environment: str) -> str:
@@ -113,11 +101,8 @@ def ceilings(study: StudyData) -> Ceilings:
     bandwidths: dict[str, float] = {}
     peaks: list[Peak] = []
     absent: list[str] = []
-    wanted = {
-        name
-        for dtype in kernels_of(study)["dtype"].unique()
-        for name in (dtype, _instruction_dtype(str(dtype)))
-    }
+    wanted = set(kernels_of(study)["dtype"])
+    wanted |= {_instruction_dtype(str(dtype)) for dtype in wanted}
     for row in probes.to_dict("records"):
         case, name = str(row["case"]), str(row["probe_case"])
         if case in widths:

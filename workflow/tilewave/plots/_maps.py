@@ -23,8 +23,8 @@ def draw(
     norm: the scale of the shades. picks: other values of the same cells; the best of each row by them gets a
     mark in its corner. framed: whether the largest of a row gets a frame. Cells without a value stay white.
     """
-    letters = {"size": style.small}
-    look.heatmap(ax, values, texts, cmap="Blues", norm=norm, linewidths=0.6, annot_kws=letters)
+    font = {"size": style.small}
+    look.heatmap(ax, values, texts, cmap="Blues", norm=norm, linewidths=0.6, annot_kws=font)
     for row, (_, cells) in enumerate(values.iterrows()):
         if framed and cells.notna().any():
             corner = (int(cells.argmax()) + 0.04, row + 0.04)

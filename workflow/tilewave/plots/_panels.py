@@ -32,9 +32,7 @@ def columns(heights: Mapping[str, float], most: int) -> list[list[str]]:
 
 def stacked(style: Style, heights: Mapping[str, float]) -> tuple[Figure, list[dict[str, Axes]]]:
     """Return a figure with an axes for each name, and of each column its axes by name.
-
-    heights: the data areas in mm. A wide figure has two columns.
-    """
+    heights: the data areas in mm. A wide figure has two columns."""
     parts = columns(heights, 1 if style.narrow else 2)
     needed = [sum(heights[name] + _HEAD for name in part) for part in parts]
     fig = look.new_figure(style, max(needed) + _FOOT)
@@ -60,17 +58,15 @@ def titled(ax: Axes, title: str, subtitle: str, style: Style) -> None:
 
 def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, style: Style, **how: Any) -> None:
     """Draw `look.heatmap` with small characters and without axis labels."""
-    letters = {"size": 0.8 * style.font_size, "color": INK}
-    look.heatmap(ax, values, texts, annot_kws=letters, **how)
+    font = {"size": 0.8 * style.font_size, "color": INK}
+    look.heatmap(ax, values, texts, annot_kws=font, **how)
     ax.set(xlabel="", ylabel="")
     ax.tick_params(length=0)
 
 
 def apart(heights: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Return places at least `gap` apart, near `heights` (descending) and in their order.
-
-    They lie from `low` to `high` where there is room.
-    """
+    They lie from `low` to `high` where there is room."""
     places: list[float] = []
     for height in heights:
         places.append(min(height, places[-1] - gap if places else high))
@@ -115,9 +111,7 @@ def names_beside(
     style: Style,
 ) -> None:
     """Write names at the right edge of an axes `tall` mm high, moved apart and joined to their points.
-
-    ends: x, y, text, and whether the text is bold; the limits of the axes must be set.
-    """
+    ends: x, y, text, and whether the text is bold; the limits of the axes must be set."""
     if not ends:
         return
     ends = sorted(ends, key=lambda end: (-end[1], end[2]))

@@ -91,11 +91,8 @@ def _panel(ax: Axes, sweep: Sweep, panel: str) -> None:
 
 
 def _marks(axes: Sequence[Axes], sweep: Sweep, style: Style, by: str) -> None:
-    """Draw boundaries through all panels, and label those of `by`.
-
-    Tile columns are dotted, waves dashed. Where an SM holds several blocks, the last N of one more block on
-    every SM is dash-dotted.
-    """
+    """Draw boundaries through all panels, and label those of `by`. Tile columns are dotted, waves dashed. Where an
+    SM holds several blocks, the last N of one more block on every SM is dash-dotted."""
     columns, rounds = sweep.edges("columns"), sweep.edges("rounds")
     marks: list[tuple[float, str, Any]] = []
     marks += [(n, _FAINT, ":") for n, _, _ in columns if len(columns) <= _MOST_COLUMNS]
@@ -139,9 +136,7 @@ def draw(
     study: StudyData, table: pd.DataFrame, style: Style, by: str, order: Sequence[str]
 ) -> Figure:
     """Draw panels above one another, sweeps side by side (above one another in a narrow figure).
-
-    by: "columns" or "waves", the boundaries with labels. order: the panels, of PANELS.
-    """
+    by: "columns" or "waves", the boundaries with labels. order: the panels, of PANELS."""
     with look.apply(style):
         sweeps = drawn(study, base.derived(table))
         measured = any(s.frame[[*PANELS]].notna().any(axis=None) for s in sweeps)
@@ -182,7 +177,7 @@ def _mark_handles(sweeps: Sequence[Sweep], by: str) -> list[Artist]:
     return [Line2D([], [], color=c, linestyle=dash, label=label) for label, c, dash in marks]
 
 
-# ------------------------------------------------------------------------------- what is said
+# ------------------------------------------------------------------------- takeaway and notes
 
 
 def _drops(sweep: Sweep, by: str) -> Iterator[tuple[float, float, int, int]]:

@@ -35,9 +35,7 @@ def drawn(study: StudyData, rows: pd.DataFrame) -> pd.Series[bool]:
 
 def order(cases: pd.DataFrame) -> list[str]:
     """Return the kernels in the order of the ladder: each behind the one that it follows, branch by branch.
-
-    cuBLAS, which follows none, is last.
-    """
+    cuBLAS, which follows none, is last."""
     kernels = [str(name) for name in cases["kernel"].drop_duplicates()]
     pairs = cases.drop_duplicates("kernel")
     before = dict(zip(pairs["kernel"].astype(str), pairs.get("follows", pairs["kernel"])))

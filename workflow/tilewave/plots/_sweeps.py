@@ -63,9 +63,7 @@ class Sweep:
     @property
     def pair(self) -> tuple[float, float]:
         """Times in us of a wave of full SMs and of a wave with one block on each SM, fitted together.
-
-        NaN where an SM holds one block or the sweep cannot separate them.
-        """
+        NaN where an SM holds one block or the sweep cannot separate them."""
         good = self.frame[self.frame["ranks"]]
         return quantization.fitted_pair(
             list(good["duration"]), list(zip(good["whole"], good["single"], strict=True))
@@ -210,25 +208,20 @@ def _beside(
     """Return cuBLAS's columns of one row: its paired figures where they exist, else those of its own case."""
     tile = [float(vendor[name]) for name in VENDOR_TILE]
     shown = vendor if paired.isna().iloc[0] else paired.set_axis(["tflops", "duration"])
-    vendor_tile = (int(tile[0]), int(tile[1])) if not any(map(math.isnan, tile)) else None
+    pair = (int(tile[0]), int(tile[1])) if not any(map(math.isnan, tile)) else None
     return {
         "cublas_tflops": shown["tflops"],
         "cublas_duration": shown["duration"],
         **dict(zip(VENDOR_TILE, tile, strict=True)),
         "cublas_kernel": vendor["kernel"],
         "cublas_ratio": vendor["ratio"],
-        "cublas_tile_ratio": quantization.operations_ratio(shape, vendor_tile)
-        if vendor_tile
-        else math.nan,
+        "cublas_tile_ratio": quantization.operations_ratio(shape, pair) if pair else math.nan,
     }
 
 
 def sweeps(study: StudyData) -> list[Sweep]:
-    """Return the study's sweeps in the config's order.
-
-    Cases without a tile are skipped. cuBLAS stands beside the others: its paired figure, else its own case of
-    the shape.
-    """
+    """Return the study's sweeps in the config's order. Cases without a tile are skipped. cuBLAS stands beside the
+    others: its paired figure, else its own case of the shape."""
     sms = sms_of(study)
     if study.cases.empty or sms < 1:
         return []

@@ -47,9 +47,7 @@ def _default(study: StudyData, row: Mapping[str, Any]) -> str | None:
 
 def _change(study: StudyData) -> pd.Series[float]:
     """Return the relative change of speed over the default in percent; cases that cannot be compared are absent.
-
-    Speeds are shares of the paired cuBLAS where both cases have one of the same dtype.
-    """
+    Speeds are shares of the paired cuBLAS where both cases have one of the same dtype."""
     speed = base.value_of(study, "tflops", "time")
     paired = base.value_of(study, "percent_of_cublas", "time")
     dtypes = study.cases.set_index("case")["dtype"]
@@ -105,15 +103,12 @@ def _label(study: StudyData, row: Mapping[str, Any]) -> str:
     default = _default(study, row)
     if default == row["case"]:
         return "default"
-    macros = base.macros_of(row)
-    defaults = study.cases[study.cases["case"] == default].to_dict("records")
-    default_macros = (
-        base.macros_of({str(key): value for key, value in defaults[0].items()}) if defaults else {}
-    )
+    rows = study.cases[study.cases["case"] == default].to_dict("records")
+    old = base.macros_of({str(key): value for key, value in rows[0].items()}) if rows else {}
     changed = [
-        f"{name} {default_macros[name]} → {macros[name]}"
-        for name in macros
-        if macros[name] != default_macros.get(name, macros[name])
+        f"{name} {old[name]} → {value}"
+        for name, value in base.macros_of(row).items()
+        if value != old.get(name, value)
     ]
     return ", ".join(changed) or base.variant_label(row).partition("\n")[2] or str(row["variant"])
 

@@ -127,9 +127,7 @@ def _reference(study: StudyData) -> int:
 
 def lines(study: StudyData) -> list[Line]:
     """Return every variant's lines in the config's order, dimensions in the order m, n, k.
-
-    A share needs the reference in the same environment. A line needs a size beside the reference.
-    """
+    A share needs the reference in the same environment. A line needs a size beside the reference."""
     cases = _products(study)
     if cases.empty:
         return []
@@ -173,9 +171,7 @@ def lines(study: StudyData) -> list[Line]:
 
 def _enough(points: pd.DataFrame) -> pd.Series[bool]:
     """Return whether each point keeps its part of the line's best rate, less the tolerance.
-
-    Its part: the best rate, or for a smaller product the share that the tiles of the reference leave.
-    """
+    Its part: the best rate, or for a smaller product the share that the tiles of the reference leave."""
     return points["share"] >= (1 - TOLERANCE) * points["share"].max() * points["least"]
 
 
@@ -246,11 +242,9 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     losses = [
         (float(loss), f"{line.dtype} {line.dimension.upper()}")
         for line in base.derived(table)
-        if line.kernel == BASELINE
-        and line.along
-        and (recommendation := theory.recommendation(line.dtype))
+        if line.kernel == BASELINE and line.along and (advice := theory.recommendation(line.dtype))
         for alignment, loss in line.losses.items()
-        if alignment < recommendation.recommended
+        if alignment < advice.recommended
     ]
     lost, where = max(losses, default=(0.0, ""))
     if not losses:
@@ -274,9 +268,7 @@ def _who(line: Line) -> str:
 
 def _tidy(panel_lines: list[Line], steps: list[int]) -> pd.DataFrame:
     """Return the points of a panel's lines: place (of the alignment among all), percent, who, line, status.
-
-    Equal lines stand side by side instead of on top of one another.
-    """
+    Equal lines stand side by side instead of on top of one another."""
     parts = [
         line.points.assign(
             place=line.points["alignment"].map(steps.index)
@@ -348,23 +340,20 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         all_lines: list[Line] = base.derived(table)
         if not any(len(line.measured) for line in all_lines):
             return look.empty_figure(study, style, "throughput")
-        by_dtype = {
-            d: [line for line in all_lines if line.dtype == d] for d in base.dtypes_in_order(study)
-        }
-        dtypes = [d for d in by_dtype if _worst(by_dtype[d]) > _CLEAN] or [
-            d for d in by_dtype if by_dtype[d]
-        ]
+        groups: dict[str, list[Line]] = {}
+        for dtype in base.dtypes_in_order(study):
+            if group := [line for line in all_lines if line.dtype == dtype]:
+                groups[dtype] = group
+        dtypes = [name for name in groups if _worst(groups[name]) > _CLEAN] or list(groups)
         columns = [d for d in Matmul.dimensions if any(line.dimension == d for line in all_lines)]
-        steps = sorted(
-            {int(alignment) for line in all_lines for alignment in line.points["alignment"]}
-        )
+        steps = sorted({int(step) for line in all_lines for step in line.points["alignment"]})
         looks = _looks(all_lines)
         fig = look.new_figure(style, (24.0 if style.narrow else 29.0) * len(dtypes) + 8)
         axes = fig.subplots(len(dtypes), len(columns), sharex=True, sharey=True, squeeze=False)
         for (i, dtype), (j, dimension) in itertools.product(enumerate(dtypes), enumerate(columns)):
             ax = axes[i, j]
             _mark(ax, dtype, steps)
-            if panel_lines := [line for line in by_dtype[dtype] if line.dimension == dimension]:
+            if panel_lines := [line for line in groups[dtype] if line.dimension == dimension]:
                 _panel(ax, panel_lines, steps, looks)
             _axis(ax, steps, style)
             # A title in every column keeps a row's panels alike.
@@ -376,18 +365,15 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         dashes: list[Artist] = [
             Line2D([], [], color=INK, dashes=d or (1, 0), label=name) for name, d in _DASHES.items()
         ]
-        clean = [d for d in by_dtype if by_dtype[d] and d not in dtypes]
+        clean = {name: group for name, group in groups.items() if name not in dtypes}
         return look.finish(
             fig, study, style, [*look.entries(axes.flat), *dashes],
-            [*_notes(study), *_clean_notes({d: by_dtype[d] for d in clean})], _STAGES,
+            [*_notes(study), *_clean_notes(clean)], _STAGES,
         )  # fmt: skip
 
 
-def _clean_notes(of: Mapping[str, list[Line]]) -> Iterator[str]:
-    names = [
-        f"{base.dtype_label(d)} ({100 * _worst(dtype_lines):.1f} %)"
-        for d, dtype_lines in of.items()
-    ]
+def _clean_notes(groups: Mapping[str, list[Line]]) -> Iterator[str]:
+    names = [f"{base.dtype_label(d)} ({100 * _worst(g):.1f} %)" for d, g in groups.items()]
     if names:
         yield f"Not drawn: dtypes in which no alignment costs more than {100 * _CLEAN:g} %: {', '.join(names)}."
 

@@ -141,9 +141,7 @@ def _ok_rows(study: StudyData, metric: str, stage: str | None) -> pd.DataFrame:
 
 def value_of(study: StudyData, metric: str, stage: str | None = None) -> pd.Series[float]:
     """Return the values of one metric by case, in the config's order; cases without an ok value are absent.
-
-    stage: "check", "time", "counters", or None for any stage that gives the metric.
-    """
+    stage: "check", "time", "counters", or None for any stage that gives the metric."""
     rows = _ok_rows(study, metric, stage)
     if rows.empty:
         return pd.Series(dtype=float, name=metric)
@@ -254,9 +252,7 @@ def missing_notes(
     study: StudyData, stages: Iterable[str] | None = None, most: int = 4
 ) -> list[str]:
     """Return the missing cases as notes of a figure, one for each status and reason.
-
-    Reasons that differ by their numbers alone share a note, with the least and the largest number.
-    """
+    Reasons that differ by their numbers alone share a note, with the least and the largest number."""
     groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, list[str]]]] = {}
     for missing in missing_cases(study, stages):
         fragments = tuple(_NUMBER.split(missing.reason))
@@ -306,9 +302,7 @@ def _origins(study: StudyData) -> pd.DataFrame:
 
 def _described(study: StudyData, identity: str, sources: set[str]) -> str:
     environment = study.environments.get(identity, {})
-    recordings = sorted(
-        source.partition(":")[2] for source in sources if source.startswith("recorded")
-    )
+    recordings = sorted(name.partition(":")[2] for name in sources if name.startswith("recorded"))
     gpu, cpu = environment.get("gpu") or next(iter(recordings), ""), environment.get("cpu")
     if sources == {"executed"}:
         return f"executed on the CPU ({cpu or 'unknown'}) from the same machine code"
@@ -382,9 +376,7 @@ def excess_percent(instructions: pd.DataFrame) -> pd.Series[float]:
 
 def over_2mnk(study: StudyData, metric: str) -> pd.Series[float]:
     """Return counted operations over the needed ones, 2 m n k of a product, by case (1).
-
-    Cases that need none are absent.
-    """
+    Cases that need none are absent."""
     counted = value_of(study, metric, "counters")
     if counted.empty:
         return counted
@@ -471,9 +463,7 @@ def operation_label(operation: object) -> str:
 
 def variant_label(row: Mapping[str, Any], dtype: str | None = None) -> str:
     """Return `kernel` and, on a second line, the macros that differ from the default.
-
-    If `dtype` is given, macro values that only repeat it are skipped.
-    """
+    If `dtype` is given, macro values that only repeat it are skipped."""
     kernel, variant = str(row["kernel"]), str(row["variant"])
     tokens = [t for t in variant.removeprefix(kernel).split("-") if t]
     if dtype is not None:
@@ -524,9 +514,7 @@ def compact(value: float) -> str:
 
 def base_table(study: StudyData) -> pd.DataFrame:
     """Return the columns with which every table starts and ends: case, variant, dtype, sizes ... status.
-
-    Sizes are m, n, k and the other dimensions of its operations.
-    """
+    Sizes are m, n, k and the other dimensions of its operations."""
     columns = ["case", "kernel", "variant", "dtype", "m", "n", "k"]
     frame = study.cases.reindex(columns=columns).set_index("case", drop=False)
     sizes = [sizes_of(row) for row in study.cases.to_dict("records")]
@@ -560,11 +548,8 @@ def column(table: pd.DataFrame, name: str) -> pd.Series[float]:
 
 
 class _Derived:
-    """A wrapper of the data that go with a table.
-
-    pandas copies and compares a frame's `attrs` whenever rows are selected or frames are joined; frames inside
-    would fail there.
-    """
+    """A wrapper of the data that go with a table. pandas copies and compares a frame's `attrs` whenever rows are
+    selected or frames are joined; frames inside would fail there."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

@@ -24,9 +24,7 @@ SHAPE = ("m", "n", "k")
 
 def times(study: StudyData) -> pd.Series[float]:
     """Return microseconds of each case that raced, comparable by `racing.durations`.
-
-    A leader in another environment is skipped.
-    """
+    A leader in another environment is skipped."""
     durations = base.value_of(study, DURATION, RACED)
     where = base.environment_of(study, DURATION, RACED)
     ratios, leaders = base.value_of(study, BEHIND, RACED), base.text_of(study, BEHIND)
@@ -41,9 +39,7 @@ def times(study: StudyData) -> pd.Series[float]:
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row a dtype and shape, with figures of the environment that most of the dtype's come from.
-
-    Where nothing was measured, the status says why.
-    """
+    Where nothing was measured, the status says why."""
     durations, environments = times(study), base.environment_of(study, DURATION, RACED)
     costs = base.pivot(study, ["tune_eliminated", "tune_spent", "tune_full_cost"], RACED)
     states, verdicts = base.statuses(study, [RACED]), base.verdicts(study)
@@ -54,24 +50,17 @@ def table(study: StudyData) -> pd.DataFrame:
     )
     rows = []
     for dtype in base.dtypes_in_order(study):
-        dtype_cases = study.cases[study.cases["dtype"].astype(str) == dtype]
-        case, labels = (
-            dtype_cases["case"],
-            [base.shape_label(row) for row in dtype_cases.to_dict("records")],
-        )
-        dtype_cases = dtype_cases.assign(
-            label=labels, us=case.map(durations), environment=case.map(environments)
-        )
-        raced = dtype_cases[dtype_cases["case"].isin(base.ranking(study))].dropna(
-            subset=["us", *SHAPE]
-        )
-        comparable = raced[raced["environment"].isin(raced["environment"].mode()[:1])].sort_values(
-            "us", kind="stable"
-        )
-        for label, cases in dtype_cases.groupby("label", sort=False):
-            at_shape = comparable[comparable["label"] == label]
+        group = study.cases[study.cases["dtype"].astype(str) == dtype]
+        case, labels = group["case"], [base.shape_label(row) for row in group.to_dict("records")]
+        us, environment = case.map(durations), case.map(environments)
+        group = group.assign(label=labels, us=us, environment=environment)
+        raced = group[case.isin(base.ranking(study))].dropna(subset=["us", *SHAPE])
+        raced = raced[raced["environment"].isin(raced["environment"].mode()[:1])]
+        raced = raced.sort_values("us", kind="stable")
+        for label, cases in group.groupby("label", sort=False):
+            part = raced[raced["label"] == label]
             vendor, variants = (
-                at_shape[(at_shape["kernel"] == BASELINE) == flag] for flag in (True, False)
+                part[(part["kernel"] == BASELINE) == flag] for flag in (True, False)
             )
             row: dict[str, Any] = {"dtype": dtype, **{s: cases[s].iloc[0] for s in SHAPE}}
             row |= _winner(variants, vendor, *facts) if len(variants) else {}
@@ -102,10 +91,8 @@ def _winner(
 ) -> dict[str, object]:
     """Return the fastest variant beside the runner-up and the vendor's fastest, with layouts, kernel and the
     time of an empty kernel in its place; variants, vendor: the raced cases from fast to slow."""
-    first, baseline = (
-        variants.iloc[0],
-        next(iter(vendor.to_dict("records")), {"case": "", "variant": ""}),
-    )
+    first = variants.iloc[0]
+    baseline = next(iter(vendor.to_dict("records")), {"case": "", "variant": ""})
     flops = 2.0 * first["m"] * first["n"] * first["k"]
     return {
         "best variant": first["variant"],
@@ -143,9 +130,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 def _lines(table: pd.DataFrame) -> pd.DataFrame:
     """Return the races as the figure lists them, below a line for each dtype.
-
-    Columns: `label`, `best` (percent of cuBLAS of the best variant) and `text` (beside it).
-    """
+    Columns: `label`, `best` (percent of cuBLAS of the best variant) and `text` (beside it)."""
     blocks = []
     for dtype, races in table[table["status"] == "ok"].groupby("dtype", sort=False):
         rows = races.to_dict("records")

@@ -64,9 +64,7 @@ def outcomes(study: StudyData) -> dict[str, str]:
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row a case: outcome, errors of the result, and the tolerance of an element of typical size.
-
-    The check compares each element with its own tolerance.
-    """
+    The check compares each element with its own tolerance."""
     frame = base.base_table(study)
     outcome = pd.Series(outcomes(study), dtype=object).reindex(frame.index)
     about = study.cases.set_index("case").reindex(columns=["probe_case", "ends", "finds"])
@@ -105,9 +103,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 def _panels(study: StudyData, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the number of cases by outcome for each operation, row and column.
-
-    Operations that are right everywhere share the last panel, except the first operation.
-    """
+    Operations that are right everywhere share the last panel, except the first operation."""
     probes = study.cases["operation"] == "probe"
     frame = study.cases[["operation"]].assign(
         kernel=study.cases["kernel"].astype(str),

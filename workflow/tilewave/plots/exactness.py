@@ -107,9 +107,7 @@ class Cause:
         self, counter: str, kinds: set[str], predicted: float, measured: Mapping[str, float]
     ) -> bool:
         """Return whether the cause applies to this counter of a case.
-
-        kinds: opcodes that the case executes; measured: the case's counters.
-        """
+        kinds: opcodes that the case executes; measured: the case's counters."""
         match = self.counter.fullmatch(counter)
         ran = "any" in self.kinds or any(
             _is(kind, opcode) for kind in self.kinds for opcode in kinds
@@ -159,9 +157,7 @@ def _values(study: StudyData, stage: str) -> pd.DataFrame:
     """Return rows of a stage's counters: case, metric, value, unit, source, environment."""
     rows = study.records
     rows = rows[(rows["stage"] == stage) & (rows["status"] == "ok") & rows["value"].notna()]
-    if (
-        stage == MEASURED
-    ):  # without a GPU the execution stands in, and would be compared with itself
+    if stage == MEASURED:  # without a GPU the execution stands in: no comparison with itself
         rows = rows[rows["source"] != "executed"]
     kept = rows["metric"].isin(list(COUNTERS)) | rows["metric"].str.startswith("launch__")
     columns = ["case", "metric", "value", "unit", "source", "environment"]

@@ -113,9 +113,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 def lecture_table(cases: pd.DataFrame, wanted: Lecture) -> pd.DataFrame:
     """Return times in ms: a row for each label, a column for each size; a text where no time exists.
-
-    No rows if none of the cases is in the study.
-    """
+    No rows if none of the cases is in the study."""
     absent = "not in the study"
 
     def cell(variant: str, size: int) -> str:
@@ -367,11 +365,8 @@ def _notes(study: StudyData, table: pd.DataFrame, rows: pd.DataFrame, speeds: bo
     notes += _counted(cases[cases["kernel"] != BASELINE])
     bare = rows[_SHARE].isna().groupby(rows["dtype"], sort=False).all()
     absent = [base.dtype_short(dtype) for dtype in bare.index[bare]]
-    absent += (
-        rows.loc[~_has_result(rows) & ~rows["dtype"].isin(bare.index[bare]), "label"]
-        .unique()
-        .tolist()
-    )
+    silent = ~_has_result(rows) & ~rows["dtype"].isin(bare.index[bare])
+    absent += rows.loc[silent, "label"].unique().tolist()
     notes += [f"No share was measured of {', '.join(absent)}."] if absent else []
     return notes + (base.rate_notes(study) if (rows["dtype"] == "i8").any() else [])
 

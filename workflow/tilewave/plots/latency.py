@@ -43,9 +43,7 @@ _MARKS: Mapping[str, Mapping[str, Any]] = {
 
 def _claimed(study: StudyData) -> dict[str, float]:
     """Return the claim of each case: the kernel file's, else the lecture's for the level.
-
-    The level is the probe case's name up to its first underscore.
-    """
+    The level is the probe case's name up to its first underscore."""
     claims = {}
     for row in study.cases.to_dict("records"):
         level = str(row["probe_case"]).lower().partition("_")[0]
@@ -58,9 +56,7 @@ def _claimed(study: StudyData) -> dict[str, float]:
 def clock_mhz(study: StudyData) -> float | None:
     """Return the highest SM clock of the environment that all values come from; None where clocks differ."""
     used = set(base.environment_of(study, _METRIC).values())
-    clocks = {
-        study.environments.get(environment, {}).get("sm_clock_max_mhz") for environment in used
-    }
+    clocks = {study.environments.get(name, {}).get("sm_clock_max_mhz") for name in used}
     clock = clocks.pop() if len(clocks) == 1 else None
     return float(clock) if clock else None
 

@@ -72,9 +72,7 @@ _WAITS = {name: f"{name} (% of warps' time)" for name in (*GROUPS, OTHER)}
 
 def parts(study: StudyData) -> pd.DataFrame:
     """Return one row a case: `pipe` (its name) and PARTS in percent of the elapsed cycles, which add up to 100.
-
-    Cases without one of the counters are absent.
-    """
+    Cases without one of the counters are absent."""
     wanted = [AVERAGE, BUSIEST, ELAPSED, *(PIPE.format(pipe) for pipe in PIPES)]
     values = base.pivot(study, wanted, "counters")
     busy = values[[PIPE.format(pipe) for pipe in PIPES]].set_axis(list(PIPES.values()), axis=1)
@@ -118,9 +116,7 @@ def clock(study: StudyData) -> pd.Series[float]:
 
 def by_cycles(study: StudyData) -> pd.Series[float]:
     """Return the percent of cuBLAS that the elapsed cycles alone would give, by case.
-
-    It is cuBLAS's cycles over the case's own, of the same dtype and shape, counted in one environment.
-    """
+    It is cuBLAS's cycles over the case's own, of the same dtype and shape, counted in one environment."""
     cycles = base.value_of(study, ELAPSED, "counters")
     places = base.environment_of(study, ELAPSED)
     products = zip(*(study.cases[name] for name in ("dtype", "m", "n", "k")), strict=True)
@@ -173,9 +169,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows with something to draw, below a line for each dtype.
-
-    `label` names both; `shape` is empty in a dtype's line.
-    """
+    `label` names both; `shape` is empty in a dtype's line."""
     rows = table[table[[*_PARTS.values(), *_WAITS.values()]].notna().any(axis=1)]
     if rows.empty:
         return rows
@@ -233,9 +227,7 @@ def _stack(ax: Axes, lines: pd.DataFrame) -> list[Artist]:
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a row a variant, by dtype: cycles, limiter, bound, clock, shares, and the stalls of its warps.
-
-    A narrow figure has the stalls, measured over bound, and the cycles in which the pipe works.
-    """
+    A narrow figure has the stalls, measured over bound, and the cycles in which the pipe works."""
     with look.apply(style):
         lines = _lines(study, table)
         if lines.empty:

@@ -69,9 +69,7 @@ _CHAINS = ("#332288", "#117733", "#44AA99", "#DDCC77", "#CC6677", "#AA4499")
 @dataclass(frozen=True)
 class OccupancyRow:
     """A case with the answers of theory, driver and ncu; None for an answer that is missing.
-
-    Blocks are of one SM; ``theoretical`` and ``achieved`` are ncu's, in percent.
-    """
+    Blocks are of one SM; ``theoretical`` and ``achieved`` are ncu's, in percent."""
 
     case: str
     variant: str
@@ -106,9 +104,8 @@ class OccupancyRow:
             expected = self.closed_form.limits.get(name)
             # ncu divides the shared memory that the driver carved out of L1 for this launch, as little as it
             # can; the closed form divides all of it.
-            carved = name == "shared memory" and self.closed_form.blocks <= blocks <= (
-                expected or blocks
-            )
+            fits = self.closed_form.blocks <= blocks <= (expected or blocks)
+            carved = name == "shared memory" and fits
             if expected is not None and blocks != expected and not carved:
                 messages.append(f"ncu: {name} allow {blocks} blocks, closed form: {expected}")
         return messages
@@ -120,9 +117,7 @@ def _whole(value: object) -> int | None:
 
 def rows(study: StudyData) -> list[OccupancyRow]:
     """Return one row a case with known block and registers, in the config's order.
-
-    They are of the compiled kernel; for a kernel without a source (cuBLAS) of its launch under ncu.
-    """
+    They are of the compiled kernel; for a kernel without a source (cuBLAS) of its launch under ncu."""
     wanted = [DRIVER, THEORETICAL, ACHIEVED, *LIMITS.values(), *_COUNTED.values()]
     values, limits = base.pivot(study, wanted), _sweeps.sm_limits(study)
     occupancy_rows = []
@@ -159,9 +154,7 @@ def lanes_of(study: StudyData) -> int:
 
 def chains(study: StudyData, cycles: float | None) -> pd.DataFrame:
     """Return the probe's cases: case, ilp, warps (on an SM), model and measured (FMA per clock and SM), ranks.
-
-    cycles: latency of the model, which is NaN without it.
-    """
+    cycles: latency of the model, which is NaN without it."""
     may_rank = set(base.ranking(study))
     sms = int(study.target.get("sms") or 0)
     rates = _fma_per_cycle(study, sms)
@@ -274,18 +267,15 @@ def _shown(study: StudyData, table: pd.DataFrame) -> list[OccupancyRow]:
     best: dict[str, OccupancyRow] = {}
     for row in _parts(table).rows:
         wanted = operations.get(row.case, "probe") != "probe" or row.kernel == TILE
-        if wanted and (
-            row.variant not in best or row.answer_count > best[row.variant].answer_count
-        ):
+        shown = best.get(row.variant)
+        if wanted and (shown is None or row.answer_count > shown.answer_count):
             best[row.variant] = row
     return list(best.values())
 
 
 def answers(shown: Sequence[OccupancyRow]) -> pd.DataFrame:
     """Return one row a variant, the fewest warps first.
-
-    Columns: its block, warps on an SM, limiter, the four answers (%), and whether they differ.
-    """
+    Columns: its block, warps on an SM, limiter, the four answers (%), and whether they differ."""
     entries = [
         {
             "kernel": row.kernel, "threads": row.threads, "registers": row.registers,

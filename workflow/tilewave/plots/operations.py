@@ -82,17 +82,13 @@ def _ladders(frame: pd.DataFrame) -> pd.Series[str]:
 
 def _copies(study: StudyData, frame: pd.DataFrame) -> pd.Series[str]:
     """Return for each case the correct copy of the same environment with the nearest bytes; "" without one."""
-    environments = base.environment_of(study, "bandwidth", "time")
+    where = base.environment_of(study, "bandwidth", "time")
     copies = frame[(frame["operation"] == REFERENCE) & frame.index.isin(base.ranking(study))]
     copies = copies[copies[_RATE].notna() & (copies[_BYTES] > 0)]
     nearest = {}
     for case, row in frame.iterrows():
-        candidates = [
-            copy
-            for copy in copies.index
-            if environments.get(str(copy)) == environments.get(str(case), "")
-        ]
-        distances = {copy: abs(math.log(copies[_BYTES][copy] / row[_BYTES])) for copy in candidates}
+        near = [copy for copy in copies.index if where.get(str(copy)) == where.get(str(case), "")]
+        distances = {copy: abs(math.log(copies[_BYTES][copy] / row[_BYTES])) for copy in near}
         nearest[case] = min(distances, key=distances.__getitem__, default="")
     return pd.Series(nearest, index=frame.index, dtype=object)
 
@@ -119,15 +115,8 @@ def _panel(ax: Axes, rows: pd.DataFrame, tall: float, style: Style) -> None:
     """Draw a ladder's rungs, from the first in light to the last in dark, each named at its end."""
     names = list(dict.fromkeys(rows["variant"]))
     ax.axhline(100, color=INK, linewidth=0.9, zorder=1)
-    with_quartiles = rows[rows[_LOW].notna()]
-    ax.vlines(
-        with_quartiles[_BYTES],
-        with_quartiles[_LOW],
-        with_quartiles[_HIGH],
-        color=GREY,
-        linewidth=0.9,
-        zorder=2,
-    )
+    spread = rows[rows[_LOW].notna()]
+    ax.vlines(spread[_BYTES], spread[_LOW], spread[_HIGH], color=GREY, linewidth=0.9, zorder=2)
     sns.lineplot(
         rows, x=_BYTES, y=_SHARE, hue="variant", hue_order=names, style="variant", style_order=names,
         palette=sns.color_palette("crest", len(names)).as_hex(), dashes=False, linewidth=0.9,
@@ -176,9 +165,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 def _notes(rows: pd.DataFrame) -> list[str]:
     """Return the baselines of the shares."""
-    notes = [
-        "Up: % of the baseline. The rate behind 100 % at the largest size stands beside the name."
-    ]
+    notes = ["Up: % of the baseline. The rate of 100 % at the largest size is beside the name."]
     if (rows["baseline"] != _VENDOR).any():
         notes.append(
             f"Without a vendor's product the baseline is the {REFERENCE} with the nearest bytes; the table names it."

@@ -30,10 +30,8 @@ class PlotOptions(BaseModel):
     @classmethod
     def of(cls, study: _HasOptions) -> Self:
         """Return the options that this class knows, as the study sets them; null is the default."""
-        settings = {
-            name: value for name, value in study.options.items() if name in cls.model_fields
-        }
-        return cls.model_validate(without_nulls(settings))
+        options = without_nulls(study.options)
+        return cls.model_validate({key: options[key] for key in options if key in cls.model_fields})
 
 
 def without_nulls(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,9 +55,7 @@ _LOADED, _STORED = (GLOBAL_ACCESSES.format("sectors", op) for op in ("ld", "st")
 
 def _bytes(study: StudyData) -> pd.DataFrame:
     """Return bytes of each case at each level (NaN without a counter), and whether some at L1 came as bulk copies.
-
-    Bulk copies are counted at L2 alone.
-    """
+    Bulk copies are counted at L2 alone."""
     counters = [
         "dram_bytes", L2_SECTORS, _LOADED, _STORED, "wavefronts_shared",
         "shared_wavefronts_load", "shared_wavefronts_store", COPY_WAVEFRONTS,
@@ -78,14 +76,10 @@ def _bytes(study: StudyData) -> pd.DataFrame:
 
 def _same_environment(study: StudyData) -> set[str]:
     """Return the cases with time and bytes from the environment of the ceilings."""
-    ceiling_environment = _ceilings.environment_here(study)
+    here = _ceilings.environment_here(study)
     timed = base.environment_of(study, "duration", "time")
     counted = base.environment_of(study, "dram_bytes", "counters")
-    return {
-        case
-        for case, environment in timed.items()
-        if environment == ceiling_environment == counted.get(case, ceiling_environment)
-    }
+    return {case for case, name in timed.items() if name == here == counted.get(case, here)}
 
 
 def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | None:
@@ -118,9 +112,7 @@ def _units(study: StudyData) -> dict[str, str]:
 
 def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
     """Return one row a kernel that may be drawn: rate, bytes, intensity and TB/s at each level, its roof.
-
-    The share of the roof is in %. A kernel without FLOPs has neither intensity nor roof.
-    """
+    The share of the roof is in %. A kernel without FLOPs has neither intensity nor roof."""
     kernels = kernels_of(study).set_index("case")
     frame = _bytes(study).reindex(kernels.index)
     measured, speed = base.value_of(study, "tflops", "time"), base.speed(study)
@@ -212,20 +204,13 @@ def _grouped(peaks: Iterable[Peak]) -> list[tuple[float, str]]:
             groups[-1].append(peak)
         else:
             groups.append([peak])
-    return [
-        (
-            group[0].tflops,
-            ", ".join(_ceilings.UNITS.get(member.unit, member.unit) for member in group),
-        )
-        for group in groups
-    ]
+    names = [[_ceilings.UNITS.get(peak.unit, peak.unit) for peak in group] for group in groups]
+    return [(group[0].tflops, ", ".join(units)) for group, units in zip(groups, names, strict=True)]
 
 
 def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
     """Draw the slope of each level's bandwidth up to the dtype's highest roof, and its roofs.
-
-    The title names the roofs from the highest on.
-    """
+    The title names the roofs from the highest on."""
     (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
     roofs = _grouped(limits.of(dtype))
     top = max((height for height, _ in roofs), default=high)

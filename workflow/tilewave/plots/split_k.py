@@ -217,9 +217,7 @@ _MAPS: Mapping[str, tuple[str, Normalize]] = {
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw measured and predicted speed-ups and the bytes that they cost, side by side.
-
-    A narrow figure has the measured ones alone, with the predicted best marked.
-    """
+    A narrow figure has the measured ones alone, with the predicted best marked."""
     with look.apply(style):
         frame: pd.DataFrame = base.derived(table)
         if frame.empty or frame["speed_up"].isna().all():

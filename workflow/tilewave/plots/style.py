@@ -176,9 +176,7 @@ def finish(
     stages: Iterable[str] | None = None,
 ) -> Figure:
     """Frame a figure with a study's finding (else its question), its missing cases and its source.
-
-    stages: the stages whose missing cases the caption must list; None for all.
-    """
+    stages: the stages whose missing cases the caption must list; None for all."""
     troubles = missing_notes(study, stages)
     if len(troubles) > 6:
         more = len(troubles) - 5
@@ -323,9 +321,7 @@ def grid(ax: Axes, axis: str = "both") -> None:
 
 def heatmap(ax: Axes, values: pd.DataFrame, texts: Any, **how: Any) -> None:
     """Draw seaborn's heatmap with a text in each cell; the caller sets how labels are turned.
-
-    To turn them itself, seaborn would draw the whole figure and look for overlaps.
-    """
+    To turn them itself, seaborn would draw the whole figure and look for overlaps."""
     fig = ax.get_figure(root=True)
     assert fig is not None
 

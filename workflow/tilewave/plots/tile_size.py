@@ -124,9 +124,7 @@ def winners(frame: pd.DataFrame, column: str) -> dict[tuple[int, ...], tuple[int
 
 def correlations(frame: pd.DataFrame) -> pd.DataFrame:
     """Return Spearman's rho at each shape of the measured throughput with the guide's order and the prediction.
-
-    Columns `guide`, for the tiles that the guide names, and `model`.
-    """
+    Columns `guide`, for the tiles that the guide names, and `model`."""
     by_shape = {}
     for shape, group in frame[frame["share"].notna()].groupby("shape", sort=False):
         places = [tiling.priority(tile) for tile in group["tile"]]
@@ -183,9 +181,7 @@ def _pivoted(frame: pd.DataFrame, column: str) -> pd.DataFrame:
 
 def _map(ax: Axes, frame: pd.DataFrame, column: str, style: Style, marked: bool = False) -> None:
     """Draw a cell for each shape and tile with its percentage, and a cross for a case without one.
-
-    The best has a frame; marked: the predicted best has a mark.
-    """
+    The best has a frame; marked: the predicted best has a mark."""
     values = _pivoted(frame, column).astype(float)
     texts = values.map(lambda value: f"{100 * value:.0f}")
     picks = _pivoted(frame, "predicted_alone").astype(float) if marked else None
@@ -226,9 +222,7 @@ def _correlation(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw measured and predicted maps side by side, and the agreement of two orders with the measured one.
-
-    A narrow figure has the measured map alone, with the predicted best marked.
-    """
+    A narrow figure has the measured map alone, with the predicted best marked."""
     with look.apply(style):
         frame: pd.DataFrame = base.derived(table)
         if frame.empty or frame["share"].isna().all():
@@ -252,9 +246,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 def _kept(frame: pd.DataFrame) -> float:
     """Return the least share of the best tile's speed that the tile with the best prediction keeps.
-
-    The reference shape does not count; NaN without a prediction.
-    """
+    The reference shape does not count; NaN without a prediction."""
     reference = reference_shape(frame.assign(valid=frame["tflops"].where(frame["ranks"])))
     predicted = frame.dropna(subset=["share", "predicted_alone"])
     predicted = predicted[predicted["shape"].map(lambda shape: shape != reference).astype(bool)]

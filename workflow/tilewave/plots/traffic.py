@@ -116,7 +116,7 @@ class Level:
 
 
 _LEVELS = (
-    Level("asked", "loaded by lanes (requests)", "D", _PALETTE[0], -0.2),
+    Level("requested", "loaded by lanes (requests)", "D", _PALETTE[0], -0.2),
     Level("sectors", "32-byte sectors (L1)", "s", _PALETTE[5], 0.2),
     Level("l2", "read from L2", "o", _PALETTE[2]),
     Level("dram", "read from DRAM", "^", _PALETTE[1]),
@@ -202,9 +202,7 @@ def _ceiling(study: StudyData, metric: str, names: Collection[str]) -> tuple[str
 
 def machine(study: StudyData, dtype: str) -> tuple[Machine | None, str]:
     """Return this GPU's ceilings for a dtype from the study's probes, and their environment.
-
-    (None, "") where one of the two ceilings is missing or they come from two environments.
-    """
+    (None, "") where one of the two ceilings is missing or they come from two environments."""
     probes = [str(name) for name in study.cases["probe_case"] if base.present(name)]
     peaks = [name for name in probes if _of_dtype(name, dtype)]
     first, rate = _ceiling(study, "tflops", peaks)
@@ -223,7 +221,7 @@ def _mean(shape: Mapping[str, int], of_a: float, of_b: float) -> float:
 def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) -> pd.DataFrame:
     """Return one row a product (index: case id): sizes, model and counters, missing values NaN or "".
 
-    machines: `machine` of each dtype. Bytes, FLOP, FLOP per byte, TFLOP/s, us; `asked`, `sectors`, `l2` and
+    machines: `machine` of each dtype. Bytes, FLOP, FLOP per byte, TFLOP/s, us; `requested`, `sectors`, `l2` and
     `dram` are loads of an element of A and B, averaged over both, `_model` their predictions.
     """
     measured = base.pivot(study, ["tflops", "duration"], "time")
@@ -261,16 +259,16 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
             entry |= {
                 "load_requests_model": model[0].requests, "load_sectors_model": model[0].sectors,
                 "store_requests_model": model[1].requests, "store_sectors_model": model[1].sectors,
-                "asked_model": size * model[0].elements / inputs,
+                "requested_model": size * model[0].elements / inputs,
                 "sectors_model": traffic.SECTOR_BYTES * model[0].sectors / inputs,
                 "dram_model": 1.0,
-                "asked": entry["load_requests"] / model[0].requests * size * model[0].elements / inputs,
+                "requested": entry["load_requests"] / model[0].requests * size * model[0].elements / inputs,
             }  # fmt: skip
-            if math.isclose(entry["asked_model"], _mean(shape, *loads)):
+            if math.isclose(entry["requested_model"], _mean(shape, *loads)):
                 entry |= {
                     "loads_a": loads[0], "loads_b": loads[1], "loads_a_claimed": shape["k"],
                     "loads_b_claimed": shape["m"], "loads_claimed": math.prod(shape.values()),
-                    "asked_claimed": _mean(shape, shape["k"], shape["m"]),
+                    "requested_claimed": _mean(shape, shape["k"], shape["m"]),
                 }  # fmt: skip
         entry["sectors"] = traffic.SECTOR_BYTES * entry["load_sectors"] / inputs
         entry["l2"] = traffic.SECTOR_BYTES * counted.at[case, _L2_READ] / inputs
@@ -310,9 +308,9 @@ _FACTS: Mapping[str, str] = {
     "load_sectors_model": "load sectors (model)", "load_sectors": "load sectors (counted)",
     "store_requests_model": "store requests (model)", "store_requests": "store requests (counted)",
     "store_sectors_model": "store sectors (model)", "store_sectors": "store sectors (counted)",
-    "asked_claimed": "loads of an element of A and B, as the multiplication document has those of A",
-    "asked_model": "loads of an element of A and B, asked for by lanes (model)",
-    "asked": "loads of an element of A and B, asked for by lanes (counted)",
+    "requested_claimed": "loads of an element of A and B, as the multiplication document has those of A",
+    "requested_model": "loads of an element of A and B, asked for by lanes (model)",
+    "requested": "loads of an element of A and B, asked for by lanes (counted)",
     "sectors_model": "bytes of load sectors / bytes of A and B (model)",
     "sectors": "bytes of load sectors / bytes of A and B (counted)",
     "l2": "bytes read from L2 / bytes of A and B (counted)",
@@ -337,9 +335,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 def _rows_of(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the products under the roof, and those whose loads are drawn.
-
-    Under the roof stand the shapes of the baseline in this study, and those of claims.
-    """
+    Under the roof stand the shapes of the baseline in this study, and those of claims."""
     claimed = [
         base.shape_label(dict(zip("mnk", shape.split("x"), strict=True))) for shape in CLAIMED
     ]
@@ -348,7 +344,7 @@ def _rows_of(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
         .isin([*frame.loc[frame["kernel"] == BASELINE, "shape"], *claimed])
         .to_numpy(dtype=bool)
     )
-    below = frame["asked_model"].notna().to_numpy(dtype=bool) & ~above
+    below = frame["requested_model"].notna().to_numpy(dtype=bool) & ~above
     return frame[above], frame[below]
 
 
@@ -377,8 +373,8 @@ def _products_panel(ax: Axes, frame: pd.DataFrame, column: str, style: Style) ->
 
 def _claims_differ(row: Mapping[Any, Any]) -> bool:
     """Return whether the multiplication document claims another number of loads than the model."""
-    claim = float(row["asked_claimed"])
-    return not math.isnan(claim) and not math.isclose(claim, float(row["asked_model"]))
+    claim = float(row["requested_claimed"])
+    return not math.isnan(claim) and not math.isclose(claim, float(row["requested_model"]))
 
 
 def _reuse(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
@@ -394,7 +390,7 @@ def _reuse(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
             points.append({**point, "kind": _PREDICTED, "loads": row.get(f"{level.key}_model")})
         if _claims_differ(row):
             point = {"place": index + _LEVELS[0].offset, "level": ""}
-            points.append({**point, "kind": _CLAIMED_LOADS, "loads": row["asked_claimed"]})
+            points.append({**point, "kind": _CLAIMED_LOADS, "loads": row["requested_claimed"]})
     tidy = pd.DataFrame(points).astype({"loads": float}).dropna(subset="loads")
     sns.scatterplot(
         tidy[tidy["kind"] == "counted"], x="loads", y="place", hue="level", style="level",
@@ -419,7 +415,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw rate and moved bytes over their limits, and below them the loads at each level."""
     with look.apply(style):
         frame = base.derived(table)
-        shown = [*("tflops", "dram_ratio", "asked", "sectors", "dram")]
+        shown = ["tflops", "dram_ratio", "requested", "sectors", "dram"]
         if frame.empty or not bool(frame[shown].notna().any(axis=None)):
             return look.empty_figure(study, style, "traffic")
         above, below = _rows_of(frame)

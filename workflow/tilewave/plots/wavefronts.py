@@ -39,7 +39,7 @@ KINDS: Mapping[str, str] = {
     "HGMMA": "#88CCEE",
     "other": "#999999",
 }
-_KIND_NAMES = {
+_NAMES = {
     "LDSM": "ldmatrix",
     "STSM": "stmatrix",
     "LDGSTS": "cp.async",
@@ -73,9 +73,7 @@ _HARDWARE = {side: f"hardware {side} wavefronts" for side in HARDWARE}
 
 def by_kind(study: StudyData) -> pd.DataFrame:
     """Return sums over a case's instructions, else the records of the same sums.
-
-    Columns: case, kind, wavefronts, ideal, excess (counts).
-    """
+    Columns: case, kind, wavefronts, ideal, excess (counts)."""
     rows = study.instructions.reindex(columns=["case", "opcode", *_BOTH])
     rows = rows[rows["wavefronts_shared"].fillna(0) > 0]
     kind = rows["opcode"].astype(str).str.split(".").str[0]
@@ -113,9 +111,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 def burdened(table: pd.DataFrame) -> pd.DataFrame:
     """Return rows of a case and kind with excess wavefronts, the most of correct cases first.
-
-    A column `of all` is their excess as a share of the case's shared wavefronts (%).
-    """
+    A column `of all` is their excess as a share of the case's shared wavefronts (%)."""
     total = table.groupby("case")["shared wavefronts"].transform("sum")
     rows = table.assign(**{"of all": 100 * table[_COUNTS["excess"]] / total})
     rows = rows[rows["wavefronts / ideal"].between(_EXACT, math.inf, inclusive="neither")]
@@ -220,9 +216,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         for ax in axes:
             look.rows_axis(ax, labels if ax is axes[0] else [""] * len(labels))
         handles: list[Artist] = [
-            Patch(
-                color=color, label=f"{kind} ({_KIND_NAMES[kind]})" if kind in _KIND_NAMES else kind
-            )
+            Patch(color=color, label=f"{kind} ({_NAMES[kind]})" if kind in _NAMES else kind)
             for kind, color in _PALETTE.items()
             if kind in set(rows["shown"])
         ]

@@ -155,12 +155,9 @@ class Facts:
 
     def speeds(self, groups: Iterable[Iterable[str]], m: int) -> list[float]:
         """Return TFLOP/s at m cubed of the fastest variant of each group."""
-        speeds = [
-            self._values("tflops", [f"{variant}@{m}" for variant in group]) for group in groups
-        ]
-        return [
-            required(max(group.values(), default=None), "a group has no tflops") for group in speeds
-        ]
+        speeds = [self._values("tflops", [f"{name}@{m}" for name in group]) for group in groups]
+        best = [max(group.values(), default=None) for group in speeds]
+        return [required(speed, "a group has no tflops") for speed in best]
 
     def tensor_types(self, m: int) -> set[str]:
         """Return the types whose product at m cubed cuBLAS computes on tensor cores."""

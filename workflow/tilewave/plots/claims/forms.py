@@ -44,11 +44,8 @@ def _access(pattern: Sequence[Any], op: str) -> tuple[int, int]:
 
 
 def wavefronts(pattern: Sequence[Any], op: str = "load") -> int:
-    """Return the wavefronts of a warp's access to shared memory.
-
-    pattern: bits of a lane, its element of that size, and the active lanes (default: all); the last two are
-    arrays, or expressions over `lane`.
-    """
+    """Return the wavefronts of a warp's access to shared memory. pattern: bits of a lane, its element of that size,
+    and the active lanes (default: all); the last two are arrays, or expressions over `lane`."""
     return _access(pattern, op)[0]
 
 
@@ -59,10 +56,7 @@ def conflicts(pattern: Sequence[Any], op: str = "load") -> int:
 
 def copies_over_ideal(rows: int, padded: int, pitch: int) -> float:
     """Return wavefronts over the ideal of cp.async.cg, whose warps copy eight rows of 64 bytes of a tile.
-
-    Rows begin `pitch` bytes apart in global memory and `padded` bytes apart in shared memory, at different
-    banks.
-    """
+    Rows begin `pitch` bytes apart in global memory and `padded` bytes apart in shared memory, at different banks."""
     from tilewave.theory import wavefronts as rules
 
     if padded % 16 or pitch % 16:

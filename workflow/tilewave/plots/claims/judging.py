@@ -150,9 +150,7 @@ def load(path: Path) -> list[Claim]:
     """Return a file's claims. Raises UserError: the first mistake, with its claim and key."""
     document = validated(Document, validation.read_mapping(path, path.name), path.name)
     same = {"file": path.name, "document": document.document, "names": document.names}
-    return [
-        Claim(id=name, **dict(statement), **same) for name, statement in document.claims.items()
-    ]
+    return [Claim(id=name, **dict(fields), **same) for name, fields in document.claims.items()]
 
 
 @cache
@@ -215,10 +213,8 @@ def judge_all(study: StudyData, claims: Sequence[Claim]) -> list[Judgement]:
     """Judge every claim, in order."""
     facts, judgements = Facts(study), []
     for claim in claims:
-        predicted, elsewhere = (
-            _evaluated(facts, claim, "predicted"),
-            _evaluated(facts, claim, "elsewhere"),
-        )
+        predicted = _evaluated(facts, claim, "predicted")
+        elsewhere = _evaluated(facts, claim, "elsewhere")
         measured, missing = _evaluated(facts, claim, "measured"), ""
         if claim.measured is None:
             missing = "no study measures it"
@@ -249,11 +245,8 @@ def frame(judgements: Sequence[Judgement]) -> pd.DataFrame:
     """Return one row a claim for the report's table."""
     rows = []
     for judgement in judgements:
-        claim, ratio, more = (
-            judgement.claim,
-            judgement.over_claimed(judgement.value),
-            len(judgement.read) - 2,
-        )
+        claim, more = judgement.claim, len(judgement.read) - 2
+        ratio = judgement.over_claimed(judgement.value)
         relation = "" if claim.relation == "equals" else f"{claim.relation} "
         margin = f"{100 * claim.tolerance:g} %" if claim.claimed else f"{claim.tolerance:g}"
         rows.append(
