@@ -22,7 +22,7 @@ from tilewave.plots.claims.facts import Facts
 from tilewave.plots.claims.judging import (
     VERDICTS,
     Claim,
-    Judgement,
+    JudgedClaim,
     Value,
     agrees,
     judge,
@@ -210,7 +210,7 @@ def test_a_mistake_is_reported_in_a_line(tmp_path, old, new, key, reason):
     assert "\n" not in message
 
 
-def measured(builder: synthetic.Builder, name: str) -> Judgement:
+def measured(builder: synthetic.Builder, name: str) -> JudgedClaim:
     return judge_all(study(builder), [CLAIMS[name]])[0]
 
 

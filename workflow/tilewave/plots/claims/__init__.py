@@ -19,7 +19,7 @@ from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.claims import judging
-from tilewave.plots.claims.judging import Judgement
+from tilewave.plots.claims.judging import JudgedClaim
 from tilewave.plots.style import BAD, GREY, INK, OURS, Style
 
 READING = (
@@ -36,7 +36,7 @@ _REACH = 12.0
 """Upper end of the axis, the inverse of its lower end; quotients outside stand at the ends."""
 
 
-def judged(study: StudyData) -> list[Judgement]:
+def judged(study: StudyData) -> list[JudgedClaim]:
     """Return all judged claims; none for a study without cases."""
     return [] if study.cases.empty else judging.judge_all(study, judging.all_claims())
 
@@ -58,10 +58,10 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 # ------------------------------------------------------------------------------------------ rows
 
 
-def _rows(claims: Sequence[Judgement]) -> list[str | Judgement]:
+def _rows(claims: Sequence[JudgedClaim]) -> list[str | JudgedClaim]:
     """Return the figure's rows: each document with its number of claims that hold, then those that do not hold
     here."""
-    rows: list[str | Judgement] = []
+    rows: list[str | JudgedClaim] = []
     for document in dict.fromkeys(judgement.claim.document for judgement in claims):
         of_document = [judgement for judgement in claims if judgement.claim.document == document]
         held = sum(judgement.verdict == judging.HOLDS for judgement in of_document)
@@ -70,7 +70,7 @@ def _rows(claims: Sequence[Judgement]) -> list[str | Judgement]:
     return rows
 
 
-def _band(judgement: Judgement) -> tuple[float, float] | None:
+def _band(judgement: JudgedClaim) -> tuple[float, float] | None:
     """Return the range of value over claimed in which the claim holds; None for yes or no and for 0."""
     claim = judgement.claim
     if isinstance(claim.claimed, bool) or claim.claimed == 0:
@@ -81,7 +81,7 @@ def _band(judgement: Judgement) -> tuple[float, float] | None:
     return max(low, 1 / _REACH), min(high, _REACH)
 
 
-def _row_text(judgement: Judgement) -> str:
+def _row_text(judgement: JudgedClaim) -> str:
     """Return the text of a row without a place on the axis: yes, no, or both numbers."""
     unit = "%" if judgement.claim.unit.startswith("%") else ""
     how = "predicted" if judgement.measured is None else "found"
@@ -94,7 +94,7 @@ def _write(ax: Axes, y: int, text: str, style: Style, **how: Any) -> None:
     ax.text(1, y, text, size=style.small, **how)
 
 
-def _draw_row(ax: Axes, y: int, judgement: Judgement, style: Style) -> None:
+def _draw_row(ax: Axes, y: int, judgement: JudgedClaim, style: Style) -> None:
     color, marker = MARKS[judgement.verdict]
     band, value = _band(judgement), judgement.over_claimed(judgement.value)
     if band is None or value is None:
@@ -113,7 +113,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a row a claim that does not hold here, by document: value over claimed, and the band in which it
     would hold."""
     with look.apply(style):
-        claims: list[Judgement] = base.derived(table)
+        claims: list[JudgedClaim] = base.derived(table)
         if not claims:
             return look.empty_figure(study, style, "claim")
         rows = _rows(claims)
@@ -139,7 +139,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         return look.finish(fig, study, style, _handles(claims), notes, ())
 
 
-def _handles(claims: Sequence[Judgement]) -> list[Artist]:
+def _handles(claims: Sequence[JudgedClaim]) -> list[Artist]:
     counts = Counter(judgement.verdict for judgement in claims)
     looks = [(f"{name} ({counts[name]})", color, marker) for name, (color, marker) in MARKS.items()]
     looks.append(("predicted", INK, "|"))

@@ -120,7 +120,7 @@ class Document(BaseModel):
 
 
 @dataclass(frozen=True)
-class Judgement:
+class JudgedClaim:
     """A claim with its values, their sources, and the verdict."""
 
     claim: Claim
@@ -209,7 +209,7 @@ def _evaluated(facts: Facts, claim: Claim, key: str) -> Value | None:
     return None if math.isnan(value) else float(value)
 
 
-def judge_all(study: StudyData, claims: Sequence[Claim]) -> list[Judgement]:
+def judge_all(study: StudyData, claims: Sequence[Claim]) -> list[JudgedClaim]:
     """Judge every claim, in order."""
     facts, judgements = Facts(study), []
     for claim in claims:
@@ -225,7 +225,7 @@ def judge_all(study: StudyData, claims: Sequence[Claim]) -> list[Judgement]:
         read, sources = (facts.read, facts.sources) if measured is not None else ((), ())
         verdict, by = judge(claim, predicted, measured, elsewhere)
         origin = tuple(read), ", ".join(sources), missing
-        judgements.append(Judgement(claim, predicted, measured, elsewhere, verdict, by, *origin))
+        judgements.append(JudgedClaim(claim, predicted, measured, elsewhere, verdict, by, *origin))
     return judgements
 
 
@@ -241,7 +241,7 @@ def value_text(value: Value | None) -> str:
     return f"{value:.4g}" if abs(value) < 9999.5 else f"{value:.0f}"
 
 
-def frame(judgements: Sequence[Judgement]) -> pd.DataFrame:
+def frame(judgements: Sequence[JudgedClaim]) -> pd.DataFrame:
     """Return one row a claim for the report's table."""
     rows = []
     for judgement in judgements:
