@@ -399,7 +399,7 @@ def test_a_plan_or_one_line(data):
         ("ladder", {"rungs": {"f32": "matmul_naive"}}, "rungs.f32"),
         ("ladder", {"rungs": {"f32": ["x"] * 10}}, "at most 9"),
         ("ladder", {"rugns": {}}, "rugns is 'rugns' (did you mean 'rungs'?)"),
-        ("wavefronts", {"log": True}, "options is 'log'. Allowed: wavefronts takes no options"),
+        ("wavefronts", {"log": True}, "options sets 'log', but the plot wavefronts takes no options"),
         ("ladder", {"lecture": {"rows": [1], "sizes": [64]}}, "lecture.rows"),
         ("ladder", {"lecture": {"rows": {}, "sizes": [64], "x": 1}}, "rows, sizes"),
         ("ladder", {"lecture": True}, "lecture"),

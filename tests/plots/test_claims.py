@@ -1,4 +1,4 @@
-"""The claims: how they are judged and drawn, and what is said of a file with a mistake."""
+"""Judging, drawing and reading of claims, and messages for a file with a mistake."""
 
 import dataclasses
 import inspect
@@ -19,7 +19,15 @@ from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.claims import forms, judging
 from tilewave.plots.claims.facts import Facts
-from tilewave.plots.claims.judging import VERDICTS, Claim, Judged, Value, agrees, judge, judge_all
+from tilewave.plots.claims.judging import (
+    VERDICTS,
+    Claim,
+    JudgedClaim,
+    Value,
+    agrees,
+    judge,
+    judge_all,
+)
 
 DATA = Path(__file__).parents[1] / "data" / "claims"
 CLAIMS = {claim.id: claim for claim in judging.all_claims()}
@@ -33,11 +41,11 @@ CUBE = (4096, 4096, 4096)
 
 
 def study(builder: synthetic.Builder | None = None) -> StudyData:
-    """The builder's cases on an H200 whose limits are known; none without a builder."""
-    made = (builder or synthetic.Builder("claims")).study()
-    environments = {name: dict(facts) for name, facts in made.environments.items()}
+    """Return the builder's cases on an H200 with known limits; no cases without a builder."""
+    data = (builder or synthetic.Builder("claims")).study()
+    environments = {name: dict(facts) for name, facts in data.environments.items()}
     environments[synthetic.ENVIRONMENT] |= H200
-    return dataclasses.replace(made, environments=environments)
+    return dataclasses.replace(data, environments=environments)
 
 
 def nothing() -> StudyData:
@@ -48,7 +56,7 @@ def nothing() -> StudyData:
 
 @pytest.fixture(scope="module")
 def recorded() -> StudyData:
-    """What an H200 gave for all that the claims ask (commit a2b15f2)."""
+    """Return the figures of an H200 for all claims (commit a2b15f2)."""
     rows = pd.read_csv(DATA / "figures.csv", dtype=str, keep_default_na=False)
     b = synthetic.Builder("claims")
     for case, kernel, dtype in rows[["case", "kernel", "dtype"]].drop_duplicates("case").to_numpy():
@@ -63,13 +71,13 @@ def recorded() -> StudyData:
         stage = "time" if metric in ("duration", "tflops") else "counters"
         b.add(case, stage, {metric: math.nan if text else float(value)}, verdict="correct")
         b.records[-1]["text"] = value if text else ""
-    made = study(b)
-    return dataclasses.replace(made, records=pd.DataFrame(b.records))
+    data = study(b)
+    return dataclasses.replace(data, records=pd.DataFrame(b.records))
 
 
 def claim(claimed: Value = 100.0, **more: Any) -> Claim:
-    given = {"section": "1", "row": "Row", "statement": "A sentence", "predicted": "1"} | more
-    return Claim(claimed=claimed, **given)
+    fields = {"section": "1", "row": "Row", "statement": "A sentence", "predicted": "1"} | more
+    return Claim(claimed=claimed, **fields)
 
 
 @pytest.mark.parametrize(
@@ -83,13 +91,13 @@ def claim(claimed: Value = 100.0, **more: Any) -> Claim:
     ],
 )
 def test_relations(relation: str, good: tuple[float, ...], bad: tuple[float, ...]) -> None:
-    one = claim(relation=relation, tolerance=0.1)
-    assert all(agrees(value, one) for value in good)
-    assert not any(agrees(value, one) for value in (*bad, math.nan))
+    judged_claim = claim(relation=relation, tolerance=0.1)
+    assert all(agrees(value, judged_claim) for value in good)
+    assert not any(agrees(value, judged_claim) for value in (*bad, math.nan))
 
 
 def test_claims_of_nothing_and_of_yes_and_no() -> None:
-    """That of nothing has an absolute tolerance; a number answers no question."""
+    """A claim of 0 has an absolute tolerance; a number answers no question."""
     assert agrees(0.9, claim(0.0, tolerance=1.0)) and not agrees(1.1, claim(0.0, tolerance=1.0))
     assert not agrees(0.1, claim(0.0))
     assert agrees(True, claim(True)) and agrees(False, claim(False))
@@ -119,27 +127,37 @@ def test_the_verdict_follows_from_the_values(basis, predicted, measured, elsewhe
 
 
 def test_every_claim_is_judged_as_ever(recorded: StudyData) -> None:
-    """judged.csv has what each gave when the claims were code; its numbers go with figures.csv."""
+    """judged.csv has the values of all claims from before they were data; its numbers come from figures.csv."""
     expected = pd.read_csv(DATA / "judged.csv", dtype=str, keep_default_na=False)
-    made = []
-    for one in claims.judged(recorded):
-        values = (one.claim.claimed, one.predicted, one.measured, one.elsewhere)
-        made.append([one.claim.id, *map(judging.told, values), one.verdict, one.by])
-    pd.testing.assert_frame_equal(pd.DataFrame(made, columns=expected.columns), expected)
+    rows = []
+    for judgement in claims.judged(recorded):
+        values = (
+            judgement.claim.claimed,
+            judgement.predicted,
+            judgement.measured,
+            judgement.elsewhere,
+        )
+        rows.append(
+            [judgement.claim.id, *map(judging.value_text, values), judgement.verdict, judgement.by]
+        )
+    pd.testing.assert_frame_equal(pd.DataFrame(rows, columns=expected.columns), expected)
 
 
-def test_all_files_are_read_and_documents_named_in_words() -> None:
+def test_all_files_are_read_and_documents_have_plain_names() -> None:
     folder = ROOT / "workflow" / "tilewave" / "plots" / "claims"
     assert sorted(judging.FILES) == sorted(path.name for path in folder.glob("*.yaml"))
     assert len(CLAIMS) == len(judging.all_claims()), "two claims have one id"
-    assert not any(re.search(r"[/\d]", one.document) for one in CLAIMS.values())
+    assert not any(re.search(r"[/\d]", named.document) for named in CLAIMS.values())
 
 
 def test_every_function_is_called_by_a_claim() -> None:
-    said = " ".join(f"{one.predicted} {one.measured} {one.elsewhere}" for one in CLAIMS.values())
-    called = {*re.findall(r"(\w+)\(", said)}
-    ours = dict(inspect.getmembers(forms, inspect.isfunction)) | vars(Facts)
-    assert {name for name in ours if not name.startswith("_")} <= called
+    expressions = " ".join(
+        f"{statement.predicted} {statement.measured} {statement.elsewhere}"
+        for statement in CLAIMS.values()
+    )
+    called = {*re.findall(r"(\w+)\(", expressions)}
+    functions = dict(inspect.getmembers(forms, inspect.isfunction)) | vars(Facts)
+    assert {name for name in functions if not name.startswith("_")} <= called
 
 
 GOOD = """\
@@ -159,16 +177,18 @@ def test_claims_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(GOOD)
     first, second = judging.load(tmp_path / "a.yaml")
     assert (first.id, first.document, second.claimed) == ("first", "A document", 6)
-    found = judge_all(nothing(), [first, second])
-    assert [one.predicted for one in found] == [2, None]
-    assert found[1].missing.startswith("no tflops of matmul_naive@4096x4096x4096 (not measured: ")
+    judgements = judge_all(nothing(), [first, second])
+    assert [judgement.predicted for judgement in judgements] == [2, None]
+    assert judgements[1].missing.startswith(
+        "no tflops of matmul_naive@4096x4096x4096 (not measured: "
+    )
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "key", "told"),
+    ("old", "new", "key", "reason"),
     [
         ("row: B", "row: B\n    id: C", "claims.second.id", "measured, place, predicted, relation"),
-        ("    statement: And so\n", "", "claims.second.statement", "the key is required"),
+        ("    statement: And so\n", "", "claims.second.statement", "missing"),
         ("claimed: 2 * 3", "claimed: 2 *", "claims.second.claimed", "invalid syntax"),
         ("claimed: 2 * 3", "claimed: often", "claims.second.claimed", "often"),
         ("row: B", "row: B\n    relation: about", "claims.second.relation", "'at least'"),
@@ -180,22 +200,22 @@ def test_claims_of_a_file(tmp_path: Path) -> None:
         ("1 + 1", "1 + one", "claims.first.predicted", "'one' is not defined"),
     ],
 )
-def test_a_mistake_is_told_in_a_line(tmp_path, old, new, key, told):
+def test_a_mistake_is_reported_in_a_line(tmp_path, old, new, key, reason):
     path = tmp_path / "broken.yaml"
     path.write_text(GOOD.replace(old, new))
     with pytest.raises(UserError) as error:
         judge_all(nothing(), judging.load(path))
     message = str(error.value)
-    assert message.startswith(f"broken.yaml: {key}: ") and told in message
+    assert re.match(f"broken.yaml: {key}[ :]", message) and reason in message
     assert "\n" not in message
 
 
-def measured(builder: synthetic.Builder, name: str) -> Judged:
+def measured(builder: synthetic.Builder, name: str) -> JudgedClaim:
     return judge_all(study(builder), [CLAIMS[name]])[0]
 
 
 def two(tflops: float = 10.0, verdict: str = "correct", environment: str = "") -> synthetic.Builder:
-    """The cases of the claim `two_outputs`; the second as given."""
+    """Return the cases of the claim `two_outputs`, with these values of the second case."""
     b = synthetic.Builder("claims")
     first = b.case("matmul_two_outputs", "matmul_two_outputs", "f32", CUBE)
     b.add(first, "time", {"tflops": 16.0}, verdict="correct")
@@ -206,26 +226,26 @@ def two(tflops: float = 10.0, verdict: str = "correct", environment: str = "") -
 
 
 def test_a_speedup_decides() -> None:
-    found = measured(two(), "two_outputs")
-    assert (found.verdict, found.measured) == ("does not hold", 1.6)
-    assert found.over_claimed(found.value) == 1.6
+    judgement = measured(two(), "two_outputs")
+    assert (judgement.verdict, judgement.measured) == ("does not hold", 1.6)
+    assert judgement.over_claimed(judgement.value) == 1.6
     variants = "matmul_two_outputs", "matmul_tiled-tile32"
-    assert found.read == tuple(f"tflops of {one}@4096x4096x4096" for one in variants)
-    assert found.source == "recorded:NVIDIA H200"
+    assert judgement.read == tuple(f"tflops of {variant}@4096x4096x4096" for variant in variants)
+    assert judgement.source == "recorded:NVIDIA H200"
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("changes", "why"),
     [
         ({"verdict": "wrong"}, "matmul_tiled-tile32@4096x4096x4096 is wrong"),
         ({"environment": "here"}, "its figures come from several environments"),
-        ({"tflops": 0.0}, "it would be divided by 0"),
+        ({"tflops": 0.0}, "its divisor is 0"),
         ({"tflops": math.nan}, "no tflops of matmul_tiled-tile32@4096x4096x4096"),
     ],
 )
-def test_what_makes_no_ratio(given: dict[str, Any], why: str) -> None:
-    found = measured(two(**given), "two_outputs")
-    assert (found.verdict, found.measured, found.missing) == ("not measured", None, why)
+def test_what_makes_no_ratio(changes: dict[str, Any], why: str) -> None:
+    judgement = measured(two(**changes), "two_outputs")
+    assert (judgement.verdict, judgement.measured, judgement.missing) == ("not measured", None, why)
 
 
 def test_executed_counts_stand_beside_those_of_a_gpu() -> None:
@@ -256,37 +276,40 @@ def test_a_barrier_that_was_not_tried() -> None:
     case = b.case("barrier_divergent", "barrier_divergent", "", probe="one_warps_part")
     b.fail(case, "not measured", "no GPU")
     b.case("barrier_divergent", "barrier_divergent", "", probe="one_lanes_part")
-    found = measured(b, "barrier_reachable")
-    assert (found.verdict, found.missing) == ("not measured", f"{case} was not run (no GPU)")
+    judgement = measured(b, "barrier_reachable")
+    assert (judgement.verdict, judgement.missing) == (
+        "not measured",
+        f"{case} was not run (no GPU)",
+    )
 
 
 @pytest.mark.parametrize("sms", [8, 400])
 def test_a_gpu_whose_waves_do_not_end_in_the_sweep(sms: int) -> None:
     data = nothing()
     data = dataclasses.replace(data, target={**data.target, "sms": sms})
-    (found,) = judge_all(data, [CLAIMS["wave_drop"]])
-    assert found.predicted is None and f"no wave of {sms} SMs" in found.missing
+    (judgement,) = judge_all(data, [CLAIMS["wave_drop"]])
+    assert judgement.predicted is None and f"no wave of {sms} SMs" in judgement.missing
 
 
 def test_without_a_gpu_nothing_is_said_of_its_waves() -> None:
     nowhere = dataclasses.replace(nothing(), target={}, environments={})
-    found = {one.claim.id: one for one in claims.judged(nowhere)}
+    judgements = {judgement.claim.id: judgement for judgement in claims.judged(nowhere)}
     for name in ("wave_tail", "wave_drop", "wave_longer", "tile_drop", "bound_small"):
-        assert (found[name].predicted, found[name].verdict) == (None, "not measured")
-    assert found["tensor_half_only"].predicted is None
-    assert found["shared_small"].missing == "the environment does not tell shared_per_sm"
+        assert (judgements[name].predicted, judgements[name].verdict) == (None, "not measured")
+    assert judgements["tensor_half_only"].predicted is None
+    assert judgements["shared_small"].missing == "the environment has no shared_per_sm"
     synthetic.draw(claims, nowhere, look.Style())
 
 
 def test_nothing_measured() -> None:
-    for one in claims.judged(nothing()):
-        if one.claim.basis == "measurement" and one.claim.measured:
-            assert one.verdict == "not measured" and one.missing, one.claim.id
+    for judgement in claims.judged(nothing()):
+        if judgement.claim.basis == "measurement" and judgement.claim.measured:
+            assert judgement.verdict == "not measured" and judgement.missing, judgement.claim.id
 
 
 def test_the_table_has_a_row_for_each_claim(recorded: StudyData) -> None:
     table = claims.table(recorded)
-    assert list(table["claim"]) == [one.statement for one in CLAIMS.values()]
+    assert list(table["claim"]) == [statement.statement for statement in CLAIMS.values()]
     row = table[table["claim"] == CLAIMS["intensity_large"].statement].iloc[0]
     columns = ["claimed", "predicted", "measured", "verdict", "deviation (%)", "tolerance"]
     assert row[columns].tolist() == ["4096", "2731", "823", "does not hold", -79.9, "10 %"]
@@ -300,17 +323,21 @@ def test_figures(recorded: StudyData, width: float, tmp_path: Path) -> None:
         path = tmp_path / f"{name}.svg"
         look.save(figure, path, style)
         texts = [text.get_text() for ax in figure.axes for text in ax.findobj(Text)]
-        assert path.stat().st_size and {one.document for one in CLAIMS.values()} <= set(texts)
+        assert path.stat().st_size and {statement.document for statement in CLAIMS.values()} <= set(
+            texts
+        )
         assert figure.get_figwidth() * 25.4 == pytest.approx(width)
 
 
 def test_takeaway_counts_the_verdicts(recorded: StudyData) -> None:
     table = claims.table(recorded)
     counts = table["verdict"].value_counts()
-    told = claims.takeaway(recorded, table)
-    assert told == f"{counts['holds']} of {len(CLAIMS)} claims hold on NVIDIA H200"
+    finding = claims.takeaway(recorded, table)
+    assert finding == f"{counts['holds']} of {len(CLAIMS)} claims hold on NVIDIA H200"
     bare = synthetic.empty("claims")
-    unknown = [dataclasses.replace(one, verdict="not measured") for one in claims.judged(bare)]
+    unknown = [
+        dataclasses.replace(judgement, verdict="not measured") for judgement in claims.judged(bare)
+    ]
     for judged in ([], unknown):
         assert claims.takeaway(bare, base.with_derived(table.copy(), judged)) == ""
 
@@ -319,8 +346,8 @@ def test_the_figure_shows_what_does_not_hold(recorded: StudyData) -> None:
     judged = claims.judged(recorded)
     rows = claims._rows(judged)
     shown = [row for row in rows if not isinstance(row, str)]
-    told = ("does not hold", "holds elsewhere")
-    assert shown == [one for one in judged if one.verdict in told] and shown
+    drawn = ("does not hold", "holds elsewhere")
+    assert shown == [judgement for judgement in judged if judgement.verdict in drawn] and shown
     held = [row.partition("\n")[2] for row in rows if isinstance(row, str)]
     counts = [int(text.split()[0]) for text in held]
-    assert sum(counts) == sum(one.verdict == "holds" for one in judged)
+    assert sum(counts) == sum(judgement.verdict == "holds" for judgement in judged)

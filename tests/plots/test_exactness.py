@@ -1,4 +1,4 @@
-"""Predicted beside measured: what is equal, what differs, and which causes are known."""
+"""Predicted beside measured counters: equal, different, and with a known cause."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ def test_equal_different_and_not_measured(compared: pd.DataFrame) -> None:
     assert gone["equal"] == "" and pd.isna(gone["measured"])
 
 
-def test_a_known_cause_is_named_where_it_applies(compared: pd.DataFrame) -> None:
+def test_a_cause_is_named_where_it_applies(compared: pd.DataFrame) -> None:
     row = compared.loc["hgemm_wmma_staged@129x67x53", CONFLICTS]
     assert row["relative difference"] == pytest.approx(-0.02, abs=1e-3)
     assert "arbitration" in row["cause"]
@@ -39,14 +39,16 @@ def test_a_known_cause_is_named_where_it_applies(compared: pd.DataFrame) -> None
     measured = {CONFLICTS: 120.0, WAVEFRONTS: 10_000.0}
     assert cause.explains(CONFLICTS, {"LDS"}, 0.0, measured), "a share of the wavefronts"
     assert not cause.explains(CONFLICTS, {"LDS"}, 121.0, measured), "the hardware counts no less"
-    assert not cause.explains(CONFLICTS, {"LDS"}, 0.0, measured | {CONFLICTS: 1000.0})  # so much
+    assert not cause.explains(
+        CONFLICTS, {"LDS"}, 0.0, measured | {CONFLICTS: 1000.0}
+    )  # over at_most
     assert not cause.explains(CONFLICTS, {"LDG"}, 0.0, measured)
     assert not cause.explains(COPIES, {"LDS"}, 0.0, measured | {COPIES: 1.0})
 
 
 def test_a_counter_that_varies_may_lie_on_either_side() -> None:
     counter = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
-    (cause,) = [one for one in exactness.causes() if one.counter.fullmatch(counter)]
+    (cause,) = [entry for entry in exactness.causes() if entry.counter.fullmatch(counter)]
     assert cause.measured == "either"
     for measured in (2532.0, 2762.0):
         assert cause.explains(counter, {"STG.E.128"}, 2640.0, {counter: measured})
@@ -65,17 +67,17 @@ def test_every_instruction_is_compared(compared: pd.DataFrame) -> None:
 def test_an_execution_is_not_compared_with_itself() -> None:
     study = synthetic.make("exactness")
     records = study.records.assign(source="executed", environment="here")
-    told = exactness.comparisons(replace(study, records=records))
-    told = told[~told["counter"].str.startswith(exactness.EACH)]
-    assert set(told["equal"]) == {""} and len(told)
+    rows = exactness.comparisons(replace(study, records=records))
+    rows = rows[~rows["counter"].str.startswith(exactness.EACH)]
+    assert set(rows["equal"]) == {""} and len(rows)
 
 
 def test_what_is_executed_has_a_row() -> None:
-    """Each counter that an execution predicts is compared: none is forgotten here."""
+    """The figure has a row for each counter that an execution predicts."""
     counts = {name: [1, 1] for name in ("executed", "threads_executed", "threads_on")}
     launch = {"grid": [1, 1, 1], "block": [32, 1, 1]}
-    found = counters.values(["HMMA.16816.F32", "FFMA"], counts, arch=86, **launch)
-    unknown = (counters.SUMS.keys() | found.keys()) - set(exactness.COUNTERS)
+    figures = counters.values(["HMMA.16816.F32", "FFMA"], counts, arch=86, **launch)
+    unknown = (counters.SUMS.keys() | figures.keys()) - set(exactness.COUNTERS)
     assert [n for n in unknown if not n.startswith("launch__") and "hgmma" not in n] == []
 
 
@@ -91,9 +93,9 @@ def test_the_figure_tells_equal_from_different() -> None:
     wide, narrow = drawn(study, 178.0), drawn(study, 86.0)
     assert "8 of 33 differ, most hgemm_wmma accumulatef32" in wide
     assert "8 of 33 |" in narrow and "most" not in narrow
-    for told in (wide, narrow):
-        assert "Lost arbitration: the hardware's counter" in told
-        assert "Differences without a known cause: shared" in told
+    for texts in (wide, narrow):
+        assert "Lost arbitration: the hardware's counter" in texts
+        assert "Differences without a known cause: shared" in texts
     differ = exactness._compared(exactness.table(study)).query("equal == 'no'")
     percents = set(differ[differ["why"] == exactness.UNEXPLAINED]["percent"].round(1))
     assert -33.3 in percents and set(differ["why"]) == {exactness.UNEXPLAINED, "lost arbitration"}
@@ -103,5 +105,5 @@ def test_all_may_be_equal() -> None:
     study = synthetic.make("exactness")
     table = exactness.table(study)
     same = table[table["equal"] != "no"]
-    assert exactness.takeaway(study, same).endswith("are what ncu measured")
+    assert exactness.takeaway(study, same).endswith("equal ncu's measurement")
     assert "executed counters" in drawn(synthetic.empty("exactness"), 178.0)

@@ -17,16 +17,18 @@ SIZE = 4096
 
 
 def study(speeds: dict[str, dict[int, float]], **options: object) -> StudyData:
-    """A row-major FP16 product: TFLOP/s by dimension varied and size; 100 where it is aligned."""
+    """Return a row-major FP16 product: TFLOP/s by dimension varied and size; 100 where it is aligned."""
     b = synthetic.Builder("alignment")
     layouts = json.dumps({"a": "row", "b": "row", "c": "row"})
     points = [("m", SIZE, 100.0)]
-    points += [(name, one, speed) for name, some in speeds.items() for one, speed in some.items()]
-    for name, one, speed in points:
-        m, n, k = ({"m": SIZE, "n": SIZE, "k": SIZE} | {name: one}).values()
+    points += [
+        (name, size, speed) for name, sizes in speeds.items() for size, speed in sizes.items()
+    ]
+    for name, size, speed in points:
+        m, n, k = ({"m": SIZE, "n": SIZE, "k": SIZE} | {name: size}).values()
         case = b.case("cublas-typef16_f32", "cublas", "f16_f32", (m, n, k), layouts=layouts)
         if math.isnan(speed):
-            b.add(case, "check", status="unsupported", reason=f"{name} = {one}")
+            b.add(case, "check", status="unsupported", reason=f"{name} = {size}")
             continue
         synthetic._timed(b, case, speed, speed, 2.0 * m * n * k)
     return b.study(**options)
@@ -69,7 +71,7 @@ def test_two_percent_are_tolerated() -> None:
     assert alignment.lines(study(speeds))[0].smallest_enough == 4
 
 
-def test_a_dimension_that_only_counts_rows_is_told_apart() -> None:
+def test_a_dimension_that_only_counts_rows_is_contiguous_in_none() -> None:
     data = study({name: {4095: 99.0} for name in "mnk"})
     along = {name: line.along for name, line in by_dimension(data).items()}
     assert along == {"m": (), "n": ("b", "c"), "k": ("a",)}
@@ -102,7 +104,7 @@ def test_what_is_wrong_or_measured_elsewhere_has_no_share() -> None:
     assert totals(replace(data, records=gone))["loss at it (%)"].isna().all()
 
 
-def test_table_has_a_row_for_each_case_and_dimension_and_one_for_each_line() -> None:
+def test_table_has_a_row_for_each_case_and_dimension_and_for_each_line() -> None:
     data = study({"n": {4095: 40.0}, "k": {4095: 50.0}})
     frame = alignment.table(data)
     cases = frame[frame["line"].isna()]
@@ -124,7 +126,7 @@ def test_table_names_the_kernels_that_were_launched() -> None:
     assert frame.loc[case, "kernels launched"] == "gemm_align1"
 
 
-def test_rates_of_bytes_are_told_apart() -> None:
+def test_integer_rates_have_a_note() -> None:
     assert "TOP/s" in base.rate_notes(synthetic.make("alignment"))[0]
     assert base.rate_notes(synthetic.make("latency")) == []
     assert base.rate_notes(study({"n": {4095: 40.0}})) == []
@@ -140,7 +142,7 @@ def test_no_case_and_no_record_give_a_figure_that_says_so(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("width", [178.0, 86.0])
-def test_one_row_of_panels_for_each_dtype(width: float) -> None:
+def test_each_dtype_has_a_row_of_panels(width: float) -> None:
     data = synthetic.make("alignment")
     fig = synthetic.draw(alignment, data, Style(width_mm=width))
     lines = alignment.lines(data)
@@ -161,7 +163,7 @@ def test_a_dtype_that_loses_nothing_is_named_and_not_drawn() -> None:
     fig = synthetic.draw(alignment, data, Style(width_mm=400))
     assert len(fig.axes) == 3 * 3
     notes = " ".join(caption(fig))
-    assert "Not drawn, as no alignment costs more than 10 %: FP64 (0.0 %)" in notes
+    assert "no alignment costs more than 10 %: FP64 (0.0 %)" in notes
 
 
 def test_the_finding_is_the_worst_multiple_that_is_missed() -> None:

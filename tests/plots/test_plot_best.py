@@ -23,9 +23,9 @@ def by_shape(study: StudyData) -> dict[tuple[str, int, int, int], dict[str, obje
 
 
 def test_a_row_for_each_dtype_and_shape(study: StudyData) -> None:
-    found = by_shape(study)
-    assert len(found) == 10
-    row = found["f16_f32", 2304, 1920, 4096]
+    rows = by_shape(study)
+    assert len(rows) == 10
+    row = rows["f16_f32", 2304, 1920, 4096]
     assert row["best variant"] == "hgemm_mma-accumulatef32"
     assert row["runner-up"] == "hgemm_wmma_staged-raster1-accumulatef32"
     assert row["runner-up slower by (%)"] == pytest.approx(100 * 10 / 110)
@@ -38,8 +38,10 @@ def test_a_row_for_each_dtype_and_shape(study: StudyData) -> None:
 
 
 def behind(study: StudyData, ratio: float, environment: str | None = None) -> StudyData:
-    """The study in which 128x128 tiles were out of the 4096^3 race at a high clock, at 370 us, `ratio`
-    times what 256x128 tiles took at that moment; in the end these took 380 us."""
+    """Return the study with 128x128 tiles eliminated from the 4096^3 race at a high clock.
+
+    They took 370 us, `ratio` times the time of 256x128 tiles at that moment. In the end these took 380 us.
+    """
     case, leader = (
         f"{variant}@4096x4096x4096"
         for variant in ("hgemm_mma-accumulatef32", "hgemm_wmma_staged-raster1-accumulatef32")
@@ -73,8 +75,8 @@ def test_nothing_measured_says_why(study: StudyData) -> None:
 
 
 @pytest.mark.parametrize("change", [{"verdict": "wrong"}, {"environment": "here"}])
-def test_neither_a_wrong_variant_nor_one_from_elsewhere_wins(study: StudyData, change: Any) -> None:
-    """Although it is the fastest."""
+def test_no_wrong_or_foreign_variant_wins(study: StudyData, change: Any) -> None:
+    """The variant is the fastest, and still does not win."""
     study = synthetic.changed(study, change, case="hgemm_mma-accumulatef32@2304x1920x4096")
     row = by_shape(study)["f16_f32", 2304, 1920, 4096]
     assert row["best variant"] == "hgemm_wmma_staged-raster1-accumulatef32"
@@ -83,5 +85,5 @@ def test_neither_a_wrong_variant_nor_one_from_elsewhere_wins(study: StudyData, c
 
 def test_what_the_figure_says(study: StudyData) -> None:
     said = synthetic.said(synthetic.draw(best, study, Style()))
-    for words in ("%, hgemm_mma", "eliminated early", "no NVIDIA GPU here"):
-        assert words in said
+    for text in ("%, hgemm_mma", "eliminated early", "no NVIDIA GPU here"):
+        assert text in said

@@ -1,4 +1,4 @@
-"""The figure of correctness: what it says first, what it folds away, and which endings are no failure."""
+"""The figure of correctness: its title, its folded rows, and endings that are no failure."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,8 +11,8 @@ from tilewave.plots.base import StudyData
 
 
 def ended(study: StudyData, case: str, ends: str) -> StudyData:
-    """The study with a case that timed out and was said to end so."""
-    about = [ends if one == case else "ok" for one in study.cases["case"]]
+    """Return the study with a case that timed out, and whose kernel file says that it ends so."""
+    about = [ends if name == case else "ok" for name in study.cases["case"]]
     timed_out = {"status": "timed out", "verdict": None, "value": None}
     study = synthetic.changed(study, timed_out, case=case)
     return replace(study, cases=study.cases.assign(ends=about))
@@ -27,11 +27,11 @@ def test_all_cases_may_be_right() -> None:
     right = study.records[~study.records["status"].eq("invalid access")]
     right = right[right["verdict"] != "wrong"]
     cases = study.cases[study.cases["case"].isin(right["case"])]
-    found = synthetic.finding("correctness", replace(study, records=right, cases=cases))
-    assert found == "All 160 checked cases are right"
+    finding = synthetic.finding("correctness", replace(study, records=right, cases=cases))
+    assert finding == "All 160 checked cases are right"
 
 
-def test_what_is_right_everywhere_is_one_row() -> None:
+def test_what_is_right_everywhere_shares_a_row() -> None:
     study = synthetic.make("correctness")
     cells = panels(study)["matmul"]
     assert "cublas" in cells.index and len(cells) == 8, "a few that are right keep their rows"
@@ -55,8 +55,8 @@ def test_an_ending_that_the_file_announces_is_no_failure() -> None:
         assert list(table[table["case"] == case]["outcome"]) == ["timed out"]
 
 
-def test_several_outcomes_of_a_cell_are_told_the_worst_first() -> None:
+def test_outcomes_of_a_cell_begin_with_the_worst() -> None:
     counts = Counter({"unsupported": 1, "correct": 9, "wrong": 1})
-    assert correctness._written(counts) == "W1 +9 u1"
-    assert correctness._written(Counter(correct=1)) == "+"
+    assert correctness._cell_text(counts) == "W1 +9 u1"
+    assert correctness._cell_text(Counter(correct=1)) == "+"
     assert correctness._code(counts) == 0

@@ -31,11 +31,11 @@ def cases(*pairs: tuple[str, str | None]) -> pd.DataFrame:
     ("pairs", "expected"),
     [
         ([("c", "b"), ("b", "a"), ("a", None)], "a b c"),
-        # Whatever follows the same rung comes one branch after the other.
+        # Branches that follow the same rung come one after the other.
         ([("a", None), ("x", "a"), ("b", "a"), ("y", "x")], "a x y b"),
-        # What a rung follows need not be in the study; cuBLAS is no rung.
+        # A rung may follow a kernel outside the study; cuBLAS is no rung.
         ([("cublas", None), ("b", "elsewhere"), ("c", "b")], "b c cublas"),
-        # A circle leaves no rung out.
+        # A circle keeps all rungs.
         ([("a", "b"), ("b", "a")], "a b"),
     ],
 )
@@ -44,14 +44,16 @@ def test_order(pairs: list[tuple[str, str | None]], expected: str) -> None:
 
 
 def test_rows_stand_in_the_order_of_the_rungs(study: Any) -> None:
-    assert study.cases["kernel"].iloc[0] == "hgemm_top", "told first, drawn behind what it follows"
+    assert study.cases["kernel"].iloc[0] == "hgemm_top", (
+        "listed first, drawn behind what it follows"
+    )
     fig = synthetic.draw(ladder, study, Style())
     panels = {ax.get_title(loc="left"): ax for ax in fig.axes[::3]}
     assert list(panels) == ["FP16 (FP32 sum)", "FP32", "FP64", "FP16 (FP16 sum)"]
     ax = panels["FP16 (FP32 sum)"]
     assert synthetic.labels(ax) == ["hgemm_wmma", "hgemm_wmma_staged", "hgemm_top"]
     assert [text.get_text() for text in ax.texts] == ["100 %: 685 TFLOP/s"], "cuBLAS's own"
-    # Nothing but cuBLAS has tf32 here: no panel.
+    # Only cuBLAS has tf32 here: no panel.
     assert "TF32" not in panels
 
 
@@ -65,10 +67,13 @@ def test_a_dtype_without_a_measurement_is_named(study: Any) -> None:
 
 def test_who_passes_cublas(study: Any) -> None:
     numbers = synthetic.draw(ladder, study, Style()).axes[1]
-    told = {t.get_text(): t for t in numbers.texts}
+    numbers_by_text = {t.get_text(): t for t in numbers.texts}
     # 720 n^3 / (n^3 + 900^3) TFLOP/s beside 685.
-    assert {"62.6", "96.9", "104.0", "105.0"} <= set(told)
-    assert [told[text].get_color() == GOOD for text in ("96.9", "104.0")] == [False, True]
+    assert {"62.6", "96.9", "104.0", "105.0"} <= set(numbers_by_text)
+    assert [numbers_by_text[text].get_color() == GOOD for text in ("96.9", "104.0")] == [
+        False,
+        True,
+    ]
     left = synthetic.draw(ladder, study, Style()).axes[0]
     at_100 = [line for line in left.lines if list(line.get_xdata()) == [100, 100]]
     assert len(at_100) == 1
@@ -85,8 +90,8 @@ def test_more_work_than_2mnk_is_named(study: Any) -> None:
 def test_whiskers_are_the_quartiles(study: Any) -> None:
     left = synthetic.draw(ladder, study, Style()).axes[0]
     share = 100 * 720 / (1 + (900 / 4096) ** 3) / 685
-    found = [line.get_xdata() for line in left.lines if line.get_marker() == "None"]
-    assert any(np.allclose(one, [0.996 * share, 1.009 * share]) for one in found)
+    whiskers = [line.get_xdata() for line in left.lines if line.get_marker() == "None"]
+    assert any(np.allclose(whisker, [0.996 * share, 1.009 * share]) for whisker in whiskers)
 
 
 def test_table_and_summary(study: Any) -> None:
@@ -109,14 +114,14 @@ def test_table_and_summary(study: Any) -> None:
     assert top["IQR, 4096³"] == pytest.approx(0.013 * share)
     wrong = by_variant.loc["matmul_two_outputs"].drop(["dtype", "kernel"])
     assert wrong.isna().all(), "a wrong rung has no figure"
-    own = by_variant.loc["cublas"]
-    assert own["TFLOP/s, 4096³"] == 51.2 and pd.isna(own["% of cuBLAS, 4096³"])
+    vendor = by_variant.loc["cublas"]
+    assert vendor["TFLOP/s, 4096³"] == 51.2 and pd.isna(vendor["% of cuBLAS, 4096³"])
 
 
 def test_code_of_the_cpu_has_no_row(study: Any) -> None:
-    one = study.cases["variant"] == "matmul_naive"
-    told = replace(study, cases=study.cases.assign(provider=np.where(one, "cpu", "nvrtc")))
-    labels = synthetic.labels(*synthetic.draw(ladder, told, Style()).axes[::3])
+    naive = study.cases["variant"] == "matmul_naive"
+    with_cpu = replace(study, cases=study.cases.assign(provider=np.where(naive, "cpu", "nvrtc")))
+    labels = synthetic.labels(*synthetic.draw(ladder, with_cpu, Style()).axes[::3])
     assert "matmul_naive" in set(study.cases["variant"]) and "matmul_tiled" in labels
     assert labels.count("matmul_naive") == 1, "the f64 one, which a GPU runs"
 
@@ -146,16 +151,16 @@ def test_the_named_rungs_are_drawn(study: Any) -> None:
 @pytest.mark.parametrize("study", ["ladder", "roofline"])
 def test_the_rungs_of_the_config_are_its_cases(study: str) -> None:
     text = (ROOT / "config/config.yaml").read_text()
-    made = project.load(yaml.safe_load(text), "config.yaml")
+    loaded = project.load(yaml.safe_load(text), "config.yaml")
     names = set()
-    for case in made.plan.studies[study]:
-        variant = made.plan.cases[case].variant
+    for case in loaded.plan.studies[study]:
+        variant = loaded.plan.cases[case].variant
         if variant.kernel.front.follows:
             row = {"kernel": variant.kernel.name, "variant": variant.id}
             label = base.variant_label(row, variant.dtype).replace("\n", " ")
             names.add((variant.dtype, label))
-    rungs = made.config.studies[study].options["rungs"]
-    assert {(dtype, one) for dtype, few in rungs.items() for one in few} <= names
+    rungs = loaded.config.studies[study].options["rungs"]
+    assert {(dtype, rung) for dtype, few in rungs.items() for rung in few} <= names
 
 
 def test_percent_of_its_highest(study: Any) -> None:
@@ -169,16 +174,16 @@ def test_percent_of_its_highest(study: Any) -> None:
 
 def test_the_highest_speed_is_of_the_same_environment(study: Any) -> None:
     case = f"{TILED}@8192x8192x8192"
-    found = ladder.of_highest(synthetic.changed(study, {"environment": "here"}, case=case))
-    assert found[f"{TILED}@8192x8192x8192"] == found[f"{TILED}@4096x4096x4096"] == 100
+    percent = ladder.of_highest(synthetic.changed(study, {"environment": "here"}, case=case))
+    assert percent[f"{TILED}@8192x8192x8192"] == percent[f"{TILED}@4096x4096x4096"] == 100
 
 
 def test_dots_are_where_variants_arrive(study: Any) -> None:
     # n^3 / (n^3 + 900^3) passes 0.9 between 1872 and 1873: of the GPU's 12 own variants that rank none is early.
-    found = ladder._arrivals(ladder._cubes(ladder._cases(ladder.table(study))))
-    own = found[found["kernel"] != "cublas"]
-    assert len(own) == 12 and set(own["n"]) == {2048}
-    assert set(found.loc[found["kernel"] == "cublas", "n"]) == {64}
+    arrivals = ladder._arrivals(ladder._cubes(ladder._cases(ladder.table(study))))
+    kernels = arrivals[arrivals["kernel"] != "cublas"]
+    assert len(kernels) == 12 and set(kernels["n"]) == {2048}
+    assert set(arrivals.loc[arrivals["kernel"] == "cublas", "n"]) == {64}
     assert "not correct, not ranked" in synthetic.said(synthetic.draw(ladder, study, Style()))
 
 
@@ -197,8 +202,8 @@ def test_a_line_breaks_where_a_size_does_not_rank(study: Any) -> None:
 
 def test_a_dtype_without_cubes_has_no_lines(study: Any) -> None:
     other = study.cases["dtype"].eq("f64")
-    told = replace(study, cases=study.cases.assign(n=study.cases["n"].mask(other, 100)))
-    fig = synthetic.draw(ladder, told, Style())
+    changed = replace(study, cases=study.cases.assign(n=study.cases["n"].mask(other, 100)))
+    fig = synthetic.draw(ladder, changed, Style())
     (at,) = [i for i, ax in enumerate(fig.axes) if ax.get_title(loc="left") == "FP64"]
     assert all(pd.isna(line.get_ydata()).all() for line in fig.axes[at + 2].lines)
     assert "×" in fig.axes[1].get_xticklabels()[0].get_text()
@@ -208,15 +213,15 @@ def test_lecture_table(study: Any) -> None:
     lecture = ladder.table(study).dropna(subset="lecture").set_index("lecture").dropna(axis=1)
     assert list(lecture.columns) == ["64×64 (ms)", "512×512 (ms)"]
     assert list(lecture.index) == ["CPU, triple loop, one core", "GPU, naive", "GPU, tiled"]
-    told = {"rows": {"register": "matmul_register", "none": "absent"}, "sizes": [512]}
-    chosen = ladder.table(replace(study, options={"lecture": told}))
+    option = {"rows": {"register": "matmul_register", "none": "absent"}, "sizes": [512]}
+    chosen = ladder.table(replace(study, options={"lecture": option}))
     assert chosen["512×512 (ms)"].dropna().tolist() == ["wrong", "not in the study"]
     nothing = {"rows": {"none": "absent"}, "sizes": [512]}
     for options in ({}, {"lecture": nothing}):
         assert "lecture" not in ladder.table(replace(study, options=options))
 
 
-@pytest.mark.parametrize("name", [one for one in synthetic.MAKERS if plots.has_summary(one)])
+@pytest.mark.parametrize("name", [name for name in synthetic.MAKERS if plots.has_summary(name)])
 def test_summaries_of_a_study_without_cases(name: str) -> None:
     nothing = replace(synthetic.empty(name), cases=pd.DataFrame(columns=base.CASE_COLUMNS))
     module = plots.load(name)
@@ -244,36 +249,36 @@ def samples(case: str = "a@64", stage: str = "time", **series: list[float]) -> l
 
 def shares_of(records: list[dict[str, Any]], rows: list[dict[str, Any]]) -> pd.DataFrame:
     frame = pd.DataFrame(records, columns=tables.RECORD_COLUMNS)
-    made = tables.paired_shares(frame, pd.DataFrame(rows))
-    pd.testing.assert_frame_equal(made.iloc[: len(frame)], frame, check_dtype=False)
-    return made.iloc[len(frame) :]
+    with_shares = tables.paired_shares(frame, pd.DataFrame(rows))
+    pd.testing.assert_frame_equal(with_shares.iloc[: len(frame)], frame, check_dtype=False)
+    return with_shares.iloc[len(frame) :]
 
 
 def test_shares_are_those_of_neighbouring_samples() -> None:
-    """In the third sample both ran at half the clock: the pair tells it, the medians do not."""
+    """In the third sample both ran at half the clock: the pairs cancel this, the medians do not."""
     rows = samples(duration_us=DURATIONS, baseline_us=BASELINES)
-    found = shares_of([timed(), timed(metric="duration")], rows)
+    shares = shares_of([timed(), timed(metric="duration")], rows)
     # Pairs: 90, 100, 110, 80 and 70 %.
-    assert dict(zip(found["metric"], found["value"])) == {
+    assert dict(zip(shares["metric"], shares["value"])) == {
         "paired_share_low": pytest.approx(80),
         "paired_share": pytest.approx(90),
         "paired_share_high": pytest.approx(100),
     }
-    assert set(found["unit"]) == {"%"} and set(found["environment"]) == {"e1"}
+    assert set(shares["unit"]) == {"%"} and set(shares["environment"]) == {"e1"}
 
 
 def test_speeds_have_the_share_of_their_pairs() -> None:
-    """They are medians over the pairs between the quartiles: 90, 100 and 80 %."""
+    """Speeds are medians over the pairs between the quartiles: 90, 100 and 80 %."""
     rows = samples(duration_us=DURATIONS, baseline_us=BASELINES)
-    known = [
+    figures = [
         timed(metric="tflops") | {"value": 10.0},
         timed(metric="duration") | {"value": DURATIONS[0]},
     ]
-    found = shares_of([timed(), *known], rows).set_index("metric")["value"]
+    shares = shares_of([timed(), *figures], rows).set_index("metric")["value"]
     middle = [0, 1, 3]
     for metric, series in (("paired_tflops", DURATIONS), ("paired_baseline_tflops", BASELINES)):
         usual = sorted(series[place] for place in middle)[1]
-        assert found[metric] == pytest.approx(10.0 * DURATIONS[0] / usual)
+        assert shares[metric] == pytest.approx(10.0 * DURATIONS[0] / usual)
 
 
 def test_shares_need_their_samples() -> None:
@@ -284,5 +289,5 @@ def test_shares_need_their_samples() -> None:
     assert shares_of([timed()], samples(stage="tune", duration_us=DURATIONS)).empty
     assert shares_of([timed()], []).empty
     # A sample without its partner forms no pair.
-    found = shares_of([timed()], samples(duration_us=DURATIONS, baseline_us=BASELINES[:1]))
-    assert set(found["value"]) == {90.0}
+    shares = shares_of([timed()], samples(duration_us=DURATIONS, baseline_us=BASELINES[:1]))
+    assert set(shares["value"]) == {90.0}

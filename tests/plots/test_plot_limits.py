@@ -1,5 +1,4 @@
-"""The figure of limits: cycles in parts that add up, clocks and shares within one environment, bounds from scaled
-counts and what is held against them."""
+"""The figure of limits: parts of cycles, clocks and shares within one environment, bounds from scaled counts."""
 
 import json
 from dataclasses import replace
@@ -20,27 +19,27 @@ TILED, CUBLAS = "matmul_tiled@4096x4096x4096", "cublas@4096x4096x4096"
 
 
 def test_parts_add_up() -> None:
-    found = limits.parts(STUDY)
-    assert found[list(limits.PARTS)].sum(axis=1).tolist() == pytest.approx([100.0] * len(found))
-    assert found.loc[BALANCED, "pipe"] == "FMA" and found.loc[WGMMA, "pipe"] == "tensor"
-    assert found.loc[BALANCED, "at work"] == pytest.approx(0.81 * 95)
-    assert found.loc[BALANCED, "uneven"] == pytest.approx(3)
-    assert found.loc[BALANCED, "around"] == pytest.approx(2)
+    parts = limits.parts(STUDY)
+    assert parts[list(limits.PARTS)].sum(axis=1).tolist() == pytest.approx([100.0] * len(parts))
+    assert parts.loc[BALANCED, "pipe"] == "FMA" and parts.loc[WGMMA, "pipe"] == "tensor"
+    assert parts.loc[BALANCED, "at work"] == pytest.approx(0.81 * 95)
+    assert parts.loc[BALANCED, "uneven"] == pytest.approx(3)
+    assert parts.loc[BALANCED, "around"] == pytest.approx(2)
 
 
 def test_a_pass_that_took_longer_leaves_no_negative_part() -> None:
     records = STUDY.records.copy()
     longer = (records["case"] == BALANCED) & (records["metric"] == catalogue.BUSIEST)
     records.loc[longer, "value"] *= 1.05
-    found = limits.parts(replace(STUDY, records=records))
-    assert (found[list(limits.PARTS)] >= 0).all(axis=None)
-    assert found.loc[BALANCED, list(limits.PARTS)].sum() == pytest.approx(100)
+    parts = limits.parts(replace(STUDY, records=records))
+    assert (parts[list(limits.PARTS)] >= 0).all(axis=None)
+    assert parts.loc[BALANCED, list(limits.PARTS)].sum() == pytest.approx(100)
 
 
 def test_waits_are_shares_of_all_warps() -> None:
-    found = limits.waits(STUDY)
-    assert found.loc[BALANCED].to_dict() == pytest.approx(
-        dict.fromkeys(found.columns, 0.0)
+    waits = limits.waits(STUDY)
+    assert waits.loc[BALANCED].to_dict() == pytest.approx(
+        dict.fromkeys(waits.columns, 0.0)
         | {"issued": 25.0, "barrier, end of wgmma": 50.0, "shared memory": 12.5, "other": 12.5}
     )
     grouped = [state for states in limits.GROUPS.values() for state in states]
@@ -71,8 +70,8 @@ def test_a_case_without_a_counter_is_left_out() -> None:
 
 def test_what_is_wrong_has_no_share() -> None:
     wrong = synthetic.changed(STUDY, {"verdict": "wrong"}, case=BALANCED)
-    for told, ranks in ((STUDY, True), (wrong, False)):
-        axes = synthetic.draw(limits, told, Style()).axes
+    for study, ranks in ((STUDY, True), (wrong, False)):
+        axes = synthetic.draw(limits, study, Style()).axes
         assert ("matmul_balanced (wrong)" in synthetic.labels(*axes)) != ranks
         said = [text.get_text() for ax in axes for text in ax.texts]
         assert (f"{100 * 42.6 / 40.3:.1f}" in said) == ranks
@@ -81,8 +80,14 @@ def test_what_is_wrong_has_no_share() -> None:
 @pytest.mark.parametrize("width", [178.0, 86.0])
 def test_a_line_for_each_dtype_and_variant(width: float) -> None:
     ax = synthetic.draw(limits, STUDY, Style(width_mm=width)).axes[0]
-    own = ["matmul_balanced", "matmul_async", "cublas"]
-    assert synthetic.labels(ax) == ["FP32", *own, "bf16", "hgemm_wgmma_late", "cublas typebf16_f32"]
+    kernels = ["matmul_balanced", "matmul_async", "cublas"]
+    assert synthetic.labels(ax) == [
+        "FP32",
+        *kernels,
+        "bf16",
+        "hgemm_wgmma_late",
+        "cublas typebf16_f32",
+    ]
 
 
 def _table(study: base.StudyData) -> base.pd.DataFrame:
@@ -90,25 +95,25 @@ def _table(study: base.StudyData) -> base.pd.DataFrame:
 
 
 def test_a_bound_from_two_small_executions() -> None:
-    found = _table(STUDY)
+    table = _table(STUDY)
     blocks = 32 * 32
     share = -(-blocks // 132) / blocks
-    assert found.loc[TILED, "counts"] == "executed, scaled"
-    assert found.loc[TILED, "limiter"] == bounds.DATA
-    assert found.loc[TILED, "bound (cycles)"] == pytest.approx(share * blocks * 3 * 4096)
-    assert found.loc[TILED, "measured over bound"] == pytest.approx(
+    assert table.loc[TILED, "counts"] == "executed, scaled"
+    assert table.loc[TILED, "limiter"] == bounds.DATA
+    assert table.loc[TILED, "bound (cycles)"] == pytest.approx(share * blocks * 3 * 4096)
+    assert table.loc[TILED, "measured over bound"] == pytest.approx(
         700e3 / (share * blocks * 3 * 4096)
     )
     issue = share * blocks * (10 + 4 * 4096) / 4
-    assert found.loc[TILED, "issue slots (% of measured)"] == pytest.approx(100 * issue / 700e3)
-    assert found.loc[TILED, "busiest by ncu"] == bounds.DATA
-    assert not found.index.str.contains("256x256").any()
+    assert table.loc[TILED, "issue slots (% of measured)"] == pytest.approx(100 * issue / 700e3)
+    assert table.loc[TILED, "busiest by ncu"] == bounds.DATA
+    assert not table.index.str.contains("256x256").any()
 
 
 def test_what_cannot_be_scaled_is_counted_by_ncu() -> None:
-    found = _table(STUDY)
-    assert found.loc[CUBLAS, "counts"] == "ncu"
-    assert found.loc[CUBLAS, "bound (cycles)"] == pytest.approx(32 * 32 * 3 * 4096 / 132)
+    table = _table(STUDY)
+    assert table.loc[CUBLAS, "counts"] == "ncu"
+    assert table.loc[CUBLAS, "bound (cycles)"] == pytest.approx(32 * 32 * 3 * 4096 / 132)
     cases = STUDY.cases
 
     def counts(**columns: object) -> set[str]:
@@ -116,31 +121,31 @@ def test_what_cannot_be_scaled_is_counted_by_ncu() -> None:
 
     # Two blocks a tile at the small sizes, one at the large ones: stream-K.
     assert counts(blocks=cases["blocks"].mask(cases["m"] == 256, 8)) == {"ncu"}
-    # Tiles that reach beyond the small sizes, whose blocks do more than the product has.
+    # Tiles larger than the small sizes: their blocks do more work than the product needs.
     assert counts(tile_n=96) == {"ncu"}
-    # A launch before it whose blocks grow with a side of the product, not with its tiles.
+    # An earlier launch whose blocks grow with a side of the product, not with its tiles.
     sides = cases["m"].fillna(0).astype(int)
-    for blocks, told in ((sides // 8, {"ncu"}), (sides**2 // 64, {"executed, scaled", "ncu"})):
+    for blocks, sources in ((sides // 8, {"ncu"}), (sides**2 // 64, {"executed, scaled", "ncu"})):
         before = [[{"entry": "copied", "grid": [count, 1, 1]}] for count in blocks.tolist()]
-        assert counts(launches=list(map(json.dumps, before))) == told
-    one = STUDY.records[~((STUDY.records["stage"] == "execute") & (STUDY.records["k"] == 512))]
-    assert set(_table(replace(STUDY, records=one))["counts"].dropna()) == {"ncu"}
+        assert counts(launches=list(map(json.dumps, before))) == sources
+    single = STUDY.records[~((STUDY.records["stage"] == "execute") & (STUDY.records["k"] == 512))]
+    assert set(_table(replace(STUDY, records=single))["counts"].dropna()) == {"ncu"}
 
 
 def test_without_counted_cycles_the_time_at_the_largest_clock() -> None:
     timed = replace(STUDY, records=STUDY.records[STUDY.records["stage"] != "counters"])
-    found = _table(timed)
-    bounded = found.index[found["bound (cycles)"].notna()]
+    table = _table(timed)
+    bounded = table.index[table["bound (cycles)"].notna()]
     assert list(bounded) == ["matmul_tiled@2048x2048x2048", TILED]
     duration = base.value_of(STUDY, "duration", "time")[TILED]
-    assert found.loc[TILED, "measured (cycles)"] == pytest.approx(duration * H200.clock_mhz)
-    assert found["busiest by ncu"].isna().all()
+    assert table.loc[TILED, "measured (cycles)"] == pytest.approx(duration * H200.clock_mhz)
+    assert table["busiest by ncu"].isna().all()
 
 
-def test_the_busiest_pipe_may_be_the_l2_or_one_of_the_sm() -> None:
-    found = limits.table(synthetic.changed(STUDY, {"value": 1e9}, metric=catalogue.L2_SECTORS))
-    assert set(found["busiest by ncu"].dropna()) == {_bounds.L2}
-    assert _bounds.agreement(found) == {"SM, L2 and DRAM": (0, 4)}
+def test_the_busiest_pipe_may_be_l2_or_a_pipe_of_the_sm() -> None:
+    table = limits.table(synthetic.changed(STUDY, {"value": 1e9}, metric=catalogue.L2_SECTORS))
+    assert set(table["busiest by ncu"].dropna()) == {_bounds.L2}
+    assert _bounds.agreement(table) == {"SM, L2 and DRAM": (0, 4)}
     records = STUDY.records
     few = records[
         records["metric"].ne(catalogue.WARP_INSTRUCTIONS) | records["stage"].eq("execute")
@@ -149,19 +154,19 @@ def test_the_busiest_pipe_may_be_the_l2_or_one_of_the_sm() -> None:
     pipes |= {catalogue.AVERAGE: 700e3, _bounds.SM_PIPES[bounds.TENSOR]: 99.0}
     model = few[(few["case"] == TILED) & (few["metric"] == catalogue.ELAPSED)]
     more = [model.assign(metric=name, value=value) for name, value in pipes.items()]
-    found = limits.table(replace(STUDY, records=base.pd.concat([few, *more]))).set_index("case")
-    assert found.loc[TILED, "busiest by ncu"] == bounds.TENSOR
-    assert found.loc[TILED, "among"] == "pipes of the SM"
+    table = limits.table(replace(STUDY, records=base.pd.concat([few, *more]))).set_index("case")
+    assert table.loc[TILED, "busiest by ncu"] == bounds.TENSOR
+    assert table.loc[TILED, "among"] == "pipes of the SM"
 
 
 @pytest.mark.parametrize("width", [86.0, 178.0])
 def test_the_figure_says_how_near_the_bound_is(width: float) -> None:
     drawn = synthetic.draw(limits, STUDY, Style(width_mm=width))
     texts = [text.get_text() for text in drawn.findobj(lambda o: hasattr(o, "get_text"))]
-    told = " ".join(caption(drawn))
-    assert "0 of 4 bounds lie above" in told
-    # No bound is known of what is drawn, but of cuBLAS at another size.
-    assert "All at 8192³, but limiter and bound at 4096³." in told
+    notes = " ".join(caption(drawn))
+    assert "0 of 4 bounds lie above" in notes
+    # The drawn cases have no bound, but cuBLAS has one at another size.
+    assert "All at 8192³, but limiter and bound at 4096³." in notes
     assert f"{700e3 / (32 * 32 * 3 * 4096 / 132):.2f}" in texts
 
 

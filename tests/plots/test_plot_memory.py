@@ -22,7 +22,7 @@ def clocked(**clocks: Any) -> StudyData:
     return replace(study, environments=environments)
 
 
-def test_time_needs_one_clock() -> None:
+def test_nanoseconds_need_a_common_clock() -> None:
     study = clocked(h200=2000)
     assert latency.clock_mhz(study) == 2000
     table = latency.table(study).set_index("probe_case")
@@ -36,11 +36,11 @@ def test_time_needs_one_clock() -> None:
 
 def test_labels_say_how_many_times_the_claim() -> None:
     fig = synthetic.draw(latency, clocked(h200=1980), Style())
-    told = synthetic.labels(fig.axes[0].child_axes[0])
-    assert told[0] == "4.10   (4.10 × 1 claimed)"
-    assert told[1] == "29.0   (5.80 × 5 claimed)"
-    assert told[3] == "38.6", "nobody claims anything of L1"
-    assert told[5] == "not measured   (500 claimed)"
+    labels = synthetic.labels(fig.axes[0].child_axes[0])
+    assert labels[0] == "4.10   (4.10 × 1 claimed)"
+    assert labels[1] == "29.0   (5.80 × 5 claimed)"
+    assert labels[3] == "38.6", "L1 has no claim"
+    assert labels[5] == "not measured   (500 claimed)"
 
 
 def test_several_hundred_is_judged_where_it_was_measured() -> None:
@@ -59,7 +59,7 @@ def test_the_finding_of_shared_accesses_counts_patterns() -> None:
     assert synthetic.finding("shared_access", wrong).startswith("26 of 26 access patterns cost")
 
 
-def test_what_ncu_attributes_otherwise_is_a_mark_of_its_own() -> None:
+def test_a_different_attribution_by_ncu_has_its_mark() -> None:
     study = synthetic.make("shared_access")
     kept = study.records["probe_case"] != "store_64_pairs"
     records = study.records[kept].copy()
@@ -74,9 +74,9 @@ def test_what_ncu_attributes_otherwise_is_a_mark_of_its_own() -> None:
 
 def test_the_most_excess_stands_first_and_wrong_cases_last() -> None:
     rows = wavefronts.burdened(wavefronts.table(synthetic.make("wavefronts")))
-    told = list(zip(rows["variant"], rows["kind"], strict=True))
-    assert told[0] == ("matmul_double_buffered-pad0", "STS")
-    assert told[-1] == ("hgemm_wmma_staged-stages2", "LDGSTS") and not rows["ranks"].iloc[-1]
+    order = list(zip(rows["variant"], rows["kind"], strict=True))
+    assert order[0] == ("matmul_double_buffered-pad0", "STS")
+    assert order[-1] == ("hgemm_wmma_staged-stages2", "LDGSTS") and not rows["ranks"].iloc[-1]
     assert "matmul_tiled" not in set(rows["variant"])
 
 
@@ -96,17 +96,17 @@ def test_rows_of_several_operations_name_only_unusual_shapes() -> None:
         b.add(case, "counters", {"inst": 1.0})
         b.instruction(case, "LDS", counted, 10.0)
     study = b.study()
-    found = wavefronts.table(study)
-    assert found.columns[:9].tolist() == "case kernel variant dtype m n k rows columns".split()
-    assert found["columns"].tolist()[-1] == 4096
+    table = wavefronts.table(study)
+    assert table.columns[:9].tolist() == "case kernel variant dtype m n k rows columns".split()
+    assert table["columns"].tolist()[-1] == 4096
     fig = synthetic.draw(wavefronts, study, Style())
     tiled = ["transpose_tiled LDS", "transpose_tiled LDS", "transpose_tiled 32×96 LDS"]
     assert synthetic.labels(fig.axes[0])[:4] == [*tiled, "softmax_online LDS"]
-    told = "Shape transpose 64×64, softmax 8×4096, where no other is named"
-    assert told in synthetic.said(fig)
+    note = "Shape transpose 64×64, softmax 8×4096, where no other is named"
+    assert note in synthetic.said(fig)
 
 
-def test_variants_without_excess_are_one_row() -> None:
+def test_variants_without_excess_share_a_row() -> None:
     study = synthetic.make("wavefronts")
     ax = synthetic.draw(wavefronts, study, Style()).axes[0]
     assert synthetic.labels(ax)[-1] == "no excess: 1 variants"

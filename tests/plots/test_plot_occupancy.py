@@ -1,4 +1,4 @@
-"""The figure of occupancy: what it compares, what it calls a difference, what it does not rank."""
+"""The figure of occupancy: answers of driver and ncu, differences, and cases that do not rank."""
 
 from dataclasses import replace
 
@@ -21,25 +21,27 @@ def by_variant(study: StudyData) -> dict[str, OccupancyRow]:
 
 
 def row(**answers: object) -> OccupancyRow:
-    """A block of 256 threads and 128 registers with 32 KB: 2 blocks, 25 %."""
-    found = closed_form(HOPPER, 256, 128, 32768)
-    made = OccupancyRow("a@1", "a", "a", 256, 128, 32768, found, 2, 25.0, 24.0, {"registers": 2})
-    return replace(made, **answers)  # type: ignore[arg-type]
+    """Return a block of 256 threads and 128 registers with 32 KB: 2 blocks, 25 %."""
+    expected = closed_form(HOPPER, 256, 128, 32768)
+    base_row = OccupancyRow(
+        "a@1", "a", "a", 256, 128, 32768, expected, 2, 25.0, 24.0, {"registers": 2}
+    )
+    return replace(base_row, **answers)  # type: ignore[arg-type]
 
 
 def test_answers_that_agree_are_no_difference() -> None:
     assert row().differences == []
     assert row(driver=None, theoretical=None, limits={}).differences == []
-    # Achieved occupancy is what happened, not what fits.
+    # Achieved occupancy is no limit.
     assert row(achieved=3.0).differences == []
 
 
-def test_every_other_answer_is_told() -> None:
+def test_every_different_answer_is_listed() -> None:
     assert row(driver=3).differences == ["driver: 3 blocks, closed form: 2"]
     assert row(theoretical=37.5).differences == ["ncu: 37.5 %, closed form: 25 %"]
     assert row(theoretical=float("nan")).differences
-    told = row(limits={"registers": 3, "warps": 8, "blocks": 16}).differences
-    assert told == [
+    differences = row(limits={"registers": 3, "warps": 8, "blocks": 16}).differences
+    assert differences == [
         "ncu: registers allow 3 blocks, closed form: 2",
         "ncu: blocks allow 16 blocks, closed form: 32",
     ]
@@ -54,12 +56,12 @@ def test_ncu_may_divide_a_smaller_carve_out_of_shared_memory() -> None:
 
 
 def test_rows_from_the_compiled_kernel_or_from_ncu() -> None:
-    found = by_variant(STUDY)
-    assert (found["cublas"].threads, found["cublas"].registers) == (256, 202)
-    assert found["cublas"].found.warps == 8 and found["cublas"].differences == []
-    assert found["matmul_double_buffered"].found.warps == 16
-    assert found["matmul_disputed"].differences == ["driver: 7 blocks, closed form: 8"]
-    assert found["matmul_unmeasured"].found.warps == 20, "the closed form needs no GPU"
+    by_name = by_variant(STUDY)
+    assert (by_name["cublas"].threads, by_name["cublas"].registers) == (256, 202)
+    assert by_name["cublas"].closed_form.warps == 8 and by_name["cublas"].differences == []
+    assert by_name["matmul_double_buffered"].closed_form.warps == 16
+    assert by_name["matmul_disputed"].differences == ["driver: 7 blocks, closed form: 8"]
+    assert by_name["matmul_unmeasured"].closed_form.warps == 20, "the closed form needs no GPU"
     bare = synthetic.empty("occupancy")
     assert "cublas" not in by_variant(bare), "no source and no launch: nothing is known"
 
@@ -71,7 +73,7 @@ def test_a_disagreement_is_listed_in_the_figure() -> None:
     nine = synthetic.changed(STUDY, {"value": 9.0}, metric=occupancy.DRIVER)
     notes = occupancy._notes(occupancy.table(nine), 32)
     assert sum("driver: 9 blocks" in note for note in notes) == 3
-    assert f"And {answered - 1 - 3} more cases: they are in the table." in notes
+    assert f"The table has {answered - 1 - 3} more such cases." in notes
     table = occupancy.table(STUDY).set_index("case")
     assert table.at["matmul_disputed@2048x2048x2048", "differences"]
 
@@ -79,8 +81,8 @@ def test_a_disagreement_is_listed_in_the_figure() -> None:
 def test_chains_have_model_and_measurement() -> None:
     frame = occupancy.chains(STUDY, occupancy.register_latency(STUDY))
     assert len(frame) == 20
-    one = frame[(frame["ilp"] == 1) & (frame["warps"] == 64)].iloc[0]
-    assert one["model"] == 128 and one["measured"] == pytest.approx(126.72)
+    full = frame[(frame["ilp"] == 1) & (frame["warps"] == 64)].iloc[0]
+    assert full["model"] == 128 and full["measured"] == pytest.approx(126.72)
     assert list(frame[~frame["ranks"]]["warps"]) == [1], "the wrong case does not rank"
     notes = " ".join(occupancy._notes(occupancy.table(STUDY), 32))
     assert "off by 1.0 % (median), 1.0 % (worst)" in notes
@@ -129,7 +131,7 @@ def test_a_variant_is_shown_once_with_the_case_that_says_most() -> None:
     ]
 
 
-def test_variants_of_one_answer_are_one_row() -> None:
+def test_variants_of_an_answer_share_a_row() -> None:
     frame = occupancy.answers(occupancy._shown(STUDY, occupancy.table(STUDY)))
     assert list(frame["warps"]) == sorted(frame["warps"])
     disputed = frame[frame["kernel"] == "matmul_disputed"].iloc[0]

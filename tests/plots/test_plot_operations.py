@@ -1,4 +1,4 @@
-"""The ladders of operations: what a share is of, in which order rungs stand, and what the figure says."""
+"""The ladders of operations: baselines of the shares, order of the rungs, and texts of the figure."""
 
 from dataclasses import replace
 
@@ -18,17 +18,17 @@ def rows(study: StudyData) -> pd.DataFrame:
 
 
 def test_a_share_is_of_the_copy_of_nearest_bytes_or_of_cublas() -> None:
-    found = rows(synthetic.make("operations"))
+    table = rows(synthetic.make("operations"))
     for n, rate in ((1 << 20, 2.0), (1 << 23, 3.5), (1 << 26, 4.0)):
-        row = found.loc[f"transpose_tiled@{n}"]
+        row = table.loc[f"transpose_tiled@{n}"]
         assert (row["baseline"], row["bytes of the baseline"]) == (f"copy@{n}", 8 * n)
         assert row[SHARE] == pytest.approx(80)
-        assert found.loc[f"copy@{n}", "bandwidth (TB/s)"] == rate
-    # 2^24 elements are nearer to 2^23 than to 2^26, in which it moves half as many bytes.
-    between = found.loc[f"transpose_naive@{1 << 24}"]
+        assert table.loc[f"copy@{n}", "bandwidth (TB/s)"] == rate
+    # 2^24 elements are nearer to 2^23 than to 2^26; the copy of 2^23 moves half as many bytes.
+    between = table.loc[f"transpose_naive@{1 << 24}"]
     assert between["baseline"] == f"copy@{1 << 23}"
     assert between[SHARE] == pytest.approx(100 * 0.2 * 4.0 / 3.5)
-    batch = found.loc["batched_tiled@16"]
+    batch = table.loc["batched_tiled@16"]
     assert (batch["baseline"], batch[SHARE]) == ("cuBLAS", pytest.approx(18))
     assert batch["lower quartile (%)"] < 18 < batch["upper quartile (%)"]
 
@@ -36,32 +36,32 @@ def test_a_share_is_of_the_copy_of_nearest_bytes_or_of_cublas() -> None:
 def test_only_a_correct_copy_of_the_same_environment_is_a_baseline() -> None:
     study = synthetic.make("operations")
     for change in ({"verdict": "wrong"}, {"environment": "here"}):
-        found = rows(synthetic.changed(study, change, case=f"copy@{1 << 23}"))
-        found = found.loc[f"transpose_tiled@{1 << 23}"]
-        assert found["baseline"] == f"copy@{1 << 20}", change
+        table = rows(synthetic.changed(study, change, case=f"copy@{1 << 23}"))
+        table = table.loc[f"transpose_tiled@{1 << 23}"]
+        assert table["baseline"] == f"copy@{1 << 20}", change
     records = study.records[study.records["case"].str.partition("@")[0] != "copy"]
-    found = rows(replace(study, records=records))
-    tiled = found.loc[f"transpose_tiled@{1 << 20}"]
+    table = rows(replace(study, records=records))
+    tiled = table.loc[f"transpose_tiled@{1 << 20}"]
     assert tiled["baseline"] == "" and pd.isna(tiled[SHARE])
-    assert operations.takeaway(study, found.reset_index()) == "", "no copy, no share of one"
+    assert operations.takeaway(study, table.reset_index()) == "", "no copy, no share of one"
 
 
-def test_rungs_stand_as_they_follow_one_another_and_sizes_grow() -> None:
+def test_rungs_stand_in_order_and_sizes_grow() -> None:
     study = synthetic.make("operations")
     follows = {"transpose_tiled": "transpose_broken", "transpose_broken": "transpose_naive"}
     cases = study.cases.assign(follows=study.cases["kernel"].map(follows).fillna(""))
-    found = operations.table(replace(study, cases=cases.iloc[::-1]))
-    kernels = list(dict.fromkeys(found["kernel"]))
-    assert [one for one in kernels if one.startswith("transpose")] == [
+    table = operations.table(replace(study, cases=cases.iloc[::-1]))
+    kernels = list(dict.fromkeys(table["kernel"]))
+    assert [kernel for kernel in kernels if kernel.startswith("transpose")] == [
         "transpose_naive", "transpose_broken", "transpose_tiled",
     ]  # fmt: skip
-    for _, group in found.groupby("variant"):
+    for _, group in table.groupby("variant"):
         assert group["bytes that must move"].is_monotonic_increasing
 
 
 def test_what_the_figure_says() -> None:
     study = synthetic.make("operations")
-    told = synthetic.said(synthetic.draw(operations, study, Style()))
-    assert "transpose_tiled 80 %" in told and "batched_naive 12 %" in told
-    assert "cublas_batched" not in told and "wrong: transpose_broken@1048576" in told
-    assert "100 %: 4.00 TB/s" in told and "100 %: cuBLAS, 50.0 TFLOP/s" in told
+    text = synthetic.said(synthetic.draw(operations, study, Style()))
+    assert "transpose_tiled 80 %" in text and "batched_naive 12 %" in text
+    assert "cublas_batched" not in text and "wrong: transpose_broken@1048576" in text
+    assert "100 %: 4.00 TB/s" in text and "100 %: cuBLAS, 50.0 TFLOP/s" in text

@@ -27,7 +27,7 @@ def first(study: StudyData) -> _sweeps.Sweep:
     return _sweeps.sweeps(study)[0]
 
 
-def test_errors_are_of_the_model_with_one_fitted_number() -> None:
+def test_errors_are_of_the_model_with_a_single_fitted_number() -> None:
     swept = first(WAVES)
     assert swept.summary().median < 0.01 and abs(swept.summary().worst) < 0.012
     twice = {"value": 2 * swept.wave_time}
@@ -63,14 +63,14 @@ def test_the_table_has_errors_and_their_summary() -> None:
 
 def test_notes_say_what_was_fitted_and_how_far_off_it_is() -> None:
     fig = synthetic.draw(wave_quantization, WAVES, Style(width_mm=400))
-    told = " ".join(caption(fig))
-    assert "the only number fitted" in told and "1 of 256×128" in told
+    notes = " ".join(caption(fig))
+    assert "the only number fitted" in notes and "1 of 256×128" in notes
     error = first(WAVES).summary()
     at = first(WAVES).frame["n"].iloc[error.place]
-    assert f"M = 2304 {100 * error.median:.1f} %, worst" in told and f"at N = {at}" in told
+    assert f"M = 2304 {100 * error.median:.1f} %, worst" in notes and f"at N = {at}" in notes
 
 
-def test_cycles_have_a_model_of_their_own() -> None:
+def test_cycles_have_a_separate_model() -> None:
     swept = first(WAVES)
     assert swept.summary("cycles").median < 0.005
     records = WAVES.records
@@ -89,14 +89,14 @@ def test_useful_share_is_the_inverse_of_the_operations() -> None:
 
 
 def test_tiles_of_cublas_are_shown_and_compared_with_its_operations() -> None:
-    found = _sweeps.sweeps(TILES)
-    at = found[0].frame.set_index("n")
+    sweeps = _sweeps.sweeps(TILES)
+    at = sweeps[0].frame.set_index("n")
     assert at.loc[136, "cublas_tile_m"] == 128 and at.loc[136, "cublas_tile_n"] == 256
     assert at.loc[136, "cublas_tile_ratio"] == pytest.approx(256 / 136)
     both = at[["cublas_ratio", "cublas_tile_ratio"]].dropna()
     assert list(both["cublas_ratio"]) == pytest.approx(list(both["cublas_tile_ratio"]), rel=0.01)
     assert len(both) >= 16
-    # A name read the wrong way round does not fit what was counted.
+    # A name with rows and columns swapped does not fit the counts.
     sides = {"cublas_tile_m": "cublas_tile_n", "cublas_tile_n": "cublas_tile_m"}
     records = TILES.records.assign(metric=TILES.records["metric"].replace(sides))
     turned = first(replace(TILES, records=records)).frame
@@ -109,13 +109,13 @@ def test_names_of_vendor_kernels_stand_in_the_table() -> None:
     name = row.assign(metric="kernel_name", value=math.nan, text="nvjet_hsh_256x128_64x4_TNT")
     with_names = replace(TILES, records=pd.concat([TILES.records.assign(text=""), name]))
     table = tile_quantization.table(with_names).set_index("case")
-    own = "hgemm_wmma_staged-raster1@27648x136x4096"
-    assert table.loc[own, "cuBLAS kernel"] == "nvjet_hsh_256x128_64x4_TNT"
+    case_id = "hgemm_wmma_staged-raster1@27648x136x4096"
+    assert table.loc[case_id, "cuBLAS kernel"] == "nvjet_hsh_256x128_64x4_TNT"
 
 
 def test_cublas_of_other_layouts_is_another_product() -> None:
-    own = TILES.cases["kernel"] != "cublas"
-    layouts = TILES.cases["layouts"].astype(object).mask(own, json.dumps({"b": "col"}))
+    kernels = TILES.cases["kernel"] != "cublas"
+    layouts = TILES.cases["layouts"].astype(object).mask(kernels, json.dumps({"b": "col"}))
     frame = first(replace(TILES, cases=TILES.cases.assign(layouts=layouts))).frame
     assert frame["cublas_tile_m"].isna().all()
     assert frame["cublas_tflops"].notna().any(), "the paired figure is the case's own"
@@ -123,8 +123,8 @@ def test_cublas_of_other_layouts_is_another_product() -> None:
 
 def test_a_figure_has_the_two_panels_that_answer() -> None:
     fig = synthetic.draw(wave_quantization, WAVES, Style())
-    told = [ax.get_ylabel().partition("\n")[0] for ax in fig.axes[:2]]
-    assert told == ["TFLOP/s", "SM cycles active,"]
+    labels = [ax.get_ylabel().partition("\n")[0] for ax in fig.axes[:2]]
+    assert labels == ["TFLOP/s", "SM cycles active,"]
     assert len(fig.axes) == 2 * len(_sweeps.sweeps(WAVES))
 
 
@@ -134,7 +134,7 @@ def test_the_finding_is_the_worst_boundary() -> None:
     smaller = replace(WAVES, cases=WAVES.cases[WAVES.cases["m"] == 2304])
     table = wave_quantization.table(smaller)
     assert wave_quantization.takeaway(smaller, table) == (
-        f"Past a full wave throughput falls by up to {100 * lost:.0f} %: hgemm_wmma_staged, N = 1792 → 1808, "
+        f"Throughput falls by up to {100 * lost:.0f} % past a full wave: hgemm_wmma_staged, N = 1792 → 1808, "
         f"model {100 * model:.0f} %"
     )
 
@@ -142,7 +142,7 @@ def test_the_finding_is_the_worst_boundary() -> None:
 def test_two_blocks_an_sm_have_two_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_sweeps, "blocks_per_sm_of", lambda *of: 2)
     swept = first(WAVES)
-    # 264 places: one wave throughout, but SMs with two blocks from 133 tiles on, and so it was made.
+    # 264 slots: always one wave, but SMs with two blocks from 133 tiles on, as in the synthetic times.
     assert set(swept.frame["waves"]) == {1} and set(swept.frame["rounds"]) == {1, 2}
     assert swept.summary("duration", "rounds").median < 0.01
     assert abs(swept.summary().worst) > 0.4
@@ -151,19 +151,19 @@ def test_two_blocks_an_sm_have_two_limits(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.skipif(not H200.is_dir(), reason="no recorded H200")
 def test_recorded_sweeps_are_within_five_percent() -> None:
-    """The wave model, one fitted number a sweep, against what the H200 was recorded to need."""
+    """The wave model, with one fitted number a sweep, predicts the recorded times of the H200."""
     recorded = Recorded(H200)
     sweeps: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    for made in recorded.results():
-        variant, _, shape = made.case.partition("@")
-        if variant != "hgemm_wmma_staged-raster1" or made.stage != "time":
+    for result in recorded.results():
+        variant, _, shape = result.case.partition("@")
+        if variant != "hgemm_wmma_staged-raster1" or result.stage != "time":
             continue
-        sms = int(recorded.environments[made.environment]["sms"])
+        sms = int(recorded.environments[result.environment]["sms"])
         m, n, k = (integer(size, {"sms": sms}) for size in shape.split("x"))
-        found = [f["value"] for f in made.figures if f["metric"] == "duration"]
-        if k == 4096 and found and n != m:
+        durations_us = [f["value"] for f in result.figures if f["metric"] == "duration"]
+        if k == 4096 and durations_us and n != m:
             blocks = quantization.tile_count({"m": m, "n": n, "k": k}, (256, 128))
-            sweeps[m].append((quantization.waves(blocks, sms).count, found[0]))
+            sweeps[m].append((quantization.waves(blocks, sms).count, durations_us[0]))
     assert set(sweeps) == {2304, 2816, 27648, 33792}
     for m, points in sweeps.items():
         counts, durations = zip(*points)

@@ -1,4 +1,4 @@
-"""The roofline figure: ceilings only from records, roofs by unit and dtype, bytes that nobody saw."""
+"""The roofline figure: ceilings from records only, roofs by unit and dtype, bytes that no counter sees."""
 
 from dataclasses import replace
 
@@ -18,9 +18,9 @@ VENDOR = "cublas-typef16_f32@4096x4096x4096"
 
 def texts(study: StudyData) -> str:
     fig = synthetic.draw(roofline, study, Style())
-    found = [text.get_text() for ax in fig.axes for text in (*ax.texts, ax.title)]
-    found += [ax.get_title(loc="left") for ax in fig.axes]
-    return "\n".join([*found, *caption(fig)])
+    lines = [text.get_text() for ax in fig.axes for text in (*ax.texts, ax.title)]
+    lines += [ax.get_title(loc="left") for ax in fig.axes]
+    return "\n".join([*lines, *caption(fig)])
 
 
 def rows(study: StudyData) -> pd.DataFrame:
@@ -32,7 +32,7 @@ def without(study: StudyData, case: str) -> StudyData:
 
 
 def probed(study: StudyData, where: str) -> StudyData:
-    """The study with its ceilings from another environment."""
+    """Return the study with its ceilings from another environment."""
     records = study.records
     elsewhere = records["environment"].mask(records["case"].str.contains("ceilings_"), where)
     return replace(study, records=records.assign(environment=elsewhere))
@@ -47,15 +47,15 @@ def test_ceilings_are_the_probes_records() -> None:
     assert limits.absent == ("ceilings_wgmma f16_f16",)
 
 
-def test_a_ceiling_without_a_record_is_left_out_and_listed() -> None:
+def test_a_ceiling_without_a_record_is_skipped_and_listed() -> None:
     study = without(STUDY, "ceilings_memory-dram_copy@dram_copy")
     limits = _ceilings.ceilings(study)
     assert "dram" not in limits.bandwidths
     assert "ceilings_memory dram_copy" in limits.absent
-    told = " ".join(texts(study).split())  # a note is broken where a line ends
-    assert "No ceiling was recorded for: " in told and "ceilings_memory dram_copy" in told
+    text = " ".join(texts(study).split())  # notes have line breaks
+    assert "No ceiling was recorded for: " in text and "ceilings_memory dram_copy" in text
     for level in ("l2", "l1"):
-        assert f"{limits.bandwidths[level]:.3g}" in told
+        assert f"{limits.bandwidths[level]:.3g}" in text
 
 
 def test_a_wrong_probe_is_no_ceiling() -> None:
@@ -67,23 +67,23 @@ def test_a_wrong_probe_is_no_ceiling() -> None:
 
 
 def test_intensity_and_rate_of_a_row() -> None:
-    found = rows(STUDY).loc[NAIVE]
+    row = rows(STUDY).loc[NAIVE]
     flop, speed = 2 * 4096**3, 6.2
     dram = 3e8 + 1e10 / speed
-    assert found["dram bytes"] == pytest.approx(dram)
-    assert found["dram intensity (FLOP/byte)"] == pytest.approx(flop / dram)
+    assert row["dram bytes"] == pytest.approx(dram)
+    assert row["dram intensity (FLOP/byte)"] == pytest.approx(flop / dram)
     # bytes over (2mnk / rate), in TB/s
-    assert found["dram rate (TB/s)"] == pytest.approx(dram / (flop / speed))
-    assert found["l1 bytes"] == pytest.approx(32 * (flop / speed / 8 + 2e6))
+    assert row["dram rate (TB/s)"] == pytest.approx(dram / (flop / speed))
+    assert row["l1 bytes"] == pytest.approx(32 * (flop / speed / 8 + 2e6))
 
 
 def test_roofs_follow_dtype_and_unit() -> None:
-    found = rows(STUDY)
-    assert found.loc["cublas@4096x4096x4096", "lowest roof"] == "FP32 FMA"
-    assert found.loc["cublas-typef64@4096x4096x4096", "lowest roof"] == "FP64 mma.sync"
-    # Faster than mma.sync can be: what holds it is wgmma's roof.
-    assert found.loc[VENDOR, "lowest roof"] == "FP16 (FP32 sum) wgmma"
-    assert found.loc[VENDOR, "of the roof (%)"] == pytest.approx(100 * 685 / 820)
+    table = rows(STUDY)
+    assert table.loc["cublas@4096x4096x4096", "lowest roof"] == "FP32 FMA"
+    assert table.loc["cublas-typef64@4096x4096x4096", "lowest roof"] == "FP64 mma.sync"
+    # It is faster than mma.sync can be: its roof is wgmma's.
+    assert table.loc[VENDOR, "lowest roof"] == "FP16 (FP32 sum) wgmma"
+    assert table.loc[VENDOR, "of the roof (%)"] == pytest.approx(100 * 685 / 820)
 
 
 def test_a_slow_kernel_stands_under_the_roof_of_the_instruction_that_it_has() -> None:
@@ -92,11 +92,11 @@ def test_a_slow_kernel_stands_under_the_roof_of_the_instruction_that_it_has() ->
     for opcode, roof in (("HGMMA.64x256x16.F32", "wgmma"), ("HMMA.16816.F32", "mma.sync")):
         row = {"case": VENDOR, "opcode": opcode, "executed": 1.0, "stage": "counters"}
         counted = pd.concat([STUDY.instructions, pd.DataFrame([row])])
-        found = rows(replace(slow, instructions=counted)).loc[VENDOR, "lowest roof"]
-        assert found == f"FP16 (FP32 sum) {roof}"
+        lowest = rows(replace(slow, instructions=counted)).loc[VENDOR, "lowest roof"]
+        assert lowest == f"FP16 (FP32 sum) {roof}"
 
 
-def test_where_no_instruction_was_counted_nothing_is_known_of_them() -> None:
+def test_without_counted_instructions_the_table_is_the_same() -> None:
     bare = replace(STUDY, instructions=pd.DataFrame(columns=["case", "key"]))
     pd.testing.assert_frame_equal(roofline.table(bare), roofline.table(STUDY))
 
@@ -110,29 +110,29 @@ def test_promoted_sums_of_fp8_stand_under_the_instruction_that_makes_them() -> N
 
 def test_a_kernel_bound_by_l1_says_so() -> None:
     loads = {"case": NAIVE, "metric": synthetic.LD.format("sectors")}
-    found = rows(synthetic.changed(STUDY, {"value": 4e9}, **loads)).loc[NAIVE]
-    assert found["bound by"] == "l1" and found["lowest roof"] == "l1 bandwidth"
+    row = rows(synthetic.changed(STUDY, {"value": 4e9}, **loads)).loc[NAIVE]
+    assert row["bound by"] == "l1" and row["lowest roof"] == "l1 bandwidth"
     want = 31.5 * 2 * 4096**3 / (32 * (4e9 + 2e6))
-    assert found["lowest roof (TFLOP/s)"] == pytest.approx(want)
+    assert row["lowest roof (TFLOP/s)"] == pytest.approx(want)
 
 
-def test_bulk_copies_are_taken_from_l2_and_told() -> None:
-    found = rows(STUDY).loc[VENDOR]
+def test_bulk_copies_are_taken_from_l2_and_noted() -> None:
+    row = rows(STUDY).loc[VENDOR]
     flop, speed = 2 * 4096**3, 685.0
     sectors = flop / speed / 8 / 4
     loads = flop / speed / 8 / 99
-    assert found["l2 bytes"] == pytest.approx(32 * sectors)
+    assert row["l2 bytes"] == pytest.approx(32 * sectors)
     waves = loads / 9 + loads / 90
     bulk = 32 * (sectors - loads - 2e6)
-    assert found["l1 bytes"] == pytest.approx(32 * (loads + 2e6) + 128 * waves + bulk)
+    assert row["l1 bytes"] == pytest.approx(32 * (loads + 2e6) + 128 * waves + bulk)
     assert "bulk copies (TMA) are taken from L2's count" in " ".join(texts(STUDY).split())
 
 
 def test_no_ratio_between_environments() -> None:
     mixed = synthetic.changed(STUDY, {"environment": "here"}, case=NAIVE, stage="counters")
-    found = rows(mixed).loc[NAIVE]
-    assert found["dram intensity (FLOP/byte)"] > 0, "its coordinates stand for themselves"
-    assert pd.isna(found["of the roof (%)"]) and pd.isna(found["lowest roof (TFLOP/s)"])
+    row = rows(mixed).loc[NAIVE]
+    assert row["dram intensity (FLOP/byte)"] > 0, "its coordinates stand for themselves"
+    assert pd.isna(row["of the roof (%)"]) and pd.isna(row["lowest roof (TFLOP/s)"])
     limits = _ceilings.ceilings(probed(STUDY, "here"))
     assert not limits.bandwidths and not limits.peaks
 
@@ -158,22 +158,24 @@ def test_columns_keep_the_order_and_are_alike() -> None:
 
 
 def test_near_roofs_of_a_dtype_share_a_line() -> None:
-    peaks = [Peak("f64", *one) for one in (("mma", 61.0), ("mma_small", 33.0), ("fma", 32.7))]
+    peaks = [Peak("f64", *peak) for peak in (("mma", 61.0), ("mma_small", 33.0), ("fma", 32.7))]
     assert roofline._grouped(peaks) == [(61.0, "mma.sync"), (33.0, "mma.sync 8x8x4, FMA")]
 
 
 def test_a_panel_has_the_roofs_of_its_dtype_alone() -> None:
     fig = synthetic.draw(roofline, STUDY, Style())
-    told = {ax.get_title(loc="left"): [text.get_text() for text in ax.texts] for ax in fig.axes}
-    assert "FMA 60.4 TFLOP/s" in told["FP32"]
-    assert "wgmma 820, mma 610 TFLOP/s" in told["FP16 (FP32 sum)"]
-    assert "cublas 84 % wgmma" in told["FP16 (FP32 sum)"]
-    assert "matmul_two_outputs (wrong)" in told["FP32"]
+    texts_by_panel = {
+        ax.get_title(loc="left"): [text.get_text() for text in ax.texts] for ax in fig.axes
+    }
+    assert "FMA 60.4 TFLOP/s" in texts_by_panel["FP32"]
+    assert "wgmma 820, mma 610 TFLOP/s" in texts_by_panel["FP16 (FP32 sum)"]
+    assert "cublas 84 % wgmma" in texts_by_panel["FP16 (FP32 sum)"]
+    assert "matmul_two_outputs (wrong)" in texts_by_panel["FP32"]
 
 
 def test_other_operations_stand_under_the_same_roofs() -> None:
-    found = rows(synthetic.roofline_of_operations())
-    softmax = found.loc["softmax_online@8192x8192"]
+    table = rows(synthetic.roofline_of_operations())
+    softmax = table.loc["softmax_online@8192x8192"]
     assert softmax["dram intensity (FLOP/byte)"] == pytest.approx(5 / 8)
     assert (softmax["bound by"], softmax["lowest roof"]) == ("dram", "dram bandwidth")
     assert softmax["lowest roof (TFLOP/s)"] == pytest.approx(4.28 * 5 / 8)
@@ -204,13 +206,13 @@ def test_the_named_rungs_and_cublas_are_drawn() -> None:
         for ax in fig.axes
     }
     assert shown["FP32"] == ["cublas", "matmul_tiled"] == shown["FP64"]
-    # All of a dtype that is not named; what is not drawn is not told of below.
+    # A dtype without an entry has all its rungs; the caption skips rungs that are not drawn.
     assert "hgemm_wmma_staged" in shown["FP16 (FP16 sum)"]
     assert "matmul_two_outputs" not in synthetic.said(fig)
 
 
 def test_a_point_stands_at_intensities_alone() -> None:
-    """Not at the bytes of a level besides, far out of the panel."""
+    """A mark at the bytes of a level would stand far outside the panel."""
     for ax in synthetic.draw(roofline, STUDY, Style()).axes:
         right = ax.get_xlim()[1]
-        assert all(x <= right for one in ax.collections for x, _ in one.get_offsets())
+        assert all(x <= right for points in ax.collections for x, _ in points.get_offsets())

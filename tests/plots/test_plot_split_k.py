@@ -1,4 +1,4 @@
-"""The figure of split-K and stream-K: who is compared with whom, what is predicted, what it says."""
+"""The figure of split-K and stream-K: comparable kernels, prediction, and texts."""
 
 import math
 from dataclasses import replace
@@ -16,49 +16,49 @@ TAIL = (17024, 128, 4096)  # 133 tiles of 128x128
 
 
 def row(frame: pd.DataFrame, shape: tuple[int, int, int], how: str) -> pd.Series:
-    found = frame[[(s, h) == (shape, how) for s, h in zip(frame["shape"], frame["how"])]]
-    assert len(found) == 1
-    return found.iloc[0]
+    rows = frame[[(s, h) == (shape, how) for s, h in zip(frame["shape"], frame["how"])]]
+    assert len(rows) == 1
+    return rows.iloc[0]
 
 
 def test_speed_up_is_over_the_same_tile_and_shape() -> None:
     frame = split_k.cells(STUDY)
     assert len(frame) == 7 * 5
-    found = row(frame, TAIL, "4")
-    assert found["plain"] == "hgemm_mma-tile_m128-tile_n128@17024x128x4096"
-    assert found["speed_up"] == pytest.approx(found["plain_duration"] / found["duration"])
-    # Another tile has no fellow here.
+    cell = row(frame, TAIL, "4")
+    assert cell["plain"] == "hgemm_mma-tile_m128-tile_n128@17024x128x4096"
+    assert cell["speed_up"] == pytest.approx(cell["plain_duration"] / cell["duration"])
+    # Another tile has no data-parallel baseline here.
     cases = STUDY.cases.copy()
-    cases.loc[cases["case"] == found["case"], "tile_n"] = 64
-    assert found["case"] not in set(split_k.cells(replace(STUDY, cases=cases))["case"])
+    cases.loc[cases["case"] == cell["case"], "tile_n"] = 64
+    assert cell["case"] not in set(split_k.cells(replace(STUDY, cases=cases))["case"])
 
 
 def test_prediction_counts_chunks_and_charges_the_workspace() -> None:
     assert split_k.bandwidth(STUDY) == 5.0
-    found = row(split_k.cells(STUDY), TAIL, "2")
-    assert (found["tiles"], found["chunks"], found["per_sm"]) == (133, 64, 2)
+    cell = row(split_k.cells(STUDY), TAIL, "2")
+    assert (cell["tiles"], cell["chunks"], cell["per_sm"]) == (133, 64, 2)
     # 266 blocks of 32 chunks: three rounds on SMs alone, two waves of two blocks an SM.
     reduction = (266 + 133) * 65536 / 5e6
-    assert found["reduction"] == pytest.approx(reduction)
-    plain = found["plain_duration"]
-    assert found["alone"] == pytest.approx(plain / (plain * 96 / 128 + reduction))
-    assert found["waves"] == pytest.approx(plain / (plain * 64 / 64 + reduction))
-    assert found["workspace"] == 266 * 65536 and found["traffic"] == 399 * 65536
+    assert cell["reduction"] == pytest.approx(reduction)
+    plain = cell["plain_duration"]
+    assert cell["alone"] == pytest.approx(plain / (plain * 96 / 128 + reduction))
+    assert cell["waves"] == pytest.approx(plain / (plain * 64 / 64 + reduction))
+    assert cell["workspace"] == 266 * 65536 and cell["traffic"] == 399 * 65536
     without = replace(STUDY, records=STUDY.records[STUDY.records["metric"] != "bandwidth"])
     assert math.isnan(split_k.bandwidth(without))
     assert row(split_k.cells(without), TAIL, "2")["alone"] == pytest.approx(128 / 96)
 
 
 def test_stream_k_is_dealt_out_over_the_blocks_that_were_launched() -> None:
-    found = row(split_k.cells(STUDY), TAIL, "stream")
+    cell = row(split_k.cells(STUDY), TAIL, "stream")
     dealing = splitting.stream_k(133, 64, 264)
-    assert found["traffic"] == splitting.traffic_bytes(dealing, (128, 128))
+    assert cell["traffic"] == splitting.traffic_bytes(dealing, (128, 128))
 
 
-def test_counted_bytes_are_those_more_than_the_fellows() -> None:
-    found = row(split_k.cells(STUDY), TAIL, "8")
-    assert found["l2"] == pytest.approx(1.03 * found["traffic"])
-    assert found["dram"] == pytest.approx(0.2 * found["traffic"])
+def test_counted_bytes_are_those_over_the_data_parallel_kernel() -> None:
+    cell = row(split_k.cells(STUDY), TAIL, "8")
+    assert cell["l2"] == pytest.approx(1.03 * cell["traffic"])
+    assert cell["dram"] == pytest.approx(0.2 * cell["traffic"])
 
 
 def test_wrong_cases_and_other_environments_have_no_speed_up() -> None:
@@ -97,22 +97,22 @@ def test_a_probe_that_is_wrong_or_from_elsewhere_charges_nothing() -> None:
 def test_bytes_of_a_wrong_case_are_not_shown() -> None:
     case = row(split_k.cells(STUDY), TAIL, "4")["case"]
     wrong = synthetic.changed(STUDY, {"verdict": "wrong"}, case=case)
-    found = row(split_k.cells(wrong), TAIL, "4")
-    assert not found["ranks"] and math.isnan(found["l2"]) and math.isnan(found["dram"])
+    cell = row(split_k.cells(wrong), TAIL, "4")
+    assert not cell["ranks"] and math.isnan(cell["l2"]) and math.isnan(cell["dram"])
 
 
 def test_the_finding_is_the_largest_speed_up() -> None:
     most = split_k.cells(STUDY)["speed_up"].max()
-    told = split_k.takeaway(STUDY, split_k.table(STUDY))
-    assert told.startswith(f"Sharing tiles among blocks is up to {most:.2f} times as fast: ")
+    finding = split_k.takeaway(STUDY, split_k.table(STUDY))
+    assert finding.startswith(f"Sharing tiles among blocks is up to {most:.2f} times as fast: ")
     nothing = synthetic.empty("tile_size")
     assert split_k.takeaway(nothing, split_k.table(nothing)) == ""
 
 
 def test_speed_ups_from_the_aim_on_are_bold() -> None:
     study = replace(STUDY, options={"aim": 1.5})
-    known = split_k.cells(study)["speed_up"].dropna()
+    speed_ups = split_k.cells(study)["speed_up"].dropna()
     measured = synthetic.draw(split_k, study, Style()).axes[0]
     bold = [text for text in measured.texts if text.get_fontweight() == "bold"]
-    assert len(bold) == (known.round(2) >= 1.5).sum() > 0
-    assert len(measured.texts) == len(known)
+    assert len(bold) == (speed_ups.round(2) >= 1.5).sum() > 0
+    assert len(measured.texts) == len(speed_ups)

@@ -1,4 +1,4 @@
-"""The figure of tile sizes: winners, what predicts them, and what may not be compared."""
+"""The figure of tile sizes: winners, predictions, and values that cannot be compared."""
 
 import math
 
@@ -32,16 +32,16 @@ def test_share_is_of_the_best_tile_that_is_correct() -> None:
 
 def test_efficiencies_and_bytes_are_those_of_the_closed_forms() -> None:
     # 512 x 512: 32 tiles of 128x64, three to an SM.
-    found = at(STUDY, (512, 512, 512), (128, 64))
-    assert found["alone"] == pytest.approx(32 / 132)
-    assert found["per_sm"] == 3 and found["waves"] == pytest.approx(32 / 396)
-    assert found["model_bytes"] == 2 * 512 * (512 * 8 + 512 * 4) + 2 * 512 * 512
-    assert found["l2_bytes"] / found["model_bytes"] == pytest.approx(1.02)
+    cell = at(STUDY, (512, 512, 512), (128, 64))
+    assert cell["alone"] == pytest.approx(32 / 132)
+    assert cell["per_sm"] == 3 and cell["waves"] == pytest.approx(32 / 396)
+    assert cell["model_bytes"] == 2 * 512 * (512 * 8 + 512 * 4) + 2 * 512 * 512
+    assert cell["l2_bytes"] / cell["model_bytes"] == pytest.approx(1.02)
 
 
-def test_one_number_a_tile_predicts_the_rest() -> None:
-    own = at(STUDY, LARGE, (64, 64))
-    assert own["predicted_alone"] == pytest.approx(own["share"]), "at its own shape as measured"
+def test_a_number_for_each_tile_predicts_the_rest() -> None:
+    cell = at(STUDY, LARGE, (64, 64))
+    assert cell["predicted_alone"] == pytest.approx(cell["share"]), "at its own shape as measured"
     # 16 tiles of 64x64, 2 of 256x128: eight times the SMs work.
     large = {t: at(STUDY, LARGE, t) for t in ((64, 64), (256, 128))}
     full = {tile: row["tflops"] / row["alone"] for tile, row in large.items()}
@@ -52,7 +52,7 @@ def test_one_number_a_tile_predicts_the_rest() -> None:
     assert tile_size.reference_shape(frame.assign(valid=valid)) == LARGE
 
 
-def test_the_guides_order_is_ranked_against_the_measured_one() -> None:
+def test_the_guides_order_is_ranked_against_the_measurement() -> None:
     rho = tile_size.correlations(tile_size.cells(STUDY))
     assert rho.loc[[LARGE], "guide"].iloc[0] > 0.9
     assert rho.loc[[(512, 512, 16384)], "guide"].iloc[0] < -0.8
@@ -69,9 +69,9 @@ def test_tiles_of_different_environments_are_not_compared() -> None:
 
 def test_notes_say_what_is_predicted() -> None:
     frame = tile_size.cells(STUDY)
-    told = " ".join(tile_size.notes(STUDY, frame))
-    assert "throughput at 8192×8192×8192" in told
-    assert "median 1.02" in told
+    notes = " ".join(tile_size.notes(STUDY, frame))
+    assert "throughput at 8192×8192×8192" in notes
+    assert "median 1.02" in notes
 
 
 def test_the_finding_is_what_picking_keeps() -> None:
@@ -81,5 +81,5 @@ def test_the_finding_is_what_picking_keeps() -> None:
         group.loc[group["predicted_alone"].idxmax(), "share"]
         for _, group in best.dropna(subset=["share"]).groupby("shape", sort=False)
     ]
-    told = tile_size.takeaway(STUDY, tile_size.table(STUDY))
-    assert f"keeps at least {100 * min(kept):.0f} % of the best" in told and len(kept) == 8
+    finding = tile_size.takeaway(STUDY, tile_size.table(STUDY))
+    assert f"keeps at least {100 * min(kept):.0f} % of the best" in finding and len(kept) == 8

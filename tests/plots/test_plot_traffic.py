@@ -17,8 +17,8 @@ THIN = "cublas-typef16_f32@8192x8192x128"
 NAIVE = "matmul_naive@256x384x128"
 
 
-def row(made: StudyData, case: str) -> dict[str, Any]:
-    table = traffic.table(made)
+def row(study: StudyData, case: str) -> dict[str, Any]:
+    table = traffic.table(study)
     return {str(k): v for k, v in table[table["case"] == case].iloc[0].to_dict().items()}
 
 
@@ -54,20 +54,24 @@ def test_loads_of_the_naive_product_as_two_documents_have_them() -> None:
         naive["loads of an element of either, claimed by the multiplication document"]
         == 256 * 384 * 128
     )
-    asked = "loads of an element of A and B, asked for by lanes ({})"
+    requested = "loads of an element of A and B, asked for by lanes ({})"
     # 2 * 256 * 384 * 128 over 256 * 128 + 128 * 384 elements, and counted requests say the same.
-    assert naive[asked.format("model")] == naive[asked.format("counted")] == pytest.approx(307.2)
+    assert (
+        naive[requested.format("model")]
+        == naive[requested.format("counted")]
+        == pytest.approx(307.2)
+    )
     for name in ("load requests", "load sectors", "store requests", "store sectors"):
         assert naive[f"{name} (model)"] == naive[f"{name} (counted)"]
     tiled = row(synthetic.traffic(), "matmul_tiled@2048x2048x2048")
-    assert tiled[asked.format("model")] == 128
+    assert tiled[requested.format("model")] == 128
     assert not base.present(
         tiled["loads of an element of A claimed by the multiplication document"]
     )
 
 
 @pytest.mark.parametrize(
-    "made",
+    "study",
     [
         synthetic.traffic(ceilings=False),
         synthetic.traffic(probe_environment="here"),
@@ -75,21 +79,23 @@ def test_loads_of_the_naive_product_as_two_documents_have_them() -> None:
     ],
     ids=["no ceiling", "another GPU's ceiling", "wrong"],
 )
-def test_no_share_without_a_ceiling_of_the_same_machine_or_of_a_wrong_case(made: StudyData) -> None:
-    assert not base.present(row(made, THIN)["TFLOP/s / attainable (%)"])
-    shown = [text for text, _ in synthetic.texts_of(synthetic.draw(traffic, made, Style()))]
+def test_no_share_without_a_ceiling_of_the_same_machine_or_of_a_wrong_case(
+    study: StudyData,
+) -> None:
+    assert not base.present(row(study, THIN)["TFLOP/s / attainable (%)"])
+    shown = [text for text, _ in synthetic.texts_of(synthetic.draw(traffic, study, Style()))]
     assert not any(text.startswith("80.6 %") for text in shown)
 
 
 def test_accesses_that_are_none() -> None:
     check_options("traffic", {"accesses": synthetic.ACCESSES})
-    for kernel, said in (
+    for kernel, pattern in (
         ({"a": {"lanes": 4}}, r"accesses\.matmul_naive\.a\.lanes.*rows"),
         ({"a": {"rows": 9, "columns": 8}}, r"accesses\.matmul_naive\.a.*32 lanes"),
         ({"d": {}}, "'d'"),
         ({"tile": [1, 2]}, r"accesses\.matmul_naive\.tile"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=pattern):
             check_options("traffic", {"accesses": {"matmul_naive": kernel}})
     # An access that does not divide the tile predicts nothing.
     odd = row(
@@ -120,12 +126,12 @@ def test_predictions_are_ticks_and_counters_marks(drawn: Figure) -> None:
         at.setdefault(label, set()).update(round(float(x), 6) for x in points.get_offsets()[:, 0])
     # Naive, tiled, tiled 32 and two outputs, register, double-buffered.
     assert {2048.0, 128.0, 64.0, 32.0, 16.0} <= at.pop("predicted")
-    # As the multiplication document would have it: (32768 * 128 + 49152 * 256) / 81920.
-    assert at.pop("asked for, if A were loaded k times") == {204.8}
+    # The multiplication document's claim: (32768 * 128 + 49152 * 256) / 81920.
+    assert at.pop("loaded by lanes, if A were loaded k times") == {204.8}
     assert {2048.0, 128.0, 64.0} <= set().union(*at.values())
 
 
-def test_one_gpu_in_a_panel(drawn: Figure) -> None:
+def test_a_panel_has_a_single_gpu(drawn: Figure) -> None:
     assert not any("V100" in text for text, _ in synthetic.texts_of(drawn))
     assert row(synthetic.traffic(), THIN)["bound on the document's V100 (model)"] == "memory"
 

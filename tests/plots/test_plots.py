@@ -22,17 +22,19 @@ WIDTHS = (178.0, 86.0)
 
 @functools.cache
 def drawn(name: str, width: float) -> Figure:
-    """A figure, laid out once. What it shows comes from the table: while it is drawn, no value is asked
-    for a second time."""
+    """Return a figure, laid out once.
+
+    All values come from the table: draw asks the records for none a second time.
+    """
     study, module = synthetic.make(name), plots.load(name)
     table = module.table(study)
 
-    def asked(*args: object) -> None:
-        raise AssertionError("the records were asked for a value a second time")
+    def refuse(*args: object) -> None:
+        raise AssertionError("a value was read from the records a second time")
 
     with pytest.MonkeyPatch.context() as patch:
         for question in ("value_of", "pivot", "over_2mnk", "text_of"):
-            patch.setattr(base, question, asked)
+            patch.setattr(base, question, refuse)
         return module.draw(study, table, Style(width_mm=width))
 
 
@@ -80,14 +82,14 @@ def test_style_mistakes_are_user_errors() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_texts_stay_inside_and_apart(name: str, width: float) -> None:
     edge = drawn(name, width).bbox
-    found = drawn_texts(name, width)
-    for text, box in found:
+    texts = drawn_texts(name, width)
+    for text, box in texts:
         assert box.x0 >= -1 and box.x1 <= edge.x1 + 1, f"{text!r} leaves the figure"
         assert box.y0 >= -1 and box.y1 <= edge.y1 + 1, f"{text!r} leaves the figure"
-    for (one, a), (other, b) in itertools.combinations(found, 2):
+    for (first, a), (second, b) in itertools.combinations(texts, 2):
         wide = min(a.x1, b.x1) - max(a.x0, b.x0)
         high = min(a.y1, b.y1) - max(a.y0, b.y0)
-        assert not (wide > 1.5 and high > 2.5), f"{one!r} and {other!r} overlap"
+        assert not (wide > 1.5 and high > 2.5), f"{first!r} and {second!r} overlap"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -108,7 +110,7 @@ def test_svg_needs_no_font_and_other_suffixes_are_refused(tmp_path: Path) -> Non
     fig = synthetic.draw(plots.load("latency"), synthetic.make("latency"), Style())
     save(fig, tmp_path / "l.svg")
     text = (tmp_path / "l.svg").read_text()
-    # Letters are drawn as they were laid out.
+    # Characters are outlines.
     assert "<text" not in text and "font-family" not in text
     with pytest.raises(UserError):
         save(fig, tmp_path / "l.jpg")
@@ -121,8 +123,8 @@ def test_no_record_at_all_says_so(name: str) -> None:
     table = module.table(study)
     assert set(table["status"].dropna()) == {"not measured"}
     fig = synthetic.draw(module, study, Style(width_mm=86))
-    told = synthetic.said(fig)
-    assert "not measured" in told and "source: no measurement" in told
+    text = synthetic.said(fig)
+    assert "not measured" in text and "source: no measurement" in text
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -132,8 +134,8 @@ def test_no_case_at_all(name: str) -> None:
     )
     module = plots.load(name)
     assert len(module.table(study)) == 0 and base.case_order(study) == []
-    told = synthetic.said(synthetic.draw(module, study, Style()))
-    assert "no case" in told
+    text = synthetic.said(synthetic.draw(module, study, Style()))
+    assert "no case" in text
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -145,36 +147,36 @@ def test_tables_name_units_and_status(name: str) -> None:
 
 FINDINGS = {
     # One of the six is wrong; nothing is faster than the default but that one.
-    "ablation": "Of 5 changes to hgemm_wmma_staged skew0 costs most: 36.4 % of the speed",
+    "ablation": "skew0 costs most of 5 changes to hgemm_wmma_staged: 36.4 % of the speed",
     "alignment": "A contiguous dimension that misses the recommended multiple costs cuBLAS up to 53 % (f16_f32 N)",
     "best": "The best variant passes cuBLAS at 0 of 9 shapes",
     "claims": "19 of 89 claims hold on NVIDIA H200",
-    "correctness": "2 of 162 checked cases fail, of matmul_two_outputs, matmul_register",
-    "exactness": "103 of 115 executed counters are what ncu measured",
+    "correctness": "2 of 162 checked cases fail: matmul_two_outputs, matmul_register",
+    "exactness": "103 of 115 executed counters equal ncu's measurement",
     # At 8192: 36.3 of 51.2 TFLOP/s, 4 of 55.1, 720 of 685, 393 of 690, each over 1 + (900 / 8192)^3.
-    "ladder": "At 8192³ the best rung is as fast as cuBLAS in 1 of 4 dtypes",
-    "latency": "A dependent access takes 262 cycles to the slowest level, L2",
+    "ladder": "The best rung is as fast as cuBLAS at 8192³ in 1 of 4 dtypes",
+    "latency": "A dependent access to the slowest level, L2, takes 262 cycles",
     # 81 % of the 95 % of the cycles in which an SM is active, 96 % of them.
-    "limits": "In the fastest kernel of each dtype the busiest pipe works at least 77 % of the cycles",
+    "limits": "The busiest pipe works at least 77 % of the cycles in the fastest kernel of each dtype",
     "occupancy": "Driver and ncu give the closed form's occupancy in 27 of 28 cases",
     "operations": "Best rungs of transpose reach at least 80 % of a copy at the largest size",
     # 393 of 620, 36.3 of 60.4, 350 of 610 TFLOP/s, and 4 of the 21 that the bytes at L1 allow.
     "roofline": "The fastest kernel of each dtype reaches at least 19 % of its lowest roof",
-    "shared_access": "26 of 27 access patterns cost the wavefronts predicted",
+    "shared_access": "26 of 27 access patterns cost the predicted wavefronts",
     "split_k": "Sharing tiles among blocks is up to 15.97 times as fast: stream-K at 256×256×16384",
-    "tile_quantization": "Past a full tile column throughput falls by up to 46 %: hgemm_wmma_staged, N = 128 → 136, model 47 %",
+    "tile_quantization": "Throughput falls by up to 46 % past a full tile column: hgemm_wmma_staged, N = 128 → 136, model 47 %",
     "tile_size": "A tile picked by its blocks over SMs keeps at least 58 % of the best tile's speed",
     # The thin product reaches 400 of 496 TFLOP/s.
-    "traffic": "cuBLAS reaches at least 81 % of what the roof allows it",
-    "wave_quantization": "Past a full wave throughput falls by up to 49 %: hgemm_wmma_staged, N = 1536 → 1552, model 49 %",
-    "wavefronts": "4 of 5 variants need more shared-memory wavefronts than their data does",
+    "traffic": "cuBLAS reaches at least 81 % of its roof",
+    "wave_quantization": "Throughput falls by up to 49 % past a full wave: hgemm_wmma_staged, N = 1536 → 1552, model 49 %",
+    "wavefronts": "4 of 5 variants need more shared-memory wavefronts than the ideal",
 }
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_figure_says_first(name: str) -> None:
     assert synthetic.finding(name, synthetic.make(name)) == FINDINGS[name]
-    if name != "claims":  # of which theory judges some
+    if name != "claims":  # theory alone judges some of them
         assert synthetic.finding(name, synthetic.empty(name)) == ""
 
 
@@ -192,13 +194,13 @@ def test_wrong_case_never_ranks() -> None:
         if not pd.isna(x) and x != 100 and abs(y - row) < 0.5
     }
     assert drawn == {"x"}, "a cross at each size, no whisker"
-    told = {t.get_text() for t in numbers.texts if int(t.get_position()[1]) == row}
-    assert told == {"×"}, "no number that could be compared"
+    labels = {t.get_text() for t in numbers.texts if int(t.get_position()[1]) == row}
+    assert labels == {"×"}, "no number that could be compared"
     study = synthetic.make("ablation")
     assert "hgemm_wmma_staged-stages4@4096x4096x4096" not in ablation._change(study).index
     swept = _sweeps.sweeps(synthetic.make("tile_quantization"))[0]
     assert not swept.frame.set_index("n").loc[176, "ranks"]
-    # A verdict that nobody gave is no better than a wrong one.
+    # A case without a verdict does not rank either.
     records = study.records.assign(verdict=None)
     assert base.ranking(replace(study, records=records)) == []
     assert set(base.verdicts(replace(study, records=records)).values()) == {"not checked"}
@@ -221,20 +223,20 @@ def test_wrong_outweighs_correct_and_statuses_are_the_worst() -> None:
 def test_a_figure_lists_what_was_disturbed() -> None:
     study = synthetic.make("ladder")
     case = base.ranking(study)[0]
-    mine = study.records["case"].eq(case) & study.records["stage"].eq("time")
-    reason = study.records["reason"].mask(mine, "disturbed: the GPU was slowed down: thermal")
+    timed = study.records["case"].eq(case) & study.records["stage"].eq("time")
+    reason = study.records["reason"].mask(timed, "disturbed: the GPU was slowed down: thermal")
     study = replace(study, records=study.records.assign(reason=reason))
     gone = base.Missing(case, "disturbed", "the GPU was slowed down: thermal")
-    assert mine.any() and gone in base.missing_cases(study) and case in base.ranking(study)
+    assert timed.any() and gone in base.missing_cases(study) and case in base.ranking(study)
 
 
-def test_reasons_that_differ_by_numbers_are_told_once() -> None:
+def test_reasons_that_differ_by_numbers_are_listed_once() -> None:
     study = synthetic.make("latency")
     reasons = ["no GPU", "predicted 5.04 s exceeds 5", "predicted 88 s exceeds 5"]
-    told = dict(zip(base.case_order(study), reasons))
-    records = study.records[study.records["case"].isin(told)]
-    records = records.assign(status="not measured", reason=records["case"].map(told))
-    study = replace(study, cases=study.cases[study.cases["case"].isin(told)], records=records)
+    by_case = dict(zip(base.case_order(study), reasons))
+    records = study.records[study.records["case"].isin(by_case)]
+    records = records.assign(status="not measured", reason=records["case"].map(by_case))
+    study = replace(study, cases=study.cases[study.cases["case"].isin(by_case)], records=records)
     assert base.missing_notes(study) == [
         "not measured (no GPU): latency-levelregister@register",
         "not measured (predicted 5.04 to 88 s exceeds 5): latency-levelshared@shared, "
@@ -252,28 +254,28 @@ def test_values_in_config_order_and_only_ok() -> None:
     assert len(frame) == 6 and frame["nothing"].isna().all()
 
 
-def test_ratios_stay_inside_one_environment() -> None:
+def test_ratios_stay_inside_an_environment() -> None:
     study = synthetic.make("ablation")
     other = "hgemm_wmma_staged-copyca@4096x4096x4096"
     assert other in ablation._change(study).index
     mixed = synthetic.changed(study, synthetic.ELSEWHERE, case=other)
     assert other not in ablation._change(mixed).index
-    told = base.source_line(mixed)
-    assert "2 environments, no ratio" in told
-    assert "recorded on NVIDIA H200 (ncu 2025.3.1, driver 580.159.03" in told
-    assert "measured live on NVIDIA L4" in told
+    source = base.source_line(mixed)
+    assert "2 environments, no ratio" in source
+    assert "recorded on NVIDIA H200 (ncu 2025.3.1, driver 580.159.03" in source
+    assert "measured live on NVIDIA L4" in source
     shown = synthetic.said(synthetic.draw(ablation, mixed, Style()))
     assert "2 environments" in shown and "other environment" in shown
 
 
 def test_every_figure_names_its_source() -> None:
     for name, width in itertools.product(NAMES, WIDTHS):
-        told = " ".join(caption(drawn(name, width)))
+        text = " ".join(caption(drawn(name, width)))
         if name == "exactness":
-            assert "sources: 2 environments, counts are compared between them" in told
-            assert "recorded on NVIDIA H200" in told and "executed on the CPU" in told
+            assert "sources: 2 environments, counts are compared between them" in text
+            assert "recorded on NVIDIA H200" in text and "executed on the CPU" in text
         else:
-            assert "source: recorded on NVIDIA H200" in told
+            assert "source: recorded on NVIDIA H200" in text
         *notes, last = caption(drawn(name, width))
         assert "recorded on NVIDIA H200" in last
         shown = " ".join(text for text, _ in drawn_texts(name, width))
@@ -325,5 +327,5 @@ def test_claims_come_from_the_kernel_file_or_the_lecture() -> None:
     study = synthetic.make("latency")
     case = "latency-levelshared@shared"
     assert latency._claimed(study)[case] == 5.0
-    told = replace(study, cases=study.cases.assign(latency_claimed=6.0))
-    assert latency._claimed(told)[case] == 6.0
+    declared = replace(study, cases=study.cases.assign(latency_claimed=6.0))
+    assert latency._claimed(declared)[case] == 6.0

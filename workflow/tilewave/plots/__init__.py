@@ -1,15 +1,19 @@
-"""Figures: one module a study, found by the name that the study's config entry gives as `plot`.
+"""Figures: each module draws one study, which names it in the config as `plot`.
 
-A plot module offers `table(study) -> DataFrame`, `draw(study, table, style) -> Figure`, and
-`READING`, two or three sentences on how to read the figure (axes, marks, lines), for those who see one for the
-first time; where its study entry may set options, a class `Options` (`options.py`). `draw` is given the very frame that `table`
-returned and is written beside the figure as CSV: every value that is drawn comes from it, the study tells
-the rest (options, title, what is missing, environments). A module whose table is what readers come for
-says `OPEN_TABLE = True`; one may offer `summary(table) -> DataFrame` besides, which the page shows before
-the table, and `takeaway(study, table) -> str`: the finding in one sentence, computed from the table, ""
-where the data do not give it; it is the figure's title and stands first on the page; a module that says `HEADLINE = True` has one of the
-findings that the report begins with. A new figure is a new module: nothing here lists them. Plots know records only: no module of
-this package touches a GPU, a kernel or the store.
+A plot module offers:
+
+- `table(study) -> DataFrame`: all values that the figure shows.
+- `draw(study, table, style) -> Figure`: the figure of that very frame, which is also written as its CSV.
+- `READING`: two or three sentences on how to read the figure (axes, marks, lines).
+- `Options` (optional): a class with the options of its study (`options.py`).
+- `OPEN_TABLE = True` (optional): the page shows the whole table, because readers come for it.
+- `summary(table) -> DataFrame` (optional): a short table that the page shows before the long one.
+- `takeaway(study, table) -> str` (optional): the finding in one sentence, "" where the data give none. It is the
+  figure's title and stands first on the page.
+- `HEADLINE = True` (optional): the finding is among those that the report begins with.
+
+A new figure is a new module: nothing here lists them. Plots know records only: no module of this package
+touches a GPU, a kernel or the store.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from tilewave.basics import dependencies
 from tilewave.basics.errors import UserError
 from tilewave.basics.plugins import Modules
 from tilewave.basics.validation import validated
-from tilewave.plots.options import PlotOptions, document, given
+from tilewave.plots.options import PlotOptions, document, without_nulls
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,15 +38,15 @@ if TYPE_CHECKING:
 
 
 class PlotModule(Protocol):
-    """What a module of this package offers."""
+    """The interface of a plot module."""
 
     READING: str
 
     def table(self, study: StudyData) -> pd.DataFrame:
-        """What the figure shows, in plain columns with units in their names."""
+        """Return the values of the figure in plain columns, with units in their names."""
 
     def draw(self, study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-        """The figure of that table; never fails on missing data."""
+        """Draw the figure of that table. It never fails on missing data."""
 
 
 MODULES = Modules(
@@ -51,28 +55,27 @@ MODULES = Modules(
 
 
 def available() -> list[str]:
-    """The names of all plot modules, sorted."""
+    """Return the names of all plot modules, sorted."""
     return MODULES.names()
 
 
 def digest(module: str, *names: str) -> str:
-    """Digest of a module of the library and of these plot modules, users' files among them."""
-    ours = [f"plots.{name}" for name in names if not MODULES.file(name)]
-    return "-".join([dependencies.digest(module, *ours), *filter(None, map(MODULES.code, names))])
+    """Return the digest of a module of the library and of these plot modules, users' files among them."""
+    shipped = [f"plots.{name}" for name in names if not MODULES.file(name)]
+    code = filter(None, map(MODULES.code, names))
+    return "-".join([dependencies.digest(module, *shipped), *code])
 
 
 def load(name: str, where_file: object = "config", key: object = "plot") -> PlotModule:
-    """The plot module of that name.
+    """Return the plot module of that name.
 
-    Raises
-    ------
-    UserError: there is no such module; the message lists those that exist.
+    Raises UserError where there is none; the message lists those that exist.
     """
     return cast(PlotModule, MODULES.load(name, where_file, key))
 
 
-def _said(name: str, what: str) -> Any:
-    """What a plot module has under a name; None where it has nothing, or cannot be loaded."""
+def _attribute(name: str, what: str) -> Any:
+    """Return an attribute of a plot module; None where it has none or cannot be loaded."""
     try:
         return getattr(load(name), what, None)
     except UserError:
@@ -80,59 +83,60 @@ def _said(name: str, what: str) -> Any:
 
 
 def table_stays_open(name: str) -> bool:
-    """Whether the page shows the module's table however long it is: its OPEN_TABLE."""
-    return bool(_said(name, "OPEN_TABLE"))
+    """Return whether the page shows the module's whole table, however long it is (OPEN_TABLE)."""
+    return bool(_attribute(name, "OPEN_TABLE"))
 
 
 def has_summary(name: str) -> bool:
-    """Whether the module makes a `summary`."""
-    return _said(name, "summary") is not None
+    """Return whether the module has a `summary`."""
+    return _attribute(name, "summary") is not None
 
 
 def is_headline(name: str) -> bool:
-    """Whether the module's finding is one of those that the report begins with: its HEADLINE."""
-    return bool(_said(name, "HEADLINE"))
+    """Return whether the report begins with the module's finding, among others (HEADLINE)."""
+    return bool(_attribute(name, "HEADLINE"))
 
 
 def summary(name: str, table: pd.DataFrame) -> pd.DataFrame:
-    """The summary that a module with one makes of its table."""
+    """Return the summary that the module makes of its table."""
     module: Any = load(name)
-    made: pd.DataFrame = module.summary(table)
-    return made
+    rows: pd.DataFrame = module.summary(table)
+    return rows
 
 
 def takeaway(name: str, study: StudyData, table: pd.DataFrame) -> str:
-    """The finding of a study in one sentence, "" where the module or the data give none."""
-    made = getattr(load(name), "takeaway", None)
-    return "" if made is None else str(made(study, table))
+    """Return the finding of a study in one sentence, "" where the module or the data give none."""
+    compute = getattr(load(name), "takeaway", None)
+    return "" if compute is None else str(compute(study, table))
 
 
 def options_of(name: str) -> type[BaseModel] | None:
-    """The model of a module's options; None for a user's module that declares none: it takes any."""
-    found = getattr(load(name), "Options", None)
-    if isinstance(found, type) and issubclass(found, BaseModel):
-        return found
+    """Return the model of a module's options; None for a user's module without one, which takes any option."""
+    model = getattr(load(name), "Options", None)
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        return model
     return None if MODULES.file(name) else PlotOptions
 
 
 def check_options(
     name: str, options: Mapping[str, Any], where_file: object = "config", key: str = "options"
 ) -> None:
-    """Refuse an option that the plot module does not know, or a value that it cannot take.
+    """Refuse an option that the plot module does not have, or a value that it cannot take.
 
-    Raises UserError: the first one, with what is allowed.
+    Raises UserError: the first mistake, with what is allowed.
     """
     model = options_of(name)
     if model is PlotOptions and options:
-        raise UserError(where_file, key, next(iter(options)), f"{name} takes no options")
+        problem = f"{key} sets {next(iter(options))!r}, but the plot {name} takes no options"
+        raise UserError.because(where_file, problem, "Allowed: none", key)
     if model is not None:
-        validated(model, given(options), where_file, key)
+        validated(model, without_nulls(options), where_file, key)
 
 
 def documented() -> str:
-    """docs/options.md: the options of the modules that come with Tilewave."""
-    ours = [name for name in available() if MODULES.file(name) is None]
+    """Return docs/options.md: the options of the modules that come with Tilewave."""
+    shipped = [name for name in available() if MODULES.file(name) is None]
     models = {
-        name: model for name in ours if (model := options_of(name)) not in (None, PlotOptions)
+        name: model for name in shipped if (model := options_of(name)) not in (None, PlotOptions)
     }
     return document(cast(Mapping[str, type[BaseModel]], models))

@@ -1,9 +1,9 @@
-"""Bounds of a study's products: the least cycles by what they execute, the limiter, and how near the measured
-cycles come.
+"""Bounds of a study's products: the least cycles by their counts, the limiter, and the distance to the measured
+cycles.
 
-The counts are executed ones: two products of whole tiles that differ in k give those of any other
-(`theory.bounds.scaled`). Where that does not hold (stream-K, operands that another launch prepares) and of kernels
-without machine code here (cuBLAS), they are ncu's.
+Counts are executed ones where possible: two products of whole tiles that differ in k give those of any other
+(`theory.bounds.scaled`). Counts are ncu's where that does not hold (stream-K, operands that another launch
+prepares) and for kernels without machine code here (cuBLAS).
 """
 
 import json
@@ -38,14 +38,14 @@ SM_PIPES: Mapping[str, str] = {
     bounds.FP64: PIPE.format("fp64"),
 }  # fmt: skip
 L2, L2_PROBE = "L2", "l2_read"
-"""The pipe, and the probe case whose bandwidth ncu's L2 sectors are held against."""
+"""The pipe, and the probe case whose bandwidth is its rate."""
 PIPES = (
     bounds.ISSUE, bounds.FP32, bounds.FP64, bounds.TENSOR, bounds.DATA, bounds.PORT, bounds.DRAM,
 )  # fmt: skip
-"""Those whose share of the measured cycles is a column."""
+"""Pipes whose share of the measured cycles is a column."""
 EXECUTED, COUNTED = "executed, scaled", "ncu"
 LIMITER, RATIO, COUNTS = "limiter", "measured over bound", "counts"
-_BUSIEST, _AMONG, _WHOLE, _SM = "busiest by ncu", "among", "SM, L2 and DRAM", "pipes of the SM"
+_BUSIEST, _AMONG, _ALL_UNITS, _SM = "busiest by ncu", "among", "SM, L2 and DRAM", "pipes of the SM"
 _LEAST, _TIME = "bound (cycles)", "bound (us at the largest clock)"
 _CYCLES, _SHARE = "measured (cycles)", "{} (% of measured)"
 COLUMNS = (
@@ -54,7 +54,7 @@ COLUMNS = (
 
 
 def gpu_of(study: StudyData) -> DataSheet | None:
-    """The data sheet of the GPU that most cases were timed on; None where it is not known."""
+    """Return the data sheet of the GPU that timed most cases; None where it is not known."""
     timed = pd.Series(base.environment_of(study, "duration", "time"), dtype=object)
     if timed.empty:
         return None
@@ -62,7 +62,7 @@ def gpu_of(study: StudyData) -> DataSheet | None:
 
 
 class _Counts:
-    """What each case asks of the pipes, as a stage of it counted."""
+    """The work of each case for the pipes, as counted in one of its stages."""
 
     def __init__(self, study: StudyData) -> None:
         wanted = [*demand.COUNTERS, "launch__grid_size"]
@@ -76,35 +76,35 @@ class _Counts:
         rows = study.instructions
         self._rows = rows[[name for name in demand.COLUMNS if name in rows]]
         groups = rows.groupby(["case", "stage"], sort=False).indices if "stage" in rows else {}
-        self._places: Mapping[Any, Any] = groups
-        self._known: dict[tuple[str, str], Counts | None] = {}
+        self._groups: Mapping[Any, Any] = groups
+        self._cache: dict[tuple[str, str], Counts | None] = {}
 
     def blocks(self, case: str) -> int:
-        """Blocks of the launch that ncu counted."""
+        """Return the blocks of the launch that ncu counted."""
         return int(self._values[case, "counters"]["launch__grid_size"])
 
     def of(self, case: str, stage: str) -> Counts | None:
-        """None where the stage counted nothing of the case."""
-        if (case, stage) not in self._known:
+        """Return the counts of a case; None where the stage counted nothing."""
+        if (case, stage) not in self._cache:
             values = self._values.get((case, stage), {})
-            rows = self._rows.take(self._places.get((case, stage), []))
-            self._known[case, stage] = (
+            rows = self._rows.take(self._groups.get((case, stage), []))
+            self._cache[case, stage] = (
                 demand.of_launch(values, rows.to_dict("records"))
                 if WARP_INSTRUCTIONS in values
                 else None
             )
-        return self._known[case, stage]
+        return self._cache[case, stage]
 
 
 def _blocks(row: Mapping[str, Any]) -> int:
-    """Blocks of a launch that have work; 0 where the launch is not known (cuBLAS). Persistent ones, whose
-    front matter counts tiles as such, count as they are: stream-K deals out parts of tiles."""
-    known = [row[name] for name in ("working_blocks", "blocks") if base.present(row[name])]
-    return int(min(known, default=0))
+    """Return the blocks of a launch that have work; 0 where the launch is not known (cuBLAS). Persistent blocks,
+    whose front matter counts tiles as blocks, count as they are: stream-K assigns parts of tiles."""
+    counts = [row[name] for name in ("working_blocks", "blocks") if base.present(row[name])]
+    return int(min(counts, default=0))
 
 
 def _sharing(row: Mapping[str, Any]) -> float:
-    """How many blocks share a tile (at least 1: a block may have several tiles)."""
+    """Return how many blocks share a tile (at least 1: a block may have several tiles)."""
     return max(1.0, _blocks(row) / _tiles(row))
 
 
@@ -113,11 +113,11 @@ def _tiles(row: Mapping[str, Any]) -> int:
 
 
 _Samples = list[list[dict[str, Any]]]
-"""Executed products of a variant: those of one m and n together, from small to large k, in which alone they differ."""
+"""Executed products of a variant: a list for each m and n, from small to large k."""
 
 
 def _samples(study: StudyData) -> dict[str, _Samples]:
-    """What was executed of each variant at more than one k."""
+    """Return the executed products of each variant that ran at more than one k."""
     executed = study.records.loc[study.records["stage"] == "execute", "case"]
     cases = study.cases[study.cases["case"].isin(executed) & study.cases["tile_m"].notna()]
     samples: dict[str, _Samples] = {}
@@ -129,39 +129,40 @@ def _samples(study: StudyData) -> dict[str, _Samples]:
 
 
 def helpers(study: StudyData) -> set[str]:
-    """The cases that are there for the bounds of others: small products to be scaled, and the probe of L2."""
+    """Return the cases that only serve the bounds of others: small products to be scaled, and the probe of L2."""
     groups = [group for sampled in _samples(study).values() for group in sampled]
     probes = study.cases.loc[study.cases["probe_case"] == L2_PROBE, "kernel"]
     probed = study.cases.loc[study.cases["kernel"].isin(probes), "case"]
     return {*probed, *(str(row["case"]) for group in groups for row in group)}
 
 
-def _whole(row: Mapping[str, Any]) -> bool:
-    """Whether a product has whole tiles only: what sticks out is executed, and whole clusters of such tiles may be, too."""
+def _has_whole_tiles(row: Mapping[str, Any]) -> bool:
+    """Return whether a product has whole tiles only.
+    Blocks execute a tile's part outside the product as well, and may execute whole clusters of such tiles."""
     return bool(row["m"] % row["tile_m"] == 0 and row["n"] % row["tile_n"] == 0)
 
 
 def _grows(row: Mapping[str, Any], sample: Mapping[str, Any]) -> bool:
-    """Whether all launches of a case have as many more blocks than those of a sample as there are more tiles: a launch that
-    copies rows has work that grows with a side of the product."""
+    """Return whether all launches of a case have as many more blocks than a sample's as there are more tiles.
+    A launch that copies rows does not: its work grows with one side of the product."""
     if not base.present(row.get(LAUNCHES)):
         return True
-    here, there = json.loads(row[LAUNCHES]), json.loads(sample[LAUNCHES])
+    launches, sample_launches = json.loads(row[LAUNCHES]), json.loads(sample[LAUNCHES])
     return all(
-        math.prod(each["grid"]) * _tiles(sample) == math.prod(other["grid"]) * _tiles(row)
-        for each, other in zip(here, there, strict=True)
+        math.prod(launch["grid"]) * _tiles(sample) == math.prod(sample_launch["grid"]) * _tiles(row)
+        for launch, sample_launch in zip(launches, sample_launches, strict=True)
     )
 
 
 def _scaled(row: Mapping[str, Any], samples: _Samples, counts: _Counts) -> Counts | None:
-    """The counts of a case from two executed ones of the same tile; None where they do not tell them."""
+    """Return the counts of a case from two executed ones of the same tile; None where they do not determine them."""
     for group in samples:
         alike = [
             (sample, executed)
             for sample in group
             if (executed := counts.of(sample["case"], "execute"))
             and (sample["tile_m"], sample["tile_n"]) == (row["tile_m"], row["tile_n"])
-            and _whole(sample)
+            and _has_whole_tiles(sample)
             and _grows(row, sample)
             and _sharing(sample) == _sharing(row)
         ]
@@ -173,16 +174,19 @@ def _scaled(row: Mapping[str, Any], samples: _Samples, counts: _Counts) -> Count
 
 
 def _bytes(row: Mapping[str, Any]) -> float:
-    """Compulsory bytes of a product: each array once."""
+    """Return the compulsory bytes of a product: each array once."""
     return compulsory_bytes(row, *product_sizes(str(row["dtype"])))
 
 
 def _busiest(
     counts: Counts, values: Mapping[str, float], gpu: DataSheet, l2: float
 ) -> dict[str, float]:
-    """Share of its cycles that each pipe works, as ncu counted launch and cycles (1): of all SMs, the L2's
-    at the measured bandwidth (TB/s) and DRAM's bytes at that of the data sheet; of the data path ncu's own
-    percentage where it is recorded, which knows the conflicts of global accesses."""
+    """Return the share of its cycles (1) that each pipe works, from ncu's counts of launch and cycles.
+
+    Pipes of the SM are averaged over all SMs. L2 works at its measured bandwidth (TB/s), DRAM at that of the
+    data sheet. The data path has ncu's own percentage where it is recorded, which includes conflicts of global
+    accesses.
+    """
     cycles = values[ELAPSED]
     needed = bounds.bound(counts, gpu, gpu.sms).pipes
     shares = {
@@ -200,8 +204,8 @@ def _busiest(
 
 
 def _busiest_of_sm(counts: Counts, values: Mapping[str, float], gpu: DataSheet) -> dict[str, float]:
-    """The same where ncu measured an SM's pipes alone: their percentages, and of the data path, which is
-    not among them, what the counts ask of it."""
+    """Return the same where ncu measured an SM's pipes alone: their percentages.
+    ncu does not measure the data path there: its share follows from the counts."""
     share = values[AVERAGE] / values[ELAPSED] / 100
     shares = {pipe: values[name] * share for pipe, name in SM_PIPES.items()}
     needed = bounds.bound(counts, gpu, gpu.sms).pipes[bounds.DATA]
@@ -209,14 +213,14 @@ def _busiest_of_sm(counts: Counts, values: Mapping[str, float], gpu: DataSheet) 
 
 
 def _l2_rate(study: StudyData) -> float:
-    """The measured bandwidth of the L2 in TB/s; NaN without the probe."""
+    """Return the measured bandwidth of L2 in TB/s; NaN without the probe."""
     rates = base.value_of(study, "bandwidth", "time")
     probes = study.cases.loc[study.cases["probe_case"] == L2_PROBE, "case"]
     return float(next((rates[case] for case in probes if case in rates.index), math.nan))
 
 
 def by_case(study: StudyData) -> pd.DataFrame:
-    """One row a product that was timed and whose counts are known, with COLUMNS."""
+    """Return one row a product that was timed and whose counts are known, with COLUMNS."""
     gpu, counts, samples = gpu_of(study), _Counts(study), _samples(study)
     skipped = helpers(study)
     wanted = [ELAPSED, AVERAGE, DATA_PIPE, L2_SECTORS, DRAM_BYTES, *SM_PIPES.values()]
@@ -239,7 +243,7 @@ def by_case(study: StudyData) -> pd.DataFrame:
         except KeyError:  # a tensor instruction whose rate is not known of this GPU
             continue
         values = counters.loc[case]
-        # Where none were counted: at its largest clock it has no more in this time.
+        # Without counted cycles: the most that the largest clock allows in this time.
         counted_cycles = not math.isnan(values[ELAPSED])
         cycles = values[ELAPSED] if counted_cycles else timed[case] * gpu.clock_mhz
         rows[case] = {
@@ -248,7 +252,7 @@ def by_case(study: StudyData) -> pd.DataFrame:
             **{_SHARE.format(name): 100 * least.pipes[name] / cycles for name in PIPES},
         }  # fmt: skip
         if counted is not None and counted_cycles:
-            shares, among = _busiest(counted, values, gpu, rate), _WHOLE
+            shares, among = _busiest(counted, values, gpu, rate), _ALL_UNITS
         elif values[[ELAPSED, AVERAGE, *SM_PIPES.values()]].notna().all():
             shares, among = _busiest_of_sm(asks, values, gpu), _SM
         else:
@@ -258,7 +262,8 @@ def by_case(study: StudyData) -> pd.DataFrame:
 
 
 def agreement(table: pd.DataFrame) -> dict[str, tuple[int, int]]:
-    """What ncu looked at -> in how many cases the limiter is what it counted as busiest, and of how many."""
+    """Return, for each set of pipes that ncu measured, how often the limiter is its busiest pipe, and of how
+    many cases."""
     both = table[table[LIMITER].notna() & table[_BUSIEST].notna()]
     right = (both[LIMITER] == both[_BUSIEST]).groupby(both[_AMONG], sort=False)
     return {str(among): (int(part.sum()), len(part)) for among, part in right}

@@ -1,4 +1,4 @@
-"""Ceilings of a roofline: what probes measured the units and the levels of the memory to do."""
+"""Ceilings of a roofline: the rates of units and memory levels that probes measured."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -30,63 +30,63 @@ class Peak:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What the probes reached: level -> TB/s, and the peaks, highest first; what has no record."""
+    """The rates that probes reached: TB/s by level, peaks from the highest on, and the probes without a record."""
 
     bandwidths: Mapping[str, float]
     peaks: tuple[Peak, ...]
     absent: tuple[str, ...]
 
     def of(self, dtype: str) -> list[Peak]:
-        """A dtype's peaks, the highest first; of FP8 with f32 sums those of the instruction that makes them."""
-        return [
-            replace(one, dtype=dtype) for one in self.peaks if one.dtype in (dtype, _made_of(dtype))
-        ]
+        """Return the peaks of a dtype, the highest first; for FP8 with f32 sums those of its instruction."""
+        names = dtype, _instruction_dtype(dtype)
+        return [replace(peak, dtype=dtype) for peak in self.peaks if peak.dtype in names]
 
 
-def _made_of(dtype: str) -> str:
-    """FP8 with f32 sums is FP8 with the tensor cores' own, which are added to others now and then."""
+def _instruction_dtype(dtype: str) -> str:
+    """Return the dtype of the instruction: FP8 kernels with f32 sums add up the tensor cores' own sums now and
+    then."""
     return f"{dtype.removesuffix('_f32')}_f22"
 
 
 def environment_here(study: StudyData) -> str:
-    """The environment whose ceilings are drawn: the one that most of the kernels were timed in, or,
-    where it has none, that of another card of the same kind. No ratio is formed with the latter."""
+    """Return the environment of the ceilings that are drawn: the one in which most kernels were timed.
+    If no probe ran there, return that of another card of the same kind. No ratio is formed with it."""
     kernels = set(kernels_of(study)["case"])
     timed = base.environment_of(study, "duration", "time")
-    mine = pd.Series([one for case, one in timed.items() if case in kernels], dtype=object)
+    used = pd.Series([name for case, name in timed.items() if case in kernels], dtype=object)
     rates = (base.environment_of(study, metric, "time") for metric in ("tflops", "bandwidth"))
-    roofs = [one for rate in rates for case, one in rate.items() if case not in kernels]
-    if mine.empty:
+    roofs = [name for rate in rates for case, name in rate.items() if case not in kernels]
+    if used.empty:
         return ""
-    order = [str(one) for one in mine.value_counts(sort=True).index]
-    for one in order:
-        if one in roofs:
-            return one
+    order = [str(name) for name in used.value_counts(sort=True).index]
+    for name in order:
+        if name in roofs:
+            return name
     kind = _kind(study, order[0])
-    others = pd.Series([one for one in roofs if kind and _kind(study, one) == kind], dtype=object)
-    return order[0] if others.empty else str(others.mode()[0])
+    twins = pd.Series([name for name in roofs if kind and _kind(study, name) == kind], dtype=object)
+    return order[0] if twins.empty else str(twins.mode()[0])
 
 
 def _kind(study: StudyData, environment: str) -> str:
-    """The GPU's name, which all cards of a kind share."""
+    """Return the GPU's name, which all cards of a kind share."""
     return str(study.environments.get(environment, {}).get("gpu") or "")
 
 
 def kernels_of(study: StudyData) -> pd.DataFrame:
-    """The cases that stand under the ceilings: all but the probes."""
+    """Return the cases under the ceilings: all but the probes."""
     return study.cases[study.cases["operation"] != "probe"]
 
 
 def _unit(row: Mapping[str, object]) -> str:
-    """The unit that a probe keeps busy: its macro UNIT, else the last word of its kernel's name."""
+    """Return the unit that a probe keeps busy: its macro UNIT, else the end of its kernel's name."""
     macros = base.macros_of({str(k): v for k, v in row.items()})
     return str(macros.get("UNIT") or str(row["kernel"]).rpartition("_")[2])
 
 
 def ceilings(study: StudyData) -> Ceilings:
-    """The probes' records of one environment; a probe that is not *correct* is no ceiling."""
+    """Return the probes' rates in one environment; a probe that is not *correct* is no ceiling."""
     probes = study.cases[study.cases["operation"] == "probe"]
-    here, may_rank = environment_here(study), set(base.ranking(study))
+    environment, may_rank = environment_here(study), set(base.ranking(study))
 
     def usable(metric: str) -> dict[str, float]:
         where = base.environment_of(study, metric, "time")
@@ -94,25 +94,26 @@ def ceilings(study: StudyData) -> Ceilings:
         return {
             str(case): float(value)
             for case, value in values.items()
-            if case in may_rank and (not here or where[str(case)] == here)
+            if case in may_rank and (not environment or where[str(case)] == environment)
         }
 
     rates, widths = usable("tflops"), usable("bandwidth")
-    found: dict[str, float] = {}
+    bandwidths: dict[str, float] = {}
     peaks: list[Peak] = []
     absent: list[str] = []
-    wanted = {
-        name for one in kernels_of(study)["dtype"].unique() for name in (one, _made_of(str(one)))
-    }
+    wanted = set(kernels_of(study)["dtype"])
+    wanted |= {_instruction_dtype(str(dtype)) for dtype in wanted}
     for row in probes.to_dict("records"):
         case, name = str(row["case"]), str(row["probe_case"])
         if case in widths:
-            found |= {level: widths[case] for level, probe in BANDWIDTHS.items() if probe == name}
+            bandwidths |= {
+                level: widths[case] for level, probe in BANDWIDTHS.items() if probe == name
+            }
         elif case in rates:
             if row["dtype"] in wanted:
                 peaks.append(Peak(str(row["dtype"]), _unit(row), rates[case]))
         elif name in BANDWIDTHS.values() or row["dtype"] in wanted:
             absent.append(f"{row['kernel']} {name}")
     absent += [probe for probe in BANDWIDTHS.values() if probe not in set(probes["probe_case"])]
-    peaks.sort(key=lambda one: -one.tflops)
-    return Ceilings(found, tuple(peaks), tuple(absent))
+    peaks.sort(key=lambda peak: -peak.tflops)
+    return Ceilings(bandwidths, tuple(peaks), tuple(absent))

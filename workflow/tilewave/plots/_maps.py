@@ -1,4 +1,4 @@
-"""A table of numbers as a map: the larger the darker, the best of each row framed."""
+"""Heat maps of numbers: a larger value is darker, the best of each row has a frame."""
 
 import pandas as pd
 from matplotlib.artist import Artist
@@ -15,20 +15,20 @@ PICK = "best that is predicted"
 
 
 def draw(
-    ax: Axes, values: pd.DataFrame, words: pd.DataFrame, norm: Normalize, style: Style,
+    ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize, style: Style,
     picks: pd.DataFrame | None = None, framed: bool = True,
 ) -> None:  # fmt: skip
-    """A cell for each row and column of `values`, with the text of `words` in it.
+    """Draw a cell for each row and column of `values`, with its text of `texts`.
 
-    norm: what makes a value's shade. picks: another frame of values; a cell that is the best of its
-    row by them has a corner marked. framed: whether the best of a row is the largest. Cells without a value stay white.
+    norm: the scale of the shades. picks: other values of the same cells; the best of each row by them gets a
+    mark in its corner. framed: whether the largest of a row gets a frame. Cells without a value stay white.
     """
-    letters = {"size": style.small}
-    look.heatmap(ax, values, words, cmap="Blues", norm=norm, linewidths=0.6, annot_kws=letters)
+    font = {"size": style.small}
+    look.heatmap(ax, values, texts, cmap="Blues", norm=norm, linewidths=0.6, annot_kws=font)
     for row, (_, cells) in enumerate(values.iterrows()):
         if framed and cells.notna().any():
-            place = (int(cells.argmax()) + 0.04, row + 0.04)
-            ax.add_patch(Rectangle(place, 0.92, 0.92, fill=False, edgecolor=INK, linewidth=1.1))
+            corner = (int(cells.argmax()) + 0.04, row + 0.04)
+            ax.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=INK, linewidth=1.1))
     if picks is not None:
         for row, (_, cells) in enumerate(picks.iterrows()):
             if cells.notna().any():
@@ -38,7 +38,7 @@ def draw(
 
 
 def legend(picked: bool) -> list[Artist]:
-    """Entries of the frame and, where a map has picks, of their mark."""
+    """Return legend entries of the frame and, where a map has picks, of their mark."""
     mark = Line2D([], [], linestyle="", marker=7, color=INK, markersize=3, label=PICK)
     frame = Patch(facecolor="none", edgecolor=INK, linewidth=1.1, label=BEST)
     return [frame, mark] if picked else [frame]

@@ -1,4 +1,4 @@
-"""Panels that stand one above the other, each as tall as what it lists, and names beside their ends."""
+"""Panels above one another, each as high as its rows need, and names at the ends of their lines."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,11 +14,11 @@ from tilewave.plots import style as look
 from tilewave.plots.style import GREY, INK, MM, Style
 
 _HEAD, _FOOT = 6.0, 8.0
-"""What a panel's title takes, and the axis below a column, in mm."""
+"""Heights of a panel's title and of the axis below a column, in mm."""
 
 
 def columns(heights: Mapping[str, float], most: int) -> list[list[str]]:
-    """The names in their order, cut into one column or two, so that the taller one is least tall."""
+    """Split the names, in order, into one column or two, such that the higher column is as low as possible."""
     names = list(heights)
 
     def tall(part: Sequence[str]) -> float:
@@ -31,42 +31,42 @@ def columns(heights: Mapping[str, float], most: int) -> list[list[str]]:
 
 
 def stacked(style: Style, heights: Mapping[str, float]) -> tuple[Figure, list[dict[str, Axes]]]:
-    """A figure with an axes for each name, its data area as high as `heights` says (mm), in two columns where it is
-    wide; of each column the axes by name."""
+    """Return a figure with an axes for each name, and of each column its axes by name.
+    heights: the data areas in mm. A wide figure has two columns."""
     parts = columns(heights, 1 if style.narrow else 2)
     needed = [sum(heights[name] + _HEAD for name in part) for part in parts]
     fig = look.new_figure(style, max(needed) + _FOOT)
     outer = fig.add_gridspec(1, len(parts))
-    found = []
-    for place, (part, height) in enumerate(zip(parts, needed, strict=True)):
-        # What a column is shorter by stays empty below it, so that rows are alike in all panels.
-        rest = max(needed) - height
-        ratios = [heights[name] for name in part] + ([rest] if rest > 0 else [])
-        grid = outer[place].subgridspec(len(ratios), 1, height_ratios=ratios)
-        found.append({name: fig.add_subplot(grid[row]) for row, name in enumerate(part)})
-    return fig, found
+    axes = []
+    for index, (part, height) in enumerate(zip(parts, needed, strict=True)):
+        # The rest of a shorter column stays empty, so that rows are alike in all panels.
+        remainder = max(needed) - height
+        ratios = [heights[name] for name in part] + ([remainder] if remainder > 0 else [])
+        grid = outer[index].subgridspec(len(ratios), 1, height_ratios=ratios)
+        axes.append({name: fig.add_subplot(grid[row]) for row, name in enumerate(part)})
+    return fig, axes
 
 
-def titled(ax: Axes, title: str, told: str, style: Style) -> None:
-    """A panel's title and, in small grey letters behind it, what goes with it."""
+def titled(ax: Axes, title: str, subtitle: str, style: Style) -> None:
+    """Write a panel's title and behind it, small and grey, the subtitle."""
     name = ax.set_title(title)
     ax.annotate(
-        told, (1, 0), xycoords=name, xytext=(4, 0.5), textcoords="offset points",
+        subtitle, (1, 0), xycoords=name, xytext=(4, 0.5), textcoords="offset points",
         size=0.8 * style.font_size, color=GREY,
     ).set_in_layout(False)  # fmt: skip
 
 
-def heatmap(ax: Axes, values: pd.DataFrame, told: pd.DataFrame, style: Style, **how: Any) -> None:
-    """`look.heatmap` with small letters, and no labels of axes."""
-    letters = {"size": 0.8 * style.font_size, "color": INK}
-    look.heatmap(ax, values, told, annot_kws=letters, **how)
+def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, style: Style, **how: Any) -> None:
+    """Draw `look.heatmap` with small characters and without axis labels."""
+    font = {"size": 0.8 * style.font_size, "color": INK}
+    look.heatmap(ax, values, texts, annot_kws=font, **how)
     ax.set(xlabel="", ylabel="")
     ax.tick_params(length=0)
 
 
 def apart(heights: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Places at least `gap` from one another, in the order of `heights` (descending), near them and,
-    where there is room, from `low` to `high`."""
+    """Return places at least `gap` apart, near `heights` (descending) and in their order.
+    They lie from `low` to `high` where there is room."""
     places: list[float] = []
     for height in heights:
         places.append(min(height, places[-1] - gap if places else high))
@@ -78,7 +78,7 @@ def apart(heights: Sequence[float], gap: float, low: float, high: float) -> list
 
 
 def below_dtypes(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows, those of each dtype below a line that has nothing but its name in the column `label`."""
+    """Return the rows below a header line for each dtype, which has only a `label`."""
     blocks = [
         pd.concat([pd.DataFrame([{"label": base.dtype_short(dtype)}]), block])
         for dtype, block in rows.groupby(rows["dtype"].astype(str), sort=False)
@@ -87,7 +87,7 @@ def below_dtypes(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def listed(ax: Axes, lines: pd.DataFrame, style: Style, middle: float) -> None:
-    """Names of the lines of `below_dtypes` along y, dtypes in bold; middle: of a line, from where it begins."""
+    """Write the names of the lines of `below_dtypes` along y, dtypes in bold; middle: offset of a line's middle."""
     ax.set_yticks(lines.index + middle, lines["label"], rotation=0)
     ax.set_ylim(len(lines) - 0.5 + middle, -0.5 + middle)
     ax.tick_params(axis="y", length=0, labelsize=0.8 * style.font_size)
@@ -96,7 +96,7 @@ def listed(ax: Axes, lines: pd.DataFrame, style: Style, middle: float) -> None:
 
 
 def cells(ax: Axes, texts: pd.DataFrame, shades: pd.DataFrame, style: Style) -> None:
-    """Columns of texts, each with its name above; the larger the shade, the darker."""
+    """Draw columns of texts, each below its name; a larger shade is darker."""
     cmap = sns.blend_palette(["white", "#D55E00"], as_cmap=True)
     heatmap(ax, shades, texts, style, cmap=cmap, vmin=0, vmax=160)
     ax.set_yticks([])
@@ -110,10 +110,8 @@ def names_beside(
     tall: float,
     style: Style,
 ) -> None:
-    """Names at the right edge of an axes of `tall` mm, moved apart where they crowd and joined to their points.
-
-    ends: x, y, the text, and whether it is set in bold; the axes' limits must have been set.
-    """
+    """Write names at the right edge of an axes `tall` mm high, moved apart and joined to their points.
+    ends: x, y, text, and whether the text is bold; the limits of the axes must be set."""
     if not ends:
         return
     ends = sorted(ends, key=lambda end: (-end[1], end[2]))
@@ -126,7 +124,7 @@ def names_beside(
         [y for _, y, _, _ in ends], [x for x, _, _, _ in ends], right, color="#CCCCCC",
         linewidth=0.4, zorder=0.5,
     )  # fmt: skip
-    # The layout can only leave room for texts at a fixed distance from the axes.
+    # The layout leaves room only for texts at a fixed distance from the axes.
     beside = offset_copy(ax.transAxes, ax.get_figure(root=True), x=8, units="points")
     for (_, _, text, bold), height, place in zip(ends, heights, places, strict=True):
         ax.annotate(

@@ -1,7 +1,7 @@
-"""What the quantization figures share: two panels over N for each sweep, and what is said of them.
+"""Panels over N for each sweep, which both quantization figures share, with their notes.
 
-Lines are closed forms of tilewave.theory, points are measurements. The only number that the model
-takes from a sweep is the time of a wave (tilewave.plots._sweeps).
+Lines are closed forms of tilewave.theory, points are measurements. The model takes a single number from a
+sweep: the time of a wave (tilewave.plots._sweeps).
 """
 
 import math
@@ -22,7 +22,7 @@ from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._sweeps import Sweep
 from tilewave.plots.base import StudyData
-from tilewave.plots.options import PlotOptions, Word
+from tilewave.plots.options import Name, PlotOptions
 from tilewave.plots.style import GREY, MODEL, Style
 
 PANELS: Mapping[str, str] = {
@@ -31,9 +31,9 @@ PANELS: Mapping[str, str] = {
 
 
 class Options(PlotOptions):
-    """What the studies of this plot may set."""
+    """The options of both quantization plots."""
 
-    drawn: tuple[Word, ...] = Field(
+    drawn: tuple[Name, ...] = Field(
         (),
         description="kernels or variants that the figure shows, of each the first sweep; without it all sweeps",
     )
@@ -47,14 +47,14 @@ _WRONG = "not correct, not ranked"
 _FAINT = "#BBBBBB"
 _EDGE_DASH = (0, (6, 2.5))
 _EDGES = {"columns": "tile column", "waves": "wave"}
-_MOST_COLUMNS = 20  # boundaries of tile columns that can be told apart
+_MOST_COLUMNS = 20  # largest number of distinguishable boundaries of tile columns
 
 
 # ------------------------------------------------------------------------------------------ panels
 
 
 def _lines(sweep: Sweep, panel: str) -> pd.DataFrame:
-    """The panel's lines, a row a point: n, value, line (of _COLORS)."""
+    """Return the panel's lines, a row a point: n, value, line (of _COLORS)."""
     model, frame = sweep.model, sweep.frame
     if panel != "tflops":
         return pd.DataFrame({"n": model["n"], "value": model[f"model_{panel}"], "line": _MODEL})
@@ -69,19 +69,19 @@ def _lines(sweep: Sweep, panel: str) -> pd.DataFrame:
 
 
 def _panel(ax: Axes, sweep: Sweep, panel: str) -> None:
-    """Lines and points of one sweep; a case that is not correct is a grey cross."""
+    """Draw lines and points of one sweep; a case that is not correct is a grey cross."""
     lines = _lines(sweep, panel)
-    if not lines.empty:  # seaborn warns of colours that nothing needs
+    if not lines.empty:  # seaborn warns of unused colours
         sns.lineplot(
             lines, x="n", y="value", hue="line", style="line", palette=_COLORS,
             dashes=_DASHES, estimator=None, errorbar=None, linewidth=1.0, zorder=2, ax=ax,
         )  # fmt: skip
     good = "measured"
     points = sweep.frame.assign(shown=np.where(sweep.frame["ranks"], good, _WRONG))
-    known = points.dropna(subset=panel)
-    if not known.empty:
+    plotted = points.dropna(subset=panel)
+    if not plotted.empty:
         sns.scatterplot(
-            known, x="n", y=panel, hue="shown", style="shown",
+            plotted, x="n", y=panel, hue="shown", style="shown",
             palette={good: look.OURS, _WRONG: GREY}, markers={good: "o", _WRONG: "X"},
             s=11 if len(points) < 40 else 7, linewidth=0, zorder=4, ax=ax,
         )  # fmt: skip
@@ -91,8 +91,8 @@ def _panel(ax: Axes, sweep: Sweep, panel: str) -> None:
 
 
 def _marks(axes: Sequence[Axes], sweep: Sweep, style: Style, by: str) -> None:
-    """Boundaries through all panels: tile columns dotted, where an SM holds several blocks the last
-    N of one more on every SM dash-dotted, waves dashed; those of `by` labelled."""
+    """Draw boundaries through all panels, and label those of `by`. Tile columns are dotted, waves dashed. Where an
+    SM holds several blocks, the last N of one more block on every SM is dash-dotted."""
     columns, rounds = sweep.edges("columns"), sweep.edges("rounds")
     marks: list[tuple[float, str, Any]] = []
     marks += [(n, _FAINT, ":") for n, _, _ in columns if len(columns) <= _MOST_COLUMNS]
@@ -120,13 +120,13 @@ def _ticks(ax: Axes, sweep: Sweep, most: int) -> None:
     ax.set_xlim(low - pad, high + pad)
 
 
-def drawn(study: StudyData, found: Sequence[Sweep]) -> list[Sweep]:
-    """The sweeps that the figure shows (option ``drawn``), in the option's order."""
+def drawn(study: StudyData, sweeps: Sequence[Sweep]) -> list[Sweep]:
+    """Return the sweeps that the figure shows (option ``drawn``), in the option's order."""
     wanted = Options.of(study).drawn
     if not wanted:
-        return list(found)
+        return list(sweeps)
     first: dict[str, Sweep] = {}
-    for sweep in found:
+    for sweep in sweeps:
         for name in (sweep.kernel, sweep.variant):
             first.setdefault(name, sweep)
     return [first[name] for name in wanted if name in first]
@@ -135,24 +135,19 @@ def drawn(study: StudyData, found: Sequence[Sweep]) -> list[Sweep]:
 def draw(
     study: StudyData, table: pd.DataFrame, style: Style, by: str, order: Sequence[str]
 ) -> Figure:
-    """Panels under one another, sweeps side by side (under one another at a narrow width).
-
-    Parameters
-    ----------
-    by: "columns" or "waves": the boundaries that carry labels.
-    order: the panels, of PANELS.
-    """
+    """Draw panels above one another, sweeps side by side (above one another in a narrow figure).
+    by: "columns" or "waves", the boundaries with labels. order: the panels, of PANELS."""
     with look.apply(style):
-        found = drawn(study, base.derived(table))
-        measured = any(s.frame[[*PANELS]].notna().any(axis=None) for s in found)
+        sweeps = drawn(study, base.derived(table))
+        measured = any(s.frame[[*PANELS]].notna().any(axis=None) for s in sweeps)
         if not measured:
             return look.empty_figure(study, style, "sweep")
-        across = 1 if style.narrow else min(2, len(found))
-        bands = -(-len(found) // across)
+        across = 1 if style.narrow else min(2, len(sweeps))
+        bands = -(-len(sweeps) // across)
         fig = look.new_figure(style, bands * (len(order) * (24.0 if style.narrow else 34.0) + 14))
         grid = fig.add_gridspec(bands * len(order), across)
-        for place, sweep in enumerate(found):
-            band, column = divmod(place, across)
+        for index, sweep in enumerate(sweeps):
+            band, column = divmod(index, across)
             axes: list[Axes] = []
             for row, panel in enumerate(order):
                 spot = grid[band * len(order) + row, column]
@@ -162,43 +157,43 @@ def draw(
                 axes[-1].tick_params(axis="x", labelbottom=row == len(order) - 1)
             _ticks(axes[0], sweep, 5 if style.narrow else 8)
             _marks(axes, sweep, style, by)
-            # A variant's name takes a line of its own: both do not fit above half of the width.
-            title = _name(sweep, found).replace(f"{sweep.variant}, ", f"{sweep.variant}\n", 1)
+            # A variant's name has its own line: both do not fit above half of the width.
+            title = _name(sweep, sweeps).replace(f"{sweep.variant}, ", f"{sweep.variant}\n", 1)
             axes[0].set_title(title, pad=style.font_size * 1.5)
             axes[-1].set_xlabel(f"N (K = {sweep.k})")
-        handles = [*look.entries(fig.axes), *_mark_handles(found, by)]
-        return look.finish(fig, study, style, handles, _notes(found), _STAGES)
+        handles = [*look.entries(fig.axes), *_mark_handles(sweeps, by)]
+        return look.finish(fig, study, style, handles, _notes(sweeps), _STAGES)
 
 
-def _mark_handles(found: Sequence[Sweep], by: str) -> list[Artist]:
-    """The legend of the boundaries."""
-    said = {name: f"last N of a {name}" for name in _EDGES.values()}
-    said[_EDGES[by]] += " (numbered)"
-    marks: list[tuple[str, str, Any]] = [(said["wave"], GREY, _EDGE_DASH)]
-    if any(len(s.edges("columns")) <= _MOST_COLUMNS for s in found):
-        marks.append((said["tile column"], _FAINT, ":"))
-    if any(s.blocks_per_sm > 1 for s in found):
+def _mark_handles(sweeps: Sequence[Sweep], by: str) -> list[Artist]:
+    """Return legend entries of the boundaries."""
+    labels = {name: f"last N of a {name}" for name in _EDGES.values()}
+    labels[_EDGES[by]] += " (numbered)"
+    marks: list[tuple[str, str, Any]] = [(labels["wave"], GREY, _EDGE_DASH)]
+    if any(len(s.edges("columns")) <= _MOST_COLUMNS for s in sweeps):
+        marks.append((labels["tile column"], _FAINT, ":"))
+    if any(s.blocks_per_sm > 1 for s in sweeps):
         marks.append(("last N of one more block on every SM", _FAINT, "-."))
     return [Line2D([], [], color=c, linestyle=dash, label=label) for label, c, dash in marks]
 
 
-# ------------------------------------------------------------------------------- what is said
+# ------------------------------------------------------------------------- takeaway and notes
 
 
 def _drops(sweep: Sweep, by: str) -> Iterator[tuple[float, float, int, int]]:
-    """At each boundary: the share of the throughput lost beyond it, that of the model, both N."""
+    """Yield at each boundary the share of the throughput lost behind it, that of the model, and both N."""
     at = sweep.frame.assign(model=sweep.frame["n"] / sweep.frame["work"]).set_index("n")
     rates = at["tflops"].where(at["ranks"])
     sizes = list(at.index)
     for n, _, _ in sweep.edges(by):
         past = sizes[sizes.index(n) + 1]
-        lost = [1 - float(one[past] / one[n]) for one in (rates, at["model"])]
+        lost = [1 - float(rate[past] / rate[n]) for rate in (rates, at["model"])]
         if not math.isnan(lost[0]):
             yield lost[0], lost[1], int(n), past
 
 
 def takeaway(study: StudyData, table: pd.DataFrame, by: str) -> str:
-    """What the worst boundary costs the kernel that it costs most."""
+    """Return the largest loss of throughput at a boundary, with the kernel that has it."""
     losses = [
         (*drop, sweep.kernel)
         for sweep in drawn(study, base.derived(table))
@@ -209,7 +204,7 @@ def takeaway(study: StudyData, table: pd.DataFrame, by: str) -> str:
     if lost <= 0:
         return ""
     return (
-        f"Past a full {_EDGES[by]} throughput falls by up to {100 * lost:.0f} %: {kernel}, N = {n} → {past}, "
+        f"Throughput falls by up to {100 * lost:.0f} % past a full {_EDGES[by]}: {kernel}, N = {n} → {past}, "
         f"model {100 * model:.0f} %"
     )
 
@@ -218,32 +213,31 @@ def _tile_name(tile: tuple[float, ...]) -> str:
     return f"{int(tile[0])}×{int(tile[1])}"
 
 
-def _name(sweep: Sweep, found: Sequence[Sweep]) -> str:
-    """What tells a sweep from the others: its M, its tile where tiles differ, and its variant where
-    several have the same of both."""
-    several = len({s.tile[:2] for s in found}) > 1
+def _name(sweep: Sweep, sweeps: Sequence[Sweep]) -> str:
+    """Return a sweep's name: its M, its tile where tiles differ, its variant where several share both."""
+    several = len({s.tile[:2] for s in sweeps}) > 1
     tile = f"{_tile_name(sweep.tile)} tiles, " if several else ""
-    alike = {s.variant for s in found if (s.m, s.tile[:2]) == (sweep.m, sweep.tile[:2])}
+    alike = {s.variant for s in sweeps if (s.m, s.tile[:2]) == (sweep.m, sweep.tile[:2])}
     variant = f"{sweep.variant}, " if len(alike) > 1 else ""
     return f"{variant}{tile}M = {sweep.m}"
 
 
 def percent(value: float) -> str:
-    """A share as text, with a minus sign for a negative one."""
+    """Return a share as text, with a minus sign where it is negative."""
     return f"{100 * value:.1f} %".replace("-", "−")
 
 
-def _notes(found: Sequence[Sweep]) -> list[str]:
-    """What was fitted, and how far off the model is."""
-    held = dict.fromkeys(f"{s.blocks_per_sm} of {_tile_name(s.tile)}" for s in found)
+def _notes(sweeps: Sequence[Sweep]) -> list[str]:
+    """Return notes on the fitted number and on the error of the model."""
+    held = dict.fromkeys(f"{s.blocks_per_sm} of {_tile_name(s.tile)}" for s in sweeps)
     notes = [
-        f"{found[0].sms} SMs; an SM holds {', '.join(held)}. Model: waves times the time of one, the only number "
-        "fitted, the median over N."
+        f"{sweeps[0].sms} SMs; an SM holds {', '.join(held)}. The model is waves times the time of a wave, the only "
+        "number fitted: the median over N."
     ]
     errors = [
-        f"{_name(sweep, found)} {percent(error.median)}, worst {percent(error.worst)} "
+        f"{_name(sweep, sweeps)} {percent(error.median)}, worst {percent(error.worst)} "
         f"at N = {sweep.frame['n'].iloc[error.place]}"
-        for sweep in found
+        for sweep in sweeps
         if (error := sweep.summary()).count
     ]
     return [*notes, f"Error of the duration, median: {'; '.join(errors)}."] if errors else notes

@@ -1,4 +1,4 @@
-"""The rungs of a ladder, for all figures that have a row a rung: their order, and which are drawn."""
+"""Rungs of a ladder, for all figures with a row a rung: their order, and the choice of those that are drawn."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.options import PlotOptions, Word
+from tilewave.plots.options import Name, PlotOptions
 
 
 class Runged(PlotOptions):
     """The option of plots that draw the main rungs alone."""
 
-    rungs: dict[Word, Annotated[tuple[Word, ...], Field(max_length=9)]] = Field(
+    rungs: dict[Name, Annotated[tuple[Name, ...], Field(max_length=9)]] = Field(
         {},
-        description="the rungs to draw by dtype, at most nine, as the figure names them; of a dtype that is not "
-        "named all. The table has all of them",
+        description="the rungs to draw by dtype, at most nine, by their names in the figure. A dtype without an "
+        "entry has all rungs. The table always has all",
     )
 
 
 def drawn(study: StudyData, rows: pd.DataFrame) -> pd.Series[bool]:
-    """Which rows (columns kernel, variant, dtype) are drawn: those of the option's rungs and of cuBLAS."""
+    """Return whether each row (columns kernel, variant, dtype) is drawn: rungs of the option, and cuBLAS."""
     rungs, vendors = Runged.of(study).rungs, base.vendors(study)
 
     def wanted(row: pd.Series[str]) -> bool:
@@ -34,34 +34,34 @@ def drawn(study: StudyData, rows: pd.DataFrame) -> pd.Series[bool]:
 
 
 def order(cases: pd.DataFrame) -> list[str]:
-    """The kernels as the ladder is climbed: each behind the one that it follows, with all that
-    follow it, before the next that follows the same; cuBLAS, which follows none, last."""
+    """Return the kernels in the order of the ladder: each behind the one that it follows, branch by branch.
+    cuBLAS, which follows none, is last."""
     kernels = [str(name) for name in cases["kernel"].drop_duplicates()]
     pairs = cases.drop_duplicates("kernel")
     before = dict(zip(pairs["kernel"].astype(str), pairs.get("follows", pairs["kernel"])))
-    found: list[str] = []
+    climbed: list[str] = []
 
     def climb(kernel: str) -> None:
-        if kernel not in found:
-            found.append(kernel)
-            for other in kernels:
-                if before[other] == kernel:
-                    climb(other)
+        if kernel not in climbed:
+            climbed.append(kernel)
+            for follower in kernels:
+                if before[follower] == kernel:
+                    climb(follower)
 
     for kernel in kernels:
         if before[kernel] not in kernels and kernel != BASELINE:
             climb(kernel)
-    return [*found, *(name for name in kernels if name not in found)]
+    return [*climbed, *(name for name in kernels if name not in climbed)]
 
 
 def in_order(study: StudyData) -> pd.DataFrame:
-    """The cases by dtype and rung, each variant's sizes from small to large."""
+    """Return the cases by dtype and rung, each variant's sizes from small to large."""
     cases = study.cases
     if cases.empty:
         return cases
     dtypes, rungs = base.dtypes_in_order(study), order(cases)
     variants = [str(name) for name in cases["variant"].drop_duplicates()]
-    place = pd.DataFrame(
+    keys = pd.DataFrame(
         {
             "dtype": cases["dtype"].map(lambda d: dtypes.index(str(d)) if base.present(d) else -1),
             "rung": cases["kernel"].map(rungs.index),
@@ -70,4 +70,4 @@ def in_order(study: StudyData) -> pd.DataFrame:
         },
         index=cases.index,
     )
-    return cases.loc[place.sort_values(list(place.columns), kind="stable").index]
+    return cases.loc[keys.sort_values(list(keys.columns), kind="stable").index]

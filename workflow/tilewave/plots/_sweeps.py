@@ -1,9 +1,9 @@
 """Sweeps over N of the quantization figures: measurements beside the closed forms, case by case.
 
-A sweep is a variant at one M and K over many N. The only number that the model takes from the
-measurements is the time of a wave: the median over the sweep of duration over waves; steps, their
-places and their heights are the closed forms' own. Where a kernel's tile changes with the shape, a wave
-counts as its tile's share of the largest one of the sweep.
+A sweep is a variant at one M and K over many N. The model takes a single number from the measurements, the time
+of a wave: the median over the sweep of duration over waves. Places and heights of the steps are closed forms.
+Where a kernel's tile changes with the shape, a wave counts as its tile's share of the largest tile of the
+sweep.
 """
 
 from __future__ import annotations
@@ -57,24 +57,23 @@ class Sweep:
 
     @property
     def round_time(self) -> float:
-        """The same of a round of one block for each SM."""
+        """Median duration in us of a round of one block for each SM."""
         return self._fitted("duration", "rounds")
 
     @property
     def pair(self) -> tuple[float, float]:
-        """Time of a wave of full SMs and of one with a block on each, in us, fitted together; NaN
-        where an SM holds one block or the sweep does not tell them apart."""
+        """Times in us of a wave of full SMs and of a wave with one block on each SM, fitted together.
+        NaN where an SM holds one block or the sweep cannot separate them."""
         good = self.frame[self.frame["ranks"]]
         return quantization.fitted_pair(
             list(good["duration"]), list(zip(good["whole"], good["single"], strict=True))
         )
 
     def errors(self, column: str = "duration", count: str = "work") -> pd.Series[float]:
-        """Measured over predicted, less 1, row by row; NaN where a row has no value or ranks not.
+        """Return measured over predicted, less 1, row by row; NaN without a value or a rank.
 
-        column: duration (us) or cycles. count: work or rounds, the prediction being the count times
-        the one number fitted to this sweep; or pair, the sum of whole waves and of waves of single
-        blocks times the two times fitted together.
+        column: duration (us) or cycles. count: "work" or "rounds" predict by the count times one fitted number;
+        "pair" adds whole waves and waves of single blocks, with two times fitted together.
         """
         if count == "pair":
             whole, single = self.pair
@@ -86,11 +85,11 @@ class Sweep:
     def summary(
         self, column: str = "duration", count: str = "work"
     ) -> quantization.PredictionError:
-        """Median and worst of these errors."""
+        """Return median and worst of these errors."""
         return quantization.prediction_error(list(self.errors(column, count)))
 
     def edges(self, column: str) -> list[tuple[float, int, int]]:
-        """(N of the last size before, value before, value after) wherever a count rises."""
+        """Return (last N before, value before, value after) of each rise of a count."""
         points = zip(self.frame["n"], self.frame[column], strict=True)
         pairs = itertools.pairwise(points)
         return [
@@ -103,7 +102,7 @@ def sms_of(study: StudyData) -> int:
 
 
 def sm_limits(study: StudyData) -> occupancy.SmLimits:
-    """The SM of the study's target; without its facts that of compute capability 9.0."""
+    """Return the SM of the study's target; without its facts that of compute capability 9.0."""
     if limits := occupancy.SmLimits.known(study.environment):
         return limits
     capability = str(study.environment.get("compute_capability", "9.0"))
@@ -111,7 +110,7 @@ def sm_limits(study: StudyData) -> occupancy.SmLimits:
 
 
 def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
-    """By the occupancy rules with the environment's limits; at least 1."""
+    """Return the blocks of an SM by the occupancy rules with the environment's limits; at least 1."""
     numbers = [row.get(name) for name in ("block_threads", "registers", "shared_bytes")]
     if not base.present(numbers[0]) or not base.present(numbers[1]):
         return 1
@@ -127,7 +126,7 @@ _MODEL_COLUMNS = (
 
 @cache
 def _counts(blocks: int, sms: int, per_sm: int) -> Mapping[str, float]:
-    """What follows from the number of blocks alone, which many N of a sweep share."""
+    """Return the figures that depend on the number of blocks alone, which many N of a sweep share."""
     waves = quantization.waves(blocks, sms, per_sm)
     whole, single = quantization.wave_weights(blocks, sms, per_sm)
     return {
@@ -153,7 +152,7 @@ def _model(
     per_sm: int,
     blocks: int | None,
 ) -> dict[str, float]:
-    """The closed forms at one shape; `blocks` with work, None for one a tile."""
+    """Return the closed forms at one shape; blocks: those with work, None for one a tile."""
     tiles = quantization.tile_count(shape, tile)
     ratio = quantization.operations_ratio(shape, tile)
     counts = _counts(tiles if blocks is None else blocks, sms, per_sm)
@@ -168,14 +167,14 @@ def _model(
 
 
 def _tile(row: Mapping[str, Any]) -> tuple[int, ...]:
-    """Rows, columns and, where it is known, the k step of a case's tile."""
+    """Return rows, columns and, where it is known, the k step of a case's tile."""
     return tuple(
         int(row[name]) for name in ("tile_m", "tile_n", "tile_k") if base.present(row.get(name))
     )
 
 
 def _product(row: Mapping[str, Any]) -> tuple[object, ...]:
-    """What makes two cases the same product: sizes, dtypes, layouts."""
+    """Return the key of a product: sizes, dtype, layouts."""
     layouts = tuple(sorted(base.layouts_of(row).items()))
     return (row["m"], row["n"], row["k"], row["dtype"], layouts)
 
@@ -185,7 +184,7 @@ _NO_VENDOR: dict[str, Any] = {**_UNKNOWN, "kernel": ""}
 
 
 def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], dict[str, Any]]:
-    """What is known of cuBLAS by `_product`, out of its own cases that are correct."""
+    """Return the figures of cuBLAS by `_product`, from its own correct cases."""
     rows = study.cases[study.cases["kernel"] == BASELINE].to_dict("records")
     if not rows:
         return {}
@@ -206,23 +205,23 @@ def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], di
 def _beside(
     vendor: Mapping[str, Any], paired: pd.Series[float], shape: Mapping[str, int]
 ) -> dict[str, Any]:
-    """cuBLAS's columns of one row: its paired figures where there are some, else its own case's."""
+    """Return cuBLAS's columns of one row: its paired figures where they exist, else those of its own case."""
     tile = [float(vendor[name]) for name in VENDOR_TILE]
     shown = vendor if paired.isna().iloc[0] else paired.set_axis(["tflops", "duration"])
-    whole = (int(tile[0]), int(tile[1])) if not any(map(math.isnan, tile)) else None
+    pair = (int(tile[0]), int(tile[1])) if not any(map(math.isnan, tile)) else None
     return {
         "cublas_tflops": shown["tflops"],
         "cublas_duration": shown["duration"],
         **dict(zip(VENDOR_TILE, tile, strict=True)),
         "cublas_kernel": vendor["kernel"],
         "cublas_ratio": vendor["ratio"],
-        "cublas_tile_ratio": quantization.operations_ratio(shape, whole) if whole else math.nan,
+        "cublas_tile_ratio": quantization.operations_ratio(shape, pair) if pair else math.nan,
     }
 
 
 def sweeps(study: StudyData) -> list[Sweep]:
-    """The study's sweeps in the config's order. Cases without a tile are left out (cuBLAS is beside
-    the others: its paired figure where there is one, else its own case of the same shape)."""
+    """Return the study's sweeps in the config's order. Cases without a tile are skipped. cuBLAS stands beside the
+    others: its paired figure, else its own case of the shape."""
     sms = sms_of(study)
     if study.cases.empty or sms < 1:
         return []
@@ -232,26 +231,26 @@ def sweeps(study: StudyData) -> list[Sweep]:
     ratio = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS)
     may_rank = set(base.ranking(study))
     vendor = _vendor(study, may_rank)
-    found = []
+    all_sweeps = []
     tiled = study.cases[study.cases["tile_m"].notna() & study.cases["tile_n"].notna()]
     tiled = tiled[(tiled["kernel"] != BASELINE) & tiled[["m", "n", "k"]].notna().all(axis=1)]
     for (variant, m, k), group in tiled.groupby(["variant", "m", "k"], sort=False):
         head = group.iloc[0].to_dict()
-        each = {str(row["case"]): _tile(row) for row in group.to_dict("records")}
-        largest, alike = max(each.values(), key=_area), len({*each.values()}) == 1
+        tiles = {str(row["case"]): _tile(row) for row in group.to_dict("records")}
+        largest, alike = max(tiles.values(), key=_area), len({*tiles.values()}) == 1
         per_sm = blocks_per_sm_of(study, {str(key): value for key, value in head.items()})
         rows = []
         for row in group.to_dict("records"):
             case, n = str(row["case"]), int(row["n"])
-            shape, tile = {"m": int(m), "n": n, "k": int(k)}, each[case]
+            shape, tile = {"m": int(m), "n": n, "k": int(k)}, tiles[case]
             blocks = int(row["working_blocks"]) if base.present(row["working_blocks"]) else None
-            other = _NO_VENDOR | vendor.get(_product(row), {})
+            cublas = _NO_VENDOR | vendor.get(_product(row), {})
             operations = ratio.get(case, math.nan)
             rows.append(
                 {
                     "case": case, "n": n, "ranks": case in may_rank,
                     "tflops": values.at[case, "tflops"], "duration": values.at[case, "duration"],
-                    **_beside(other, paired.loc[case], shape),
+                    **_beside(cublas, paired.loc[case], shape),
                     **_model(shape, tile, largest, sms, per_sm, blocks),
                     "ratio": operations, "useful": 1 / operations,
                     "active": counted.at[case, AVERAGE] / counted.at[case, BUSIEST],
@@ -263,11 +262,11 @@ def sweeps(study: StudyData) -> list[Sweep]:
         frame = pd.DataFrame(rows).sort_values("n", ignore_index=True)
         model = frame[list(_MODEL_COLUMNS)]
         if alike and (frame["blocks"] == frame["tiles"]).all():
-            every = range(int(frame["n"].min()), int(frame["n"].max()) + 1)
-            shapes = [{"m": int(m), "n": n, "k": int(k)} for n in every]
-            forms = [_model(one, largest, largest, sms, per_sm, None) for one in shapes]
-            model = pd.DataFrame(forms).assign(n=every)
-        found.append(
+            sizes = range(int(frame["n"].min()), int(frame["n"].max()) + 1)
+            shapes = [{"m": int(m), "n": n, "k": int(k)} for n in sizes]
+            forms = [_model(shape, largest, largest, sms, per_sm, None) for shape in shapes]
+            model = pd.DataFrame(forms).assign(n=sizes)
+        all_sweeps.append(
             Sweep(
                 str(variant),
                 str(head["kernel"]),
@@ -280,7 +279,7 @@ def sweeps(study: StudyData) -> list[Sweep]:
                 model,
             )
         )
-    return found
+    return all_sweeps
 
 
 _COLUMNS: Mapping[str, str] = {
@@ -308,10 +307,10 @@ _COLUMNS: Mapping[str, str] = {
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case of a sweep: measured and predicted figures side by side, then the status."""
-    rest = base.base_table(study).set_index("case")
-    found, parts = sweeps(study), []
-    for sweep in found:
+    """Return one row a case of a sweep: measured and predicted figures, then the status."""
+    base_rows = base.base_table(study).set_index("case")
+    all_sweeps, parts = sweeps(study), []
+    for sweep in all_sweeps:
         summary = sweep.summary()
         part = sweep.frame.assign(
             model_duration=sweep.frame["work"] * sweep.wave_time,
@@ -324,6 +323,6 @@ def table(study: StudyData) -> pd.DataFrame:
         )
         parts.append(part.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS))
     if not parts:
-        return base.with_derived(rest.reset_index(), found)
-    joined = rest.iloc[:, :6].join(pd.concat(parts), how="inner")
-    return base.with_derived(joined.join(rest.iloc[:, 6:]).reset_index(), found)
+        return base.with_derived(base_rows.reset_index(), all_sweeps)
+    joined = base_rows.iloc[:, :6].join(pd.concat(parts), how="inner")
+    return base.with_derived(joined.join(base_rows.iloc[:, 6:]).reset_index(), all_sweeps)

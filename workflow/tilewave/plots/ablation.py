@@ -1,9 +1,8 @@
-"""Ablation: one macro of a kernel at a time against its default, in three aligned panels.
+"""Ablation: a kernel's macros changed one at a time, each beside the default, in three aligned panels.
 
-The change of speed is formed only where the variant and the default were timed in one environment;
-elsewhere the speed alone stands there, hatched. Both were timed in turn with cuBLAS: where that was the same
-product, each is divided by the cuBLAS of its own run first, which cancels a clock that the power
-limit had moved between the two runs.
+A change of speed needs variant and default in one environment; otherwise the speed alone is shown, hatched.
+Both were timed in turn with cuBLAS. Where that was the same product, each speed is first divided by the cuBLAS
+of its own run. This cancels a clock that the power limit moved between the runs.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from tilewave.plots.style import FAINT, GREY, Style
 from tilewave.records.counters.catalogue import EXCESS
 
 READING = (
-    "A row changes one macro of the variant in the first row, so compare each bar with the first "
-    "one: speed, excess wavefronts and hits in L2."
+    "A row changes one macro of the variant in the first row. Compare each bar with the first: speed, excess "
+    "wavefronts and L2 hit rate."
 )
 
 
@@ -38,7 +37,7 @@ _EXCESS, _HITS = "excess shared wavefronts", "L2 hit rate (%)"
 
 
 def _default(study: StudyData, row: Mapping[str, Any]) -> str | None:
-    """The case that this one is compared with: same kernel and shape, the default variant."""
+    """Return the case to compare with: same kernel and shape, the default variant."""
     variant = str(row["kernel"])
     same = study.cases[study.cases["variant"] == variant]
     for size in ("m", "n", "k"):
@@ -47,13 +46,13 @@ def _default(study: StudyData, row: Mapping[str, Any]) -> str | None:
 
 
 def _change(study: StudyData) -> pd.Series[float]:
-    """Relative change of speed against the default in percent; cases that may not be compared are
-    absent. Speeds are shares of the paired cuBLAS where both have one of the same dtype."""
+    """Return the relative change of speed over the default in percent; cases that cannot be compared are absent.
+    Speeds are shares of the paired cuBLAS where both cases have one of the same dtype."""
     speed = base.value_of(study, "tflops", "time")
     paired = base.value_of(study, "percent_of_cublas", "time")
     dtypes = study.cases.set_index("case")["dtype"]
     may_rank = set(base.ranking(study))
-    found: dict[str, float] = {}
+    changes: dict[str, float] = {}
     for row in study.cases.to_dict("records"):
         case, default = str(row["case"]), _default(study, row)
         if default is None or not {case, default} <= may_rank & set(speed.index):
@@ -61,12 +60,12 @@ def _change(study: StudyData) -> pd.Series[float]:
         if base.same_environment(study, "tflops", case, default):
             alike = {case, default} <= set(paired.index) and dtypes[case] == dtypes[default]
             values = paired if alike else speed
-            found[case] = 100.0 * (float(values[case]) / float(values[default]) - 1.0)
-    return pd.Series(found, dtype=float)
+            changes[case] = 100.0 * (float(values[case]) / float(values[default]) - 1.0)
+    return pd.Series(changes, dtype=float)
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case: TFLOP/s, its change against the default, excess wavefronts, L2 hit rate."""
+    """Return one row a case: TFLOP/s, its change over the default, excess wavefronts, L2 hit rate."""
     return base.with_columns(
         base.base_table(study),
         {
@@ -80,7 +79,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Which change costs most; "" without two variants that may be compared."""
+    """Return the most expensive change; "" without two variants that may be compared."""
     change = base.column(table, _CHANGE)
     rows = study.cases.set_index("case", drop=False)
     changes = change[[_default(study, rows.loc[case].to_dict()) != case for case in change.index]]
@@ -91,7 +90,8 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     if changes[worst] >= 0:
         return ""
     row = rows.loc[worst].to_dict()
-    return f"Of {len(changes)} changes to {row['kernel']} {_label(study, row)} costs most: {-changes[worst]:.1f} % of the speed"
+    label, loss = _label(study, row), -changes[worst]
+    return f"{label} costs most of {len(changes)} changes to {row['kernel']}: {loss:.1f} % of the speed"
 
 
 def _signed(percent: float) -> str:
@@ -99,39 +99,38 @@ def _signed(percent: float) -> str:
 
 
 def _label(study: StudyData, row: Mapping[str, Any]) -> str:
-    """What the variant changes: `STAGES 3 → 2`; its name where the macros are not known."""
+    """Return the change of a variant: `STAGES 3 → 2`; its name where the macros are not known."""
     default = _default(study, row)
     if default == row["case"]:
         return "default"
-    mine = base.macros_of(row)
-    known = study.cases[study.cases["case"] == default].to_dict("records")
-    other = base.macros_of({str(key): value for key, value in known[0].items()}) if known else {}
+    rows = study.cases[study.cases["case"] == default].to_dict("records")
+    old = base.macros_of({str(key): value for key, value in rows[0].items()}) if rows else {}
     changed = [
-        f"{name} {other[name]} → {mine[name]}"
-        for name in mine
-        if mine[name] != other.get(name, mine[name])
+        f"{name} {old[name]} → {value}"
+        for name, value in base.macros_of(row).items()
+        if value != old.get(name, value)
     ]
     return ", ".join(changed) or base.variant_label(row).partition("\n")[2] or str(row["variant"])
 
 
 def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
-    """The table with label, kind (of _COLORS) and what is said of the speed: the default above its variants, which
-    follow by what they gain."""
+    """Return the table with label, kind (of _COLORS) and text of the speed; the default is first, then the
+    largest gains."""
     listed, states = [], base.statuses(study, ("check", "time"))
     ranked = set(table.loc[(table["verdict"] == "correct") & table[_SPEED].notna(), "case"])
-    for row, found in zip(study.cases.to_dict("records"), table.to_dict("records"), strict=True):
+    for row, result in zip(study.cases.to_dict("records"), table.to_dict("records"), strict=True):
         default, failed = _default(study, row), states[row["case"]].status
-        kind, rate = _CHANGED if row["case"] != default else _DEFAULT, base.digits(found[_SPEED])
-        told = f"{rate} TFLOP/s"
-        if found["verdict"] != "correct":
-            kind, told = _BAD, failed if failed != "ok" else f"{found['verdict']}, not ranked"
-        elif not base.present(found[_SPEED]):
-            told = failed if failed != "ok" else "not timed"
-        elif kind == _CHANGED and base.present(found[_CHANGE]):
-            told = f"{_signed(found[_CHANGE])} ({rate})"
+        kind, rate = _CHANGED if row["case"] != default else _DEFAULT, base.digits(result[_SPEED])
+        text = f"{rate} TFLOP/s"
+        if result["verdict"] != "correct":
+            kind, text = _BAD, failed if failed != "ok" else f"{result['verdict']}, not ranked"
+        elif not base.present(result[_SPEED]):
+            text = failed if failed != "ok" else "not timed"
+        elif kind == _CHANGED and base.present(result[_CHANGE]):
+            text = f"{_signed(result[_CHANGE])} ({rate})"
         elif kind == _CHANGED and default in ranked:
-            kind, told = _ELSEWHERE, f"{told}, other environment"
-        listed.append({"label": _label(study, row), "kind": kind, "told": told})
+            kind, text = _ELSEWHERE, f"{text}, other environment"
+        listed.append({"label": _label(study, row), "kind": kind, "text": text})
     rows = table.join(pd.DataFrame(listed))
     rows = rows.assign(after=rows["kind"] != _DEFAULT)
     return rows.sort_values(
@@ -139,8 +138,8 @@ def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _panel(ax: Axes, rows: pd.DataFrame, column: str, told: list[str], style: Style) -> None:
-    """A bar a row with its words beside it."""
+def _panel(ax: Axes, rows: pd.DataFrame, column: str, texts: list[str], style: Style) -> None:
+    """Draw a bar a row with its text beside it."""
     values = rows[column].fillna(0.0)
     bars = ax.barh(
         rows.index, values, height=0.66, color=rows["kind"].map(_COLORS), edgecolor=GREY, linewidth=0.5,
@@ -148,7 +147,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, column: str, told: list[str], style: St
     )  # fmt: skip
     for bar, kind in zip(bars, rows["kind"], strict=True):
         bar.set_hatch("////" if kind == _ELSEWHERE else "")
-    ax.bar_label(bars, told, padding=3, size=style.small)
+    ax.bar_label(bars, texts, padding=3, size=style.small)
     ax.set_xlim(0, (1.9 if column == _SPEED else 1.4) * (values.max() or 1.0))
     ax.set_xlabel(column)
     ax.locator_params(axis="x", nbins=4)
@@ -157,7 +156,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, column: str, told: list[str], style: St
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Three panels that share their rows: speed, excess wavefronts, L2 hit rate."""
+    """Draw three panels that share their rows: speed, excess wavefronts, L2 hit rate."""
     with look.apply(style):
         if study.cases.empty or table[[_SPEED, _EXCESS, _HITS]].isna().all(axis=None):
             return look.empty_figure(study, style, "speed or counter")
@@ -170,15 +169,15 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             c: [f(v) if base.present(v) else "not counted" for v in rows[c]]
             for c, f in counted.items()
         }
-        for ax, (column, told) in zip(
-            axes, {_SPEED: list(rows["told"]), **texts}.items(), strict=True
+        for ax, (column, labels) in zip(
+            axes, {_SPEED: list(rows["text"]), **texts}.items(), strict=True
         ):
-            _panel(ax, shown, column, told, style)
+            _panel(ax, shown, column, labels, style)
             first = ax is axes[0] or style.narrow
             look.rows_axis(ax, list(rows["label"]) if first else [""] * len(rows))
         shapes = ", ".join(dict.fromkeys(map(base.shape_label, study.cases.to_dict("records"))))
         names = ", ".join(dict.fromkeys(study.cases["kernel"].astype(str)))
         notes = [
-            f"{names}; shape {shapes}. Change of the share of the cuBLAS timed in turn, so that the clock cancels."
+            f"{names}; shape {shapes}. The change compares shares of cuBLAS timed in turn, so the clock cancels."
         ]
         return look.finish(fig, study, style, look.entries(axes[:1]), notes, _STAGES)

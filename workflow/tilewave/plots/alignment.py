@@ -1,9 +1,8 @@
-"""Alignment: throughput as one dimension leaves its power of two, by dtype, dimension and layout.
+"""Alignment: throughput with one dimension off its power of two, by dtype, dimension and layout.
 
-All shapes of a line are the reference shape with one dimension made smaller by a little, so that the
-number of tiles hardly changes. A product that is no larger takes no longer, so its rate is at least its
-share of the reference's size: what is missing to that is the price of the alignment. A dtype in which
-no alignment has a price is not drawn but named.
+All shapes of a line are the reference shape with one dimension a little smaller, so that the number of tiles
+hardly changes. A smaller product takes no longer, so its rate is at least its share of the reference's size. A
+rate below that is the cost of the alignment. A dtype in which no alignment costs anything is named, not drawn.
 """
 
 from __future__ import annotations
@@ -30,10 +29,9 @@ from tilewave.plots.style import GREY, INK, MARKERS, Style
 from tilewave.theory import alignment as theory
 
 READING = (
-    "A row of panels is a dtype, a column the dimension that is varied; right it is better aligned, "
-    "up is speed in % of the aligned product. A solid line varies a dimension that is contiguous in "
-    "a matrix, a dotted one a dimension that is not; from the green line on the vendor's "
-    "recommendation is met."
+    "A row of panels is a dtype, a column the dimension that varies. Right is better aligned, up is speed in % of "
+    "the aligned product. A solid line varies a dimension that is contiguous in a matrix, a dotted line one that is "
+    "not. Sizes right of the green line meet the vendor's recommendation."
 )
 
 
@@ -49,21 +47,21 @@ _COLUMNS: Mapping[str, str] = {
     "enough": "within the tolerance",
 }
 _STAGES = ("time",)
-_CLEAN = 0.1  # a dtype whose lines lose no more anywhere is named only
+_CLEAN = 0.1  # a dtype whose lines all lose at most this share is named, not drawn
 _DASHES: Mapping[str, Any] = {
-    "varied dimension is contiguous in A, B or C": "", "it is in none": (2, 1.2),
+    "varied dimension is contiguous in A, B or C": "", "contiguous in none": (2, 1.2),
 }  # fmt: skip
-_ASIDE = 0.14  # of a step, from one line of a panel to the next
+_ASIDE = 0.14  # offset between the lines of a panel, as a share of a step
 
 
 @dataclass(frozen=True)
 class Line:
-    """One variant with one dimension varied.
+    """A variant with one dimension varied.
 
-    points: one row a size, by rising alignment; columns case, size, alignment, tflops (TFLOP/s, NaN
-    where there is none or it may not rank), status, share (of the reference's TFLOP/s), least (the
-    share that needs no alignment to explain), enough (whether the alignment loses no more than the
-    tolerance of the line's best).
+    points: one row a size, by rising alignment; columns case, size, alignment, tflops (TFLOP/s, NaN where there
+    is none or it may not rank), status, share (of the reference's TFLOP/s), least (the share that a perfectly
+    aligned product of this size keeps), enough (whether the alignment loses no more than the tolerance of the
+    line's best).
     """
 
     variant: str
@@ -92,32 +90,30 @@ class Line:
 
     @cached_property
     def smaller(self) -> pd.DataFrame:
-        """The measured points without the reference itself."""
+        """The measured points without the reference."""
         return self.measured[self.measured["least"] < 1]
 
     @property
     def losses(self) -> pd.Series[float]:
-        """What is missing to the share that needs no alignment to explain (1), by alignment."""
+        """The loss against the share of a perfectly aligned product (1), by alignment."""
         rows = self.smaller.set_index("alignment")
         return (1 - rows["share"] / rows["least"]).clip(lower=0.0)
 
     def lost(self, alignment: int) -> float:
-        """The loss at the least alignment measured that is no smaller; NaN without one below the
-        reference."""
+        """Return the loss at the least measured alignment that is no smaller; NaN if only the reference is."""
         losses = self.losses[self.losses.index >= alignment]
         return math.nan if losses.empty else float(losses.iloc[0])
 
     @property
     def smallest_enough(self) -> float:
-        """The smallest alignment within the tolerance of the best; NaN where only the reference
-        was measured."""
+        """The smallest alignment within the tolerance of the best; NaN where only the reference was measured."""
         rows = self.measured[self.measured["enough"].astype(bool)]
-        known = len(rows) and len(self.smaller)
-        return float(rows["alignment"].iloc[0]) if known else math.nan
+        comparable = len(rows) and len(self.smaller)
+        return float(rows["alignment"].iloc[0]) if comparable else math.nan
 
 
 def _products(study: StudyData) -> pd.DataFrame:
-    """The cases that are products with known sizes."""
+    """Return the cases that are products with known sizes."""
     cases = study.cases
     if cases.empty:
         return cases
@@ -125,15 +121,13 @@ def _products(study: StudyData) -> pd.DataFrame:
 
 
 def _reference(study: StudyData) -> int:
-    """Size of the aligned product, m = n = k: the largest m."""
+    """Return the size of the aligned product, m = n = k: the largest m."""
     return int(_products(study)["m"].astype(int).max())
 
 
 def lines(study: StudyData) -> list[Line]:
-    """Every variant's sweeps, in the config's order, dimensions in the order m, n, k.
-
-    A share needs the reference in the same environment. A sweep needs a size beside the reference.
-    """
+    """Return every variant's lines in the config's order, dimensions in the order m, n, k.
+    A share needs the reference in the same environment. A line needs a size beside the reference."""
     cases = _products(study)
     if cases.empty:
         return []
@@ -144,9 +138,9 @@ def lines(study: StudyData) -> list[Line]:
     cases = cases.assign(
         tflops=cases["case"].map(speed).where(cases["case"].isin(may_rank)).astype(float),
         status=[states[case].status for case in cases["case"]],
-        place=cases["case"].map(base.environment_of(study, "tflops", "time")),
+        environment=cases["case"].map(base.environment_of(study, "tflops", "time")),
     )
-    made = []
+    all_lines = []
     for variant, group in cases.groupby("variant", sort=False):
         sizes = group[list(Matmul.dimensions)].astype(int)
         aligned = group[(sizes == size).all(axis=1)]
@@ -154,44 +148,42 @@ def lines(study: StudyData) -> list[Line]:
             continue
         row = aligned.iloc[0].to_dict()
         for dimension in Matmul.dimensions:
-            others = [name for name in Matmul.dimensions if name != dimension]
-            swept = group[(sizes[others] == size).all(axis=1) & (sizes[dimension] <= size)]
+            fixed = [name for name in Matmul.dimensions if name != dimension]
+            swept = group[(sizes[fixed] == size).all(axis=1) & (sizes[dimension] <= size)]
             if len(swept) < 2:
                 continue
             points = swept[["case", dimension, "tflops", "status"]].rename(
                 columns={dimension: "size"}
             )
             points["size"] = points["size"].astype(int)
-            points.insert(2, "alignment", [theory.alignment(one) for one in points["size"]])
-            same = swept["place"] == row["place"]
+            points.insert(2, "alignment", [theory.alignment(extent) for extent in points["size"]])
+            same = swept["environment"] == row["environment"]
             points["share"] = (points["tflops"] / row["tflops"]).where(same)
-            points["least"] = [theory.least_share(one, size) for one in points["size"]]
+            points["least"] = [theory.least_share(extent, size) for extent in points["size"]]
             points["enough"] = _enough(points)
             points = points.sort_values(["alignment", "size"]).reset_index(drop=True)
-            made.append(
+            all_lines.append(
                 Line(str(variant), str(row["kernel"]), str(row["dtype"]), base.layouts_of(row),
                      dimension, points)
             )  # fmt: skip
-    return made
+    return all_lines
 
 
 def _enough(points: pd.DataFrame) -> pd.Series[bool]:
-    """Whether each point keeps its part of the line's best rate, less the tolerance.
-
-    Its part: the best itself, or for a smaller product what the tiles of the reference leave.
-    """
+    """Return whether each point keeps its part of the line's best rate, less the tolerance.
+    Its part: the best rate, or for a smaller product the share that the tiles of the reference leave."""
     return points["share"] >= (1 - TOLERANCE) * points["share"].max() * points["least"]
 
 
-def totals(study: StudyData, found: list[Line]) -> pd.DataFrame:
-    """One row a line: what the alignment costs, and from which one on it costs nothing.
+def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
+    """Return one row a line: the cost of its alignments, and the smallest alignment that costs nothing.
 
-    Losses (%) are what is missing to the share that a smaller product keeps whatever its alignment.
-    The recommended multiples are those of `theory.alignment.RECOMMENDED`.
+    Losses (%) are against the share that a smaller product keeps at any alignment. The recommended multiples
+    are those of `theory.alignment.RECOMMENDED`.
     """
     rows = []
-    for line in found:
-        told = theory.recommendation(line.dtype)
+    for line in all_lines:
+        recommendation = theory.recommendation(line.dtype)
         least = float(line.smaller["alignment"].min())
         refused = line.points.loc[line.points["status"] == "unsupported", "alignment"]
         row = {
@@ -201,16 +193,16 @@ def totals(study: StudyData, found: list[Line]) -> pd.DataFrame:
             "dimension": line.dimension,
             "contiguous in": line.contiguous_in,
             "reference (TFLOP/s)": _reference_speed(line, _reference(study)),
-            "unsupported alignments": ", ".join(str(one) for one in refused),
+            "unsupported alignments": ", ".join(str(alignment) for alignment in refused),
             "least alignment measured": least,
             "loss at it (%)": 100 * line.lost(1),
             "smallest alignment that is enough": line.smallest_enough,
         }
-        for name, words in (("recommended", "recommended"), ("on_a100", "recommended on A100")):
-            multiple = getattr(told, name, None)
-            row[f"{words} multiple"] = multiple or math.nan
+        for name, label in (("recommended", "recommended"), ("on_a100", "recommended on A100")):
+            multiple = getattr(recommendation, name, None)
+            row[f"{label} multiple"] = multiple or math.nan
             lost = line.lost(multiple) if multiple else math.nan
-            row[f"loss at the multiple {words} (%)"] = 100 * lost
+            row[f"loss at the multiple {label} (%)"] = 100 * lost
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -221,38 +213,38 @@ def _reference_speed(line: Line, size: int) -> float:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case and dimension varied, then the totals' rows (column `line` names them)."""
+    """Return one row a case and dimension varied, then the totals' rows (column `line` names them)."""
     columns = {
         "TFLOP/s": base.value_of(study, "tflops", "time"),
         "duration (us)": base.value_of(study, "duration", "time"),
         "SM clock (MHz)": base.value_of(study, "sm_clock", "time"),
     }
     if names := base.text_of(study, "kernel_name"):
-        # Which kernel the vendor took: its name often says the alignment that it was made for.
+        # The name of the vendor's kernel often tells the alignment that it needs.
         columns["kernels launched"] = pd.Series(names)
     frame = base.with_columns(base.base_table(study), columns)
-    found = lines(study)
-    if not found:
-        return base.with_derived(frame, found)
+    all_lines = lines(study)
+    if not all_lines:
+        return base.with_derived(frame, all_lines)
     parts = [
         line.points.assign(dimension=line.dimension, layout=line.layout, along=line.contiguous_in)
-        for line in found
+        for line in all_lines
     ]
     added = pd.concat(parts, ignore_index=True)[["case", *_COLUMNS]].rename(columns=_COLUMNS)
-    whole = frame.merge(added, on="case", how="left", sort=False)
-    last = totals(study, found)
+    joined = frame.merge(added, on="case", how="left", sort=False)
+    last = totals(study, all_lines)
     last.insert(0, "line", last["variant"] + ", " + last["dimension"])
-    return base.with_derived(pd.concat([whole, last], ignore_index=True), found)
+    return base.with_derived(pd.concat([joined, last], ignore_index=True), all_lines)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """What the vendor loses at most where a contiguous dimension misses the recommended multiple."""
+    """Return the largest loss of cuBLAS where a contiguous dimension misses the recommended multiple."""
     losses = [
         (float(loss), f"{line.dtype} {line.dimension.upper()}")
         for line in base.derived(table)
-        if line.kernel == BASELINE and line.along and (told := theory.recommendation(line.dtype))
+        if line.kernel == BASELINE and line.along and (advice := theory.recommendation(line.dtype))
         for alignment, loss in line.losses.items()
-        if alignment < told.recommended
+        if alignment < advice.recommended
     ]
     lost, where = max(losses, default=(0.0, ""))
     if not losses:
@@ -263,9 +255,9 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 # ---------------------------------------------------------------------------------------- figure
 
 
-def _looks(found: list[Line]) -> dict[str, tuple[str, str]]:
-    """Colour and marker by `_who`: the baseline by its layout, own kernels in turn."""
-    names = dict.fromkeys(map(_who, sorted(found, key=lambda line: line.kernel != BASELINE)))
+def _looks(all_lines: list[Line]) -> dict[str, tuple[str, str]]:
+    """Return colour and marker by `_who`: the baseline by its layout, the project's kernels in turn."""
+    names = dict.fromkeys(map(_who, sorted(all_lines, key=lambda line: line.kernel != BASELINE)))
     colors = "#000000 #0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9 #882255 #999933".split()
     return {name: (colors[i % 9], MARKERS[i % 9]) for i, name in enumerate(names)}
 
@@ -274,27 +266,26 @@ def _who(line: Line) -> str:
     return f"{line.kernel}, A {line.layout.replace(', ', ', B ')}"
 
 
-def _tidy(found: list[Line], steps: list[int]) -> pd.DataFrame:
-    """The points of a panel's lines: place (of the alignment among all), percent, who, line, status.
-
-    Lines that agree stand side by side instead of on top of one another.
-    """
+def _tidy(panel_lines: list[Line], steps: list[int]) -> pd.DataFrame:
+    """Return the points of a panel's lines: place (of the alignment among all), percent, who, line, status.
+    Equal lines stand side by side instead of on top of one another."""
     parts = [
         line.points.assign(
-            place=line.points["alignment"].map(steps.index) + _ASIDE * (i - (len(found) - 1) / 2),
+            place=line.points["alignment"].map(steps.index)
+            + _ASIDE * (i - (len(panel_lines) - 1) / 2),
             percent=100 * line.points["share"],
             who=_who(line),
             line=list(_DASHES)[not line.along],
         )
-        for i, line in enumerate(found)
+        for i, line in enumerate(panel_lines)
     ]
     return pd.concat(parts, ignore_index=True)
 
 
 def _panel(
-    ax: Axes, found: list[Line], steps: list[int], looks: Mapping[str, tuple[str, str]]
+    ax: Axes, panel_lines: list[Line], steps: list[int], looks: Mapping[str, tuple[str, str]]
 ) -> None:
-    points = _tidy(found, steps)
+    points = _tidy(panel_lines, steps)
     colors = {who: color for who, (color, _) in looks.items()}
     ax.plot([-1, len(steps)], [100, 100], color=GREY, linewidth=0.6, zorder=1)
     sns.lineplot(
@@ -313,13 +304,13 @@ def _panel(
 
 
 def _mark(ax: Axes, dtype: str, steps: list[int]) -> None:
-    """The recommended multiples as upright lines."""
-    told = theory.recommendation(dtype)
-    if told is None:
+    """Draw the recommended multiples as upright lines."""
+    recommendation = theory.recommendation(dtype)
+    if recommendation is None:
         return
     for multiple, dash, label in (
-        (told.recommended, "-", "recommended multiple"),
-        (told.on_a100, (0, (1, 1.2)), "on A100"),
+        (recommendation.recommended, "-", "recommended multiple"),
+        (recommendation.on_a100, (0, (1, 1.2)), "on A100"),
     ):
         if multiple in steps:
             ax.axvline(steps.index(multiple), color=look.GOOD, linewidth=0.9, linestyle=dash,
@@ -330,37 +321,40 @@ def _axis(ax: Axes, steps: list[int], style: Style) -> None:
     ax.set(
         xlim=(-0.4, len(steps) - 0.6), ylim=(0, 112), yticks=range(0, 101, 25), xlabel="", ylabel=""
     )
-    # The last step is the reference's, the widest of the labels: it keeps its neighbours away.
+    # The label of the last step, the reference's, is the widest: its neighbours need a distance.
     last = len(steps) - 1
-    every, apart = (2, 3) if style.narrow else (1, 1)
-    shown = [*(place for place in range(0, last, every) if last - place >= apart), last]
-    ax.set_xticks(shown, [str(steps[place]) for place in shown])
+    stride, distance = (2, 3) if style.narrow else (1, 1)
+    shown = [*(index for index in range(0, last, stride) if last - index >= distance), last]
+    ax.set_xticks(shown, [str(steps[index]) for index in shown])
     look.grid(ax, "y")
 
 
-def _worst(found: list[Line]) -> float:
-    """The highest loss of some lines (1); 0 where nothing is known."""
-    return max((float(line.losses.max()) for line in found if len(line.losses)), default=0.0)
+def _worst(dtype_lines: list[Line]) -> float:
+    """Return the highest loss of the lines (1); 0 where none is known."""
+    return max((float(line.losses.max()) for line in dtype_lines if len(line.losses)), default=0.0)
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A row of panels for each dtype that loses something, a column a dimension, a line a variant."""
+    """Draw a row of panels for each dtype with a loss, a column a dimension, a line a variant."""
     with look.apply(style):
-        found: list[Line] = base.derived(table)
-        if not any(len(line.measured) for line in found):
+        all_lines: list[Line] = base.derived(table)
+        if not any(len(line.measured) for line in all_lines):
             return look.empty_figure(study, style, "throughput")
-        of = {d: [x for x in found if x.dtype == d] for d in base.dtypes_in_order(study)}
-        dtypes = [d for d in of if _worst(of[d]) > _CLEAN] or [d for d in of if of[d]]
-        columns = [d for d in Matmul.dimensions if any(line.dimension == d for line in found)]
-        steps = sorted({int(one) for line in found for one in line.points["alignment"]})
-        looks = _looks(found)
+        groups: dict[str, list[Line]] = {}
+        for dtype in base.dtypes_in_order(study):
+            if group := [line for line in all_lines if line.dtype == dtype]:
+                groups[dtype] = group
+        dtypes = [name for name in groups if _worst(groups[name]) > _CLEAN] or list(groups)
+        columns = [d for d in Matmul.dimensions if any(line.dimension == d for line in all_lines)]
+        steps = sorted({int(step) for line in all_lines for step in line.points["alignment"]})
+        looks = _looks(all_lines)
         fig = look.new_figure(style, (24.0 if style.narrow else 29.0) * len(dtypes) + 8)
         axes = fig.subplots(len(dtypes), len(columns), sharex=True, sharey=True, squeeze=False)
         for (i, dtype), (j, dimension) in itertools.product(enumerate(dtypes), enumerate(columns)):
             ax = axes[i, j]
             _mark(ax, dtype, steps)
-            if here := [x for x in of[dtype] if x.dimension == dimension]:
-                _panel(ax, here, steps, looks)
+            if panel_lines := [line for line in groups[dtype] if line.dimension == dimension]:
+                _panel(ax, panel_lines, steps, looks)
             _axis(ax, steps, style)
             # A title in every column keeps a row's panels alike.
             ax.set_title(" " if j else base.dtype_label(dtype))
@@ -371,22 +365,22 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         dashes: list[Artist] = [
             Line2D([], [], color=INK, dashes=d or (1, 0), label=name) for name, d in _DASHES.items()
         ]
-        clean = [d for d in of if of[d] and d not in dtypes]
+        clean = {name: group for name, group in groups.items() if name not in dtypes}
         return look.finish(
             fig, study, style, [*look.entries(axes.flat), *dashes],
-            [*_notes(study), *_clean_notes({d: of[d] for d in clean})], _STAGES,
+            [*_notes(study), *_clean_notes(clean)], _STAGES,
         )  # fmt: skip
 
 
-def _clean_notes(of: Mapping[str, list[Line]]) -> Iterator[str]:
-    told = [f"{base.dtype_label(d)} ({100 * _worst(some):.1f} %)" for d, some in of.items()]
-    if told:
-        yield f"Not drawn, as no alignment costs more than {100 * _CLEAN:g} %: {', '.join(told)}."
+def _clean_notes(groups: Mapping[str, list[Line]]) -> Iterator[str]:
+    names = [f"{base.dtype_label(d)} ({100 * _worst(g):.1f} %)" for d, g in groups.items()]
+    if names:
+        yield f"Not drawn: dtypes in which no alignment costs more than {100 * _CLEAN:g} %: {', '.join(names)}."
 
 
 def _notes(study: StudyData) -> Iterator[str]:
     size = _reference(study)
     yield (
-        f"100 % is the product with m = n = k = {size}. Alignment: the largest power of two, in elements, that divides "
-        f"the size; the others stay at {size}."
+        f"100 % is the product with m = n = k = {size}. The alignment is the largest power of two, in elements, that "
+        f"divides the size; the other sizes stay at {size}."
     )

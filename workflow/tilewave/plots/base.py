@@ -1,12 +1,12 @@
-"""What a figure is drawn from, and the questions that every figure asks of it.
+"""The data of a figure, and the questions that every figure asks of it.
 
-All values come from the tidy table (one row a figure of a case). Three rules are kept here so that
-no figure can forget them: a case whose verdict is not *correct* never ranks, whatever is missing is
-listed with its status and reason, and ratios are formed only between records of one environment.
+All values come from the tidy table (one row a figure of a case). Three rules are kept here for all figures. A
+case whose verdict is not *correct* never ranks. All that is missing is listed with its status and reason.
+Ratios are formed only between records of one environment.
 
-A study's values are derived once, by its module's `table`; `draw` is given that frame and takes them
-from its columns (`column`). What only the drawing needs, such as a model's line between the points of
-the table, goes with the frame (`with_derived`, `derived`) and not into the CSV.
+A study's values are derived once, by its module's `table`. `draw` gets that frame and takes them from its
+columns (`column`). Data for the drawing alone, such as a model's line between points, go with the frame
+(`with_derived`, `derived`) and not into the CSV.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ INSTRUCTION_COLUMNS = (
     " wavefronts_shared_ideal wavefronts_shared_excess executed"
 ).split()
 
-# What a reader must learn first when the stages of one case disagree.
+# Where the stages of one case disagree, the first of these is shown.
 _VERDICT_ORDER = ("wrong", "race", "uninitialised read", "barrier", "correct", "not checked")
 _STATUS_ORDER = (
     "invalid access, assertion failed, trap, timed out, failed to launch, failed to compile, stale, "
@@ -47,17 +47,17 @@ _STATUS_ORDER = (
 
 @dataclass(frozen=True)
 class StudyData:
-    """One study's question, its cases in the config's order, and the records about them.
+    """A study's question, its cases in the config's order, and their records.
 
     Attributes
     ----------
     cases: one row a case, columns CASE_COLUMNS (sizes in elements, shared_bytes in bytes; flop and byte
-        are the work of its operation: what must be computed, and moved at least).
+        are the least work of its operation: operations to compute, bytes to move).
     records: the tidy table filtered to the cases, columns `pipeline.tables.RECORD_COLUMNS`.
     instructions: one row a SASS instruction of a case, columns INSTRUCTION_COLUMNS.
     environments: environment id -> environment.
     target: label ("NVIDIA H200"), live (bool), sms (int), environment (id).
-    takeaway: the finding in one sentence, as the plot module's `takeaway` gives it; "" where none.
+    takeaway: the finding in one sentence, as the plot module's `takeaway` gives it; "" without one.
     """
 
     name: str
@@ -73,12 +73,12 @@ class StudyData:
 
     @property
     def environment(self) -> Mapping[str, Any]:
-        """Facts of the target's environment, as far as they are known."""
+        """Known facts of the target's environment."""
         return self.environments.get(str(self.target.get("environment", "")), {})
 
     @cached_property
     def ok_values(self) -> pd.DataFrame:
-        """The records that are ok and hold a value."""
+        """The records that are ok and have a value."""
         records = self.records
         if records.empty:
             return records
@@ -86,8 +86,8 @@ class StudyData:
         return rows[["case", "stage", "metric", "value", "environment"]]
 
     @cached_property
-    def places_of_metrics(self) -> Mapping[str, Any]:
-        """Where in `ok_values` each metric's rows stand: a study asks for dozens of metrics."""
+    def rows_of_metrics(self) -> Mapping[str, Any]:
+        """The row numbers in `ok_values` by metric: a study asks for dozens of metrics."""
         rows = self.ok_values
         return {} if rows.empty else dict(rows.groupby("metric", sort=False).indices)
 
@@ -102,7 +102,7 @@ class StudyData:
 
 @dataclass(frozen=True)
 class Missing:
-    """A case that cannot be drawn or ranked, and why."""
+    """A case that cannot be drawn or ranked, and the reason."""
 
     case: str
     status: str
@@ -110,14 +110,14 @@ class Missing:
 
 
 def present(value: object) -> bool:
-    """Whether a table's cell holds something (None, NaN and "" are nothing)."""
+    """Return whether a table's cell has a value (None, NaN and "" are none)."""
     if value is None or value == "":
         return False
     return not (isinstance(value, float) and math.isnan(value))
 
 
 def vendors(study: StudyData) -> set[str]:
-    """The kernels that are a vendor's library: others are held against them."""
+    """Return the kernels of a vendor's library, the baselines of all others."""
     cases = study.cases
     if "provider" not in cases:
         return {BASELINE}
@@ -125,28 +125,23 @@ def vendors(study: StudyData) -> set[str]:
 
 
 def case_order(study: StudyData) -> list[str]:
-    """The case ids in the config's order."""
+    """Return the case ids in the config's order."""
     return [] if study.cases.empty else [str(c) for c in study.cases["case"]]
 
 
 def _ok_rows(study: StudyData, metric: str, stage: str | None) -> pd.DataFrame:
-    places = study.places_of_metrics.get(metric)
-    if places is None:
+    positions = study.rows_of_metrics.get(metric)
+    if positions is None:
         return study.ok_values.iloc[:0]
-    rows = study.ok_values.take(places)
+    rows = study.ok_values.take(positions)
     if stage is not None:
         rows = rows[rows["stage"] == stage]
     return rows.drop_duplicates("case", keep="last")
 
 
 def value_of(study: StudyData, metric: str, stage: str | None = None) -> pd.Series[float]:
-    """The values of one metric by case, in the config's order; cases without an ok value are absent.
-
-    Parameters
-    ----------
-    metric: the metric's exact name.
-    stage: "check", "time", "counters" or None for whichever stage gives the metric.
-    """
+    """Return the values of one metric by case, in the config's order; cases without an ok value are absent.
+    stage: "check", "time", "counters", or None for any stage that gives the metric."""
     rows = _ok_rows(study, metric, stage)
     if rows.empty:
         return pd.Series(dtype=float, name=metric)
@@ -156,13 +151,14 @@ def value_of(study: StudyData, metric: str, stage: str | None = None) -> pd.Seri
 
 
 def speed(study: StudyData) -> pd.Series[float]:
-    """TFLOP/s of each timed case, at one clock where it was paired with cuBLAS (`pipeline.tables.with_cublas`)."""
+    """Return TFLOP/s of each timed case, at one clock where it was paired with cuBLAS
+    (`pipeline.tables.with_cublas`)."""
     measured = value_of(study, "tflops", "time")
     return value_of(study, "even_tflops", "time").reindex(measured.index).fillna(measured)
 
 
 def environment_of(study: StudyData, metric: str, stage: str | None = None) -> dict[str, str]:
-    """The environment id of each case's value of that metric."""
+    """Return the environment id of each case's value of that metric."""
     rows = _ok_rows(study, metric, stage)
     if rows.empty:
         return {}
@@ -170,7 +166,7 @@ def environment_of(study: StudyData, metric: str, stage: str | None = None) -> d
 
 
 def text_of(study: StudyData, metric: str) -> dict[str, str]:
-    """The text of one metric by case, e.g. `kernel_name`; cases without one are absent."""
+    """Return the text of one metric by case, e.g. `kernel_name`; cases without one are absent."""
     if study.records.empty or "text" not in study.records:
         return {}
     rows = study.records[(study.records["metric"] == metric) & (study.records["status"] == "ok")]
@@ -179,7 +175,7 @@ def text_of(study: StudyData, metric: str) -> dict[str, str]:
 
 
 def pivot(study: StudyData, metrics: Sequence[str], stage: str | None = None) -> pd.DataFrame:
-    """One row a case (index: case id, all cases, config order), one column a metric; gaps are NaN."""
+    """Return one row a case (index: case id, all cases, config order), one column a metric; gaps are NaN."""
     frame = pd.DataFrame(index=pd.Index(case_order(study), name="case"))
     for metric in metrics:
         frame[metric] = value_of(study, metric, stage).reindex(frame.index)
@@ -187,48 +183,48 @@ def pivot(study: StudyData, metrics: Sequence[str], stage: str | None = None) ->
 
 
 def verdicts(study: StudyData) -> dict[str, str]:
-    """The verdict of each case: the worst that any stage's row gives, else *not checked*."""
-    found: dict[str, set[str]] = {case: set() for case in case_order(study)}
+    """Return the verdict of each case: the worst that any stage's row gives, else *not checked*."""
+    by_case: dict[str, set[str]] = {case: set() for case in case_order(study)}
     for case, _, _, _, verdict in study.states:
-        if case in found and present(verdict):
-            found[case].add(str(verdict))
+        if case in by_case and present(verdict):
+            by_case[case].add(str(verdict))
 
     def rank(name: str) -> tuple[int, str]:
         return (_VERDICT_ORDER.index(name) if name in _VERDICT_ORDER else -1, name)
 
-    return {case: min(names, key=rank, default="not checked") for case, names in found.items()}
+    return {case: min(names, key=rank, default="not checked") for case, names in by_case.items()}
 
 
 def statuses(study: StudyData, stages: Iterable[str] | None = None) -> dict[str, Missing]:
-    """The worst status of each case over its stages (or over those named), with its reason."""
+    """Return the worst status of each case over all stages, or over the named ones, with its reason."""
     wanted = None if stages is None else set(stages)
     worst: dict[str, tuple[tuple[int, bool], Missing]] = {}
     for case, stage, status, reason, _ in study.states:
         if (wanted is not None and stage not in wanted) or not present(status):
             continue
-        told = str(reason) if present(reason) else ""
-        place = _STATUS_ORDER.index(status) if status in _STATUS_ORDER else -1
-        rank = place, not told.startswith(SPOILT)
-        known = worst.get(case)
-        if known is None or rank < known[0]:
-            worst[case] = (rank, Missing(case, str(status), told))
-    nothing = "there is no record of this case"
+        explanation = str(reason) if present(reason) else ""
+        severity = _STATUS_ORDER.index(status) if status in _STATUS_ORDER else -1
+        rank = severity, not explanation.startswith(SPOILT)
+        previous = worst.get(case)
+        if previous is None or rank < previous[0]:
+            worst[case] = (rank, Missing(case, str(status), explanation))
+    no_record = "there is no record of this case"
     return {
-        case: worst[case][1] if case in worst else Missing(case, "not measured", nothing)
+        case: worst[case][1] if case in worst else Missing(case, "not measured", no_record)
         for case in case_order(study)
     }
 
 
 def ranking(study: StudyData) -> list[str]:
-    """The cases that may rank: those whose verdict is *correct*."""
+    """Return the cases that may rank: those whose verdict is *correct*."""
     return [case for case, verdict in verdicts(study).items() if verdict == "correct"]
 
 
 def missing_cases(study: StudyData, stages: Iterable[str] | None = None) -> list[Missing]:
-    """Every case that is not correct, not ok or was disturbed, in the config's order.
+    """Return every case that is not correct, not ok or was disturbed, in the config's order.
 
-    A case with both troubles is listed once: by its status where that is not ok, else by its
-    verdict (a failed check has no verdict to speak of).
+    A case with both troubles is listed once: by its status where that is not ok, else by its verdict (a failed
+    check gives no verdict).
     """
     listed = []
     by_verdict = verdicts(study)
@@ -247,7 +243,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
 
 
 def _span(numbers: Iterable[str]) -> str:
-    """`5.04` or `5.04 to 88`."""
+    """Return `5.04` or `5.04 to 88`."""
     ends = sorted(set(numbers), key=float)
     return ends[0] if len(ends) == 1 else f"{ends[0]} to {ends[-1]}"
 
@@ -255,56 +251,58 @@ def _span(numbers: Iterable[str]) -> str:
 def missing_notes(
     study: StudyData, stages: Iterable[str] | None = None, most: int = 4
 ) -> list[str]:
-    """The missing cases as sentences for the foot of a figure, one for each status and reason; reasons
-    that differ by their numbers alone are one, with the least and the largest of them."""
+    """Return the missing cases as notes of a figure, one for each status and reason.
+    Reasons that differ by their numbers alone share a note, with the least and the largest number."""
     groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, list[str]]]] = {}
-    for gone in missing_cases(study, stages):
-        words = tuple(_NUMBER.split(gone.reason))
-        groups.setdefault((gone.status, words), []).append(
-            (gone.case, _NUMBER.findall(gone.reason))
+    for missing in missing_cases(study, stages):
+        fragments = tuple(_NUMBER.split(missing.reason))
+        groups.setdefault((missing.status, fragments), []).append(
+            (missing.case, _NUMBER.findall(missing.reason))
         )
     notes = []
-    for (status, words), found in groups.items():
-        cases = [case for case, _ in found]
-        spans = [_span(numbers) for numbers in zip(*(numbers for _, numbers in found), strict=True)]
-        reason = "".join(itertools.chain(*itertools.zip_longest(words, spans, fillvalue="")))
-        told = status + (f" ({reason})" if reason else "")
+    for (status, fragments), members in groups.items():
+        cases = [case for case, _ in members]
+        spans = [
+            _span(numbers) for numbers in zip(*(numbers for _, numbers in members), strict=True)
+        ]
+        reason = "".join(itertools.chain(*itertools.zip_longest(fragments, spans, fillvalue="")))
+        heading = status + (f" ({reason})" if reason else "")
         if len(cases) == len(case_order(study)) > 1:
-            notes.append(f"{told}: all {len(cases)} cases")
+            notes.append(f"{heading}: all {len(cases)} cases")
             continue
         names = ", ".join(cases[:most])
         more = f" and {len(cases) - most} more" if len(cases) > most else ""
-        notes.append(f"{told}: {names}{more}")
+        notes.append(f"{heading}: {names}{more}")
     return notes
 
 
 def nothing_to_draw(study: StudyData, what: str) -> str:
-    """The sentence for an axes that stays empty."""
+    """Return the sentence of an axes that stays empty."""
     if not case_order(study):
         return "This study has no case."
     counts: dict[str, int] = {}
-    for gone in missing_cases(study):
-        counts[gone.status] = counts.get(gone.status, 0) + 1
-    told = ", ".join(f"{status} {count}" for status, count in counts.items())
-    return f"No {what} to draw" + (f": {told}." if told else ".")
+    for missing in missing_cases(study):
+        counts[missing.status] = counts.get(missing.status, 0) + 1
+    summary = ", ".join(f"{status} {count}" for status, count in counts.items())
+    return f"No {what} to draw" + (f": {summary}." if summary else ".")
 
 
 # --------------------------------------------------------------------------------------- sources
 
 
 def _origins(study: StudyData) -> pd.DataFrame:
-    """Environment and source of the study's values and instructions, each pair once."""
+    """Return environment and source of the study's values and instructions, each pair once."""
     frames = [study.records, study.instructions]
     if not study.records.empty:
-        known = study.records["value"].notna() & (study.records["source"] != "model")
-        frames[0] = study.records[known]
+        has_value = study.records["value"].notna() & (study.records["source"] != "model")
+        frames[0] = study.records[has_value]
     pairs = pd.concat([frame.reindex(columns=["environment", "source"]) for frame in frames])
     return pairs[pairs["environment"].map(present).astype(bool)].drop_duplicates()
 
 
 def _described(study: StudyData, identity: str, sources: set[str]) -> str:
     environment = study.environments.get(identity, {})
-    recordings = sorted(one.partition(":")[2] for one in sources if one.startswith("recorded"))
+    recordings = sorted(name.partition(":")[2] for name in sources if name.startswith("recorded"))
     gpu, cpu = environment.get("gpu") or next(iter(recordings), ""), environment.get("cpu")
     if sources == {"executed"}:
         return f"executed on the CPU ({cpu or 'unknown'}) from the same machine code"
@@ -322,7 +320,7 @@ def _described(study: StudyData, identity: str, sources: set[str]) -> str:
 
 
 def source_line(study: StudyData) -> str:
-    """Where the figure's values were measured; several environments are named one by one."""
+    """Return where the figure's values were measured; several environments are named one by one."""
     groups = _origins(study).groupby("environment", sort=False)["source"]
     parts = [_described(study, str(name), {*filter(present, sources)}) for name, sources in groups]
     if not parts:
@@ -335,28 +333,28 @@ def source_line(study: StudyData) -> str:
     return f"sources: {len(parts)} environments, {rule} between them: {listed}"
 
 
-def same_environment(study: StudyData, metric: str, one: str, other: str) -> bool:
-    """Whether two cases' values of a metric may be divided by one another."""
-    found = environment_of(study, metric)
-    return one in found and found.get(one) == found.get(other)
+def same_environment(study: StudyData, metric: str, first: str, second: str) -> bool:
+    """Return whether two cases' values of a metric may be divided by one another."""
+    environments = environment_of(study, metric)
+    return first in environments and environments.get(first) == environments.get(second)
 
 
 def source_of(study: StudyData) -> dict[str, str]:
-    """The sources of each case's values, joined, for a table's column."""
-    found: dict[str, set[str]] = {case: set() for case in case_order(study)}
+    """Return the sources of each case's values, joined, for a table's column."""
+    by_case: dict[str, set[str]] = {case: set() for case in case_order(study)}
     if not study.records.empty:
         rows = study.records[study.records["value"].notna()]
         for case, source in rows[["case", "source"]].drop_duplicates().itertuples(index=False):
-            if case in found and present(source):
-                found[str(case)].add(str(source))
-    return {case: ", ".join(sorted(names)) for case, names in found.items()}
+            if case in by_case and present(source):
+                by_case[str(case)].add(str(source))
+    return {case: ", ".join(sorted(names)) for case, names in by_case.items()}
 
 
 # ------------------------------------------------------------------------------------ quantities
 
 
 def flops(study: StudyData) -> pd.Series[float]:
-    """The operations that each case must compute, by case: 2 m n k of a product; NaN for probes."""
+    """Return the operations that each case must compute: 2 m n k of a product; NaN for probes."""
     return study.cases.set_index("case")["flop"].astype(float).rename("flops")
 
 
@@ -365,20 +363,20 @@ COUNTED_TENSOR_FLOPS = "counted_tensor_flops"
 
 
 def excess_percent(instructions: pd.DataFrame) -> pd.Series[float]:
-    """Excess wavefronts over the ideal ones in %, by case, of those that access shared memory."""
+    """Return excess wavefronts over the ideal ones in % by case, for cases that access shared memory."""
     sums = {
         name: pd.to_numeric(instructions[f"wavefronts_shared_{name}"])
         .groupby(instructions["case"])
         .sum()
         for name in ("ideal", "excess")
     }
-    found = 100 * sums["excess"] / sums["ideal"].where(sums["ideal"] > 0)
-    return found.dropna().astype(float)
+    percent = 100 * sums["excess"] / sums["ideal"].where(sums["ideal"] > 0)
+    return percent.dropna().astype(float)
 
 
 def over_2mnk(study: StudyData, metric: str) -> pd.Series[float]:
-    """A counted number of operations over those needed, 2 m n k of a product, by case (1); of none
-    where none is needed."""
+    """Return counted operations over the needed ones, 2 m n k of a product, by case (1).
+    Cases that need none are absent."""
     counted = value_of(study, metric, "counters")
     if counted.empty:
         return counted
@@ -387,7 +385,7 @@ def over_2mnk(study: StudyData, metric: str) -> pd.Series[float]:
 
 
 def macros_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A case's macros, out of the table's JSON."""
+    """Return a case's macros from the table's JSON."""
     text = row.get("macros")
     if isinstance(text, Mapping):
         return dict(text)
@@ -395,122 +393,119 @@ def macros_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def layouts_of(row: Mapping[str, Any]) -> dict[str, str]:
-    """A product's layouts, out of the table's JSON; rows where nothing is said."""
+    """Return a product's layouts from the table's JSON; the default is row-major."""
     text = row.get("layouts")
-    told = json.loads(text) if isinstance(text, str) and text else {}
-    return {"a": "row", "b": "row", "c": "row", **told}
+    layouts = json.loads(text) if isinstance(text, str) and text else {}
+    return {"a": "row", "b": "row", "c": "row", **layouts}
 
 
 # ---------------------------------------------------------------------------------------- labels
 
 
 def number(value: float) -> str:
-    """A size without a needless decimal point."""
+    """Return a size without a needless decimal point."""
     return f"{value:g}" if value != int(value) else str(int(value))
 
 
 def sizes_of(row: Mapping[str, Any]) -> dict[str, int]:
-    """A case's sizes by dimension, in the operation's order, out of the table's JSON; {} where nothing
-    is said."""
+    """Return a case's sizes by dimension, in the operation's order, from the table's JSON; {} without any."""
     text = row.get("sizes")
     return dict(json.loads(text)) if isinstance(text, str) and text else {}
 
 
 def shape_label(row: Mapping[str, Any]) -> str:
-    """Sizes in the operation's order with multiplication signs, `N³` for three that are equal, or the
+    """Return sizes in the operation's order with multiplication signs, `N³` for three equal ones, or the
     probe's case."""
     if present(row.get("probe_case")):
         return str(row["probe_case"])
     sizes: list[Any] = list(sizes_of(row).values()) or [row.get(d) for d in ("m", "n", "k")]
-    told = [number(float(s)) for s in sizes if s is not None and present(s)]
-    if len(told) == 3 and len(set(told)) == 1:
-        return f"{told[0]}³"
-    return "×".join(told)
+    numbers = [number(float(s)) for s in sizes if s is not None and present(s)]
+    if len(numbers) == 3 and len(set(numbers)) == 1:
+        return f"{numbers[0]}³"
+    return "×".join(numbers)
 
 
 def common_shape(cases: pd.DataFrame) -> str:
-    """The label of the shape that most of the cases have (the first of several), "" without any."""
+    """Return the label of the most frequent shape (the first of several), "" without cases."""
     labels = pd.Series([shape_label(row) for row in cases.to_dict("records")], dtype=object)
     return "" if labels.empty else str(labels.groupby(labels, sort=False).size().idxmax())
 
 
 def common_shapes(cases: pd.DataFrame) -> dict[str, str]:
-    """`common_shape` of each operation; probes have none."""
+    """Return `common_shape` of each operation; probes have none."""
     cases = cases[cases["operation"] != "probe"]
     return {
         str(name): common_shape(group) for name, group in cases.groupby("operation", sort=False)
     }
 
 
-def shapes_told(cases: pd.DataFrame) -> str:
-    """The common shapes in words; of a single operation without its name."""
-    found = common_shapes(cases)
-    if len(found) == 1:
-        return next(iter(found.values()))
-    return ", ".join(f"{operation_label(name)} {label}" for name, label in found.items())
+def shapes_text(cases: pd.DataFrame) -> str:
+    """Return the common shapes as text; a single operation is not named."""
+    shapes = common_shapes(cases)
+    if len(shapes) == 1:
+        return next(iter(shapes.values()))
+    return ", ".join(f"{operation_label(name)} {label}" for name, label in shapes.items())
 
 
 def uncommon_shapes(cases: pd.DataFrame) -> dict[str, str]:
-    """The label of each case whose shape is not its operation's common one, else ""."""
+    """Return the label of each case whose shape is not its operation's common one, else ""."""
     usual = common_shapes(cases)
-    told = [
+    labels = [
         (str(row["case"]), row["operation"], shape_label(row)) for row in cases.to_dict("records")
     ]
-    return {case: "" if usual.get(name) == label else label for case, name, label in told}
+    return {case: "" if usual.get(name) == label else label for case, name, label in labels}
 
 
 def operation_label(operation: object) -> str:
-    """An operation's name as text: `batched matmul`."""
+    """Return an operation's name as text: `batched matmul`."""
     return str(operation).replace("_", " ")
 
 
 def variant_label(row: Mapping[str, Any], dtype: str | None = None) -> str:
-    """`kernel` and, on a second line, the macros that differ from the default.
-
-    Macro values that only repeat the panel's dtype are left out where `dtype` names it.
-    """
+    """Return `kernel` and, on a second line, the macros that differ from the default.
+    If `dtype` is given, macro values that only repeat it are skipped."""
     kernel, variant = str(row["kernel"]), str(row["variant"])
     tokens = [t for t in variant.removeprefix(kernel).split("-") if t]
     if dtype is not None:
-        words = "|".join(sorted({*dtype.split("_"), dtype}, key=len, reverse=True))
-        tokens = [t for t in tokens if not re.fullmatch(rf"[a-z_]+({words})", t)]
+        pattern = "|".join(sorted({*dtype.split("_"), dtype}, key=len, reverse=True))
+        tokens = [t for t in tokens if not re.fullmatch(rf"[a-z_]+({pattern})", t)]
     return kernel + (f"\n{' '.join(tokens)}" if tokens else "")
 
 
 def dtype_label(dtype: object) -> str:
-    """The dtype as a panel's title names it."""
+    """Return the dtype as a panel's title names it."""
     return HEADINGS.get(str(dtype), str(dtype)) if present(dtype) else "no dtype"
 
 
 def dtype_short(dtype: object) -> str:
-    """The dtype in a word: FP32, BF16, and with its sum where others have the same operands."""
-    operands, _, rest = dtype_label(dtype).partition(", ")
+    """Return the short name of a dtype: FP32, BF16; with its sum where others have the same operands."""
+    operands, _, sum_type = dtype_label(dtype).partition(", ")
     alike = [heading for heading in HEADINGS.values() if heading.partition(", ")[0] == operands]
-    return f"{operands} ({rest.replace('accumulate', 'sum')})" if len(alike) > 1 else operands
+    return f"{operands} ({sum_type.replace('accumulate', 'sum')})" if len(alike) > 1 else operands
 
 
 def rate_notes(study: StudyData) -> list[str]:
-    """What a figure of rates must say of products that are not of floating-point numbers."""
+    """Return the note that a figure of rates needs for integer products."""
     if "i8" not in dtypes_in_order(study):
         return []
     return ["For INT8, TFLOP/s are TOP/s: 2mnk integer operations."]
 
 
 def dtypes_in_order(study: StudyData) -> list[str]:
-    """The dtypes of the cases, in the config's order."""
-    found = [] if study.cases.empty else study.cases["dtype"].tolist()
-    return list(dict.fromkeys(str(d) for d in found if present(d)))
+    """Return the dtypes of the cases, in the config's order."""
+    dtypes = [] if study.cases.empty else study.cases["dtype"].tolist()
+    return list(dict.fromkeys(str(d) for d in dtypes if present(d)))
 
 
 def digits(value: float) -> str:
-    """A figure with three significant digits, never in exponents: 685, 36.3, 4.00, 0.130."""
+    """Return a figure with three significant digits, never in exponents: 685, 36.3, 4.00, 0.130."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
 
 
 def compact(value: float) -> str:
-    """A count in a few characters: 5.90 M, 12.3 k, 64."""
+    """Return a count in a few characters: 5.90 M, 12.3 k, 64."""
     for scale, sign in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= scale:
             return f"{value / scale:.3g} {sign}"
@@ -518,14 +513,14 @@ def compact(value: float) -> str:
 
 
 def base_table(study: StudyData) -> pd.DataFrame:
-    """The columns with which every table starts and ends: case, variant, dtype, m, n, k and the other
-    dimensions that its operations have ... status."""
+    """Return the columns with which every table starts and ends: case, variant, dtype, sizes ... status.
+    Sizes are m, n, k and the other dimensions of its operations."""
     columns = ["case", "kernel", "variant", "dtype", "m", "n", "k"]
     frame = study.cases.reindex(columns=columns).set_index("case", drop=False)
     sizes = [sizes_of(row) for row in study.cases.to_dict("records")]
     for name in dict.fromkeys(itertools.chain(*sizes)):
         if name not in columns:
-            frame[name] = [float(one.get(name, math.nan)) for one in sizes]
+            frame[name] = [float(dimensions.get(name, math.nan)) for dimensions in sizes]
     state = statuses(study)
     frame["verdict"] = pd.Series(verdicts(study), dtype=object).reindex(frame.index)
     frame["status"] = pd.Series({c: s.status for c, s in state.items()}, dtype=object)
@@ -547,28 +542,28 @@ def with_columns(frame: pd.DataFrame, columns: Mapping[str, pd.Series[float]]) -
 
 
 def column(table: pd.DataFrame, name: str) -> pd.Series[float]:
-    """A table's column by case, without those that have no value; rows that are no case have none."""
+    """Return a table's column by case, without empty cells and rows that are no case."""
     values = table.set_index("case")[name]
     return values[values.notna()]
 
 
 class _Derived:
-    """Wraps what goes with a table: pandas copies and compares a frame's `attrs` whenever rows are
-    selected or frames are joined, which frames inside would not stand."""
+    """A wrapper of the data that go with a table. pandas copies and compares a frame's `attrs` whenever rows are
+    selected or frames are joined; frames inside would fail there."""
 
-    def __init__(self, made: Any) -> None:
-        self.made = made
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
     def __deepcopy__(self, memo: object) -> _Derived:
         return self
 
 
-def with_derived(table: pd.DataFrame, made: Any) -> pd.DataFrame:
-    """The table with what it was made from and `draw` needs besides: derived once, in no CSV."""
-    table.attrs["derived"] = _Derived(made)
+def with_derived(table: pd.DataFrame, value: Any) -> pd.DataFrame:
+    """Attach data for `draw` to the table: derived once, in no CSV."""
+    table.attrs["derived"] = _Derived(value)
     return table
 
 
 def derived(table: pd.DataFrame) -> Any:
-    """What `with_derived` gave the table."""
-    return table.attrs["derived"].made
+    """Return the data that `with_derived` attached to the table."""
+    return table.attrs["derived"].value

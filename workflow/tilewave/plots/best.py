@@ -1,6 +1,6 @@
 """Best variant by shape: the winner of each race as a share of cuBLAS.
 
-A race is run between all variants of one dtype at one shape (`tilewave.theory.racing`).
+All variants of one dtype at one shape run in a race (`tilewave.theory.racing`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import INK, OURS, Style
 from tilewave.theory import racing
 
-READING = "A row is a shape: the dot is the speed of the fastest variant in % of cuBLAS's."
+READING = "A row is a shape. The dot is the speed of the fastest variant in % of cuBLAS's speed."
 RACED, DURATION, BEHIND = "tune", "tune_duration", "tune_behind"
 SHAPE = ("m", "n", "k")
 
 
 def times(study: StudyData) -> pd.Series[float]:
-    """Microseconds of each case that raced, such that they may be compared (`racing.durations`, a leader in
-    another environment left out)."""
-    own = base.value_of(study, DURATION, RACED)
+    """Return microseconds of each case that raced, comparable by `racing.durations`.
+    A leader in another environment is skipped."""
+    durations = base.value_of(study, DURATION, RACED)
     where = base.environment_of(study, DURATION, RACED)
     ratios, leaders = base.value_of(study, BEHIND, RACED), base.text_of(study, BEHIND)
     behind = {
@@ -33,13 +33,13 @@ def times(study: StudyData) -> pd.Series[float]:
         for case, leader in leaders.items()
         if where.get(leader) == where.get(case)
     }
-    told = {str(case): float(us) for case, us in own.items()}
-    return pd.Series(racing.durations(told, behind), dtype=float)
+    microseconds = {str(case): float(us) for case, us in durations.items()}
+    return pd.Series(racing.durations(microseconds, behind), dtype=float)
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a dtype and shape, with figures of one environment, the one that most of the dtype's are from; where
-    nothing was measured with the status that says why."""
+    """Return one row a dtype and shape, with figures of the environment that most of the dtype's come from.
+    Where nothing was measured, the status says why."""
     durations, environments = times(study), base.environment_of(study, DURATION, RACED)
     costs = base.pivot(study, ["tune_eliminated", "tune_spent", "tune_full_cost"], RACED)
     states, verdicts = base.statuses(study, [RACED]), base.verdicts(study)
@@ -50,18 +50,20 @@ def table(study: StudyData) -> pd.DataFrame:
     )
     rows = []
     for dtype in base.dtypes_in_order(study):
-        mine = study.cases[study.cases["dtype"].astype(str) == dtype]
-        case, labels = mine["case"], [base.shape_label(row) for row in mine.to_dict("records")]
-        mine = mine.assign(label=labels, us=case.map(durations), place=case.map(environments))
-        raced = mine[mine["case"].isin(base.ranking(study))].dropna(subset=["us", *SHAPE])
-        here = raced[raced["place"].isin(raced["place"].mode()[:1])].sort_values(
-            "us", kind="stable"
-        )
-        for label, cases in mine.groupby("label", sort=False):
-            at = here[here["label"] == label]
-            vendor, own = (at[(at["kernel"] == BASELINE) == flag] for flag in (True, False))
+        group = study.cases[study.cases["dtype"].astype(str) == dtype]
+        case, labels = group["case"], [base.shape_label(row) for row in group.to_dict("records")]
+        us, environment = case.map(durations), case.map(environments)
+        group = group.assign(label=labels, us=us, environment=environment)
+        raced = group[case.isin(base.ranking(study))].dropna(subset=["us", *SHAPE])
+        raced = raced[raced["environment"].isin(raced["environment"].mode()[:1])]
+        raced = raced.sort_values("us", kind="stable")
+        for label, cases in group.groupby("label", sort=False):
+            part = raced[raced["label"] == label]
+            vendor, variants = (
+                part[(part["kernel"] == BASELINE) == flag] for flag in (True, False)
+            )
             row: dict[str, Any] = {"dtype": dtype, **{s: cases[s].iloc[0] for s in SHAPE}}
-            row |= _winner(own, vendor, *facts) if len(own) else {}
+            row |= _winner(variants, vendor, *facts) if len(variants) else {}
             candidates = cases.loc[cases["kernel"] != BASELINE, "case"]
             cost = costs.loc[candidates]
             troubles = [states[case] for case in candidates if states[case].status != "ok"]
@@ -72,40 +74,41 @@ def table(study: StudyData) -> pd.DataFrame:
                 "eliminated early": int((cost["tune_eliminated"] > 0).sum()),
                 "GPU time spent (ms)": float(cost["tune_spent"].sum()),
                 "GPU time without elimination (ms)": float(cost["tune_full_cost"].sum()),
-                "verdict": verdicts[str((own if len(own) else cases)["case"].iloc[0])],
-                "status": "ok" if len(own) else why.status,
-                "reason": "" if len(own) else why.reason,
+                "verdict": verdicts[str((variants if len(variants) else cases)["case"].iloc[0])],
+                "status": "ok" if len(variants) else why.status,
+                "reason": "" if len(variants) else why.reason,
             }
             rows.append(row)
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _winner(
-    own: pd.DataFrame,
+    variants: pd.DataFrame,
     vendor: pd.DataFrame,
     kernels: Mapping[str, str],
     empty: pd.Series[float],
     sources: Mapping[str, str],
 ) -> dict[str, object]:
-    """The fastest variant beside the runner-up and the vendor's fastest, which says its layouts, what it launches,
-    and the time of an empty kernel in its place; own, vendor: the raced cases from fast to slow."""
-    first, theirs = own.iloc[0], next(iter(vendor.to_dict("records")), {"case": "", "variant": ""})
+    """Return the fastest variant beside the runner-up and the vendor's fastest, with layouts, kernel and the
+    time of an empty kernel in its place; variants, vendor: the raced cases from fast to slow."""
+    first = variants.iloc[0]
+    baseline = next(iter(vendor.to_dict("records")), {"case": "", "variant": ""})
     flops = 2.0 * first["m"] * first["n"] * first["k"]
     return {
         "best variant": first["variant"],
         "duration (us)": first["us"],
         "TFLOP/s": flops / first["us"] * 1e-6,
-        "cuBLAS variant": theirs["variant"],
-        "cuBLAS kernel": kernels.get(theirs["case"], ""),
-        "cuBLAS (us)": theirs.get("us"),
-        "empty kernel (us)": empty.get(theirs["case"]),
-        "% of cuBLAS": 100 * theirs["us"] / first["us"] if theirs["case"] else None,
-        "runner-up": own["variant"].iloc[1] if len(own) > 1 else "",
-        "runner-up slower by (%)": 100 * (own["us"].iloc[1] / first["us"] - 1)
-        if len(own) > 1
+        "cuBLAS variant": baseline["variant"],
+        "cuBLAS kernel": kernels.get(baseline["case"], ""),
+        "cuBLAS (us)": baseline.get("us"),
+        "empty kernel (us)": empty.get(baseline["case"]),
+        "% of cuBLAS": 100 * baseline["us"] / first["us"] if baseline["case"] else None,
+        "runner-up": variants["variant"].iloc[1] if len(variants) > 1 else "",
+        "runner-up slower by (%)": 100 * (variants["us"].iloc[1] / first["us"] - 1)
+        if len(variants) > 1
         else None,
         "source": sources.get(str(first["case"]), ""),
-        "environment": first["place"],
+        "environment": first["environment"],
     }
 
 
@@ -118,7 +121,7 @@ COLUMNS = [
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Where own variants pass cuBLAS."""
+    """Return at how many shapes the best variant passes cuBLAS."""
     share = table["% of cuBLAS"].astype(float).dropna()
     if share.empty:
         return ""
@@ -126,26 +129,26 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _lines(table: pd.DataFrame) -> pd.DataFrame:
-    """The races as the figure lists them, below a line for each dtype: `label`, percent of cuBLAS of the
-    best variant (`best`), and what stands beside it (`told`)."""
+    """Return the races as the figure lists them, below a line for each dtype.
+    Columns: `label`, `best` (percent of cuBLAS of the best variant) and `text` (beside it)."""
     blocks = []
     for dtype, races in table[table["status"] == "ok"].groupby("dtype", sort=False):
-        found = races.to_dict("records")
-        lines = pd.DataFrame({"label": [base.shape_label(row) for row in found]})
+        rows = races.to_dict("records")
+        lines = pd.DataFrame({"label": [base.shape_label(row) for row in rows]})
         lines["best"] = races["% of cuBLAS"].astype(float).to_numpy()
-        lines["told"] = list(map(_told, found))
-        blocks += [pd.DataFrame([{"label": base.dtype_short(dtype), "told": ""}]), lines]
+        lines["text"] = list(map(_share_text, rows))
+        blocks += [pd.DataFrame([{"label": base.dtype_short(dtype), "text": ""}]), lines]
     return pd.concat(blocks, ignore_index=True) if blocks else pd.DataFrame()
 
 
-def _told(row: Mapping[str, Any]) -> str:
-    """Share of cuBLAS and the winner's kernel."""
+def _share_text(row: Mapping[str, Any]) -> str:
+    """Return the share of cuBLAS and the winner's kernel."""
     share = f"{row['% of cuBLAS']:.1f} %" if base.present(row["% of cuBLAS"]) else "–"
     return f"{share}, {row['best variant'].partition('-')[0]}"
 
 
 def _notes(table: pd.DataFrame) -> list[str]:
-    """What elimination saved."""
+    """Return what elimination saved."""
     spent = table["GPU time spent (ms)"].sum() / 1e3
     full = table["GPU time without elimination (ms)"].sum() / 1e3
     if not full:
@@ -157,7 +160,7 @@ def _notes(table: pd.DataFrame) -> list[str]:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A line a shape, by dtype: the best variant's share, and beside it share and kernel."""
+    """Draw a line a shape, by dtype: the best variant's share, and beside it share and kernel."""
     with look.apply(style):
         lines = _lines(table)
         if lines.empty:
@@ -169,9 +172,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             lines["best"], lines.index, color=OURS, s=13, linewidth=0, label="best own variant"
         )
         look.rows_axis(ax, list(lines["label"]))
-        told = lines["told"].str.partition(",")[0] if style.narrow else lines["told"]
-        look.beside(ax, told)
-        for label, share in zip(ax.get_yticklabels(), lines["told"], strict=True):
+        texts = lines["text"].str.partition(",")[0] if style.narrow else lines["text"]
+        look.beside(ax, texts)
+        for label, share in zip(ax.get_yticklabels(), lines["text"], strict=True):
             label.set_fontweight("normal" if share else "bold")
         ax.set(
             xlim=(0, 1.07 * max(100.0, float(lines["best"].max()))), xlabel="% of cuBLAS's speed"

@@ -1,8 +1,7 @@
-"""Correctness: the verdict, or the status that kept it from one, of every kernel at every shape.
+"""Correctness: the verdict of every kernel at every shape, or the status that prevented one.
 
-A row is a kernel and a cell the outcomes of its variants at a shape, the worst one in colour. Kernels that
-are right everywhere are one row. A probe that ended badly on purpose, as its kernel file says, is no
-failure.
+A row is a kernel, a cell the outcomes of its variants at a shape, the worst one in colour. Kernels that are
+right everywhere share a row. A probe that ended badly as its kernel file announces is no failure.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 
 READING = (
-    "A row is a kernel, a column a shape; the signs in a cell say how its variants ended, and how "
-    "many did so. A capital letter is a fault."
+    "A row is a kernel, a column a shape. The signs in a cell show how its variants ended, and how many did so. A "
+    "capital letter is a fault."
 )
 
 EXPECTED = "ended as planned"
@@ -51,11 +50,11 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
 _SIGNS = list(OUTCOMES)
 _BAD = frozenset(_SIGNS[: _SIGNS.index("stale")])
 _MOST = 3
-"""So many rows that are right everywhere stand by themselves; more are one row."""
+"""Largest number of rows that are right everywhere and still stand alone; more share a row."""
 
 
 def outcomes(study: StudyData) -> dict[str, str]:
-    """The check's status where it is not ok, else the verdict, by case."""
+    """Return the check's status where it is not ok, else the verdict, by case."""
     states, verdicts = base.statuses(study, ("check",)), base.verdicts(study)
     return {
         case: states[case].status if states[case].status != "ok" else verdict
@@ -64,17 +63,17 @@ def outcomes(study: StudyData) -> dict[str, str]:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case: outcome, errors of the result, and the tolerance of an element of typical size:
-    each element is held against its own."""
+    """Return one row a case: outcome, errors of the result, and the tolerance of an element of typical size.
+    The check compares each element with its own tolerance."""
     frame = base.base_table(study)
-    found = pd.Series(outcomes(study), dtype=object).reindex(frame.index)
+    outcome = pd.Series(outcomes(study), dtype=object).reindex(frame.index)
     about = study.cases.set_index("case").reindex(columns=["probe_case", "ends", "finds"])
-    planned = (found == about["ends"]) & (found != "ok") | (found == about["finds"])
+    planned = (outcome == about["ends"]) & (outcome != "ok") | (outcome == about["finds"])
     frame.insert(2, "probe_case", about["probe_case"])
     return base.with_columns(
         frame,
         {
-            "outcome": found,
+            "outcome": outcome,
             "as its kernel file says": planned.map({True: "yes", False: ""}),
             "largest error": base.value_of(study, "max_error", "check"),
             "tolerance of a typical element": base.value_of(study, "tolerance", "check"),
@@ -84,13 +83,13 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def shown(table: pd.DataFrame) -> pd.Series[Any]:
-    """The entry of OUTCOMES of each row."""
-    known = table["outcome"].where(table["outcome"].isin(_SIGNS), "other")
-    return known.mask(table["as its kernel file says"] == "yes", EXPECTED)
+    """Return the entry of OUTCOMES of each row."""
+    names = table["outcome"].where(table["outcome"].isin(_SIGNS), "other")
+    return names.mask(table["as its kernel file says"] == "yes", EXPECTED)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Whether all that was checked is right, else what is not; "" where nothing was checked."""
+    """Return how many checked cases are right, or which kernels fail; "" where nothing was checked."""
     counts = Counter(shown(table))
     bad = table[shown(table).isin(_BAD)]
     checked = counts["correct"] + len(bad)
@@ -99,19 +98,19 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     if bad.empty:
         return f"All {checked} checked cases are right"
     kernels = ", ".join(dict.fromkeys(bad["kernel"]))
-    return f"{len(bad)} of {checked} checked cases fail, of {kernels}"
+    return f"{len(bad)} of {checked} checked cases fail: {kernels}"
 
 
 def _panels(study: StudyData, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """By operation, for each row and column the number of cases by outcome; operations behind the first one that
-    are right everywhere share the last panel."""
+    """Return the number of cases by outcome for each operation, row and column.
+    Operations that are right everywhere share the last panel, except the first operation."""
     probes = study.cases["operation"] == "probe"
     frame = study.cases[["operation"]].assign(
         kernel=study.cases["kernel"].astype(str),
         place=[base.shape_label(row) for row in study.cases.to_dict("records")],
         shown=shown(table),
     )
-    # A probe has many cases of its own names: they go down, its kernels across.
+    # A probe has many named cases: they are rows, and its kernels are columns.
     frame["row"] = frame["kernel"].mask(probes, frame["place"])
     frame["column"] = frame["place"].mask(probes, frame["kernel"])
     panels: dict[str, pd.DataFrame] = {}
@@ -130,7 +129,7 @@ def _panels(study: StudyData, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _folded(group: pd.DataFrame, what: str) -> pd.DataFrame:
-    """The cells with one row, the last, for what is right everywhere."""
+    """Return the cells with a single row, the last, for all rows that are right everywhere."""
     last = group["shown"].eq("correct").groupby(group["row"]).transform("all")
     count = group.loc[last, "row"].nunique()
     if count <= _MOST:
@@ -138,8 +137,8 @@ def _folded(group: pd.DataFrame, what: str) -> pd.DataFrame:
     return pd.concat([group[~last], group[last].assign(row=f"{count} {what}, all right")])
 
 
-def _written(counts: Any) -> str:
-    """A cell's outcomes: `+`, or with several variants `+8 u1`."""
+def _cell_text(counts: Any) -> str:
+    """Return a cell's outcomes: `+`, or with several variants `+8 u1`."""
     if not isinstance(counts, Counter):
         return ""
     single = sum(counts.values()) == 1
@@ -148,14 +147,14 @@ def _written(counts: Any) -> str:
 
 
 def _code(counts: Any) -> float:
-    """The place among OUTCOMES of a cell's worst."""
+    """Return the index among OUTCOMES of a cell's worst."""
     return min(map(_SIGNS.index, counts)) if isinstance(counts, Counter) else float("nan")
 
 
 def _draw_panel(ax: Axes, title: str, cells: pd.DataFrame, high: int, style: Style) -> None:
-    """The panel as a heat map, its columns' names on top, in an axes for `high` rows."""
+    """Draw the panel as a heat map, its columns' names on top, in an axes for `high` rows."""
     look.heatmap(
-        ax, cells.map(_code).astype(float), cells.map(_written).to_numpy(),
+        ax, cells.map(_code).astype(float), cells.map(_cell_text).to_numpy(),
         cmap=ListedColormap([color for color, _ in OUTCOMES.values()]), vmin=-0.5,
         vmax=len(_SIGNS) - 0.5, linewidths=0.6, linecolor="white",
         annot_kws={"size": style.small}, xticklabels=True, yticklabels=True,
@@ -167,7 +166,7 @@ def _draw_panel(ax: Axes, title: str, cells: pd.DataFrame, high: int, style: Sty
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A matrix of kernels and shapes for each operation, a colour and a sign an outcome."""
+    """Draw a matrix of kernels and shapes for each operation, a colour and a sign an outcome."""
     with look.apply(style):
         if study.cases.empty:
             return look.empty_figure(study, style, "verdict")

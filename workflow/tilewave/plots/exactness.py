@@ -1,8 +1,9 @@
-"""Exactness: what executing the machine code predicts beside what Nsight Compute measured.
+"""Exactness: counters predicted by executing the machine code beside those that Nsight Compute measured.
 
-A row is a counter that somewhere differs, a mark one case's relative difference; counters that are equal in all
-cases are one row. Predicted values are those of stage execute, measured ones those of stage counters of the same
-machine code: counts, not times, so they may be compared between environments. Known causes stand in `exactness.yaml`.
+A row is a counter that differs in some case, a mark the relative difference of one case; counters that are
+equal in all cases share a row. Predicted values come from stage execute, measured ones from stage counters of
+the same machine code. They are counts, not times, so environments may differ. Known causes stand in
+`exactness.yaml`.
 """
 
 import itertools
@@ -34,9 +35,8 @@ from tilewave.records.counters.catalogue import (
 )
 
 READING = (
-    "A row is a counter, a dot a case where the prediction is not what ncu measured, right of 0 "
-    "where it is too high; the colour is the cause. Counters without a difference share the last "
-    "row."
+    "A row is a counter, a dot a case whose prediction differs from ncu's measurement; right of 0 it is too high. "
+    "The colour is the cause. Counters without a difference share the last row."
 )
 PREDICTED, MEASURED = "execute", "counters"
 _STAGES = (PREDICTED, MEASURED)
@@ -44,7 +44,7 @@ _CAUSES = Path(__file__).with_suffix(".yaml")
 
 _TENSOR = "sm__ops_path_tensor_{}.sum"
 _KINDS = ("LDS", "STS", "LDSM", "STSM", "LDGSTS")
-# Counter -> what the figure calls it, in the figure's order.
+# Counter -> its name in the figure, in the figure's order.
 COUNTERS: Mapping[str, str] = {
     WARP_INSTRUCTIONS: "warp instructions",
     "smsp__thread_inst_executed.sum": "thread instructions",
@@ -74,7 +74,7 @@ COUNTERS: Mapping[str, str] = {
     GLOBAL_ACCESSES.format("sectors", "st"): "global sectors, stores",
 }
 LAUNCH = "launch"
-# Column of the instruction table -> what the figure calls it: equal where every instruction is.
+# Column of the instruction table -> its name in the figure; equal if every instruction is.
 BY_INSTRUCTION: Mapping[str, str] = {
     "executed": "executed",
     "threads_executed": "threads",
@@ -84,16 +84,16 @@ BY_INSTRUCTION: Mapping[str, str] = {
     "sectors_global_ideal": "ideal sectors",
 }
 EACH = "each instruction: "
-_ORDER = [*COUNTERS.values(), *(f"{EACH}{words}" for words in BY_INSTRUCTION.values()), LAUNCH]
+_ORDER = [*COUNTERS.values(), *(f"{EACH}{label}" for label in BY_INSTRUCTION.values()), LAUNCH]
 """The figure's rows."""
 UNEXPLAINED = "not known"
 _END = 100.0
-"""Per cent at which the axis ends: larger differences stand there."""
+"""End of the axis in percent; larger differences stand there."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a counter differs, and where that may be said (see the head of exactness.yaml)."""
+    """The reason of a counter's difference, and where it applies (see the head of exactness.yaml)."""
 
     counter: re.Pattern[str]
     kinds: frozenset[str]
@@ -106,58 +106,58 @@ class Cause:
     def explains(
         self, counter: str, kinds: set[str], predicted: float, measured: Mapping[str, float]
     ) -> bool:
-        """Whether it is about this counter of a case.
-
-        kinds: opcodes that the case executes; measured: the case's counters.
-        """
+        """Return whether the cause applies to this counter of a case.
+        kinds: opcodes that the case executes; measured: the case's counters."""
         match = self.counter.fullmatch(counter)
-        ran = "any" in self.kinds or any(_is(kind, one) for kind in self.kinds for one in kinds)
+        ran = "any" in self.kinds or any(
+            _is(kind, opcode) for kind in self.kinds for opcode in kinds
+        )
         if not match or not ran:
             return False
         more = measured[counter] - predicted
         if (self.measured == "more" and more < 0) or (self.measured == "less" and more > 0):
             return False
-        whole = measured.get(match.expand(self.of) if self.of else counter, 0.0)
-        return abs(more) <= self.at_most * abs(whole)
+        reference = measured.get(match.expand(self.of) if self.of else counter, 0.0)
+        return abs(more) <= self.at_most * abs(reference)
 
 
 def _is(kind: str, opcode: str) -> bool:
-    """Whether an opcode (``STG.E.128``) is of a kind (``STG.128``): its base, and these modifiers."""
-    base_, *words = kind.split(".")
+    """Return whether an opcode (``STG.E.128``) is of a kind (``STG.128``): its base, and these modifiers."""
+    base_, *required = kind.split(".")
     name, *modifiers = opcode.split(".")
-    return base_ == name and set(words) <= set(modifiers)
+    return base_ == name and set(required) <= set(modifiers)
 
 
 @cache
 def causes() -> tuple[Cause, ...]:
-    """The known causes."""
+    """Return the known causes."""
     listed = yaml.safe_load(_CAUSES.read_text(encoding="utf-8")) or []
     return tuple(
         Cause(
             **{
-                **one,
-                "counter": re.compile(one["counter"]),
-                "kinds": frozenset(one["kinds"]),
-                "cause": " ".join(one["cause"].split()),
+                **entry,
+                "counter": re.compile(entry["counter"]),
+                "kinds": frozenset(entry["kinds"]),
+                "cause": " ".join(entry["cause"].split()),
             }
         )
-        for one in listed
+        for entry in listed
     )
 
 
 def _cause(counter: str, opcodes: set[str], predicted: float, measured: Mapping[str, float]) -> str:
-    """The known cause of a counter's difference; empty where there is none to explain."""
+    """Return the known cause of a counter's difference, UNEXPLAINED without one; "" where nothing differs."""
     if predicted == measured[counter]:
         return ""
-    found = (one for one in causes() if one.explains(counter, opcodes, predicted, measured))
-    return next((one.cause for one in found), UNEXPLAINED)
+    matches = (cause for cause in causes() if cause.explains(counter, opcodes, predicted, measured))
+    return next((cause.cause for cause in matches), UNEXPLAINED)
 
 
 def _values(study: StudyData, stage: str) -> pd.DataFrame:
-    """Rows of a stage that hold a counter: case, metric, value, unit, source, environment."""
+    """Return rows of a stage's counters: case, metric, value, unit, source, environment."""
     rows = study.records
     rows = rows[(rows["stage"] == stage) & (rows["status"] == "ok") & rows["value"].notna()]
-    if stage == MEASURED:  # where no GPU counted, the execution stands in: not to be compared
+    if stage == MEASURED:  # without a GPU the execution stands in: no comparison with itself
         rows = rows[rows["source"] != "executed"]
     kept = rows["metric"].isin(list(COUNTERS)) | rows["metric"].str.startswith("launch__")
     columns = ["case", "metric", "value", "unit", "source", "environment"]
@@ -165,7 +165,7 @@ def _values(study: StudyData, stage: str) -> pd.DataFrame:
 
 
 def _instructions(study: StudyData) -> pd.DataFrame:
-    """Both sides of each instruction: case, address, opcode, column_predicted, column_measured."""
+    """Return both sides of each instruction: case, address, opcode, column_predicted, column_measured."""
     rows = study.instructions
     if rows.empty or "stage" not in rows:
         return pd.DataFrame(columns=["case", "address", "opcode"])
@@ -175,22 +175,22 @@ def _instructions(study: StudyData) -> pd.DataFrame:
         rows[(rows["stage"] == stage) & ((rows["source"] == "executed") == (stage == PREDICTED))]
         for stage in _STAGES
     ]
-    one, other = (
+    predicted, measured = (
         side[[*keys, *columns]].drop_duplicates([name for name in keys if name != "opcode"])
         for side in sides
     )
-    return one.merge(other, on=keys, suffixes=("_predicted", "_measured"))
+    return predicted.merge(measured, on=keys, suffixes=("_predicted", "_measured"))
 
 
 def _kinds(study: StudyData) -> dict[str, set[str]]:
-    """Opcodes that each case executed."""
-    found: dict[str, set[str]] = {}
+    """Return the opcodes that each case executed."""
+    by_case: dict[str, set[str]] = {}
     rows = study.instructions
     if not rows.empty:
         ran = rows[pd.to_numeric(rows["executed"]).fillna(1) > 0]
         for case, opcodes in ran.groupby("case")["opcode"]:
-            found[str(case)] = {str(opcode) for opcode in opcodes}
-    return found
+            by_case[str(case)] = {str(opcode) for opcode in opcodes}
+    return by_case
 
 
 def _relative(predicted: float, measured: float) -> float:
@@ -200,10 +200,10 @@ def _relative(predicted: float, measured: float) -> float:
 
 
 def comparisons(study: StudyData) -> pd.DataFrame:
-    """One row a case and counter that was predicted: predicted, measured, difference, cause.
+    """Return one row a case and predicted counter: predicted, measured, difference, cause.
 
-    Counters of each instruction have one row a column: how many instructions were compared
-    (predicted) and how many are equal (measured).
+    Counters of each instruction have one row a column: how many instructions were compared (predicted) and how
+    many are equal (measured).
     """
     both = _values(study, PREDICTED).merge(
         _values(study, MEASURED), on=["case", "metric"], how="left",
@@ -215,31 +215,33 @@ def comparisons(study: StudyData) -> pd.DataFrame:
         for case, part in both.groupby("case")
     }
     rows = []
-    for one in both.to_dict("records"):
-        case, counter = str(one["case"]), str(one["metric"])
-        predicted, measured = float(one["value_predicted"]), float(one["value_measured"])
-        known = not math.isnan(measured)
-        relative = _relative(predicted, measured) if known else math.nan
-        cause = _cause(counter, kinds.get(case, set()), predicted, beside[case]) if known else ""
-        source = one["source_measured"] if known else ""
+    for row in both.to_dict("records"):
+        case, counter = str(row["case"]), str(row["metric"])
+        predicted, measured = float(row["value_predicted"]), float(row["value_measured"])
+        is_measured = not math.isnan(measured)
+        relative = _relative(predicted, measured) if is_measured else math.nan
+        cause = (
+            _cause(counter, kinds.get(case, set()), predicted, beside[case]) if is_measured else ""
+        )
+        source = row["source_measured"] if is_measured else ""
         rows.append(
-            (case, counter, one["unit_predicted"], predicted, measured, relative, cause, source)
+            (case, counter, row["unit_predicted"], predicted, measured, relative, cause, source)
         )
     sides = _instructions(study)
-    for column, words in BY_INSTRUCTION.items():
+    for column, label in BY_INSTRUCTION.items():
         pair = [f"{column}_{side}" for side in ("predicted", "measured")]
         if any(name not in sides for name in pair):
             continue
-        numbers, name = sides[["case", *pair]].dropna(), f"{EACH}{words}"
+        numbers, name = sides[["case", *pair]].dropna(), f"{EACH}{label}"
         for case, part in numbers.groupby("case", sort=False):
-            one, other = (pd.to_numeric(part[side]) for side in pair)
-            every, equal = len(part), int((one == other).sum())
+            predicted_counts, measured_counts = (pd.to_numeric(part[side]) for side in pair)
+            total, equal = len(part), int((predicted_counts == measured_counts).sum())
             # Sums may agree by chance where single instructions do not.
-            off = abs(_relative(float(one.sum()), float(other.sum())))
-            relative = 0.0 if equal == every else max(off, (every - equal) / every)
-            cause = _cause(name, kinds.get(str(case), set()), every, {name: equal})
+            off = abs(_relative(float(predicted_counts.sum()), float(measured_counts.sum())))
+            relative = 0.0 if equal == total else max(off, (total - equal) / total)
+            cause = _cause(name, kinds.get(str(case), set()), total, {name: equal})
             unit = "instructions, compared and equal"
-            rows.append((case, name, unit, float(every), float(equal), relative, cause, ""))
+            rows.append((case, name, unit, float(total), float(equal), relative, cause, ""))
     values = ["predicted", "measured", "relative difference"]
     frame = pd.DataFrame(rows, columns=["case", "counter", "unit", *values, "cause", "source"])
     equal = (frame["relative difference"] == 0).map({True: "yes", False: "no"})
@@ -248,7 +250,7 @@ def comparisons(study: StudyData) -> pd.DataFrame:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case and counter; a case that was not executed has one row and no counter."""
+    """Return one row a case and counter; a case that was not executed has one row and no counter."""
     about = base.base_table(study).reset_index(drop=True).drop(columns=["source"])
     about.insert(2, "probe_case", study.cases["probe_case"].to_numpy())
     merged = about.merge(comparisons(study), on="case", how="left")
@@ -260,16 +262,16 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How many counters are equal."""
+    """Return how many counters are equal."""
     tested = _tested(table)
     differ = tested[tested["equal"] == "no"]
     if tested.empty:
         return ""
-    return f"{len(tested) - len(differ)} of {len(tested)} executed counters are what ncu measured"
+    return f"{len(tested) - len(differ)} of {len(tested)} executed counters equal ncu's measurement"
 
 
 def _tested(table: pd.DataFrame) -> pd.DataFrame:
-    """The comparisons of whole kernels' counters that were predicted and measured."""
+    """Return the comparisons of whole kernels' counters that were predicted and measured."""
     rows = table[table["counter"].notna()]
     return rows[
         rows["equal"].isin(["yes", "no"]) & ~rows["counter"].astype(str).str.startswith(EACH)
@@ -277,8 +279,8 @@ def _tested(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _marks() -> dict[str, tuple[str, str]]:
-    """Colour and marker of each cause, by its name."""
-    names = dict.fromkeys(one.name for one in causes())
+    """Return colour and marker of each cause, by its name."""
+    names = dict.fromkeys(cause.name for cause in causes())
     looks = itertools.cycle(
         (("#332288", "o"), ("#44AA99", "s"), ("#DDCC77", "D"), ("#88CCEE", "^"))
     )
@@ -286,9 +288,9 @@ def _marks() -> dict[str, tuple[str, str]]:
 
 
 def _compared(table: pd.DataFrame) -> pd.DataFrame:
-    """What was predicted and measured: the figure's row, the difference (%), the cause's name."""
+    """Return all comparisons with the figure's row, the difference (%) and the cause's name."""
     rows = table[table["counter"].notna() & table["equal"].isin(["yes", "no"])]
-    names = {one.cause: one.name for one in causes()} | {UNEXPLAINED: UNEXPLAINED}
+    names = {cause.cause: cause.name for cause in causes()} | {UNEXPLAINED: UNEXPLAINED}
     return rows.assign(
         row=rows["counter"].astype(str).map(_row_of),
         percent=(100 * rows["relative difference"].astype(float)).clip(-_END, _END),
@@ -301,7 +303,7 @@ def _row_of(counter: str) -> str:
 
 
 def _differences(ax: Axes, differ: pd.DataFrame, order: list[str], style: Style) -> None:
-    """One mark a case that differs, on an axis that is linear between -1 and 1 %."""
+    """Draw a mark for each case that differs, on an axis that is linear between -1 and 1 %."""
     marks = {why: mark for why, mark in _marks().items() if why in set(differ["why"])}
     if len(differ):
         sns.scatterplot(
@@ -318,29 +320,29 @@ def _differences(ax: Axes, differ: pd.DataFrame, order: list[str], style: Style)
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:+g}".replace("-", "−") if value else "0")
     ax.set_xlabel(
-        "predicted less\nmeasured (%)"
+        "predicted minus\nmeasured (%)"
         if style.narrow
-        else "predicted less measured (% of measured)"
+        else "predicted minus measured (% of measured)"
     )
     ax.set_ylabel("")
     look.grid(ax, "both")
 
 
-def _told(rows: pd.DataFrame, differ: pd.DataFrame, style: Style) -> str:
-    """How many of a row's comparisons differ, and where the most."""
+def _difference_text(rows: pd.DataFrame, differ: pd.DataFrame, style: Style) -> str:
+    """Return how many of a row's comparisons differ, and where the largest difference is."""
     count = f"{len(differ)} of {len(rows)}"
     worst = base.variant_label(differ.loc[differ["percent"].abs().idxmax()].to_dict())
     return count if style.narrow else f"{count} differ, most {worst}".replace("\n", " ")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A row a counter that differs anywhere, a mark a case; what is equal everywhere is one row."""
+    """Draw a row a counter that differs anywhere, a mark a case; counters equal everywhere share a row."""
     with look.apply(style):
         compared = _compared(table)
         if compared.empty:
             return look.empty_figure(study, style, "executed counters beside measured ones")
         differ = compared[compared["equal"] == "no"]
-        # What nobody explained is drawn above the rest.
+        # Unexplained differences are drawn above the rest.
         differ = differ.sort_values("why", key=lambda why: why == UNEXPLAINED, kind="stable")
         order = [row for row in _ORDER if row in set(differ["row"])]
         equal = [row for row in _ORDER if row in set(compared["row"]) - {*order}]
@@ -348,20 +350,20 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         fig = look.new_figure(style, (len(order) + 1) * 1.5 * style.line * 25.4 + 16)
         ax = fig.subplots()
         _differences(ax, differ, order, style)
-        told = [
-            _told(compared[compared["row"] == row], differ[differ["row"] == row], style)
+        texts = [
+            _difference_text(compared[compared["row"] == row], differ[differ["row"] == row], style)
             for row in order
         ]
-        told.append(f"{len(same)} equal")
-        look.beside(ax, told)
+        texts.append(f"{len(same)} equal")
+        look.beside(ax, texts)
         look.rows_axis(ax, [*order, f"{len(equal)} others"])
-        ax.set_title("Where they differ")
+        ax.set_title("Counters that differ")
         return look.finish(fig, study, style, look.entries([ax]), _notes(table, differ), _STAGES)
 
 
 def _notes(table: pd.DataFrame, differ: pd.DataFrame) -> list[str]:
-    """The causes, what has none, and what was not measured."""
-    used = {one.name: one.cause for one in causes() if one.name in set(differ["why"])}
+    """Return notes on the causes, on differences without one, and on counters that were not measured."""
+    used = {cause.name: cause.cause for cause in causes() if cause.name in set(differ["why"])}
     notes = [f"{name.capitalize()}: {cause}." for name, cause in used.items()]
     unknown = sorted({*differ[differ["why"] == UNEXPLAINED]["row"]}, key=_ORDER.index)
     if unknown:

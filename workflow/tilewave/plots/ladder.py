@@ -1,8 +1,8 @@
 """Ladder: each rung's share of cuBLAS and its speed at each size, one row of panels a dtype.
 
-Rungs stand in the order of `follows`; shares are medians of neighbouring blocks timed in turn with cuBLAS
-(`pipeline.tables.paired_shares`). The table has the counted FLOPs over 2 m n k besides, which tell padding from
-slowness, and the times of a lecture's comparison (option `lecture`).
+Rungs stand in the order of `follows`. Shares are medians of neighbouring blocks timed in turn with cuBLAS
+(`pipeline.tables.paired_shares`). The table also has the counted FLOPs over 2 m n k, which separate padding
+from slowness. It ends with the times of a lecture's comparison (option `lecture`).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from tilewave.plots import style as look
 from tilewave.plots._panels import heatmap
 from tilewave.plots._rungs import Runged, drawn, in_order
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.options import Count, Word
+from tilewave.plots.options import Count, Name
 from tilewave.plots.style import GOOD, GREY, INK, MARKERS, Style
 
 HEADLINE = True
 READING = (
-    "A row is a rung, a dot its share of cuBLAS at one size, larger sizes darker; right of the line, "
-    "where the panel is shaded, it is faster than cuBLAS. The numbers beside it are the same shares. "
-    "On the right is speed over the size N: cuBLAS is black, a rung has the colour of the square "
-    "beside its name, later rungs are darker, and the dot is the first size with 90 % of its highest speed."
+    "A row is a rung, a dot its share of cuBLAS at one size; larger sizes are darker. Right of the line, in the "
+    "shaded part, it is faster than cuBLAS. The numbers beside it are the same shares. On the right is speed over "
+    "the size N: cuBLAS is black, a rung has the colour of the square beside its name, and later rungs are darker. "
+    "The dot is the first size with 90 % of its highest speed."
 )
 
 
@@ -42,12 +42,12 @@ class Lecture(BaseModel):
     """The variants and sizes of a lecture's table of times."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    rows: dict[Word, Word] = Field(max_length=100)
+    rows: dict[Name, Name] = Field(max_length=100)
     sizes: tuple[Count, ...] = Field(max_length=100)
 
 
 class Options(Runged):
-    """What the studies of this plot may set."""
+    """The options of the ladder."""
 
     lecture: Lecture | None = Field(
         None, description="table of times in ms: variants by the labels of its rows, and sizes N"
@@ -61,17 +61,16 @@ _SPEED, _PAIRED, _RATIO = "TFLOP/s", "cuBLAS TFLOP/s (paired)", "counted FLOPs /
 _EVEN, _REACHED, _TIME = "TFLOP/s at one clock", "% of its highest", "duration (us)"
 _DEVICE, _LECTURE = "device", "lecture"
 _SHAPES = 4
-"""Shares are drawn and summed up of so many shapes, the largest."""
+"""Number of shapes, the largest, whose shares are drawn and summarised."""
 _ENOUGH = 90
-"""Percent of its highest speed with which a variant counts as arrived."""
+"""Percent of its highest speed that a variant must reach for its dot."""
 _MORE_WORK = 0.01
-"""A rung that counts this much over 2 m n k is named."""
+"""Share of FLOPs over 2 m n k from which a rung is named."""
 _BAND = "#F6F6F6"
 
 
 def of_highest(study: StudyData) -> pd.Series[float]:
-    """Percent of the highest speed that the variant reached at any size, by case: of correct cases,
-    among those measured in the same environment."""
+    """Return percent of the variant's highest speed at any size, by correct case, within one environment."""
     speed, ranking = base.speed(study), set(base.ranking(study))
     speed = speed[[case for case in speed.index if case in ranking]]
     variants = study.cases.set_index("case")["variant"].reindex(speed.index)
@@ -81,9 +80,11 @@ def of_highest(study: StudyData) -> pd.Series[float]:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case, in the order of the rungs: share of cuBLAS with its quartiles, TFLOP/s of the case and of the
-    cuBLAS beside it, TFLOP/s at one clock and in % of the variant's highest, duration, counted FLOPs over 2 m n k;
-    then the lecture's rows (column `lecture` names them)."""
+    """Return one row a case, in the order of the rungs, then the lecture's rows (column `lecture` names them).
+
+    Columns: share of cuBLAS with its quartiles, TFLOP/s of the case and of the cuBLAS beside it, TFLOP/s at one
+    clock and in % of the variant's highest, duration, counted FLOPs over 2 m n k.
+    """
     paired = base.value_of(study, "paired_tflops", "time")
     frame = base.with_columns(
         base.base_table(study),
@@ -111,8 +112,8 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def lecture_table(cases: pd.DataFrame, wanted: Lecture) -> pd.DataFrame:
-    """Times in ms: a row for each label, a column for each size; text where none is. No rows where none
-    of the cases is in the study."""
+    """Return times in ms: a row for each label, a column for each size; a text where no time exists.
+    No rows if none of the cases is in the study."""
     absent = "not in the study"
 
     def cell(variant: str, size: int) -> str:
@@ -124,13 +125,16 @@ def lecture_table(cases: pd.DataFrame, wanted: Lecture) -> pd.DataFrame:
             return base.digits(row[_TIME] / 1e3) if ranks else str(row["verdict"])
         return absent
 
-    cells = {f"{n}×{n} (ms)": [cell(one, n) for one in wanted.rows.values()] for n in wanted.sizes}
-    made = pd.DataFrame({_LECTURE: list(wanted.rows), **cells})
-    return made if (made[list(cells)] != absent).to_numpy().any() else made.iloc[:0]
+    cells = {
+        f"{n}×{n} (ms)": [cell(variant, n) for variant in wanted.rows.values()]
+        for n in wanted.sizes
+    }
+    frame = pd.DataFrame({_LECTURE: list(wanted.rows), **cells})
+    return frame if (frame[list(cells)] != absent).to_numpy().any() else frame.iloc[:0]
 
 
 def _cases(table: pd.DataFrame, device: str = "GPU") -> pd.DataFrame:
-    """The table's cases that ran there. `label` names a row's variant, `size` its shape."""
+    """Return the table's cases that ran on the device; `label` names a row's variant, `size` its shape."""
     cases = table[table[_DEVICE] == device]
     rows = cases.to_dict("records")
     return cases.assign(
@@ -141,16 +145,19 @@ def _cases(table: pd.DataFrame, device: str = "GPU") -> pd.DataFrame:
 
 
 def _sizes(cases: pd.DataFrame) -> list[str]:
-    """The largest shapes, from little work to much."""
+    """Return the largest shapes, from little work to much."""
     work = cases[["m", "n", "k"]].astype(float).prod(axis=1)
-    found = cases.loc[work.sort_values(kind="stable").index, "size"].drop_duplicates()
-    return list(found)[-_SHAPES:]
+    shapes = cases.loc[work.sort_values(kind="stable").index, "size"].drop_duplicates()
+    return list(shapes)[-_SHAPES:]
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a GPU's variant, in the order of the rungs: at each of the largest sizes its share of cuBLAS, the
-    distance of the quartiles (percentage points), TFLOP/s and those of the cuBLAS that it was paired with; of
-    cuBLAS itself TFLOP/s. What is not correct has none."""
+    """Return one row a variant of the GPU, in the order of the rungs, with its figures at each of the largest
+    sizes.
+
+    Figures: share of cuBLAS, distance of the quartiles (percentage points), TFLOP/s, and those of its paired
+    cuBLAS; of cuBLAS itself TFLOP/s. Cases that are not correct have none.
+    """
     cases = _cases(table)
     names = {_SHARE: _SHARE, "IQR": "IQR", _SPEED: _SPEED, _PAIRED: "cuBLAS TFLOP/s"}
     cases["IQR"] = cases[_HIGH] - cases[_LOW]
@@ -164,21 +171,21 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """In how many dtypes the best rung is as fast as cuBLAS at the largest shape."""
+    """Return in how many dtypes the best rung is as fast as cuBLAS at the largest shape."""
     rows = _cases(table)
     rows = rows[rows["ranks"] & rows[_SHARE].notna()]
     if rows.empty:
         return ""
     largest = _sizes(rows)[-1]
     best = rows[rows["size"] == largest].groupby("dtype")[_SHARE].max()
-    return f"At {largest} the best rung is as fast as cuBLAS in {(best >= 100).sum()} of {len(best)} dtypes"
+    return f"The best rung is as fast as cuBLAS at {largest} in {(best >= 100).sum()} of {len(best)} dtypes"
 
 
 # ------------------------------------------------------------------------------------------ figure
 
 
 def _looks(sizes: list[str]) -> dict[str, Any]:
-    """How seaborn draws the sizes: from light to dark, each with a marker of its own."""
+    """Return seaborn's settings of the sizes: from light to dark, each with its own marker."""
     return {
         "hue_order": sizes,
         "palette": sns.color_palette("crest", len(sizes)).as_hex(),
@@ -187,9 +194,9 @@ def _looks(sizes: list[str]) -> dict[str, Any]:
 
 
 def _shares(ax: Axes, rows: pd.DataFrame, order: list[str], looks: Mapping[str, Any]) -> None:
-    """A panel's medians with their quartiles; what is not correct as a cross."""
+    """Draw a panel's medians with their quartiles; cases that are not correct are crosses."""
     good = rows[rows["ranks"]]
-    # Seaborn's median and range of the three are the median and the quartiles.
+    # Seaborn's median and range of these three values are the median and the quartiles.
     spread = good.melt(["label", "size"], [_LOW, _SHARE, _HIGH])
     sizes = len(looks["hue_order"])
     sns.pointplot(
@@ -199,8 +206,8 @@ def _shares(ax: Axes, rows: pd.DataFrame, order: list[str], looks: Mapping[str, 
     )  # fmt: skip
     bad = rows[~rows["ranks"]]
     ax.plot(bad[_SHARE], bad["label"].map(order.index), "x", color=GREY, markersize=3.5)
-    for place in range(1, len(order), 2):
-        ax.axhspan(place - 0.5, place + 0.5, color=_BAND, linewidth=0, zorder=-2)
+    for index in range(1, len(order), 2):
+        ax.axhspan(index - 0.5, index + 0.5, color=_BAND, linewidth=0, zorder=-2)
     ax.set(xlabel="", ylabel="", ylim=(len(order) - 0.5, -0.5))
     ax.tick_params(axis="y", length=0)
 
@@ -208,14 +215,14 @@ def _shares(ax: Axes, rows: pd.DataFrame, order: list[str], looks: Mapping[str, 
 def _numbers(
     ax: Axes, rows: pd.DataFrame, order: list[str], sizes: list[str], style: Style
 ) -> None:
-    """The medians in figures: bold and green where they pass cuBLAS, a cross where they do not rank."""
+    """Write the medians: bold and green where they pass cuBLAS, a cross where they do not rank."""
     shares = rows.pivot(index="label", columns="size", values=_SHARE).reindex(order, columns=sizes)
     ranks = rows.pivot(index="label", columns="size", values="ranks").reindex(order, columns=sizes)
     ranked = shares.where(ranks.eq(True))
-    told = shares.map(lambda share: "×" if base.present(share) else "–").where(
+    texts = shares.map(lambda share: "×" if base.present(share) else "–").where(
         ranked.isna(), ranked.map("{:.1f}".format)
     )
-    heatmap(ax, ranked.fillna(0.0), told, style, vmin=0, vmax=300, cmap="Blues")
+    heatmap(ax, ranked.fillna(0.0), texts, style, vmin=0, vmax=300, cmap="Blues")
     for text, share in zip(ax.texts, ranked.to_numpy().ravel(), strict=True):
         if share >= 100:
             text.set(color=GOOD, weight="bold", size=0.68 * style.font_size)
@@ -226,12 +233,12 @@ def _numbers(
 
 
 def _cubes(cases: pd.DataFrame) -> pd.DataFrame:
-    """The cases with m = n = k that have a speed."""
+    """Return the cases with m = n = k that have a speed."""
     return cases[cases["n"].eq(cases["m"]) & cases["n"].eq(cases["k"]) & cases[_EVEN].notna()]
 
 
 def _speeds(ax: Axes, cases: pd.DataFrame, sizes: list[float], colors: Mapping[str, Any]) -> None:
-    """Lines of speed over size, with gaps where a size does not rank, dots where rungs arrive."""
+    """Draw lines of speed over size, with gaps where a size does not rank and dots where rungs arrive."""
     good = cases[cases["ranks"]]
     wide = good.pivot_table(_EVEN, "n", "label", "max").reindex(sizes, columns=list(colors))
     ax.set_prop_cycle(color=list(colors.values()))
@@ -247,12 +254,12 @@ def _speeds(ax: Axes, cases: pd.DataFrame, sizes: list[float], colors: Mapping[s
 
 
 def _arrivals(cases: pd.DataFrame) -> pd.DataFrame:
-    """The rows at which the variants first reach _ENOUGH percent of their highest speed."""
+    """Return the rows at which the variants first reach _ENOUGH percent of their highest speed."""
     return cases[cases[_REACHED] >= _ENOUGH].sort_values("n").drop_duplicates("variant")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """One row of panels for each dtype of which anything was measured: shares, numbers, speeds."""
+    """Draw a row of panels for each dtype with a measurement: shares, numbers, speeds."""
     with look.apply(style):
         everything = _cases(table)
         cases = everything[drawn(study, everything)]
@@ -261,8 +268,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if rows[_SHARE].isna().all():
             return look.empty_figure(study, style, "share of cuBLAS")
         looks = _looks(sizes)
-        known = rows[_known(rows)]
-        orders = known.groupby("dtype")["label"].unique().map(list)
+        listed = rows[_has_result(rows)]
+        orders = listed.groupby("dtype")["label"].unique().map(list)
         shown = set(rows.loc[rows[_SHARE].notna(), "dtype"])
         wanted = [dtype for dtype in base.dtypes_in_order(study) if dtype in shown]
         cubes = _cubes(
@@ -279,7 +286,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         right = 1.04 * max(100.0, float(rows[_HIGH].max()))
         for dtype, (ax, *beside) in zip(wanted, panels, strict=True):
             order, first, last = orders[dtype], dtype == wanted[0], dtype == wanted[-1]
-            part = known[known["dtype"] == dtype]
+            part = listed[listed["dtype"] == dtype]
             _shares(ax, part, order, looks)
             ax.set_xlim(0, right)
             ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
@@ -287,14 +294,14 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             look.grid(ax, "x")
             ax.set_title(base.dtype_short(dtype), pad=13 if beside and first else 4)
             ax.annotate(
-                _hundred(cases[cases["dtype"] == dtype], sizes[-1]), (0, 1), xytext=(-3, 4),
+                _reference_text(cases[cases["dtype"] == dtype], sizes[-1]), (0, 1), xytext=(-3, 4),
                 ha="right", xycoords="axes fraction", textcoords="offset points", color=GREY,
                 size=0.8 * style.font_size,
             )  # fmt: skip
-            for other in beside[:1]:
-                _numbers(other, part, order, sizes, style)
-                other.tick_params(labeltop=first)
-            for other in beside[1:]:
+            for panel in beside[:1]:
+                _numbers(panel, part, order, sizes, style)
+                panel.tick_params(labeltop=first)
+            for panel in beside[1:]:
                 colors = dict(zip(order, sns.color_palette("flare", len(order)).as_hex()))
                 ax.scatter(
                     [-0.02] * len(order), range(len(order)), s=9, c=list(colors.values()),
@@ -303,31 +310,31 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
                 ax.tick_params(axis="y", pad=7)
                 colors |= {BASELINE: "#000000"}
                 lines = cubes[(cubes["dtype"] == dtype) & cubes["label"].isin(list(colors))]
-                _speeds(other, lines, cube_sizes, colors)
-                other.set_title("TFLOP/s" if first else "")
-                other.tick_params(labelbottom=last)
+                _speeds(panel, lines, cube_sizes, colors)
+                panel.set_title("TFLOP/s" if first else "")
+                panel.tick_params(labelbottom=last)
             ax.tick_params(labelbottom=last)
         panels[-1][0].set_xlabel("% of cuBLAS")
         if speeds:
             panels[-1][-1].set_xlabel("N (m = n = k)")
         handles = _legend(cases, sizes, looks, speeds)
         notes = _notes(study, table, rows, speeds)
-        # The cases that the figure tells something of: no others are listed as missing.
-        told = study.cases["case"].isin([*cases["case"], *_cases(table, "CPU")["case"]])
-        part_of = replace(study, cases=study.cases[told])
+        # Only cases of the figure are listed as missing.
+        mentioned = study.cases["case"].isin([*cases["case"], *_cases(table, "CPU")["case"]])
+        part_of = replace(study, cases=study.cases[mentioned])
         return look.finish(fig, part_of, style, handles, notes, _STAGES)
 
 
-def _known(rows: pd.DataFrame) -> pd.Series[bool]:
-    """Whether there is anything to say of a row's rung: a share at some size, or a verdict that is bad."""
-    known = rows[_SHARE].notna() | ~rows["verdict"].isin(["correct", "not checked"])
-    return known.groupby([rows["dtype"], rows["label"]], sort=False).transform("any")
+def _has_result(rows: pd.DataFrame) -> pd.Series[bool]:
+    """Return whether a row's rung has a share at some size, or a bad verdict."""
+    present = rows[_SHARE].notna() | ~rows["verdict"].isin(["correct", "not checked"])
+    return present.groupby([rows["dtype"], rows["label"]], sort=False).transform("any")
 
 
-def _hundred(cases: pd.DataFrame, size: str) -> str:
-    """What 100 % is: cuBLAS's speed at the largest shape; "" where it has none."""
-    own = cases[(cases["kernel"] == BASELINE) & cases["ranks"] & (cases["size"] == size)]
-    speeds = own[_SPEED].dropna()
+def _reference_text(cases: pd.DataFrame, size: str) -> str:
+    """Return the speed behind 100 %: cuBLAS's at the largest shape; "" where it has none."""
+    baseline = cases[(cases["kernel"] == BASELINE) & cases["ranks"] & (cases["size"] == size)]
+    speeds = baseline[_SPEED].dropna()
     return f"100 %: {base.digits(speeds.iloc[0])} TFLOP/s" if len(speeds) else ""
 
 
@@ -348,7 +355,7 @@ def _legend(
 
 
 def _notes(study: StudyData, table: pd.DataFrame, rows: pd.DataFrame, speeds: bool) -> list[str]:
-    """How to read the marks, what was counted, and what is not drawn."""
+    """Return how to read the marks, the FLOPs that were counted, and the rungs without a share."""
     notes = ["Markers: medians; lines: quartiles; 100 % is of the largest size."]
     if speeds:
         notes[0] += (
@@ -358,20 +365,19 @@ def _notes(study: StudyData, table: pd.DataFrame, rows: pd.DataFrame, speeds: bo
     notes += _counted(cases[cases["kernel"] != BASELINE])
     bare = rows[_SHARE].isna().groupby(rows["dtype"], sort=False).all()
     absent = [base.dtype_short(dtype) for dtype in bare.index[bare]]
-    absent += (
-        rows.loc[~_known(rows) & ~rows["dtype"].isin(bare.index[bare]), "label"].unique().tolist()
-    )
+    silent = ~_has_result(rows) & ~rows["dtype"].isin(bare.index[bare])
+    absent += rows.loc[silent, "label"].unique().tolist()
     notes += [f"No share was measured of {', '.join(absent)}."] if absent else []
     return notes + (base.rate_notes(study) if (rows["dtype"] == "i8").any() else [])
 
 
 def _counted(cases: pd.DataFrame) -> list[str]:
-    """The FLOPs that were counted: who does more than 1 % too much is named."""
+    """Return the range of the counted FLOPs; rungs with more than 1 % too many are named."""
     counted = cases[cases[_RATIO].notna()]
     if counted.empty:
         return []
     more = counted[counted[_RATIO] > 1 + _MORE_WORK].sort_values(_RATIO, ascending=False)
     named = [f"{label} {ratio:.3f}" for label, ratio in zip(more["label"], more[_RATIO])]
-    told = f"; more than that: {', '.join(dict.fromkeys(named))}" if named else ""
+    excess = f"; more than that: {', '.join(dict.fromkeys(named))}" if named else ""
     least, most = counted[_RATIO].min(), counted[_RATIO].drop(more.index).max()
-    return [f"FLOPs counted over 2mnk: {least:.3f} to {most:.3f}{told}."]
+    return [f"FLOPs counted over 2mnk: {least:.3f} to {most:.3f}{excess}."]

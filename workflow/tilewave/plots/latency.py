@@ -1,8 +1,8 @@
-"""Latency: cycles of one dependent access at each level, measured beside what is claimed.
+"""Latency: cycles of one dependent access at each level, measured beside what documents claim.
 
-The lecture gives a number for four levels, the article on vectorised access says "several hundred"
-of global memory. The axis in nanoseconds takes the environment's highest SM clock: the probe counts
-cycles, and no clock is read while it runs.
+The lecture gives a number for four levels. The article on vectorised access says "several hundred" of global
+memory. The axis in nanoseconds uses the environment's highest SM clock: the probe counts cycles, and no clock
+is read while it runs.
 """
 
 from collections.abc import Mapping
@@ -22,16 +22,15 @@ from tilewave.plots.style import FAINT, GREY, INK, Style
 from tilewave.theory.latency import nanoseconds
 
 READING = (
-    "A row is a level of the memory, and right is slower, on a logarithmic axis. The dot was "
-    "measured, the diamond is what the lecture claims, the bar what the article calls several "
-    "hundred cycles."
+    "A row is a level of the memory; right is slower, on a logarithmic axis. The dot is the measurement, the diamond "
+    "the lecture's claim, and the bar the article's several hundred cycles."
 )
 
 
 _CLAIMED: Mapping[str, float] = {"register": 1, "shared": 5, "constant": 5, "dram": 500}
 HUNDREDS = ("l2", "dram")
-"""Probe cases of global memory that the article gives several hundred cycles."""
-_SEVERAL = (200.0, 999.0)  # cycles that can be called several hundred
+"""Probe cases of global memory for which the article claims several hundred cycles."""
+_SEVERAL = (200.0, 999.0)  # range of several hundred cycles
 _METRIC = "latency"
 _MEASURED, _LECTURE = "measured (cycles)", "claimed by the lecture (cycles)"
 _ARTICLE = "claimed by the article"
@@ -43,27 +42,27 @@ _MARKS: Mapping[str, Mapping[str, Any]] = {
 
 
 def _claimed(study: StudyData) -> dict[str, float]:
-    """The claim of each case, by case id: the kernel file's, else the lecture's for the level, the case's name up to
-    its first underscore."""
-    found = {}
+    """Return the claim of each case: the kernel file's, else the lecture's for the level.
+    The level is the probe case's name up to its first underscore."""
+    claims = {}
     for row in study.cases.to_dict("records"):
         level = str(row["probe_case"]).lower().partition("_")[0]
         claim = row.get("latency_claimed")
         if claim := claim if base.present(claim) else _CLAIMED.get(level):
-            found[str(row["case"])] = float(claim)
-    return found
+            claims[str(row["case"])] = float(claim)
+    return claims
 
 
 def clock_mhz(study: StudyData) -> float | None:
-    """The highest SM clock of the environment that all values come from; None where it differs."""
+    """Return the highest SM clock of the environment that all values come from; None where clocks differ."""
     used = set(base.environment_of(study, _METRIC).values())
-    clocks = {study.environments.get(one, {}).get("sm_clock_max_mhz") for one in used}
+    clocks = {study.environments.get(name, {}).get("sm_clock_max_mhz") for name in used}
     clock = clocks.pop() if len(clocks) == 1 else None
     return float(clock) if clock else None
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a level: measured cycles and nanoseconds, claimed cycles, the quotient."""
+    """Return one row a level: measured cycles and nanoseconds, claimed cycles, the quotient."""
     frame = study.cases.reindex(columns=["case", "probe_case"])
     frame[_MEASURED] = frame["case"].map(base.value_of(study, _METRIC))
     frame[_LECTURE] = frame["case"].map(pd.Series(_claimed(study), dtype=float))
@@ -72,44 +71,45 @@ def table(study: StudyData) -> pd.DataFrame:
     if clock is not None:
         cycles = frame[_MEASURED]
         frame[f"measured (ns at {clock:g} MHz)"] = cycles.map(lambda c: nanoseconds(c, clock))
-    said = frame["probe_case"].str.lower().isin(HUNDREDS)
-    frame[_ARTICLE] = said.map({True: "several hundred cycles", False: ""})
+    claimed = frame["probe_case"].str.lower().isin(HUNDREDS)
+    frame[_ARTICLE] = claimed.map({True: "several hundred cycles", False: ""})
     holds = frame[_MEASURED].between(*_SEVERAL)
-    known = said & frame[_MEASURED].notna()
-    frame["the article holds"] = holds.map({True: "yes", False: "no"}).where(known, "")
-    rest = base.base_table(study).reset_index(drop=True)
-    return frame.join(rest[["verdict", "status", "reason", "source"]])
+    comparable = claimed & frame[_MEASURED].notna()
+    frame["the article holds"] = holds.map({True: "yes", False: "no"}).where(comparable, "")
+    base_rows = base.base_table(study).reset_index(drop=True)
+    return frame.join(base_rows[["verdict", "status", "reason", "source"]])
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """The cycles of the slowest level."""
+    """Return the cycles of the slowest level."""
     good = table[(table["verdict"] == "correct") & table[_MEASURED].notna()]
     if good.empty:
         return ""
     slowest = good.loc[good[_MEASURED].idxmax()]
-    return f"A dependent access takes {base.digits(slowest[_MEASURED])} cycles to the slowest level, {_level(slowest['probe_case'])}"
+    level, cycles = _level(slowest["probe_case"]), base.digits(slowest[_MEASURED])
+    return f"A dependent access to the slowest level, {level}, takes {cycles} cycles"
 
 
 def _level(probe_case: object) -> str:
-    """A level as a reader writes it: L1, DRAM, register."""
+    """Return a level's common spelling: L1, DRAM, register."""
     name = str(probe_case).replace("_", " ")
     return name.upper() if name in ("l1", "l2", "dram") else name
 
 
-def _told(row: Mapping[str, Any]) -> str:
-    """What stands behind a level's dots: cycles, and how many times the claim they are."""
+def _row_text(row: Mapping[str, Any]) -> str:
+    """Return a level's cycles and how many times the claim they are."""
     value, claim = row[_MEASURED], row[_LECTURE]
-    known = base.present(value)
-    told = row["status"] if row["status"] != "ok" else "no value"
-    if known:
-        told = base.digits(value) + ("" if row["verdict"] == "correct" else f" ({row['verdict']})")
+    is_measured = base.present(value)
+    text = row["status"] if row["status"] != "ok" else "no value"
+    if is_measured:
+        text = base.digits(value) + ("" if row["verdict"] == "correct" else f" ({row['verdict']})")
     if base.present(claim):
-        told += f"   ({base.digits(value / claim) + ' × ' if known else ''}{claim:g} claimed)"
-    return str(told)
+        text += f"   ({base.digits(value / claim) + ' × ' if is_measured else ''}{claim:g} claimed)"
+    return str(text)
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A row a level on a logarithmic axis: a dot measured, a hollow diamond claimed, a line between."""
+    """Draw a row a level on a logarithmic axis: a dot measured, a hollow diamond claimed, a line between."""
     with look.apply(style):
         if table[_MEASURED].isna().all():
             return look.empty_figure(study, style, "latency")
@@ -134,7 +134,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
                 dots[dots["kind"] == kind], x="cycles", y="row", ax=ax, label=names[kind],
                 legend=False, zorder=3, **_MARKS[kind],
             )  # fmt: skip
-        look.beside(ax, map(_told, rows.to_dict("records")))
+        look.beside(ax, map(_row_text, rows.to_dict("records")))
         ax.set(xscale="log", xlabel="cycles for one dependent access (SM clock)", ylabel="")
         axes = [ax.xaxis]
         clock = clock_mhz(study)

@@ -1,15 +1,13 @@
-"""Limits: where the cycles of each rung go, which unit limits it and how near its bound it comes, what its warps wait
-for, and at which clock it was timed.
+"""Limits: the cycles of each rung, its limiter, the distance to its bound, the stalls of its warps, and its clock.
 
-Left, the cycles of a launch in four parts that add up to all of them: the execution pipe that the
-kernel uses most is at work; it is idle while the SM has warps; SMs have ended while others work;
-before the first and behind the last warp. ncu counts in several passes: what passes differ by, up to
-3 % of a kernel at the power limit, is in the last part, or takes from it. Right, the warps of a scheduler by what they wait for.
+Left, the cycles of a launch in four parts that add up to all: the busiest execution pipe works; it is idle
+while the SM has warps; SMs have ended while others work; before the first and after the last warp. ncu counts
+in several passes. Their differences, up to 3 % of a kernel at the power limit, are in the last part. Right, the
+warps of a scheduler by what they wait for.
 
-A share of cuBLAS is a product of two: that of the cycles, and that of the clocks. Where a GPU stands
-at its power limit, a kernel that needs fewer cycles may lose them again by its clock. The clock is
-the cycles that Nsight Compute counted over the duration that was timed without it, so it is only
-formed where both were measured in one environment.
+A share of cuBLAS is a product of two: that of the cycles, and that of the clocks. At the power limit of a GPU,
+a kernel that needs fewer cycles may lose them again by its clock. The clock is the cycles that Nsight Compute
+counted over the duration that was timed without it, so both must come from one environment.
 """
 
 from __future__ import annotations
@@ -34,10 +32,9 @@ from tilewave.records.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, PIPE,
 from tilewave.theory import bounds
 
 READING = (
-    "A bar is a rung's elapsed cycles: the darkest part is what its busiest pipe works, each "
-    "lighter one is a way to be idle. Beside it stand the unit that would limit it and how many times its "
-    "bound it takes; at 1 that unit never waits. The cells say what its warps wait for, in % of "
-    "their time, the darker the more."
+    "A bar is a rung's elapsed cycles: its busiest pipe works in the darkest part, and is idle in the lighter ones. "
+    "Beside it stand its limiter and the measured cycles over the bound; at 1 the limiter never waits. The cells "
+    "show what its warps wait for, in % of their time; more is darker."
 )
 
 
@@ -48,7 +45,7 @@ PARTS: Mapping[str, str] = {
     "uneven": "SM has ended, others work",
     "around": "launch, end, passes apart",
 }
-# States that a reader would mend in the same way, in the order in which they are stacked.
+# States with the same remedy, in the order of the columns.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "issued": ("selected",),
     "ready": ("not_selected",),
@@ -69,15 +66,13 @@ _FIGURES: Mapping[str, str] = {
 _SHORT: Mapping[str, str] = {
     bounds.ISSUE: "issue", bounds.TENSOR: "tensor", bounds.DATA: "L1", bounds.SPECIAL: "special",
 }  # fmt: skip
-_PARTS = {name: f"{words} (% of cycles)" for name, words in PARTS.items()}
+_PARTS = {name: f"{label} (% of cycles)" for name, label in PARTS.items()}
 _WAITS = {name: f"{name} (% of warps' time)" for name in (*GROUPS, OTHER)}
 
 
 def parts(study: StudyData) -> pd.DataFrame:
-    """One row a case: `pipe` (its name) and PARTS in percent of the elapsed cycles, which they add up to.
-
-    Cases without one of the counters are absent.
-    """
+    """Return one row a case: `pipe` (its name) and PARTS in percent of the elapsed cycles, which add up to 100.
+    Cases without one of the counters are absent."""
     wanted = [AVERAGE, BUSIEST, ELAPSED, *(PIPE.format(pipe) for pipe in PIPES)]
     values = base.pivot(study, wanted, "counters")
     busy = values[[PIPE.format(pipe) for pipe in PIPES]].set_axis(list(PIPES.values()), axis=1)
@@ -86,30 +81,30 @@ def parts(study: StudyData) -> pd.DataFrame:
     ]
     busy = busy.loc[values.index].fillna(0.0)
     work = busy.max(axis=1) / 100 * values[AVERAGE]
-    # They may come from two passes, and the second be the longer one.
-    whole = values[[ELAPSED, BUSIEST]].max(axis=1)
+    # The two counters may come from two passes, of which the second may be longer.
+    elapsed = values[[ELAPSED, BUSIEST]].max(axis=1)
     columns = [
-        work, values[AVERAGE] - work, values[BUSIEST] - values[AVERAGE], whole - values[BUSIEST],
+        work, values[AVERAGE] - work, values[BUSIEST] - values[AVERAGE], elapsed - values[BUSIEST],
     ]  # fmt: skip
-    found = pd.DataFrame(dict(zip(PARTS, columns, strict=True)), index=values.index)
-    found = found.div(whole, axis=0) * 100
-    found.insert(0, "pipe", busy.idxmax(axis=1) if len(busy) else pd.Series(dtype=object))
-    return found
+    shares = pd.DataFrame(dict(zip(PARTS, columns, strict=True)), index=values.index)
+    shares = shares.div(elapsed, axis=0) * 100
+    shares.insert(0, "pipe", busy.idxmax(axis=1) if len(busy) else pd.Series(dtype=object))
+    return shares
 
 
 def waits(study: StudyData) -> pd.DataFrame:
-    """One row a case, one column of GROUPS and OTHER: percent of the time of its resident warps."""
+    """Return one row a case, one column of GROUPS and OTHER: percent of the time of its resident warps."""
     values = base.pivot(study, [STALLED.format(state) for state in STATES], "counters")
     values = values.set_axis(list(STATES), axis=1).dropna(how="all").fillna(0.0)
     grouped = {name: values[list(states)].sum(axis=1) for name, states in GROUPS.items()}
     named = [state for states in GROUPS.values() for state in states]
     grouped[OTHER] = values.drop(columns=named).sum(axis=1)
-    found = pd.DataFrame(grouped, index=values.index)
-    return found.div(found.sum(axis=1), axis=0) * 100
+    shares = pd.DataFrame(grouped, index=values.index)
+    return shares.div(shares.sum(axis=1), axis=0) * 100
 
 
 def clock(study: StudyData) -> pd.Series[float]:
-    """Elapsed cycles over the timed duration, in MHz, by case; both of one environment."""
+    """Return elapsed cycles over the timed duration, in MHz, by case; both from one environment."""
     cycles = base.value_of(study, ELAPSED, "counters")
     duration = base.value_of(study, "duration", "time")
     counted = base.environment_of(study, ELAPSED, "counters")
@@ -120,8 +115,8 @@ def clock(study: StudyData) -> pd.Series[float]:
 
 
 def by_cycles(study: StudyData) -> pd.Series[float]:
-    """Percent of cuBLAS that the elapsed cycles alone would give, by case: cuBLAS's cycles over the
-    case's own, of the same dtype and shape, counted in one environment."""
+    """Return the percent of cuBLAS that the elapsed cycles alone would give, by case.
+    It is cuBLAS's cycles over the case's own, of the same dtype and shape, counted in one environment."""
     cycles = base.value_of(study, ELAPSED, "counters")
     places = base.environment_of(study, ELAPSED)
     products = zip(*(study.cases[name] for name in ("dtype", "m", "n", "k")), strict=True)
@@ -130,18 +125,17 @@ def by_cycles(study: StudyData) -> pd.Series[float]:
     for case in study.cases.loc[study.cases["kernel"] == BASELINE, "case"]:
         if case in cycles.index:
             baselines.setdefault((*product_of[case], places[case]), case)
-    found = {
-        case: 100 * float(cycles[other] / cycles[case])
+    shares = {
+        case: 100 * float(cycles[baseline] / cycles[case])
         for case in cycles.index
-        if (other := baselines.get((*product_of[case], places[case])))
+        if (baseline := baselines.get((*product_of[case], places[case])))
     }
-    return pd.Series(found, dtype=float)
+    return pd.Series(shares, dtype=float)
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case: cycles, their parts, the clock, shares of cuBLAS, what warps wait for, and its bound and
-    limiter where they are known."""
-    found, stalled = parts(study), waits(study)
+    """Return one row a case: cycles, their parts, clock, shares of cuBLAS, stalls, and known bound and limiter."""
+    cycle_parts, stalled = parts(study), waits(study)
     frame = base.with_columns(
         base.base_table(study),
         {
@@ -149,9 +143,9 @@ def table(study: StudyData) -> pd.DataFrame:
             _CLOCK: clock(study),
             _BY_CYCLES: by_cycles(study),
             _BY_TIME: base.value_of(study, "percent_of_cublas", "time"),
-            "pipe": found["pipe"],
-            **{told: found[name] for name, told in _PARTS.items()},
-            **{told: stalled[name] for name, told in _WAITS.items()},
+            "pipe": cycle_parts["pipe"],
+            **{column: cycle_parts[name] for name, column in _PARTS.items()},
+            **{column: stalled[name] for name, column in _WAITS.items()},
             **dict(_bounds.by_case(study)),
         },
     )
@@ -162,26 +156,27 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How much of its cycles the pipe works at least in the fastest kernels of the dtypes."""
+    """Return the least share of its cycles that the busiest pipe works in the fastest kernels of the dtypes."""
     work = _PARTS["at work"]
-    own = table[(table["kernel"] != BASELINE) & (table["verdict"] == "correct")]
-    own = own[own[work].notna() & own[_BY_TIME].notna()]
-    best = own.sort_values(_BY_TIME, ascending=False, kind="stable").drop_duplicates("dtype")
+    kernels = table[(table["kernel"] != BASELINE) & (table["verdict"] == "correct")]
+    kernels = kernels[kernels[work].notna() & kernels[_BY_TIME].notna()]
+    best = kernels.sort_values(_BY_TIME, ascending=False, kind="stable").drop_duplicates("dtype")
     if best.empty:
         return ""
-    return f"In the fastest kernel of each dtype the busiest pipe works at least {best[work].min():.0f} % of the cycles"
+    least = best[work].min()
+    return f"The busiest pipe works at least {least:.0f} % of the cycles in the fastest kernel of each dtype"
 
 
 def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
-    """The rows that have something to draw, below a line of its own for each dtype; `label` names both,
-    `shape` is empty in the latter."""
+    """Return the rows with something to draw, below a line for each dtype.
+    `label` names both; `shape` is empty in a dtype's line."""
     rows = table[table[[*_PARTS.values(), *_WAITS.values()]].notna().any(axis=1)]
     if rows.empty:
         return rows
-    # Other studies count the cycles of some cases, and not what their warps wait for.
-    whole = rows[list(_WAITS.values())].notna().any(axis=1)
-    rows = rows[whole] if whole.any() else rows
-    # Its name tells a probe's case, and is in no column of the table.
+    # Other studies count the cycles of some cases without the stalls of their warps.
+    with_stalls = rows[list(_WAITS.values())].notna().any(axis=1)
+    rows = rows[with_stalls] if with_stalls.any() else rows
+    # A probe's case has a name, which is in no column of the table.
     rows = rows.join(study.cases.set_index("case")["probe_case"], on="case")
     rows["shape"] = [base.shape_label(row) for row in rows.to_dict("records")]
     several = rows["shape"].nunique() > 1
@@ -197,19 +192,19 @@ def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _bounded(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """The rows with their variants' limiter and ratio at the shape, `bounded`, where most of them have a bound."""
-    others = table[table[_bounds.RATIO].notna() & table["variant"].isin(rows["variant"])][::-1]
-    if others.empty:
+    """Return the rows with their variants' limiter and ratio at the shape with most bounds, `bounded`."""
+    bounded = table[table[_bounds.RATIO].notna() & table["variant"].isin(rows["variant"])][::-1]
+    if bounded.empty:
         return rows
-    shape = base.common_shape(others)
-    others = others[[base.shape_label(row) == shape for row in others.to_dict("records")]]
+    shape = base.common_shape(bounded)
+    bounded = bounded[[base.shape_label(row) == shape for row in bounded.to_dict("records")]]
     columns = [_bounds.LIMITER, _bounds.RATIO]
-    found = others.drop_duplicates("variant").set_index("variant")[columns]
-    return rows.drop(columns=columns).join(found, on="variant").assign(bounded=shape)
+    shape_bounds = bounded.drop_duplicates("variant").set_index("variant")[columns]
+    return rows.drop(columns=columns).join(shape_bounds, on="variant").assign(bounded=shape)
 
 
 def _cells(lines: pd.DataFrame) -> pd.DataFrame:
-    """The texts of _FIGURES, a row a line."""
+    """Return the texts of _FIGURES, a row a line."""
     forms = {_bounds.RATIO: "{:.2f}", _CLOCK: "{:.0f}", _BY_CYCLES: "{:.1f}", _BY_TIME: "{:.1f}"}
     texts = {name: lines[name].map(form.format, na_action="ignore") for name, form in forms.items()}
     texts[_bounds.LIMITER] = lines[_bounds.LIMITER].replace(dict(_SHORT))
@@ -218,9 +213,9 @@ def _cells(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _stack(ax: Axes, lines: pd.DataFrame) -> list[Artist]:
-    """A bar a row from 0 to 100; rows without values stay empty. Returns the legend's handles."""
+    """Draw a bar a row from 0 to 100 and return the legend's handles; rows without values stay empty."""
     colors = dict(zip(PARTS, sns.color_palette("Blues_r", len(PARTS)), strict=True))
-    parts = lines.rename(columns={told: name for name, told in _PARTS.items()})
+    parts = lines.rename(columns={column: name for name, column in _PARTS.items()})
     sns.histplot(
         parts.assign(row=parts.index).melt("row", list(PARTS), "part", "share").dropna(),
         y="row", weights="share", hue="part", hue_order=list(PARTS)[::-1], palette=colors,
@@ -231,10 +226,8 @@ def _stack(ax: Axes, lines: pd.DataFrame) -> list[Artist]:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A row a variant, by dtype: its cycles, its limiter, bound, clock and shares, and what its warps wait for.
-
-    Where the figure is narrow, of all but the last only measured over bound and the cycles in which the pipe works.
-    """
+    """Draw a row a variant, by dtype: cycles, limiter, bound, clock, shares, and the stalls of its warps.
+    A narrow figure has the stalls, measured over bound, and the cycles in which the pipe works."""
     with look.apply(style):
         lines = _lines(study, table)
         if lines.empty:
@@ -264,13 +257,13 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def _notes(table: pd.DataFrame, shapes: set[str], bounded: set[str]) -> list[str]:
-    """What is drawn of which shape, what a bound is, how many hold, and how often the limiter is what ncu saw."""
+    """Return the shapes, the definition of the bound, and how often bound and limiter agree with ncu."""
     notes = []
     if len(shapes) == 1:
-        others = "".join(f", but limiter and bound at {shape}" for shape in bounded - shapes)
-        notes.append(f"All at {shapes.pop()}{others}.")
+        suffix = "".join(f", but limiter and bound at {shape}" for shape in bounded - shapes)
+        notes.append(f"All at {shapes.pop()}{suffix}.")
     notes.append(
-        "The pipe is the busiest of tensor, FMA and FP64. MHz: cycles counted by ncu over the duration timed without it."
+        "The pipe is the busiest of tensor, FMA and FP64. MHz are ncu's cycles over the duration timed without ncu."
     )
     ratios, scaled = table[_bounds.RATIO].dropna(), table[_bounds.COUNTS] == _bounds.EXECUTED
     if ratios.empty:
@@ -278,8 +271,8 @@ def _notes(table: pd.DataFrame, shapes: set[str], bounded: set[str]) -> list[str
     right = [f"{n} of {of} among {among}" for among, (n, of) in _bounds.agreement(table).items()]
     return [
         *notes,
-        "Bound: what the busiest SM has to do at the rate of the limiter, the pipe that needs longest. Counts of "
-        f"{int(scaled.sum())} of {len(ratios)} cases are executed on a CPU at two small sizes and scaled, the others "
-        f"ncu's. {int((ratios < 1).sum())} of {len(ratios)} bounds lie above what was measured."
+        "The bound is the work of the busiest SM at the rate of the limiter, the pipe that needs longest. Counts of "
+        f"{int(scaled.sum())} of {len(ratios)} cases are executed on a CPU at two small sizes and scaled; the others "
+        f"are ncu's. {int((ratios < 1).sum())} of {len(ratios)} bounds lie above the measurement."
         + (f" The limiter is ncu's busiest in {', '.join(right)}." if right else ""),
     ]

@@ -1,8 +1,8 @@
-"""Occupancy: the closed form beside the driver's answer and ncu's, and what it takes to be fast.
+"""Occupancy: the closed form beside the driver's answer and ncu's, and the warps needed to be fast.
 
-Three panels: the occupancies that variants have by theory, driver and ncu, with the resource that limits
-them; resident warps against registers for blocks of 128 and 256 threads, with the article's two blocks;
-and multiply-adds per clock against resident warps and independent chains, from a probe.
+Three panels: the occupancy of variants by theory, driver and ncu, with the resource that limits them; resident
+warps against registers for blocks of 128 and 256 threads, with the article's two blocks; multiply-adds per
+clock against resident warps and independent chains, from a probe.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tilewave.theory import latency, occupancy
 from tilewave.theory.occupancy import TURING, Occupancy
 
 READING = (
-    "Above, a row is a limit: the bar is the occupancy of the closed form, the stroke the driver's, "
-    "the dots ncu's. Below, at the left, warps on an SM against the registers of a thread; at the "
-    "right, how fast they multiply and add: where a line gets flat, more warps buy nothing."
+    "Above, a row is a limit: the bar is the occupancy of the closed form, the stroke the driver's, the dots ncu's. "
+    "Below at the left are warps on an SM against the registers of a thread. At the right is the rate of "
+    "multiply-adds: where a line is flat, more warps gain nothing."
 )
 
 
 CHAINS, TILE = "occupancy", "tile_threads"
-"""Probes: whose cases are the points of the rate by warps; the same tile by blocks of different sizes."""
+"""Kernels of two probes: the rate by warps and chains; the same tile by blocks of different sizes."""
 DRIVER = "driver_blocks_per_sm"
 THEORETICAL = "sm__maximum_warps_per_active_cycle_pct"
 ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
@@ -48,13 +48,13 @@ _COUNTED = {
     "static": "launch__shared_mem_per_block_static",
     "dynamic": "launch__shared_mem_per_block_dynamic",
 }
-_SAME = 0.01  # percentage points in which two occupancies may differ by rounding
+_SAME = 0.01  # percentage points by which rounding may change an occupancy
 _MOST = 3  # differences that the caption spells out
 _EXAMPLES = ((128, 180, 0), (256, 128, 32768))  # the article's blocks: threads, registers, bytes
 _BLOCKS = {128: "#332288", 256: "#CC6677"}
 _FORM = "#C9D7EE"
-# Column of `answers` -> what it is called, and how it is drawn on the closed form's bar.
-_ASKED: Mapping[str, tuple[str, dict[str, Any]]] = {
+# Column of `answers` -> its name, and its mark on the closed form's bar.
+_ANSWER_MARKS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "driver": ("driver", {"marker": "|", "color": INK, "s": 60, "linewidth": 1.1}),
     "theoretical": (
         "ncu, theoretical",
@@ -68,10 +68,8 @@ _CHAINS = ("#332288", "#117733", "#44AA99", "#DDCC77", "#CC6677", "#AA4499")
 
 @dataclass(frozen=True)
 class OccupancyRow:
-    """A case with what theory, driver and ncu say; None where one of them says nothing.
-
-    Blocks are of one SM; ``theoretical`` and ``achieved`` are ncu's, in percent.
-    """
+    """A case with the answers of theory, driver and ncu; None for an answer that is missing.
+    Blocks are of one SM; ``theoretical`` and ``achieved`` are ncu's, in percent."""
 
     case: str
     variant: str
@@ -79,7 +77,7 @@ class OccupancyRow:
     threads: int
     registers: int
     shared: int
-    found: Occupancy
+    closed_form: Occupancy
     driver: int | None
     theoretical: float | None
     achieved: float | None
@@ -87,29 +85,30 @@ class OccupancyRow:
 
     @property
     def percent(self) -> float:
-        return 100 * self.found.fraction
+        return 100 * self.closed_form.fraction
 
     @property
-    def known(self) -> int:
-        """How many of the answers there are."""
+    def answer_count(self) -> int:
+        """The number of answers besides the closed form."""
         return sum(value is not None for value in (self.driver, self.theoretical, self.achieved))
 
     @property
     def differences(self) -> list[str]:
-        """What driver or ncu say otherwise than the closed form."""
-        told = []
-        if self.driver is not None and self.driver != self.found.blocks:
-            told.append(f"driver: {self.driver} blocks, closed form: {self.found.blocks}")
+        """The answers of driver and ncu that differ from the closed form."""
+        messages = []
+        if self.driver is not None and self.driver != self.closed_form.blocks:
+            messages.append(f"driver: {self.driver} blocks, closed form: {self.closed_form.blocks}")
         if self.theoretical is not None and not abs(self.theoretical - self.percent) <= _SAME:
-            told.append(f"ncu: {self.theoretical:g} %, closed form: {self.percent:g} %")
+            messages.append(f"ncu: {self.theoretical:g} %, closed form: {self.percent:g} %")
         for name, blocks in self.limits.items():
-            ours = self.found.limits.get(name)
-            # ncu divides the part of the L1 that this launch had as shared memory, which the driver
-            # makes as small as it can; the closed form divides all that there is.
-            carved = name == "shared memory" and self.found.blocks <= blocks <= (ours or blocks)
-            if ours is not None and blocks != ours and not carved:
-                told.append(f"ncu: {name} allow {blocks} blocks, closed form: {ours}")
-        return told
+            expected = self.closed_form.limits.get(name)
+            # ncu divides the shared memory that the driver carved out of L1 for this launch, as little as it
+            # can; the closed form divides all of it.
+            fits = self.closed_form.blocks <= blocks <= (expected or blocks)
+            carved = name == "shared memory" and fits
+            if expected is not None and blocks != expected and not carved:
+                messages.append(f"ncu: {name} allow {blocks} blocks, closed form: {expected}")
+        return messages
 
 
 def _whole(value: object) -> int | None:
@@ -117,13 +116,11 @@ def _whole(value: object) -> int | None:
 
 
 def rows(study: StudyData) -> list[OccupancyRow]:
-    """One row a case whose block and registers are known, in the config's order.
-
-    From the compiled kernel; of a kernel without a source (cuBLAS) as ncu saw its launch.
-    """
+    """Return one row a case with known block and registers, in the config's order.
+    They are of the compiled kernel; for a kernel without a source (cuBLAS) of its launch under ncu."""
     wanted = [DRIVER, THEORETICAL, ACHIEVED, *LIMITS.values(), *_COUNTED.values()]
     values, limits = base.pivot(study, wanted), _sweeps.sm_limits(study)
-    found = []
+    occupancy_rows = []
     for about, seen in zip(study.cases.to_dict("records"), values.to_dict("records"), strict=True):
         counted = {name: _whole(seen[metric]) for name, metric in _COUNTED.items()}
         threads, registers = _whole(about["block_threads"]), _whole(about["registers"])
@@ -134,7 +131,7 @@ def rows(study: StudyData) -> list[OccupancyRow]:
         if not threads or registers is None:
             continue
         answers = {name: _whole(seen[metric]) for name, metric in LIMITS.items()}
-        found.append(
+        occupancy_rows.append(
             OccupancyRow(
                 str(about["case"]), str(about["variant"]), str(about["kernel"]),
                 threads, registers, shared or 0,
@@ -143,7 +140,7 @@ def rows(study: StudyData) -> list[OccupancyRow]:
                 {name: blocks for name, blocks in answers.items() if blocks is not None},
             )
         )  # fmt: skip
-    return found
+    return occupancy_rows
 
 
 def _number(value: Any) -> float | None:
@@ -151,20 +148,17 @@ def _number(value: Any) -> float | None:
 
 
 def lanes_of(study: StudyData) -> int:
-    """Multiply-add lanes of a scheduler of the study's target."""
+    """Return the multiply-add lanes of a scheduler of the study's target."""
     return latency.lanes_of(str(study.environment.get("compute_capability", "")))
 
 
 def chains(study: StudyData, cycles: float | None) -> pd.DataFrame:
-    """The probe's cases: case, ilp, warps (on an SM), model and measured (FMA per clock and SM).
-
-    A column ``ranks`` tells which are correct. The model's latency is `cycles`; the model is NaN
-    without it.
-    """
+    """Return the probe's cases: case, ilp, warps (on an SM), model and measured (FMA per clock and SM), ranks.
+    cycles: latency of the model, which is NaN without it."""
     may_rank = set(base.ranking(study))
     sms = int(study.target.get("sms") or 0)
     rates = _fma_per_cycle(study, sms)
-    made = []
+    points = []
     for about in study.cases.to_dict("records"):
         macros = base.macros_of({str(k): v for k, v in about.items()})
         sized = base.present(about["block_threads"]) and base.present(about["blocks"])
@@ -176,31 +170,31 @@ def chains(study: StudyData, cycles: float | None) -> pd.DataFrame:
         if cycles is not None:
             model = latency.fma_per_cycle(warps, ilp, cycles, lanes=lanes_of(study))
         case = str(about["case"])
-        made.append((case, ilp, warps, model, rates.get(case, math.nan), case in may_rank))
+        points.append((case, ilp, warps, model, rates.get(case, math.nan), case in may_rank))
     columns = ["case", "ilp", "warps", "model", "measured", "ranks"]
-    return pd.DataFrame(made, columns=columns).sort_values(["ilp", "warps"], ignore_index=True)
+    return pd.DataFrame(points, columns=columns).sort_values(["ilp", "warps"], ignore_index=True)
 
 
 def _fma_per_cycle(study: StudyData, sms: int) -> pd.Series[float]:
-    """FMA per clock and SM of each timed case, at the SM clock that was sampled meanwhile.
+    """Return FMA per clock and SM of each timed case, at the SM clock that was sampled meanwhile.
 
-    Not from a clock that the kernel reads: where chains fill the schedulers, the warp that reads it
-    waits for its turn while the others go on, and one that waited long measured too short a time.
+    A clock that the kernel reads would be wrong: where chains fill the schedulers, the warp that reads it waits
+    for its turn while the others go on, and measures too short a time.
     """
     timed = base.pivot(study, ["tflops", "sm_clock"], "time")
     return timed["tflops"] * 1e6 / (2 * max(1, sms) * timed["sm_clock"])
 
 
 def register_latency(study: StudyData) -> float | None:
-    """Cycles from a multiply-add to one that needs its result, as the latency probe measured them."""
+    """Return the cycles from a multiply-add to one that needs its result, from the latency probe."""
     probes = study.cases.loc[study.cases["probe_case"] == "register", "case"]
     measured = base.value_of(study, "latency")
-    found = measured[measured.index.isin(probes) & measured.index.isin(base.ranking(study))]
-    return float(found.iloc[0]) if len(found) else None
+    latencies = measured[measured.index.isin(probes) & measured.index.isin(base.ranking(study))]
+    return float(latencies.iloc[0]) if len(latencies) else None
 
 
-class Made(NamedTuple):
-    """What the table is made of: `rows`, `chains`, and the cycles of `register_latency`."""
+class Parts(NamedTuple):
+    """The parts of the table: `rows`, `chains`, and the cycles of `register_latency`."""
 
     rows: list[OccupancyRow]
     chains: pd.DataFrame
@@ -208,49 +202,49 @@ class Made(NamedTuple):
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case with all three answers, then the article's two blocks on two GPUs."""
-    rest = base.base_table(study).reset_index(drop=True)
+    """Return one row a case with all three answers, then the article's two blocks on two GPUs."""
+    base_rows = base.base_table(study).reset_index(drop=True)
     cycles = register_latency(study)
-    made = Made(rows(study), chains(study, cycles), cycles)
-    found = pd.DataFrame([_cells(row) for row in made.rows] or [{"case": ""}])
-    rate = made.chains.set_index("case")
-    frame = rest.iloc[:, :4].merge(found, on="case", how="left")
+    parts = Parts(rows(study), chains(study, cycles), cycles)
+    cells = pd.DataFrame([_cells(row) for row in parts.rows] or [{"case": ""}])
+    rate = parts.chains.set_index("case")
+    frame = base_rows.iloc[:, :4].merge(cells, on="case", how="left")
     frame["FMA per clock and SM (model)"] = frame["case"].map(rate["model"])
     frame["FMA per clock and SM (measured)"] = frame["case"].map(rate["measured"])
     frame["TFLOP/s"] = frame["case"].map(base.value_of(study, "tflops", "time"))
-    frame = frame.join(rest.iloc[:, 4:])
+    frame = frame.join(base_rows.iloc[:, 4:])
     examples: list[dict[str, Any]] = []
     if frame.empty:
-        return base.with_derived(frame, made)
-    for place, limits in (("Turing", TURING), ("this GPU", _sweeps.sm_limits(study))):
+        return base.with_derived(frame, parts)
+    for gpu, limits in (("Turing", TURING), ("this GPU", _sweeps.sm_limits(study))):
         for threads, registers, shared in _EXAMPLES:
-            one = occupancy.occupancy(limits, threads, registers, shared)
+            closed_form = occupancy.occupancy(limits, threads, registers, shared)
             examples.append(
                 {
-                    "case": f"article: {threads} threads of {registers} registers on {place}",
-                    **_answer(threads, registers, shared, one), "source": "model",
+                    "case": f"article: {threads} threads of {registers} registers on {gpu}",
+                    **_answer(threads, registers, shared, closed_form), "source": "model",
                 }
             )  # fmt: skip
-    whole = pd.concat([frame, pd.DataFrame(examples)], ignore_index=True)
-    return base.with_derived(whole, made)
+    joined = pd.concat([frame, pd.DataFrame(examples)], ignore_index=True)
+    return base.with_derived(joined, parts)
 
 
-def _answer(threads: int, registers: int, shared: int, found: Occupancy) -> dict[str, Any]:
+def _answer(threads: int, registers: int, shared: int, closed_form: Occupancy) -> dict[str, Any]:
     return {
         "threads of a block": threads,
         "registers of a thread": registers,
         "shared memory of a block (byte)": shared,
-        "blocks on an SM (closed form)": found.blocks,
-        "warps on an SM (closed form)": found.warps,
-        "occupancy (%, closed form)": 100 * found.fraction,
-        "limited by": ", ".join(found.limiters),
+        "blocks on an SM (closed form)": closed_form.blocks,
+        "warps on an SM (closed form)": closed_form.warps,
+        "occupancy (%, closed form)": 100 * closed_form.fraction,
+        "limited by": ", ".join(closed_form.limiters),
     }
 
 
 def _cells(row: OccupancyRow) -> dict[str, Any]:
     return {
         "case": row.case,
-        **_answer(row.threads, row.registers, row.shared, row.found),
+        **_answer(row.threads, row.registers, row.shared, row.closed_form),
         "blocks on an SM (driver)": row.driver,
         "occupancy (%, ncu, theoretical)": row.theoretical,
         "occupancy (%, ncu, achieved)": row.achieved,
@@ -262,51 +256,52 @@ def _cells(row: OccupancyRow) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------ panels
 
 
-def _made(table: pd.DataFrame) -> Made:
-    made: Made = base.derived(table)
-    return made
+def _parts(table: pd.DataFrame) -> Parts:
+    parts: Parts = base.derived(table)
+    return parts
 
 
 def _shown(study: StudyData, table: pd.DataFrame) -> list[OccupancyRow]:
-    """The first panel's variants: products and TILE; of a variant's cases the one of which most is known."""
+    """Return the first panel's variants: products and TILE, each by its case with most answers."""
     operations = dict(zip(study.cases["case"], study.cases["operation"], strict=True))
     best: dict[str, OccupancyRow] = {}
-    for row in _made(table).rows:
+    for row in _parts(table).rows:
         wanted = operations.get(row.case, "probe") != "probe" or row.kernel == TILE
-        if wanted and (row.variant not in best or row.known > best[row.variant].known):
+        shown = best.get(row.variant)
+        if wanted and (shown is None or row.answer_count > shown.answer_count):
             best[row.variant] = row
     return list(best.values())
 
 
 def answers(shown: Sequence[OccupancyRow]) -> pd.DataFrame:
-    """One row a variant: its block, warps on an SM, limiter, the four answers (%), whether they differ; the fewest
-    warps first."""
-    found = [
+    """Return one row a variant, the fewest warps first.
+    Columns: its block, warps on an SM, limiter, the four answers (%), and whether they differ."""
+    entries = [
         {
             "kernel": row.kernel, "threads": row.threads, "registers": row.registers,
-            "warps": row.found.warps, "limit": _limited_by(row), "closed": row.percent,
-            "driver": None if row.driver is None else row.percent * row.driver / max(1, row.found.blocks),
+            "warps": row.closed_form.warps, "limit": _limited_by(row), "closed": row.percent,
+            "driver": None if row.driver is None else row.percent * row.driver / max(1, row.closed_form.blocks),
             "theoretical": row.theoretical, "achieved": row.achieved, "differs": bool(row.differences),
         }
         for row in shown
     ]  # fmt: skip
-    frame = pd.DataFrame(found, columns=_ANSWERS).astype(dict.fromkeys(_ASKED, float))
+    frame = pd.DataFrame(entries, columns=_ANSWERS).astype(dict.fromkeys(_ANSWER_MARKS, float))
     return frame.sort_values(["warps", "limit"], kind="stable", ignore_index=True)
 
 
 def _limited_by(row: OccupancyRow) -> str:
-    if row.found.fraction == 1:
+    if row.closed_form.fraction == 1:
         return "all slots"
-    return ", ".join(row.found.limiters) or "nothing fits"
+    return ", ".join(row.closed_form.limiters) or "nothing fits"
 
 
 def _variants(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
-    """A bar for each limit, its variants' other answers on it and their number beside it."""
+    """Draw a bar for each limit, its variants' other answers on it and their number beside it."""
     groups = frame.groupby(["warps", "limit"], sort=False)
     ax.barh(
         range(len(groups)), groups["closed"].first(), height=0.7, color=_FORM, label="closed form"
     )
-    for column, (label, looks) in _ASKED.items():
+    for column, (label, looks) in _ANSWER_MARKS.items():
         if frame[column].notna().any():
             ax.scatter(frame[column], groups.ngroup(), label=label, **looks)
     colors = groups["differs"].any().map({True: BAD, False: INK})
@@ -321,15 +316,15 @@ def _variants(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
 def _registers(
     ax: Axes, study: StudyData, table: pd.DataFrame, frame: pd.DataFrame, style: Style
 ) -> None:
-    """Warps on an SM against the registers of a thread: closed form, variants, the article's blocks."""
+    """Draw warps on an SM against the registers of a thread: closed form, variants, the article's blocks."""
     limits, rates = _sweeps.sm_limits(study), _tile_rates(table)
     counts = range(16, occupancy.MAX_REGISTERS_PER_THREAD + 1)
     held = frame["driver"].fillna(frame["closed"]) * limits.max_warps / 100
-    known = frame[["driver", "theoretical"]].notna().any(axis=1)
+    answered = frame[["driver", "theoretical"]].notna().any(axis=1)
     for (threads, color), dashes in zip(_BLOCKS.items(), ("-", (0, (4, 1.5))), strict=True):
         warps = [occupancy.occupancy(limits, threads, count).warps for count in counts]
         ax.step(counts, warps, color=color, linestyle=dashes, label=f"blocks of {threads} threads")
-        of_block = known & (frame["threads"] == threads)
+        of_block = answered & (frame["threads"] == threads)
         ax.scatter(frame["registers"][of_block], held[of_block], s=12, color=color)
     for threads, registers, shared in _EXAMPLES:
         high = occupancy.occupancy(limits, threads, registers, shared).warps
@@ -350,17 +345,17 @@ def _registers(
 
 
 def _tile_rates(table: pd.DataFrame) -> dict[int, float]:
-    """TFLOP/s of TILE by threads of a block, of correct cases."""
+    """Return TFLOP/s of TILE by threads of a block, of correct cases."""
     rates = base.column(table[table["verdict"] == "correct"], "TFLOP/s")
     return {
         r.threads: float(rates[r.case])
-        for r in _made(table).rows
+        for r in _parts(table).rows
         if r.kernel == TILE and r.case in rates.index
     }
 
 
 def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame) -> None:
-    """Multiply-adds per clock against warps, a line a number of chains; what is not correct is a grey cross."""
+    """Draw multiply-adds per clock against warps, a line a number of chains; wrong cases are grey crosses."""
     for (ilp, part), color, marker in zip(
         frame.groupby("ilp"), _CHAINS, look.MARKERS, strict=False
     ):
@@ -380,24 +375,24 @@ def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame) -> None:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How often the closed form is what driver and ncu say."""
-    agreed, answered = _agreed(_made(table).rows)
+    """Return how often driver and ncu agree with the closed form."""
+    agreed, answered = _agreed(_parts(table).rows)
     if not answered:
         return ""
     return f"Driver and ncu give the closed form's occupancy in {agreed} of {answered} cases"
 
 
 def _agreed(rows: Sequence[OccupancyRow]) -> tuple[int, int]:
-    """In how many cases driver and ncu say what the closed form does, and of how many they say anything."""
+    """Return the number of cases in which driver and ncu agree with the closed form, and of those with an answer."""
     answered = [row for row in rows if row.driver is not None or row.theoretical is not None]
     return sum(not row.differences for row in answered), len(answered)
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Answers above, registers and rates side by side below them; under one another where narrow."""
+    """Draw answers above, registers and rates side by side below them; all above one another where narrow."""
     with look.apply(style):
         study = _on_gpu(study)
-        frame, chains = answers(_shown(study, table)), _made(table).chains
+        frame, chains = answers(_shown(study, table)), _parts(table).chains
         if frame.empty and chains.empty:
             return look.empty_figure(study, style, "occupancy")
         tall, low = (7.0 if style.narrow else 5.0) * len(frame.groupby(["warps", "limit"])) + 14, 50
@@ -410,38 +405,38 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             look.empty(axes["c"], f"No case of {CHAINS} to draw.", style)
         else:
             _rates(axes["c"], study, chains)
-        axes["a"].set_title("What limits occupancy")
-        axes["b"].set_title("What registers allow")
-        axes["c"].set_title("What it takes to be busy")
+        axes["a"].set_title("Occupancy by its limit")
+        axes["b"].set_title("Warps by registers")
+        axes["c"].set_title("Rate by warps and ILP")
         return look.finish(
             fig, study, style, look.entries(axes.values()), _notes(table, lanes_of(study))
         )
 
 
 def _on_gpu(study: StudyData) -> StudyData:
-    """The study without the products that a CPU computes: they occupy nothing."""
+    """Return the study without products that a CPU computes, which have no occupancy."""
     if "provider" not in study.cases:
         return study
     return replace(study, cases=study.cases[study.cases["provider"] != "cpu"])
 
 
 def _notes(table: pd.DataFrame, lanes: int) -> list[str]:
-    """What driver or ncu say otherwise, how far off the model of the rate is, and how many warps it takes."""
-    made = _made(table)
-    differ = [row for row in made.rows if row.differences]
+    """Return different answers, the error of the rate's model, and the warps that keep an SM busy."""
+    parts = _parts(table)
+    differ = [row for row in parts.rows if row.differences]
     notes = [f"{row.case}: {'; '.join(row.differences)}." for row in differ[:_MOST]]
     if len(differ) > _MOST:
-        notes.append(f"And {len(differ) - _MOST} more cases: they are in the table.")
-    good = made.chains[made.chains["ranks"]].dropna(subset=["measured", "model"])
+        notes.append(f"The table has {len(differ) - _MOST} more such cases.")
+    good = parts.chains[parts.chains["ranks"]].dropna(subset=["measured", "model"])
     if len(good):
         off = 100 * (good["measured"] / good["model"] - 1).abs()
         notes.append(
-            f"With {made.cycles:.2f} cycles for a multiply-add, the model of the rate is off by "
+            f"With {parts.cycles:.2f} cycles for a multiply-add, the model of the rate is off by "
             f"{off.median():.1f} % (median), {off.max():.1f} % (worst)."
         )
-    if made.cycles is not None and len(made.chains):
-        few, many = made.chains["ilp"].min(), made.chains["ilp"].max()
-        least, most = (latency.warps_to_hide(made.cycles, n, lanes=lanes) for n in (many, few))
+    if parts.cycles is not None and len(parts.chains):
+        few, many = parts.chains["ilp"].min(), parts.chains["ilp"].max()
+        least, most = (latency.warps_to_hide(parts.cycles, n, lanes=lanes) for n in (many, few))
         notes.append(
             f"An SM needs {most:.0f} warps to stay busy at ILP {few}, {least:.0f} at ILP {many}."
         )

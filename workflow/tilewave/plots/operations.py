@@ -1,8 +1,7 @@
-"""Operations: each rung's share of its baseline at each size, a panel an operation, and a dtype where it has
-several: they have baselines of their own.
+"""Operations: each rung's share of its baseline at each size, a panel for each operation and dtype.
 
-The baseline is the vendor's product, timed in turn, where there is one (`pipeline.tables.paired_shares`), else
-the copy whose bytes are nearest: a share of it is one of rates, of the bytes that must move by time.
+The baseline is the vendor's product, timed in turn, where it exists (`pipeline.tables.paired_shares`), else the
+copy with the nearest number of bytes. A share of a copy compares rates: bytes that must move over time.
 """
 
 from __future__ import annotations
@@ -23,27 +22,28 @@ from tilewave.plots.ladder import HIGH, LOW, SHARE
 from tilewave.plots.style import GREY, INK, MARKERS, Style
 
 READING = (
-    "A panel is an operation, a line one of its rungs: up is its share of the baseline, right the bytes "
-    "that it must move at least. At 100 % it is as fast as cuBLAS, or as a copy of so many bytes where "
-    "memory is what bounds it."
+    "A panel is an operation, a line one of its rungs. Up is its share of the baseline, right are the bytes that it "
+    "must move. At 100 % it is as fast as cuBLAS, or as a copy of as many bytes where memory is the bound."
 )
 
 
 REFERENCE = "copy"
-"""Operation that is the baseline where no vendor's product is."""
+"""Operation that is the baseline without a vendor's product."""
 _STAGES = ("time", "counters")
 _SHARE, _LOW, _HIGH = "% of the baseline", "lower quartile (%)", "upper quartile (%)"
 _BYTES, _RATE = "bytes that must move", "bandwidth (TB/s)"
-_THEIRS = "bytes of the baseline"
+_BASELINE_BYTES = "bytes of the baseline"
 _LADDER = "ladder"
 _VENDOR = "cuBLAS"
 _EXCESS = "excess wavefronts (%)"
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case, in the order of the rungs: the bytes that must move, its rates, the baseline that
-    it is held against and its share of it, with the quartiles where they were timed in turn, and how many
-    more wavefronts its accesses to shared memory take than their data need."""
+    """Return one row a case, in the order of the rungs: bytes, rates, baseline, share of it, excess wavefronts.
+
+    Shares have quartiles where both were timed in turn. Excess wavefronts are those over the need of the data
+    (%).
+    """
     about = study.cases.set_index("case")
     columns = {
         _BYTES: about["byte"].astype(float),
@@ -61,47 +61,47 @@ def table(study: StudyData) -> pd.DataFrame:
     frame.insert(2, _LADDER, _ladders(frame))
     baseline = _copies(study, frame)
     beside = frame[_SHARE].notna()
-    theirs = frame[[_BYTES, _RATE]].reindex(baseline).set_index(frame.index)
+    baseline_figures = frame[[_BYTES, _RATE]].reindex(baseline).set_index(frame.index)
     at = list(frame.columns).index(_SHARE)
     frame.insert(at, "baseline", baseline.mask(beside, _VENDOR))
-    frame.insert(at + 1, _THEIRS, theirs[_BYTES].mask(beside, frame[_BYTES]))
-    frame[_SHARE] = frame[_SHARE].fillna(100 * frame[_RATE] / theirs[_RATE])
+    frame.insert(at + 1, _BASELINE_BYTES, baseline_figures[_BYTES].mask(beside, frame[_BYTES]))
+    frame[_SHARE] = frame[_SHARE].fillna(100 * frame[_RATE] / baseline_figures[_RATE])
     rungs = {_LADDER: list(dict.fromkeys(frame[_LADDER])), "kernel": order(study.cases)}
     rungs["variant"] = list(dict.fromkeys(frame["variant"]))
-    places = frame.assign(**{name: frame[name].map(of.index) for name, of in rungs.items()})
-    place = places.sort_values([*rungs, _BYTES], kind="stable").index
-    return frame.loc[place].reset_index(drop=True)
+    keys = frame.assign(**{name: frame[name].map(of.index) for name, of in rungs.items()})
+    sorted_index = keys.sort_values([*rungs, _BYTES], kind="stable").index
+    return frame.loc[sorted_index].reset_index(drop=True)
 
 
 def _ladders(frame: pd.DataFrame) -> pd.Series[str]:
-    """Whose rungs are compared: an operation's, by dtype where it has several."""
+    """Return the ladder of each row: its operation, with the dtype where the operation has several."""
     names = frame["operation"].map(base.operation_label)
     several = frame.groupby("operation")["dtype"].transform("nunique") > 1
     return names.mask(several, names + " " + frame["dtype"].map(base.dtype_label))
 
 
 def _copies(study: StudyData, frame: pd.DataFrame) -> pd.Series[str]:
-    """By case the correct copy of the same environment whose bytes are nearest, "" where none is."""
+    """Return for each case the correct copy of the same environment with the nearest bytes; "" without one."""
     where = base.environment_of(study, "bandwidth", "time")
-    known = frame[(frame["operation"] == REFERENCE) & frame.index.isin(base.ranking(study))]
-    known = known[known[_RATE].notna() & (known[_BYTES] > 0)]
-    found = {}
+    copies = frame[(frame["operation"] == REFERENCE) & frame.index.isin(base.ranking(study))]
+    copies = copies[copies[_RATE].notna() & (copies[_BYTES] > 0)]
+    nearest = {}
     for case, row in frame.iterrows():
-        here = [one for one in known.index if where.get(str(one)) == where.get(str(case), "")]
-        apart = {one: abs(math.log(known[_BYTES][one] / row[_BYTES])) for one in here}
-        found[case] = min(apart, key=apart.__getitem__, default="")
-    return pd.Series(found, index=frame.index, dtype=object)
+        near = [copy for copy in copies.index if where.get(str(copy)) == where.get(str(case), "")]
+        distances = {copy: abs(math.log(copies[_BYTES][copy] / row[_BYTES])) for copy in near}
+        nearest[case] = min(distances, key=distances.__getitem__, default="")
+    return pd.Series(nearest, index=frame.index, dtype=object)
 
 
 def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
-    """The rungs that rank: neither the baselines nor what is not correct."""
+    """Return the rungs that rank: without baselines and cases that are not correct."""
     rows = table[(table["verdict"] == "correct") & table[_SHARE].notna()]
     rows = rows[~rows["kernel"].isin(base.vendors(study))]
     return rows[rows["operation"] != REFERENCE]
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How much of a copy's speed the best rungs reach at the largest size."""
+    """Return the share of a copy's speed that the best rungs reach at the largest size."""
     rows = _rows(study, table)
     rows = rows[rows["baseline"] != _VENDOR]
     if rows.empty:
@@ -112,11 +112,11 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, tall: float, style: Style) -> None:
-    """A ladder's rungs, from the first in light to the last in dark, each named beside."""
+    """Draw a ladder's rungs, from the first in light to the last in dark, each named at its end."""
     names = list(dict.fromkeys(rows["variant"]))
     ax.axhline(100, color=INK, linewidth=0.9, zorder=1)
-    known = rows[rows[_LOW].notna()]
-    ax.vlines(known[_BYTES], known[_LOW], known[_HIGH], color=GREY, linewidth=0.9, zorder=2)
+    spread = rows[rows[_LOW].notna()]
+    ax.vlines(spread[_BYTES], spread[_LOW], spread[_HIGH], color=GREY, linewidth=0.9, zorder=2)
     sns.lineplot(
         rows, x=_BYTES, y=_SHARE, hue="variant", hue_order=names, style="variant", style_order=names,
         palette=sns.color_palette("crest", len(names)).as_hex(), dashes=False, linewidth=0.9,
@@ -130,20 +130,20 @@ def _panel(ax: Axes, rows: pd.DataFrame, tall: float, style: Style) -> None:
     ]
     ends = last[[_BYTES, _SHARE, "name"]].assign(bold=False)
     names_beside(ax, list(ends.itertuples(index=False, name=None)), tall, style)
-    titled(ax, str(rows[_LADDER].iloc[0]), _hundred(last.iloc[-1]), style)
+    titled(ax, str(rows[_LADDER].iloc[0]), _reference_text(last.iloc[-1]), style)
     ax.set(xlabel="", ylabel="")
     look.grid(ax)
 
 
-def _hundred(row: pd.Series) -> str:  # type: ignore[type-arg]
-    """What 100 % is at a row's size."""
+def _reference_text(row: pd.Series) -> str:  # type: ignore[type-arg]
+    """Return the rate behind 100 % at a row's size."""
     if row["baseline"] == _VENDOR:
         return f"100 %: {_VENDOR}, {base.digits(row['baseline TFLOP/s'])} TFLOP/s"
     return f"100 %: {100 * row[_RATE] / row[_SHARE]:.2f} TB/s"
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """One panel a ladder, a line a rung, its sizes in bytes from left to right."""
+    """Draw a panel a ladder, a line a rung, its sizes in bytes from left to right."""
     with look.apply(style):
         rows = _rows(study, table)
         if rows.empty:
@@ -164,10 +164,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def _notes(rows: pd.DataFrame) -> list[str]:
-    """What the shares are of."""
-    notes = ["Up: % of the baseline; what 100 % is at the largest size stands beside the name."]
+    """Return the baselines of the shares."""
+    notes = ["Up: % of the baseline. The rate of 100 % at the largest size is beside the name."]
     if (rows["baseline"] != _VENDOR).any():
         notes.append(
-            f"Without a vendor's product it is the {REFERENCE} nearest in bytes, which the table names."
+            f"Without a vendor's product the baseline is the {REFERENCE} with the nearest bytes; the table names it."
         )
     return notes

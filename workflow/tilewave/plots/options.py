@@ -1,7 +1,7 @@
-"""What the studies of a plot may set under `options`: a model in its module, checked before anything runs.
+"""Options of the plots: a model in each module, checked before anything runs.
 
-A module with options has a class `Options`, a `PlotOptions` with a field for each: its type and bounds, its
-default, a sentence. `Options.of(study)` gives a study's. docs/options.md is written from these classes.
+A module with options has a class `Options`, a `PlotOptions` with a field for each: type and bounds, default, a
+sentence. `Options.of(study)` gives a study's options. docs/options.md is written from these classes.
 """
 
 import json
@@ -10,13 +10,13 @@ from typing import Annotated, Any, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Word = Annotated[str, Field(max_length=200)]
+Name = Annotated[str, Field(max_length=200)]
 """A name: of a kernel, a variant, a probe's case, an operation, a metric."""
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
-class _Has(Protocol):
-    """A study, or as much of it as has options."""
+class _HasOptions(Protocol):
+    """A study, or any part of it that has options."""
 
     @property
     def options(self) -> Mapping[str, Any]: ...
@@ -28,28 +28,28 @@ class PlotOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
 
     @classmethod
-    def of(cls, study: _Has) -> Self:
-        """The options that this class knows, as a study sets them; null is the default."""
-        known = {name: one for name, one in study.options.items() if name in cls.model_fields}
-        return cls.model_validate(given(known))
+    def of(cls, study: _HasOptions) -> Self:
+        """Return the options that this class knows, as the study sets them; null is the default."""
+        options = without_nulls(study.options)
+        return cls.model_validate({key: options[key] for key in options if key in cls.model_fields})
 
 
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that are set to something."""
+def without_nulls(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that are not null."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 DOCUMENT = """\
 # Options of the plots
 
-What a study's `options` may set, by the module that it names as `plot`; the others take none. `make schema`
-writes this page from the modules' `Options`, which the config is checked with before anything runs. A plot of
-your own may have options in the same way (CONTRIBUTING.md, *A study*).
+This page lists the `options` of a study by its `plot`; other plots take none. `make schema` writes it from the
+modules' `Options`, which check the config before anything runs. Your own plot may have options in the same way
+(CONTRIBUTING.md, *A study*).
 """
 
 
 def document(models: Mapping[str, type[BaseModel]]) -> str:
-    """docs/options.md: a table for each module."""
+    """Return docs/options.md: a table for each module."""
     tables = (line for name, model in models.items() for line in _table(name, model))
     return "\n".join([DOCUMENT, *tables])
 
@@ -63,16 +63,16 @@ def _table(name: str, model: type[BaseModel]) -> Iterator[str]:
         yield f"| `{option}` | {_takes(about)} | {shown} | {about['description']} |"
     yield ""
     for inner, about in schema.get("$defs", {}).items():
-        keys = (f"`{key}`: {_takes(one)}" for key, one in about["properties"].items())
+        keys = (f"`{key}`: {_takes(part)}" for key, part in about["properties"].items())
         yield from (f"`{inner}` is a mapping of {'; '.join(keys)}.", "")
 
 
 def _takes(about: Mapping[str, Any]) -> str:
-    """A JSON schema in words."""
+    """Describe a JSON schema in plain text."""
     if "$ref" in about:
         return f"`{about['$ref'].rpartition('/')[2]}`"
     if "anyOf" in about:
-        return " or ".join(_takes(one) for one in about["anyOf"] if one.get("type") != "null")
+        return " or ".join(_takes(part) for part in about["anyOf"] if part.get("type") != "null")
     if "additionalProperties" in about:
         return f"name -> {_takes(about['additionalProperties'])}"
     if "prefixItems" in about:
@@ -81,6 +81,6 @@ def _takes(about: Mapping[str, Any]) -> str:
     if "items" in about:
         return f"a list of {_takes(about['items'])}"
     names = {"integer": "whole number", "number": "number"}
-    words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
-    bounds = (f" {word} {about[key]:,.15g}" for key, word in words.items() if key in about)
+    prefixes = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
+    bounds = (f" {word} {about[key]:,.15g}" for key, word in prefixes.items() if key in about)
     return names.get(str(about.get("type")), "text") + "".join(bounds)

@@ -1,6 +1,6 @@
-"""Roofline: the main rungs under measured ceilings, for the bytes of DRAM, of L2 and of L1.
+"""Roofline: the main rungs under measured ceilings, by the bytes of DRAM, of L2 and of L1.
 
-A kernel that computes nothing has no place over FLOP/byte: the table has its bytes and rates, no roof.
+A kernel without arithmetic has no place over FLOP/byte: the table has its bytes and rates, no roof.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ from tilewave.theory.traffic import MATH
 
 HEADLINE = True
 READING = (
-    "Up is speed, right are the FLOPs for a byte of one level of the memory, both logarithmic: a "
-    "variant has a point for each level. A sloping line is the bandwidth of the level with its "
-    "colour, a horizontal one a rate of arithmetic; the lower of the two is the roof over a point, "
-    "and the distance to it is what is left to gain."
+    "Up is speed, right are the FLOPs for a byte of one level of the memory, both logarithmic. A variant has a point "
+    "for each level. A sloping line is the bandwidth of the level with its colour, a horizontal one a rate of "
+    "arithmetic. The lower of the two is the roof over a point; the distance to it is the possible gain."
 )
 
 
@@ -42,7 +41,7 @@ Options = Runged
 _STAGES = ("time", "counters")
 _LEVELS: Mapping[str, str] = {
     "dram": "DRAM, bytes read and written",
-    "l2": "L2, sectors that the SMs ask for",
+    "l2": "L2, sectors requested by the SMs",
     "l1": "L1, global sectors and shared wavefronts",
 }
 _NAMES: Mapping[str, str] = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
@@ -55,8 +54,8 @@ _LOADED, _STORED = (GLOBAL_ACCESSES.format("sectors", op) for op in ("ld", "st")
 
 
 def _bytes(study: StudyData) -> pd.DataFrame:
-    """Bytes of each case at each level (NaN where a counter is missing), and whether some of those at
-    L1 came as bulk copies, which are counted at L2 alone."""
+    """Return bytes of each case at each level (NaN without a counter), and whether some at L1 came as bulk copies.
+    Bulk copies are counted at L2 alone."""
     counters = [
         "dram_bytes", L2_SECTORS, _LOADED, _STORED, "wavefronts_shared",
         "shared_wavefronts_load", "shared_wavefronts_store", COPY_WAVEFRONTS,
@@ -76,44 +75,44 @@ def _bytes(study: StudyData) -> pd.DataFrame:
 
 
 def _same_environment(study: StudyData) -> set[str]:
-    """Cases whose time and bytes were measured on one machine, the ceilings' own."""
+    """Return the cases with time and bytes from the environment of the ceilings."""
     here = _ceilings.environment_here(study)
     timed = base.environment_of(study, "duration", "time")
     counted = base.environment_of(study, "dram_bytes", "counters")
-    return {case for case, one in timed.items() if one == here == counted.get(case, here)}
+    return {case for case, name in timed.items() if name == here == counted.get(case, here)}
 
 
 def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | None:
-    """The arithmetic roof of a case: the lowest of its dtype that is no lower than its rate.
+    """Return the arithmetic roof of a case: the lowest of its dtype that is no lower than its rate.
 
-    A kernel that issued tensor operations has the tensor cores' roofs, another one the FMA units'; where its
-    instructions were counted, those of the instruction that it has (mma.sync or wgmma).
+    A kernel that issued tensor operations has the tensor cores' roofs, another one the FMA units'. Where its
+    instructions were counted, it has the roofs of its own instruction (mma.sync or wgmma).
     """
     of_dtype = limits.of(dtype)
     if pd.notna(row["tensor"]):
-        of_dtype = [one for one in of_dtype if (one.unit != "fma") == bool(row["tensor"] > 0)]
-    of_dtype = [one for one in of_dtype if one.unit.split("_")[0] == row["unit"]] or of_dtype
-    over = [one for one in of_dtype if one.tflops >= row["tflops"]]
-    return min(over, key=lambda one: one.tflops) if over else next(iter(of_dtype), None)
+        of_dtype = [peak for peak in of_dtype if (peak.unit != "fma") == bool(row["tensor"] > 0)]
+    of_dtype = [peak for peak in of_dtype if peak.unit.split("_")[0] == row["unit"]] or of_dtype
+    over = [peak for peak in of_dtype if peak.tflops >= row["tflops"]]
+    return min(over, key=lambda peak: peak.tflops) if over else next(iter(of_dtype), None)
 
 
 def _units(study: StudyData) -> dict[str, str]:
-    """mma or wgmma, of each case of which an instruction of the tensor cores was counted."""
+    """Return mma or wgmma for each case with a counted instruction of the tensor cores."""
     rows = study.instructions
     if rows.empty:  # of no case, with no such columns
         return {}
-    told = rows.loc[rows["executed"] > 0, ["case", "opcode"]].drop_duplicates()
-    kinds = {opcode: opcodes.unit(str(opcode)) for opcode in told["opcode"].unique()}
+    executed = rows.loc[rows["executed"] > 0, ["case", "opcode"]].drop_duplicates()
+    kinds = {opcode: opcodes.unit(str(opcode)) for opcode in executed["opcode"].unique()}
     return {
         str(case): kind[0].split()[0]
-        for case, opcode in zip(told["case"], told["opcode"], strict=True)
+        for case, opcode in zip(executed["case"], executed["opcode"], strict=True)
         if (kind := kinds[opcode])
     }
 
 
 def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
-    """One row a kernel that may be drawn: rate, bytes, intensity and TB/s at each level, its roof and
-    how much of it the kernel reaches (%). One without FLOPs has neither intensity nor roof."""
+    """Return one row a kernel that may be drawn: rate, bytes, intensity and TB/s at each level, its roof.
+    The share of the roof is in %. A kernel without FLOPs has neither intensity nor roof."""
     kernels = kernels_of(study).set_index("case")
     frame = _bytes(study).reindex(kernels.index)
     measured, speed = base.value_of(study, "tflops", "time"), base.speed(study)
@@ -127,24 +126,24 @@ def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
         frame[f"{level} intensity"] = operations.where(operations > 0) / frame[level]
         frame[f"{level} rate"] = frame[level] / frame["duration"] * 1e-6
     roofs = [_roof(row, str(kernels["dtype"][case]), limits) for case, row in frame.iterrows()]
-    told = ["roof", "roof tflops", "bound", "reached"]
-    frame[told] = pd.DataFrame(roofs, index=frame.index, columns=told)
-    # A point's two coordinates stand for themselves; its share of a roof is a ratio.
+    columns = ["roof", "roof tflops", "bound", "reached"]
+    frame[columns] = pd.DataFrame(roofs, index=frame.index, columns=columns)
+    # A point's coordinates need no common environment; its share of a roof is a ratio, and does.
     frame["elsewhere"] = ~frame.index.isin(_same_environment(study))
-    frame.loc[frame["elsewhere"], told] = _NO_ROOF
+    frame.loc[frame["elsewhere"], columns] = _NO_ROOF
     return frame
 
 
 def _roof(row: pd.Series[Any], dtype: str, limits: Ceilings) -> tuple[str, float, str, float]:
-    """The lowest roof over a kernel, its height (TFLOP/s), what it is made of and the share reached (%)."""
+    """Return the lowest roof over a kernel, its height (TFLOP/s), its kind and the share reached (%)."""
     peak = _peak_over(row, dtype, limits)
-    # Where nobody measured what these tensor cores can do, no other roof says.
+    # Without a measured peak of these tensor cores no other roof applies.
     if peak is None and row["tensor"] > 0:
         return _NO_ROOF
     top = peak.tflops if peak else None
     intensities = {level: float(row[f"{level} intensity"]) for level in _LEVELS}
-    known = {level: value for level, value in intensities.items() if not math.isnan(value)}
-    roof = roofline.lowest_roof(top, limits.bandwidths, known)
+    measured = {level: value for level, value in intensities.items() if not math.isnan(value)}
+    roof = roofline.lowest_roof(top, limits.bandwidths, measured)
     if roof is None or not pd.notna(row["tflops"]):
         return _NO_ROOF
     by_math = roof.bound == MATH and peak is not None
@@ -153,8 +152,7 @@ def _roof(row: pd.Series[Any], dtype: str, limits: Ceilings) -> tuple[str, float
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case: of a kernel its bytes, intensity and rate at each level, its lowest roof, the
-    share that it reaches and what bounds it; of a probe the ceiling that it measured."""
+    """Return one row a case: of a kernel its bytes, intensities, rates and lowest roof; of a probe its ceiling."""
     limits = _ceilings.ceilings(study)
     points = _points(study, limits)
     columns: dict[str, pd.Series[float]] = {
@@ -178,10 +176,10 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How much of its lowest roof the fastest own kernel of each dtype reaches at least."""
-    own = table[~table["kernel"].isin(base.vendors(study)) & (table["verdict"] == "correct")]
-    own = own[own["of the roof (%)"].notna()].sort_values("TFLOP/s", ascending=False)
-    best = own.drop_duplicates("dtype")["of the roof (%)"]
+    """Return the least share of its lowest roof that the fastest kernel of a dtype reaches, without cuBLAS."""
+    kernels = table[~table["kernel"].isin(base.vendors(study)) & (table["verdict"] == "correct")]
+    kernels = kernels[kernels["of the roof (%)"].notna()].sort_values("TFLOP/s", ascending=False)
+    best = kernels.drop_duplicates("dtype")["of the roof (%)"]
     if best.empty:
         return ""
     return (
@@ -190,7 +188,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def _reached(row: Mapping[str, Any]) -> str:
-    """How much of which roof a kernel reaches: `73 % wgmma`; "" without a roof."""
+    """Return the share and name of a kernel's roof: `73 % wgmma`; "" without a roof."""
     if not base.present(row["of the roof (%)"]):
         return ""
     unit = str(row["lowest roof"]).removeprefix(f"{base.dtype_short(row['dtype'])} ")
@@ -199,23 +197,20 @@ def _reached(row: Mapping[str, Any]) -> str:
 
 
 def _grouped(peaks: Iterable[Peak]) -> list[tuple[float, str]]:
-    """Height (TFLOP/s) and units of a dtype's roofs, the highest first; those within a few percent of
-    one another share a line."""
+    """Return height (TFLOP/s) and units of a dtype's roofs, the highest first; near ones share a line."""
     groups: list[list[Peak]] = []
     for peak in peaks:  # highest first
         if groups and peak.tflops > groups[-1][0].tflops * (1 - _NEAR):
             groups[-1].append(peak)
         else:
             groups.append([peak])
-    return [
-        (group[0].tflops, ", ".join(_ceilings.UNITS.get(one.unit, one.unit) for one in group))
-        for group in groups
-    ]
+    names = [[_ceilings.UNITS.get(peak.unit, peak.unit) for peak in group] for group in groups]
+    return [(group[0].tflops, ", ".join(units)) for group, units in zip(groups, names, strict=True)]
 
 
 def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
-    """The slope of each level's bandwidth up to the dtype's highest roof, and its roofs, which the title
-    names from the highest on."""
+    """Draw the slope of each level's bandwidth up to the dtype's highest roof, and its roofs.
+    The title names the roofs from the highest on."""
     (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
     roofs = _grouped(limits.of(dtype))
     top = max((height for height, _ in roofs), default=high)
@@ -227,14 +222,14 @@ def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
         )  # fmt: skip
     roofs = [(height, units) for height, units in roofs if height > low]
     ax.hlines([height for height, _ in roofs], left, right, color=GREY, linewidth=0.7, zorder=1)
-    told = ", ".join(f"{units} {base.digits(height)}" for height, units in roofs)
-    told += "" if style.narrow or not told else " TFLOP/s"
-    told = told.replace("mma.sync", "mma") or "no roof of arithmetic"
-    titled(ax, base.dtype_short(dtype), told, style)
+    text = ", ".join(f"{units} {base.digits(height)}" for height, units in roofs)
+    text += "" if style.narrow or not text else " TFLOP/s"
+    text = text.replace("mma.sync", "mma") or "no roof of arithmetic"
+    titled(ax, base.dtype_short(dtype), text, style)
 
 
 def _marks(ax: Axes, points: pd.DataFrame) -> pd.Series[float]:
-    """A mark for each level at its intensity; the rightmost by case."""
+    """Draw a mark for each level at its intensity, and return the rightmost by case."""
     names = {f"{level} intensity": level for level in _LEVELS}
     kept = points.drop(columns=list(_LEVELS)).reset_index(names="case").rename(columns=names)
     long = kept.melt(["case", "tflops", "ranks"], list(_LEVELS), "level", "intensity")
@@ -254,7 +249,7 @@ def _marks(ax: Axes, points: pd.DataFrame) -> pd.Series[float]:
 def _panel(
     ax: Axes, points: pd.DataFrame, dtype: str, limits: Ceilings, tall: float, style: Style
 ) -> None:
-    """A dtype's kernels at each level under its roofs, each named beside."""
+    """Draw a dtype's kernels at each level under its roofs, each named at its point."""
     peaks = [peak.tflops for peak in limits.of(dtype)]
     speeds = points["tflops"]
     ax.set_ylim(speeds.min() / 1.6, 1.7 * max([*speeds, *peaks]))
@@ -272,22 +267,22 @@ def _panel(
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    told = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
-    told += f" {row['shape']}" if row["shape"] else ""
+    text = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
+    text += f" {row['shape']}" if row["shape"] else ""
     if row["verdict"] != "correct":
-        return f"{told} ({row['verdict']})"
-    return f"{told} (another card)" if row["elsewhere"] else f"{told} {_reached(row)}".strip()
+        return f"{text} ({row['verdict']})"
+    return f"{text} (another card)" if row["elsewhere"] else f"{text} {_reached(row)}".strip()
 
 
 def _span(points: pd.DataFrame) -> tuple[float, float]:
-    """One range of intensities for all panels."""
-    found = points[[f"{level} intensity" for level in _LEVELS]].to_numpy(float).ravel()
-    values = [float(one) for one in found if math.isfinite(one)]
+    """Return one range of intensities for all panels."""
+    intensities = points[[f"{level} intensity" for level in _LEVELS]].to_numpy(float).ravel()
+    values = [float(value) for value in intensities if math.isfinite(value)]
     return min(values) / 2, max(values) * 2
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """A panel a dtype: cuBLAS and the main rungs at each level of the memory, under the roofs of the dtype."""
+    """Draw a panel a dtype: cuBLAS and the main rungs at each level of the memory, under the dtype's roofs."""
     with look.apply(style):
         limits: Ceilings
         points: pd.DataFrame
@@ -320,20 +315,20 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         ]  # fmt: skip
         if not points["ranks"].all():
             handles.append(Line2D([], [], color=GREY, marker="x", linestyle="", label="not ranked"))
-        mine = study.cases["case"].isin(rows.index) | (study.cases["operation"] == "probe")
-        shown = replace(study, cases=study.cases[mine])
+        drawn_cases = study.cases["case"].isin(rows.index) | (study.cases["operation"] == "probe")
+        shown = replace(study, cases=study.cases[drawn_cases])
         return look.finish(fig, shown, style, handles, _notes(shown, limits, points), _STAGES)
 
 
 def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame) -> list[str]:
-    """What the slopes are, what stands beside the names, and what was not measured."""
+    """Return the slopes, the meaning of the shares beside names, and the ceilings that were not measured."""
     slopes = [
-        f"{words} ({BANDWIDTHS[level]}: {base.digits(limits.bandwidths[level])} TB/s)"
-        for level, words in _LEVELS.items()
+        f"{label} ({BANDWIDTHS[level]}: {base.digits(limits.bandwidths[level])} TB/s)"
+        for level, label in _LEVELS.items()
         if level in limits.bandwidths
     ]
     notes = [
-        f"{base.shapes_told(kernels_of(study))}. Slopes: {'; '.join(slopes) or 'no ceiling'}. Beside a name: how much of "
+        f"{base.shapes_text(kernels_of(study))}. Slopes: {'; '.join(slopes) or 'no ceiling'}. Beside a name: how much of "
         "its lowest roof it reaches; of arithmetic's, that of its instruction."
     ]
     if (points["of the roof (%)"] > 100).any():

@@ -1,9 +1,8 @@
 """Shared access: expected beside measured wavefronts of one shared-memory instruction a case.
 
-The measured count is the hardware's for the probe instruction alone: each kernel has one load, or
-one store, of the probed kind, so the stores that fill shared memory beforehand do not enter it. A
-cross shows what Nsight Compute attributes to the instruction's address where that is another number.
-The expected count is the kernel file's.
+The measured count is the hardware's for the probe instruction alone: each kernel has one load, or one store, of
+the probed kind, so the stores that fill shared memory first do not count. A cross shows Nsight Compute's count
+for the instruction's address where it differs. The expected count is the kernel file's.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ from tilewave.plots.base import StudyData
 from tilewave.plots.style import BAD, GREY, INK, Style
 
 READING = (
-    "A row is an access pattern, named by the bits that a lane asks for: the bar is the wavefronts "
-    "that were measured, the diamond those that the rule of transactions predicts. A diamond at the "
-    "end of its bar is a prediction that came true."
+    "A row is an access pattern, named by the bits that a lane accesses. The bar is the measured wavefronts, the "
+    "diamond the prediction by the rule of transactions. At the end of its bar, the diamond is a right prediction."
 )
 MEASURED = "wavefronts"
 EXPECTED = "wavefronts_expected"
@@ -32,7 +30,7 @@ ATTRIBUTED = "wavefronts_by_instruction"
 _STAGES = ("counters",)
 _WIDTHS = {32: "#88CCEE", 64: "#44AA99", 128: "#332288"}  # by bits a lane
 _ATTRIBUTED = "attributed to its address by ncu, where different"
-_OTHER, _WRONG = "measured, width not told", "not correct"
+_OTHER, _WRONG = "measured, width not known", "not correct"
 
 
 def _kind(bits: int) -> str:
@@ -45,19 +43,19 @@ _KINDS = {_kind(bits): color for bits, color in _WIDTHS.items()} | {
 
 
 def _operation(row: Mapping[str, Any]) -> str:
-    """`load` or `store`, by the macro OP, else by the case's name."""
+    """Return `load` or `store`, by the macro OP, else by the case's name."""
     word = str(base.macros_of(row).get("OP", row.get("probe_case", ""))).lower()
     return "store" if "store" in word else "load"
 
 
 def _bits(row: Mapping[str, Any]) -> int:
-    """Bits a lane, by the macro WIDTH, bytes or bits."""
+    """Return bits a lane from the macro WIDTH, which is in bytes or bits."""
     width = int(base.macros_of(row).get("WIDTH", 0))
     return 8 * width if 8 * width in _WIDTHS else width
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case: operation, width, expected and measured wavefronts, and whether they agree."""
+    """Return one row a case: operation, width, expected and measured wavefronts, and whether they agree."""
     frame = study.cases.reindex(columns=["case", "probe_case"])
     rows = study.cases.to_dict("records")
     frame["operation"] = [_operation(row) for row in rows]
@@ -68,36 +66,36 @@ def table(study: StudyData) -> pd.DataFrame:
     both = frame["expected wavefronts"].notna() & frame["measured wavefronts"].notna()
     equal = frame["expected wavefronts"] == frame["measured wavefronts"]
     frame["as expected"] = equal.map({True: "yes", False: "no"}).where(both, "")
-    rest = base.base_table(study).reset_index(drop=True)
-    return frame.join(rest[["verdict", "status", "reason", "source"]])
+    base_rows = base.base_table(study).reset_index(drop=True)
+    return frame.join(base_rows[["verdict", "status", "reason", "source"]])
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How many patterns cost what the rule predicts."""
-    known = table[(table["as expected"] != "") & (table["verdict"] == "correct")]
-    if known.empty:
+    """Return how many patterns cost the predicted wavefronts."""
+    compared = table[(table["as expected"] != "") & (table["verdict"] == "correct")]
+    if compared.empty:
         return ""
-    return f"{(known['as expected'] == 'yes').sum()} of {len(known)} access patterns cost the wavefronts predicted"
+    return f"{(compared['as expected'] == 'yes').sum()} of {len(compared)} access patterns cost the predicted wavefronts"
 
 
 def _apart(rows: pd.DataFrame) -> pd.Series[bool]:
-    """Where ncu attributes another number to the instruction's address."""
+    """Return where ncu attributes another number to the instruction's address."""
     return (rows["attributed by ncu"] - rows["measured wavefronts"]).fillna(0.0) != 0.0
 
 
-def _said(row: Mapping[Any, Any]) -> tuple[str, str]:
-    """What stands beside a bar, and its colour."""
+def _row_text(row: Mapping[Any, Any]) -> tuple[str, str]:
+    """Return the text beside a bar, and its colour."""
     measured = row["measured wavefronts"]
     if not base.present(measured):
         return str(row["status"]) if row["status"] != "ok" else "not counted", GREY
-    told = base.number(float(measured))
+    text = base.number(float(measured))
     if row["as expected"] == "no":
-        return f"{told} (expected {base.number(float(row['expected wavefronts']))})", BAD
-    return (told, INK) if row["verdict"] == "correct" else (f"{told} ({row['verdict']})", GREY)
+        return f"{text} (expected {base.number(float(row['expected wavefronts']))})", BAD
+    return (text, INK) if row["verdict"] == "correct" else (f"{text} ({row['verdict']})", GREY)
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, right: float) -> None:
-    """Bars for what was measured; what is expected, and what ncu says otherwise, as marks on them."""
+    """Draw measured wavefronts as bars; expected ones, and different ones by ncu, are marks on them."""
     rows = rows.assign(place=range(len(rows)), kind=rows["bits a lane"].map(_kind))
     rows["kind"] = rows["kind"].where(rows["verdict"] == "correct", _WRONG)
     names = [
@@ -119,8 +117,8 @@ def _panel(ax: Axes, rows: pd.DataFrame, right: float) -> None:
                 points, x=column, y="place", label=label, marker=marker, color=color, s=size,
                 edgecolor=edge, linewidth=0.6, zorder=5, ax=ax,
             )  # fmt: skip
-    told = [_said(row) for row in rows.to_dict("records")]
-    look.beside(ax, [text for text, _ in told], [color for _, color in told])
+    texts = [_row_text(row) for row in rows.to_dict("records")]
+    look.beside(ax, [text for text, _ in texts], [color for _, color in texts])
     look.rows_axis(ax, names)
     ax.set(xlim=(0, right), xticks=range(0, int(right) + 1, 1 if right < 12 else 4), ylabel="")
     ax.set_xlabel("wavefronts of the probe instruction")
@@ -128,7 +126,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, right: float) -> None:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Loads and stores in a panel each: measured bars, expected as a white diamond."""
+    """Draw loads and stores in a panel each: measured bars, expected as a white diamond."""
     with look.apply(style):
         values = table[["expected wavefronts", "measured wavefronts", "attributed by ncu"]]
         if table.empty or values.isna().all(axis=None):

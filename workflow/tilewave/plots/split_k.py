@@ -1,8 +1,8 @@
-"""Split-K and stream-K: what sharing a tile among blocks gains, and what its workspace costs.
+"""Split-K and stream-K: the gain of sharing a tile among blocks, and the cost of its workspace.
 
-A row is a shape and tile, a column a way to share its tiles. Speed-ups are over the data-parallel
-kernel with the same tile, measured and as the balance of the SMs and the workspace's traffic predict
-them; beside them the bytes that the workspace adds.
+A row is a shape and tile, a column a way to share its tiles. Speed-ups are over the data-parallel kernel with
+the same tile: measured, and predicted from the balance of the SMs and the workspace's traffic. Beside them
+stand the bytes that the workspace adds.
 """
 
 import math
@@ -26,14 +26,14 @@ from tilewave.records.counters.catalogue import L2_SECTORS
 from tilewave.theory import quantization, roofline, splitting
 
 READING = (
-    "A row is a shape, a column the number of blocks that share a tile: the speed-up as measured, "
-    "as the model has it, and what is asked of L2 besides. The best of a row is framed; below a "
-    "shape stands how many tiles of which size it has."
+    "A row is a shape, a column the number of blocks that share a tile. The maps show the measured speed-up, the "
+    "predicted speed-up, and the additional bytes requested from L2. The best of a row is framed. Below a shape stand "
+    "the number and size of its tiles."
 )
 
 
 class Options(PlotOptions):
-    """What the studies of this plot may set."""
+    """The options of split-K."""
 
     aim: float | None = Field(
         None, gt=0, le=1000, description="speed-up from which on a cell is bold"
@@ -41,29 +41,28 @@ class Options(PlotOptions):
 
 
 DATA_PARALLEL, SPLIT_K, STREAM_K = "hgemm_mma", "hgemm_split_k", "hgemm_stream_k"
-"""Kernels whose blocks take a tile each, share it by the macro SPLITS, share all chunks evenly."""
+"""Kernels whose blocks take a tile each, share a tile (macro SPLITS), or share all chunks evenly."""
 BANDWIDTH = "l2_read"
-"""Probe case whose bandwidth the workspace's traffic is charged with."""
+"""Probe case whose bandwidth gives the time of the workspace's traffic."""
 STREAM = "stream"
 _STAGES = ("time",)
 
 
 def bandwidth(study: StudyData) -> float:
-    """TB/s of the probe BANDWIDTH; NaN where it was not measured, is not correct, or was measured in
-    another environment than most of the durations."""
+    """Return TB/s of the probe BANDWIDTH; NaN without a correct value from the environment of most durations."""
     probes = study.cases.loc[study.cases["probe_case"] == BANDWIDTH, "case"]
-    places = pd.Series(base.environment_of(study, "bandwidth", "time"), dtype=object)
+    environments = pd.Series(base.environment_of(study, "bandwidth", "time"), dtype=object)
     timed = pd.Series(base.environment_of(study, "duration", "time"), dtype=object)
-    here = timed[timed.index.isin(study.cases.loc[study.cases["tile_m"].notna(), "case"])].mode()
-    usable = places.index.isin(probes) & places.index.isin(base.ranking(study))
-    found = places.index[usable & (places.isin(here) | here.empty)]
-    return float(base.value_of(study, "bandwidth", "time")[found[0]]) if len(found) else math.nan
+    usual = timed[timed.index.isin(study.cases.loc[study.cases["tile_m"].notna(), "case"])].mode()
+    usable = environments.index.isin(probes) & environments.index.isin(base.ranking(study))
+    cases = environments.index[usable & (environments.isin(usual) | usual.empty)]
+    return float(base.value_of(study, "bandwidth", "time")[cases[0]]) if len(cases) else math.nan
 
 
 def _dealing(
     row: Mapping[str, object], macros: Mapping[str, object], stream: bool, tiles: int, chunks: int
 ) -> splitting.Dealing:
-    """How the case deals its work out, by its macros (SPLITS; JOINED and LEAST) and its grid."""
+    """Return how the case assigns its work, by its macros (SPLITS; JOINED and LEAST) and its grid."""
     if not stream:
         return splitting.split_k(tiles, chunks, int(str(macros.get("SPLITS", 1))))
     joined = macros.get("JOINED")
@@ -74,22 +73,23 @@ def _dealing(
 
 
 def _key(row: Mapping[str, object]) -> tuple[object, ...]:
-    """What two kernels must share to be compared: shape, dtype and tile."""
+    """Return the key of comparable kernels: shape, dtype and tile."""
     return tuple(row[name] for name in ("m", "n", "k", "dtype", "tile_m", "tile_n"))
 
 
 def cells(study: StudyData) -> pd.DataFrame:
-    """One row a case of a splitting kernel that has its data-parallel fellow in the study.
+    """Return one row a case of a splitting kernel whose data-parallel baseline is in the study.
 
-    Columns: case, plain (the fellow), shape, label, tile, tiles, chunks, per_sm, how ("stream" or the number of splits),
-    ranks, duration and plain_duration (us), speed_up, alone and waves (predicted: an SM's blocks share its throughput,
-    or do not), reduction (us), workspace, traffic (bytes, model), l2 and dram (bytes more, counted), rate (TB/s).
+    Columns: case, plain (the baseline), shape, label, tile, tiles, chunks, per_sm, how ("stream" or the number
+    of splits), ranks, duration and plain_duration (us), speed_up, alone and waves (predicted: an SM's blocks
+    share its throughput, or do not), reduction (us), workspace, traffic (bytes, model), l2 and dram (bytes
+    more, counted), rate (TB/s).
     """
     sms = sms_of(study)
     if study.cases.empty or sms < 1:
         return pd.DataFrame(columns=["case", "shape"])
     rows = study.cases[study.cases["tile_m"].notna() & study.cases["blocks"].notna()]
-    fellows = {_key(row): row for row in rows[rows["kernel"] == DATA_PARALLEL].to_dict("records")}
+    baselines = {_key(row): row for row in rows[rows["kernel"] == DATA_PARALLEL].to_dict("records")}
     duration = base.value_of(study, "duration", "time")
     environments = base.environment_of(study, "duration", "time")
     extra = {
@@ -98,12 +98,12 @@ def cells(study: StudyData) -> pd.DataFrame:
     }
     may_rank = set(base.ranking(study))
     rate = bandwidth(study)
-    found = []
+    records = []
     for row in rows.to_dict("records"):
-        fellow = fellows.get(_key(row))
-        if row["kernel"] not in (SPLIT_K, STREAM_K) or fellow is None:
+        baseline = baselines.get(_key(row))
+        if row["kernel"] not in (SPLIT_K, STREAM_K) or baseline is None:
             continue
-        case, plain_case = str(row["case"]), str(fellow["case"])
+        case, plain_case = str(row["case"]), str(baseline["case"])
         stream, macros = row["kernel"] == STREAM_K, base.macros_of(row)
         shape = {name: int(row[name]) for name in "mnk"}
         tile = (int(row["tile_m"]), int(row["tile_n"]))
@@ -111,24 +111,25 @@ def cells(study: StudyData) -> pd.DataFrame:
         tiles, chunks = quantization.tile_count(shape, tile), -(-shape["k"] // step)
         plain = splitting.data_parallel(tiles, chunks)
         dealing = _dealing(row, macros, stream, tiles, chunks)
-        per_sm = blocks_per_sm_of(study, {str(key): value for key, value in fellow.items()})
+        per_sm = blocks_per_sm_of(study, {str(key): value for key, value in baseline.items()})
         ranks = case in may_rank and plain_case in may_rank
-        own, other = duration.get(case, math.nan), duration.get(plain_case, math.nan)
+        split_time, plain_time = duration.get(case, math.nan), duration.get(plain_case, math.nan)
         same = environments.get(case) == environments.get(plain_case)
-        known = 0.0 if math.isnan(rate) else splitting.reduction_time(dealing, tile, sms, rate)
+        reduction = 0.0 if math.isnan(rate) else splitting.reduction_time(dealing, tile, sms, rate)
         predicted = [
-            splitting.speed_up(dealing, plain, sms, places, other, known) for places in (1, per_sm)
+            splitting.speed_up(dealing, plain, sms, blocks, plain_time, reduction)
+            for blocks in (1, per_sm)
         ]
-        found.append(
+        records.append(
             {
                 "case": case, "plain": plain_case, "shape": tuple(shape.values()),
                 "label": base.shape_label(row), "tile": tile, "tiles": tiles,
                 "chunks": chunks, "per_sm": per_sm,
                 "how": STREAM if stream else str(macros.get("SPLITS", 1)), "ranks": ranks,
-                "duration": own, "plain_duration": other,
-                "speed_up": other / own if ranks and same else math.nan,
+                "duration": split_time, "plain_duration": plain_time,
+                "speed_up": plain_time / split_time if ranks and same else math.nan,
                 "alone": predicted[0], "waves": predicted[1],
-                "reduction": known if not math.isnan(rate) else math.nan, "rate": rate,
+                "reduction": reduction if not math.isnan(rate) else math.nan, "rate": rate,
                 "workspace": splitting.workspace_bytes(dealing, tile),
                 "traffic": splitting.traffic_bytes(dealing, tile),
                 **{
@@ -139,7 +140,7 @@ def cells(study: StudyData) -> pd.DataFrame:
                 },
             }
         )  # fmt: skip
-    return pd.DataFrame(found) if found else pd.DataFrame(columns=["case", "shape"])
+    return pd.DataFrame(records) if records else pd.DataFrame(columns=["case", "shape"])
 
 
 _COLUMNS: Mapping[str, str] = {
@@ -154,30 +155,30 @@ _COLUMNS: Mapping[str, str] = {
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case; those of splitting kernels with speed-ups and bytes beside the predicted."""
-    rest = base.base_table(study).set_index("case")
+    """Return one row a case; those of splitting kernels with measured and predicted speed-ups and bytes."""
+    base_rows = base.base_table(study).set_index("case")
     frame = cells(study)
     if frame.empty:
-        return base.with_derived(rest.reset_index(), frame)
+        return base.with_derived(base_rows.reset_index(), frame)
     columns = frame.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS)
     columns.insert(0, "tile", [f"{rows}x{columns}" for rows, columns in frame["tile"]])
     timed = base.value_of(study, "duration", "time")
-    rest.insert(6, "duration (us)", timed.reindex(rest.index))
-    whole = rest.iloc[:, :7].join(columns).join(rest.iloc[:, 7:]).reset_index()
-    return base.with_derived(whole, frame)
+    base_rows.insert(6, "duration (us)", timed.reindex(base_rows.index))
+    joined = base_rows.iloc[:, :7].join(columns).join(base_rows.iloc[:, 7:]).reset_index()
+    return base.with_derived(joined, frame)
 
 
 # ------------------------------------------------------------------------------------------ figure
 
 
 def _ways(frame: pd.DataFrame) -> list[str]:
-    """The columns: the numbers of splits in order, stream-K."""
+    """Return the columns: the numbers of splits in order, stream-K."""
     splits = sorted({int(how) for how in frame["how"] if how != STREAM})
     return [*map(str, splits), *([STREAM] if (frame["how"] == STREAM).any() else [])]
 
 
 def _map(ax: Axes, frame: pd.DataFrame, title: str, style: Style, aim: float | None) -> None:
-    """A cell for each product and way to share its tiles, the products of most gain on top."""
+    """Draw a cell for each product and way to share its tiles, the products with most gain on top."""
     column, norm = _MAPS[title]
     frame = frame.assign(
         row=[f"{label}\n{tiles} of {m}×{n}" for label, tiles, (m, n) in
@@ -185,18 +186,18 @@ def _map(ax: Axes, frame: pd.DataFrame, title: str, style: Style, aim: float | N
     )  # fmt: skip
     rows = frame.groupby("row", sort=False)["speed_up"].max().sort_values(ascending=False).index
 
-    def told(name: str) -> pd.DataFrame:
+    def matrix(name: str) -> pd.DataFrame:
         return frame.pivot(index="row", columns="how", values=name).reindex(rows)[_ways(frame)]
 
-    values = told(column).astype(float)
+    values = matrix(column).astype(float)
     if column == "l2":
         values /= 1e6
-    words = values.map(
+    texts = values.map(
         lambda value: f"{value:z.0f}".replace("-", "−") if column == "l2" else f"{value:.2f}"
     )
     _maps.draw(
-        ax, values.clip(lower=norm.vmin), words, norm, style,
-        told("alone").astype(float) if style.narrow and column == "speed_up" else None,
+        ax, values.clip(lower=norm.vmin), texts, norm, style,
+        matrix("alone").astype(float) if style.narrow and column == "speed_up" else None,
         framed=column != "l2",
     )  # fmt: skip
     for text in ax.texts:
@@ -206,7 +207,7 @@ def _map(ax: Axes, frame: pd.DataFrame, title: str, style: Style, aim: float | N
     ax.set_title(title)
 
 
-_MEASURED, _MODEL, _BYTES = "Speed-up", "Speed-up, model", "MB more asked of L2"
+_MEASURED, _MODEL, _BYTES = "Speed-up", "Speed-up, model", "MB more from L2"
 _MAPS: Mapping[str, tuple[str, Normalize]] = {
     _MEASURED: ("speed_up", LogNorm(0.5, 16)),
     _MODEL: ("alone", LogNorm(0.5, 16)),
@@ -215,8 +216,8 @@ _MAPS: Mapping[str, tuple[str, Normalize]] = {
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Speed-ups measured and predicted, and the bytes that they cost, side by side; at a narrow
-    width those measured, the best that is predicted marked."""
+    """Draw measured and predicted speed-ups and the bytes that they cost, side by side.
+    A narrow figure has the measured ones alone, with the predicted best marked."""
     with look.apply(style):
         frame: pd.DataFrame = base.derived(table)
         if frame.empty or frame["speed_up"].isna().all():
@@ -229,9 +230,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         fig = look.new_figure(style, down * (rows + 12.0))
         axes = fig.subplots(down, across, squeeze=False).ravel()
         aim = Options.of(study).aim
-        for place, (ax, name) in enumerate(zip(axes, shown, strict=True)):
+        for index, (ax, name) in enumerate(zip(axes, shown, strict=True)):
             _map(ax, frame, name, style, aim)
-            if place and not style.narrow:
+            if index and not style.narrow:
                 ax.set_yticks([])
         handles = _maps.legend(style.narrow)
         if aim is not None:
@@ -240,7 +241,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """The largest speed-up."""
+    """Return the largest speed-up."""
     frame: pd.DataFrame = base.derived(table)
     if frame.empty or frame["speed_up"].isna().all():
         return ""
@@ -249,15 +250,15 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
-    """How the prediction is made, and how far it is off."""
-    known = frame[frame["speed_up"].notna()]
-    off = quantization.prediction_error(list(known["speed_up"] / known["alone"] - 1))
-    at, rate = known.iloc[off.place], float(frame["rate"].iloc[0])
+    """Return the definition of the prediction, and its error."""
+    compared = frame[frame["speed_up"].notna()]
+    off = quantization.prediction_error(list(compared["speed_up"] / compared["alone"] - 1))
+    worst, rate = compared.iloc[off.place], float(frame["rate"].iloc[0])
     traffic = f" plus the workspace's bytes at {rate:.3g} TB/s" if not math.isnan(rate) else ""
     return [
-        f"Over the data-parallel kernel, {sms_of(study)} SMs. S-K: stream-K. Model: chunks of the busiest SM"
-        f"{traffic}; error: median {percent(off.median)}, worst {percent(off.worst)} "
-        f"({at['label']}, {_way(at['how'])})."
+        f"Speed-ups are over the data-parallel kernel, on {sms_of(study)} SMs. S-K: stream-K. The model counts chunks of "
+        f"the busiest SM{traffic}; error: median {percent(off.median)}, worst {percent(off.worst)} "
+        f"({worst['label']}, {_way(worst['how'])})."
     ]
 
 

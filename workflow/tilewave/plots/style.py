@@ -1,7 +1,7 @@
-"""How every figure looks: one theme, fixed colours for kernels, and files without dates.
+"""The common look of all figures: one theme, fixed colours for kernels, and files without dates.
 
-The same tables give byte-identical files: the SVG's ids are salted with a constant, no date and no
-software version is written, and figures are made without pyplot's global state.
+The same tables give byte-identical files: the SVG's ids are salted with a constant, no date and no software
+version is written, and figures do not use pyplot's global state.
 """
 
 import io
@@ -36,10 +36,10 @@ MODEL = "#777777"
 GOOD, BAD = "#117733", "#CC3311"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 OURS = "#332288"
-"""What was measured of this project's kernels; the baseline is black, a model grey."""
+"""Colour of measurements of this project's kernels; the baseline is black, a model grey."""
 FONT = "DejaVu Sans"  # it comes with matplotlib
 NARROW_MM = 120.0
-"""Below this width panels stand under one another instead of side by side."""
+"""Width below which panels stand above one another instead of side by side."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Style:
 
     @property
     def narrow(self) -> bool:
-        """Whether panels must stand under one another."""
+        """True where panels must stand above one another."""
         return self.width_mm < NARROW_MM
 
     @property
@@ -74,7 +74,7 @@ class Style:
 
     @property
     def line(self) -> float:
-        """Height of one line of text at font_size, in inches."""
+        """Height of a line of text at font_size, in inches."""
         return 1.25 * self.font_size / 72
 
 
@@ -110,7 +110,7 @@ def _settings(style: Style) -> dict[str, Any]:
         "axes.edgecolor": INK,
         "axes.labelcolor": INK,
         "text.color": INK,
-        # Hinted widths depend on the resolution: labels that fit at the layout's are cut at the file's.
+        # Hinted widths depend on the resolution: labels that fit in the layout would be cut in the file.
         "text.hinting": "none",
         "xtick.color": INK,
         "ytick.color": INK,
@@ -131,7 +131,7 @@ def _settings(style: Style) -> dict[str, Any]:
         "hatch.linewidth": 0.5,
         "figure.dpi": 100,
         "savefig.dpi": 220,
-        # Letters as they were laid out: an SVG looks the same where the font is missing.
+        # Characters as outlines: an SVG looks the same where the font is missing.
         "svg.fonttype": "path",
         "svg.hashsalt": "tilewave",
         "text.parse_math": False,
@@ -143,14 +143,14 @@ def _settings(style: Style) -> dict[str, Any]:
 
 @contextmanager
 def apply(style: Style) -> Iterator[None]:
-    """The theme, for as long as the block lasts."""
+    """Set the theme, for as long as the block lasts."""
     check_style(style)
     with mpl.rc_context(_settings(style)):  # type: ignore[arg-type]
         yield
 
 
 def new_figure(style: Style, height_mm: float) -> Figure:
-    """A figure whose panels take `height_mm`; `finish` adds what title and legend need."""
+    """Return a figure whose panels are `height_mm` high; `finish` adds the height of title and legend."""
     fig = Figure(figsize=(style.width, height_mm * MM))
     FigureCanvasAgg(fig)
     return fig
@@ -163,7 +163,7 @@ _captions: WeakKeyDictionary[Figure, list[str]] = WeakKeyDictionary()
 
 
 def caption(fig: Figure) -> list[str]:
-    """What belongs below a finished figure: its notes, then in one line what is missing and the source."""
+    """Return the text below a finished figure: its notes, then one line with missing cases and the source."""
     return _captions.get(fig, [])
 
 
@@ -175,16 +175,16 @@ def finish(
     notes: Sequence[str] = (),
     stages: Iterable[str] | None = None,
 ) -> Figure:
-    """`framed` with a study's finding (else its question), what is missing of it and its source.
-
-    stages: the stages whose missing cases the caption must list; None for all.
-    """
+    """Frame a figure with a study's finding (else its question), its missing cases and its source.
+    stages: the stages whose missing cases the caption must list; None for all."""
     troubles = missing_notes(study, stages)
     if len(troubles) > 6:
         more = len(troubles) - 5
-        troubles = [*troubles[:5], f"and {more} further reasons: they are in the table."]
+        troubles = [*troubles[:5], f"The table has {more} more reasons."]
     title = study.takeaway or study.question or study.title
-    ends = " ".join(f"{one.removesuffix('.')}." for one in (*troubles, source_line(study)))
+    ends = " ".join(
+        f"{sentence.removesuffix('.')}." for sentence in (*troubles, source_line(study))
+    )
     return framed(fig, style, title, ends, handles, notes)
 
 
@@ -198,11 +198,8 @@ def framed(
 ) -> Figure:
     """Put a title above the panels and a legend below them; the rest is the figure's `caption`.
 
-    Parameters
-    ----------
-    source: what is missing and where the values come from, in a line.
-    handles: the legend's entries, with their labels; it stands outside the data.
-    notes: sentences about how to read the figure.
+    source: one line with missing cases and the origin of the values. handles: the legend's entries, with their
+    labels. notes: sentences on how to read the figure.
     """
     _captions[fig] = [*notes, f"{source.removesuffix('.')}."]
     fig.set_layout_engine("constrained", w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.02)
@@ -213,23 +210,23 @@ def framed(
     if handles:
         around.append(_legend(fig, handles, style.width))
     renderer = fig.canvas.get_renderer()  # type: ignore[attr-defined]
-    more = sum(one.get_window_extent(renderer).height / fig.dpi + 0.08 for one in around)
+    more = sum(artist.get_window_extent(renderer).height / fig.dpi + 0.08 for artist in around)
     fig.set_size_inches(style.width, fig.get_figheight() + more)
-    # Laid out once and then frozen: the panels stand alike in every file type, and saving twice
-    # gives the same bytes (the layout starts from where the last one ended).
+    # The layout runs once and is then frozen: the panels are alike in every file type, and saving twice
+    # gives the same bytes (a second layout would start from the first).
     engine = fig.get_layout_engine()
     assert engine is not None
     engine.execute(fig)
     fig.set_layout_engine(None)  # "none" leaves a place-holder, for which each save draws twice
     for ax in fig.axes:
-        # The solver's last digits depend on where its variables lie in memory.
+        # The solver's last digits depend on the addresses of its variables.
         bounds = ax.get_position(original=True).bounds
         ax.set_position(Bbox.from_bounds(*(round(float(part), 5) for part in bounds)))
     return fig
 
 
 def _legend(fig: Figure, handles: Sequence[Artist], width: float) -> Legend:
-    """A legend below the panels, with as many columns as fit into `width` inches."""
+    """Draw a legend below the panels, with as many columns as fit into `width` inches."""
     renderer = fig.canvas.get_renderer()  # type: ignore[attr-defined]
     for columns in range(min(len(handles), 8), 0, -1):
         legend = fig.legend(
@@ -244,18 +241,18 @@ def _legend(fig: Figure, handles: Sequence[Artist], width: float) -> Legend:
 
 
 def entries(axes: Iterable[Axes]) -> list[Artist]:
-    """What seaborn drew, each label once, for `finish`; its legends go."""
-    found: dict[str, Artist] = {}
+    """Return seaborn's legend entries, each label once, for `finish`, and remove its legends."""
+    handles: dict[str, Artist] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
+            handles.setdefault(label, handle)
         if (legend := ax.get_legend()) is not None:
             legend.remove()
-    return list(found.values())
+    return list(handles.values())
 
 
 def empty(ax: Axes, sentence: str, style: Style) -> None:
-    """An axes that says why it shows nothing."""
+    """Write the reason into an axes that shows nothing."""
     ax.set_axis_off()
     ax.text(
         0.5, 0.5, sentence, ha="center", va="center", transform=ax.transAxes, color=GREY,
@@ -264,7 +261,7 @@ def empty(ax: Axes, sentence: str, style: Style) -> None:
 
 
 def empty_figure(study: StudyData, style: Style, what: str) -> Figure:
-    """The figure of a study that has nothing to draw: the question, the reason, the source."""
+    """Return the figure of a study without data: the question, the reason, the source."""
     fig = new_figure(style, 30)
     empty(fig.subplots(), nothing_to_draw(study, what), style)
     return finish(fig, study, style)
@@ -274,7 +271,7 @@ def empty_figure(study: StudyData, style: Style, what: str) -> Figure:
 
 
 def rows_axis(ax: Axes, labels: Sequence[str]) -> None:
-    """One row for each label, the first on top."""
+    """Set one row for each label, the first on top."""
     ax.set_yticks(range(len(labels)), labels)
     ax.set_ylim(len(labels) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
@@ -283,9 +280,10 @@ def rows_axis(ax: Axes, labels: Sequence[str]) -> None:
 def beside(
     ax: Axes, texts: Iterable[str], colors: Iterable[str] = (), middle: float = 0.0, label: str = ""
 ) -> None:
-    """Texts at the right of the rows, the first on top; middle: of a row, from where it begins; label: of them all."""
-    right, told = ax.secondary_yaxis("right"), list(texts)
-    right.set_yticks([place + middle for place in range(len(told))], told)
+    """Write texts at the right of the rows, the first on top; middle: offset of a row's middle; label: of them
+    all."""
+    right, lines = ax.secondary_yaxis("right"), list(texts)
+    right.set_yticks([row + middle for row in range(len(lines))], lines)
     right.tick_params(length=0)
     right.spines["right"].set_visible(False)
     right.set_ylabel(label)
@@ -294,7 +292,7 @@ def beside(
 
 
 def powers_of_two(ax: Axes, values: Iterable[float], most: int = 9, axis: str = "x") -> None:
-    """A log2 axis with a tick at each power of two in the data's range, thinned to fit."""
+    """Set a log2 axis with a tick at each power of two in the data's range, thinned to fit."""
     sizes = [v for v in values if v > 0]
     getattr(ax, f"set_{axis}scale")("log", base=2)
     if not sizes:
@@ -309,7 +307,7 @@ def powers_of_two(ax: Axes, values: Iterable[float], most: int = 9, axis: str = 
 
 
 def decades(axis: Axis, ends: tuple[float, float], unit: float = 1.0) -> None:
-    """A log10 axis with ticks at 1, 2 and 5 where it is short, else at 1; unit: what a tick counts in."""
+    """Set ticks of a log10 axis at 1, 2 and 5 where it is short, else at 1; unit: of the ticks."""
     low, high = ends
     axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if high < 30 * low else (1,)))
     axis.set_minor_locator(NullLocator())
@@ -317,15 +315,13 @@ def decades(axis: Axis, ends: tuple[float, float], unit: float = 1.0) -> None:
 
 
 def grid(ax: Axes, axis: str = "both") -> None:
-    """Faint lines behind the data."""
+    """Draw faint lines behind the data."""
     ax.grid(True, axis=axis)  # type: ignore[arg-type]
 
 
-def heatmap(ax: Axes, values: pd.DataFrame, words: Any, **how: Any) -> None:
-    """Seaborn's heatmap with a text in each cell; who draws it sets how the labels are turned.
-
-    To turn them itself seaborn would draw the whole figure, and look whether they overlap.
-    """
+def heatmap(ax: Axes, values: pd.DataFrame, texts: Any, **how: Any) -> None:
+    """Draw seaborn's heatmap with a text in each cell; the caller sets how labels are turned.
+    To turn them itself, seaborn would draw the whole figure and look for overlaps."""
     fig = ax.get_figure(root=True)
     assert fig is not None
 
@@ -334,7 +330,7 @@ def heatmap(ax: Axes, values: pd.DataFrame, words: Any, **how: Any) -> None:
 
     fig.canvas.draw = nothing  # type: ignore[method-assign, assignment]
     try:
-        sns.heatmap(values, annot=words, fmt="", cbar=False, ax=ax, **how)
+        sns.heatmap(values, annot=texts, fmt="", cbar=False, ax=ax, **how)
     finally:
         del fig.canvas.draw
 
@@ -347,7 +343,7 @@ THUMBNAIL_PX = 440
 
 
 def thumbnail(fig: Figure, path: Path, style: Style) -> None:
-    """The upper part of a figure, not higher than it is wide, as a PNG made small and of few colours."""
+    """Save the upper part of a figure, not higher than wide, as a small PNG of few colours."""
     held = io.BytesIO()
     with apply(style):
         fig.savefig(held, format="png", dpi=2 * THUMBNAIL_PX / style.width)
@@ -358,11 +354,9 @@ def thumbnail(fig: Figure, path: Path, style: Style) -> None:
 
 
 def save(fig: Figure, path: str | Path, style: Style = Style()) -> None:
-    """Write a figure as the path's suffix says (svg, pdf, png), without dates and versions.
+    """Write a figure in the path's file type (svg, pdf, png), without dates and versions.
 
-    Raises
-    ------
-    UserError: a suffix that is none of the three.
+    Raises UserError for any other suffix.
     """
     path = Path(path)
     nothing: Mapping[str, dict[str, None]] = {

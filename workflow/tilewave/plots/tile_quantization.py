@@ -1,8 +1,8 @@
-"""Tile quantization: what the tiles at the edge cost, against N in small steps.
+"""Tile quantization: the cost of tiles at the edge, against N in small steps.
 
-One column more than a whole number of tiles starts a new tile column that costs as much as a full
-one: the duration steps, the throughput drops, and the tensor cores execute more operations than
-2 m n k, by exactly the tiles' waste.
+One column more than a whole number of tiles starts a new tile column that costs as much as a full one. The
+duration steps, the throughput drops, and the tensor cores execute more operations than 2 m n k, by exactly the
+tiles' waste.
 """
 
 from functools import partial
@@ -11,9 +11,8 @@ from tilewave.plots import _quantization, _sweeps
 from tilewave.plots._quantization import Options as Options
 
 READING = (
-    "Against N: above the speed, below 2mnk over the operations of whole tiles. Past a dotted line "
-    "a new column of tiles begins and both fall, by its tile waste; points are measured, the line "
-    "is the model."
+    "Against N: above is the speed, below 2mnk over the operations of whole tiles. Right of a dotted line a new column "
+    "of tiles begins, and both fall by its waste. Points are measured, the line is the model."
 )
 table = _sweeps.table
 takeaway = partial(_quantization.takeaway, by="columns")

@@ -1,9 +1,8 @@
-"""Tile size: which block tile wins at which shape, beside what quantization and reuse predict.
+"""Tile size: the best block tile at each shape, beside the predictions by quantization and reuse.
 
-Every row is a shape, every column a tile, in the order in which tiles are said to be efficient. A
-cell is the tile's throughput over the best at that shape. The prediction takes one number for each
-tile, what it reaches at the largest product, and multiplies it with the closed-form efficiency of
-its tiles and waves at the shape.
+Every row is a shape, every column a tile, in the order in which the guide calls tiles efficient. A cell is the
+tile's throughput over the best at that shape. The prediction takes one number for each tile, its throughput at
+the largest product. It multiplies it by the closed-form efficiency of its tiles and waves at the shape.
 """
 
 import math
@@ -25,9 +24,9 @@ from tilewave.theory import quantization, roofline, tiling
 from tilewave.theory.dtypes import SIZES
 
 READING = (
-    "A row is a shape, a column a tile; a number is the speed in % of the best tile of that shape, "
-    "measured at the left, predicted in the middle, and the best one is framed. At the right the "
-    "rank correlation of each order with the measured one: 1 is the same order."
+    "A row is a shape, a column a tile. A number is the speed in % of the best tile of that shape, measured at the "
+    "left and predicted in the middle; the best is framed. At the right is the rank correlation of each order with "
+    "the measured one: 1 is the same order."
 )
 
 
@@ -37,17 +36,18 @@ _ORDERS = {"guide": "guide's order, against measured", "model": "prediction, aga
 
 
 def _order(tile: tuple[int, int]) -> tuple[int, int, int]:
-    """The guide's order, then tiles that it does not name by falling area."""
-    place = tiling.priority(tile)
-    return (len(tiling.PRIORITY) if place is None else place, -tile[0] * tile[1], -tile[0])
+    """Return the key of the guide's order; tiles that it does not name follow by falling area."""
+    rank = tiling.priority(tile)
+    return (len(tiling.PRIORITY) if rank is None else rank, -tile[0] * tile[1], -tile[0])
 
 
 def cells(study: StudyData) -> pd.DataFrame:
-    """One row a case that has a tile: where it stands, what it reached, what is predicted.
+    """Return one row a case with a tile: shape, measured throughput, predictions.
 
-    Columns: case, shape ((m, n, k)), label, tile ((rows, columns)), ranks, tflops, cublas (% of cuBLAS), share (of the
-    best at the shape), useful, per_sm, alone and waves (parallel efficiency, one block an SM and as many as fit),
-    intensity (FLOP/byte), l2_bytes and model_bytes, predicted_alone and predicted_waves (share of the best).
+    Columns: case, shape ((m, n, k)), label, tile ((rows, columns)), ranks, tflops, cublas (% of cuBLAS), share
+    (of the best at the shape), useful, per_sm, alone and waves (parallel efficiency, one block an SM and as
+    many as fit), intensity (FLOP/byte), l2_bytes and model_bytes, predicted_alone and predicted_waves (share of
+    the best).
     """
     sms = sms_of(study)
     rows = study.cases
@@ -59,14 +59,14 @@ def cells(study: StudyData) -> pd.DataFrame:
     sectors = base.value_of(study, L2_SECTORS, "counters")
     may_rank = set(base.ranking(study))
     environments = base.environment_of(study, "tflops", "time")
-    found = []
+    records = []
     for row in rows.to_dict("records"):
         case = str(row["case"])
         shape = {name: int(row[name]) for name in "mnk"}
         tile = (int(row["tile_m"]), int(row["tile_n"]))
         per_sm = blocks_per_sm_of(study, {str(key): value for key, value in row.items()})
         width = SIZES.get(str(row["dtype"]).partition("_")[0], 2)
-        found.append(
+        records.append(
             {
                 "case": case, "shape": tuple(shape.values()), "label": base.shape_label(row),
                 "tile": tile, "ranks": case in may_rank, "tflops": timed.at[case, "tflops"],
@@ -81,11 +81,11 @@ def cells(study: StudyData) -> pd.DataFrame:
                 + width * shape["m"] * shape["n"],
             }
         )  # fmt: skip
-    frame = pd.DataFrame(found)
+    frame = pd.DataFrame(records)
     if frame.empty:
         return pd.DataFrame(columns=["case", "shape", "tile"])
     valid = frame["tflops"].where(frame["ranks"])
-    # Ratios inside one environment only: at each shape in that of most of its values.
+    # Ratios need one environment: at each shape that of most of its values.
     timed_in = frame[valid.notna()].groupby("shape", sort=False)["environment"]
     common = {shape: group.value_counts().index[0] for shape, group in timed_in}
     valid = valid.where(frame["environment"] == [common.get(s) for s in frame["shape"]])
@@ -99,49 +99,49 @@ def cells(study: StudyData) -> pd.DataFrame:
 
 
 def reference_shape(frame: pd.DataFrame) -> tuple[int, ...] | None:
-    """The largest shape at which all tiles have a throughput; None without."""
-    known = frame[frame["valid"].notna()].groupby("shape", sort=False)["tile"].nunique()
-    whole = known.index[known == frame["tile"].nunique()]
-    return max(whole, key=math.prod, default=None)
+    """Return the largest shape at which all tiles have a throughput; None without one."""
+    tile_counts = frame[frame["valid"].notna()].groupby("shape", sort=False)["tile"].nunique()
+    complete = tile_counts.index[tile_counts == frame["tile"].nunique()]
+    return max(complete, key=math.prod, default=None)
 
 
 def _full_rates(
     frame: pd.DataFrame, reference: tuple[int, ...] | None, efficiency: str
 ) -> dict[tuple[int, int], float]:
-    """TFLOP/s of each tile on a product without quantization, from the reference shape."""
+    """Return TFLOP/s of each tile on a product without quantization, from the reference shape."""
     rows = frame[[shape == reference for shape in frame["shape"]]]
     rates = rows["valid"] / rows[efficiency]
     return dict(zip(rows["tile"], rates, strict=True))
 
 
 def winners(frame: pd.DataFrame, column: str) -> dict[tuple[int, ...], tuple[int, int]]:
-    """The tile with the highest value of a column at each shape that has any."""
-    found = {}
+    """Return the tile with the highest value of a column at each shape that has any."""
+    best = {}
     for shape, group in frame[frame[column].notna()].groupby("shape", sort=False):
-        found[shape] = group.loc[group[column].idxmax(), "tile"]
-    return found
+        best[shape] = group.loc[group[column].idxmax(), "tile"]
+    return best
 
 
 def correlations(frame: pd.DataFrame) -> pd.DataFrame:
-    """Spearman's rho at each shape of the measured throughput with the guide's order (`guide`) and
-    with the prediction (`model`); tiles that the guide does not name are left out of the first."""
-    found = {}
+    """Return Spearman's rho at each shape of the measured throughput with the guide's order and the prediction.
+    Columns `guide`, for the tiles that the guide names, and `model`."""
+    by_shape = {}
     for shape, group in frame[frame["share"].notna()].groupby("shape", sort=False):
         places = [tiling.priority(tile) for tile in group["tile"]]
         named = [(-p, s) for p, s in zip(places, group["share"], strict=True) if p is not None]
         guide = tiling.rank_correlation(*map(list, zip(*named))) if named else math.nan
         both = group[group["predicted_alone"].notna()]
         model = tiling.rank_correlation(list(both["predicted_alone"]), list(both["share"]))
-        found[shape] = {"guide": guide, "model": model}
-    return pd.DataFrame.from_dict(found, orient="index", columns=["guide", "model"])
+        by_shape[shape] = {"guide": guide, "model": model}
+    return pd.DataFrame.from_dict(by_shape, orient="index", columns=["guide", "model"])
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case with a tile: throughput, share of the best, efficiencies, bytes, status."""
-    rest = base.base_table(study).set_index("case")
+    """Return one row a case with a tile: throughput, share of the best, efficiencies, bytes, status."""
+    base_rows = base.base_table(study).set_index("case")
     frame = cells(study)
     if frame.empty:
-        return base.with_derived(rest.reset_index(), frame)
+        return base.with_derived(base_rows.reset_index(), frame)
     best = winners(frame, "share")
     rho = correlations(frame)
     columns = pd.DataFrame(
@@ -165,29 +165,29 @@ def table(study: StudyData) -> pd.DataFrame:
             "rank correlation with the prediction": frame["shape"].map(rho["model"]),
         }
     ).set_index("case")
-    joined = rest.iloc[:, :6].join(columns, how="inner")
-    return base.with_derived(joined.join(rest.iloc[:, 6:]).reset_index(), frame)
+    joined = base_rows.iloc[:, :6].join(columns, how="inner")
+    return base.with_derived(joined.join(base_rows.iloc[:, 6:]).reset_index(), frame)
 
 
 # ------------------------------------------------------------------------------------------ figure
 
 
-def _told(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """A column by shape and tile, in the order of the rows and of the guide."""
+def _pivoted(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return a column by shape and tile, in the order of the rows and of the guide."""
     shapes = list(dict.fromkeys(frame["label"]))
     tiles = sorted(dict.fromkeys(frame["tile"]), key=_order)
     return frame.pivot(index="label", columns="tile", values=column).reindex(shapes)[tiles]
 
 
 def _map(ax: Axes, frame: pd.DataFrame, column: str, style: Style, marked: bool = False) -> None:
-    """A cell for each shape and tile with its percentage, a cross for a case that has none; the best
-    framed, at a narrow width the best that is predicted marked."""
-    values = _told(frame, column).astype(float)
-    words = values.map(lambda value: f"{100 * value:.0f}")
-    picks = _told(frame, "predicted_alone").astype(float) if marked else None
-    _maps.draw(ax, values, words, PowerNorm(2, 0.0, 1.25), style, picks)
-    asked = _told(frame, "case").notna().to_numpy() & values.isna().to_numpy()
-    for y, x in zip(*np.nonzero(asked), strict=True):
+    """Draw a cell for each shape and tile with its percentage, and a cross for a case without one.
+    The best has a frame; marked: the predicted best has a mark."""
+    values = _pivoted(frame, column).astype(float)
+    texts = values.map(lambda value: f"{100 * value:.0f}")
+    picks = _pivoted(frame, "predicted_alone").astype(float) if marked else None
+    _maps.draw(ax, values, texts, PowerNorm(2, 0.0, 1.25), style, picks)
+    missing = _pivoted(frame, "case").notna().to_numpy() & values.isna().to_numpy()
+    for y, x in zip(*np.nonzero(missing), strict=True):
         ax.text(x + 0.5, y + 0.5, "×", ha="center", va="center", size=style.small, color=GREY)
     tiles = list(values)
     for x in range(1, len(tiles)):
@@ -198,12 +198,12 @@ def _map(ax: Axes, frame: pd.DataFrame, column: str, style: Style, marked: bool 
     ax.tick_params(axis="x", labelrotation=90)
 
 
-def _best_told(ax: Axes, frame: pd.DataFrame) -> None:
-    """The best tile's TFLOP/s, and its share of cuBLAS, at the right of the measured map."""
+def _best_tiles(ax: Axes, frame: pd.DataFrame) -> None:
+    """Write the best tile's TFLOP/s and its share of cuBLAS at the right of the measured map."""
     ranked = frame[frame["share"] == 1.0].drop_duplicates("label").set_index("label")
     labels = list(dict.fromkeys(frame["label"]))
-    told = ranked["tflops"].map(base.digits) + ranked["cublas"].map(" ({:.0f} %)".format)
-    look.beside(ax, told.reindex(labels).fillna(""), middle=0.5)
+    texts = ranked["tflops"].map(base.digits) + ranked["cublas"].map(" ({:.0f} %)".format)
+    look.beside(ax, texts.reindex(labels).fillna(""), middle=0.5)
 
 
 def _correlation(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
@@ -221,8 +221,8 @@ def _correlation(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Measured and predicted maps side by side, and how well two orders of the tiles agree with the
-    measured one; at a narrow width the measured map alone, with the predicted best marked."""
+    """Draw measured and predicted maps side by side, and the agreement of two orders with the measured one.
+    A narrow figure has the measured map alone, with the predicted best marked."""
     with look.apply(style):
         frame: pd.DataFrame = base.derived(table)
         if frame.empty or frame["share"].isna().all():
@@ -236,7 +236,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             axes[1].set_yticks([])
             _correlation(axes[2], frame, style)
         _map(axes[0], frame, "share", style, marked=style.narrow)
-        _best_told(axes[0], frame)
+        _best_tiles(axes[0], frame)
         titles = ("Measured, % of the best", "Predicted, % of the best", "Agreement")
         for ax, title in zip(axes, titles):
             ax.set_title(title)
@@ -245,17 +245,17 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def _kept(frame: pd.DataFrame) -> float:
-    """The least share of the best tile's speed that the one with the fewest blocks over SMs keeps, the
-    reference shape aside; NaN without a prediction."""
+    """Return the least share of the best tile's speed that the tile with the best prediction keeps.
+    The reference shape does not count; NaN without a prediction."""
     reference = reference_shape(frame.assign(valid=frame["tflops"].where(frame["ranks"])))
-    known = frame.dropna(subset=["share", "predicted_alone"])
-    known = known[known["shape"].map(lambda shape: shape != reference).astype(bool)]
-    picked = known.groupby("shape", sort=False)["predicted_alone"].idxmax()
-    return float(known.loc[picked, "share"].min()) if reference else math.nan
+    predicted = frame.dropna(subset=["share", "predicted_alone"])
+    predicted = predicted[predicted["shape"].map(lambda shape: shape != reference).astype(bool)]
+    picked = predicted.groupby("shape", sort=False)["predicted_alone"].idxmax()
+    return float(predicted.loc[picked, "share"].min()) if reference else math.nan
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """What picking a tile by the prediction keeps."""
+    """Return the share of the best speed that a tile picked by the prediction keeps."""
     frame: pd.DataFrame = base.derived(table)
     kept = math.nan if frame.empty else _kept(frame)
     if math.isnan(kept):
@@ -264,19 +264,19 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
-    """How to read the columns, what the prediction is, and the bytes asked of L2."""
+    """Return how to read the columns, the definition of the prediction, and the bytes requested from L2."""
     reference = reference_shape(frame.assign(valid=frame["tflops"].where(frame["ranks"])))
     traffic = (frame["l2_bytes"] / frame["model_bytes"]).dropna()
-    found = [
+    lines = [
         f"{sms_of(study)} SMs. Columns: tiles in the order of NVIDIA's guide, lines between its groups, with their FLOP "
         "for a byte of A and B. At the right of a row: TFLOP/s of the best tile and its share of cuBLAS."
     ]
     if reference:
         shape = "×".join(map(str, reference))
-        found.append(f"Predicted: throughput at {shape} times tile and wave efficiency.")
+        lines.append(f"Predicted: throughput at {shape} times tile and wave efficiency.")
     if len(traffic):
-        found.append(
-            f"Bytes asked of L2 over those predicted: median {traffic.median():.3g}, {traffic.min():.3g} to "
+        lines.append(
+            f"Bytes requested from L2 over predicted ones: median {traffic.median():.3g}, {traffic.min():.3g} to "
             f"{traffic.max():.3g}."
         )
-    return found
+    return lines

@@ -1,9 +1,9 @@
-"""Work and traffic: what bounds each product, and how often its operands are loaded.
+"""Work and traffic: the bound of each product, and how often its operands are loaded.
 
-Above, products with their arithmetic intensity: the rate over what this GPU's own measured ceilings
-allow, and the DRAM bytes over the compulsory ones. Below, how often an element of A and B is loaded at
-each level, as the closed forms of tilewave.theory.traffic predict it and as the counters read. What the
-GPU-performance document says of the same shapes on its own GPU stands in the table.
+Above, products with their arithmetic intensity: the rate over the limit of this GPU's measured ceilings, and
+the DRAM bytes over the compulsory ones. Below, how often an element of A and B is loaded at each level:
+predicted by the closed forms of tilewave.theory.traffic, and counted. The statements of the GPU-performance
+document on the same shapes and its own GPU stand in the table.
 """
 
 import math
@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.options import Count, PlotOptions, Word
+from tilewave.plots.options import Count, Name, PlotOptions
 from tilewave.plots.style import FAINT, GREY, INK, Style
 from tilewave.records.counters.catalogue import GLOBAL_ACCESSES
 from tilewave.theory import traffic
@@ -29,14 +29,14 @@ from tilewave.theory.occupancy import WARP
 from tilewave.theory.traffic import V100, Machine, WarpAccess
 
 READING = (
-    "Above, a bar is how much of its roof a product reaches, and beside it what DRAM moved over the "
-    "bytes that must move. Below, a mark is how many times the bytes of A and B were asked for: by "
-    "lanes, in sectors, of L2, of DRAM; a mark on the stroke is as predicted."
+    "Above, a bar is the share of its roof that a product reaches; beside it are DRAM's bytes over the bytes that must "
+    "move. Below, a mark is how often the bytes of A and B are loaded: by lanes, in sectors, from L2, from DRAM. A "
+    "mark on the stroke is as predicted."
 )
 
 
 class Lanes(PlotOptions):
-    """A `theory.traffic.Access`."""
+    """The options of a `theory.traffic.Access`."""
 
     rows: int = Field(1, ge=1, le=WARP)
     columns: int = Field(WARP, ge=1, le=WARP)
@@ -46,7 +46,7 @@ class Lanes(PlotOptions):
 
     @model_validator(mode="after")
     def _of_a_warp(self) -> Self:
-        assert self.access  # raises ValueError where no warp stands so
+        assert self.access  # raises ValueError if no warp can have this shape
         return self
 
     @property
@@ -55,7 +55,7 @@ class Lanes(PlotOptions):
 
 
 class Accesses(PlotOptions):
-    """Of one kernel."""
+    """The accesses of one kernel."""
 
     a: Lanes | None = None
     b: Lanes | None = None
@@ -64,21 +64,21 @@ class Accesses(PlotOptions):
 
 
 class Options(PlotOptions):
-    """What the studies of this plot may set."""
+    """The options of work and traffic."""
 
-    accesses: dict[Word, Accesses] = Field(
+    accesses: dict[Name, Accesses] = Field(
         {},
         max_length=1000,
-        description="by kernel, where the lanes of a warp stand in an access to each matrix; a matrix that is not "
-        "named is walked an element a lane, row by row through the kernel's tile. `tile` are the outputs and the "
-        "k step that share what is loaded, where these are not the block's",
+        description="by kernel, the places of a warp's lanes in an access to each matrix. Without them a lane "
+        "accesses one element, row by row through the kernel's tile. `tile` are the outputs and the k step that "
+        "share loads, where these are not the block's",
     )
 
 
 BANDWIDTH = "dram_copy"
 """Probe case whose TB/s are the ceiling of device memory."""
-# What the GPU-performance document says of its examples (its N is the reduction): FLOP per byte, which are half the
-# reduction and below 1 for a matrix times a vector, and what bounds the product.
+# Claims of the GPU-performance document on its examples (its N is the reduction): FLOP per byte, which are half the
+# reduction and below 1 for a matrix times a vector, and the bound of the product.
 CLAIMED: Mapping[str, tuple[float, str]] = {
     "8192x8192x128": (64.0, traffic.MEMORY),
     "8192x8192x8192": (4096.0, traffic.MATH),
@@ -99,24 +99,24 @@ _KINDS = {
     "bound by memory": _PALETTE[4], "bound by arithmetic": _PALETTE[0], "bound not known": GREY,
     "not correct": FAINT,
 }  # fmt: skip
-_PREDICTED, _CLAIMED_LOADS = "predicted", "asked for, if A were loaded k times"
+_PREDICTED, _CLAIMED_LOADS = "predicted", "loaded by lanes, if A were loaded k times"
 # Inputs whose products run at the TFLOP/s that the document states for its V100.
 _V100_INPUTS = "f16"
 
 
 @dataclass(frozen=True)
 class Level:
-    """Where loads are counted: a name, a marker, a colour and the place in a variant's row."""
+    """A level at which loads are counted: name, marker, colour and place in a variant's row."""
 
     key: str
     label: str
     marker: str
     color: str
-    place: float = 0.0
+    offset: float = 0.0
 
 
 _LEVELS = (
-    Level("asked", "asked for by lanes (requests)", "D", _PALETTE[0], -0.2),
+    Level("requested", "loaded by lanes (requests)", "D", _PALETTE[0], -0.2),
     Level("sectors", "32-byte sectors (L1)", "s", _PALETTE[5], 0.2),
     Level("l2", "read from L2", "o", _PALETTE[2]),
     Level("dram", "read from DRAM", "^", _PALETTE[1]),
@@ -126,12 +126,12 @@ _LEVELS = (
 # ------------------------------------------------------------------------------- facts of a case
 
 
-def _whole(value: object) -> int:
+def _integer(value: object) -> int:
     return int(float(str(value)))
 
 
 def _products(study: StudyData) -> list[dict[str, Any]]:
-    """The rows of the matrix products whose sizes are known (a symbolic shape may not be)."""
+    """Return the rows of the matrix products with known sizes (a symbolic shape may have none)."""
     if study.cases.empty:
         return []
     rows = study.cases[study.cases["operation"] == "matmul"].to_dict("records")
@@ -143,11 +143,11 @@ def _products(study: StudyData) -> list[dict[str, Any]]:
 
 
 def _shape(row: Mapping[str, Any]) -> dict[str, int]:
-    return {d: _whole(row[d]) for d in "mnk"}
+    return {d: _integer(row[d]) for d in "mnk"}
 
 
 def _sizes(row: Mapping[str, Any]) -> tuple[int, int]:
-    """Bytes of an element of A and B, and of C."""
+    """Return bytes of an element of A and B, and of C."""
     return product_sizes(str(row["dtype"]))
 
 
@@ -158,53 +158,51 @@ def _on_v100(row: Mapping[str, Any]) -> bool:
 def predicted(
     study: StudyData, row: Mapping[str, Any]
 ) -> tuple[traffic.Traffic, traffic.Traffic] | None:
-    """Loads and stores of a case by its geometry.
+    """Return loads and stores of a case by its geometry.
 
-    None where there is no tile or it does not fit, and where the closed form does not hold: matrices
-    that are not all row-major, or elements of C of another size than those of A and B.
+    None without a tile, where the tile does not fit, and where the closed form does not hold: matrices that are
+    not all row-major, or elements of C of another size than those of A and B.
     """
-    given = Options.of(study).accesses.get(str(row["kernel"]), Accesses())
-    tile = given.tile or [row.get(f"tile_{d}") for d in "mnk"]
-    accesses = {name: one.access for name, one in given if isinstance(one, Lanes)}
+    options = Options.of(study).accesses.get(str(row["kernel"]), Accesses())
+    tile = options.tile or [row.get(f"tile_{d}") for d in "mnk"]
+    accesses = {name: lanes.access for name, lanes in options if isinstance(lanes, Lanes)}
     if not all(base.present(size) for size in tile):
         return None
     size, out = _sizes(row)
     if size != out or set(base.layouts_of(row).values()) != {"row"}:
         return None
     try:
-        return traffic.product_traffic(_shape(row), [_whole(t) for t in tile], accesses, size)
+        return traffic.product_traffic(_shape(row), [_integer(t) for t in tile], accesses, size)
     except ValueError:
         return None
 
 
 def _of_dtype(probe: str, dtype: str) -> bool:
-    """Whether a probe's name ends in a dtype: `fma_f32` in f32, `mma_tf32` and `mma_tf32_f32` in tf32."""
-    words = probe.split("_")
-    while words and words[0] not in SIZES:
-        words = words[1:]
-    return "_".join(words) in (dtype, *(f"{dtype}_{accumulate}" for accumulate in SIZES))
+    """Return whether a probe's name ends in a dtype: `fma_f32` in f32, `mma_tf32` and `mma_tf32_f32` in tf32."""
+    parts = probe.split("_")
+    while parts and parts[0] not in SIZES:
+        parts = parts[1:]
+    return "_".join(parts) in (dtype, *(f"{dtype}_{accumulate}" for accumulate in SIZES))
 
 
 def _ceiling(study: StudyData, metric: str, names: Collection[str]) -> tuple[str, float]:
-    """Environment and the highest value of correct, timed probes of these names; ("", NaN) without."""
+    """Return environment and highest value of correct, timed probes of these names; ("", NaN) without one."""
     values, ranks = base.value_of(study, metric, "time"), set(base.ranking(study))
     environments = base.environment_of(study, metric, "time")
-    found = [
+    candidates = [
         (float(values[case]), environments[case])
         for case, probe in zip(
             study.cases["case"].astype(str), study.cases["probe_case"].astype(str), strict=True
         )
         if probe in names and case in values.index and case in ranks
     ]
-    value, environment = max(found, default=(math.nan, ""))
+    value, environment = max(candidates, default=(math.nan, ""))
     return environment, value
 
 
 def machine(study: StudyData, dtype: str) -> tuple[Machine | None, str]:
-    """This GPU's ceilings for a dtype as probes of the study measured them, and their environment.
-
-    (None, "") where a probe of the two has no figure or they come from two environments.
-    """
+    """Return this GPU's ceilings for a dtype from the study's probes, and their environment.
+    (None, "") where one of the two ceilings is missing or they come from two environments."""
     probes = [str(name) for name in study.cases["probe_case"] if base.present(name)]
     peaks = [name for name in probes if _of_dtype(name, dtype)]
     first, rate = _ceiling(study, "tflops", peaks)
@@ -215,18 +213,16 @@ def machine(study: StudyData, dtype: str) -> tuple[Machine | None, str]:
 
 
 def _mean(shape: Mapping[str, int], of_a: float, of_b: float) -> float:
-    """Loads of an element, averaged over the elements of A and B."""
+    """Return loads of an element, averaged over the elements of A and B."""
     a, b = shape["m"] * shape["k"], shape["k"] * shape["n"]
     return (a * of_a + b * of_b) / (a + b)
 
 
 def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) -> pd.DataFrame:
-    """One row a product (index: case id): sizes, model and counters, missing values NaN or "".
+    """Return one row a product (index: case id): sizes, model and counters, missing values NaN or "".
 
-    machines: what `machine` says of each dtype.
-
-    Bytes, FLOP, FLOP per byte, TFLOP/s, us; `asked`, `sectors`, `l2` and `dram` are loads of an
-    element of A and B, averaged over both, `_model` their predictions.
+    machines: `machine` of each dtype. Bytes, FLOP, FLOP per byte, TFLOP/s, us; `requested`, `sectors`, `l2` and
+    `dram` are loads of an element of A and B, averaged over both, `_model` their predictions.
     """
     measured = base.pivot(study, ["tflops", "duration"], "time")
     counted = base.pivot(study, [*_COUNTED.values(), _L2_READ, _DRAM_READ, _DRAM], "counters")
@@ -238,9 +234,9 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
         work, moved = traffic.flops(shape), traffic.compulsory_bytes(shape, size, out)
         inputs = size * (shape["m"] * shape["k"] + shape["k"] * shape["n"])
         ratio = traffic.intensity(shape, size, out)
-        here, environment = machines[str(row["dtype"])]
+        ceilings, environment = machines[str(row["dtype"])]
         claimed, claimed_bound = CLAIMED.get("x".join(map(str, shape.values())), (math.nan, ""))
-        one: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "case": case, "kernel": row["kernel"], "dtype": row["dtype"], "shape": base.shape_label(row),
             "flops": work, "compulsory": moved, "intensity": ratio,
             "claimed_intensity": claimed if _on_v100(row) else math.nan,
@@ -249,35 +245,35 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
             "tflops": measured.at[case, "tflops"], "duration": measured.at[case, "duration"],
             "dram_ratio": counted.at[case, _DRAM] / moved,
         }  # fmt: skip
-        if here is not None and timed_in.get(case, environment) == environment:
-            one |= {
-                "balance": here.balance,
-                "bound": here.bound(ratio),
-                "attainable": 1e-12 * here.attainable(ratio),
-                "duration_model": 1e6 * here.duration(work, moved),
+        if ceilings is not None and timed_in.get(case, environment) == environment:
+            entry |= {
+                "balance": ceilings.balance,
+                "bound": ceilings.bound(ratio),
+                "attainable": 1e-12 * ceilings.attainable(ratio),
+                "duration_model": 1e6 * ceilings.duration(work, moved),
             }
         loads = traffic.loads_per_element(shape)
         model = predicted(study, row)
-        one |= {name: counted.at[case, metric] for name, metric in _COUNTED.items()}
+        entry |= {name: counted.at[case, metric] for name, metric in _COUNTED.items()}
         if model is not None:
-            one |= {
+            entry |= {
                 "load_requests_model": model[0].requests, "load_sectors_model": model[0].sectors,
                 "store_requests_model": model[1].requests, "store_sectors_model": model[1].sectors,
-                "asked_model": size * model[0].elements / inputs,
+                "requested_model": size * model[0].elements / inputs,
                 "sectors_model": traffic.SECTOR_BYTES * model[0].sectors / inputs,
                 "dram_model": 1.0,
-                "asked": one["load_requests"] / model[0].requests * size * model[0].elements / inputs,
+                "requested": entry["load_requests"] / model[0].requests * size * model[0].elements / inputs,
             }  # fmt: skip
-            if math.isclose(one["asked_model"], _mean(shape, *loads)):
-                one |= {
+            if math.isclose(entry["requested_model"], _mean(shape, *loads)):
+                entry |= {
                     "loads_a": loads[0], "loads_b": loads[1], "loads_a_claimed": shape["k"],
                     "loads_b_claimed": shape["m"], "loads_claimed": math.prod(shape.values()),
-                    "asked_claimed": _mean(shape, shape["k"], shape["m"]),
+                    "requested_claimed": _mean(shape, shape["k"], shape["m"]),
                 }  # fmt: skip
-        one["sectors"] = traffic.SECTOR_BYTES * one["load_sectors"] / inputs
-        one["l2"] = traffic.SECTOR_BYTES * counted.at[case, _L2_READ] / inputs
-        one["dram"] = counted.at[case, _DRAM_READ] / inputs
-        rows.append(one)
+        entry["sectors"] = traffic.SECTOR_BYTES * entry["load_sectors"] / inputs
+        entry["l2"] = traffic.SECTOR_BYTES * counted.at[case, _L2_READ] / inputs
+        entry["dram"] = counted.at[case, _DRAM_READ] / inputs
+        rows.append(entry)
     frame = pd.DataFrame(rows, columns=["case", *_FACTS]).set_index("case")
     text = ["bound", "claimed_bound", "v100_bound"]
     frame[text] = frame[text].astype(object).fillna("")
@@ -312,9 +308,9 @@ _FACTS: Mapping[str, str] = {
     "load_sectors_model": "load sectors (model)", "load_sectors": "load sectors (counted)",
     "store_requests_model": "store requests (model)", "store_requests": "store requests (counted)",
     "store_sectors_model": "store sectors (model)", "store_sectors": "store sectors (counted)",
-    "asked_claimed": "loads of an element of A and B, as the multiplication document has those of A",
-    "asked_model": "loads of an element of A and B, asked for by lanes (model)",
-    "asked": "loads of an element of A and B, asked for by lanes (counted)",
+    "requested_claimed": "loads of an element of A and B, as the multiplication document has those of A",
+    "requested_model": "loads of an element of A and B, asked for by lanes (model)",
+    "requested": "loads of an element of A and B, asked for by lanes (counted)",
     "sectors_model": "bytes of load sectors / bytes of A and B (model)",
     "sectors": "bytes of load sectors / bytes of A and B (counted)",
     "l2": "bytes read from L2 / bytes of A and B (counted)",
@@ -324,36 +320,36 @@ _FACTS: Mapping[str, str] = {
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a product: predicted and measured side by side, and what was claimed of its shape."""
+    """Return one row a product: predicted and measured side by side, and the claims on its shape."""
     machines = {dtype: machine(study, dtype) for dtype in base.dtypes_in_order(study)}
     frame = facts(study, machines)
-    rest = base.base_table(study)
-    rest = rest[rest.index.isin(frame.index)]
-    columns = {told: frame[name] for name, told in _FACTS.items() if told}
-    whole = base.with_columns(rest, columns)
-    return base.with_derived(whole, frame.join(whole.set_index("case")[["variant", "verdict"]]))
+    base_rows = base.base_table(study)
+    base_rows = base_rows[base_rows.index.isin(frame.index)]
+    columns = {label: frame[name] for name, label in _FACTS.items() if label}
+    joined = base.with_columns(base_rows, columns)
+    return base.with_derived(joined, frame.join(joined.set_index("case")[["variant", "verdict"]]))
 
 
 # -------------------------------------------------------------------------------------- drawing
 
 
 def _rows_of(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The products under the roof, and those whose loads are followed.
-
-    Under the roof stand the shapes that the baseline has in this study, and those claimed.
-    """
-    claimed = [base.shape_label(dict(zip("mnk", one.split("x"), strict=True))) for one in CLAIMED]
+    """Return the products under the roof, and those whose loads are drawn.
+    Under the roof stand the shapes of the baseline in this study, and those of claims."""
+    claimed = [
+        base.shape_label(dict(zip("mnk", shape.split("x"), strict=True))) for shape in CLAIMED
+    ]
     above = (
         frame["shape"]
         .isin([*frame.loc[frame["kernel"] == BASELINE, "shape"], *claimed])
         .to_numpy(dtype=bool)
     )
-    below = frame["asked_model"].notna().to_numpy(dtype=bool) & ~above
+    below = frame["requested_model"].notna().to_numpy(dtype=bool) & ~above
     return frame[above], frame[below]
 
 
 def _products_panel(ax: Axes, frame: pd.DataFrame, column: str, style: Style) -> None:
-    """A bar for each product, by what bounds it; what is not correct is grey."""
+    """Draw a bar for each product, coloured by its bound; a case that is not correct is grey."""
     kinds = frame["bound"].map(_BOUNDS).fillna("bound not known")
     frame = frame.assign(kind=kinds.where(frame["verdict"] == "correct", "not correct"))
     frame["row"] = [
@@ -375,26 +371,26 @@ def _products_panel(ax: Axes, frame: pd.DataFrame, column: str, style: Style) ->
     look.grid(ax, "x")
 
 
-def _told_apart(row: Mapping[Any, Any]) -> bool:
-    """Whether the multiplication document claims another number of loads than the model has."""
-    claim = float(row["asked_claimed"])
-    return not math.isnan(claim) and not math.isclose(claim, float(row["asked_model"]))
+def _claims_differ(row: Mapping[Any, Any]) -> bool:
+    """Return whether the multiplication document claims another number of loads than the model."""
+    claim = float(row["requested_claimed"])
+    return not math.isnan(claim) and not math.isclose(claim, float(row["requested_model"]))
 
 
 def _reuse(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
-    """A row for each variant: counters are marks, predictions ticks, on one logarithmic axis."""
+    """Draw a row for each variant on one logarithmic axis: counters are marks, predictions ticks."""
     usual = str(frame["shape"].mode()[0])
     labels, points = [], []
-    for place, row in enumerate(frame.to_dict("records")):
+    for index, row in enumerate(frame.to_dict("records")):
         label = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
         labels.append(label if row["shape"] == usual else f"{label}\n{row['shape']}")
         for level in _LEVELS:
-            at = {"place": place + level.place, "level": level.label}
-            points.append({**at, "kind": "counted", "loads": row[level.key]})
-            points.append({**at, "kind": _PREDICTED, "loads": row.get(f"{level.key}_model")})
-        if _told_apart(row):
-            at = {"place": place + _LEVELS[0].place, "level": ""}
-            points.append({**at, "kind": _CLAIMED_LOADS, "loads": row["asked_claimed"]})
+            point = {"place": index + level.offset, "level": level.label}
+            points.append({**point, "kind": "counted", "loads": row[level.key]})
+            points.append({**point, "kind": _PREDICTED, "loads": row.get(f"{level.key}_model")})
+        if _claims_differ(row):
+            point = {"place": index + _LEVELS[0].offset, "level": ""}
+            points.append({**point, "kind": _CLAIMED_LOADS, "loads": row["requested_claimed"]})
     tidy = pd.DataFrame(points).astype({"loads": float}).dropna(subset="loads")
     sns.scatterplot(
         tidy[tidy["kind"] == "counted"], x="loads", y="place", hue="level", style="level",
@@ -416,10 +412,10 @@ def _reuse(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Rate and moved bytes over what they could be, and below them the loads at each level."""
+    """Draw rate and moved bytes over their limits, and below them the loads at each level."""
     with look.apply(style):
         frame = base.derived(table)
-        shown = [*("tflops", "dram_ratio", "asked", "sectors", "dram")]
+        shown = ["tflops", "dram_ratio", "requested", "sectors", "dram"]
         if frame.empty or not bool(frame[shown].notna().any(axis=None)):
             return look.empty_figure(study, style, "traffic")
         above, below = _rows_of(frame)
@@ -441,18 +437,14 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """What the baseline reaches of the attainable rate, at least."""
+    """Return the least share of the attainable rate that the baseline reaches."""
     reached = table.loc[table["kernel"] == BASELINE, _FACTS["share"]] if len(table) else table
     reached = reached.astype(float).dropna()
-    return (
-        f"cuBLAS reaches at least {reached.min():.0f} % of what the roof allows it"
-        if len(reached)
-        else ""
-    )
+    return f"cuBLAS reaches at least {reached.min():.0f} % of its roof" if len(reached) else ""
 
 
 def _agreement(frame: pd.DataFrame) -> str:
-    """How many counted requests and sectors are the predicted ones, in a sentence."""
+    """Return how many counted requests and sectors are the predicted ones, in a sentence."""
     off = pd.concat(
         [(frame[name] / frame[f"{name}_model"] - 1).astype(float).abs() for name in _COUNTED]
     )
@@ -471,7 +463,7 @@ def _notes(above: pd.DataFrame, below: pd.DataFrame) -> list[str]:
         notes.append("No ceiling of this GPU is measured, so no share is formed.")
     if len(below):
         notes.append(
-            f"Asked for: requests × {WARP} lanes × elements of a lane; the multiplication document has A loaded k times, "
-            f"the lecture n times. {_agreement(below)}"
+            f"Loads by lanes are requests × {WARP} lanes × elements of a lane. A is loaded k times in the multiplication "
+            f"document, n times in the lecture. {_agreement(below)}"
         )
     return notes

@@ -1,8 +1,8 @@
-"""Wave quantization: what a partly filled last wave costs, against N in small steps.
+"""Wave quantization: the cost of a partly filled last wave, against N in small steps.
 
-The GPU runs as many blocks at a time as its SMs hold; one block more starts a wave in which most
-SMs wait. The duration steps at those N only, not at every tile boundary, and the SMs' active
-cycles, average over maximum, show how long the others waited.
+The GPU runs as many blocks at a time as its SMs hold. One block more starts a wave in which most SMs wait. The
+duration steps at those N only, not at every tile boundary. The SMs' active cycles, average over maximum, show
+how long the others waited.
 """
 
 from functools import partial
@@ -12,9 +12,9 @@ from tilewave.plots._quantization import Options as Options
 
 HEADLINE = True
 READING = (
-    "Against N: above the speed, below how evenly the SMs work, the average over the most active "
-    "cycles. Past a dashed line a new wave begins and both fall, because SMs idle in its tail; "
-    "points are measured, the line is the model."
+    "Against N: above is the speed, below how evenly the SMs work: average over maximum of their active cycles. Right "
+    "of a dashed line a new wave begins, and both fall because SMs idle in its tail. Points are measured, the line is "
+    "the model."
 )
 table = _sweeps.table
 takeaway = partial(_quantization.takeaway, by="waves")

@@ -1,8 +1,8 @@
-"""Wavefronts: which instruction kinds need more shared-memory wavefronts than their data does.
+"""Wavefronts: instruction kinds that need more shared-memory wavefronts than their data does.
 
-A row is a kind of instruction of a variant with more than its ideal, the most first; variants without any are one
-row. Beside it stand the bank-conflict counters, which are blind to asynchronous copies: padded rows that free
-ldmatrix and burden cp.async have conflicts of zero there.
+A row is a kind of instruction of a variant with excess, the largest first; variants without excess share a row.
+Beside it stand the bank-conflict counters, which do not see asynchronous copies. Padded rows free ldmatrix of
+conflicts and cost cp.async wavefronts, and these counters show zero.
 """
 
 import math
@@ -24,9 +24,8 @@ from tilewave.records.counters.catalogue import BANK_CONFLICTS, SHARED_WAVEFRONT
 
 HEADLINE = True
 READING = (
-    "A row is an instruction of a variant: the bar counts its excess wavefronts, the dot its "
-    "wavefronts over the ideal ones, where 1 is none too many. At the right stand ncu's bank "
-    "conflicts of the same launch."
+    "A row is an instruction of a variant. The bar counts its excess wavefronts; the dot is its wavefronts over the "
+    "ideal, and 1 means no excess. At the right are ncu's bank conflicts of the same launch."
 )
 _STAGES = ("counters",)
 
@@ -40,11 +39,16 @@ KINDS: Mapping[str, str] = {
     "HGMMA": "#88CCEE",
     "other": "#999999",
 }
-_WORDS = {"LDSM": "ldmatrix", "STSM": "stmatrix", "LDGSTS": "cp.async", "HGMMA": "wgmma operands"}
+_NAMES = {
+    "LDSM": "ldmatrix",
+    "STSM": "stmatrix",
+    "LDGSTS": "cp.async",
+    "HGMMA": "wgmma operands",
+}
 _BAD = "not correct"
 _PALETTE = {**KINDS, _BAD: "#DDDDDD"}
 _EXACT = 1.0005
-"""Counts up to this quotient are the same count."""
+"""Largest quotient of two counts that are taken as equal."""
 # The hardware's own counts. ncu's per-instruction counts come from a model of the access pattern
 # that is exact for most patterns but not for all 128-bit loads: the tick shows the hardware's.
 HARDWARE = {
@@ -68,8 +72,8 @@ _HARDWARE = {side: f"hardware {side} wavefronts" for side in HARDWARE}
 
 
 def by_kind(study: StudyData) -> pd.DataFrame:
-    """Sums over a case's instructions, else the records of the same sums: columns case, kind, wavefronts, ideal,
-    excess (counts)."""
+    """Return sums over a case's instructions, else the records of the same sums.
+    Columns: case, kind, wavefronts, ideal, excess (counts)."""
     rows = study.instructions.reindex(columns=["case", "opcode", *_BOTH])
     rows = rows[rows["wavefronts_shared"].fillna(0) > 0]
     kind = rows["opcode"].astype(str).str.split(".").str[0]
@@ -81,16 +85,16 @@ def by_kind(study: StudyData) -> pd.DataFrame:
         .dropna()
         for name in KINDS
     }
-    others = pd.concat(recorded, names=["kind", "case"]).swaplevel()
-    known = others.index.get_level_values("case").isin(sums.index.get_level_values("case"))
-    sums = pd.concat([sums, others[~known & (others["wavefronts_shared"] > 0)]])
+    recorded_sums = pd.concat(recorded, names=["kind", "case"]).swaplevel()
+    counted = recorded_sums.index.get_level_values("case").isin(sums.index.get_level_values("case"))
+    sums = pd.concat([sums, recorded_sums[~counted & (recorded_sums["wavefronts_shared"] > 0)]])
     order = pd.MultiIndex.from_product([base.case_order(study), KINDS], names=["case", "kind"])
     frame = sums.reindex(order[order.isin(sums.index)]).set_axis(["wavefronts", "ideal"], axis=1)
     return frame.assign(excess=frame["wavefronts"] - frame["ideal"]).reset_index()
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """One row a case and kind; a case without shared-memory instructions has one row, kind empty."""
+    """Return one row a case and kind; a case without shared-memory instructions has one row, kind empty."""
     frame = base.with_columns(
         base.base_table(study),
         {name: base.value_of(study, metric) for name, metric in _CONFLICTS.items()},
@@ -106,10 +110,8 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def burdened(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a case and kind whose wavefronts exceed the ideal, the most of correct cases first.
-
-    A column `of all` is their excess as a share of the case's shared wavefronts (%).
-    """
+    """Return rows of a case and kind with excess wavefronts, the most of correct cases first.
+    A column `of all` is their excess as a share of the case's shared wavefronts (%)."""
     total = table.groupby("case")["shared wavefronts"].transform("sum")
     rows = table.assign(**{"of all": 100 * table[_COUNTS["excess"]] / total})
     rows = rows[rows["wavefronts / ideal"].between(_EXACT, math.inf, inclusive="neither")]
@@ -119,25 +121,25 @@ def burdened(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """How many variants have excess."""
+    """Return how many variants have excess wavefronts."""
     with_kind = table[table["kind"].notna() & (table["verdict"] == "correct")]
     rows = burdened(with_kind)
     if with_kind.empty:
         return ""
-    return f"{rows['case'].nunique()} of {with_kind['case'].nunique()} variants need more shared-memory wavefronts than their data does"
+    excess, total = rows["case"].nunique(), with_kind["case"].nunique()
+    return f"{excess} of {total} variants need more shared-memory wavefronts than the ideal"
 
 
 def _labels(study: StudyData, rows: pd.DataFrame, narrow: bool) -> list[str]:
-    """Variant and kind of each row; the shape where it is not its operation's usual one, a verdict that
-    is bad."""
+    """Return variant and kind of each row, with an uncommon shape and a bad verdict."""
     shapes, labels = base.uncommon_shapes(study.cases), []
     for row in rows.to_dict("records"):
         shape = shapes[row["case"]]
         name = base.variant_label(row).replace("\n", " ")
-        words = [name, *([shape] if shape else []), str(row["kind"])]
+        parts = [name, *([shape] if shape else []), str(row["kind"])]
         if row["verdict"] != "correct":
-            words.append(f"({row['verdict']})")
-        labels.append(f"{words[0]}\n{' '.join(words[1:])}" if narrow else " ".join(words))
+            parts.append(f"({row['verdict']})")
+        labels.append(f"{parts[0]}\n{' '.join(parts[1:])}" if narrow else " ".join(parts))
     return labels
 
 
@@ -148,35 +150,35 @@ def _bars(ax: Axes, rows: pd.DataFrame, style: Style) -> None:
         legend=False, ax=ax,
     )  # fmt: skip
     most = float(rows[_COUNTS["excess"]].max())
-    for place, row in enumerate(rows.to_dict("records")):
+    for index, row in enumerate(rows.to_dict("records")):
         excess, ratio = float(row[_COUNTS["excess"]]), float(row["wavefronts / ideal"])
-        told = compact(excess) + (
+        text = compact(excess) + (
             f", {ratio:.2f}×" if style.narrow else f" ({row['of all']:.0f} %)"
         )
-        ax.annotate(told, (excess, place), xytext=(3, 0), textcoords="offset points", va="center",
+        ax.annotate(text, (excess, index), xytext=(3, 0), textcoords="offset points", va="center",
                     size=style.small, color=INK if row["ranks"] else GREY)  # fmt: skip
     ax.set_xlim(0, most * (2.1 if style.narrow else 1.5))
     ax.xaxis.set_major_formatter(lambda value, _: compact(value))
     ax.locator_params(axis="x", nbins=4)
     ax.set_xlabel("excess wavefronts" + ("" if style.narrow else " (share of all)"))
-    ax.set_title("Beyond the ideal")
+    ax.set_title("Wavefronts over the ideal")
     look.grid(ax, "x")
 
 
 def _ratios(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame) -> None:
-    """Counted over ideal; a tick where the hardware's counter of that side says otherwise."""
+    """Draw counted over ideal wavefronts; a tick where the hardware's counter of that side differs."""
     ratio = rows["wavefronts / ideal"].to_numpy()
     sns.scatterplot(
         x=ratio, y=range(len(rows)), hue=rows["shown"].to_numpy(), palette=_PALETTE, s=26,
         edgecolor=INK, linewidth=0.4, legend=False, ax=ax,
     )  # fmt: skip
     alone = table.assign(side=table["kind"].map(SIDES)).groupby(["case", "side"]).size()
-    for place, row in enumerate(rows.to_dict("records")):
+    for index, row in enumerate(rows.to_dict("records")):
         side = SIDES.get(str(row["kind"]))
         exact = row[_HARDWARE[side]] if side and alone[row["case"], side] == 1 else None
         counted = row[_COUNTS["wavefronts"]]
         if base.present(exact) and exact and not 2 - _EXACT < exact / counted < _EXACT:
-            ax.plot([exact / row[_COUNTS["ideal"]]], [place], "|", color=INK, markersize=8,
+            ax.plot([exact / row[_COUNTS["ideal"]]], [index], "|", color=INK, markersize=8,
                     markeredgewidth=1.4)  # fmt: skip
     ax.set_xlim(0.8, 1.1 * max(2.0, float(ratio.max())))
     ax.axvline(1, color=GREY, linewidth=0.7)
@@ -187,13 +189,13 @@ def _ratios(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame) -> None:
 
 
 def _conflicts(ax: Axes, rows: pd.DataFrame) -> None:
-    """Names of the rows at the right: the conflict counters."""
-    told = rows[list(_CONFLICTS)].map(lambda n: compact(n) if base.present(n) else "–")
-    look.beside(ax, told.agg(", ".join, axis=1), label="ncu's bank conflicts: loads, stores")
+    """Write the conflict counters at the right of the rows."""
+    texts = rows[list(_CONFLICTS)].map(lambda n: compact(n) if base.present(n) else "–")
+    look.beside(ax, texts.agg(", ".join, axis=1), label="ncu's bank conflicts: loads, stores")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Excess, counted over ideal and conflict counters of each burdened kind; narrow: the first."""
+    """Draw excess, counted over ideal and conflict counters of each kind with excess; narrow: the first alone."""
     with look.apply(style):
         kinds = table[table["kind"].notna()]
         if kinds.empty:
@@ -214,7 +216,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         for ax in axes:
             look.rows_axis(ax, labels if ax is axes[0] else [""] * len(labels))
         handles: list[Artist] = [
-            Patch(color=color, label=f"{kind} ({_WORDS[kind]})" if kind in _WORDS else kind)
+            Patch(color=color, label=f"{kind} ({_NAMES[kind]})" if kind in _NAMES else kind)
             for kind, color in _PALETTE.items()
             if kind in set(rows["shown"])
         ]
@@ -225,9 +227,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def _notes(study: StudyData, table: pd.DataFrame) -> list[str]:
-    """The shape, and those that are not drawn."""
+    """Return the shape, and the number of cases that are not drawn."""
     notes = [
-        f"Shape {base.shapes_told(study.cases)}, where no other is named; counted for each instruction."
+        f"Shape {base.shapes_text(study.cases)}, where no other is named. Counts are by instruction."
     ]
     states = base.statuses(study, _STAGES)
     none = [case for case in table[table["kind"].isna()]["case"] if states[case].status == "ok"]

@@ -1,4 +1,4 @@
-"""What the claims' expressions ask a study: its records and its target's limits."""
+"""Names and functions for the claims' expressions: a study's records and its target's limits."""
 
 import inspect
 from collections.abc import Iterable, Mapping
@@ -27,20 +27,22 @@ for module in (traffic, quantization, occupancy, forms):
     FUNCTIONS |= dict(inspect.getmembers(module, inspect.isfunction))
 
 
-def known(value: T | None, otherwise: str) -> T:
-    """What was found. Raises Missing where that is nothing."""
+def required(value: T | None, otherwise: str) -> T:
+    """Return the value. Raises NoValue where it is missing."""
     if not base.present(value):
         raise NoValue(otherwise)
     return cast(T, value)
 
 
 class Facts:
-    """A study's records and its target's limits. Expressions call the public methods; each raises Missing where
-    it has no answer; `target` has names that they may use.
+    """A study's records and its target's limits.
 
-    A case is named as in the report, `variant@264x136x96` (`variant@4096` for a cube) or `kernel@probe's
-    case`; the figures of one that is not *correct* are not given. Each question is written down: `read` has
-    what was found, `sources` whence, `missing` what was not, `places` the environments of what a GPU gave.
+    Expressions call the public methods, which raise NoValue where they have no answer; `target` has names that
+    expressions may use. A case is named as in the report, `variant@264x136x96` (`variant@4096` for a cube) or
+    `kernel@probe's case`. Figures of a case that is not *correct* are not given.
+
+    Each question is logged: `read` has the figures, `sources` their sources, `missing` those without a value,
+    `environments` those of figures from a GPU.
     """
 
     def __init__(self, study: StudyData) -> None:
@@ -55,7 +57,7 @@ class Facts:
         }
         columns = ["case", "metric", "value", "text", "source", "environment"]
         rows = study.records[study.records["status"] == "ok"].reindex(columns=columns)
-        # Of several the last one counts.
+        # The last of several records counts.
         self._records = {(row.case, row.metric): row for row in rows.itertuples(index=False)}
         self._verdicts, self._states = base.verdicts(study), base.statuses(study)
         self._rows: dict[str, Mapping[str, Any]] = {}
@@ -70,71 +72,71 @@ class Facts:
         self.read: dict[str, None] = {}
         self.sources: dict[str, None] = {}
         self.missing: list[str] = []
-        self.places: set[str] = set()
+        self.environments: set[str] = set()
 
     def fact(self, name: str) -> float:
-        """A fact that the target's driver told."""
-        value = known(self._study.environment.get(name), f"the environment does not tell {name}")
-        self._found(f"{name} of the environment", "environment")
+        """Return a fact of the target's driver."""
+        value = required(self._study.environment.get(name), f"the environment has no {name}")
+        self._note(f"{name} of the environment", "environment")
         return float(value)
 
-    def _found(self, what: str, source: object) -> None:
+    def _note(self, what: str, source: object) -> None:
         self.read[what] = None
         if base.present(source):
             self.sources[str(source)] = None
 
     def _case(self, name: str) -> str:
-        return str(known(self._rows.get(name), f"{name} is no case of the study")["case"])
+        return str(required(self._rows.get(name), f"{name} is no case of the study")["case"])
 
     def _record(self, metric: str, name: str, column: str) -> Any:
         case = self._case(name)
         lacking, state = f"no {metric} of {case}", self._states[case]
         if state.status != "ok":
             lacking += f" ({': '.join(filter(None, (state.status, state.reason)))})"
-        found: Any = known(self._records.get((case, metric)), lacking)
+        record: Any = required(self._records.get((case, metric)), lacking)
         if self._verdicts[case] != "correct":
             raise NoValue(f"{case} is {self._verdicts[case]}")
-        if found.source != EXECUTED:  # what was executed may stand beside the counts of any GPU
-            self.places.add(str(found.environment))
-        self._found(f"{metric} of {case}", found.source)
-        return known(getattr(found, column), lacking)
+        if record.source != EXECUTED:  # executed counts may stand beside those of any GPU
+            self.environments.add(str(record.environment))
+        self._note(f"{metric} of {case}", record.source)
+        return required(getattr(record, column), lacking)
 
     def value(self, metric: str, case: str) -> float:
-        """A metric of a case."""
+        """Return a metric of a case."""
         return float(self._record(metric, case, "value"))
 
     def text(self, metric: str, case: str) -> str:
-        """A metric that is text, such as the names of the kernels that ran."""
+        """Return a metric that is text, such as the names of the kernels that ran."""
         return str(self._record(metric, case, "text"))
 
     def ratio(self, metric: str, over: str, under: str) -> float:
-        """A metric of one case over that of another."""
+        """Return a metric of one case over that of another."""
         return self.value(metric, over) / self.value(metric, under)
 
     def _values(self, metric: str, names: Iterable[str]) -> dict[str, float]:
-        """A metric of those cases that have it."""
-        found = {}
+        """Return a metric of those cases that have it."""
+        values = {}
         for name in names:
             try:
-                found[name] = self.value(metric, name)
+                values[name] = self.value(metric, name)
             except NoValue as error:
                 self.missing.append(str(error))
-        return found
+        return values
 
     def all_end_well(self, *names: str) -> bool:
-        """Whether these cases all ran to their end and were right."""
+        """Return whether these cases all ran to their end and were right."""
         wells = []
         for case in map(self._case, names):
             state = self._states[case]
             if state.status in ("not measured", "stale", "unsupported"):
                 raise NoValue(f"{case} was not run ({state.reason or state.status})")
             for source in self._study.records.query("case == @case")["source"].unique():
-                self._found(f"verdict of {case}", source)
+                self._note(f"verdict of {case}", source)
             wells.append(state.status == "ok" and self._verdicts[case] == "correct")
         return all(wells)
 
     def nearer_roof(self, case: str, machine: traffic.Machine) -> str:
-        """Which of a machine's two rates a product comes nearer to: "memory" or "math"."""
+        """Return the rate of a machine that a product is nearer to: "memory" or "math"."""
         moved, duration = self.value("dram_bytes", case), 1e-6 * self.value("duration", case)
         flop_rate = 1e12 * self.value("tflops", case)
         nearer = moved / duration / machine.bandwidth > flop_rate / machine.flop_rate
@@ -144,20 +146,21 @@ class Facts:
         return self.value("cublas_tile_m", case), self.value("cublas_tile_n", case)
 
     def sweep(self, metric: str, variant: str, m: int, k: int) -> dict[int, float]:
-        """A metric of a variant by n, at m rows and k deep."""
+        """Return a metric of a variant by n, at m rows and k deep."""
         rows = [row for row in self._rows.values() if row["variant"] == variant]
         sizes = sorted(int(row["n"]) for row in rows if (row["m"], row["k"]) == (m, k))
         names = {product(variant, m, n, k): n for n in sizes}
-        found = {names[name]: value for name, value in self._values(metric, names).items()}
-        return known(found or None, f"no sweep of {variant}")
+        by_size = {names[name]: value for name, value in self._values(metric, names).items()}
+        return required(by_size or None, f"no sweep of {variant}")
 
     def speeds(self, groups: Iterable[Iterable[str]], m: int) -> list[float]:
-        """TFLOP/s at m cubed of the fastest variant of each group."""
-        found = [self._values("tflops", [f"{one}@{m}" for one in group]) for group in groups]
-        return [known(max(group.values(), default=None), "one has no tflops") for group in found]
+        """Return TFLOP/s at m cubed of the fastest variant of each group."""
+        speeds = [self._values("tflops", [f"{name}@{m}" for name in group]) for group in groups]
+        best = [max(group.values(), default=None) for group in speeds]
+        return [required(speed, "a group has no tflops") for speed in best]
 
     def tensor_types(self, m: int) -> set[str]:
-        """The types whose product at m cubed cuBLAS computes on tensor cores."""
+        """Return the types whose product at m cubed cuBLAS computes on tensor cores."""
         rows = {name: row for name, row in self._rows.items() if name.endswith(f"@{m}")}
         names = [name for name, row in rows.items() if row["kernel"] == base.BASELINE]
         counted: dict[str, list[float]] = {}
@@ -165,24 +168,25 @@ class Facts:
             counted.setdefault(rows[name]["dtype"].split("_")[0], []).append(value)
         used = {dtype for dtype, values in counted.items() if any(values)}
         if not used or len(counted) < 2:
-            raise NoValue("one type by itself says nothing of the others")
-        self.places.clear()  # whether tensor cores worked at all is the same on each card of a recording
+            raise NoValue("cuBLAS was counted for fewer than two types")
+        self.environments.clear()  # use of tensor cores is the same on each card of a recording
         return used
 
 
 def evaluate(facts: Facts, text: expressions.Expression, names: Mapping[str, Any]) -> Any:
-    """The value of an expression; `facts` begin anew. Raises Missing and ExpressionError."""
-    for asked in (facts.read, facts.sources, facts.missing, facts.places):
-        asked.clear()
+    """Return the value of an expression, with the log of `facts` cleared first. Raises NoValue and
+    ExpressionError."""
+    for log in (facts.read, facts.sources, facts.missing, facts.environments):
+        log.clear()
     for name in expressions.names_in(text) & facts.target.keys():
-        known(facts.target[name], f"the target does not tell {name}")
-    own = {name: getattr(facts, name) for name in vars(Facts) if not name.startswith("_")}
+        required(facts.target[name], f"the target has no {name}")
+    methods = {name: getattr(facts, name) for name in vars(Facts) if not name.startswith("_")}
     try:
-        every = {**NAMES, **facts.target, **names}
-        return expressions.evaluate(text, every, {**FUNCTIONS, **own})
+        all_names = {**NAMES, **facts.target, **names}
+        return expressions.evaluate(text, all_names, {**FUNCTIONS, **methods})
     except expressions.ExpressionError as error:
         if isinstance(error.__cause__, ZeroDivisionError):
-            raise NoValue("it would be divided by 0") from None
+            raise NoValue("its divisor is 0") from None
         if isinstance(error.__cause__, NoValue):
             raise error.__cause__ from None
         raise

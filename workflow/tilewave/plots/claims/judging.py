@@ -1,7 +1,7 @@
-"""Claims as their files say them, and how each is judged.
+"""Claims as their files state them, and their verdicts.
 
-The verdict follows from a claim's prediction, its measurement and the stated tolerance by `judge`, and
-from nothing else; it is never written down.
+`judge` derives the verdict from a claim's prediction, its measurement and the stated tolerance alone; it is
+never written down.
 """
 
 import math
@@ -42,18 +42,19 @@ Value = bool | float
 
 
 class Statement(BaseModel):
-    """What a document says, what would make it true, and what it is judged by.
+    """A statement of a document, the condition under which it is true, and its judges.
 
-    section: where it stands. row: the figure's label; claims of one document with the same label share a
-    row. claimed: a number (or its expression) or yes/no; told: how the document puts a number that it does
-    not write out. predicted: a closed form; measured: a question to the records; elsewhere: the closed
-    form at `place`, where else the claim holds. These three are expressions of what `facts` has.
+    section: its place in the document. row: the figure's label; claims of one document with the same label
+    share a row. claimed: a number (or its expression) or yes/no; claimed_as: the document's wording of a number
+    that it does not write out. predicted: a closed form; measured: a question to the records; elsewhere: the
+    closed form at `place`, where else the claim holds. These three are expressions of what `facts` has.
 
-    relation: how a value must stand to the claimed one; the tolerance is a share of it (absolute where it
-    is 0): *equals* give or take it, *at least* not below less it, *more than* above by more than it.
-    basis: judged by the measurement; by the measurement where there is one, else by the closed form
-    (*theory*); by the closed form alone, a limit that nothing can pass and below which nothing here can
-    decide (*limit*).
+    relation: between a value and the claimed one; the tolerance is a share of the claimed one (absolute where
+    it is 0). *equals*: within the tolerance. *at least*: not below the claimed value less the tolerance. *more
+    than*: above it by more than the tolerance.
+
+    basis: judged by the measurement; by the measurement where it exists, else by the closed form (*theory*); by
+    the closed form alone, a limit that nothing can pass and below which nothing here can decide (*limit*).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -66,7 +67,7 @@ class Statement(BaseModel):
     relation: Literal["equals", "at least", "at most", "more than", "less than"] = "equals"
     tolerance: float = Field(0.0, ge=0)
     basis: Literal["measurement", "theory", "limit"] = "measurement"
-    told: str = ""
+    claimed_as: str = ""
     predicted: Expression | None = None
     measured: Expression | None = None
     place: str = ""
@@ -74,20 +75,20 @@ class Statement(BaseModel):
 
     @field_validator("claimed", mode="before")
     @classmethod
-    def _number(cls, given: Any) -> Any:
-        return expressions.evaluate(given)
+    def _number(cls, value: Any) -> Any:
+        return expressions.evaluate(value)
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _complete(self) -> Self:
         if self.predicted is None and (self.measured is None or self.basis != "measurement"):
-            raise ValueError("a claim is predicted or measured; by theory or a limit, predicted")
+            raise ValueError("a claim needs predicted or measured; by theory or a limit, predicted")
         if (self.elsewhere is None) == bool(self.place):
-            raise ValueError("place and elsewhere stand together")
+            raise ValueError("place and elsewhere need one another")
         return self
 
     @property
     def accepted(self) -> tuple[float, float]:
-        """Between which values a number is as claimed."""
+        """The range of a number that is as claimed."""
         margin = self.tolerance * (abs(self.claimed) or 1.0)
         low, high = self.claimed - margin, self.claimed + margin
         return {
@@ -100,7 +101,7 @@ class Statement(BaseModel):
 
 
 class Claim(Statement):
-    """A statement with its id and what its document gives it: the file, the document's name, names."""
+    """A statement with its id and its document's fields: file, the document's name, names."""
 
     id: str = ""
     file: str = ""
@@ -119,8 +120,8 @@ class Document(BaseModel):
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A claim with its values, where they come from, and the verdict."""
+class JudgedClaim:
+    """A claim with its values, their sources, and the verdict."""
 
     claim: Claim
     predicted: Value | None
@@ -134,11 +135,11 @@ class Judged:
 
     @property
     def value(self) -> Value | None:
-        """What the claim is compared with: the measurement, else the prediction."""
+        """The value that the claim is compared with: the measurement, else the prediction."""
         return self.predicted if self.measured is None else self.measured
 
     def over_claimed(self, value: Value | None) -> float | None:
-        """A value over the claimed one; None where they are no numbers or the claim is of 0."""
+        """Return a value over the claimed one; None where they are no numbers or the claim is of 0."""
         claimed = self.claim.claimed
         if value is None or isinstance(value, bool) or isinstance(claimed, bool) or not claimed:
             return None
@@ -146,15 +147,15 @@ class Judged:
 
 
 def load(path: Path) -> list[Claim]:
-    """A file's claims. Raises UserError: the first mistake, with its claim and key."""
-    found = validated(Document, validation.read_mapping(path, path.name), path.name)
-    same = {"file": path.name, "document": found.document, "names": found.names}
-    return [Claim(id=name, **dict(one), **same) for name, one in found.claims.items()]
+    """Return a file's claims. Raises UserError: the first mistake, with its claim and key."""
+    document = validated(Document, validation.read_mapping(path, path.name), path.name)
+    same = {"file": path.name, "document": document.document, "names": document.names}
+    return [Claim(id=name, **dict(fields), **same) for name, fields in document.claims.items()]
 
 
 @cache
 def all_claims() -> tuple[Claim, ...]:
-    """The claims of all documents, in order."""
+    """Return the claims of all documents, in order."""
     return tuple(claim for name in FILES for claim in load(Path(__file__).with_name(name)))
 
 
@@ -162,7 +163,7 @@ def all_claims() -> tuple[Claim, ...]:
 
 
 def agrees(value: Value, claim: Claim) -> bool:
-    """Whether a value is as claimed. NaN never is."""
+    """Return whether a value is as claimed. NaN never is."""
     if isinstance(value, bool) or isinstance(claim.claimed, bool):
         return value is claim.claimed
     low, high = claim.accepted
@@ -173,7 +174,7 @@ def agrees(value: Value, claim: Claim) -> bool:
 def judge(
     claim: Claim, predicted: Value | None, measured: Value | None, elsewhere: Value | None
 ) -> tuple[str, str]:
-    """The verdict, of VERDICTS, and by what it was reached ("measurement", "theory", "")."""
+    """Return the verdict, of VERDICTS, and its basis ("measurement", "theory", "")."""
     if claim.basis == "limit":
         if predicted is None:
             return NOT_MEASURED, ""
@@ -191,8 +192,8 @@ def judge(
     return FALSE, by
 
 
-def _asked(facts: Facts, claim: Claim, key: str) -> Value | None:
-    """The value of one of a claim's expressions. Raises UserError for one that has no meaning."""
+def _evaluated(facts: Facts, claim: Claim, key: str) -> Value | None:
+    """Return the value of one of a claim's expressions. Raises UserError for one without a meaning."""
     text = getattr(claim, key)
     try:
         value = evaluate(facts, text, claim.names)
@@ -200,37 +201,39 @@ def _asked(facts: Facts, claim: Claim, key: str) -> Value | None:
         facts.missing.append(str(error))
         return None
     except ExpressionError as error:
-        why = f"an expression that has a value ({error.__cause__})"
-        raise UserError(claim.file, f"claims.{claim.id}.{key}", text, why) from error
+        location = f"claims.{claim.id}.{key}"
+        problem = f"{location}: {text!r} has no value: {error.__cause__}"
+        raise UserError.because(claim.file, problem, "Correct the expression", location) from error
     if value is None or isinstance(value, bool):
         return value
     return None if math.isnan(value) else float(value)
 
 
-def judge_all(study: StudyData, claims: Sequence[Claim]) -> list[Judged]:
-    """Every claim, in order."""
-    facts, found = Facts(study), []
+def judge_all(study: StudyData, claims: Sequence[Claim]) -> list[JudgedClaim]:
+    """Judge every claim, in order."""
+    facts, judgements = Facts(study), []
     for claim in claims:
-        predicted, elsewhere = _asked(facts, claim, "predicted"), _asked(facts, claim, "elsewhere")
-        measured, missing = _asked(facts, claim, "measured"), ""
+        predicted = _evaluated(facts, claim, "predicted")
+        elsewhere = _evaluated(facts, claim, "elsewhere")
+        measured, missing = _evaluated(facts, claim, "measured"), ""
         if claim.measured is None:
-            missing = "nothing here measures it"
-        elif len(facts.places) > 1:
+            missing = "no study measures it"
+        elif len(facts.environments) > 1:
             measured, missing = None, "its figures come from several environments"
         elif measured is None:
             missing = next(iter(facts.missing), "no value")
         read, sources = (facts.read, facts.sources) if measured is not None else ((), ())
         verdict, by = judge(claim, predicted, measured, elsewhere)
         origin = tuple(read), ", ".join(sources), missing
-        found.append(Judged(claim, predicted, measured, elsewhere, verdict, by, *origin))
-    return found
+        judgements.append(JudgedClaim(claim, predicted, measured, elsewhere, verdict, by, *origin))
+    return judgements
 
 
 # ------------------------------------------------------------------------------------------ table
 
 
-def told(value: Value | None) -> str:
-    """A value as the table and the figure show it: yes, no, or four significant digits."""
+def value_text(value: Value | None) -> str:
+    """Return a value for table and figure: yes, no, or four significant digits."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -238,11 +241,12 @@ def told(value: Value | None) -> str:
     return f"{value:.4g}" if abs(value) < 9999.5 else f"{value:.0f}"
 
 
-def frame(judged: Sequence[Judged]) -> pd.DataFrame:
-    """One row a claim, as the report's table shows them."""
+def frame(judgements: Sequence[JudgedClaim]) -> pd.DataFrame:
+    """Return one row a claim for the report's table."""
     rows = []
-    for one in judged:
-        claim, ratio, more = one.claim, one.over_claimed(one.value), len(one.read) - 2
+    for judgement in judgements:
+        claim, more = judgement.claim, len(judgement.read) - 2
+        ratio = judgement.over_claimed(judgement.value)
         relation = "" if claim.relation == "equals" else f"{claim.relation} "
         margin = f"{100 * claim.tolerance:g} %" if claim.claimed else f"{claim.tolerance:g}"
         rows.append(
@@ -250,20 +254,20 @@ def frame(judged: Sequence[Judged]) -> pd.DataFrame:
                 "claim": claim.statement,
                 "document": claim.document,
                 "where it stands": claim.section,
-                "claimed": f"{relation}{told(claim.claimed)}{claim.told and f' ({claim.told})'}",
-                "predicted": told(one.predicted),
-                "measured": told(one.measured),
+                "claimed": f"{relation}{value_text(claim.claimed)}{claim.claimed_as and f' ({claim.claimed_as})'}",
+                "predicted": value_text(judgement.predicted),
+                "measured": value_text(judgement.measured),
                 "unit": claim.unit,
                 "deviation (%)": None if ratio is None else round(100 * (ratio - 1), 1),
-                "verdict": one.verdict,
+                "verdict": judgement.verdict,
                 "tolerance": "" if isinstance(claim.claimed, bool) else margin,
-                "judged by": one.by,
-                "where it holds": claim.place if one.verdict == ELSEWHERE else "",
-                "measured from": "; ".join(one.read[:2])
+                "judged by": judgement.by,
+                "where it holds": claim.place if judgement.verdict == ELSEWHERE else "",
+                "measured from": "; ".join(judgement.read[:2])
                 + (f" and {more} more" if more > 0 else ""),
-                "status": "ok" if one.measured is not None else NOT_MEASURED,
-                "reason": one.missing,
-                "source": one.source,
+                "status": "ok" if judgement.measured is not None else NOT_MEASURED,
+                "reason": judgement.missing,
+                "source": judgement.source,
             }
         )
     return pd.DataFrame(rows)
