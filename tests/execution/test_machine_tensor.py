@@ -239,7 +239,7 @@ FP8 = {"e4m3": c.T_E4M3, "e5m2": c.T_E5M2}
 PAIRS = [(a, b, wide) for a in FP8 for b in FP8 for wide in (True, False)]
 
 
-def fp8_found(a, b, sums, kinds, wide):
+def fp8_result(a, b, sums, kinds, wide):
     R = registers()
     put(R, A, a, lambda lane: a_places(lane, 32, 4))
     put(R, B, b, lambda lane: b_places(lane, 32, 4))
@@ -272,7 +272,7 @@ def test_fp8(left, right, wide, sizes):
 
     a, b = operand(left, (16, 32)), operand(right, (32, 8))
     sums = drawn(rng, (16, 8), form, 2 * sizes[0], 2 * sizes[1])
-    result = fp8_found(a, b, sums, kinds, wide)
+    result = fp8_result(a, b, sums, kinds, wide)
     check_same(result, fp8_expected(a, b, sums, kinds, wide), form)
 
 
@@ -281,7 +281,7 @@ def test_fp8_infinities_and_nans():
     a[0, 1], a[1, 30], a[2, 3], b[31, 5], b[9, 6] = 0x7C, 0xFC, 0x7D, 0x7F, 0xFF
     sums = np.zeros((16, 8), np.uint32)
     sums[1, 0], sums[4, 4] = 0x7F800000, 0xFF800000
-    result = fp8_found(a, b, sums, ("e5m2", "e4m3"), True)
+    result = fp8_result(a, b, sums, ("e5m2", "e4m3"), True)
     wanted = np.full((16, 8), 32.0)
     wanted[0], wanted[1], wanted[2], wanted[4, 4] = INF, -INF, NAN, -INF
     wanted[1, 0] = wanted[:, 5] = wanted[:, 6] = NAN

@@ -96,7 +96,7 @@ def test_planted_mistakes(bug, kinds, message, text, cluster):
         assert text in near
 
 
-def test_mbarriers_that_are_not_told_of():
+def test_unordered_use_of_an_mbarrier():
     done = execute("300x264x200", {"BUG": 7, "BLOCKS": 2})
     assert done.kinds == ["race"]
     assert "uses byte 0 of shared memory" in done.faults[0].message
