@@ -86,14 +86,14 @@ def test_fault(entry, arch):
 def test_invalid_accesses_name_what_they_leave():
     done = execute("out_of_bounds_write", 1000)
     assert only(done) == (
-        "threads (232, 0, 0) to (255, 0, 0) of block (3, 0, 0) write 4 bytes, the first from byte "
-        "4000 (element 1000) of c on, which has 4000 bytes (1000 elements)"
+        "threads (232, 0, 0) to (255, 0, 0) of block (3, 0, 0) write 4 bytes, the first at byte "
+        "4000 (element 1000) of c, which has 4000 bytes (1000 elements)"
     )
     done = execute("out_of_bounds_shared", 96)
-    assert "reads 4 bytes from byte 384 of shared memory on, which has 384 bytes" in only(done)
+    assert "reads 4 bytes at byte 384 of shared memory, which has 384 bytes" in only(done)
     assert done.faults[0].addresses == [384]  # the system's own kibibyte is counted in neither
     done = execute("misaligned_global", "32x32x66")
-    assert "read 16 bytes, the first from byte 264 (element 66) of a on" in only(done)
+    assert "read 16 bytes, the first at byte 264 (element 66) of a" in only(done)
     assert only(done).endswith("not a multiple of 16")
 
 
@@ -101,7 +101,7 @@ def test_races_name_both_sides():
     done = execute("race_write_write", "32x32x32")
     assert re.fullmatch(
         r"thread \(0, 0, 1\) of block \(0, 0, 0\) writes byte 0 of shared memory, which thread "
-        r"\(0, 0, 0\) writes too \(STS at SASS address \w+\): no barrier stands between",
+        r"\(0, 0, 0\) writes too \(STS at SASS address \w+\): no barrier orders them",
         only(done),
     )
     done = execute("race_read_write", "32x32x64", {"MISSING": "first"})
@@ -123,7 +123,7 @@ def test_deadlocks_name_who_waits_for_whom():
     assert "threads (64, 0, 0) to (127, 0, 0) wait at barrier 2" in only(done)
     done = execute("barrier_wrong_count", 256)
     assert "threads (0, 0, 0) to (31, 0, 0) and (224, 0, 0) to (255, 0, 0) wait" in only(done)
-    assert "counts 96 threads, 64 have come" in only(done)
+    assert "counts 96 threads, 64 have arrived" in only(done)
     done = execute("barrier_and_spin", 128)
     assert "threads (0, 0, 0) to (31, 0, 0) wait at barrier 0" in only(done)
     done = execute("infinite_spin", 256)

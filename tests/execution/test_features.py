@@ -127,7 +127,7 @@ def test_calls(arch):
     found = result("calls", "anywhere", arch, a, 32, grid=1, block=32)
     assert found.tolist() == [(v if v & 1 else 3) * (v & 7) for v in a.tolist()]
     told = fault("calls", "allocated", arch, grid=1, block=32)
-    assert told.kind == "unsupported" and "call malloc, which is not known" in told.message
+    assert told.kind == "unsupported" and "malloc, which is not supported" in told.message
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES[:2])

@@ -1,4 +1,4 @@
-"""The compiled interpreter is kept by what it depends on, where nobody else can write."""
+"""The compiled interpreter is cached by all that it depends on, where no other user can write."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ IMPORTED = (
 
 
 def ran(library, cache, code):
-    """What a process prints that has its own copy of the library."""
+    """Run code in a process with another copy of the library, and return its output."""
     env = {**os.environ, "PYTHONPATH": str(library), "TILEWAVE_CACHE": str(cache)}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -33,7 +33,7 @@ def ran(library, cache, code):
 
 
 def copied(to):
-    """Another checkout's library."""
+    """Copy the library to another checkout."""
     shutil.copytree(ROOT / "workflow" / "tilewave", to / "tilewave")
     return to
 
@@ -52,23 +52,23 @@ def test_a_second_checkout_compiles_nothing_but_what_changed(tmp_path):
         with (second / "tilewave" / "execution" / "machine" / plain).open("a") as file:
             file.write(f"\n{change}\n")
         assert ("compiling" in ran(second, cache, COMPILE)) == again, plain
-    assert {one.stat().st_mode & 0o777 for one in (cache / "machine").glob("*")} == {0o700}
+    assert {path.stat().st_mode & 0o777 for path in (cache / "machine").glob("*")} == {0o700}
 
 
 def test_what_is_not_part_of_the_key_is_not_compiled(tmp_path):
     assert ran(ROOT / "workflow", tmp_path, IMPORTED) == ""
 
 
-@pytest.mark.parametrize("which", ["folder", "kind", "link"])
-def test_a_folder_that_others_can_write_is_refused(which, tmp_path, monkeypatch):
+@pytest.mark.parametrize("shared_part", ["folder", "kind", "link"])
+def test_a_folder_that_others_can_write_is_refused(shared_part, tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWAVE_CACHE", str(tmp_path / "cache"))
-    made = cache.folder("machine", "0123")
-    assert cache.folder("machine", "0123") == made
-    if which == "link":
-        made.rename(tmp_path / "theirs")
-        made.symlink_to(tmp_path / "theirs")
+    folder = cache.folder("machine", "0123")
+    assert cache.folder("machine", "0123") == folder
+    if shared_part == "link":
+        folder.rename(tmp_path / "theirs")
+        folder.symlink_to(tmp_path / "theirs")
     else:
-        (made if which == "folder" else made.parent).chmod(0o770)
+        (folder if shared_part == "folder" else folder.parent).chmod(0o770)
     with pytest.raises(UserError, match="nobody else can write"):
         cache.folder("machine", "0123")
 

@@ -1,4 +1,4 @@
-"""The short way of common instructions gives the bits of the general one; words that nobody reads are no reads."""
+"""Fast and general ways give the same bits; dead words of loads are not read."""
 
 import ctypes
 
@@ -45,21 +45,21 @@ def image() -> elf.Image:
 def state(row: np.ndarray, seed: int, finite: bool = False):
     rows = np.stack([row, decode(Raw(16, "EXIT"))])
     instructions = tuple(program.Instruction(16 * k, "", "") for k in range(2))
-    made, _ = launch._state(
+    block, _ = launch._state(
         program.Program(image(), instructions, rows, {}), (1, 1, 1), (32, 1, 1), [], 0,
         launch.Limits(),
     )  # fmt: skip
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 1 << 32, (1, 255, 32), dtype=np.uint32)
     edges = rng.choice(EDGES, values.shape)
-    made.registers[:, :255] = np.where(rng.random(values.shape) < 0.5, values, edges)
-    made.uniforms[:, :64] = rng.integers(0, 1 << 32, (1, 64), dtype=np.uint32)
-    made.predicates[0, :7] = rng.integers(0, 1 << 32, 7, dtype=np.uint32)
-    made.predicates[0, [7, 15]] = 0xFFFFFFFF
+    block.registers[:, :255] = np.where(rng.random(values.shape) < 0.5, values, edges)
+    block.uniforms[:, :64] = rng.integers(0, 1 << 32, (1, 64), dtype=np.uint32)
+    block.predicates[0, :7] = rng.integers(0, 1 << 32, 7, dtype=np.uint32)
+    block.predicates[0, [7, 15]] = 0xFFFFFFFF
     if finite:
-        made.registers[:, :255] &= 0xBFFFFFFF
-        made.uniforms[:, :64] &= 0xBFFFFFFF
-    return made
+        block.registers[:, :255] &= 0xBFFFFFFF
+        block.uniforms[:, :64] &= 0xBFFFFFFF
+    return block
 
 
 @pytest.mark.parametrize("finite", [False, True])
@@ -76,11 +76,11 @@ def test_same_bits(text: str, mask: int, finite: bool) -> None:
         short.uniforms.ctypes.data, short.predicates[0], np.uint32(mask),
     )  # fmt: skip
     if not done:
-        # A NaN of f64: left to the general way, with nothing written.
+        # A NaN of f64 goes the general way, and nothing is written.
         assert kind in (lanes.DFMA, lanes.DADD, lanes.DMUL) and not finite
         assert np.array_equal(short.registers, state(row, 7, finite).registers)
         return
-    # The general way, from a row that was not prepared for the short one.
+    # The general way, from a row that is not prepared for the fast one.
     general.code[0] = launch._resolved(
         program.Program(image(), (), np.stack([row, row]), {}), general.constants
     )[0]
@@ -102,10 +102,10 @@ def test_same_bits(text: str, mask: int, finite: bool) -> None:
     ],
 )  # fmt: skip
 def test_general_only(text: str) -> None:
-    """What has carries, modes or other registers must not go the short way."""
+    """Rows with carries, modes or other registers go the general way."""
     opcode, _, operands = text.partition(" ")
-    made = state(decode(Raw(0, opcode, operands)), 1)
-    assert made.code[0, c.FAST] == lanes.SLOW
+    block = state(decode(Raw(0, opcode, operands)), 1)
+    assert block.code[0, c.FAST] == lanes.SLOW
 
 
 def dead(*texts: str) -> int:
@@ -124,7 +124,7 @@ def dead(*texts: str) -> int:
     [
         # three of four words are used
         (("LDS.128 R4,[R0]", "FADD R1,R4,R5", "FADD R1,R1,R6", "EXIT"), 8),
-        # a pair, a store of four words and a wide address read every register of theirs
+        # a pair, a store of four words and a wide address read all of their registers
         (("LDS.128 R4,[R0]", "DADD R8,R4,R6", "EXIT"), 0),
         (("LDS.128 R4,[R0]", "STS.128 [R1],R4", "EXIT"), 0),
         (("LDS.64 R4,[R0]", "LDG.E R1,desc[UR4][R4.64]", "EXIT"), 0),
@@ -135,7 +135,7 @@ def dead(*texts: str) -> int:
         # read on one of two ways, or in the next turn of a loop
         (("LDS.64 R4,[R0]", "@P0 BRA 0x30", "EXIT", "FADD R1,R4,R5", "EXIT"), 0),
         (("LDS.64 R4,[R0]", "FADD R1,R4,R1", "@P0 BRA 0x10", "EXIT"), 2),
-        # where a return leads is not known
+        # the target of a return is unknown
         (("LDS.64 R4,[R0]", "RET.REL.NODEC R20,0x0"), 0),
     ],
 )

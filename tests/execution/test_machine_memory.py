@@ -48,8 +48,8 @@ def mask_of(case: dict[str, str]) -> int:
     return int(case["active_mask_hex"], 16)
 
 
-def equal(found: list[list[int]], figures: np.ndarray) -> None:
-    exact = np.array(found) == figures
+def equal(rows: list[list[int]], figures: np.ndarray) -> None:
+    exact = np.array(rows) == figures
     assert exact.all(), np.argwhere(~exact)[:5]
 
 
@@ -80,9 +80,9 @@ def test_global_stores_touch_the_sectors_that_an_h200_counted() -> None:
     cases = [case for case in rows("memory_ops_h200.csv") if case["op"] == "global_store"]
     assert len(cases) == 90
     for case in cases:
-        given = lanes(case["lane_global_byte_address"]), mask_of(case)
-        found = wavefronts.warp_sectors(*given, int(case["matrices_or_bytes"]))
-        assert found == int(case["global_sectors"]), case
+        access = lanes(case["lane_global_byte_address"]), mask_of(case)
+        sectors = wavefronts.warp_sectors(*access, int(case["matrices_or_bytes"]))
+        assert sectors == int(case["global_sectors"]), case
 
 
 @pytest.mark.parametrize(("cache", "width"), CACHES)
@@ -93,12 +93,12 @@ def test_asynchronous_copies_cost_what_an_h200_counted(cache: str, width: int) -
     for case in cases:
         shared, source = (lanes(case[f"lane_{side}_byte_address"]) for side in ("shared", "global"))
         mask = mask_of(case)
-        found = wavefronts.warp_filled_copy(shared, source, mask, mask, width, cache == "cg")
-        assert found == (int(case["wavefronts"]), int(case["ideal"])), case
+        cost = wavefronts.warp_filled_copy(shared, source, mask, mask, width, cache == "cg")
+        assert cost == (int(case["wavefronts"]), int(case["ideal"])), case
 
 
 def attributed(name: str, kind: str) -> tuple[np.ndarray, ...]:
-    """Shared and global addresses (if any), masks and figures."""
+    """Return shared and global addresses (if any), masks and figures."""
     with np.load(TRUTH / name) as file:
         shared = file[f"{kind}_shared"].astype(np.int64)
         source = file[f"{kind}_source"].astype(np.int64) if f"{kind}_source" in file else shared
@@ -106,7 +106,9 @@ def attributed(name: str, kind: str) -> tuple[np.ndarray, ...]:
 
 
 def copied(to: Any, origin: Any, mask: int, reading: int, shown: int, *how: Any) -> list[int]:
-    """Wavefronts, sectors, and the ideal of both; ``shown``: lanes that read where wavefronts are counted."""
+    """Return wavefronts, sectors, and the ideal of both; ``shown``: lanes that read where
+    wavefronts are counted.
+    """
     return [
         *wavefronts.warp_filled_copy(to, origin, mask, shown, *how),
         wavefronts.warp_async_copy_sectors(to, origin, reading, *how),
@@ -124,29 +126,29 @@ def test_copies_are_attributed_what_nsight_compute_says(cache: str, width: int) 
 
 @pytest.mark.parametrize(("cache", "width"), CACHES)
 def test_hardware_counts_mostly_what_is_attributed_to_ca(cache: str, width: int) -> None:
-    """And nothing for cg."""
+    """The hardware counts nothing for cg."""
     *given, counted = attributed("cp_async_h200.npz", f"counted_{cache}{width}")
     how = width, cache == "cg"
     copies = [wavefronts.warp_filled_copy(to, at, mask, mask, *how) for to, at, mask in zip(*given)]
-    found = np.array(copies)[:, 0]
+    modelled = np.array(copies)[:, 0]
     assert len(counted) == 16
-    assert (found == counted[:, 0]).sum() == COUNTED_COPIES[cache, width]
-    assert not counted.any() if cache == "cg" else np.abs(found - counted[:, 0]).max() <= 4
+    assert (modelled == counted[:, 0]).sum() == COUNTED_COPIES[cache, width]
+    assert not counted.any() if cache == "cg" else np.abs(modelled - counted[:, 0]).max() <= 4
 
 
 FILLED = {("cg", 16): 159, ("ca", 4): 160, ("ca", 8): 160, ("ca", 16): 160}
 
 
 def filled(name: str, width: int) -> dict[str, np.ndarray]:
-    """Addresses in bytes, masks, lanes that read and figures."""
-    found = {}
+    """Return addresses in bytes, masks, lanes that read and figures."""
+    tables = {}
     with np.load(TRUTH / "cp_async_filled_h200.npz") as file:
         for key in file:
             of, _, what = key.rpartition("_")
             if of == name:
                 scale = width if what in ("shared", "source") else 1
-                found[what] = file[key].astype(np.int64) * scale
-    return found
+                tables[what] = file[key].astype(np.int64) * scale
+    return tables
 
 
 @pytest.mark.parametrize(("cache", "width"), CACHES)
@@ -155,8 +157,8 @@ def test_copies_that_fill_are_attributed_what_nsight_compute_says(cache: str, wi
     assert len(table["figures"]) == FILLED[cache, width]
     # Nsight Compute takes a trailing P0 for false where it counts wavefronts.
     table["shown"] = np.where(table["p0"], 0, table["reading"])
-    given = zip(*(table[key] for key in ("shared", "source", "mask", "reading", "shown")))
-    equal([copied(*one, width, cache == "cg") for one in given], table["figures"])
+    copies = zip(*(table[key] for key in ("shared", "source", "mask", "reading", "shown")))
+    equal([copied(*copy, width, cache == "cg") for copy in copies], table["figures"])
 
 
 @pytest.mark.parametrize(
@@ -167,17 +169,17 @@ def test_hardware_counts_sectors_of_lanes_that_read(cache, launches, exact, wave
     sectors, requests, waved = table["figures"].T
     assert len(sectors) == launches
     assert np.array_equal(requests, table["reading"] != 0)
-    found, stored, apart = [], [], []
+    counted, stored, apart = [], [], []
     given = (table[key] for key in ("shared", "source", "mask", "reading"))
     for to, origin, mask, reading in zip(*given):
         how = to, origin, reading, 16, cache == "cg"
-        found.append(wavefronts.warp_async_copy_sectors_counted(*how))
+        counted.append(wavefronts.warp_async_copy_sectors_counted(*how))
         zeros = wavefronts.warp_shared(to, mask & ~reading, 16, True)[0]
         copied = wavefronts.warp_filled_copy(to, origin, reading, reading, 16, False)[0]
         stored.append(zeros + (0 if cache == "cg" else copied))
         lanes = [lane for lane in range(32) if reading >> lane & 1]
         apart.append(len({int(to[lane]) for lane in lanes}) == len(lanes))
-    right = np.array(found) == sectors
+    right = np.array(counted) == sectors
     assert right.sum() == exact
     assert right[np.array(apart)].all()
     assert (np.array(stored) == waved).sum() == waves
@@ -197,12 +199,12 @@ def test_loads_and_stores_are_attributed_what_nsight_compute_says(op: str, width
     addresses, _, masks, figures = attributed("shared_attributed_h200.npz", f"{op}{width}")
     assert len(figures) == ATTRIBUTED[op, width]
     rules = wavefronts.warp_shared_attributed, wavefronts.warp_shared_ideal
-    given = [(row, mask, width, op == "sts") for row, mask in zip(addresses, masks)]
-    equal([[rule(*one) for rule in rules] for one in given], figures)
+    accesses = [(row, mask, width, op == "sts") for row, mask in zip(addresses, masks)]
+    equal([[rule(*access) for rule in rules] for access in accesses], figures)
 
 
 def oracle(addresses: list[int], mask: list[bool], width: int, op: str) -> tuple[int, int]:
-    """Wavefronts and conflicts, with sets and dictionaries."""
+    """Count wavefronts and conflicts, with sets and dictionaries."""
     size = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}[width]
     if op == "load" and width >= 8:
 
@@ -221,7 +223,7 @@ def oracle(addresses: list[int], mask: list[bool], width: int, op: str) -> tuple
                     words[byte // 4 % 32].add(byte // 4)
         if words:
             transactions += 1
-            wavefronts += max(len(found) for found in words.values())
+            wavefronts += max(len(distinct) for distinct in words.values())
     return wavefronts, wavefronts - transactions
 
 
@@ -234,11 +236,11 @@ def requests(draw: st.DrawFn) -> tuple[list[int], list[bool], int, str]:
     op = draw(st.sampled_from(["load", "store"]))
     span = draw(st.sampled_from([1, 2, 4, 16, 64, 1000]))
     elements = draw(st.lists(st.integers(0, span - 1), min_size=32, max_size=32))
-    # Neighbours agree by chance in too few requests: let them, in a part of the warp or all of it.
+    # Random neighbours rarely agree: make them agree in a part of the warp or all of it.
     step = draw(st.sampled_from([0, 1, 2, 3]))
     upto = draw(st.sampled_from([8, 16, 31, 32]))
     elements = [elements[i & ~step] if i < upto else elements[i] for i in range(32)]
-    masks = [st.lists(one, min_size=32, max_size=32) for one in (st.booleans(), RARELY)]
+    masks = [st.lists(lane_flag, min_size=32, max_size=32) for lane_flag in (st.booleans(), RARELY)]
     mask = draw(st.one_of(st.just([True] * 32), *masks))
     return [element * width for element in elements], mask, width, op
 
@@ -246,11 +248,11 @@ def requests(draw: st.DrawFn) -> tuple[list[int], list[bool], int, str]:
 @settings(max_examples=500, deadline=None)
 @given(requests(), st.integers(0, 7))
 def test_the_shared_rule_is_the_oracle_s(request_, lines):
-    """Which a shift by whole lines of 128 bytes does not change."""
+    """A shift by whole lines of 128 bytes changes nothing."""
     addresses, mask, width, op = request_
     moved = np.array(addresses) + 128 * lines
-    found = wavefronts.shared_wavefronts(moved, np.array(mask), width, op)
-    assert found == oracle(addresses, mask, width, op)
+    cost = wavefronts.shared_wavefronts(moved, np.array(mask), width, op)
+    assert cost == oracle(addresses, mask, width, op)
     sectors = {address // 32 for address, on in zip(addresses, mask) if on}
     assert wavefronts.warp_sectors(moved, wavefronts.mask_of(np.array(mask)), width) == len(sectors)
 
@@ -258,7 +260,7 @@ def test_the_shared_rule_is_the_oracle_s(request_, lines):
 def copy_oracle(
     shared: list[int], source: list[int], mask: list[bool], width: int, cache: str
 ) -> tuple[int, int]:
-    """Wavefronts and sectors of cp.async, with sets and dictionaries."""
+    """Count wavefronts and sectors of cp.async, with sets and dictionaries."""
     on = [lane for lane in range(32) if mask[lane]]
     if cache == "ca":
         groups = defaultdict(list)
@@ -315,9 +317,9 @@ def copies(draw: st.DrawFn) -> tuple[list[int], list[int], list[bool], int, str]
 def test_the_copy_rules_are_the_oracle_s(copy):
     shared, source, mask, width, cache = copy
     places, bits = (np.array(shared), np.array(source)), wavefronts.mask_of(np.array(mask))
-    found, _ = wavefronts.warp_filled_copy(*places, bits, bits, width, cache == "cg")
+    wavefronts_, _ = wavefronts.warp_filled_copy(*places, bits, bits, width, cache == "cg")
     sectors = wavefronts.warp_async_copy_sectors(*places, bits, width, cache == "cg")
-    assert (found, sectors) == copy_oracle(*copy)
+    assert (wavefronts_, sectors) == copy_oracle(*copy)
 
 
 def test_masks_of_either_type_are_taken_from_compiled_code() -> None:
@@ -343,9 +345,9 @@ def every_rule(shared, source, masks):
             at = 4 + 4 * bypass
             pair = wavefronts.warp_filled_copy(to, origin, mask, mask, 16, bypass == 1)
             out[i, at], out[i, at + 1] = pair
-            own = to, origin, mask, 16, bypass == 1
-            out[i, at + 2] = wavefronts.warp_async_copy_sectors(*own)
-            out[i, at + 3] = wavefronts.warp_async_copy_sectors_ideal(*own)
+            copy = to, origin, mask, 16, bypass == 1
+            out[i, at + 2] = wavefronts.warp_async_copy_sectors(*copy)
+            out[i, at + 3] = wavefronts.warp_async_copy_sectors_ideal(*copy)
     return out
 
 
@@ -373,5 +375,5 @@ def test_errors_say_what_was_found_and_what_is_allowed() -> None:
 
 def test_addresses_of_inactive_lanes_are_not_looked_at() -> None:
     addresses = np.where(LANES < 8, LANES * 4, -3)
-    found = wavefronts.shared_wavefronts(addresses, LANES < 8, 4, "load")
-    assert found == (1, 0)
+    cost = wavefronts.shared_wavefronts(addresses, LANES < 8, 4, "load")
+    assert cost == (1, 0)

@@ -1,4 +1,4 @@
-"""Several cores: the counts, findings and results of one, whatever the kernel does."""
+"""A launch on several cores has the counts, findings and results of one core."""
 
 import threading
 
@@ -16,7 +16,7 @@ pytestmark = [needs_nvrtc, pytest.mark.skipif(sass.disassembler() is None, reaso
 
 CORES = 3
 GRID = 64
-# What is left, whether blocks may run at the same time, and what is said of them.
+# Final memory, whether blocks may run at the same time, and the message of the finding.
 EXPECTED = {
     "chain": (np.arange(GRID + 1, dtype=np.int32), False,
               "block (1, 0, 0) reads byte 4 (element 1) of x, which block (0, 0, 0) has written"),
@@ -35,8 +35,10 @@ EXPECTED = {
 
 @pytest.fixture
 def spread(monkeypatch):
-    """How many blocks each launch had done on several cores; 0 for one that was done in order. Every
-    core has its first blocks before one of them goes on."""
+    """Record how many blocks each launch executed on several cores; 0 for a launch in order.
+
+    Every core has its first blocks before any core goes on.
+    """
     from tilewave.execution.machine import spreading
 
     done, run, take = [], spreading.run, spreading.RemainingBlocks.take
@@ -64,20 +66,20 @@ def test_blocks_that_touch_the_same_are_executed_in_order(name, spread):
 
     file = DATA / ("prints.cu" if name == "prints" else "blocks.cu")
     cubin = harness.compile_file(file, "sm_90").cubin
-    wanted, apart, said = EXPECTED[name]
+    wanted, spread_over_cores, message = EXPECTED[name]
     loaded = program.load(cubin, name, listings.of_cubin(cubin))
     for cores in (CORES, 1):
-        given = np.zeros_like(wanted)
+        values = np.zeros_like(wanted)
         done = launch.execute(
-            loaded, (GRID, 1, 1), (32, 1, 1), [launch.Buffer("x", given)],
+            loaded, (GRID, 1, 1), (32, 1, 1), [launch.Buffer("x", values)],
             limits=launch.Limits(cores=cores, seconds=support.LIMIT_S),
         )  # fmt: skip
-        assert np.array_equal(given, wanted) and done.blocks == GRID
-        assert [one.kind for one in done.faults] == ["race"] * bool(said)
-        assert all(said in one.message for one in done.faults)
+        assert np.array_equal(values, wanted) and done.blocks == GRID
+        assert [fault.kind for fault in done.faults] == ["race"] * bool(message)
+        assert all(message in fault.message for fault in done.faults)
         lines = range(GRID if name == "prints" else 0)
         assert done.printed == tuple(f"{block}\n" for block in lines)
-    assert apart is None or any(spread) == apart
+    assert spread_over_cores is None or any(spread) == spread_over_cores
 
 
 @pytest.mark.parametrize(

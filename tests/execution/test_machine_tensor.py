@@ -38,7 +38,7 @@ def registers():
 
 
 def a_places(lane, depth, each):
-    """(row, k) of a lane's elements of A (16 rows), `each` of them to a register."""
+    """Return (row, k) of a lane's elements of A (16 rows), `each` of them to a register."""
     g, t = lane // 4, lane % 4
     for i in range(16 * depth // 32):
         register = i // each
@@ -46,28 +46,28 @@ def a_places(lane, depth, each):
 
 
 def b_places(lane, depth, each):
-    """(k, column) of a lane's elements of B."""
+    """Return (k, column) of a lane's elements of B."""
     g, t = lane // 4, lane % 4
     for i in range(8 * depth // 32):
         yield each * t + i % each + 4 * each * (i // each), g
 
 
 def c_places(lane):
-    """(row, column) of a lane's elements of C and D."""
+    """Return (row, column) of a lane's elements of C and D."""
     g, t = lane // 4, lane % 4
     for i in range(4):
         yield g + 8 * (i // 2), 2 * t + i % 2
 
 
 def put(R, first, matrix, places):
-    """A matrix of unsigned patterns into registers; places: those of a lane."""
+    """Put a matrix of unsigned patterns into registers; places: those of a lane."""
     for lane in range(32):
         words = np.array([matrix[place] for place in places(lane)], matrix.dtype).view(np.uint32)
         R[first : first + len(words), lane] = words
 
 
 def take(R, first, matrix, places):
-    """A matrix out of registers, into `matrix`."""
+    """Take a matrix out of registers, into `matrix`."""
     for lane in range(32):
         spots = list(places(lane))
         count = len(spots) * matrix.itemsize // 4
@@ -85,7 +85,7 @@ def patterns(values, kind):
 
 
 def numbers(bits, kind):
-    """float64 of patterns; the low 13 bits of tf32 do not count."""
+    """Convert patterns to float64; the low 13 bits of tf32 are ignored."""
     if bits.dtype == np.uint16 and kind == "f16":
         return bits.view(np.float16).astype(np.float64)
     if kind == "bf16" and bits.dtype == np.uint16:
@@ -96,7 +96,7 @@ def numbers(bits, kind):
 
 
 def product(a, b, sums, kind, wide, flags=0, d=D):
-    """D of one HMMA: all matrices are patterns."""
+    """Execute one HMMA and return D; all matrices are patterns."""
     depth, each = a.shape[1], 1 if kind == "tf32" else 2
     R = registers()
     put(R, A, a, lambda lane: a_places(lane, depth, each))
@@ -108,27 +108,28 @@ def product(a, b, sums, kind, wide, flags=0, d=D):
 
 @pytest.mark.parametrize(("kind", "depth", "wide"), FLOATS, ids=ids)
 def test_float_fragments(kind, depth, wide):
-    """One element of A at a time meets a B that has another number in every place, and the other
-    way round: each lane's element is where the manual has it."""
+    """One element of A (or B) times a B (or A) of distinct numbers: each lane's element is where
+    the manual has it.
+    """
     form = "f32" if wide else "f16"
     none = patterns(np.zeros((16, 8)), form)
     many = 1.0 + np.arange(16 * depth).reshape(16, depth)
     pairs = []
     for shape, first in (((16, depth), True), ((depth, 8), False)):
         for place in np.ndindex(shape):
-            one = np.zeros(shape)
-            one[place] = 2.0
-            pairs.append((one, many[:8].T) if first else (many, one))
+            single = np.zeros(shape)
+            single[place] = 2.0
+            pairs.append((single, many[:8].T) if first else (many, single))
     for a, b in pairs:
-        found = product(patterns(a, kind), patterns(b, kind), none, kind, wide)
-        np.testing.assert_array_equal(numbers(found, form), a @ b)
+        result = product(patterns(a, kind), patterns(b, kind), none, kind, wide)
+        np.testing.assert_array_equal(numbers(result, form), a @ b)
     zeros = patterns(np.zeros((16, depth)), kind), patterns(np.zeros((depth, 8)), kind)
     sums = patterns(1.0 + np.arange(128).reshape(16, 8), form)
     np.testing.assert_array_equal(product(*zeros, sums, kind, wide), sums)
 
 
 def taken_apart(bits, kind):
-    """Significand (1 to 2, denormals below) and exponent; zero has none."""
+    """Return significand (1 to 2, denormals below 1) and exponent; zero has none."""
     shapes = {"f16": (10, 15, 16), "bf16": (7, 127, 16), "e4m3": (3, 7, 8), "e5m2": (2, 15, 8)}
     mantissa, bias, width = shapes.get(kind, (23, 127, 32))
     if kind == "tf32":
@@ -143,7 +144,7 @@ def taken_apart(bits, kind):
 
 
 def expected_sum(before, pairs, places):
-    """The rule: products, and what was there before, aligned to the largest exponent, cut off, added."""
+    """Align products and the old sum to the largest exponent, cut them and add them."""
     terms = [(x * y, None if None in (m, n) else m + n) for (x, m), (y, n) in pairs]
     terms = [(part, exponent) for part, exponent in (before, *terms) if exponent is not None]
     if not terms:
@@ -158,7 +159,7 @@ def as_f16(value):
 
 
 def as_f32(value):
-    """Towards zero; 2^128 and more is infinite."""
+    """Round towards zero; 2^128 and more is infinite."""
     size = abs(value)
     if size >= Fraction(2) ** 128:
         return np.float32(-np.inf if value < 0 else np.inf).view(np.uint32)
@@ -189,9 +190,9 @@ def drawn(rng, shape, kind, low, high):
     return patterns(values * rng.choice([-1, 1], shape), kind)
 
 
-def check_same(found, wanted, form):
-    """Bits but for the sign of a zero."""
-    same = (found == wanted) | ((numbers(found, form) == 0) & (numbers(wanted, form) == 0))
+def check_same(result, wanted, form):
+    """Compare bits, except the sign of a zero."""
+    same = (result == wanted) | ((numbers(result, form) == 0) & (numbers(wanted, form) == 0))
     assert same.all(), np.argwhere(~same)[:4]
 
 
@@ -202,8 +203,10 @@ SPREADS = {"like": (-2, 2), "far": (-12, 12), "tiny": (-24, -13), "outside": (-1
 @pytest.mark.parametrize("old", [False, True], ids=["one-step", "two-steps"])
 @pytest.mark.parametrize(("kind", "depth", "wide"), FLOATS, ids=ids)
 def test_rounding_rule(kind, depth, wide, old, spread):
-    """Against integers. With "outside" the operands are such that products leave f32, denormals
-    among them; of f16 it is all that there is."""
+    """The results equal sums of integers.
+
+    With "outside" products leave the range of f32, also as denormals; f16 has no other case.
+    """
     rng = np.random.default_rng(7)
     low, high = SPREADS[spread]
     if kind == "f16":
@@ -211,8 +214,8 @@ def test_rounding_rule(kind, depth, wide, old, spread):
     form = "f32" if wide else "f16"
     a, b = drawn(rng, (16, depth), kind, low, high), drawn(rng, (depth, 8), kind, low, high)
     sums = drawn(rng, (16, 8), form, *((2 * low, 2 * high) if wide else (max(2 * low, -24), 15)))
-    found = product(a, b, sums, kind, wide, ops.TWO_STEPS if old else 0)
-    check_same(found, expected(a, b, sums, kind, wide, old), form)
+    result = product(a, b, sums, kind, wide, ops.TWO_STEPS if old else 0)
+    check_same(result, expected(a, b, sums, kind, wide, old), form)
 
 
 INF, NAN = np.inf, np.nan
@@ -224,19 +227,19 @@ def test_infinities_and_nans(kind, depth, wide):
     a, b, sums = np.ones((16, depth)), np.ones((depth, 8)), np.ones((16, 8))
     a[0, 1], a[1, 2], a[2, 3], b[0, 5], b[3, 2] = INF, -INF, NAN, INF, 0
     sums[5, 5], sums[6, 6], sums[7, 7] = -INF, INF, NAN
-    found = product(patterns(a, kind), patterns(b, kind), patterns(sums, form), kind, wide)
+    result = product(patterns(a, kind), patterns(b, kind), patterns(sums, form), kind, wide)
     with np.errstate(invalid="ignore"):
         wanted = (a[:, :, None] * b[None]).sum(1) + sums
-    assert (found[np.isnan(wanted)] == nan).all() and np.isnan(wanted).sum() > 8
+    assert (result[np.isnan(wanted)] == nan).all() and np.isnan(wanted).sum() > 8
     rest = ~np.isnan(wanted)
-    np.testing.assert_array_equal(numbers(found, form)[rest], wanted[rest])
+    np.testing.assert_array_equal(numbers(result, form)[rest], wanted[rest])
 
 
 FP8 = {"e4m3": c.T_E4M3, "e5m2": c.T_E5M2}
 PAIRS = [(a, b, wide) for a in FP8 for b in FP8 for wide in (True, False)]
 
 
-def fp8_found(a, b, sums, kinds, wide):
+def fp8_result(a, b, sums, kinds, wide):
     R = registers()
     put(R, A, a, lambda lane: a_places(lane, 32, 4))
     put(R, B, b, lambda lane: b_places(lane, 32, 4))
@@ -247,7 +250,7 @@ def fp8_found(a, b, sums, kinds, wide):
 
 
 def fp8_expected(a, b, sums, kinds, wide):
-    """Aligned and cut off 13 places below the largest, and of the sum 13 digits are kept."""
+    """Align and cut 13 places below the largest, and keep 13 digits of the sum."""
     out = sums.copy()
     for i, j in np.ndindex(16, 8):
         left, right = kinds
@@ -269,8 +272,8 @@ def test_fp8(left, right, wide, sizes):
 
     a, b = operand(left, (16, 32)), operand(right, (32, 8))
     sums = drawn(rng, (16, 8), form, 2 * sizes[0], 2 * sizes[1])
-    found = fp8_found(a, b, sums, kinds, wide)
-    check_same(found, fp8_expected(a, b, sums, kinds, wide), form)
+    result = fp8_result(a, b, sums, kinds, wide)
+    check_same(result, fp8_expected(a, b, sums, kinds, wide), form)
 
 
 def test_fp8_infinities_and_nans():
@@ -278,26 +281,26 @@ def test_fp8_infinities_and_nans():
     a[0, 1], a[1, 30], a[2, 3], b[31, 5], b[9, 6] = 0x7C, 0xFC, 0x7D, 0x7F, 0xFF
     sums = np.zeros((16, 8), np.uint32)
     sums[1, 0], sums[4, 4] = 0x7F800000, 0xFF800000
-    found = fp8_found(a, b, sums, ("e5m2", "e4m3"), True)
+    result = fp8_result(a, b, sums, ("e5m2", "e4m3"), True)
     wanted = np.full((16, 8), 32.0)
     wanted[0], wanted[1], wanted[2], wanted[4, 4] = INF, -INF, NAN, -INF
     wanted[1, 0] = wanted[:, 5] = wanted[:, 6] = NAN
-    np.testing.assert_array_equal(found.view(np.float32), wanted)
-    assert (found[np.isnan(wanted)] == 0x7FFFFFFF).all()
+    np.testing.assert_array_equal(result.view(np.float32), wanted)
+    assert (result[np.isnan(wanted)] == 0x7FFFFFFF).all()
 
 
 def test_limits():
-    """Overflow, denormal sums, a sum of zeros; a C that no product reaches stays as it is."""
+    """Overflow, denormal sums and a sum of zeros; a C without products stays unchanged."""
     sums = np.zeros((16, 8), np.uint32)
     sums[0], sums[1], sums[2] = 0x7F7FFFFF, 0x00000001, 0x80000000
 
     def of(a, b, kind, sums, wide=True):
-        a, b = (np.full(shape, one) for shape, one in (((16, 8), a), ((8, 8), b)))
+        a, b = (np.full(shape, value) for shape, value in (((16, 8), a), ((8, 8), b)))
         return product(patterns(a, kind), patterns(b, kind), sums, kind, wide)
 
-    found = of(0.0, 1.0, "tf32", sums)
-    np.testing.assert_array_equal(found[:2], sums[:2])
-    assert not found[2:].any()
+    result = of(0.0, 1.0, "tf32", sums)
+    np.testing.assert_array_equal(result[:2], sums[:2])
+    assert not result[2:].any()
     np.testing.assert_array_equal(of(2.0**-100, 2.0**-135, "bf16", sums)[:2], sums[:2])
     assert (of(2.0**120, 2.0**120, "bf16", sums) == 0x7F800000).all()
     assert (of(128.0, -64.0, "f16", np.zeros((16, 8), np.uint16), False) == 0xFC00).all()
@@ -341,12 +344,12 @@ def test_f64(rows, depth):
     for first, matrix, places in ((A, a, of_a), (B, b, of_b), (C, sums, of_c)):
         put(R, first, matrix, places)
     dmma(depth | rows << 8, 0, R, D, A, B, C)
-    found = take(R, D, np.zeros((rows, 8)), of_c)
+    result = take(R, D, np.zeros((rows, 8)), of_c)
     wanted = sums.copy()
     for i, j in np.ndindex(rows, 8):
         for k in range(depth):
             wanted[i, j] = fma(a[i, k], b[k, j], wanted[i, j])
-    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(result, wanted)
 
 
 @pytest.mark.parametrize("saturating", [False, True])
@@ -367,13 +370,13 @@ def test_integers(rows, depth, signs, saturating):
     put(R, C, sums, rows_of(c_places))
     narrow = ops.IMMA_NARROW if rows == 8 else 0
     imma(depth | signs << 8 | narrow, c.SATURATE if saturating else 0, R, D, A, B, C)
-    found = take(R, D, np.zeros((rows, 8), np.int32), rows_of(c_places))
+    result = take(R, D, np.zeros((rows, 8), np.int32), rows_of(c_places))
     x = a.view(np.int8).astype(np.int64) if signs & 1 else a.astype(np.int64)
     y = b.view(np.int8).astype(np.int64) if signs & 2 else b.astype(np.int64)
     wanted = x @ y + sums
     if saturating:
         wanted = np.clip(wanted, -(1 << 31), (1 << 31) - 1)
-    np.testing.assert_array_equal(found, wanted.astype(np.int32))
+    np.testing.assert_array_equal(result, wanted.astype(np.int32))
     assert not R[D + rows // 4 :].any()
 
 
@@ -390,15 +393,14 @@ def test_bits(depth, how):
     put(R, B, b, lambda lane: b_places(lane, words, 1))
     put(R, C, sums, c_places)
     imma(depth // 8 | how, 0, R, D, A, B, C)
-    found = take(R, D, np.zeros((16, 8), np.uint32), c_places)
+    result = take(R, D, np.zeros((16, 8), np.uint32), c_places)
     x, y = a[:, :, None], b[None]
     met = np.bitwise_count(x & y if how == ops.IMMA_AND else x ^ y).sum(1).astype(np.uint32)
-    np.testing.assert_array_equal(found, sums + met)
+    np.testing.assert_array_equal(result, sums + met)
 
 
 def test_recording_tells_rules_apart():
-    """The rule of Ampere would fail: the recording, which `test_opcodes` holds the machine to, can see the
-    difference."""
+    """The recorded operands of `test_opcodes` give other results by the rule of Ampere."""
     name = "mma_f16_16816_f32_near"
     kernel = manifest.kernels()[name]
     R = registers()

@@ -23,7 +23,7 @@ from tilewave.compiling import sass
 pytestmark = [needs_nvrtc, pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm")]
 
 ARCH = "sm_90"
-# The oldest and the newest: each condition on the architecture in a fixture is met by one and not by the other.
+# The oldest and the newest: every condition on the architecture holds for exactly one of them.
 ARCHITECTURES = ("sm_80", ARCH, "sm_120")
 KERNELS = {name: kernel for name, kernel in manifest.kernels().items() if kernel.needs <= 90}
 SECONDS = 60.0
@@ -31,25 +31,25 @@ SECONDS = 60.0
 
 @functools.cache
 def compiled(file, arch):
-    """The cubin of a fixture file."""
+    """Return the cubin of a fixture file."""
     return harness.compile_file(manifest.HERE / file, arch).cubin
 
 
 @functools.cache
 def listing(file):
-    """nvdisasm's listing of it."""
+    """Return nvdisasm's listing of a fixture file."""
     return listings.of_cubin(compiled(file, ARCH))
 
 
 @functools.cache
 def recording():
-    """Description and arrays of what the H200 gave. A missing file is a failure."""
+    """Return description and arrays of the H200's results. A missing file is a failure."""
     assert harness.RECORDED.exists(), f"{harness.RECORDED} is missing: see opcodes/record.py"
     return harness.recorded()
 
 
 def executed(kernel, text):
-    """Results of a kernel on this CPU, uint32 of shape (threads, results)."""
+    """Return results of a kernel on this CPU, uint32 of shape (threads, results)."""
     out = np.full((kernel.threads, kernel.results), harness.POISON, np.uint32)
     done = harness.launched(
         compiled(kernel.file, ARCH), kernel.name, text,
@@ -70,13 +70,13 @@ def test_bits(name):
     _, arrays = recording()
     wrong = harness.differences(kernel, executed(kernel, listing(kernel.file)), arrays)
     assert not wrong, "\n".join(
-        f"result {k} of thread {i}: {found:08x} for {expected:08x}"
-        for k, i, found, expected in wrong[:9]
+        f"result {k} of thread {i}: {actual:08x} for {expected:08x}"
+        for k, i, actual, expected in wrong[:9]
     )
 
 
 def numbers(words, form):
-    """Results of shape (threads, words) as float64; form: f16, bf16 (pairs), f32 or f64."""
+    """Return results of shape (threads, words) as float64; form: f16, bf16 (pairs), f32 or f64."""
     words = np.ascontiguousarray(words)
     if form == "f64":
         return words.view(np.float64)
@@ -89,21 +89,23 @@ def numbers(words, form):
 
 
 def check_close(results, expected, form, allowed):
-    """Numbers within `allowed`; infinities the same, NaNs where NaNs are."""
-    found, wanted = numbers(results, form), numbers(expected, form)
+    """Check that numbers are within `allowed`; infinities must be equal, and NaNs at the same
+    places.
+    """
+    actual, wanted = numbers(results, form), numbers(expected, form)
     finite = np.isfinite(wanted)
-    same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+    same = (actual == wanted) | (np.isnan(actual) & np.isnan(wanted))
     with np.errstate(invalid="ignore"):
-        near = finite & (np.abs(found - wanted) <= allowed)
+        near = finite & (np.abs(actual - wanted) <= allowed)
     wrong = np.argwhere(~(same | near))
-    assert not len(wrong), f"{len(wrong)} of {found.size}, e.g. " + "; ".join(
-        f"thread {i} number {k}: {found[i, k]!r} for {wanted[i, k]!r}" for i, k in wrong[:4]
+    assert not len(wrong), f"{len(wrong)} of {actual.size}, e.g. " + "; ".join(
+        f"thread {i} number {k}: {actual[i, k]!r} for {wanted[i, k]!r}" for i, k in wrong[:4]
     )
 
 
 @pytest.mark.parametrize("name", manifest.UNSUPPORTED)
 def test_unsupported(name):
-    """What is not known is said, and by the instruction's name."""
+    """An unsupported instruction is reported by name."""
     kernel = KERNELS[name]
     with pytest.raises(AssertionError, match=f"unsupported.*{manifest.UNSUPPORTED[name]}"):
         executed(kernel, listing(kernel.file))
@@ -122,7 +124,7 @@ def test_approximations(name):
 
 
 def test_recording_fits():
-    """The recording is of these kernels and these inputs, and no result is missing."""
+    """The recording has these kernels and inputs, and no result is missing."""
     about, arrays = recording()
     for name, kernel in KERNELS.items():
         assert arrays[name].shape == (kernel.results, kernel.kept), name
@@ -133,14 +135,14 @@ def test_recording_fits():
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_declared_counts(arch, tmp_path):
-    """No kernel writes more or fewer words than it declares: a trap would be left in its code."""
+    """A kernel writes as many words as it declares: otherwise its code would contain a trap."""
     code, starts = b"", {}
     for path in manifest.files():
         for section in ELFFile(io.BytesIO(compiled(path.name, arch))).iter_sections():
             if section.name.startswith(".text."):
                 starts[len(code)] = f"{path.name}: {section.name}"
                 code += section.data()
-    # All at once, because nvdisasm takes longer to start than to read a file.
+    # All in one call: nvdisasm takes longer to start than to read a file.
     (tmp_path / "code").write_bytes(code)
     command = [sass.disassembler(), "-ndf", "-b", arch.replace("sm_", "SM"), tmp_path / "code"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout

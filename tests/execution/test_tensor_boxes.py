@@ -88,9 +88,9 @@ def test_boxes_are_those_of_the_map(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("#define RANK 3", "#define RANK 2", "copy by a tensor map of 3 dimensions"),
-        ("    copy_boxes(", "((int*)map)[10] = 1;\n copy_boxes(", "or one that was changed"),
-        ("    copy_boxes(", "++map;\n copy_boxes(", "where none is, or one"),
+        ("#define RANK 3", "#define RANK 2", "by a tensor map of 3 dimensions"),
+        ("    copy_boxes(", "((int*)map)[10] = 1;\n copy_boxes(", "or a changed one"),
+        ("    copy_boxes(", "++map;\n copy_boxes(", "where there is none"),
     ],
 )
 def test_maps_that_are_not_what_the_copy_takes(tmp_path, old, new, told) -> None:

@@ -1,4 +1,4 @@
-"""What one access to shared memory was: where its lanes stood, and how the memory served them."""
+"""An access to shared memory: the lanes' addresses, and how the memory served them."""
 
 from dataclasses import dataclass
 
@@ -9,19 +9,19 @@ LOAD, STORE, MATRIX, COPY, BYPASS = range(len(KINDS))
 
 @dataclass(frozen=True)
 class Access:
-    """One access to shared memory by one warp; tuples have 32 entries, one a lane.
+    """An access to shared memory by a warp; tuples have 32 entries, one for each lane.
 
-    kind: of KINDS: a matrix is one of ldmatrix or stmatrix, to which 8 lanes give row addresses; a
-    copy is a cp.async, which may bypass the cache; an atomic counts as a store. width: bytes of a
-    lane. mask: the lanes that take part, lane i as bit i; reading: of a copy those that read, where
-    others write zeros. addresses: bytes in the block's shared memory; sources: of a copy, in global
-    memory, counted from a multiple of 128; 0 where a lane takes no part. wavefronts, ideal: as they
-    were counted. warp: its number in the block; block: its number in the grid.
+    kind: one of KINDS. A matrix is part of ldmatrix or stmatrix: 8 lanes give its row addresses. A
+    copy is a cp.async, which may bypass the cache. An atomic counts as a store. width: bytes of a
+    lane. mask: the lanes that take part, lane i as bit i. reading: the lanes of a copy that read; the
+    others write zeros. addresses: bytes in the block's shared memory. sources: addresses of a copy in
+    global memory, counted from a multiple of 128. Both are 0 where a lane takes no part. wavefronts,
+    ideal: as counted. warp: its number in the block. block: its number in the grid.
 
-    transaction: lanes of each. turns: the wavefront of its transaction that serves a lane, from 0 (of
-    a copy that bypasses the cache: of the whole access), -1 for none. rivals: of a copy through the
-    cache the lanes, as a mask, that have a bank in common with a lane, itself included; the lane with
-    the most says how many wavefronts its transaction takes.
+    transaction: lanes of each. turns: the wavefront of its transaction that serves a lane, from 0; -1
+    for none. For a copy that bypasses the cache it counts over the whole access. rivals: for a copy
+    through the cache, the lanes that share a bank with a lane, itself included, as a mask. The lane
+    with the most rivals gives the wavefronts of its transaction.
     """
 
     kind: str
@@ -40,10 +40,10 @@ class Access:
 
     @property
     def lanes(self) -> list[int]:
-        """Those that take part."""
+        """The lanes that take part."""
         return [lane for lane in range(LANES) if self.mask >> lane & 1]
 
     @property
     def excess(self) -> int:
-        """Wavefronts beyond those that would do."""
+        """Wavefronts above the ideal number."""
         return max(0, self.wavefronts - self.ideal)

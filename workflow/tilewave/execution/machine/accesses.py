@@ -16,6 +16,7 @@ from tilewave.execution.machine.validity import (
     away,
     fault,
     first_lane,
+    inside_block,
     inside_global,
     local_lanes,
     shared_lanes,
@@ -27,7 +28,7 @@ ALL = uint32(0xFFFFFFFF)
 
 @njit
 def _narrow_load(words, byte, width):
-    """1 or 2 bytes at a byte offset; a negative width extends the sign."""
+    """Load 1 or 2 bytes at a byte offset; a negative width extends the sign."""
     word = words[byte >> 2] >> uint32(8 * (byte & 3))
     if width == 1:
         return word & uint32(0xFF)
@@ -48,7 +49,7 @@ def _narrow_store(words, byte, width, value):
 
 @njit
 def _lane(R, d, lane, words, at, width, loading):
-    """Move one lane's bytes from a place to registers d and on, or the other way."""
+    """Move one lane's bytes from memory to registers d and on, or back."""
     if abs(width) < 4:
         if loading:
             R[d, lane] = _narrow_load(words, at, width)
@@ -58,7 +59,7 @@ def _lane(R, d, lane, words, at, width, loading):
     for part in range(width // 4):
         if loading:
             R[d + part, lane] = words[(at >> 2) + part]
-        else:  # the zero register is one row: RZ stores zeros of any width
+        else:  # the zero rows after the registers let RZ store zeros of any width
             words[(at >> 2) + part] = R[d + part, lane]
 
 
@@ -85,7 +86,7 @@ def _scatter(R, s, words, addresses, origin, width, mask):
 
 @njit
 def load(m, warp, pc, mask):
-    """LD, LDG, LDS, LDL and the loads from constant banks."""
+    """Execute LD, LDG, LDS, LDL and the loads from constant banks."""
     row = view.code(m)[pc]
     if row[c.OP] == c.CONST_BANK:
         _load_constant(m, warp, pc, row, mask)
@@ -95,29 +96,29 @@ def load(m, warp, pc, mask):
 
 @njit
 def store(m, warp, pc, mask):
-    """ST, STG, STS, STL."""
+    """Execute ST, STG, STS, STL."""
     _moved(m, warp, pc, view.code(m)[pc], mask, False)
 
 
 @njit
 def _moved(m, warp, pc, row, mask, loading):
-    """Load or store where the lanes' addresses are."""
+    """Load or store at the lanes' addresses, in whichever space each lies."""
     space, addresses = row[c.OP], view.addresses(m)[0]
     narrow = int64(2 if space == c.SHARED else space == c.LOCAL)
     address_lanes(m, warp, row, int64(c.A_REG), narrow, addresses)
-    inner, own = uint32(0), uint32(0)
+    in_shared, in_local = uint32(0), uint32(0)
     if space == c.LOCAL:
-        own = mask
+        in_local = mask
     elif space == c.SHARED:
-        inner = mask
+        in_shared = mask
     elif space == c.GENERIC:
-        inner = uint32(shared_lanes(m, mask, addresses))
-        own = uint32(local_lanes(mask, addresses))
-    if inner:
-        _shared(m, warp, pc, row, inner, loading)
-    if own:
-        _local(m, warp, pc, row, own, loading)
-    mask = uint32(mask & ~(inner | own))
+        in_shared = uint32(shared_lanes(m, mask, addresses))
+        in_local = uint32(local_lanes(mask, addresses))
+    if in_shared:
+        _shared(m, warp, pc, row, in_shared, loading)
+    if in_local:
+        _local(m, warp, pc, row, in_local, loading)
+    mask = uint32(mask & ~(in_shared | in_local))
     if space == c.GENERIC:
         mask = _elsewhere(m, warp, pc, row, mask, addresses, loading)
     if mask:
@@ -154,7 +155,7 @@ def _global(m, warp, pc, row, mask, loading):
 
 @njit
 def _between(m, warp, row, words, origin, mask, loading):
-    """Move what lies at the lanes' addresses to their registers, or the other way."""
+    """Move data between memory at the lanes' addresses and their registers."""
     addresses, width, d = view.addresses(m)[0], int64(row[c.WIDTH]), row[c.DST]
     if not loading:
         _scatter(view.registers(m)[warp], d, words, addresses, origin, width, mask)
@@ -187,7 +188,7 @@ def _load_constant(m, warp, pc, row, mask):
 
 @njit
 def _local(m, warp, pc, row, mask, loading):
-    """Local memory: a private array for every thread."""
+    """Load or store in local memory, a private array for every thread."""
     addresses = view.addresses(m)[0]
     width, d = int64(row[c.WIDTH]), row[c.DST]
     size = abs(width)
@@ -206,10 +207,7 @@ def _local(m, warp, pc, row, mask, loading):
 
 @njit
 def _elsewhere(m, warp, pc, row, mask, addresses, loading):
-    """Load from, or store to, other blocks of the cluster; returns the lanes that do neither.
-
-    Whether such accesses are in order is not looked at, nor what they cost.
-    """
+    """Access other blocks of the cluster, unchecked; return the lanes that do not."""
     lanes = away(m, mask, addresses)
     width, d, R = int64(row[c.WIDTH]), row[c.DST], view.registers(m)[warp]
     size = abs(width)
@@ -219,13 +217,7 @@ def _elsewhere(m, warp, pc, row, mask, addresses, loading):
             continue
         where = view.peer(m, (addresses[lane] >> int64(24)) & int64(0xFF))
         at = addresses[lane] & int64(0xFFFFFF)
-        kind = int64(-1)
-        if at < control[s.SHARED_BASE] or at + size > control[s.SHARED_END]:
-            kind = int64(s.OUTSIDE_SHARED)
-        elif at & (size - 1):
-            kind = int64(s.MISALIGNED)
-        if kind >= 0:
-            fault(m, kind, pc, warp, lanes, at, size, 1)
+        if not inside_block(m, warp, pc, lanes, at, size, size):
             return uint32(0)
         if not loading or d != 255:
             _lane(R, d, lane, view.shared(where), at, width, loading)
@@ -238,21 +230,23 @@ def _elsewhere(m, warp, pc, row, mask, addresses, loading):
 
 @njit
 def _tested(m, warp, mask, addresses):
-    """Whether a load looks at an mbarrier, as code of sm_80 does; what its last phase brought is known
-    from then on."""
-    place = addresses[first_lane(mask)] & ~int64(7)
-    for index in range(view.own(m)[s.MBARRIER_COUNT]):
-        if view.mbarriers(m)[index] == place:
-            known, brought = view.known(m)[warp], view.phases(m)[s.MBARRIERS + index]
-            for actor in range(view.control(m)[s.KNOWLEDGE]):
-                known[actor] = max(known[actor], brought[actor])
+    """Return whether a load tests an mbarrier (sm_80), and learn what its last phase brought.
+
+    The warp then learns what the last finished phase brought.
+    """
+    address = addresses[first_lane(mask)] & ~int64(7)
+    for index in range(view.block_control(m)[s.MBARRIER_COUNT]):
+        if view.mbarriers(m)[index] == address:
+            clock, brought = view.clocks(m)[warp], view.phases(m)[s.MBARRIERS + index]
+            for actor in range(view.control(m)[s.CLUSTER_ACTORS]):
+                clock[actor] = max(clock[actor], brought[actor])
             return True
     return False
 
 
 @njit
 def matrix(m, warp, pc, mask):
-    """LDSM and STSM: lanes 8i to 8i + 7 give the row addresses of matrix i."""
+    """Execute LDSM and STSM: lanes 8i to 8i + 7 give the row addresses of matrix i."""
     row = view.code(m)[pc]
     R = view.registers(m)[warp]
     count, d = row[c.WIDTH], row[c.DST]

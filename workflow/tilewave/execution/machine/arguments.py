@@ -1,4 +1,4 @@
-"""What a launch hands to a kernel besides numbers; tensor maps are in `maps`."""
+"""Arguments of a kernel besides numbers; tensor maps are in `maps`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Struct:
-    """A struct by value: its bytes, and its members, each an argument at so many bytes from the start."""
+    """A struct by value: its size in bytes, and its members as (byte offset, argument)."""
 
     size: int
     members: tuple[tuple[int, Any], ...]

@@ -39,7 +39,7 @@ def _half_sums(old, new, bf16):
 
 @njit
 def _combined(op, kind, old, new, compare, flush):
-    """What an atomic leaves behind; 64-bit patterns."""
+    """Return the value that an atomic stores; 64-bit patterns."""
     if op == ops.A_EXCH:
         return new
     if op == ops.A_CAS:
@@ -84,24 +84,23 @@ def _combined(op, kind, old, new, compare, flush):
 
 @njit
 def _wide_atomic(m, row, warp, lane, data, at):
-    """One lane's atomic of several words: numbers side by side, or 16 bytes as one. Returns whether it
-    did what it came for."""
+    """Execute one lane's atomic of several words; return whether it stored."""
     R, words, d = view.registers(m)[warp], row[c.DST_WORDS], row[c.DST]
     kind, returns = row[c.SUB] & 255, row[c.SUB] >> 16
-    given = row[c.SOURCES + c.INDEX]
+    source = row[c.SOURCES + c.INDEX]
     swap = row[c.OP] == ops.A_CAS
-    new = row[c.SOURCES + c.SOURCE_COLUMNS + c.INDEX] if swap else given
+    new = row[c.SOURCES + c.SOURCE_COLUMNS + c.INDEX] if swap else source
     same = True
     for part in range(words):
-        same = same and data[at + part] == R[given + part, lane]
+        same = same and data[at + part] == R[source + part, lane]
     for part in range(words):
-        old, other = data[at + part], R[new + part, lane]
+        old, operand = data[at + part], R[new + part, lane]
         if row[c.OP] == ops.A_EXCH or (swap and same):
-            data[at + part] = other
+            data[at + part] = operand
         elif not swap:
             data[at + part] = uint32(
                 _combined(
-                    row[c.OP], kind, uint64(old), uint64(other), uint64(0), row[c.FLAGS] & c.FTZ
+                    row[c.OP], kind, uint64(old), uint64(operand), uint64(0), row[c.FLAGS] & c.FTZ
                 )
             )
         if returns and d != 255:
@@ -111,7 +110,7 @@ def _wide_atomic(m, row, warp, lane, data, at):
 
 @njit
 def atomic(m, warp, pc, mask):
-    """ATOM, ATOMG, ATOMS, RED; the predicate says which lanes did what they came for."""
+    """Execute ATOM, ATOMG, ATOMS, RED; the predicate says which lanes stored their values."""
     row, P = view.code(m)[pc], view.predicates(m)[warp]
     sources(m, warp, row)
     fine = _atomic(m, warp, pc, mask, view.scratch(m))
@@ -120,10 +119,9 @@ def atomic(m, warp, pc, mask):
 
 @njit
 def _atomic(m, warp, pc, mask, T):
-    """Lane after lane. Sources are in T: value, or compare and value.
+    """Execute an atomic lane after lane. Sources are in T: value, or compare and value.
 
-    Returns the lanes that did what they came for: all, but for a compare-and-swap that found
-    another value.
+    Returns the lanes that stored: all, except those of a compare-and-swap that read another value.
     """
     row = view.code(m)[pc]
     space = (row[c.SUB] >> 8) & 255
@@ -135,7 +133,7 @@ def _atomic(m, warp, pc, mask, T):
     if space == c.GENERIC:
         inner = uint32(shared_lanes(m, mask, addresses))
         if inner and row[c.PD0] != 7 and row[c.OP] != ops.A_CAS:
-            # It asks whether it found its place: shared memory cannot do this one.
+            # The predicate tells that the address is shared, where this atomic cannot run.
             fine &= ~inner
         elif inner:
             fine &= ~inner | _atomic_in(m, warp, pc, inner, T, int64(1))

@@ -1,8 +1,7 @@
 """Blocks of a grid, one after the other; the warps of a block take turns.
 
-A warp runs until it waits. Warp after warp, with copies that land only when they are waited for,
-is the order in which missing synchronisation shows; the shadow of shared memory finds it in any
-order.
+A warp runs until it waits, and its copies land only when they are waited for. In this order missing
+synchronisation changes results; the shadow of shared memory finds it in any order.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -23,25 +22,25 @@ from tilewave.execution.machine.warp import new_group, run_warp
 
 ALL = uint32(0xFFFFFFFF)
 CTAID = 3  # place of SR_CTAID.X in codes.SPECIAL_REGISTERS; .Y and .Z follow
-MOST_TICKS = 1 << 21  # then the shadow starts anew
+MOST_TICKS = 1 << 21  # then the shadow is cleared
 LOOK = 100_000  # instructions between looks at the clock
-MANY = 32  # blocks (or clusters), of which the first tell how long the others will take
-# Of a block: everything that is not the launch's. The control, with its clock, is the launch's too.
-ITS_OWN = (
+MANY = 32  # blocks (or clusters): so many are enough to predict the time of the rest
+# Arrays of a block. All others, also the control with its clock, belong to the launch.
+BLOCK_ARRAYS = (
     "registers", "uniforms", "predicates", "converge", "groups", "live", "shared", "shadow", "reads",
-    "last_read", "known", "arrived", "clocks", "expected", "results", "local", "queue", "queued",
-    "stamps", "identity", "resume", "safe", "own", "mbarriers", "phases", "outstanding", "meetings",
+    "last_read", "clocks", "arrived", "barrier_clocks", "expected", "results", "local", "queue", "queued",
+    "stamps", "identity", "resume", "safe", "block_control", "mbarriers", "phases", "outstanding", "meetings",
     "gathered", "quota", "turned", "arrivals",
 )  # fmt: skip
 
 
 @njit
 def begin_blocks(m, number, grid, cluster, threads):
-    """A cluster's blocks as they begin: ``number`` counts clusters as a grid counts blocks.
+    """Initialise the blocks of a cluster; ``number`` counts clusters as a grid counts blocks.
 
     grid, cluster: int64 (3,), in blocks. Without clusters each is one block.
     """
-    blocks, control = view.own(m)[s.BLOCKS], view.control(m)
+    blocks, control = view.block_control(m)[s.BLOCKS], view.control(m)
     if control[s.TICK] > MOST_TICKS:
         for rank in range(blocks):
             view.fill(view.shadow(view.peer(m, rank)), uint32(0))
@@ -64,11 +63,11 @@ def begin_blocks(m, number, grid, cluster, threads):
 
 @njit
 def begin_block(m, number, grid_x, grid_y, threads):
-    """Registers, predicates, barriers and shared memory as a block finds them."""
+    """Initialise registers, predicates, barriers and shared memory of a block."""
     warps = view.control(m)[s.WARPS]
     view.control(m)[s.TAKEN] = number
-    own = view.own(m)
-    own[s.NUMBER], own[s.MBARRIER_COUNT], own[s.POOL] = number, 0, 0
+    block_control = view.block_control(m)
+    block_control[s.NUMBER], block_control[s.MBARRIER_COUNT], block_control[s.POOL] = number, 0, 0
     view.fill(view.phases(m), uint32(0))
     view.fill(view.turned(m), int64(0))
     view.fill(view.arrivals(m), int64(0))
@@ -77,18 +76,18 @@ def begin_block(m, number, grid_x, grid_y, threads):
         view.outstanding(m)[warp, 1, 0] = 0
     view.fill(view.meetings(m), int64(0))
     view.fill(view.gathered(m), uint32(0))
-    view.fill(view.quota(m), own[s.REGISTERS_AT_FIRST])
-    place = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
+    view.fill(view.quota(m), block_control[s.REGISTERS_AT_FIRST])
+    coordinates = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
     view.fill(view.shared(m), ALL)
     view.fill(view.arrived(m), uint32(0))
-    view.fill(view.clocks(m), uint32(0))
+    view.fill(view.barrier_clocks(m), uint32(0))
     view.fill(view.expected(m), int64(0))
-    view.fill(view.known(m), uint32(0))
+    view.fill(view.clocks(m), uint32(0))
     if view.control(m)[s.ASYNCHRONOUS]:
-        for block in range(own[s.BLOCKS]):
+        for block in range(block_control[s.BLOCKS]):
             for warp in range(warps):
                 column = block * view.control(m)[s.ACTORS] + 3 * warps + s.ELSEWHERE
-                view.known(m)[warp, column] = ALL
+                view.clocks(m)[warp, column] = ALL
     view.fill(view.last_read(m), uint32(0))
     view.fill(view.safe(m), uint32(0))
     view.fill(view.queued(m), int64(0))
@@ -101,10 +100,10 @@ def begin_block(m, number, grid_x, grid_y, threads):
         view.predicates(m)[warp, 15] = ALL
         for slot in range(s.SLOTS):
             view.groups(m)[warp, slot, 2] = s.FREE
-        # Code for a debugger does not load the top of the stack: it finds it here.
+        # Debug code does not load the top of the stack but expects it here.
         view.fill(view.registers(m)[warp, 1], uint32(view.control(m)[s.LOCAL_BYTES]))
         for axis in range(3):
-            view.fill(view.identity(m)[warp, CTAID + axis], uint32(place[axis]))
+            view.fill(view.identity(m)[warp, CTAID + axis], uint32(coordinates[axis]))
         lanes = min(32, threads - 32 * warp)
         live = ALL if lanes == 32 else uint32((1 << lanes) - 1)
         view.live(m)[warp] = live
@@ -113,8 +112,8 @@ def begin_block(m, number, grid_x, grid_y, threads):
 
 @njit
 def block_alive(m):
-    """Whether any thread of the block, or of its cluster, has not ended."""
-    for rank in range(view.own(m)[s.BLOCKS]):
+    """Return whether any thread of the block, or of its cluster, is still running."""
+    for rank in range(view.block_control(m)[s.BLOCKS]):
         live = view.live(view.peer(m, rank))
         for warp in range(view.control(m)[s.WARPS]):
             if live[warp]:
@@ -124,19 +123,19 @@ def block_alive(m):
 
 @njit
 def run_block(m, limit):
-    """Give every warp its turns until the block ends, is stuck, or ``limit`` instructions ran; of
-    a cluster, all its blocks.
+    """Run each warp in turn until the block (or its cluster) ends, is stuck or ran ``limit``
+    instructions.
 
-    Returns 0 where it ended, 1 where it goes on, 2 where it stopped for a fault.
+    Returns 0 if it ended, 1 if it goes on, 2 if it stopped for a fault.
     """
-    warps, blocks = view.control(m)[s.WARPS], view.own(m)[s.BLOCKS]
+    warps, blocks = view.control(m)[s.WARPS], view.block_control(m)[s.BLOCKS]
     backwards = view.control(m)[s.REVERSED]
     used = int64(0)
     while True:
         moved = int64(0)
         for index in range(blocks):
             block = view.peer(m, blocks - 1 - index if backwards else index)
-            view.control(m)[s.TAKEN] = view.own(block)[s.NUMBER]
+            view.control(m)[s.TAKEN] = view.block_control(block)[s.NUMBER]
             for turn in range(warps):
                 warp = warps - 1 - turn if backwards else turn
                 if view.live(block)[warp]:
@@ -156,10 +155,10 @@ def run_block(m, limit):
 
 @njit
 def stuck(m):
-    """Nobody can go on: name the warp and lanes that wait, at the instruction where they wait."""
-    for rank in range(view.own(m)[s.BLOCKS]):
+    """Note a deadlock: the first waiting warp, its lanes and the instruction where they wait."""
+    for rank in range(view.block_control(m)[s.BLOCKS]):
         groups = view.groups(view.peer(m, rank))
-        view.control(m)[s.TAKEN] = view.own(view.peer(m, rank))[s.NUMBER]
+        view.control(m)[s.TAKEN] = view.block_control(view.peer(m, rank))[s.NUMBER]
         for warp in range(view.control(m)[s.WARPS]):
             for slot in range(s.SLOTS):
                 if groups[warp, slot, 2] > s.READY:
@@ -173,8 +172,8 @@ def stuck(m):
 def run_some(table, state, grid, cluster, threads, total, reverse, limit):
     """Run blocks until ``limit`` instructions ran.
 
-    state: int64 (3,): next block (or cluster), whether one is under way. total: how many there
-    are. Returns as `run_block`, 0 where the grid ended.
+    state: int64 (3,): next block (or cluster), whether one is running. total: their number. Returns
+    as `run_block`, 0 if the grid ended.
     """
     m, state = view.opened(table), view.int64s(state, (3,))
     grid, cluster = view.int64s(grid, (3,)), view.int64s(cluster, (3,))
@@ -186,10 +185,10 @@ def run_some(table, state, grid, cluster, threads, total, reverse, limit):
             number = total - 1 - state[0] if reverse else state[0]
             begin_blocks(m, number, grid, cluster, threads)
             state[1] = 1
-        found = run_block(m, limit)
-        if found == 2:
+        outcome = run_block(m, limit)
+        if outcome == 2:
             return 2
-        if found == 0:
+        if outcome == 0:
             state[0] += 1
             state[1] = 0
         if before - view.control(m)[s.BUDGET] >= limit:
@@ -198,13 +197,13 @@ def run_some(table, state, grid, cluster, threads, total, reverse, limit):
 
 @entry("loop")
 def spent(table):
-    """Warp instructions executed so far."""
+    """Return the warp instructions executed so far."""
     return -view.control(view.opened(table))[s.BUDGET]
 
 
 @entry("loop")
 def begin(table, number, grid, cluster, threads):
-    """See `begin_blocks`."""
+    """Call `begin_blocks`."""
     begin_blocks(
         view.opened(table), number, view.int64s(grid, (3,)), view.int64s(cluster, (3,)), threads
     )
@@ -213,16 +212,16 @@ def begin(table, number, grid, cluster, threads):
 
 @entry("loop")
 def run(table, warp, budget):
-    """See `run_warp`."""
+    """Call `run_warp`."""
     return run_warp(view.opened(table), warp, budget)
 
 
 class Contexts:
-    """Blocks (or clusters) that wait for a flag of another one in global memory stand aside.
+    """Suspended blocks (or clusters), which wait for a flag of another block in global memory.
 
-    Memory is bounded by one block until one is seen to poll: it executes nothing but loads and
-    comparisons, round after round. states: of the block that runs, or those of its cluster;
-    waits, loads: bool (instructions,), what may belong to polling, and loads of global memory.
+    Memory is bounded by one block until a block polls: it executes only loads and comparisons, again
+    and again. states: those of the running block or cluster. waits: bool (instructions,), whether one
+    may belong to polling. loads: bool (instructions,), whether one loads from global memory.
     """
 
     def __init__(self, states: Sequence[State], waits: np.ndarray, loads: np.ndarray) -> None:
@@ -231,29 +230,31 @@ class Contexts:
         self.aside: list[tuple[int, int, list[dict[str, np.ndarray]]]] = []
 
     def _executed(self) -> np.ndarray:
-        one = self._states[0] if self._states else None
-        return np.zeros(0, np.int64) if one is None else np.array(one.counts[:, s.EXECUTED])
+        counts = [np.array(state.counts[:, s.EXECUTED]) for state in self._states[:1]]
+        return counts[0] if counts else np.zeros(0, np.int64)
 
     def polls(self) -> bool:
-        """Whether nothing but polling happened since the last time."""
+        """Return whether only polling happened since the last call."""
         now = self._executed()
         done, self._seen = now != self._seen, now
         return bool(np.all(self._waits[done]) and np.any(self._loads[done]))
 
     def put_aside(self) -> None:
-        """Keep what the block that runs has to itself."""
-        held = [{name: getattr(one, name).copy() for name in ITS_OWN} for one in self._states]
+        """Suspend the running block: copy its arrays."""
+        held = [
+            {name: getattr(state, name).copy() for name in BLOCK_ARRAYS} for state in self._states
+        ]
         first, now = self._states[0].control[[s.FIRST_TICK, s.TICK]].tolist()
         self.aside.append((first, now, held))
 
     def take_next(self) -> bool:
-        """Go on with the one that has waited the longest; False where none waits."""
+        """Resume the block that has waited longest. Returns False if none waits."""
         if not self.aside:
             return False
         first, then, held = self.aside.pop(0)
         control = self._states[0].control
         control[s.FIRST_TICK] = first
-        control[s.TICK] = max(int(control[s.TICK]), then)  # the clock may have begun anew
+        control[s.TICK] = max(int(control[s.TICK]), then)  # the clock may have been reset
         for state, arrays in zip(self._states, held):
             for name, array in arrays.items():
                 getattr(state, name)[...] = array
@@ -272,12 +273,12 @@ def run_grid(
     contexts: Contexts | None = None,
     working: int = 0,
 ) -> int:
-    """Run all blocks; notes a fault where a limit ends it. Returns how many blocks were done.
+    """Run all blocks; note a fault if a limit ends them. Returns the number of finished blocks.
 
-    working: how many of them have work, the first ones; 0: all.
+    working: the number of first blocks that have work; 0: all.
 
-    A block that only polls global memory stands aside, and the next one begins; the last ones take
-    turns. Of many blocks the first ones tell whether all can be done in time: if not, they are the last.
+    A block that only polls global memory is suspended, and the next one begins; the last ones take
+    turns. The first of many blocks predict whether all finish in time; if not, the launch ends.
     """
     progress = np.zeros(3, np.int64)
     sizes, dims = np.array(grid, np.int64), np.array(cluster, np.int64)
@@ -285,13 +286,13 @@ def run_grid(
     total //= together
     working = min(-(-working // together) or total, total)
     contexts = contexts or Contexts([], np.zeros(0, bool), np.zeros(0, bool))
-    # No block: compiled, where that is still to do, before the clock counts.
+    # Run no block: this compiles the loop before the clock starts.
     run_some(m, progress, sizes, dims, threads, 0, reverse, 0)
     deadline.skip()
     step = LOOK
     while True:
         used = spent(m)
-        # An endless kernel is to end by its instructions, which tell that it is endless.
+        # An endless kernel should reach the instruction limit, which shows that it is endless.
         done = max(progress[0] / working, used / instructions if instructions else 0.0)
         late = deadline.passed() or (
             working >= MANY and not contexts.aside and deadline.hopeless(done)
@@ -302,10 +303,10 @@ def run_grid(
         if instructions:
             step = min(step, max(1, instructions - used))
         before = int(progress[0])
-        found = run_some(m, progress, sizes, dims, threads, total, reverse, step)
-        if found == 2 or (found == 0 and not contexts.take_next()):
+        outcome = run_some(m, progress, sizes, dims, threads, total, reverse, step)
+        if outcome == 2 or (outcome == 0 and not contexts.take_next()):
             break
-        if found == 0:
+        if outcome == 0:
             progress[:2] = total - 1, 1
         elif progress[1] and before == progress[0] and contexts.polls():
             if before < total - 1:
@@ -319,12 +320,12 @@ def run_grid(
 
 @entry("loop")
 def out_of_budget(table):
-    """Note where the block under way is: program counter, warp, lanes."""
+    """Note where the running block is: program counter, warp, lanes."""
     m = view.opened(table)
     pc, warp, lanes = int64(-1), int64(0), uint32(0)
-    for rank in range(view.own(m)[s.BLOCKS]):
+    for rank in range(view.block_control(m)[s.BLOCKS]):
         groups = view.groups(view.peer(m, rank))
-        view.control(m)[s.TAKEN] = view.own(view.peer(m, rank))[s.NUMBER]
+        view.control(m)[s.TAKEN] = view.block_control(view.peer(m, rank))[s.NUMBER]
         for turn in range(view.control(m)[s.WARPS] * s.SLOTS):
             slot = turn % s.SLOTS
             if pc < 0 and groups[turn // s.SLOTS, slot, 2] == s.READY:

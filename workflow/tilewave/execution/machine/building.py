@@ -1,8 +1,8 @@
-"""Makes units: `python -m tilewave.execution.machine.building UNIT...`, started by `tilewave.execution.machine.compiling`.
+"""Build units: `python -m tilewave.execution.machine.building UNIT...`, which `compiling` starts.
 
-numba optimises and assembles each function by itself, and again with every function that calls it.
-Here functions are only translated to LLVM's language; a unit is put together from those that its
-entries reach, then optimised and assembled, once.
+numba optimises and assembles each function alone, and again with every caller. Here functions are
+only translated to LLVM IR. A unit links the functions that its entries reach, then is optimised and
+assembled once.
 """
 # mypy: disable-error-code="no-untyped-call,attr-defined,method-assign"
 
@@ -12,14 +12,7 @@ import sys
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core import (
-    codegen,
-    compiler,
-    compiler_machinery,
-    typed_passes,
-    types,
-    untyped_passes,
-)
+from numba.core import codegen, compiler, compiler_machinery, typed_passes, types, untyped_passes
 from numba.core.ccallback import _CFuncCompiler
 from numba.core.registry import cpu_target
 
@@ -49,18 +42,18 @@ PASSES = (
 
 
 class CompilerPasses(compiler.CompilerBase):
-    """Those of numba's passes that code without closures, generators and `with` needs."""
+    """The subset of numba's passes for code without closures, generators and `with`."""
 
     def define_pipelines(self) -> list[Any]:
-        made = compiler_machinery.PassManager("tilewave")
-        for one in PASSES:
-            made.add_pass(one, one.__name__)
-        made.finalize()
-        return [made]
+        manager = compiler_machinery.PassManager("tilewave")
+        for compiler_pass in PASSES:
+            manager.add_pass(compiler_pass, compiler_pass.__name__)
+        manager.finalize()
+        return [manager]
 
 
 class Piece(codegen.JITCodeLibrary):
-    """A function in LLVM's language, neither optimised nor assembled."""
+    """A function in LLVM IR, neither optimised nor assembled."""
 
     def add_llvm_module(self, module: Any) -> None:
         self._final_module.link_in(module)
@@ -72,60 +65,63 @@ class Piece(codegen.JITCodeLibrary):
         return 0
 
 
-def reached(library: Any, found: dict[Any, None]) -> dict[Any, None]:
-    """A library and all that it calls."""
-    if library not in found:
-        found[library] = None
+def reached(library: Any, libraries: dict[Any, None]) -> dict[Any, None]:
+    """Add a library and all that it calls to ``libraries``, and return them."""
+    if library not in libraries:
+        libraries[library] = None
         if isinstance(library, Piece):
-            for other in library._linking_libraries:
-                reached(other, found)
-    return found
+            for called in library._linking_libraries:
+                reached(called, libraries)
+    return libraries
 
 
 def object_code(unit: str, target: Any) -> bytes:
-    """A unit as an object file."""
+    """Compile a unit to an object file."""
     module = llvm.parse_assembly(str(target._create_empty_module(unit)))
     symbols = {}
     for entry in compiling.ENTRIES[unit]:
-        made = _CFuncCompiler(
+        compiled = _CFuncCompiler(
             entry.function, cpu_target, {"error_model": "numpy"}, {}, CompilerPasses
-        ).compile([TYPES[one] for one in entry.arguments], TYPES[entry.result])
-        symbols[made.fndesc.llvm_cfunc_wrapper_name] = entry.symbol
-        for library in reached(made.library, {}):
-            own = library is made.library
+        ).compile([TYPES[argument] for argument in entry.arguments], TYPES[entry.result])
+        symbols[compiled.fndesc.llvm_cfunc_wrapper_name] = entry.symbol
+        for library in reached(compiled.library, {}):
+            is_entry = library is compiled.library
             module.link_in(
-                library._final_module if own else library._get_module_for_linking(), preserve=True
+                library._final_module if is_entry else library._get_module_for_linking(),
+                preserve=True,
             )
-    for one in (*module.functions, *module.global_variables):
-        if not one.is_declaration:
-            one.linkage = "external" if one.name in symbols else "internal"
+    for definition in (*module.functions, *module.global_variables):
+        if not definition.is_declaration:
+            definition.linkage = "external" if definition.name in symbols else "internal"
     for name, symbol in symbols.items():
         module.get_function(name).name = symbol
-    passes, options = target._module_pass_manager(opt=2)  # 3 takes longer and gives no faster code
+    passes, options = target._module_pass_manager(opt=2)  # 3 takes longer, the code is not faster
     passes.run(module, options)
-    strays = [one.name for one in module.global_variables if "numba.dynamic" in one.name]
-    if strays:  # addresses of this process
+    strays = [
+        variable.name for variable in module.global_variables if "numba.dynamic" in variable.name
+    ]
+    if strays:  # they hold addresses of this process
         raise RuntimeError(f"{unit} holds objects of Python: {strays}")
     return bytes(target._tm.emit_object(module))
 
 
 def _resolved_once() -> None:
-    """numba tries the overloads of an operator one by one, each time anew: here once for each types."""
+    """Cache which overload of an operator fits which types: numba tries all of them each time."""
     resolve = types.BaseFunction.get_call_type
 
     def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
         if kws:
             return resolve(self, context, args, kws)
-        found = self.__dict__.setdefault("found", {})
-        if args not in found:
-            found[args] = resolve(self, context, args, kws)
-        return found[args]
+        results = self.__dict__.setdefault("resolved", {})
+        if args not in results:
+            results[args] = resolve(self, context, args, kws)
+        return results[args]
 
     types.BaseFunction.get_call_type = get_call_type
 
 
 def imported() -> None:
-    """Import the modules of all units, once numba is as it is to be here."""
+    """Import the modules of all units, after numba is configured."""
     from tilewave.execution.machine import blocks, capturing, handlers, marking, tracing  # noqa: F401
 
 
@@ -135,11 +131,11 @@ def main(units: list[str]) -> None:
         "_nrt": False,
     }  # fmt: skip
     _resolved_once()
-    gc.disable()  # what is made here lives until the end
+    gc.disable()  # all objects live until the end
     imported()
     target = cpu_target.target_context.codegen()
     target._library_class = Piece
-    target.set_env = lambda *_: None  # of Python's globals, which nothing here uses
+    target.set_env = lambda *_: None  # the environment of Python's globals is unused
     for unit in units:
         compiling.keep(unit, object_code(unit, target))
 

@@ -1,12 +1,11 @@
-"""Copies that one thread starts for a whole box or a run of bytes: TMA.
+"""Bulk copies (TMA): one thread copies a whole box or contiguous bytes.
 
-A copy does all of its work when it is issued, in whatever order that leaves: `orders` knows that
-who reads what it wrote has to wait for its mbarrier, and who overwrites what it reads for its group.
-Boxes of one to five dimensions: what they have of the first one, a row, lies in one piece, and the rows
-lie behind each other in shared memory, the second dimension's first; with a swizzle, bits 4 and on of a
-byte's address are xored with bits 7 and on (one, two or three of them for 32, 64 and 128 bytes).
-Elements outside the array are read as zeros, which count as bytes that have come, and are not written
-(PTX ISA, "Tensors"); but only a load may begin before the array.
+A copy completes when it is issued. `orders` checks that readers wait for its mbarrier, and that
+writers of its source wait for its group. Boxes have one to five dimensions. A row, the first
+dimension, is contiguous; the rows follow each other in shared memory, the second dimension's first.
+A swizzle xors bits 4 and on of a byte's address with bits 7 and on: one, two or three of them for
+32, 64 and 128 bytes. Elements outside the array are read as zeros, which count as arrived bytes,
+and are not written (PTX ISA, "Tensors"). Only a load may begin before the array.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -31,19 +30,19 @@ from tilewave.execution.machine.maps import (
     STRIDES,
     WORDS,
 )
-from tilewave.execution.machine.mbarrier import block_of, inside, landed, met, number
-from tilewave.execution.machine.validity import fault
+from tilewave.execution.machine.mbarrier import block_of, landed, met, number
+from tilewave.execution.machine.validity import fault, inside_block
 
 PARAMETERS = 0x6_0000_0000  # generic address of the kernel's parameters
 BOX_ALIGNMENT = 128  # of a box in shared memory, bytes
-PIECE = 16  # bytes that stay together in a swizzle
+PIECE = 16  # bytes that a swizzle keeps together
 NOWHERE = (int64(0), int64(0), int64(0), int64(0), int64(0))  # coordinates of no box
 OFFSET = int64(0xFFFFFF)  # a shared address within its block
 
 
 @njit
 def swizzled(address, width):
-    """Where the byte of a shared address lies with a swizzle of so many bytes."""
+    """Apply a swizzle of ``width`` bytes to a shared address."""
     if width == 128:
         return address ^ ((address >> 7) & 7) << 4
     if width == 64:
@@ -54,14 +53,14 @@ def swizzled(address, width):
 
 
 @njit
-def map_word(m, address, which):
-    """A word of a tensor map, in the parameters or in global memory (-1 where it is in neither)."""
-    at = address + 8 * which - PARAMETERS
+def map_word(m, address, word):
+    """Return a word of a tensor map in the parameters or in global memory; -1 if it is in neither."""
+    at = address + 8 * word - PARAMETERS
     bank = view.constants(m)[0]
-    if 0 <= at < 4 * (len(bank) - 1) - view.own(m)[s.PARAMETERS_AT]:
-        at = (at + view.own(m)[s.PARAMETERS_AT]) >> 2
+    if 0 <= at < 4 * (len(bank) - 1) - view.block_control(m)[s.PARAMETERS_AT]:
+        at = (at + view.block_control(m)[s.PARAMETERS_AT]) >> 2
         return int64(joined(bank[at + 1], bank[at]))
-    at = address + 8 * which
+    at = address + 8 * word
     for index in range(len(view.ranges(m))):
         if view.ranges(m)[index, 0] <= at and at + 8 <= view.ranges(m)[index, 1]:
             at = (at - view.origin(m)[0]) >> 2
@@ -76,7 +75,7 @@ def get_byte(words, at):
 
 @njit
 def move_piece(target, to, source, origin, count):
-    """Copy bytes that lie behind each other."""
+    """Copy contiguous bytes."""
     if (to | origin | count) & 3 == 0:
         first, second = uint64(to >> 2), uint64(origin >> 2)
         for word in range(count >> 2):
@@ -88,10 +87,10 @@ def move_piece(target, to, source, origin, count):
 
 @njit
 def sealed(m, address):
-    """Whether a tensor map stands there, as it was encoded."""
+    """Return whether an unchanged tensor map lies at an address."""
     seal = uint64(MARK)
-    for which in range(ADDRESS, SEALED):
-        seal = (seal ^ uint64(map_word(m, address, which))) * uint64(MIXER)
+    for word in range(ADDRESS, SEALED):
+        seal = (seal ^ uint64(map_word(m, address, word))) * uint64(MIXER)
     return seal == uint64(map_word(m, address, SEAL))
 
 
@@ -102,7 +101,7 @@ def size_along(m, address, axis):
 
 @njit
 def count_along(m, address, axis):
-    """Elements that a box has of a dimension."""
+    """Return the elements of a box along a dimension."""
     return ((map_word(m, address, DIMENSIONS + axis) >> 32) & int64(0xFF)) + 1
 
 
@@ -113,19 +112,19 @@ def step_along(m, address, axis):
 
 @njit
 def rank_of(m, address):
-    """Dimensions."""
+    """Return the number of dimensions."""
     return map_word(m, address, SHAPE) & int64(0xFF)
 
 
 @njit
 def element_of(m, address):
-    """Bytes of an element."""
+    """Return the bytes of an element."""
     return (map_word(m, address, SHAPE) >> 8) & int64(0xFF)
 
 
 @njit
 def rows_of(m, address):
-    """Rows of a box."""
+    """Return the rows of a box."""
     rows = int64(1)
     for axis in range(1, rank_of(m, address)):
         rows *= count_along(m, address, axis)
@@ -134,22 +133,21 @@ def rows_of(m, address):
 
 @njit
 def row_at(m, address, at, row):
-    """Where a row of a box lies in the array, in bytes from its begin; -1 where it lies outside."""
+    """Return the byte offset of a box's row in the array; -1 if the row is outside."""
     line = int64(0)
     for axis in range(1, rank_of(m, address)):
         many = count_along(m, address, axis)
-        place = at[axis] + row % many * step_along(m, address, axis)
+        position = at[axis] + row % many * step_along(m, address, axis)
         row //= many
-        if place < 0 or place >= size_along(m, address, axis):
+        if position < 0 or position >= size_along(m, address, axis):
             return int64(-1)
-        line += place * map_word(m, address, STRIDES + axis)
+        line += position * map_word(m, address, STRIDES + axis)
     return line
 
 
 @njit
 def box(m, where, address, at, offset, storing):
-    """Move the box that begins at these five coordinates between global memory and the shared memory
-    of a block."""
+    """Move a box, from coordinates ``at`` on, between global memory and a block's shared memory."""
     element, width = element_of(m, address), map_word(m, address, SHAPE) >> 16
     inner = count_along(m, address, 0) * element
     memory, shared = view.memory(m), view.shared(where)
@@ -159,29 +157,25 @@ def box(m, where, address, at, offset, storing):
         line = row_at(m, address, at, row)
         for piece in range(0, inner, PIECE):
             to = swizzled(offset + row * inner + piece, width)
-            first = at[0] * element + piece  # bytes from the row's begin
+            first = at[0] * element + piece  # bytes from the beginning of the row
             low, high = max(first, 0), min(first + PIECE, end)
+            if not storing and (line < 0 or high - low < PIECE):
+                word = uint64(to >> 2)
+                for index in range(4):
+                    shared[word + uint64(index)] = uint32(0)
             if line < 0 or low >= high:
-                if not storing:
-                    word = uint64(to >> 2)
-                    for index in range(4):
-                        shared[word + uint64(index)] = uint32(0)
                 continue
             begin = start + line + low
             if storing:
                 move_piece(memory, begin, shared, to + low - first, high - low)
-                continue
-            if high - low < PIECE:
-                word = uint64(to >> 2)
-                for index in range(4):
-                    shared[word + uint64(index)] = uint32(0)
-            move_piece(shared, to + low - first, memory, begin, high - low)
+            else:
+                move_piece(shared, to + low - first, memory, begin, high - low)
 
 
 @njit
 def receivers(m, warp, pc, mask, offset):
-    """Blocks of the cluster that a multicast goes to, as bits; a fault where one is not there."""
-    if mask >> view.own(m)[s.BLOCKS]:
+    """Return the blocks that receive a multicast, as bits; note a fault if one does not exist."""
+    if mask >> view.block_control(m)[s.BLOCKS]:
         fault(m, s.NO_BLOCK, pc, warp, 1, offset, mask, 1)
         return int64(0)
     return mask
@@ -189,8 +183,8 @@ def receivers(m, warp, pc, mask, offset):
 
 @njit
 def deliver(m, warp, pc, ranks, offset, size, telling, source, at, tensor):
-    """Write a box, or ``size`` bytes, to the same place of each block, and tell its mbarrier."""
-    for rank in range(view.own(m)[s.BLOCKS]):
+    """Write a box, or ``size`` bytes, to the same place of each block, for its mbarrier."""
+    for rank in range(view.block_control(m)[s.BLOCKS]):
         if not (ranks >> rank) & 1:
             continue
         where = view.peer(m, rank)
@@ -207,13 +201,13 @@ def deliver(m, warp, pc, ranks, offset, size, telling, source, at, tensor):
 
 @njit
 def coordinate(U, begin, axis, rank):
-    """Of a copy of so many dimensions the place along one; 0 of those that it has not."""
+    """Return a box's coordinate along an axis; 0 if the copy has fewer dimensions."""
     return int64(int32(U[begin + axis])) if axis < rank else int64(0)
 
 
 @njit
 def coordinates(U, row):
-    """The five coordinates at which the box of a tensor copy begins."""
+    """Return the five coordinates at which the box of a tensor copy begins."""
     rank, begin = row[c.SUB], row[c.A_UREG] + (1 if row[c.OP] == ops.Y_STORE else 2)
     return (
         coordinate(U, begin, 0, rank),
@@ -226,8 +220,11 @@ def coordinates(U, row):
 
 @njit
 def begins_before(m, warp, pc, lanes, at):
-    """Whether a box begins before its array, which is a fault of a store: seen on an H200 for one to
-    three dimensions; PTX does not say it. A store beyond the end writes nothing."""
+    """Note a fault and return True if a stored box begins before its array.
+
+    Seen on an H200 for one to three dimensions; PTX does not document it. A store after the end
+    writes nothing.
+    """
     for axis in range(len(at)):
         if at[axis] < 0:
             fault(m, s.BEFORE_ARRAY, pc, warp, lanes, axis, at[axis], 1)
@@ -237,9 +234,11 @@ def begins_before(m, warp, pc, lanes, at):
 
 @njit
 def begins_within_piece(m, warp, pc, lanes, along):
-    """Whether a box begins at so many bytes along a row that are no multiple of 16, which is a fault: seen on an
-    H100 for loads and stores (and prefetches) of elements of 1, 2 and 4 bytes, whatever the swizzle; PTX does not
-    say it."""
+    """Note a fault and return True if a box begins within a 16-byte piece of its row.
+
+    Seen on an H100 for loads, stores and prefetches of elements of 1, 2 and 4 bytes, with every
+    swizzle; PTX does not document it.
+    """
     if along % PIECE == 0:
         return False
     fault(m, s.WITHIN_PIECE, pc, warp, lanes, 0, along, 1)
@@ -248,7 +247,7 @@ def begins_within_piece(m, warp, pc, lanes, along):
 
 @njit
 def tensor_copy(m, warp, pc, row, mask):
-    """UTMALDG and UTMASTG."""
+    """Execute UTMALDG and UTMASTG."""
     U = view.uniforms(m)[warp]
     first, second = row[c.A_UREG], row[c.G_UREG]
     storing = row[c.OP] == ops.Y_STORE
@@ -262,11 +261,11 @@ def tensor_copy(m, warp, pc, row, mask):
         fault(m, s.BAD_RANK, pc, warp, lanes, address, rank, 1)
         return
     size = rows_of(m, address) * count_along(m, address, 0) * element_of(m, address)
-    place = int64(U[first])
+    shared = int64(U[first])
     at = coordinates(U, row)
-    where, known = block_of(m, warp, pc, lanes, place)
-    offset = place & OFFSET
-    if not known or not inside(m, warp, pc, lanes, offset, size, int64(BOX_ALIGNMENT)):
+    where, exists = block_of(m, warp, pc, lanes, shared)
+    offset = shared & OFFSET
+    if not exists or not inside_block(m, warp, pc, lanes, offset, size, int64(BOX_ALIGNMENT)):
         return
     if begins_within_piece(m, warp, pc, lanes, at[0] * element_of(m, address)):
         return
@@ -277,9 +276,9 @@ def tensor_copy(m, warp, pc, row, mask):
         box(m, where, address, at, offset, True)
         return
     telling = int64(U[first + 1]) & OFFSET
-    if not inside(m, warp, pc, lanes, telling, int64(8), int64(8)):
+    if not inside_block(m, warp, pc, lanes, telling, int64(8), int64(8)):
         return
-    ranks = int64(1) << view.own(where)[s.RANK]
+    ranks = int64(1) << view.block_control(where)[s.RANK]
     if row[c.BANK] >= 0:  # multicast
         ranks = receivers(m, warp, pc, int64(U[row[c.BANK]] >> uint32(16)), offset)
     deliver(m, warp, pc, ranks, offset, size, telling, address, at, True)
@@ -287,7 +286,7 @@ def tensor_copy(m, warp, pc, row, mask):
 
 @njit
 def bytes_copy(m, warp, pc, row, mask):
-    """UBLKCP between global and shared memory: a run of bytes."""
+    """Execute UBLKCP: copy contiguous bytes between global and shared memory."""
     U = view.uniforms(m)[warp]
     first, second = row[c.A_UREG], row[c.G_UREG]
     lanes = mask & -mask
@@ -297,17 +296,17 @@ def bytes_copy(m, warp, pc, row, mask):
     outside = int64(joined(U[second + 1], U[second]))
     if not incoming:
         outside = int64(joined(U[first + 1], U[first]))
-    place = int64(U[first] if incoming else U[second])
-    where, known = block_of(m, warp, pc, lanes, place)
-    offset = place & OFFSET
-    if not known or not inside(m, warp, pc, lanes, offset, size, int64(PIECE)):
+    shared = int64(U[first] if incoming else U[second])
+    where, exists = block_of(m, warp, pc, lanes, shared)
+    offset = shared & OFFSET
+    if not exists or not inside_block(m, warp, pc, lanes, offset, size, int64(PIECE)):
         return
-    found = size == 0
+    in_buffer = size == 0
     for index in range(len(view.ranges(m))):
         low, high = view.ranges(m)[index, 0], view.ranges(m)[index, 1]
-        found = found or (outside >= low and outside + size <= high)
-    if not found or outside & (PIECE - 1):
-        kind = int64(s.BAD_SIZE) if found else int64(s.OUTSIDE_GLOBAL)
+        in_buffer = in_buffer or (outside >= low and outside + size <= high)
+    if not in_buffer or outside & (PIECE - 1):
+        kind = int64(s.BAD_SIZE) if in_buffer else int64(s.OUTSIDE_GLOBAL)
         fault(m, kind, pc, warp, lanes, outside, size, 1)
         return
     if not incoming:
@@ -316,9 +315,9 @@ def bytes_copy(m, warp, pc, row, mask):
         move_piece(view.memory(m), origin, view.shared(m), offset, size)
         return
     telling = int64(U[first + 1]) & OFFSET
-    if not inside(m, warp, pc, lanes, telling, int64(8), int64(8)):
+    if not inside_block(m, warp, pc, lanes, telling, int64(8), int64(8)):
         return
-    ranks = int64(1) << view.own(where)[s.RANK]
+    ranks = int64(1) << view.block_control(where)[s.RANK]
     if row[c.BANK] >= 0:
         ranks = receivers(m, warp, pc, int64(counted >> uint32(16)), offset)
     deliver(m, warp, pc, ranks, offset, size, telling, outside, NOWHERE, False)
@@ -326,7 +325,7 @@ def bytes_copy(m, warp, pc, row, mask):
 
 @njit
 def bulk(m, warp, pc, mask):
-    """Bulk copies, their groups, and the fence between the proxies: once for a warp."""
+    """Execute bulk copies, their groups and the proxy fence, once for a warp."""
     row = view.code(m)[pc]
     op = row[c.OP]
     if op == ops.Y_FENCE:

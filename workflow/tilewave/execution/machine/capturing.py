@@ -1,8 +1,7 @@
-"""What accesses to shared memory looked like, lane by lane, and which wavefront serves which lane.
+"""Record accesses to shared memory: lane by lane, with the wavefront that serves each lane.
 
-The interpreter calls the handler of an instruction's family by its address. A launch that is to be
-looked at has another function in its place, which calls the handler and notes what it did, so that
-any other launch pays nothing.
+The interpreter calls the handler of a family by its address. A captured launch puts another
+function in its place, which calls the handler and records what it did. Other launches pay nothing.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from tilewave.execution.machine.program import Program
 
 FAMILIES = (c.LOAD, c.STORE, c.ATOMIC, c.MATRIX, c.COPY)
-# What is noted of an access, before the addresses of its lanes and, of copies, where they read.
+# Record of an access; the addresses of its lanes follow, then those that a copy reads.
 MASK, READING, BLOCK, WARP, WAVEFRONTS, IDEAL = range(NOTED := 6)
 FIRST, WORST = range(2)
 
@@ -47,7 +46,7 @@ def _captured(table, warp, pc, mask):
     row, counts, handlers = view.code(m)[pc], view.counts(m)[pc], view.handlers(m)
     requests, wavefronts = counts[s.SHARED_REQUESTS], counts[s.SHARED_WAVEFRONTS]
     is_copy = row[c.FAMILY] == c.COPY
-    # ncu's ideal of a copy is not always one (see `accesses`); the rule's is counted beside it.
+    # ncu's ideal of a copy can be wrong (see `patterns`); the rule's is counted separately.
     ideals = s.SHARED_TRANSACTIONS if is_copy else s.SHARED_IDEAL
     ideal = counts[ideals]
     call(handlers[c.CONTROL + row[c.FAMILY]], m, warp, pc, mask)
@@ -61,13 +60,13 @@ def _captured(table, warp, pc, mask):
     if row[c.FAMILY] == c.MATRIX and row[c.WIDTH] < 4:
         mask &= uint32((1 << (8 * row[c.WIDTH])) - 1)
     for lane in range(LANES):
-        if to[lane] >> int64(32):  # a generic address that is not one of shared memory
+        if to[lane] >> int64(32):  # a generic address outside shared memory
             mask &= ~(uint32(1) << uint32(lane))
     size = (int64(len(view.code(m))), int64(2), int64(NOTED + 2 * LANES))
     book = view.int64s(handlers[2 * c.CONTROL], size)[pc]
-    for which in range(2):
-        noted = book[which]
-        if noted[MASK] and (which == FIRST or noted[WAVEFRONTS] >= wavefronts):
+    for slot in range(2):
+        noted = book[slot]
+        if noted[MASK] and (slot == FIRST or noted[WAVEFRONTS] >= wavefronts):
             continue
         noted[MASK], noted[READING] = int64(mask), int64(reading & mask) if is_copy else int64(0)
         noted[BLOCK], noted[WARP] = view.control(m)[s.TAKEN], warp
@@ -83,33 +82,32 @@ CAPTURED = Entry("capture", _captured, SIGNATURE, None)
 
 
 class Book:
-    """The accesses of a launch: of each instruction the first one, and the first of those with the
-    most wavefronts."""
+    """For each instruction of a launch the first access, and the first with the most wavefronts."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._noted = np.zeros((len(program.rows), 2, NOTED + 2 * LANES), np.int64)
 
-    def handlers(self, own: np.ndarray) -> np.ndarray:
-        """Addresses to put in place of `state.State.handlers`; this book must outlive them."""
-        made = np.concatenate([own, own, [self._noted.ctypes.data]])
-        chosen = [family for family in FAMILIES if own[family]]
-        made[chosen] = CAPTURED.address if chosen else 0
-        return made
+    def handlers(self, addresses: np.ndarray) -> np.ndarray:
+        """Return a replacement for `state.State.handlers`; this book must outlive it."""
+        patched = np.concatenate([addresses, addresses, [self._noted.ctypes.data]])
+        chosen = [family for family in FAMILIES if addresses[family]]
+        patched[chosen] = CAPTURED.address if chosen else 0
+        return patched
 
     def watching(self, state: State) -> State:
-        """A state whose accesses are noted here."""
+        """Return a state whose accesses are recorded here."""
         return state._replace(handlers=self.handlers(state.handlers))
 
     def accesses(self) -> Mapping[int, tuple[Access, Access]]:
-        """By index of the instruction: its first access and its worst."""
+        """Return the first and the worst access of each instruction, by its index."""
         return {
             index: (self._access(index, FIRST), self._access(index, WORST))
             for index in np.flatnonzero(self._noted[:, FIRST, MASK]).tolist()
         }
 
-    def _access(self, index: int, which: int) -> Access:
-        row, noted = self._program.rows[index], self._noted[index, which].tolist()
+    def _access(self, index: int, slot: int) -> Access:
+        row, noted = self._program.rows[index], self._noted[index, slot].tolist()
         family = row[c.FAMILY]
         kind = {c.LOAD: LOAD, c.MATRIX: MATRIX, c.COPY: COPY}.get(int(family), STORE)
         if kind == COPY and row[c.FLAGS] & c.BYPASS:
@@ -130,7 +128,7 @@ class Book:
 
 @entry("capture")
 def _serve(addresses, sources, mask, reading, width, kind, turns, rivals):
-    """Fill turns and rivals by the rules that count; returns the lanes of a transaction."""
+    """Fill turns and rivals by the counting rules; return the lanes of a transaction."""
     to, origin = view.int64s(addresses, (LANES,)), view.int64s(sources, (LANES,))
     turns, rivals = view.int64s(turns, (LANES,)), view.uint32s(rivals, (LANES,))
     if kind == MATRIX:
@@ -161,7 +159,7 @@ def access(
     block: int = 0,
     warp: int = 0,
 ) -> Access:
-    """An access, and by the rule that counts its wavefronts which of them serves which lane."""
+    """Build an access, with the wavefront that serves each lane."""
     turns, rivals = np.full(LANES, -1, np.int64), np.zeros(LANES, np.uint32)
     to, origin = np.array(addresses, np.int64), np.array(sources, np.int64)
     lanes = _serve(to, origin, mask, reading, width, KINDS.index(kind), turns, rivals)

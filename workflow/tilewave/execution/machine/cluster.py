@@ -1,4 +1,4 @@
-"""Blocks of a cluster: the barrier they share, each other's shared memory, registers handed on."""
+"""Clusters: their barrier, the shared memory of other blocks, and registers that warps hand on."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int64, uint32
@@ -16,8 +16,8 @@ ALL = uint32(0xFFFFFFFF)
 
 @njit
 def complete(m, meeting):
-    """Whether every warp of the cluster that has not ended has arrived so many times, and once more."""
-    for rank in range(view.own(m)[s.BLOCKS]):
+    """Return whether every running warp of the cluster has arrived more than ``meeting`` times."""
+    for rank in range(view.block_control(m)[s.BLOCKS]):
         block = view.peer(m, rank)
         for warp in range(view.control(m)[s.WARPS]):
             if view.live(block)[warp] and view.meetings(block)[warp, 0] <= meeting:
@@ -27,8 +27,8 @@ def complete(m, meeting):
 
 @njit
 def wake(m):
-    """After an arrival or an end: warps whose cluster barrier is complete can go on."""
-    for rank in range(view.own(m)[s.BLOCKS]):
+    """Wake the warps whose cluster barrier is complete, after an arrival or an exit."""
+    for rank in range(view.block_control(m)[s.BLOCKS]):
         block = view.peer(m, rank)
         for warp in range(view.control(m)[s.WARPS]):
             groups = view.groups(block)[warp]
@@ -39,38 +39,38 @@ def wake(m):
 
 @njit
 def all_landed(m):
-    """A cluster has ended: did all arrivals at a block's mbarriers come before that block ended?
+    """Note arrivals at a block's mbarriers that may come after that block ended.
 
-    Shared memory is there while its block runs (PTX ISA, "Shared State Space"). An arrival has come
-    for certain where a warp of the block has seen that its phase was over, or knows that the warp that
-    arrived has passed a fence since: a barrier of the cluster tells it, if its arrivals release.
+    Shared memory exists while its block runs (PTX ISA, "Shared State Space"). An arrival came in time
+    if a warp of the block saw the end of its phase. It also did if the clock of a warp of the block
+    covers a later fence of the arriving warp, as after a cluster barrier whose arrivals release.
     """
-    control, blocks = view.control(m), view.own(m)[s.BLOCKS]
+    control, blocks = view.control(m), view.block_control(m)[s.BLOCKS]
     warps = control[s.WARPS]
-    for place in range(blocks * blocks * warps if control[s.RACES] else 0):
-        rank, sender = place // warps // blocks, place // warps % blocks
+    for number in range(blocks * blocks * warps if control[s.RACES] else 0):
+        rank, sender = number // warps // blocks, number // warps % blocks
         if rank == sender:
             continue
-        block, other, warp = view.peer(m, rank), view.peer(m, sender), place % warps
-        fenced = orders.shift(block, other) + orders.passed(m, orders.BLOCKS) + warp
+        block, sender_block, warp = view.peer(m, rank), view.peer(m, sender), number % warps
+        fenced = orders.shift(block, sender_block) + orders.passed(m, orders.BLOCKS) + warp
         landed = int64(0)
-        for one in range(warps):
-            landed = max(landed, int64(view.known(block)[one, fenced]))
-        for index in range(view.own(block)[s.MBARRIER_COUNT]):
+        for observer in range(warps):
+            landed = max(landed, int64(view.clocks(block)[observer, fenced]))
+        for index in range(view.block_control(block)[s.MBARRIER_COUNT]):
             tick, phase, pc, lane = view.arrivals(block)[index, sender * warps + warp]
             if tick > landed and phase >= view.turned(block)[index, 1]:
-                control[s.TAKEN] = view.own(other)[s.NUMBER]
-                at, ended = view.mbarriers(block)[index], view.own(block)[s.NUMBER]
+                control[s.TAKEN] = view.block_control(sender_block)[s.NUMBER]
+                at, ended = view.mbarriers(block)[index], view.block_control(block)[s.NUMBER]
                 fault(m, s.MAYBE_ENDED, pc, warp, uint32(1) << uint32(lane), at, ended, 0)
 
 
 @njit
 def cluster(m, warp, pc, mask):
-    """UCGABAR_ARV and UCGABAR_WAIT, USETMAXREG."""
+    """Execute UCGABAR_ARV, UCGABAR_WAIT and USETMAXREG."""
     row, control = view.code(m)[pc], view.control(m)
     op = row[c.OP]
     if op == ops.K_ARRIVE:
-        for rank in range(view.own(m)[s.BLOCKS]):
+        for rank in range(view.block_control(m)[s.BLOCKS]):
             block = view.peer(m, rank)
             orders.bring(m, warp, block, view.gathered(block))
         control[s.TICK] += 1
@@ -86,16 +86,16 @@ def cluster(m, warp, pc, mask):
         view.meetings(m)[warp, 1] = meeting + 1
         orders.learn(m, warp, view.gathered(m))
         return
-    wanted, own = int64(row[c.SUB]), view.own(m)
+    wanted, block_control = int64(row[c.SUB]), view.block_control(m)
     more = wanted - view.quota(m)[warp]
     if op == ops.K_TAKE_REGISTERS:
-        if more > own[s.POOL]:
+        if more > block_control[s.POOL]:
             control[s.PARKED] = s.AT_REGISTERS
             control[s.PARKED_FOR] = wanted
             return
         P = view.predicates(m)[warp]
         P[row[c.PD0]] |= ALL if row[c.PD0] > 7 else mask
-    own[s.POOL] -= more
+    block_control[s.POOL] -= more
     view.quota(m)[warp] = wanted
     if op == ops.K_GIVE_REGISTERS:
         for other in range(control[s.WARPS]):

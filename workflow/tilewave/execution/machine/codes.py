@@ -1,7 +1,7 @@
-"""The numbers by which decoded instructions and the interpreter understand each other.
+"""Numbers that decoded instructions and the interpreter share.
 
-A decoded instruction is a row of int32. Families say which function executes it; OP and SUB mean
-something inside the family only.
+A decoded instruction is a row of int32. Its family names the function that executes it. OP and SUB
+have a meaning in their family only.
 """
 
 # ---- columns of a row

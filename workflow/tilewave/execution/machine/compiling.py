@@ -1,9 +1,9 @@
-"""Where compiled code is kept, and how it gets there: an object file for each unit.
+"""The cache of compiled code: an object file for each unit.
 
-A unit is the interpreter's loop or a family of instructions, with all that it calls. Its entries are
-called by their addresses, from Python and from other units. A unit that is missing is compiled by a
-process of its own (`tilewave.execution.machine.building`); this one only loads what came out. The folder's name
-says all that the code depends on, so every checkout with the same sources uses the same files.
+A unit is the interpreter's loop or a family of instructions, with all that it calls. Python and
+other units call its entries by address. A missing unit is compiled by another process (`building`);
+this module only loads the result. The folder's name hashes all that the code depends on, so
+checkouts with equal sources share files.
 """
 
 import contextlib
@@ -36,12 +36,12 @@ NOT_COMPILED = (
     "arguments", "decode", "findings", "form", "launch", "liveness", "operands", "printing", "program", "registry",
     "spreading",
 )  # fmt: skip
-"""Modules of this folder that nothing compiled depends on: `building` does not import them."""
+"""Modules that no compiled code depends on; `building` does not import them."""
 SECONDS = {
     "loop": 4.2, "integer": 2.6, "logic": 1.1, "f32": 1.2, "f64": 1.5, "f16": 1.4, "convert": 1.7,
     "load": 3.6, "store": 1.4, "copy": 1.6, "atomic": 2.8, "hgmma": 3.2, "bulk": 2.6,
 }  # fmt: skip
-"""What some units take to compile; the others about one."""
+"""Compile time of slow units in seconds; others take about 1 s."""
 TOGETHER = (
     ("load", "store", "copy", "matrix", "atomic"),
     ("integer", "logic", "lanes", "special"),
@@ -51,20 +51,20 @@ TOGETHER = (
     ("hgmma", "mbarrier", "bulk", "cluster"),
     ("loop", "trace", "capture", "marks"),
 )
-"""Units with much in common, which one process translates once."""
+"""Units that share much code, which one process translates once."""
 
 
 def sources() -> list[Path]:
-    """The files that compiled code depends on. Of the families it is their numbers only."""
-    own = [path for path in sorted(HERE.glob("*.py")) if path.stem not in NOT_COMPILED]
-    # That of the wavefronts is not imported here: `building` compiles it in another way.
+    """Return the files that compiled code depends on; of the families only their numbers count."""
+    modules = [path for path in sorted(HERE.glob("*.py")) if path.stem not in NOT_COMPILED]
+    # The wavefront rule is not imported here: `building` compiles it with other options.
     rule = paths.LIBRARY / "theory" / "wavefronts.py"
-    shared = [Path(str(one.__file__)) for one in (bits, jit, tensor_map_limits)]
-    return [*own, HERE / "coefficients.csv", *shared, rule]
+    shared = [Path(str(module.__file__)) for module in (bits, jit, tensor_map_limits)]
+    return [*modules, HERE / "coefficients.csv", *shared, rule]
 
 
 def _numbers() -> list[tuple[str, str, object]]:
-    """The numbers of the families by their names."""
+    """Return the numbers of the families by their names."""
     return [
         (module.__name__, name, value)
         for module in families.ALL
@@ -75,8 +75,10 @@ def _numbers() -> list[tuple[str, str, object]]:
 
 @functools.cache
 def folder() -> Path:
-    """Where the units for these sources, this compiler and this CPU are. Raises UserError where
-    somebody else could have put them there: they are loaded and executed."""
+    """Return the folder of the units for these sources, this compiler and this CPU.
+
+    Raises UserError if another user could write to it: its files are loaded and executed.
+    """
     features = binding.get_host_cpu_features().flatten()
     versions = sys.version, numba.__version__, llvmlite.__version__, np.__version__
     digest = hashlib.sha256(repr((versions, binding.get_host_cpu_name(), features)).encode())
@@ -87,9 +89,9 @@ def folder() -> Path:
 
 
 class Entry:
-    """A function of a unit that is called by its address.
+    """A function of a unit, called by its address.
 
-    arguments, result: ctypes' types; an array is given as its address.
+    arguments, result: types of ctypes; an array is passed as its address.
     """
 
     def __init__(
@@ -114,9 +116,9 @@ class Entry:
     def ctypes(self) -> Any:
         return ctypes.CFUNCTYPE(self.result, *self.arguments)(self.address)
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *arguments: Any) -> Any:
         return self.ctypes(
-            *(one.ctypes.data if isinstance(one, np.ndarray) else int(one) for one in given)
+            *(a.ctypes.data if isinstance(a, np.ndarray) else int(a) for a in arguments)
         )
 
 
@@ -125,7 +127,7 @@ ENTRIES: dict[str, list[Entry]] = {}
 
 
 def entry(unit: str) -> Callable[[Callable[..., Any]], Entry]:
-    """Decorator: a function of int64 arguments, arrays among them as addresses, that Python calls."""
+    """Decorate a function of int64 arguments that Python calls; arrays are passed as addresses."""
     return lambda function: Entry(unit, function)
 
 
@@ -134,7 +136,7 @@ def _file(unit: str) -> Path:
 
 
 def keep(unit: str, code: bytes) -> None:
-    """Put a unit's object file where every process finds it, whole or not at all."""
+    """Store a unit's object file atomically where every process finds it."""
     with tempfile.NamedTemporaryFile(dir=folder(), delete=False) as file:
         file.write(code)
     os.replace(file.name, _file(unit))
@@ -142,23 +144,23 @@ def keep(unit: str, code: bytes) -> None:
 
 @contextlib.contextmanager
 def _alone(units: Iterable[str], waiting: Callable[[], object] | None) -> Iterator[None]:
-    """Hold the locks of some units; ``waiting`` is called before one has to be waited for."""
+    """Hold the locks of some units; call ``waiting`` before blocking on one."""
     with contextlib.ExitStack() as held:
-        for unit in sorted(units):  # always in this order, or two processes wait for each other
+        for unit in sorted(units):  # always in this order, to avoid a deadlock of two processes
             file = held.enter_context((folder() / f"{unit}.lock").open("w"))
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 if waiting is not None:
                     waiting()
-                # A file system without locks: what two processes compile is the same.
+                # A file system without locks: two processes compile the same code.
                 with contextlib.suppress(OSError):
                     fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def missing(units: Iterable[str]) -> list[str]:
-    """Those that are not compiled yet."""
+    """Return the units that are not compiled yet."""
     return sorted(unit for unit in set(units) if not _file(unit).exists())
 
 
@@ -168,10 +170,10 @@ def compile_units(
     saying: Callable[[str], object] | None = None,
     processes: int = 1,
 ) -> None:
-    """Compile what is missing of some units, by so many processes.
+    """Compile the missing ones of some units, in at most ``processes`` processes.
 
-    ``waiting`` is called before another process that compiles one of them is waited for; ``saying``
-    gets what a person may want to know before and after a compilation.
+    ``waiting`` is called before waiting for another process that compiles one of them. ``saying`` gets a
+    message for the user before and after a compilation.
     """
     wanted = missing(units)
     if not wanted:
@@ -182,16 +184,16 @@ def compile_units(
             return
         begun = time.monotonic()
         if saying is not None:
-            saying(f"compiling the interpreter: once on this machine, {', '.join(wanted)}")
+            saying(f"compiling the interpreter (once on this machine): {', '.join(wanted)}")
         _build(shares(wanted, processes))
         if saying is not None:
             saying(
-                f"compiling the interpreter: once on this machine, {time.monotonic() - begun:.0f} s"
+                f"compiling the interpreter (once on this machine) took {time.monotonic() - begun:.0f} s"
             )
 
 
 def shares(units: Iterable[str], count: int) -> list[list[str]]:
-    """Units in at most so many lists that take equally long, those that share code together."""
+    """Split units into at most ``count`` lists of similar cost; related units stay together."""
     groups: dict[int, list[str]] = {}
     for unit in sorted(units):
         group = next((n for n, names in enumerate(TOGETHER) if unit in names), len(TOGETHER))
@@ -200,14 +202,14 @@ def shares(units: Iterable[str], count: int) -> list[list[str]]:
     def cost(names: Iterable[str]) -> float:
         return sum(SECONDS.get(name, 1.0) for name in names)
 
-    made: list[list[str]] = [[] for _ in range(count)]
+    lists: list[list[str]] = [[] for _ in range(count)]
     for names in sorted(groups.values(), key=cost, reverse=True):
-        min(made, key=cost).extend(names)
-    return [names for names in made if names]
+        min(lists, key=cost).extend(names)
+    return [names for names in lists if names]
 
 
 def _build(lists: Sequence[Sequence[str]]) -> None:
-    """Compile units, those of each list in a process of its own."""
+    """Compile units, each list in its own process."""
     command = [sys.executable, "-m", "tilewave.execution.machine.building"]
     running = [
         subprocess.Popen(
@@ -219,14 +221,15 @@ def _build(lists: Sequence[Sequence[str]]) -> None:
         )
         for units in lists
     ]
-    said = [one.communicate()[1] for one in running]
-    for one, error in zip(running, said):
-        if one.returncode < 0:  # somebody ended it: whoever started this process is told the same
+    errors = [process.communicate()[1] for process in running]
+    for process, error in zip(running, errors):
+        if process.returncode < 0:  # killed by a signal: this process exits the same way
             print(
-                f"compiling the interpreter was ended by signal {-one.returncode}", file=sys.stderr
+                f"signal {-process.returncode} stopped the compilation of the interpreter",
+                file=sys.stderr,
             )
-            raise SystemExit(128 - one.returncode)
-        if one.returncode:
+            raise SystemExit(128 - process.returncode)
+        if process.returncode:
             raise RuntimeError(f"the interpreter was not compiled: {error.strip()[-2000:]}")
     if missing(name for names in lists for name in names):
         raise RuntimeError("the interpreter's sources changed after this process began")
@@ -234,7 +237,7 @@ def _build(lists: Sequence[Sequence[str]]) -> None:
 
 @functools.cache
 def _engine() -> Any:
-    """LLVM's linker with the symbols that numba's code needs."""
+    """Return LLVM's linker with the symbols that numba's code needs."""
     context = cpu_target.target_context
     rtsys.initialize(context)
     return context.codegen()._engine._ee
@@ -242,7 +245,7 @@ def _engine() -> Any:
 
 @functools.cache
 def _loaded(unit: str) -> Any:
-    """The linker, once it has this unit."""
+    """Load a unit, and return the linker that holds it."""
     compile_units([unit])
     engine = _engine()
     engine.add_object_file(binding.ObjectFileRef.from_data(_file(unit).read_bytes()))

@@ -27,7 +27,7 @@ TWO63 = float64(9223372036854775808.0)
 
 @njit
 def narrowed(bits, mode, to):
-    """Half pattern of an f32's, in any rounding direction."""
+    """Round the pattern of an f32 to a half, in any direction."""
     value = as_f32(bits)
     if value != value:
         return NAN16
@@ -52,7 +52,7 @@ def narrowed(bits, mode, to):
 
 @njit
 def _read(T, row, lane, origin):
-    """A float source as f64."""
+    """Read a float source as f64."""
     if origin == c.T_F64:
         return as_f64(joined(T[4 + row, lane], T[row, lane]))
     if origin == c.T_F16:
@@ -64,7 +64,7 @@ def _read(T, row, lane, origin):
 
 @njit
 def _write(T, lane, value, rest, to, origin, mode):
-    """value + rest as a float of type ``to``."""
+    """Write value + rest as a float of type ``to``."""
     if to == c.T_F64:
         bits = bits_f64(value)
         if value != value:
@@ -76,7 +76,7 @@ def _write(T, lane, value, rest, to, origin, mode):
     if mode != c.NEAREST and value - value == 0.0 and value + rest != 0.0:
         near = directed32(value, rest, near, mode)
     if value != value and origin == c.T_F64:
-        # A double's NaN keeps what fits.
+        # The NaN of a double keeps the upper bits of its payload.
         bits = bits_f64(value) | QUIET64
         sign = uint32(bits >> uint64(63))
         if to == c.T_F32:
@@ -98,8 +98,8 @@ def _write(T, lane, value, rest, to, origin, mode):
 
 
 @njit
-def whole(value, mode):
-    """The integer that an f64 rounds to, as f64."""
+def rounded(value, mode):
+    """Round an f64 to an integer, as f64."""
     if mode == c.DOWN:
         return np.floor(value)
     if mode == c.UP:
@@ -111,7 +111,7 @@ def whole(value, mode):
 
 @njit
 def _limits(kind):
-    """Smallest and largest value of an integer type narrower than 64 bits."""
+    """Return the smallest and largest value of an integer type narrower than 64 bits."""
     if kind == c.U8:
         return int64(0), int64(255)
     if kind == c.S8:
@@ -131,7 +131,7 @@ def _limits(kind):
 
 @njit
 def _to_integer(value, to, origin):
-    """Saturating; what a NaN becomes depends on the types (measured on an H200)."""
+    """Convert with saturation; the result for NaN depends on the types (measured on an H200)."""
     if value != value:
         if to in (c.U64, c.S64):
             return uint64(1) << uint64(63)
@@ -164,7 +164,7 @@ def _to_integer(value, to, origin):
 
 @njit
 def _integer_source(T, lane, kind):
-    """An integer source as int64 and, for U64, whether it is above int64."""
+    """Read an integer source as int64; U64 above int64 wraps to negative numbers."""
     low = T[0, lane]
     if kind == c.U8:
         return int64(low & uint32(255))
@@ -183,7 +183,7 @@ def _integer_source(T, lane, kind):
 
 @njit
 def _to_fp8(value, to):
-    """The fp8 nearest to a number, its largest one where it is beyond."""
+    """Round to the nearest fp8; saturate at its largest number."""
     if value != value:
         return uint32(0x7F)
     digits, least = (3, -6) if to == c.T_E4M3 else (2, -14)
@@ -195,14 +195,14 @@ def _to_fp8(value, to):
     exponent = int64(bits_f64(size) >> uint64(52)) - int64(1023)
     exponent = max(exponent, int64(least))
     unit = as_f64(uint64(exponent - int64(digits) + int64(1023)) << uint64(52))
-    # The number of units, with the exponent above it: a carry goes where it belongs.
+    # The mantissa in units, with the exponent above it: a carry enters the exponent.
     steps = int64(np.rint(size / unit)) + ((exponent - int64(least)) << int64(digits))
     return sign | uint32(steps)
 
 
 @njit
 def _from_fp8(byte, origin):
-    """f16 pattern of an fp8's."""
+    """Convert an fp8 to a pattern of f16."""
     sign = (byte & uint32(0x80)) << uint32(8)
     if origin == c.T_E5M2:
         bits = byte << uint32(8)
@@ -210,13 +210,13 @@ def _from_fp8(byte, origin):
     size = byte & uint32(0x7F)
     if size == uint32(0x7F):
         return NAN16
-    # As an f16 with the exponent off by 8: one multiplication puts it right.
+    # An f16 whose exponent is 8 too small; the multiplication corrects it.
     return sign | narrow_f16(widen_f16(size << uint32(7)) * float32(256))
 
 
 @njit
 def _narrow_kinds(op, mode, to, origin, flags, T):
-    """TF32 and fp8."""
+    """Execute conversions to TF32, and to and from fp8."""
     for lane in range(32):
         word = T[0, lane]
         if op == ops.C_TF32:
@@ -233,13 +233,13 @@ def _narrow_kinds(op, mode, to, origin, flags, T):
                 word = uint32(0)
             T[8, lane] = word
             continue
-        found = uint32(0)
+        packed = uint32(0)
         for part in range(2):
             if op == ops.C_FROM_FP8:
                 bits = _from_fp8((word >> uint32(8 * part)) & uint32(255), origin)
                 if flags & c.RELU and bits != NAN16 and bits & uint32(0x8000):
                     bits = uint32(0)
-                found |= bits << uint32(16 * part)
+                packed |= bits << uint32(16 * part)
                 continue
             if origin == c.T_F16:
                 value = float64(widen_f16((word >> uint32(16 * part)) & uint32(0xFFFF)))
@@ -249,10 +249,10 @@ def _narrow_kinds(op, mode, to, origin, flags, T):
             bits = _to_fp8(value, to)
             if flags & c.RELU and bits & uint32(0x80):
                 bits = uint32(0)
-            found |= bits << uint32(8 * part)
-        if op == ops.C_TO_FP8:  # behind the pair another one
-            found |= T[1 if origin == c.T_F16 else 2, lane] << uint32(16)
-        T[8, lane] = found
+            packed |= bits << uint32(8 * part)
+        if op == ops.C_TO_FP8:  # another pair follows this one
+            packed |= T[1 if origin == c.T_F16 else 2, lane] << uint32(16)
+        T[8, lane] = packed
 
 
 @njit
@@ -278,22 +278,22 @@ def convert(op, sub, flags, T):
             if flags & c.FTZ and origin == c.T_F32:
                 value = float64(as_f32(flushed(T[0, lane])))
             if op == ops.C_F2I:
-                result = _to_integer(whole(value, mode), to, origin)
+                result = _to_integer(rounded(value, mode), to, origin)
                 T[8, lane] = uint32(result)
                 T[9, lane] = uint32(result >> uint64(32))
                 continue
             if op == ops.C_ROUND:
-                value = whole(value, mode) if value - value == 0.0 else value
+                value = rounded(value, mode) if value - value == 0.0 else value
                 _write(T, lane, value, 0.0, to, origin, c.NEAREST)
                 continue
             _write(T, lane, value, 0.0, to, origin, mode)
             if flags & c.FTZ and to == c.T_F32:
                 T[8, lane] = flushed(T[8, lane])
             if flags & c.SATURATE and to == c.T_F32:
-                found = as_f32(T[8, lane])
-                if not found > float32(0):
+                single = as_f32(T[8, lane])
+                if not single > float32(0):
                     T[8, lane] = uint32(0)
-                elif found > float32(1):
+                elif single > float32(1):
                     T[8, lane] = ONE
         elif op == ops.C_I2F:
             number = _integer_source(T, lane, origin)
@@ -345,7 +345,7 @@ def convert(op, sub, flags, T):
                 number = int64(int32(source)) if origin == c.S32 else int64(source)
                 if origin == c.T_F32:
                     value = as_f32(flushed(source) if flags & c.FTZ else source)
-                    number = int64(_to_integer(whole(float64(value), mode), to, origin))
+                    number = int64(_to_integer(rounded(float64(value), mode), to, origin))
                 number = min(max(number, low), high)
                 word |= (uint32(number) & ((uint32(1) << width) - uint32(1))) << (
                     width * uint32(part)

@@ -1,4 +1,4 @@
-"""Asynchronous copies of a warp (LDGSTS): what is read at once lands in shared memory when it is waited for."""
+"""Asynchronous copies of a warp (LDGSTS): read at once, written to shared memory when waited for."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int64, uint32
@@ -24,7 +24,7 @@ ALL = uint32(0xFFFFFFFF)
 
 @njit
 def reading_lanes(m, warp, row, mask):
-    """Those of a copy that read: the others' predicate lets them write nothing but zeros."""
+    """Return the lanes of a copy that read; the others write zeros."""
     reading = uint32(mask)
     if row[c.FLAGS] & c.ZERO_FILL:
         reading &= pin(row, int64(c.PIN0), view.predicates(m)[warp])
@@ -35,8 +35,8 @@ def reading_lanes(m, warp, row, mask):
 def copy(m, warp, pc, mask):
     """LDGSTS: read now, but write to shared memory only when the warp waits for it.
 
-    Lanes that its predicate turns off write zeros. Whoever touches the destination before that wait
-    is caught by the shadow.
+    Lanes that its predicate turns off write zeros. The shadow finds accesses to the destination before
+    that wait.
     """
     row = view.code(m)[pc]
     width = int64(row[c.WIDTH])
@@ -59,14 +59,14 @@ def copy(m, warp, pc, mask):
     if reading:
         if not aligned(m, warp, pc, reading, origin, width):
             return
-        whole = reading
+        full_lanes = reading
         for lane in range(32):
-            one = reading & uint32(1) << uint32(lane)
-            if one and zeros[lane]:  # bytes that zeros replace need not exist
-                whole &= ~one
-                if not inside_global(m, warp, pc, one, origin, width - zeros[lane]):
+            bit = reading & uint32(1) << uint32(lane)
+            if bit and zeros[lane]:  # bytes that zeros replace need not exist
+                full_lanes &= ~bit
+                if not inside_global(m, warp, pc, bit, origin, width - zeros[lane]):
                     return
-        if not inside_global(m, warp, pc, whole, origin, width):
+        if not inside_global(m, warp, pc, full_lanes, origin, width):
             return
     lane = first_lane(mask)
     memo = row[c.MEMO] + ((to[lane] >> 6) & 1) + 2 * ((origin[lane] >> 6) & 1)

@@ -1,4 +1,4 @@
-"""From nvdisasm's words to rows of numbers: each opcode by its family's rule."""
+"""Decode operands of nvdisasm to rows of numbers: each opcode by its family's rule."""
 
 import numpy as np
 
@@ -10,9 +10,9 @@ __all__ = ["Raw", "decode"]
 
 
 def decode(raw: Raw) -> np.ndarray:
-    """The row (int32, codes.COLUMNS) of one instruction.
+    """Decode one instruction to its row (int32, codes.COLUMNS).
 
-    Raises Unsupported where the opcode, a modifier or an operand is not known.
+    Raises Unsupported for an unknown opcode, modifier or operand.
     """
     try:
         form = Form(raw)

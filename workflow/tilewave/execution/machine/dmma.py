@@ -15,7 +15,7 @@ from tilewave.execution.machine.codes import ZERO
 from tilewave.execution.machine.families.floating import F_FMA
 from tilewave.execution.machine.families.tensor import DMMA_CUT
 from tilewave.execution.machine.floating import directed64
-from tilewave.execution.machine.fragments import local_words, part, spelt_out
+from tilewave.execution.machine.fragments import emitted, local_words, part
 from tilewave.execution.machine.integer import joined
 from tilewave.execution.machine.vectors import DOUBLE, I32, I64, loop
 
@@ -26,20 +26,20 @@ A_AT, B_AT, SUMS = 0, 256, 384
 WORDS = 1024
 
 
-def doubles(low, high, places):
-    """The doubles whose halves two registers hold in these lanes."""
-    words = low.shuffled([x for place in places for x in (place, 32 + place)], high)
+def doubles(low, high, lanes):
+    """Join two registers of these lanes to doubles."""
+    words = low.shuffled([x for lane in lanes for x in (lane, 32 + lane)], high)
     return words.pairs_as(DOUBLE)
 
 
 def quad(low, high):
-    """Four vectors of eight doubles: the t-th lanes of the quads."""
+    """Return four vectors of eight doubles: the t-th lanes of the quads."""
     return [doubles(low, high, [4 * g + t for g in range(GROUP)]) for t in range(4)]
 
 
-@spelt_out(2)
+@emitted(2)
 def read(builder, halves, depth, R, a, b, c, scratch):
-    """A, B and C to the scratch."""
+    """Load A, B and C to the scratch."""
     steps = depth // 4
     out = part(builder, scratch, 0, DOUBLE)
 
@@ -58,9 +58,9 @@ def read(builder, halves, depth, R, a, b, c, scratch):
                 out.store(SUMS + GROUP * (8 * group + 2 * t + side), vector)
 
 
-@spelt_out(2)
+@emitted(2)
 def add(builder, halves, steps, scratch):
-    """The products to the sums, each rounded to the nearest."""
+    """Add the products to the sums, each rounded to the nearest."""
     memory = part(builder, scratch, 0, DOUBLE)
 
     def column(j):
@@ -72,19 +72,19 @@ def add(builder, halves, steps, scratch):
             for k in range(steps)
         ]
         for group in range(halves):
-            place = builder.mul(j, ir.Constant(I64, GROUP))
-            place = builder.add(place, ir.Constant(I64, SUMS + 64 * group))
-            total = memory.load(place, GROUP)
+            offset = builder.mul(j, ir.Constant(I64, GROUP))
+            offset = builder.add(offset, ir.Constant(I64, SUMS + 64 * group))
+            total = memory.load(offset, GROUP)
             for k, factor in enumerate(factors):
                 total = memory.load(A_AT + GROUP * (16 * group + k), GROUP).fused(factor, total)
-            memory.store(place, total)
+            memory.store(offset, total)
 
     loop(builder, 8, column)
 
 
-@spelt_out(1)
+@emitted(1)
 def write(builder, halves, R, d, scratch):
-    """The sums to D."""
+    """Store the sums to D."""
     memory = part(builder, scratch, 0, I32)
     order = [16 * t + 2 * g for g in range(GROUP) for t in range(4)]
     for group in range(halves):
@@ -101,29 +101,29 @@ def write(builder, halves, R, d, scratch):
 
 @njit
 def double(words, at):
-    """A double of the scratch."""
+    """Read a double of the scratch."""
     return as_f64(joined(words[2 * at + 1], words[2 * at]))
 
 
 @njit
 def add_cut(groups, depth, words):
-    """As `add`, each product rounded towards zero."""
+    """Add the products to the sums, each rounded towards zero."""
     for group in range(groups):
         for column in range(8):
             for row in range(GROUP):
-                place = SUMS + GROUP * (8 * group + column) + row
-                bits = joined(words[2 * place + 1], words[2 * place])
+                offset = SUMS + GROUP * (8 * group + column) + row
+                bits = joined(words[2 * offset + 1], words[2 * offset])
                 for k in range(depth):
                     x = double(words, A_AT + GROUP * (16 * group + k) + row)
                     y = double(words, B_AT + 32 * (k // 4) + 4 * column + k % 4)
                     bits = directed64(F_FMA, ZERO, x, y, as_f64(bits))
-                words[2 * place] = uint32(bits)
-                words[2 * place + 1] = uint32(bits >> uint64(32))
+                words[2 * offset] = uint32(bits)
+                words[2 * offset + 1] = uint32(bits >> uint64(32))
 
 
 @njit
 def dmma(sub, flags, R, d, a, b, c):
-    """D = A B + C; sub: depth, rows in bits 8 and on, DMMA_CUT to round towards zero."""
+    """Compute D = A B + C. sub: depth, rows in bits 8 and on, DMMA_CUT to round towards zero."""
     depth, rows, cut = sub & 255, (sub >> 8) & 255, sub & DMMA_CUT != 0
     scratch: Any = local_words(WORDS)
     d, a, b, c = int64(d), int64(a), int64(b), int64(c)

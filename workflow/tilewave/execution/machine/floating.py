@@ -28,19 +28,19 @@ LEAST = uint32(0x00800000)
 
 @njit(inline="always")
 def flushed(bits):
-    """A denormal becomes a zero of its sign."""
+    """Flush a denormal to a zero of its sign."""
     return bits & SIGN if bits & EXPONENT == uint32(0) else bits
 
 
 @njit(inline="always")
 def canonical(bits):
-    """Any NaN as the one the GPU makes."""
+    """Replace any NaN by the one that the GPU makes."""
     return NAN32 if bits & uint32(0x7FFFFFFF) > EXPONENT else bits
 
 
 @njit
 def next_up32(bits):
-    """The next f32 towards plus infinity."""
+    """Return the next f32 towards plus infinity."""
     if bits == SIGN:
         return uint32(1)
     if bits & SIGN:
@@ -50,13 +50,13 @@ def next_up32(bits):
 
 @njit
 def next_down32(bits):
-    """The next f32 towards minus infinity."""
+    """Return the next f32 towards minus infinity."""
     return next_up32(bits ^ SIGN) ^ SIGN
 
 
 @njit
 def directed32(total, rest, nearest, mode):
-    """f32 pattern of total + rest in a rounding direction.
+    """Round total + rest to an f32 pattern in a direction.
 
     total, rest: f64 whose exact sum is the value, |rest| at most half a unit of total's last
     place; nearest: the f32 pattern nearest to total.
@@ -75,7 +75,7 @@ def directed32(total, rest, nearest, mode):
 
 @njit
 def _directed(op, flags, mode, T):
-    """FADD, FMUL, FFMA with RZ, RM or RP."""
+    """Execute FADD, FMUL, FFMA with RZ, RM or RP."""
     for lane in range(32):
         a, b, d = T[0, lane], T[1, lane], T[2, lane]
         if flags & c.FTZ:
@@ -137,18 +137,18 @@ def _minmax(flags, T, p0, three):
 
 @njit(inline="always")
 def decided(op, less, equal, unordered):
-    """Lanes for which a float comparison holds; op indexes codes.COMPARISONS."""
+    """Return the lanes for which a float comparison holds; op indexes codes.COMPARISONS."""
     greater = ~(less | equal | unordered)
-    found = uint32(0)
+    lanes = uint32(0)
     if op & 1:
-        found |= less
+        lanes |= less
     if op & 2:
-        found |= equal
+        lanes |= equal
     if op & 4:
-        found |= greater
+        lanes |= greater
     if op & 8:
-        found |= unordered
-    return found
+        lanes |= unordered
+    return lanes
 
 
 @njit
@@ -164,17 +164,17 @@ def _compare(op, flags, T, pin):
         less |= uint32(x < y) << uint32(lane)
         equal |= uint32(x == y) << uint32(lane)
         unordered |= uint32(x != x or y != y) << uint32(lane)
-    found = decided(op, less, equal, unordered)
-    return combined(flags, found, ~found, pin)
+    lanes = decided(op, less, equal, unordered)
+    return combined(flags, lanes, ~lanes, pin)
 
 
 @njit
 def _check(T):
-    """FCHK: lanes whose quotient a / b needs the slow path.
+    """Return the lanes whose quotient a / b needs the slow path (FCHK).
 
-    The fast path is right where neither operand nor any step of it leaves the normal range; a zero
-    would lose its sign. Where exactly the hardware draws the line was not measured: results are the
-    same on both paths, the number of instructions is not.
+    The fast path is right if the operands and all of its steps stay in the normal range; a zero would
+    lose its sign. The hardware's exact limit was not measured: both paths give the same results but
+    execute different numbers of instructions.
     """
     slow = uint32(0)
     for lane in range(32):
@@ -204,15 +204,15 @@ def single(op, sub, flags, T, p0, p1):
     elif op == ops.F_COMPARE:
         return _compare(sub, flags, T, p0)
     elif op == ops.F_CHECK:
-        found = _check(T)
-        return found, ~found
+        lanes = _check(T)
+        return lanes, ~lanes
     elif op == ops.F_MINMAX or op == ops.F_MINMAX3:
         _minmax(flags, T, p0, op == ops.F_MINMAX3)
     elif op == ops.F_SET:
-        found, _ = _compare(sub, flags, T, p0)
-        one = ONE if flags & c.TO_F32 else uint32(0xFFFFFFFF)
+        lanes, _ = _compare(sub, flags, T, p0)
+        true = ONE if flags & c.TO_F32 else uint32(0xFFFFFFFF)
         for lane in range(32):
-            T[8, lane] = one if (found >> uint32(lane)) & uint32(1) else uint32(0)
+            T[8, lane] = true if (lanes >> uint32(lane)) & uint32(1) else uint32(0)
     else:
         _arithmetic(op, sub, flags, T)
     return uint32(0), uint32(0)
@@ -220,7 +220,7 @@ def single(op, sub, flags, T, p0, p1):
 
 @njit
 def _flush_tiny(op, T):
-    """FTZ looks at a result before it is rounded: what rounds up to the least normal is flushed."""
+    """Apply FTZ before rounding: what rounds up to the least normal number is flushed."""
     for lane in range(32):
         if T[8, lane] & ~SIGN != LEAST:
             continue
@@ -239,7 +239,7 @@ def _flush_tiny(op, T):
 
 @njit
 def _arithmetic(op, sub, flags, T):
-    """FADD, FMUL, FFMA."""
+    """Execute FADD, FMUL, FFMA."""
     if sub != c.NEAREST:
         _directed(op, flags, sub, T)
     else:
@@ -288,7 +288,7 @@ def _put(T, lane, bits):
 
 @njit
 def _sign(flags, negate, positive, high, low):
-    """Apply a source's sign, which a NaN does not take part in."""
+    """Apply a source's sign; a NaN keeps its own."""
     keep = SIGN if flags & positive else uint32(0)
     flip = SIGN if flags & negate else uint32(0)
     for lane in range(32):
@@ -300,7 +300,7 @@ def _sign(flags, negate, positive, high, low):
 
 @njit
 def _nans(count, T):
-    """What NaNs among the sources give: the last of them, quiet. Without one, the GPU's own."""
+    """Return the result of NaN sources: the last one, quieted. Without one, the GPU's own NaN."""
     for lane in range(32):
         if (T[9, lane] & ~SIGN) <= NAN_HIGH and not (
             (T[9, lane] & ~SIGN) == NAN_HIGH and T[8, lane] != uint32(0)
@@ -316,7 +316,7 @@ def _nans(count, T):
 
 @njit
 def _next64(bits, up):
-    """The next f64 up or down."""
+    """Return the next f64 up or down."""
     negative = bits >> uint64(63) != uint64(0)
     if bits & ~SIGN64 == uint64(0):
         return uint64(1) if up else SIGN64 | uint64(1)
@@ -327,7 +327,7 @@ def _next64(bits, up):
 
 @njit
 def _scaled(value, by):
-    """value * 2 ** by, exact where the result is a normal number or zero."""
+    """Return value * 2 ** by, exact if the result is a normal number or zero."""
     while by > int64(1000):
         value *= 2.0**1000
         by -= int64(1000)
@@ -339,17 +339,17 @@ def _scaled(value, by):
 
 @njit
 def _exponent(value):
-    """The exponent of a number other than zero; denormals by their first digit."""
+    """Return the exponent of a number other than zero; of a denormal, of its first digit."""
     bits = bits_f64(value)
-    found = int64((bits >> uint64(52)) & uint64(0x7FF))
-    if found == int64(0):
+    biased = int64((bits >> uint64(52)) & uint64(0x7FF))
+    if biased == int64(0):
         return int64((bits_f64(value * 2.0**100) >> uint64(52)) & uint64(0x7FF)) - int64(1123)
-    return found - int64(1023)
+    return biased - int64(1023)
 
 
 @njit
 def _left_out(x, y, z, near):
-    """The sign of x * y + z - near, for finite numbers; exact."""
+    """Return the sign of x * y + z - near, for finite numbers; exact."""
     if x == 0.0 or y == 0.0:
         return z - near
     ex, ey = _exponent(x), _exponent(y)
@@ -357,7 +357,7 @@ def _left_out(x, y, z, near):
     top = ex + ey
     if z != 0.0:
         top = max(top, _exponent(z))
-    # All relative to the larger one; what is far below it matters by its sign only.
+    # Scale by the larger term; a term far below it matters only by its sign.
     shift = max(ex + ey - top, int64(-200))
     first = _scaled(first, shift)
     addend = z
@@ -367,7 +367,7 @@ def _left_out(x, y, z, near):
     b = fma_f64(first, second, -a)
     c = addend
     d = _scaled(-near, -top)
-    # Sums and what each of them leaves out, until nothing overlaps (Ogita, Rump and Oishi,
+    # Sums and their errors, until none overlap (Ogita, Rump and Oishi,
     # "Accurate sum and dot product").
     for _ in range(4):
         total = a + b
@@ -388,7 +388,7 @@ def _left_out(x, y, z, near):
 
 @njit
 def directed64(op, mode, x, y, z):
-    """DADD, DMUL, DFMA with RZ, RM or RP: nearest first, then the sign of what it left out."""
+    """Compute DADD, DMUL, DFMA with RZ, RM or RP: round to nearest, then correct the error."""
     if op == ops.F_ADD:
         near, z, y = x + y, y, 1.0
     elif op == ops.F_MUL:
@@ -418,7 +418,7 @@ def directed64(op, mode, x, y, z):
 
 @njit
 def _choose(least, T):
-    """DSETP.MIN and .MAX: where the first is the smaller (larger) one, and where both are NaN."""
+    """Return the lanes where the first source wins DSETP.MIN or .MAX, and where both are NaN."""
     chosen = uint32(0)
     neither = uint32(0)
     for lane in range(32):
@@ -452,8 +452,8 @@ def double(op, sub, flags, T, p0, p1):
             less |= uint32(x < y) << uint32(lane)
             equal |= uint32(x == y) << uint32(lane)
             unordered |= uint32(x != x or y != y) << uint32(lane)
-        found = decided(sub, less, equal, unordered)
-        return combined(flags, found, ~found, p0)
+        lanes = decided(sub, less, equal, unordered)
+        return combined(flags, lanes, ~lanes, p0)
     if op == ops.F_CHOOSE:
         return _choose(sub != 0, T)
     if op == ops.F_MINMAX:

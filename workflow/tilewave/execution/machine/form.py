@@ -1,7 +1,7 @@
-"""An instruction on its way to a row of numbers, column by column.
+"""Conversion of an instruction to a row of numbers, column by column.
 
-Every modifier of an opcode must be consumed by the rule that decodes it. What is left over is
-unsupported, by name: a modifier that is ignored would give a wrong result without a sign.
+The rule of an opcode must consume all of its modifiers. A modifier that remains makes the
+instruction unsupported: ignoring it could give a wrong result without notice.
 """
 
 import re
@@ -20,7 +20,7 @@ INT32 = 1 << 32
 
 @dataclass(frozen=True)
 class Raw:
-    """An instruction as nvdisasm's JSON gives it; the address is its byte offset in the section."""
+    """An instruction as nvdisasm prints it; the address is its byte offset in the section."""
 
     address: int
     opcode: str
@@ -29,7 +29,7 @@ class Raw:
 
 
 def signed(value: int) -> int:
-    """A 32-bit pattern as the int32 that a row holds."""
+    """Return a 32-bit pattern as the int32 of a row."""
     value &= INT32 - 1
     return value - INT32 if value >= INT32 // 2 else value
 
@@ -75,20 +75,20 @@ NOTHING_YET[c.DST_WORDS] = 1
 
 
 class Form:
-    """One instruction on its way to a row."""
+    """An instruction while its row is being filled."""
 
     def __init__(self, raw: Raw) -> None:
         self.raw = raw
         self.base, *self.modifiers = raw.opcode.split(".")
-        words = raw.operands
-        if words.startswith("["):  # LDGSTS of sm_80 prints its two addresses without a comma
-            words = re.sub(r"^(\[[^\]]*\])\[", r"\1,[", words)
-        self.operands = [parse(part) for part in split(words)]
+        text = raw.operands
+        if text.startswith("["):  # LDGSTS of sm_80 prints its two addresses without a comma
+            text = re.sub(r"^(\[[^\]]*\])\[", r"\1,[", text)
+        self.operands = [parse(part) for part in split(text)]
         self.row = NOTHING_YET.copy()
         self.sources = 0
         self.predicates_in = 0
         self.far = "E" in self.modifiers and self.base not in ("LDGSTS",)
-        # nvdisasm counts the PR of P2R among the predicates.
+        # nvdisasm prints the PR of P2R as a predicate.
         named = raw.predicate.removesuffix("PR").strip()
         if named:
             guard = parse(named.lstrip("@"))
@@ -112,9 +112,9 @@ class Form:
 
     def take_all(self, *names: str) -> list[str]:
         """Remove and return all modifiers that are among the names, in their order."""
-        found = [one for one in self.modifiers if one in names]
-        self.drop(*found)
-        return found
+        taken = [name for name in self.modifiers if name in names]
+        self.drop(*taken)
+        return taken
 
     def ignore(self) -> None:
         """Drop all modifiers and operands: they change neither values nor counts."""
@@ -122,16 +122,17 @@ class Form:
         self.operands.clear()
 
     def flag(self, name: str, bit: int) -> bool:
-        found = self.take(name) is not None
-        if found:
+        present = self.take(name) is not None
+        if present:
             self.row[c.FLAGS] |= bit
-        return found
+        return present
 
     def set(self, bit: int) -> None:
         self.row[c.FLAGS] |= bit
 
     def fail(self, detail: str = "") -> Unsupported:
-        return Unsupported(self.raw.opcode, self.raw.address, detail or self.raw.operands)
+        detail = detail or f"operands {self.raw.operands}"
+        return Unsupported(self.raw.opcode, self.raw.address, detail)
 
     # -- pieces
     @staticmethod
@@ -142,11 +143,11 @@ class Form:
         return operand.kind in ("predicate", "upredicate")
 
     def op(self, family: int, op: int) -> None:
-        """Who executes it, and what that family is to do."""
+        """Set the family that executes it, and its operation in that family."""
         self.row[c.FAMILY], self.row[c.OP] = family, op
 
     def destination(self, words: int = 1) -> None:
-        """Leading predicates, the register, further predicates: all outputs."""
+        """Take all outputs: leading predicates, the register, further predicates."""
         outputs = []
         while self.operands and self.is_predicate(self.operands[0]):
             outputs.append(self.operands.pop(0))
@@ -156,11 +157,11 @@ class Form:
         self.predicates_out(outputs)
 
     def plain(self, kind: str = "register") -> SassOperand:
-        """The next operand, which must be a register as it is, or another kind."""
-        found = self.operands.pop(0)
-        if found.kind != kind or found.suffixes or found.negated or found.inverted:
+        """Take the next operand, which must have this kind and no suffix or sign."""
+        operand = self.operands.pop(0)
+        if operand.kind != kind or operand.suffixes or operand.negated or operand.inverted:
             raise self.fail()
-        return found
+        return operand
 
     def register_out(self, words: int = 1) -> None:
         if not self.operands or self.operands[0].kind not in ("register", "uniform"):
@@ -179,7 +180,7 @@ class Form:
             self.row[column] = self.predicate_index(operand)
 
     def predicate_pair(self) -> None:
-        """The two predicate outputs of a comparison."""
+        """Take the two output predicates of a comparison."""
         self.predicates_out([self.operands.pop(0), self.operands.pop(0)])
 
     def predicate_in(self, operand: SassOperand) -> None:
@@ -189,16 +190,16 @@ class Form:
         self.predicates_in += 1
 
     def trailing_predicates(self) -> list[SassOperand]:
-        """Predicate operands at the end, in order; they are inputs."""
-        found: list[SassOperand] = []
+        """Take the predicates at the end as inputs, in order."""
+        predicates: list[SassOperand] = []
         while self.operands and self.is_predicate(self.operands[-1]):
-            found.insert(0, self.operands.pop())
-        for operand in found:
+            predicates.insert(0, self.operands.pop())
+        for operand in predicates:
             self.predicate_in(operand)
-        return found
+        return predicates
 
     def source(self, operand: SassOperand, kind: str = "int", words: int = 1) -> None:
-        """The next source; kind: int, f32, f64, f16, bf16 (how modifiers and literals work)."""
+        """Add a source; kind: int, f32, f64, f16, bf16 (how modifiers and literals work)."""
         if self.sources > 3:
             raise self.fail("more than four sources")
         at = c.SOURCES + self.sources * c.SOURCE_COLUMNS
@@ -255,7 +256,7 @@ class Form:
         return value, high
 
     def next_sources(self, count: int, kind: str = "int", words: int = 1) -> None:
-        """The next operands are so many sources."""
+        """Take the next ``count`` operands as sources."""
         for _ in range(count):
             self.source(self.operands.pop(0), kind, words)
 
@@ -277,7 +278,7 @@ class Form:
             slot[column_xor] = signed(sign)
 
     def pair_source(self, kind: str) -> None:
-        """The next source of a half operation: a register, or two literals (high, low)."""
+        """Take a source of a half operation: a register, or two literals (high, low)."""
         first = self.operands.pop(0)
         if first.kind in ("integer", "float"):
             second = self.operands.pop(0)
@@ -288,13 +289,13 @@ class Form:
         self.source(first, kind)
 
     def address(self, operand: SassOperand, first: int = c.A_REG) -> None:
-        """Columns of an address from its terms: a register, a uniform register, an offset."""
+        """Fill an address' columns from its terms: register, uniform register, offset."""
         if operand.kind not in ("memory", "constant"):
             raise self.fail(f"operand {operand.text}")
         shift = first - c.A_REG
         far = self.far
         for term in operand.terms:
-            # With E an address that does not say how wide it is has 64 bits.
+            # With E an address without a width has 64 bits.
             wide, scale = far and not term.uniform and not term.suffixes, 0
             for suffix in term.suffixes:
                 if suffix == "64":
@@ -319,27 +320,27 @@ class Form:
         self.row[c.A_OFFSET + shift] = signed(operand.offset)
 
     def comparison(self) -> None:
-        """Which comparison, in SUB."""
-        found = self.take(*c.COMPARISONS)
-        if found is None:
+        """Take the comparison, into SUB."""
+        name = self.take(*c.COMPARISONS)
+        if name is None:
             raise self.fail()
-        self.row[c.SUB] = c.COMPARISONS.index(found)
+        self.row[c.SUB] = c.COMPARISONS.index(name)
 
     def boolean(self) -> None:
-        """How a comparison is combined with the predicate operand: by AND where nothing is said."""
-        found = self.take("AND", "OR", "XOR")
-        if found is not None and found != "AND":
-            self.set(c.BOOL_OR if found == "OR" else c.BOOL_XOR)
+        """Take how a comparison combines with the input predicate: AND by default."""
+        name = self.take("AND", "OR", "XOR")
+        if name is not None and name != "AND":
+            self.set(c.BOOL_OR if name == "OR" else c.BOOL_XOR)
 
     def finish(self) -> np.ndarray:
         if self.modifiers or self.operands:
-            left = [*self.modifiers, *(one.text for one in self.operands)]
-            raise self.fail(f"not known here: {', '.join(left)}")
+            unknown = [*self.modifiers, *(operand.text for operand in self.operands)]
+            raise self.fail(f"not supported: {', '.join(unknown)}")
         return self.row
 
 
 HALVES = re.compile(r"(N?)H[01]_(N?)H[01]$")
-"""The upper half of an operand, then the lower one; N: its sign is turned."""
+"""The upper half of an operand, then the lower one; N: negated."""
 SWIZZLES = {
     "H0_H0": c.LOW_TWICE, "H1_H1": c.HIGH_TWICE, "B0": c.BYTE0, "B1": c.BYTE1, "B2": c.BYTE2,
     "B3": c.BYTE3, "H0": c.LOW_HALF, "H1": c.HIGH_HALF, "H1_H0": c.WHOLE, "H0_H1": c.SWAPPED,

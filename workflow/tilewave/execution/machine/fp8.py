@@ -1,16 +1,18 @@
 """Products of FP8 matrices in the tensor cores of Hopper (QGMMA).
 
-How they add up is not documented. The model is the one that P. Xie et al., "MMA-Sim" (arXiv 2511.10909,
-and its code) found to give Hopper's bits, and an H200 gives the same (tests/support/opcodes/sm_90a/qgmma.cu): that of
-HMMA (see `tilewave.execution.machine.tensor`) with fewer places. Products are exact; they and C are aligned to the largest
-exponent among them, cut off towards zero `PLACES` binary places below it, and added exactly, all 32 of an
-instruction in one step; the sum is cut off to `DIGITS` digits of mantissa behind the point (or rounded to
-the nearest f16), so that a register's lower bits are zeros. Others have seen parts of it: DeepSeek-AI,
-"DeepSeek-V3 Technical Report" (arXiv 2412.19437, section 3.5.2) the 14 highest bits of each product, and
-J. Zhang et al., "SageAttention2" (arXiv 2411.10958) the sums of 22 bits.
+Their summation is not documented. The model is that of P. Xie et al., "MMA-Sim" (arXiv 2511.10909,
+and its code), which gives Hopper's bits; an H200 agrees (tests/support/opcodes/sm_90a/qgmma.cu). It
+is the rule of HMMA (see `tensor`) with fewer places. Products are exact. They and C are aligned to
+their largest exponent, cut towards zero `PLACES` binary places below it, and added exactly, all 32
+of an instruction in one step. The sum is cut to `DIGITS` digits of mantissa behind the point, or
+rounded to the nearest f16, so a register's lower bits are zeros. Parts of it were seen before: the
+14 highest bits of each product by DeepSeek-AI, "DeepSeek-V3 Technical Report" (arXiv 2412.19437,
+section 3.5.2), sums of 22 bits by J. Zhang et al., "SageAttention2" (arXiv 2411.10958).
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
+import functools
+import operator
 from typing import Any
 
 from llvmlite import ir
@@ -19,7 +21,7 @@ from numpy import int32, int64
 
 from tilewave.basics.jit import njit
 from tilewave.execution.machine.codes import T_E5M2, T_F16
-from tilewave.execution.machine.fragments import ROWS, columns, local_words, part, spelt_out
+from tilewave.execution.machine.fragments import ROWS, columns, emitted, local_words, part
 from tilewave.execution.machine.tensor import (
     A_AT,
     A_EXPONENTS,
@@ -41,12 +43,12 @@ DEPTH = 32
 KEPT = -1 << (23 - DIGITS)  # the bits of an f32 that a sum has
 
 
-@spelt_out(1, types.boolean)
+@emitted(1, types.boolean)
 def spread(builder, steps, R, a, b, wide_a, wide_b, scratch):
-    """A and B to the scratch, as `tilewave.execution.machine.tensor.spread` does it; returns whether an infinity
-    or a NaN is among them. wide_a, wide_b: whether they are E5M2, and E4M3 if not.
+    """Expand A and B to the scratch, as `tensor.spread` does.
 
-    The order of k is that of the scratch of B: of each 16, bytes 0 and 1 of all words stand first.
+    wide_a, wide_b: E5M2 if true, else E4M3. Returns whether an infinity or a NaN is among them.
+    The order of k is that of the scratch of B: of each 16, bytes 0 and 1 of all words come first.
     """
     out, odd = part(builder, scratch, 0), []
 
@@ -55,7 +57,7 @@ def spread(builder, steps, R, a, b, wide_a, wide_b, scratch):
         return splat(builder, chosen)
 
     class Operand:
-        """A side's type: its patterns are those of f16 with another exponent, or its upper bytes."""
+        """A side's type: f16 patterns with another exponent, or the upper bytes of f16."""
 
         def __init__(self, wide) -> None:
             self.shift = choice(wide, 1 << 8, 1 << 7)
@@ -77,21 +79,18 @@ def spread(builder, steps, R, a, b, wide_a, wide_b, scratch):
         words = columns(R.load(a, 2 * pair), R.load(a, 2 * pair + 1))
         halves = [R.load_half(b, pair, half) for half in range(2)]
         for byte in range(4):
-            for t, one in enumerate(words):
+            for t, word in enumerate(words):
                 at = ROWS * (16 * pair + 8 * (byte >> 1) + 2 * t + (byte & 1))
-                left.put(A_AT + at, A_EXPONENTS + at, (one >> 8 * byte) & 255)
-            for half, one in enumerate(halves):
+                left.put(A_AT + at, A_EXPONENTS + at, (word >> 8 * byte) & 255)
+            for half, word in enumerate(halves):
                 at = 128 * pair + 32 * byte + 16 * half
-                right.put(B_AT + at, B_EXPONENTS + at, (one >> 8 * byte) & 255)
-    found = odd[0]
-    for one in odd[1:]:
-        found = found | one
-    return found.any()
+                right.put(B_AT + at, B_EXPONENTS + at, (word >> 8 * byte) & 255)
+    return functools.reduce(operator.or_, odd).any()
 
 
 @njit
 def fp8_product(sub, R, d, a, b, c):
-    """D = A B + C for m16n8k32.
+    """Compute D = A B + C for m16n8k32.
 
     sub: type of A in bits 8 and on, of B in bits 20 and on, 1 << 16 if C and D are f32.
     """

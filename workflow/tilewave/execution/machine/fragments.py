@@ -1,7 +1,7 @@
-"""The matrices of the tensor cores as a warp's registers hold them.
+"""The matrices of the tensor cores in a warp's registers.
 
-What takes and gives registers here is spelt out in vectors, see `tilewave.execution.machine.vectors`: lane
-4 g + t holds row g of A, C and D, and column g of B.
+Code that reads and writes registers here is emitted as vectors, see `vectors`. Lane 4 g + t holds
+row g of A, C and D, and column g of B.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -19,29 +19,29 @@ ALIGN = 64
 
 
 def literals(*kinds):
-    """Whether types are of constants: those of instructions that are spelt out for them."""
+    """Return whether all types are integer literals."""
     return all(isinstance(kind, types.IntegerLiteral) for kind in kinds)
 
 
 @intrinsic
 def local_words(typingctx, count):
-    """So many uint32 on the stack."""
+    """Allocate uint32 words on the stack."""
     if not literals(count):
         return None
     size = count.literal_value
 
     def build(context, builder, signature, arguments):
-        place = cgutils.alloca_once(builder, I32, size=ir.Constant(I64, size))
-        place.align = ALIGN
-        return place
+        memory = cgutils.alloca_once(builder, I32, size=ir.Constant(I64, size))
+        memory.align = ALIGN
+        return memory
 
     return types.CPointer(types.uint32)(count), build
 
 
 def part(builder, scratch, first, element=I32):
-    """The scratch from a word on."""
-    place = builder.gep(scratch, [ir.Constant(I64, first)])
-    return Memory(builder, builder.bitcast(place, element.as_pointer()), ALIGN)
+    """Return the scratch from a word on."""
+    pointer = builder.gep(scratch, [ir.Constant(I64, first)])
+    return Memory(builder, builder.bitcast(pointer, element.as_pointer()), ALIGN)
 
 
 class Registers:
@@ -51,38 +51,41 @@ class Registers:
         self.builder = builder
         self.memory = Memory(builder, context.make_array(kind)(context, builder, value).data)
 
-    def _place(self, first, number, half):
+    def _offset(self, first, number, half):
         word = ir.Constant(I64, 32 * number + 16 * half)
         return self.builder.add(self.builder.mul(first, ir.Constant(I64, 32)), word)
 
     def load(self, first, number):
-        """All lanes of the register ``number`` after ``first``."""
-        return self.memory.load(self._place(first, number, 0), 32)
+        """Load all lanes of the register ``number`` after ``first``."""
+        return self.memory.load(self._offset(first, number, 0), 32)
 
     def load_half(self, first, number, half):
-        return self.memory.load(self._place(first, number, half))
+        return self.memory.load(self._offset(first, number, half))
 
     def store(self, first, number, vector):
-        self.memory.store(self._place(first, number, 0), vector)
+        self.memory.store(self._offset(first, number, 0), vector)
 
 
 def columns(low, high):
-    """Four vectors: the t-th lanes of the eight quads of one register, then of another."""
+    """Return four vectors: the t-th lanes of the eight quads of one register, then of another."""
     return [low.shuffled([4 * g + t for g in range(ROWS)], high) for t in range(4)]
 
 
 def lanes(vectors, half):
-    """One register from eight rows of four columns: `columns` backwards."""
+    """Return one register from eight rows of four columns: the inverse of `columns`."""
     pairs = [x for g in range(8) for x in (8 * half + g, 16 + 8 * half + g)]
-    left, right = (vectors[t].shuffled(pairs, vectors[t + 1]) for t in (0, 2))
-    return left.shuffled(
-        [x for g in range(8) for x in (2 * g, 2 * g + 1, 16 + 2 * g, 17 + 2 * g)], right
+    even, odd = (vectors[t].shuffled(pairs, vectors[t + 1]) for t in (0, 2))
+    return even.shuffled(
+        [x for g in range(8) for x in (2 * g, 2 * g + 1, 16 + 2 * g, 17 + 2 * g)], odd
     )
 
 
-def spelt_out(numbers, result=types.none):
-    """Decorator: a compiled function whose first so many arguments are literals, from one that emits its
-    instructions: of the builder, the literals' values, and the others, `Registers` for an array."""
+def emitted(numbers, result=types.none):
+    """Decorate a function that emits instructions for each value of its first arguments.
+
+    The function gets the builder, the values of the first ``numbers`` arguments, which are
+    literals, and the other arguments, with `Registers` for an array.
+    """
 
     def decorated(body):
         def typed(typingctx, *kinds):
@@ -90,12 +93,12 @@ def spelt_out(numbers, result=types.none):
                 return None
 
             def build(context, builder, signature, arguments):
-                given = [kind.literal_value for kind in kinds[:numbers]]
+                operands = [kind.literal_value for kind in kinds[:numbers]]
                 for kind, value in zip(kinds[numbers:], arguments[numbers:]):
                     array = isinstance(kind, types.Array)
-                    given.append(Registers(context, builder, kind, value) if array else value)
-                found = body(builder, *given)
-                return context.get_dummy_value() if found is None else found
+                    operands.append(Registers(context, builder, kind, value) if array else value)
+                value = body(builder, *operands)
+                return context.get_dummy_value() if value is None else value
 
             return result(*kinds), build
 

@@ -1,7 +1,7 @@
 """f16 and bf16 arithmetic, two values in a register, 32 lanes at once.
 
-A product of halves and its sum with a third are computed with enough bits that one rounding is
-left, as in the hardware. Layout of ``T`` as in `tilewave.execution.machine.integer`.
+A product of halves, and its sum with a third, keep enough bits that one rounding remains, as in the
+hardware. `integer` gives the layout of ``T``.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -22,13 +22,13 @@ STICKY = uint64((1 << 29) - 1)
 
 @njit(inline="always")
 def widen(bits, bf16):
-    """f32 of a half's pattern."""
+    """Convert a half's pattern to f32."""
     return as_f32(bits << uint32(16)) if bf16 else widen_f16(bits)
 
 
 @njit
 def odd(total, rest):
-    """total + rest rounded to odd, so that a later rounding sees what was left out."""
+    """Round total + rest to odd, so that a later rounding sees the rest."""
     bits = bits_f64(total)
     if rest != 0.0 and total - total == 0.0 and not bits & uint64(1):
         bits = bits + uint64(1) if (rest > 0.0) == (total > 0.0) else bits - uint64(1)
@@ -37,7 +37,7 @@ def odd(total, rest):
 
 @njit
 def narrow64_f16(value):
-    """Pattern of the f16 nearest to an f64."""
+    """Round an f64 to the nearest f16 pattern."""
     bits = bits_f64(value)
     if bits & STICKY:
         bits = (bits & ~STICKY) | (STICKY + uint64(1))
@@ -46,7 +46,7 @@ def narrow64_f16(value):
 
 @njit
 def narrow64_bf16(value):
-    """Pattern of the bf16 nearest to an f64, denormals kept."""
+    """Round an f64 to the nearest bf16 pattern, denormals kept."""
     if value - value != 0.0:
         return bits_f32(float32(value)) >> uint32(16) if value == value else NAN16
     exponent = int32((bits_f64(value) >> uint64(52)) & uint64(0x7FF)) - int32(1023)
@@ -58,9 +58,9 @@ def narrow64_bf16(value):
 
 @njit
 def finished(bits, flags):
-    """A result's pattern after NaN, FTZ, SAT and RELU."""
+    """Apply NaN, FTZ, SAT and RELU to a result's pattern."""
     top = uint32(0x7F80) if flags & c.BF16 else uint32(0x7C00)
-    one = uint32(0x3F80) if flags & c.BF16 else uint32(0x3C00)
+    unity = uint32(0x3F80) if flags & c.BF16 else uint32(0x3C00)
     nan = bits & uint32(0x7FFF) > top
     if nan:
         bits = NAN16
@@ -69,8 +69,8 @@ def finished(bits, flags):
     if flags & c.SATURATE:
         if nan or bits & uint32(0x8000):
             bits = uint32(0)
-        elif bits > one:
-            bits = one
+        elif bits > unity:
+            bits = unity
     if flags & c.RELU and not nan and bits & uint32(0x8000):
         bits = uint32(0)
     return bits
@@ -110,7 +110,7 @@ def _arithmetic(op, flags, T):
 
 @njit
 def _better(a, b, least, nan, top):
-    """The smaller of two numbers, or the larger; nan: whether one NaN is enough for it to be one."""
+    """Return the smaller (or larger) of two numbers; nan: whether a single NaN gives NaN."""
     first_nan, second_nan = a & uint32(0x7FFF) > top, b & uint32(0x7FFF) > top
     if first_nan or second_nan:
         if nan or (first_nan and second_nan):
@@ -174,13 +174,13 @@ def half(op, sub, flags, T, p0, p1):
         low, high = _compare(sub, flags, T, 0), _compare(sub, flags, T, 1)
         low, _ = combined(flags, low, ~low, p0)
         high, _ = combined(flags, high, ~high, p0)
-        one = LOW
+        true = LOW
         if flags & c.TO_F32:
-            one = uint32(0x3F80) if flags & c.BF16 else uint32(0x3C00)
+            true = uint32(0x3F80) if flags & c.BF16 else uint32(0x3C00)
         for lane in range(32):
-            word = one if (low >> uint32(lane)) & uint32(1) else uint32(0)
+            word = true if (low >> uint32(lane)) & uint32(1) else uint32(0)
             if (high >> uint32(lane)) & uint32(1):
-                word |= one << uint32(16)
+                word |= true << uint32(16)
             T[8, lane] = word
     elif op == ops.F_MINMAX or op == ops.F_MINMAX3:
         _minmax(flags, T, p0, op == ops.F_MINMAX3)

@@ -1,7 +1,7 @@
-"""What each family of instructions does to a warp, as functions that are compiled when needed.
+"""The function of each family of instructions, compiled on demand.
 
-The interpreter's loop calls them through their addresses: a kernel pays for compiling the families
-that it uses, and a change in one leaves the others as they are.
+The interpreter's loop calls them by their addresses. A kernel compiles only the families that it
+uses, and a change in one family does not recompile another.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -55,8 +55,8 @@ def call(typingctx, address, m, warp, pc, mask):
     return types.none(types.int64, m, types.int64, types.int64, types.uint32), build
 
 
-def _whole(function: Handler) -> Handler:
-    """What sees to its operands itself."""
+def _handled(function: Handler) -> Handler:
+    """Wrap a function that reads its own operands."""
 
     def handler(table, warp, pc, mask):
         function(view.opened(table), warp, pc, mask)
@@ -65,7 +65,7 @@ def _whole(function: Handler) -> Handler:
 
 
 def _computed(function: Handler) -> Handler:
-    """What makes results and two predicates of sources and two predicates."""
+    """Wrap a function of sources and two predicates that gives results and two predicates."""
 
     def handler(table, warp, pc, mask):
         m = view.opened(table)
@@ -79,7 +79,7 @@ def _computed(function: Handler) -> Handler:
 
 
 def _converted(function: Handler) -> Handler:
-    """What makes results of sources."""
+    """Wrap a function of sources that gives results."""
 
     def handler(table, warp, pc, mask):
         m = view.opened(table)
@@ -92,7 +92,7 @@ def _converted(function: Handler) -> Handler:
 
 
 def _multiplied(function: Handler) -> Handler:
-    """A product of matrices in registers."""
+    """Wrap a product of matrices in registers."""
 
     def handler(table, warp, pc, mask):
         m = view.opened(table)
@@ -104,7 +104,7 @@ def _multiplied(function: Handler) -> Handler:
     return handler
 
 
-# By family: the unit that it is compiled as, and its handler.
+# Unit and handler of each family.
 _HANDLERS: dict[int, tuple[str, Handler]] = {
     c.INTEGER: ("integer", _computed(integer)),
     c.F32: ("f32", _computed(single)),
@@ -116,17 +116,17 @@ _HANDLERS: dict[int, tuple[str, Handler]] = {
     c.HMMA: ("hmma", _multiplied(hmma)),
     c.DMMA: ("dmma", _multiplied(dmma)),
     c.IMMA: ("imma", _multiplied(imma)),
-    c.LOGIC: ("logic", _whole(logic)),
-    c.SPECIAL: ("special", _whole(special_register)),
-    c.LOAD: ("load", _whole(load)),
-    c.STORE: ("store", _whole(store)),
-    c.ATOMIC: ("atomic", _whole(atomic)),
-    c.MATRIX: ("matrix", _whole(matrix)),
-    c.COPY: ("copy", _whole(copy)),
-    c.HGMMA: ("hgmma", _whole(hgmma)),
-    c.MBARRIER: ("mbarrier", _whole(mbarrier)),
-    c.BULK: ("bulk", _whole(bulk)),
-    c.CLUSTER: ("cluster", _whole(cluster)),
+    c.LOGIC: ("logic", _handled(logic)),
+    c.SPECIAL: ("special", _handled(special_register)),
+    c.LOAD: ("load", _handled(load)),
+    c.STORE: ("store", _handled(store)),
+    c.ATOMIC: ("atomic", _handled(atomic)),
+    c.MATRIX: ("matrix", _handled(matrix)),
+    c.COPY: ("copy", _handled(copy)),
+    c.HGMMA: ("hgmma", _handled(hgmma)),
+    c.MBARRIER: ("mbarrier", _handled(mbarrier)),
+    c.BULK: ("bulk", _handled(bulk)),
+    c.CLUSTER: ("cluster", _handled(cluster)),
 }
 COMPILED = {
     family: Entry(unit, handler, SIGNATURE, None) for family, (unit, handler) in _HANDLERS.items()
@@ -134,14 +134,14 @@ COMPILED = {
 
 
 def units(families: Iterable[int]) -> list[str]:
-    """What has to be compiled for these families."""
+    """Return the units that these families need."""
     return [COMPILED[family].unit for family in families if family in COMPILED]
 
 
 def addresses(families: Iterable[int]) -> np.ndarray:
-    """Addresses of the families' handlers, int64 (number of families,); 0 for the others."""
-    found = np.zeros(c.CONTROL, np.int64)
+    """Return addresses of the families' handlers, int64 (number of families,); 0 for the others."""
+    entries = np.zeros(c.CONTROL, np.int64)
     for family in families:
         if family in COMPILED:
-            found[family] = COMPILED[family].address
-    return found
+            entries[family] = COMPILED[family].address
+    return entries

@@ -1,12 +1,12 @@
-"""Products of a warpgroup: each of its four warps does the 16 rows that are its own.
+"""Products of a warpgroup: each of its four warps computes its 16 rows.
 
-Matrices lie in shared memory as descriptors say (PTX ISA, "wgmma", matrix descriptor and strides):
-rows of the depth, 16-byte pieces of eight rows each, or, with the other major order (``.tnsp``),
-rows of the width. What an instruction takes is put into fragments, and eight columns at a time are
-one product of a warp (`tilewave.execution.machine.tensor`), with the same rounding: all of the depth in one
-step, which is what P. Xie et al. (see there) say of both.
+Descriptors give the layout of matrices in shared memory (PTX ISA, "wgmma", matrix descriptor and
+strides): rows of the depth, in 16-byte pieces of eight rows, or rows of the width with the other
+major order (``.tnsp``). An instruction's operands go into fragments. Eight columns at a time are
+one product of a warp (`tensor`), with the same rounding. All of the depth is added in one step, as
+P. Xie et al. (see there) say of both.
 
-A product is done when it is issued, and its reads last until somebody waits for its group.
+A product completes when it is issued, and its reads last until its group is waited for.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -24,7 +24,7 @@ from tilewave.execution.machine.integer import joined
 from tilewave.execution.machine.tensor import hmma
 from tilewave.execution.machine.validity import fault
 
-PIECE = 16  # bytes that lie behind each other: a core matrix has eight of them
+PIECE = 16  # contiguous bytes: a core matrix has eight pieces
 A_AT, B_AT = s.FRAGMENTS, s.FRAGMENTS + 4
 RZ = 255
 WIDTHS = (0, 128, 64, 32)  # of the swizzle, by the two highest bits of a descriptor
@@ -32,16 +32,16 @@ WIDTHS = (0, 128, 64, 32)  # of the swizzle, by the two highest bits of a descri
 
 @njit
 def places(descriptor, group, transposed, out):
-    """Addresses of the 16 pieces, 16 bytes each, of eight rows (of A; columns of B) in one instruction.
+    """Fill the addresses of the 16 pieces, 16 bytes each, of eight rows of A (or columns of B).
 
-    Where the depth is contiguous: both pieces of the first row, then those of the next. Else piece by
-    piece of the depth, each of which has all eight rows.
+    With a contiguous depth, the two pieces of a row follow each other. Otherwise all eight rows of
+    a piece of the depth follow each other.
     """
     start = int64(descriptor & uint64(0x3FFF)) << 4
     leading = int64((descriptor >> uint64(16)) & uint64(0x3FFF)) << 4
     stride = int64((descriptor >> uint64(32)) & uint64(0x3FFF)) << 4
     width = WIDTHS[int64(descriptor >> uint64(62))]
-    mask = max(width // PIECE - 1, 0)  # of the bits that a swizzle changes
+    mask = max(width // PIECE - 1, 0)  # bits that a swizzle changes
     if transposed:
         further, row = stride, width
         if width:
@@ -65,7 +65,7 @@ def places(descriptor, group, transposed, out):
 
 @njit
 def note(m, warp, pc, out):
-    """Note that a warp's products read these pieces; what is out of order is a fault."""
+    """Note that a warp's products read these pieces; an unordered read is a fault."""
     control, shadow = view.control(m), view.shadow(m)
     reads = view.reads(m)[control[s.WARPS] * (1 + s.MATRICES) + warp]
     now, grain = uint32(control[s.TICK]), control[s.GRAIN]
@@ -87,9 +87,9 @@ def note(m, warp, pc, out):
 
 @njit
 def gather(m, warp, pc, descriptor, group, transposed, flip, low, high):
-    """Eight rows (or columns) of the depth of one instruction, 32 bytes, as two fragments.
+    """Load eight rows (or columns) of one instruction's depth, 32 bytes, as two fragments.
 
-    Returns whether they are in the block's shared memory; a fault where not.
+    Returns whether they are in the block's shared memory; notes a fault if not.
     """
     control, shared = view.control(m), view.shared(m)
     out = view.addresses(m)[0]
@@ -118,7 +118,7 @@ def gather(m, warp, pc, descriptor, group, transposed, flip, low, high):
 
 @njit
 def turned(shared, even, odd, t, flip, fragment):
-    """Two neighbours of the depth, eight rows each, as the t-th words of a fragment's rows."""
+    """Transpose two neighbours of the depth, eight rows each, to the t-th words of a fragment."""
     for pair in range(4):
         first, second = shared[uint64(even + pair)], shared[uint64(odd + pair)]
         low = (first & uint32(0xFFFF)) | second << uint32(16)
@@ -128,7 +128,7 @@ def turned(shared, even, odd, t, flip, fragment):
 
 @njit
 def well_formed(m, warp, pc, descriptor):
-    """Whether a descriptor is one that is executed here; a fault where not."""
+    """Return whether a descriptor is supported; note a fault if not."""
     base = int64(descriptor >> uint64(49)) & 7
     if base == 0:
         return True
@@ -138,11 +138,10 @@ def well_formed(m, warp, pc, descriptor):
 
 @njit
 def wait(m, warp, pending):
-    """Wait for all but so many of the latest groups of products.
+    """Wait for all but the latest ``pending`` groups of products.
 
-    They are the warpgroup's: what one warp has waited for, its other three have issued too, and
-    their reads are over. (Programs rely on it: one thread tells for its warpgroup that a stage may
-    be overwritten.)
+    The groups belong to the warpgroup: after one warp's wait, its other three have issued them too,
+    and their reads are over. Programs rely on it: one thread of a warpgroup releases a stage for all.
     """
     control, outstanding = view.control(m), view.outstanding(m)
     wanted = outstanding[warp, s.MATRICES, 0] - pending
@@ -158,7 +157,7 @@ def wait(m, warp, pending):
 
 @njit
 def hgmma(m, warp, pc, mask):
-    """HGMMA, IGMMA, QGMMA, and the wait for groups of them."""
+    """Execute HGMMA, IGMMA, QGMMA, and the wait for their groups."""
     row = view.code(m)[pc]
     op, flags = row[c.OP], row[c.FLAGS]
     if op == ops.G_WAIT:
@@ -214,9 +213,9 @@ def hgmma(m, warp, pc, mask):
         else:
             hmma(sub, flags, R, d + words * group, a, int64(B_AT), before)
     if warp & 3 == 0:
-        # What ncu attributes to the four of them: the bytes in lines, A's where it is in shared
-        # memory. So the totals of cuBLAS' kernels on an H200 say: 64x128 and 64x256 of f16 and
-        # bf16, and 64x256 of tf32 with A in registers.
+        # ncu attributes to the four warps the lines of B, and of A if it is in shared memory. This
+        # fits the totals of cuBLAS' kernels on an H200: 64x128 and 64x256 of f16 and bf16, and
+        # 64x256 of tf32 with A in registers.
         lines = int64(row[c.WIDTH] // 4)
         if a == A_AT:
             lines += 16

@@ -9,7 +9,7 @@ from numpy import int32, int64
 from tilewave.basics.jit import njit
 from tilewave.execution.machine.codes import SATURATE
 from tilewave.execution.machine.families.tensor import IMMA_AND, IMMA_NARROW, IMMA_XOR
-from tilewave.execution.machine.fragments import ROWS, columns, lanes, local_words, part, spelt_out
+from tilewave.execution.machine.fragments import ROWS, columns, emitted, lanes, local_words, part
 from tilewave.execution.machine.vectors import FLOAT, I32, I64, either, loop, splat
 
 # The scratch in words: bytes of A as f32 by k; those of B by four k, as its lanes hold it; the
@@ -18,12 +18,12 @@ A_AT, B_AT, SUMS = 0, 512, 768
 WORDS = 896
 
 
-@spelt_out(2)
+@emitted(2)
 def read(builder, count, single, R, a, b, c, signed_a, signed_b, narrow, scratch):
-    """A, B and C to the scratch: so many pairs of A's registers; single: bits, not bytes.
+    """Load A, B and C to the scratch: ``pairs`` of A's registers; single: bits, not bytes.
 
-    signed_a, signed_b: 128 where bytes have a sign, 0 where not. narrow: eight rows only, with one
-    register where there are two.
+    signed_a, signed_b: 128 for signed bytes, else 0. narrow: eight rows only, in one register instead
+    of two.
     """
     out = part(builder, scratch, 0)
 
@@ -37,10 +37,10 @@ def read(builder, count, single, R, a, b, c, signed_a, signed_b, narrow, scratch
             out.store(at + step * byte, value.as_float().bits_as(I32))
 
     def second(first, number):
-        # Of eight rows the others are whatever stands there, and are not written.
-        one = ir.Constant(I64, number)
-        place = builder.select(narrow, first, builder.add(first, one))
-        return R.load(place, 0)
+        # With eight rows the others hold arbitrary values, which are not written.
+        offset = ir.Constant(I64, number)
+        register = builder.select(narrow, first, builder.add(first, offset))
+        return R.load(register, 0)
 
     for pair in range(count):
         for t, words in enumerate(columns(R.load(a, 2 * pair), second(a, 2 * pair + 1))):
@@ -55,10 +55,10 @@ def read(builder, count, single, R, a, b, c, signed_a, signed_b, narrow, scratch
             out.store(SUMS + ROWS * (2 * t + side), words)
 
 
-@spelt_out(1)
+@emitted(1)
 def add_bytes(builder, steps, saturating, scratch):
-    """Products of bytes to the sums. 32 of them and their sum are exact in f32."""
-    factors, others = part(builder, scratch, A_AT, FLOAT), part(builder, scratch, B_AT, FLOAT)
+    """Add products of bytes to the sums. 32 of them and their sum are exact in f32."""
+    factors, b_factors = part(builder, scratch, A_AT, FLOAT), part(builder, scratch, B_AT, FLOAT)
     sums = part(builder, scratch, SUMS)
 
     def column(j):
@@ -66,8 +66,8 @@ def add_bytes(builder, steps, saturating, scratch):
 
         def term(k):
             at = 128 * (k // 16) + 32 * (k % 4) + k // 4 % 4
-            other = others.everywhere(builder.add(lane, ir.Constant(I64, at)))
-            return factors.load(ROWS * k) * other
+            b_factor = b_factors.everywhere(builder.add(lane, ir.Constant(I64, at)))
+            return factors.load(ROWS * k) * b_factor
 
         total = term(0)
         for k in range(1, steps):
@@ -86,30 +86,27 @@ def add_bytes(builder, steps, saturating, scratch):
     loop(builder, 8, column)
 
 
-@spelt_out(2)
+@emitted(2)
 def add_bits(builder, words, different, scratch):
-    """To the sums the number of k where bits of A and B are both set, or differ."""
-    factors, others = part(builder, scratch, A_AT), part(builder, scratch, B_AT)
+    """Add to the sums the number of k where bits of A and B are both set, or differ."""
+    a_words, b_words = part(builder, scratch, A_AT), part(builder, scratch, B_AT)
     sums = part(builder, scratch, SUMS)
 
     def column(j):
-        lane, place = (
-            builder.mul(j, ir.Constant(I64, 4)),
-            builder.mul(j, ir.Constant(I64, ROWS)),
-        )
+        lane, place = builder.mul(j, ir.Constant(I64, 4)), builder.mul(j, ir.Constant(I64, ROWS))
         total = sums.load(place)
         for k in range(words):
-            x = factors.load(ROWS * k)
-            y = others.everywhere(builder.add(lane, ir.Constant(I64, 32 * (k // 4) + k % 4)))
+            x = a_words.load(ROWS * k)
+            y = b_words.everywhere(builder.add(lane, ir.Constant(I64, 32 * (k // 4) + k % 4)))
             total = total + (x ^ y if different else x & y).ones()
         sums.store(place, total)
 
     loop(builder, 8, column)
 
 
-@spelt_out(1)
+@emitted(1)
 def write(builder, rows, R, d, scratch):
-    """The sums to D."""
+    """Store the sums to D."""
     halves = rows // 8
     sums = part(builder, scratch, SUMS)
     for side in range(2):
@@ -120,7 +117,7 @@ def write(builder, rows, R, d, scratch):
 
 @njit
 def imma(sub, flags, R, d, a, b, c):
-    """D = A B + C.
+    """Compute D = A B + C.
 
     sub: depth in bytes, in bits 8 and 9 whether those of A and B are signed, IMMA_AND or IMMA_XOR
     for single bits, IMMA_NARROW for eight rows.

@@ -15,7 +15,7 @@ from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.families import integer as ops
 
 ALL = uint32(0xFFFFFFFF)
-# The window through which generic addresses reach shared memory: their upper word, SR_SWINHI.
+# Generic addresses of shared memory have this upper word, SR_SWINHI.
 SHARED_WINDOW = uint32(0x7E000000)  # upper words of generic addresses
 LOCAL_WINDOW = uint32(0x7D000000)
 LT, EQ, LE, GT, NE, GE, TRUE = 1, 2, 3, 4, 5, 6, 15
@@ -24,13 +24,13 @@ CHUNK = uint64(0xFFFFFFFF)
 
 @njit(inline="always")
 def joined(high, low):
-    """The 64-bit word of two 32-bit ones."""
+    """Join two 32-bit words to a 64-bit word."""
     return uint64(high) << uint64(32) | uint64(low)
 
 
 @njit(inline="always")
 def combined(flags, compared, inverse, pin):
-    """A comparison and its complement, combined with the predicate operand."""
+    """Combine a comparison and its complement with the predicate operand."""
     if flags & c.BOOL_OR:
         return compared | pin, inverse | pin
     if flags & c.BOOL_XOR:
@@ -40,7 +40,7 @@ def combined(flags, compared, inverse, pin):
 
 @njit
 def _carries(flags, T, p0, p1):
-    """IADD3: sign by sign as the carries see it, -R being 2^32 - R."""
+    """Compute IADD3 with carries: each sign counts as -R = 2^32 - R."""
     first = uint32(0)
     second = uint32(0)
     for lane in range(32):
@@ -89,7 +89,7 @@ def _carries64(flags, T):
 
 @njit
 def _compare(op, flags, T, pin, low):
-    """ISETP: 32 bits, or the upper words of a 64-bit comparison whose lower result is ``low``."""
+    """Execute ISETP: 32 bits, or upper words after the comparison ``low`` of the lower ones."""
     less = uint32(0)
     equal = uint32(0)
     if flags & c.SIGNED:
@@ -101,17 +101,17 @@ def _compare(op, flags, T, pin, low):
         for lane in range(32):
             less |= uint32(T[0, lane] < T[1, lane]) << uint32(lane)
             equal |= uint32(T[0, lane] == T[1, lane]) << uint32(lane)
-    found = holds(op, less, equal)
+    lanes = holds(op, less, equal)
     if flags & c.EXTENDED:
         if op == EQ:
-            found = equal & low
+            lanes = equal & low
         elif op == NE:
-            found = ~equal | low
+            lanes = ~equal | low
         else:
             greater = ~(less | equal)
             strict = less if op in (LT, LE) else greater
-            found = strict | (equal & low)
-    return combined(flags, found, ~found, pin)
+            lanes = strict | (equal & low)
+    return combined(flags, lanes, ~lanes, pin)
 
 
 @njit
@@ -123,13 +123,13 @@ def _compare64(op, flags, T, pin):
         smaller = int64(a) < int64(b) if flags & c.SIGNED else a < b
         less |= uint32(smaller) << uint32(lane)
         equal |= uint32(a == b) << uint32(lane)
-    found = holds(op, less, equal)
-    return combined(flags, found, ~found, pin)
+    lanes = holds(op, less, equal)
+    return combined(flags, lanes, ~lanes, pin)
 
 
 @njit(inline="always")
 def holds(op, less, equal):
-    """Lanes for which a comparison holds; op indexes codes.COMPARISONS."""
+    """Return the lanes for which a comparison holds; op indexes codes.COMPARISONS."""
     if op == LT:
         return less
     if op == EQ:
@@ -147,25 +147,25 @@ def holds(op, less, equal):
 
 @njit
 def _lut(table, T):
-    """LOP3: bit i of the table answers a << 2 | b << 1 | c = i."""
+    """Execute LOP3: bit i of the table answers a << 2 | b << 1 | c = i."""
     m0, m1 = uint32(-(table & 1)), uint32(-((table >> 1) & 1))
     m2, m3 = uint32(-((table >> 2) & 1)), uint32(-((table >> 3) & 1))
     m4, m5 = uint32(-((table >> 4) & 1)), uint32(-((table >> 5) & 1))
     m6, m7 = uint32(-((table >> 6) & 1)), uint32(-((table >> 7) & 1))
-    some = uint32(0)
+    lanes = uint32(0)
     for lane in range(32):
         a, b, c = T[0, lane], T[1, lane], T[2, lane]
         high = (b & ((c & m7) | (~c & m6))) | (~b & ((c & m5) | (~c & m4)))
         low = (b & ((c & m3) | (~c & m2))) | (~b & ((c & m1) | (~c & m0)))
         value = (a & high) | (~a & low)
         T[8, lane] = value
-        some |= uint32(value != uint32(0)) << uint32(lane)
-    return some
+        lanes |= uint32(value != uint32(0)) << uint32(lane)
+    return lanes
 
 
 @njit
 def _funnel(left, flags, T):
-    """SHF: a window of 32 bits in {high, low} shifted; amounts clamp, with W they wrap."""
+    """Execute SHF: shift {high, low} and take 32 bits; amounts clamp, with W they wrap."""
     wide = flags & c.UNSIGNED64
     for lane in range(32):
         low, amount, high = T[0, lane], T[1, lane], T[2, lane]
@@ -187,7 +187,7 @@ def _funnel(left, flags, T):
 
 @njit
 def _multiply_wide(op, flags, T, p0):
-    """IMAD.WIDE and IMAD.HI: a * b + {c_high, c_low} + carry, in 64 bits."""
+    """Execute IMAD.WIDE and IMAD.HI: a * b + {c_high, c_low} + carry, in 64 bits."""
     carry = uint32(0)
     for lane in range(32):
         if flags & c.SIGNED:
@@ -212,13 +212,13 @@ def _multiply_wide(op, flags, T, p0):
 
 @njit
 def _shift_add(op, shift, flags, T, p0):
-    """LEA: (a << k) + b; LEA.HI: the upper word of {c, a} << k, plus b."""
+    """Execute LEA: (a << k) + b; LEA.HI: the upper word of {c, a} << k, plus b."""
     carry = uint32(0)
     for lane in range(32):
         a, b = T[0, lane], uint64(T[1, lane])
         if op == ops.SHIFT_ADD:
             part = uint64(uint32(uint64(a) << uint64(shift)))
-            if flags & c.NEG0:  # as the carry sees it: of zero there is one, nothing was borrowed
+            if flags & c.NEG0:  # -0 has a carry: nothing was borrowed
                 part = uint64(1 << 32) - part
         else:
             top = uint32(int32(a) >> int32(31)) if flags & c.SIGNED else T[2, lane]
@@ -242,7 +242,7 @@ def _shift_add(op, shift, flags, T, p0):
 
 @njit
 def _permute(mode, T):
-    """PRMT: bytes of {c, a} chosen by nibbles of b; bit 3 of a nibble copies the byte's sign."""
+    """Execute PRMT: nibbles of b choose bytes of {c, a}; bit 3 of a nibble copies the byte's sign."""
     for lane in range(32):
         pair = joined(T[2, lane], T[0, lane])
         choice = T[1, lane]
@@ -273,7 +273,7 @@ def _permute(mode, T):
 
 @njit
 def _dot(op, sub, flags, T):
-    """IDP: sum of products of 8-bit pieces, or of 16-bit ones with bytes, plus c."""
+    """Execute IDP: sum of products of 8-bit pieces, or of 16-bit ones with bytes, plus c."""
     for lane in range(32):
         a, b = T[0, lane], T[1, lane]
         total = int64(0)
@@ -301,7 +301,7 @@ def _dot(op, sub, flags, T):
 
 @njit
 def _rare(op, flags, T, p0):
-    """One-source instructions and minima."""
+    """Execute one-source instructions and minima."""
     for lane in range(32):
         a, b, d = T[0, lane], T[1, lane], T[2, lane]
         on = (p0 >> uint32(lane)) & uint32(1) != uint32(0)
@@ -366,7 +366,7 @@ def _rare(op, flags, T, p0):
 
 @njit
 def _piece(word, at, width, negated, signed):
-    """A number inside a word, its sign applied in its own width."""
+    """Return a number inside a word, its sign applied in its own width."""
     ones = (int64(1) << width) - int64(1)
     value = (int64(word) >> at) & ones
     if negated:
@@ -378,7 +378,9 @@ def _piece(word, at, width, negated, signed):
 
 @njit
 def _packed(what, width, flags, T, p0):
-    """Two or four numbers in a word; returns where the first of two is chosen, lowest and highest.
+    """Execute an operation on two or four numbers a word.
+
+    Returns the lanes where the lowest and the highest number come from the first source.
 
     Sums wrap in the numbers' width before they are compared.
     """
@@ -418,7 +420,7 @@ def _packed(what, width, flags, T, p0):
 
 @njit
 def _saturating(T):
-    """A sum that stays at the limits of int32."""
+    """Return a sum that saturates at the limits of int32."""
     for lane in range(32):
         total = int64(int32(T[0, lane])) + int64(int32(T[1, lane]))
         T[8, lane] = uint32(min(max(total, int64(-0x80000000)), int64(0x7FFFFFFF)))
@@ -446,8 +448,8 @@ def integer(op, sub, flags, T, p0, p1):
     elif op == ops.ADD_SATURATED:
         _saturating(T)
     elif op == ops.LUT3:
-        some = _lut(sub, T)
-        return (some | p0 if flags & c.BOOL_OR else some & p0), uint32(0)
+        lanes = _lut(sub, T)
+        return (lanes | p0 if flags & c.BOOL_OR else lanes & p0), uint32(0)
     elif op == ops.COMPARE:
         return _compare(sub, flags, T, p0, p1)
     elif op in (ops.MUL_ADD_WIDE, ops.MUL_ADD_HIGH):

@@ -1,9 +1,8 @@
-"""The commonest instructions as operations on one vector of 32 lanes.
+"""The most frequent instructions as operations on one vector of 32 lanes.
 
-Nine in ten instructions of a matrix product are a handful of operations without carries, rounding
-modes or flushed denormals. They are spelt out in LLVM's vector types here, straight from register
-to register; everything else goes through `tilewave.execution.machine.handlers`. Both ways give the same bits
-(tests/execution/test_machine_lanes.py).
+Nine in ten instructions of a matrix product are a few operations without carries, rounding modes or
+flushed denormals. This module emits them as LLVM vector code, from register to register. All others
+go through `handlers`. Both ways give the same bits (tests/execution/test_machine_lanes.py).
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -36,12 +35,12 @@ BITS = ir.VectorType(BIT, LANES)
 
 
 def _sources(rows: np.ndarray) -> np.ndarray:
-    """A view of the sources' columns: (rows, 4, SOURCE_COLUMNS)."""
+    """Return a view of the sources' columns: (rows, 4, SOURCE_COLUMNS)."""
     return rows[:, c.SOURCES :].reshape(len(rows), 4, c.SOURCE_COLUMNS)
 
 
 def fast_kinds(rows: np.ndarray) -> np.ndarray:
-    """Which of these operations each row is, all its modifiers considered; SLOW where none."""
+    """Classify each row as one of these operations, with all its modifiers; SLOW if none."""
     family, op, flags, sub = (rows[:, i] for i in (c.FAMILY, c.OP, c.FLAGS, c.SUB))
     sources, count, words = _sources(rows), rows[:, c.NSRC], rows[:, c.DST_WORDS]
     outputs = (rows[:, c.PD0] != 7) | (rows[:, c.PD1] != 7)
@@ -51,8 +50,8 @@ def fast_kinds(rows: np.ndarray) -> np.ndarray:
     first, second, third = (sources[:, k] for k in range(3))
 
     def without(*names: int) -> np.ndarray:
-        found: np.ndarray = flags & sum(names) == 0
-        return found
+        clear: np.ndarray = flags & sum(names) == 0
+        return clear
 
     whole = ~np.any(halves.astype(bool) & (np.arange(4) < count[:, None]), axis=1)
     nearest = whole & ~outputs & (flags == 0) & (sub == c.NEAREST)
@@ -65,7 +64,7 @@ def fast_kinds(rows: np.ndarray) -> np.ndarray:
     summed = (op == integer_ops.ADD2) | (
         (op == integer_ops.ADD3) & without(~(c.NEG0 | c.NEG1 | c.NEG2))
     )
-    # What a sign changes reaches into the upper word, which the fast way does not follow.
+    # A sign also changes the upper word, which the fast way does not compute.
     turned = np.any((sources[..., c.XOR] != 0) & (sources[..., c.KIND] != c.VALUE_KIND), axis=1)
     wide = integer & (op == integer_ops.MUL_ADD_WIDE) & ~carried & ~turned
     shift = integer & (op == integer_ops.FUNNEL) & without(c.WRAP, c.UNSIGNED64)
@@ -80,7 +79,7 @@ def fast_kinds(rows: np.ndarray) -> np.ndarray:
         second[:, c.KIND] == c.REGISTER
     )
     packed = (family == c.CONVERT) & whole & (op == conversion.C_PACK) & (flags == 0)
-    found = {
+    candidates = {
         MOVE: (integer & (op == integer_ops.MOVE) & (words == 1)) | constant,
         MOVE_PAIR: integer & (op == integer_ops.MOVE) & (words == 2),
         SUM: integer & summed,
@@ -100,26 +99,26 @@ def fast_kinds(rows: np.ndarray) -> np.ndarray:
     }
     for real, kinds in ((c.F32, (FFMA, FADD, FMUL)), (c.F64, (DFMA, DADD, DMUL))):
         for kind, name in zip(kinds, (floating.F_FMA, floating.F_ADD, floating.F_MUL)):
-            found[kind] = nearest & (family == real) & (op == name)
-    made = np.full(len(rows), SLOW, np.int32)
-    for kind, chosen in found.items():
-        made[chosen & (rows[:, c.DST_UNIFORM] == 0)] = kind
-    return made
+            candidates[kind] = nearest & (family == real) & (op == name)
+    row_kinds = np.full(len(rows), SLOW, np.int32)
+    for kind, chosen in candidates.items():
+        row_kinds[chosen & (rows[:, c.DST_UNIFORM] == 0)] = kind
+    return row_kinds
 
 
 def prepare(rows: np.ndarray) -> None:
-    """Fill the FAST column and put what the operations need where they expect it, in place."""
+    """Fill the FAST column and put operands where the operations expect them, in place."""
     kinds, sources = fast_kinds(rows), _sources(rows)
     rows[:, c.FAST] = kinds
     quick = (kinds != SLOW)[:, None]
-    # signs of IADD3 that its carries would have asked for
+    # signs of IADD3 as its carries need them
     sums = kinds == SUM
     for slot, flag in enumerate((c.NEG0, c.NEG1, c.NEG2)):
         negated = sums & (rows[:, c.FLAGS] & flag != 0)
         sources[negated, slot, c.XOR], sources[negated, slot, c.ADD] = -1, 1
         sources[negated & (sources[:, slot, c.KIND] == c.VALUE_KIND), slot, c.VALUE] *= -1
     rows[sums, c.FLAGS] = 0
-    # the source that counts goes first
+    # the source that is used goes first
     halves = kinds == WIDEN_HALF
     rows[halves, c.SUB] = np.where(sources[halves, 1, c.SWIZZLE] == c.HIGH_TWICE, 16, 0)
     sources[halves, 0] = sources[halves, 1]
@@ -129,16 +128,16 @@ def prepare(rows: np.ndarray) -> None:
     missing = quick & (np.arange(4) >= rows[:, c.NSRC, None])
     for column, value in ((c.KIND, c.REGISTER), (c.INDEX, 255), (c.AND, -1), (c.AND_HIGH, -1)):
         sources[missing, column] = value
-    literal = quick & (sources[..., c.KIND] == c.VALUE_KIND)  # its modifiers have been applied
+    literal = quick & (sources[..., c.KIND] == c.VALUE_KIND)  # its modifiers are applied already
     for column, value in ((c.AND, -1), (c.AND_HIGH, -1), (c.XOR, 0), (c.XOR_HIGH, 0), (c.ADD, 0)):
         sources[literal, column] = value
 
 
 def _splat(builder, scalar, kind=WORDS):
     at = ir.Constant(WORD, 0)
-    one = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, at)
+    vector = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, at)
     return builder.shuffle_vector(
-        one, ir.Constant(kind, ir.Undefined), ir.Constant(WORDS, [0] * LANES)
+        vector, ir.Constant(kind, ir.Undefined), ir.Constant(WORDS, [0] * LANES)
     )
 
 
@@ -153,24 +152,24 @@ def _load(builder, address, kind=WORDS):
 
 
 def _operand(builder, address, single, keep, flip, more):
-    """(value & keep ^ flip) + more, the value being a row of lanes or one word for all."""
-    with builder.if_else(builder.icmp_unsigned("!=", single, ir.Constant(LONG, 0))) as (one, many):
-        with one:
+    """Return (value & keep ^ flip) + more; the value is a row of lanes, or one word for all lanes."""
+    with builder.if_else(builder.icmp_unsigned("!=", single, ir.Constant(LONG, 0))) as (same, each):
+        with same:
             word = builder.load(builder.inttoptr(address, WORD.as_pointer()))
             spread = _splat(builder, word)
-            from_one = builder.block
-        with many:
-            whole = _load(builder, address)
-            from_many = builder.block
+            from_same = builder.block
+        with each:
+            row = _load(builder, address)
+            from_each = builder.block
     value = builder.phi(WORDS)
-    value.add_incoming(spread, from_one)
-    value.add_incoming(whole, from_many)
+    value.add_incoming(spread, from_same)
+    value.add_incoming(row, from_each)
     value = builder.xor(builder.and_(value, _splat(builder, keep)), _splat(builder, flip))
     return builder.add(value, _splat(builder, more))
 
 
 def _fma(builder, kind, a, b, x):
-    """a * b + x with one rounding."""
+    """Return a * b + x with one rounding."""
     name = "llvm.fma.v32f64" if kind is DOUBLES else "llvm.fma.v32f32"
     module = builder.module
     function = module.globals.get(name)
@@ -185,12 +184,12 @@ def _is_nan(builder, bits):
 
 
 def _canonical(builder, bits):
-    """Any NaN as 0x7fffffff."""
+    """Replace any NaN by 0x7fffffff."""
     return builder.select(_is_nan(builder, bits), _constant(0x7FFFFFFF), bits)
 
 
 def _lut(builder, a, b, x, table):
-    """LOP3 by a multiplexer of eight masks."""
+    """Emit LOP3 as a multiplexer of eight masks."""
     masks = []
     for index in range(8):
         bit = builder.and_(builder.lshr(table, ir.Constant(WORD, index)), ir.Constant(WORD, 1))
@@ -206,7 +205,7 @@ def _lut(builder, a, b, x, table):
 
 
 def _shift(builder, how, value, amount):
-    """A shift whose amount clamps at 32."""
+    """Emit a shift whose amount clamps at 32."""
     large = builder.icmp_unsigned(">", amount, _constant(31))
     inside = builder.select(large, _constant(0 if how != "ashr" else 31), amount)
     shifted = getattr(builder, how)(value, inside)
@@ -214,28 +213,28 @@ def _shift(builder, how, value, amount):
 
 
 def _chosen(builder, op, make, *kinds):
-    """What the one of ``make`` (by number) gives that op names: values of these kinds."""
-    end, other = builder.append_basic_block("end"), builder.append_basic_block("other")
-    switch = builder.switch(builder.trunc(op, WORD), other)
-    found = []
+    """Emit a switch over ``op``: the values of the action with that number, of these kinds."""
+    end, unknown = builder.append_basic_block("end"), builder.append_basic_block("other")
+    switch = builder.switch(builder.trunc(op, WORD), unknown)
+    results = []
     for number, action in make.items():
         block = builder.append_basic_block(f"op{number}")
         switch.add_case(ir.Constant(WORD, number), block)
         builder.position_at_end(block)
-        found.append((action(), builder.block))
+        results.append((action(), builder.block))
         builder.branch(end)
-    builder.position_at_end(other)
+    builder.position_at_end(unknown)
     builder.unreachable()
     builder.position_at_end(end)
     chosen = [builder.phi(kind) for kind in kinds]
-    for values, block in found:
+    for values, block in results:
         for phi, value in zip(chosen, values):
             phi.add_incoming(value, block)
     return chosen
 
 
 def _store(builder, address, words, on):
-    """Words to a row, in the lanes that are on."""
+    """Store words to a row, in active lanes."""
     place = builder.inttoptr(address, WORDS.as_pointer())
     before = builder.load(place)
     before.align = 4
@@ -246,7 +245,7 @@ def _store(builder, address, words, on):
 def _vector(
     typingctx, op, a, a1, ak, ax, am, b, b1, bk, bx, bm, d, d1, dk, dx, dm, out, mask, sub, pin
 ):
-    """One operation: three sources (address, whether one word for all, masks), where it goes."""
+    """Emit an operation: three sources (address, whether one word for all, masks), destination."""
 
     def build(context, builder, signature, arguments):
         names = "op a a1 ak ax am b b1 bk bx bm d d1 dk dx dm out mask sub pin".split()
@@ -293,7 +292,7 @@ def _vector(
             WIDEN_HALF: half_bits,
             PACK_HALVES: packed,
         }
-        make = {kind: lambda one=one: (one(),) for kind, one in make.items()}
+        make = {kind: lambda action=action: (action(),) for kind, action in make.items()}
         (result,) = _chosen(builder, v["op"], make, WORDS)
         _store(builder, v["out"], result, builder.bitcast(v["mask"], BITS))
         return context.get_dummy_value()
@@ -305,7 +304,7 @@ def _vector(
 
 @intrinsic
 def _compared(typingctx, signed, a, a1, ak, ax, am, b, b1, bk, bx, bm):
-    """Lanes where a < b, and in the upper word those where a == b."""
+    """Return lanes where a < b, and in the upper word those where a == b."""
 
     def build(context, builder, signature, arguments):
         v = arguments
@@ -328,7 +327,7 @@ def _compared(typingctx, signed, a, a1, ak, ax, am, b, b1, bk, bx, bm):
 
 @intrinsic
 def _paired(typingctx, op, a, a1, ak, ax, b, b1, bk, bx, d, d1, dk, dx, out, mask):
-    """f64 arithmetic and 32 x 32 -> 64 bits: (value & keep ^ flip) on the upper words."""
+    """Emit f64 arithmetic and 32 x 32 -> 64 bits: (value & keep ^ flip) on the upper words."""
 
     def build(context, builder, signature, arguments):
         names = "op a a1 ak ax b b1 bk bx d d1 dk dx out mask".split()
@@ -382,7 +381,7 @@ def _paired(typingctx, op, a, a1, ak, ax, b, b1, bk, bx, d, d1, dk, dx, out, mas
             builder.trunc(builder.lshr(result, _constant(32, LONGS)), WORDS),
         )
         on = builder.bitcast(v["mask"], BITS)
-        # Which NaN comes out depends on those that went in: the general way knows.
+        # The general way selects the NaN of the result from those of the sources.
         with builder.if_then(builder.icmp_unsigned("==", nans, none)):
             for number, part in enumerate(parts):
                 _store(
@@ -397,7 +396,7 @@ def _paired(typingctx, op, a, a1, ak, ax, b, b1, bk, bx, d, d1, dk, dx, out, mas
 
 @njit
 def _where(row, at, address, registers, uniforms):
-    """Address of a source and whether it is one word for all lanes."""
+    """Return the address of a source, and whether it is one word for all lanes."""
     kind = row[at + c.KIND]
     if kind == c.REGISTER:
         return registers + int64(row[at + c.INDEX]) * ROW_BYTES, int64(0)
@@ -408,7 +407,7 @@ def _where(row, at, address, registers, uniforms):
 
 @njit
 def fast(kind, row, address, registers, uniforms, P, mask):
-    """Execute a row whose FAST column is ``kind``; False where it must go the general way.
+    """Execute a row whose FAST column is ``kind``; return False if it needs the general way.
 
     address, registers, uniforms: of the row and of the warp's files; P: the warp's predicates.
     """
@@ -428,10 +427,10 @@ def fast(kind, row, address, registers, uniforms, P, mask):
     )
     if kind == COMPARE_SIGNED or kind == COMPARE_UNSIGNED:
         both = _compared(int64(kind == COMPARE_SIGNED), a, a1, ak, ax, am, b, b1, bk, bx, bm)
-        found = uint32(holds(row[c.SUB], uint32(both), uint32(both >> int64(32))))
-        found, opposite = combined(row[c.FLAGS], found, uint32(~found), pin)
+        holding = uint32(holds(row[c.SUB], uint32(both), uint32(both >> int64(32))))
+        holding, opposite = combined(row[c.FLAGS], holding, uint32(~holding), pin)
         if row[c.PD0] != 7:
-            P[row[c.PD0]] = (P[row[c.PD0]] & ~mask) | (found & mask)
+            P[row[c.PD0]] = (P[row[c.PD0]] & ~mask) | (holding & mask)
         if row[c.PD1] != 7:
             P[row[c.PD1]] = (P[row[c.PD1]] & ~mask) | (opposite & mask)
         return True

@@ -1,4 +1,4 @@
-"""Executing a launch: block after block, each with warps that take turns.
+"""Execute a launch: block after block, with warps that take turns.
 
 Memory is bounded by one block and the buffers; cost is linear in the grid.
 """
@@ -36,25 +36,24 @@ from tilewave.execution.machine.maps import WORDS, TensorMap, encoded
 from tilewave.execution.machine.program import Program
 from tilewave.theory import architectures
 
-# Device addresses of the first buffer: above 32 bits, so that arithmetic that loses the upper
-# word is found.
+# Device address of the first buffer: above 32 bits, so that arithmetic without the upper word fails.
 ORIGIN = 0x7_0000_0000
-ALIGNMENT = 512  # of a buffer, and the least gap behind it
+ALIGNMENT = 512  # of a buffer, and the least gap after it
 LOCAL_FREE = 1 << 16  # bytes of local memory of a thread, where a kernel uses any
 ADDRESS = 8  # bytes of a pointer
-SM_WARPS = 64  # what %nwarpid says, whatever the architecture
-LEAST_SECONDS = 0.1  # of an execution in order, after one on several cores
-PAGE = 128  # bytes in which shared memory is handed out
+SM_WARPS = 64  # value of %nwarpid on every architecture
+LEAST_SECONDS = 0.1  # of an execution in order after one on several cores
+PAGE = 128  # bytes: unit of allocation of shared memory
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop: warp instructions of the launch (0: no limit), seconds (0: no limit).
+    """Limits of a launch: warp instructions (0: no limit), seconds (0: no limit).
 
-    ``races`` turns the bookkeeping of shared memory on; ``reverse`` runs warps and blocks from
-    the last to the first, which must change nothing for a kernel without races. So many ``cores`` may
-    work at once, which changes nothing but the time. ``working``: blocks that have work, the first ones
-    (0: all): how fast they are done tells whether the seconds will do.
+    ``races`` checks accesses to shared memory. ``reverse`` runs warps and blocks from the last to the
+    first, which changes nothing in a kernel without races. At most ``cores`` cores are used, which
+    changes only the time. ``working``: the first blocks, which have work (0: all); their speed predicts
+    whether the seconds suffice.
     """
 
     instructions: int = 0
@@ -67,11 +66,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Execution:
-    """What a launch did: counts by instruction (int64 arrays), faults, and what it took.
+    """Result of a launch: counts by instruction (int64 arrays), faults, and cost.
 
-    accesses: where asked for, by index of the instruction, its first access to shared memory and the
-    one with the most wavefronts. printed: what the first calls of printf said, of all ``prints``.
-    touched: where asked for, of each buffer the bytes up to which it was read, and written.
+    accesses: with ``capture``, the first access to shared memory of each instruction, by index, and the
+    one with the most wavefronts. printed: the text of the first calls of printf; prints: all calls.
+    touched: with ``footprint``, the bytes up to which each buffer was read, and written.
     """
 
     faults: tuple[Fault, ...]
@@ -84,23 +83,23 @@ class Execution:
     touched: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def _layout(held: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """One memory that holds all buffers: its words, the ranges of the buffers, their addresses."""
+def _layout(buffers: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Lay out all buffers in one memory: its words, the ranges of the buffers, their offsets."""
     ranges, starts, at = [], [], ALIGNMENT
-    for argument in held:
-        if not argument.array.flags.c_contiguous:
-            raise BadLaunch(f"buffer {argument.name}: an array that is C-contiguous")
-        size = argument.array.nbytes
+    for buffer in buffers:
+        if not buffer.array.flags.c_contiguous:
+            raise BadLaunch(f"buffer {buffer.name} is not C-contiguous; pass a contiguous copy")
+        size = buffer.array.nbytes
         starts.append(at)
         ranges.append((ORIGIN + at, ORIGIN + at + size))
         at += -(-size // ALIGNMENT) * ALIGNMENT + ALIGNMENT
     memory = np.empty(at // 4, np.uint32)
     view = memory.view(np.uint8)
     end = 0
-    for start, argument in zip(starts, held):
+    for start, buffer in zip(starts, buffers):
         view[end:start] = 0xFF
-        end = start + argument.array.nbytes
-        view[start:end] = _bytes(argument.array)
+        end = start + buffer.array.nbytes
+        view[start:end] = _bytes(buffer.array)
     view[end:] = 0xFF
     return memory, np.array(ranges, np.int64).reshape(-1, 2), starts
 
@@ -109,44 +108,47 @@ def _bytes(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1).view(np.uint8)
 
 
-def _encoded(wanted: TensorMap, held: Sequence[Buffer], starts: Sequence[int]) -> bytes:
-    """A tensor map of one of these buffers. Raises BadLaunch where it is of none."""
-    for one, start in zip(held, starts):
-        if one.name == wanted.buffer:
-            return encoded(wanted, ORIGIN + start, one.array.nbytes)
-    raise BadLaunch(f"tensor map {wanted.name}: no buffer {wanted.buffer}")
+def _encoded(wanted: TensorMap, buffers: Sequence[Buffer], starts: Sequence[int]) -> bytes:
+    """Encode a tensor map of one of these buffers. Raises BadLaunch if its buffer is missing."""
+    for buffer, start in zip(buffers, starts):
+        if buffer.name == wanted.buffer:
+            return encoded(wanted, ORIGIN + start, buffer.array.nbytes)
+    raise BadLaunch(f"tensor map {wanted.name} needs buffer {wanted.buffer}, which is missing")
 
 
 def _placed(
     parameters: Sequence[tuple[int, int]], arguments: Sequence[Any]
 ) -> Iterator[tuple[int, int | None, Any]]:
-    """Each argument with its place among the parameters and its bytes there, where they are known;
-    instead of a struct its members. Raises BadLaunch for one of another size."""
+    """Yield each argument with its offset and size in the parameters; size None if unknown.
+
+    A struct yields its members. Raises BadLaunch for a struct of another size.
+    """
     for (offset, size), argument in zip(parameters, arguments):
         if not isinstance(argument, Struct):
             yield offset, size, argument
             continue
         if argument.size != size:
-            raise BadLaunch(f"an argument of {size} bytes, not a struct of {argument.size}")
+            raise BadLaunch(
+                f"the kernel takes an argument of {size} bytes, not a struct of {argument.size}"
+            )
         yield from ((offset + at, None, member) for at, member in argument.members)
 
 
 def _parameters(
     program: Program,
     arguments: Sequence[Any],
-    held: Sequence[Buffer],
+    buffers: Sequence[Buffer],
     starts: Sequence[int],
     bank: np.ndarray,
 ) -> None:
-    """Write the arguments into constant bank 0. held: all buffers, the arguments first, and the memory
-    of tensor maps that go by their address under their names."""
+    """Write the arguments into constant bank 0. buffers: the arguments first, tensor maps by name."""
     image = program.image
     if len(arguments) != len(image.parameters):
         raise BadLaunch(
-            f"{image.entry} takes {len(image.parameters)} arguments, {len(arguments)} were given"
+            f"{image.entry} takes {len(image.parameters)} arguments, but got {len(arguments)}"
         )
     addresses = iter(starts)
-    places = {one.name: start for one, start in zip(held, starts)}
+    places = {buffer.name: start for buffer, start in zip(buffers, starts)}
     view = bank.view(np.uint8)
     for offset, size, argument in _placed(image.parameters, arguments):
         if isinstance(argument, Buffer):
@@ -154,18 +156,17 @@ def _parameters(
         elif isinstance(argument, TensorMap) and size == ADDRESS:
             data = np.uint64(ORIGIN + places[argument.name]).tobytes()
         elif isinstance(argument, TensorMap):
-            data = _encoded(argument, held, starts)
+            data = _encoded(argument, buffers, starts)
         else:
             data = np.asarray(argument).tobytes()
         if size not in (None, len(data)):
-            raise BadLaunch(f"{image.entry}: an argument of {size} bytes, not {len(data)}")
+            raise BadLaunch(f"{image.entry} takes an argument of {size} bytes, not {len(data)}")
         at = image.parameter_base + offset
         view[at : at + len(data)] = np.frombuffer(data, np.uint8)
 
 
-# Of sm_90, as the code that ptxas writes for its special registers reads them: whether there are
-# clusters, their size, its reciprocals as f32, the grid in clusters, the blocks of one, and the
-# generic address of the parameters.
+# Constants of sm_90 that ptxas' code for special registers reads: whether there are clusters, their
+# size, its reciprocals as f32, the grid in clusters, blocks of a cluster, address of the parameters.
 CLUSTERED, CLUSTER_SIZE, CLUSTER_RECIPROCAL, CLUSTERS = 0x140, 0x144, 0x150, 0x15C
 CLUSTER_BLOCKS, PARAMETER_ADDRESS = 0x188, 0x198
 
@@ -175,11 +176,11 @@ def _constants(
     grid: Sequence[int],
     block: Sequence[int],
     arguments: Sequence[Any],
-    held: Sequence[Buffer],
+    buffers: Sequence[Buffer],
     starts: Sequence[int],
     cluster: Sequence[int],
 ) -> np.ndarray:
-    """All constant banks as words: uint32 (5, words)."""
+    """Build all constant banks as words: uint32 (5, words)."""
     image = program.image
     size = max(0x1000, *(len(data) for data in image.constants.values())) + 64
     banks = np.zeros((5, -(-size // 4)), np.uint32)
@@ -196,13 +197,12 @@ def _constants(
         bank[CLUSTERS // 4 :][:3] = np.array(grid) // np.array(cluster)
         bank[CLUSTER_BLOCKS // 4] = int(np.prod(cluster))
         bank[PARAMETER_ADDRESS // 4 :][:2] = PARAMETERS & 0xFFFFFFFF, PARAMETERS >> 32
-    _parameters(program, arguments, held, starts, banks[0])
+    _parameters(program, arguments, buffers, starts, banks[0])
     return banks
 
 
 def _point(program: Program, places: Mapping[str, int], banks: np.ndarray) -> None:
-    """Write the addresses of the module's own variables, by their sections, and those of the system's
-    functions into bank 4."""
+    """Write into bank 4 the addresses of the module's variables and of the system's functions."""
     for offset, section, inner in program.image.pointers:
         if section in places:
             address = places[section] + inner
@@ -213,9 +213,9 @@ def _point(program: Program, places: Mapping[str, int], banks: np.ndarray) -> No
 
 
 def _stack_top(program: Program, banks: np.ndarray, size: int) -> None:
-    """The first instruction that loads R1 from a constant reads the top of the stack."""
+    """Write the top of the stack where the first load of R1 from a constant reads it."""
     for row in program.rows:
-        # MOV or LDC, and IMAD.MOV up to sm_89, which is a product with a third source.
+        # MOV or LDC; up to sm_89 IMAD.MOV, a product with a third source.
         if row[c.FAMILY] == c.INTEGER and row[c.DST] == 1 and not row[c.DST_UNIFORM]:
             for at in range(c.SOURCES, c.COLUMNS, c.SOURCE_COLUMNS):
                 if row[at + c.KIND] == c.CONSTANT and row[at + c.INDEX] == 0:
@@ -224,7 +224,7 @@ def _stack_top(program: Program, banks: np.ndarray, size: int) -> None:
 
 
 def _resolved(program: Program, banks: np.ndarray) -> np.ndarray:
-    """Rows with every fixed constant replaced by its value: a launch does not change them."""
+    """Return rows with every fixed constant replaced by its value: a launch does not change them."""
     rows = program.rows.copy()
     for slot in range(4):
         at = c.SOURCES + slot * c.SOURCE_COLUMNS
@@ -252,7 +252,7 @@ def _resolved(program: Program, banks: np.ndarray) -> np.ndarray:
             masks = rows[chosen][:, [at + keep, at + flip]].astype(np.uint32, casting="unsafe")
             done = (raw & masks[:, 0]) ^ masks[:, 1]
             rows[chosen, at + value] = done.view(np.int32)
-        # Two's complement of the whole, both words of a 64-bit constant.
+        # Two's complement over both words of a 64-bit constant.
         add = rows[chosen, at + c.ADD].astype(bool)
         low = rows[chosen, at + c.VALUE].view(np.uint32)
         carried = add & (low == 0xFFFFFFFF)
@@ -267,7 +267,7 @@ def _resolved(program: Program, banks: np.ndarray) -> np.ndarray:
 def _identity(
     warps: int, grid: Sequence[int], block: Sequence[int], shared_size: int
 ) -> np.ndarray:
-    """Special registers that do not change while a block runs: uint32 (warps, names, 32)."""
+    """Return special registers that are fixed while a block runs: uint32 (warps, names, 32)."""
     names = c.SPECIAL_REGISTERS
     out = np.zeros((warps, len(names), 32), np.uint32)
     lane = np.arange(32)
@@ -283,7 +283,7 @@ def _identity(
         "SR_GTMASK": 0xFFFFFFFF & ~((2 << lane) - 1), "SR_GEMASK": 0xFFFFFFFF & ~((1 << lane) - 1),
         "SR_SWINHI": SHARED_WINDOW, "SR_SMEMSZ": shared_size,
         "SR_WARPID": np.arange(warps)[:, None],
-        # One SM, whose warps are the block's: the number of the warp, and how many there can be.
+        # A single SM runs the block: warp number, and warps that fit.
         "SR_VIRTID": np.arange(warps)[:, None] << 8, "SR_VIRTCFG": SM_WARPS << 8,
     }  # fmt: skip
     for name, value in fixed.items():
@@ -301,45 +301,47 @@ def _state(
     cluster: Sequence[int] = (1, 1, 1),
     memory: Sequence[Buffer] = (),
 ) -> tuple[s.State, list[tuple[int, Buffer]]]:
-    """The state of a block, and all buffers with their places in memory, the arguments first."""
+    """Build the state of a block; also return all buffers with their offsets, the arguments first."""
     image = program.image
     threads = int(np.prod(block))
     if not 0 < threads <= 1024 or min(*grid, *block) < 1:
-        raise BadLaunch(f"a block of 1 to 1024 threads and a grid of blocks, not {block}, {grid}")
+        raise BadLaunch(
+            f"block is {block}, grid is {grid}; a block has 1 to 1024 threads, a grid 1 or more blocks"
+        )
     warps = -(-threads // 32)
     placed = list(_placed(image.parameters, arguments))
-    held = [argument for _, _, argument in placed if isinstance(argument, Buffer)]
-    taken = {one.name for one in held}
-    held += [one for one in memory if one.name not in taken]
+    buffers = [argument for _, _, argument in placed if isinstance(argument, Buffer)]
+    taken = {buffer.name for buffer in buffers}
+    buffers += [buffer for buffer in memory if buffer.name not in taken]
     pointed = {
         argument.name: argument
         for _, size, argument in placed
         if isinstance(argument, TensorMap) and size == ADDRESS
     }
-    held += [Buffer(name, np.zeros(WORDS, np.uint64)) for name in pointed]
+    buffers += [Buffer(name, np.zeros(WORDS, np.uint64)) for name in pointed]
     variables = [
         Buffer(name, np.frombuffer(data, np.uint8)) for name, data in image.globals_.items() if data
     ]
-    words, ranges, starts = _layout([*held, *variables])
-    for one, start in zip(held, starts):
-        if one.name in pointed:
-            data = np.frombuffer(_encoded(pointed[one.name], held, starts), np.uint32)
+    words, ranges, starts = _layout([*buffers, *variables])
+    for buffer, start in zip(buffers, starts):
+        if buffer.name in pointed:
+            data = np.frombuffer(_encoded(pointed[buffer.name], buffers, starts), np.uint32)
             words[start // 4 : start // 4 + len(data)] = data
-    banks = _constants(program, grid, block, arguments, held, starts, cluster)
+    banks = _constants(program, grid, block, arguments, buffers, starts, cluster)
     stack = bool(image.stack_size) or _accesses(program.rows, c.LOCAL).any()
     _stack_top(program, banks, LOCAL_FREE if stack else 0)
-    places = {one.name: ORIGIN + at for one, at in zip(variables, starts[len(held) :])}
+    places = {buffer.name: ORIGIN + at for buffer, at in zip(variables, starts[len(buffers) :])}
     _point(program, places, banks)
     rows = _resolved(program, banks)
     memos = s.rows_with_memos(rows)
     lanes.prepare(rows)
     shared_base = architectures.of(image.arch).shared_start
     shared_size = max(image.shared_size, shared_base) + shared_bytes
-    # A kernel that touches pieces of shared words: then every byte has its own history.
+    # A kernel that accesses parts of shared words needs a shadow entry for every byte.
     pieces = np.abs(rows[:, c.WIDTH]) < 4
     narrow = bool((_accesses(rows, c.SHARED, c.GENERIC) & pieces).any())
     units = ((shared_size + PAGE) >> (0 if narrow else 2)) + 16
-    # Local memory ends at the top of the stack; what a kernel declares lies right below it.
+    # Local memory ends at the top of the stack; the kernel's variables lie just below it.
     local_words = LOCAL_FREE // 4 if stack else 4
     control = np.zeros(s.CONTROL_SIZE, np.int64)
     control[[s.WARPS, s.SHARED_BASE, s.SHARED_END]] = warps, shared_base, shared_size
@@ -351,18 +353,18 @@ def _state(
     together = int(np.prod(cluster))
     asynchronous = together > 1 or bool(np.any(np.isin(rows[:, c.FAMILY], ASYNCHRONOUS)))
     actors = orders.actors(warps) if asynchronous else warps
-    knowledge = together * actors
+    cluster_actors = together * actors
     readers = 3 * warps if asynchronous else warps
-    control[[s.ASYNCHRONOUS, s.ACTORS, s.KNOWLEDGE]] = asynchronous, actors, knowledge
+    control[[s.ASYNCHRONOUS, s.ACTORS, s.CLUSTER_ACTORS]] = asynchronous, actors, cluster_actors
     control[s.READERS] = readers
-    own = np.zeros(s.OWN_SIZE, np.int64)
-    own[[s.BLOCKS, s.PARAMETERS_AT]] = together, image.parameter_base
-    own[s.REGISTERS_AT_FIRST] = image.registers
+    block_control = np.zeros(s.BLOCK_CONTROL_SIZE, np.int64)
+    block_control[[s.BLOCKS, s.PARAMETERS_AT]] = together, image.parameter_base
+    block_control[s.REGISTERS_AT_FIRST] = image.registers
     sizes = {
         "warps": warps, "threads": 32 * warps, "instructions": len(rows), "memos": memos + 1,
         "units": units, "readers": readers, "units that are read": units if limits.races else 1,
         "units of an access": 512 if narrow else s.PATTERN, "local words": local_words,
-        "knowledge": knowledge, "phases": 2 * s.MBARRIERS if asynchronous else 1,
+        "actors of the cluster": cluster_actors, "phases": 2 * s.MBARRIERS if asynchronous else 1,
         "copies": s.QUEUE if c.COPY in rows[:, c.FAMILY] else 1, "blocks": together,
         "warps of the cluster": together * warps,
         "calls of printf": s.PRINTS if program.prints else 1,
@@ -378,12 +380,12 @@ def _state(
         identity=_identity(warps, grid, block, shared_size),
         control=control,
         handlers=handlers.addresses(sorted(set(rows[:, c.FAMILY].tolist()))),
-        own=own,
+        block_control=block_control,
     )
-    return state, list(zip(starts, held))
+    return state, list(zip(starts, buffers))
 
 
-# What a loop that waits for a flag consists of.
+# Families in a loop that polls a flag.
 POLLING = (c.INTEGER, c.LOGIC, c.LANES, c.SPECIAL, c.LOAD, c.CONTROL)
 
 
@@ -397,27 +399,27 @@ ASYNCHRONOUS = (c.HGMMA, c.MBARRIER, c.BULK, c.CLUSTER)
 
 
 def _cluster(first: s.State, together: int) -> list[s.State]:
-    """The blocks of a cluster by rank, of which ``first`` is one."""
+    """Return the blocks of a cluster by rank; ``first`` is rank 0."""
     states = [first]
     for _ in range(1, together):
-        copies = {name: getattr(first, name).copy() for name in blocks.ITS_OWN}
+        copies = {name: getattr(first, name).copy() for name in blocks.BLOCK_ARRAYS}
         states.append(first._replace(**copies))
     for rank, state in enumerate(states):
-        state.own[s.RANK] = rank
+        state.block_control[s.RANK] = rank
         state.identity[:, c.SPECIAL_REGISTERS.index("SR_CgaCtaId")] = rank
     return states
 
 
 def _read_only(state: s.State, buffers: Sequence[tuple[int, Buffer]]) -> list[bool]:
-    """Of each range of memory whether its buffer is read-only; a kernel's own variables are not."""
+    """Return for each range of memory whether its buffer is read-only."""
     fixed = [not buffer.array.flags.writeable for _, buffer in buffers]
     return fixed + [False] * (len(state.ranges) - len(fixed))
 
 
 def _accesses(rows: np.ndarray, *spaces: int) -> np.ndarray:
-    """Which rows load from, or store to, one of these spaces."""
-    found: np.ndarray = np.isin(rows[:, c.FAMILY], (c.LOAD, c.STORE))
-    return found & np.isin(rows[:, c.OP], spaces)
+    """Return which rows load from, or store to, one of these spaces."""
+    moves: np.ndarray = np.isin(rows[:, c.FAMILY], (c.LOAD, c.STORE))
+    return moves & np.isin(rows[:, c.OP], spaces)
 
 
 def execute(
@@ -435,17 +437,16 @@ def execute(
 ) -> Execution:
     """Execute a launch of ``grid`` blocks of ``block`` threads (x, y, z).
 
-    arguments: `Buffer`, `TensorMap` (by value or by its address, as the kernel takes it), numpy
-    scalars or a `Struct` of them in the kernel's order; buffers are changed in place, but for arrays that are read-only, which stay as they are. memory: buffers of tensor maps that
-    are no arguments themselves. shared_bytes: dynamic shared memory. cluster: blocks of a cluster (x, y,
-    z). Raises BadLaunch for a launch that no GPU accepts.
-    With ``capture`` the result says where the lanes of accesses to shared memory stood; with ``footprint``, up
-    to where each buffer was read and written.
+    arguments: `Buffer`, `TensorMap` (by value or by address, as the kernel takes it), numpy scalars or
+    a `Struct` of them, in the kernel's order. The launch changes buffers in place, except read-only
+    arrays. memory: buffers of tensor maps that are no arguments. shared_bytes: dynamic shared memory.
+    cluster: blocks of a cluster (x, y, z). Raises BadLaunch for a launch that no GPU accepts.
+    ``capture`` records accesses to shared memory, ``footprint`` how far each buffer was read and written.
     """
     limits = limits or Limits()
     cluster = tuple(cluster or (1, 1, 1))
     if min(cluster) < 1 or any(blocks_ % size for blocks_, size in zip(grid, cluster)):
-        raise BadLaunch(f"a grid that is a multiple of the cluster, not {grid} of {cluster}")
+        raise BadLaunch(f"grid {grid} is not a multiple of the cluster {cluster}")
     together = int(np.prod(cluster))
     clusters, threads = int(np.prod(grid)) // together, int(np.prod(block))
 
@@ -455,19 +456,16 @@ def execute(
     state, buffers = prepared()
     states, done, seconds = [state], 0, 0.0
     seconds_left = limits.seconds
-    cores = (
-        1
-        if capture or footprint or limits.reverse
-        else min(limits.cores, clusters // spreading.LEAST)
-    )
-    if cores > 1 and spreading.independent(program):
+    cores = min(limits.cores, clusters // spreading.LEAST)
+    in_order = capture or footprint or limits.reverse
+    if cores > 1 and not in_order and spreading.independent(program):
         started, limit = time.perf_counter(), Deadline.after(limits.seconds)
         done = spreading.run(
             state, functools.partial(_cluster, together=together), _read_only(state, buffers), cores,
             grid, cluster, threads, limits.instructions, limit, limits.working,
         )  # fmt: skip
         seconds = time.perf_counter() - started - limit.slept()
-        if not done:  # nor would one core be done in time where several are not
+        if not done:  # if several cores exceeded the time, one core would, too
             seconds_left = LEAST_SECONDS if limit.over else limits.seconds - seconds
             state, buffers = prepared()
     book = capturing.Book(program) if capture else None
@@ -477,13 +475,13 @@ def execute(
     watched = limits.races and clusters > 1 and not capture
     if footprint or (watched and not done and spreading.unordered(program)):
         fixed = [False] * len(state.ranges) if footprint else _read_only(state, buffers)
-        marks = marking.Marks(state, fixed, told=not footprint)  # must outlive the state
+        marks = marking.Marks(state, fixed, faulting=not footprint)  # must outlive the state
         state = marks.watching(state)
     if not done:
         states = _cluster(state, together)
-        left = limits.seconds and max(seconds_left, LEAST_SECONDS)
-        started, limit = time.perf_counter(), Deadline.after(left)
-        tables = views.tables(states)  # hold them until the end: blocks know each other's addresses
+        allowed = limits.seconds and max(seconds_left, LEAST_SECONDS)
+        started, limit = time.perf_counter(), Deadline.after(allowed)
+        tables = views.tables(states)  # keep them alive: they hold each other's addresses
         done = blocks.run_grid(
             tables[0], tuple(grid), threads, clusters * together, limits.instructions,
             limit, limits.reverse, cluster, _contexts(program, states), limits.working,
@@ -499,6 +497,6 @@ def execute(
     faults = explained(program, states, tuple(grid), tuple(block), names)
     counts = {name: state.counts[:, index] for index, name in enumerate(s.COUNTS)}
     touched = {} if marks is None or not footprint else {
-        one.name: marks.ends(start, one.array.nbytes) for start, one in buffers
+        buffer.name: marks.ends(start, buffer.array.nbytes) for start, buffer in buffers
     }  # fmt: skip
     return Execution(faults, counts, seconds, done, accesses, printed, prints, touched)

@@ -1,7 +1,7 @@
-"""Which words of a wide shared load nobody reads.
+"""Dead words of wide shared loads.
 
-ptxas joins reads of neighbouring words into LDS.64 and LDS.128 and may load a word beside them that
-the program never asked for. Such a word must not count as a read of what is there.
+ptxas joins reads of neighbouring words into LDS.64 and LDS.128, and may load a word that the
+program does not use. Such a word must not count as a read.
 """
 
 import numpy as np
@@ -19,32 +19,34 @@ EVERY = -1  # all registers, as bits
 
 
 def _bits(first: np.ndarray, words: np.ndarray) -> list[int]:
-    """Registers as bits of a number, for each row: ``words`` from the ``first`` on, of each column."""
+    """Return registers as bits, for each row: ``words`` registers from ``first`` in each column."""
     words = np.where(first == RZ, 0, words)
     most = int(words.max(initial=0))
-    made = np.zeros((len(first), RZ + most + 1), np.uint8)
+    bits = np.zeros((len(first), RZ + most + 1), np.uint8)
     for word in range(most):
         row, column = np.nonzero(words > word)
-        made[row, first[row, column] + word] = 1
-    return [int.from_bytes(one, "little") for one in np.packbits(made, 1, bitorder="little")]
+        bits[row, first[row, column] + word] = 1
+    return [
+        int.from_bytes(row_bits, "little") for row_bits in np.packbits(bits, 1, bitorder="little")
+    ]
 
 
 def _reads(rows: np.ndarray) -> list[int]:
-    """The registers that each instruction may read."""
+    """Return the registers that each instruction may read."""
     family, width = rows[:, c.FAMILY, None], rows[:, c.WIDTH, None]
     sources = rows[:, c.SOURCES :].reshape(len(rows), 4, c.SOURCE_COLUMNS)
     wide = np.where(np.isin(family, TENSOR), WIDEST, np.maximum(1, sources[..., c.WORDS]))
-    given = (sources[..., c.KIND] == c.REGISTER) & (np.arange(4) < rows[:, c.NSRC, None])
+    is_register = (sources[..., c.KIND] == c.REGISTER) & (np.arange(4) < rows[:, c.NSRC, None])
     address = np.isin(family, ADDRESSED) * (1 + rows[:, [c.A_WIDE, c.G_WIDE]])
     stored = (family == c.STORE) * np.maximum(1, width // 4)
     stored += ((family == c.MATRIX) & (rows[:, c.OP, None] == 1)) * width
     first = np.hstack([sources[..., c.INDEX], rows[:, [c.A_REG, c.G_REG, c.DST]]])
-    found = _bits(first, np.hstack([given * wide, address, stored]))
-    return [EVERY if unknown else one for unknown, one in zip(rows[:, c.FAMILY] < 0, found)]
+    registers = _bits(first, np.hstack([is_register * wide, address, stored]))
+    return [EVERY if unknown else read for unknown, read in zip(rows[:, c.FAMILY] < 0, registers)]
 
 
 def _overwrites(rows: np.ndarray) -> list[int]:
-    """The registers that each instruction writes in every lane that executes it."""
+    """Return the registers that each instruction writes in every lane that executes it."""
     family = rows[:, c.FAMILY]
     keeps = np.isin(family, (c.STORE, c.CONTROL, c.COPY, c.ATOMIC, c.MBARRIER))
     keeps |= ((family == c.MATRIX) & (rows[:, c.OP] == 1)) | (rows[:, c.DST_UNIFORM] != 0)
@@ -53,7 +55,7 @@ def _overwrites(rows: np.ndarray) -> list[int]:
 
 
 def _following(row: np.ndarray, index: int) -> list[int] | None:
-    """Where an instruction that decides it may go on; None where that is not known."""
+    """Return the possible successors of a control instruction; None if they are unknown."""
     op = row[c.OP]
     sure = row[c.GUARD] == PT and not row[c.GUARD_NOT]
     if op in (ops.RETURN, ops.BRANCH_INDEXED):
@@ -66,8 +68,7 @@ def _following(row: np.ndarray, index: int) -> list[int] | None:
 
 
 def _live(rows: np.ndarray) -> list[int]:
-    """The registers that some path from before each instruction reads before writing them; and
-    none behind the last one."""
+    """Return the live registers before each instruction, and none after the last."""
     reads, overwrites = _reads(rows), _overwrites(rows)
     control = np.flatnonzero(rows[:, c.FAMILY] == c.CONTROL).tolist()
     ways = {index: _following(rows[index], index) for index in control}
@@ -79,8 +80,8 @@ def _live(rows: np.ndarray) -> list[int]:
             if index in ways:
                 following = ways[index]
                 after = EVERY if following is None else 0
-                for other in following or ():
-                    after |= live[other]
+                for successor in following or ():
+                    after |= live[successor]
             live[index] = reads[index] | (after & ~overwrites[index])
     return live
 

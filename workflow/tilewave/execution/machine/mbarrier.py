@@ -1,13 +1,13 @@
-"""Mbarriers: counters in shared memory that threads and copies arrive at, phase after phase.
+"""Mbarriers: counters in shared memory, at which threads and copies arrive, phase after phase.
 
-The 64-bit word is opaque to a program (PTX ISA, "mbarrier"), but the code that ptxas writes around
-it tells its fields: it initialises one for ``n`` arrivals with (2^20 - n) << 1 in the low word and
-(2^20 - n) << 11 in the high one, checks a phase by bit 31 of the high word, and gets the pending
-count out of bits 11 to 30 of it. So arrivals count up to an overflow, which turns the phase over.
-The bytes awaited lie between these fields, 22 bits with a sign.
+The 64-bit word is opaque to a program (PTX ISA, "mbarrier"), but code of ptxas reveals its fields.
+It initialises one for ``n`` arrivals with (2^20 - n) << 1 in the low word and (2^20 - n) << 11 in
+the high one. It tests a phase by bit 31 of the high word, and reads the pending count from bits 11
+to 30. So arrivals count up to an overflow, which flips the phase. The bytes awaited lie between
+these fields, 22 bits with a sign.
 
-A copy lands at once here, and tells its mbarrier at once; who reads its data without having waited
-is found by the order of accesses (`tilewave.execution.machine.orders`), whenever it landed.
+Here a copy lands at once and completes at its mbarrier at once. The order of accesses (`orders`)
+still finds a reader that did not wait.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -22,7 +22,7 @@ from tilewave.execution.machine.copies import land
 from tilewave.execution.machine.families import mbarrier as ops
 from tilewave.execution.machine.orders import asynchronous_write, bring, learn, shift
 from tilewave.execution.machine.races import BY_ATOMIC, CLOCK, writer
-from tilewave.execution.machine.validity import address_lanes, fault
+from tilewave.execution.machine.validity import address_lanes, fault, inside_block
 
 COUNT = int64(0xFFFFF)  # 20 bits
 BYTES = int64(0x3FFFFF)  # 22 bits
@@ -31,52 +31,35 @@ PARITY = uint32(1 << 31)
 
 @njit
 def block_of(m, warp, pc, lanes, address):
-    """The table of the block of the cluster that a shared address names, and whether there is one."""
+    """Return the table of the block that a shared address names, and whether that block exists."""
     rank = address >> int64(24)
-    if rank == view.own(m)[s.RANK]:
+    if rank == view.block_control(m)[s.RANK]:
         return m, True
-    if rank < view.own(m)[s.BLOCKS]:
+    if rank < view.block_control(m)[s.BLOCKS]:
         return view.peer(m, rank), True
     fault(m, s.NO_BLOCK, pc, warp, lanes, address, 8, 1)
     return m, False
 
 
 @njit
-def inside(m, warp, pc, lanes, offset, width, aligned):
-    """Whether bytes of a block's shared memory exist and begin at a multiple of ``aligned``; a fault
-    where not."""
-    control = view.control(m)
-    kind = int64(-1)
-    if offset < control[s.SHARED_BASE] or offset + width > control[s.SHARED_END]:
-        kind = int64(s.OUTSIDE_SHARED)
-    elif offset & (aligned - 1):
-        kind = int64(s.MISALIGNED)
-        width = aligned
-    if kind < 0:
-        return True
-    fault(m, kind, pc, warp, lanes, offset, width, 1)
-    return False
-
-
-@njit
 def number(m, warp, pc, where, offset):
-    """The number of an mbarrier in its block; a new one where it has not been met."""
-    places, own = view.mbarriers(where), view.own(where)
-    for index in range(own[s.MBARRIER_COUNT]):
+    """Return the number of an mbarrier in its block; number a new one."""
+    places, block_control = view.mbarriers(where), view.block_control(where)
+    for index in range(block_control[s.MBARRIER_COUNT]):
         if places[index] == offset:
             return index
-    if own[s.MBARRIER_COUNT] == s.MBARRIERS:
+    if block_control[s.MBARRIER_COUNT] == s.MBARRIERS:
         fault(m, s.MANY_MBARRIERS, pc, warp, 1, offset, s.MBARRIERS, 1)
         return int64(0)
-    index = own[s.MBARRIER_COUNT]
+    index = block_control[s.MBARRIER_COUNT]
     places[index] = offset
-    own[s.MBARRIER_COUNT] = index + 1
+    block_control[s.MBARRIER_COUNT] = index + 1
     return index
 
 
 @njit
 def met(m, warp, where, pc, lanes, offset):
-    """An mbarrier is used: was it initialised, and is that in order before?"""
+    """Check a use of an mbarrier: it must be initialised, and in order before."""
     control = view.control(m)
     if not control[s.RACES]:
         return
@@ -89,8 +72,8 @@ def met(m, warp, where, pc, lanes, offset):
     else:
         who = writer(where, entry)
         shifted = shift(m, where)
-        mine = shifted == 0 and who == warp
-        if not mine and view.known(m)[warp, shifted + who] < tick:
+        same_warp = shifted == 0 and who == warp
+        if not same_warp and view.clocks(m)[warp, shifted + who] < tick:
             kind = int64(s.RACE)
     if kind >= 0:
         fault(m, kind, pc, warp, lanes, offset, who, 0)
@@ -111,7 +94,7 @@ def initialise(m, warp, pc, lanes, offset, low, high):
 
 @njit
 def fields(where, offset):
-    """Arrivals that a phase needs, arrivals pending, bytes pending, and the phase."""
+    """Return arrivals that a phase needs, arrivals pending, bytes pending, and the phase."""
     low, high = view.shared(where)[offset >> 2], view.shared(where)[(offset >> 2) + 1]
     needed = -int64(low >> uint32(1)) & COUNT
     pending = -int64(high >> uint32(11)) & COUNT
@@ -123,7 +106,7 @@ def fields(where, offset):
 
 @njit
 def keep(where, offset, needed, pending, awaited, phase):
-    """`fields` backwards."""
+    """Store the fields of an mbarrier: the inverse of `fields`."""
     awaited &= BYTES
     low = uint32((-needed & COUNT) << int64(1)) | uint32(awaited << int64(21) & 0xFFFFFFFF)
     high = uint32(awaited >> int64(11)) | uint32((-pending & COUNT) << int64(11)) | phase
@@ -133,7 +116,7 @@ def keep(where, offset, needed, pending, awaited, phase):
 
 @njit
 def change(m, warp, where, pc, lanes, offset, arrivals, more, drops):
-    """Arrivals at an mbarrier, and bytes that it waits for from now on (negative: have come)."""
+    """Arrive at an mbarrier, and change the bytes that it waits for (negative: bytes have come)."""
     needed, pending, awaited, phase = fields(where, offset)
     if arrivals > pending:
         fault(m, s.TOO_MANY_ARRIVALS, pc, warp, lanes, offset, needed, 1)
@@ -160,7 +143,7 @@ def change(m, warp, where, pc, lanes, offset, arrivals, more, drops):
 
 @njit
 def landed(m, warp, where, pc, offset, size):
-    """A copy of ``size`` bytes that a warp issued has landed and tells an mbarrier."""
+    """Complete a copy of ``size`` bytes, issued by a warp, at an mbarrier."""
     index = number(m, warp, pc, where, offset)
     control = view.control(m)
     actor = 3 * control[s.WARPS] + index
@@ -171,7 +154,7 @@ def landed(m, warp, where, pc, offset, size):
 
 @njit
 def stored(m, warp, pc, row, mask, addresses):
-    """STAS: stores into a block's shared memory that tell an mbarrier of the same block."""
+    """Execute STAS: store to a block's shared memory and complete at an mbarrier of that block."""
     R, source, width = view.registers(m)[warp], row[c.SOURCES + c.INDEX], int64(row[c.WIDTH])
     control = view.control(m)
     for lane in range(32):
@@ -179,15 +162,15 @@ def stored(m, warp, pc, row, mask, addresses):
             continue
         lanes, address = uint32(1) << uint32(lane), addresses[lane] & int64(0xFFFFFFFF)
         telling = (addresses[lane] >> int64(32)) & int64(0xFFFFFFFF)
-        where, known = block_of(m, warp, pc, lanes, address)
+        where, exists = block_of(m, warp, pc, lanes, address)
         offset = address & int64(0xFFFFFF)
-        if not known or not inside(m, warp, pc, lanes, offset, width, width):
+        if not exists or not inside_block(m, warp, pc, lanes, offset, width, width):
             return
         if telling >> int64(24) != address >> int64(24):
             fault(m, s.NO_BLOCK, pc, warp, lanes, telling, 8, 1)
             return
         telling &= int64(0xFFFFFF)
-        if not inside(m, warp, pc, lanes, telling, int64(8), int64(8)):
+        if not inside_block(m, warp, pc, lanes, telling, int64(8), int64(8)):
             return
         met(m, warp, where, pc, lanes, telling)
         index = number(m, warp, pc, where, telling)
@@ -202,18 +185,18 @@ def stored(m, warp, pc, row, mask, addresses):
 
 @njit
 def plain(m, warp, pc, row, mask, addresses):
-    """Arrivals at an mbarrier of sm_80, one for each lane.
+    """Arrive at an mbarrier of sm_80, once for each lane.
 
-    Its word has no bytes awaited: the low half counts what a phase needs, the high one, under the
-    phase, what is pending, both up to an overflow (30 and 31 bits). Code initialises and tests it by
-    ordinary stores and loads, and changes its counts by ordinary atomics.
+    Its word has no field of awaited bytes. The low half counts the arrivals of a phase, the high one,
+    below the phase bit, those pending; both count up to an overflow (30 and 31 bits). Code initialises
+    and tests it with ordinary stores and loads, and changes its counts with ordinary atomics.
     """
     R, d = view.registers(m)[warp], row[c.DST]
     for lane in range(32):
         if not (mask >> uint32(lane)) & uint32(1):
             continue
         lanes, offset = uint32(1) << uint32(lane), addresses[lane]
-        if not inside(m, warp, pc, lanes, offset, int64(8), int64(8)):
+        if not inside_block(m, warp, pc, lanes, offset, int64(8), int64(8)):
             return
         if not view.shadow(m)[offset >> view.control(m)[s.GRAIN]] & BY_ATOMIC:
             met(m, warp, m, pc, lanes, offset)
@@ -231,13 +214,13 @@ def plain(m, warp, pc, row, mask, addresses):
                 finished[actor] = max(finished[actor], brought[actor])
         word = uint32(-pending & int64(0x7FFFFFFF)) | (high & PARITY)
         view.shared(m)[(offset >> 2) + 1] = word
-    # What the warp does from here on is not part of what it brought.
+    # The warp's later accesses are not covered by this arrival.
     view.control(m)[s.TICK] += 1
 
 
 @njit
 def mbarrier(m, warp, pc, mask):
-    """SYNCS, ARRIVES and STAS."""
+    """Execute SYNCS, ARRIVES and STAS."""
     row = view.code(m)[pc]
     op = row[c.OP]
     R, U = view.registers(m)[warp], view.uniforms(m)[warp]
@@ -251,14 +234,14 @@ def mbarrier(m, warp, pc, mask):
         stored(m, warp, pc, row, mask, addresses)
         return
     if op == ops.B_INIT or op == ops.B_INVALIDATE:
-        one = int64(lowest_one(mask))
-        offset = addresses[one] & int64(0xFFFFFF)
-        lanes = uint32(1) << uint32(one)
-        if inside(m, warp, pc, lanes, offset, int64(8), int64(8)) and op == ops.B_INIT:
+        first = int64(lowest_one(mask))
+        offset = addresses[first] & int64(0xFFFFFF)
+        lanes = uint32(1) << uint32(first)
+        if inside_block(m, warp, pc, lanes, offset, int64(8), int64(8)) and op == ops.B_INIT:
             initialise(m, warp, pc, lanes, offset, U[source], U[source + 1])
         return
     if op == ops.B_COPIES or op == ops.B_PLAIN_COPIES:
-        # cp.async of the thread and before: here a warp's copies land now, then it arrives.
+        # Earlier cp.async of the thread: here all copies of its warp land now, then it arrives.
         land(m, int64(warp), int64(-1))
     if op == ops.B_PLAIN_ARRIVE or op == ops.B_PLAIN_COPIES:
         plain(m, warp, pc, row, mask, addresses)
@@ -269,21 +252,21 @@ def mbarrier(m, warp, pc, mask):
             continue
         lanes = uint32(1) << uint32(lane)
         address = addresses[lane]
-        where, known = block_of(m, warp, pc, lanes, address)
+        where, exists = block_of(m, warp, pc, lanes, address)
         offset = address & int64(0xFFFFFF)
-        if not known or not inside(m, warp, pc, lanes, offset, int64(8), int64(8)):
+        if not exists or not inside_block(m, warp, pc, lanes, offset, int64(8), int64(8)):
             return
         met(m, warp, where, pc, lanes, offset)
-        given = int64(int32(R[source, lane]))
+        operand = int64(int32(R[source, lane]))
         arrivals, more = int64(0), int64(0)
         if how & ops.ONE_ARRIVAL:
             arrivals = int64(1)
         elif how & ops.SOME_ARRIVALS:
-            arrivals = given
+            arrivals = operand
         if how & ops.MORE_BYTES:
-            more = given
+            more = operand
         elif how & ops.FEWER_BYTES:
-            more = -given
+            more = -operand
         elif how & ops.ONE_BYTE_MORE:
             more = int64(1)
         elif how & ops.ONE_BYTE_FEWER:
@@ -294,18 +277,18 @@ def mbarrier(m, warp, pc, mask):
         if arrivals:
             index = number(m, warp, pc, where, offset)
             bring(m, warp, where, view.phases(where)[index])
-            rank, control = view.own(m)[s.RANK], view.control(m)
+            rank, control = view.block_control(m)[s.RANK], view.control(m)
             last = view.arrivals(where)[index, rank * control[s.WARPS] + warp]
             last[0], last[1] = control[s.TICK], view.turned(where)[index, 0]
             last[2], last[3] = pc, lane
         change(m, warp, where, pc, lanes, offset, arrivals, more, how & ops.DROPS != 0)
-    # What the warp does from here on is not part of what it brought.
+    # The warp's later accesses are not covered by this arrival.
     view.control(m)[s.TICK] += 1
 
 
 @njit
 def checked(m, warp, pc, row, mask, addresses):
-    """Whether a phase is over. A try waits where it is not, if all lanes ask the same."""
+    """Test whether a phase is over. A try waits if it is not, and all lanes test the same phase."""
     R, P = view.registers(m)[warp], view.predicates(m)[warp]
     source = row[c.SOURCES + c.INDEX]
     first = int64(lowest_one(mask))
@@ -315,12 +298,12 @@ def checked(m, warp, pc, row, mask, addresses):
             continue
         lanes = uint32(1) << uint32(lane)
         offset = addresses[lane] & int64(0xFFFFFF)
-        if addresses[lane] >> int64(24) != view.own(m)[s.RANK]:
+        if addresses[lane] >> int64(24) != view.block_control(m)[s.RANK]:
             fault(m, s.NO_BLOCK, pc, warp, lanes, addresses[lane], 8, 1)
             return
         alike = alike and addresses[lane] == addresses[first]
         if not alike or lane == first:
-            if not inside(m, warp, pc, lanes, offset, int64(8), int64(8)):
+            if not inside_block(m, warp, pc, lanes, offset, int64(8), int64(8)):
                 return
             met(m, warp, m, pc, lanes, offset)
         if (view.shared(m)[(offset >> 2) + 1] ^ R[source, lane]) & PARITY:

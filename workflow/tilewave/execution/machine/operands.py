@@ -1,4 +1,4 @@
-"""Operands of SASS as nvdisasm prints them, taken apart."""
+"""Parser of SASS operands as nvdisasm prints them."""
 
 import functools
 import re
@@ -25,7 +25,7 @@ MEMORY = re.compile(r"^(?:desc\[(?P<desc>U?R\w+)\])?(?P<parts>(?:\[.*\])+)$")
 
 @dataclass(frozen=True)
 class Term:
-    """A register inside an address: its suffixes say how wide it is and how it is scaled."""
+    """A register inside an address; its suffixes give width and scale."""
 
     index: int
     uniform: bool
@@ -34,12 +34,12 @@ class Term:
 
 @dataclass(frozen=True)
 class SassOperand:
-    """One operand.
+    """An operand of an instruction.
 
     ``negated`` is a leading minus, ``inverted`` a leading ~ or !, ``absolute`` bars around it;
-    ``suffixes`` what follows it with a dot, `reuse` left out (it says nothing about values).
-    ``value`` holds an integer, a float or a name; ``bank``, ``offset`` and ``terms`` a constant's
-    or a memory address' parts.
+    ``suffixes`` follow it with dots; `reuse` is dropped, because it does not affect values. ``value``
+    holds an integer, a float or a name; ``bank``, ``offset`` and ``terms`` are the parts of a constant
+    or a memory address.
     """
 
     kind: Kind
@@ -56,7 +56,7 @@ class SassOperand:
 
 
 def split(text: str) -> list[str]:
-    """Operands of a list, cut at the commas outside brackets and braces."""
+    """Split a list of operands at the commas outside brackets and braces."""
     parts, depth, start = [], 0, 0
     for at, letter in enumerate(text):
         if letter in "[{(":
@@ -71,14 +71,14 @@ def split(text: str) -> list[str]:
 
 
 def _register(name: str) -> tuple[int, bool] | None:
-    found = REGISTER.match(name)
-    if not found:
+    match = REGISTER.match(name)
+    if not match:
         return None
-    return (RZ if found[2] == "Z" else int(found[2])), bool(found[1])
+    return (RZ if match[2] == "Z" else int(match[2])), bool(match[1])
 
 
 def _address(text: str) -> tuple[tuple[Term, ...], int]:
-    """Terms and constant offset of what stands inside the brackets of an address."""
+    """Parse the inside of an address' brackets: terms and constant offset."""
     terms, offset = [], 0
     for piece in re.split(r"\+", text):
         piece = piece.strip()
@@ -87,7 +87,7 @@ def _address(text: str) -> tuple[tuple[Term, ...], int]:
         name, *suffixes = piece.lstrip("-").split(".")
         register = _register(name)
         if register is not None and not piece.startswith("-"):
-            kept = tuple(one for one in suffixes if one != "reuse")
+            kept = tuple(suffix for suffix in suffixes if suffix != "reuse")
             terms.append(Term(register[0], register[1], kept))
         elif INTEGER.match(piece):
             offset += int(piece, 0)
@@ -98,7 +98,7 @@ def _address(text: str) -> tuple[tuple[Term, ...], int]:
 
 @functools.lru_cache(maxsize=16384)
 def parse(text: str) -> SassOperand:
-    """One operand; raises Unsupported for a form that is not known."""
+    """Parse one operand. Raises Unsupported for an unknown form."""
     raw = text.strip()
     body = raw
     if INTEGER.match(body):
@@ -119,7 +119,7 @@ def parse(text: str) -> SassOperand:
         terms, offset = _address(constant["inner"])
         return SassOperand(
             "constant", raw, 0, negated, inverted, absolute,
-            tuple(one for one in (constant["tail"] + tail).split(".") if one and one != "reuse"),
+            tuple(suffix for suffix in (constant["tail"] + tail).split(".") if suffix and suffix != "reuse"),
             bank=int(constant["bank"], 0), offset=offset, terms=terms,
         )  # fmt: skip
     memory = MEMORY.match(body)
@@ -130,8 +130,8 @@ def parse(text: str) -> SassOperand:
         terms, offset = _address(inner[1:-1])
         return SassOperand("memory", raw, offset=offset, terms=terms)
     name, *suffixes = body.split(".")
-    suffixes += [one for one in tail.split(".") if one]
-    kept = tuple(one for one in suffixes if one != "reuse")
+    suffixes += [suffix for suffix in tail.split(".") if suffix]
+    kept = tuple(suffix for suffix in suffixes if suffix != "reuse")
     register = _register(name)
     if register is not None:
         kind: Kind = "uniform" if register[1] else "register"

@@ -1,8 +1,8 @@
-"""What an access costs, counted where its lanes stand, and remembered.
+"""The cost of an access, counted from its lanes' addresses, and remembered.
 
-A pattern of addresses relative to its first lane costs the same wherever it stands (banks rotate,
-and a base moves by multiples of the width), so each instruction remembers its last pattern, and a
-copy the last of each way in which its two sides stand in a line.
+A pattern of addresses relative to its first lane has one cost at all addresses: banks rotate, and a
+base moves by multiples of the width. So each instruction remembers its last pattern. A copy
+remembers the last one of each alignment of its two sides within a line.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -20,7 +20,7 @@ ALL = uint32(0xFFFFFFFF)
 
 @njit
 def _alike(m, memo, side, mask, addresses, base):
-    """Whether the active addresses relative to ``base`` are the remembered ones."""
+    """Return whether the active addresses relative to ``base`` are the remembered ones."""
     deltas = view.deltas(m)[memo, side]
     different = int64(0)
     if mask == ALL:
@@ -44,22 +44,22 @@ def _remember(m, memo, side, mask, addresses, base):
 
 @njit
 def _same(m, memo, side, mask, addresses, base):
-    """Whether the addresses relative to ``base`` are the remembered ones; remembers them."""
+    """Remember the addresses relative to ``base``; return whether they were remembered already."""
     same = _alike(m, memo, side, mask, addresses, base)
     if not same:
         _remember(m, memo, side, mask, addresses, base)
     return same
 
 
-# Columns of patterns: valid, mask, phase, wavefronts, transactions, ideal, attributed, units; for
-# global memory mask, valid, sectors, ideal, attributed; of shared memory again the lowest and
-# highest byte from the base, and whether the units follow each other without a gap.
+# Columns of patterns: valid, mask, phase, wavefronts, transactions, ideal, attributed, units. Global
+# memory: mask, valid, sectors, ideal, attributed. Shared memory again: the lowest and highest byte
+# from the base, and whether the units are contiguous.
 @njit
 def shared_access(m, warp, pc, memo, mask, addresses, width, kind):
     """Check and count a shared access; returns the byte address that its units count from.
 
-    -1 where an address is outside or misaligned. kind: 0 load, 1 store, 2 ldmatrix (and stmatrix:
-    one transaction for each matrix).
+    Returns -1 if an address is outside or misaligned. kind: 0 load, 1 store, 2 ldmatrix or stmatrix (a
+    transaction for each matrix).
     """
     base = addresses[first_lane(mask)]
     phase = base & 3
@@ -68,11 +68,11 @@ def shared_access(m, warp, pc, memo, mask, addresses, width, kind):
     control = view.control(m)
     end, dead = control[s.SHARED_END], int64(view.code(m)[pc, c.DEAD])
     if dead:
-        # A word that nobody reads may lie behind the last array: the card hands out whole pages.
+        # A dead word may lie after the last array: the GPU allocates whole pages.
         end = (end + 127) & ~int64(127)
-    known = p[0] == 1 and p[1] == int64(mask) and p[2] == phase
-    if known and _alike(m, memo, int64(0), mask, addresses, base):
-        # What was in order relative to the base is so where the base is.
+    remembered = p[0] == 1 and p[1] == int64(mask) and p[2] == phase
+    if remembered and _alike(m, memo, int64(0), mask, addresses, base):
+        # Alignment and bounds relative to the base are known; check the base.
         fine = (base + phase) & (width - 1) == 0
         fine = fine and base + p[13] >= control[s.SHARED_BASE] and base + p[14] <= end
     else:
@@ -105,7 +105,7 @@ def shared_access(m, warp, pc, memo, mask, addresses, width, kind):
 
 @njit
 def _collect_units(m, memo, mask, addresses, width, base, dead):
-    """The distinct units that an access touches, relative to its base, dead words left out."""
+    """Collect the distinct units that an access touches, relative to its base, without dead words."""
     grain = view.control(m)[s.GRAIN]
     touched = view.touched(m)[memo]
     count = 0
@@ -121,12 +121,12 @@ def _collect_units(m, memo, mask, addresses, width, base, dead):
         for unit in range(first, last + 1):
             if (dead >> (((unit << grain) - (addresses[lane] - base)) >> 2)) & 1:
                 continue
-            known = False
+            listed = False
             for index in range(count):
                 if touched[index] == unit:
-                    known = True
+                    listed = True
                     break
-            if not known and count < limit:
+            if not listed and count < limit:
                 touched[count] = unit
                 count += 1
     p = view.patterns(m)[memo]
@@ -161,14 +161,14 @@ def count_copy(m, pc, memo, mask, reading, to, origin, width, bypass):
     same = _same(m, int64(memo), int64(0), uint32(mask), to, base)
     start = int64(0)
     if reading:
-        # Where the others would have read from does not matter.
+        # The source addresses of the other lanes do not matter.
         start = origin[first_lane(reading)]
         same = _same(m, int64(memo), int64(1), uint32(reading), origin, start) and same
     p = view.patterns(m)[memo]
-    # Where both sides stand within a line decides, not only how they step.
+    # The cost also depends on both sides' offset within a line.
     phase = (base & 127) | (start & 127) << 8
-    known = same and p[0] == 1 and p[1] == int64(mask) and p[2] == phase
-    if not (known and p[8] == int64(reading)):
+    remembered = same and p[0] == 1 and p[1] == int64(mask) and p[2] == phase
+    if not (remembered and p[8] == int64(reading)):
         p[0], p[1], p[2], p[8] = 1, int64(mask), phase, int64(reading)
         p[3], p[5] = rules.warp_filled_copy(to, origin, mask, reading, width, bypass)
         p[4], p[6] = p[5], p[3]
@@ -178,7 +178,7 @@ def count_copy(m, pc, memo, mask, reading, to, origin, width, bypass):
             p[11] = rules.warp_async_copy_sectors_ideal(to, origin, reading, width, bypass)
             p[12] = rules.warp_async_copy_sectors(to, origin, reading, width, bypass)
         if bypass and row[c.GUARD] == 0 and not row[c.GUARD_NOT]:
-            # Nsight Compute takes P0 for false (see the comment on cp.async in `memory`).
+            # Nsight Compute takes P0 for false.
             p[4] = p[6] = p[11] = p[12] = 0
         elif bypass and row[c.FLAGS] & c.ZERO_FILL and row[c.PIN0] == 0 and not row[c.PIN0_NOT]:
             p[6], p[4] = rules.warp_filled_copy(to, origin, mask, uint32(0), width, bypass)  # type: ignore[arg-type]

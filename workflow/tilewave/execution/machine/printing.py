@@ -1,4 +1,4 @@
-"""What a kernel's printf says: a C format and its arguments, as text."""
+"""Text of a kernel's printf: a C format and its arguments."""
 
 import re
 import struct
@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewave.execution.machine import state as s
 
-# A conversion of C: flags, width, precision, length of the value, letter.
+# A conversion in a C format: flags, width, precision, length of the value, letter.
 CONVERSION = re.compile(
     r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<precision>\*|\d*))?"
     r"(?P<length>hh|h|ll|l|j|z|t|L|q)?(?P<letter>[diouxXeEfFgGaAcspn%])"
@@ -18,37 +18,37 @@ MOST = 4096  # characters of one string
 
 
 class _Values:
-    """Arguments one after the other, each at a multiple of its size."""
+    """Arguments in memory, each at a multiple of its size."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
     def take(self, kind: str) -> int | float:
-        """The next value; kind: of `struct`. 0 behind the end."""
+        """Return the next value; kind as in `struct`. 0 after the end."""
         size = struct.calcsize(kind)
         self.at = -(-self.at // size) * size
         data = self.data[self.at : self.at + size].ljust(size, b"\0")
         self.at += size
-        found: int | float = struct.unpack(f"<{kind}", data)[0]
-        return found
+        value: int | float = struct.unpack(f"<{kind}", data)[0]
+        return value
 
 
 def formatted(form: str, data: bytes, string: Callable[[int], str]) -> str:
-    """A format with its arguments put in.
+    """Format arguments as printf does.
 
-    data: the arguments as they lie in memory; string: gives the text at an address.
+    data: the arguments in memory; string: returns the text at an address.
     """
     values = _Values(data)
 
-    def one(found: re.Match[str]) -> str:
-        letter, length = found["letter"], found["length"] or ""
+    def converted(match: re.Match[str]) -> str:
+        letter, length = match["letter"], match["length"] or ""
         if letter == "%":
             return "%"
         width, precision = (
-            int(values.take("i")) if found[name] == "*" else found[name] and int(found[name])
+            int(values.take("i")) if match[name] == "*" else match[name] and int(match[name])
             for name in ("width", "precision")
         )
-        plain = f"%{found['flags']}{'' if width is None else width}"
+        plain = f"%{match['flags']}{'' if width is None else width}"
         if precision is not None:
             plain += f".{precision or 0}"
         if letter in "di":
@@ -58,8 +58,8 @@ def formatted(form: str, data: bytes, string: Callable[[int], str]) -> str:
             value = int(values.take("Q" if length in WIDE else "I"))
             return _octal_or_hex(plain, letter, _cut(value, length, False))
         if letter in "aA":
-            told = re.sub(r"\.?0+p", "p", float(values.take("d")).hex())
-            return told.upper() if letter == "A" else told
+            digits = re.sub(r"\.?0+p", "p", float(values.take("d")).hex())
+            return digits.upper() if letter == "A" else digits
         if letter in "eEfFgG":
             return f"{plain}{letter}" % values.take("d")
         if letter == "c":
@@ -69,11 +69,11 @@ def formatted(form: str, data: bytes, string: Callable[[int], str]) -> str:
         address = int(values.take("Q"))  # p; n writes nothing
         return f"{plain}s" % (f"{address:#x}" if address else "(nil)") if letter == "p" else ""
 
-    return CONVERSION.sub(one, form)
+    return CONVERSION.sub(converted, form)
 
 
 def _cut(value: int, length: str, signed: bool) -> int:
-    """A value of h or hh, of which only the low bits count."""
+    """Cut a value of h or hh to its low bits."""
     bits = {"h": 16, "hh": 8}.get(length)
     if bits is None:
         return value
@@ -94,7 +94,7 @@ def _octal_or_hex(plain: str, letter: str, value: int) -> str:
 
 
 def text_at(state: s.State, address: int) -> str:
-    """The string at an address of global memory, or words that say why there is none."""
+    """Return the string at an address of global memory, or a text that says why there is none."""
     offset = address - int(state.origin[0])
     memory = state.memory.view(np.uint8)
     if address == 0:
@@ -106,18 +106,17 @@ def text_at(state: s.State, address: int) -> str:
 
 
 def printed(state: s.State) -> tuple[tuple[str, ...], int]:
-    """What the launch printed, a text for each call that is kept, in order, and how many calls there
-    were."""
+    """Return the texts of the calls that are kept, in order, and the number of all calls."""
     calls = int(state.control[s.PRINTED])
-    told = tuple(
+    texts = tuple(
         formatted(text_at(state, int(row[0])), row[1:].tobytes(), lambda at: text_at(state, at))
         for row in state.prints[:calls]
     )
-    return told, calls
+    return texts, calls
 
 
 def assertion(state: s.State, warp: int, lane: int) -> str:
-    """What a thread that called __assertfail says: expression, function, line and file."""
+    """Describe a failed assertion: expression, function, line and file."""
 
     def word(register: int) -> int:
         low, high = state.registers[warp, register : register + 2, lane].tolist()

@@ -1,4 +1,4 @@
-"""A kernel ready to be executed: its instructions as text and as rows, and what surrounds it."""
+"""A kernel that is ready to execute: its instructions as text and as rows, and its image."""
 
 import functools
 import re
@@ -21,20 +21,20 @@ from tilewave.theory import architectures
 LABEL = re.compile(r"\s*`\(([^)]+)\)")
 NOTE = re.compile(r"\s*\(\*.*?\*\)")
 SEPARATOR = re.compile(r"\s*,\s*|(?<=\w) (?=-?0x)")
-# An instruction, or a label that stands by itself.
+# An instruction, or a label on its own line.
 LINE = re.compile(
     r"^(?:[ \t]*/\*(?P<address>[0-9a-f]{4,})\*/[ \t]+(?P<text>.*?)[ \t]*;|(?P<label>[^\s:/]+):$)",
     re.M,
 )
 GUARD = re.compile(r"^@(?P<inverted>!?)(?P<uniform>U?)P(?P<index>\d|T)")
 TENSOR_MEMORY = "UTC"
-"""Opcodes of sm_100's tensor memory begin so. Code that ptxas puts before them looks into shared memory
-that the system keeps, so that a kernel that has one is refused as a whole."""
+"""Prefix of the opcodes of sm_100's tensor memory. ptxas puts code before them that reads shared memory of the
+system, so a kernel with such an opcode is refused."""
 BYTES = 16  # an instruction of sm_70 and later
 
 
 class Instruction(NamedTuple):
-    """One instruction; ``address`` is its byte offset in the kernel's section."""
+    """An instruction; ``address`` is its byte offset in the kernel's section."""
 
     address: int
     opcode: str
@@ -47,7 +47,7 @@ class Program:
 
     ``rows`` is int32 (instructions, `codes.COLUMNS`); a row whose TARGET is not -1 branches to
     that index of ``instructions``. ``unsupported`` maps the index of an instruction that cannot
-    be decoded to its exception: executing such a kernel ends there, if it gets there.
+    be decoded to its exception: execution ends there if it is reached.
     """
 
     image: cubins.Image
@@ -57,13 +57,13 @@ class Program:
 
     @property
     def system_calls(self) -> tuple[str, ...]:
-        """Functions of the system by number: those that are known, then others that the code names."""
+        """Functions of the system by number: supported ones, then others that the code names."""
         others = {name for _, name in self.image.calls} - set(c.SYSTEM_CALLS)
         return (*c.SYSTEM_CALLS, *sorted(others))
 
     @property
     def prints(self) -> bool:
-        """Whether code of its module calls printf."""
+        """The module's code calls printf."""
         return any(name == c.SYSTEM_CALLS[c.PRINT] for _, name in self.image.calls)
 
     @property
@@ -72,23 +72,22 @@ class Program:
 
 
 def _section(listing: str, entry: str) -> list[tuple[int, str]]:
-    """Instructions of the kernel's section, the kernel and the device functions behind it: address
-    and text, with byte offsets instead of labels."""
+    """Return address and text of the instructions of a kernel; labels become byte offsets."""
     start = listing.find(f"\n\t.section\t.text.{entry},")
     if start < 0:
         return []
     rows: list[tuple[int, str]] = []
     labels: dict[str, int] = {}
     waiting: list[str] = []
-    for found in LINE.finditer(listing[start + 1 : listing.find("\n\t.section\t", start + 1)]):
-        if found["label"]:
-            waiting.append(found["label"])
+    for match in LINE.finditer(listing[start + 1 : listing.find("\n\t.section\t", start + 1)]):
+        if match["label"]:
+            waiting.append(match["label"])
             continue
-        address = int(found["address"], 16)
+        address = int(match["address"], 16)
         if waiting:
             labels |= dict.fromkeys(waiting, address)
             waiting = []
-        rows.append((address, found["text"]))
+        rows.append((address, match["text"]))
 
     def plain(text: str) -> str:
         return LABEL.sub(lambda name: f" {labels.get(name[1], -1):#x}", NOTE.sub("", text))
@@ -97,24 +96,24 @@ def _section(listing: str, entry: str) -> list[tuple[int, str]]:
 
 
 def _undecoded(raw: Raw) -> np.ndarray:
-    """A row that ends the execution where it is reached: only its guard is known."""
+    """Return a row that ends the execution if it is reached; only its guard is decoded."""
     row = np.zeros(c.COLUMNS, np.int32)
     row[c.FAMILY], row[c.GUARD] = -1, PT
-    found = GUARD.match(raw.predicate)
-    if found and found["index"] != "T":
-        row[c.GUARD] = int(found["index"]) + (8 if found["uniform"] else 0)
-        row[c.GUARD_NOT] = bool(found["inverted"])
+    match = GUARD.match(raw.predicate)
+    if match and match["index"] != "T":
+        row[c.GUARD] = int(match["index"]) + (8 if match["uniform"] else 0)
+        row[c.GUARD_NOT] = bool(match["inverted"])
     return row
 
 
-@functools.lru_cache(maxsize=65536)  # variants of a kernel have much in common
+@functools.lru_cache(maxsize=65536)  # variants of a kernel share most instructions
 def _decoded(text: str) -> tuple[Raw, str, bytes, Unsupported | None]:
-    """An instruction of `_section`, taken apart (it has no address), its text and its row."""
-    words = text.split(None, 2 if text.startswith("@") else 1)
-    predicate = words.pop(0) if text.startswith("@") else ""
+    """Decode an instruction of `_section` (without its address): its parts, its text and its row."""
+    tokens = text.split(None, 2 if text.startswith("@") else 1)
+    predicate = tokens.pop(0) if text.startswith("@") else ""
     # RET and BRX print no comma between their register and the label or offset.
-    operands = SEPARATOR.sub(",", words[1].strip()) if len(words) > 1 else ""
-    raw = Raw(-1, words[0], operands, predicate)
+    operands = SEPARATOR.sub(",", tokens[1].strip()) if len(tokens) > 1 else ""
+    raw = Raw(-1, tokens[0], operands, predicate)
     text = " ".join(filter(None, (predicate, raw.opcode, operands)))
     try:
         return raw, text, decode(raw).tobytes(), None
@@ -126,8 +125,7 @@ LOOK_BACK = 12  # instructions between the load and the swap of a compare-and-sw
 
 
 def _mark_swap_loops(rows: np.ndarray) -> None:
-    """Flag (POPC) the shared loads that feed a compare-and-swap of the same address: ptxas writes
-    an atomic that shared memory lacks as such a loop, and its load is part of the atomic."""
+    """Flag (POPC) shared loads of compare-and-swap loops, which ptxas writes for missing atomics."""
     compared = c.SOURCES + c.INDEX
     swaps = (rows[:, c.FAMILY] == c.ATOMIC) & (rows[:, c.OP] == memory.A_CAS)
     loads = (rows[:, c.FAMILY] == c.LOAD) & (rows[:, c.OP] == c.SHARED)
@@ -139,19 +137,21 @@ def _mark_swap_loops(rows: np.ndarray) -> None:
 
 
 def _mark_tests(rows: np.ndarray) -> None:
-    """Flag (MAY_TEST) the shared loads that may look at an mbarrier: on sm_80 they are ordinary ones."""
+    """Flag (MAY_TEST) the shared loads that may test an mbarrier: on sm_80 they are ordinary ones."""
     plain = np.isin(rows[:, c.OP], (mbarrier.B_PLAIN_ARRIVE, mbarrier.B_PLAIN_COPIES))
     if np.any(plain & (rows[:, c.FAMILY] == c.MBARRIER)):
         loads = (rows[:, c.FAMILY] == c.LOAD) & np.isin(rows[:, c.OP], (c.SHARED, c.GENERIC))
         rows[loads & np.isin(rows[:, c.WIDTH], (4, 8)), c.FLAGS] |= c.MAY_TEST
 
 
-LITERAL = slice(4, 8)  # of an instruction: its literal of 32 bits, if it has one
+LITERAL = slice(4, 8)  # bytes of an instruction that hold its 32-bit literal
 
 
 def _exact_nans(rows: np.ndarray, lines: Sequence[tuple[int, str]], code: bytes) -> None:
-    """Give NaNs among the literals the bits that they have, in place: nvdisasm prints all of them as
-    QNAN or SNAN, and what only moves them (FSEL) may mean a whole number, or half of a double."""
+    """Restore the bits of NaN literals, in place.
+
+    nvdisasm prints all of them as QNAN or SNAN, but FSEL may move an integer, or half of a double.
+    """
     for number, (address, text) in enumerate(lines):
         if "NAN" not in text:
             continue
@@ -161,18 +161,18 @@ def _exact_nans(rows: np.ndarray, lines: Sequence[tuple[int, str]], code: bytes)
                 slot[c.VALUE_HIGH if slot[c.WORDS] == 2 else c.VALUE] = bits
 
 
-@functools.lru_cache(maxsize=4)  # as above
+@functools.lru_cache(maxsize=4)  # a kernel is executed several times
 def load(cubin: bytes, entry: str, listing: str) -> Program:
     """Decode a kernel.
 
-    cubin: the ELF file; entry: the kernel's name in it; listing: nvdisasm's text of it. Raises Unsupported where there is no such kernel, nothing of it can be decoded, or
-    it uses tensor memory; another instruction that is not known ends the execution only where it is
-    reached.
+    cubin: the ELF file; entry: the kernel's name in it; listing: nvdisasm's text of it. Raises
+    Unsupported if the kernel is missing or uses tensor memory. Another unknown instruction ends the
+    execution only if it is reached.
     """
     image = cubins.read(cubin, entry)
     lines = _section(listing, image.entry)
     if not lines:
-        raise Unsupported(f"entry {entry}", detail="the listing has no such function")
+        raise Unsupported(f"entry {entry}", detail="the listing does not contain this kernel")
     decoded = [_decoded(text) for _, text in lines]
     rows = np.frombuffer(b"".join(row for _, _, row, _ in decoded), np.int32)
     rows = rows.reshape(-1, c.COLUMNS).copy()

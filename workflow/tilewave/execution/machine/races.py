@@ -1,7 +1,8 @@
-"""Who read and wrote each unit of shared memory last, and whether it was ordered.
+"""The last reads and writes of each unit of shared memory, and whether they are ordered.
 
-The shadow of shared memory says who wrote a unit, and when; `views.known` up to when a warp knows the
-accesses of another. An access that is not known to be ordered behind an earlier one races with it.
+The shadow of shared memory holds who wrote a unit, and when. `views.clocks` holds up to when a
+warp knows the accesses of another. An access that is not ordered after an earlier one races with
+it.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -13,7 +14,7 @@ from tilewave.execution.machine import views as view
 from tilewave.execution.machine.validity import fault
 
 # A shadow entry: tick << 10 | in flight << 9 | atomic << 8 | warp, or BY_COPY | number of the
-# mbarrier that a bulk copy tells when it has landed.
+# mbarrier at which a bulk copy completes.
 FLYING, BY_ATOMIC, WHO = uint32(1 << 9), uint32(1 << 8), uint32(255)
 BY_COPY = uint32(1 << 7)
 CLOCK = uint32(10)
@@ -21,7 +22,7 @@ CLOCK = uint32(10)
 
 @njit
 def writer(m, entry):
-    """Whose access a shadow entry is, as a place in a row of what is known."""
+    """Return the actor of a shadow entry, as an index of a clock."""
     who = int64(entry & WHO)
     if entry & BY_COPY:
         return 3 * view.control(m)[s.WARPS] + (who & int64(BY_COPY - uint32(1)))
@@ -30,7 +31,7 @@ def writer(m, entry):
 
 @njit
 def _blame(m, kind, warp, pc, mask, addresses, width, unit, other):
-    """A fault at the lanes whose access covers a unit of shared memory."""
+    """Note a fault at the lanes whose access covers a unit of shared memory."""
     grain = view.control(m)[s.GRAIN]
     lanes = uint32(0)
     for lane in range(32):
@@ -44,7 +45,7 @@ def _blame(m, kind, warp, pc, mask, addresses, width, unit, other):
 
 @njit
 def note_read(m, warp, pc, mask, addresses, width, unit, atomic):
-    """A warp reads a unit: was it written, and is the write ordered before this read?"""
+    """Check that a warp reads a unit that was written, and that the write is ordered before."""
     entry = view.shadow(m)[unit]
     tick = entry >> CLOCK
     now = uint32(view.control(m)[s.TICK])
@@ -54,7 +55,7 @@ def note_read(m, warp, pc, mask, addresses, width, unit, atomic):
         _blame(m, int64(s.IN_FLIGHT), warp, pc, mask, addresses, width, unit, int64(entry & WHO))
     else:
         who = writer(m, entry)
-        if who != warp and view.known(m)[warp, who] < tick and not (atomic and entry & BY_ATOMIC):
+        if who != warp and view.clocks(m)[warp, who] < tick and not (atomic and entry & BY_ATOMIC):
             _blame(m, int64(s.RACE), warp, pc, mask, addresses, width, unit, int64(who))
     view.reads(m)[warp, unit] = now
     view.last_read(m)[warp] = now
@@ -62,29 +63,29 @@ def note_read(m, warp, pc, mask, addresses, width, unit, atomic):
 
 @njit
 def note_write(m, warp, pc, mask, addresses, width, unit, mark):
-    """A warp writes a unit: are the earlier reads and writes of others ordered before it?"""
+    """Check that earlier reads and writes of a unit are ordered before a warp's write."""
     entry = view.shadow(m)[unit]
     start = uint32(view.control(m)[s.FIRST_TICK])
     tick = entry >> CLOCK
     who = writer(m, entry)
     both_atomic = entry & mark & BY_ATOMIC
     if tick >= start and not both_atomic:
-        if who != warp and view.known(m)[warp, who] < tick:
+        if who != warp and view.clocks(m)[warp, who] < tick:
             _blame(m, int64(s.RACE), warp, pc, mask, addresses, width, unit, int64(who))
         elif entry & FLYING:
             _blame(m, int64(s.IN_FLIGHT), warp, pc, mask, addresses, width, unit, int64(who))
     for other in range(view.control(m)[s.READERS]):
-        if other == warp or view.known(m)[warp, other] >= view.last_read(m)[other]:
+        if other == warp or view.clocks(m)[warp, other] >= view.last_read(m)[other]:
             continue
         seen = view.reads(m)[other, unit]
-        if seen >= start and view.known(m)[warp, other] < seen and not both_atomic:
+        if seen >= start and view.clocks(m)[warp, other] < seen and not both_atomic:
             _blame(m, int64(s.RACE), warp, pc, mask, addresses, width, unit, int64(other))
     view.shadow(m)[unit] = uint32(view.control(m)[s.TICK]) << CLOCK | mark | uint32(warp)
 
 
 @njit
-def _all_known(m, warp, start, count):
-    """Whether a run of units was written by nobody else since the warp last heard of everybody."""
+def _all_ordered(m, warp, start, count):
+    """Return whether no unordered write touched a run of units."""
     shadow = view.shadow(m)
     first = uint32(view.control(m)[s.FIRST_TICK])
     last = view.safe(m)[warp]
@@ -108,13 +109,13 @@ def note_reads(m, warp, pc, memo, mask, addresses, width, base):
     view.last_read(m)[warp] = now
     if p[15]:
         start = (base + p[13]) >> grain
-        if _all_known(m, warp, start, p[7]):
+        if _all_ordered(m, warp, start, p[7]):
             for index in range(p[7]):
                 reads[uint64(start + index)] = now
             return
     start = base >> grain
     first_tick = uint32(view.control(m)[s.FIRST_TICK])
-    known, shadow, touched = view.known(m)[warp], view.shadow(m), view.touched(m)[memo]
+    clock, shadow, touched = view.clocks(m)[warp], view.shadow(m), view.touched(m)[memo]
     me = int64(warp)
     for index in range(p[7]):
         unit = start + touched[index]
@@ -122,7 +123,7 @@ def note_reads(m, warp, pc, memo, mask, addresses, width, base):
         tick = entry >> CLOCK
         who = writer(m, entry)
         fine = tick >= first_tick and not entry & FLYING
-        if not (fine and (who == me or known[who] >= tick)):
+        if not (fine and (who == me or clock[who] >= tick)):
             note_read(m, warp, pc, mask, addresses, width, unit, int64(0))
         reads[unit] = now
 
@@ -134,24 +135,24 @@ def note_writes(m, warp, pc, memo, mask, addresses, width, base, mark):
     if not control[s.RACES]:
         return
     start = base >> control[s.GRAIN]
-    touched, shadow, known = view.touched(m)[memo], view.shadow(m), view.known(m)[warp]
+    touched, shadow, clock = view.touched(m)[memo], view.shadow(m), view.clocks(m)[warp]
     count = view.patterns(m)[memo, 7]
     first_tick = uint32(control[s.FIRST_TICK])
     entry_now = uint32(uint32(control[s.TICK]) << CLOCK | mark | uint32(warp))
-    # Two quick looks: nobody else wrote these units unheard of, and nobody read them unheard of.
+    # Two quick tests: no unordered write and no unordered read of these units.
     strange = False
     me = uint32(warp)
     safe = view.safe(m)[warp]
     for index in range(count):
         entry = shadow[uint64(start + touched[index])]
         tick = entry >> CLOCK
-        mine = entry & WHO == me
+        same_warp = entry & WHO == me
         odd = entry & (FLYING | BY_COPY) != uint32(0)
-        strange |= tick >= first_tick and (odd or (tick > safe and not mine))
+        strange |= tick >= first_tick and (odd or (tick > safe and not same_warp))
     for other in range(control[s.READERS]):
-        if other == warp or known[other] >= view.last_read(m)[other]:
+        if other == warp or clock[other] >= view.last_read(m)[other]:
             continue
-        limit = max(known[other], first_tick - uint32(1))
+        limit = max(clock[other], first_tick - uint32(1))
         seen = view.reads(m)[other]
         for index in range(count):
             strange |= seen[uint64(start + touched[index])] > limit

@@ -1,6 +1,6 @@
-"""Operands of an instruction from where they are, and results to where they belong.
+"""Load operands of an instruction, and store its results.
 
-Layout of the scratch ``T`` as in `tilewave.execution.machine.integer`.
+`integer` gives the layout of the scratch ``T``.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -16,7 +16,7 @@ ALL = uint32(0xFFFFFFFF)
 
 @njit
 def fetch(row, at, R, U, low, high):
-    """One source into two rows of the scratch: its word and, for 64 bits, the upper one."""
+    """Load one source into two rows of the scratch: its word and, for 64 bits, the upper one."""
     kind = row[at + c.KIND]
     words = row[at + c.WORDS]
     if kind == c.VALUE_KIND:
@@ -85,7 +85,7 @@ def fetch(row, at, R, U, low, high):
 
 @njit
 def pin(row, column, P):
-    """A predicate input as a lane mask."""
+    """Return an input predicate as a lane mask."""
     value = P[row[column]]
     return ~value if row[column + 1] else value
 
@@ -106,7 +106,7 @@ def commit(R, d, result, mask):
 
 @njit
 def commit_predicate(P, index, value, mask):
-    """Write a predicate: active lanes of a vector one, the whole of a uniform one."""
+    """Write a predicate: active lanes of a vector predicate, all of a uniform one."""
     if index == 7 or index == 15:
         return
     if index > 7:
@@ -117,7 +117,7 @@ def commit_predicate(P, index, value, mask):
 
 @njit
 def sources(m, warp, row):
-    """All sources of an instruction into the scratch."""
+    """Load all sources of an instruction into the scratch."""
     R, U, T = view.registers(m)[warp], view.uniforms(m)[warp], view.scratch(m)
     for slot in range(row[c.NSRC]):
         fetch(row, int64(c.SOURCES + slot * c.SOURCE_COLUMNS), R, U, T[slot], T[4 + slot])
@@ -125,7 +125,7 @@ def sources(m, warp, row):
 
 @njit
 def results(m, warp, row, mask, first, second):
-    """The result rows and predicates of an instruction to where they belong."""
+    """Write result rows and predicates to their destinations."""
     R, U, P, T = (
         view.registers(m)[warp], view.uniforms(m)[warp], view.predicates(m)[warp], view.scratch(m)
     )  # fmt: skip

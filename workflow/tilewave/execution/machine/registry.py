@@ -1,4 +1,4 @@
-"""The rules that decode opcodes, which the modules of `tilewave.execution.machine.families` register here."""
+"""Rules that decode opcodes; the modules of `families` register them here."""
 
 from collections.abc import Callable
 
@@ -6,13 +6,13 @@ from tilewave.execution.machine.form import Form
 from tilewave.theory.opcodes import OPCODES
 
 Rule = Callable[[Form], None]
-"""Fills the row of an instruction."""
+"""A function that fills the row of an instruction."""
 RULES: dict[str, Rule] = {}
-"""By name, of the families imported so far; `tilewave.execution.machine.families` has them all."""
+"""Rules by opcode, of the families imported so far; `families` imports them all."""
 
 
 def opcode(*names: str) -> Callable[[Rule], Rule]:
-    """Decorator of a rule: register the opcodes that it decodes, which `tilewave.theory.opcodes` lists."""
+    """Register a rule for the opcodes that it decodes, which `tilewave.theory.opcodes` lists."""
 
     def keep(rule: Rule) -> Rule:
         for name in names:

@@ -29,7 +29,7 @@ CLOCKLO, TIMERLO = (c.SPECIAL_REGISTERS.index(name) for name in ("SR_CLOCKLO", "
 
 @njit
 def _sum(rows, row, x, drop):
-    """C0 + C1 * x + C2 * square(x) of a row; the square without its columns below ``drop``."""
+    """Return C0 + C1 * x + C2 * square(x) of a row; the square without its columns below ``drop``."""
     square = int64(0)
     for i in range(17):
         if (x >> i) & 1:
@@ -39,7 +39,7 @@ def _sum(rows, row, x, drop):
 
 @njit
 def _assembled(sign, field, digits):
-    """A float of 24 digits; 2^24 carries into the exponent. Denormals become zeros."""
+    """Assemble a float of 24 digits; 2^24 carries into the exponent. Denormals become zeros."""
     word = (field << int64(23)) + digits - FIRST
     if word < FIRST:
         return sign
@@ -62,7 +62,7 @@ def _reciprocal(bits):
 
 @njit
 def _root(bits, inverse):
-    """RSQ and SQRT: rows 0 to 63 for even exponents, 64 to 127 for odd ones."""
+    """Compute RSQ and SQRT: rows 0 to 63 for even exponents, 64 to 127 for odd ones."""
     if bits & ~SIGN == uint32(0):
         return bits | EXPONENT if inverse else bits
     if bits & SIGN:
@@ -85,7 +85,7 @@ def _root(bits, inverse):
 
 @njit
 def _power(bits):
-    """EX2: 23 binary digits of the fraction count."""
+    """Compute EX2: 23 binary digits of the fraction count."""
     value = float64(as_f32(bits))
     if value >= 128.0:
         return EXPONENT
@@ -93,7 +93,7 @@ def _power(bits):
         return uint32(0)
     fixed = int64(abs(value) * 8388608.0)
     if value < 0.0:
-        # Below an integer the digits are complemented, without the one that would be added.
+        # A negative fraction is the ones' complement of its digits.
         fixed = ~fixed if fixed & int64(0x7FFFFF) else -fixed
     row, x = (fixed >> int64(17)) & int64(63), fixed & int64(0x1FFFF)
     digits = _sum(table.EX2, row, x, int64(19)) >> int64(table.EX2_BITS)
@@ -102,7 +102,7 @@ def _power(bits):
 
 @njit
 def _logarithm(bits):
-    """LG2: exponent and fraction in one fixed-point sum, which is cut to 24 digits."""
+    """Compute LG2: exponent and fraction in one fixed-point sum, cut to 24 digits."""
     if bits & ~SIGN == uint32(0):
         return SIGN | EXPONENT
     if bits & SIGN:
@@ -114,7 +114,7 @@ def _logarithm(bits):
     row, x = int64((bits >> uint32(17)) & uint32(63)), int64(bits & uint32(0x1FFFF))
     total = (int64(bits >> uint32(23)) - int64(127)) << int64(table.LG2_BITS)
     total = (total + _sum(table.LG2, row, x, int64(19))) >> int64(2)
-    # A negative sum's complement lacks the one that would be added.
+    # A negative sum is a ones' complement.
     size = total if total >= 0 else ~total
     cut = bits_f64(float64(size)) & ~uint64((1 << 29) - 1)
     result = float32(as_f64(cut) * 2.0**-36)
@@ -123,7 +123,7 @@ def _logarithm(bits):
 
 @njit
 def _upper(op, bits):
-    """RCP64H and RSQ64H: the upper word of a double's."""
+    """Compute RCP64H and RSQ64H: the upper word of a double's."""
     if bits & uint32(0x7FF00000) == uint32(0):
         bits &= SIGN
     value = as_f64(uint64(bits) << uint64(32))
@@ -141,7 +141,7 @@ def _upper(op, bits):
 
 @njit
 def _wave(op, x):
-    """SIN and COS of an argument that counts whole turns."""
+    """Compute SIN and COS of an argument in turns."""
     if x - x != 0.0:
         return np.nan
     turn = (x - np.rint(x)) * (2.0 * math.pi)
@@ -150,7 +150,7 @@ def _wave(op, x):
 
 @njit
 def _half(op, flags, bits):
-    """EX2 and TANH of a half."""
+    """Compute EX2 and TANH of a half."""
     if flags & c.HIGH:
         x = float64(widen_f16(bits & uint32(0xFFFF)))
     else:
@@ -167,8 +167,8 @@ def _half(op, flags, bits):
 
 
 @njit
-def _one(op, bits):
-    """One f32."""
+def _single(op, bits):
+    """Compute a function of one f32."""
     if bits & ~SIGN > EXPONENT:
         return NAN32
     if op == ops.M_TANH:
@@ -195,15 +195,15 @@ def special(op, sub, flags, T):
         elif flags & (c.HIGH | c.BF16):
             T[8, lane] = _half(op, int64(flags), T[0, lane])
         else:
-            T[8, lane] = _one(op, T[0, lane])
+            T[8, lane] = _single(op, T[0, lane])
 
 
 @njit
 def special_register(m, warp, pc, mask):
-    """S2R and CS2R."""
+    """Execute S2R and CS2R."""
     row, T = view.code(m)[pc], view.scratch(m)
-    which = row[c.SUB]
-    if which == CLOCKLO or which == TIMERLO:
+    register = row[c.SUB]
+    if register == CLOCKLO or register == TIMERLO:
         now = uint64(view.control(m)[s.NOW])
         for lane in range(32):
             T[8, lane] = uint32(now)
@@ -211,6 +211,6 @@ def special_register(m, warp, pc, mask):
         results(m, warp, row, mask, uint32(0), uint32(0))
         return
     for lane in range(32):
-        T[8, lane] = view.identity(m)[warp, which, lane]
+        T[8, lane] = view.identity(m)[warp, register, lane]
         T[9, lane] = uint32(0)
     results(m, warp, row, mask, uint32(0), uint32(0))

@@ -1,9 +1,9 @@
-"""Blocks of a grid on several cores at once, where their order makes no difference.
+"""Blocks of a grid on several cores at once, if their order makes no difference.
 
-Each core has a block's arrays of its own and takes the next run of blocks. What was read and written
-of global memory is noted (`marking`): where two cores touched the same byte, something was found or a
-limit was reached, nothing of it counts, and the launch is executed in order from its beginning. So
-counts, findings and results are those of one core.
+Each core has its own block arrays and takes the next run of blocks. `marking` notes what it reads
+and writes of global memory. If two cores touch the same byte, a fault is found or a limit is
+reached, the result is dropped and the launch is executed again, in order. So counts, findings and
+results are those of one core.
 """
 
 import math
@@ -21,36 +21,35 @@ from tilewave.execution.machine import codes as c
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine.program import Program
 
-# Of what runs: besides a block's own arrays those that one core writes.
-ITS_OWN = (
-    *blocks.ITS_OWN, "scratch", "addresses", "counts", "patterns", "deltas", "touched", "faults",
+# Arrays that each core needs for itself: those of a block, and others that it writes.
+CORE_ARRAYS = (
+    *blocks.BLOCK_ARRAYS, "scratch", "addresses", "counts", "patterns", "deltas", "touched", "faults",
     "control", "zeros", "peers",
 )  # fmt: skip
-LEAST = 4  # blocks (or clusters) for each core: for fewer the arrays take longer than they save
-RUNS = 8  # runs of blocks that each core takes: the last ones end at about the same time
+LEAST = 4  # blocks (or clusters) for each core: with fewer, copying the arrays costs more
+RUNS = 8  # runs of blocks that each core takes, so that all end at about the same time
 ORDERED, TIMED = re.compile(r"\.STRONG\.(GPU|SYS)"), re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
 
 
 def unordered(program: Program) -> bool:
-    """Whether nothing in a kernel lets a block wait for another one, but for those of its cluster: no atomics of
-    global memory, no loads and stores that are ordered beyond the block."""
+    """Return whether no block can wait for a block outside its cluster, by atomics or scopes."""
     rows = program.rows
     space = rows[:, c.SUB] >> 8 & 255
     atomics = (rows[:, c.FAMILY] == c.ATOMIC) & (space != c.SHARED)
-    return not np.any(atomics) and not any(ORDERED.search(one.text) for one in program.instructions)
+    return not np.any(atomics) and not any(
+        ORDERED.search(instruction.text) for instruction in program.instructions
+    )
 
 
 def independent(program: Program) -> bool:
-    """Whether nothing in a kernel says that the order of its blocks can be seen: they cannot wait for each other,
-    read no clock and print nothing."""
-    timed = any(TIMED.search(one.text) for one in program.instructions)
+    """Return whether blocks cannot observe their order: no waits, clocks or prints."""
+    timed = any(TIMED.search(instruction.text) for instruction in program.instructions)
     return not (program.prints or timed) and unordered(program)
 
 
 @dataclass
 class RemainingBlocks:
-    """What is left of a launch: of ``total`` blocks (or clusters), of which the first ``working`` have work, those
-    from ``following`` on."""
+    """Blocks (or clusters) from ``following`` to ``total``; the first ``working`` have work."""
 
     total: int
     working: int
@@ -65,19 +64,18 @@ class RemainingBlocks:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self) -> tuple[int, int] | None:
-        """The next run of blocks, its first and the one behind its last."""
+        """Return the next run of blocks as (first, end); None if none is left."""
         with self.lock:
             first = self.following
             self.following = min(first + self.size, self.total)
             return None if self.stopped or first == self.total else (first, self.following)
 
     def used(self, instructions: int, done: int) -> None:
-        """Note warp instructions that ran and blocks that are done; stops where instructions are more than may
-        run, or time is up or will be long before the end."""
+        """Add warp instructions and finished blocks; stop if a limit is reached or will be."""
         with self.lock:
             self.spent += instructions
             self.done += done
-            # Each core may have nearly done another one.
+            # Each core may have nearly finished another one.
             most = max(
                 (self.done + self.cores) / self.working,
                 self.spent / (self.instructions or math.inf),
@@ -100,12 +98,13 @@ def run(
     deadline: Deadline,
     working: int = 0,
 ) -> int:
-    """Execute a launch with ``cores`` threads. Returns how many blocks were done: all of them, or 0
-    where it has to be executed again, in order.
+    """Execute a launch with ``cores`` threads.
 
-    state: of a block that has not begun; its memory and counts are the launch's afterwards. together:
-    gives the blocks of a cluster by rank, see `launch`. fixed: whether each buffer is read-only. The
-    others: see `blocks.run_grid`.
+    Returns the number of blocks, or 0 if the launch must be executed again, in order.
+
+    state: that of a block before its start; afterwards it holds memory and counts of the launch.
+    together: returns the blocks of a cluster by rank, see `launch`. fixed: whether each buffer is
+    read-only. Other parameters: see `blocks.run_grid`.
     """
     total = int(np.prod(grid)) // int(np.prod(cluster))
     working = min(-(-working // int(np.prod(cluster))) or total, total)
@@ -113,32 +112,32 @@ def run(
         total, working, cores, max(1, total // (RUNS * cores)), instructions, deadline
     )
     marks = [marking.Marks(state, fixed) for _ in range(cores)]
-    own = [
-        one.watching(state._replace(**{name: getattr(state, name).copy() for name in ITS_OWN}))
-        for one in marks
+    core_states = [
+        mark.watching(state._replace(**{name: getattr(state, name).copy() for name in CORE_ARRAYS}))
+        for mark in marks
     ]
     sizes, dims = np.array(grid, np.int64), np.array(cluster, np.int64)
-    blocks.spent(views.table(state))  # loads the loop, which two threads must not do at once
+    blocks.spent(views.table(state))  # load the loop before the threads start
     deadline.skip()
 
-    def on_one_core(first: s.State) -> None:
+    def on_core(first: s.State) -> None:
         states = together(first)
         tables = views.tables(states)
         while blocks_ := work.take():
             progress = np.array([blocks_[0], 0, 0], np.int64)
-            found = 1
-            while found == 1 and not work.stopped:
-                before, first_one = blocks.spent(tables[0]), int(progress[0])
-                found = blocks.run_some(
+            outcome = 1
+            while outcome == 1 and not work.stopped:
+                before, first_block = blocks.spent(tables[0]), int(progress[0])
+                outcome = blocks.run_some(
                     tables[0], progress, sizes, dims, threads, blocks_[1], 0, blocks.LOOK
                 )
-                work.used(blocks.spent(tables[0]) - before, int(progress[0]) - first_one)
-            work.stopped |= found == 2
+                work.used(blocks.spent(tables[0]) - before, int(progress[0]) - first_block)
+            work.stopped |= outcome == 2
 
     with ThreadPoolExecutor(cores) as pool:
-        list(pool.map(on_one_core, own))
-    found_any = any(one.control[s.FAULT_COUNT] for one in own)
-    if work.stopped or found_any or not marking.apart(marks):
+        list(pool.map(on_core, core_states))
+    faulty = any(core.control[s.FAULT_COUNT] for core in core_states)
+    if work.stopped or faulty or not marking.apart(marks):
         return 0
-    state.counts[...] = sum(one.counts for one in own)
+    state.counts[...] = sum(core.counts for core in core_states)
     return int(np.prod(grid))

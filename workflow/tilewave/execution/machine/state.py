@@ -1,6 +1,7 @@
-"""What a running block consists of: arrays, allocated once and used for block after block.
+"""The state of a running block: arrays, allocated once and reused block after block.
 
-Compiled functions reach them through `tilewave.execution.machine.views`, which is made from the fields; columns and entries have names here.
+Compiled functions reach them through `views`, which is generated from the fields. Columns and
+entries are named here.
 """
 
 from collections.abc import Mapping
@@ -11,14 +12,14 @@ from numpy import int32, int64, uint32
 
 from tilewave.execution.machine import codes as c
 
-REGISTERS = 288  # of a warp: 255 named ones, then zeros, which RZ of any width reads
-FRAGMENTS = 280  # the last ones hold what a warpgroup instruction took from shared memory
+REGISTERS = 288  # of a warp: 255 registers, then zeros for RZ of any width
+FRAGMENTS = 280  # the last ones hold a warpgroup instruction's operands from shared memory
 UNIFORMS = 264
 QUEUE = 512  # asynchronous copies of a warp that may be in flight
-SLOTS = 33  # groups of lanes of a warp that can be apart
+SLOTS = 33  # groups of diverged lanes of a warp
 BARRIERS = 16
 FAULTS = 16
-WAYS = 4  # patterns that a copy remembers: its cost depends on both sides' half of a line
+WAYS = 4  # patterns that a copy remembers: one for each half of a line on either side
 PATTERN = 128  # words that one access of a warp can touch
 
 # ---- columns of counts
@@ -37,7 +38,7 @@ COUNTS = (
 # ---- entries of control
 (
     BUDGET, TICK, FIRST_TICK, FAULT_COUNT, WARPS, SHARED_BASE, SHARED_END, LOCAL_BYTES, NOW,
-    GRAIN, RACES, STOP, REVERSED, QUANTUM, TAKEN, READERS, KNOWLEDGE, PARKED,
+    GRAIN, RACES, STOP, REVERSED, QUANTUM, TAKEN, READERS, CLUSTER_ACTORS, PARKED,
     PARKED_FOR, ASYNCHRONOUS, ACTORS, PRINTED,
 ) = range(22)  # fmt: skip
 CONTROL_SIZE = 22
@@ -58,17 +59,17 @@ CONTROL_SIZE = 22
     FREE, READY, AT_CONVERGE, AT_BARRIER, AT_WARPSYNC, AT_MBARRIER, AT_CLUSTER, AT_REGISTERS,
     AT_PRODUCTS,
 ) = range(9)  # fmt: skip
-TURN_OVER = -1  # of PARKED: the group can go on, but others should have their turn
+TURN_OVER = -1  # value of PARKED: the group can go on in its next turn
 
-# ---- entries of own: what a block of a cluster has to itself
+# ---- entries of block_control: those of one block of a cluster
 (
     RANK, NUMBER, BLOCKS, POOL, MBARRIER_COUNT, PARAMETERS_AT, REGISTERS_AT_FIRST,
 ) = range(7)  # fmt: skip
-OWN_SIZE = 7
-MBARRIERS = 32  # of a block, as sources of knowledge about asynchronous copies
-ELSEWHERE = MBARRIERS  # stands for stores of other blocks, which are always in order
+BLOCK_CONTROL_SIZE = 7
+MBARRIERS = 32  # of a block, as actors of asynchronous copies
+ELSEWHERE = MBARRIERS  # the actor of stores of other blocks, which count as ordered
 PRINTS = 1024  # calls of printf that are kept
-PRINT_ARGUMENTS = 32  # words of 8 bytes that are kept of the arguments of one
+PRINT_ARGUMENTS = 32  # words of 8 bytes of arguments that are kept of a call
 GROUPS_KEPT = 64  # committed groups of a warp that may be outstanding
 MATRICES, BULKS = range(2)  # kinds of such groups
 
@@ -77,13 +78,13 @@ Array = np.ndarray
 
 
 class State(NamedTuple):
-    """Arrays of the block that runs.
+    """Arrays of the running block.
 
-    Blocks of a cluster run together: each has arrays of its own, but for those of the launch.
-    Whose accesses can be known: the warps', and where there are asynchronous ones (`orders`) those
-    of ACTORS; KNOWLEDGE counts them over the cluster, READERS those that read.
+    Blocks of a cluster run together: they share the arrays of the launch, and each has the others.
+    ACTORS counts the actors of a block: its warps, with asynchronous accesses more (`orders`).
+    CLUSTER_ACTORS counts those of the cluster, READERS those of a block that read.
 
-    Each field says the type of an item and the sizes. Lanes are the last axis and there are 32.
+    Each field names the type of an item and the sizes. The 32 lanes are the last axis.
     """
 
     code: Annotated[Array, int32, "instructions", c.COLUMNS]
@@ -100,22 +101,22 @@ class State(NamedTuple):
     scratch: Annotated[Array, uint32, 12, 32]
     addresses: Annotated[Array, int64, 2, 32]
     shared: Annotated[Array, uint32, "shared words"]
-    # who wrote a unit of shared memory last, and when
+    # the last writer of a unit of shared memory, and its tick
     shadow: Annotated[Array, uint32, "units"]
-    # when each read it last, and when it read any
+    # the tick of each reader's last read of a unit, and of any unit
     reads: Annotated[Array, uint32, "readers", "units that are read"]
     last_read: Annotated[Array, uint32, "readers"]
-    # up to when a warp knows another's accesses, and those of all others
-    known: Annotated[Array, uint32, "warps", "knowledge"]
+    # ticks up to which a warp knows the accesses of each actor, and of all other warps
+    clocks: Annotated[Array, uint32, "warps", "actors of the cluster"]
     safe: Annotated[Array, uint32, "warps"]
     arrived: Annotated[Array, uint32, BARRIERS, "warps"]
-    # what arrivals at a barrier bring along
-    clocks: Annotated[Array, uint32, BARRIERS, "knowledge"]
+    # merged clocks of the arrivals at a barrier
+    barrier_clocks: Annotated[Array, uint32, BARRIERS, "actors of the cluster"]
     # threads a barrier waits for, 0 for all; reduction; what it returned to each warp
     expected: Annotated[Array, int64, BARRIERS, 2]
     results: Annotated[Array, uint32, "warps"]
     local: Annotated[Array, uint32, "threads", "local words"]
-    # of each asynchronous copy: where it goes, and four words of data; its group and width
+    # asynchronous copies: destination and four words of data; group and width
     queue: Annotated[Array, uint32, "warps", "copies", 5, 32]
     stamps: Annotated[Array, int64, "warps", QUEUE, 2]
     # first, next, groups committed
@@ -136,28 +137,28 @@ class State(NamedTuple):
     control: Annotated[Array, int64, CONTROL_SIZE]
     # bytes that a copy fills with zeros instead
     zeros: Annotated[Array, int64, 32]
-    # where a lane goes from the end of a collective
+    # the target of a lane at the end of a collective
     resume: Annotated[Array, uint32, "warps", 32]
     # addresses of the functions that execute each family
     handlers: Annotated[Array, int64, "families"]
-    own: Annotated[Array, int64, OWN_SIZE]
+    block_control: Annotated[Array, int64, BLOCK_CONTROL_SIZE]
     # addresses of the `views.table` of each block of the cluster
     peers: Annotated[Array, int64, "blocks"]
-    # byte addresses in shared memory; what arrivals bring, and what those of finished phases brought
+    # byte addresses in shared memory; merged clocks of arrivals, then those of finished phases
     mbarriers: Annotated[Array, int64, MBARRIERS]
-    phases: Annotated[Array, uint32, "phases", "knowledge"]
-    # how many phases are over, and how many of them a warp of the block has seen to be
+    phases: Annotated[Array, uint32, "phases", "actors of the cluster"]
+    # finished phases, and how many of them a warp of the block has observed
     turned: Annotated[Array, int64, MBARRIERS, 2]
-    # of each warp of the cluster its last arrival: when, in which phase, program counter, lane
+    # last arrival of each warp of the cluster: tick, phase, program counter, lane
     arrivals: Annotated[Array, int64, MBARRIERS, "warps of the cluster", 4]
-    # groups committed, and when each was, by kind
+    # committed groups and their ticks, by kind
     outstanding: Annotated[Array, int64, "warps", 2, 1 + GROUPS_KEPT]
-    # arrivals at the cluster's barrier, and waits passed; what the arrivals bring
+    # arrivals at the cluster's barrier, and waits passed; merged clocks of the arrivals
     meetings: Annotated[Array, int64, "warps", 2]
-    gathered: Annotated[Array, uint32, "knowledge"]
+    gathered: Annotated[Array, uint32, "actors of the cluster"]
     # registers of each thread
     quota: Annotated[Array, int64, "warps"]
-    # of calls of printf: the format's address, its arguments
+    # calls of printf: address of the format, its arguments
     prints: Annotated[Array, int64, "calls of printf", 1 + PRINT_ARGUMENTS]
 
 
@@ -166,22 +167,21 @@ FIELDS: dict[str, tuple[type, tuple[Size, ...]]] = {
     name: (kind.__metadata__[0], kind.__metadata__[1:])
     for name, kind in get_type_hints(State, include_extras=True).items()
 }
-"""Of each array the type of an item and the sizes: a number is the same everywhere, a name is one of the
-launch's sizes."""
+"""Item type and sizes of each array: a number is fixed, a name is a size of the launch."""
 
 
-def allocated(sizes: Mapping[str, int], **given: Array) -> State:
-    """A state of zeros, but for the arrays that are given; sizes: those of the others by name."""
-    made: dict[str, Array] = {
-        name: np.zeros([one if isinstance(one, int) else sizes[one] for one in shape], kind)
+def allocated(sizes: Mapping[str, int], **arrays: Array) -> State:
+    """Allocate a state: zeros, except for ``arrays``. sizes: those of the zeros by name."""
+    zeros: dict[str, Array] = {
+        name: np.zeros([size if isinstance(size, int) else sizes[size] for size in shape], kind)
         for name, (kind, shape) in FIELDS.items()
-        if name not in given
+        if name not in arrays
     }
-    return State(**made, **given)
+    return State(**zeros, **arrays)
 
 
 def rows_with_memos(rows: np.ndarray) -> int:
-    """Number the instructions that access memory, in place; returns how many there are."""
+    """Number the instructions that access memory, in place; return how many there are."""
     families = (c.LOAD, c.STORE, c.ATOMIC, c.MATRIX, c.COPY)
     chosen = np.flatnonzero(np.isin(rows[:, c.FAMILY], families))
     ways = np.where(rows[chosen, c.FAMILY] == c.COPY, WAYS, 1)

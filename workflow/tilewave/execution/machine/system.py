@@ -1,8 +1,8 @@
-"""Functions that code calls and the driver provides: printf and a failing assert.
+"""Functions that the driver provides: printf and a failing assert.
 
-Their addresses stand in constant bank 4, where the loader of a GPU writes those of its own code. Here
-they lie behind all code, and a call that reaches one is answered at once. Arguments are in registers 4
-and on, as the ABI has them; the return address is in registers 20 and 21.
+Constant bank 4 holds their addresses, which a GPU's loader sets to its own code. Here they lie
+after all code, and a call of one is answered at once. Arguments are in registers 4 and on, as in
+the ABI; the return address is in registers 20 and 21.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -22,20 +22,20 @@ PERCENT = uint32(37)
 
 
 @njit
-def called(m, warp, pc, which, lanes):
-    """Answer a call: which of `codes.SYSTEM_CALLS`, or one that is not known."""
-    if which == c.PRINT:
+def called(m, warp, pc, function, lanes):
+    """Answer a call of one of `codes.SYSTEM_CALLS`; another one is a fault."""
+    if function == c.PRINT:
         for lane in range(32):
             if (lanes >> uint32(lane)) & uint32(1):
                 _print(m, warp, lane)
         return
-    kind = int64(s.ASSERTED if which == c.ASSERT_FAIL else s.SYSTEM_CALL)
-    fault(m, kind, pc, warp, lanes, -1, which, 1)
+    kind = int64(s.ASSERTED if function == c.ASSERT_FAIL else s.SYSTEM_CALL)
+    fault(m, kind, pc, warp, lanes, -1, function, 1)
 
 
 @njit
 def _print(m, warp, lane):
-    """Keep what a thread prints, to be put into words at the end; the number of values comes back."""
+    """Keep what a thread prints, unformatted, and return the number of values to it."""
     R, control = view.registers(m)[warp], view.control(m)
     form = int64(joined(R[ARGUMENT + 1, lane], R[ARGUMENT, lane]))
     number = control[s.PRINTED]
@@ -56,20 +56,20 @@ def _print(m, warp, lane):
 
 @njit
 def _values(m, form):
-    """How many values a format names."""
+    """Count the values that a format names."""
     words, at = view.memory(m), form - view.origin(m)[0]
-    count, found = uint32(0), False
+    count, after_percent = uint32(0), False
     while 0 <= at < 4 * len(words):
         letter = (words[at >> 2] >> uint32(8 * (at & 3))) & uint32(255)
         if letter == uint32(0):
             break
-        if found and letter == PERCENT:
+        if after_percent and letter == PERCENT:
             count -= uint32(1)
-            found = False
+            after_percent = False
         elif letter == PERCENT:
             count += uint32(1)
-            found = True
+            after_percent = True
         else:
-            found = False
+            after_percent = False
         at += 1
     return count

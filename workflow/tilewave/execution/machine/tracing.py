@@ -1,8 +1,7 @@
-"""A block once more, instruction by instruction: who else touched what a finding is about.
+"""A second execution of a block, instruction by instruction, to find the other side of a finding.
 
-The shadow of shared memory knows the warp of an access but not its instruction and threads, which
-would cost every access something. A finding is rare and its author wants to know both sides, so
-the block is executed again.
+The shadow of shared memory holds the warp of an access but not its instruction and threads, because
+that would slow every access. Findings are rare and need both sides, so the block is executed again.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -21,12 +20,12 @@ from tilewave.execution.machine.compiling import entry
 from tilewave.execution.machine.integer import SHARED_WINDOW
 from tilewave.execution.machine.races import CLOCK, FLYING, writer
 
-# Columns of what is wanted: the access that was found, and whether it read what nobody had written.
+# Columns of a search: the faulting access, and whether it read an uninitialised unit.
 W_PC, W_WARP, W_UNIT, W_UNWRITTEN = range(WANTED := 4)
-# Columns of what is known of the other access: how far its search is, and the access.
-K_STATE, K_PC, K_WARP, K_LANES, K_ORDERED = range(KNOWN := 5)
+# Columns of a match: the state of its search, and the other access.
+K_STATE, K_PC, K_WARP, K_LANES, K_ORDERED = range(MATCH_COLUMNS := 5)
 OPEN, MET, FOUND = range(3)
-"""Not come to yet; the read has been met and its writer is looked for; the other one is known."""
+"""States of a search: not started; read seen, its writer is searched; other access found."""
 MOST = 2_000_000  # instructions
 
 
@@ -43,7 +42,7 @@ def run_warp(typingctx, address, table, warp, budget):
 
 @njit
 def next_group(m, warp):
-    """The group of lanes that a warp's next turn begins with; -1 for none."""
+    """Return the group of lanes that a warp's next turn begins with; -1 for none."""
     for slot in range(s.SLOTS):
         if view.groups(m)[warp, slot, 2] == s.READY:
             return slot
@@ -52,7 +51,7 @@ def next_group(m, warp):
 
 @njit
 def lanes_at(m, row, mask, unit):
-    """Lanes of the access just executed that cover a unit of shared memory."""
+    """Return the lanes of the last access that cover a unit of shared memory."""
     grain = view.control(m)[s.GRAIN]
     width = int64(row[c.WIDTH])
     if row[c.FAMILY] == c.MATRIX:
@@ -74,7 +73,7 @@ def lanes_at(m, row, mask, unit):
 
 @njit
 def touches_shared(row):
-    """Whether an instruction may access shared memory."""
+    """Return whether an instruction may access shared memory."""
     family, op = row[c.FAMILY], row[c.OP]
     if family in (c.MATRIX, c.COPY):
         return True
@@ -85,8 +84,8 @@ def touches_shared(row):
 
 
 @njit
-def note(m, wanted, known, last, warp, pc, mask, entries):
-    """Compare an access with what is wanted; returns how many searches ended with it.
+def note(m, wanted, matches, last, warp, pc, mask, entries):
+    """Compare an access with the searched ones; return how many searches ended with it.
 
     last: int64 (wanted, 1 + warps, 3): place, warp and lanes of the last write, and of each warp's
     last read. entries: the shadow of each unit before the access.
@@ -101,35 +100,35 @@ def note(m, wanted, known, last, warp, pc, mask, entries):
         lanes = lanes_at(m, row, mask, unit)
         if not lanes:
             continue
-        k = known[index]
-        own = wanted[index, W_PC] == pc and wanted[index, W_WARP] == warp
-        if own and k[K_STATE] == OPEN:
+        match = matches[index]
+        same_access = wanted[index, W_PC] == pc and wanted[index, W_WARP] == warp
+        if same_access and match[K_STATE] == OPEN:
             if wanted[index, W_UNWRITTEN]:
-                k[K_STATE] = MET
-                k[K_ORDERED] = int64(view.reads(m)[warp, unit])
+                match[K_STATE] = MET
+                match[K_ORDERED] = int64(view.reads(m)[warp, unit])
             else:
                 tick = entries[index] >> CLOCK
                 who = writer(m, entries[index])
                 other = int64(-1)
-                unordered = who != warp and view.known(m)[warp, who] < tick
+                unordered = who != warp and view.clocks(m)[warp, who] < tick
                 if tick >= first and (unordered or entries[index] & FLYING):
                     other = int64(0)
                 elif writes:
                     for reader in range(view.control(m)[s.READERS]):
                         seen = view.reads(m)[reader, unit]
-                        if reader != warp and seen >= first and view.known(m)[warp, reader] < seen:
+                        if reader != warp and seen >= first and view.clocks(m)[warp, reader] < seen:
                             other = int64(1 + reader)
                 if other >= 0 and last[index, other, 2]:
-                    k[K_STATE] = FOUND
+                    match[K_STATE] = FOUND
                     for column in range(3):
-                        k[K_PC + column] = last[index, other, column]
+                        match[K_PC + column] = last[index, other, column]
                     ended += 1
-        elif k[K_STATE] == MET and writes:
-            mine = wanted[index, W_WARP]
-            k[K_STATE] = FOUND
-            k[K_PC], k[K_WARP], k[K_LANES] = pc, warp, int64(lanes)
-            before = int64(view.known(m)[warp, mine]) >= k[K_ORDERED]
-            k[K_ORDERED] = warp == mine or before
+        elif match[K_STATE] == MET and writes:
+            reading_warp = wanted[index, W_WARP]
+            match[K_STATE] = FOUND
+            match[K_PC], match[K_WARP], match[K_LANES] = pc, warp, int64(lanes)
+            before = int64(view.clocks(m)[warp, reading_warp]) >= match[K_ORDERED]
+            match[K_ORDERED] = warp == reading_warp or before
             ended += 1
         place = 0 if writes else 1 + warp
         last[index, place, 0] = pc
@@ -139,17 +138,17 @@ def note(m, wanted, known, last, warp, pc, mask, entries):
 
 
 @entry("trace")
-def trace(table, wanted_at, count, known_at, last_at, places, entries_at, run):
-    """Execute a block that begins and fill ``known``: see `note`. run: address of `blocks.run`."""
+def trace(table, wanted_at, count, matches_at, last_at, places, entries_at, run):
+    """Execute a block from its start and fill ``matches`` (see `note`). run: that of `blocks`."""
     m = view.opened(table)
     wanted = view.int64s(wanted_at, (count, WANTED))
-    known = view.int64s(known_at, (count, KNOWN))
+    matches = view.int64s(matches_at, (count, MATCH_COLUMNS))
     last = view.int64s(last_at, (count, places, 3))
     entries = view.uint32s(entries_at, (count,))
     view.control(m)[s.STOP] = 0
     warps = view.control(m)[s.WARPS]
-    left, steps = count, int64(0)
-    while left > 0 and steps < MOST:
+    remaining, steps = count, int64(0)
+    while remaining > 0 and steps < MOST:
         moved = False
         for turn in range(warps):
             warp = int64(warps - 1 - turn if view.control(m)[s.REVERSED] else turn)
@@ -170,24 +169,23 @@ def trace(table, wanted_at, count, known_at, last_at, places, entries_at, run):
                 moved = True
                 steps += 1
                 if here:
-                    left -= note(m, wanted, known, last, warp, pc, mask, entries)
-                if view.control(m)[s.STOP] or left <= 0:
+                    remaining -= note(m, wanted, matches, last, warp, pc, mask, entries)
+                if view.control(m)[s.STOP] or remaining <= 0:
                     return steps
         if not moved:
             break
     return steps
 
 
-def others(
+def colliding(
     m: np.ndarray, wanted: np.ndarray, number: int, grid: tuple[int, ...], threads: int
 ) -> np.ndarray:
-    """For each access of block ``number`` that is wanted (W_ columns), the one it collides with
-    (K_ columns). Leaves the state as after that block."""
+    """Find the colliding access (K_ columns) of each search (W_ columns) in block ``number``."""
     warps = -(-threads // 32)
-    known = np.zeros((len(wanted), KNOWN), np.int64)
+    matches = np.zeros((len(wanted), MATCH_COLUMNS), np.int64)
     # Readers are warps, and products and bulk stores of warps.
     last = np.zeros((len(wanted), 1 + 3 * warps, 3), np.int64)
     begin(m, number, np.array(grid, np.int64), np.ones(3, np.int64), threads)
     entries = np.zeros(len(wanted), np.uint32)
-    trace(m, wanted, len(wanted), known, last, last.shape[1], entries, run.address)
-    return known
+    trace(m, wanted, len(wanted), matches, last, last.shape[1], entries, run.address)
+    return matches

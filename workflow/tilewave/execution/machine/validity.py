@@ -1,4 +1,4 @@
-"""Where the lanes of an access stand, whether they may, and the faults where they may not."""
+"""Addresses of an access's lanes, their bounds and alignment, and the faults that follow."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int64, uint32
@@ -13,7 +13,7 @@ from tilewave.execution.machine.integer import LOCAL_WINDOW, SHARED_WINDOW, join
 
 @njit(inline="always")
 def fault(m, kind, row, warp, lanes, address, other, stop):
-    """Note what went wrong, once for each kind and instruction; stop: whether it ends the launch."""
+    """Note a fault, once for each kind and instruction; stop: whether it ends the launch."""
     _noted(
         m,
         int64(kind),
@@ -47,7 +47,7 @@ def _noted(m, kind, row, warp, lanes, address, other, stop):
 
 @njit
 def address_lanes(m, warp, row, first, narrow, out):
-    """Byte addresses of an access: register (scaled) plus uniform register plus offset."""
+    """Compute byte addresses of an access: scaled register, uniform register and offset."""
     R = view.registers(m)[warp]
     shift = first - c.A_REG
     base = int64(row[c.A_OFFSET + shift])
@@ -65,7 +65,7 @@ def address_lanes(m, warp, row, first, narrow, out):
     if narrow:
         for lane in range(32):
             out[lane] = ((int64(R[register, lane]) << int64(scale)) + base) & int64(0xFFFFFFFF)
-        rank = view.own(m)[s.RANK]
+        rank = view.block_control(m)[s.RANK]
         if narrow == 2 and rank:
             # The block's own window of the cluster's shared memory.
             for lane in range(32):
@@ -78,13 +78,13 @@ def address_lanes(m, warp, row, first, narrow, out):
 
 @njit
 def first_lane(mask):
-    """Index of the lowest active lane."""
+    """Return the index of the lowest active lane."""
     return int64(lowest_one(mask))
 
 
 @njit
 def wrong_lanes(addresses, mask, width, low, high):
-    """Lanes outside [low, high) for accesses of ``width`` bytes, and the first such address."""
+    """Return lanes whose ``width`` bytes leave [low, high), and the first such address."""
     lanes = uint32(0)
     first = int64(-1)
     for lane in range(32):
@@ -99,7 +99,7 @@ def wrong_lanes(addresses, mask, width, low, high):
 
 @njit
 def aligned(m, warp, pc, mask, addresses, width):
-    """Whether all active addresses are multiples of the width; a fault where not."""
+    """Return whether all active addresses are multiples of the width; note a fault if not."""
     mixed = int64(0)
     for lane in range(32):
         if (mask >> uint32(lane)) & uint32(1):
@@ -119,7 +119,7 @@ def aligned(m, warp, pc, mask, addresses, width):
 
 @njit
 def inside_global(m, warp, pc, mask, addresses, width):
-    """Whether every active lane stays inside one of the buffers; a fault where not."""
+    """Return whether every active lane stays inside one of the buffers; note a fault if not."""
     low = int64(0x7FFFFFFFFFFFFFFF)
     high = int64(-0x7FFFFFFFFFFFFFFF)
     for lane in range(32):
@@ -134,13 +134,13 @@ def inside_global(m, warp, pc, mask, addresses, width):
     for lane in range(32):
         if not (mask >> uint32(lane)) & uint32(1):
             continue
-        found = False
+        in_buffer = False
         for index in range(len(view.ranges(m))):
             at = addresses[lane]
-            found = found or (
+            in_buffer = in_buffer or (
                 at >= view.ranges(m)[index, 0] and at + width <= view.ranges(m)[index, 1]
             )
-        if not found:
+        if not in_buffer:
             lanes |= uint32(1) << uint32(lane)
             if first < 0:
                 first = addresses[lane]
@@ -152,7 +152,7 @@ def inside_global(m, warp, pc, mask, addresses, width):
 
 @njit
 def inside_shared(m, warp, pc, mask, addresses, width, end):
-    """Whether every active lane stays inside the block's shared memory; a fault where not."""
+    """Return whether active lanes stay inside the block's shared memory; note a fault if not."""
     low = int64(0x7FFFFFFFFFFFFFFF)
     high = int64(-1)
     for lane in range(32):
@@ -168,10 +168,26 @@ def inside_shared(m, warp, pc, mask, addresses, width, end):
 
 
 @njit
+def inside_block(m, warp, pc, lanes, offset, width, aligned):
+    """Return whether these bytes are in shared memory and aligned; note a fault if not."""
+    control = view.control(m)
+    kind = int64(-1)
+    if offset < control[s.SHARED_BASE] or offset + width > control[s.SHARED_END]:
+        kind = int64(s.OUTSIDE_SHARED)
+    elif offset & (aligned - 1):
+        kind = int64(s.MISALIGNED)
+        width = aligned
+    if kind < 0:
+        return True
+    fault(m, kind, pc, warp, lanes, offset, width, 1)
+    return False
+
+
+@njit
 def shared_lanes(m, mask, addresses):
-    """Lanes whose generic address lies in the shared window; their addresses become shared ones."""
+    """Return lanes with a generic address in the shared window; make their addresses shared."""
     lanes = uint32(0)
-    rank, blocks = view.own(m)[s.RANK], view.own(m)[s.BLOCKS]
+    rank, blocks = view.block_control(m)[s.RANK], view.block_control(m)[s.BLOCKS]
     for lane in range(32):
         on = (mask >> uint32(lane)) & uint32(1)
         if on and addresses[lane] >> int64(32) == int64(SHARED_WINDOW):
@@ -179,7 +195,7 @@ def shared_lanes(m, mask, addresses):
             if inner >> int64(24) == rank:
                 inner -= rank << int64(24)
             elif inner >> int64(24) < blocks:
-                continue  # another block's
+                continue  # in another block
             lanes |= uint32(1) << uint32(lane)
             addresses[lane] = inner
     return lanes
@@ -187,7 +203,7 @@ def shared_lanes(m, mask, addresses):
 
 @njit
 def local_lanes(mask, addresses):
-    """Lanes whose generic address lies in local memory; their addresses become local ones."""
+    """Return lanes with a generic address in local memory; make their addresses local."""
     lanes = uint32(0)
     for lane in range(32):
         on = (mask >> uint32(lane)) & uint32(1)
@@ -199,9 +215,9 @@ def local_lanes(mask, addresses):
 
 @njit
 def away(m, mask, addresses):
-    """Lanes whose generic address lies in the shared memory of another block of the cluster."""
+    """Return lanes whose generic address is in the shared memory of another block of the cluster."""
     lanes = uint32(0)
-    if view.own(m)[s.BLOCKS] > 1:
+    if view.block_control(m)[s.BLOCKS] > 1:
         for lane in range(32):
             if addresses[lane] >> int64(32) == int64(SHARED_WINDOW):
                 lanes |= uint32(1) << uint32(lane)

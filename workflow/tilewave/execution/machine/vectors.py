@@ -1,8 +1,7 @@
-"""Arithmetic on sixteen numbers at once, spelt out in LLVM's vector types.
+"""Arithmetic on sixteen numbers at once, emitted with LLVM's vector types.
 
-LLVM finds such vectors in loops by itself, but whether it does depends on how much it has unrolled
-before; a matrix instruction that it does not find them in takes ten times as long. Vectors that the
-CPU does not have become several shorter ones.
+LLVM can find such vectors in loops, but only if it has unrolled enough. A matrix instruction without
+them takes ten times as long. A CPU with shorter vectors uses several of them.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -19,7 +18,7 @@ from llvmlite.binding import get_host_cpu_features, load_library_permanently
 from numba.core import cgutils
 
 if platform.machine() in ("x86_64", "AMD64") and not get_host_cpu_features().get("f16c"):
-    # Such a CPU converts halves by functions of libgcc, which LLVM has to find.
+    # Without F16C LLVM needs libgcc's functions to convert halves.
     with contextlib.suppress(RuntimeError):
         load_library_permanently("libgcc_s.so.1")
 
@@ -73,61 +72,63 @@ class Vector:
         return self._pick("shl", "", by)
 
     def __rshift__(self, by: int) -> Vector:
-        """Zeros come in from the left."""
+        """Shift right; zeros come in from the left."""
         return self._pick("lshr", "", by)
 
     def compare(self, how: str, other: Vector | int | float) -> Vector:
-        """A vector of single bits; integers as signed ones."""
+        """Compare to a vector of single bits; integers are signed."""
         real = self.element in (FLOAT, DOUBLE)
         name = "fcmp_ordered" if real else "icmp_signed"
         return self._with(getattr(self.builder, name)(how, self.value, self._other(other)))
 
     def above(self, limit: int) -> Vector:
-        """A vector of single bits: unsigned integers larger than a number."""
+        """Compare unsigned integers with a number, to a vector of single bits."""
         return self._with(self.builder.icmp_unsigned(">", self.value, self._other(limit)))
 
     def select(self, true: Vector | int, false: Vector) -> Vector:
-        """From two vectors by these bits."""
+        """Select from two vectors by these bits."""
         return self._with(self.builder.select(self.value, false._other(true), false.value))
 
     def at_least(self, other: Vector | int) -> Vector:
         return self.compare("<", other).select(other, self)
 
     def absolute(self) -> Vector:
-        """Floats or doubles without their signs."""
+        """Return floats or doubles without their signs."""
         integer = I32 if self.element == FLOAT else I64
         sign = 1 << (8 * BYTES[integer] - 1)
         return (self.bits_as(integer) & (sign - 1)).bits_as(self.element)
 
     def as_mask(self) -> Vector:
-        """Single bits to int32: 0 or -1."""
+        """Convert single bits to int32: 0 or -1."""
         return self._cast("sext", I32)
 
-    def _intrinsic(self, name: str, element: str, *others: Vector) -> Vector:
-        """LLVM's intrinsic of that name; llvmlite knows those of scalars only."""
+    def _intrinsic(self, name: str, element: str, *operands: Vector) -> Vector:
+        """Call LLVM's intrinsic of that name; llvmlite declares only those of scalars."""
         kind = self.value.type
         function = cgutils.get_or_insert_function(
             self.builder.module,
-            ir.FunctionType(kind, [kind] * (1 + len(others))),
+            ir.FunctionType(kind, [kind] * (1 + len(operands))),
             f"llvm.{name}.v{kind.count}{element}",
         )
-        return self._with(self.builder.call(function, [self.value, *(one.value for one in others)]))
+        return self._with(
+            self.builder.call(function, [self.value, *(operand.value for operand in operands)])
+        )
 
     def ones(self) -> Vector:
-        """How many bits are set."""
+        """Count the bits that are set."""
         return self._intrinsic("ctpop", "i32")
 
     def fused(self, factor: Vector, addend: Vector) -> Vector:
-        """self * factor + addend with one rounding."""
+        """Return self * factor + addend with one rounding."""
         return self._intrinsic("fma", "f64", factor, addend)
 
     def pairs_as(self, element: ir.Type) -> Vector:
-        """Two elements each as one of twice the size, the first in its low half."""
+        """Join pairs of elements to elements of twice the size, the first in the low half."""
         kind = ir.VectorType(element, self.value.type.count // 2)
         return self._with(self.builder.bitcast(self.value, kind))
 
     def any(self) -> ir.Value:
-        """Whether a bit is set, of a vector of single bits."""
+        """Return whether any bit of a vector of single bits is set."""
         word = self.builder.bitcast(self.value, ir.IntType(self.value.type.count))
         return self.builder.icmp_unsigned("!=", word, ir.Constant(word.type, 0))
 
@@ -136,40 +137,40 @@ class Vector:
         return self._with(getattr(self.builder, how)(self.value, kind))
 
     def bits_as(self, element: ir.Type) -> Vector:
-        """The same bits as another type."""
+        """Reinterpret the bits as another type."""
         return self._cast("bitcast", element)
 
     def truncated(self) -> Vector:
-        """Floats to int32, towards zero."""
+        """Convert floats to int32, towards zero."""
         return self._cast("fptosi", I32)
 
     def as_double(self) -> Vector:
         return self._cast("sitofp" if self.element == I32 else "fpext", DOUBLE)
 
     def as_float(self) -> Vector:
-        """Doubles or int32 to the nearest floats."""
+        """Convert doubles or int32 to the nearest floats."""
         return self._cast("fptrunc" if self.element == DOUBLE else "sitofp", FLOAT)
 
     def as_int64(self) -> Vector:
         return self._cast("sext", I64)
 
     def widened(self) -> Vector:
-        """Floats of the f16 patterns in the low halves of int32."""
+        """Convert f16 patterns in the low halves of int32 to floats."""
         return self._cast("trunc", I16)._cast("bitcast", HALF)._cast("fpext", FLOAT)
 
     def narrowed(self) -> Vector:
-        """Patterns of the nearest f16, as int32, of floats."""
+        """Round floats to the nearest f16, as patterns in int32."""
         return self._cast("fptrunc", HALF)._cast("bitcast", I16)._cast("zext", I32)
 
     def shuffled(self, places: Sequence[int], second: Vector | None = None) -> Vector:
-        """The elements at these places; those of a second vector follow the first's."""
+        """Return the elements at these places; a second vector's follow the first's."""
         other = self.value if second is None else second.value
         chosen = ir.Constant(ir.VectorType(I32, len(places)), list(places))
         return self._with(self.builder.shuffle_vector(self.value, other, chosen))
 
 
 class Memory:
-    """Numbers behind each other in memory."""
+    """Contiguous numbers in memory."""
 
     def __init__(self, builder: ir.IRBuilder, pointer: ir.Value, align: int = 0) -> None:
         self.builder, self.pointer = builder, pointer
@@ -177,8 +178,8 @@ class Memory:
         self.align = align or BYTES[self.element]
 
     def _at(self, at: ir.Value | int) -> ir.Value:
-        place = ir.Constant(I64, at) if isinstance(at, int) else at
-        return self.builder.gep(self.pointer, [place])
+        index = ir.Constant(I64, at) if isinstance(at, int) else at
+        return self.builder.gep(self.pointer, [index])
 
     def load(self, at: ir.Value | int, count: int = WIDTH) -> Vector:
         kind = ir.VectorType(self.element, count).as_pointer()
@@ -190,19 +191,19 @@ class Memory:
         self.builder.store(vector.value, place, align=self.align)
 
     def everywhere(self, at: ir.Value | int, count: int = WIDTH) -> Vector:
-        """A vector of one element."""
+        """Load one element and return a vector of it."""
         return splat(self.builder, self.builder.load(self._at(at)), count)
 
 
 def splat(builder: ir.IRBuilder, value: ir.Value, count: int = WIDTH) -> Vector:
-    """A vector of one value."""
+    """Return a vector of one value."""
     empty = ir.Constant(ir.VectorType(value.type, count), ir.Undefined)
-    one = Vector(builder, builder.insert_element(empty, value, ir.Constant(I32, 0)))
-    return one.shuffled([0] * count)
+    vector = Vector(builder, builder.insert_element(empty, value, ir.Constant(I32, 0)))
+    return vector.shuffled([0] * count)
 
 
 def loop(builder: ir.IRBuilder, count: int, body: Callable[[ir.Value], Any]) -> None:
-    """A loop in the code; `body` gets the int64 index."""
+    """Emit a loop; `body` gets the int64 index."""
     with cgutils.for_range(builder, ir.Constant(I64, count)) as state:
         body(state.index)
 
@@ -213,7 +214,7 @@ def either(
     first: Callable[[], Vector],
     second: Callable[[], Vector],
 ) -> Vector:
-    """What one of two pieces of code gives."""
+    """Emit two branches and return the value of the one that ran."""
     came = []
     with builder.if_else(condition) as branches:
         for branch, code in zip(branches, (first, second), strict=True):

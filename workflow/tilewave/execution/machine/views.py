@@ -1,8 +1,8 @@
 """The arrays of a running block, as compiled functions see them.
 
-Compiled functions take one argument, ``m``: an int64 array with the address and the leading sizes of
-every array of `tilewave.execution.machine.state.State`. A named tuple would say the same, but numba passes
-each of its arrays as nine words, and three hundred words a call took longer than the instruction.
+Compiled functions take one argument, ``m``: an int64 array with the address and the leading sizes
+of every array of `state.State`. A named tuple would hold the same, but numba passes each of its
+arrays as nine words: passing three hundred words took longer than an instruction.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -26,28 +26,28 @@ TABLE = len(State._fields) * (1 + SIZES)
 
 @intrinsic
 def fill(typingctx, array, value):
-    """Make all items of a contiguous array the same."""
+    """Set all items of a contiguous array to a value."""
     if array.layout != "C":
         return None
 
     def build(context, builder, signature, arguments):
-        made = context.make_array(array)(context, builder, arguments[0])
-        with cgutils.for_range(builder, made.nitems) as loop:
-            builder.store(arguments[1], builder.gep(made.data, [loop.index]))
+        values = context.make_array(array)(context, builder, arguments[0])
+        with cgutils.for_range(builder, values.nitems) as loop:
+            builder.store(arguments[1], builder.gep(values.data, [loop.index]))
         return context.get_dummy_value()
 
     return types.none(array, array.dtype), build
 
 
-def _place(name: str) -> int:
+def _column(name: str) -> int:
     return State._fields.index(name) * (1 + SIZES)
 
 
-CODE_AT, REGISTERS_AT, UNIFORMS_AT = _place("code"), _place("registers"), _place("uniforms")
+CODE_AT, REGISTERS_AT, UNIFORMS_AT = _column("code"), _column("registers"), _column("uniforms")
 
 
 def _pointed(context, builder, kind, address, shape):
-    """An array value: of this type, at an address, its shape as words and numbers."""
+    """Build an array value: its type, its address, its shape as LLVM values and numbers."""
     word = ir.IntType(64)
     shape = [word(size) if isinstance(size, int) else size for size in shape]
     item = kind.dtype.bitwidth // 8
@@ -61,7 +61,7 @@ def _pointed(context, builder, kind, address, shape):
 
 
 def _at_address(dtype):
-    """A function of an address and a shape that gives the array there."""
+    """Return a function of an address and a shape that gives the array there."""
 
     @intrinsic
     def array(typingctx, address, shape):
@@ -81,7 +81,7 @@ int32s, uint32s, int64s = map(_at_address, (types.int32, types.uint32, types.int
 
 @intrinsic
 def opened(typingctx, table):
-    """The table at an address."""
+    """Return the table at an address."""
     kind = types.Array(types.int64, 1, "C")
 
     def build(context, builder, signature, arguments):
@@ -92,30 +92,30 @@ def opened(typingctx, table):
 
 @intrinsic
 def peer(typingctx, m, rank):
-    """The table of another block of the cluster."""
+    """Return the table of another block of the cluster."""
     kind = types.Array(types.int64, 1, "C")
 
     def build(context, builder, signature, arguments):
-        words = context.make_array(kind)(context, builder, arguments[0]).data
-        peers = builder.load(builder.gep(words, [ir.IntType(64)(_place("peers"))]))
-        place = builder.gep(builder.inttoptr(peers, words.type), [arguments[1]])
-        return _pointed(context, builder, kind, builder.load(place), [TABLE])
+        data = context.make_array(kind)(context, builder, arguments[0]).data
+        peers = builder.load(builder.gep(data, [ir.IntType(64)(_column("peers"))]))
+        pointer = builder.gep(builder.inttoptr(peers, data.type), [arguments[1]])
+        return _pointed(context, builder, kind, builder.load(pointer), [TABLE])
 
     return kind(m, types.int64), build
 
 
 def _array(name, dtype, sizes):
-    """A function of the table that gives an array of the state."""
-    at = _place(name)
+    """Return a function of the table that gives an array of the state."""
+    at = _column(name)
     kind = types.Array(from_dtype(np.dtype(dtype)), len(sizes), "C")
 
     @intrinsic
     def array(typingctx, m):
         def build(context, builder, signature, arguments):
-            words = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
 
             def word(index):
-                return builder.load(builder.gep(words, [ir.IntType(64)(at + index)]))
+                return builder.load(builder.gep(data, [ir.IntType(64)(at + index)]))
 
             shape = [
                 size if isinstance(size, int) else word(1 + axis) for axis, size in enumerate(sizes)
@@ -127,12 +127,12 @@ def _array(name, dtype, sizes):
     return array
 
 
-# A function for each array by its name: `code(m)`, `registers(m)` and so on.
+# A function for each array: `code(m)`, `registers(m)` and so on.
 globals().update({name: _array(name, *field) for name, field in FIELDS.items()})
 
 
 def table(state: State) -> np.ndarray:
-    """The addresses and sizes of a state's arrays; the state must outlive it."""
+    """Return the addresses and sizes of a state's arrays; the state must outlive it."""
     m = np.zeros((len(state), 1 + SIZES), np.int64)
     for row, array in zip(m, state):
         row[0] = array.ctypes.data
@@ -141,26 +141,26 @@ def table(state: State) -> np.ndarray:
 
 
 def tables(states: Sequence[State]) -> list[np.ndarray]:
-    """The tables of a cluster's blocks by rank, which know each other; they must outlive its run."""
-    made = [table(one) for one in states]
-    for one in states:
-        one.peers[:] = [other.ctypes.data for other in made]
-    return made
+    """Return linked tables of a cluster's blocks by rank; they must outlive its run."""
+    addresses = [table(state) for state in states]
+    for state in states:
+        state.peers[:] = [table_.ctypes.data for table_ in addresses]
+    return addresses
 
 
 @njit
 def registers_of(m, warp):
-    """Address of a warp's registers."""
+    """Return the address of a warp's registers."""
     return m[REGISTERS_AT] + warp * (REGISTERS * 32 * 4)
 
 
 @njit
 def uniforms_of(m, warp):
-    """Address of a warp's uniform registers."""
+    """Return the address of a warp's uniform registers."""
     return m[UNIFORMS_AT] + warp * (UNIFORMS * 4)
 
 
 @njit
 def code_of(m, pc):
-    """Address of a row."""
+    """Return the address of a row."""
     return m[CODE_AT] + pc * (COLUMNS * 4)

@@ -1,4 +1,4 @@
-"""Predicates among themselves, votes of a warp, exchanges between its lanes."""
+"""Logic of predicates, votes of a warp, exchanges between its lanes."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int32, int64, uint32
@@ -15,7 +15,7 @@ ALL = uint32(0xFFFFFFFF)
 
 @njit
 def _signs(words, straight):
-    """Lanes whose word is negative; the others where ``straight`` is 0."""
+    """Return the lanes whose word is negative; with ``straight`` 0 the other lanes."""
     signs = uint32(0)
     for lane in range(32):
         signs |= (words[lane] >> uint32(31)) << uint32(lane)
@@ -24,7 +24,7 @@ def _signs(words, straight):
 
 @njit
 def logic(m, warp, pc, mask):
-    """Predicates among themselves, and votes of a warp."""
+    """Execute logic of predicates, and votes of a warp."""
     row, P = view.code(m)[pc], view.predicates(m)[warp]
     sources(m, warp, row)
     p0, p1 = pin(row, int64(c.PIN0), P), pin(row, int64(c.PIN1), P)
@@ -101,14 +101,14 @@ def _logic(row, mask, T, P, p0, p1, p2):
                 T[8, lane] = mask if same_all else uint32(0)
         return (ALL if same_all else uint32(0)), uint32(0)
     if op == ops.L_SCALAR:
-        # R2UR that says which lanes have another value than the first: a loop serves them too.
-        value, others = T[0, int64(lowest_one(mask))], uint32(0)
+        # R2UR that returns the lanes whose value differs from the first: a loop handles them.
+        value, different = T[0, int64(lowest_one(mask))], uint32(0)
         for lane in range(32):
-            others |= uint32(T[0, lane] != value) << uint32(lane)
+            different |= uint32(T[0, lane] != value) << uint32(lane)
             T[8, lane] = T[0, lane]
         if row[c.FLAGS] & c.BOOL_OR:  # in this register or in one before
-            others |= P[row[c.PD0]]
-        return others & mask, uint32(0)
+            different |= P[row[c.PD0]]
+        return different & mask, uint32(0)
     if op == ops.L_REDUX:
         first = T[0, int64(lowest_one(mask))]
         signed = row[c.FLAGS] & c.SIGNED
@@ -141,7 +141,7 @@ def _logic(row, mask, T, P, p0, p1, p2):
 
 @njit
 def exchange(op, sub, flags, T, p0, p1):
-    """SHFL and MOVM; returns its predicates."""
+    """Execute SHFL and MOVM; return its predicates."""
     if op == ops.X_SHUFFLE:
         inside = uint32(0)
         for lane in range(32):

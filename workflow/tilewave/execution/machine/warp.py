@@ -1,7 +1,7 @@
-"""One warp, instruction after instruction, until it waits or its turn is over.
+"""Execution of a warp, instruction after instruction, until it waits or its turn is over.
 
-Lanes that are apart form groups, each with its program counter; BSSY names the lanes that a BSYNC
-joins again, as the hardware does since sm_70. Groups are never joined because they happen to meet.
+Diverged lanes form groups, each with its program counter. BSSY names the lanes that a BSYNC joins
+again, as the hardware does since sm_70. Groups that only meet by chance are not joined.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -22,7 +22,7 @@ from tilewave.execution.machine.validity import fault
 
 ALL = uint32(0xFFFFFFFF)
 FUNCTIONS = system.FIRST // system.BYTES
-ANYWHERE = int64(1) << int64(32)  # of what lanes at WARPSYNC wait for: the place does not matter
+ANYWHERE = int64(1) << int64(32)  # flag in the mask of a WARPSYNC: lanes meet at any instruction
 
 
 # ---------------------------------------------------------------- groups of lanes
@@ -30,7 +30,7 @@ ANYWHERE = int64(1) << int64(32)  # of what lanes at WARPSYNC wait for: the plac
 
 @njit
 def new_group(m, warp, pc, lanes, doing, waits):
-    """Put lanes aside as a group of their own."""
+    """Suspend lanes as a new group."""
     groups = view.groups(m)[warp]
     for slot in range(s.SLOTS):
         if groups[slot, 2] == s.FREE:
@@ -55,7 +55,7 @@ def take_group(m, warp):
 
 @njit(inline="always")
 def _waits(group, doing, waits, pc):
-    """Whether a group waits for something, at a place or (-1) wherever."""
+    """Return whether a group waits for something, at pc or (-1) anywhere."""
     return group[2] == doing and group[3] == waits and (pc < 0 or group[0] == pc)
 
 
@@ -76,7 +76,7 @@ def gather_waiting(m, warp, doing, waits, pc, following):
 
 @njit
 def waiting_lanes(m, warp, doing, waits, pc):
-    """Lanes of a warp that wait for something (pc -1: wherever they wait)."""
+    """Return the lanes of a warp that wait for something, at pc or (-1) anywhere."""
     groups = view.groups(m)[warp]
     lanes = uint32(0)
     for slot in range(s.SLOTS):
@@ -86,33 +86,37 @@ def waiting_lanes(m, warp, doing, waits, pc):
 
 
 @njit
-def partners(m, warp, which, pc, lanes):
-    """Lanes that wait at BSYNC for the same meeting as ``lanes``, and those it needs.
+def partners(m, warp, register, pc, lanes):
+    """Return lanes that wait at BSYNC for the same meeting as ``lanes``, and all that it needs.
 
-    A B register belongs to each lane: lanes that went different ways may use the same one, so a
-    meeting is known by the register, the place and the lanes that it is for.
+    Each lane has its own B registers, and diverged lanes may use the same one. So register, instruction
+    and lanes identify a meeting.
     """
-    converge, groups = view.converge(m)[warp, which], view.groups(m)[warp]
-    meant = converge[int64(lowest_one(lanes))]
+    converge, groups = view.converge(m)[warp, register], view.groups(m)[warp]
+    members = converge[int64(lowest_one(lanes))]
     here = uint32(0)
     for slot in range(s.SLOTS):
-        if groups[slot, 2] == s.AT_CONVERGE and groups[slot, 3] == which and groups[slot, 0] == pc:
-            others = uint32(groups[slot, 1])
-            if converge[int64(lowest_one(others))] == meant:
-                here |= others
-    return here, meant & view.live(m)[warp]
+        if (
+            groups[slot, 2] == s.AT_CONVERGE
+            and groups[slot, 3] == register
+            and groups[slot, 0] == pc
+        ):
+            waiting = uint32(groups[slot, 1])
+            if converge[int64(lowest_one(waiting))] == members:
+                here |= waiting
+    return here, members & view.live(m)[warp]
 
 
 @njit
 def settle(m, warp):
-    """After lanes arrived or left: groups whose partners are all there can run again."""
+    """Wake the groups whose partners are complete, after lanes arrived or left."""
     groups = view.groups(m)[warp]
     for slot in range(s.SLOTS):
         doing = groups[slot, 2]
         if doing == s.AT_CONVERGE:
-            which, pc = groups[slot, 3], groups[slot, 0]
+            register, pc = groups[slot, 3], groups[slot, 0]
             here, needed = partners(
-                m, int64(warp), int64(which), int64(pc), uint32(groups[slot, 1])
+                m, int64(warp), int64(register), int64(pc), uint32(groups[slot, 1])
             )
             if needed & ~here == uint32(0):
                 for other in range(s.SLOTS):
@@ -140,29 +144,30 @@ def settle(m, warp):
 
 
 @njit
-def arrive(m, warp, which, lanes, threads):
-    """Lanes arrive at a barrier and bring what their warp knows."""
-    view.arrived(m)[which, warp] |= lanes
+def arrive(m, warp, barrier, lanes, threads):
+    """Arrive at a barrier with some lanes, and merge their warp's clock into its clock."""
+    view.arrived(m)[barrier, warp] |= lanes
     if threads:
-        view.expected(m)[which, 0] = threads
-    for other in range(view.control(m)[s.KNOWLEDGE]):
-        view.clocks(m)[which, other] = max(view.clocks(m)[which, other], view.known(m)[warp, other])
-    view.clocks(m)[which, warp] = uint32(view.control(m)[s.TICK])
-    # What the warp does from here on is not part of what it brought.
+        view.expected(m)[barrier, 0] = threads
+    merged, clock = view.barrier_clocks(m)[barrier], view.clocks(m)[warp]
+    for actor in range(view.control(m)[s.CLUSTER_ACTORS]):
+        merged[actor] = max(merged[actor], clock[actor])
+    merged[warp] = uint32(view.control(m)[s.TICK])
+    # The warp's later accesses are not covered by this arrival.
     view.control(m)[s.TICK] += 1
 
 
 @njit
-def release(m, which):
-    """Let the threads at a barrier go if all that it waits for have arrived."""
+def release(m, barrier):
+    """Release the threads at a barrier if all that it waits for have arrived."""
     warps = view.control(m)[s.WARPS]
-    threads = view.expected(m)[which, 0]
+    threads = view.expected(m)[barrier, 0]
     count = int64(0)
-    anyone = False
+    arrived = False
     for warp in range(warps):
-        here, live = view.arrived(m)[which, warp], view.live(m)[warp]
+        here, live = view.arrived(m)[barrier, warp], view.live(m)[warp]
         if here:
-            anyone = True
+            arrived = True
         complete = live & ~here == uint32(0)
         if threads == 0 and not complete:
             return
@@ -170,54 +175,54 @@ def release(m, which):
             count += 32
         else:
             count += int64(count_ones(here))
-    if not anyone or (threads and count < threads):
+    if not arrived or (threads and count < threads):
         return
-    votes_all = view.expected(m)[which, 1]
+    votes_all = view.expected(m)[barrier, 1]
     for warp in range(warps):
-        view.arrived(m)[which, warp] = uint32(0)
-        if not waiting_lanes(m, int64(warp), int64(s.AT_BARRIER), int64(which), int64(-1)):
+        view.arrived(m)[barrier, warp] = uint32(0)
+        if not waiting_lanes(m, int64(warp), int64(s.AT_BARRIER), int64(barrier), int64(-1)):
             continue
-        known, clocks = view.known(m)[warp], view.clocks(m)[which]
+        clock, barrier_clock = view.clocks(m)[warp], view.barrier_clocks(m)[barrier]
         safe = ALL
-        for other in range(view.control(m)[s.KNOWLEDGE]):
-            known[other] = max(known[other], clocks[other])
+        for other in range(view.control(m)[s.CLUSTER_ACTORS]):
+            clock[other] = max(clock[other], barrier_clock[other])
         for other in range(warps):
             if other != warp:
-                safe = min(safe, known[other])
+                safe = min(safe, clock[other])
         view.safe(m)[warp] = safe
         view.results(m)[warp] = uint32(votes_all)
-        # Lanes that came from different places go on from where each stood.
+        # Groups that wait at different instructions continue after their own.
         groups = view.groups(m)[warp]
         for slot in range(s.SLOTS):
-            if groups[slot, 2] == s.AT_BARRIER and groups[slot, 3] == which:
+            if groups[slot, 2] == s.AT_BARRIER and groups[slot, 3] == barrier:
                 at = groups[slot, 0]
                 gather_waiting(
-                    m, int64(warp), int64(s.AT_BARRIER), int64(which), int64(at), int64(-1)
+                    m, int64(warp), int64(s.AT_BARRIER), int64(barrier), int64(at), int64(-1)
                 )
-    view.fill(view.clocks(m)[which], uint32(0))
-    view.expected(m)[which, 0] = 0
-    view.expected(m)[which, 1] = 0
+    view.fill(view.barrier_clocks(m)[barrier], uint32(0))
+    view.expected(m)[barrier, 0] = 0
+    view.expected(m)[barrier, 1] = 0
     view.control(m)[s.TICK] += 1
 
 
 @njit
 def exit_lanes(m, warp, lanes):
-    """Threads end: nobody waits for them any more."""
+    """End threads: nothing waits for them any more."""
     view.live(m)[warp] &= ~lanes
     settle(m, int64(warp))
-    for which in range(len(view.arrived(m))):
-        anyone = False
+    for barrier in range(len(view.arrived(m))):
+        arrived = False
         for other in range(view.control(m)[s.WARPS]):
-            anyone = anyone or view.arrived(m)[which, other] != uint32(0)
-        if anyone:
-            release(m, int64(which))
-    if view.own(m)[s.BLOCKS] > 1:
+            arrived = arrived or view.arrived(m)[barrier, other] != uint32(0)
+        if arrived:
+            release(m, int64(barrier))
+    if view.block_control(m)[s.BLOCKS] > 1:
         cluster.wake(m)
 
 
 @njit
 def scalar_source(m, warp, row, slot, mask):
-    """A source's value in the first active lane, both words."""
+    """Return a source's value in the first active lane, both words."""
     T = view.scratch(m)
     at = c.SOURCES + slot * c.SOURCE_COLUMNS
     fetch(row, at, view.registers(m)[warp], view.uniforms(m)[warp], T[slot], T[4 + slot])
@@ -229,39 +234,42 @@ def scalar_source(m, warp, row, slot, mask):
 
 @njit
 def barrier_instruction(m, warp, pc, row, mask, group):
-    """BAR.SYNC, BAR.ARV, BAR.RED; returns whether the group goes on."""
+    """Execute BAR.SYNC, BAR.ARV, BAR.RED; return whether the group goes on."""
     view.counts(m)[pc, s.BARRIER_WARPS] += 1
-    which = int64(scalar_source(m, int64(warp), row, int64(0), uint32(mask))) & 15
+    barrier = int64(scalar_source(m, int64(warp), row, int64(0), uint32(mask))) & 15
     threads = int64(0)
     if row[c.NSRC] > 1:
         threads = int64(scalar_source(m, int64(warp), row, int64(1), uint32(mask)))
-        one, two = c.SOURCES, c.SOURCES + c.SOURCE_COLUMNS
-        twice = row[one + c.KIND] == row[two + c.KIND] and row[one + c.INDEX] == row[two + c.INDEX]
-        if twice and row[one + c.KIND] != c.VALUE_KIND:
+        number_at, count_at = c.SOURCES, c.SOURCES + c.SOURCE_COLUMNS
+        twice = (
+            row[number_at + c.KIND] == row[count_at + c.KIND]
+            and row[number_at + c.INDEX] == row[count_at + c.INDEX]
+        )
+        if twice and row[number_at + c.KIND] != c.VALUE_KIND:
             threads = (threads >> 16) & 0xFFF  # a register that holds number and count
     op = row[c.OP]
     if op == ops.BLOCK_REDUCE:
         votes = pin(row, int64(c.PIN0), view.predicates(m)[warp])
         first = True
         for other in range(view.control(m)[s.WARPS]):
-            first = first and view.arrived(m)[which, other] == uint32(0)
+            first = first and view.arrived(m)[barrier, other] == uint32(0)
         true, all_true = int64(count_ones(votes & mask)), votes & mask == mask
         if row[c.SUB] == 0:
-            before = 1 if first else view.expected(m)[which, 1]
-            view.expected(m)[which, 1] = 1 if before and all_true else 0
+            before = 1 if first else view.expected(m)[barrier, 1]
+            view.expected(m)[barrier, 1] = 1 if before and all_true else 0
         elif row[c.SUB] == 1:
-            view.expected(m)[which, 1] = 1 if view.expected(m)[which, 1] or true else 0
+            view.expected(m)[barrier, 1] = 1 if view.expected(m)[barrier, 1] or true else 0
         else:
-            view.expected(m)[which, 1] += true
-    arrive(m, int64(warp), int64(which), uint32(mask), int64(threads))
+            view.expected(m)[barrier, 1] += true
+    arrive(m, int64(warp), int64(barrier), uint32(mask), int64(threads))
     if op == ops.BLOCK_ARRIVE:
-        release(m, int64(which))
+        release(m, int64(barrier))
         return True
     rest = group & ~mask
     if rest:
         new_group(m, int64(warp), int64(pc + 1), uint32(rest), int64(s.READY), int64(0))
-    new_group(m, int64(warp), int64(pc), uint32(mask), int64(s.AT_BARRIER), int64(which))
-    release(m, int64(which))
+    new_group(m, int64(warp), int64(pc), uint32(mask), int64(s.AT_BARRIER), int64(barrier))
+    release(m, int64(barrier))
     return False
 
 
@@ -330,9 +338,11 @@ def run_warp(m, warp, budget):
 
 @njit
 def park(m, warp, pc, active, mask):
-    """After an instruction that cannot go on, or that gives its turn away: what runs now, and 1 if
-    the group can go on (in its next turn). What waits executes its instruction again, and is
-    counted then."""
+    """Suspend a group whose instruction must wait, or whose turn is over.
+
+    Returns what runs now, and 1 if the group can go on in its next turn. A waiting group executes
+    its instruction again, and counts it then.
+    """
     control, counts = view.control(m), view.counts(m)[pc]
     doing = control[s.PARKED]
     control[s.PARKED] = 0
@@ -342,13 +352,13 @@ def park(m, warp, pc, active, mask):
     counts[s.THREADS] -= int64(count_ones(active))
     counts[s.THREADS_ON] -= int64(count_ones(mask))
     new_group(m, int64(warp), int64(pc), uint32(active), int64(doing), control[s.PARKED_FOR])
-    following, others = take_group(m, int64(warp))
-    return following, others, int64(0)
+    following, lanes = take_group(m, int64(warp))
+    return following, lanes, int64(0)
 
 
 @njit
 def split(m, warp, to, going, pc, staying):
-    """Send some lanes elsewhere; the others go on at pc. Returns what runs now."""
+    """Branch with some lanes; the others go on at pc. Returns what runs now."""
     if not staying:
         return to, going
     if not going:
@@ -359,7 +369,7 @@ def split(m, warp, to, going, pc, staying):
 
 @njit
 def control_flow(m, warp, pc, row, active, mask):
-    """Execute an instruction that decides what comes next; returns program counter and lanes."""
+    """Execute a control instruction; return program counter and lanes."""
     op = row[c.OP]
     P = view.predicates(m)[warp]
     following = pc + 1
@@ -386,11 +396,11 @@ def control_flow(m, warp, pc, row, active, mask):
     if op == ops.CONVERGE:
         if rest:
             new_group(m, int64(warp), int64(following), uint32(rest), int64(s.READY), int64(0))
-        which = int64(row[c.BARRIER])
-        _, needed = partners(m, int64(warp), int64(which), int64(pc), uint32(mask))
+        register = int64(row[c.BARRIER])
+        _, needed = partners(m, int64(warp), int64(register), int64(pc), uint32(mask))
         if needed & ~mask == uint32(0):
             return following, mask
-        new_group(m, int64(warp), int64(pc), uint32(mask), int64(s.AT_CONVERGE), int64(which))
+        new_group(m, int64(warp), int64(pc), uint32(mask), int64(s.AT_CONVERGE), int64(register))
         settle(m, int64(warp))
         return pc, uint32(0)
     if op == ops.BLOCK_SYNC or op == ops.BLOCK_ARRIVE or op == ops.BLOCK_REDUCE:
@@ -407,18 +417,18 @@ def control_flow(m, warp, pc, row, active, mask):
     if op == ops.WARP_SYNC:
         waits = int64(uint32(scalar_source(m, int64(warp), row, int64(0), uint32(mask))))
         if row[c.SUB]:
-            # Exclusive: who stands in other masks meets by itself.
-            others = mask & ~uint32(waits)
-            if others:
-                new_group(m, int64(warp), int64(pc), uint32(others), int64(s.READY), int64(0))
+            # Exclusive: lanes outside this mask meet separately.
+            outside = mask & ~uint32(waits)
+            if outside:
+                new_group(m, int64(warp), int64(pc), uint32(outside), int64(s.READY), int64(0))
             if rest:
                 new_group(m, int64(warp), int64(following), uint32(rest), int64(s.READY), int64(0))
-            mask &= ~others
+            mask &= ~outside
             active, rest = mask, uint32(0)
         wanted = uint32(waits) & view.live(m)[warp]
         if row[c.TARGET] >= 0:
-            # A collective: lanes meet wherever each waits, one piece of code serves all of them,
-            # and ENDCOLLECTIVE sends each on from where it came.
+            # A collective: lanes meet from different instructions, execute the same code, and
+            # ENDCOLLECTIVE sends each back to where it came from.
             waits |= ANYWHERE
             for lane in range(32):
                 if (mask >> uint32(lane)) & uint32(1):
@@ -433,15 +443,15 @@ def control_flow(m, warp, pc, row, active, mask):
     if op == ops.END_COLLECTIVE:
         resume = view.resume(m)[warp]
         to = resume[int64(lowest_one(mask))]
-        together, left = uint32(0), uint32(0)
+        together, elsewhere = uint32(0), uint32(0)
         for lane in range(32):
             if (mask >> uint32(lane)) & uint32(1):
                 if resume[lane] == to:
                     together |= uint32(1) << uint32(lane)
                 else:
-                    left |= uint32(1) << uint32(lane)
-        if left:  # they come here once more, and go elsewhere
-            new_group(m, int64(warp), int64(pc), uint32(left), int64(s.READY), int64(0))
+                    elsewhere |= uint32(1) << uint32(lane)
+        if elsewhere:  # they execute this again, and go elsewhere
+            new_group(m, int64(warp), int64(pc), uint32(elsewhere), int64(s.READY), int64(0))
         return int64(to), together
     if op == ops.BREAK:
         leaving = mask & pin(row, int64(c.PIN0), P)
@@ -498,7 +508,7 @@ def control_flow(m, warp, pc, row, active, mask):
 
 @njit
 def indirect(m, warp, pc, row, active, mask):
-    """RET and BRX: every lane goes where its register says."""
+    """Execute RET and BRX: every lane jumps to its register's address."""
     R, T = view.registers(m)[warp], view.scratch(m)
     fetch(row, int64(c.SOURCES), R, view.uniforms(m)[warp], T[0], T[4])
     base = int64(0)
@@ -507,16 +517,16 @@ def indirect(m, warp, pc, row, active, mask):
             base = int64(row[c.TARGET]) * 16
     else:
         base = (pc + 1) * 16 + int64(row[c.SUB])
-    left = mask
+    remaining = mask
     target = int64(-1)
     first = uint32(0)
-    while left:
-        lane = int64(lowest_one(left))
+    while remaining:
+        lane = int64(lowest_one(remaining))
         word = T[0, lane]
         to = (base + int64(int32(word))) // 16
         together = uint32(0)
         for other in range(lane, 32):
-            if (left >> uint32(other)) & uint32(1) and T[0, other] == word:
+            if (remaining >> uint32(other)) & uint32(1) and T[0, other] == word:
                 together |= uint32(1) << uint32(other)
         if row[c.OP] == ops.RETURN and to >= FUNCTIONS:
             system.called(m, int64(warp), int64(pc), to - FUNCTIONS, uint32(together))
@@ -526,7 +536,7 @@ def indirect(m, warp, pc, row, active, mask):
         if to < 0 or to >= len(view.code(m)):
             fault(m, s.BAD_TARGET, pc, warp, together, to * 16, 0, 1)
             return pc, active
-        left &= ~together
+        remaining &= ~together
         if target < 0:
             target, first = to, together
         else:

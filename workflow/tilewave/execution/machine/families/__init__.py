@@ -1,8 +1,8 @@
-"""What each family of opcodes is: its numbers, and the rule of each opcode. Classes and counters
-stand in `tilewave.theory.opcodes`.
+"""Opcode families: their numbers, and the rule of each opcode. Classes and counters are in
+`tilewave.theory.opcodes`.
 
-Plain Python without numba. What a family computes stands in the compiled modules,
-which know its numbers: `tilewave.execution.machine.integer` those of `families.integer`.
+This package is plain Python without numba. Compiled modules compute the families and import their
+numbers, as `tilewave.execution.machine.integer` does from `families.integer`.
 """
 
 from tilewave.execution.machine.families import (
@@ -25,4 +25,4 @@ __all__ = ["ALL", "RULES", "opcode"]
 ALL = (
     integer, votes, floating, halves, conversion, special, memory, copies, mbarrier, tensor, control,
 )  # fmt: skip
-"""Importing them registers their rules."""
+"""All families; importing them registers their rules."""

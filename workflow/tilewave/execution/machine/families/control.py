@@ -18,7 +18,7 @@ K_ARRIVE, K_WAIT, K_TAKE_REGISTERS, K_GIVE_REGISTERS = range(4)
 
 
 def _target(form: Form, operand: SassOperand) -> None:
-    """A byte address or a label; the loader turns labels and addresses into rows."""
+    """Set the target from a byte address or a label; the loader turns both into rows."""
     if operand.kind == "integer":
         form.row[c.TARGET] = int(operand.value) // 16
     else:
@@ -32,7 +32,7 @@ def _bra(form: Form) -> None:
     divergent = kind is not None
     form.op(c.CONTROL, BRANCH_DIVERGENT if divergent else BRANCH)
     if not divergent and form.take("ANY"):
-        form.row[c.SUB] = 1  # all lanes go where one wants to
+        form.row[c.SUB] = 1  # all lanes branch if any does
     target = form.operands.pop()
     if divergent:
         mask = form.operands.pop(0)
@@ -103,7 +103,7 @@ def _bmov(form: Form) -> None:
 @opcode("WARPSYNC")
 def _warpsync(form: Form) -> None:
     form.op(c.CONTROL, WARP_SYNC)
-    form.row[c.SUB] = form.take("EXCLUSIVE") is not None  # lanes of other masks go on by themselves
+    form.row[c.SUB] = form.take("EXCLUSIVE") is not None  # lanes of other masks meet separately
     collective = form.take("COLLECTIVE") is not None
     if form.take("ALL"):
         form.source(parse("0xffffffff"))
@@ -119,7 +119,7 @@ def _call(form: Form) -> None:
     kind = form.take("REL", "ABS")
     target = form.operands.pop()
     if kind == "ABS" and target.kind == "register" and not form.operands:
-        # A function of the system, whose address was loaded.
+        # A function of the system, by its loaded address.
         form.op(c.CONTROL, RETURN)
         form.row[c.SUB] = 0
         form.source(target, "int", 2)
@@ -127,7 +127,7 @@ def _call(form: Form) -> None:
     if kind is None or len(form.operands) > 1:
         raise form.fail()
     if form.operands:
-        # Through a register, which counts from the function named: the jump that RET is.
+        # The register is relative to the named function: the same jump as RET.
         form.op(c.CONTROL, RETURN)
         form.row[c.SUB] = kind == "REL"
         form.source(form.operands.pop(0), "int", 2)
@@ -142,7 +142,7 @@ def _ret(form: Form) -> None:
     form.row[c.SUB] = form.take("REL", "ABS") == "REL"
     form.op(c.CONTROL, RETURN)
     form.source(form.operands.pop(0), "int", 2)
-    if form.operands:  # the function that the return address counts from
+    if form.operands:  # the return address is relative to this function
         _target(form, form.operands.pop(0))
 
 
@@ -173,13 +173,13 @@ def _b2r(form: Form) -> None:
 
 
 def regardless(form: Form, op: int) -> None:
-    """What does this whatever its modifiers and operands say."""
+    """Decode to ``op``; modifiers and operands do not matter."""
     form.ignore()
     form.op(c.CONTROL, op)
 
 
 opcode("ENDCOLLECTIVE")(partial(Form.op, family=c.CONTROL, op=END_COLLECTIVE))
-# What orders or prefetches: nothing to do where every access is done at once.
+# Ordering and prefetches do nothing here: every access completes at once.
 opcode("NOP", "WARPARRIVE", "PMTRIG", "ERRBAR", "CGAERRBAR", "CCTL", "CCTLL")(
     partial(regardless, op=NOTHING)
 )
@@ -189,7 +189,7 @@ opcode("BPT")(partial(regardless, op=TRAP))
 
 @opcode("MEMBAR")
 def _membar(form: Form) -> None:
-    """Every access is done at once here; but that it is done, other blocks get to know by this alone."""
+    """Decode MEMBAR: every access completes at once here, but only a fence tells other blocks."""
     form.op(c.CONTROL, NOTHING if form.take("CTA") else FENCE)
     form.ignore()
 

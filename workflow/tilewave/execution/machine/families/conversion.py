@@ -19,10 +19,14 @@ INT_TYPES = {
     "U8": c.U8, "S8": c.S8, "U16": c.U16, "S16": c.S16, "U32": c.U32, "S32": c.S32,
     "U64": c.U64, "S64": c.S64,
 }  # fmt: skip
+ROUNDINGS = {
+    "RN": c.NEAREST, "RM": c.DOWN, "RP": c.UP, "RZ": c.ZERO,
+    "FLOOR": c.DOWN, "CEIL": c.UP, "TRUNC": c.ZERO, "ROUND": c.NEAREST,
+}  # fmt: skip
 
 
 def _types(form: Form, names: Mapping[str, int]) -> list[int]:
-    """Types among the modifiers, in their order."""
+    """Take the types among the modifiers, in their order."""
     return [names[name] for name in form.take_all(*names)]
 
 
@@ -31,16 +35,14 @@ def _float_source(form: Form, kind: int) -> None:
     form.source(form.operands.pop(0), name, 2 if kind == c.T_F64 else 1)
 
 
-# The type from and the type to of a conversion share SUB: to | from << 8 | rounding << 16.
+# SUB of a conversion: type to | type from << 8 | rounding << 16.
 def _conversion(form: Form, to: int, origin: int, rounding: int = 0) -> None:
     form.row[c.SUB] = to | origin << 8 | rounding << 16
 
 
 def _round_name(form: Form) -> int:
-    found = form.take("RN", "RM", "RP", "RZ", "FLOOR", "CEIL", "TRUNC", "ROUND")
-    names = {"RN": c.NEAREST, "RM": c.DOWN, "RP": c.UP, "RZ": c.ZERO}
-    words = {"FLOOR": c.DOWN, "CEIL": c.UP, "TRUNC": c.ZERO, "ROUND": c.NEAREST}
-    return c.NEAREST if found is None else {**names, **words}[found]
+    name = form.take(*ROUNDINGS)
+    return c.NEAREST if name is None else ROUNDINGS[name]
 
 
 @opcode("F2F", "UF2F")
@@ -73,7 +75,7 @@ def _frnd(form: Form) -> None:
 
 @opcode("F2IP", "UF2IP")
 def _f2ip(form: Form) -> None:
-    """Two floats to bytes: below what the third source's low half becomes."""
+    """Decode F2IP: two floats to bytes, above which the third source's low half moves."""
     form.flag("FTZ", c.FTZ)
     form.drop("NTZ")
     rounding = _round_name(form)
@@ -134,7 +136,7 @@ def _i2ip(form: Form) -> None:
     form.destination()
     while form.operands:
         operand = form.operands.pop(0)
-        if to in (c.S4, c.U4) and operand.suffixes == ("24",):  # the bits that are kept of it
+        if to in (c.S4, c.U4) and operand.suffixes == ("24",):  # bits that are kept
             operand = replace(operand, suffixes=())
         form.source(operand)
 
@@ -155,7 +157,7 @@ def _f2fp(form: Form) -> None:
     origin = origins[0] if origins else c.T_F32
     _conversion(form, to, origin, rounding)
     if shape is not None and shape.endswith("MERGE_C"):
-        # The upper part comes from the last operand: elsewhere than with FP8 only zeros are known here.
+        # The upper part comes from the last operand; other types than FP8 support only zeros.
         last = form.operands[-1]
         if last.kind != "register" or last.suffixes or (last.index != RZ and to not in FP8):
             raise form.fail()
@@ -175,7 +177,7 @@ def _f2fp(form: Form) -> None:
 def _narrowing(
     form: Form, shape: str | None, to: int, origin: int, rounding: int
 ) -> tuple[int, list[str]]:
-    """Which conversion an F2FP is, and the kinds of its sources."""
+    """Return the conversion that an F2FP is, and the kinds of its sources."""
     match to, origin, shape:
         case (c.T_F16 | c.T_BF16, c.T_F32, "PACK_AB" | "MERGE_C"):
             return C_PACK, ["f32", "f32"]

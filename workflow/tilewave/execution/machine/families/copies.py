@@ -19,7 +19,7 @@ def _ldgsts(form: Form) -> None:
     bypass = form.flag("BYPASS", c.BYPASS)
     form.drop(*HINTS)
     if form.take("ZFILL"):
-        form.set(c.HIGH)  # the low bits of the source address: bytes at the end that are zeros
+        form.set(c.HIGH)  # low bits of the source address: bytes at the end become zeros
     width = bytes_a_lane(form)
     form.op(c.COPY, int(bypass))
     form.row[c.WIDTH] = abs(width)
@@ -35,7 +35,7 @@ opcode("LDGDEPBAR")(partial(Form.op, family=c.CONTROL, op=COPY_COMMIT))
 @opcode("DEPBAR")
 def _depbar(form: Form) -> None:
     if not form.take("LE"):
-        # DEPBAR {n,...}: the order of older loads, which are done at once here
+        # DEPBAR {n,...} orders older loads, which complete at once here.
         form.op(c.CONTROL, NOTHING)
         form.operands.clear()
         return
@@ -48,7 +48,7 @@ def _depbar(form: Form) -> None:
 
 
 def _uniform(form: Form, operand: SassOperand) -> int:
-    """The register of an address that is one uniform register."""
+    """Return the uniform register that is the whole address."""
     plain = operand.kind == "memory" and len(operand.terms) == 1 and not operand.offset
     if not plain or not operand.terms[0].uniform or operand.terms[0].suffixes:
         raise form.fail(f"operand {operand.text}")
@@ -67,11 +67,11 @@ def _two_places(form: Form) -> None:
 
 
 def _rank(form: Form) -> int:
-    """Dimensions of a tensor copy."""
-    found = form.take(*(f"{rank}D" for rank in RANKS))
-    if found is None:
-        raise form.fail("how many dimensions")
-    return int(found[0])
+    """Take the dimensions of a tensor copy."""
+    dimensions = form.take(*(f"{rank}D" for rank in RANKS))
+    if dimensions is None:
+        raise form.fail("the number of dimensions is missing")
+    return int(dimensions[0])
 
 
 @opcode("UTMALDG", "UTMASTG")
@@ -106,14 +106,14 @@ opcode("UTMACMDFLUSH")(partial(Form.op, family=c.BULK, op=Y_COMMIT))
 
 @opcode("UTMAPF")
 def _tensor_prefetch(form: Form) -> None:
-    """Nothing comes of it: there are no caches here."""
+    """Decode a prefetch to nothing: no caches are modelled."""
     _rank(form)
     form.drop("L2")
     form.operands.clear()
     form.op(c.CONTROL, NOTHING)
 
 
-# What fetches ahead, or orders whole grids: every access is done at once here.
+# Prefetches and ordering of grids do nothing here: every access completes at once.
 opcode("UTMACCTL", "UBLKPF", "ACQBULK", "PREEXIT")(partial(regardless, op=NOTHING))
 
 

@@ -16,8 +16,8 @@ from tilewave.execution.machine.registry import opcode
 
 
 def _rounding(form: Form) -> None:
-    found = form.take("RN", "RM", "RP", "RZ") or "RN"
-    form.row[c.SUB] = {"RN": c.NEAREST, "RM": c.DOWN, "RP": c.UP, "RZ": c.ZERO}[found]
+    mode = form.take("RN", "RM", "RP", "RZ") or "RN"
+    form.row[c.SUB] = {"RN": c.NEAREST, "RM": c.DOWN, "RP": c.UP, "RZ": c.ZERO}[mode]
 
 
 def _arithmetic(form: Form, op: int, count: int) -> None:
@@ -30,7 +30,7 @@ def _arithmetic(form: Form, op: int, count: int) -> None:
 
 
 def _two(form: Form, op: int, count: int) -> None:
-    """Two f32 in a pair of registers."""
+    """Decode an operation on two f32 in a pair of registers."""
     form.flag("FTZ", c.FTZ)
     _rounding(form)
     form.set(c.PAIRS)
@@ -57,13 +57,13 @@ def _fmnmx(form: Form) -> None:
 
 
 def sizes(form: Form) -> list[SassOperand]:
-    """Two operands; with .XORSIGN of sizes, whose signs still matter for the result's."""
+    """Take two operands; .XORSIGN compares magnitudes, and the signs still affect the result."""
     operands, form.operands = form.operands[:2], form.operands[2:]
     if not form.flag("XORSIGN", c.SIGN_PRODUCT):
         return operands
-    if any(not one.absolute or one.negated or one.kind != "register" for one in operands):
+    if any(not o.absolute or o.negated or o.kind != "register" for o in operands):
         raise form.fail()
-    return [replace(one, absolute=False) for one in operands]
+    return [replace(operand, absolute=False) for operand in operands]
 
 
 @opcode("FMNMX3")
@@ -118,7 +118,7 @@ def _fchk(form: Form) -> None:
 
 
 def _doubles(form: Form, count: int) -> None:
-    """Sources whose signs become flags: they do not apply to a NaN, which comes out as it is."""
+    """Add sources whose signs become flags: a NaN keeps its own sign."""
     for number in range(count):
         operand = form.operands.pop(0)
         if operand.kind in ("integer", "float"):
@@ -139,8 +139,8 @@ def _double(form: Form, op: int, count: int) -> None:
 
 
 for _name, _op, _count in (("ADD", F_ADD, 2), ("MUL", F_MUL, 2), ("FMA", F_FMA, 3)):
-    _one = partial(_arithmetic, op=_op, count=_count)
-    opcode(f"F{_name}", f"F{_name}32I", f"UF{_name}")(_one)
+    _rule = partial(_arithmetic, op=_op, count=_count)
+    opcode(f"F{_name}", f"F{_name}32I", f"UF{_name}")(_rule)
     opcode(f"F{_name}2")(partial(_two, op=_op, count=_count))
     opcode(f"D{_name}")(partial(_double, op=_op, count=_count))
 
@@ -156,15 +156,15 @@ def _dmnmx(form: Form) -> None:
 @opcode("DSETP")
 def _dsetp(form: Form) -> None:
     form.boolean()
-    which = form.take("MIN", "MAX")
-    if which is None:
+    choice = form.take("MIN", "MAX")
+    if choice is None:
         form.comparison()
-    form.op(c.F64, F_COMPARE if which is None else F_CHOOSE)
+    form.op(c.F64, F_COMPARE if choice is None else F_CHOOSE)
     form.predicate_pair()
     pins = form.trailing_predicates()
-    if which is not None:
-        # Which of two is the smaller or larger one: nothing is combined with it.
-        if form.row[c.FLAGS] or [one.text for one in pins] != ["PT"]:
+    if choice is not None:
+        # Selects the smaller or larger source; no predicate is combined.
+        if form.row[c.FLAGS] or [predicate.text for predicate in pins] != ["PT"]:
             raise form.fail()
-        form.row[c.SUB] = int(which == "MIN")
+        form.row[c.SUB] = int(choice == "MIN")
     _doubles(form, 2)

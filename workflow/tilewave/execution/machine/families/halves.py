@@ -65,7 +65,7 @@ def _hmnmx2(form: Form) -> None:
 
 @opcode("HSETP2", "HSET2")
 def _compared(form: Form) -> None:
-    """To predicates, or to numbers."""
+    """Decode a comparison to predicates or to numbers."""
     kind = _half_kind(form)
     form.boolean()
     if form.base == "HSETP2":

@@ -22,7 +22,7 @@ P_ADD, P_MINMAX, P_MINMAX3, P_ADD_MINMAX, P_ABS_DIFF, P_SUM_ABS_DIFF = range(6)
 
 
 def _plain(form: Form, op: int, count: int, words: int = 1) -> None:
-    """Destination, ``count`` integer sources, predicates in."""
+    """Decode destination, ``count`` integer sources, and input predicates."""
     form.op(c.INTEGER, op)
     form.destination(words)
     form.trailing_predicates()
@@ -41,15 +41,15 @@ def _mov(form: Form) -> None:
             raise form.fail()
         form.flag("OR", c.BOOL_OR)
         form.op(c.LOGIC, L_SCALAR)
-    # A vector register on its way to a uniform one: the first active lane's value.
+    # A move from a vector to a uniform register takes the first active lane's value.
     form.source(form.operands.pop(0), "int", words)
-    # MOV's mask of bytes, where all are meant.
+    # MOV's byte mask, here with all bytes.
     if form.operands and form.operands[0].kind == "integer" and form.operands[0].value == 15:
         form.operands.pop(0)
 
 
 def _signs(form: Form, sources: Sequence[SassOperand]) -> list[SassOperand]:
-    """Sources without their signs, which become flags: carries depend on how a sign is applied."""
+    """Return sources without their signs, which become flags: carries depend on the signs."""
     plain = []
     for operand, negated, inverted in zip(
         sources, (c.NEG0, c.NEG1, c.NEG2), (c.INV0, c.INV1, c.INV2)
@@ -83,11 +83,11 @@ PACKINGS = {"16x2": (16, False), "U16x2": (16, False), "S16x2": (16, True), "U8x
 
 
 def _packed(form: Form, what: int, count: int) -> bool:
-    """An instruction whose words hold two or four numbers; False if this is not one."""
-    found = form.take(*PACKINGS)
-    if found is None:
+    """Decode an instruction of two or four numbers a word; return False if this is none."""
+    packing = form.take(*PACKINGS)
+    if packing is None:
         return False
-    width, signed = PACKINGS[found]
+    width, signed = PACKINGS[packing]
     if signed:
         form.set(c.SIGNED)
     form.op(c.INTEGER, PACKED)
@@ -137,7 +137,7 @@ def _imad(form: Form) -> None:
 
 
 def _minmax(form: Form, packed: int, op: int, count: int) -> None:
-    """The smaller or the larger of some numbers, of several in a word or of one."""
+    """Decode a minimum or maximum, of one number a word or of packed ones."""
     form.flag("RELU", c.RELU)
     if _packed(form, packed, count):
         return
@@ -149,7 +149,7 @@ def _minmax(form: Form, packed: int, op: int, count: int) -> None:
         form.drop("S32")
     _plain(form, op, count, 2 if wide else 1)
     if any(form.row[column] % (PT + 1) != PT for column in (c.PD0, c.PD1)):  # UPT follows UP6
-        raise form.fail()  # it would also say which operand it was
+        raise form.fail()  # an output would also name the chosen operand
 
 
 opcode("VIADDMNMX", "UVIADDMNMX")(partial(_minmax, packed=P_ADD_MINMAX, op=ADD_MINMAX, count=3))
@@ -302,7 +302,7 @@ def _vabsdiff4(form: Form) -> None:
 
 @opcode("QSPC")
 def _qspc(form: Form) -> None:
-    """Whether a generic address lies in a space: G global, S shared, L local, D another block's."""
+    """Decode a test of a generic address's space: G global, S shared, L local, D another block's."""
     form.drop("E")
     space = form.take("G", "S", "L", "D")
     if space is None:
@@ -310,15 +310,15 @@ def _qspc(form: Form) -> None:
     form.op(c.INTEGER, SPACE_OF)
     form.row[c.SUB] = "GSLD".index(space)
     form.destination()
-    place = form.operands.pop(0)  # no object spans two spaces: its offset does not matter
-    if len(place.terms) != 1 or place.terms[0].uniform:
+    address = form.operands.pop(0)  # no object spans two spaces: its offset does not matter
+    if len(address.terms) != 1 or address.terms[0].uniform:
         raise form.fail()
-    form.source(parse(f"R{place.terms[0].index}"), "int", 2)
+    form.source(parse(f"R{address.terms[0].index}"), "int", 2)
 
 
 @opcode("LEPC")
 def _lepc(form: Form) -> None:
-    """An address in the code: the one that is named, else its own, which `program.load` puts in."""
+    """Decode a code address: a named one, else its own, which `program.load` fills in."""
     form.op(c.INTEGER, MOVE)
     form.register_out(2)
     form.source(form.operands.pop(0) if form.operands else parse("0x0"), "int", 2)

@@ -54,7 +54,7 @@ def _syncs(form: Form) -> None:
         return
     if not form.take("ARRIVE") or not form.take("TRANS64"):
         raise form.fail()
-    form.drop("RED", "TMASK")  # whether the word comes back; that the phase does not end with it
+    form.drop("RED", "TMASK")  # RED returns no word; TMASK keeps the phase open
     drops = form.take("OPTOUT") is not None
     form.op(c.MBARRIER, B_ARRIVE)
     how = form.take(*(name for name in ARRIVALS if name))
@@ -82,7 +82,7 @@ STORED = {None: 4, "64": 8, "128": 16}
 
 @opcode("STAS")
 def _stas(form: Form) -> None:
-    """st.async: of the two registers that address it the second one names the mbarrier."""
+    """Decode st.async: the second of its two address registers names the mbarrier."""
     form.op(c.MBARRIER, B_STORE)
     width = form.row[c.WIDTH] = STORED[form.take("64", "128")]
     form.address(form.operands.pop(0))

@@ -16,12 +16,12 @@ WIDTHS = {"U8": 1, "S8": -1, "U16": 2, "S16": -2, "32": 4, "64": 8, "128": 16}
 
 
 def bytes_a_lane(form: Form) -> int:
-    """Bytes a lane, negative where a narrow load extends the sign."""
-    # LDS.U.64 of sm_75: U says nothing about 64 bits.
+    """Return bytes a lane, negative if a narrow load extends the sign."""
+    # LDS.U.64 of sm_75: U has no meaning for 64 bits.
     if "64" in form.modifiers or "128" in form.modifiers:
         form.drop("U")
-    found = form.take(*WIDTHS)
-    return WIDTHS[found] if found else 4
+    name = form.take(*WIDTHS)
+    return WIDTHS[name] if name else 4
 
 
 @opcode("LDC", "ULDC", "LDCU")
@@ -99,7 +99,7 @@ def _ldsm(form: Form) -> None:
 
 
 ATOMICS = ("ADD", "MIN", "MAX", "AND", "OR", "XOR", "EXCH", "CAS", "INC", "DEC")
-# Numbers side by side: their type, and the words that they fill.
+# Packed numbers: their type, and the words that they fill.
 VECTORS = {
     "F16x2": (c.T_F16, 1), "F16x4": (c.T_F16, 2), "F16x8": (c.T_F16, 4),
     "BF16x2": (c.T_BF16, 1), "BF16_V2": (c.T_BF16, 1), "BF16x4": (c.T_BF16, 2),
@@ -112,7 +112,7 @@ def _atomic(form: Form) -> None:
     form.drop(*HINTS)
     returns = form.base.startswith("ATOM")
     if form.base == "ATOMS" and form.take("ARRIVE"):
-        # An arrival at an mbarrier of sm_80; the word before it comes back.
+        # An arrival at an mbarrier of sm_80; it returns the old word.
         if not form.take("64"):
             raise form.fail()
         form.op(c.MBARRIER, B_PLAIN_ARRIVE)
@@ -125,7 +125,7 @@ def _atomic(form: Form) -> None:
     extra = form.take("POPC")
     name = "CAS" if spins else form.take(*ATOMICS)
     if spins:
-        form.set(c.SATURATE)  # what comes back is whether it swapped
+        form.set(c.SATURATE)  # it returns whether it swapped
     if extra:
         name = "ADD"  # one for each lane: POPC.INC
     if name is None:
@@ -148,9 +148,9 @@ def _atomic(form: Form) -> None:
         if name != "ADD":
             raise form.fail()
     else:
-        found = form.take(*kinds, "128")
-        kind = kinds.get(found, c.U32) if found else c.U32
-        words = 4 if found == "128" else 1
+        size = form.take(*kinds, "128")
+        kind = kinds.get(size, c.U32) if size else c.U32
+        words = 4 if size == "128" else 1
     if extra:
         form.set(c.POPC)
     space = {"S": c.SHARED, "G": c.GLOBAL}.get(form.base[-1], c.GENERIC)
@@ -167,8 +167,8 @@ def _atomic(form: Form) -> None:
         outputs = []
         while form.operands and form.is_predicate(form.operands[0]):
             outputs.append(form.operands.pop(0))
-        # The predicate says whether a compare-and-swap swapped, or that the address was not
-        # shared: a generic access here always finds its place.
+        # The predicate tells whether a compare-and-swap swapped, or that the address is not shared;
+        # a generic access here always succeeds.
         form.predicates_out(outputs)
         if form.operands[0].kind == "register":
             form.register_out(words)
@@ -179,7 +179,7 @@ def _atomic(form: Form) -> None:
         form.next_sources(2, "int", words)
     elif not extra:
         form.source(form.operands.pop(0), "int", words)
-    if form.row[c.FLAGS] & c.PAIRS:  # several words of a lane come straight from its registers
+    if form.row[c.FLAGS] & c.PAIRS:  # several words of a lane must be in registers
         kinds_of_sources = form.row[c.SOURCES + c.KIND :: c.SOURCE_COLUMNS][: form.sources]
         if not all(kinds_of_sources == c.REGISTER):
             raise form.fail()

@@ -14,8 +14,8 @@ from tilewave.execution.machine.registry import opcode
 @opcode("MUFU")
 def _mufu(form: Form) -> None:
     names = ("RCP", "RSQ", "SQRT", "EX2", "LG2", "SIN", "COS", "TANH", "RCP64H", "RSQ64H")
-    found = form.take(*names)
-    if found is None:
+    function = form.take(*names)
+    if function is None:
         raise form.fail()
     kind = "f32"
     if form.take("F16"):
@@ -24,12 +24,12 @@ def _mufu(form: Form) -> None:
     elif form.take("BF16"):
         form.set(c.BF16)
         kind = "bf16"
-    if kind != "f32" and found not in ("EX2", "TANH"):
+    if kind != "f32" and function not in ("EX2", "TANH"):
         raise form.fail()
-    form.op(c.MUFU, names.index(found))
+    form.op(c.MUFU, names.index(function))
     form.destination()
     operand = form.operands.pop(0)
-    if found.endswith("64H") and operand.kind in ("integer", "float"):
+    if function.endswith("64H") and operand.kind in ("integer", "float"):
         # The upper half of a double.
         operand = SassOperand("integer", operand.text, value=f64_bits(operand.text) >> 32)
         kind = "int"

@@ -82,7 +82,7 @@ def _integer_matrices(form: Form, words: int) -> None:
     form.destination(words)
     for _ in range(3):
         operand = form.operands.pop(0)
-        suffixes = tuple(one for one in operand.suffixes if one not in ("ROW", "COL"))
+        suffixes = tuple(suffix for suffix in operand.suffixes if suffix not in ("ROW", "COL"))
         form.source(SassOperand(operand.kind, operand.text, operand.index, suffixes=suffixes))
 
 
@@ -137,7 +137,7 @@ def _gmma(form: Form) -> None:
     for word in matrices["tail"].split(".")[1:]:
         elsewhere = registers is not None and word.endswith("A")
         if word not in TAILS or elsewhere or (word[:4] == "tnsp" and form.base == "QGMMA"):
-            raise form.fail(f"not known here: {word}")
+            raise form.fail(f"not supported: {word}")
         form.set(TAILS[word])
     form.source(form.operands.pop(0), "int", words * columns // 8)
     if registers is not None:
@@ -151,7 +151,7 @@ def _gmma(form: Form) -> None:
 
 @opcode("WARPGROUP")
 def _warpgroup(form: Form) -> None:
-    if form.take("ARRIVE"):  # what a product reads is there
+    if form.take("ARRIVE"):  # the operands of a product are ready
         form.op(c.CONTROL, NOTHING)
         return
     if not form.take("DEPBAR") or not form.take("LE"):

@@ -22,7 +22,7 @@ def _plop3(form: Form) -> None:
     form.row[c.SUB] = int(first.value) | int(second.value) << 8
     if len(form.operands) != 3:
         raise form.fail()
-    if all(form.is_predicate(one) for one in form.operands):
+    if all(form.is_predicate(operand) for operand in form.operands):
         form.trailing_predicates()
         return
     # An operand may be a register's sign.
@@ -41,7 +41,7 @@ def _plop3(form: Form) -> None:
 
 @opcode("P2R", "UP2UR", "R2P", "UR2UP")
 def _bank(form: Form) -> None:
-    """A register from the predicates, or the other way round."""
+    """Decode a move between a register and the predicates."""
     half = form.take("B0", "B1", "B2", "B3")
     form.row[c.SUB] = 8 * int((half or "B0")[1])
     reading = form.base in ("P2R", "UP2UR")
