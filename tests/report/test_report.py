@@ -272,7 +272,7 @@ def test_index_summary_and_junit_say_what_is_not_right(make: Any) -> None:
     assert "<b>7 of 11</b> cases checked" in text
     assert "n = 12 is not a multiple of 8" in text
     assert text.index('tag bad">wrong') < text.index('tag bad">failed to compile')
-    assert "Of 7 checked cases 6 are correct; 1 wrong." in text
+    assert "6 of 7 checked cases are correct; 1 wrong." in text
     first, tiled = (f'<a href="kernel/{name}.html">{name}</a>' for name in ("first", "tiled"))
     assert f"Not passed: 4 cases are wrong or failed, in {first}, {tiled}.</p>" in text
     for name, shown in (("first", "1 wrong"), ("tiled", '>40</td><td class="n">100.0</td>')):

@@ -98,7 +98,7 @@ def sweeps(
 ) -> list[ExplorerSweep]:
     """Return the sweeps over N in the studies' tables with model and measured durations, correct cases only."""
     timed = records[(records["stage"] == "time") & records["value"].notna()]
-    places = dict(zip(timed["case"].astype(str), timed["environment"].astype(str)))
+    environment_of = dict(zip(timed["case"].astype(str), timed["environment"].astype(str)))
     tiles = cases.set_index("case")[["tile_m", "tile_n"]]
     collected = []
     for study in shown:
@@ -106,10 +106,10 @@ def sweeps(
         if data is None or not set(_COLUMNS) <= set(data.columns):
             continue
         good = data[(data["verdict"] == "correct") & data["duration (us)"].notna()]
-        good = good[good["case"].isin(places) & good["case"].isin(tiles.index)]
+        good = good[good["case"].isin(environment_of) & good["case"].isin(tiles.index)]
         for (variant, m, k), group in good.groupby(["variant", "m", "k"], sort=False):
             first = group.iloc[0]
-            facts = environments[places[str(first["case"])]]
+            facts = environments[environment_of[str(first["case"])]]
             capacity = round(first["blocks with work"] / first["blocks / capacity"])
             rows, columns = (int(size) for size in tiles.loc[first["case"]])
             setting = Setting(

@@ -54,7 +54,7 @@ def findings(
     if failed:
         right = number(checked - sum(bad.values()))
         highlights.append(
-            Highlight(f"Of {number(checked)} checked cases {right} are correct; {failed}.")
+            Highlight(f"{right} of {number(checked)} checked cases are correct; {failed}.")
         )
     return highlights
 
@@ -82,7 +82,7 @@ def markdown(
     lines += [f"| {study.title} | {study.cases} | {study.takeaway or '-'} |" for study in shown]
     groups = troubles(cases, records)
     if groups:
-        lines += ["", "| not ok | cases | stage | reason | first case |", "|---|---|---|---|---|"]
+        lines += ["", "| problem | cases | stage | reason | first case |", "|---|---|---|---|---|"]
         for group in groups:
             reason = group.reason.replace("|", "\\|")
             lines.append(

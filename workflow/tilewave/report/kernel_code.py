@@ -97,7 +97,7 @@ class SassLine:
 
     address: str
     text: str
-    place: str
+    location: str
     executed: str
     wavefronts: str
     excess: str

@@ -19,7 +19,7 @@ class Lesson:
     answer the question; look: where the output has the answer; also: titles and addresses of other pages.
     """
 
-    place: int
+    number: int
     name: str
     title: str
     text: list[str]
@@ -32,14 +32,14 @@ class Lesson:
 
     @property
     def address(self) -> str:
-        return f"lesson/{self.place}-{self.name}.html"
+        return f"lesson/{self.number}-{self.name}.html"
 
 
 @functools.cache
 def lessons() -> tuple[Lesson, ...]:
     """Return all lessons in order."""
     entries = yaml.safe_load((TEMPLATES / "lessons.yaml").read_text("utf-8"))
-    return tuple(Lesson(place, **entry) for place, entry in enumerate(entries, 1))
+    return tuple(Lesson(number, **entry) for number, entry in enumerate(entries, 1))
 
 
 def about(kernels: Container[str], studies: Container[str]) -> list[Lesson]:

@@ -106,7 +106,7 @@ def sectors_over_ideal(subject: Subject) -> Finding | None:
         bound = on_sms + min(needless * SECTOR_BYTES, moved) / bandwidth / (nanoseconds * 1e-9)
     return Finding(
         "sectors over ideal",
-        f"{_count(needless)} of {_count(actual)} sectors of global memory are not needed for the bytes, {where}",
+        f"{_count(needless)} of {_count(actual)} global-memory sectors are not needed, {where}",
         _over(needless, actual),
         subject.bounded(bound),
         origin,
@@ -133,15 +133,12 @@ def last_wave(subject: Subject) -> Finding | None:
     uneven = 1 - average / busiest if average and busiest else 0.0
     # No other distribution of the work saves the average cycles with a warp.
     counted = 1 - average / subject.elapsed if average and subject.elapsed else 0.0
-    has_cycles = average is not None and busiest is not None
-    seen = (
-        f"; SMs have no warp for {_percent(uneven)} of the busiest one's cycles"
-        if has_cycles
-        else ""
-    )
+    idle = ""
+    if average is not None and busiest is not None:
+        idle = f"; the average SM has no warp for {_percent(uneven)} of the busiest SM's cycles"
     return Finding(
         "idle part of the last wave",
-        f"the blocks fill {waves:.2f} waves, {_percent(1 - used)} of the slots are empty{seen}",
+        f"the blocks fill {waves:.2f} waves, {_percent(1 - used)} of the slots are empty{idle}",
         max(1 - used, uneven),
         subject.bounded(max(1 - used, counted)),
     )
@@ -256,7 +253,7 @@ def top_stall(subject: Subject) -> Finding | None:
         where = f"; {share_here} of its samples, taken at {shape}, are in {_at(origin)}"
     return Finding(
         "top stall",
-        f"most of all, warps {STATES[state]}: {_percent(share)} of their time{where}",
+        f"warps mostly {STATES[state]}: {_percent(share)} of their time{where}",
         share,
         subject.bounded(share),
         origin if count else NOWHERE,

@@ -82,11 +82,11 @@ def draw_times(times: pd.DataFrame, title: str, source: str, style: Style) -> Fi
                 part["ratio"], positions, xerr=span, color=color, fmt=marker, markersize=3.4,
                 elinewidth=0.9, label=name,
             )  # fmt: skip
-        ax.set_xlabel("change of the time (%)")
+        ax.set_xlabel("change in time (%)")
         look.grid(ax, "x")
         notes = [
-            "Right of the line: slower than before. Marks: median; lines: 95 % interval. Shaded: "
-            f"{margin:g} %, within which a ratio is the same.",
+            "Right of the line: slower than before. Marks: medians; bars: 95 % intervals. Shaded: the "
+            f"margin of {margin:g} %.",
             *_selection_note(len(rows), comparable),
         ]
         return look.framed(fig, style, title, source, look.entries([ax]), notes)
@@ -146,6 +146,6 @@ def draw_counts(counts: pd.DataFrame, title: str, source: str, style: Style) -> 
                     label, (edge, 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
                     textcoords="offset points", ha="center", color=GREY, size=0.8 * style.font_size,
                 )  # fmt: skip
-        ax.set(xlabel="count, after over before", ylabel="")
+        ax.set(xlabel="ratio of counts, after over before", ylabel="")
         look.grid(ax, "x")
         return look.framed(fig, style, title, source, look.entries([ax]))

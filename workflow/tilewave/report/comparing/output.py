@@ -144,14 +144,14 @@ def _parts(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]
     ]
 
 
-def timed(comparison: Comparison) -> str:
+def times_text(comparison: Comparison) -> str:
     """Return how many cases are faster, the same, slower, ..."""
     counts = comparison.times["verdict"].value_counts()
     parts = [f"{counts[name]} {name}" for name in ratios.VERDICTS if name in counts]
     return ", ".join(parts) or "no case timed on both sides"
 
 
-def counted(comparison: Comparison) -> str:
+def counts_text(comparison: Comparison) -> str:
     """Return in how many cases counts differ."""
     cases = comparison.counts["case"].nunique()
     return f"counts differ in {plural(cases, 'case')}" if cases else "no count differs"
@@ -161,19 +161,19 @@ def headline(comparison: Comparison) -> str:
     """Return the comparison in one line."""
     sides = f"{comparison.before.label} to {comparison.after.label}"
     cases = plural(comparison.compared, "case")
-    return f"{sides}: {cases} on both sides; {timed(comparison)}; {counted(comparison)}"
+    return f"{sides}: {cases} on both sides; {times_text(comparison)}; {counts_text(comparison)}"
 
 
-def alone(comparison: Comparison) -> list[str]:
+def unmatched(comparison: Comparison) -> list[str]:
     """Return lines on the kernels of one side only, and on files that were skipped."""
-    sides = (("only before", comparison.gone), ("only now", comparison.new))
+    sides = (("only before", comparison.gone), ("only after", comparison.new))
     lines = [f"{word}: {', '.join(names)}" for word, names in sides if names]
     return [*lines, *(f"skipped: {why}" for why in comparison.skipped)]
 
 
 def text(comparison: Comparison) -> str:
     """Return the comparison for a terminal."""
-    out = [headline(comparison), *(f"  {line}" for line in alone(comparison))]
+    out = [headline(comparison), *(f"  {line}" for line in unmatched(comparison))]
     for title, head, rows in _parts(comparison):
         out += ["", title, *columns(head, rows[:SHOWN], left=len(head))]
         if len(rows) > SHOWN:
@@ -187,7 +187,7 @@ def markdown(comparison: Comparison) -> str:
     def row(cells: list[str]) -> str:
         return "| " + " | ".join(text.replace("|", "\\|") for text in cells) + " |"
 
-    out = [f"**{headline(comparison)}**", "", *alone(comparison)]
+    out = [f"**{headline(comparison)}**", "", *unmatched(comparison)]
     for title, head, rows in _parts(comparison):
         out += ["", f"### {title}", "", row(head), row(["---"] * len(head))]
         out += map(row, rows[:SHOWN])

@@ -104,10 +104,10 @@ def _pictures(comparison: Comparison) -> list[Picture]:
     source = "; ".join(f"{side.label}: {where(side)}" for side in (before, after))
     pictures, times, counts = [], comparison.times, comparison.counts
     if times["ratio"].notna().any():
-        title = f"Times, {before.label} to {after.label}: {output.timed(comparison)}"
+        title = f"Times, {before.label} to {after.label}: {output.times_text(comparison)}"
         pictures += [_picture(title, lambda style: drawing.draw_times(times, title, source, style))]
     if len(counts):
-        head = f"Counts, {before.label} to {after.label}: {output.counted(comparison)}"
+        head = f"Counts, {before.label} to {after.label}: {output.counts_text(comparison)}"
         pictures += [_picture(head, lambda style: drawing.draw_counts(counts, head, source, style))]
     return pictures
 
@@ -183,7 +183,7 @@ def write(folder: Path, comparison: Comparison) -> Path:
         "banner": Banner("live", "A comparison", ""),
         "sides": [{"label": side.label, "where": where(side)} for side in (before, after)],
         "compared": comparison.compared,
-        "alone": output.alone(comparison),
+        "unmatched": output.unmatched(comparison),
         "verdicts": [
             (word, int(judged.get(word, 0)), _TONES.get(word, "")) for word in ratios.VERDICTS
         ],
