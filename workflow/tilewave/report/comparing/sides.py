@@ -218,7 +218,7 @@ def _git(revision: str, remedy: str, *arguments: str) -> bytes:
     done = subprocess.run(["git", *arguments], capture_output=True, check=False)
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["git failed"]
-        problem = f"revision {revision} cannot be read: {lines[0]}"
+        problem = f"git cannot read revision {revision}: {lines[0].removeprefix('fatal: ')}"
         raise UserError.because(HERE, problem, remedy, "revision")
     return done.stdout
 
