@@ -85,12 +85,8 @@ def table(frame: pd.DataFrame) -> Table:
     """
     if "case" in frame:
         nameless = frame[frame["case"].isna()]
-        redundant = [
-            column
-            for column in ("kernel", "variant", "macros")
-            if column in frame and nameless[column].isna().all()
-        ]
-        frame = frame.drop(columns=redundant)
+        redundant = {"kernel", "variant", "macros"} & {*frame}
+        frame = frame.drop(columns=[name for name in redundant if nameless[name].isna().all()])
     kept, same, empty = [], [], []
     for name in map(str, frame.columns):
         texts = [cell(value) for value in frame[name]]

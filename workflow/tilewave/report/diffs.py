@@ -28,8 +28,6 @@ def opcodes(before: str, after: str) -> pd.DataFrame:
     )
     names = sorted({*old, *new})
     rows = [(name, old[name], new[name], new[name] - old[name]) for name in names]
-    changes = pd.DataFrame(rows, columns=["opcode", "before", "after", "more"])
-    changes = changes[changes["more"] != 0]
-    return changes.sort_values(
-        "more", key=lambda more: -more.abs(), kind="stable", ignore_index=True
-    )
+    table = pd.DataFrame(rows, columns=["opcode", "before", "after", "more"])
+    table = table[table["more"] != 0]
+    return table.sort_values("more", key=lambda more: -more.abs(), kind="stable", ignore_index=True)

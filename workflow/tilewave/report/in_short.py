@@ -100,16 +100,14 @@ def junit(cases: pd.DataFrame, records: pd.DataFrame) -> bytes:
     checks = dict(zip(rows["case"], zip(rows["status"], rows["reason"]), strict=True))
     suite = ElementTree.Element("testsuite", name="tilewave")
     counted = {"failure": 0, "skipped": 0}
-    for case, kernel, verdict_word in zip(
-        cases["case"], cases["kernel"], cases["verdict"], strict=True
-    ):
+    for case, kernel, judged in zip(cases["case"], cases["kernel"], cases["verdict"], strict=True):
         test = ElementTree.SubElement(suite, "testcase", name=str(case), classname=str(kernel))
         status, reason = checks.get(case, (result.OK, ""))
         reason = str(reason) if present(reason) else ""
-        if verdict.wrong(verdict_word) or status in result.FAILURES:
-            kind, word = "failure", str(verdict_word) if verdict.wrong(verdict_word) else status
-        elif not verdict.checked(verdict_word):
-            kind, word = "skipped", status if status != result.OK else str(verdict_word)
+        if verdict.wrong(judged) or status in result.FAILURES:
+            kind, word = "failure", str(judged) if verdict.wrong(judged) else status
+        elif not verdict.checked(judged):
+            kind, word = "skipped", status if status != result.OK else str(judged)
         else:
             continue
         counted[kind] += 1

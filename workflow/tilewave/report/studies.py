@@ -106,7 +106,9 @@ def view(
     reports: Path,
 ) -> StudyView:
     """Return a study's view; frames: the run's cases and records; reports: the folder of the pages."""
-    entry = project.config.studies[name]
+    entries = project.config.studies
+    entry = entries[name]
+    first = next(study for study in project.plan.studies if entries[study].plot == entry.plot)
     wanted = set(project.plan.studies[name])
     cases, records = (frame[frame["case"].isin(wanted)] for frame in frames)
     folder = reports / "figures"
@@ -135,14 +137,7 @@ def view(
         title=entry.title,
         question=entry.question,
         takeaway=takeaway,
-        # Only the first study with a kind of figure.
-        headline=plots.is_headline(entry.plot)
-        and name
-        == next(
-            study
-            for study in project.plan.studies
-            if project.config.studies[study].plot == entry.plot
-        ),
+        headline=plots.is_headline(entry.plot) and name == first,  # of the studies with this plot
         # The caption between takeaway and source.
         notes=caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else [],
         reading="" if why else getattr(plots.load(entry.plot), "READING", ""),

@@ -106,9 +106,8 @@ def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
 
     The first line counts verdicts from a recording or from execution, if there are any.
     """
-    checked_cases = {
-        case for case, verdict in zip(cases["case"], cases["verdict"]) if checked(verdict)
-    }
+    verdicts = dict(zip(cases["case"], cases["verdict"]))
+    checked_cases = {case for case, verdict in verdicts.items() if checked(verdict)}
     number = len(checked_cases)
     checks = records[(records["stage"] == "check") & records["case"].isin(checked_cases)]
     source = checks["source"].fillna("")
@@ -171,18 +170,15 @@ def of(
     bad_cases = cases[cases["case"].isin(bad)]
     number = sum(map(checked, cases["verdict"]))
     unread = getattr(project, "left_out", {})
-    faults = []
-    if unread:
-        were = "was" if len(unread) == 1 else "were"
-        faults.append(f"{plural(len(unread), 'kernel file')} {were} skipped ({', '.join(unread)})")
-    if undrawn_studies:
-        were = "was" if len(undrawn_studies) == 1 else "were"
-        faults.append(
-            f"{plural(len(undrawn_studies), 'figure')} {were} not drawn ({', '.join(undrawn_studies)})"
-        )
+    kinds = ((unread, "kernel file", "skipped"), (undrawn_studies, "figure", "not drawn"))
+    faults = [
+        f"{plural(len(names), noun)} {'was' if len(names) == 1 else 'were'} {fault} ({', '.join(names)})"
+        for names, noun, fault in kinds
+        if names
+    ]
     if len(bad_cases):
-        were = "is" if len(bad_cases) == 1 else "are"
-        faults.append(f"{plural(len(bad_cases), 'case')} {were} wrong or failed")
+        verb = "is" if len(bad_cases) == 1 else "are"
+        faults.append(f"{plural(len(bad_cases), 'case')} {verb} wrong or failed")
     if faults:
         outcome = f"Not passed: {', '.join(faults)}"
     elif number:

@@ -174,14 +174,12 @@ def occupancy_limiter(subject: Subject) -> Finding | None:
     waiting = sum(subject.waits.get(state, 0.0) for state in LATENCIES)
     if not waiting:
         return None
-    freed = min(
-        blocks for name, blocks in occupancy.limits.items() if name not in occupancy.limiters
-    )
-    limiter = " and ".join(occupancy.limiters)
+    limiters = occupancy.limiters
+    freed = min(blocks for name, blocks in occupancy.limits.items() if name not in limiters)
     bound = subject.bounded(1 - occupancy.blocks / freed, waiting)
     return Finding(
         "occupancy limiter",
-        f"{limiter} limit an SM to {occupancy.warps} warps ({_percent(occupancy.fraction)}) where {freed * occupancy.warps // occupancy.blocks} "
+        f"{' and '.join(limiters)} limit an SM to {occupancy.warps} warps ({_percent(occupancy.fraction)}) where {freed * occupancy.warps // occupancy.blocks} "
         f"would fit; warps wait for latencies {_percent(waiting)} of their time",
         waiting,
         bound,
@@ -197,11 +195,8 @@ def spills(subject: Subject) -> Finding | None:
     )
     rows = [row for row in subject.instructions if LOCAL.match(str(row["opcode"]))]
     executed = total(rows, "executed")
-    threads, blocks, filled = (
-        subject.size("block_threads"),
-        subject.size("blocks"),
-        _filled(subject),
-    )
+    threads, blocks = subject.size("block_threads"), subject.size("blocks")
+    filled = _filled(subject)
     if not threads or not blocks:
         return None
     waiting = None

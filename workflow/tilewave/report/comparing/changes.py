@@ -204,10 +204,8 @@ def lines(before: Side, after: Side) -> pd.DataFrame:
             for side in ("before", "after")
         )
         if case in cases and old != new:
-            location = row["place_after"] if pd.notna(row["place_after"]) else row["place_before"]
-            rows.append(
-                {"case": case, "place": location, "text": text, "before": old, "after": new}
-            )
+            line = row["place_after"] if pd.notna(row["place_after"]) else row["place_before"]
+            rows.append({"case": case, "place": line, "text": text, "before": old, "after": new})
     return pd.DataFrame(rows, columns=["case", "place", "text", "before", "after"])
 
 

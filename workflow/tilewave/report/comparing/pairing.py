@@ -39,12 +39,8 @@ def compared(before: str, after: str | None, options: KernelOptions, work: Path)
     """
     between = None if Path(before).expanduser().exists() else BETWEEN.fullmatch(before)
     if between and after is not None:
-        raise UserError.because(
-            HERE,
-            f"{before} names both sides already, and {after} is a third",
-            "Name A..B, or A and B",
-            "B",
-        )
+        problem = f"{before} names both sides already, and {after} is a third"
+        raise UserError.because(HERE, problem, "Name A..B, or A and B", "B")
     if between:
         before, after = between[1], between[2] or "HEAD"
     paths = [Path(name).expanduser() for name in (before, after) if name is not None]
@@ -54,12 +50,11 @@ def compared(before: str, after: str | None, options: KernelOptions, work: Path)
         return Comparison.of(old, new)
     for path, is_figures in zip(paths, are_figures):
         if is_figures:
-            raise UserError.because(
-                HERE,
-                f"{path} is a report or recording, and the other side is not",
-                "Name kernels or revisions on both sides, or reports or recordings on both sides",
-                "A, B",
+            problem = f"{path} is a report or recording, and the other side is not"
+            remedy = (
+                "Name reports or recordings on both sides, or kernels or revisions on both sides"
             )
+            raise UserError.because(HERE, problem, remedy, "A, B")
     return _of_kernels(before, after, options, work)
 
 
@@ -84,12 +79,10 @@ def _side_files(name: str | None, options: KernelOptions, where: Path) -> _SideF
 
 
 def _of_kernels(before: str, after: str | None, options: KernelOptions, work: Path) -> Comparison:
-    both = [
-        _side_files(name, options, work / str(index)) for index, name in enumerate((before, after))
-    ]
-    first, second = both
+    first = _side_files(before, options, work / "0")
+    second = _side_files(after, options, work / "1")
     skipped = list((first.skipped | second.skipped).values())  # the same reason once
-    if skipped and not any(files.kernels for files in both):
+    if skipped and not first.kernels and not second.kernels:
         problem = f"neither side has a kernel: {plural(len(skipped), 'file')} skipped"
         raise UserError.because(HERE, problem, f"Correct the first: {skipped[0]}", "A, B")
     names, gone, new = sides.changed(first.kernels, second.kernels, options.all_of_them)
@@ -99,7 +92,7 @@ def _of_kernels(before: str, after: str | None, options: KernelOptions, work: Pa
             sides.of_kernels(
                 label, files.folders, names, options.shapes, work / folder, options.operations
             )
-            for label, files, folder in zip(labels, both, ("run-0", "run-1"))
+            for label, files, folder in zip(labels, (first, second), ("run-0", "run-1"))
         ]
         in_turn = sides.in_turn(runs[0], runs[1])
         comparison = Comparison.of(runs[0].side, runs[1].side, gone, new, in_turn)
