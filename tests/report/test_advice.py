@@ -136,15 +136,9 @@ CASES: dict[str, tuple[Subject, Subject, float]] = {
 def test_the_top_stall_names_the_line_where_it_was_sampled() -> None:
     waits = stalled(no_instruction=4.0, selected=1.0)
     assert findings(subject(waits))["top stall"].origin == NOWHERE
-    origin = {"case": "k@8x8x8", "file": "k.cu", "text": "x", "via": ""}
+    base = {"case": "k@8x8x8", "file": "k.cu", "text": "x", "via": ""}
     rows = [
-        {
-            **origin,
-            "line": at,
-            "kernel_line": at,
-            "stall_no_instructions": count,
-            "stall_wait": wait,
-        }
+        {**base, "line": at, "kernel_line": at, "stall_no_instructions": count, "stall_wait": wait}
         for at, count, wait in ((3, 30.0, 5.0), (4, float("nan"), 500.0), (5, 10.0, 5.0))
     ]
     finding = findings(replace(subject(waits), samples=rows))["top stall"]
@@ -237,11 +231,8 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
     recording = Recorded(folder)
     environment = recording.environments[recording.main_environment]
     target: dict[str, Any] = {"device": {"sms": environment["sms"], "arch": 90}, "arch": 90}
-    results = [
-        replace(entry, source="recorded")
-        for entry in recording.results()
-        if entry.stage != "execute"
-    ]
+    stored = (entry for entry in recording.results() if entry.stage != "execute")
+    results = [replace(entry, source="recorded") for entry in stored]
     counted = {entry.case for entry in results if entry.stage == "counters"}
     chosen = [plan.cases[case] for case in plan.cases if case in counted]
     verdicts = tables.verdicts(entry for entry in results if entry.stage == "check")
@@ -253,11 +244,9 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
     of_variant = {case.variant.id: compiled.get(case.variant.id, {}) for case in resolved}
     cases = tables.cases_table(resolved, of_variant, "sm_90", verdicts)
     names = set(cases["case"])
-    counted_entries = [entry for entry in results if entry.case in names]
-    records = tables.records_table(cases, counted_entries, verdicts)
-    counts = [
-        replace(entry, source="recorded:") for entry in counted_entries if entry.stage == "counters"
-    ]
+    kept = [entry for entry in results if entry.case in names]
+    records = tables.records_table(cases, kept, verdicts)
+    counts = [replace(entry, source="recorded:") for entry in kept if entry.stage == "counters"]
     rows = tables.instructions_table(counts, recording, lambda name, function: {})
     target |= {"environments": recording.environments, "environment": recording.main_environment}
     return cases, records, of_tables.subjects(target, cases, records, rows, {})
@@ -273,19 +262,13 @@ SPARES_MORE = {
 def test_bounds_held_on_the_recorded_ladder() -> None:
     cases, records, subjects = recorded()
     comparisons = held(cases, records, subjects)
-    judged = [
-        (first, second, comparison)
-        for first, second, comparison in comparisons
-        if comparison.held is not None
-    ]
-    assert {
-        (first, second) for first, second, comparison in judged if not comparison.held
-    } == SPARES_MORE
-    rules = {comparison.finding.rule for _, _, comparison in judged}
+    judged = [pair for pair in comparisons if pair[2].held is not None]
+    assert {(first, second) for first, second, gain in judged if not gain.held} == SPARES_MORE
+    rules = {gain.finding.rule for _, _, gain in judged}
     expected = {"excess shared wavefronts", "sectors over ideal", "idle part of the last wave"}
     # In some recordings occupancy or a stall limits a pair, and its bound holds.
     assert expected <= rules <= expected | {"top stall", "occupancy limiter"}
-    assert sum(comparison.gained > 0.02 for _, _, comparison in judged) > 10
+    assert sum(gain.gained > 0.02 for _, _, gain in judged) > 10
     names = ("hgemm_split_k@4096x4096x4096", "hgemm_stream_k@4096x4096x4096")
     split, stream = (total(subjects[name].instructions, "sectors_global") for name in names)
     assert stream < split / 6
@@ -296,9 +279,8 @@ def test_advice_names_what_the_next_rungs_fixed() -> None:
     copies = findings(subjects["matmul_async@4096x4096x4096"])["excess shared wavefronts"]
     assert copies.sentence.startswith("50,331,648 of ")
     assert copies.bound == pytest.approx(0.072, abs=0.002)  # 50,331,648 / 132 of 5.4 M cycles
-    assert "excess shared wavefronts" not in findings(
-        subjects["matmul_double_buffered@4096x4096x4096"]
-    )
+    buffered = "matmul_double_buffered@4096x4096x4096"
+    assert "excess shared wavefronts" not in findings(subjects[buffered])
     banks = findings(subjects["matmul_double_buffered@8192x8192x8192"])
     assert "register banks" in banks and banks["register banks"].bound is not None
     later = findings(subjects["matmul_async@8192x8192x8192"])["register banks"]
@@ -348,9 +330,8 @@ def compared(before: Subject, after: Subject, gained: float) -> list[Compared]:
     here, there = _work(before), _work(after)
     both = here.keys() & there.keys()
     same = bool(both) and all(there[name] >= SAME_WORK * here[name] for name in both)
-    later = {
-        finding.rule: finding.amount for rule in RULES if (finding := rule.find(after)) is not None
-    }
+    remaining = [rule.find(after) for rule in RULES]
+    later = {finding.rule: finding.amount for finding in remaining if finding}
     comparisons = []
     for finding in for_case(before):
         amount = later.get(finding.rule)
@@ -399,13 +380,11 @@ def held(
     comparisons = []
     for first, second in pairs(cases[cases["case"].isin(counted_too)]):
         same = environments[first] == environments[second]
-        if not same or subjects[first].device != subjects[second].device:
+        before, after = subjects[first], subjects[second]
+        if not same or before.device != after.device:
             continue
         gained = 1 - durations[second] / durations[first]
         if first in units and second in units:
             gained = 1 - (1 - gained) * units[first] / units[second]
-        comparisons += [
-            (first, second, comparison)
-            for comparison in compared(subjects[first], subjects[second], gained)
-        ]
+        comparisons += [(first, second, gain) for gain in compared(before, after, gained)]
     return comparisons

@@ -106,16 +106,17 @@ class Visits:
         if key not in self.open:
             session = self.browser.new_context(reduced_motion="reduce", **context)
             self.open[key] = page = session.new_page()
-            page.on(
-                "console",
-                lambda message: message.type == "error" and self.wrong.append(message.text),
-            )
+            page.on("console", self.check_message)
             page.on("pageerror", lambda error: self.wrong.append(str(error)))
             page.on("request", lambda request: self.check_request(request.url))
         page = self.open[key]
         page.goto("about:blank")
         page.goto(self.root + address)
         return page
+
+    def check_message(self, message: Any) -> None:
+        if message.type == "error":
+            self.wrong.append(message.text)
 
     def check_request(self, url: str) -> None:
         if not url.startswith((self.root, "data:", "about:")):
@@ -254,10 +255,8 @@ def test_axe_finds_nothing(visit: Visits, reports: Path, context: dict[str, Any]
         page.evaluate(AXE.read_text("utf-8"))
         violated = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
         for violation in violated:
-            violations[name, violation["id"]] = (
-                violation["impact"],
-                [at["html"][:200] for at in violation["nodes"][:3]],
-            )
+            nodes = [node["html"][:200] for node in violation["nodes"][:3]]
+            violations[name, violation["id"]] = violation["impact"], nodes
     assert violations == {}
 
 

@@ -467,19 +467,12 @@ def test_study_data_keeps_config_order_and_expectations(make: Any) -> None:
 
 def test_sidecar_says_where_the_figure_came_from(make: Any) -> None:
     run = make()
-    document = json.loads(run.figure("probes")["probes.json"])
-    assert (document["question"], document["study"], document["commits"]) == (
-        "Expected?",
-        "probes",
-        ["abc"],
-    )
-    assert document["keys"] == ["c-probe@even", "c-probe@odd", "key-probe@even", "key-probe@odd"]
-    assert document["environments"]["e1"]["gpu"] == "NVIDIA H200"
-    assert (document["sources"], document["verdicts"]) == (
-        {"recorded:nvidia_h200": 4},
-        {"correct": 2},
-    )
-    assert document["statuses"] == {"check": {"ok": 2}, "counters": {"ok": 2}}
+    side = json.loads(run.figure("probes")["probes.json"])
+    assert (side["question"], side["study"], side["commits"]) == ("Expected?", "probes", ["abc"])
+    assert side["keys"] == ["c-probe@even", "c-probe@odd", "key-probe@even", "key-probe@odd"]
+    assert side["environments"]["e1"]["gpu"] == "NVIDIA H200"
+    assert (side["sources"], side["verdicts"]) == ({"recorded:nvidia_h200": 4}, {"correct": 2})
+    assert side["statuses"] == {"check": {"ok": 2}, "counters": {"ok": 2}}
 
 
 @pytest.mark.parametrize(
@@ -532,7 +525,6 @@ def test_without_a_headline_the_rules_of_kernels_speak():
     cases = pd.DataFrame({"verdict": ["correct"]})
     rows = [row, *[replace(row, name=f"k{i}", advice="sectors at k.cu:3") for i in range(7)]]
     highlights = site.in_short.findings((), cases, rows)
-    assert [highlight.sentence for highlight in highlights] == [
-        f"k{i}: sectors at k.cu:3" for i in range(5)
-    ]
+    sentences = [highlight.sentence for highlight in highlights]
+    assert sentences == [f"k{i}: sectors at k.cu:3" for i in range(5)]
     assert highlights[0].address == "kernel/k0.html"
