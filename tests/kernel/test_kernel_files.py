@@ -154,13 +154,13 @@ def test_a_folder_may_hold_anything(mine, tmp_path, monkeypatch):
         loaded(mine)
 
 
-def test_a_kernel_that_was_left_out_fails_the_run():
+def test_a_kernel_that_was_skipped_fails_the_run():
     cases = pd.DataFrame(columns=["case", "kernel", "verdict"])
     records = pd.DataFrame(columns="case stage status reason source metric value".split())
     why = {"bad": "kernels/bad.cu: file is 'prw-r--r--'. Allowed: a regular file"}
     run = SimpleNamespace(left_out=why, config=SimpleNamespace(strict=False))
     found = verdict.of(run, cases, records)
-    assert not found.passed and found.sentence == "Not passed: 1 kernel file was left out (bad)."
+    assert not found.passed and found.sentence == "Not passed: 1 kernel file was skipped (bad)."
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,4 @@
-"""What to fix: each rule on a case that triggers it and on one that does not, and whether its bound held: a kernel's
-findings beside what a later kernel or another variant gained."""
+"""Advice: each rule on a case that triggers it and one that does not, and bounds against measured gains."""
 
 import json
 import math
@@ -57,27 +56,27 @@ def stalled(**states: float) -> dict[str, float]:
 
 
 def row(opcode: str, **more: Any) -> dict[str, Any]:
-    place = {"file": "k.cuh", "line": 7, "text": "x", "via": "k.cu:3", "kernel_line": 3}
-    return {"address": 0, "opcode": opcode, "executed": 1000, **place, **more}
+    origin = {"file": "k.cuh", "line": 7, "text": "x", "via": "k.cu:3", "kernel_line": 3}
+    return {"address": 0, "opcode": opcode, "executed": 1000, **origin, **more}
 
 
-def wavefronts(found: int, ideal: int) -> dict[str, int]:
-    return {"wavefronts_shared": found, "wavefronts_shared_ideal": ideal}
+def wavefronts(actual: int, ideal: int) -> dict[str, int]:
+    return {"wavefronts_shared": actual, "wavefronts_shared_ideal": ideal}
 
 
-def sectors(found: int, ideal: int) -> dict[str, int]:
-    return {"sectors_global": found, "sectors_global_ideal": ideal}
+def sectors(actual: int, ideal: int) -> dict[str, int]:
+    return {"sectors_global": actual, "sectors_global_ideal": ideal}
 
 
 def subject(metrics: Any = (), instructions: tuple[Any, ...] = (), case: Any = ()) -> Subject:
     return Subject(CASE | dict(case), WHOLE | dict(metrics), instructions, {}, SM)
 
 
-def found(one: Subject) -> dict[str, Finding]:
-    return {finding.rule: finding for finding in for_case(one)}
+def findings(case: Subject) -> dict[str, Finding]:
+    return {finding.rule: finding for finding in for_case(case)}
 
 
-# Rule -> a case that triggers it, one that does not, and the bound: each by hand.
+# By rule: a case that triggers it, a case that does not, and the bound, calculated by hand.
 CASES: dict[str, tuple[Subject, Subject, float]] = {
     # 20 M cycles of 100 SMs are 0.2 M of the launch's.
     "excess shared wavefronts": (
@@ -125,7 +124,7 @@ CASES: dict[str, tuple[Subject, Subject, float]] = {
         subject(stalled(barrier=1.0, wait=1.0, selected=1.0, not_selected=6.0)),
         0.2,
     ),
-    # Three of four copies go: each takes a cycle of the schedulers and one of the load and store units.
+    # Three of four copies go; each takes a cycle of the schedulers and a cycle of the load and store units.
     "cp.async with small pieces": (
         subject(instructions=(row("LDGSTS.E", executed=8_000_000, **wavefronts(8, 8)),)),
         subject(instructions=(row("LDGSTS.E.BYPASS.LTC128B.128", executed=8_000_000),)),
@@ -136,23 +135,23 @@ CASES: dict[str, tuple[Subject, Subject, float]] = {
 
 def test_the_top_stall_names_the_line_where_it_was_sampled() -> None:
     waits = stalled(no_instruction=4.0, selected=1.0)
-    assert found(subject(waits))["top stall"].origin == NOWHERE
-    place = {"case": "k@8x8x8", "file": "k.cu", "text": "x", "via": ""}
+    assert findings(subject(waits))["top stall"].origin == NOWHERE
+    base = {"case": "k@8x8x8", "file": "k.cu", "text": "x", "via": ""}
     rows = [
-        {**place, "line": at, "kernel_line": at, "stall_no_instructions": count, "stall_wait": wait}
+        {**base, "line": at, "kernel_line": at, "stall_no_instructions": count, "stall_wait": wait}
         for at, count, wait in ((3, 30.0, 5.0), (4, float("nan"), 500.0), (5, 10.0, 5.0))
     ]
-    told = found(replace(subject(waits), samples=rows))["top stall"]
-    assert (told.origin.file, told.origin.line) == ("k.cu", 3)
-    assert "75.0 % of the samples of that, taken at 8x8x8, are in k.cu:3" in told.sentence
+    finding = findings(replace(subject(waits), samples=rows))["top stall"]
+    assert (finding.origin.file, finding.origin.line) == ("k.cu", 3)
+    assert "75.0 % of its samples, taken at 8x8x8, are in k.cu:3" in finding.sentence
 
 
 @pytest.mark.parametrize("rule", CASES)
 def test_a_rule_finds_its_fault_and_only_that(rule: str) -> None:
     faulty, sound, bound = CASES[rule]
-    assert set(found(faulty)) - {"top stall"} <= {rule} <= set(found(faulty))
-    assert rule not in found(sound)
-    finding = found(faulty)[rule]
+    assert set(findings(faulty)) - {"top stall"} <= {rule} <= set(findings(faulty))
+    assert rule not in findings(sound)
+    finding = findings(faulty)[rule]
     assert finding.bound == pytest.approx(bound)
     assert finding.sentence
     if faulty.instructions:
@@ -166,17 +165,17 @@ def test_every_rule_has_a_case() -> None:
 
 def test_findings_come_by_their_bound_and_never_promise_more_than_is_idle() -> None:
     rows = (row("STS", **wavefronts(90_000_000, 10_000_000)),)
-    one = subject({"launch__waves_per_multiprocessor": 1.8} | {PIPE.format("fma"): 70.0}, rows)
-    bounds = [finding.bound for finding in for_case(one)]
+    uneven = subject({"launch__waves_per_multiprocessor": 1.8} | {PIPE.format("fma"): 70.0}, rows)
+    bounds = [finding.bound for finding in for_case(uneven)]
     assert bounds == pytest.approx([0.3, 0.1])
-    # Where no cycles were counted nothing bounds the excess, and it is told behind what is bounded.
+    # Without cycles the excess has no bound, and it comes last.
     no_cycles = Subject(CASE | {"m": 130, "n": 130}, {}, rows, {}, SM)
     assert [finding.rule for finding in for_case(no_cycles)][-1] == "excess shared wavefronts"
     assert for_case(no_cycles)[-1].bound is None
     assert for_case(Subject({})) == []
 
 
-def test_what_is_too_small_to_time_is_not_told() -> None:
+def test_gains_too_small_to_time_are_not_reported() -> None:
     few = CYCLES * 100 * LEAST_BOUND / 2
     assert not for_case(subject(instructions=(row("STS", **wavefronts(int(few) + 10, 10)),)))
 
@@ -194,66 +193,66 @@ def test_a_gain_is_held_to_the_bound_only_where_nothing_else_changed() -> None:
 
 
 def executed(path: Path, case: Any, **macros: Any) -> Subject:
-    """A kernel of the tests as the machine executes it, which knows no time."""
+    """Execute a kernel on the CPU, which gives counters but no times."""
     done = support.execute(path, case, macros)
     assert done.verdict == "correct", done.reason
     launch = done.job.launch
     places = Places(path, done.job.entry, listing(Path(done.job.cubin)))
     counted = counters.instruction_rows(done.program.instructions, done.counts)
-    rows = [one | places(one["address"]).columns for one in counted]
+    rows = [row | places(row["address"]).columns for row in counted]
     about = {"block_threads": math.prod(launch.block), "blocks": launch.blocks}
     (used,) = support.entry(support.choose(path, macros), "sm_90")["resources"].values()
     return Subject(about, {}, rows, used, SM)
 
 
 @needs_nvrtc
-def test_costly_accesses_are_found_at_their_lines() -> None:
-    told = found(executed(PLANTED, 2048, PIECE=4))
-    assert "// COPY" in told["excess shared wavefronts"].origin.text
-    assert "// COPY" in told["cp.async with small pieces"].origin.text
-    assert "four" not in told["sectors over ideal"].origin.text
-    assert told["sectors over ideal"].amount > 1
-    assert found(executed(PLANTED, 2048, PIECE=16)) == {}
+def test_costly_accesses_are_reported_at_their_lines() -> None:
+    by_rule = findings(executed(PLANTED, 2048, PIECE=4))
+    assert "// COPY" in by_rule["excess shared wavefronts"].origin.text
+    assert "// COPY" in by_rule["cp.async with small pieces"].origin.text
+    assert "four" not in by_rule["sectors over ideal"].origin.text
+    assert by_rule["sectors over ideal"].amount > 1
+    assert findings(executed(PLANTED, 2048, PIECE=16)) == {}
 
 
 @needs_nvrtc
-def test_spills_are_found() -> None:
-    one = executed(SPILLING, "ramp")
-    assert re.search(r", [1-9][\d,]* accesses$", found(one)["spills"].sentence)
+def test_spills_are_reported() -> None:
+    spilled = executed(SPILLING, "ramp")
+    assert re.search(r", [1-9][\d,]* accesses$", findings(spilled)["spills"].sentence)
 
 
 @cache
 def recorded() -> tuple[Any, Any, dict[str, Subject]]:
-    """Cases, records and subjects of the shipped config's products, as recorded on an H200."""
+    """Return cases, records and subjects of the shipped config's products, as recorded on an H200."""
     folder = ROOT / "resources" / "recorded" / "nvidia_h200"
     where = "config/config.yaml"
     config = parse(yaml.safe_load((ROOT / where).read_text()), where)
     plan = expand(config, find_kernels(check_folders(config, "kernel_folders", where, ROOT)), where)
-    known = Recorded(folder)
-    environment = known.environments[known.main_environment]
+    recording = Recorded(folder)
+    environment = recording.environments[recording.main_environment]
     target: dict[str, Any] = {"device": {"sms": environment["sms"], "arch": 90}, "arch": 90}
-    results = [replace(one, source="recorded") for one in known.results() if one.stage != "execute"]
-    counted = {one.case for one in results if one.stage == "counters"}
+    stored = (entry for entry in recording.results() if entry.stage != "execute")
+    results = [replace(entry, source="recorded") for entry in stored]
+    counted = {entry.case for entry in results if entry.stage == "counters"}
     chosen = [plan.cases[case] for case in plan.cases if case in counted]
-    verdicts = tables.verdicts(one for one in results if one.stage == "check")
+    verdicts = tables.verdicts(entry for entry in results if entry.stage == "check")
     compiled: dict[str, Any] = {}
-    for name, entry in known.compiled.items():
+    for name, entry in recording.compiled.items():
         compiled.setdefault(name.rpartition(".")[0], {})["sm_90"] = entry
-    chosen = [one for one in chosen if one.kernel.front.operation == "matmul"]
-    resolved = [resolve(one, target) for one in chosen]
-    of_variant = {one.variant.id: compiled.get(one.variant.id, {}) for one in resolved}
+    chosen = [case for case in chosen if case.kernel.front.operation == "matmul"]
+    resolved = [resolve(case, target) for case in chosen]
+    of_variant = {case.variant.id: compiled.get(case.variant.id, {}) for case in resolved}
     cases = tables.cases_table(resolved, of_variant, "sm_90", verdicts)
     names = set(cases["case"])
-    made = [one for one in results if one.case in names]
-    records = tables.records_table(cases, made, verdicts)
-    counts = [replace(one, source="recorded:") for one in made if one.stage == "counters"]
-    rows = tables.instructions_table(counts, known, lambda name, function: {})
-    target |= {"environments": known.environments, "environment": known.main_environment}
+    kept = [entry for entry in results if entry.case in names]
+    records = tables.records_table(cases, kept, verdicts)
+    counts = [replace(entry, source="recorded:") for entry in kept if entry.stage == "counters"]
+    rows = tables.instructions_table(counts, recording, lambda name, function: {})
+    target |= {"environments": recording.environments, "environment": recording.main_environment}
     return cases, records, of_tables.subjects(target, cases, records, rows, {})
 
 
-# Stream-K spares the partial sums of split-K too, which were not counted at uneven shapes. (Which pairs do so differs by
-# the recording.)
+# Stream-K also saves split-K's partial sums, which have no counters at uneven shapes. The pairs depend on the recording.
 SPARES_MORE = {
     ("hgemm_split_k@256*(sms//12)x1664x8192", "hgemm_stream_k@256*(sms//12)x1664x8192"),
     ("hgemm_split_k@256*(sms+1)x128x8192", "hgemm_stream_k@256*(sms+1)x128x8192"),
@@ -261,49 +260,50 @@ SPARES_MORE = {
 
 
 def test_bounds_held_on_the_recorded_ladder() -> None:
-    cases, records, known = recorded()
-    made = held(cases, records, known)
-    judged = [(first, second, one) for first, second, one in made if one.held is not None]
-    assert {(first, second) for first, second, one in judged if not one.held} == SPARES_MORE
-    rules = {one.finding.rule for _, _, one in judged}
-    known_rules = {"excess shared wavefronts", "sectors over ideal", "idle part of the last wave"}
-    # Whether a pair's occupancy or a stall is what limits it depends on the recording: in some it is judged, and held.
-    assert known_rules <= rules <= known_rules | {"top stall", "occupancy limiter"}
-    assert sum(one.gained > 0.02 for _, _, one in judged) > 10
+    cases, records, subjects = recorded()
+    comparisons = held(cases, records, subjects)
+    judged = [pair for pair in comparisons if pair[2].held is not None]
+    assert {(first, second) for first, second, gain in judged if not gain.held} == SPARES_MORE
+    rules = {gain.finding.rule for _, _, gain in judged}
+    expected = {"excess shared wavefronts", "sectors over ideal", "idle part of the last wave"}
+    # In some recordings occupancy or a stall limits a pair, and its bound holds.
+    assert expected <= rules <= expected | {"top stall", "occupancy limiter"}
+    assert sum(gain.gained > 0.02 for _, _, gain in judged) > 10
     names = ("hgemm_split_k@4096x4096x4096", "hgemm_stream_k@4096x4096x4096")
-    split, stream = (total(known[name].instructions, "sectors_global") for name in names)
+    split, stream = (total(subjects[name].instructions, "sectors_global") for name in names)
     assert stream < split / 6
 
 
-def test_what_the_next_rungs_mended_was_found() -> None:
-    known = recorded()[2]
-    copies = found(known["matmul_async@4096x4096x4096"])["excess shared wavefronts"]
+def test_advice_names_what_the_next_rungs_fixed() -> None:
+    subjects = recorded()[2]
+    copies = findings(subjects["matmul_async@4096x4096x4096"])["excess shared wavefronts"]
     assert copies.sentence.startswith("50,331,648 of ")
     assert copies.bound == pytest.approx(0.072, abs=0.002)  # 50,331,648 / 132 of 5.4 M cycles
-    assert "excess shared wavefronts" not in found(known["matmul_double_buffered@4096x4096x4096"])
-    banks = found(known["matmul_double_buffered@8192x8192x8192"])
+    buffered = "matmul_double_buffered@4096x4096x4096"
+    assert "excess shared wavefronts" not in findings(subjects[buffered])
+    banks = findings(subjects["matmul_double_buffered@8192x8192x8192"])
     assert "register banks" in banks and banks["register banks"].bound is not None
-    later = found(known["matmul_async@8192x8192x8192"])["register banks"]
+    later = findings(subjects["matmul_async@8192x8192x8192"])["register banks"]
     assert later.amount < 0.6 * banks["register banks"].amount
 
 
 SAME_PRODUCT = ["operation", "dtype", "shape"]
 
-MENDED = 0.5
-"""The other does what a rule suggests where it leaves at most this part of what the rule looks at."""
+FIXED = 0.5
+"""The other case follows the advice if at most this part of the finding's amount remains."""
 SAME_WORK = 0.98
-"""And where it does no less of the rest, but for what two passes of the profiler differ by: a bound says nothing
-of what is spared besides. What was not counted (sectors, where a case has no rows of instructions) may be less."""
+"""And if its other work is no less, within the difference of two passes of the profiler. A bound excludes other
+savings. Work without counters (sectors, in a case without rows of instructions) may be less."""
 PASSES = 0.03
-"""Of a launch's cycles: what two runs of one kernel at the power limit differ by (see `plots.limits`)."""
+"""Difference of two runs of a kernel at the power limit, as a share of the cycles (see `plots.limits`)."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A finding of one case, and what another one gained over it.
+    """A finding of a case, and the gain of another case over it.
 
-    held: whether the gain kept to the bound; None where the other is not what the rule suggests and nothing
-    besides, or there is no bound.
+    held: whether the gain is within the bound; None where the other case does not follow the advice, saves
+    other work, too, or where there is no bound.
     """
 
     finding: Finding
@@ -312,38 +312,41 @@ class Compared:
     held: bool | None
 
 
-def _work(one: Subject) -> dict[str, float]:
-    """What is done whatever the rules mend, as far as it was counted."""
+def _work(case: Subject) -> dict[str, float]:
+    """Return the counted work that no rule removes."""
     counted = {}
-    if executed := one.value(WARP_INSTRUCTIONS):
+    if executed := case.value(WARP_INSTRUCTIONS):
         counted["instructions"] = executed
-    elif (issued := one.value(ISSUED.name)) and (active := one.value(AVERAGE)):
+    elif (issued := case.value(ISSUED.name)) and (active := case.value(AVERAGE)):
         counted["instructions"] = issued / 100 * active
-    if one.instructions:
-        counted["wavefronts"] = total(one.instructions, "wavefronts_shared_ideal")
-        counted["sectors"] = total(one.instructions, "sectors_global_ideal")
+    if case.instructions:
+        counted["wavefronts"] = total(case.instructions, "wavefronts_shared_ideal")
+        counted["sectors"] = total(case.instructions, "sectors_global_ideal")
     return counted
 
 
 def compared(before: Subject, after: Subject, gained: float) -> list[Compared]:
-    """Each finding of ``before`` against ``after``, a case of the same product on the same GPU."""
+    """Compare each finding of ``before`` with ``after``, a case of the same product on the same GPU."""
     here, there = _work(before), _work(after)
     both = here.keys() & there.keys()
     same = bool(both) and all(there[name] >= SAME_WORK * here[name] for name in both)
-    later = {one.rule: one.amount for rule in RULES if (one := rule.find(after)) is not None}
-    made = []
+    remaining = [rule.find(after) for rule in RULES]
+    later = {finding.rule: finding.amount for finding in remaining if finding}
+    comparisons = []
     for finding in for_case(before):
         amount = later.get(finding.rule)
-        mended = amount is not None and amount <= MENDED * finding.amount
-        known = mended and same and finding.bound is not None
-        held = gained <= (finding.bound or 0.0) + PASSES if known else None
-        made.append(Compared(finding, amount, gained, held))
-    return made
+        fixed = amount is not None and amount <= FIXED * finding.amount
+        comparable = fixed and same and finding.bound is not None
+        held = gained <= (finding.bound or 0.0) + PASSES if comparable else None
+        comparisons.append(Compared(finding, amount, gained, held))
+    return comparisons
 
 
 def pairs(cases: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    """Cases of one product of which the second may be what a rule suggests for the first: a kernel that
-    follows the other's, or the same one with one macro changed."""
+    """Yield pairs of cases of one product of which the second may follow the advice on the first.
+
+    The second's kernel follows the first's, or it is the same kernel with one macro changed.
+    """
     for _, group in cases.groupby(SAME_PRODUCT, sort=False):
         rows = [row | {"macros": json.loads(row["macros"])} for row in group.to_dict("records")]
         for first in rows:
@@ -359,11 +362,11 @@ def pairs(cases: pd.DataFrame) -> Iterator[tuple[str, str]]:
 
 
 def held(
-    cases: pd.DataFrame, records: pd.DataFrame, known: Mapping[str, Subject]
+    cases: pd.DataFrame, records: pd.DataFrame, subjects: Mapping[str, Subject]
 ) -> list[tuple[str, str, Compared]]:
-    """Of each of `pairs` that was timed and counted in one environment: both cases, and each finding compared.
+    """Return the `pairs` timed and counted in one environment, with each finding compared.
 
-    Where both were timed in turn with the vendor's product, their times are taken in units of its: it had their clock.
+    Where both cases have paired times of the vendor's product, they are compared in units of these.
     """
     timed = records[(records["stage"] == "time") & (records["verdict"] == result.CORRECT)]
     times = {
@@ -373,14 +376,15 @@ def held(
     }
     durations, units = times.get("duration", {}), times.get("baseline_duration", {})
     environments = dict(zip(timed["case"], timed["environment"]))
-    counted_too = [case for case in durations if case in known]
-    made = []
+    counted_too = [case for case in durations if case in subjects]
+    comparisons = []
     for first, second in pairs(cases[cases["case"].isin(counted_too)]):
         same = environments[first] == environments[second]
-        if not same or known[first].device != known[second].device:
+        before, after = subjects[first], subjects[second]
+        if not same or before.device != after.device:
             continue
         gained = 1 - durations[second] / durations[first]
         if first in units and second in units:
             gained = 1 - (1 - gained) * units[first] / units[second]
-        made += [(first, second, one) for one in compared(known[first], known[second], gained)]
-    return made
+        comparisons += [(first, second, gain) for gain in compared(before, after, gained)]
+    return comparisons

@@ -1,6 +1,6 @@
-"""The pages as a browser shows them; `make browser` installs what this needs, and runs it.
+"""The pages in a browser; `make browser` installs the packages and runs these tests.
 
-It looks at a small report of its own and at the one in `reports/` or in the folder TILEWAVE_REPORTS.
+They open a small report and the one in `reports/` or in the folder TILEWAVE_REPORTS.
 """
 
 import os
@@ -35,8 +35,8 @@ KB = 1000
 
 def installed(playwright: Any) -> str | None:
     names = ("chromium", "chromium-browser", "google-chrome")
-    found = next(filter(None, map(shutil.which, names)), playwright.chromium.executable_path)
-    return found if Path(found).is_file() else None
+    path = next(filter(None, map(shutil.which, names)), playwright.chromium.executable_path)
+    return path if Path(path).is_file() else None
 
 
 @pytest.fixture(scope="module")
@@ -50,23 +50,23 @@ def browser() -> Iterator[Any]:
 
 
 def small(folder: Path) -> Path:
-    """A report of a small project: two choices of a case, and a table that is worth filtering."""
-    from test_report import RECORDED, Made
+    """Write a small report with two cases to choose from and a table with filters."""
+    from test_report import RECORDED, SmallRun
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        made = Made(folder, RECORDED)
-        counted = pd.read_parquet(made.inputs.instructions)
+        run = SmallRun(folder, RECORDED)
+        counted = pd.read_parquet(run.inputs.instructions)
         other = counted.assign(case="tiled-tile32@64x64x64")
-        pd.concat([counted, other]).to_parquet(made.inputs.instructions, index=False)
-        made.figure("right")
-        made.figure("probes")
+        pd.concat([counted, other]).to_parquet(run.inputs.instructions, index=False)
+        run.figure("right")
+        run.figure("probes")
         rows = [(f"case {n}", ("wrong", "correct")[n % 2], (n * 7) % 10 - 4.5) for n in range(12)]
         rows.append(("empty", "correct", None))
         table = pd.DataFrame(rows, columns=["who", "verdict", "gain"])
         table.to_csv("reports/figures/right.csv", index=False)
         patch.setattr(plots, "table_stays_open", lambda name: name == "correctness")
-        site.write(made.project, made.inputs, "reports/index.html")
+        site.write(run.project, run.inputs, "reports/index.html")
     return folder / "reports"
 
 
@@ -85,16 +85,16 @@ def pages(reports: Path, folder: str = "") -> list[str]:
 
 
 def examples(reports: Path) -> list[str]:
-    """Each page of its own kind, and of each folder's the smallest and the largest."""
-    found = [name for name in pages(reports) if "/" not in name]
-    for folder in {name.partition("/")[0] for name in pages(reports)} - {*found}:
+    """Return all top-level pages, and the smallest and largest page of each folder."""
+    names = [name for name in pages(reports) if "/" not in name]
+    for folder in {name.partition("/")[0] for name in pages(reports)} - {*names}:
         by_size = sorted(pages(reports, folder), key=lambda name: (reports / name).stat().st_size)
-        found += {by_size[0], by_size[-1]}
-    return sorted(found)
+        names += {by_size[0], by_size[-1]}
+    return sorted(names)
 
 
 class Visits:
-    """Opens pages, and keeps what must not happen: errors, and requests that leave the report."""
+    """Opened pages, with their errors and their requests outside the report."""
 
     def __init__(self, browser: Any, reports: Path) -> None:
         self.browser, self.root = browser, reports.as_uri() + "/"
@@ -104,28 +104,32 @@ class Visits:
     def __call__(self, address: str, **context: Any) -> Any:
         key = repr(context)
         if key not in self.open:
-            made = self.browser.new_context(reduced_motion="reduce", **context)
-            self.open[key] = page = made.new_page()
-            page.on("console", lambda said: said.type == "error" and self.wrong.append(said.text))
+            session = self.browser.new_context(reduced_motion="reduce", **context)
+            self.open[key] = page = session.new_page()
+            page.on("console", self.check_message)
             page.on("pageerror", lambda error: self.wrong.append(str(error)))
-            page.on("request", lambda request: self.asked(request.url))
+            page.on("request", lambda request: self.check_request(request.url))
         page = self.open[key]
         page.goto("about:blank")
         page.goto(self.root + address)
         return page
 
-    def asked(self, url: str) -> None:
+    def check_message(self, message: Any) -> None:
+        if message.type == "error":
+            self.wrong.append(message.text)
+
+    def check_request(self, url: str) -> None:
         if not url.startswith((self.root, "data:", "about:")):
-            self.wrong.append(f"asked for {url}")
+            self.wrong.append(f"request to {url}")
 
 
 @pytest.fixture
 def visit(browser: Any, reports: Path) -> Iterator[Visits]:
-    made = Visits(browser, reports)
-    yield made
-    for page in made.open.values():
+    visits = Visits(browser, reports)
+    yield visits
+    for page in visits.open.values():
         page.context.close()
-    assert made.wrong == []
+    assert visits.wrong == []
 
 
 def opened(page: Any) -> Any:
@@ -134,7 +138,7 @@ def opened(page: Any) -> Any:
 
 
 def texts(part: Any, selector: str) -> list[str]:
-    return [one.strip() for one in part.locator(selector).all_inner_texts()]
+    return [text.strip() for text in part.locator(selector).all_inner_texts()]
 
 
 def test_pages_are_small(reports: Path) -> None:
@@ -187,12 +191,12 @@ def test_a_table_sorts_and_filters(visit: Visits, reports: Path) -> None:
         for way in ("ascending", "descending"):
             header.locator("button").press("Enter")
             assert header.get_attribute("aria-sort") == way
-            found = texts(table, f"tbody tr > :nth-child({at})")
-            told = [one for one in found if one]
-            assert found[: len(told)] == told, "nothing stays last"
+            shown = texts(table, f"tbody tr > :nth-child({at})")
+            filled = [text for text in shown if text]
+            assert shown[: len(filled)] == filled, "empty cells stay last"
             if "n" in (header.get_attribute("class") or "").split():
                 signs = str.maketrans({",": "", "−": "-", "∞": "inf"})
-                numbers = [float(one.translate(signs)) for one in told]
+                numbers = [float(text.translate(signs)) for text in filled]
                 assert numbers == sorted(numbers, reverse=way == "descending")
         assert table.locator("[aria-sort]").count() == 1
     menu = bar.locator("select").last
@@ -200,17 +204,17 @@ def test_a_table_sorts_and_filters(visit: Visits, reports: Path) -> None:
     menu.select_option(choice)
     shown = cells.count()
     assert 0 < shown < total and bar.locator("output").inner_text() == f"{shown} of {total} rows"
-    assert all(choice in one for one in cells.all_inner_texts())
+    assert all(choice in row for row in cells.all_inner_texts())
     menu.select_option(index=0)
     word = rows.last.locator("td").first.inner_text()
     bar.locator("input").fill(word.upper())
     assert 0 < cells.count() < total
-    assert all(word.lower() in one.lower() for one in cells.all_inner_texts())
+    assert all(word.lower() in row.lower() for row in cells.all_inner_texts())
     bar.locator("input").fill("")
     assert cells.count() == total
 
 
-def test_the_chooser_shows_one_case(visit: Visits, reports: Path) -> None:
+def test_the_chooser_shows_a_single_case(visit: Visits, reports: Path) -> None:
     page = next(page for name in pages(reports, "kernel")
                 if (page := visit(name)).locator("details.choice").count() > 1)  # fmt: skip
     menu = page.get_by_label("Case", exact=True)
@@ -235,8 +239,8 @@ def test_the_explorer_equals_the_theory(visit: Visits) -> None:
 
 def test_the_address_sets_the_explorers_inputs(visit: Visits) -> None:
     page = visit("explorer.html#m=2816&n=1664&rows=0&sms=many")
-    found = {name: page.locator(f"#explorer-{name}").input_value() for name in ("m", "n", "rows")}
-    assert (found["m"], found["n"]) == ("2816", "1664") and int(found["rows"]) > 0
+    inputs = {name: page.locator(f"#explorer-{name}").input_value() for name in ("m", "n", "rows")}
+    assert (inputs["m"], inputs["n"]) == ("2816", "1664") and int(inputs["rows"]) > 0
 
 
 @pytest.mark.parametrize(
@@ -245,14 +249,15 @@ def test_the_address_sets_the_explorers_inputs(visit: Visits) -> None:
     ids=["light", "dark", "phone"],
 )
 def test_axe_finds_nothing(visit: Visits, reports: Path, context: dict[str, Any]) -> None:
-    found = {}
+    violations = {}
     for name in examples(reports):
         page = opened(visit(name, **context))
         page.evaluate(AXE.read_text("utf-8"))
-        said = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-        for one in said:
-            found[name, one["id"]] = one["impact"], [at["html"][:200] for at in one["nodes"][:3]]
-    assert found == {}
+        violated = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+        for violation in violated:
+            nodes = [node["html"][:200] for node in violation["nodes"][:3]]
+            violations[name, violation["id"]] = violation["impact"], nodes
+    assert violations == {}
 
 
 def test_everything_is_readable_without_script(visit: Visits, reports: Path) -> None:
@@ -300,23 +305,23 @@ def test_pages_fit_a_phone(visit: Visits, reports: Path) -> None:
               return [...found].slice(0, 5);
             }"""
         )
-    assert {name: found for name, found in tiny.items() if found} == {}
+    assert {name: tags for name, tags in tiny.items() if tags} == {}
     assert {name: width for name, width in wide.items() if width > PHONE["viewport"]["width"]} == {}
 
 
 @pytest.mark.parametrize("context", [PHONE, TURNED], ids=["upright", "turned"])
-def test_letters_of_a_figure_are_readable_on_a_phone(visit, reports, context):
-    """They are outlines: their size is that in the file times the scale at which it is displayed."""
-    found = {}
+def test_text_of_a_figure_is_readable_on_a_phone(visit, reports, context):
+    """Text is drawn as outlines: its size is that in the file times the display's scale."""
+    sizes = {}
     for name in pages(reports, "study"):
         page = visit(name, **context)
         image = page.locator("picture:has(source) img").first
         address, width = image.evaluate("one => [one.currentSrc, one.clientWidth]")
         file = reports / address.removeprefix(visit.root)
-        shown = studies.smallest_letters(file) * width / studies.svg_size(file)[0]
+        shown = studies.smallest_font(file) * width / studies.svg_size(file)[0]
         if not 12 <= shown <= 20:
-            found[name] = shown
-    assert found == {}
+            sizes[name] = shown
+    assert sizes == {}
 
 
 def test_the_source_is_seen_on_a_phone(visit: Visits, reports: Path) -> None:
@@ -346,7 +351,7 @@ def test_a_table_with_folded_evidence_needs_no_scrolling_sideways(visit, reports
 
 
 def test_a_study_prints_on_a_page(visit: Visits, reports: Path) -> None:
-    found = {}
+    misprinted = {}
     for name in pages(reports, "study"):
         page = visit(name, **PAPER)
         pdf = page.pdf(format="A4", prefer_css_page_size=True)
@@ -356,8 +361,8 @@ def test_a_study_prints_on_a_page(visit: Visits, reports: Path) -> None:
         end = page.evaluate("document.querySelector('figure').getBoundingClientRect().bottom")
         most = 3 if page.locator(".long").count() else 1  # a table that readers come for
         if not (1 <= printed <= most and wide <= 718 and end <= 1046):
-            found[name] = f"{printed} pages, {wide} px wide, the figure ends at {end:.0f} px"
-    assert found == {}
+            misprinted[name] = f"{printed} pages, {wide} px wide, the figure ends at {end:.0f} px"
+    assert misprinted == {}
 
 
 def test_the_keyboard_is_enough(visit: Visits, reports: Path) -> None:
@@ -376,9 +381,9 @@ def test_the_keyboard_is_enough(visit: Visits, reports: Path) -> None:
             assert outline != "none" or tag == "BODY", (name, tag)
 
 
-def test_a_figure_is_told_in_words(visit: Visits, reports: Path) -> None:
+def test_a_figure_has_a_text_alternative(visit: Visits, reports: Path) -> None:
     for name in pages(reports, "study"):
         page = visit(name)
-        told = texts(page, ".takeaway") or texts(page, ".question")
-        for one in page.locator("figure img").all():
-            assert told[0].replace("\xa0", " ") in one.get_attribute("alt"), name
+        sentence = texts(page, ".takeaway") or texts(page, ".question")
+        for image in page.locator("figure img").all():
+            assert sentence[0].replace("\xa0", " ") in image.get_attribute("alt"), name

@@ -1,4 +1,4 @@
-"""Two sides: what is said of times that differ and of times that do not, of counts, and of kernels."""
+"""Comparison of two sides: times, counts, lines, and kernels."""
 
 import json
 import os
@@ -19,7 +19,7 @@ import yaml
 from samples import DATA, ROOT, write_kernel
 from tilewave.__main__ import main
 from tilewave.basics.errors import UserError
-from tilewave.report.comparing import changes, sides, telling
+from tilewave.report.comparing import changes, output, sides
 from tilewave.report.comparing import page as pages
 from tilewave.report.comparing.changes import Comparison
 from tilewave.report.comparing.sides import OCCUPANCY, Side, of_recording, with_occupancy
@@ -30,7 +30,7 @@ CARD = {"gpu": "NVIDIA H200", "uuid": "GPU-1", "driver": "580"}
 
 
 def side(label: str, times: dict[str, np.ndarray] | None = None, **more: Any) -> Side:
-    """A side with these durations (us) by case; with `baseline` timed in turn with each."""
+    """Return a side with these durations (us) by case, each paired with `baseline` if given."""
     baseline, instructions = more.pop("baseline", None), more.pop("instructions", [])
     rows = [
         {"case": case, "stage": "time", "series": name, "index": index, "value": value}
@@ -39,7 +39,7 @@ def side(label: str, times: dict[str, np.ndarray] | None = None, **more: Any) ->
         if series is not None
         for index, value in enumerate(series)
     ]
-    names = list(dict.fromkeys([*(times or {}), *(one["case"] for one in instructions)]))
+    names = list(dict.fromkeys([*(times or {}), *(row["case"] for row in instructions)]))
     about = {"verdict": "correct", "registers": 32.0, "spill_bytes": 0.0}
     cases = pd.DataFrame({"case": names, **about})
     records = pd.DataFrame({"case": names, "stage": "time", "environment": "e"})
@@ -50,28 +50,28 @@ def side(label: str, times: dict[str, np.ndarray] | None = None, **more: Any) ->
 
 
 def two_runs(slowed: float, pairs: int = 50) -> pd.DataFrame:
-    """Pairs of runs of a kernel, the second slowed, each with a speed and a clock of its own and noise of 0.4 %."""
+    """Compare pairs of runs, the second slowed; each run has its own clock, page placement and 0.4 % noise."""
     dice = np.random.default_rng(3)
-    made = []
+    tables = []
     for _ in range(pairs):
         runs = []
         for factor in (1.0, slowed):
             clock, pages = 1 + dice.uniform(-0.05, 0.05), 1 + dice.normal(0, 0.02)
-            own, other = (100 * clock * (1 + dice.normal(0, 0.004, 20)) for _ in range(2))
-            runs.append(side("run", {"k@64": factor * pages * own}, baseline=other))
-        made.append(changes.times(*runs))
-    return pd.concat(made)
+            durations, baseline = (100 * clock * (1 + dice.normal(0, 0.004, 20)) for _ in range(2))
+            runs.append(side("run", {"k@64": factor * pages * durations}, baseline=baseline))
+        tables.append(changes.times(*runs))
+    return pd.concat(tables)
 
 
 def in_turn(slowed: float, pairs: int = 50) -> pd.DataFrame:
-    """Pairs timed in turn, 20 samples each, under a clock that falls by 3 % on the way."""
+    """Compare pairs timed in turn, 20 samples each, while the clock falls by 3 %."""
     dice, fall = np.random.default_rng(5), np.linspace(1, 1.03, 20)
     rows = []
     for number in range(pairs):
         for name, factor in (("duration_us", slowed), ("baseline_us", 1.0)):
             values = 100 * factor * fall * (1 + dice.normal(0, 0.003, 20))
-            known = {"case": f"k@{number}", "stage": "time", "series": name}
-            rows += [known | {"index": at, "value": value} for at, value in enumerate(values)]
+            columns = {"case": f"k@{number}", "stage": "time", "series": name}
+            rows += [columns | {"index": at, "value": value} for at, value in enumerate(values)]
     return changes.times_in_turn(pd.DataFrame(rows))
 
 
@@ -84,21 +84,21 @@ def test_a_kernel_against_itself_is_the_same(how: Callable[..., pd.DataFrame]) -
     ("how", "slowed"), [(in_turn, 1.02), (in_turn, 0.97), (two_runs, 1.15), (two_runs, 0.85)]
 )
 def test_a_change_is_seen(how: Callable[..., pd.DataFrame], slowed: float) -> None:
-    found = how(slowed)
-    assert (found["verdict"] == ("slower" if slowed > 1 else "faster")).mean() >= 0.95
-    assert found["ratio"].median() == pytest.approx(slowed, abs=0.006)
-    assert (found["low"] <= found["ratio"]).all() and (found["ratio"] <= found["high"]).all()
+    times = how(slowed)
+    assert (times["verdict"] == ("slower" if slowed > 1 else "faster")).mean() >= 0.95
+    assert times["ratio"].median() == pytest.approx(slowed, abs=0.006)
+    assert (times["low"] <= times["ratio"]).all() and (times["ratio"] <= times["high"]).all()
 
 
 def test_times_that_cannot_be_compared() -> None:
     dice = np.random.default_rng(1)
-    one, other = ({"k@64": 100 + dice.normal(0, 0.1, 10)} for _ in range(2))
-    found = changes.times(side("a", one), side("b", other, card={"uuid": "GPU-2"})).iloc[0]
-    assert (found["verdict"], found["why"]) == ("not comparable", "another card: GPU-1, then GPU-2")
-    assert changes.times(side("a", one), side("b", one)).empty  # one measurement
+    old, new = ({"k@64": 100 + dice.normal(0, 0.1, 10)} for _ in range(2))
+    times = changes.times(side("a", old), side("b", new, card={"uuid": "GPU-2"})).iloc[0]
+    assert (times["verdict"], times["why"]) == ("not comparable", "another card: GPU-1, then GPU-2")
+    assert changes.times(side("a", old), side("b", old)).empty  # one measurement
     noisy = {"k@64": 100 + dice.normal(0, 30, 10)}
-    found = changes.times(side("a", one), side("b", noisy))
-    assert found["verdict"].tolist() == [ratios.AMBIGUOUS]
+    times = changes.times(side("a", old), side("b", noisy))
+    assert times["verdict"].tolist() == [ratios.AMBIGUOUS]
 
 
 def instruction(line: int, text: str, excess: float, **more: Any) -> dict[str, Any]:
@@ -121,38 +121,40 @@ def test_counts_and_lines() -> None:
     }  # fmt: skip
     (line,) = changes.lines(before, after).to_dict("records")  # the moved line is the same line
     assert line == {"case": "k@64", "place": "k.cu:6", "text": load, "before": 4, "after": 12}
-    made = Comparison.of(before, after)
-    assert "k.cu:6" in telling.text(made) and "| k.cu:6 |" in telling.markdown(made)
-    json.dumps(made.document())
-    rules = telling.rules("wrong,excess,registers,spills,slower:3%")
-    told = ["correct, now wrong", "wavefronts shared excess 4 to 12", "registers 32 to 40"]
-    assert telling.failures(made, rules) == [f"k@64: {one}" for one in told]
+    comparison = Comparison.of(before, after)
+    assert "k.cu:6" in output.text(comparison) and "| k.cu:6 |" in output.markdown(comparison)
+    json.dumps(comparison.document())
+    rules = output.rules("wrong,excess,registers,spills,slower:3%")
+    expected = ["correct, now wrong", "wavefronts shared excess 4 to 12", "registers 32 to 40"]
+    assert output.failures(comparison, rules) == [f"k@64: {change}" for change in expected]
 
 
 def test_functions_of_a_series_share_addresses() -> None:
-    """Of several launches each has its own instruction at an address."""
-    one = instruction(3, "a", 1, function="one")
-    others = (instruction(3, "b", excess, function="two") for excess in (0, 2))
-    found = changes.counts(*(side("x", instructions=[one, other]) for other in others))
-    row = found.set_index("count").loc["wavefronts_shared_excess"]
+    """Each launch has its own instruction at an address."""
+    first = instruction(3, "a", 1, function="one")
+    seconds = (instruction(3, "b", excess, function="two") for excess in (0, 2))
+    counts = changes.counts(*(side("x", instructions=[first, second]) for second in seconds))
+    row = counts.set_index("count").loc["wavefronts_shared_excess"]
     assert (row["before"], row["after"]) == (1, 3)
 
 
 def test_slower_by_so_many_percent_fails_and_rules_that_are_none() -> None:
     base, noise = np.full(10, 100.0), np.linspace(-0.1, 0.1, 10)
     times = {"a": 100 + noise, "b": 110 - noise}
-    made = Comparison.of(*(side(name, {"k@64": us}, baseline=base) for name, us in times.items()))
-    assert telling.failures(made, telling.rules("slower:3%")) == ["k@64: 10.0 % slower"]
-    assert telling.failures(made, telling.rules("slower:12")) == []
+    pair = (side(name, {"k@64": us}, baseline=base) for name, us in times.items())
+    comparison = Comparison.of(*pair)
+    assert output.failures(comparison, output.rules("slower:3%")) == ["k@64: 10.0 % slower"]
+    assert output.failures(comparison, output.rules("slower:12")) == []
     for text in ("faster", "slower:x", "excess:3%"):
         with pytest.raises(UserError, match="--fail-on"):
-            telling.rules(text)
+            output.rules(text)
 
 
 def test_occupancy_of_recorded_cases_is_what_nsight_compute_gives() -> None:
-    found = of_recording(ROOT / "resources" / "recorded" / "nvidia_h200")
-    told = found.records.query("metric == 'sm__maximum_warps_per_active_cycle_pct'")
-    both = told.set_index("case")[["value"]].join(found.cases.set_index("case")[OCCUPANCY]).dropna()
+    recording = of_recording(ROOT / "resources" / "recorded" / "nvidia_h200")
+    measured = recording.records.query("metric == 'sm__maximum_warps_per_active_cycle_pct'")
+    computed = recording.cases.set_index("case")[OCCUPANCY]
+    both = measured.set_index("case")[["value"]].join(computed).dropna()
     assert len(both) > 300
     np.testing.assert_allclose(both[OCCUPANCY], both["value"], atol=0.06)
 
@@ -161,7 +163,7 @@ PADDED = "__shared__ float tile[32][33];"
 
 
 def kernels(folder: Path, padded: bool, operation: str = "transpose") -> Path:
-    """A folder with a transposition, with or without padding, and a kernel that stays as it is."""
+    """Write a transposition, with or without padding, and an unchanged kernel."""
     write_kernel(folder, "other")
     text = (DATA / "transposed.cu").read_text().replace("OPERATION", operation)
     tile = PADDED if padded else PADDED.replace("33", "32")
@@ -169,13 +171,13 @@ def kernels(folder: Path, padded: bool, operation: str = "transpose") -> Path:
     return folder
 
 
-def git(folder: Path, *words: str) -> None:
+def git(folder: Path, *arguments: str) -> None:
     who = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run(["git", *who, *words], check=True, capture_output=True, cwd=folder)
+    subprocess.run(["git", *who, *arguments], check=True, capture_output=True, cwd=folder)
 
 
 def repository(folder: Path) -> None:
-    """A git repository whose last commit took the padding out of a kernel in the folder `mine`."""
+    """Make a git repository whose last commit removed the padding of a kernel in the folder `mine`."""
     git(folder, "init", "-b", "main")
     for padded in (True, False):
         kernels(folder / "mine", padded)
@@ -189,17 +191,18 @@ def test_two_folders_of_kernels(alone: Path, capsys: pytest.CaptureFixture[str])
     (alone / "mine" / "transpose.py").rename(alone / "mine" / "turned.py")
     for name, padded in (("before", True), ("after", False)):
         kernels(alone / name, padded, "turned")
-    files = ["--json", "told.json", "--markdown", "told.md", "--page", "page"]
-    own = ["--operations", "mine"]
-    options = ["--shapes", "64x64", "--fail-on", "excess", *own]
+    files = ["--json", "changes.json", "--markdown", "changes.md", "--page", "page"]
+    operations = ["--operations", "mine"]
+    options = ["--shapes", "64x64", "--fail-on", "excess", *operations]
     assert main(["compare", "before", "after", *options, *files]) == 1
-    told = capsys.readouterr().out
-    assert "before to after: 1 cases in both; nothing timed on both; counts differ in 1" in told
+    printed = capsys.readouterr().out
+    assert "before to after: 1 case on both sides; no case timed on both sides; " in printed
+    assert "counts differ in 1 case\n" in printed
     line = (alone / "after" / "transposed.cu").read_text()[: -len("}\n")].count("\n")
-    assert f"transposed.cu:{line}" in told and "Failed" in told
-    document = json.loads((alone / "told.json").read_text())
+    assert f"transposed.cu:{line}" in printed and "Failed" in printed
+    document = json.loads((alone / "changes.json").read_text())
     assert [row["after"] for row in document["lines"]] == [4 * 32 * 31]
-    assert (alone / "told.md").read_text().startswith("**before to after")
+    assert (alone / "changes.md").read_text().startswith("**before to after")
     page = (alone / "page" / "index.html").read_text()
     code = re.sub("<.*?>", " ", page[page.index('id="code"') :])
     assert "occupancy percent 100" in code and "shared bytes 4,224 → 4,096" in code
@@ -209,7 +212,7 @@ def test_two_folders_of_kernels(alone: Path, capsys: pytest.CaptureFixture[str])
     assert "− " + "    " + PADDED in code and re.search(f"{line} +0 +3968 ", code)
     assert re.search("Machine code: [0-9]+ instructions before", code)
     assert main(["compare", "after", "before", *options]) == 0
-    assert main(["compare", "before", "before", *own]) == 0
+    assert main(["compare", "before", "before", *operations]) == 0
 
 
 LINE = "        /*{:04x}*/  IADD R{}, R1 ;\n"
@@ -217,49 +220,51 @@ LISTING = ".text.k:\n" + "".join(LINE.format(16 * at, at) for at in range(900))
 
 
 def test_the_page_stands_alone(tmp_path: Path) -> None:
-    """Verdicts, a figure at two widths, a long diff of machine code that says what it leaves out."""
+    """The page has verdicts, a figure at two widths, and a diff that says how many lines it hides."""
     base, noise, sides = np.full(10, 100.0), np.linspace(-0.1, 0.1, 10), []
     for factors, code in (((1, 1, 1), "IADD"), ((1.2, 0.8, 1.01), "IMAD")):
         times = {f"k{case}@64": factor * (100 + noise) for case, factor in enumerate(factors)}
         text = LISTING.replace("IADD", code)
-        made = side(code, times, baseline=base)
-        sides.append(replace(made, listing=lambda _, text=text: text))
-    made = Comparison.of(*sides)
-    page = pages.write(tmp_path / "new", made).read_text()
+        changed = side(code, times, baseline=base)
+        sides.append(replace(changed, listing=lambda _, text=text: text))
+    comparison = Comparison.of(*sides)
+    page = pages.write(tmp_path / "new", comparison).read_text()
     assert not re.findall(r'(?:src|href|srcset)="(?!#|data:)', page)
-    words = re.sub("<.*?>", " ", page)
-    for said in ("1  faster", "1  slower", "1  same", "0  ambiguous", "0  not comparable"):
-        assert said in words
+    text = re.sub("<.*?>", " ", page)
+    for count in ("1  faster", "1  slower", "1  same", "0  ambiguous", "0  not comparable"):
+        assert count in text
     assert page.count("data:image/svg+xml") == 2
-    assert "900 lines more, 900 gone" in words and "more are left out" in words
-    assert "IADD 900 → 0, IMAD 0 → 900" in words
-    few = telling.text(made)
+    assert "900 lines added, 900 removed" in text and "more are not shown" in text
+    assert "IADD 900 → 0, IMAD 0 → 900" in text
+    few = output.text(comparison)
     assert few.index("  slower\n") < few.index("  faster\n")
 
 
 def test_occupancy_and_moved_lines() -> None:
-    """What the limits allow is a resource; a line that moves into a header is the same line."""
+    """Occupancy is a resource; a line that moves into a header is the same line."""
     at = instruction(5, "sum += tile[x][y];", 4)
     limits = SmLimits.of(90)
     sides = [
         side(name, instructions=[at | {"file": file}], block_threads=256.0, registers=registers)
         for name, file, registers in (("a", "k.cu", 32.0), ("b", "k.cuh", 128.0))
     ]
-    one, other = (replace(one, cases=with_occupancy(one.cases, limits)) for one in sides)
-    counts = changes.counts(one, other).set_index("count")[["before", "after"]]
+    old, new = (replace(each, cases=with_occupancy(each.cases, limits)) for each in sides)
+    counts = changes.counts(old, new).set_index("count")[["before", "after"]]
     assert counts.loc[OCCUPANCY].tolist() == [100, 25]
-    assert changes.lines(one, other).empty
-    assert with_occupancy(one.cases, None)[OCCUPANCY].isna().all()
+    assert changes.lines(old, new).empty
+    assert with_occupancy(old.cases, None)[OCCUPANCY].isna().all()
 
 
 def test_the_workflow_for_repositories_of_kernels(alone, capfd):
-    """Its steps in a shell."""
+    """The workflow's steps run in a shell."""
     repository(alone)
     text = (ROOT / ".github" / "workflows" / "compare.yml").read_text()
     steps = {step.get("id"): step for step in yaml.safe_load(text)["jobs"]["compare"]["steps"]}
     command = f'tilewave() {{ {sys.executable} -m tilewave "$@"; }}\n' + steps["compare"]["run"]
-    given = {"BASE": "HEAD~1", "KERNELS": "mine", "SHAPES": "64x64", "FAIL_ON": "wrong,excess"}
-    done = subprocess.run(["bash", "-ec", command], env=os.environ | given, cwd=alone, check=False)
+    variables = {"BASE": "HEAD~1", "KERNELS": "mine", "SHAPES": "64x64", "FAIL_ON": "wrong,excess"}
+    done = subprocess.run(
+        ["bash", "-ec", command], env=os.environ | variables, cwd=alone, check=False
+    )
     assert done.returncode == 1
     assert "excess" in (alone / "comparison.md").read_text()
     assert (alone / "comparison" / "index.html").is_file()
@@ -268,8 +273,8 @@ def test_the_workflow_for_repositories_of_kernels(alone, capfd):
 def test_a_report_is_not_held_against_kernels(alone, capsys):
     kernels(alone / "mine", True)
     recording = str(ROOT / "resources" / "recorded" / "nvidia_h200")
-    for words in ([recording, "mine"], ["mine", recording], [recording]):
-        assert main(["compare", *words]) == 2
+    for arguments in ([recording, "mine"], ["mine", recording], [recording]):
+        assert main(["compare", *arguments]) == 2
         assert "on both sides" in capsys.readouterr().err
 
 
@@ -286,7 +291,7 @@ def test_git_revisions(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_revision_has_the_headers_that_front_matter_names(alone, monkeypatch, capsys):
-    """Also from a folder below; and names what it leaves out."""
+    """Also from a subfolder; messages name the revision."""
     repository(alone)
     text = (alone / "mine" / "transposed.cu").read_text()
     text = text.replace("block:", "compiler: {include: [../headers]}\nblock:")
@@ -298,8 +303,8 @@ def test_a_revision_has_the_headers_that_front_matter_names(alone, monkeypatch, 
     monkeypatch.chdir(alone / "mine")
     for number, folder in enumerate((".", "transposed.cu", str(alone / "mine"))):
         where = alone / "written" / str(number)
-        (found,) = sides.revision("HEAD", [folder], where)
-        assert found.is_relative_to(where) and (where / "headers" / "one.cuh").is_file()
+        (path,) = sides.revision("HEAD", [folder], where)
+        assert path.is_relative_to(where) and (where / "headers" / "one.cuh").is_file()
     assert main(["compare", "../mine", "../mine"]) == 0, "dots are no range of revisions"
     (alone / "mine" / "bare.cu").touch()
     git(alone, "add", ".")
@@ -308,9 +313,9 @@ def test_a_revision_has_the_headers_that_front_matter_names(alone, monkeypatch, 
         sides.revision("HEAD", ["bare.cu"], alone / "bad")
     capsys.readouterr()
     assert main(["compare", "HEAD", "--kernels", "."]) == 0
-    told = capsys.readouterr().out
-    assert told.count("left out: ") == 1 and "left out: bare.cu: line 1 " in told
+    printed = capsys.readouterr().out
+    assert printed.count("skipped: ") == 1 and "skipped: bare.cu: line 1 " in printed
     (alone / "mine" / "transposed.cu").write_text(text.replace("ceil(n", "ceil(q"))
     assert main(["compare", "HEAD", "--kernels", "."]) == 1
     failed = capsys.readouterr().out.split("Failed")[1]
-    assert "left out: transposed.cu:8: grid.0 is 'q'" in failed
+    assert "skipped: transposed.cu:8: grid.0 is 'q'" in failed

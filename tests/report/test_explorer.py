@@ -1,4 +1,4 @@
-"""The explorer's page equals the theory, by Node where there is one; `test_browser` has it as a whole."""
+"""The explorer's closed forms equal the theory; Node runs the page's script, `test_browser` the page."""
 
 import base64
 import hashlib
@@ -37,7 +37,7 @@ def random_settings(count: int) -> list[Setting]:
     ]  # fmt: skip
 
 
-SETTINGS = [*random_settings(200), Setting(256, 128, 1, 256, 128, 1, 1), explorer.ELSE]
+SETTINGS = [*random_settings(200), Setting(256, 128, 1, 256, 128, 1, 1), explorer.DEFAULT]
 
 
 @pytest.fixture(scope="module")
@@ -45,29 +45,32 @@ def sweeps() -> list[ExplorerSweep]:
     study = wave_quantization()
     data = plots.load("wave_quantization").table(study)
     tables = {"none": None, "other": data[["case", "n"]], "waves": data}
-    found: Any = [
-        SimpleNamespace(name=name, title=f"{name} <b>", data=one) for name, one in tables.items()
+    studies: Any = [
+        SimpleNamespace(name=name, title=f"{name} <b>", data=table)
+        for name, table in tables.items()
     ]
-    return explorer.sweeps(found, study.cases, study.records, study.environments)
+    return explorer.sweeps(studies, study.cases, study.records, study.environments)
 
 
-def page(found: list[ExplorerSweep]) -> str:
+def page(sweeps: list[ExplorerSweep]) -> str:
     banner = summary.Banner("nothing", "Nothing was measured", "")
-    context = {"banner": banner, **explorer.view(found)}
+    context = {"banner": banner, **explorer.view(sweeps)}
     return rendering.render("explorer.html.j2", context)
 
 
-def told(code: str, given: Any) -> Any:
-    """What an expression over the script's functions gives, with `given` at hand."""
-    text = f"{SCRIPT}\nconst given = {json.dumps(given)};\nconsole.log(JSON.stringify({code}));"
+def evaluated(code: str, arguments: Any) -> Any:
+    """Evaluate an expression of the script's functions and of `inputs`."""
+    text = (
+        f"{SCRIPT}\nconst inputs = {json.dumps(arguments)};\nconsole.log(JSON.stringify({code}));"
+    )
     done = subprocess.run([str(NODE), "-"], input=text, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
 @needs_node
 def test_the_pages_closed_forms_are_those_of_the_theory() -> None:
-    found = told(
-        """given.map((s) => {
+    results = evaluated(
+        """inputs.map((s) => {
           const [c, of] = [closedForms, [s.m, s.n, s.rows, s.columns]];
           const blocks = c.tileCount(...of), w = c.waves(blocks, s.sms, s.blocks);
           return [c.tiles(...of), [w.full, w.tail, w.count, w.fraction, w.efficiency],
@@ -75,11 +78,11 @@ def test_the_pages_closed_forms_are_those_of_the_theory() -> None:
             c.roundsOnSms(blocks, s.sms), c.cyclesActiveRatio(blocks, s.sms),
             c.parallelEfficiency(...of, s.sms, s.blocks)];
         })""",
-        [asdict(one) for one in SETTINGS],
+        [asdict(setting) for setting in SETTINGS],
     )
-    assert len(found) == len(SETTINGS) >= 50
-    for one, (tiles, waves, *rest) in zip(SETTINGS, found, strict=True):
-        of, w = (one.shape, one.tile), one.waves
+    assert len(results) == len(SETTINGS) >= 50
+    for setting, (tiles, waves, *rest) in zip(SETTINGS, results, strict=True):
+        of, w = (setting.shape, setting.tile), setting.waves
         blocks = quantization.tile_count(*of)
         assert tiles == list(quantization.tiles(*of))
         expected = [w.full, w.tail, w.count, w.fraction, w.efficiency]
@@ -87,27 +90,29 @@ def test_the_pages_closed_forms_are_those_of_the_theory() -> None:
         of_tiles = ("tile_count", "tile_efficiency", "last_column_useful", "operations_ratio")
         expected = [getattr(quantization, name)(*of) for name in of_tiles]
         of_sms = ("rounds_on_sms", "cycles_active_ratio")
-        expected += [getattr(quantization, name)(blocks, one.sms) for name in of_sms]
-        expected.append(tiling.parallel_efficiency(*of, one.sms, one.blocks))
-        assert rest == pytest.approx(expected, rel=1e-12), one
+        expected += [getattr(quantization, name)(blocks, setting.sms) for name in of_sms]
+        expected.append(tiling.parallel_efficiency(*of, setting.sms, setting.blocks))
+        assert rest == pytest.approx(expected, rel=1e-12), setting
 
 
 @needs_node
 def test_script_and_first_view_show_the_same(sweeps: list[ExplorerSweep]) -> None:
-    pairs = [(one, None) for one in SETTINGS[:30]] + [(SETTINGS[0], one) for one in sweeps]
-    found = told(
-        "given.map(([s, sweep]) => [plotOf(s, sweep), tableOf(s, ...span(s, sweep))])",
-        [[asdict(one), sweep and asdict(sweep)] for one, sweep in pairs],
+    pairs = [(setting, None) for setting in SETTINGS[:30]] + [
+        (SETTINGS[0], setting) for setting in sweeps
+    ]
+    views = evaluated(
+        "inputs.map(([s, sweep]) => [plotOf(s, sweep), tableOf(s, ...span(s, sweep))])",
+        [[asdict(setting), sweep and asdict(sweep)] for setting, sweep in pairs],
     )
-    for (one, sweep), (drawn, rows) in zip(pairs, found, strict=True):
-        mine = explorer.plot(one, sweep)
-        assert numbers(drawn["path"]) == pytest.approx(numbers(mine.path), abs=0.11)
+    for (setting, sweep), (drawn, rows) in zip(pairs, views, strict=True):
+        expected = explorer.plot(setting, sweep)
+        assert numbers(drawn["path"]) == pytest.approx(numbers(expected.path), abs=0.11)
         for name in ("points", "across", "up"):
-            assert len(drawn[name]) == len(getattr(mine, name))
-            for theirs, ours in zip(drawn[name], getattr(mine, name), strict=True):
-                assert theirs[-1] == ours[-1]
-                assert float(theirs[0]) == pytest.approx(float(ours[0]), abs=0.11)
-        assert rows == explorer.table(one, *explorer.span(one, sweep))
+            assert len(drawn[name]) == len(getattr(expected, name))
+            for point, wanted in zip(drawn[name], getattr(expected, name), strict=True):
+                assert point[-1] == wanted[-1]
+                assert float(point[0]) == pytest.approx(float(wanted[0]), abs=0.11)
+        assert rows == explorer.table(setting, *explorer.span(setting, sweep))
 
 
 def numbers(path: str) -> list[float]:
@@ -118,11 +123,11 @@ def numbers(path: str) -> list[float]:
 def test_the_nearest_sweep_has_the_nearest_tile(sweeps: list[ExplorerSweep]) -> None:
     first = sweeps[0].setting
     small = replace(sweeps[0], dtype="f16_f32", setting=replace(first, rows=64, columns=64))
-    known = [asdict(one) for one in (*sweeps, small)]
+    candidates = [asdict(sweep) for sweep in (*sweeps, small)]
 
     def nearest(dtype: str = "", **changed: int) -> int:
-        given = [known, asdict(replace(first, **changed)), dtype]
-        return int(told("given[0].indexOf(nearest(...given))", given))
+        arguments = [candidates, asdict(replace(first, **changed)), dtype]
+        return int(evaluated("inputs[0].indexOf(nearest(...inputs))", arguments))
 
     assert nearest() == 0
     assert nearest(m=2800) == 1
@@ -132,20 +137,20 @@ def test_the_nearest_sweep_has_the_nearest_tile(sweeps: list[ExplorerSweep]) -> 
 
 
 def test_points_are_the_studys_over_a_wave_without_waste(sweeps: list[ExplorerSweep]) -> None:
-    assert [one.setting.m for one in sweeps] == [2304, 2816]
-    one = sweeps[1]
-    assert (one.study, one.gpu, one.dtype) == ("waves", "NVIDIA H200", "f16_f16")
-    assert one.source == "recorded:NVIDIA H200"
-    assert (one.setting.rows, one.setting.columns) == (256, 128)
-    assert (one.setting.sms, one.setting.blocks) == (132, 1)
-    sizes = [n for n, _, _ in one.points]
+    assert [sweep.setting.m for sweep in sweeps] == [2304, 2816]
+    sweep = sweeps[1]
+    assert (sweep.study, sweep.gpu, sweep.dtype) == ("waves", "NVIDIA H200", "f16_f16")
+    assert sweep.source == "recorded:NVIDIA H200"
+    assert (sweep.setting.rows, sweep.setting.columns) == (256, 128)
+    assert (sweep.setting.sms, sweep.setting.blocks) == (132, 1)
+    sizes = [n for n, _, _ in sweep.points]
     assert sizes == sorted(sizes)
     # Not what is wrong or was not measured.
     assert not [n for n in sizes if n % 80 == 0 or n % 176 == 0]
     # Measured durations are waves of 90 us within 1 %, so the points lie on the model.
-    assert one.wave_us == pytest.approx(90, rel=0.01)
-    for n, _, share in one.points:
-        assert share == pytest.approx(one.setting.efficiency(n), rel=0.025)
+    assert sweep.wave_us == pytest.approx(90, rel=0.01)
+    for n, _, share in sweep.points:
+        assert share == pytest.approx(sweep.setting.efficiency(n), rel=0.025)
 
 
 def test_first_view_begins_at_a_new_wave(sweeps: list[ExplorerSweep]) -> None:
@@ -153,7 +158,7 @@ def test_first_view_begins_at_a_new_wave(sweeps: list[ExplorerSweep]) -> None:
     sizes = [n for n, _, _ in sweeps[1].points]
     before = replace(setting, n=max(n for n in sizes if n < setting.n))
     assert (before.waves.count, setting.waves.count) == (1, 2)
-    assert explorer.first_setting(None) == explorer.ELSE
+    assert explorer.first_setting(None) == explorer.DEFAULT
 
 
 def test_page_is_small_reads_without_a_script_and_escapes(sweeps: list[ExplorerSweep]) -> None:
@@ -172,5 +177,6 @@ def test_the_policy_names_both_scripts_and_no_more(sweeps: list[ExplorerSweep]) 
     policy = re.search(r"script-src (.*?);", html.unescape(text))
     scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
     assert policy and len(scripts) == 2
-    digests = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts]
-    assert policy[1] == " ".join(f"'sha256-{one}'" for one in digests)
+    hashes = [hashlib.sha256(script.encode()).digest() for script in scripts]
+    digests = [base64.b64encode(digest).decode() for digest in hashes]
+    assert policy[1] == " ".join(f"'sha256-{script}'" for script in digests)

@@ -1,4 +1,4 @@
-"""The lessons: their kernels, studies and commands exist, and the machine answers their questions."""
+"""The lessons: their kernels and studies exist, and their commands answer the questions."""
 
 import re
 import shlex
@@ -16,11 +16,11 @@ from tilewave.report.kernel_views import KernelRow
 from tilewave.report.lessons import Lesson
 
 LESSONS = lessons.lessons()
-by_name = pytest.mark.parametrize("lesson", LESSONS, ids=lambda one: one.name)
+by_name = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
 
 
 def counts(out: str, kind: str, column: int = 1) -> int:
-    """A column of the first row of a table that begins with `kind`."""
+    """Return a column of the first row that begins with `kind`."""
     row = re.findall(rf"^  {kind} +([\d,].*)$", out, re.M)[0]
     return int(row.split()[column - 1].replace(",", ""))
 
@@ -41,7 +41,7 @@ def test_what_a_lesson_names_is_there_and_numbers_are_not_typed_in(lesson: Lesso
 def test_the_command_answers(lesson, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
 
-    def told(*changed: tuple[str, str]) -> str:
+    def output(*changed: tuple[str, str]) -> str:
         command = lesson.command
         for old, new in changed:
             assert old in command
@@ -49,17 +49,17 @@ def test_the_command_answers(lesson, monkeypatch, capsys):
         assert main(shlex.split(command)) == 0
         return capsys.readouterr().out
 
-    out = told()
+    out = output()
     assert ": correct\n" in out
     for head in re.findall("“([A-Z][^”]*)”", lesson.look):
         assert f"\n{head}\n" in out
     if lesson.name == "naive":
         assert counts(out, "LDG") / counts(out, "f32") == pytest.approx(2, rel=0.05)
     elif lesson.name == "tiles":
-        halved = told(("TILE=32", "TILE=16"))
+        halved = output(("TILE=32", "TILE=16"))
         assert counts(halved, "LDG") == 2 * counts(out, "LDG")
     elif lesson.name == "banks":
-        padded = told(("--macro SKEW=0 ", ""))
+        padded = output(("--macro SKEW=0 ", ""))
         excess = counts(out, "LDGSTS", 5)
         assert counts(out, "LDSM", 5) > excess and counts(padded, "LDSM", 5) == 0
         assert counts(padded, "LDGSTS", 5) > excess
@@ -99,14 +99,14 @@ def test_a_page_shows_what_the_run_has_and_says_what_it_lacks(lesson: Lesson) ->
     assert "12.5" in text and "47.2" in text and "-other" not in text
     assert lesson.command in text
     for name in (*lesson.kernels[1:], *lesson.studies[1:]):
-        assert re.search(rf"Left out.*\b{name}\b", text)
+        assert re.search(rf"Not in this run.*\b{name}\b", text)
         assert f"{name}.html" not in text
-    for other in LESSONS:
-        assert f'href="../{other.address}"' in text
+    for each in LESSONS:
+        assert f'href="../{each.address}"' in text
     assert f"the study {study}" in page(lesson, {}, [])
 
 
 def test_lessons_are_written_where_the_run_has_something_of_them() -> None:
     assert lessons.about([], []) == []
-    assert [one.name for one in lessons.about(["matmul_tiled"], [])] == ["tiles"]
-    assert [one.name for one in lessons.about([], ["ladder"])] == ["tensor-cores"]
+    assert [lesson.name for lesson in lessons.about(["matmul_tiled"], [])] == ["tiles"]
+    assert [lesson.name for lesson in lessons.about([], ["ladder"])] == ["tensor-cores"]

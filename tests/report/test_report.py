@@ -1,4 +1,4 @@
-"""The report: what the page says of whom, and that the same tables give the same bytes."""
+"""The report: texts and links of the pages; the same tables give the same bytes."""
 
 import base64
 import hashlib
@@ -30,11 +30,11 @@ from tilewave.report import (
     FIGURE_KINDS,
     cells,
     figures,
+    glossary,
     rendering,
     site,
     studies,
     summary,
-    words,
 )
 
 GPU = {"id": "e1", "gpu": "NVIDIA H200", "sms": 132, "driver": "580.1", "commit": "abc",
@@ -54,8 +54,8 @@ NOTHING = RECORDED | {
 }  # fmt: skip
 
 
-class Made:
-    """A small project in a folder of its own, with invented results."""
+class SmallRun:
+    """A small project with invented results."""
 
     def __init__(self, folder: Path, target: dict[str, Any]) -> None:
         (folder / "kernels").mkdir()
@@ -83,15 +83,15 @@ class Made:
             variant, name = case.variant, case.kernel.name
             entry = {"status": "ok", "reason": "", "macros": variant.names}
             entry |= {"sha256": "0123456789abcdef" * 4, "resources": {name: used}}
-            made = {"kernel": name, "arch": "sm_90", "variants": {}}
-            self.compiled.setdefault(name, made)["variants"][variant.id] = {"sm_90": entry}
+            document = {"kernel": name, "arch": "sm_90", "variants": {}}
+            self.compiled.setdefault(name, document)["variants"][variant.id] = {"sm_90": entry}
         self.stalls: list[dict[str, Any]] = []
         broken = self.compiled["tiled"]["variants"]["tiled-tile32"]["sm_90"]
         broken |= {"status": "failed to compile", "reason": "tiled.cu:9: <error>", "sha256": ""}
         self.write_tables()
 
     def results(self) -> list[Result]:
-        live, made = self.target["live"], []
+        live, results = self.target["live"], []
         source = "events" if live else "recorded:nvidia_h200"
         for case in self.project.plan.cases.values():
             end = {
@@ -101,24 +101,26 @@ class Made:
             if self.target["label"] == "no GPU" and not end:
                 end = "not measured", self.target["reason"]
             if end:
-                made.append(Result("check", case.id, *end))
+                results.append(Result("check", case.id, *end))
                 continue
             verdict = "wrong" if case.id == "first@64x64x64" else "correct"
             error = {"metric": "max_error", "value": 0.5, "unit": ""}
             more = {"environment": "e1", "source": source, "figures": [error], "verdict": verdict}
-            made.append(Result("check", case.id, "ok", key=f"key-{case.id}", **more))
+            results.append(Result("check", case.id, "ok", key=f"key-{case.id}", **more))
             if case.variant.kernel.name == "probe":
                 figure = {"metric": "wavefronts", "value": 2.0, "unit": "wavefront"}
                 more = {"environment": "e1", "source": "counters" if live else source}
                 more |= {"key": f"c-{case.id}", "figures": [figure]}
-                made.append(Result("counters", case.id, "ok", **more))
-        return made
+                results.append(Result("counters", case.id, "ok", **more))
+        return results
 
     def write_tables(self) -> None:
         results = self.results()
-        verdicts = tidy.verdicts(made for made in results if made.stage == "check")
-        resolved = [resolve(one, self.target) for one in self.project.plan.cases.values()]
-        compiled = {k: v for one in self.compiled.values() for k, v in one["variants"].items()}
+        verdicts = tidy.verdicts(entry for entry in results if entry.stage == "check")
+        resolved = [resolve(case, self.target) for case in self.project.plan.cases.values()]
+        compiled = {
+            k: v for document in self.compiled.values() for k, v in document["variants"].items()
+        }
         cases = tidy.cases_table(resolved, compiled, "sm_90", verdicts)
         rows = [
             {"case": f"tiled@{n}x{n}x{n}", "key": "i", "environment": "e1", "source": "counters",
@@ -161,11 +163,11 @@ class Made:
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
-    return lambda target=RECORDED: Made(tmp_path, target)
+    return lambda target=RECORDED: SmallRun(tmp_path, target)
 
 
 class Links(html.parser.HTMLParser):
-    """Addresses and ids of a page; refuses tags that do not nest."""
+    """Addresses and ids of a page whose tags nest."""
 
     VOID = frozenset({"meta", "link", "img", "br", "source", "input"})
 
@@ -194,38 +196,38 @@ def links(text: str) -> Links:
 
 
 @pytest.mark.parametrize(
-    ("target", "head", "said", "unsaid"),
+    ("target", "head", "shown", "hidden"),
     [
         (RECORDED, "Recorded on NVIDIA H200 — not", "no figure on this page", "Measured live"),
         (LIVE, "Measured live on NVIDIA H200", "this machine, measured live", "recorded:nvidia"),
         (NOTHING, "Nothing measured on a GPU", "<b>0 of 11</b> cases", "on NVIDIA H200"),
     ],
 )
-def test_figures_never_read_as_another_machines(make, target, head, said, unsaid):
+def test_figures_never_read_as_another_machines(make, target, head, shown, hidden):
     text = make(target).page()
-    found = re.search(r"<h1>(.*?)</h1>", text, re.S)
-    assert found and found[1].startswith(head)
-    assert said in text and target["reason"] in text and unsaid not in text
+    heading = re.search(r"<h1>(.*?)</h1>", text, re.S)
+    assert heading and heading[1].startswith(head)
+    assert shown in text and target["reason"] in text and hidden not in text
     assert ("recorded:nvidia_h200" in text) == (target is RECORDED)
 
 
 @pytest.mark.parametrize("live", [True, False])
 def test_a_target_without_any_figure_says_so(live: bool) -> None:
     records = pd.DataFrame({"metric": [""], "value": [math.nan], "source": [""]})
-    told = summary.banner(LIVE if live else RECORDED, records)
-    assert told.kind == "nothing"
-    assert ("Nothing was measured" if live else "none of it fits") in told.headline
+    banner = summary.banner(LIVE if live else RECORDED, records)
+    assert banner.kind == "nothing"
+    assert ("Nothing was measured" if live else "none of it fits") in banner.headline
 
 
 def test_every_link_of_every_page_lands_and_nothing_comes_from_outside(make: Any) -> None:
-    made = make()
-    made.figure("right")
-    made.page()
+    run = make()
+    run.figure("right")
+    run.page()
     pages = {path: links(path.read_text("utf-8")) for path in Path("reports").rglob("*.html")}
     assert len(pages) == 3 + 2 + 3  # index, explorer and glossary, studies, kernels
-    for path, found in pages.items():
-        assert len(found.ids) == len(set(found.ids))
-        for address in found.addresses:
+    for path, page in pages.items():
+        assert len(page.ids) == len(set(page.ids))
+        for address in page.addresses:
             file, _, anchor = address.partition("#")
             target = path.parent / file if file else path
             assert address == "data:," or target.is_file(), (path, address)
@@ -251,42 +253,42 @@ def test_the_policy_names_the_style_and_script_that_the_page_has(make: Any) -> N
 
 
 def test_same_tables_give_the_same_bytes(make: Any) -> None:
-    made = make()
-    one, other = made.figure("right"), made.figure("right", "again")
-    assert one == other
+    run = make()
+    first, second = run.figure("right"), run.figure("right", "again")
+    assert first == second
 
     def pages() -> dict[Path, bytes]:
-        made.page()
+        run.page()
         return {path: path.read_bytes() for path in Path("reports").rglob("*") if path.is_file()}
 
     assert pages() == pages()
-    Path(made.inputs.kernels).write_text("{}")  # without what was compiled
-    assert "The first rung" in made.page()
+    Path(run.inputs.kernels).write_text("{}")  # without what was compiled
+    assert "The first rung" in run.page()
 
 
 def test_index_summary_and_junit_say_what_is_not_right(make: Any) -> None:
-    made = make()
-    text = made.page()
+    run = make()
+    text = run.page()
     assert "<b>7 of 11</b> cases checked" in text
     assert "n = 12 is not a multiple of 8" in text
     assert text.index('tag bad">wrong') < text.index('tag bad">failed to compile')
-    assert "Of 7 checked cases 6 are correct; 1 wrong." in text
+    assert "6 of 7 checked cases are correct; 1 wrong." in text
     first, tiled = (f'<a href="kernel/{name}.html">{name}</a>' for name in ("first", "tiled"))
-    assert f"Not passed: 4 cases are not right, of {first}, {tiled}.</p>" in text
-    for name, said in (("first", "1 wrong"), ("tiled", '>40</td><td class="n">100.0</td>')):
+    assert f"Not passed: 4 cases are wrong or failed, in {first}, {tiled}.</p>" in text
+    for name, shown in (("first", "1 wrong"), ("tiled", '>40</td><td class="n">100.0</td>')):
         start = f'<tr><td class="c"><a href="kernel/{name}.html">'
         (row,) = re.findall(f"{start}.*?</tr>", text, re.S)
-        assert said in row
+        assert shown in row
     summed = Path("reports/summary.md").read_text("utf-8")
     assert summed.startswith("# Recorded on NVIDIA H200") and "| wrong | 1 | check |" in summed
-    assert "\nNot passed: 4 cases are not right, of first, tiled.\n" in summed
+    assert "\nNot passed: 4 cases are wrong or failed, in first, tiled.\n" in summed
     suite = ElementTree.parse("reports/junit.xml").getroot()
-    told = {test.get("name"): [one.tag for one in test] for test in suite}
+    outcomes = {test.get("name"): [element.tag for element in test] for test in suite}
     assert suite.attrib == {"name": "tilewave", "tests": "11", "failures": "4", "skipped": "1"}
-    assert told["first@64x64x64"] == ["failure"] and told["first@128x128x128"] == []
-    assert told["tiled@8x12x8"] == ["skipped"]
-    mine = made.page("kernel/first")
-    failed = mine[mine.index("<h2>What failed</h2>") : mine.index("<h2>Resources</h2>")]
+    assert outcomes["first@64x64x64"] == ["failure"] and outcomes["first@128x128x128"] == []
+    assert outcomes["tiled@8x12x8"] == ["skipped"]
+    page = run.page("kernel/first")
+    failed = page[page.index("<h2>What failed</h2>") : page.index("<h2>Resources</h2>")]
     assert '<span class="tag bad">wrong</span>' in failed and "first@64x64x64" in failed
     assert "not measured" not in failed and "n = 12 is not a multiple of 8" not in failed
 
@@ -294,7 +296,7 @@ def test_index_summary_and_junit_say_what_is_not_right(make: Any) -> None:
 def test_a_finding_stands_on_the_index_and_in_the_figure(make, monkeypatch) -> None:
     from tilewave.plots import correctness
 
-    made = make()
+    run = make()
     for name, value in {
         "takeaway": lambda study, table: f"{len(table)} rows & an excess",
         "summary": lambda table: table,
@@ -302,101 +304,101 @@ def test_a_finding_stands_on_the_index_and_in_the_figure(make, monkeypatch) -> N
     }.items():
         monkeypatch.setattr(correctness, name, value, raising=False)
     monkeypatch.setattr(plots, "has_summary", lambda plot: False)
-    told = made.figure("right")
-    assert json.loads(told["right.json"])["takeaway"] == "9 rows & an excess"
-    assert told["right.txt"].startswith(b"9 rows & an excess\n")
-    text = made.page()
+    files = run.figure("right")
+    assert json.loads(files["right.json"])["takeaway"] == "9 rows & an excess"
+    assert files["right.txt"].startswith(b"9 rows & an excess\n")
+    text = run.page()
     assert '9 rows &amp; an <a class="term" href="glossary.html#excess">excess</a>' in text
     assert Path("reports/study/right.html").read_text("utf-8").count("9 rows &amp; an") == 2
 
 
 def test_a_summary_stands_before_the_table(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = make(RECORDED)
+    run = make(RECORDED)
     for folder, text in (("figures", "remark"), ("tables", "answer")):
         (Path("reports") / folder).mkdir(parents=True)
         Path(f"reports/{folder}/right.csv").write_text(f"{text}\n{text}s\n")
-    assert ">answers</td>" not in made.page("study/right"), "a file of another origin"
+    assert ">answers</td>" not in run.page("study/right"), "a file of another origin"
     monkeypatch.setattr(plots, "has_summary", lambda plot: plot == "correctness")
-    text = made.page("study/right")
+    text = run.page("study/right")
     assert text.index(">answers</td>") < text.index(">remarks</td>")
     assert '<a href="../tables/right.csv">summary</a>' in text
 
 
 @pytest.mark.parametrize("what", ["table", "draw", "summary", "takeaway"])
 def test_a_study_that_raises_is_a_box_and_is_not_kept(make, monkeypatch, what) -> None:
-    made = make()
+    run = make()
     plot = plots.load("ladder" if what == "summary" else "correctness")
-    made.project.config.studies["right"].plot = plot.__name__.split(".")[-1]
+    run.project.config.studies["right"].plot = plot.__name__.split(".")[-1]
     raised = SystemExit(0) if what == "draw" else KeyError("c\udcff\x00" + 999 * "x")
 
-    def fails(*given: Any) -> None:
+    def fails(*arguments: Any) -> None:
         raise raised
 
-    paths = [one.format(study="right") for one in (*FIGURE_FILES, "tables/{study}.csv")]
-    outputs = [Path("reports") / one for one in paths]
+    paths = [path.format(study="right") for path in (*FIGURE_FILES, "tables/{study}.csv")]
+    outputs = [Path("reports") / path for path in paths]
     with monkeypatch.context() as broken:
         broken.setattr(plot, what, fails)
-        told, failed = figures.write_all(made.project, ["right"], made.inputs, outputs)
-    assert told == "0 of 1 drawn" and "raise raised" in failed["right"].trace
-    assert all(one.stat().st_size for one in outputs)
+        drawn, failed = figures.write_all(run.project, ["right"], run.inputs, outputs)
+    assert drawn == "0 of 1 drawn" and "raise raised" in failed["right"].trace
+    assert all(path.stat().st_size for path in outputs)
     reason = "SystemExit: 0" if what == "draw" else "KeyError: 'c"
     assert failed["right"].reason.startswith(reason) and len(failed["right"].reason) < 500
-    text = made.page("study/right")
+    text = run.page("study/right")
     assert "This figure was not drawn." in text and "../figures/right.svg" not in text
-    assert links(text) and "1 figure was not drawn (right)" in made.page()
-    told, failed = figures.write_all(made.project, ["right"], made.inputs, outputs)
-    assert (told, failed) == ("1 of 1 drawn", {})
-    assert "This figure was not drawn." not in made.page("study/right")
+    assert links(text) and "1 figure was not drawn (right)" in run.page()
+    drawn, failed = figures.write_all(run.project, ["right"], run.inputs, outputs)
+    assert (drawn, failed) == ("1 of 1 drawn", {})
+    assert "This figure was not drawn." not in run.page("study/right")
 
 
 def test_a_study_shows_its_first_rows_unless_its_table_stays_open(make, monkeypatch) -> None:
-    made = make(RECORDED)
+    run = make(RECORDED)
     Path("reports/figures").mkdir(parents=True)
     rows = studies.FIRST_ROWS + 1
     Path("reports/figures/right.csv").write_text("remark\n" + "words\n" * rows)
-    text = made.page("study/right")
+    text = run.page("study/right")
     assert text.count(">words</td>") == studies.FIRST_ROWS
     assert f"first {studies.FIRST_ROWS} of {rows} rows" in text
     monkeypatch.setattr(plots, "table_stays_open", lambda name: name == "correctness")
-    assert made.page("study/right").count(">words</td>") == rows
+    assert run.page("study/right").count(">words</td>") == rows
 
 
 def test_a_figures_place_is_kept_before_it_is_loaded(make: Any) -> None:
-    made = make()
-    made.figure("right")
-    text = made.page("study/right")
-    found = re.search(r'<img src="\.\./figures/right\.svg" width="(\d+)" height="(\d+)"', text)
-    assert found and round(float(found[1]) * 25.4 / 96) == 178
+    run = make()
+    run.figure("right")
+    text = run.page("study/right")
+    image = re.search(r'<img src="\.\./figures/right\.svg" width="(\d+)" height="(\d+)"', text)
+    assert image and round(float(image[1]) * 25.4 / 96) == 178
     readable = re.search(r'<source [^>]*srcset="\.\./figures/right\.svg" width="(\d+)"', text)
     path = Path("reports/figures/right.svg")
-    natural, letters = studies.svg_size(path)[0], studies.smallest_letters(path)
-    assert readable and 12 <= letters * int(readable[1]) / natural < 12.1, "readable on a phone"
+    natural, size = studies.svg_size(path)[0], studies.smallest_font(path)
+    assert readable and 12 <= size * int(readable[1]) / natural < 12.1, "readable on a phone"
 
 
 def test_a_kernels_page_shows_resources_changes_and_annotated_source(make: Any) -> None:
-    made = make()
-    text = made.page("kernel/tiled")
+    run = make()
+    text = run.page("kernel/tiled")
     assert "0123456789ab</td>" in text and "0 / 4" in text
     assert "Every element is read once &amp; kept, in a <a" in text
-    assert idea(made.project.kernels["first"]) == []
+    assert idea(run.project.kernels["first"]) == []
     assert 'Follows <a class="id" href="first.html">' in text
     assert '<span class="added">+x = t[0] &lt; t[1]; // &lt;script&gt;' in text
     assert 'data-choice="tiled@128x128x128"' in text  # the larger shape
     assert "384,000 shared-memory wavefronts, 192,000 of them in excess" in text
     assert "128,000 wavefronts belong to no line" in text
     assert '<tr class="hot"><td>20</td><td>4</td><td>256,000</td>' in text
-    assert "title: Tiles" not in text  # front matter is left out
+    assert "title: Tiles" not in text  # front matter is hidden
 
 
 def test_a_kernels_page_is_kept_though_its_studies_find_something_else(make, monkeypatch) -> None:
-    made = make()
-    made.figure("right")
-    before = made.page("kernel/tiled")
+    run = make()
+    run.figure("right")
+    before = run.page("kernel/tiled")
     sidecar = Path("reports/figures/right.json")
-    told = json.loads(sidecar.read_text())
-    sidecar.write_text(json.dumps({**told, "takeaway": "Another & new finding"}))
+    document = json.loads(sidecar.read_text())
+    sidecar.write_text(json.dumps({**document, "takeaway": "Another & new finding"}))
     monkeypatch.setattr(site.kernel_views, "view", None)
-    after = made.page("kernel/tiled")
+    after = run.page("kernel/tiled")
     assert "Another &amp; new finding" in after and "Another" not in before
     assert not any(0xE000 <= ord(letter) <= 0xF8FF for letter in before + after)
     alike = "a kernel's own \ue000letters\ue001"
@@ -404,7 +406,7 @@ def test_a_kernels_page_is_kept_though_its_studies_find_something_else(make, mon
 
 
 def test_a_kernels_page_shows_where_warps_wait_and_what_nsight_compute_says(make: Any) -> None:
-    made = make(LIVE)
+    run = make(LIVE)
     case = "tiled@128x128x128"
     advice = {"name": "Stall", "title": "Barrier <Stalls>", "kind": "optimization", "speedup": 12.5}
     advice |= {"message": "See @section:A:The Part@, @url:Guide:https://x.y/#z@."}
@@ -413,15 +415,16 @@ def test_a_kernels_page_shows_where_warps_wait_and_what_nsight_compute_says(make
     rules = [advice, other, other | {"kind": "error", "message": "No such attribute."}]
     notes = {"ncu": "2025.3.1", "interval_cycles": 2048, "rules": rules}
     sampled = {"case": case, "status": "ok", "reason": "", "environment": "e1", "notes": notes}
-    made.compiled["tiled"]["sampled"] = sampled
+    run.compiled["tiled"]["sampled"] = sampled
     columns = "line kernel_line stall_wait stall_selected samples".split()
     counts = [(20, 20, 60, 20, 80), (19, 19, 15, 4, 19), (18, 18, 0, 1, 1)]
     about = {"case": case, "key": "s", "file": "tiled.cu", "via": "", "text": ""}
-    made.stalls = [
-        {**about, "address": 16 * i, **dict(zip(columns, one))} for i, one in enumerate(counts)
+    run.stalls = [
+        {**about, "address": 16 * i, **dict(zip(columns, numbers))}
+        for i, numbers in enumerate(counts)
     ]
-    made.write_tables()
-    text = made.page("kernel/tiled")
+    run.write_tables()
+    text = run.page("kernel/tiled")
     links(text)
     assert "one every 2048 cycles; in 25.0\xa0% of them" in text
     assert "80\xa0% tiled.cu:20" in text and "wait a fixed number of cycles" in text
@@ -433,61 +436,61 @@ def test_a_kernels_page_shows_where_warps_wait_and_what_nsight_compute_says(make
     assert "Nsight Compute 2025.3.1" in text and "Look elsewhere" not in text
     assert "No such attribute" not in text
     sampled |= {"status": "not measured", "reason": "no <ncu>", "environment": "", "notes": {}}
-    made.stalls = []
-    made.write_tables()
-    text = made.page("kernel/tiled")
+    run.stalls = []
+    run.write_tables()
+    text = run.page("kernel/tiled")
     assert "not measured: no &lt;ncu&gt;" in text and "Nsight Compute says" not in text
-    assert "Where warps wait" not in made.page("kernel/first")
+    assert "Where warps wait" not in run.page("kernel/first")
 
 
 def test_terms_are_linked_once_and_escaped() -> None:
-    text = str(words.linked("waves < wave, tile waste and tiles", "g.html"))
-    found = text.replace('<a class="term" href="g.html#', "[").replace("</a>", "]")
-    assert found == '[wave">waves] &lt; wave, [tile-waste">tile waste] and [tile">tiles]'
-    for one in words.glossary():
-        assert one.text.endswith(".") and words.linked(one.text, "", one.id)
+    text = str(glossary.linked("waves < wave, tile waste and tiles", "g.html"))
+    shown = text.replace('<a class="term" href="g.html#', "[").replace("</a>", "]")
+    assert shown == '[wave">waves] &lt; wave, [tile-waste">tile waste] and [tile">tiles]'
+    for term in glossary.terms():
+        assert term.text.endswith(".") and glossary.linked(term.text, "", term.id)
 
 
 def test_study_data_keeps_config_order_and_expectations(make: Any) -> None:
-    made = make()
-    study = made.study("right")
-    assert list(study.cases["case"]) == made.project.plan.studies["right"]
+    run = make()
+    study = run.study("right")
+    assert list(study.cases["case"]) == run.project.plan.studies["right"]
     assert set(study.records["case"]) == set(study.cases["case"])
     assert study.environments["e1"]["recorded"] and not study.environments["h1"]["recorded"]
     assert study.target["sms"] == 132
     assert set(study.instructions["wavefronts_shared_excess"]) == {32000.0, 64000.0}
-    probes = made.study("probes")
+    probes = run.study("probes")
     assert list(probes.cases["wavefronts_expected"]) == [1.0, 2.0]
     assert math.isnan(probes.cases["latency_claimed"][0])
     assert len(probes.instructions) == 0
 
 
 def test_sidecar_says_where_the_figure_came_from(make: Any) -> None:
-    made = make()
-    told = json.loads(made.figure("probes")["probes.json"])
-    assert (told["question"], told["study"], told["commits"]) == ("Expected?", "probes", ["abc"])
-    assert told["keys"] == ["c-probe@even", "c-probe@odd", "key-probe@even", "key-probe@odd"]
-    assert told["environments"]["e1"]["gpu"] == "NVIDIA H200"
-    assert (told["sources"], told["verdicts"]) == ({"recorded:nvidia_h200": 4}, {"correct": 2})
-    assert told["statuses"] == {"check": {"ok": 2}, "counters": {"ok": 2}}
+    run = make()
+    side = json.loads(run.figure("probes")["probes.json"])
+    assert (side["question"], side["study"], side["commits"]) == ("Expected?", "probes", ["abc"])
+    assert side["keys"] == ["c-probe@even", "c-probe@odd", "key-probe@even", "key-probe@odd"]
+    assert side["environments"]["e1"]["gpu"] == "NVIDIA H200"
+    assert (side["sources"], side["verdicts"]) == ({"recorded:nvidia_h200": 4}, {"correct": 2})
+    assert side["statuses"] == {"check": {"ok": 2}, "counters": {"ok": 2}}
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "shown"),
     [
         (0.0, "0"), (4096.0, "4096"), (1572864.0, "1,572,864"), (393.24, "393.2"),
         (0.57714, "0.5771"), (12.3456, "12.35"), (12345.678, "12,346"), (-54.02, "−54.02"),
         (2e-14, "2e-14"), (0.002, "0.002"), (-1.234e-5, "−1.234e-5"), (math.nan, ""), (math.inf, "∞"), (3.1e17, "3.1e17"),
     ],
 )  # fmt: skip
-def test_numbers_have_sensible_digits(value: float, told: str) -> None:
-    assert cells.number(value) == told
+def test_numbers_have_sensible_digits(value: float, shown: str) -> None:
+    assert cells.number(value) == shown
 
 
 def test_no_line_ends_between_a_number_and_its_unit() -> None:
     text = '<p title="9 %">98 % of 3.2 TB/s, L2 bytes</p><pre>5 % n</pre><table class="listing"><td>7 % 2</table>'
-    told = text.replace("98 %", "98\xa0%").replace("2 TB", "2\xa0TB")
-    assert rendering.FIGURE.sub(rendering._bound, text) == told
+    expected = text.replace("98 %", "98\xa0%").replace("2 TB", "2\xa0TB")
+    assert rendering.FIGURE.sub(rendering._bound, text) == expected
 
 
 def test_table_folds_what_says_the_same_in_every_row() -> None:
@@ -510,8 +513,8 @@ def test_reasons_that_differ_in_numbers_only_share_a_line() -> None:
     records = pd.DataFrame(rows, columns=["case", "stage", "reason"]).assign(status="not measured")
     cases = pd.DataFrame({"case": ["a", "b"], "verdict": ["not checked"] * 2})
     (group,) = summary.troubles(cases, records)
-    found = (group.word, group.stages, group.cases)
-    assert found == ("not measured", "check 1, time 2", ["a", "b"])
+    shown = (group.word, group.stages, group.cases)
+    assert shown == ("not measured", "check 1, time 2", ["a", "b"])
     assert group.reason.startswith("predicted 34 s (the numbers differ")
 
 
@@ -521,6 +524,7 @@ def test_without_a_headline_the_rules_of_kernels_speak():
     )
     cases = pd.DataFrame({"verdict": ["correct"]})
     rows = [row, *[replace(row, name=f"k{i}", advice="sectors at k.cu:3") for i in range(7)]]
-    found = site.in_short.findings((), cases, rows)
-    assert [one.sentence for one in found] == [f"k{i}: sectors at k.cu:3" for i in range(5)]
-    assert found[0].address == "kernel/k0.html"
+    highlights = site.in_short.findings((), cases, rows)
+    sentences = [highlight.sentence for highlight in highlights]
+    assert sentences == [f"k{i}: sectors at k.cu:3" for i in range(5)]
+    assert highlights[0].address == "kernel/k0.html"

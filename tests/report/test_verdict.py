@@ -1,4 +1,4 @@
-"""The verdict: what is counted, what is printed, and when a strict run ends in failure."""
+"""The verdict: its counts, its lines, and when a strict run fails."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,9 +20,9 @@ HARMLESS = [("odd", "check", "unsupported", "n = 3"), ("far", "check", "not meas
 
 
 def tables(folder: Path, rows: list[Row], **verdicts: str) -> tuple[str, str]:
-    """Cases and records of these rows on disk, as the tables stage writes them."""
+    """Write the tables of cases and records with these rows, and return their paths."""
     names = list(dict.fromkeys(row[0] for row in rows))
-    cases = [{"case": one, "verdict": verdicts.get(one, result.NOT_CHECKED)} for one in names]
+    cases = [{"case": name, "verdict": verdicts.get(name, result.NOT_CHECKED)} for name in names]
     records: list[dict[str, Any]] = []
     for row in rows:
         base = dict.fromkeys(RECORD_COLUMNS) | dict(zip(("case", "stage", "status", "reason"), row))
@@ -41,7 +41,7 @@ def test_summary_counts_cases_once(tmp_path: Path, capsys: pytest.CaptureFixture
     rows = [OK, BAD, STALE, *CRASHED, *HARMLESS]
     text = verdict.judge(project(False), *tables(tmp_path, rows, good="correct", bad="wrong"))
     first, second, last = text.splitlines()
-    assert (first, last) == ("checked 2 of 6", "Not passed: 2 cases are not right.")
+    assert (first, last) == ("checked 2 of 6", "Not passed: 2 cases are wrong or failed.")
     assert second.startswith("correct 1, wrong 1, failed 1 (check 1, time 1), stale 1 (check 1), ")
     assert second.endswith("not measured 1 (check 1), unsupported 1")
     assert capsys.readouterr().err == text
@@ -54,7 +54,7 @@ def test_nothing_checked_is_said_and_does_not_fail(tmp_path: Path, strict: Any) 
 
 
 @pytest.mark.parametrize(
-    ("rows", "verdicts", "said"),
+    ("rows", "verdicts", "line"),
     [
         ([OK, BAD], {"bad": "race"}, "bad: race: max_error 3.2, tolerance 0.1"),
         ([OK, *CRASHED], {}, "crash: check: invalid access: illegal address"),
@@ -62,14 +62,14 @@ def test_nothing_checked_is_said_and_does_not_fail(tmp_path: Path, strict: Any) 
         ([OK, ("x", "time", "timed out", "killed")], {}, "x: time: timed out: killed"),
     ],
 )
-def test_strict_fails_and_says_why(tmp_path, capsys, rows, verdicts, said) -> None:
+def test_strict_fails_and_says_why(tmp_path, capsys, rows, verdicts, line) -> None:
     paths = tables(tmp_path, rows, good="correct", **verdicts)
     verdict.judge(project(False), *paths)
     with pytest.raises(SystemExit) as ended:
         verdict.judge(project(True), *paths)
     assert ended.value.code == 1
     lines = capsys.readouterr().err.splitlines()
-    assert sum(said in line for line in lines) == 1
+    assert sum(line in printed for printed in lines) == 1
 
 
 def test_stale_fails_a_release_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewave.commands import own
 from tilewave.records.store import write_atomically
-from tilewave.report.comparing import pairing, telling
+from tilewave.report.comparing import output, pairing
 
 
 def add(commands: Any) -> None:
@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
     made.add_argument(
         "--fail-on", default="wrong", metavar="RULES",
         help="exit 1 where one of these is broken (default: %(default)s): "
-        + "; ".join(f"{name}: {told}" for name, told in telling.RULES.items()).replace("%", "%%"),
+        + "; ".join(f"{name}: {told}" for name, told in output.RULES.items()).replace("%", "%%"),
     )  # fmt: skip
     own.add_operations(made)
     made.add_argument("--json", type=Path, metavar="FILE", help="write the whole comparison")
@@ -51,20 +51,22 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare; the exit code. Raises UserError."""
-    rules = telling.rules(options.fail_on)
-    asked = pairing.Asked(options.kernels, options.shapes, own.use_operations(options), options.all)
+    rules = output.rules(options.fail_on)
+    asked = pairing.KernelOptions(
+        options.kernels, options.shapes, own.use_operations(options), options.all
+    )
     with tempfile.TemporaryDirectory(prefix="tilewave-") as work:
         made = pairing.compared(options.before, options.after, asked, Path(work))
-        print(telling.text(made), end="")
+        print(output.text(made), end="")
         if options.json:
             write_atomically(options.json, (json.dumps(made.document(), indent=1) + "\n").encode())
         if options.markdown:
-            write_atomically(options.markdown, telling.markdown(made).encode())
+            write_atomically(options.markdown, output.markdown(made).encode())
         if options.page:
             from tilewave.report.comparing import page  # draws: matplotlib takes a second to load
 
             print(f"The page is {page.write(options.page, made).resolve()}")
-    broken = telling.failures(made, rules)
+    broken = output.failures(made, rules)
     if broken:
         print(f"\nFailed (--fail-on {options.fail_on}):")
         print("\n".join(f"  {line}" for line in broken))

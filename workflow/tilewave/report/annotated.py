@@ -15,7 +15,7 @@ from tilewave.plots.base import present
 
 @dataclass(frozen=True)
 class InstructionCounts:
-    """Sums over instructions; None where none of them has the counter. Named as the columns are."""
+    """Sums over instructions, named as the columns; None where no instruction has the counter."""
 
     executed: float | None = None
     wavefronts_shared: float | None = None
@@ -30,8 +30,8 @@ class InstructionCounts:
 class AnnotatedLine:
     """A line of a file.
 
-    counts: of the instructions that were made from it; called: of those made from lines of headers that
-    it calls, in the kernel file only.
+    counts: sums over the instructions of this line; called: sums over those of the header lines that it
+    calls, in the kernel file only.
     """
 
     number: int
@@ -42,7 +42,7 @@ class AnnotatedLine:
 
 @dataclass(frozen=True)
 class File:
-    """A file's lines, all of them: line numbers are the file's own."""
+    """A file with all its lines."""
 
     name: str
     lines: tuple[AnnotatedLine, ...]
@@ -50,9 +50,11 @@ class File:
 
 @dataclass(frozen=True)
 class Annotated:
-    """A case's files, the kernel's first, then the headers that instructions came from; ``unplaced``
-    are the counts that belong to no line. Only memory, barrier and tensor instructions are counted, but
-    all are sampled."""
+    """A case's files: the kernel's first, then the headers of its instructions.
+
+    unplaced: counts that belong to no line. Only memory, barrier and tensor instructions are counted; all
+    are sampled.
+    """
 
     case: str
     source: str
@@ -64,7 +66,7 @@ class Annotated:
 
 @dataclass(frozen=True)
 class AnnotatedInstruction:
-    """An instruction of the listing; counts are all None of those that have no row."""
+    """An instruction of the listing; its counts are None where it has no row."""
 
     address: int
     text: str
@@ -72,12 +74,12 @@ class AnnotatedInstruction:
     counts: InstructionCounts
 
 
-COUNTERS = [one.name for one in fields(InstructionCounts)]
-SAMPLED = ["case", "function", "address", "samples", *(one.name for one in fields(Origin))]
+COUNTERS = [field.name for field in fields(InstructionCounts)]
+SAMPLED = ["case", "function", "address", "samples", *(field.name for field in fields(Origin))]
 
 
 def _sums(rows: pd.DataFrame, by: Sequence[str]) -> dict[Any, InstructionCounts]:
-    """Sums of the counters by the values of these columns."""
+    """Sum the counters by the values of these columns."""
     numbers = rows.reindex(columns=COUNTERS).apply(pd.to_numeric).astype(float)
     sums = numbers.groupby([rows[name] for name in by]).sum(min_count=1)
     return {
@@ -93,7 +95,7 @@ def _counts(rows: pd.DataFrame) -> InstructionCounts:
 def rows_of(
     instructions: pd.DataFrame, case: str, stalls: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """A case's rows that a GPU counted, else those of its execution here; behind them its samples."""
+    """Return a case's rows from a GPU, else from its execution, followed by its samples."""
     rows = instructions[instructions["case"] == case]
     counted = rows[rows["stage"] != result.EXECUTE]
     rows = counted if len(counted) else rows
@@ -104,14 +106,14 @@ def rows_of(
 
 
 def _lines(name: str, text: str, rows: pd.DataFrame, kernel: bool) -> tuple[AnnotatedLine, ...]:
-    mine, others = rows[rows["file"] == name], rows[rows["file"] != name]
-    own = _sums(mine, ["line"])
-    calls = _sums(others, ["kernel_line"]) if kernel else {}
+    in_file, elsewhere = rows[rows["file"] == name], rows[rows["file"] != name]
+    by_line = _sums(in_file, ["line"])
+    calls = _sums(elsewhere, ["kernel_line"]) if kernel else {}
     return tuple(
         AnnotatedLine(
             number,
             text,
-            own.get(number, InstructionCounts()),
+            by_line.get(number, InstructionCounts()),
             calls.get(number, InstructionCounts()),
         )
         for number, text in enumerate(text.splitlines(), 1)
@@ -121,8 +123,7 @@ def _lines(name: str, text: str, rows: pd.DataFrame, kernel: bool) -> tuple[Anno
 def annotated(
     kernel: Kernel, instructions: pd.DataFrame, case: str, stalls: pd.DataFrame | None = None
 ) -> Annotated | None:
-    """The files that a case's instructions came from, with the counters of each line; None where no
-    instruction of it was counted.
+    """Return the files of a case with the counters of each line; None where nothing was counted.
 
     instructions, stalls: the run's tables, with the columns of `Origin`.
     """
@@ -148,22 +149,22 @@ def annotated(
 def machine_code(
     kernel: Kernel, listing: str, function: str, rows: pd.DataFrame
 ) -> Sequence[AnnotatedInstruction]:
-    """The instructions of a function in order, each with its origin and what was counted of it.
+    """Return a function's instructions in order, each with its origin and its counts.
 
-    listing: of `sass.as_text`, as the variant's ``.sass`` holds it; rows: of `rows_of`.
+    listing: text from `sass.as_text`; rows: from `rows_of`.
     """
-    if "function" in rows:  # of several launches
+    if "function" in rows:  # only with several launches
         rows = rows[rows["function"].fillna(function) == function]
     texts = origins.kernel_texts(kernel)
-    places: Mapping[int, Origin] = origins.of_listing(listing, function, texts)
+    by_address: Mapping[int, Origin] = origins.of_listing(listing, function, texts)
     counted = _sums(rows, ["address"])
     return [
         AnnotatedInstruction(
-            one.address,
-            one.text,
-            places.get(one.address, NOWHERE),
-            counted.get(one.address, InstructionCounts()),
+            instruction.address,
+            instruction.text,
+            by_address.get(instruction.address, NOWHERE),
+            counted.get(instruction.address, InstructionCounts()),
         )
-        for one in sass.parse(listing)
-        if one.function == function
+        for instruction in sass.parse(listing)
+        if instruction.function == function
     ]

@@ -1,4 +1,4 @@
-"""Numbers and tables as the page prints them."""
+"""Numbers and tables as text for the pages."""
 
 import math
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ import pandas as pd
 from tilewave.plots.base import present
 
 LONG = 12
-"""Tables with more rows are folded away."""
+"""The most rows of a table that is not long."""
 _SIZES = ("m", "n", "k", "line", "probe_case")
-# Columns that the page tells once, above the table, where every row says the same.
+# Columns that move into the caption where all rows have the same value.
 _FOLDED = ("operation", "dtype", "shape", "m", "n", "k", "verdict", "status", "reason", "source")
 
 
 def number(value: float) -> str:
-    """A number with four significant digits; whole numbers are exact, grouped from 10,000 on."""
+    """Format a number with four significant digits; whole numbers are exact, grouped from 10,000 on."""
     if math.isnan(value):
         return ""
     if math.isinf(value):
@@ -34,7 +34,7 @@ def number(value: float) -> str:
 
 
 def cell(value: object) -> str:
-    """What a table shows for a value; nothing for nothing."""
+    """Format a value; a missing one becomes an empty text."""
     if not present(value):
         return ""
     if isinstance(value, bool):
@@ -45,7 +45,7 @@ def cell(value: object) -> str:
 
 
 def plural(count: int, word: str) -> str:
-    """`1 case`, `2 cases`, `12,000 cases`."""
+    """Return a count with its noun: `1 case`, `2 cases`, `12,000 cases`."""
     return f"{number(count)} {word}{'' if count == 1 else 's'}"
 
 
@@ -55,13 +55,16 @@ def plural(count: int, word: str) -> str:
 EVIDENCE = (
     "judged by", "tolerance", "where it holds", "measured from", "status", "reason", "source",
 )  # fmt: skip
-"""What a judged row rests on, the most telling first."""
+"""Columns that explain a verdict, the most important first."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table as the page shows it: columns as (title, is it a number), rows of texts; evidence is what a
-    row has folded away, as (title, text)."""
+    """A table as text.
+
+    columns: (title, whether it is numeric); same: (title, text) of columns with one value in all rows;
+    empty: titles of columns without a value; evidence: (title, text) of each row's folded columns.
+    """
 
     columns: list[tuple[str, bool]]
     rows: list[list[str]]
@@ -75,17 +78,15 @@ class Table:
 
 
 def table(frame: pd.DataFrame) -> Table:
-    """The columns worth showing.
+    """Return the columns worth showing.
 
-    A case's id names kernel and variant already; a column that says the same in every row is told
-    once; a column without any value is only named.
+    Kernel and variant are dropped beside a case's id, which names them. A column with one value in all
+    rows is shown once, and a column without a value is only named.
     """
     if "case" in frame:
         nameless = frame[frame["case"].isna()]
-        told = [
-            c for c in ("kernel", "variant", "macros") if c in frame and nameless[c].isna().all()
-        ]
-        frame = frame.drop(columns=told)
+        redundant = {"kernel", "variant", "macros"} & {*frame}
+        frame = frame.drop(columns=[name for name in redundant if nameless[name].isna().all()])
     kept, same, empty = [], [], []
     for name in map(str, frame.columns):
         texts = [cell(value) for value in frame[name]]
@@ -102,7 +103,7 @@ def table(frame: pd.DataFrame) -> Table:
 
 
 def with_evidence(shown: Table) -> Table:
-    """The table with its columns of EVIDENCE folded away."""
+    """Return the table with its columns of EVIDENCE folded."""
     names = [name for name, _ in shown.columns]
     kept = [at for at, name in enumerate(names) if name not in EVIDENCE]
     folded = sorted({*range(len(names))} - {*kept}, key=lambda at: EVIDENCE.index(names[at]))
@@ -121,7 +122,7 @@ _LATEX = str.maketrans(
 
 
 def latex(shown: Table) -> str:
-    """The table for a paper: a tabular with the rules of booktabs."""
+    """Return the table as a LaTeX tabular with the rules of booktabs."""
     lines = [
         "% needs \\usepackage{booktabs}",
         f"\\begin{{tabular}}{{{''.join('r' if numeric else 'l' for _, numeric in shown.columns)}}}",

@@ -1,4 +1,4 @@
-"""The environments that the pages name: their facts, and what each is to this run."""
+"""The environments that the pages name: their facts and their role in this run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ _NOT_SHOWN = ("id", "recorded")
 
 @dataclass(frozen=True)
 class EnvironmentView:
-    """An environment's facts, and what it is to this run."""
+    """An environment's facts and its role in this run."""
 
     id: str
     name: str
@@ -66,7 +66,7 @@ def environment_views(
     environments: Mapping[str, Mapping[str, Any]],
     records: pd.DataFrame,
 ) -> list[EnvironmentView]:
-    """The target's environment, those that figures came from, and this machine's own."""
+    """Return the environments of the target, of the figures and of this machine."""
     valued = figures.figures_of(records)
     used = {str(name) for name in valued["environment"] if present(name)}
     order = [target["environment"], *sorted(used), target["host"]]

@@ -1,8 +1,7 @@
-"""The quantization explorer: closed forms for a shape, a tile and a GPU, with measured sweeps behind.
+"""The quantization explorer: closed forms for a shape, a tile and a GPU, beside measured sweeps.
 
-The page computes in the browser what `theory.quantization` and `theory.tiling` say; explorer.js has
-the same forms, and tests hold both to the same values. What is here renders the page's first view,
-which is all that a reader without JavaScript sees, and hands over the sweeps.
+explorer.js has the closed forms of `theory.quantization` and `theory.tiling`, and tests compare both. This
+module renders the page's first view, which readers without JavaScript see, and passes on the sweeps.
 """
 
 import itertools
@@ -25,7 +24,7 @@ HEADINGS = (
     "N", "tiles", "waves", "in the last wave", "last column useful", "tile efficiency",
     "wave efficiency", "efficiency",
 )  # fmt: skip
-"""What `values` gives; a last wave of 0 blocks is a full one."""
+"""Titles of `values`; 0 blocks in the last wave mean a full one."""
 _COLUMNS = ("blocks / capacity", "blocks with work", "waves (model)", "duration (us, model)")
 
 
@@ -55,21 +54,21 @@ class Setting:
         return quantization.waves(count, self.sms, self.blocks)
 
     def efficiency(self, n: int) -> float:
-        """Tile times wave efficiency at another N, in (0, 1]."""
+        """Return tile efficiency times wave efficiency at another N, in (0, 1]."""
         shape = {**self.shape, "n": n}
         return tiling.parallel_efficiency(shape, self.tile, self.sms, self.blocks)
 
 
-ELSE = Setting(2304, 1800, 4096, 256, 128, 132, 1)
-"""What is shown first where a run has no sweep: the documents' shape, on an H200."""
+DEFAULT = Setting(2304, 1800, 4096, 256, 128, 132, 1)
+"""First setting where a run has no sweep: a shape from the documents, on an H200."""
 
 
 @dataclass(frozen=True)
 class ExplorerSweep:
     """Measured points over N of one variant; `points` are (N, TFLOP/s, efficiency).
 
-    A point's efficiency is its throughput over that of a wave without waste. The time of such a
-    wave, `wave_us`, is the one number that the study fits to the sweep.
+    A point's efficiency is its throughput over that of a wave without waste. The study fits one number to
+    the sweep, the time of such a wave (`wave_us`).
     """
 
     study: str
@@ -84,10 +83,10 @@ class ExplorerSweep:
 
     @property
     def label(self) -> str:
-        one = self.setting
+        setting = self.setting
         return (
-            f"{self.title}: {self.variant}, M = {one.m}, K = {one.k}, tile {one.rows} × "
-            f"{one.columns}, {one.blocks} an SM, {self.gpu}"
+            f"{self.title}: {self.variant}, M = {setting.m}, K = {setting.k}, tile {setting.rows} × "
+            f"{setting.columns}, {setting.blocks} an SM, {self.gpu}"
         )
 
 
@@ -97,21 +96,20 @@ def sweeps(
     records: pd.DataFrame,
     environments: Mapping[str, Mapping[str, Any]],
 ) -> list[ExplorerSweep]:
-    """The sweeps over N whose durations the studies' tables have beside the model's, correct cases
-    only; sizes and tiles are those of the cases, SMs and GPU those of where they were timed."""
+    """Return the sweeps over N in the studies' tables with model and measured durations, correct cases only."""
     timed = records[(records["stage"] == "time") & records["value"].notna()]
-    places = dict(zip(timed["case"].astype(str), timed["environment"].astype(str)))
+    environment_of = dict(zip(timed["case"].astype(str), timed["environment"].astype(str)))
     tiles = cases.set_index("case")[["tile_m", "tile_n"]]
-    found = []
+    collected = []
     for study in shown:
         data = study.data
         if data is None or not set(_COLUMNS) <= set(data.columns):
             continue
         good = data[(data["verdict"] == "correct") & data["duration (us)"].notna()]
-        good = good[good["case"].isin(places) & good["case"].isin(tiles.index)]
+        good = good[good["case"].isin(environment_of) & good["case"].isin(tiles.index)]
         for (variant, m, k), group in good.groupby(["variant", "m", "k"], sort=False):
             first = group.iloc[0]
-            facts = environments[places[str(first["case"])]]
+            facts = environments[environment_of[str(first["case"])]]
             capacity = round(first["blocks with work"] / first["blocks / capacity"])
             rows, columns = (int(size) for size in tiles.loc[first["case"]])
             setting = Setting(
@@ -124,26 +122,26 @@ def sweeps(
                 (int(n), round(rate, 1), round(int(m) * n / time / full, 4))
                 for n, rate, time in zip(group["n"], group["TFLOP/s"], group["duration (us)"])
             ]
-            found.append(
+            collected.append(
                 ExplorerSweep(
                     study.name, study.title, str(variant), str(first["dtype"]), device_name(facts),
                     str(first["source"]), setting, round(wave, 2), sorted(points),
                 )
             )  # fmt: skip
-    return found
+    return collected
 
 
 def first_setting(sweep: ExplorerSweep | None) -> Setting:
-    """A sweep's own setting, at the first measured N that begins another wave."""
+    """Return a sweep's setting at the first measured N that begins another wave."""
     if sweep is None:
-        return ELSE
-    each = [replace(sweep.setting, n=n) for n, _, _ in sweep.points]
-    steps = (b for a, b in itertools.pairwise(each) if b.waves.count > a.waves.count)
-    return next(steps, each[-1])
+        return DEFAULT
+    settings = [replace(sweep.setting, n=n) for n, _, _ in sweep.points]
+    steps = (b for a, b in itertools.pairwise(settings) if b.waves.count > a.waves.count)
+    return next(steps, settings[-1])
 
 
 def span(setting: Setting, sweep: ExplorerSweep | None) -> tuple[int, int]:
-    """First and last N that are shown: those of the sweep and the setting's, with some room."""
+    """Return the first and last N of the plot: the sweep and the setting with a margin."""
     sizes = [setting.n, *([n for n, _, _ in sweep.points] if sweep else ())]
     low, high = min(sizes), max(sizes)
     room = max(setting.columns, (high - low) // 20)
@@ -151,7 +149,7 @@ def span(setting: Setting, sweep: ExplorerSweep | None) -> tuple[int, int]:
 
 
 def curve(setting: Setting, low: int, high: int) -> list[tuple[int, float]]:
-    """(N, efficiency) at both ends of every tile column: between them it grows linearly."""
+    """Return (N, efficiency) at both ends of each tile column; between them it grows linearly."""
     sizes = []
     for column in range(-(-low // setting.columns), -(-high // setting.columns) + 1):
         sizes += [
@@ -162,7 +160,7 @@ def curve(setting: Setting, low: int, high: int) -> list[tuple[int, float]]:
 
 
 def values(setting: Setting) -> list[str]:
-    """The closed forms at one N, as a row of the page's table tells them."""
+    """Return the closed forms at the setting's N as a row of the page's table."""
     rows, columns = quantization.tiles(setting.shape, setting.tile)
     waves = setting.waves
     shares = (
@@ -178,20 +176,20 @@ def values(setting: Setting) -> list[str]:
 
 
 def percent(share: float) -> str:
-    """A share with one decimal, half rounded up as the page's script does."""
+    """Format a share with one decimal, half rounded up as the page's script does."""
     tenths = math.floor(1000 * share + 0.5)
     return f"{tenths // 10}.{tenths % 10} %"
 
 
 def table(setting: Setting, low: int, high: int) -> list[list[str]]:
-    """Rows of values at the ends of tile columns, thinned out to MOST_ROWS."""
+    """Return `values` at the ends of tile columns, at most MOST_ROWS."""
     sizes = list(dict.fromkeys(n for n, _ in curve(setting, low, high)))
     return [values(replace(setting, n=n)) for n in sizes[:: -(-len(sizes) // MOST_ROWS)]]
 
 
 @dataclass(frozen=True)
 class Plot:
-    """The efficiency plot: a path, points (x, y, what they say), ticks (place, label)."""
+    """The efficiency plot: a path, points (x, y, tooltip), ticks (position, label)."""
 
     path: str
     points: list[tuple[str, str, str]]
@@ -200,7 +198,7 @@ class Plot:
 
 
 def plot(setting: Setting, sweep: ExplorerSweep | None) -> Plot:
-    """The setting's efficiency against N, and the sweep's points."""
+    """Return the plot of the setting's efficiency against N, with the sweep's points."""
     low, high = span(setting, sweep)
     measured = sweep.points if sweep else []
     top = math.ceil(10 * max([1.0, *(share for _, _, share in measured)]) - 1e-9) / 10
@@ -225,12 +223,9 @@ def plot(setting: Setting, sweep: ExplorerSweep | None) -> Plot:
     )
 
 
-def view(found: Sequence[ExplorerSweep]) -> dict[str, Any]:
-    """What the template needs: the first setting, its plot and table, and the sweeps.
-
-    The sweep with the most points is shown first.
-    """
-    sweep = max(found, key=lambda one: len(one.points), default=None)
+def view(measured: Sequence[ExplorerSweep]) -> dict[str, Any]:
+    """Return the template's context: setting, plot and table of the sweep with the most points, all sweeps."""
+    sweep = max(measured, key=lambda candidate: len(candidate.points), default=None)
     setting = first_setting(sweep)
     work = 2 * setting.m * setting.n * setting.k / 1e9
     return {
@@ -239,14 +234,14 @@ def view(found: Sequence[ExplorerSweep]) -> dict[str, Any]:
         "plot": plot(setting, sweep),
         "headings": HEADINGS,
         "now": values(setting),
-        "asked": f"{work:.3f}",
+        "work": f"{work:.3f}",
         "executed": f"{quantization.operations_ratio(setting.shape, setting.tile):.3f}",
         "rows": table(setting, *span(setting, sweep)),
         "frame": {"width": WIDTH, "height": HEIGHT, "left": LEFT, "top": TOP, "right": RIGHT,
                   "bottom": BOTTOM},
-        "dtypes": sorted({one.dtype for one in found}),
+        "dtypes": sorted({candidate.dtype for candidate in measured}),
         "data": {
             "setting": asdict(setting),
-            "sweeps": [{**asdict(one), "label": one.label} for one in found],
+            "sweeps": [{**asdict(candidate), "label": candidate.label} for candidate in measured],
         },
     }  # fmt: skip

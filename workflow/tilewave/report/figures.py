@@ -1,8 +1,7 @@
-"""A study's files: the figure as SVG (where asked for as PDF or PNG, too), its data as CSV, a JSON sidecar, maybe a
-summary.
+"""A study's files: the figure (SVG; PDF or PNG on request), its data (CSV), a sidecar (JSON), maybe a summary.
 
-The sidecar says where the figure came from: content keys, commits, environments and the number of
-figures from each source. The same tables give the same bytes in all of them.
+The sidecar has the figure's provenance: content keys, commits, environments and the number of figures from
+each source. The same tables give the same bytes.
 """
 
 import functools
@@ -35,7 +34,7 @@ DRAWING = ("matplotlib", "seaborn", "pandas", "numpy")
 
 
 class Inputs(Protocol):
-    """Paths of the tables, as Snakemake's input object or a SimpleNamespace gives them."""
+    """Paths of the tables, as in Snakemake's input object."""
 
     target: Any
     cases: Any
@@ -44,50 +43,49 @@ class Inputs(Protocol):
 
 
 def environments(target: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The target document's environments by id, each told whether it is a recorded one.
+    """Return the target document's environments by id, each marked as recorded or not.
 
-    Where figures are recorded, every environment but this machine's own came with them.
+    With recorded figures, all environments except this machine's are recorded.
     """
-    known: Mapping[str, Mapping[str, Any]] = target["environments"]
+    documented: Mapping[str, Mapping[str, Any]] = target["environments"]
     return {
         name: {
             **facts,
             "id": name,
             "recorded": target["recorded"] is not None and name != target["host"],
         }
-        for name, facts in known.items()
+        for name, facts in documented.items()
     }
 
 
 def _expectations(cases: pd.DataFrame) -> pd.DataFrame:
-    """What the kernel files expect and what was claimed, one column a count.
+    """Add a column for each count that kernel files expect or documents claim.
 
-    `expect` and `claimed` are JSON texts in the table; {"wavefronts": 2} becomes the column
-    `wavefronts_expected`.
+    The columns `expect` and `claimed` hold JSON: {"wavefronts": 2} becomes `wavefronts_expected`.
     """
     for column, ending in (("expect", "expected"), ("claimed", "claimed")):
         if column not in cases:
             continue
-        told = [json.loads(text) if present(text) else {} for text in cases[column]]
-        for name in sorted({name for one in told for name in one}):
-            values = [float(one.get(name, "nan")) for one in told]
+        documents = [json.loads(text) if present(text) else {} for text in cases[column]]
+        for name in sorted({name for counts in documents for name in counts}):
+            values = [float(counts.get(name, "nan")) for counts in documents]
             cases = cases.assign(**{f"{name}_{ending}": values})
     return cases
 
 
 def with_instruction_columns(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with all of INSTRUCTION_COLUMNS."""
+    """Return the table with all INSTRUCTION_COLUMNS."""
     table = with_excess(table)
     return table.assign(**{name: None for name in INSTRUCTION_COLUMNS if name not in table})
 
 
 def without_executions(table: pd.DataFrame) -> pd.DataFrame:
-    """The table without the rows of stage execute: what was measured, or stands in for it."""
+    """Return the table without the rows of stage execute."""
     return table[table["stage"] != "execute"] if "stage" in table else table
 
 
 def table_of(path: Path) -> pd.DataFrame:
-    """A table with its texts as Python's: rows of Arrow's are chosen three times slower."""
+    """Read a table with Python strings; selecting rows of Arrow strings takes three times as long."""
     table = pd.read_parquet(path)
     return table.astype(dict.fromkeys(table.select_dtypes("str").columns, object))
 
@@ -95,7 +93,7 @@ def table_of(path: Path) -> pd.DataFrame:
 def loaded(
     inputs: Inputs,
 ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """The target document and the tables: cases, records, instructions."""
+    """Read the target document and the tables of cases, records and instructions."""
     paths = (inputs.cases, inputs.records, inputs.instructions)
     cases, records, instructions = (table_of(Path(str(path))) for path in paths)
     target: dict[str, Any] = read(Path(str(inputs.target)))
@@ -110,10 +108,7 @@ def of_tables(
     records: pd.DataFrame,
     instructions: pd.DataFrame,
 ) -> StudyData:
-    """What the plot of a study is drawn from: its cases in config order and what is known of them.
-
-    name: a study of the plan; target: the target document; the rest: the run's tables.
-    """
+    """Return the data of a study's plot: its cases in config order, with their rows of the run's tables."""
     study = project.config.studies[name]
     wanted = project.plan.studies[name]
     records, instructions = (
@@ -145,13 +140,13 @@ def of_tables(
 
 
 def style_of(project: Project, name: str = "", narrow: bool = False) -> Style:
-    """The figures' look as the config sets it, for all or for one study."""
+    """Return the config's style of figures, for all studies or for one."""
     chosen = project.config.style
-    own = project.config.studies[name].style.model_dump(exclude_none=True) if name else {}
+    overrides = project.config.studies[name].style.model_dump(exclude_none=True) if name else {}
     if narrow:
-        own["width_mm"] = chosen.narrow_mm
-    told = {"width_mm": chosen.width_mm, "font_size": chosen.font_size, "bare": chosen.bare}
-    return Style(**{**told, **own})
+        overrides["width_mm"] = chosen.narrow_mm
+    defaults = {"width_mm": chosen.width_mm, "font_size": chosen.font_size, "bare": chosen.bare}
+    return Style(**{**defaults, **overrides})
 
 
 def _counts(values: Iterable[object]) -> dict[str, int]:
@@ -159,13 +154,13 @@ def _counts(values: Iterable[object]) -> dict[str, int]:
 
 
 def figures_of(records: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the tidy table that hold a value."""
+    """Return the records that have a value."""
     metrics = records["metric"]
     return records[metrics.notna() & metrics.ne("") & records["value"].notna()]
 
 
 def sidecar(study: StudyData) -> dict[str, Any]:
-    """Where the figure came from: question, keys, commits, environments, counts by source."""
+    """Return the figure's provenance: question, keys, commits, environments, counts by source."""
     records = study.records
     valued = figures_of(records)
     keys = {str(key) for key in valued["key"] if present(key)}
@@ -193,7 +188,7 @@ def sidecar(study: StudyData) -> dict[str, Any]:
 
 
 class Drawing(NamedTuple):
-    """What a study's files show. summary: where there is one; more: what else its sidecar says."""
+    """The content of a study's files; more: further entries of the sidecar."""
 
     study: StudyData
     table: pd.DataFrame
@@ -203,7 +198,7 @@ class Drawing(NamedTuple):
 
 
 def _drawing(project: Project, study: StudyData) -> Drawing:
-    """As its plot module draws it. Raises whatever the module raises."""
+    """Return the drawing by the plot module. Raises any exception of the module."""
     plot = project.config.studies[study.name].plot
     module = plots.load(plot, project.where, f"studies.{study.name}.plot")
     table = module.table(study)
@@ -215,7 +210,7 @@ def _drawing(project: Project, study: StudyData) -> Drawing:
 
 
 def _box(study: StudyData, why: Undrawn) -> Drawing:
-    """What stands in the place of a figure that raises."""
+    """Return a box with the reason, in place of a figure that raised."""
     draw = functools.partial(why.draw, study)
     return Drawing(study, why.table(), why.table, draw, {undrawn.KEY: why.sentence})
 
@@ -223,41 +218,41 @@ def _box(study: StudyData, why: Undrawn) -> Drawing:
 def write(
     project: Project, study: StudyData, outputs: Iterable[str | Path], why: Undrawn | None = None
 ) -> None:
-    """Write the study's files; each path's suffix says which (`FIGURE_KINDS`), its folder the width.
+    """Write the study's files; a path's suffix selects the kind (`FIGURE_KINDS`), its folder the width.
 
-    why: it cannot be drawn, where it cannot.
+    why: the reason for a box in place of the figure.
 
     Raises
     ------
-    UserError: the config asks for a style that cannot be drawn, or for an unknown option. And whatever
-        the plot module raises.
+    UserError: the config sets a style that cannot be drawn, or an unknown option. The plot module may raise
+        other exceptions.
     """
-    made = _box(study, why) if why else _drawing(project, study)
-    study, table = made.study, made.table
+    drawing = _box(study, why) if why else _drawing(project, study)
+    study, table = drawing.study, drawing.table
     looks = {narrow: style_of(project, study.name, narrow) for narrow in (False, True)}
 
     @functools.cache
     def drawn(narrow: bool) -> Figure:
-        return made.draw(looks[narrow])
+        return drawing.draw(looks[narrow])
 
     for path in map(Path, map(str, outputs)):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.parent.name == "tables":
-            summed = made.summary() if made.summary else table
+            summed = drawing.summary() if drawing.summary else table
             summed.to_csv(path, index=False, lineterminator="\n")
         elif path.parent.name == "thumbnails":
             look.thumbnail(drawn(False), path, looks[False])
         elif path.suffix == ".csv":
             table.to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".json":
-            told = {**sidecar(study), **made.more}
-            text = json.dumps(told, indent=1, sort_keys=True, default=str)
+            document = {**sidecar(study), **drawing.more}
+            text = json.dumps(document, indent=1, sort_keys=True, default=str)
             path.write_text(text + "\n", encoding="utf-8")
         elif path.suffix == ".txt":
-            said = [study.takeaway or study.question, *look.caption(drawn(False))]
-            path.write_text("\n".join(one for one in said if one) + "\n", encoding="utf-8")
+            lines = [study.takeaway or study.question, *look.caption(drawn(False))]
+            path.write_text("\n".join(line for line in lines if line) + "\n", encoding="utf-8")
         elif path.suffix == ".tex":
-            frame = made.summary() if made.summary else table
+            frame = drawing.summary() if drawing.summary else table
             path.write_text(cells.latex(cells.table(frame)), encoding="utf-8")
         else:
             narrow = path.parent.name == "narrow"
@@ -268,31 +263,31 @@ def write(
 
 
 def _content(frame: pd.DataFrame) -> pd.DataFrame:
-    """What a study's slice says, whatever columns and types other studies' rows bring into the table."""
+    """Return a study's slice without the columns and types that other studies' rows bring."""
     kept = frame.dropna(axis=1, how="all")
     numbers = dict.fromkeys(kept.select_dtypes("number").columns, float)
     return kept[sorted(kept.columns)].astype(numbers)
 
 
-def content_key(told: Any, frames: Iterable[pd.DataFrame]) -> str:
-    """Digest of what JSON can hold, and of tables."""
-    made = hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode())
+def content_key(content: Any, frames: Iterable[pd.DataFrame]) -> str:
+    """Return the digest of a JSON value and of tables."""
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode())
     for frame in map(_content, frames):
-        made.update("\0".join(map(str, frame.columns)).encode())
-        made.update(pd.util.hash_pandas_object(frame, index=False).to_numpy().tobytes())
-    return made.hexdigest()
+        digest.update("\0".join(map(str, frame.columns)).encode())
+        digest.update(pd.util.hash_pandas_object(frame, index=False).to_numpy().tobytes())
+    return digest.hexdigest()
 
 
 _versions = functools.cache(functools.partial(package_versions, DRAWING))
 
 
 def _key(project: Project, study: StudyData) -> str:
-    """Digest of all that decides a study's files: what it shows, how, and the code that draws it."""
+    """Return the digest of all that a study's files depend on: data, style and code."""
     entry = project.config.studies[study.name]
     frames = (study.cases, study.records, study.instructions)
-    # Not those that it shows nothing of: this machine's tells whether the tree was changed.
+    # Without unused environments: this machine's says whether the tree has uncommitted changes.
     used = {study.target["environment"], *study.records["environment"]}
-    told = [
+    content = [
         project.study_digest(study.name),
         plots.digest("report.figures", entry.plot),
         project.config.studies[study.name].plot,
@@ -300,11 +295,11 @@ def _key(project: Project, study: StudyData) -> str:
         {name: facts for name, facts in study.environments.items() if name in used},
         _versions(),
     ]
-    return content_key(told, frames)
+    return content_key(content, frames)
 
 
 def _kept(project: Project, key: str, path: Path) -> Path:
-    """Where the store has a file of a study."""
+    """Return the path of a study's file in the store."""
     folder = {"tables": "summary", "narrow": "narrow", "thumbnails": "small"}.get(
         path.parent.name, ""
     )
@@ -312,20 +307,20 @@ def _kept(project: Project, key: str, path: Path) -> Path:
 
 
 def _taken(kept: Mapping[Path, Path]) -> bool:
-    """Whether all files of a study were taken from the store; none is where one is not there."""
+    """Copy a study's files from the store and return True, or False if one is missing."""
     try:
-        found = {path: one.read_bytes() for path, one in kept.items()}
+        contents = {path: stored.read_bytes() for path, stored in kept.items()}
     except OSError:
         return False
-    for path, data in found.items():
+    for path, data in contents.items():
         path.write_bytes(data)
     return True
 
 
 def _keep(kept: Mapping[Path, Path]) -> None:
-    """Put a study's files into the store."""
-    for path, one in kept.items():
-        write_atomically(one, path.read_bytes())
+    """Copy a study's files into the store."""
+    for path, stored in kept.items():
+        write_atomically(stored, path.read_bytes())
 
 
 def write_all(
@@ -336,11 +331,11 @@ def write_all(
     workers: int = 1,
     done: Callable[[str], object] = lambda name: None,
 ) -> tuple[str, dict[str, Undrawn]]:
-    """Write the files of several studies; from the store where nothing that decides them changed.
+    """Write the files of several studies, from the store where nothing changed.
 
-    outputs: paths; a file's name says which study it is of, and those in ``tables`` are summaries.
-    done: is called with the name of each study whose files are there. Returns how many studies were
-    drawn, and those that raised: their files say so, and the store does not keep them.
+    outputs: paths, each with its study's name as stem; those in ``tables`` are summaries; done: called with
+    the name of each finished study. Returns the number of studies drawn as text, and those that raised.
+    Their files say so and do not go into the store.
     """
     paths: dict[str, list[Path]] = {name: [] for name in names}
     for path in map(Path, map(str, outputs)):
@@ -348,33 +343,33 @@ def write_all(
             paths[path.stem].append(path)
     tables = loaded(inputs)
 
-    def made(name: str) -> bool | Undrawn:
-        """Whether the study was drawn, or why it could not be."""
+    def drawn_study(name: str) -> bool | Undrawn:
+        """Return whether the study was drawn anew, or why it could not be drawn."""
         study = of_tables(project, name, *tables)
-        key, mine = _key(project, study), paths[study.name]
-        kept = {path: _kept(project, key, path) for path in mine}
-        for path in mine:
+        key, study_paths = _key(project, study), paths[study.name]
+        kept = {path: _kept(project, key, path) for path in study_paths}
+        for path in study_paths:
             path.parent.mkdir(parents=True, exist_ok=True)
         if _taken(kept):
             return False
         try:
-            write(project, study, mine)
+            write(project, study, study_paths)
         except (Exception, SystemExit) as error:
             why = undrawn.of(error, project.config.studies[study.name].plot)
-            write(project, study, mine, why)
+            write(project, study, study_paths, why)
             return why
         _keep(kept)
         return True
 
-    # Those that take longest first.
+    # The slowest first.
     rows = Counter(tables[2]["case"])
     cases = project.plan.studies
     order = sorted(names, key=lambda name: -sum(rows[case] for case in cases[name]))
     drawn, failed = 0, {}
-    for name, new in pool.shared(made, order, workers):
-        if isinstance(new, Undrawn):
-            failed[name] = new
+    for name, outcome in pool.shared(drawn_study, order, workers):
+        if isinstance(outcome, Undrawn):
+            failed[name] = outcome
         else:
-            drawn += new
+            drawn += outcome
         done(name)
     return f"{drawn} of {len(order)} drawn", failed

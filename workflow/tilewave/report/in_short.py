@@ -1,4 +1,4 @@
-"""The run in short: what was found, summary.md for people who read a terminal or a pull request, junit.xml for CI."""
+"""The run in short: highlights, summary.md for terminals and pull requests, junit.xml for CI."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 MOST_KERNELS = 5
-"""Of which it is told what the rules find, where no study has a headline."""
+"""The most kernels with advice among the highlights, where no study has a headline."""
 
 
 @dataclass(frozen=True)
 class Highlight:
-    """A sentence that the data give, and the page that it comes from."""
+    """A sentence derived from the data, and the page that it comes from."""
 
     sentence: str
     title: str = ""
@@ -36,84 +36,86 @@ class Highlight:
 def findings(
     shown: Sequence[StudyView], cases: pd.DataFrame, rows: Iterable[KernelRow] = ()
 ) -> list[Highlight]:
-    """What the headline studies found, or else what the rules find in kernels; and what failed."""
-    found = [
-        Highlight(one.takeaway, one.title, f"study/{one.name}.html")
-        for one in shown
-        if one.headline and one.takeaway
+    """Return the takeaways of headline studies, or else the advice on kernels; and what failed."""
+    highlights = [
+        Highlight(study.takeaway, study.title, f"study/{study.name}.html")
+        for study in shown
+        if study.headline and study.takeaway
     ]
-    if not found:
-        advised = [one for one in rows if one.advice][:MOST_KERNELS]
-        found = [
-            Highlight(f"{one.name}: {one.advice}", one.title, f"kernel/{one.name}.html")
-            for one in advised
+    if not highlights:
+        advised = [row for row in rows if row.advice][:MOST_KERNELS]
+        highlights = [
+            Highlight(f"{row.name}: {row.advice}", row.title, f"kernel/{row.name}.html")
+            for row in advised
         ]
     bad = {word: count for word, count in verdict_counts(cases) if verdict.wrong(word) and count}
     failed = ", ".join(f"{count} {word}" for word, count in bad.items())
     checked = sum(verdict.checked(word) for word in cases["verdict"])
     if failed:
         right = number(checked - sum(bad.values()))
-        found.append(
-            Highlight(f"Of {number(checked)} checked cases {right} are correct; {failed}.")
+        highlights.append(
+            Highlight(f"{right} of {number(checked)} checked cases are correct; {failed}.")
         )
-    return found
+    return highlights
 
 
 def markdown(
-    told: Banner,
+    banner: Banner,
     judged: verdict.Verdict,
-    found: Sequence[Highlight],
+    highlights: Sequence[Highlight],
     shown: Sequence[StudyView],
     cases: pd.DataFrame,
     records: pd.DataFrame,
 ) -> str:
-    """The summary: whose figures, the verdict, cases, findings, studies, and what is not ok."""
+    """Return the summary: source of the figures, verdict, cases, highlights, studies, and problems."""
     counts = ", ".join(f"{number(count)} {word}" for word, count in verdict_counts(cases))
     lines = [
-        f"# {told.headline}",
+        f"# {banner.headline}",
         "",
         judged.sentence,
         "",
         f"{number(len(cases))} cases: {counts}.",
         "",
     ]
-    lines += [f"* {one.sentence}" for one in found]
+    lines += [f"* {highlight.sentence}" for highlight in highlights]
     lines += ["", "| study | cases | finding |", "|---|---|---|"]
-    lines += [f"| {one.title} | {one.cases} | {one.takeaway or '-'} |" for one in shown]
+    lines += [f"| {study.title} | {study.cases} | {study.takeaway or '-'} |" for study in shown]
     groups = troubles(cases, records)
     if groups:
-        lines += ["", "| not ok | cases | stage | reason | first case |", "|---|---|---|---|---|"]
-        for one in groups:
-            reason = one.reason.replace("|", "\\|")
+        lines += ["", "| problem | cases | stage | reason | first case |", "|---|---|---|---|---|"]
+        for group in groups:
+            reason = group.reason.replace("|", "\\|")
             lines.append(
-                f"| {one.word} | {len(one.cases)} | {one.stages} | {reason} | {one.cases[0]} |"
+                f"| {group.word} | {len(group.cases)} | {group.stages} | {reason} | {group.cases[0]} |"
             )
     return "\n".join(lines) + "\n"
 
 
 def junit(cases: pd.DataFrame, records: pd.DataFrame) -> bytes:
-    """One test a case: failed where its verdict is bad or its check failed, skipped where it was not
-    checked."""
+    """Return JUnit XML with a test for each case.
+
+    A test fails where the verdict is bad or the check failed, and is skipped where nothing was checked.
+    """
     rows = records[records["stage"] == "check"].drop_duplicates("case")
     checks = dict(zip(rows["case"], zip(rows["status"], rows["reason"]), strict=True))
     suite = ElementTree.Element("testsuite", name="tilewave")
     counted = {"failure": 0, "skipped": 0}
-    for case, kernel, word in zip(cases["case"], cases["kernel"], cases["verdict"], strict=True):
+    for case, kernel, judged in zip(cases["case"], cases["kernel"], cases["verdict"], strict=True):
         test = ElementTree.SubElement(suite, "testcase", name=str(case), classname=str(kernel))
         status, reason = checks.get(case, (result.OK, ""))
         reason = str(reason) if present(reason) else ""
-        if verdict.wrong(word) or status in result.FAILURES:
-            kind, said = "failure", str(word) if verdict.wrong(word) else status
-        elif not verdict.checked(word):
-            kind, said = "skipped", status if status != result.OK else str(word)
+        if verdict.wrong(judged) or status in result.FAILURES:
+            kind, word = "failure", str(judged) if verdict.wrong(judged) else status
+        elif not verdict.checked(judged):
+            kind, word = "skipped", status if status != result.OK else str(judged)
         else:
             continue
         counted[kind] += 1
-        ElementTree.SubElement(test, kind, message=f"{said}: {reason}" if reason else said)
+        ElementTree.SubElement(test, kind, message=f"{word}: {reason}" if reason else word)
     suite.attrib |= {
         "tests": str(len(cases)), "failures": str(counted["failure"]),
         "skipped": str(counted["skipped"]),
     }  # fmt: skip
     ElementTree.indent(suite)
-    made: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
-    return made + b"\n"
+    document: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
+    return document + b"\n"

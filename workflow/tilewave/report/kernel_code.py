@@ -1,5 +1,7 @@
-"""What a kernel's page shows of its code: the variants as they were compiled, what changed against the
-rung before, source and machine code with counters, and the lanes of its accesses to shared memory."""
+"""A kernel's code on its page: compiled variants, changes against the rung before, counters, and lanes.
+
+Counters stand beside lines of source and machine code; lanes are those of accesses to shared memory.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +36,16 @@ from tilewave.theory.occupancy import SmLimits, occupancy
 
 _INSTRUCTION = re.compile(r"^ +(/\*[0-9a-f]{4,}\*/.*)$|^(\.text\..*)$", re.M)
 DRAWN = 6
-"""Accesses of a case that are drawn, those with the most excess."""
+"""The most accesses that are drawn of a case."""
 SEEN = 0.005
-"""Share of a case's samples from which on an instruction is listed, counted or not."""
+"""The least share of a case's samples with which an instruction without counters is listed."""
 OPCODES = 15
-"""Opcodes whose numbers changed most against the rung before."""
+"""The most opcodes in the comparison with the rung before."""
 
 
 @dataclass(frozen=True)
 class VariantView:
-    """A variant as it was compiled for one architecture."""
+    """A variant compiled for one architecture."""
 
     name: str
     macros: str
@@ -61,7 +63,7 @@ class VariantView:
 
 @dataclass(frozen=True)
 class Change:
-    """Source and machine code of a kernel against those of the rung before."""
+    """Changes of a kernel's source and machine code against the rung before."""
 
     added: int
     removed: int
@@ -71,7 +73,7 @@ class Change:
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of a file; cells hold what was counted, as `Listing.columns` names it."""
+    """A line of a file; cells: its counters, as `SourceFile.columns` names them."""
 
     line: int
     text: str
@@ -82,8 +84,7 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file's lines that are shown: all of the kernel's, of a header those that code came from, with
-    their neighbours."""
+    """The shown lines of a file: all of the kernel's; of a header those with counters and neighbours."""
 
     name: str
     columns: tuple[str, ...]
@@ -92,11 +93,11 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class SassLine:
-    """An instruction with its counters and its place in the source."""
+    """An instruction with its counters and its source line."""
 
     address: str
     text: str
-    place: str
+    location: str
     executed: str
     wavefronts: str
     excess: str
@@ -107,8 +108,7 @@ class SassLine:
 
 @dataclass(frozen=True)
 class Listing:
-    """Source and machine code of one case with what was counted; ``samples``: how many, empty where it
-    was not sampled."""
+    """Source and machine code of a case with counters; samples: their number, empty if not sampled."""
 
     case: str
     device: str
@@ -123,7 +123,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Drawn:
-    """An access to shared memory, drawn: where its instruction stands and what the drawing says."""
+    """A drawn access to shared memory; name: its instruction's place; finding: the drawing's message."""
 
     name: str
     finding: str
@@ -132,28 +132,30 @@ class Drawn:
 
 @dataclass(frozen=True)
 class LanesOf:
-    """The accesses of a case."""
+    """The drawn accesses of a case."""
 
     case: str
     drawn: list[Drawn]
 
 
 def _first(document: Mapping[str, Any], variant: str = "") -> Mapping[str, Any]:
-    """What is known of the first compilation of a variant, or of the first variant; ``document``: by
-    variant and architecture."""
+    """Return the first compilation of a variant, or of the first variant.
+
+    document: compilations by variant and architecture.
+    """
     archs = document.get(variant, {}) if variant else next(iter(document.values()), {})
     return next(iter(archs.values()), {})
 
 
 def _symbols(kernel: Kernel, entry: Mapping[str, Any]) -> dict[str, str]:
-    """Names in the cubin of the kernels that a case launches, by their entries."""
+    """Return the cubin's names of the launched kernels by entry."""
     leading = {kernel.entry: entry.get("symbol", kernel.entry)}
-    known: dict[str, str] = {**leading, **entry.get("symbols", {})}
-    return {name: known.get(name, name) for name in kernel.entries}
+    symbols: dict[str, str] = {**leading, **entry.get("symbols", {})}
+    return {name: symbols.get(name, name) for name in kernel.entries}
 
 
 def _listing(entry: Mapping[str, Any]) -> str:
-    """nvdisasm's listing of a compilation whose code is shown, empty where there is none."""
+    """Return nvdisasm's listing of a compilation whose code is shown, else an empty text."""
     return _path(entry).read_text(encoding="utf-8") if _has_listing(entry) else ""
 
 
@@ -171,29 +173,29 @@ def _has_listing(entry: Mapping[str, Any]) -> bool:
 def _occupancy(
     limits: SmLimits | None, cases: pd.DataFrame, registers: object, shared: float | None
 ) -> str:
-    """`25 % (registers)`: resident warps of those an SM has room for, and what limits them."""
+    """Return the occupancy and its limiters: `25 % (registers)`."""
     threads = pd.to_numeric(cases["block_threads"]).dropna()
     if limits is None or not len(threads) or not registers:
         return ""
-    found = occupancy(limits, int(threads.max()), int(str(registers)), int(shared or 0))
-    return f"{100 * found.fraction:.0f} % ({', '.join(found.limiters)})"
+    resident = occupancy(limits, int(threads.max()), int(str(registers)), int(shared or 0))
+    return f"{100 * resident.fraction:.0f} % ({', '.join(resident.limiters)})"
 
 
 def _of_entry(cases: pd.DataFrame, entry: str) -> pd.DataFrame:
-    """Geometry of a series' launches of one kernel, a row for each."""
-    told = cases.get(LAUNCHES, pd.Series(dtype=str)).dropna()
-    rows = [one for text in told for one in json.loads(text) if one["entry"] == entry]
+    """Return a row with the geometry of each launch of one kernel of a series."""
+    series = cases.get(LAUNCHES, pd.Series(dtype=str)).dropna()
+    rows = [launch for text in series for launch in json.loads(text) if launch["entry"] == entry]
     return pd.DataFrame(rows, columns=["block_threads", "shared_bytes"])
 
 
 def _readable(listing: str) -> str:
-    """The instructions of a listing, without the line tables' remarks between them."""
+    """Return a listing's instructions without the comments of line tables."""
     lines = (" ".join((code or label).split()) for code, label in _INSTRUCTION.findall(listing))
     return "\n".join(lines) + "\n"
 
 
 def write_listings(document: Mapping[str, Any], reports: Path) -> None:
-    """One readable listing of each compilation whose code is shown, in the folder that the pages are in."""
+    """Write a readable listing of each compilation whose code is shown beside the pages."""
     for name, compiled in document.items():
         for arch, entry in compiled.items():
             if text := _listing(entry):
@@ -206,23 +208,22 @@ def variants(
     cases: pd.DataFrame,
     environment: Mapping[str, Any],
 ) -> list[VariantView]:
-    """What is known of a kernel's compiled variants (``document``: by variant and architecture); only
-    kernels with a cubin have rows."""
+    """Return the rows of a kernel's compiled variants (``document``: by variant and architecture)."""
     limits, rows = SmLimits.known(environment), []
-    # Of several launches the one that leads comes first, with the variant's name alone.
-    entries = sorted(kernel.entries, key=lambda one: one != kernel.entry)
+    # The leading launch comes first.
+    entries = sorted(kernel.entries, key=lambda entry: entry != kernel.entry)
     for name, compiled in document.items():
-        every = cases[cases["variant"] == name]
-        for (arch, entry), of in itertools.product(compiled.items(), entries):
-            mine = _of_entry(every, of) if len(entries) > 1 else every
-            used = entry.get("resources", {}).get(of, {})
+        variant_cases = cases[cases["variant"] == name]
+        for (arch, entry), launched in itertools.product(compiled.items(), entries):
+            launches = _of_entry(variant_cases, launched) if len(entries) > 1 else variant_cases
+            used = entry.get("resources", {}).get(launched, {})
             spilled = [used.get("spill_store_bytes"), used.get("spill_load_bytes")]
             macros = ", ".join(f"{key} {value}" for key, value in entry.get("macros", {}).items())
-            sizes = pd.to_numeric(mine["shared_bytes"]).dropna()
+            sizes = pd.to_numeric(launches["shared_bytes"]).dropna()
             shared = float(sizes.max()) if len(sizes) else used.get("static_shared_bytes")
             rows.append(
                 VariantView(
-                    name=f"{name}: {of}" if len(entries) > 1 else name,
+                    name=f"{name}: {launched}" if len(entries) > 1 else name,
                     macros=macros,
                     arch=arch,
                     status=entry["status"],
@@ -231,7 +232,7 @@ def variants(
                     shared=cell(shared),
                     spills=" / ".join(map(str, spilled)) if None not in spilled else "",
                     sha256=str(entry.get("sha256", "")),
-                    occupancy=_occupancy(limits, mine, used.get("registers"), shared),
+                    occupancy=_occupancy(limits, launches, used.get("registers"), shared),
                     listing=f"../sass/{name}.{arch}.txt" if _has_listing(entry) else "",
                     target="" if entry.get("shown") else str(entry.get("sass", "")),
                 )
@@ -243,18 +244,18 @@ def variants(
 
 
 def _code(kernel: Kernel) -> list[str]:
-    """The kernel file's lines without front matter."""
+    """Return the kernel file's lines without front matter."""
     return "\n".join(kernel.text.splitlines()[kernel.front_lines :]).strip("\n").splitlines()
 
 
 def change(kernel: Kernel, before: Kernel, compiled: Mapping[str, Any]) -> Change | None:
-    """What changed from one rung to the next: lines of source, and instructions by opcode of the first
-    compiled variant of each."""
+    """Return what changed between two rungs: source lines, and opcodes of their first variants."""
     if not {kernel.path.suffix, before.path.suffix} <= {".cu"}:
         return None
     lines = diffs.unified(_code(before), _code(kernel))
     old, new = (
-        _listing(_first(compiled.get(one.name, {}).get("variants", {}))) for one in (before, kernel)
+        _listing(_first(compiled.get(name, {}).get("variants", {})))
+        for name in (before.name, kernel.name)
     )
     opcodes = None
     if old and new:
@@ -265,15 +266,15 @@ def change(kernel: Kernel, before: Kernel, compiled: Mapping[str, Any]) -> Chang
 
 
 def work_of(cases: pd.DataFrame) -> pd.Series[float]:
-    """Product of each row's sizes; 1 for what has none."""
+    """Return the product of each case's sizes; 1 without sizes."""
     return cases["sizes"].map(lambda text: float(math.prod(json.loads(text).values())))
 
 
 def largest_of(cases: pd.DataFrame, names: Iterable[str]) -> list[str]:
-    """Of each variant the case with the largest shape among those named, in config order."""
+    """Return each variant's case with the largest shape among the named ones, in config order."""
     rows = cases[cases["case"].isin(set(names))]
     best = work_of(rows).groupby(rows["variant"], sort=False).idxmax()
-    return [str(rows.loc[place, "case"]) for place in best]
+    return [str(rows.loc[row, "case"]) for row in best]
 
 
 # ----------------------------------------------------------------------------------- source, counters
@@ -296,17 +297,20 @@ def _share(samples: float | None, total: float | None) -> float:
 
 
 def _sampled(line: annotated.AnnotatedLine, total: float) -> str:
-    """A line's share of the samples (%), in brackets that of the headers that it calls."""
-    own, called = (_share(one.samples, total) for one in (line.counts, line.called))
-    shown = f"{100 * (own or called):.1f}"
-    return "" if shown == "0.0" else shown if own else f"({shown})"
+    """Return a line's share of the samples (%); in brackets that of called header lines."""
+    share, called = (_share(counts.samples, total) for counts in (line.counts, line.called))
+    shown = f"{100 * (share or called):.1f}"
+    return "" if shown == "0.0" else shown if share else f"({shown})"
 
 
 def _file(file: annotated.File, start: int, total: float | None) -> SourceFile:
-    """A file as it is shown: lines before ``start`` (front matter) left out, of a header only those
-    near lines with counters; total: samples of the case."""
+    """Return the shown lines of a file, with their cells.
+
+    start: number of lines of front matter, which are hidden; 0 for a header, of which only lines near
+    counters are shown. total: samples of the case.
+    """
     used = {line.number for line in file.lines if line.counts.executed or line.counts.samples}
-    near = {at for one in used for at in range(one - 2, one + 3)} if not start else None
+    near = {at for number in used for at in range(number - 2, number + 3)} if not start else None
     has = [
         any(getattr(line.counts, key) or getattr(line.called, key) for line in file.lines)
         for _, key in _COLUMNS
@@ -315,8 +319,9 @@ def _file(file: annotated.File, start: int, total: float | None) -> SourceFile:
 
     def texts(line: annotated.AnnotatedLine) -> list[str]:
         called = line.called.executed and not line.counts.executed
-        found = [_shown(getattr(line.called if called else line.counts, key)) for _, key in columns]
-        cells = [f"({one})" if one and called else one for one in found]
+        counts = line.called if called else line.counts
+        counted = [_shown(getattr(counts, key)) for _, key in columns]
+        cells = [f"({text})" if text and called else text for text in counted]
         return [*cells, _sampled(line, total)] if total else cells
 
     lines = [
@@ -339,37 +344,37 @@ def _file(file: annotated.File, start: int, total: float | None) -> SourceFile:
 def _sass(
     code: Sequence[annotated.AnnotatedInstruction], kernel: Kernel, total: float | None
 ) -> list[SassLine]:
-    """Counted instructions, and those with a share of the ``total`` samples, with their neighbours; the
-    others are told by their number."""
-    own, last = kernel.path.name, len(code) - 1
+    """Return instructions with counters or samples, and their neighbours; gaps show only their length."""
+    kernel_file, last = kernel.path.name, len(code) - 1
     counted = [
-        one.counts.executed is not None or _share(one.counts.samples, total) >= SEEN for one in code
+        instruction.counts.executed is not None or _share(instruction.counts.samples, total) >= SEEN
+        for instruction in code
     ]
     shown: list[SassLine] = []
-    left = 0
-    for at, one in enumerate(code):
+    skipped = 0
+    for at, instruction in enumerate(code):
         if not any(counted[max(0, at - 1) : at + 2]):
-            left += 1
+            skipped += 1
             if at < last:
                 continue
-        if left:
-            text = f"… {plural(left, 'instruction')}"
+        if skipped:
+            text = f"… {plural(skipped, 'instruction')}"
             shown.append(SassLine("", text, "", "", "", "", "", False, False))
-            left = 0
+            skipped = 0
             if not counted[at] and at == last:
                 continue
-        file = "" if one.origin.file == own else f"{one.origin.file}:"
-        share = _share(one.counts.samples, total)
+        file = "" if instruction.origin.file == kernel_file else f"{instruction.origin.file}:"
+        share = _share(instruction.counts.samples, total)
         shown.append(
             SassLine(
-                f"{one.address:04x}",
-                one.text,
-                f"{file}{one.origin.line}" if one.origin.line else "",
-                _shown(one.counts.executed),
-                _shown(one.counts.wavefronts_shared),
-                _shown(one.counts.wavefronts_shared_excess),
+                f"{instruction.address:04x}",
+                instruction.text,
+                f"{file}{instruction.origin.line}" if instruction.origin.line else "",
+                _shown(instruction.counts.executed),
+                _shown(instruction.counts.wavefronts_shared),
+                _shown(instruction.counts.wavefronts_shared_excess),
                 f"{100 * share:.1f}" if share >= 0.0005 else "",
-                bool(one.counts.wavefronts_shared_excess),
+                bool(instruction.counts.wavefronts_shared_excess),
                 share >= HOT,
             )
         )
@@ -384,25 +389,24 @@ def listings(
     environments: Mapping[str, Mapping[str, Any]],
     document: Mapping[str, Any],
 ) -> list[Listing]:
-    """The kernel's files and machine code with the counters of each line, of each profiled variant's
-    largest case, and with its samples where it has any; machine code of the first. Numbers in brackets
-    are of headers that the line calls.
+    """Return source and machine code with counters and samples, of each profiled variant's largest case.
 
-    Front matter is left out; line numbers are the files' own. Empty where no instruction was profiled.
+    Only the first case has machine code. Numbers in brackets are those of called header lines. Empty where
+    no instruction was profiled.
     """
     if not len(instructions) or kernel.provider != "nvrtc":
         return []
-    own = instructions[instructions["case"].isin(set(cases["case"]))]
-    made: list[Listing] = []
-    for case in largest_of(cases, own["case"]):
-        found = annotated.annotated(kernel, own, case, stalls)
-        if found is None:
+    counted = instructions[instructions["case"].isin(set(cases["case"]))]
+    shown: list[Listing] = []
+    for case in largest_of(cases, counted["case"]):
+        annotations = annotated.annotated(kernel, counted, case, stalls)
+        if annotations is None:
             continue
-        total: InstructionCounts = found.total
+        total: InstructionCounts = annotations.total
         code: list[SassLine] = []
-        if not made:
+        if not shown:
             entry = _first(document, case.partition("@")[0])
-            rows, symbols = annotated.rows_of(own, case, stalls), _symbols(kernel, entry)
+            rows, symbols = annotated.rows_of(counted, case, stalls), _symbols(kernel, entry)
             for name, symbol in symbols.items():
                 if len(symbols) > 1:
                     code.append(SassLine("", name, "", "", "", "", "", False, False))
@@ -410,35 +414,35 @@ def listings(
                 code += _sass(machine, kernel, total.samples)
         files = [
             _file(file, kernel.front_lines if file.name == kernel.path.name else 0, total.samples)
-            for file in found.files
+            for file in annotations.files
         ]
-        made.append(
+        shown.append(
             Listing(
                 case=case,
-                device=device_name(environments.get(found.environment, {})),
-                source=found.source,
+                device=device_name(environments.get(annotations.environment, {})),
+                source=annotations.source,
                 files=[file for file in files if file.lines],
                 sass=code,
                 wavefronts=_shown(total.wavefronts_shared),
                 excess=number(total.wavefronts_shared_excess or 0.0),
                 samples=_shown(total.samples),
-                unplaced=_shown(found.unplaced.wavefronts_shared),
+                unplaced=_shown(annotations.unplaced.wavefronts_shared),
             )
         )
-    return made
+    return shown
 
 
 def profiles(project: Project, document: Mapping[str, Any], reports: Path) -> list[str]:
-    """Copies of Nsight Compute's reports, inside the folder that the pages are in."""
-    found = []
+    """Copy Nsight Compute's reports beside the pages, and return their addresses."""
+    addresses = []
     for name in document.get("profiles", []):
         source = project.results / "ncu" / name
         if source.is_file():
-            made = reports / "ncu" / os.path.basename(name)
-            made.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, made)
-            found.append(f"../ncu/{made.name}")
-    return found
+            copy = reports / "ncu" / os.path.basename(name)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
+            addresses.append(f"../ncu/{copy.name}")
+    return addresses
 
 
 # -------------------------------------------------------------------------------------------- lanes
@@ -447,38 +451,39 @@ def profiles(project: Project, document: Mapping[str, Any], reports: Path) -> li
 def lanes(
     kernel: Kernel, accesses: Mapping[str, Mapping[str, Any]], document: Mapping[str, Any]
 ) -> list[LanesOf]:
-    """Drawings of a kernel's accesses to shared memory, the most excess first; of a probe all cases, of
-    others the first variant's.
+    """Return drawings of a kernel's accesses to shared memory, the most excess first.
 
-    accesses: of the run, by case; document: the kernel's compilations by variant and architecture.
+    A probe has drawings of all cases, another kernel of its first variant. accesses: the run's, by case;
+    document: the kernel's compilations by variant and architecture.
     """
-    told = {case: one for case, one in accesses.items() if one["kernel"] == kernel.name}
+    cases = [case for case, entry in accesses.items() if entry["kernel"] == kernel.name]
     probe = kernel.front.operation == "probe"
     texts = origins.kernel_texts(kernel)
-    made = []
-    for case, one in list(told.items())[: None if probe else 1]:
-        entry = _first(document, one["variant"])
+    drawings = []
+    for case in cases if probe else cases[:1]:
+        case_accesses = accesses[case]
+        entry = _first(document, case_accesses["variant"])
         leading = entry.get("symbol", kernel.entry)
         by_function: dict[str, list[Mapping[str, Any]]] = {}
-        for row in one["accesses"]:
+        for row in case_accesses["accesses"]:
             by_function.setdefault(row.get("function") or leading, []).append(row)
-        every: list[captured.Diagram] = []
+        diagrams: list[captured.Diagram] = []
         for symbol, rows in by_function.items():
-            places: Mapping[int, Origin] = origins.of_listing(_listing(entry), symbol, texts)
+            lines: Mapping[int, Origin] = origins.of_listing(_listing(entry), symbol, texts)
 
-            def place(address: int, places: Mapping[int, Origin] = places) -> tuple[str, int]:
-                origin = places.get(address, origins.NOWHERE)
+            def location(address: int, lines: Mapping[int, Origin] = lines) -> tuple[str, int]:
+                origin = lines.get(address, origins.NOWHERE)
                 return origin.file or kernel.path.name, origin.line
 
-            every += captured.diagrams(rows, place)
+            diagrams += captured.diagrams(rows, location)
         drawn: list[Drawn] = []
-        for found in captured.worst_first(every):
-            if one["instruction"] and not found.opcode.startswith(one["instruction"]):
+        for diagram in captured.worst_first(diagrams):
+            if not diagram.opcode.startswith(case_accesses["instruction"] or ""):
                 continue
             if len(drawn) == (1 if probe else DRAWN):
                 break
-            svg = markupsafe.Markup(found.svg(standalone=False))
-            drawn.append(Drawn(found.name, finding(found.layout), svg))
+            svg = markupsafe.Markup(diagram.svg(standalone=False))
+            drawn.append(Drawn(diagram.name, finding(diagram.layout), svg))
         if drawn:
-            made.append(LanesOf(case, drawn))
-    return made
+            drawings.append(LanesOf(case, drawn))
+    return drawings

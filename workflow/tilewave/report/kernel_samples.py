@@ -1,4 +1,4 @@
-"""What a kernel's page shows of its sampled case: where its warps wait, and what Nsight Compute says."""
+"""A kernel's sampled case on its page: where warps wait, and messages of Nsight Compute."""
 
 import re
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ from tilewave.report.cells import number
 from tilewave.report.summary import device_name
 
 LEAST, REASONS, LINES = 0.02, 6, 3
-"""Reasons are shown from this share of the samples on, at most so many, each with so many lines."""
+"""The least share of the samples of a shown reason, the most reasons, the most lines of each."""
 HOT = 0.05
-"""Share of the samples from which on a line or an instruction is marked."""
+"""The least share of the samples with which a line or an instruction is marked."""
 _MARKUP = re.compile(r"@(?P<kind>[a-z]+):(?P<rest>[^@]*)@")
 
 
 @dataclass(frozen=True)
 class WaitingLine:
-    """A line in which warps wait for a reason, with its share of the reason's samples (%)."""
+    """A line where warps wait; share: its part of the reason's samples (%)."""
 
     name: str
     text: str
@@ -31,17 +31,17 @@ class WaitingLine:
 
 @dataclass(frozen=True)
 class Wait:
-    """A reason for which warps wait: its share of all samples (%), and where they wait most."""
+    """A stall reason: its share of all samples (%), and the lines with most of them."""
 
     reason: str
     meaning: str
     share: str
-    places: list[WaitingLine]
+    lines: list[WaitingLine]
 
 
 @dataclass(frozen=True)
-class Said:
-    """A message of a rule of Nsight Compute, in its words; speedup: what it estimates."""
+class RuleMessage:
+    """A message of a rule of Nsight Compute; speedup: the rule's estimate."""
 
     title: str
     message: markupsafe.Markup
@@ -50,10 +50,10 @@ class Said:
 
 @dataclass(frozen=True)
 class Sampled:
-    """The sampled case of a kernel; reason: why there is nothing, empty where there are samples.
+    """The sampled case of a kernel.
 
-    issued: share of the samples in which the warp issued its instruction (%); hot: from which share on a
-    line is marked (%).
+    issued: share of the samples in which the warp issued its instruction (%); reason: why there are no
+    samples, else empty; hot: the least share of a marked line (%).
     """
 
     case: str
@@ -64,52 +64,51 @@ class Sampled:
     interval: str
     reason: str
     waits: list[Wait]
-    said: list[Said]
+    messages: list[RuleMessage]
     hot: str = f"{100 * HOT:.0f}"
 
 
 def plain(message: str) -> markupsafe.Markup:
-    """A rule's message with its markup as links, or as the words of what it refers to."""
+    """Convert a rule's markup into links to https addresses and plain text."""
 
-    def replaced(found: re.Match[str]) -> markupsafe.Markup:
-        label, _, address = found["rest"].partition(":")
-        if found["kind"] != "url":
-            # Of a section: its name, then its words.
-            return markupsafe.escape(found["rest"].rpartition(":")[2])
-        if not address.startswith("https://"):  # a recording is data: no scheme that runs something
+    def replaced(match: re.Match[str]) -> markupsafe.Markup:
+        label, _, address = match["rest"].partition(":")
+        if match["kind"] != "url":
+            # A section has a name, then its title.
+            return markupsafe.escape(match["rest"].rpartition(":")[2])
+        if not address.startswith("https://"):  # a recording is untrusted: no scheme that runs code
             return markupsafe.escape(label)
         link = markupsafe.Markup('<a href="{}" rel="external noreferrer">{}</a>')
         return link.format(address, label)
 
-    made, end = markupsafe.Markup(""), 0
-    for found in _MARKUP.finditer(message):
-        made += markupsafe.escape(message[end : found.start()]) + replaced(found)
-        end = found.end()
-    return made + markupsafe.escape(message[end:])
+    html, end = markupsafe.Markup(""), 0
+    for match in _MARKUP.finditer(message):
+        html += markupsafe.escape(message[end : match.start()]) + replaced(match)
+        end = match.end()
+    return html + markupsafe.escape(message[end:])
 
 
-def _said(rules: list[Mapping[str, Any]]) -> list[Said]:
-    """Those messages that say something of the kernel: not those that name another section only, nor what a rule that
-    failed says of itself."""
-    made = []
-    for one in rules:
-        if one["kind"] in ("ok", "error") and not one["title"]:
+def _messages(rules: list[Mapping[str, Any]]) -> list[RuleMessage]:
+    """Return the messages on the kernel, without references to other sections and errors of a rule."""
+    messages = []
+    for rule in rules:
+        if rule["kind"] in ("ok", "error") and not rule["title"]:
             continue
         speedup = ""
-        if one.get("speedup_of"):
-            local = "" if one["speedup_of"] == "global" else "local "
-            speedup = f"estimated {local}speedup {one['speedup']:.1f} %"
-        made.append(Said(one["title"] or one["name"], plain(one["message"]), speedup))
-    return made
+        if rule.get("speedup_of"):
+            local = "" if rule["speedup_of"] == "global" else "local "
+            speedup = f"estimated {local}speedup {rule['speedup']:.1f} %"
+        messages.append(RuleMessage(rule["title"] or rule["name"], plain(rule["message"]), speedup))
+    return messages
 
 
-def _places(rows: pd.DataFrame, column: str) -> list[WaitingLine]:
-    """The lines with the most samples of a reason; those of no line are told as such."""
+def _worst_lines(rows: pd.DataFrame, column: str) -> list[WaitingLine]:
+    """Return the lines with the most samples of a reason."""
     counts = rows.groupby(["file", "line", "text"])[column].sum()
     total = counts.sum()
     return [
         WaitingLine(
-            f"{file}:{line}" if line else "no known line", str(text), f"{100 * count / total:.0f}"
+            f"{file}:{line}" if line else "unknown line", str(text), f"{100 * count / total:.0f}"
         )
         for (file, line, text), count in counts.nlargest(LINES).items()
         if count >= LEAST * total
@@ -125,7 +124,7 @@ def _waits(rows: pd.DataFrame, total: float) -> list[Wait]:
             columns[column].replace("_", " "),
             SAMPLED_STATES[columns[column]],
             f"{100 * count / total:.1f}",
-            _places(rows, column),
+            _worst_lines(rows, column),
         )
         for column, count in sums.nlargest(REASONS).items()
         if count >= LEAST * total
@@ -137,21 +136,21 @@ def view(
     rows: pd.DataFrame | None,
     environments: Mapping[str, Mapping[str, Any]],
 ) -> Sampled | None:
-    """A kernel's sampled case; None where it has none.
+    """Return a kernel's sampled case; None without one.
 
-    document: what came of it (see `Pipeline.about_kernels`); rows: its instructions' samples, with the
-    columns of `Origin`.
+    document: the kernel's entry of `Pipeline.about_kernels`; rows: samples by instruction, with the columns
+    of `Origin`.
     """
-    told = document.get("sampled")
-    if told is None:
+    sampled = document.get("sampled")
+    if sampled is None:
         return None
-    notes, facts = told["notes"], environments.get(told["environment"], {})
+    notes, facts = sampled["notes"], environments.get(sampled["environment"], {})
     rows = pd.DataFrame(columns=[SAMPLES]) if rows is None else rows
     total = float(rows[SAMPLES].sum())
-    reason = "" if told["status"] == result.OK else f"{told['status']}: {told['reason']}"
+    reason = "" if sampled["status"] == result.OK else f"{sampled['status']}: {sampled['reason']}"
     issued = pd.to_numeric(rows.get(STALL_SAMPLES.format("selected"), pd.Series(dtype=float))).sum()
     return Sampled(
-        case=told["case"],
+        case=sampled["case"],
         device=device_name(facts),
         ncu=str(notes.get("ncu") or facts.get("ncu") or ""),
         samples=number(total),
@@ -159,5 +158,5 @@ def view(
         interval=number(notes["interval_cycles"]) if notes.get("interval_cycles") else "",
         reason=reason or ("" if total else "it ended before its first sample"),
         waits=_waits(rows, total) if total else [],
-        said=_said(notes.get("rules", [])),
+        messages=_messages(notes.get("rules", [])),
     )

@@ -1,5 +1,4 @@
-"""A kernel's page: its idea, its speed beside the rungs next to it, what the studies say of it, what to
-fix, and its code (see `kernel_code`)."""
+"""A kernel's page: idea, speed beside its neighbour rungs, studies, advice, and code (`kernel_code`)."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from tilewave.report.summary import MILD, ReasonGroup, troubles, verdict_counts
 
 SHARE, SPEED = "paired_share", "tflops"
 SHOWN_ROWS = 12
-"""Rows of a study's table on a kernel's page; the study's page and the CSV have the others."""
+"""The most rows of a study's table on a kernel's page; the CSV has all."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +46,12 @@ class KernelRow:
     registers: str
     excess: str
     advice: str = ""
-    """What its rules find at a line of it, the largest bound first."""
+    """The finding with the largest bound that names a line."""
 
 
 @dataclass(frozen=True)
 class InStudy:
-    """What a study's table says of a kernel. finding: a mark, for `with_findings`."""
+    """A kernel's rows in a study's table; finding: a placeholder for `with_findings`."""
 
     name: str
     title: str
@@ -62,7 +61,7 @@ class InStudy:
 
 @dataclass(frozen=True)
 class Advised:
-    """A finding of a rule: what, how much, where, and what mending it can save at most."""
+    """A finding of a rule; bound: the most that a fix can save (%)."""
 
     rule: str
     sentence: str
@@ -74,7 +73,7 @@ class Advised:
 
 @dataclass(frozen=True)
 class Series:
-    """The kernels that a case launches in a row, and the one that leads."""
+    """The kernels that a case launches in a row, and the leading kernel."""
 
     entries: list[str]
     leading: str
@@ -82,7 +81,7 @@ class Series:
 
 @dataclass(frozen=True)
 class KernelView:
-    """One kernel: all that its page says."""
+    """All data of a kernel's page."""
 
     name: str
     file: str
@@ -113,7 +112,7 @@ class KernelView:
 
 
 def _values(records: pd.DataFrame, metric: str) -> dict[str, float]:
-    """Value by case, of the cases that are correct."""
+    """Return the metric's value by case, for correct cases."""
     rows = records[(records["metric"] == metric) & (records["verdict"] == result.CORRECT)]
     rows = rows[rows["value"].notna()]
     return dict(zip(rows["case"].astype(str), rows["value"].astype(float)))
@@ -126,9 +125,10 @@ def speed(
     rates: Mapping[str, float],
     most: int = 8,
 ) -> Table | None:
-    """One row a variant that was timed, of these kernels in order; a column a shape, from little work
-    to much: share of cuBLAS and TFLOP/s. The shapes are those that most of the first kernel's variants
-    were timed at."""
+    """Return a table of share of cuBLAS and TFLOP/s: rows are timed variants, columns shapes by work.
+
+    The shapes are the ``most`` ones at which the most variants were timed.
+    """
     timed = cases[cases["kernel"].isin(names) & cases["case"].isin(rates.keys())]
     timed = timed[timed["kernel"] != BASELINE]
     if not len(timed):
@@ -147,17 +147,17 @@ def speed(
         n=("variant", "nunique"), work=("work", "first")
     )
     wanted = counted.nlargest(most, ["n", "work"]).sort_values("work").index
-    found = timed[timed["shape"].isin(wanted)].pivot_table(
+    shown = timed[timed["shape"].isin(wanted)].pivot_table(
         index=["kernel", "dtype", "variant"],
         columns="shape",
         values="text",
         aggfunc="first",
         sort=False,
     )
-    place = {name: at for at, name in enumerate(names)}
-    found = found.reindex(columns=wanted).reset_index()
-    found = found.sort_values("kernel", key=lambda column: column.map(place), kind="stable")
-    return table(found.fillna("").rename_axis(columns=None).drop(columns="kernel"))
+    order = {name: at for at, name in enumerate(names)}
+    shown = shown.reindex(columns=wanted).reset_index()
+    shown = shown.sort_values("kernel", key=lambda column: column.map(order), kind="stable")
+    return table(shown.fillna("").rename_axis(columns=None).drop(columns="kernel"))
 
 
 # ---------------------------------------------------------------------------------------- all of it
@@ -177,12 +177,12 @@ def _row(
     right = sum(count for word, count in counts if word == result.CORRECT)
     timed = cases[cases["case"].isin(shares.keys())]
     work = work_of(timed)
-    # At its largest size, where a launch's own time no longer shows.
+    # At the largest size, where launch overhead no longer shows.
     largest = timed[work == work.max()].to_dict("records")
     best = max(largest, key=lambda row: shares[row["case"]], default=None)
-    registers = [int(one.registers) for one in variants if one.registers]
+    registers = [int(variant.registers) for variant in variants if variant.registers]
     low, high = (min(registers), max(registers)) if registers else (0, 0)
-    dtypes = dict.fromkeys(str(one) for one in cases["dtype"] if one and one == one)
+    dtypes = dict.fromkeys(str(dtype) for dtype in cases["dtype"] if dtype and dtype == dtype)
     return KernelRow(
         name=kernel.name,
         title=kernel.front.title,
@@ -195,44 +195,43 @@ def _row(
         at=f"{shape_label(best)} {best['dtype']}" if best else "",
         registers="" if not registers else str(low) if low == high else f"{low}–{high}",
         excess=excess,
-        advice=next((one.sentence for one in advice if one.where), ""),
+        advice=next((finding.sentence for finding in advice if finding.where), ""),
     )
 
 
 def _in_studies(name: str, shown: Sequence[StudyView]) -> list[InStudy]:
-    found = []
+    entries = []
     for study in shown:
         if name not in study.kernels:
             continue
-        data, mine = study.data, None
+        data, kernel_rows = study.data, None
         if data is not None and "kernel" in data:
             rows = data[data["kernel"] == name].dropna(axis=1, how="all")
-            mine = table(rows.head(SHOWN_ROWS)) if len(rows) else None
-        found.append(InStudy(study.name, study.title, f"\ue000{study.name}\ue001", mine))
-    return found
+            kernel_rows = table(rows.head(SHOWN_ROWS)) if len(rows) else None
+        entries.append(InStudy(study.name, study.title, f"\ue000{study.name}\ue001", kernel_rows))
+    return entries
 
 
 _FINDING = re.compile("\ue000(.*?)\ue001")
 
 
 def with_findings(page: str, studies: Sequence[StudyView]) -> str:
-    """A kernel's page with what its studies found, of which any kernel can change a word: the page is
-    kept without."""
-    told = {one.name: str(escape(one.takeaway or one.question)) for one in studies}
-    return _FINDING.sub(lambda found: told.get(found[1], found[0]), page)
+    """Insert the studies' takeaways, which any kernel can change, so that stored pages lack them."""
+    sentences = {study.name: str(escape(study.takeaway or study.question)) for study in studies}
+    return _FINDING.sub(lambda match: sentences.get(match[1], match[0]), page)
 
 
 @dataclass(frozen=True)
 class KernelRun:
-    """What the pages of all kernels are made from: the run's tables, the document of variants and
-    profiles by kernel, the studies, and what was timed, by case.
+    """The data of all kernels' pages.
 
-    own_cases: by kernel. drawn: by study and kernel, what is drawn of it.
+    drawn: rows of figures by study and kernel; compiled: variants and profiles by kernel; shares, rates,
+    subjects, accesses: by case.
     """
 
     project: Project
     cases: pd.DataFrame
-    own_cases: Mapping[str, pd.DataFrame]
+    cases_by_kernel: Mapping[str, pd.DataFrame]
     drawn: Mapping[str, Mapping[str, pd.DataFrame]]
     instructions: Mapping[str, pd.DataFrame]
     stalls: Mapping[str, pd.DataFrame]
@@ -258,23 +257,23 @@ class KernelRun:
         accesses: Mapping[str, Mapping[str, Any]],
         reports: Path,
     ) -> KernelRun:
-        """frames: cases, records, instructions and stalls."""
+        """Split the run's tables by kernel; frames: cases, records, instructions and stalls."""
         cases, records, instructions, stalls = frames
         kernel_of = dict(zip(cases["case"], cases["kernel"]))
 
         def by_kernel(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
             return dict(iter(rows.groupby(rows["case"].map(kernel_of)))) if len(rows) else {}
 
-        telling = cases[cases["case"].isin(_telling(cases, records, instructions))]
+        chosen = cases[cases["case"].isin(_advised_cases(cases, records, instructions))]
         return cls(
-            project, cases, _parted(cases), {one.name: _parted(one.data) for one in studies},
+            project, cases, _parted(cases), {study.name: _parted(study.data) for study in studies},
             by_kernel(instructions), by_kernel(stalls),
             environments, compiled, studies,
             {name: kernel_code.profiles(project, compiled.get(name, {}), reports)
              for name in project.plan.kernels},
             by_kernel(records),
             _values(records, SHARE), _values(records, SPEED),
-            of_tables.subjects(target, telling, records, instructions, compiled, stalls), accesses,
+            of_tables.subjects(target, chosen, records, instructions, compiled, stalls), accesses,
         )  # fmt: skip
 
 
@@ -282,100 +281,107 @@ def _parted(rows: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
     return dict(iter(rows.groupby("kernel"))) if rows is not None and "kernel" in rows else {}
 
 
-def _telling(cases: pd.DataFrame, records: pd.DataFrame, instructions: pd.DataFrame) -> set[str]:
-    """Of each kernel the case with the most work whose counters are known, and the one of its first
-    variant whose instructions were counted: not every case has all counters."""
+def _advised_cases(
+    cases: pd.DataFrame, records: pd.DataFrame, instructions: pd.DataFrame
+) -> set[str]:
+    """Return each kernel's largest case with counters, and its first variant's with counted instructions.
+
+    Not every case has all counters.
+    """
     rows = records[(records["stage"] == "counters") & (records["status"] == result.OK)]
-    known = cases[cases["case"].isin(set(rows["case"]))]
-    work = work_of(known)
-    chosen = {str(known.loc[at, "case"]) for at in work.groupby(known["kernel"]).idxmax()}
+    counted = cases[cases["case"].isin(set(rows["case"]))]
+    work = work_of(counted)
+    chosen = {str(counted.loc[at, "case"]) for at in work.groupby(counted["kernel"]).idxmax()}
     profiled = set(instructions["case"]) if len(instructions) else set()
-    for _, mine in known[known["case"].isin(profiled)].groupby("kernel"):
-        chosen |= set(largest_of(mine, profiled)[:1])
+    for _, rows in counted[counted["case"].isin(profiled)].groupby("kernel"):
+        chosen |= set(largest_of(rows, profiled)[:1])
     return chosen
 
 
 def _advice(run: KernelRun, cases: pd.DataFrame) -> list[Advised]:
-    """What the rules find of a kernel's telling cases."""
-    known = cases[cases["case"].isin(list(run.subjects))]
-    chosen = known.loc[work_of(known).sort_values(ascending=False, kind="stable").index, "case"]
-    found = [(case, one) for case in chosen for one in advice.for_case(run.subjects[case])]
+    """Return the findings on a kernel's largest profiled cases."""
+    advised = cases[cases["case"].isin(list(run.subjects))]
+    chosen = advised.loc[work_of(advised).sort_values(ascending=False, kind="stable").index, "case"]
     by_rule: dict[str, tuple[str, advice.Finding]] = {}
-    for case, one in found:  # the larger case says it where both do
-        by_rule.setdefault(one.rule, (case, one))
+    for case in chosen:  # the larger case goes first
+        for finding in advice.for_case(run.subjects[case]):
+            by_rule.setdefault(finding.rule, (case, finding))
     order = sorted(by_rule.values(), key=lambda pair: -(pair[1].bound or 0.0))
     return [
         Advised(
-            one.rule,
-            one.sentence,
-            f"{one.origin.file}:{one.origin.line}" if one.origin.line else "",
-            one.origin.text,
+            finding.rule,
+            finding.sentence,
+            f"{finding.origin.file}:{finding.origin.line}" if finding.origin.line else "",
+            finding.origin.text,
             case.removeprefix(f"{cases['kernel'].iloc[0]}@"),
-            "" if one.bound is None else f"{100 * one.bound:.1f}",
+            "" if finding.bound is None else f"{100 * finding.bound:.1f}",
         )
-        for case, one in order
+        for case, finding in order
     ]
 
 
-TELLING = [
+RECORD_KEYS = [
     "case", "stage", "metric", "value", "text", "status", "reason", "verdict", "key", "environment",
 ]  # fmt: skip
-"""What of a record may change while its case stays."""
+"""Columns of a record that a kernel's page depends on."""
 
 
 def key(run: KernelRun, name: str, about: Any) -> str:
-    """Digest of all that decides what the pages say of a kernel: its code and results, those of the
-    rungs next to it, which studies show it, and ``about``, what is the same for all of them."""
+    """Return the digest of all that a kernel's page depends on.
+
+    These are code and results of the kernel and its neighbour rungs, the studies that show it, and
+    ``about``, which is the same for all kernels.
+    """
     project, kernel = run.project, run.project.kernels[name]
-    shown = [one for one in run.studies if name in one.kernels]
-    told = [(one.name, one.title) for one in shown]
+    shown = [study for study in run.studies if name in study.kernels]
+    titles = [(study.name, study.title) for study in shown]
     near = [name, *filter(None, [kernel.front.follows]), *project.followers.get(name, [])]
-    near = [one for one in near if one in project.plan.kernels]
-    texts = [origins.kernel_texts(project.kernels[other]) for other in near]
-    own = {case: one for case, one in run.accesses.items() if one["kernel"] == name}
-    documents = [run.compiled.get(one) for one in near]
-    parts = [about, told, near, texts, own, documents, run.profiles.get(name)]
-    records = [run.records[one] for one in near if one in run.records]
-    # Of rows of instructions, of which there are many, whose they are and what they come to.
-    rows = [one[name] for one in (run.instructions, run.stalls) if name in one]
+    near = [rung for rung in near if rung in project.plan.kernels]
+    texts = [origins.kernel_texts(project.kernels[rung]) for rung in near]
+    accesses = {case: access for case, access in run.accesses.items() if access["kernel"] == name}
+    documents = [run.compiled.get(rung) for rung in near]
+    parts = [about, titles, near, texts, accesses, documents, run.profiles.get(name)]
+    records = [run.records[rung] for rung in near if rung in run.records]
+    # Instructions have many rows: their keys and sums stand for them.
+    rows = [tables[name] for tables in (run.instructions, run.stalls) if name in tables]
     parts += [
-        [len(one), sorted(set(one["key"])), one.sum(numeric_only=True).to_dict()] for one in rows
+        [len(part), sorted(set(part["key"])), part.sum(numeric_only=True).to_dict()]
+        for part in rows
     ]
-    # Not this machine's, where it shows nothing of it: that one tells whether the tree was changed.
-    used = {str(known) for one in records for known in one["environment"].unique()}
+    # Without unused environments: this machine's says whether the tree has uncommitted changes.
+    used = {str(at) for part in records for at in part["environment"].unique()}
     used.add((run.compiled.get(name, {}).get("sampled") or {}).get("environment", ""))
-    parts.append({one: facts for one, facts in run.environments.items() if one in used})
-    frames = [run.own_cases[one] for one in near if one in run.own_cases]
-    frames += [one[TELLING] for one in records]
-    frames += [run.drawn[one.name][name] for one in shown if name in run.drawn[one.name]]
-    # Few rows each: as text they are hashed ten times faster than as tables.
-    parts += [repr([list(one.columns), one.to_numpy().tolist()]) for one in frames]
+    parts.append({at: facts for at, facts in run.environments.items() if at in used})
+    frames = [run.cases_by_kernel[rung] for rung in near if rung in run.cases_by_kernel]
+    frames += [part[RECORD_KEYS] for part in records]
+    frames += [run.drawn[study.name][name] for study in shown if name in run.drawn[study.name]]
+    # Small tables are hashed ten times faster as text.
+    parts += [repr([list(frame.columns), frame.to_numpy().tolist()]) for frame in frames]
     return content_key(parts, ())
 
 
 def view(run: KernelRun, name: str) -> KernelView:
-    """What the pages say of a kernel of the plan."""
-    project, cases = run.project, run.cases
+    """Return the data of a kernel's page."""
+    project, cases = run.project, run.cases_by_kernel[name]
     kernel = project.kernels[name]
-    mine = run.own_cases[name]
     document = run.compiled.get(name, {})
     built = document.get("variants", {})
-    own = run.instructions.get(name, pd.DataFrame())
+    instructions = run.instructions.get(name, pd.DataFrame())
     with_code = kernel.provider == "nvrtc"
-    gpu = next((one for one in run.environments.values() if one.get("gpu")), {})
-    compiled_variants = kernel_code.variants(kernel, built, mine, gpu) if with_code else []
+    gpu = next((facts for facts in run.environments.values() if facts.get("gpu")), {})
+    compiled_variants = kernel_code.variants(kernel, built, cases, gpu) if with_code else []
     stalls = run.stalls.get(name)
-    annotations = kernel_code.listings(kernel, mine, own, stalls, run.environments, built)
+    annotations = kernel_code.listings(kernel, cases, instructions, stalls, run.environments, built)
     follows = kernel.front.follows or ""
     follows = follows if follows in project.plan.kernels else ""
     after = project.followers.get(name, [])
-    neighbours = [one for one in (follows, name, *after) if one]
+    neighbours = [rung for rung in (follows, name, *after) if rung]
     first = annotations[0].case if annotations else ""
-    found = excess_percent(own[own["case"] == first]) if first else {}
-    excess = f"{found[first]:.1f}" if first in found else ""
-    known = run.records.get(name)
-    groups = [] if known is None else troubles(mine, verdict.unplanned(mine, known))
-    advised = _advice(run, mine)
+    excess_by_case = excess_percent(instructions[instructions["case"] == first]) if first else {}
+    excess = f"{excess_by_case[first]:.1f}" if first in excess_by_case else ""
+    records = run.records.get(name)
+    groups = [] if records is None else troubles(cases, verdict.unplanned(cases, records))
+    advised = _advice(run, cases)
     return KernelView(
         name=name,
         file=kernel.path.name,
@@ -388,11 +394,11 @@ def view(run: KernelRun, name: str) -> KernelView:
         launches=Series([entry for entry, _ in kernel.launches], kernel.entry)
         if len(kernel.launches) > 1
         else None,
-        cases=plural(len(mine), "case"),
-        verdicts=[(word, count) for word, count in verdict_counts(mine) if count],
-        failures=[one for one in groups if one.word not in MILD],
-        row=_row(kernel, mine, run.shares, compiled_variants, excess, advised),
-        speed=speed(neighbours, cases, run.shares, run.rates) if with_code else None,
+        cases=plural(len(cases), "case"),
+        verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
+        failures=[group for group in groups if group.word not in MILD],
+        row=_row(kernel, cases, run.shares, compiled_variants, excess, advised),
+        speed=speed(neighbours, run.cases, run.shares, run.rates) if with_code else None,
         studies=_in_studies(name, run.studies),
         variants=compiled_variants,
         change=kernel_code.change(kernel, project.kernels[follows], run.compiled)
@@ -401,7 +407,7 @@ def view(run: KernelRun, name: str) -> KernelView:
         profiles=run.profiles.get(name, []),
         listings=annotations,
         lanes=kernel_code.lanes(kernel, run.accesses, built),
-        advised=bool(set(mine["case"]) & set(run.subjects)),
+        advised=bool(set(cases["case"]) & set(run.subjects)),
         advice=advised,
         sampled=kernel_samples.view(document, stalls, run.environments),
     )

@@ -1,4 +1,4 @@
-"""Lessons for a class: texts beside the run's own figures, each with a question for the machine."""
+"""Lessons for a class: texts beside the run's figures, each with a question that a command answers."""
 
 import functools
 from collections.abc import Container, Mapping, Sequence
@@ -13,11 +13,13 @@ from tilewave.report.kernel_views import KernelRow, KernelRun, speed
 
 @dataclass(frozen=True)
 class Lesson:
-    """A page of text. kernels and studies: whose figures it shows where a run has them, of the first
-    study the drawing; command: what follows `python -m tilewave` and answers the question; look:
-    where the answer stands; also: titles and addresses of other pages."""
+    """A lesson.
 
-    place: int
+    kernels, studies: names whose figures it shows; command: the arguments of `python -m tilewave` that
+    answer the question; look: where the output has the answer; also: titles and addresses of other pages.
+    """
+
+    number: int
     name: str
     title: str
     text: list[str]
@@ -30,36 +32,38 @@ class Lesson:
 
     @property
     def address(self) -> str:
-        return f"lesson/{self.place}-{self.name}.html"
+        return f"lesson/{self.number}-{self.name}.html"
 
 
 @functools.cache
 def lessons() -> tuple[Lesson, ...]:
-    """All lessons in order."""
-    told = yaml.safe_load((TEMPLATES / "lessons.yaml").read_text("utf-8"))
-    return tuple(Lesson(place, **one) for place, one in enumerate(told, 1))
+    """Return all lessons in order."""
+    entries = yaml.safe_load((TEMPLATES / "lessons.yaml").read_text("utf-8"))
+    return tuple(Lesson(number, **entry) for number, entry in enumerate(entries, 1))
 
 
 def about(kernels: Container[str], studies: Container[str]) -> list[Lesson]:
-    """The lessons that have a kernel or a study among these."""
+    """Return the lessons that show one of these kernels or studies."""
     return [
-        one
-        for one in lessons()
-        if any(name in kernels for name in one.kernels)
-        or any(name in studies for name in one.studies)
+        lesson
+        for lesson in lessons()
+        if any(name in kernels for name in lesson.kernels)
+        or any(name in studies for name in lesson.studies)
     ]
 
 
 def view(
-    lesson: Lesson, run: KernelRun, rows: Mapping[str, KernelRow], others: Sequence[Lesson]
+    lesson: Lesson, run: KernelRun, rows: Mapping[str, KernelRow], lessons_shown: Sequence[Lesson]
 ) -> dict[str, Any]:
-    """What the template needs: the run's kernels and studies of the lesson, and what it lacks. The
-    speed is that of the kernels' first variants."""
-    studies = {one.name: one for one in run.studies}
+    """Return the template's context: the lesson's kernels and studies in this run, and the missing ones.
+
+    The speed is that of the kernels' first variants.
+    """
+    studies = {study.name: study for study in run.studies}
     plain = run.cases[run.cases["variant"] == run.cases["kernel"]]
     return {
         "lesson": lesson,
-        "lessons": others,
+        "lessons": lessons_shown,
         "rows": [rows[name] for name in lesson.kernels if name in rows],
         "speed": speed(lesson.kernels, plain, run.shares, run.rates, most=5),
         "studies": [studies[name] for name in lesson.studies if name in studies],

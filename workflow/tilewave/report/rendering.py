@@ -1,4 +1,4 @@
-"""HTML from the templates: everything is escaped, and a page asks nothing of any other place."""
+"""HTML from the templates: all text is escaped, and no page loads anything from outside the report."""
 
 import base64
 import functools
@@ -11,7 +11,7 @@ import jinja2
 import markupsafe
 
 from tilewave.basics.paths import TEMPLATES
-from tilewave.report import words
+from tilewave.report import glossary
 from tilewave.report.cells import number
 
 
@@ -20,13 +20,13 @@ def _minimal(name: str) -> str:
 
 
 def _allowed(text: str) -> str:
-    """What a content security policy calls a text that stands in the page."""
+    """Return the content security policy's source of an inline text."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 @functools.cache
 def _templates() -> jinja2.Environment:
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         trim_blocks=True,
@@ -37,45 +37,45 @@ def _templates() -> jinja2.Environment:
 
     @jinja2.pass_context
     def terms(context: jinja2.runtime.Context, text: str, but: str = "") -> markupsafe.Markup:
-        return words.linked(text, f"{context['root']}glossary.html", but)
+        return glossary.linked(text, f"{context['root']}glossary.html", but)
 
-    made.filters |= {"number": number, "terms": terms}
+    environment.filters |= {"number": number, "terms": terms}
     css = _minimal("page.css")
 
     def policy(scripts: Sequence[str]) -> str:
-        # Nothing is asked from anywhere but the report's own folder.
+        # Pages load files from the report's folder only.
         return (
             f"default-src 'none'; img-src 'self' file: data:; style-src {_allowed(css)}; "
-            f"script-src {' '.join(_allowed(_minimal(one)) for one in scripts)}; "
+            f"script-src {' '.join(_allowed(_minimal(script)) for script in scripts)}; "
             "base-uri 'none'; form-action 'none'"
         )
 
     def source(script: str) -> markupsafe.Markup:
         return markupsafe.Markup(_minimal(script))
 
-    made.globals |= {
+    environment.globals |= {
         "css": markupsafe.Markup(css), "policy": policy, "source": source, "extra": [],
     }  # fmt: skip
-    return made
+    return environment
 
 
 SCRIPTED = ("explorer.html.j2",)
-"""Pages whose script writes the same texts, in cells that do not wrap."""
+"""Pages whose script writes the same texts, in cells without line breaks."""
 FIGURE = re.compile(
-    # Code is as it stands in its file.
+    # Code stays unchanged.
     r"<(?P<code>pre|code|script|style)\b.*?</(?P=code)>|<table class=\"listing.*?</table>|<[^>]*>"
     r"|(?<=\d)(?<![A-Za-z]\d) (?=(?:%|(?:[munp]?s|[KMGT]?B|[MGT]?B/s|[GT]FLOP/s|TOP/s|[MG]Hz|W|bytes)\b))",
     re.DOTALL,
 )
 
 
-def _bound(found: re.Match[str]) -> str:
-    return "\xa0" if found[0] == " " else found[0]
+def _bound(match: re.Match[str]) -> str:
+    return "\xa0" if match[0] == " " else match[0]
 
 
 def render(name: str, context: Mapping[str, Any]) -> str:
-    """A page's HTML; everything in the context is escaped, and no line ends between a number and its unit."""
-    made = _templates().get_template(name).render({"root": "", **context})
+    """Return a page's HTML; text is escaped, and numbers do not break from their units."""
+    html = _templates().get_template(name).render({"root": "", **context})
     if name in SCRIPTED:
-        return made
-    return FIGURE.sub(_bound, made)
+        return html
+    return FIGURE.sub(_bound, html)

@@ -1,8 +1,8 @@
-"""The report's pages: index.html, one page a study, one a kernel, the glossary, and what they link.
+"""The report's pages: the index, one page a study, one a kernel, the glossary, and what they link.
 
-The index says first whose figures these are. A machine without a GPU must never read as if recorded
-figures were its own, so its headline, every page's top line and every study's source line tell it.
-The pages need nothing from outside their folder, and no script to be read. The same tables give the
+The index begins with the source of the figures. A machine without a GPU must never seem to have measured
+recorded figures, so the headline, each page's top line and each study's source line name the source.
+The pages load nothing from outside their folder and can be read without scripts. The same tables give the
 same bytes: no date, no time of day, no order that depends on a set.
 """
 
@@ -23,13 +23,13 @@ from tilewave.report import (
     FOLDERS,
     explorer,
     figures,
+    glossary,
     in_short,
     kernel_code,
     kernel_views,
     lessons,
     studies,
     verdict,
-    words,
 )
 from tilewave.report.environments import environment_views
 from tilewave.report.rendering import render
@@ -39,22 +39,22 @@ from tilewave.workers import pool
 
 
 def commands(project: Project) -> list[tuple[str, str]]:
-    """What a reader types to get this report again, each with a remark."""
+    """Return the commands that reproduce this report, each with a remark."""
     study = next(iter(project.plan.studies))
     if INSTALLED:
         return [
-            ("tilewave report", "in the folder that this report was made in"),
-            (f"tilewave report --only {study}", "one study; kernels, dtypes and shapes work too"),
-            ("tilewave record", "keep a live run as recorded figures of its GPU"),
+            ("tilewave report", "the whole report, in the folder of the first run"),
+            (f"tilewave report --only {study}", "one study; also kernels, dtypes or shapes"),
+            ("tilewave record", "save a live run as recorded figures of its GPU"),
         ]
     run = "snakemake --cores 1"
     return [
-        ("make report", "install what is needed, then run the full study"),
-        (f"{run} report", "the same where it is installed"),
-        (f"{run} report --configfile FILE", "another config"),
-        (f"{run} report --config only={study}", "one study; kernels, dtypes and shapes work too"),
+        ("make report", "install the packages and make the whole report"),
+        (f"{run} report", "the same, with installed packages"),
+        (f"{run} report --configfile FILE", "with another config"),
+        (f"{run} report --config only={study}", "one study; also kernels, dtypes or shapes"),
         (f"{run} {project.reports.as_posix()}/figures/{study}.svg", "one figure"),
-        (f"{run} record", "keep a live run as recorded figures of its GPU"),
+        (f"{run} record", "save a live run as recorded figures of its GPU"),
     ]
 
 
@@ -62,7 +62,7 @@ def commands(project: Project) -> list[tuple[str, str]]:
 
 
 def _thumbnail(reports: Path, name: str) -> PageImage | None:
-    """The small picture of a figure for its card on the index."""
+    """Return a figure's thumbnail for the index."""
     path = reports / "thumbnails" / f"{name}.png"
     if not path.is_file():
         return None
@@ -71,8 +71,7 @@ def _thumbnail(reports: Path, name: str) -> PageImage | None:
 
 
 class PageInputs(figures.Inputs, Protocol):
-    """Those of the figures, stall samples, and what is known of compilations and of accesses to shared
-    memory."""
+    """Inputs of the figures, and paths of stall samples, compilations and shared-memory accesses."""
 
     stalls: Any
     kernels: Any
@@ -90,9 +89,9 @@ def write(
 
     Parameters
     ----------
-    inputs: paths of the target document, of the tables (cases, records, instructions, stalls) and of
-        the documents of compilations and of accesses.
-    path: where the index goes; figures are looked for in `figures/` beside it.
+    inputs: paths of the target document, the tables (cases, records, instructions, stalls) and the
+        documents of compilations and of accesses.
+    path: the index; figures are expected in `figures/` beside it.
     done: called with the name of each kernel whose page is written.
     """
     index = Path(path)
@@ -118,8 +117,8 @@ def write(
         text = render(template, {**about, "root": root, **context})
         write_atomically(reports / name, text.encode())
 
-    def study_page(one: StudyView) -> None:
-        page(f"study/{one.name}.html", "study.html.j2", {"study": one})
+    def study_page(study: StudyView) -> None:
+        page(f"study/{study.name}.html", "study.html.j2", {"study": study})
 
     def explorer_page() -> None:
         swept = explorer.sweeps(shown, cases, records, environments)
@@ -138,16 +137,16 @@ def write(
     ]  # fmt: skip
 
     def kernel_page(name: str) -> kernel_views.KernelRow:
-        # Most are as they were: they come from the store.
+        # Most pages are unchanged and come from the store.
         kept = project.store.blob("pages", kernel_views.key(run, name, same), ".json")
         kernel_code.write_listings(compiled.get(name, {}).get("variants", {}), reports)
-        found = project.store.read(kept)
-        if found is None:
+        page_parts = project.store.read(kept)
+        if page_parts is None:
             kernel = kernel_views.view(run, name)
             text = render("kernel.html.j2", {**about, "root": "../", "kernel": kernel})
-            found = [vars(kernel.row), text]
-            project.store.write(kept, found)
-        row, text = found
+            page_parts = [vars(kernel.row), text]
+            project.store.write(kept, page_parts)
+        row, text = page_parts
         text = kernel_views.with_findings(text, shown)
         write_atomically(reports / "kernel" / f"{name}.html", text.encode())
         return kernel_views.KernelRow(**row)
@@ -156,7 +155,7 @@ def write(
     rows: dict[str, kernel_views.KernelRow] = {}
     parts: dict[str, Callable[[], kernel_views.KernelRow | None]] = {"": explorer_page}
     parts |= {name: functools.partial(kernel_page, name) for name in names}
-    parts |= {f"study {one.name}": functools.partial(study_page, one) for one in shown}
+    parts |= {f"study {study.name}": functools.partial(study_page, study) for study in shown}
     for name, row in pool.shared(lambda name: parts[name](), list(parts), workers):
         if row is not None:
             rows[name] = row
@@ -165,21 +164,21 @@ def write(
         "glossary.html",
         "glossary.html.j2",
         {
-            "glossary": words.glossary(),
-            "status_words": words.STATUS_WORDS,
-            "verdict_words": words.VERDICT_WORDS,
-            "source_words": words.SOURCE_WORDS,
+            "glossary": glossary.terms(),
+            "status_words": glossary.STATUS_WORDS,
+            "verdict_words": glossary.VERDICT_WORDS,
+            "source_words": glossary.SOURCE_WORDS,
         },
     )
     for lesson in taught:
         page(lesson.address, "lesson.html.j2", lessons.view(lesson, run, rows, taught))
-    found, groups = (
-        in_short.findings(shown, cases, [rows[one] for one in names if one in rows]),
+    highlights, groups = (
+        in_short.findings(shown, cases, [rows[name] for name in names if name in rows]),
         troubles(cases, verdict.unplanned(cases, records)),
     )
-    left_out = {one.name: one.undrawn for one in shown if one.undrawn}
-    judged = verdict.of(project, cases, records, left_out)
-    summary = in_short.markdown(whose, judged, found, shown, cases, records)
+    undrawn = {name.name: name.undrawn for name in shown if name.undrawn}
+    judged = verdict.of(project, cases, records, undrawn)
+    summary = in_short.markdown(whose, judged, highlights, shown, cases, records)
     write_atomically(reports / "summary.md", summary.encode())
     write_atomically(reports / "junit.xml", in_short.junit(cases, records))
     written = [
@@ -196,13 +195,15 @@ def write(
             "verdicts": verdict_counts(cases),
             "judged": judged,
             "no_kernels": list(project.no_kernels.values()),
-            "findings": found,
+            "findings": highlights,
             "lessons": taught,
-            "failures": [one for one in groups if one.word not in MILD],
-            "troubles": [one for one in groups if one.word in MILD],
+            "failures": [group for group in groups if group.word not in MILD],
+            "troubles": [group for group in groups if group.word in MILD],
             "matrix": status_matrix(records),
             "sources": sources(records, environments),
-            "studies": [{**vars(one), "thumbnail": _thumbnail(reports, one.name)} for one in shown],
+            "studies": [
+                {**vars(study), "thumbnail": _thumbnail(reports, study.name)} for study in shown
+            ],
             "kernels": [rows[name] for name in names],
             "environments": environment_views(target, environments, records),
             "tables": written,

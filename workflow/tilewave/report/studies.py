@@ -1,4 +1,4 @@
-"""What the pages show of a study: its finding, its figure, its data and what is missing."""
+"""A study on the pages: its takeaway, figure, data and missing cases."""
 
 import json
 import math
@@ -17,17 +17,19 @@ from tilewave.report.cells import Table, plural, table, with_evidence
 from tilewave.report.summary import FigureSource, ReasonGroup, sources, troubles, verdict_counts
 
 FIRST_ROWS = 25
-"""Rows of a study's data on its page, where the table is not what readers come for."""
+"""The most rows of a study's data on its page, unless its table stays open."""
 READABLE = 12
-"""Least size of a letter on a phone, in pixels of 1/96 inch."""
+"""The least font size on a phone, in pixels of 1/96 inch."""
 FILTERED = ("document", "verdict", "dtype", "kernel", "study")
-"""Columns that a table can be filtered by, where they have more than one value."""
+"""Columns that filter a table, where they have more than one value."""
 
 
 @dataclass(frozen=True)
 class PageImage:
-    """A drawing with its size in pixels of a page, so that nothing moves when it is loaded; ``readable``: the size at
-    which its letters are READABLE, in which a phone scrolls it."""
+    """A drawing with its size in pixels, so that nothing moves while it loads.
+
+    readable: the size at which its smallest text is READABLE; a phone shows this size and scrolls.
+    """
 
     address: str
     width: int
@@ -38,8 +40,10 @@ class PageImage:
 
 @dataclass(frozen=True)
 class StudyView:
-    """One study on the pages; addresses are those of its own page. bare: the finding is not in the figure.
-    undrawn: why there is neither figure nor data."""
+    """A study on the pages, with addresses relative to its page.
+
+    bare: the figure does not contain the takeaway; undrawn: why there is neither figure nor data.
+    """
 
     name: str
     title: str
@@ -65,31 +69,31 @@ class StudyView:
 
 
 def svg_size(path: Path) -> tuple[int, int]:
-    """Width and height of an SVG in pixels of 1/96 inch."""
-    found = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', path.read_text("utf-8")[:2000])
-    assert found, path
-    return round(float(found[1]) * 96 / 72), round(float(found[2]) * 96 / 72)
+    """Return width and height of an SVG in pixels of 1/96 inch."""
+    match = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', path.read_text("utf-8")[:2000])
+    assert match, path
+    return round(float(match[1]) * 96 / 72), round(float(match[2]) * 96 / 72)
 
 
-def smallest_letters(path: Path) -> float:
-    """Size of a figure's smallest letters in pixels of 1/96 inch; they are outlines of 100 units an em."""
-    found = re.findall(r" scale\(([\d.]+) -[\d.]+\)", path.read_text("utf-8"))
-    return min(map(float, found), default=0.12) * 100 * 96 / 72
+def smallest_font(path: Path) -> float:
+    """Return the smallest font size of a figure in pixels of 1/96 inch; an em has 100 units."""
+    scales = re.findall(r" scale\(([\d.]+) -[\d.]+\)", path.read_text("utf-8"))
+    return min(map(float, scales), default=0.12) * 100 * 96 / 72
 
 
 def image(path: Path, address: str, alt: str) -> PageImage | None:
-    """An SVG as a page shows it; None where there is no such file."""
+    """Return a page's view of an SVG; None if there is no file."""
     if not path.is_file():
         return None
     width, height = svg_size(path)
-    larger = READABLE / smallest_letters(path)
+    larger = READABLE / smallest_font(path)
     return PageImage(
         address, width, height, alt, (math.ceil(width * larger), math.ceil(height * larger))
     )
 
 
 def data_of(reports: Path, name: str) -> pd.DataFrame | None:
-    """The CSV beside a study's figure, None where there is none."""
+    """Read the CSV beside a study's figure; None if there is none."""
     path = reports / "figures" / f"{name}.csv"
     return pd.read_csv(path) if path.is_file() and path.stat().st_size > 1 else None
 
@@ -101,14 +105,16 @@ def view(
     environments: Mapping[str, Mapping[str, Any]],
     reports: Path,
 ) -> StudyView:
-    """A study; frames are the run's cases and records, reports the folder that holds its figure."""
-    entry = project.config.studies[name]
+    """Return a study's view; frames: the run's cases and records; reports: the folder of the pages."""
+    entries = project.config.studies
+    entry = entries[name]
+    first = next(study for study in project.plan.studies if entries[study].plot == entry.plot)
     wanted = set(project.plan.studies[name])
     cases, records = (frame[frame["case"].isin(wanted)] for frame in frames)
     folder = reports / "figures"
     sidecar, caption = folder / f"{name}.json", folder / f"{name}.txt"
-    told = json.loads(sidecar.read_text("utf-8")) if sidecar.is_file() else {}
-    takeaway, why = told.get("takeaway", ""), told.get(undrawn.KEY, "")
+    document = json.loads(sidecar.read_text("utf-8")) if sidecar.is_file() else {}
+    takeaway, why = document.get("takeaway", ""), document.get(undrawn.KEY, "")
     files = [
         (kind.upper(), f"../figures/{name}.{kind}")
         for kind in (("json",) if why else FIGURE_KINDS)
@@ -120,8 +126,8 @@ def view(
         files.append(("summary", f"../tables/{name}.csv"))
         summary = table(pd.read_csv(summed))
     data = None if why else data_of(reports, name)
-    whole = plots.table_stays_open(entry.plot)
-    shown = None if data is None else table(data if whole else data.head(FIRST_ROWS))
+    is_open = plots.table_stays_open(entry.plot)
+    shown = None if data is None else table(data if is_open else data.head(FIRST_ROWS))
     if shown and ("judged by", False) in shown.columns:
         shown = with_evidence(shown)
     alt = f"Figure of the study {entry.title}: {takeaway or entry.question}"
@@ -131,13 +137,8 @@ def view(
         title=entry.title,
         question=entry.question,
         takeaway=takeaway,
-        # Of several studies with one kind of figure the first.
-        headline=plots.is_headline(entry.plot)
-        and name
-        == next(
-            one for one in project.plan.studies if project.config.studies[one].plot == entry.plot
-        ),
-        # Of the caption what lies between the finding and the source.
+        headline=plots.is_headline(entry.plot) and name == first,  # of the studies with this plot
+        # The caption between takeaway and source.
         notes=caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else [],
         reading="" if why else getattr(plots.load(entry.plot), "READING", ""),
         bare=project.config.style.bare if entry.style.bare is None else entry.style.bare,
@@ -146,8 +147,8 @@ def view(
         sources=sources(records, environments),
         summary=summary,
         table=shown,
-        more=len(data) if data is not None and not whole and len(data) > FIRST_ROWS else 0,
-        filters=[] if data is None or not whole else _filters(data),
+        more=len(data) if data is not None and not is_open and len(data) > FIRST_ROWS else 0,
+        filters=[] if data is None or not is_open else _filters(data),
         groups=troubles(cases, records),
         files=files,
         figure=figure,

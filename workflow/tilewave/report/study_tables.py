@@ -1,4 +1,4 @@
-"""Tables of studies that can be had without a report."""
+"""Tables of studies that need no report."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,13 +14,14 @@ from tilewave.report import figures
 
 
 def best(run: rules.Run, compiled: Sequence[Any], cores: int = 1) -> pd.DataFrame:
-    """The best variant of each shape and dtype (see `tilewave.plots.best`), from checks and races alone.
+    """Return the best variant of each shape and dtype (`tilewave.plots.best`), from checks and races alone.
 
-    compiled: the documents of `rules.compile_part`. Raises UserError where no study races anything.
+    compiled: the documents of `rules.compile_part`. Raises UserError where no study has races.
     """
     project = run.project
     if not project.raced_studies:
-        raise UserError(project.where, "studies", "no study that races", "a study with tune: true")
+        remedy = "Set tune: true in a study"
+        raise UserError.because(project.where, "no study has races", remedy, "studies")
     raced = dataclasses.replace(project, plan=project.raced_plan)
     run = dataclasses.replace(run, project=raced)
     pipeline = run.pipeline(compiled, threads=cores)

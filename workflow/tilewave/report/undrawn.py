@@ -1,7 +1,7 @@
-"""What stands in the place of a figure that could not be drawn: what was raised, and where.
+"""The box in place of a figure that could not be drawn: the exception and its place.
 
-A figure is drawn after everything was measured, and its code may be a user's: one that raises costs its own
-study's figure and data, and nothing else of the report. It is not kept, so that the next run tries again.
+Figures are drawn after all measurements, and their code may be a user's. A module that raises costs only its
+study's figure and data. The box is not stored, so the next run draws the figure again.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ if TYPE_CHECKING:
     from tilewave.plots.style import Style
 
 MOST = 400
-"""Letters of a message that are shown; the log has all."""
+"""The most characters of a message; the log has all."""
 KEY = "undrawn"
-"""Of the sidecar of such a study."""
+"""Key of the reason in the study's sidecar."""
 
 
 @dataclass(frozen=True)
 class Undrawn:
-    """reason: the exception's type and message. place: the plot module, with the line where it is known.
-    trace: the traceback, for the log."""
+    """A figure that could not be drawn.
+
+    reason: the exception's type and message; place: the plot module, with the line if known; trace: the
+    traceback for the log.
+    """
 
     reason: str
     place: str
@@ -46,12 +49,12 @@ class Undrawn:
         return f"{self.reason} ({self.place})"
 
     def table(self) -> pd.DataFrame:
-        """In the place of the data."""
+        """Return a table in place of the data."""
         return pd.DataFrame({"not drawn": [self.reason], "where": [self.place]})
 
     def draw(self, study: StudyData, style: Style) -> Figure:
-        """In the place of the figure."""
-        # Who only asks which figures were not drawn need not wait for matplotlib.
+        """Draw a box in place of the figure."""
+        # Loading matplotlib takes long, and most users of this module do not draw.
         from tilewave.plots import style as look
 
         fig = look.new_figure(style, 30)
@@ -61,30 +64,30 @@ class Undrawn:
 
 
 def _clean(text: str) -> str:
-    """One line that any file can hold."""
+    """Return the text as one printable line."""
     line = " ".join(text.encode("utf-8", "backslashreplace").decode().split())
     line = "".join(sign if sign.isprintable() else "?" for sign in line)
     return line if len(line) <= MOST else f"{line[:MOST]}..."
 
 
 def of(error: BaseException, plot: str) -> Undrawn:
-    """What a plot module raised."""
-    told = traceback.TracebackException.from_exception(error)
-    theirs = plots.MODULES.file(plot)
-    file = theirs or Path(plots.__file__).parent / f"{plot}.py"
-    lines = [one.lineno for one in told.stack if Path(one.filename) == file]
-    name = relative(file) if theirs else f"plots/{plot}.py"
+    """Describe an exception of a plot module."""
+    trace = traceback.TracebackException.from_exception(error)
+    user_file = plots.MODULES.file(plot)
+    file = user_file or Path(plots.__file__).parent / f"{plot}.py"
+    lines = [frame.lineno for frame in trace.stack if Path(frame.filename) == file]
+    name = relative(file) if user_file else f"plots/{plot}.py"
     place = f"{name}, line {lines[-1]}" if lines else name
-    reason = str(error) if isinstance(error, UserError) else "".join(told.format_exception_only())
-    return Undrawn(_clean(reason), place, "".join(told.format()))
+    reason = str(error) if isinstance(error, UserError) else "".join(trace.format_exception_only())
+    return Undrawn(_clean(reason), place, "".join(trace.format()))
 
 
-def found(reports: Path, studies: Iterable[str]) -> dict[str, str]:
-    """Those of a report's studies that were not drawn, with the reason, as their sidecars say."""
+def reasons(reports: Path, studies: Iterable[str]) -> dict[str, str]:
+    """Return why studies were not drawn, by study, from their sidecars."""
     sidecars = {name: reports / "figures" / f"{name}.json" for name in studies}
-    told = {
+    reasons = {
         name: json.loads(path.read_text("utf-8")).get(KEY, "")
         for name, path in sidecars.items()
         if path.is_file()
     }
-    return {name: reason for name, reason in told.items() if reason}
+    return {name: reason for name, reason in reasons.items() if reason}

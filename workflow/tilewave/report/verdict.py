@@ -1,4 +1,4 @@
-"""Whether all cases are right, in a few lines; and the end of a strict run where they are not."""
+"""The verdict on a run in a few lines; a strict run fails on it."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -15,27 +15,27 @@ from tilewave.report import undrawn
 from tilewave.report.cells import plural
 
 MOST = 20
-"""Cases that are listed when a strict run fails."""
+"""The most cases that are listed when a strict run fails."""
 
 
 def checked(verdict: object) -> bool:
-    """Whether a check, from whatever source, came to a verdict on the case."""
+    """Return whether a check from any source gave a verdict."""
     return present(verdict) and verdict != result.NOT_CHECKED
 
 
 def wrong(verdict: object) -> bool:
-    """Whether that verdict is anything but *correct*: wrong, a race, an uninitialised read, ..."""
+    """Return whether a check gave another verdict than *correct*: wrong, race, ..."""
     return checked(verdict) and verdict != result.CORRECT
 
 
 def _having(records: pd.DataFrame, statuses: Iterable[str]) -> pd.DataFrame:
-    """One row for each case, stage, status and reason among these statuses."""
+    """Return one row for each case, stage, status and reason with these statuses."""
     rows = records[records["status"].isin(list(statuses))]
     return rows[["case", "stage", "status", "reason"]].drop_duplicates()
 
 
 def _by_stage(rows: pd.DataFrame) -> str:
-    """`12 (check 3, time 12)`: cases, and how many of them in each stage."""
+    """Return the number of cases, in total and by stage: `12 (check 3, time 12)`."""
     cases = rows["case"].nunique()
     parts = [
         f"{stage} {rows[rows['stage'] == stage]['case'].nunique()}"
@@ -46,37 +46,37 @@ def _by_stage(rows: pd.DataFrame) -> str:
 
 
 def _why_wrong(records: pd.DataFrame, case: str, verdict: str) -> str:
-    """`case: wrong: max_error 3.2, tolerance 0.1` with the reason where the check gave one."""
+    """Return `case: wrong: max_error 3.2, tolerance 0.1`, with the check's reason if any."""
     rows = records[(records["case"] == case) & records["stage"].isin(["check", "execute"])]
-    told = [str(reason) for reason in rows["reason"].unique() if present(reason)]
+    details = [str(reason) for reason in rows["reason"].unique() if present(reason)]
     rows = rows[rows["stage"] == "check"]
     for name in ("max_error", "tolerance"):
         values = rows[rows["metric"] == name]["value"]
-        told += [f"{name} {float(value):.3g}" for value in values[:1]]
-    return f"{case}: {verdict}" + (f": {', '.join(told)}" if told else "")
+        details += [f"{name} {float(value):.3g}" for value in values[:1]]
+    return f"{case}: {verdict}" + (f": {', '.join(details)}" if details else "")
 
 
 class Problem(NamedTuple):
-    """What a strict run does not accept: a case and a line about it."""
+    """A case that a strict run does not accept, and a line about it."""
 
     case: str
     line: str
 
 
 def _problems(cases: pd.DataFrame, records: pd.DataFrame, strict: Any) -> list[Problem]:
-    """Each case that a strict run does not accept."""
+    """Return each problem that a strict run does not accept."""
     listed = [
         Problem(str(case), _why_wrong(records, str(case), str(verdict)))
         for case, verdict in zip(cases["case"], unplanned_verdicts(cases))
         if wrong(verdict)
     ]
-    # A case that failed its check has the same status in the later stages: tell it once.
+    # A case that failed its check has the same status in later stages: list it once.
     unaccepted = (*result.FAILURES, *((result.STALE,) if strict == "release" else ()))
     rows = _having(records, unaccepted).drop_duplicates(["case", "status", "reason"])
     if strict == "release":
-        spoilt = _having(records, [result.OK])
-        spoilt = spoilt[spoilt["reason"].fillna("").str.startswith(result.SPOILT)]
-        rows = pd.concat([rows, spoilt])
+        doubtful = _having(records, [result.OK])
+        doubtful = doubtful[doubtful["reason"].fillna("").str.startswith(result.SPOILT)]
+        rows = pd.concat([rows, doubtful])
     for case, stage, status, reason in rows.itertuples(index=False, name=None):
         line = f"{case}: {stage}: {status}" + (f": {reason}" if present(reason) else "")
         listed.append(Problem(str(case), line))
@@ -84,7 +84,7 @@ def _problems(cases: pd.DataFrame, records: pd.DataFrame, strict: Any) -> list[P
 
 
 def unplanned(cases: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
-    """Records without those of a probe that ended badly on purpose, as its kernel file says."""
+    """Return the records without probes that failed as their kernel files expect."""
     if "ends" not in cases:
         return records
     ends = records["case"].map(cases.set_index("case")["ends"])
@@ -92,7 +92,7 @@ def unplanned(cases: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
 
 
 def unplanned_verdicts(cases: pd.DataFrame) -> list[Any]:
-    """The verdicts, with *not checked* for what a probe's kernel file says will be found."""
+    """Return the verdicts, with *not checked* where a probe's kernel file expects the verdict."""
     if "finds" not in cases:
         return list(cases["verdict"])
     return [
@@ -102,17 +102,17 @@ def unplanned_verdicts(cases: pd.DataFrame) -> list[Any]:
 
 
 def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
-    """Two lines: `checked N of M`, then the numbers of cases with each kind of trouble.
+    """Return two lines: `checked N of M`, and the number of cases by kind of problem.
 
-    Where verdicts come from a recording of the same code, or from executing it, the first line
-    says how many do.
+    The first line counts verdicts from a recording or from execution, if there are any.
     """
-    known = {case for case, verdict in zip(cases["case"], cases["verdict"]) if checked(verdict)}
-    number = len(known)
-    told = records[(records["stage"] == "check") & records["case"].isin(known)]
-    source = told["source"].fillna("")
-    shipped = told[source.str.startswith("recorded:")]["case"].nunique()
-    executed = told[source == result.EXECUTED]["case"].nunique()
+    verdicts = dict(zip(cases["case"], cases["verdict"]))
+    checked_cases = {case for case, verdict in verdicts.items() if checked(verdict)}
+    number = len(checked_cases)
+    checks = records[(records["stage"] == "check") & records["case"].isin(checked_cases)]
+    source = checks["source"].fillna("")
+    shipped = checks[source.str.startswith("recorded:")]["case"].nunique()
+    executed = checks[source == result.EXECUTED]["case"].nunique()
     rest = number - shipped - executed
     where = ""
     if executed:
@@ -132,13 +132,15 @@ def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of a run. counts: the lines of `summary`; told: whether it passed
-    and why not, but for the names of the kernels that are to blame; problems: what a strict run does
-    not accept; undrawn, unread: studies without a figure and kernels whose files cannot be read, which no
-    run accepts, with the reason."""
+    """The verdict on a run.
+
+    counts: the lines of `summary`; outcome: whether it passed or why not, without the names of kernels;
+    problems: what a strict run does not accept; undrawn: reasons by study without a figure; unread: reasons
+    by kernel whose file cannot be read. No run accepts an undrawn figure or an unread file.
+    """
 
     counts: str
-    told: str
+    outcome: str
     kernels: tuple[str, ...]
     problems: tuple[Problem, ...]
     undrawn: Mapping[str, str]
@@ -150,41 +152,41 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The verdict in one sentence: the command ends with it, the index begins with it."""
-        return ", of ".join(filter(None, (self.told, ", ".join(self.kernels)))) + "."
+        """The verdict in one sentence, at the end of the command's output and the top of the index."""
+        return ", in ".join(filter(None, (self.outcome, ", ".join(self.kernels)))) + "."
 
 
 def of(
     project: Project,
     cases: pd.DataFrame,
     records: pd.DataFrame,
-    left_out: Mapping[str, str] | None = None,
+    undrawn_studies: Mapping[str, str] | None = None,
 ) -> Verdict:
-    """The verdict on a run's tables; left_out: the studies whose figures were not drawn, with the reason."""
-    left_out = left_out or {}
+    """Return the verdict on a run's tables; undrawn_studies: reasons by study without a figure."""
+    undrawn_studies = undrawn_studies or {}
     records = unplanned(cases, records)
     counts, problems = summary(cases, records), _problems(cases, records, project.config.strict)
-    bad = {one.case for one in problems}
-    mine = cases[cases["case"].isin(bad)]
+    bad = {problem.case for problem in problems}
+    bad_cases = cases[cases["case"].isin(bad)]
     number = sum(map(checked, cases["verdict"]))
     unread = getattr(project, "left_out", {})
-    faults = []
-    if unread:
-        were = "was" if len(unread) == 1 else "were"
-        faults.append(f"{plural(len(unread), 'kernel file')} {were} left out ({', '.join(unread)})")
-    if left_out:
-        were = "was" if len(left_out) == 1 else "were"
-        faults.append(f"{plural(len(left_out), 'figure')} {were} not drawn ({', '.join(left_out)})")
-    if len(mine):
-        faults.append(f"{plural(len(mine), 'case')} {'is' if len(mine) == 1 else 'are'} not right")
+    kinds = ((unread, "kernel file", "skipped"), (undrawn_studies, "figure", "not drawn"))
+    faults = [
+        f"{plural(len(names), noun)} {'was' if len(names) == 1 else 'were'} {fault} ({', '.join(names)})"
+        for names, noun, fault in kinds
+        if names
+    ]
+    if len(bad_cases):
+        verb = "is" if len(bad_cases) == 1 else "are"
+        faults.append(f"{plural(len(bad_cases), 'case')} {verb} wrong or failed")
     if faults:
-        told = f"Not passed: {', '.join(faults)}"
+        outcome = f"Not passed: {', '.join(faults)}"
     elif number:
-        told = f"Passed: {plural(number, 'case')} checked, none wrong and none failed"
+        outcome = f"Passed: {plural(number, 'case')} checked, none wrong and none failed"
     else:
-        told = "Passed: nothing failed, but no case was checked"
-    kernels = tuple(dict.fromkeys(str(name) for name in mine["kernel"] if present(name)))
-    return Verdict(counts, told, kernels, tuple(problems), left_out, unread)
+        outcome = "Passed: nothing failed, but no case was checked"
+    kernels = tuple(dict.fromkeys(str(name) for name in bad_cases["kernel"] if present(name)))
+    return Verdict(counts, outcome, kernels, tuple(problems), undrawn_studies, unread)
 
 
 def judge(
@@ -193,39 +195,36 @@ def judge(
     records_path: str | Path,
     figures_path: str | Path | None = None,
 ) -> str:
-    """The summary of the run and the verdict's sentence, also printed to stderr.
+    """Return the run's summary and verdict, and print them with the problems to stderr.
 
-    Checked are the cases to which the check stage gave a verdict, from any source; M counts all
-    cases. Unsupported and not measured cases never fail a run.
-
-    figures_path: of the file that says that the figures were drawn. It is deleted where one of them could
-        not be, so that the next run draws that one again.
+    Unsupported and not measured cases never fail a run. figures_path: the file that marks the figures as
+    drawn; it is deleted where one was not, so that the next run draws it again.
 
     Raises
     ------
-    SystemExit: with code 1 where a figure was not drawn or a kernel's file not read, and where `strict` is set and a case is wrong or failed
-        (`strict: release`: or a recorded figure is stale), after listing which and why.
+    SystemExit: code 1 where a figure was not drawn or a kernel file was not read; with `strict`, also where a
+        case is wrong or failed; with `strict: release`, also where a recorded figure is stale.
     """
     cases, records = (pd.read_parquet(str(path)) for path in (cases_path, records_path))
-    left_out = {}
+    undrawn_studies = {}
     if figures_path is not None:
-        left_out = undrawn.found(project.reports, project.plan.studies)
-    found, strict = of(project, cases, records, left_out), project.config.strict
-    lines = [found.counts.rstrip("\n")]
-    if left_out:
+        undrawn_studies = undrawn.reasons(project.reports, project.plan.studies)
+    judged, strict = of(project, cases, records, undrawn_studies), project.config.strict
+    lines = [judged.counts.rstrip("\n")]
+    if undrawn_studies:
         Path(str(figures_path)).unlink(missing_ok=True)
-        lines.append("Error: these studies have no figure; the next run tries again:")
-        lines += [f"  {name}: {why}" for name, why in left_out.items()]
-    if found.unread:
-        lines.append("Error: these kernel files were left out:")
-        lines += [f"  {why}" for why in found.unread.values()]
-    if strict and found.problems:
-        said = "strict: release" if strict == "release" else "strict: true"
-        lines.append(f"Error: the config says {said}, and these cases are not right:")
-        lines += [f"  {problem.line}" for problem in found.problems[:MOST]]
-        if len(found.problems) > MOST:
-            lines.append(f"  and {len(found.problems) - MOST} more; the report lists all of them")
-    print("\n".join([*lines, found.sentence]), file=sys.stderr, flush=True)
-    if left_out or found.unread or (strict and found.problems):
+        lines.append("Error: these figures were not drawn. The next run draws them again:")
+        lines += [f"  {name}: {why}" for name, why in undrawn_studies.items()]
+    if judged.unread:
+        lines.append("Error: these kernel files were skipped. Correct them or remove them:")
+        lines += [f"  {why}" for why in judged.unread.values()]
+    if strict and judged.problems:
+        setting = "strict: release" if strict == "release" else "strict: true"
+        lines.append(f"Error: the config has {setting}, and these cases are wrong or failed:")
+        lines += [f"  {problem.line}" for problem in judged.problems[:MOST]]
+        if len(judged.problems) > MOST:
+            lines.append(f"  and {len(judged.problems) - MOST} more; the report lists all of them")
+    print("\n".join([*lines, judged.sentence]), file=sys.stderr, flush=True)
+    if undrawn_studies or judged.unread or (strict and judged.problems):
         raise SystemExit(1)
-    return f"{found.counts}{found.sentence}\n"
+    return f"{judged.counts}{judged.sentence}\n"

@@ -1,4 +1,4 @@
-"""Cases out of the run's tables, as the rules take them."""
+"""The rules' subjects, from the run's tables."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,11 +18,10 @@ def subjects(
     compiled: Mapping[str, Any],
     stalls: pd.DataFrame | None = None,
 ) -> dict[str, Subject]:
-    """By case, what the rules look at; of those of ``cases`` that are one launch and whose counters are
-    known.
+    """Return the subject of each case with counters that is a single launch.
 
-    target: the target document; compiled: the run's document of kernels and their variants. Counters that
-    were executed here have no GPU of their own, and are taken as the target's.
+    target: the target document; compiled: the run's document of kernels and their variants. Counters from
+    an execution on the CPU count as the target GPU's.
     """
 
     def counted(table: pd.DataFrame) -> pd.DataFrame:
@@ -30,12 +29,12 @@ def subjects(
 
     facts, arch = target["environments"], f"sm_{target['arch']}"
     fallback = facts.get(target["environment"], {})
-    known = counted(records)
-    if LAUNCHES in cases:  # sums beside percentages of one launch: no rule is made for that
+    counter_records = counted(records)
+    if LAUNCHES in cases:  # no rule handles sums of several launches beside percentages of one
         cases = cases[cases[LAUNCHES].isna()]
     metrics = {
         case: (dict(zip(rows["metric"], rows["value"])), str(rows["environment"].iloc[0]))
-        for case, rows in known[known["status"] == result.OK].groupby("case")
+        for case, rows in counter_records[counter_records["status"] == result.OK].groupby("case")
     }
     rows = {}
     if len(instructions):
@@ -46,13 +45,13 @@ def subjects(
     if stalls is not None and len(stalls):
         variants = stalls["case"].str.partition("@")[0]
         sampled = {name: part.to_dict("records") for name, part in stalls.groupby(variants)}
-    found = {}
+    by_case = {}
     for row in cases[cases["case"].isin(list(metrics))].to_dict("records"):
         values, environment = metrics[row["case"]]
         device = facts.get(environment, {})
         variants = compiled.get(row["kernel"], {}).get("variants", {})
         used = variants.get(row["variant"], {}).get(arch, {}).get("resources", {})
-        found[row["case"]] = Subject(
+        by_case[row["case"]] = Subject(
             row,
             values,
             rows.get(row["case"], ()),
@@ -60,4 +59,4 @@ def subjects(
             device if device.get("sms") else fallback,
             sampled.get(row["variant"], ()),
         )
-    return found
+    return by_case

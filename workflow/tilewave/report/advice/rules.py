@@ -1,4 +1,4 @@
-"""The rules, one a function: from a case to what it finds, or None where it has nothing to look at."""
+"""The rules: each function takes a subject and returns a finding, or None without the counters it needs."""
 
 import math
 import re
@@ -23,27 +23,27 @@ from tilewave.theory.occupancy import WARP
 from tilewave.theory.traffic import SECTOR_BYTES
 
 LEAST_BOUND = 0.01
-"""A finding that cannot save a hundredth of the time is not told: timing does not show it."""
+"""The least bound that is reported: timing does not show a smaller gain."""
 CYCLES_A_SECTOR = 1.5
-"""Of an SM, for a sector that is not needed: a look-up of its tag at worst, and half a cycle of the 64 bytes
-that come from the L2 in a cycle."""
+"""Cycles of an SM for a needless sector: at worst one tag look-up, and half a cycle because the L2 delivers
+64 bytes a cycle."""
 COPY_BYTES = 16
-"""What one thread copies at most with one cp.async."""
+"""The most bytes that a thread copies with one cp.async."""
 INSTRUCTIONS_A_COPY = 4
-"""Issued for a copy at most: itself, the two halves of its address, its predicate."""
+"""The most instructions issued for a copy: the copy, two halves of its address, its predicate."""
 LONGEST_LATENCY = 1000
-"""Cycles that an access waits at most, taken: a load from DRAM alone takes 663 on an H200 (study *latency*)."""
+"""Assumed longest latency of an access in cycles: an H200 needs 663 for a load from DRAM (study *latency*)."""
 LATENCIES = ("wait", "short_scoreboard", "long_scoreboard")
-"""States in which more warps would help: what these wait for takes its time whoever else works."""
+"""Stall states that more warps would hide."""
 WAITING = 0.3
-"""Share of the warps' time in LATENCIES from which on more warps may help."""
+"""The least share of the warps' time in LATENCIES at which more warps may help."""
 
 COPY = re.compile(r"^LDGSTS\b")
 WIDTH = re.compile(r"\.(?:BYPASS\.)?(?:LTC\d+B\.)?(?P<bits>64|128)\b")
 LOCAL = re.compile(r"^(?:LDL|STL)\b")
 
 
-def _told(count: float) -> str:
+def _count(count: float) -> str:
     return f"{count:,.0f}"
 
 
@@ -52,19 +52,18 @@ def _percent(share: float) -> str:
 
 
 def _at(origin: Origin) -> str:
-    return f"{origin.file}:{origin.line}" if origin.line else "no line that is known"
+    return f"{origin.file}:{origin.line}" if origin.line else "an unknown line"
 
 
-def _over(needless: float, found: float) -> float:
-    """What is more than needed, over what is needed."""
-    return needless / (found - needless) if found > needless else 0.0
+def _over(needless: float, actual: float) -> float:
+    """Return the ratio of the needless part to the needed part."""
+    return needless / (actual - needless) if actual > needless else 0.0
 
 
-def _over_ideal(one: Subject, column: str) -> tuple[float, float, str, Origin] | None:
-    """Of a count that has an ideal: the sum, what of it is needless, where most of that is, in words and as
-    a line."""
+def _over_ideal(subject: Subject, column: str) -> tuple[float, float, str, Origin] | None:
+    """Return a counter's sum, its part over the ideal, and its worst line as a phrase and as an origin."""
     ideal = f"{column}_ideal"
-    rows = [row for row in one.instructions if present(row.get(ideal))]
+    rows = [row for row in subject.instructions if present(row.get(ideal))]
 
     def over(row: Row) -> float:
         return float(row[column]) - float(row[ideal])
@@ -77,219 +76,221 @@ def _over_ideal(one: Subject, column: str) -> tuple[float, float, str, Origin] |
     return total(rows, column), needless, f"{share} of them at {_at(origin)}", origin
 
 
-def excess_wavefronts(one: Subject) -> Finding | None:
-    """Shared wavefronts that bank conflicts add. The data pipe takes one a cycle."""
-    counted = _over_ideal(one, "wavefronts_shared")
+def excess_wavefronts(subject: Subject) -> Finding | None:
+    """Find wavefronts that bank conflicts add; the data pipe takes one a cycle."""
+    counted = _over_ideal(subject, "wavefronts_shared")
     if counted is None:
         return None
-    found, needless, where, origin = counted
+    actual, needless, where, origin = counted
     return Finding(
         "excess shared wavefronts",
-        f"{_told(needless)} of {_told(found)} shared wavefronts are in excess, {where}",
-        _over(needless, found),
-        one.bounded(one.on_sms(needless)),
+        f"{_count(needless)} of {_count(actual)} shared wavefronts are in excess, {where}",
+        _over(needless, actual),
+        subject.bounded(subject.on_sms(needless)),
         origin,
     )
 
 
-def sectors_over_ideal(one: Subject) -> Finding | None:
-    """Sectors of global accesses that coalescing would spare: they cost the SM and the L2, and device memory
-    what it moved of them."""
-    counted = _over_ideal(one, "sectors_global")
+def sectors_over_ideal(subject: Subject) -> Finding | None:
+    """Find sectors that coalescing would save; they cost time in the SM, the L2 and device memory."""
+    counted = _over_ideal(subject, "sectors_global")
     if counted is None:
         return None
-    found, needless, where, origin = counted
-    on_sms = one.on_sms(needless * CYCLES_A_SECTOR)
-    sheet = data_sheet(str(one.device.get("gpu") or ""))
-    moved, nanoseconds = one.value("dram_bytes"), one.value("gpu__time_duration.sum")
+    actual, needless, where, origin = counted
+    on_sms = subject.on_sms(needless * CYCLES_A_SECTOR)
+    sheet = data_sheet(str(subject.device.get("gpu") or ""))
+    moved, nanoseconds = subject.value("dram_bytes"), subject.value("gpu__time_duration.sum")
     bound = None
     if on_sms is not None and sheet is not None and moved is not None and nanoseconds:
         bandwidth = sheet.machine.bandwidth
         bound = on_sms + min(needless * SECTOR_BYTES, moved) / bandwidth / (nanoseconds * 1e-9)
     return Finding(
         "sectors over ideal",
-        f"{_told(needless)} of {_told(found)} sectors of global memory are more than the bytes need, {where}",
-        _over(needless, found),
-        one.bounded(bound),
+        f"{_count(needless)} of {_count(actual)} global-memory sectors are not needed, {where}",
+        _over(needless, actual),
+        subject.bounded(bound),
         origin,
     )
 
 
-def _filled(one: Subject) -> tuple[float, float] | None:
-    """Waves that the blocks take, and the share of their places that is used."""
-    fraction = one.value(WAVES)
-    blocks, held = one.size("blocks"), one.occupancy
-    sms = one.device.get("sms")
-    if fraction is None and blocks and sms and held and held.blocks:
-        fraction = quantization.waves(blocks, int(sms), held.blocks).fraction
+def _filled(subject: Subject) -> tuple[float, float] | None:
+    """Return the number of waves, and the share of their block slots that is used."""
+    fraction = subject.value(WAVES)
+    blocks, occupancy = subject.size("blocks"), subject.occupancy
+    sms = subject.device.get("sms")
+    if fraction is None and blocks and sms and occupancy and occupancy.blocks:
+        fraction = quantization.waves(blocks, int(sms), occupancy.blocks).fraction
     return (fraction, fraction / math.ceil(fraction)) if fraction else None
 
 
-def last_wave(one: Subject) -> Finding | None:
-    """SMs that have nothing to do while others work: by the places of the last wave, or by the cycles in
-    which an SM had a warp, whichever says more."""
-    filled = _filled(one)
-    average, busiest = one.value(AVERAGE), one.value(BUSIEST)
+def last_wave(subject: Subject) -> Finding | None:
+    """Find the tail effect: empty slots of the last wave, or cycles of an SM without a warp if more."""
+    filled = _filled(subject)
+    average, busiest = subject.value(AVERAGE), subject.value(BUSIEST)
     if filled is None:
         return None
     waves, used = filled
     uneven = 1 - average / busiest if average and busiest else 0.0
-    # Cycles with a warp, on average, are left however the work is dealt out.
-    counted = 1 - average / one.elapsed if average and one.elapsed else 0.0
-    known = average is not None and busiest is not None
-    seen = f"; SMs have no warp for {_percent(uneven)} of the busiest one's cycles" if known else ""
+    # No other distribution of the work saves the average cycles with a warp.
+    counted = 1 - average / subject.elapsed if average and subject.elapsed else 0.0
+    idle = ""
+    if average is not None and busiest is not None:
+        idle = f"; the average SM has no warp for {_percent(uneven)} of the busiest SM's cycles"
     return Finding(
         "idle part of the last wave",
-        f"the blocks fill {waves:.2f} waves, {_percent(1 - used)} of their places are empty{seen}",
+        f"the blocks fill {waves:.2f} waves, {_percent(1 - used)} of the slots are empty{idle}",
         max(1 - used, uneven),
-        one.bounded(max(1 - used, counted)),
+        subject.bounded(max(1 - used, counted)),
     )
 
 
-def tile_waste(one: Subject) -> Finding | None:
-    """Operations of tiles that stand over the edge of C; with them a wave may go, too."""
-    sizes = [one.size(name) for name in ("m", "n", "k", "tile_m", "tile_n", "tile_k")]
+def tile_waste(subject: Subject) -> Finding | None:
+    """Find operations of tiles that reach over the edge of C; without them a wave may go, too."""
+    sizes = [subject.size(name) for name in ("m", "n", "k", "tile_m", "tile_n", "tile_k")]
     m, n, k, rows, columns, step = sizes
     if not (m and n and k and rows and columns):
         return None
     shape, tile = {"m": m, "n": n, "k": k}, [rows, columns, *([step] if step else [])]
     ratio = quantization.operations_ratio(shape, tile)
-    filled = _filled(one)
+    filled = _filled(subject)
     used = filled[1] if filled else 1.0
-    words = " x ".join(map(str, tile))
+    tile_text = " x ".join(map(str, tile))
     return Finding(
         "tile waste",
-        f"tiles of {words} do {_percent(ratio - 1)} more multiply-adds than {m} x {n} x {k} needs",
+        f"tiles of {tile_text} do {_percent(ratio - 1)} more multiply-adds than {m} x {n} x {k} needs",
         1 - 1 / ratio,
-        one.bounded(1 - used / ratio),
+        subject.bounded(1 - used / ratio),
     )
 
 
-def occupancy_limiter(one: Subject) -> Finding | None:
-    """Warps that a resource keeps from an SM whose warps wait for latencies. More warps hide at most as
-    much as there are more of them."""
-    held = one.occupancy
-    if held is None or not held.blocks or {"warps", "blocks"} & set(held.limiters):
+def occupancy_limiter(subject: Subject) -> Finding | None:
+    """Find the resource that limits occupancy while warps wait for latencies.
+
+    More warps hide latency at most in proportion to their number.
+    """
+    occupancy = subject.occupancy
+    if occupancy is None or not occupancy.blocks or {"warps", "blocks"} & set(occupancy.limiters):
         return None
-    waiting = sum(one.waits.get(state, 0.0) for state in LATENCIES)
+    waiting = sum(subject.waits.get(state, 0.0) for state in LATENCIES)
     if not waiting:
         return None
-    freed = min(blocks for name, blocks in held.limits.items() if name not in held.limiters)
-    limiter = " and ".join(held.limiters)
-    bound = one.bounded(1 - held.blocks / freed, waiting)
+    limiters = occupancy.limiters
+    freed = min(blocks for name, blocks in occupancy.limits.items() if name not in limiters)
+    bound = subject.bounded(1 - occupancy.blocks / freed, waiting)
     return Finding(
         "occupancy limiter",
-        f"{limiter} hold an SM to {held.warps} warps ({_percent(held.fraction)}) where {freed * held.warps // held.blocks} "
+        f"{' and '.join(limiters)} limit an SM to {occupancy.warps} warps ({_percent(occupancy.fraction)}) where {freed * occupancy.warps // occupancy.blocks} "
         f"would fit; warps wait for latencies {_percent(waiting)} of their time",
         waiting,
         bound,
     )
 
 
-def spills(one: Subject) -> Finding | None:
-    """Registers kept in local memory. A warp waits no longer than a miss takes, for each of its accesses."""
+def spills(subject: Subject) -> Finding | None:
+    """Find registers kept in local memory; each access makes a warp wait at most as long as a miss."""
     spilled = max(
-        int(one.resources.get("spill_store_bytes") or 0),
-        int(one.resources.get("spill_load_bytes") or 0),
-        one.size("spill_bytes") or 0,
+        int(subject.resources.get("spill_store_bytes") or 0),
+        int(subject.resources.get("spill_load_bytes") or 0),
+        subject.size("spill_bytes") or 0,
     )
-    rows = [row for row in one.instructions if LOCAL.match(str(row["opcode"]))]
+    rows = [row for row in subject.instructions if LOCAL.match(str(row["opcode"]))]
     executed = total(rows, "executed")
-    threads, blocks, filled = one.size("block_threads"), one.size("blocks"), _filled(one)
+    threads, blocks = subject.size("block_threads"), subject.size("blocks")
+    filled = _filled(subject)
     if not threads or not blocks:
         return None
     waiting = None
-    if one.waits:
-        waiting = one.waits["long_scoreboard"] + one.waits["lg_throttle"]
-    if one.instructions and filled and one.elapsed:
-        each = executed / (blocks * -(-threads // WARP))
-        longest = math.ceil(filled[0]) * each * LONGEST_LATENCY / one.elapsed
+    if subject.waits:
+        waiting = subject.waits["long_scoreboard"] + subject.waits["lg_throttle"]
+    if subject.instructions and filled and subject.elapsed:
+        per_warp = executed / (blocks * -(-threads // WARP))
+        longest = math.ceil(filled[0]) * per_warp * LONGEST_LATENCY / subject.elapsed
         waiting = min(longest, waiting if waiting is not None else longest)
     origin, _ = worst_line(rows, lambda row: float(row["executed"]))
-    counted = f", {_told(executed)} accesses" if one.instructions else ""
+    counted = f", {_count(executed)} accesses" if subject.instructions else ""
     return Finding(
         "spills",
-        f"{spilled} bytes of a thread's registers are kept in local memory{counted}",
+        f"each thread spills {spilled} bytes of registers to local memory{counted}",
         float(spilled > 0),
-        one.bounded(waiting) if spilled else 0.0,
+        subject.bounded(waiting) if spilled else 0.0,
         origin,
     )
 
 
-def register_banks(one: Subject) -> Finding | None:
-    """Warps that the dispatcher holds back, because two operands come from one bank of registers."""
-    if not one.waits:
+def register_banks(subject: Subject) -> Finding | None:
+    """Find stalls of the dispatcher, which occur where two operands share a register bank."""
+    if not subject.waits:
         return None
-    share = one.waits["dispatch_stall"]
+    share = subject.waits["dispatch_stall"]
     return Finding(
         "register banks",
-        f"warps wait {_percent(share)} of their time for the dispatcher: register banks and ports",
+        f"warps wait {_percent(share)} of their time for the dispatcher (register banks and ports)",
         share,
-        one.bounded(share),
+        subject.bounded(share),
     )
 
 
-def top_stall(one: Subject) -> Finding | None:
-    """What the warps wait for most, and the line where they were sampled in it. A warp's time shrinks by
-    no more than it waits."""
-    waits = {name: s for name, s in one.waits.items() if name not in ("selected", "not_selected")}
+def top_stall(subject: Subject) -> Finding | None:
+    """Find the most frequent stall and its sampled line; a warp saves at most its waiting time."""
+    waits = {name: s for name, s in subject.waits.items() if not name.endswith("selected")}
     if not waits:
         return None
     state = max(waits, key=lambda name: waits[name])
     share = waits[state]
     column = STALL_SAMPLES.format(SAMPLE_OF.get(state, state))
     origin, count = worst_line(
-        one.samples, lambda row: float(row[column]) if present(row.get(column)) else 0.0
+        subject.samples, lambda row: float(row[column]) if present(row.get(column)) else 0.0
     )
     where = ""
     if count:
-        sampled, shape = total(one.samples, column), one.samples[0]["case"].partition("@")[2]
-        where = f"; {_percent(count / sampled)} of the samples of that, taken at {shape}, are in {_at(origin)}"
+        share_here = _percent(count / total(subject.samples, column))
+        shape = subject.samples[0]["case"].partition("@")[2]
+        where = f"; {share_here} of its samples, taken at {shape}, are in {_at(origin)}"
     return Finding(
         "top stall",
-        f"most of all, warps {STATES[state]}: {_percent(share)} of their time{where}",
+        f"warps mostly {STATES[state]}: {_percent(share)} of their time{where}",
         share,
-        one.bounded(share),
+        subject.bounded(share),
         origin if count else NOWHERE,
     )
 
 
 def _copied(row: Row) -> int:
-    """Bytes that a thread copies with a cp.async."""
-    found = WIDTH.search(str(row["opcode"]))
-    return int(found["bits"]) // 8 if found else 4
+    """Return the bytes that a thread copies with this cp.async."""
+    match = WIDTH.search(str(row["opcode"]))
+    return int(match["bits"]) // 8 if match else 4
 
 
-def small_copies(one: Subject) -> Finding | None:
-    """cp.async of less than 16 bytes a thread: more instructions for the same bytes, and their conflicts."""
-    rows = [row for row in one.instructions if COPY.match(str(row["opcode"]))]
+def small_copies(subject: Subject) -> Finding | None:
+    """Find cp.async of fewer than 16 bytes a thread, which need more instructions and conflict more."""
+    rows = [row for row in subject.instructions if COPY.match(str(row["opcode"]))]
 
     def spared(row: Row) -> float:
         return float(row["executed"]) * (1 - _copied(row) / COPY_BYTES)
 
     copies, needless = total(rows, "executed"), sum(map(spared, rows))
-    if not one.instructions:
+    if not subject.instructions:
         return None
     small = [row for row in rows if _copied(row) < COPY_BYTES]
     excess = total(small, "wavefronts_shared") - total(small, "wavefronts_shared_ideal")
-    # A copy takes its turns at the schedulers, one at the load and store units, and its wavefronts.
+    # A copy takes slots of the schedulers, one of the load and store units, and its wavefronts.
     cycles = needless * (INSTRUCTIONS_A_COPY / SCHEDULERS + 1) + excess
     origin, _ = worst_line(small, spared)
     widths = sorted({_copied(row) for row in small})
-    words = " and ".join(map(str, widths)) if widths else "no fewer than 16"
+    sizes = " and ".join(map(str, widths)) if widths else "no fewer than 16"
     return Finding(
         "cp.async with small pieces",
-        f"{_told(total(small, 'executed'))} of {_told(copies)} cp.async copy {words} bytes a thread, most of them at "
-        f"{_at(origin)}; pieces of {COPY_BYTES} would be {_told(needless)} fewer",
+        f"{_count(total(small, 'executed'))} of {_count(copies)} cp.async copy {sizes} bytes a thread, most of them at "
+        f"{_at(origin)}; with {COPY_BYTES} bytes each there would be {_count(needless)} fewer",
         needless / copies if copies else 0.0,
-        one.bounded(one.on_sms(cycles)),
+        subject.bounded(subject.on_sms(cycles)),
         origin,
     )
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule, and the least `Finding.amount` that is worth a sentence."""
+    """A rule and the least `Finding.amount` that it reports."""
 
     find: Callable[[Subject], Finding | None]
     least: float
@@ -303,20 +304,20 @@ RULES = (
     Rule(occupancy_limiter, WAITING),
     Rule(spills, 1.0),
     Rule(register_banks, 0.05),
-    # Of the many states one is always the first; below a quarter none stands out.
+    # Some state always comes first; below a quarter it does not stand out.
     Rule(top_stall, 0.25),
     Rule(small_copies, 0.05),
 )
-"""In the order in which equal bounds are told."""
+"""All rules; findings with equal bounds keep this order."""
 
 
-def for_case(one: Subject) -> list[Finding]:
-    """What the rules find of a case, the largest bound first, and behind them those without one."""
-    found = [
+def for_case(subject: Subject) -> list[Finding]:
+    """Return the findings on a case, the largest bound first; those without a bound come last."""
+    findings = [
         finding
         for rule in RULES
-        if (finding := rule.find(one)) is not None
+        if (finding := rule.find(subject)) is not None
         and finding.amount >= rule.least
         and (finding.bound is None or finding.bound >= LEAST_BOUND)
     ]
-    return sorted(found, key=lambda one: 1.0 if one.bound is None else -one.bound)
+    return sorted(findings, key=lambda finding: 1.0 if finding.bound is None else -finding.bound)

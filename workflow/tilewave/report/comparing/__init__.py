@@ -1,4 +1,4 @@
-"""Two runs side by side: what is faster, what is slower, and what of the counts has changed.
+"""Comparison of two runs: times, counts, verdicts and code.
 
-`sides` finds what is compared, `changes` compares two tables (pure), `telling` says it.
+`sides` reads or runs each side, `changes` compares their tables (pure), `output` formats the comparison.
 """

@@ -1,8 +1,8 @@
-"""What has changed between two sides. Pure: tables in, tables out.
+"""Changes between two sides. Pure: tables in, tables out.
 
-Counts by instruction and what ptxas says are the same in every run of the same code, so any difference is
-the code's. Times are not: a case is *slower* or *faster* only where the ratio is beyond what two runs differ
-by, and its whole interval on one side of 1.
+Counts by instruction and resources are the same in every run of the same code, so any difference comes from
+the code. Times vary: a case is *slower* or *faster* only where the ratio is outside the margin and its whole
+interval lies on one side of 1.
 """
 
 from __future__ import annotations
@@ -25,34 +25,33 @@ COUNTS = (
     "executed", "threads_executed", "wavefronts_shared", "wavefronts_shared_ideal",
     EXCESS, "sectors_global", "sectors_global_ideal",
 )  # fmt: skip
-"""Counters by instruction that do not depend on what else goes on in the GPU, of instructions that access
-memory, wait for others or multiply matrices."""
+"""Deterministic counters of instructions that access memory, synchronize or multiply matrices."""
 STATIC = "counted instructions in the code"
 RESOURCES = ("registers", "spill_bytes", "shared_bytes", OCCUPANCY)
 FIRST = (EXCESS, "spill_bytes", "registers", OCCUPANCY)
-"""What a reader wants to know before the rest."""
+"""Counts that come first in a table."""
 
 
 # --------------------------------------------------------------------------------------------- times
 
 
 def _series(samples: pd.DataFrame) -> dict[str, dict[str, np.ndarray]]:
-    """Case -> series -> its samples (us), in order."""
+    """Return the samples (us) by case and series, in order."""
     if samples.empty:
         return {}
     timed = samples[samples["stage"] == "time"]
-    found: dict[str, dict[str, np.ndarray]] = {}
+    by_case: dict[str, dict[str, np.ndarray]] = {}
     for (case, name), rows in timed.sort_values("index").groupby(["case", "series"]):
-        found.setdefault(str(case), {})[str(name)] = rows["value"].to_numpy(float)
-    return found
+        by_case.setdefault(str(case), {})[str(name)] = rows["value"].to_numpy(float)
+    return by_case
 
 
 def _normalised(series: Mapping[str, np.ndarray]) -> tuple[np.ndarray, bool]:
-    """Durations over those of the baseline timed in turn with them, and whether there are such."""
-    own, other = series["duration_us"], series.get("baseline_us")
-    if other is None or len(other) != len(own):
-        return own, False
-    return own / other, True
+    """Return durations over those of the paired baseline, and whether there is a baseline."""
+    durations, baseline = series["duration_us"], series.get("baseline_us")
+    if baseline is None or len(baseline) != len(durations):
+        return durations, False
+    return durations / baseline, True
 
 
 def _environment(side: Side, case: str) -> Mapping[str, Any]:
@@ -62,11 +61,11 @@ def _environment(side: Side, case: str) -> Mapping[str, Any]:
 
 
 def _why_not(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Why times of two environments cannot be compared; empty where they can."""
+    """Return why times of two environments cannot be compared; empty where they can."""
     for name, word in (("gpu", "GPU"), ("uuid", "card"), ("driver", "driver")):
-        one, other = before.get(name), after.get(name)
-        if one != other:
-            return f"another {word}: {str(one)[:12]}, then {str(other)[:12]}"
+        first, second = before.get(name), after.get(name)
+        if first != second:
+            return f"another {word}: {str(first)[:12]}, then {str(second)[:12]}"
     return ""
 
 
@@ -77,46 +76,49 @@ def _judged(
     case: str,
     before: np.ndarray,
     after: np.ndarray,
-    found: tuple[float, float, float],
+    estimate: tuple[float, float, float],
     margin: float,
 ) -> dict[str, Any]:
     return {
         "case": case, "before_us": float(np.median(before)), "after_us": float(np.median(after)),
-        **dict(zip(("ratio", "low", "high"), found)), "margin": margin, "verdict": ratios.verdict(*found, margin), "why": "",
+        **dict(zip(("ratio", "low", "high"), estimate)), "margin": margin, "verdict": ratios.verdict(*estimate, margin), "why": "",
     }  # fmt: skip
 
 
 def times_in_turn(samples: pd.DataFrame) -> pd.DataFrame:
-    """As `times`, of kernels that were timed in turn with each other (`sides.in_turn`)."""
+    """Return `times` of kernels that were timed in turn with each other (`sides.in_turn`)."""
     rows = []
     for case, series in _series(samples).items():
         before, after = series["baseline_us"], series["duration_us"]
-        found = ratios.ratio_in_turn(before, after, zlib.crc32(case.encode()))
-        rows.append(_judged(case, before, after, found, MARGIN))
+        estimate = ratios.ratio_in_turn(before, after, zlib.crc32(case.encode()))
+        rows.append(_judged(case, before, after, estimate, MARGIN))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def times(before: Side, after: Side) -> pd.DataFrame:
-    """A row a case that was timed twice: microseconds, ratio (after over before) with its interval, verdict,
-    and why it is not comparable. Where both were timed in turn with a baseline, over that baseline."""
-    one, other = _series(before.samples), _series(after.samples)
+    """Return a row for each case timed on both sides.
+
+    The ratio is after over before, each over its paired baseline where both have one. A row has
+    microseconds, the ratio with its interval, the verdict, and why it is not comparable.
+    """
+    old_samples, new_samples = _series(before.samples), _series(after.samples)
     rows: list[dict[str, Any]] = []
-    for case in [case for case in one if case in other]:
-        if any("duration_us" not in series[case] for series in (one, other)):
+    for case, old_series in old_samples.items():
+        new_series = new_samples.get(case, {})
+        if "duration_us" not in old_series or "duration_us" not in new_series:
             continue
-        first, second = (series[case]["duration_us"] for series in (one, other))
-        if np.array_equal(first, second):
-            continue  # one measurement, on both sides
+        before_us, after_us = old_series["duration_us"], new_series["duration_us"]
+        if np.array_equal(before_us, after_us):
+            continue  # both sides have the same measurement
         why = _why_not(_environment(before, case), _environment(after, case))
         if why:
-            rows.append({"case": case, "before_us": float(np.median(first)),
-                         "after_us": float(np.median(second)), "verdict": NOT_COMPARABLE, "why": why})  # fmt: skip
+            rows.append({"case": case, "before_us": float(np.median(before_us)),
+                         "after_us": float(np.median(after_us)), "verdict": NOT_COMPARABLE, "why": why})  # fmt: skip
             continue
-        (old, with_old), (new, with_new) = _normalised(one[case]), _normalised(other[case])
-        paired = with_old and with_new
-        compared = (old, new) if paired else (first, second)
-        found = ratios.ratio(*compared, seed=zlib.crc32(case.encode()))
-        rows.append(_judged(case, first, second, found, TWO_RUNS))
+        (old, old_paired), (new, new_paired) = _normalised(old_series), _normalised(new_series)
+        compared = (old, new) if old_paired and new_paired else (before_us, after_us)
+        estimate = ratios.ratio(*compared, seed=zlib.crc32(case.encode()))
+        rows.append(_judged(case, before_us, after_us, estimate, TWO_RUNS))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -124,53 +126,55 @@ def times(before: Side, after: Side) -> pd.DataFrame:
 
 
 def instructions(side: Side) -> pd.DataFrame:
-    """Rows of the counters' stage; of a case without, those of its execution."""
+    """Return a side's rows of stage counters, or of stage execute for cases without."""
     table = side.instructions
     if table.empty:
         return pd.DataFrame(columns=["case", "file", "line", "text", *COUNTS])
     measured = table[table["stage"] == "counters"]
     rest = table[~table["case"].isin(measured["case"]) & (table["stage"] == "execute")]
-    # One address is an instruction of each function of a series.
-    place = [name for name in ("case", "function", "address") if name in table]
-    return with_excess(pd.concat([measured, rest]).drop_duplicates(place))
+    # Functions of a series share addresses.
+    address = [name for name in ("case", "function", "address") if name in table]
+    return with_excess(pd.concat([measured, rest]).drop_duplicates(address))
 
 
 def _totals(side: Side) -> pd.DataFrame:
-    """Case and count -> value: sums over instructions, and what was compiled."""
+    """Return a row a case: sums over instructions, and resources as compiled."""
     table = instructions(side)
     columns = [name for name in COUNTS if name in table]
     sums = table.groupby("case")[columns].sum(min_count=1)
     sums[STATIC] = table.groupby("case").size()
-    known = side.cases.drop_duplicates("case").set_index("case")
-    used = known[[name for name in RESOURCES if name in known]].apply(
+    compiled = side.cases.drop_duplicates("case").set_index("case")
+    used = compiled[[name for name in RESOURCES if name in compiled]].apply(
         pd.to_numeric, errors="coerce"
     )
-    made = sums.join(used, how="outer")
-    first = [name for name in FIRST if name in made]
-    return made[[*first, *(name for name in made if name not in first)]]
+    totals = sums.join(used, how="outer")
+    first = [name for name in FIRST if name in totals]
+    return totals[[*first, *(name for name in totals if name not in first)]]
 
 
 def counts(before: Side, after: Side) -> pd.DataFrame:
-    """A row for each count of a case that differs: case, count, before, after."""
-    one, other = _totals(before), _totals(after)
-    cases = [case for case in one.index if case in other.index]
+    """Return a row for each count of a case that differs: case, count, before, after."""
+    before_totals, after_totals = _totals(before), _totals(after)
+    cases = [case for case in before_totals.index if case in after_totals.index]
     rows = []
-    for name in one.columns.intersection(other.columns, sort=False):
+    for name in before_totals.columns.intersection(after_totals.columns, sort=False):
         pairs = pd.DataFrame(
-            {"before": one.loc[cases, name], "after": other.loc[cases, name]}
+            {"before": before_totals.loc[cases, name], "after": after_totals.loc[cases, name]}
         ).dropna()
         differing = pairs[pairs["before"] != pairs["after"]]
         rows += [
             {"case": case, "count": name, "before": row["before"], "after": row["after"]}
             for case, row in differing.iterrows()
         ]
-    found = pd.DataFrame(rows, columns=["case", "count", "before", "after"])
-    return found.sort_values("case", kind="stable", ignore_index=True)
+    table = pd.DataFrame(rows, columns=["case", "count", "before", "after"])
+    return table.sort_values("case", kind="stable", ignore_index=True)
 
 
 def lines(before: Side, after: Side) -> pd.DataFrame:
-    """A row for each line whose excess wavefronts differ: case, place, text, before, after; the line is
-    known by its text, because a change moves lines, also into another file."""
+    """Return a row for each line whose excess wavefronts differ: case, place, text, before, after.
+
+    Lines are matched by their text, because a change moves lines, also into another file.
+    """
 
     def by_line(side: Side) -> pd.DataFrame:
         table = instructions(side)
@@ -184,14 +188,14 @@ def lines(before: Side, after: Side) -> pd.DataFrame:
         groups = table.groupby(["case", "text"])
         return groups.agg(excess=(EXCESS, "sum"), place=("place", "first"))
 
-    one, other = by_line(before), by_line(after)
+    before_lines, after_lines = by_line(before), by_line(after)
     cases = (
-        set(one.index.get_level_values(0)) & set(other.index.get_level_values(0))
-        if len(one)
+        set(before_lines.index.get_level_values(0)) & set(after_lines.index.get_level_values(0))
+        if len(before_lines)
         else set()
     )
-    both = one.merge(
-        other, left_index=True, right_index=True, how="outer", suffixes=("_before", "_after")
+    both = before_lines.merge(
+        after_lines, left_index=True, right_index=True, how="outer", suffixes=("_before", "_after")
     )
     rows = []
     for (case, text), row in both.iterrows():
@@ -200,17 +204,17 @@ def lines(before: Side, after: Side) -> pd.DataFrame:
             for side in ("before", "after")
         )
         if case in cases and old != new:
-            place = row["place_after"] if pd.notna(row["place_after"]) else row["place_before"]
-            rows.append({"case": case, "place": place, "text": text, "before": old, "after": new})
+            line = row["place_after"] if pd.notna(row["place_after"]) else row["place_before"]
+            rows.append({"case": case, "place": line, "text": text, "before": old, "after": new})
     return pd.DataFrame(rows, columns=["case", "place", "text", "before", "after"])
 
 
 def verdicts(before: Side, after: Side) -> pd.DataFrame:
-    """A row for each case whose result is judged otherwise: case, before, after."""
-    one, other = (
+    """Return a row for each case whose verdict changed: case, before, after."""
+    old, new = (
         side.cases.drop_duplicates("case").set_index("case")["verdict"] for side in (before, after)
     )
-    pairs = pd.DataFrame({"before": one, "after": other}).dropna()
+    pairs = pd.DataFrame({"before": old, "after": new}).dropna()
     return pairs[pairs["before"] != pairs["after"]].rename_axis("case").reset_index()
 
 
@@ -219,10 +223,10 @@ def verdicts(before: Side, after: Side) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two sides, kernels that one alone has, the tables of this module, and how many cases both have.
+    """Two sides and the tables of their differences.
 
-    left_out: why files of kernels were, on either side; spoilt: of these the kernels that only the second side
-    cannot use.
+    gone, new: kernels of one side only; compared: number of cases on both sides; skipped: why kernel files
+    of either side were skipped; broken: these reasons for kernels that only the first side can use.
     """
 
     before: Side
@@ -234,8 +238,8 @@ class Comparison:
     lines: pd.DataFrame
     verdicts: pd.DataFrame
     compared: int
-    left_out: Sequence[str] = ()
-    spoilt: Sequence[str] = ()
+    skipped: Sequence[str] = ()
+    broken: Sequence[str] = ()
 
     @classmethod
     def of(
@@ -246,8 +250,7 @@ class Comparison:
         new: Sequence[str] = (),
         in_turn: pd.DataFrame | None = None,
     ) -> Comparison:
-        """The comparison of two sides; in_turn: samples of kernels that were timed in turn with each other
-        (`sides.in_turn`)."""
+        """Compare two sides; in_turn: samples of kernels timed in turn (`sides.in_turn`)."""
         both = set(before.cases["case"]) & set(after.cases["case"])
         return cls(
             before, after, gone, new,
@@ -256,12 +259,12 @@ class Comparison:
         )  # fmt: skip
 
     def document(self) -> dict[str, Any]:
-        """The whole as JSON holds it."""
+        """Return the comparison as a JSON document."""
         tables = {name: getattr(self, name) for name in ("times", "counts", "lines", "verdicts")}
         return {
             "schema_version": 1, "before": self.before.label, "after": self.after.label,
             "compared": self.compared, "gone": list(self.gone), "new": list(self.new),
-            "left_out": list(self.left_out),
+            "left_out": list(self.skipped),
         } | {
             name: table.astype(object).where(table.notna(), None).to_dict("records")
             for name, table in tables.items()

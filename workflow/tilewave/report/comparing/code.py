@@ -1,4 +1,4 @@
-"""The code of two sides: lines of source with their excess before and after, and machine code."""
+"""Code of two sides: source lines with their excess before and after, and machine code."""
 
 import difflib
 import itertools
@@ -17,17 +17,20 @@ from tilewave.report.comparing.changes import instructions
 from tilewave.report.comparing.sides import Side
 
 CONTEXT = 2
-"""Lines that are shown around those that differ or have excess."""
+"""Lines shown around each line that differs or has excess."""
 MOST_LINES = 400
-"""Of a diff of machine code."""
+"""The most lines of a diff of machine code."""
 _LABEL = re.compile(r"\.L_x_\d+")
 
 
 @dataclass(frozen=True)
 class MergedLine:
-    """A line of one side or of both; number: of the side that has it, of both the second's. Excess
-    wavefronts are None where no access to shared memory was made from the line on that side. kind: same,
-    added, removed, or gap, whose text tells what is left out."""
+    """A line of one side or of both.
+
+    kind: same, added, removed, or gap, whose text says how many lines are hidden; number: the second
+    side's where both have the line; before, after: excess wavefronts, None where the line has no access to
+    shared memory on that side.
+    """
 
     kind: str
     number: int | None
@@ -37,13 +40,13 @@ class MergedLine:
 
     @property
     def differs(self) -> bool:
-        """Whether the excess does."""
+        """The excess of the two sides differs."""
         return (self.before or 0) != (self.after or 0)
 
 
 @dataclass(frozen=True)
 class MergedFile:
-    """Lines of a file, those of both sides merged."""
+    """Lines of a file, merged from both sides."""
 
     name: str
     lines: list[MergedLine]
@@ -51,10 +54,10 @@ class MergedFile:
 
 @dataclass(frozen=True)
 class MachineCode:
-    """A diff: instructions before and after, lines added and removed, the first lines with their kinds (see
-    `diffs.unified`), and how many are left out.
+    """A diff of machine code.
 
-    opcodes: of `diffs.opcodes`; where other registers are all that differs, there is none.
+    before, after: numbers of instructions; lines: the first lines from `diffs.unified`; skipped: number of
+    further lines; opcodes: from `diffs.opcodes`, empty where only registers differ.
     """
 
     before: int
@@ -62,7 +65,7 @@ class MachineCode:
     added: int
     removed: int
     lines: list[tuple[str, str]]
-    left_out: int
+    skipped: int
     opcodes: pd.DataFrame
 
 
@@ -70,95 +73,96 @@ class MachineCode:
 
 
 def sources(before: Side, after: Side, case: str) -> list[MergedFile]:
-    """Files of a case with a line whose text or whose excess wavefronts differ: the lines around these and
-    around all that have excess. Where a side does not know its files, of the lines that its counted
-    instructions came from."""
-    rows = [of[of["case"] == case] for of in map(instructions, (before, after))]
+    """Return a case's files in which text or excess wavefronts differ.
+
+    Lines far from any difference or excess become gaps. A side without files has only the lines of its
+    counted instructions.
+    """
+    rows = [table[table["case"] == case] for table in map(instructions, (before, after))]
     variant = case.partition("@")[0]
     texts = [side.texts(variant) for side in (before, after)]
-    names = [name for one in texts for name in one] if all(texts) else []
-    for one in rows:
-        names += [] if one.empty else one["file"].dropna().tolist()
-    made = []
+    names = [name for files in texts for name in files] if all(texts) else []
+    for side_rows in rows:
+        names += [] if side_rows.empty else side_rows["file"].dropna().tolist()
+    merged_files = []
     for name in filter(None, dict.fromkeys(names)):
-        lines = _merged(
-            *(
-                _lines(
-                    one[one["file"] == name], text[name] if all(name in t for t in texts) else None
-                )
-                for one, text in zip(rows, texts)
-            )
+        in_both = all(name in files for files in texts)
+        old, new = (
+            _lines(table[table["file"] == name], files[name] if in_both else None)
+            for table, files in zip(rows, texts)
         )
-        if any(one.differs or one.kind != "same" for one in lines):
-            made.append(MergedFile(name, list(_shortened(lines))))
-    return made
+        lines = _merged(old, new)
+        if any(line.differs or line.kind != "same" for line in lines):
+            merged_files.append(MergedFile(name, list(_shortened(lines))))
+    return merged_files
 
 
 _Counted = list[tuple[int, str, float | None]]
-"""Number, text and excess of each line."""
+"""Lines as (number, text, excess)."""
 
 
 def _lines(rows: pd.DataFrame, text: str | None) -> _Counted:
     counted = rows[rows[EXCESS].notna()] if EXCESS in rows else rows.iloc[:0]
     sums = counted.groupby("line")[EXCESS].sum().to_dict() if len(counted) else {}
     if text is None:
-        known = rows[pd.to_numeric(rows["line"]) > 0].drop_duplicates("line").sort_values("line")
-        pairs = list(zip(known["line"].astype(int), known["text"].fillna("").str.rstrip()))
+        numbered = rows[pd.to_numeric(rows["line"]) > 0].drop_duplicates("line").sort_values("line")
+        pairs = list(zip(numbered["line"].astype(int), numbered["text"].fillna("").str.rstrip()))
     else:
         pairs = list(enumerate(text.splitlines(), 1))
     return [(number, line, sums.get(number)) for number, line in pairs]
 
 
 def _merged(before: _Counted, after: _Counted) -> list[MergedLine]:
-    keys = [[text.strip() for _, text, _ in one] for one in (before, after)]
+    keys = [[text.strip() for _, text, _ in lines] for lines in (before, after)]
     matcher = difflib.SequenceMatcher(None, keys[0], keys[1], autojunk=False)
-    found = []
+    merged = []
     for tag, i, j, k, m in matcher.get_opcodes():
         if tag == "equal":
-            found += [
+            merged += [
                 MergedLine("same", number, text, old, new)
                 for (_, _, old), (number, text, new) in zip(before[i:j], after[k:m])
             ]
             continue
-        found += [MergedLine("removed", at, text, before=old) for at, text, old in before[i:j]]
-        found += [MergedLine("added", at, text, after=new) for at, text, new in after[k:m]]
-    return found
+        merged += [MergedLine("removed", at, text, before=old) for at, text, old in before[i:j]]
+        merged += [MergedLine("added", at, text, after=new) for at, text, new in after[k:m]]
+    return merged
 
 
 def _shortened(lines: Sequence[MergedLine]) -> Iterator[MergedLine]:
-    """The lines that tell something and those near them; the others as gaps."""
-    telling = {at for at, one in enumerate(lines) if one.kind != "same" or one.before or one.after}
-    near = {at + by for at in telling for by in range(-CONTEXT, CONTEXT + 1)}
+    """Yield lines with a difference or excess and their neighbours; the others as gaps."""
+    near: set[int] = set()
+    for at, line in enumerate(lines):
+        if line.kind != "same" or line.before or line.after:
+            near |= {*range(at - CONTEXT, at + CONTEXT + 1)}
     for shown, group in itertools.groupby(range(len(lines)), near.__contains__):
-        places = list(group)
+        indices = list(group)
         if shown:
-            yield from (lines[at] for at in places)
+            yield from (lines[at] for at in indices)
         else:
-            yield MergedLine("gap", None, f"… {plural(len(places), 'line')}")
+            yield MergedLine("gap", None, f"… {plural(len(indices), 'line')}")
 
 
 # ------------------------------------------------------------------------------------- machine code
 
 
 def _plain(listing: str) -> list[str]:
-    """Instructions of each function behind its name, without addresses and numbers of labels."""
-    found: list[str] = []
-    for function, code in itertools.groupby(sass.parse(listing), lambda one: one.function):
-        found += [f"{function}:", *(f"  {_LABEL.sub('.L', one.text)}" for one in code)]
-    return found
+    """Return each function's name and instructions, without addresses and label numbers."""
+    lines: list[str] = []
+    for function, code in itertools.groupby(sass.parse(listing), lambda line: line.function):
+        lines += [f"{function}:", *(f"  {_LABEL.sub('.L', line.text)}" for line in code)]
+    return lines
 
 
 def machine_code(before: str, after: str) -> MachineCode | None:
-    """The diff of two listings as `sass.as_text` makes them; None where one is not known, or where no
-    instruction differs."""
+    """Return the diff of two listings from `sass.as_text`; None where one is missing or both agree."""
     if not before or not after or before == after:
         return None
-    one, other = _plain(before), _plain(after)
-    if one == other:
+    old, new = _plain(before), _plain(after)
+    if old == new:
         return None
-    lines = diffs.unified(one, other)
+    lines = diffs.unified(old, new)
     kinds = Counter(kind for kind, _ in lines)
-    sizes = [sum(line.startswith(" ") for line in code) for code in (one, other)]
+    sizes = [sum(line.startswith(" ") for line in code) for code in (old, new)]
     shown = lines[:MOST_LINES]
     return MachineCode(
         sizes[0], sizes[1], kinds["added"], kinds["removed"], shown, len(lines) - len(shown),

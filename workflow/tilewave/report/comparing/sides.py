@@ -1,4 +1,4 @@
-"""One side of a comparison: its tables, from a run's results, a recording, or kernels that are run now."""
+"""A side of a comparison: its tables, from a run's results, a recording, or kernels run now."""
 
 import io
 import math
@@ -28,23 +28,23 @@ from tilewave.theory.occupancy import SmLimits, occupancy
 from tilewave.workers import supervisor
 
 STAGES = ("check", "counters")
-"""What is done of kernels that are run now; they are timed in turn (`in_turn`)."""
+"""Stages of kernels that are run now; `in_turn` times them."""
 JOB_S = 60.0
-"""What a pair may take to be timed, with its buffers."""
+"""Time limit in seconds for timing a pair, with its buffers."""
 FRAMES = ("cases", "records", "samples", "instructions")
 OCCUPANCY = "occupancy_percent"
-"""Resident warps that registers, shared memory and block size allow, of those an SM has room for."""
+"""Column with the occupancy that registers, shared memory and block size allow."""
 TABLES = (Path("results/tables"), Path(own_study.RESULTS) / "tables", Path("tables"), Path())
-"""Where a folder may hold a run's tables."""
+"""Subfolders that may hold a run's tables."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """Tables of one side: cases, figures (``records``), raw samples, counts by instruction; environments
-    by id, where they are known.
+    """Tables of a side.
 
-    listing: from a variant to its machine code as `sass.as_text` has it, empty where it is not known;
-    texts: from it to its files by last name, none where they are not known.
+    samples: raw samples; instructions: counts by instruction; environments: by id, where known; listing:
+    returns a variant's machine code as from `sass.as_text`, empty where unknown; texts: returns a variant's
+    source files by last name, empty where unknown.
     """
 
     label: str
@@ -58,8 +58,7 @@ class Side:
 
 
 def with_occupancy(cases: pd.DataFrame, limits: SmLimits | None) -> pd.DataFrame:
-    """The cases with the column OCCUPANCY, empty where registers or geometry are not known; limits: of an
-    SM, None where they are not known."""
+    """Return the cases with the column OCCUPANCY, empty where registers, geometry or limits are unknown."""
 
     def percent(threads: float, registers: float, shared: float) -> float:
         if limits is None or not (threads > 0 and registers > 0):
@@ -73,8 +72,8 @@ def with_occupancy(cases: pd.DataFrame, limits: SmLimits | None) -> pd.DataFrame
 
 
 def _limits(environments: Mapping[str, Mapping[str, Any]], arch: int) -> SmLimits | None:
-    """Of the GPU that one of these environments has, else of the architecture."""
-    gpu = next((one for one in environments.values() if one.get("max_warps_per_sm")), None)
+    """Return the limits of the environments' GPU, else of the architecture."""
+    gpu = next((facts for facts in environments.values() if facts.get("max_warps_per_sm")), None)
     try:
         return SmLimits.from_environment(gpu) if gpu else SmLimits.of(arch)
     except KeyError:
@@ -82,9 +81,9 @@ def _limits(environments: Mapping[str, Mapping[str, Any]], arch: int) -> SmLimit
 
 
 def _run_tables(folder: Path) -> Path | None:
-    """Where a run has left its tables in a folder."""
-    places = (folder / one for one in TABLES)
-    return next((one for one in places if (one / "records.parquet").is_file()), None)
+    """Return the folder of a run's tables inside a folder."""
+    folders = (folder / tables for tables in TABLES)
+    return next((tables for tables in folders if (tables / "records.parquet").is_file()), None)
 
 
 def _is_recording(folder: Path) -> bool:
@@ -92,12 +91,12 @@ def _is_recording(folder: Path) -> bool:
 
 
 def has_figures(folder: Path) -> bool:
-    """Whether a folder is one that a report ran in, or one of recorded figures."""
+    """Return whether a folder holds a report's results or recorded figures."""
     return _run_tables(folder) is not None or _is_recording(folder)
 
 
 def of_figures(folder: Path) -> Side:
-    """What a folder holds that has figures."""
+    """Return the side of a folder with a report's results or recorded figures."""
     tables = _run_tables(folder)
     return of_recording(folder) if tables is None else _of_run(folder, tables)
 
@@ -109,46 +108,46 @@ def _of_run(folder: Path, tables: Path) -> Side:
         projects.read(results / name) if (results / name).is_file() else {}
         for name in ("target.json", "kernels.json")
     )
-    known = target.get("environments", {})
+    environments = target.get("environments", {})
     arch = target.get("arch", 0)
-    frames["cases"] = with_occupancy(frames["cases"], _limits(known, arch))
+    frames["cases"] = with_occupancy(frames["cases"], _limits(environments, arch))
     variants = {
-        name: one for kernel in compiled.values() for name, one in kernel["variants"].items()
+        name: archs for kernel in compiled.values() for name, archs in kernel["variants"].items()
     }
 
     def listing(variant: str) -> str:
-        # The document names paths from the folder that the run worked in.
+        # The document's paths are relative to the folder of the run.
         entry = variants.get(variant, {}).get(f"sm_{arch}", {})
         path = results / "cubins" / Path(*Path(entry.get("sass") or "none").parts[-2:])
         return path.read_text("utf-8") if path.is_file() else ""
 
-    return Side(str(folder), **frames, environments=known, listing=listing)
+    return Side(str(folder), **frames, environments=environments, listing=listing)
 
 
 def of_recording(folder: Path) -> Side:
-    """What a folder of one GPU's recorded figures holds."""
-    held = Recorded(folder).whole()
-    results = held.results()
+    """Return the side of a folder with one GPU's recorded figures."""
+    recording = Recorded(folder).whole()
+    results = recording.results()
     figures = [
-        made.only("case", "stage", "status", "verdict", "environment") | figure
-        for made in results
-        for figure in (made.figures or [{"metric": ""}])
+        record.only("case", "stage", "status", "verdict", "environment") | figure
+        for record in results
+        for figure in (record.figures or [{"metric": ""}])
     ]
-    places = pd.DataFrame([made.only("case", "key", "environment", "stage") for made in results])
+    keys = pd.DataFrame([record.only("case", "key", "environment", "stage") for record in results])
     long = {
-        name: places.merge(held.long_table(name, set(places["key"])).to_pandas(), on="key")
+        name: keys.merge(recording.long_table(name, set(keys["key"])).to_pandas(), on="key")
         for name in ("samples", "instructions")
     }
-    environment = held.environments.get(held.main_environment, {})
-    cases = with_occupancy(_recorded_cases(held, results), _limits({"": environment}, 0))
+    environment = recording.environments.get(recording.main_environment, {})
+    cases = with_occupancy(_recorded_cases(recording, results), _limits({"": environment}, 0))
     arch = f"sm_{environment.get('arch', '')}"
 
     def listing(variant: str) -> str:
-        found = held.listing(held.compiled.get(f"{variant}.{arch}", {}).get("key", ""))
-        return found[0] if found else ""
+        stored = recording.listing(recording.compiled.get(f"{variant}.{arch}", {}).get("key", ""))
+        return stored[0] if stored else ""
 
     return Side(
-        str(folder), cases, pd.DataFrame(figures), **long, environments=held.environments,
+        str(folder), cases, pd.DataFrame(figures), **long, environments=recording.environments,
         listing=listing,
     )  # fmt: skip
 
@@ -158,24 +157,24 @@ GEOMETRY = {
     "launch__shared_mem_per_block_static": "shared_bytes",
     "launch__shared_mem_per_block_dynamic": "shared_bytes",
 }
-"""What Nsight Compute says of a launch, and the column of the cases that it adds up to."""
+"""Launch metrics of Nsight Compute, and the column of the cases that each adds to."""
 
 
-def _recorded_cases(held: Recorded, results: Iterable[Result]) -> pd.DataFrame:
-    """Verdict and resources of each recorded case."""
-    used = {name.rpartition(".")[0]: entry for name, entry in held.compiled.items()}
+def _recorded_cases(recording: Recorded, results: Iterable[Result]) -> pd.DataFrame:
+    """Return verdict and resources of each recorded case."""
+    used = {name.rpartition(".")[0]: entry for name, entry in recording.compiled.items()}
     rows: dict[str, dict[str, Any]] = {}
-    for made in results:
-        row = rows.setdefault(made.case, {"case": made.case, "verdict": result.NOT_CHECKED})
-        if made.stage == "check":
-            row["verdict"] = made.verdict or result.NOT_CHECKED
-        entry = used.get(made.case.partition("@")[0], {})
+    for record in results:
+        row = rows.setdefault(record.case, {"case": record.case, "verdict": result.NOT_CHECKED})
+        if record.stage == "check":
+            row["verdict"] = record.verdict or result.NOT_CHECKED
+        entry = used.get(record.case.partition("@")[0], {})
         resources = entry.get("resources", {}).get(entry.get("symbol"), {})
         row |= {
             "registers": resources.get("registers"),
             "spill_bytes": resources.get("spill_store_bytes"),
         }
-        for figure in made.figures if made.stage == "counters" else ():
+        for figure in record.figures if record.stage == "counters" else ():
             if column := GEOMETRY.get(figure["metric"]):
                 row[column] = row.get(column, 0) + figure["value"]
     return pd.DataFrame(list(rows.values()))
@@ -185,57 +184,58 @@ def _recorded_cases(held: Recorded, results: Iterable[Result]) -> pd.DataFrame:
 
 
 def revision(name: str, folders: Sequence[str], where: Path) -> list[Path]:
-    """The folders of kernels as a git revision of this checkout has them, written below ``where`` with the
-    folders of headers that their front matter names.
+    """Write the folders of kernels of a git revision below ``where``, and return their paths.
 
-    Raises UserError where git does not know the revision, or it has no such folder.
+    Folders of headers that front matter names are written, too. Raises UserError where git does not know
+    the revision or the revision lacks a folder.
     """
-    asked = "a revision of the checkout that this folder lies in"
-    top = os.fsdecode(_git(name, asked, "rev-parse", "--show-toplevel")).strip()
+    remedy = "Name a revision of the checkout that contains the current folder"
+    top = os.fsdecode(_git(name, remedy, "rev-parse", "--show-toplevel")).strip()
 
     def written(folder: str) -> Path:
-        said = f"a revision that holds {folder}"
-        packed = _git(name, said, "-C", top, "archive", "--format=tar", name, "--", folder)
+        remedy = f"Name a revision that contains {folder}"
+        packed = _git(name, remedy, "-C", top, "archive", "--format=tar", name, "--", folder)
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             archive.extractall(where, filter="data")
         return where / folder
 
-    found = [written(os.path.relpath(os.path.realpath(folder), top)) for folder in folders]
+    paths = [written(os.path.relpath(os.path.realpath(folder), top)) for folder in folders]
     try:
-        kernels = find_kernels(found, {})
-    except UserError as error:  # nobody knows the folder that it was written to
-        place, allowed = (
-            told.replace(f"{where}{os.sep}", f"{name}:")
-            for told in (error.where_file, error.allowed)
-        )
-        raise UserError(place, error.key, error.found, allowed) from error
+        kernels = find_kernels(paths, {})
+    except UserError as error:  # the user does not know the temporary folder
+        error.args = (str(error).replace(f"{where}{os.sep}", f"{name}:"),)
+        raise
     for kernel in kernels.values():
-        for named in kernel.folders[1:]:
-            folder = Path(os.path.normpath(named))
+        for include in kernel.folders[1:]:
+            folder = Path(os.path.normpath(include))
             if folder.is_relative_to(where) and not folder.exists():
                 written(str(folder.relative_to(where)))
-    return found
+    return paths
 
 
-def _git(revision: str, allowed: str, *words: str) -> bytes:
-    """What git answers. Raises UserError where it knows no such revision."""
-    done = subprocess.run(["git", *words], capture_output=True, check=False)
+def _git(revision: str, remedy: str, *arguments: str) -> bytes:
+    """Return git's output. Raises UserError where git fails."""
+    done = subprocess.run(["git", *arguments], capture_output=True, check=False)
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines() or ["git failed"]
-        raise UserError(HERE, "revision", revision, f"{allowed}; git says: {said[0]}")
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["git failed"]
+        problem = f"git cannot read revision {revision}: {lines[0].removeprefix('fatal: ')}"
+        raise UserError.because(HERE, problem, remedy, "revision")
     return done.stdout
 
 
 def changed(
-    one: Mapping[str, Kernel], other: Mapping[str, Kernel], all_of_them: bool = False
+    before: Mapping[str, Kernel], after: Mapping[str, Kernel], all_of_them: bool = False
 ) -> tuple[list[str], list[str], list[str]]:
-    """Names of kernels whose text, or that of a header of their own, differs, or of all of them; of those
-    that only the first side has; of those that only the second has."""
-    both = [name for name in one if name in other]
+    """Return the names of kernels that differ, of those only before, and of those only after.
+
+    A kernel differs where its text or that of one of its headers does. all_of_them: return all kernels that
+    both sides have as differing.
+    """
+    both = [name for name in before if name in after]
     if not all_of_them:
-        both = [name for name in both if source_digest(one[name]) != source_digest(other[name])]
-    gone = [name for name in one if name not in other]
-    return both, gone, [name for name in other if name not in one]
+        both = [name for name in both if source_digest(before[name]) != source_digest(after[name])]
+    gone = [name for name in before if name not in after]
+    return both, gone, [name for name in after if name not in before]
 
 
 def _config(
@@ -245,7 +245,7 @@ def _config(
     shapes: Sequence[str],
     operation_folders: Sequence[str],
 ) -> dict[str, Any]:
-    """A config that checks, counts and, on a GPU, times these kernels."""
+    """Return a config that checks, counts and, on a GPU, times these kernels."""
     blocks = own_study.blocks(
         kernels, lambda kind: own_study.small(kind, shapes), macros="each_dtype"
     )
@@ -264,7 +264,7 @@ def _config(
 
 @dataclass(frozen=True)
 class Kernels:
-    """A side that is run now, and what knows its jobs."""
+    """A side that is run now, and the pipeline with its jobs."""
 
     side: Side
     pipeline: Pipeline
@@ -278,23 +278,22 @@ def of_kernels(
     work: Path,
     operation_folders: Sequence[str] = (),
 ) -> Kernels:
-    """Kernels of these folders, compiled and executed now, or checked and counted where there is a GPU.
+    """Compile kernels and execute them, or check and count them where there is a GPU.
 
-    shapes: as of `tilewave report --shapes`; work: a folder for what is written on the way, which the
-    side's listings stay in. Raises UserError for mistakes in the kernels and for shapes that fit none of
-    them.
+    shapes: as for `tilewave report --shapes`; work: a folder for intermediate files, in which the side's
+    listings stay. Raises UserError for mistakes in the kernels and for shapes that fit no kernel.
     """
-    kernels = [one for name, one in gathered(folders, {}).items() if name in names]
+    kernels = [kernel for name, kernel in gathered(folders, {}).items() if name in names]
     config = _config(folders, kernels, work, shapes, operation_folders)
     cores = os.cpu_count() or 1
     run = rules.begin(projects.load(config, HERE, ladder=False))
     rules.write(str(work / "target.json"), run.target)
-    known = rules.compile_part(run, ALL, cores)
-    pipeline = Pipeline(run.project, run.target, known, cores=cores)
-    found = rules.measure_part(run, pipeline, cores, STAGES)
-    found[result.EXECUTE] = rules.execute_part(run, pipeline, cores)
-    frames = rules.tables(run, pipeline, found).all()
-    # Kernels are timed in turn or not at all: what a recording knows of one side's times is not compared.
+    compiled = rules.compile_part(run, ALL, cores)
+    pipeline = Pipeline(run.project, run.target, compiled, cores=cores)
+    results = rules.measure_part(run, pipeline, cores, STAGES)
+    results[result.EXECUTE] = rules.execute_part(run, pipeline, cores)
+    frames = rules.tables(run, pipeline, results).all()
+    # Kernels are timed in turn or not at all: recorded times of one side are not compared.
     recorded = frames["records"]["source"].astype(str).str.startswith("recorded:")
     frames["records"] = frames["records"][~recorded | (frames["records"]["stage"] != "time")]
     environments = run.target["environments"]
@@ -303,8 +302,8 @@ def of_kernels(
 
     def listing(variant: str) -> str:
         entry = pipeline.compiled.get(variant, {}).get(pipeline.arch)
-        known = entry and pipeline.compilations.listing(pipeline.variants[variant], entry)
-        return known or ""
+        text = entry and pipeline.compilations.listing(pipeline.variants[variant], entry)
+        return text or ""
 
     def texts(variant: str) -> Mapping[str, str]:
         kernel = pipeline.variants[variant].kernel
@@ -318,30 +317,32 @@ def of_kernels(
 
 
 def in_turn(before: Kernels, after: Kernels) -> pd.DataFrame:
-    """Samples of each case of which both sides gave a right result, the two kernels timed in turn (after,
-    before, before, after) in one process, as `pipeline.tables.samples_table` has them: ``duration_us`` is of
-    after, ``baseline_us`` of before. Empty without a GPU."""
+    """Time both sides' kernels in turn (after, before, before, after) in one process.
+
+    Returns samples of the cases that are correct on both sides, as `pipeline.tables.samples_table`:
+    ``duration_us`` is of after, ``baseline_us`` of before. Empty without a GPU.
+    """
     if not after.pipeline.target["live"]:
         return pd.DataFrame()
-    right = [
-        set(one.side.cases.query("verdict == @result.CORRECT")["case"]) for one in (before, after)
+    correct = [
+        set(run.side.cases.query("verdict == @result.CORRECT")["case"]) for run in (before, after)
     ]
     rivals, jobs = before.pipeline.planned("time"), []
     for case, job in after.pipeline.planned("time").items():
         rival = rivals.get(case)
         if not (isinstance(job, Job) and isinstance(rival, Job)):
             continue
-        if not all(case in cases for cases in right):
+        if not all(case in cases for cases in correct):
             continue
         before.pipeline.provide([rival.variant])
         after.pipeline.provide([job.variant])
         jobs.append(replace(job, rival=rival, baseline=False))
     store = after.pipeline.store
-    made = supervisor.run_jobs("time", jobs, cache=store.root / "cache", limit_s=JOB_S)
-    return samples_table(made, None)
+    samples = supervisor.run_jobs("time", jobs, cache=store.root / "cache", limit_s=JOB_S)
+    return samples_table(samples, None)
 
 
-def nothing(label: str) -> Side:
-    """A side of which nothing had to be run."""
-    none = pd.DataFrame()
-    return Side(label, pd.DataFrame(columns=["case", "verdict"]), none, none, none)
+def empty(label: str) -> Side:
+    """Return a side without cases."""
+    no_rows = pd.DataFrame()
+    return Side(label, pd.DataFrame(columns=["case", "verdict"]), no_rows, no_rows, no_rows)

@@ -1,6 +1,5 @@
 // The quantization explorer. The closed forms are those of tilewave/theory/quantization.py and
-// tiling.py, and tests hold both to the same values; what follows them draws the page again when an
-// input changes.
+// tiling.py, and tests compare both. The rest redraws the page when an input changes.
 "use strict";
 const closedForms = {
   tiles: (m, n, rows, columns) => [Math.ceil(m / rows), Math.ceil(n / columns)],
@@ -29,27 +28,27 @@ const closedForms = {
     closedForms.tileEfficiency(m, n, rows, columns) *
     closedForms.waves(closedForms.tileCount(m, n, rows, columns), sms, blocksPerSm).efficiency,
 };
-// ------------------------------------------------------------------ one view, as explorer.py has it
+// ------------------------------------------------------------------ the view, as in explorer.py
 const MOST_ROWS = 24;
 const FRAME = { left: 84, top: 12, right: 624, bottom: 232 };
 const NAMES = ["m", "n", "k", "rows", "columns", "sms", "blocks"];
 function at(setting, n) {
   return { ...setting, n };
 }
-function blocksOf(one) {
-  return closedForms.tileCount(one.m, one.n, one.rows, one.columns);
+function blocksOf(setting) {
+  return closedForms.tileCount(setting.m, setting.n, setting.rows, setting.columns);
 }
-function wavesOf(one) {
-  return closedForms.waves(blocksOf(one), one.sms, one.blocks);
+function wavesOf(setting) {
+  return closedForms.waves(blocksOf(setting), setting.sms, setting.blocks);
 }
-function efficiencyOf(one) {
-  return closedForms.parallelEfficiency(one.m, one.n, one.rows, one.columns, one.sms, one.blocks);
+function efficiencyOf(setting) {
+  return closedForms.parallelEfficiency(setting.m, setting.n, setting.rows, setting.columns, setting.sms, setting.blocks);
 }
-// With blocks that share an SM's throughput, the time goes by blocks on the busiest SM.
-function sharedEfficiencyOf(one) {
+// If the blocks of an SM share its throughput, the busiest SM sets the time.
+function sharedEfficiencyOf(setting) {
   return (
-    closedForms.tileEfficiency(one.m, one.n, one.rows, one.columns) *
-    closedForms.cyclesActiveRatio(blocksOf(one), one.sms)
+    closedForms.tileEfficiency(setting.m, setting.n, setting.rows, setting.columns) *
+    closedForms.cyclesActiveRatio(blocksOf(setting), setting.sms)
   );
 }
 function span(setting, sweep) {
@@ -73,22 +72,22 @@ function percent(share) {
   const tenths = Math.floor(1000 * share + 0.5);
   return `${Math.floor(tenths / 10)}.${tenths % 10} %`;
 }
-function values(one) {
-  const [down, across] = closedForms.tiles(one.m, one.n, one.rows, one.columns);
-  const waves = wavesOf(one);
+function values(setting) {
+  const [down, across] = closedForms.tiles(setting.m, setting.n, setting.rows, setting.columns);
+  const waves = wavesOf(setting);
   const shares = [
-    closedForms.lastColumnUseful(one.n, one.columns),
-    closedForms.tileEfficiency(one.m, one.n, one.rows, one.columns),
+    closedForms.lastColumnUseful(setting.n, setting.columns),
+    closedForms.tileEfficiency(setting.m, setting.n, setting.rows, setting.columns),
     waves.efficiency,
-    efficiencyOf(one),
+    efficiencyOf(setting),
   ];
-  const counts = [one.n, `${down} × ${across}`, waves.count, waves.tail];
+  const counts = [setting.n, `${down} × ${across}`, waves.count, waves.tail];
   return [...counts.map(String), ...shares.map(percent)];
 }
 function tableOf(setting, low, high) {
   const sizes = Array.from(new Set(endsOfColumns(setting, low, high)));
   const stride = Math.ceil(sizes.length / MOST_ROWS);
-  return sizes.filter((_, place) => place % stride === 0).map((n) => values(at(setting, n)));
+  return sizes.filter((_, index) => index % stride === 0).map((n) => values(at(setting, n)));
 }
 function plotOf(setting, sweep) {
   const [low, high] = span(setting, sweep);
@@ -105,9 +104,9 @@ function plotOf(setting, sweep) {
   for (let n = Math.ceil(low / step) * step; n <= high; n += step) across.push([x(n), String(n)]);
   return {
     path: path(curve(setting, low, high)),
-    // Between the ends of a column the share grows linearly here, too.
+    // Between the ends of a column this share grows linearly, too.
     shared: setting.blocks > 1 ? path(curve(setting, low, high, sharedEfficiencyOf)) : "",
-    own: sweep && !sameSetting(setting, sweep) ? path(curve(sweep.setting, low, high)) : "",
+    sweep: sweep && !sameSetting(setting, sweep) ? path(curve(sweep.setting, low, high)) : "",
     points: measured.map(([n, rate, share]) => [
       x(n), y(share), `N = ${n}: ${rate.toFixed(1)} TFLOP/s, ${percent(share)}`,
     ]),
@@ -119,22 +118,22 @@ function plotOf(setting, sweep) {
 function sameSetting(setting, sweep) {
   return NAMES.every((name) => ["n", "k"].includes(name) || setting[name] === sweep.setting[name]);
 }
-// The tile counts most, then what an SM holds, the GPU, M and K: in factors of two. The first of
-// equals.
+// Compares tile, blocks per SM, SMs, M and K, in this order and in factors of two; the first sweep
+// wins a tie.
 function nearest(sweeps, setting, dtype = "") {
-  const apart = (one) => {
-    const off = (name) => Math.abs(Math.log2(one.setting[name] / setting[name]));
+  const apart = (sweep) => {
+    const off = (name) => Math.abs(Math.log2(sweep.setting[name] / setting[name]));
     return [off("rows") + off("columns"), off("blocks"), off("sms"), off("m"), off("k")];
   };
-  const before = (one, other) => {
-    const place = one.findIndex((value, i) => value !== other[i]);
-    return place >= 0 && one[place] < other[place];
+  const before = (a, b) => {
+    const index = a.findIndex((value, i) => value !== b[i]);
+    return index >= 0 && a[index] < b[index];
   };
-  let found = null;
-  for (const sweep of sweeps.filter((one) => !dtype || one.dtype === dtype)) {
-    if (!found || before(apart(sweep), apart(found))) found = sweep;
+  let closest = null;
+  for (const sweep of sweeps.filter((sweep) => !dtype || sweep.dtype === dtype)) {
+    if (!closest || before(apart(sweep), apart(closest))) closest = sweep;
   }
-  return found;
+  return closest;
 }
 // ------------------------------------------------------------------------------------- the page
 function start() {
@@ -145,16 +144,16 @@ function start() {
   let setting = data.setting;
 
   function svg(parent, tag, attributes, text = "") {
-    const made = document.createElementNS(parent.namespaceURI, tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    made.textContent = text;
-    parent.append(made);
-    return made;
+    const element = document.createElementNS(parent.namespaceURI, tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.textContent = text;
+    parent.append(element);
+    return element;
   }
   function drawPlot(sweep) {
     const drawn = plotOf(setting, sweep);
-    for (const name of ["path", "shared", "own"]) part(name).setAttribute("d", drawn[name]);
-    for (const name of ["shared", "own"]) {
+    for (const name of ["path", "shared", "sweep"]) part(name).setAttribute("d", drawn[name]);
+    for (const name of ["shared", "sweep"]) {
       part(`key-${name}`).toggleAttribute("hidden", !drawn[name]);
     }
     for (const name of ["points", "across", "up", "here"]) part(name).replaceChildren();
@@ -188,7 +187,7 @@ function start() {
     );
     let last = "";
     const { tail, full } = wavesOf(setting);
-    // Dealt column by column: a part of a column, then whole ones.
+    // Column by column from the right: the last column may be partly marked.
     for (let left = full ? tail : 0, column = across - 1; left > 0; column--) {
       const count = Math.min(left, down);
       last += `M${10 + column * dx} ${10 + high}h${dx}v${-count * dy}h${-dx}z`;
@@ -205,12 +204,12 @@ function start() {
       setting.m % setting.rows && `the ${across} of the last row`,
     ].filter(Boolean);
     tell(
-      "tiles-told",
+      "tiles-text",
       `${down} × ${across} = ${down * across} tiles; ` +
         (partly.length ? `partly filled: ${partly.join(" and ")}` : "all are filled") +
         `. ${percent(1 - closedForms.tileEfficiency(setting.m, setting.n, setting.rows, setting.columns))}` +
-        " of their area lies outside C." +
-        (last ? ` Marked: the ${tail} of the last wave, where blocks are dealt column by column.` : "") +
+        " of their area is outside C." +
+        (last ? ` Marked: the ${tail} of the last wave, if blocks are assigned column by column.` : "") +
         (squeezed ? " Not to scale." : ""),
     );
   }
@@ -234,10 +233,10 @@ function start() {
     const busiest = closedForms.roundsOnSms(blocksOf(setting), setting.sms);
     const several = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
     tell(
-      "waves-told",
+      "waves-text",
       (full ? `${several(full, "full wave")} of ${several(capacity, "block")} on ` : "No full wave on ") +
         several(setting.sms, "SM") +
-        (tail ? `, and a last one of ${tail}: ${several(capacity - tail, "place")} idle in it` : "") +
+        (tail ? `; the last wave has ${several(tail, "block")} and ${several(capacity - tail, "idle slot")}` : "") +
         (setting.blocks > 1 ? `; the busiest SM gets ${several(busiest, "block")}` : "") +
         ".",
     );
@@ -246,10 +245,10 @@ function start() {
     const cells = part("values").querySelectorAll("td");
     values(setting)
       .slice(1)
-      .forEach((text, place) => (cells[place].textContent = text));
+      .forEach((text, index) => (cells[index].textContent = text));
     const work = (2 * setting.m * setting.n * setting.k) / 1e9;
     const ratio = closedForms.operationsRatio(setting.m, setting.n, setting.rows, setting.columns);
-    tell("asked", work.toFixed(3));
+    tell("work", work.toFixed(3));
     tell("executed", ratio.toFixed(3));
     const [low, high] = span(setting, sweep);
     const body = part("table").tBodies[0];
@@ -280,7 +279,7 @@ function start() {
     drawSource(sweep);
     return sweep;
   }
-  // A value as it was typed, where it is one; the other inputs keep theirs.
+  // Accepts a valid value and returns whether it was one.
   function take(name, value) {
     if (!Number.isSafeInteger(value) || value < 1 || value > Number(input(name).max)) return false;
     setting = { ...setting, [name]: value };
@@ -288,8 +287,8 @@ function start() {
   }
   function show(except = null) {
     for (const name of NAMES) {
-      for (const one of [input(name), part(`slide-${name}`)]) {
-        if (one !== except) one.value = setting[name];
+      for (const field of [input(name), part(`slide-${name}`)]) {
+        if (field !== except) field.value = setting[name];
       }
       input(name).removeAttribute("aria-invalid");
     }
@@ -313,7 +312,7 @@ function start() {
     }
     draw();
   });
-  // A reader can copy the address with the inputs in it.
+  // The address holds the inputs, so that readers can copy it.
   part("inputs").addEventListener("change", toAddress);
   part("inputs").addEventListener("submit", (event) => event.preventDefault());
   part("use").addEventListener("click", () => {
@@ -324,7 +323,7 @@ function start() {
     toAddress();
   });
   addEventListener("hashchange", fromAddress);
-  for (const one of document.querySelectorAll("[data-needs-script]")) one.hidden = false;
+  for (const element of document.querySelectorAll("[data-needs-script]")) element.hidden = false;
   fromAddress();
 }
 if (typeof document === "object") start();

@@ -1,5 +1,5 @@
-// What a reader without JavaScript does not miss: sorting and filtering of tables, and one choice of
-// several shown at a time.
+// Sorting and filtering of tables, and a menu that shows one of several cases. Pages are complete
+// without it.
 "use strict";
 function valueOf(cell) {
   const text = cell ? cell.textContent.trim() : "";
@@ -8,17 +8,17 @@ function valueOf(cell) {
 }
 function sortBy(table, column, header) {
   const descending = header.getAttribute("aria-sort") === "ascending";
-  for (const one of table.tHead.rows[0].cells) one.removeAttribute("aria-sort");
+  for (const cell of table.tHead.rows[0].cells) cell.removeAttribute("aria-sort");
   header.setAttribute("aria-sort", descending ? "descending" : "ascending");
   const body = table.tBodies[0];
   const rows = Array.from(body.rows, (row) => ({ row, key: valueOf(row.cells[column]) }));
   const numeric = header.classList.contains("n");
   rows.sort((a, b) => {
-    if (a.key.empty !== b.key.empty) return a.key.empty ? 1 : -1; // nothing stays last
+    if (a.key.empty !== b.key.empty) return a.key.empty ? 1 : -1; // empty cells stay last
     const order = numeric ? a.key.number - b.key.number : a.key.text.localeCompare(b.key.text, "en");
     return descending ? -order : order;
   });
-  body.append(...rows.map((one) => one.row));
+  body.append(...rows.map(({ row }) => row));
 }
 function explore(table) {
   const heads = Array.from(table.tHead.rows[0].cells);
@@ -42,27 +42,27 @@ function explore(table) {
   const names = (table.dataset.filters || "").split("|").filter(Boolean);
   const menus = [];
   for (const name of names) {
-    const column = heads.findIndex((one) => one.textContent.trim() === name);
+    const column = heads.findIndex((head) => head.textContent.trim() === name);
     if (column < 0) continue;
     const menu = document.createElement("select");
     menu.setAttribute("aria-label", name);
     const parts = (row) => row.cells[column].textContent.split(", ");
     const values = Array.from(new Set(rows.flatMap(parts))).filter(Boolean).sort();
-    menu.append(new Option(`any ${name}`, ""), ...values.map((one) => new Option(one, one)));
+    menu.append(new Option(`any ${name}`, ""), ...values.map((value) => new Option(value, value)));
     menus.push((row) => !menu.value || parts(row).includes(menu.value));
     bar.append(menu);
   }
-  const told = document.createElement("output");
-  bar.append(told);
+  const count = document.createElement("output");
+  bar.append(count);
   const filter = () => {
     const wanted = search.value.trim().toLowerCase();
     let shown = 0;
     for (const row of rows) {
-      const fits = row.textContent.replace(/\u00a0/g, " ").toLowerCase().includes(wanted) && menus.every((one) => one(row));
+      const fits = row.textContent.replace(/\u00a0/g, " ").toLowerCase().includes(wanted) && menus.every((matches) => matches(row));
       row.hidden = !fits;
       shown += fits ? 1 : 0;
     }
-    told.textContent = shown === rows.length ? `${shown} rows` : `${shown} of ${rows.length} rows`;
+    count.textContent = shown === rows.length ? `${shown} rows` : `${shown} of ${rows.length} rows`;
   };
   bar.addEventListener("input", filter);
   bar.addEventListener("submit", (event) => event.preventDefault());
@@ -75,11 +75,11 @@ function choose(note) {
   if (choices.length < 2) return;
   const menu = document.createElement("select");
   menu.setAttribute("aria-label", "Case");
-  menu.append(...choices.map((one) => new Option(one.dataset.choice)));
+  menu.append(...choices.map((choice) => new Option(choice.dataset.choice)));
   const show = () => {
-    for (const one of choices) {
-      one.hidden = one.dataset.choice !== menu.value;
-      one.open = !one.hidden;
+    for (const choice of choices) {
+      choice.hidden = choice.dataset.choice !== menu.value;
+      choice.open = !choice.hidden;
     }
   };
   menu.addEventListener("input", show);
@@ -88,7 +88,7 @@ function choose(note) {
 }
 function openTarget() {
   const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  for (let one = target; one; one = one.parentElement) if (one.tagName === "DETAILS") one.open = true;
+  for (let node = target; node; node = node.parentElement) if (node.tagName === "DETAILS") node.open = true;
   if (target) target.scrollIntoView();
 }
 document.querySelectorAll("table.explore").forEach(explore);

@@ -1,0 +1,196 @@
+"""A comparison as text and as Markdown, and the rules that fail a run."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pandas as pd
+
+from tilewave.basics.columns import columns, count
+from tilewave.basics.errors import HERE, UserError
+from tilewave.kernel import result
+from tilewave.records.counters.catalogue import EXCESS
+from tilewave.report.cells import cell, plural
+from tilewave.report.comparing.changes import Comparison
+from tilewave.theory import ratios
+
+RULES = {
+    "wrong": "a case is no longer correct, or a kernel file has a mistake now",
+    "slower": "a case is slower; slower:3% means by at least 3 %",
+    "excess": "a case has more excess shared-memory wavefronts",
+    "registers": "a kernel uses more registers",
+    "spills": "a kernel spills more",
+}
+SHOWN = 40
+FIRST = (ratios.SLOWER, ratios.FASTER, ratios.AMBIGUOUS, ratios.NOT_COMPARABLE, ratios.SAME)
+"""Order of the verdicts in the tables."""
+_RULE = re.compile(r"(?P<name>[a-z]+)(?::(?P<percent>\d+(?:\.\d+)?)%?)?")
+
+
+# ----------------------------------------------------------------------------------------- fails a run
+
+
+def rules(text: str) -> dict[str, float]:
+    """Parse ``slower:3%,excess`` into percentages by rule. Raises UserError for anything else."""
+    limits = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        match = _RULE.fullmatch(part)
+        if match is None or match["name"] not in RULES:
+            raise UserError(HERE, "--fail-on", part, sorted(RULES))
+        if match["percent"] and match["name"] != "slower":
+            problem = f"--fail-on {part} has a percentage, which only slower takes"
+            raise UserError.because(HERE, problem, f"Write {match['name']}", "--fail-on")
+        limits[match["name"]] = float(match["percent"] or 0)
+    return limits
+
+
+def failures(comparison: Comparison, wanted: dict[str, float]) -> list[str]:
+    """Return a line for each change that breaks one of these rules."""
+
+    def grown(name: str) -> list[str]:
+        rows = comparison.counts[
+            (comparison.counts["count"] == name)
+            & (comparison.counts["after"] > comparison.counts["before"])
+        ]
+        return [f"{row.case}: {named(name)} {count(row.before)} to {count(row.after)}"
+                for row in rows.itertuples()]  # fmt: skip
+
+    def wrong() -> list[str]:
+        rows = comparison.verdicts[(comparison.verdicts["before"] == result.CORRECT)]
+        lines = [f"{row.case}: {row.before}, now {row.after}" for row in rows.itertuples()]
+        return [*lines, *(f"skipped: {why}" for why in comparison.broken)]
+
+    def slower() -> list[str]:
+        rows = comparison.times[comparison.times["verdict"] == ratios.SLOWER]
+        rows = rows[rows["ratio"] >= 1 + wanted["slower"] / 100]
+        return [f"{row.case}: {percent(row.ratio)}" for row in rows.itertuples()]
+
+    rules: dict[str, Callable[[], list[str]]] = {
+        "wrong": wrong, "slower": slower, "excess": lambda: grown(EXCESS),
+        "registers": lambda: grown("registers"), "spills": lambda: grown("spill_bytes"),
+    }  # fmt: skip
+    return [line for name in wanted for line in rules[name]()]
+
+
+# ----------------------------------------------------------------------------------------------- texts
+
+
+def percent(ratio: float) -> str:
+    """Format a ratio of times: `3.0 % slower`."""
+    return f"{abs(ratio - 1) * 100:.1f} % {'slower' if ratio > 1 else 'faster'}"
+
+
+def named(count: str) -> str:
+    """Return a count's name with spaces."""
+    return count.replace("_", " ")
+
+
+def amount(value: float) -> str:
+    """Format a count; a fraction, as of a percentage, gets one decimal."""
+    return count(value) if value == int(value) else f"{value:.1f}"
+
+
+# ---------------------------------------------------------------------------------------------- tables
+
+
+def times(comparison: Comparison) -> pd.DataFrame:
+    """Return the table of times for readers: by verdict, the largest change first."""
+    order = {word: at for at, word in enumerate(FIRST)}
+    rows = comparison.times.assign(far=-(comparison.times["ratio"].astype(float) - 1).abs())
+    rows = rows.sort_values(
+        ["verdict", "far"],
+        key=lambda column: column.map(order) if column.name == "verdict" else column,
+    )
+    change, low, high = (
+        (100 * (rows[name].astype(float) - 1)).round(2) for name in ("ratio", "low", "high")
+    )
+    shown = pd.DataFrame({
+        "case": rows["case"], "before (us)": rows["before_us"], "after (us)": rows["after_us"],
+        "change (%)": change, "from (%)": low, "to (%)": high,
+        "verdict": rows["verdict"], "why": rows["why"],
+    })  # fmt: skip
+    return shown if shown["why"].any() else shown.drop(columns="why")
+
+
+def counts(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the table of counts for readers, with the change in percent, empty from 0."""
+    change = 100 * (rows["after"] / rows["before"].where(rows["before"] != 0) - 1)
+    return pd.DataFrame({
+        "case": rows["case"], "count": rows["count"].map(named), "before": rows["before"],
+        "after": rows["after"], "change (%)": change.astype(float),
+    })  # fmt: skip
+
+
+def _parts(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Return title, head and rows of each table with rows."""
+    changed = replace(
+        comparison, times=comparison.times[comparison.times["verdict"] != ratios.SAME]
+    )
+    lines = comparison.lines.rename(columns={"before": "excess before", "after": "excess after"})
+    tables = {
+        "Verdicts that changed": comparison.verdicts,
+        "Times": times(changed),
+        "Counts and resources that differ": counts(comparison.counts),
+        "Lines whose excess wavefronts differ": lines,
+    }
+    return [
+        (
+            title,
+            list(table),
+            [[cell(value) for value in row] for row in table.itertuples(index=False)],
+        )
+        for title, table in tables.items()
+        if len(table)
+    ]
+
+
+def times_text(comparison: Comparison) -> str:
+    """Return how many cases are faster, the same, slower, ..."""
+    counts = comparison.times["verdict"].value_counts()
+    parts = [f"{counts[name]} {name}" for name in ratios.VERDICTS if name in counts]
+    return ", ".join(parts) or "no case timed on both sides"
+
+
+def counts_text(comparison: Comparison) -> str:
+    """Return in how many cases counts differ."""
+    cases = comparison.counts["case"].nunique()
+    return f"counts differ in {plural(cases, 'case')}" if cases else "no count differs"
+
+
+def headline(comparison: Comparison) -> str:
+    """Return the comparison in one line."""
+    sides = f"{comparison.before.label} to {comparison.after.label}"
+    cases = plural(comparison.compared, "case")
+    return f"{sides}: {cases} on both sides; {times_text(comparison)}; {counts_text(comparison)}"
+
+
+def unmatched(comparison: Comparison) -> list[str]:
+    """Return lines on the kernels of one side only, and on files that were skipped."""
+    sides = (("only before", comparison.gone), ("only after", comparison.new))
+    lines = [f"{word}: {', '.join(names)}" for word, names in sides if names]
+    return [*lines, *(f"skipped: {why}" for why in comparison.skipped)]
+
+
+def text(comparison: Comparison) -> str:
+    """Return the comparison for a terminal."""
+    out = [headline(comparison), *(f"  {line}" for line in unmatched(comparison))]
+    for title, head, rows in _parts(comparison):
+        out += ["", title, *columns(head, rows[:SHOWN], left=len(head))]
+        if len(rows) > SHOWN:
+            out.append(f"  and {len(rows) - SHOWN} more (--json has all)")
+    return "\n".join(out) + "\n"
+
+
+def markdown(comparison: Comparison) -> str:
+    """Return the comparison for a step summary or a pull request."""
+
+    def row(cells: list[str]) -> str:
+        return "| " + " | ".join(text.replace("|", "\\|") for text in cells) + " |"
+
+    out = [f"**{headline(comparison)}**", "", *unmatched(comparison)]
+    for title, head, rows in _parts(comparison):
+        out += ["", f"### {title}", "", row(head), row(["---"] * len(head))]
+        out += map(row, rows[:SHOWN])
+        if len(rows) > SHOWN:
+            out += ["", f"and {len(rows) - SHOWN} more"]
+    return "\n".join(out) + "\n"
