@@ -208,7 +208,7 @@ def variants(
 ) -> list[VariantView]:
     """What is known of a kernel's compiled variants (``document``: by variant and architecture); only
     kernels with a cubin have rows."""
-    limits, rows = SmLimits.known(environment), []
+    limits, rows = SmLimits.if_known(environment), []
     # Of several launches the one that leads comes first, with the variant's name alone.
     entries = sorted(kernel.entries, key=lambda one: one != kernel.entry)
     for name, compiled in document.items():
