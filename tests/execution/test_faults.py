@@ -1,4 +1,4 @@
-"""Kernels with a planted mistake (tests/faults): its kind, its line and who takes part have to be named."""
+"""Kernels with a planted mistake (tests/faults): the fault names its kind, line and threads."""
 
 import re
 
@@ -15,9 +15,9 @@ pytestmark = needs_nvrtc
 FAULT_KINDS = {"invalid access", "race", "uninitialised read", "barrier", "timed out"}
 ENDINGS = {"correct", "wrong", "illegal address", "misaligned address", "hangs", None}
 TOOLS = {"memcheck", "racecheck", "initcheck", "synccheck"}
-BUDGET = 300_000  # warp instructions: over a hundred times what those need that end
+BUDGET = 300_000  # warp instructions: over a hundred times the need of kernels that end
 ENTRIES = support.expectations()
-# Of each kernel the first: what its macros change is found on sm_90.
+# The first entry of each kernel: sm_90 covers the macros.
 FIRST = tuple({entry["kernel"]: entry for entry in ENTRIES[::-1]}.values())
 PATHS = sorted(support.FAULTS.glob("*.cu"))
 
@@ -36,13 +36,13 @@ def execute(name, case, macros=None, arch="sm_90"):
 
 
 def only(done):
-    """The message of the one finding that there is."""
+    """Return the message of the only fault."""
     assert len(done.faults) == 1, [fault.message for fault in done.faults]
     return done.faults[0].message
 
 
 def test_every_kernel_has_an_expectation():
-    assert {entry["kernel"] for entry in ENTRIES} == {one.stem for one in PATHS}
+    assert {entry["kernel"] for entry in ENTRIES} == {file.stem for file in PATHS}
     for entry in ENTRIES:
         assert set(entry["kind"]) <= FAULT_KINDS | {"wrong", "correct"}, entry
         assert entry["gpu"] in ENDINGS, entry
@@ -52,38 +52,40 @@ def test_every_kernel_has_an_expectation():
 
 
 def test_folder_is_one_of_kernels():
-    assert set(find_kernels([support.FAULTS])) == {one.stem for one in PATHS}
+    assert set(find_kernels([support.FAULTS])) == {file.stem for file in PATHS}
 
 
 def test_every_choice_can_be_launched():
-    for one in PATHS:
-        for chosen in choices(support.kernel(one), "one_at_a_time", one, "macros"):
+    for file in PATHS:
+        for chosen in choices(support.kernel(file), "one_at_a_time", file, "macros"):
             try_out(chosen)
 
 
 @pytest.mark.parametrize("entry,arch", [*every("sm_80", FIRST), *every("sm_90")])
 def test_fault(entry, arch):
     done = execute(entry["kernel"], entry["shape"], entry["macros"], arch)
-    said = [(fault.kind, fault.message) for fault in done.faults]
+    messages = [(fault.kind, fault.message) for fault in done.faults]
     if not done.faults:
         assert done.verdict in entry["kind"], f"no fault, and the result is {done.verdict}"
         return
-    assert set(done.kinds) <= set(entry["kind"]), said
+    assert set(done.kinds) <= set(entry["kind"]), messages
     lines = [support.line_of(done, fault) for fault in done.faults]
     wanted = support.marked(path(entry), entry["lines"])
-    assert set(lines) & wanted, f"lines {lines}, marked {sorted(wanted)}: {said}"
+    assert set(lines) & wanted, f"lines {lines}, marked {sorted(wanted)}: {messages}"
     for fault in done.faults:
         assert "thread" in fault.message and "block (" in fault.message
         assert ".cu" not in fault.message
         assert fault.threads, fault
         if fault.kind in ("invalid access", "race", "uninitialised read"):
             assert fault.addresses, fault
-        if fault.kind == "race":  # the other side, which executing the block again has shown
-            assert re.search(r"\(\w+(\.\w+)* at SASS address 0x[0-9a-f]{4}\)", fault.message), said
-            assert not re.search(r"\bwarp \d", fault.message), said
+        if fault.kind == "race":  # with the other side, from a second execution of the block
+            assert re.search(r"\(\w+(\.\w+)* at SASS address 0x[0-9a-f]{4}\)", fault.message), (
+                messages
+            )
+            assert not re.search(r"\bwarp \d", fault.message), messages
 
 
-def test_invalid_accesses_name_what_they_leave():
+def test_invalid_accesses_name_the_array_and_its_size():
     done = execute("out_of_bounds_write", 1000)
     assert only(done) == (
         "threads (232, 0, 0) to (255, 0, 0) of block (3, 0, 0) write 4 bytes, the first from byte "
@@ -91,7 +93,7 @@ def test_invalid_accesses_name_what_they_leave():
     )
     done = execute("out_of_bounds_shared", 96)
     assert "reads 4 bytes from byte 384 of shared memory on, which has 384 bytes" in only(done)
-    assert done.faults[0].addresses == [384]  # the system's own kibibyte is counted in neither
+    assert done.faults[0].addresses == [384]  # neither counts the system's kibibyte
     done = execute("misaligned_global", "32x32x66")
     assert "read 16 bytes, the first from byte 264 (element 66) of a on" in only(done)
     assert only(done).endswith("not a multiple of 16")
@@ -110,10 +112,10 @@ def test_races_name_both_sides():
     assert all("asynchronous copy of thread" in fault.message for fault in done.faults)
 
 
-def test_counts_are_those_of_one_execution():
-    """To name the other side of a race, its block is executed again."""
+def test_counts_are_those_of_a_single_execution():
+    """The second execution that names the other side of a race is not counted."""
     raced = execute("race_write_write", "32x32x32")
-    stores = [one.opcode.startswith("STS") for one in raced.program.instructions]
+    stores = [instruction.opcode.startswith("STS") for instruction in raced.program.instructions]
     assert raced.counts["executed"][stores].sum() == 2 * 2 * 16  # blocks times warps
 
 

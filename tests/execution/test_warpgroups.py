@@ -1,4 +1,4 @@
-"""Warpgroup products, mbarriers, tensor copies and clusters: kernels that use them are executed."""
+"""Execution of kernels with warpgroup products, mbarriers, tensor copies and clusters."""
 
 import contextlib
 import re
@@ -65,7 +65,7 @@ def test_layouts(macros):
     ],
 )
 def test_shapes(shape, macros, reverse):
-    """Tails, a single step, blocks that do several tiles; warps in either order."""
+    """Tails, a single step, blocks with several tiles; warps in either order."""
     fine(execute(shape, macros, reverse=reverse))
 
 
@@ -96,7 +96,7 @@ def test_planted_mistakes(bug, kinds, message, text, cluster):
         assert text in near
 
 
-def test_mbarriers_that_are_not_told_of():
+def test_mbarriers_without_a_fence():
     done = execute("300x264x200", {"BUG": 7, "BLOCKS": 2})
     assert done.kinds == ["race"]
     assert "uses byte 0 of shared memory" in done.faults[0].message
@@ -105,17 +105,17 @@ def test_mbarriers_that_are_not_told_of():
 def test_counts():
     done = execute("256x256x128", {})
     fine(done)
-    words = [one.opcode for one in done.program.instructions]
-    found = counters.values(words, done.counts, grid=(4, 1, 1), block=(384, 1, 1))
+    names = [instruction.opcode for instruction in done.program.instructions]
+    totals = counters.values(names, done.counts, grid=(4, 1, 1), block=(384, 1, 1))
     operations = 2.0 * 256 * 256 * 128
-    assert found["sm__ops_path_tensor_src_fp16.sum"] == operations
-    assert found["sm__ops_path_tensor_op_hgmma_src_fp16_sparsity_off.sum"] == operations
-    assert found["sm__ops_path_tensor_op_hmma_src_fp16_sparsity_off.sum"] == 0
-    # What mbarriers and tensor copies add to these is not known.
+    assert totals["sm__ops_path_tensor_src_fp16.sum"] == operations
+    assert totals["sm__ops_path_tensor_op_hgmma_src_fp16_sparsity_off.sum"] == operations
+    assert totals["sm__ops_path_tensor_op_hmma_src_fp16_sparsity_off.sum"] == 0
+    # Mbarriers and tensor copies add an unknown number to these.
     assert not any("wavefronts_mem_shared" in name and "lsu_wave" in name and "ldgsts" not in name
-                   for name in found)  # fmt: skip
+                   for name in totals)  # fmt: skip
     executed, lines = np.asarray(done.counts["executed"]), np.asarray(done.counts["shared_ideal"])
-    for index, word in enumerate(words):
+    for index, word in enumerate(names):
         if opcodes.base(word) == "HGMMA":  # 64 rows of A, 64 columns of B, 32 bytes each
             assert lines[index] * 4 == executed[index] * 32
         if opcodes.base(word) == "STSM":
@@ -126,12 +126,12 @@ def test_counts():
 
 @pytest.mark.parametrize("name", ["f16_f32", "f16_f16", "bf16_f32", "tf32", "i8", "e4m3", "e5m2"])
 def test_types(name):
-    """The kernel counts pairs of products that cancel but for 1, of every type that wgmma has."""
+    """The kernel counts pairs of products whose sum is 1, in every type of wgmma."""
     job = support.job(CEILINGS, name)
     cubin = Path(job.cubin)
     loaded = program.load(cubin.read_bytes(), job.entry, sass.of_cubin(cubin))
     counted = np.zeros(256, np.int32)
-    largest, times = (np.int32(one) for one in (job.probe.scalars["largest"], 4))
+    largest, times = (np.int32(number) for number in (job.probe.scalars["largest"], 4))
     given = [launch.Buffer("counted", counted), largest, times]
     shared = job.launch.shared_bytes
     done = launch.execute(loaded, (1, 1, 1), (256, 1, 1), given, shared_bytes=shared)
@@ -160,14 +160,14 @@ def test_cluster_memory(name, blocks):
     ranks = done.outputs["ranks"].reshape(8, 6).T
     assert np.array_equal(ranks, [rank, size, cluster, count, rank, size])
     thread = np.arange(64)
-    hundreds = sum(100 * (cluster * blocks + one) for one in range(blocks))[:, None]
+    hundreds = sum(100 * (cluster * blocks + rank_) for rank_ in range(blocks))[:, None]
     read, written = done.outputs["sums"].reshape(2, 8, 64)
     assert np.array_equal(read, hundreds + blocks * (63 - thread))
     assert np.array_equal(written, hundreds + blocks * thread)
 
 
 def test_async_stores():
-    """st.async of one, two and four words to the next block; without a wait for them somebody reads too early."""
+    """st.async of one, two and four words to the next block; a read without a wait is a race."""
     done = support.execute(FOLDER / "async_stores.cu", "right")
     assert done.kinds == []
     before, lane, word = np.ogrid[-1:3, 0:32, 0:7]
@@ -178,22 +178,22 @@ def test_async_stores():
 
 ENDS = {"relaxed": 0, "waited_before": 8, "waited_elsewhere": 8, "at_once": 0}
 ENDS |= dict.fromkeys(("released", "released_for_others", "waited"))
-"""Of the kernel -> the byte whose mbarrier is told of."""
+"""Ends of the kernel -> the byte of the mbarrier in the message."""
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("end", "byte"), ENDS.items())
 def test_arrivals_at_blocks_that_may_have_ended(end, byte, reverse):
-    """In whatever order warps and blocks take turns."""
+    """The finding is the same in any order of warps and blocks."""
     path = FOLDER / "cluster_arrivals.cu"
     done = support.execute(path, end, reverse=reverse)
     assert done.outputs["done"].tolist() == [1] * 4
     assert done.kinds == ([] if byte is None else ["race"])
     for fault in done.faults[:1]:
         block = r"block \((\d), 0, 0\)"
-        told = rf"thread \(32, 0, 0\) of {block} arrives at .* byte {byte} .* {block}, which may have ended"
-        found = re.match(told, fault.message)
-        assert found and int(found[1]) ^ 1 == int(found[2])
+        pattern = rf"thread \(32, 0, 0\) of {block} arrives at .* byte {byte} .* {block}, which may have ended"
+        match = re.match(pattern, fault.message)
+        assert match and int(match[1]) ^ 1 == int(match[2])
         assert "missing is a wait" in fault.message and fault.addresses == [byte]
     assert support.execute(path, end, reverse=reverse, races=False).faults == ()
 
@@ -204,22 +204,22 @@ MAP = MapPlan("map_a", "a", "f16", sizes=(64, 40), box=(64, 8), swizzle=128, l2=
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"box": (60, 8)}, "120 bytes, the box's inner side, are no multiple of 16"),
-        ({"box": (64, 512)}, r"a box of \(64, 512\) elements exceeds 256 an axis"),
-        ({"swizzle": 64}, "128 bytes, the box's inner side, exceed swizzle 64"),
+        ({"box": (60, 8)}, "inner side of 120 bytes is not a multiple of 16"),
+        ({"box": (64, 512)}, r"a box of \(64, 512\) elements exceeds 256"),
+        ({"swizzle": 64}, "inner side of 128 bytes exceeds swizzle 64"),
         ({"swizzle": 16}, "swizzle is 16; allowed: 0, 32, 64, 128"),
-        ({"strides": (120,)}, "120 bytes from row to row are no multiple of 16"),
+        ({"strides": (120,)}, "stride from row to row is 120 bytes, not a multiple of 16"),
         ({"strides": ()}, "dimensions is 2; allowed: 1 to 5, in the box and the strides too"),
         ({"element_strides": (1, 9)}, r"element strides \(1, 9\) exceed 8"),
         ({"sizes": (64, 41)}, "its array is 5248 bytes; allowed: at most the 5120 of a"),
         ({"box": (32, 8)}, "rows of 64 bytes in a swizzle of 128"),
     ],
 )
-def test_maps_that_no_driver_makes(change, message):
-    made = replace(case.tensor_map(execution.engine(), MAP), **change)
+def test_maps_that_no_driver_accepts(change, message):
+    tensor_map = replace(case.tensor_map(execution.engine(), MAP), **change)
     kind = Unsupported if message.startswith("rows") else BadLaunch
     with pytest.raises(kind, match=message):
-        maps.encoded(made, 1 << 35, 5120)
+        maps.encoded(tensor_map, 1 << 35, 5120)
 
 
 def test_launches_that_no_gpu_takes():
@@ -271,6 +271,6 @@ SYNCS.ARRIVE.TRANS64.ELSE R12,[R17+UR4],R0"""
 
 @pytest.mark.parametrize("text", [*DECODED.splitlines(), *NOT_DECODED.splitlines()])
 def test_what_is_decoded(text):
-    known = text in DECODED.splitlines()
-    with contextlib.nullcontext() if known else pytest.raises(Unsupported):
+    supported = text in DECODED.splitlines()
+    with contextlib.nullcontext() if supported else pytest.raises(Unsupported):
         decode(Raw(0, *text.split()))
