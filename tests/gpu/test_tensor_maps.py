@@ -126,7 +126,10 @@ def test_compute_capability(more: str, tmp_path: Path) -> None:
         ),
         ("box: [32, 16], swizzle: 128", ""),
         ("box: [64, 16]", ""),
-        ("box: [8, 8, 8], sizes: [8, 8, 8], strides: [8, 12]", "map: the stride along dimension 3 is 24 bytes"),
+        (
+            "box: [8, 8, 8], sizes: [8, 8, 8], strides: [8, 12]",
+            "map: the stride along dimension 3 is 24 bytes",
+        ),
         ("box: [8, 8], sizes: [8, 8], element_strides: [1, 9]", "map: element strides (1, 9)"),
         ("box: [8, 8], sizes: [8, 8], element_strides: [1, 8]", ""),
     ],
