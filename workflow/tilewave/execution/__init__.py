@@ -43,8 +43,8 @@ def engine(
 
     `load` compiles the units of the interpreter that a program needs, once on a computer.
 
-    waiting: called before a wait for another process that compiles them. saying: takes lines about a
-    compilation. processes: of a compilation; also the cores of a launch.
+    waiting: called before a wait for another process that compiles them. saying: gets progress lines.
+    processes: of a compilation; also the cores of a launch.
 
     Tests pass a fake engine. The machine is imported late because numba is large.
     """

@@ -134,7 +134,7 @@ def poisoned(dtype: Any, count: int) -> np.ndarray:
 
 
 def operands(
-    operation: Operation, job: Job, given: Mapping[str, np.ndarray], beta: float
+    operation: Operation, job: Job, inputs: Mapping[str, np.ndarray], beta: float
 ) -> dict[str, np.ndarray]:
     """Return the operands as they are before a launch with this beta, from the operation's `inputs`.
 
@@ -145,8 +145,8 @@ def operands(
         if not operation.given(job, name, beta):
             arrays[name] = poisoned(*operation.stored(job, name))
             continue
-        held = operation.in_memory(job, name, given[name])
-        arrays[name] = np.array(held) if operand.written else held.view()
+        stored = operation.in_memory(job, name, inputs[name])
+        arrays[name] = np.array(stored) if operand.written else stored.view()
         arrays[name].flags.writeable = operand.written
     return arrays
 
@@ -232,12 +232,11 @@ class _Case:
         entries = dict.fromkeys(step.entry for step in job.steps)
         self.job = replace(job, tensor_cores=sass.on_tensor_cores(self._listing, *entries))
         self.entry = job.entry  # of the kernel that loads or runs
-        self.places = {entry: self._places(entry) for entry in entries}
+        source = Path(job.source)
+        self.places = {
+            entry: Places(source, entry, self._listing, job.include) for entry in entries
+        }
         self.programs: dict[str, Any] = {}
-
-    def _places(self, entry: str) -> Places:
-        job = self.job
-        return Places(Path(job.source), entry, self._listing, job.include)
 
     def load(self) -> None:
         """Load the programs of all kernels that are launched."""
@@ -303,29 +302,29 @@ class _Case:
             return None
         return executed
 
-    def buffers(self, given: Mapping[str, np.ndarray], beta: float) -> dict[str, np.ndarray]:
+    def buffers(self, inputs: Mapping[str, np.ndarray], beta: float) -> dict[str, np.ndarray]:
         """Return the contents of memory before a launch with this beta."""
-        return operands(self.operation, self.job, given, beta) | scratch(self.job)
+        return operands(self.operation, self.job, inputs, beta) | scratch(self.job)
 
     def judged(self) -> Judgement:
         """Launch with every (alpha, beta) of the operation, and judge the results."""
         job, operation = self.job, self.operation
-        given, judgements = operation.inputs(job), []
+        inputs, judgements = operation.inputs(job), []
         for alpha, beta in operation.runs(job):
-            buffers = self.buffers(given, beta)
+            buffers = self.buffers(inputs, beta)
             if not self.launch(buffers, alpha, beta):
                 return Judgement(model.NOT_CHECKED)
             if changed := operation.changed(job, buffers.__getitem__):
                 return Judgement(model.WRONG, changed)
             outputs = {name: buffers[name] for name in operation.outputs(job)}
-            judgements.append(operation.judge(job, outputs, given, alpha, beta, self._reference))
+            judgements.append(operation.judge(job, outputs, inputs, alpha, beta, self._reference))
         return self._timeless(Judgement.worst(judgements))
 
     def _reference(
-        self, file: Path, job: Job, given: Mapping[str, np.ndarray]
+        self, file: Path, job: Job, inputs: Mapping[str, np.ndarray]
     ) -> Mapping[str, Any]:
         """Execute a reference kernel (see `base.Executed`)."""
-        return another.executed(file, job, given, self.machine)
+        return another.executed(file, job, inputs, self.machine)
 
     def _timeless(self, judgement: Judgement) -> Judgement:
         """Remove figures that the kernel read from a clock, which the machine lacks. The verdict stays."""
@@ -450,13 +449,13 @@ class UnjudgedRun:
 
 
 def run_unjudged(
-    job: Job, given: Mapping[str, np.ndarray], machine: Any = None, footprint: bool = False
+    job: Job, inputs: Mapping[str, np.ndarray], machine: Any = None, footprint: bool = False
 ) -> UnjudgedRun:
     """Execute a job's launches once, with these inputs. Faults and errors become `UnjudgedRun.problem`."""
     machine = machine or execution.engine()
     case = _Case(job, machine)
     case.footprint = footprint
-    buffers = operands(case.operation, job, given, 0.0) | scratch(job)
+    buffers = operands(case.operation, job, inputs, 0.0) | scratch(job)
     try:
         case.load()
         ended = case.launch(buffers)

@@ -171,15 +171,15 @@ def values(
     return totals
 
 
-def together(each: Sequence[Mapping[str, float]], leading: int) -> dict[str, float]:
+def together(launches: Sequence[Mapping[str, float]], leading: int) -> dict[str, float]:
     """Return the `values` of a case from those of its launches.
 
     Counters are summed; other values are those of the leading launch. Values that a launch lacks are skipped.
     """
     return {
-        name: combined(name, [values[name] for values in each], leading)
-        for name in each[0]
-        if all(name in values for values in each)
+        name: combined(name, [values[name] for values in launches], leading)
+        for name in launches[0]
+        if all(name in values for values in launches)
     }
 
 

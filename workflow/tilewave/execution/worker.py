@@ -42,7 +42,7 @@ def run_job(job: Job, machine: Any, rates: cost.PaceRates) -> Result:
         rates.saw(job, done.launched_s)
         return done.result
     except MemoryError:
-        reason = f"{case.HERE}: out of memory"
+        reason = f"{case.HERE}: out of memory; try smaller sizes or fewer cores"
     except Exception as error:
         traceback.print_exc()
         text = f"{type(error).__name__}: {str(error).strip() or 'no message'}"

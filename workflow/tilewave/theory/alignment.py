@@ -12,6 +12,8 @@ elements.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewave.theory.quantization import positive
+
 EXTENTS = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
 """Rows and columns of each operand."""
 
@@ -21,8 +23,7 @@ def alignment(size: int) -> int:
 
     Raises ValueError if the size is not positive.
     """
-    if size < 1:
-        raise ValueError(f"a size must be positive, found {size}")
+    positive(size=size)
     return size & -size
 
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tilewave.theory.data_sheets import DataSheet
+from tilewave.theory.quantization import rounds_on_sms
 
 ISSUE, FP32, FP64, FP16, ALU, SPECIAL, TENSOR, DATA, PORT, DRAM = (
     "issue slots", "FP32", "FP64", "FP16", "ALU", "special function", "tensor cores",
@@ -121,9 +122,7 @@ def scaled(shallow: Counts, deep: Counts, depth: float, area: float) -> Counts:
 
 def busiest_share(blocks: int, sms: int) -> float:
     """Return the least share of a launch on its busiest SM: ceil(blocks / sms) / blocks."""
-    if min(blocks, sms) < 1:
-        raise ValueError(f"must be positive: {blocks} blocks, {sms} SMs")
-    return -(-blocks // sms) / blocks
+    return rounds_on_sms(blocks, sms) / blocks
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ and 8.0, i.e. 32 or 16 lanes a scheduler). The latency is measured: probe `laten
 """
 
 from tilewave.theory.occupancy import WARP
+from tilewave.theory.quantization import positive
 
 SCHEDULERS = 4
 LANES = 32  # multiply-add lanes of a scheduler on compute capability 9.0
@@ -21,12 +22,6 @@ HALF_AS_WIDE = ("7.0", "7.2", "7.5", "8.0")  # 64 multiply-adds a clock and SM
 def lanes_of(compute_capability: str) -> int:
     """Return the single-precision multiply-add lanes of a scheduler; those of 9.0 by default."""
     return LANES // 2 if compute_capability in HALF_AS_WIDE else LANES
-
-
-def _positive(**values: float) -> None:
-    for name, value in values.items():
-        if not value > 0:
-            raise ValueError(f"{name} must be positive, found {value}")
 
 
 def fma_per_cycle(warps: int, ilp: float, latency: float, lanes: int = LANES) -> float:
@@ -40,7 +35,7 @@ def fma_per_cycle(warps: int, ilp: float, latency: float, lanes: int = LANES) ->
     w = ceil(warps / 4), ends last. So six warps take as long for three quarters of the work as eight do for
     all of it. Raises ValueError unless all are positive.
     """
-    _positive(warps=warps, ilp=ilp, latency=latency, lanes=lanes)
+    positive(warps=warps, ilp=ilp, latency=latency, lanes=lanes)
     most = -(-warps // SCHEDULERS)
     return warps * WARP * ilp / max(latency, most * ilp * WARP / lanes)
 
@@ -51,11 +46,11 @@ def warps_to_hide(latency: float, ilp: float, lanes: int = LANES) -> float:
     latency: cycles. ilp: independent instructions of a thread. lanes: of a scheduler; a warp
     instruction occupies them for 32 / lanes cycles. Raises ValueError unless all are positive.
     """
-    _positive(latency=latency, ilp=ilp, lanes=lanes)
+    positive(latency=latency, ilp=ilp, lanes=lanes)
     return SCHEDULERS * max(1.0, latency / ilp * lanes / WARP)
 
 
 def nanoseconds(cycles: float, clock_mhz: float) -> float:
     """Return cycles of a clock in MHz as nanoseconds. Raises ValueError if the clock is not positive."""
-    _positive(clock_mhz=clock_mhz)
+    positive(clock_mhz=clock_mhz)
     return 1e3 * cycles / clock_mhz

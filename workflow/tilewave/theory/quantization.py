@@ -16,10 +16,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 
+def positive(**values: float) -> None:
+    """Raise ValueError with the name of a value that is not positive."""
+    for name, value in values.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, found {value}")
+
+
 def _ceil(value: int, step: int) -> int:
     """Return ``value / step`` rounded up; both positive."""
-    if value < 1 or step < 1:
-        raise ValueError(f"sizes must be positive, found {value} and {step}")
+    positive(size=value, step=step)
     return -(-value // step)
 
 
@@ -93,8 +99,7 @@ def waves(blocks: int, sms: int, blocks_per_sm: int = 1) -> Waves:
 
     Raises ValueError unless all are positive.
     """
-    if min(blocks, sms, blocks_per_sm) < 1:
-        raise ValueError(f"must be positive: {blocks} blocks, {sms} SMs, {blocks_per_sm} per SM")
+    positive(blocks=blocks, sms=sms, blocks_per_sm=blocks_per_sm)
     return Waves(blocks, sms * blocks_per_sm)
 
 
@@ -104,9 +109,7 @@ def cycles_active_ratio(blocks: int, sms: int) -> float:
     An SM gets floor or ceil of blocks / sms, and is busy in proportion to its blocks. That holds for equal
     blocks whose throughput the SM limits and, with one block per SM at a time, for any limit.
     """
-    if min(blocks, sms) < 1:
-        raise ValueError(f"must be positive: {blocks} blocks, {sms} SMs")
-    return blocks / (sms * _ceil(blocks, sms))
+    return blocks / (sms * rounds_on_sms(blocks, sms))
 
 
 def rounds_on_sms(blocks: int, sms: int) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewave.theory import quantization
+from tilewave.theory.quantization import positive
 
 SUM_BYTES = 4  # an f32 sum in the workspace
 
@@ -42,15 +43,9 @@ class Dealing:
         return self.parts - self.shared
 
 
-def _positive(**values: int) -> None:
-    for name, value in values.items():
-        if value < 1:
-            raise ValueError(f"{name} must be positive, found {value}")
-
-
 def data_parallel(tiles: int, chunks: int) -> Dealing:
     """Return the dealing with one block for each tile."""
-    _positive(tiles=tiles, chunks=chunks)
+    positive(tiles=tiles, chunks=chunks)
     return Dealing(tiles, chunks)
 
 
@@ -59,7 +54,7 @@ def split_k(tiles: int, chunks: int, splits: int) -> Dealing:
 
     Ranges of k differ by at most one chunk.
     """
-    _positive(tiles=tiles, chunks=chunks, splits=splits)
+    positive(tiles=tiles, chunks=chunks, splits=splits)
     splits = min(splits, chunks)
     if splits == 1:
         return data_parallel(tiles, chunks)
@@ -78,7 +73,7 @@ def stream_k(
     Counts differ by at most one chunk; the first blocks have more. One part of each shared tile stays in
     registers: the block that begins the tile reaches it last, when the other parts are written.
     """
-    _positive(tiles=tiles, chunks=chunks, blocks=blocks, least=least)
+    positive(tiles=tiles, chunks=chunks, blocks=blocks, least=least)
     waves, rest = divmod(tiles, blocks)
     if rest == 0:
         return Dealing(blocks, waves * chunks)
@@ -150,8 +145,7 @@ def reduction_time(dealing: Dealing, tile: Sequence[int], sms: int, bandwidth: f
     An SM has only its share of the bandwidth. As many SMs write as there are blocks, and as many read as
     there are shared tiles. Raises ValueError if ``bandwidth`` is not positive.
     """
-    if not bandwidth > 0:
-        raise ValueError(f"bandwidth must be positive, found {bandwidth}")
+    positive(bandwidth=bandwidth)
     if not dealing.parts:
         return 0.0
     part = SUM_BYTES * tile[0] * tile[1] / (bandwidth * 1e6)

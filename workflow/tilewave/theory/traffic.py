@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewave.theory.occupancy import WARP
-from tilewave.theory.quantization import tiles
+from tilewave.theory.quantization import positive, tiles
 
 SECTOR_BYTES = 32
 
@@ -40,8 +40,7 @@ class Machine:
     @property
     def balance(self) -> float:
         """The FLOP in the time of moving one byte: the intensity at the ridge."""
-        if not self.bandwidth > 0:
-            raise ValueError(f"a bandwidth is positive, found {self.bandwidth}")
+        positive(bandwidth=self.bandwidth)
         return self.flop_rate / self.bandwidth
 
     def attainable(self, intensity: float) -> float:
