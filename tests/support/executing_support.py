@@ -18,7 +18,7 @@ from listings import WithListings
 from samples import ROOT, config
 from tilewave import execution
 from tilewave.compiling.sass import of_cubin as listing
-from tilewave.execution.case import beside_arguments, operands, packed, scratch
+from tilewave.execution.case import cluster_and_memory, operands, packed, scratch
 from tilewave.execution.places import Places
 from tilewave.kernel import operations, result, tolerance
 from tilewave.kernel.front_matter import Kernel, load_kernel
@@ -200,7 +200,7 @@ def execute(
         sizes, plan = step_program.image.parameter_sizes, step.launch
         given = packed(execution.engine(), step, buffers, alpha, beta, sizes)
         how = {"shared_bytes": plan.shared_bytes, "limits": launch.Limits(**limits)}
-        how |= beside_arguments(execution.engine(), step, buffers)
+        how |= cluster_and_memory(execution.engine(), step, buffers)
         done = launch.execute(step_program, plan.grid, plan.block, given, **how)
         seconds += done.seconds
         if first is None or done.faults:

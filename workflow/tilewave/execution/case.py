@@ -205,7 +205,7 @@ def tensor_map(machine: Any, wanted: MapPlan) -> Any:
     )
 
 
-def beside_arguments(machine: Any, job: Job, buffers: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def cluster_and_memory(machine: Any, job: Job, buffers: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Return the cluster of a launch, and the buffers that only a tensor map points to."""
     more: dict[str, Any] = {}
     if job.launch.cluster:
@@ -274,7 +274,7 @@ class _Case:
             more["capture"] = True
         if self.footprint:
             more["footprint"] = True
-        more |= beside_arguments(self.machine, job, buffers)
+        more |= cluster_and_memory(self.machine, job, buffers)
         working = job.launch.working_blocks if job.entry == self.job.entry else 0
         done = self.machine.execute(
             program,
