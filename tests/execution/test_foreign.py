@@ -1,4 +1,4 @@
-"""Kernels in the styles of other people's ladders (tests/foreign): a wrong result or a fault is the executor's."""
+"""Third-party kernels (tests/foreign): they are right, so a wrong result or a fault is the executor's."""
 
 import numpy as np
 import pytest
@@ -39,8 +39,8 @@ PRODUCTS = {
     "tf32_mma": [("32x40x24", {})],
     "dgemm_dmma": [("64x32x48", {})],
 }
-# sm_86 and sm_89 have nearly sm_80's instructions: what is executed there too has the most of them. On sm_80
-# it is each kernel's first case.
+# sm_86 and sm_89 have nearly sm_80's instructions, so only kernels with the most instructions run there. On
+# sm_80 only each kernel's first case runs.
 VARIED = {
     "bf16_mma", "call_noinline", "dgemm_dmma", "hgemm_mma_swizzle_cpasync", "igemm_mma",
     "softmax_rows", "spill_registers", "warp_compact",
@@ -48,7 +48,7 @@ VARIED = {
 
 
 def cases():
-    """(path, shape or probe case, macros) of every kernel of the folder."""
+    """Yield (path, shape or probe case, macros) of every kernel of the folder."""
     for path in PATHS:
         front = support.kernel(path).front
         if front.operation == "probe":
@@ -58,8 +58,8 @@ def cases():
 
 
 def every(arch, names=None):
-    """Parameters of each case, or of the first one of each of some kernels."""
-    chosen = [one for one in cases() if names is None or one[0].stem in names]
+    """Return the parameters of each case, or of the first case of each named kernel."""
+    chosen = [case for case in cases() if names is None or case[0].stem in names]
     if names is not None:
         chosen = list({path: (path, case, macros) for path, case, macros in chosen[::-1]}.values())
     return [
@@ -73,8 +73,8 @@ def executed(name, case):
 
 
 def total(done, count, opcode):
-    """Sum of a count over the instructions of an opcode (the first words of it)."""
-    chosen = [one.opcode.startswith(opcode) for one in done.program.instructions]
+    """Return the sum of a count over the instructions whose opcode begins so."""
+    chosen = [instruction.opcode.startswith(opcode) for instruction in done.program.instructions]
     return int(np.sum(np.asarray(done.counts[count])[chosen]))
 
 
@@ -104,7 +104,7 @@ def test_tensor_operations():
 
 
 def test_swizzle_has_no_conflicts_and_plain_rows_have():
-    """ldmatrix reads eight rows of 16 bytes: 64 bytes apart, they share two places of 128 bytes."""
+    """ldmatrix reads eight rows of 16 bytes; 64 bytes apart, they lie in two groups of banks."""
     swizzled = executed("hgemm_mma_swizzle_cpasync", "128x256x160")
     assert total(swizzled, "shared_requests", "LDSM") > 0
     assert total(swizzled, "shared_conflicts", "LDSM") == 0
@@ -122,7 +122,7 @@ def test_transposition_conflicts(place):
 
 
 def test_float_functions():
-    """exp, log and rsqrt against numpy, beside the check that the kernel makes itself."""
+    """exp, log and rsqrt equal numpy's; the kernel also checks itself."""
     done = executed("softmax_rows", "ragged")
     x = done.outputs["x"].reshape(16, 100).astype(np.float64)
     shifted = np.exp(x - x.max(axis=1, keepdims=True))

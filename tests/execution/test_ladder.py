@@ -12,14 +12,14 @@ from tilewave.kernel.variants import choices, variant
 pytestmark = needs_nvrtc
 
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90")  # sm_86 has the instructions of sm_80 and sm_89
-# sm_89 has nearly sm_80's: of each kind of arithmetic one, beside those that test_foreign executes there.
+# sm_89 has nearly sm_80's instructions: one kernel of each kind of arithmetic, besides those of test_foreign.
 VARIED = {"hgemm_wmma", "matmul_dmma", "matmul_tiled"}
 
 SHAPES = ("35x29x21", "40x24x20", "48x16x80", "136x40x24", "40x24x22")
 
 
 def shape_for(chosen):
-    """The first shape that the variant takes on an architecture at least."""
+    """Return the first shape that the variant supports on any architecture."""
     for shape in SHAPES:
         named = support.shape_of(chosen, shape).resolve({})
         for arch in ARCHITECTURES:
@@ -29,7 +29,7 @@ def shape_for(chosen):
 
 
 def ladder():
-    """(path, macros) of each variant."""
+    """Yield (path, macros) of each variant."""
     for path in sorted((ROOT / "kernels").glob("*/*.cu")):
         kernel = support.kernel(path)
         if kernel.front.operation != "matmul":
@@ -43,15 +43,15 @@ def test_every_architecture_gives_the_same_product(path, macros) -> None:
     chosen = variant(support.kernel(path), macros, path, "macros")
     shape = shape_for(chosen)
     named = support.shape_of(chosen, shape).resolve({})
-    some = [arch for arch in ARCHITECTURES if not chosen.supports(named, support.device(arch))]
-    # What needs Hopper's own instructions, or clusters, runs nowhere else: `make smoke` executes it. One block is no cluster.
+    supported = [arch for arch in ARCHITECTURES if not chosen.supports(named, support.device(arch))]
+    # Kernels with Hopper's instructions or clusters run only there; `make smoke` executes them.
     front = chosen.kernel.front
-    if front.architecture_specific or (front.cluster and "sm_80" not in some):
-        assert some == ["sm_90"]
+    if front.architecture_specific or (front.cluster and "sm_80" not in supported):
+        assert supported == ["sm_90"]
         return
-    assert {"sm_80", "sm_90"} <= set(some)
+    assert {"sm_80", "sm_90"} <= set(supported)
     products = {}
-    for arch in some:
+    for arch in supported:
         if arch == "sm_89" and path.stem not in VARIED:
             continue
         done = support.right(path, shape, macros, arch)
@@ -59,7 +59,7 @@ def test_every_architecture_gives_the_same_product(path, macros) -> None:
     first = products["sm_80"]
     matmul = operations.load("matmul")
     output = matmul.output(first.job, "c", *matmul.runs(first.job)[-1])
-    # Results of 16 bits are rounded here and there: of two neighbours neither is the reference, but what lies between them.
+    # Two results of 16 bits may be rounded to neighbours. The reference is their mean.
     halves = first.outputs["c"].dtype.itemsize == 2
     for arch, done in products.items():
         reference = (wide(done) + wide(first)) / 2 if halves else wide(first)
@@ -68,5 +68,5 @@ def test_every_architecture_gives_the_same_product(path, macros) -> None:
 
 
 def wide(done) -> np.ndarray:
-    """The product of an execution."""
+    """Return the product of an execution as float64."""
     return to_float64(done.outputs["c"], done.job.dtypes["c"])

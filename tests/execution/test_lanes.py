@@ -33,7 +33,7 @@ LANES = range(32)
 
 
 def shared(kind: str, width: int, addresses: Any, mask: int = ALL) -> Access:
-    """An access with what the public rule counts of it."""
+    """Return an access with the counts of the public rule."""
     addresses = [at if mask >> lane & 1 else 0 for lane, at in enumerate(addresses)]
     on = mask >> np.arange(32) & 1 == 1
     op = "ldmatrix" if kind == "matrix" else kind
@@ -46,15 +46,15 @@ def banks(cells: Any) -> Counter[int]:
     return Counter(bank for cell in cells for bank in range(cell.bank, cell.bank + cell.banks))
 
 
-def sound(made: layout.Layout) -> None:
-    """Every lane is served once, no wavefront asks a bank for two words, numbers are in order."""
-    assert sorted(lane for row in made.rows for lane in row.lanes) == made.access.lanes
-    assert all(count == 1 for row in made.rows for count in banks(row.cells).values())
-    assert [row.wavefront for row in made.rows] == list(range(1, len(made.rows) + 1))
-    assert made.wavefronts == made.access.wavefronts
+def sound(laid: layout.Layout) -> None:
+    """Assert that every lane is served once, no wavefront reads two words of a bank, numbers are in order."""
+    assert sorted(lane for row in laid.rows for lane in row.lanes) == laid.access.lanes
+    assert all(count == 1 for row in laid.rows for count in banks(row.cells).values())
+    assert [row.wavefront for row in laid.rows] == list(range(1, len(laid.rows) + 1))
+    assert laid.wavefronts == laid.access.wavefronts
 
 
-KNOWN: dict[str, Any] = {
+EXAMPLES: dict[str, Any] = {
     # name: access, wavefronts, transactions, lanes of the last row, words of the most wanted bank
     "conflict-free": (("load", 4, [4 * (5 * i % 32) for i in LANES]), 1, 1, range(32), 0),
     "2-way": (("load", 4, [8 * i for i in LANES]), 2, 1, range(16, 32), 2),
@@ -70,26 +70,26 @@ KNOWN: dict[str, Any] = {
 }
 
 
-def known(name: str) -> Access:
-    return shared(*KNOWN[name][0])
+def example(name: str) -> Access:
+    return shared(*EXAMPLES[name][0])
 
 
-@pytest.mark.parametrize("name", KNOWN)
-def test_known_accesses_are_laid_out_as_they_are_counted(name: str) -> None:
-    _, wavefronts, transactions, last, most = KNOWN[name]
-    made = layout.laid_out(known(name))
-    sound(made)
-    assert (made.wavefronts, made.transactions) == (wavefronts, transactions)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_accesses_are_laid_out_as_they_are_counted(name: str) -> None:
+    _, wavefronts, transactions, last, most = EXAMPLES[name]
+    laid = layout.laid_out(example(name))
+    sound(laid)
+    assert (laid.wavefronts, laid.transactions) == (wavefronts, transactions)
     if last is not None:
-        assert made.rows[-1].lanes == list(last)
-    assert max(made.contended().values(), default=0) == most
-    assert sum(row.waits for row in made.rows) == wavefronts - transactions
+        assert laid.rows[-1].lanes == list(last)
+    assert max(laid.contended().values(), default=0) == most
+    assert sum(row.waits for row in laid.rows) == wavefronts - transactions
 
 
-def test_a_broadcast_is_one_cell_and_a_wide_access_four_banks() -> None:
-    (row,) = layout.laid_out(known("broadcast")).rows
+def test_a_broadcast_is_a_cell_and_a_wide_access_has_four_banks() -> None:
+    (row,) = layout.laid_out(example("broadcast")).rows
     assert row.cells == (layout.Cell(16, 1, tuple(LANES)),)
-    first = layout.laid_out(known("quarters")).rows[0]
+    first = layout.laid_out(example("quarters")).rows[0]
     assert first.cells == tuple(layout.Cell(4 * i, 4, (i,)) for i in range(8))
 
 
@@ -99,10 +99,10 @@ def test_every_access_that_an_h200_counted_is_laid_out_so() -> None:
     for row in cases:
         addresses = [int(word) for word in row["lane_byte_address"].split()]
         width, mask = int(row["width_bytes"]), int(row["active_mask_hex"], 16)
-        made = layout.laid_out(shared(row["op"], width, addresses, mask))
-        sound(made)
-        assert made.wavefronts == int(row["wavefronts"])
-        assert made.wavefronts - made.transactions == int(row["bank_conflicts"])
+        laid = layout.laid_out(shared(row["op"], width, addresses, mask))
+        sound(laid)
+        assert laid.wavefronts == int(row["wavefronts"])
+        assert laid.wavefronts - laid.transactions == int(row["bank_conflicts"])
 
 
 @pytest.mark.parametrize(("kind", "width"), [*(("copy", 4 << n) for n in range(3)), ("bypass", 16)])
@@ -114,11 +114,11 @@ def test_copies_are_laid_out_as_nsight_compute_counts_them(kind: str, width: int
     for to, origin, mask, (wavefronts, ideal, *_) in list(zip(*columns, figures))[:500]:
         counted = {"wavefronts": int(wavefronts), "ideal": int(ideal)}
         given = {"reading": int(mask), "sources": origin.tolist(), **counted}
-        made = layout.laid_out(access(kind, width, int(mask), to.tolist(), **given))
-        assert made.wavefronts == wavefronts
-        served = sorted(lane for row in made.rows for lane in row.lanes)
-        # Of lanes that write the same place one goes where the cache is bypassed.
-        assert served == made.access.lanes or (kind == "bypass" and len(served) == len(set(served)))
+        laid = layout.laid_out(access(kind, width, int(mask), to.tolist(), **given))
+        assert laid.wavefronts == wavefronts
+        served = sorted(lane for row in laid.rows for lane in row.lanes)
+        # A copy that bypasses the cache serves one of the lanes with the same address.
+        assert served == laid.access.lanes or (kind == "bypass" and len(served) == len(set(served)))
 
 
 def test_a_copy_through_the_cache_shows_both_sides() -> None:
@@ -126,40 +126,42 @@ def test_a_copy_through_the_cache_shows_both_sides() -> None:
         "copy", 4, ALL, [4 * i for i in LANES], reading=ALL, sources=[1024 * i for i in LANES],
         wavefronts=32, ideal=1,
     )  # fmt: skip
-    made = layout.laid_out(strided)
-    (row,) = made.rows
+    laid = layout.laid_out(strided)
+    (row,) = laid.rows
     assert (row.wavefronts, banks(row.sources), len(banks(row.cells))) == (32, Counter({0: 1}), 32)
-    assert layout.finding(made).endswith("32 lanes of a transaction have a bank in common")
-    (line,) = layout.text(made)
+    assert layout.finding(laid).endswith("32 lanes of a transaction have a bank in common")
+    (line,) = layout.text(laid)
     assert "lanes 0-31, cache bank 0 to banks 0-31; lanes with a bank in common take turns" in line
-    assert "cache banks" in diagram.drawn(made, "k.cu:1 LDGSTS")
+    assert "cache banks" in diagram.drawn(laid, "k.cu:1 LDGSTS")
 
 
-@pytest.mark.parametrize("name", [name for name in KNOWN if name != "nobody"])
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "nobody"])
 def test_a_drawing_is_well_formed_and_always_the_same(name: str) -> None:
-    made = layout.laid_out(known(name))
-    drawing = diagram.drawn(made, 'k<1>.cu:7 "LDS"')
-    assert drawing == diagram.drawn(layout.laid_out(known(name)), 'k<1>.cu:7 "LDS"')
+    laid = layout.laid_out(example(name))
+    drawing = diagram.drawn(laid, 'k<1>.cu:7 "LDS"')
+    assert drawing == diagram.drawn(layout.laid_out(example(name)), 'k<1>.cu:7 "LDS"')
     assert len(drawing) < 32_000
     root = ElementTree.fromstring(drawing)
     at = "{http://www.w3.org/2000/svg}"
-    title, told = root.find(f"{at}title"), root.find(f"{at}desc")
-    assert title is not None and title.text == f'k<1>.cu:7 "LDS": {layout.finding(made)}'
-    assert told is not None and all(line in str(told.text) for line in layout.text(made))
-    assert root.get("aria-labelledby") == f"{title.get('id')} {told.get('id')}"
-    words = [text.text for text in root.iter(f"{at}text")]
-    assert words.count("conflict") == sum(row.waits for row in made.rows)
+    title, description = root.find(f"{at}title"), root.find(f"{at}desc")
+    assert title is not None and title.text == f'k<1>.cu:7 "LDS": {layout.finding(laid)}'
+    assert description is not None and all(
+        line in str(description.text) for line in layout.text(laid)
+    )
+    assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
+    labels = [text.text for text in root.iter(f"{at}text")]
+    assert labels.count("conflict") == sum(row.waits for row in laid.rows)
     cells = list(root.iter(f"{at}rect"))
-    assert len(cells) == sum(len(row.cells) for row in made.rows)
+    assert len(cells) == sum(len(row.cells) for row in laid.rows)
     assert float(root.get("viewBox", "").split()[2]) == 760
-    assert "<style" in drawing and "<style" not in diagram.drawn(made, "k", False)
+    assert "<style" in drawing and "<style" not in diagram.drawn(laid, "k", False)
 
 
-def test_what_is_found_is_said_in_a_sentence() -> None:
-    said = {name: layout.finding(layout.laid_out(known(name))) for name in KNOWN}
-    assert said["conflict-free"] == "1 wavefront, none too many"
-    assert said["2-way"] == "2 wavefronts where 1 would do: 2 words lie in each of 16 banks"
-    assert said["32-way"] == "32 wavefronts where 1 would do: 32 words lie in bank 0"
+def test_the_finding_is_a_sentence() -> None:
+    findings = {name: layout.finding(layout.laid_out(example(name))) for name in EXAMPLES}
+    assert findings["conflict-free"] == "1 wavefront, no excess"
+    assert findings["2-way"] == "2 wavefronts where 1 would do: 2 words lie in each of 16 banks"
+    assert findings["32-way"] == "32 wavefronts where 1 would do: 32 words lie in bank 0"
     assert layout.ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
 
 
@@ -169,13 +171,17 @@ def watched(path: Path, case_: Any, macros: Any = None) -> case.CaseExecution:
 
 @needs_nvrtc
 @pytest.mark.parametrize("name", ["load_32_conflict", "load_128_conflict", "load_64_one_half"])
-def test_a_probe_s_access_is_the_one_that_its_case_chose(name: str) -> None:
+def test_a_case_of_a_probe_chooses_its_access(name: str) -> None:
     path = ROOT / "kernels" / "probes" / "shared_access.cu"
     wanted = support.kernel(path).front.cases[name].expect
-    (one,) = [x for x in lanes.watched(watched(path, name)) if x.opcode.startswith("LDS")][:1]
-    assert one.layout.wavefronts == wanted["wavefronts"]
-    assert one.layout.wavefronts - one.layout.transactions == wanted["bank_conflicts"]
-    sound(one.layout)
+    (drawing,) = [
+        drawing
+        for drawing in lanes.watched(watched(path, name))
+        if drawing.opcode.startswith("LDS")
+    ][:1]
+    assert drawing.layout.wavefronts == wanted["wavefronts"]
+    assert drawing.layout.wavefronts - drawing.layout.transactions == wanted["bank_conflicts"]
+    sound(drawing.layout)
 
 
 @needs_nvrtc
@@ -189,8 +195,8 @@ def test_watching_changes_no_count_and_the_worst_is_the_worst(kernel: str) -> No
         assert np.array_equal(column, plain.counts[name]), name
     requests = np.flatnonzero(seen.counts["shared_requests"])
     assert list(seen.accesses) == requests.tolist()
-    for one in lanes.watched(done):
-        assert one.layout.wavefronts == one.layout.access.wavefronts
+    for drawing in lanes.watched(done):
+        assert drawing.layout.wavefronts == drawing.layout.access.wavefronts
     for index, (first, worst) in seen.accesses.items():
         assert worst.wavefronts >= first.wavefronts == layout.laid_out(first).wavefronts
         counted = seen.counts["shared_wavefronts"][index]
@@ -203,9 +209,9 @@ def test_the_command_draws_a_line(tmp_path, capsys, monkeypatch):
     kernel = str(ROOT / "kernels" / "probes" / "shared_access.cu")
     given = ["execute", kernel, "--case", "load_32_conflict"]
     assert main([*given, "--lanes", "1"]) == 2
-    told = capsys.readouterr().err
-    assert "--lanes is '1'" in told and "a line that accesses shared memory: " in told
-    line = told.rstrip().rpartition(": ")[2].split(", ")[0].split("-")[0]
+    message = capsys.readouterr().err
+    assert "--lanes: line 1 " in message and "shared memory" in message
+    line = message.rstrip().rpartition(": ")[2].split(", ")[0].split("-")[0]
     assert main([*given, "--lanes", line]) == 0
     out, drawn = capsys.readouterr().out, tmp_path / f"shared_access_line_{line}.svg"
     assert f"drawn in {drawn.name}" in out and "wavefront 1" in out
@@ -215,27 +221,27 @@ def test_the_command_draws_a_line(tmp_path, capsys, monkeypatch):
 
 
 def test_the_line_with_the_most_excess_comes_first() -> None:
-    def one(line: int, address: int, kind: str) -> captured.Diagram:
-        return captured.Diagram("k.cu", line, "LDS", address, layout.laid_out(known(kind)))
+    def drawing_at(line: int, address: int, kind: str) -> captured.Diagram:
+        return captured.Diagram("k.cu", line, "LDS", address, layout.laid_out(example(kind)))
 
-    given = [one(5, 0, "broadcast"), one(9, 16, "2-way"), one(9, 32, "32-way")]
-    found = captured.worst_first(given)
-    assert [(x.line, x.address) for x in found] == [(9, 32), (9, 16), (5, 0)]
-    assert lanes.at_line(found, "9", "kernels/k.cu").address == 32
-    with pytest.raises(UserError, match="shared memory: 5, 9"):
-        lanes.at_line(found, "6", "kernels/k.cu")
-    with pytest.raises(UserError, match="a kernel whose threads access shared memory"):
+    places = (5, 0, "broadcast"), (9, 16, "2-way"), (9, 32, "32-way")
+    drawings = captured.worst_first(drawing_at(*place) for place in places)
+    assert [(drawing.line, drawing.address) for drawing in drawings] == [(9, 32), (9, 16), (5, 0)]
+    assert lanes.at_line(drawings, "9", "kernels/k.cu").address == 32
+    with pytest.raises(UserError, match=r"line 6 .* shared memory.*: 5, 9"):
+        lanes.at_line(drawings, "6", "kernels/k.cu")
+    with pytest.raises(UserError, match=r"no thread .* accesses shared memory"):
         lanes.at_line([], "6", "kernels/k.cu")
 
 
 def launched(*accesses: Access) -> SimpleNamespace:
-    """What patterns are taken from: an instruction for each access."""
+    """Return a launch with an instruction for each access."""
     code = [SimpleNamespace(opcode="LDS", address=16 * at) for at in range(len(accesses))]
-    by_index = {index: (one, one) for index, one in enumerate(accesses)}
+    by_index = {index: (shown, shown) for index, shown in enumerate(accesses)}
     return SimpleNamespace(program=SimpleNamespace(instructions=code), accesses=by_index)
 
 
-def test_accesses_that_stand_alike_are_kept_once() -> None:
+def test_equal_patterns_are_kept_once() -> None:
     def moved(by: int, kind: str = "load") -> Access:
         return shared(kind, 4, [8 * lane + by for lane in LANES])
 
@@ -244,28 +250,33 @@ def test_accesses_that_stand_alike_are_kept_once() -> None:
     assert [row["sass"] for row in rows] == [[0, 32, 64], [16], [48]]
     again = json.loads(json.dumps(rows))
     lines = {0: 7, 16: 9, 32: 7, 48: 9, 64: 8}
-    made = captured.diagrams(again, lambda address: ("k.cu", lines[address]))
+    drawings = captured.diagrams(again, lambda address: ("k.cu", lines[address]))
     # Once for each line of a pattern, the same from JSON as from the machine.
-    assert [(one.line, one.address) for one in made] == [(7, 0), (9, 16), (9, 48), (8, 64)]
-    assert made[0].layout.access == moved(0)
-    assert made[0].svg(False) == diagram.drawn(
+    assert [(drawing.line, drawing.address) for drawing in drawings] == [
+        (7, 0),
+        (9, 16),
+        (9, 48),
+        (8, 64),
+    ]
+    assert drawings[0].layout.access == moved(0)
+    assert drawings[0].svg(False) == diagram.drawn(
         layout.laid_out(moved(0)), "k.cu:7 LDS", standalone=False
     )
 
 
 def test_the_worst_diagram_comes_first() -> None:
-    rows = captured.patterns(launched(known("broadcast"), known("2-way"), known("32-way")))
-    made = captured.diagrams(rows, lambda address: ("k.cu", address))
-    assert [one.layout.access.excess for one in made] == [31, 1, 0]
+    rows = captured.patterns(launched(example("broadcast"), example("2-way"), example("32-way")))
+    drawings = captured.diagrams(rows, lambda address: ("k.cu", address))
+    assert [drawing.layout.access.excess for drawing in drawings] == [31, 1, 0]
 
 
 def pipeline(tmp_path: Path, sass: str = "LDS R1, [R2]", recorded: Any = None) -> Any:
     listing, nothing = (sass, {}), lambda *_: None
     compilations = SimpleNamespace(missing_cubin=nothing, provide=nothing)
     compilations.as_compiled = lambda entry: listing
-    known_ = SimpleNamespace(accesses=recorded, folder=tmp_path) if recorded else None
+    recording = SimpleNamespace(accesses=recorded, folder=tmp_path) if recorded else None
     return SimpleNamespace(
-        store=Store(tmp_path), deterministic=known_, compiled={"k": {"sm_90": {}}}, arch="sm_90",
+        store=Store(tmp_path), deterministic=recording, compiled={"k": {"sm_90": {}}}, arch="sm_90",
         variants={"k": None}, compilations=compilations, provide=nothing,
     )  # fmt: skip
 
@@ -273,24 +284,26 @@ def pipeline(tmp_path: Path, sass: str = "LDS R1, [R2]", recorded: Any = None) -
 JOB = a_job(stage="execute", case="k@256", variant="k", kernel="k", key="ab12", operation="probe")
 
 
-def test_what_nobody_knows_is_watched_once(tmp_path: Path) -> None:
-    asked: list[str] = []
+def test_an_unknown_case_is_watched_once(tmp_path: Path) -> None:
+    measured: list[str] = []
 
     def measure(waiting: Any, finished: Any) -> Any:
-        asked.extend(one.case for one in waiting)
-        for one in waiting:
-            finished(Result.of_job(one, accesses=[{"a": 1}]))
+        measured.extend(job.case for job in waiting)
+        for job in waiting:
+            finished(Result.of_job(job, accesses=[{"a": 1}]))
 
     for _ in range(2):
         watching.watch(pipeline(tmp_path), [JOB], measure)
-    assert asked == ["k@256"]
-    told = watching.document(pipeline(tmp_path), [JOB])
-    assert told["k@256"]["accesses"] == [{"a": 1}]
+    assert measured == ["k@256"]
+    document = watching.document(pipeline(tmp_path), [JOB])
+    assert document["k@256"]["accesses"] == [{"a": 1}]
     assert watching.foremost([JOB, replace(JOB, variant="k-x")]) == [JOB]
 
 
 @pytest.mark.parametrize("given", [{"sass": "LDG.E R1, [R2]"}, {"recorded": {"ab12": [{"a": 2}]}}])
-def test_what_has_no_accesses_or_is_recorded_is_not_watched(tmp_path: Path, given: Any) -> None:
+def test_a_case_without_accesses_or_with_recorded_ones_is_not_watched(
+    tmp_path: Path, given: Any
+) -> None:
     watching.watch(pipeline(tmp_path, **given), [JOB], pytest.fail)
     assert bool(watching.document(pipeline(tmp_path, **given), [JOB])) == ("recorded" in given)
 
@@ -305,11 +318,11 @@ def test_the_case_that_is_watched(operation: str, sizes: tuple[int, ...], best: 
 
 
 @needs_nvrtc
-def test_a_worker_tells_what_a_watched_job_accessed() -> None:
+def test_a_worker_returns_the_accesses_of_a_watched_job() -> None:
     from tilewave.execution import cost, worker
 
     path = ROOT / "kernels" / "probes" / "shared_access.cu"
     job = replace(support.job(path, "load_32_conflict"), watch=True, key="ab12")
-    made = worker.one(job, engine(), cost.PaceRates())
-    (row,) = [row for row in made.accesses if row["opcode"] == "LDS"]
-    assert (made.status, made.key, row["wavefronts"]) == (result.OK, "ab12", 4)
+    outcome = worker.run_job(job, engine(), cost.PaceRates())
+    (row,) = [row for row in outcome.accesses if row["opcode"] == "LDS"]
+    assert (outcome.status, outcome.key, row["wavefronts"]) == (result.OK, "ab12", 4)

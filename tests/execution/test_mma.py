@@ -1,6 +1,6 @@
-"""The mma.sync kernels of f16 and f64: right at every edge, no wavefront too many, whoever comes last.
+"""The mma.sync kernels of f16 and f64: right at every edge, without excess, in any order of blocks.
 
-With block numbers turned round stream-K takes the path on which the last part never leaves the registers.
+With reversed block numbers stream-K takes the path on which the last part stays in registers.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ DEALING = "hgemm_split_k.cu hgemm_stream_k.cu dealing.cuh stream_k.cuh dmma_stre
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The kernels, and the same with their blocks in the opposite order."""
+    """The kernels' folder, and a copy with blocks in reverse order."""
     return KERNELS, support.turned(KERNELS, tmp_path_factory.mktemp("turned"), *DEALING)
 
 
@@ -40,7 +40,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     ],
 )
 def test_no_access_conflicts(name: str, shape: str, macros: dict[str, int]) -> None:
-    # Not the ideal, which Nsight Compute has as 0 for the copies that P0 guards.
+    # Nsight Compute's ideal is 0 for copies that P0 guards, so it is not compared.
     done = support.right(KERNELS / f"{name}.cu", shape, macros)
     assert done.counts["shared_wavefronts"].sum() > 0
     assert not done.counts["shared_conflicts"].any()
@@ -48,9 +48,11 @@ def test_no_access_conflicts(name: str, shape: str, macros: dict[str, int]) -> N
 
 @pytest.mark.parametrize("shape", ["129x136x104", "65x72x8", "130x64x584"])
 @pytest.mark.parametrize("splits", [2, 16])
-def test_split_k_does_not_depend_on_who_comes_last(folders, shape, splits):
+def test_split_k_does_not_depend_on_the_last_block(folders, shape, splits):
     macros = {**SMALL, "SPLITS": splits}
-    support.same_bits(support.right(one / "hgemm_split_k.cu", shape, macros) for one in folders)
+    support.same_bits(
+        support.right(folder / "hgemm_split_k.cu", shape, macros) for folder in folders
+    )
 
 
 # 4 blocks of 64 x 64 an SM. Tiles: 3 x 3 = 9 over 4, 8 and 12 blocks (a tail of one tile in the third
@@ -60,10 +62,12 @@ def test_split_k_does_not_depend_on_who_comes_last(folders, shape, splits):
     ("sms", "shape"),
     [*((sms, "130x136x584") for sms in (1, 2, 3)), (2, "512x64x72"), (1, "448x136x256")],
 )
-def test_stream_k_does_not_depend_on_who_comes_last(folders, monkeypatch, sms, shape, joined):
+def test_stream_k_does_not_depend_on_the_last_block(folders, monkeypatch, sms, shape, joined):
     support.with_sms(monkeypatch, sms)
     macros = {**SMALL, "JOINED": joined}
-    support.same_bits(support.right(one / "hgemm_stream_k.cu", shape, macros) for one in folders)
+    support.same_bits(
+        support.right(folder / "hgemm_stream_k.cu", shape, macros) for folder in folders
+    )
 
 
 # One block an SM. One tile and many helpers, two tiles of odd sizes; 9 tiles over 4 blocks (one is shared by
@@ -75,7 +79,7 @@ def test_stream_k_does_not_depend_on_who_comes_last(folders, monkeypatch, sms, s
         *((4, "300x260x180"), (5, "300x260x180")),
     ],
 )
-def test_shared_tiles_do_not_depend_on_who_comes_last(folders, monkeypatch, sms, shape):
+def test_shared_tiles_do_not_depend_on_the_last_block(folders, monkeypatch, sms, shape):
     support.with_sms(monkeypatch, sms)
     name = "matmul_dmma_stream_k.cu"
     support.same_bits(support.right(folder / name, shape) for folder in folders)

@@ -1,4 +1,4 @@
-"""The probes of the occupancy study: as many warps as their cases say, and sums that are right."""
+"""The probes of the occupancy study: the warps that their cases name, and right sums."""
 
 from pathlib import Path
 
@@ -48,10 +48,10 @@ def test_64_warps_only_where_they_fit() -> None:
     assert chosen(CHAINS, "warps_32_ilp_1").supports({}, {**DEVICE, "arch": 75}) == ""
 
 
-def executed(folder: Path, kernel: Kernel, name: str, words: dict[str, str]) -> CaseExecution:
-    """A case of the kernel with words of its file replaced, on three SMs, executed on the CPU."""
+def executed(folder: Path, kernel: Kernel, name: str, changes: dict[str, str]) -> CaseExecution:
+    """Execute a case of the kernel on three SMs, with changes to its text."""
     text = kernel.text
-    for old, new in {"sms": "3", **words}.items():
+    for old, new in {"sms": "3", **changes}.items():
         assert old in text, old
         text = text.replace(old, new)
     path = folder / kernel.path.name
@@ -75,7 +75,7 @@ def test_chains_are_as_long_as_they_should_be(name: str, tmp_path: Path) -> None
     names = chosen(CHAINS, name).names
     chains = 3 * WARP * names["BLOCK_WARPS"] * names["ILP"]
     counted = done.values["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"]
-    # The work that the rate is formed with: 512 steps of each chain, and next to nothing else.
+    # The work behind the rate: 512 steps of each chain, and almost nothing else.
     assert 512 * chains <= counted <= 512 * chains * 1.01
 
 
@@ -90,7 +90,7 @@ def test_a_tile_is_right_by_either_number_of_threads(name: str, tmp_path: Path) 
 
 @needs_nvrtc
 @pytest.mark.parametrize(
-    ("kernel", "name", "words"),
+    ("kernel", "name", "changes"),
     [
         (CHAINS, "warps_1_ilp_1", {"chain, one, steps);": "chain, one, steps - UNROLLED);"}),
         (TILE, "threads_128", {"QUAD + i % QUAD": "QUAD + (i ^ 1) % QUAD"}),
@@ -98,18 +98,18 @@ def test_a_tile_is_right_by_either_number_of_threads(name: str, tmp_path: Path) 
         (TILE, "threads_256", {"k < STEP; ++k": "k < STEP - 1; ++k"}),
     ],
 )
-def test_a_broken_probe_is_found(kernel, name, words, tmp_path) -> None:
-    words = words | (SHORT_CHAINS if kernel is CHAINS else SHORT_TILE)
-    assert executed(tmp_path, kernel, name, words).result.verdict not in ("correct", None)
+def test_a_broken_probe_is_not_correct(kernel, name, changes, tmp_path) -> None:
+    changes = changes | (SHORT_CHAINS if kernel is CHAINS else SHORT_TILE)
+    assert executed(tmp_path, kernel, name, changes).result.verdict not in ("correct", None)
 
 
 @needs_nvrtc
 def test_registers_of_the_two_tiles() -> None:
     for threads, registers in ((128, 180), (256, 128)):
-        made = nvrtc.compile_kernel(TILE, "sm_90", {"THREADS": threads})
-        used = made.resources["tile_threads"]
+        compiled = nvrtc.compile_kernel(TILE, "sm_90", {"THREADS": threads})
+        used = compiled.resources["tile_threads"]
         assert used["registers"] == registers
         assert used["spill_store_bytes"] == used["spill_load_bytes"] == 0
         assert used["static_shared_bytes"] == 32768
-        found = occupancy(HOPPER, threads, used["registers"], used["static_shared_bytes"])
-        assert (found.blocks, found.warps) == (2, threads // 16)
+        fits = occupancy(HOPPER, threads, used["registers"], used["static_shared_bytes"])
+        assert (fits.blocks, fits.warps) == (2, threads // 16)

@@ -1,4 +1,4 @@
-"""A few of the programs that `python tests/support/fuzzing_programs.py 1000 0` tries, and what it found."""
+"""Some random programs of `python tests/support/fuzzing_programs.py 1000 0`, and its past findings."""
 
 import numpy as np
 import pytest
@@ -14,9 +14,9 @@ def test_random_programs(arch):
     assert not fuzzing.difference(fuzzing.written(5), arch, 5)
 
 
-def the_smaller(one, other):
-    """Of zeros the negative one."""
-    return np.where((one == 0) & (other == 0) & np.signbit(one), one, np.fmin(other, one))
+def the_smaller(first, second):
+    """Return the minimum; of zeros the negative one."""
+    return np.where((first == 0) & (second == 0) & np.signbit(first), first, np.fmin(second, first))
 
 
 PAIR = """__half2 a = bits<__half2>(b0), b = bits<__half2>(b1);
@@ -29,7 +29,7 @@ def lower_of_pair(v):
     return (b[:, 0] * -a[:, 1] + b[:, 0]).astype(np.float16)
 
 
-FOUND = {
+FINDINGS = {
     # LEA takes -R: where R is 0 nothing is borrowed
     "c0 = (u64)p2 - ((u64)c0 + (u64)c0);": ("sm_90", lambda v: v["p2"] - 2 * v["c0"]),
     # IMAD.WIDE adds a negative number of 64 bits
@@ -59,23 +59,23 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("text", FOUND)
-def test_what_random_programs_found(text):
-    arch, value = FOUND[text]
+@pytest.mark.parametrize("text", FINDINGS)
+def test_findings_of_random_programs(text):
+    arch, value = FINDINGS[text]
     name = text.splitlines()[-1][:2]
-    made = fuzzing.Writer(0).program(text)
+    written = fuzzing.Writer(0).program(text)
     with np.errstate(all="ignore"):
-        want = value(fuzzing.inputs(made, 3))
-    assert np.all(fuzzing.same(fuzzing.executed(made, arch, 3)[name], want))
+        want = value(fuzzing.inputs(written, 3))
+    assert np.all(fuzzing.same(fuzzing.executed(written, arch, 3)[name], want))
 
 
 def test_code_that_the_assembler_did_not_optimise():
-    """It finds the top of the stack in R1."""
+    """R1 has the top of the stack."""
     text = "i32 n[4] = {1, 2, 3, 4}; n[b0 & 3] = a0; a1 = n[b1 & 3];"
-    made = fuzzing.Writer(0).program(text)
-    given = fuzzing.inputs(made, 0)
+    written = fuzzing.Writer(0).program(text)
+    given = fuzzing.inputs(written, 0)
     table = np.tile(np.arange(1, 5, dtype=np.int32)[:, None], fuzzing.THREADS)
     table[given["b0"] & 3, np.arange(fuzzing.THREADS)] = given["a0"]
     want = table[given["b1"] & 3, np.arange(fuzzing.THREADS)]
-    found = fuzzing.executed(made, "sm_90", 0, fuzzing.PLAIN)
-    assert found["a1"].tolist() == want.tolist()
+    left = fuzzing.executed(written, "sm_90", 0, fuzzing.PLAIN)
+    assert left["a1"].tolist() == want.tolist()

@@ -1,4 +1,4 @@
-"""The rungs for few tiles: blocks without a piece of k do no harm."""
+"""The rungs for few tiles: blocks without a part of k do no harm."""
 
 import pytest
 
@@ -13,7 +13,7 @@ pytestmark = needs_nvrtc
 KERNELS = ROOT / "kernels" / "ladder"
 
 
-# One tile that all blocks share; two of which a block has a part of each; tiles that were dealt out before whole ones.
+# A tile that all blocks share; two tiles with a part in each block; tiles that are dealt before whole ones.
 @pytest.mark.parametrize(
     ("name", "sms", "shape", "macros"),
     [
@@ -27,7 +27,7 @@ KERNELS = ROOT / "kernels" / "ladder"
 def test_parts_are_added_wherever_they_are(monkeypatch, name, sms, shape, macros) -> None:
     support.with_sms(monkeypatch, sms)
     job = support.job(KERNELS / f"{name}.cu", shape, macros)
-    # The launch that adds has them as arguments, not the one that leads.
+    # The launch that adds takes alpha and beta, not the leading launch.
     assert len(operations.load("matmul").runs(job)) == 2
     done = case.run(job, execution.engine()).result
     assert (done.status, done.verdict) == ("ok", "correct"), done

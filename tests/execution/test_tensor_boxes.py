@@ -1,4 +1,4 @@
-"""Tensor maps of one to five dimensions, by value and by address, executed here and, with a GPU, there."""
+"""Tensor maps of one to five dimensions, by value and by address, executed on the CPU and on a GPU."""
 
 import math
 from dataclasses import replace
@@ -26,7 +26,7 @@ CASES = [
 
 
 def boxes(folder: Path, rank: int, step: int, way: int, pointer: bool, **more: Any) -> Path:
-    """A kernel that copies n elements in boxes of so many dimensions."""
+    """Write a kernel that copies n elements in boxes of so many dimensions."""
     sizes = [*map(str, SIZES[: rank - 1]), f"n / {math.prod(SIZES[: rank - 1])}"]
     before = [BEFORE[way], 0, 0, 0, 0]
     blocks = " * ".join(f"ceil(({of} + {at}) / {box})" for of, at, box in zip(sizes, before, BOX))
@@ -64,7 +64,7 @@ extern "C" __global__ void {path.stem}(MAP map, MAP held, const float* a, float*
 
 
 def elements(rank: int) -> int:
-    """Of an array with 7 in the outermost dimension; rows are multiples of 16 bytes."""
+    """Return the elements of an array with 7 in the outermost dimension; rows are multiples of 16 bytes."""
     return math.prod(SIZES[: rank - 1], start=7 if rank > 1 else 140)
 
 
@@ -78,30 +78,30 @@ def test_executed(tmp_path: Path, rank: int, step: int, way: int, pointer: bool)
 
 @needs_nvrtc
 def test_boxes_are_those_of_the_map(tmp_path: Path) -> None:
-    """Element strides that the kernel knows nothing of."""
-    made = boxes(tmp_path, 3, 1, LOAD, False, element_strides=[1, 2, 1])
-    done = support.execute(made, elements(3))
+    """Element strides that the kernel ignores make its result wrong."""
+    path = boxes(tmp_path, 3, 1, LOAD, False, element_strides=[1, 2, 1])
+    done = support.execute(path, elements(3))
     assert done.verdict != "correct" or done.faults
 
 
 @needs_nvrtc
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("#define RANK 3", "#define RANK 2", "by a tensor map of 3 dimensions"),
         ("    copy_boxes(", "((int*)map)[10] = 1;\n copy_boxes(", "or a changed one"),
         ("    copy_boxes(", "++map;\n copy_boxes(", "where there is none"),
     ],
 )
-def test_maps_that_are_not_what_the_copy_takes(tmp_path, old, new, told) -> None:
+def test_maps_that_are_not_what_the_copy_takes(tmp_path, old, new, message) -> None:
     path = boxes(tmp_path, 3, 1, LOAD, True)
     path.write_text(path.read_text().replace(old, new))
     (fault,) = support.execute(path, elements(3)).faults
-    assert fault.kind == "invalid access" and told in fault.message
+    assert fault.kind == "invalid access" and message in fault.message
 
 
 def beginning_at(folder: Path, way: int, along: int, across: int = 0, deep: int = 0) -> Path:
-    """The kernel with one copy more, from there on."""
+    """Return the kernel with another copy, which begins at these coordinates."""
     copy = {LOAD: "load(&map, box, &barrier, at)", STORE: "store(&map, box, at)"}[way]
     begin = (
         f"    int at[5] = {{{along}, {across}, {deep}}};\n"
@@ -144,5 +144,5 @@ def test_timed_by_its_address_on_the_gpu(tmp_path: Path, session: Session) -> No
     from tilewave.gpu.timing import time_job
 
     work = support.job(boxes(tmp_path, 3, 1, LOAD, True), elements(3))
-    found = time_job(session, replace(work, stage="time"))
-    assert found.status == "ok", found.reason
+    timed = time_job(session, replace(work, stage="time"))
+    assert timed.status == "ok", timed.reason

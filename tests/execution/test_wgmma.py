@@ -1,4 +1,4 @@
-"""The Hopper rungs, executed: right at every edge, in each type and sum, with the same bits whoever schedules them."""
+"""The Hopper rungs, executed: right at every edge, in each type and sum, with the same bits in any schedule."""
 
 import re
 from typing import Any
@@ -24,7 +24,7 @@ LAYOUTS = "hgemm_wgmma_layouts"  # elements are made in the order of memory: its
 
 
 def of_kind(name: str, kind: str) -> dict[str, Any]:
-    """The macros of a kind that a kernel has."""
+    """Return the macros of a kind that a kernel has."""
     offered = support.kernel(KERNELS / f"{name}.cu").front.macros
     return {macro: value for macro, value in KINDS[kind].items() if macro in offered}
 
@@ -33,7 +33,7 @@ def of_kind(name: str, kind: str) -> dict[str, Any]:
 def test_all_rungs_of_other_sums_compute_the_same_bits(few: None, kind: str) -> None:
     # Whole waves of cut tiles; two chunks of bytes, which hide no stores, seven of tf32, which hide all.
     runs = []
-    # The last two have widths that leave rests, whose rows lie behind each other in banks that they share.
+    # The last two have partial widths, whose rows share banks.
     for name in BARE[: 2 if kind == "f16" else 4]:  # they have no sums of f16
         done = support.right(KERNELS / f"{name}.cu", "300x1064x208", of_kind(name, kind))
         runs.append(done)
@@ -149,10 +149,10 @@ def test_operands_that_are_not_contiguous_along_k(few: None, layout_b: str, shap
     ],
 )
 def test_products_are_not_serialised_and_nothing_is_spilled(name, macros):
-    made = support.entry(support.choose(KERNELS / f"{name}.cu", macros), "sm_90")
-    assert "ptxas info" in made["log"]
-    assert not re.search(r"C75\d\d|serializ", made["log"])
-    assert not any(one["spill_store_bytes"] for one in made["resources"].values())
+    compiled = support.entry(support.choose(KERNELS / f"{name}.cu", macros), "sm_90")
+    assert "ptxas info" in compiled["log"]
+    assert not re.search(r"C75\d\d|serializ", compiled["log"])
+    assert not any(used["spill_store_bytes"] for used in compiled["resources"].values())
 
 
 # Tiles cut in both directions; blocks without any chunk of k; rows that are not aligned; more chunks than a ring holds.
@@ -198,8 +198,8 @@ def test_the_same_bits_where_the_tensor_cores_sum_alone(few: None, kind: str) ->
     runs = []
     for path in (RING, PROMOTED, EVEN, FIT, TURNS):
         alone = {"ACCUMULATE": "f22"} if path in (PROMOTED, EVEN) else {}
-        own = "A_TYPE" if path in (RING, PROMOTED) else "TYPE"
-        done = support.right(path, "300x264x208", {own: kind, **alone})
+        macro = "A_TYPE" if path in (RING, PROMOTED) else "TYPE"
+        done = support.right(path, "300x264x208", {macro: kind, **alone})
         assert not done.counts["shared_conflicts"].any()
         runs.append(done)
     support.same_bits(runs)
@@ -226,8 +226,8 @@ def test_promoted_sums_are_nearer() -> None:
         assert done.verdict == "correct", done.reason
         alpha, beta = operation.runs(done.job)[-1]
         want = operation.reference(done.job, operation.inputs(done.job), alpha, beta)["c"]
-        found = operation.wide(done.job, "c", done.outputs["c"])
-        errors.append(np.linalg.norm(found - want) / np.linalg.norm(want))
+        output = operation.wide(done.job, "c", done.outputs["c"])
+        errors.append(np.linalg.norm(output - want) / np.linalg.norm(want))
     # What rounding to bf16 takes: half a spacing, uniform, of mantissas between 1 and 2.
     assert errors[0] < 2.0e-3 and errors[1] > 1.3 * errors[0]
 
@@ -242,9 +242,9 @@ def test_scales_of_blocks(few: None, shape: str, macros: dict[str, object]) -> N
     assert not done.counts["shared_conflicts"].any()
 
 
-# As of a kernel that takes those of the chunk, or of the rows, beside its own.
+# Like a kernel that takes the scales of a neighbouring chunk or row.
 @pytest.mark.parametrize("name", ["scale_a", "scale_b"])
-def test_wrong_scales_are_found(few: None, name: str) -> None:
+def test_wrong_scales_are_wrong(few: None, name: str) -> None:
     done = support.execute(SCALED, "132x136x528")
     operation = operations.load(done.job.operation)
     given, (alpha, beta) = operation.inputs(done.job), operation.runs(done.job)[-1]

@@ -118,12 +118,18 @@ def test_compute_capability(more: str, tmp_path: Path) -> None:
         ("cluster: [1, 2]", ""),
         ("cluster: [5, 4]", "grid y = 2 is not a multiple of 4, the cluster's"),
         ("cluster: [1, 20]\ngrid: [5, 20]", "a cluster of 20 blocks exceeds 16"),
-        ("box: [16, 257]", "map: a box of (16, 257) elements exceeds 256 an axis"),
-        ("box: [6, 16]", "map: 24 bytes, the box's inner side, are no multiple of 16"),
-        ("box: [64, 16], swizzle: 128", "map: 256 bytes, the box's inner side, exceed swizzle 128"),
+        ("box: [16, 257]", "map: a box of (16, 257) elements exceeds 256"),
+        ("box: [6, 16]", "map: the box's inner side of 24 bytes is not a multiple of 16"),
+        (
+            "box: [64, 16], swizzle: 128",
+            "map: the box's inner side of 256 bytes exceeds swizzle 128",
+        ),
         ("box: [32, 16], swizzle: 128", ""),
         ("box: [64, 16]", ""),
-        ("box: [8, 8, 8], sizes: [8, 8, 8], strides: [8, 12]", "map: 24 bytes along dimension 3"),
+        (
+            "box: [8, 8, 8], sizes: [8, 8, 8], strides: [8, 12]",
+            "map: the stride along dimension 3 is 24 bytes",
+        ),
         ("box: [8, 8], sizes: [8, 8], element_strides: [1, 9]", "map: element strides (1, 9)"),
         ("box: [8, 8], sizes: [8, 8], element_strides: [1, 8]", ""),
     ],
@@ -142,7 +148,7 @@ def test_what_cuda_cannot_launch(tmp_path: Path, more: str, sentence: str) -> No
 def test_the_pitch_is_a_requirement() -> None:
     (right,), (wrong,) = (plan_jobs("check", {}, f"64x64x{k}") for k in (24, 21))
     assert isinstance(right, Job) and wrong.status == result.UNSUPPORTED
-    assert wrong.reason.startswith("map_a: 84 bytes from row to row")
+    assert wrong.reason.startswith("map_a: the stride from row to row is 84 bytes")
 
 
 @pytest.mark.parametrize(

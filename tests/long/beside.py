@@ -1,4 +1,4 @@
-"""A process that holds the GPU's memory, or computes on it, as long as the one lives that started it:
+"""A process that occupies the GPU's memory, or computes on it, until its parent ends:
 
 python -m beside holding | computing
 """
@@ -12,7 +12,7 @@ from tilewave.gpu.device import open_gpu
 from tilewave.gpu.session import Session
 
 LEFT_BYTES = 5 << 28
-"""What is left of the GPU's memory: a context and a small case, but not the 1.5 GiB of a large one."""
+"""Free memory: enough for a context and a small case, not for the 1.5 GiB of a large one."""
 
 if __name__ == "__main__":
     die_with_parent()

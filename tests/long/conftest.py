@@ -1,4 +1,4 @@
-"""Tests of whole runs, minutes each: `make long`. All here are marked so."""
+"""Tests of whole runs, minutes each, marked long: `make long`."""
 
 import contextlib
 from pathlib import Path
@@ -16,19 +16,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def place(tmp_path):
-    """An empty folder with the study; what still works there is ended."""
+def run_folder(tmp_path):
+    """An empty folder with the study; afterwards processes in it are ended."""
     folder = tmp_path.resolve()
     (folder / "small.yaml").write_text(small_study.STUDY)
     yield folder
-    for one in small_study.left(folder):
+    for process in small_study.processes_in(folder):
         with contextlib.suppress(psutil.Error):
-            one.kill()
+            process.kill()
 
 
 @pytest.fixture(scope="session")
 def reference(tmp_path_factory):
-    """What the study finds when nobody disturbs it."""
+    """The tables of an undisturbed run of the study."""
     folder = tmp_path_factory.mktemp("reference")
     (folder / "small.yaml").write_text(small_study.STUDY)
     small_study.Run(folder).passed()

@@ -1,4 +1,4 @@
-"""A small study of its own, run in a folder that is gone afterwards, and what came of it."""
+"""A small study, its runs in temporary folders, and their tables."""
 
 import contextlib
 import os
@@ -35,75 +35,75 @@ LIMIT_S = 300.0
 
 
 class Run:
-    """A run of the study in a folder, by the checkout at ``home``."""
+    """A run of the study in a folder, with the checkout at ``home``."""
 
     def __init__(
         self,
         folder: Path,
-        *words: str,
+        *arguments: str,
         home: Path = ROOT,
         python: str = sys.executable,
         env: dict[str, str | None] | None = None,
         **how: Any,
     ) -> None:
         command = [python, "-m", "snakemake", "--snakefile", str(home / "Snakefile"), TABLES]
-        command += [*words, "--cores", "2", "--configfile", "small.yaml"]
-        told = {**os.environ, "PYTHONPATH": str(home / "workflow"), **(env or {})}
+        command += [*arguments, "--cores", "2", "--configfile", "small.yaml"]
+        variables = {**os.environ, "PYTHONPATH": str(home / "workflow"), **(env or {})}
         self.log = Path(tempfile.mkstemp(prefix="tilewave-long-", suffix=".log")[1])
         with self.log.open("ab") as log:
             self.process = psutil.Popen(
                 command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                env={name: one for name, one in told.items() if one is not None}, **how,
+                env={name: value for name, value in variables.items() if value is not None}, **how,
             )  # fmt: skip
 
-    def children(self, words: str) -> list[psutil.Process]:
-        """Living processes below the run that have these words in their command line."""
-        found = []
-        for one in self.process.children(recursive=True):
+    def children(self, text: str) -> list[psutil.Process]:
+        """Return living processes of the run with this text in their command line."""
+        processes = []
+        for process in self.process.children(recursive=True):
             with contextlib.suppress(psutil.Error):
-                if words in " ".join(one.cmdline()) and one.status() != psutil.STATUS_ZOMBIE:
-                    found.append(one)
-        return found
+                if text in " ".join(process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE:
+                    processes.append(process)
+        return processes
 
     def end(self) -> int:
-        """Exit code; what it said is kept in ``said``."""
+        """Wait for the end, keep the ``output``, and return the exit code."""
         try:
             return int(self.process.wait(LIMIT_S))
         except psutil.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             raise AssertionError(f"it hung for {LIMIT_S:g} s") from None
         finally:
-            self.said = self.log.read_text(errors="replace")
+            self.output = self.log.read_text(errors="replace")
             self.log.unlink()
 
     def passed(self) -> str:
-        """What it said, where it ends well."""
-        assert self.end() == 0 and "Traceback" not in self.said, self.said[-3000:]
-        return self.said
+        """Assert that the run succeeds, and return its output."""
+        assert self.end() == 0 and "Traceback" not in self.output, self.output[-3000:]
+        return self.output
 
 
-def left(folder: Path) -> list[psutil.Process]:
-    """Living processes that work in a folder."""
-    found = []
-    for one in psutil.process_iter():
+def processes_in(folder: Path) -> list[psutil.Process]:
+    """Return living processes whose working folder this is."""
+    processes = []
+    for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if one.status() != psutil.STATUS_ZOMBIE and Path(one.cwd()) == folder:
-                found.append(one)
-    return found
+            if process.status() != psutil.STATUS_ZOMBIE and Path(process.cwd()) == folder:
+                processes.append(process)
+    return processes
 
 
-def until(found: Callable[[], Any], seconds: float = 60.0) -> Any:
-    """What a function finds, as soon as it finds something; None where it does not."""
+def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+    """Return the first true value of a condition, or None after so many seconds."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if made := found():
-            return made
+        if value := condition():
+            return value
         time.sleep(0.01)
     return None
 
 
 def tables(folder: Path) -> dict[str, pd.DataFrame]:
-    """What a run found; nothing of its time."""
+    """Return the results of a run, without times."""
     records, cases = (
         pd.read_parquet(folder / "results" / "tables" / f"{name}.parquet")
         for name in ("records", "cases")
@@ -113,21 +113,21 @@ def tables(folder: Path) -> dict[str, pd.DataFrame]:
 
 
 def same(folder: Path, reference: dict[str, pd.DataFrame]) -> None:
-    """That a folder's tables are those of a run that nobody disturbed."""
-    for name, found in tables(folder).items():
-        pd.testing.assert_frame_equal(found, reference[name])
+    """Assert that a folder's tables are those of an undisturbed run."""
+    for name, table in tables(folder).items():
+        pd.testing.assert_frame_equal(table, reference[name])
 
 
-def mount(*words: str) -> None:
-    """Mount, where that is allowed; else the test is skipped."""
-    done = subprocess.run(["mount", *words], capture_output=True, text=True)
+def mount(*arguments: str) -> None:
+    """Mount if that is allowed, else skip the test."""
+    done = subprocess.run(["mount", *arguments], capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"mount: {done.stderr.strip()}")
 
 
 @contextlib.contextmanager
 def unmounted(folder: Path) -> Iterator[None]:
-    """What is mounted there inside is gone behind."""
+    """Unmount the folder at the end."""
     try:
         yield
     finally:

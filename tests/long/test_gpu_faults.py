@@ -1,8 +1,8 @@
-"""What a run says of faults of a GPU, and whether its other cases are right all the same.
+"""Faults of a GPU have a status and a reason, and the other cases of the run are right.
 
-Kernels that end badly run beside right ones; without a GPU they are executed. On a GPU another process holds its
-memory, another one computes on it, the worker that times is killed, and so is Nsight Compute: each in a run of its
-own, which the next run completes.
+Kernels with faults run beside right ones; without a GPU the CPU executes them. On a GPU another process occupies
+its memory or computes on it, and the worker that times or Nsight Compute is killed. Each is a separate run, which
+the next run completes.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ FAULTS = {
         "", 'while (i < n) asm volatile("" ::: "memory");', {"timed out", "not measured"},
     ),
 }  # fmt: skip
-"""By kernel: functions of its own, the statement, and how its case may end."""
+"""By kernel: its functions, the statement, and the statuses that its case may have."""
 RIGHT = ["right", "right_too"]
 SMALL, MIDDLE, LARGE = 1 << 16, 1 << 24, 1 << 27
 STUDIES = {
@@ -48,7 +48,7 @@ LIVE = environment.has_gpu(environment.fingerprint())
 
 
 def configure(folder: Path, study: str, limit_s: int = 20) -> None:
-    """Write the kernels, and a config of a study; how long a check may take."""
+    """Write the kernels and a config of a study with this limit for a check."""
     (folder / "faulty").mkdir(exist_ok=True)
     for name in (*RIGHT, *FAULTS):
         more, fault, _ = FAULTS.get(name, ("", "", set()))
@@ -66,24 +66,24 @@ def configure(folder: Path, study: str, limit_s: int = 20) -> None:
 
 
 def rows(folder: Path) -> pd.DataFrame:
-    """Of each case and stage: status, reason and verdict."""
+    """Return status, reason and verdict of each case and stage."""
     records = pd.read_parquet(folder / "results" / "tables" / "records.parquet")
     names = ["case", "kernel", "stage", "status", "reason", "verdict"]
     return records[names].fillna("").drop_duplicates()
 
 
-def wrong(found: pd.DataFrame) -> list[str]:
-    """Cases that are not right, or were disturbed, in some stage."""
+def wrong(results: pd.DataFrame) -> list[str]:
+    """Return cases that are not right, or were disturbed, in any stage."""
     return [
-        f"{one.case} {one.stage}: {one.status} {one.verdict} {one.reason}"
-        for one in found.itertuples()
-        if (one.status, one.verdict) != ("ok", "correct") or one.reason.startswith("disturbed")
+        f"{row.case} {row.stage}: {row.status} {row.verdict} {row.reason}"
+        for row in results.itertuples()
+        if (row.status, row.verdict) != ("ok", "correct") or row.reason.startswith("disturbed")
     ]
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """What one run says of all kernels that end badly, right ones before and behind them."""
+    """The results of a run of all kernels with faults, between right ones."""
     folder = tmp_path_factory.mktemp("kernels")
     configure(folder, "kernels", limit_s=4)
     Run(folder).passed()
@@ -92,53 +92,56 @@ def ran(tmp_path_factory):
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_kernel_that_ends_badly(ran, name):
-    mine = ran[(ran["kernel"] == name) & (ran["stage"] == ("check" if LIVE else "execute"))]
-    assert set(mine["status"]) <= FAULTS[name][2] and all(mine["reason"]) and len(mine)
+    cases = ran[(ran["kernel"] == name) & (ran["stage"] == ("check" if LIVE else "execute"))]
+    assert set(cases["status"]) <= FAULTS[name][2] and all(cases["reason"]) and len(cases)
 
 
-def test_the_others_are_right(ran):
-    others = ran[~ran["kernel"].isin(FAULTS)]
-    assert not wrong(others if LIVE else others[others["stage"] != "time"])
+def test_the_other_kernels_are_right(ran):
+    right = ran[~ran["kernel"].isin(FAULTS)]
+    assert not wrong(right if LIVE else right[right["stage"] != "time"])
 
 
 @contextlib.contextmanager
-def another(what):
-    """While another process is that."""
+def another_process(activity):
+    """Run the module `beside` meanwhile."""
     paths = os.pathsep.join([str(Path(__file__).parent), str(ROOT / "workflow")])
-    command = [sys.executable, "-m", "beside", what]
-    told = {**os.environ, "PYTHONPATH": paths}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=told) as one:
+    command = [sys.executable, "-m", "beside", activity]
+    variables = {**os.environ, "PYTHONPATH": paths}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables) as process:
         try:
-            assert one.stdout.readline() == "ready\n"
+            assert process.stdout.readline() == "ready\n"
             yield
         finally:
-            one.kill()
+            process.kill()
 
 
-def shot(run, words):
-    """Kill a process of a run a second after it began."""
-    assert until(lambda: run.process.poll() is not None or run.children(words), 120)
+def shot(run, text):
+    """Kill processes of a run a second after their start."""
+    assert until(lambda: run.process.poll() is not None or run.children(text), 120)
     time.sleep(1)
-    found = run.children(words)
-    for one in found:
-        one.kill()
-    assert found, "missed"
+    processes = run.children(text)
+    for process in processes:
+        process.kill()
+    assert processes, "missed"
 
 
 def touched(folder, study, hit, happens=None, during=None):
-    """The cases of a run that what happens to it touches; all others are right, and so are all after the next."""
+    """Disturb a run and return its disturbed cases.
+
+    The rest is right, and all cases are right after the next run.
+    """
     configure(folder, study)
-    with another(during) if during else contextlib.nullcontext():
+    with another_process(during) if during else contextlib.nullcontext():
         run = Run(folder)
         if happens:
             happens(run)
         run.passed()
-    found = rows(folder)
-    those = found.apply(hit, axis=1)
-    assert not wrong(found[~those])
+    results = rows(folder)
+    hits = results.apply(hit, axis=1)
+    assert not wrong(results[~hits])
     Run(folder).passed()
     assert not wrong(rows(folder))
-    return found[those]
+    return results[hits]
 
 
 @live
@@ -151,22 +154,22 @@ def touched(folder, study, hit, happens=None, during=None):
         ("counted", None, "--nvtx-include", "", "counters", "SIGKILL"),
     ],
 )
-def test_a_fault_touches_its_own_cases_alone(place, study, during, killed, status, stage, reason):
-    """Another process holds the memory or computes; the worker that times, or Nsight Compute, is killed."""
+def test_a_fault_touches_only_its_cases(run_folder, study, during, killed, status, stage, reason):
+    """Another process occupies the memory or computes; the worker that times, or Nsight Compute, is killed."""
     if study == "counted" and not environment.probe()["ncu"]:
         pytest.skip("no Nsight Compute")
 
-    def hit(one):
-        return one.status.startswith(status) and stage in one.stage and reason in one.reason
+    def hit(row):
+        return row.status.startswith(status) and stage in row.stage and reason in row.reason
 
     happens = (lambda run: shot(run, killed)) if killed else None
-    assert len(touched(place, study, hit, happens, during)) or study == "killed"
+    assert len(touched(run_folder, study, hit, happens, during)) or study == "killed"
 
 
 @live
 def test_two_runs_at_once(tmp_path_factory):
-    """One waits where the other measures."""
-    folders = [tmp_path_factory.mktemp(name) for name in ("one", "other")]
+    """A run waits while the other measures."""
+    folders = [tmp_path_factory.mktemp(name) for name in ("first", "second")]
     for folder in folders:
         configure(folder, "killed")
     for run in [Run(folder) for folder in folders]:

@@ -1,4 +1,4 @@
-"""What a run costs with many kernels: about as much for each of them. No GPU is needed."""
+"""The cost of a run grows linearly with the number of kernels. No GPU is needed."""
 
 import resource
 
@@ -9,11 +9,11 @@ from samples import DATA, config
 from small_study import Run
 
 CASES = 8
-"""Of a kernel."""
+"""Cases of a kernel."""
 
 
 def write(folder, kernels):
-    """So many kernels and their config."""
+    """Write so many kernels and their config."""
     (folder / "kernels").mkdir()
     pattern = (DATA / "addition.cu").read_text()
     for number in range(kernels):
@@ -21,22 +21,22 @@ def write(folder, kernels):
         text = pattern.replace("NAME", name).replace("NUMBER", str(number))
         (folder / "kernels" / f"{name}.cu").write_text(text)
     block = {"operation": "vector_add", "macros": "product", "shapes": [1000, 1001, 1002, 1003]}
-    made = config(block, kernel_folders=["kernels"], fresh=True, execute={"when": "always"})
-    (folder / "small.yaml").write_text(yaml.safe_dump(made))
+    settings = config(block, kernel_folders=["kernels"], fresh=True, execute={"when": "always"})
+    (folder / "small.yaml").write_text(yaml.safe_dump(settings))
 
 
-def cost(folder, *words):
-    """Seconds of processor time of all processes of a run, and GB of the largest."""
+def cost(folder, *arguments):
+    """Return the processor seconds of all processes of a run, and GB of the largest."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    Run(folder, *words, env={"CUDA_VISIBLE_DEVICES": ""}).passed()
+    Run(folder, *arguments, env={"CUDA_VISIBLE_DEVICES": ""}).passed()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
     return cpu_s, used.ru_maxrss / 2**20
 
 
 def bytes_of(*paths):
-    """What the files of these folders hold."""
-    return sum(one.stat().st_size for path in paths for one in [path, *path.rglob("*")] if one.is_file())  # fmt: skip
+    """Return the bytes of all files in these folders."""
+    return sum(file.stat().st_size for path in paths for file in [path, *path.rglob("*")] if file.is_file())  # fmt: skip
 
 
 def test_a_plan_grows_with_the_number_of_kernels(tmp_path):

@@ -1,4 +1,4 @@
-"""The same results wherever the checkout lies and whatever the surroundings.
+"""The results do not depend on the folder of the checkout or on the environment.
 
 TILEWAVE_PYTHONS="PYTHON3.12 PYTHON3.13" tries other interpreters that have the packages of requirements/base.txt.
 """
@@ -23,11 +23,11 @@ class Hidden:
 
 sys.meta_path.insert(0, Hidden())
 """
-"""Of a `sitecustomize`: as if no package of NVIDIA's were installed."""
+"""A `sitecustomize` that hides NVIDIA's packages."""
 
 
 def checkout(to):
-    """A copy of what git has of this checkout."""
+    """Copy the tracked files of this checkout."""
     command = ["git", "ls-files", "-z"]
     files = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout
     for name in filter(None, files.decode().split("\0")):
@@ -43,14 +43,14 @@ def home(tmp_path):
 
 
 def run(home, folder, **how):
-    """What a run of the study from a checkout in a folder said."""
+    """Run the study from a checkout in a folder, and return the output."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "small.yaml").write_text(STUDY)
     return Run(folder, home=home, **how).passed()
 
 
 def read_only(folder):
-    """A folder that nobody can write, not even root."""
+    """Make a folder read-only, even for root."""
     mount("--bind", str(folder), str(folder))
     mount("-o", "remount,bind,ro", str(folder))
 
@@ -75,8 +75,8 @@ def test_no_home(tmp_path, home, reference):
     with unmounted(empty):
         read_only(empty)
         cache = os.environ.get("TILEWAVE_CACHE") or str(tmp_path / "cache")
-        told = {"HOME": str(empty), "XDG_CACHE_HOME": str(tmp_path / "xdg"), "TILEWAVE_CACHE": cache}  # fmt: skip
-        run(home, tmp_path / "other", env=told)
+        variables = {"HOME": str(empty), "XDG_CACHE_HOME": str(tmp_path / "xdg"), "TILEWAVE_CACHE": cache}  # fmt: skip
+        run(home, tmp_path / "other", env=variables)
     same(tmp_path / "other", reference)
 
 
@@ -109,8 +109,8 @@ def test_without_packages_of_nvidias(tmp_path, home):
     (tmp_path / "site" / "sitecustomize.py").write_text(HIDDEN)
     paths = f"{tmp_path / 'site'}{os.pathsep}{home / 'workflow'}"
     run(home, tmp_path / "run", env={"PYTHONPATH": paths})
-    found = tables(tmp_path / "run")["records"]
-    assert set(found["status"]) == {"not measured"} and all(found["reason"])
+    records = tables(tmp_path / "run")["records"]
+    assert set(records["status"]) == {"not measured"} and all(records["reason"])
 
 
 @pytest.mark.parametrize("python", os.environ.get("TILEWAVE_PYTHONS", sys.executable).split())

@@ -1,9 +1,9 @@
-"""Kernels on a GPU: the same bits every time, and nothing that compute-sanitizer finds.
+"""Kernels on a GPU give the same bits every time, and compute-sanitizer has no findings.
 
-Each case is launched a hundred times, two launches in a row each time, which overlap where the variant does (OVERLAP).
-Each third one is checked under the tools of compute-sanitizer, which watch the kernel alone. racecheck takes what
-`bar.arrive` orders for a race (docs/executing.md): what it finds is printed. TILEWAVE_SOUND=FILE tries the cases of
-another config.
+Each case is launched a hundred times, two launches in a row each time; they overlap if the variant does (OVERLAP).
+Each third case is checked under the tools of compute-sanitizer, which watch only the kernel. racecheck reports
+accesses that `bar.arrive` orders as races (docs/executing.md), so its findings are printed. TILEWAVE_SOUND=FILE
+tries the cases of another config.
 """
 
 import json
@@ -43,32 +43,34 @@ BITS = np.dtype(np.uint8)
 
 @pytest.fixture(scope="module")
 def by_kernel():
-    """Kernel -> checks of its cases that can be launched here, compiled."""
+    """Kernel -> compiled checks of its cases that this GPU can launch."""
     named = os.environ.get("TILEWAVE_SOUND")
-    asked = yaml.safe_load(Path(named).read_text()) if named else MATMUL
-    made = project.load(asked, named or "MATMUL")
-    run = rules.begin(made)
+    settings = yaml.safe_load(Path(named).read_text()) if named else MATMUL
+    study = project.load(settings, named or "MATMUL")
+    run = rules.begin(study)
     cores = os.cpu_count() or 1
-    known = rules.compile_part(run, ALL, cores)
-    pipeline = Pipeline(run.project, run.target, known, cores=cores)
-    found = {}
+    compiled = rules.compile_part(run, ALL, cores)
+    pipeline = Pipeline(run.project, run.target, compiled, cores=cores)
+    jobs_of = {}
     for job in pipeline.planned("check").values():
         if isinstance(job, Job) and job.provider == "nvrtc":
-            found.setdefault(job.kernel, []).append(job)
-    pipeline.provide({job.variant for jobs in found.values() for job in jobs})
-    assert found
-    return found
+            jobs_of.setdefault(job.kernel, []).append(job)
+    pipeline.provide({job.variant for jobs in jobs_of.values() for job in jobs})
+    assert jobs_of
+    return jobs_of
 
 
 def outputs(session, job, alpha, beta):
-    """What a case's outputs hold after two launches in a row, each time."""
+    """Yield a case's outputs after two launches in a row, each time."""
     operation = operations.load(job.operation, job.source)
     with DeviceMemory(session.gpu) as memory:
         arrays = {name: memory.new(name, size) for name, size in sizes(job).items()}
         buffers = arrays | scratch(memory, job)
         kernel = NvrtcKernel(session.gpu, job)
         try:
-            launch = kernel.prepare({n: one.pointer for n, one in buffers.items()}, alpha, beta)
+            launch = kernel.prepare(
+                {n: buffer.pointer for n, buffer in buffers.items()}, alpha, beta
+            )
             for _ in range(TIMES):
                 fill(session, job, arrays, beta)
                 launch()
@@ -81,10 +83,10 @@ def outputs(session, job, alpha, beta):
 def test_the_same_bits_every_time(session, by_kernel):
     differing = {}
     with gpu_lock(session.gpu.uuid, shared=True):
-        for job in (job for mine in by_kernel.values() for job in mine):
+        for job in (job for jobs in by_kernel.values() for job in jobs):
             for scalars in operations.load(job.operation, job.source).runs(job):
-                first, *others = outputs(session, job, *scalars)
-                if not all(all(map(np.array_equal, first, other)) for other in others):
+                first, *rest = outputs(session, job, *scalars)
+                if not all(all(map(np.array_equal, first, again)) for again in rest):
                     differing[job.case] = scalars
     assert not differing
 
@@ -96,25 +98,27 @@ def test_a_sanitizer_finds_nothing(session, by_kernel, tool, tmp_path):
         pytest.skip("no compute-sanitizer in the PATH")
 
     def sanitized(kernel):
-        """What the tool says of a kernel's checks: how many it found, and which went wrong."""
-        mine = by_kernel[kernel][::EVERY]
+        """Return the number of the tool's findings in a kernel's checks, and their text."""
+        jobs = by_kernel[kernel][::EVERY]
         listed, events, log = (tmp_path / f"{kernel}.{name}" for name in ("jobs", "events", "log"))
-        write_jobs(listed, mine)
+        write_jobs(listed, jobs)
         events.touch()
-        entries = sorted({step.entry for job in mine for step in job.steps})
+        entries = sorted({step.entry for job in jobs for step in job.steps})
         command = [sanitizer, "--tool", tool, "--log-file", str(log), "--print-limit", "3"]
-        command += [word for one in entries for word in ("--kernel-name", f"kns={one}")]
+        command += [argument for entry in entries for argument in ("--kernel-name", f"kns={entry}")]
         command += [sys.executable, "-m", "tilewave.gpu.worker", "check", str(listed)]
         command += ["--events", str(events), "--cache", str(project.STORE / "cache")]
         subprocess.run(command, env=child_environment(), timeout=LIMIT_S, capture_output=True)
-        told = log.read_text(errors="replace")
+        text = log.read_text(errors="replace")
         results = [json.loads(line) for line in events.read_text().splitlines()]
-        verdicts = [one["result"].get("verdict") for one in results if one["event"] == "finished"]
-        count = SUMMARY.search(told)
+        verdicts = [
+            event["result"].get("verdict") for event in results if event["event"] == "finished"
+        ]
+        count = SUMMARY.search(text)
         print(f"{tool} of {kernel}: {count and count[1]} found, {verdicts}")
-        assert verdicts == ["correct"] * len(mine) and count, told[:1500]
-        return int(count[1]), told[:1500]
+        assert verdicts == ["correct"] * len(jobs) and count, text[:1500]
+        return int(count[1]), text[:1500]
 
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        found = dict(zip(by_kernel, pool.map(sanitized, by_kernel)))
-    assert tool == "racecheck" or not [told for count, told in found.values() if count]
+        reports = dict(zip(by_kernel, pool.map(sanitized, by_kernel)))
+    assert tool == "racecheck" or not [text for count, text in reports.values() if count]

@@ -1,7 +1,7 @@
-"""How many thread instructions a second one core executes, for each kernel, and where time goes.
+"""Thread instructions a second that a core executes, for each kernel.
 
-make bench                           # all of them
-make bench ARGS="-k hgemm"           # those whose names have that
+make bench                           # all kernels
+make bench ARGS="-k hgemm"           # kernels whose names have that
 """
 
 import dataclasses
@@ -33,8 +33,8 @@ REPEATS = 3
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_core():
-    """One core is what the figures are about."""
+def single_core():
+    """Restrict the process to a single core."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     yield
@@ -43,15 +43,15 @@ def one_core():
 
 @pytest.mark.parametrize(("kernel", "shape", "macros"), KERNELS)
 def test_speed(tmp_path, kernel, shape, macros):
-    """The best of several executions of one launch."""
-    words = [str(shipped(kernel)), "--shape", shape]
-    words += [word for macro in macros for word in ("--macro", macro)]
-    asked, job, _ = execute.planned(execute.options_of(words), tmp_path)
+    """Print the best of several executions of a launch."""
+    arguments = [str(shipped(kernel)), "--shape", shape]
+    arguments += [argument for macro in macros for argument in ("--macro", macro)]
+    planned, job, _ = execute.planned(execute.options_of(arguments), tmp_path)
     job, machine = dataclasses.replace(job, limit_s=3600.0), execution.engine()
     ran = [case.launch_once(job, machine) for _ in range(REPEATS)]
-    best = min(sum(one.done.seconds for one in launches) for launches in ran)
-    threads = sum(int(one.counts["threads_executed"].sum()) for one in ran[0])
+    best = min(sum(launch.done.seconds for launch in launches) for launches in ran)
+    threads = sum(int(launch.counts["threads_executed"].sum()) for launch in ran[0])
     print(
-        f"\n{asked.id:<52} {threads / 1e6:>9.1f} M {best:>8.3f} s {threads / best / 1e6:>7.0f} M/s"
+        f"\n{planned.id:<52} {threads / 1e6:>9.1f} M {best:>8.3f} s {threads / best / 1e6:>7.0f} M/s"
     )
     assert threads and time.get_clock_info("perf_counter").resolution < best

@@ -1,4 +1,4 @@
-"""From a kernel file, a shape and macros to what came of executing it on the CPU, judged as the GPU's check does."""
+"""Execution of a kernel file with a shape and macros on the CPU, judged as the GPU's check does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from listings import WithListings
 from samples import ROOT, config
 from tilewave import execution
 from tilewave.compiling.sass import of_cubin as listing
-from tilewave.execution.case import beside_arguments, operands, packed, scratch
+from tilewave.execution.case import cluster_and_memory, operands, packed, scratch
 from tilewave.execution.places import Places
 from tilewave.kernel import operations, result, tolerance
 from tilewave.kernel.front_matter import Kernel, load_kernel
@@ -49,7 +49,7 @@ Macros = Mapping[str, Any] | None
 
 @dataclass
 class Executed:
-    """What executing one case gave: buffers after the last launch, the rest of the first that had a fault or of the first."""
+    """An executed case: outputs of the last launch; counts and faults of the first launch or of one with faults."""
 
     verdict: str
     reason: str
@@ -62,12 +62,12 @@ class Executed:
 
     @property
     def kinds(self) -> list[str]:
-        """Kinds of the faults, each once."""
+        """The distinct kinds of faults."""
         return list(dict.fromkeys(fault.kind for fault in self.faults))
 
 
 def device(arch: str) -> dict[str, Any]:
-    """What front matter may ask of a device of that architecture."""
+    """Return the facts of a device of that architecture for expressions of front matter."""
     number = architectures.number(arch)
     shared = architectures.of(number).shared_per_block
     return {**TRIAL_DEVICE, "arch": number, "shared_per_block_optin": shared}
@@ -85,7 +85,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 @functools.cache
 def _recording() -> Recorded | None:
-    """Has the listings of most of the ladder and of the tests' kernels: what nvdisasm says of the same bytes."""
+    """Return a recording with nvdisasm's listings of most of the ladder and of the tests' kernels."""
     return next(map(WithListings, folders(ROOT / "resources" / "recorded")), None)
 
 
@@ -93,33 +93,35 @@ def _recording() -> Recorded | None:
 def _entry(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> dict[str, Any]:
     chosen, store = Variant(kernel(path), macros), Store(ROOT / ".tilewave")
     folder = Path(_folder().name) / path.parent.as_posix().strip("/").replace("/", "-")
-    known = compiling.Compilations(store, None, folder)
-    if known.missing_cubin(chosen, arch):
+    compilations = compiling.Compilations(store, None, folder)
+    if compilations.missing_cubin(chosen, arch):
         compiling.compile_now(compiling.Task(chosen, arch), store, _recording())
-    found = known.entry(chosen, arch)
-    assert found is not None and found["status"] == result.OK, f"{chosen.id} for {arch}: {found}"
-    known.provide(chosen, arch)
-    return found
+    compiled_entry = compilations.entry(chosen, arch)
+    assert compiled_entry is not None and compiled_entry["status"] == result.OK, (
+        f"{chosen.id} for {arch}: {compiled_entry}"
+    )
+    compilations.provide(chosen, arch)
+    return compiled_entry
 
 
 def entry(chosen: Variant, arch: str) -> dict[str, Any]:
-    """What is known of a variant's compilation: the compiler's log, resources, where the cubin lies."""
+    """Return a variant's compilation: the compiler's log, resources, the cubin's path."""
     return _entry(chosen.kernel.path, chosen.macros, arch)
 
 
 def is_compiled(chosen: Variant, arch: str) -> bool:
-    """Whether this checkout's store has the cubin of the same text by the same compiler."""
-    known = compiling.Compilations(Store(ROOT / ".tilewave"), None, Path(_folder().name))
-    return not known.missing_cubin(chosen, arch)
+    """Return whether this checkout's store has the variant's cubin."""
+    compilations = compiling.Compilations(Store(ROOT / ".tilewave"), None, Path(_folder().name))
+    return not compilations.missing_cubin(chosen, arch)
 
 
 def cubin_of(chosen: Variant, arch: str) -> bytes:
-    """A variant's cubin, compiled now where the store has none."""
+    """Return a variant's cubin, from the store or compiled now."""
     return compiled(chosen, arch).read_bytes()
 
 
 def compiled(chosen: Variant, arch: str) -> Path:
-    """The cubin's path; its listing lies beside it."""
+    """Return the cubin's path; its listing is beside it."""
     return Path(entry(chosen, arch)["cubin"])
 
 
@@ -128,7 +130,7 @@ def choose(path: Path, macros: Mapping[str, Any] | None = None) -> Variant:
 
 
 def shape_of(chosen: Variant, text: Any) -> Shape | None:
-    """The shape that a word such as ``64x32x16`` or 1000 names; None for a probe."""
+    """Return the shape that ``64x32x16`` or 1000 stands for; None for a probe."""
     operation = operations.load(chosen.kernel.front.operation)
     if not operation.dimensions:
         return None
@@ -136,43 +138,45 @@ def shape_of(chosen: Variant, text: Any) -> Shape | None:
 
 
 def job(path: Path, case: Any, macros: Mapping[str, Any] | None = None, arch: str = "sm_90") -> Job:
-    """The job of a shape or of a probe's case, which brings its own macros, as the stages plan it."""
+    """Return the job of a shape, or of a probe's case with its macros, as the stages plan it."""
     front = kernel(path).front
     probe = front.cases[case] if front.operation == "probe" else None
     chosen = choose(path, {**(probe.macros if probe else {}), **(macros or {})})
-    asked = Case(chosen, shape_of(chosen, case), case if probe else None)
-    found = resolve(asked, {"device": device(arch), "arch": architectures.number(arch)})
-    made = jobs.of_case(result.EXECUTE, found, {arch: entry(chosen, arch)}, arch, CONFIG)
-    assert isinstance(made, Job), made
-    # A test may choose macros that the case does not name.
-    about = made.probe and replace(made.probe, macros={**chosen.names, **made.probe.macros})
-    return replace(made, probe=about, limit_s=LIMIT_S)
+    case_ = Case(chosen, shape_of(chosen, case), case if probe else None)
+    resolved = resolve(case_, {"device": device(arch), "arch": architectures.number(arch)})
+    planned = jobs.of_case(result.EXECUTE, resolved, {arch: entry(chosen, arch)}, arch, CONFIG)
+    assert isinstance(planned, Job), planned
+    # A test may set macros that the case lacks.
+    about = planned.probe and replace(
+        planned.probe, macros={**chosen.names, **planned.probe.macros}
+    )
+    return replace(planned, probe=about, limit_s=LIMIT_S)
 
 
 def launches(work: Job) -> list[tuple[dict[str, np.ndarray], float, float]]:
-    """Buffers, alpha and beta of each launch of a check: a product runs with and without beta."""
-    operation, made = operations.load(work.operation), []
+    """Return buffers, alpha and beta of each launch of a check; a product runs with and without beta."""
+    operation, runs = operations.load(work.operation), []
     for alpha, beta in operation.runs(work):
         buffers = operands(operation, work, operation.inputs(work), beta)
-        made.append((buffers | scratch(work), alpha, beta))
-    return made
+        runs.append((buffers | scratch(work), alpha, beta))
+    return runs
 
 
 def judge(work: Job, runs: list[tuple[dict[str, np.ndarray], float, float]]) -> tuple[str, str]:
-    """Verdict and reason of the buffers that the launches left."""
+    """Return the verdict on the buffers after the launches, and its reason."""
     operation, judged = operations.load(work.operation), []
     for buffers, alpha, beta in runs:
         if changed := operation.changed(work, buffers.__getitem__):
             return "wrong", changed
-        left = {name: buffers[name] for name in operation.outputs(work)}
-        judged.append(operation.judge(work, left, None, alpha, beta))
+        outputs = {name: buffers[name] for name in operation.outputs(work)}
+        judged.append(operation.judge(work, outputs, None, alpha, beta))
     worst = tolerance.Judgement.worst(judged)
     return worst.verdict, worst.reason
 
 
-@functools.lru_cache(maxsize=8)  # cases of a kernel come after each other
+@functools.lru_cache(maxsize=8)  # cases of a kernel run in sequence
 def program_of(cubin: Path, entry: str) -> Program:
-    """A kernel of a cubin that `job` names, decoded."""
+    """Return a decoded kernel of a job's cubin."""
     from tilewave.execution.machine import program
 
     return program.load(cubin.read_bytes(), entry, listing(cubin))
@@ -181,7 +185,7 @@ def program_of(cubin: Path, entry: str) -> Program:
 def execute(
     path: Path, case: Any, macros: Macros = None, arch: str = "sm_90", **limits: Any
 ) -> Executed:
-    """Compile, execute and judge one case; ``limits`` go to the machine's `Limits`. Nothing follows a fault."""
+    """Compile, execute and judge a case; ``limits`` go to the machine's `Limits`. No launch follows a fault."""
     from tilewave.execution.machine import launch
 
     work, limits = job(path, case, macros, arch), {"seconds": LIMIT_S, **limits}
@@ -192,12 +196,12 @@ def execute(
     steps = [(index, step) for index in range(len(runs)) for step in work.steps]
     for index, step in steps:
         buffers, alpha, beta = runs[index]
-        own = program_of(Path(work.cubin), step.entry)
-        sizes, plan = own.image.parameter_sizes, step.launch
+        step_program = program_of(Path(work.cubin), step.entry)
+        sizes, plan = step_program.image.parameter_sizes, step.launch
         given = packed(execution.engine(), step, buffers, alpha, beta, sizes)
         how = {"shared_bytes": plan.shared_bytes, "limits": launch.Limits(**limits)}
-        how |= beside_arguments(execution.engine(), step, buffers)
-        done = launch.execute(own, plan.grid, plan.block, given, **how)
+        how |= cluster_and_memory(execution.engine(), step, buffers)
+        done = launch.execute(step_program, plan.grid, plan.block, given, **how)
         seconds += done.seconds
         if first is None or done.faults:
             first = done
@@ -211,27 +215,27 @@ def execute(
 
 
 def right(path: Path, case: Any, macros: Macros = None, arch: str = "sm_90") -> Executed:
-    """Execute a case that has to be correct and without faults."""
+    """Execute a case, and assert that it is correct and without faults."""
     done = execute(path, case, macros, arch)
-    found = done.verdict, done.kinds
-    assert found == ("correct", []), f"{done.job.case} for {arch}: {found}: {done.reason}"
+    outcome = done.verdict, done.kinds
+    assert outcome == ("correct", []), f"{done.job.case} for {arch}: {outcome}: {done.reason}"
     return done
 
 
 def same_bits(runs: Iterable[Executed]) -> None:
-    """The product is the same in all of these executions, to the last bit."""
-    first, *others = (done.outputs["c"] for done in runs)
-    assert others and all(np.array_equal(one, first) for one in others)
+    """Assert that the products of these executions have the same bits."""
+    first, *rest = (done.outputs["c"] for done in runs)
+    assert rest and all(np.array_equal(product, first) for product in rest)
 
 
 def with_sms(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Front matter sees a device of so many SMs."""
-    known = device
-    monkeypatch.setattr(f"{__name__}.device", lambda arch: {**known(arch), "sms": number})
+    """Give front matter a device of so many SMs."""
+    plain = device
+    monkeypatch.setattr(f"{__name__}.device", lambda arch: {**plain(arch), "sms": number})
 
 
 def turned(source: Path, folder: Path, *names: str) -> Path:
-    """A copy of a folder of kernels in which these files count their blocks from the last: another one comes last."""
+    """Copy a folder of kernels, and reverse the block numbers in these files."""
     for part in (source, source.parent / "include"):
         shutil.copytree(part, folder, dirs_exist_ok=True)
     for path in (folder / name for name in names):
@@ -243,7 +247,7 @@ def turned(source: Path, folder: Path, *names: str) -> Path:
 
 @functools.cache
 def expectations() -> tuple[dict[str, Any], ...]:
-    """The entries of faults/_expected.yaml with nothing left out, and `hangs`: a GPU never ends it."""
+    """Return the entries of faults/_expected.yaml with all keys, and `hangs`: a GPU never ends the kernel."""
     text = (FAULTS / "_expected.yaml").read_text(encoding="utf-8")
     defaults = {"macros": {}, "lines": "// BUG", "also": []}
     entries = [{**defaults, **entry} for entry in yaml.safe_load(text)]
@@ -251,18 +255,18 @@ def expectations() -> tuple[dict[str, Any], ...]:
 
 
 def name_of(entry: Mapping[str, Any]) -> str:
-    """Kernel and macros of an expectation, in one word."""
+    """Return the kernel and macros of an expectation, joined by hyphens."""
     return "-".join([entry["kernel"], *(str(value) for value in entry["macros"].values())])
 
 
 def marked(path: Path, mark: str) -> set[int]:
-    """Numbers of the lines of a file that hold ``mark``."""
+    """Return the numbers of the lines with ``mark`` in a file."""
     rows = path.read_text(encoding="utf-8").splitlines()
     return {number for number, row in enumerate(rows, 1) if mark in row}
 
 
 def line_of(done: Executed, fault: Any) -> int:
-    """The kernel file's line that a fault stands at, 0 where it is not known."""
+    """Return the line of a fault in the kernel file, or 0."""
     if fault.index < 0:
         return 0
     address = done.program.instructions[fault.index].address

@@ -1,4 +1,4 @@
-"""A stand-in for `tilewave.execution.machine`: computes with numpy what the kernel should, counts by rote."""
+"""A stand-in for `tilewave.execution.machine`: numpy computes the kernel's result, counts are constants."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -81,24 +81,24 @@ class Fault:
 
 def counts() -> dict[str, np.ndarray]:
     ones = np.full(len(CODE), WARPS, np.int64)
-    made = {"executed": ones, "threads_executed": 32 * ones, "threads_on": 32 * ones}
-    return made | {name: WARPS * np.array(row, np.int64) for name, row in COUNTS.items()}
+    columns = {"executed": ones, "threads_executed": 32 * ones, "threads_on": 32 * ones}
+    return columns | {name: WARPS * np.array(row, np.int64) for name, row in COUNTS.items()}
 
 
 def product(call: Mapping[str, Any]) -> None:
-    """C = alpha A B + beta C of row-major f32 matrices."""
-    given = dict(zip(call["names"], call["arguments"]))
-    m, n, k = (int(given[name]) for name in "mnk")
-    a, b = given["a"].array.reshape(m, k), given["b"].array.reshape(k, n)
-    c = given["c"].array.reshape(m, n)
-    alpha, beta = float(given["alpha"]), float(given["beta"])
+    """Compute C = alpha A B + beta C of row-major f32 matrices."""
+    arguments = dict(zip(call["names"], call["arguments"]))
+    m, n, k = (int(arguments[name]) for name in "mnk")
+    a, b = arguments["a"].array.reshape(m, k), arguments["b"].array.reshape(k, n)
+    c = arguments["c"].array.reshape(m, n)
+    alpha, beta = float(arguments["alpha"]), float(arguments["beta"])
     result = alpha * (a.astype(np.float64) @ b.astype(np.float64))
     c[:] = result + beta * c if beta else result
 
 
 @dataclass
 class Machine:
-    """What `execution.engine` gives. ``act`` does the kernel's work, ``faults`` are found."""
+    """An engine (see `execution.engine`): ``act`` does the kernel's work, ``faults`` are reported."""
 
     names: tuple[str, ...] = ("a", "b", "c", "m", "n", "k", "alpha", "beta")
     act: Callable[[Mapping[str, Any]], None] = product

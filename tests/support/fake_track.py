@@ -1,4 +1,4 @@
-"""A race's candidates and track that need no GPU; apart from their tests, because processes import them."""
+"""A race's candidates and track without a GPU, in a module that processes can import."""
 
 import os
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from tilewave.kernel.result import Result
 
 @dataclass(frozen=True)
 class Candidate(Job):
-    """A job that says what a launch takes, how it misbehaves, and where its runs are noted."""
+    """A job with the time of its launch, its misbehaviour, and a file for its runs."""
 
     us: float = 10.0
     do: str = ""
@@ -18,10 +18,10 @@ class Candidate(Job):
 
 
 class FakeTrack:
-    """Candidates that take the time their job says; `do` in a job says how it misbehaves."""
+    """A track whose candidates take the time of their job; `do` of a job is its misbehaviour."""
 
     def __init__(self, jobs, started, failed):
-        self.jobs = {one.case: one for one in jobs}
+        self.jobs = {job.case: job for job in jobs}
         self.started, self.failed = started, failed
 
     def screen(self, name, worst_us):

@@ -1,10 +1,10 @@
-"""Random programs in CUDA C++, of which optimised and plain machine code must compute the same bits.
+"""Random programs in CUDA C++, whose optimised and plain machine code must compute the same bits.
 
-Whoever adds a line to fuzzing_rules.yaml adds a kind of expression. Long runs, of so many programs from a seed on:
+A line of fuzzing_rules.yaml is a kind of expression. Long runs take a number of programs, a seed, architectures:
 
     PYTHONPATH=workflow:tests/support .venv/bin/python tests/support/fuzzing_programs.py 1000 0 sm_80 sm_90 sm_120
 
-A program that differs is printed with its seed; ``written(seed).text`` is its text.
+The seed of a program that differs is printed; ``written(seed).text`` is its text.
 """
 
 import random
@@ -30,7 +30,7 @@ TYPES: dict[str, Any] = {
     "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
 PLAIN, FAST = ("-Xptxas=-O0", "-fmad=false"), ("-fmad=false",)
-"""Options of both compilations: which products are fused with which sums is ptxas' own choice otherwise."""
+"""Options of both compilations. Without -fmad=false ptxas chooses the products that it fuses with sums."""
 PROLOGUE = """#include <cuda_fp16.h>
 #include <cuda_bf16.h>
 typedef unsigned short u16; typedef int i32; typedef unsigned u32; typedef long long i64; typedef unsigned long long u64;
@@ -44,27 +44,27 @@ RULES["bool"] += "".join(f"\n{t} {t}: A {sign} B" for t in TYPES for sign in "< 
 
 
 def rules() -> dict[str, list[tuple[tuple[str, ...], str]]]:
-    """Type -> (types of the operands, text with operands as {}) of what makes it."""
-    found: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    """Return each type's expressions: types of the operands, and text with operands as {}."""
+    expressions: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     for names, lines in RULES.items():
         for name in names.split():
             size = np.dtype(TYPES.get(name, bool)).itemsize
             letters = {"T": name, "U": f"u{8 * size}", "W": str(8 * size - 1)}
             letters |= {letter: f"{{{i}}}" for i, letter in enumerate("ABC")}
             for line in lines.strip().split("\n"):
-                given, text = line.strip().split(": ", 1)
-                text = re.sub(r"\b[TUWABC]\b", lambda found, known=letters: known[found[0]], text)
-                types = tuple(letters.get(one, one) for one in given.split())
-                made = [(types, f"({name})({one})") for one in text.split("; ")]
-                found.setdefault(name, []).extend(made)
-    return found
+                operands, text = line.strip().split(": ", 1)
+                text = re.sub(r"\b[TUWABC]\b", lambda match, values=letters: values[match[0]], text)
+                types = tuple(letters.get(letter, letter) for letter in operands.split())
+                variants = [(types, f"({name})({expression})") for expression in text.split("; ")]
+                expressions.setdefault(name, []).extend(variants)
+    return expressions
 
 
-MADE = rules()
+EXPRESSIONS = rules()
 
 
 def numbers(name: str, count: int, seed: int) -> np.ndarray:
-    """Numbers of a type: ordinary ones, random bits and edges."""
+    """Return numbers of a type: ordinary numbers, random bits and edges."""
     draw, kind = np.random.default_rng(seed), np.dtype(TYPES[name])
     raw = draw.integers(0, 1 << 64, count, dtype=np.uint64).astype(f"u{kind.itemsize}").view(kind)
     if kind.kind == "f":
@@ -75,9 +75,9 @@ def numbers(name: str, count: int, seed: int) -> np.ndarray:
         info = np.iinfo(kind)
         usual = draw.integers(-50 if info.min else 0, 100, count).astype(kind)
         edge = [0, 1, info.max, info.min, info.max // 2, info.max - 1, 31, 32]
-    place, edges = draw.random(count), draw.choice(np.array(edge, kind), count)
-    found: np.ndarray = np.where(place < 0.45, usual, np.where(place < 0.85, raw, edges))
-    return found
+    share, edges = draw.random(count), draw.choice(np.array(edge, kind), count)
+    drawn: np.ndarray = np.where(share < 0.45, usual, np.where(share < 0.85, raw, edges))
+    return drawn
 
 
 @dataclass(frozen=True)
@@ -86,18 +86,18 @@ class Program:
 
     text: str
     variables: Sequence[tuple[str, str]]
-    given: Sequence[tuple[str, str]]
+    parameters: Sequence[tuple[str, str]]
 
 
 class Writer:
-    """Writes a program, statement by statement."""
+    """A writer of a program, statement by statement."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         letters = zip(TYPES, "abcdxyz")
         self.variables = [(f"{letter}{i}", kind) for kind, letter in letters for i in (0, 1)]
-        self.given = [(f"p{i}", kind) for i, kind in enumerate(TYPES)]
-        self.known = [*self.variables, *self.given, ("tid", "u32")]
+        self.parameters = [(f"p{i}", kind) for i, kind in enumerate(TYPES)]
+        self.scope = [*self.variables, *self.parameters, ("tid", "u32")]
         self.functions: list[str] = []
         self.named = 0
 
@@ -106,19 +106,19 @@ class Writer:
         return f"n{self.named}"
 
     def term(self, kind: str, depth: int) -> str:
-        """A random expression of a type."""
+        """Return a random expression of a type."""
         draw = self.random
-        chosen = [name for name, known in self.known if known == kind]
+        chosen = [name for name, type_ in self.scope if type_ == kind]
         if kind != "bool" and (depth <= 0 or draw.random() < 0.12):
             if chosen and draw.random() < 0.8:
                 return draw.choice(chosen)
             value = numbers(kind, 1, draw.randrange(10**6))[0]
             return f"bits<{kind}>((u{8 * value.itemsize}){value.view(f'u{value.itemsize}')}ull)"
-        types, text = draw.choice(MADE[kind])
-        return text.format(*(f"({self.term(one, depth - 1)})" for one in types))
+        types, text = draw.choice(EXPRESSIONS[kind])
+        return text.format(*(f"({self.term(type_, depth - 1)})" for type_ in types))
 
     def block(self, depth: int, count: int, together: bool) -> str:
-        """So many statements; together: whether all threads of the block come here."""
+        """Return so many statements. together: all threads of the block execute them."""
         kinds = [self.assign] * 6 + [self.indexed, self.pointed, self.call]
         if depth:
             kinds += [self.branch, self.branch, self.loop, self.switch]
@@ -137,9 +137,9 @@ class Writer:
     def loop(self, depth: int) -> str:
         index, last = self.name(), self.name()
         often = f"u32 {last} = {self.term('u32', 2)} & {self.random.choice([1, 3, 7])}"
-        self.known.append((index, "u32"))
+        self.scope.append((index, "u32"))
         body, ends = self.block(depth - 1, self.random.randrange(1, 3), False), self.term("bool", 1)
-        self.known.remove((index, "u32"))
+        self.scope.remove((index, "u32"))
         return f"{{ {often};\nfor (u32 {index} = 0; {index} < {last}; ++{index}) {{\n{body}\nif ({ends}) break; }} }}"
 
     def switch(self, depth: int) -> str:
@@ -148,7 +148,7 @@ class Writer:
         return f"switch ({self.term('u32', 2)} % {len(cases) + 1}) {{\n{text}\n}}"
 
     def indexed(self, depth: int) -> str:
-        """An array of a thread's own, written and read at computed places."""
+        """Write and read a thread's array at computed indices."""
         (name, kind), array = self.random.choice(self.variables), self.name()
         filled = ", ".join(self.term(kind, 1) for _ in range(4))
         write, read = self.term("u32", 2), self.term("u32", 2)
@@ -158,7 +158,7 @@ class Writer:
         )
 
     def pointed(self, depth: int) -> str:
-        """Through a pointer of which only the thread knows where it leads."""
+        """Write and read through a pointer that each thread computes."""
         (name, kind), pointer = self.random.choice(self.variables), self.name()
         place = f"{self.term('bool', 2)} ? tid % 3 ? shared + tid : space + tid : &own"
         return (
@@ -167,18 +167,18 @@ class Writer:
         )
 
     def call(self, depth: int) -> str:
-        """A function that is not inlined."""
-        (target, kind), known = self.random.choice(self.variables), self.known
+        """Call a function that is not inlined."""
+        (target, kind), scope = self.random.choice(self.variables), self.scope
         function = self.name()
         (x, first), (y, second) = self.random.choices(self.variables, k=2)
-        self.known = [("x", first), ("y", second)]
+        self.scope = [("x", first), ("y", second)]
         head = f"__noinline__ __device__ {kind} {function}({first} x, {second} y)"
         self.functions.append(f"{head} {{ return {self.term(kind, 3)}; }}")
-        self.known = known
+        self.scope = scope
         return f"{target} = {function}({x}, {y});"
 
     def exchange(self, depth: int) -> str:
-        """What the thread in another place of the block has, through shared memory."""
+        """Read another thread's variable through shared memory."""
         name, kind = self.random.choice(self.variables)
         place = f"tid * {2 * self.random.randrange(64) + 1} + {self.random.randrange(THREADS)}"
         return (
@@ -192,7 +192,7 @@ class Writer:
         return f"{name} = __shfl{how}_sync(~0u, {name}, {by});"
 
     def count(self, depth: int) -> str:
-        """What the threads add up: votes, sums of a warp, atomics."""
+        """Combine values of threads: votes, sums of a warp, atomics."""
         name, text = self.random.choice(["b0", "b1"]), self.term("u32", 2)
         ways = "ballot match_any reduce_add reduce_max atomicAdd atomicXor".split()
         how = self.random.choice(ways)
@@ -205,23 +205,23 @@ class Writer:
         )
 
     def program(self, text: str) -> Program:
-        """A kernel of these statements: it reads all variables, and writes them back."""
+        """Return a kernel of these statements, which reads all variables and writes them back."""
         rows = enumerate(self.variables)
         at = [(f"+ {row * THREADS}))[tid]", name, kind) for row, (name, kind) in rows]
         lines = [
             PROLOGUE, *self.functions,
             f'extern "C" __global__ void k(u64* in, u64* out, u64* space, '
-            f"{', '.join(f'{kind} {name}' for name, kind in self.given)}) {{",
+            f"{', '.join(f'{kind} {name}' for name, kind in self.parameters)}) {{",
             f"__shared__ u64 shared[{THREADS}]; u32 tid = threadIdx.x;",
             *(f"{kind} {name} = (({kind}*)(in {place};" for place, name, kind in at),
             text,
             *(f"(({kind}*)(out {place} = {name};" for place, name, kind in at),
         ]  # fmt: skip
-        return Program("\n".join((*lines, "}\n")), self.variables, self.given)
+        return Program("\n".join((*lines, "}\n")), self.variables, self.parameters)
 
 
 def written(seed: int) -> Program:
-    """A random program."""
+    """Return a random program."""
     writer = Writer(seed)
     return writer.program(writer.block(2, writer.random.randrange(3, 8), True))
 
@@ -236,49 +236,51 @@ class Source(harness.Source):
         return list(self.options)
 
 
-def inputs(made: Program, seed: int) -> dict[str, np.ndarray]:
-    """What variables hold in each thread at first, and parameters in all of them."""
-    found = {}
-    for number, (name, kind) in enumerate((*made.variables, *made.given)):
-        count = THREADS if number < len(made.variables) else 1
-        found[name] = np.broadcast_to(numbers(kind, count, 100 * seed + number), THREADS)
-    return found
+def inputs(program: Program, seed: int) -> dict[str, np.ndarray]:
+    """Return the initial variables of each thread, and the parameters."""
+    values = {}
+    for number, (name, kind) in enumerate((*program.variables, *program.parameters)):
+        count = THREADS if number < len(program.variables) else 1
+        values[name] = np.broadcast_to(numbers(kind, count, 100 * seed + number), THREADS)
+    return values
 
 
 def executed(
-    made: Program, arch: str, seed: int, options: Sequence[str] = FAST
+    program: Program, arch: str, seed: int, options: Sequence[str] = FAST
 ) -> dict[str, np.ndarray]:
-    """What the variables hold at the end. Raises ValueError for what ends the execution or is found."""
+    """Return the final variables. Raises ValueError for a failed compilation or a fault."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.cu"
-        path.write_text(made.text)
-        done = nvrtc.compile_kernel(Source(path, made.text, options=options), arch, {})  # type: ignore[arg-type]
+        path.write_text(program.text)
+        done = nvrtc.compile_kernel(Source(path, program.text, options=options), arch, {})  # type: ignore[arg-type]
     if done.cubin is None:
         raise ValueError(done.log)
-    given, rows = inputs(made, seed), len(made.variables)
+    values, rows = inputs(program, seed), len(program.variables)
     memory, out = np.zeros((rows, THREADS), np.uint64), np.zeros((rows, THREADS), np.uint64)
-    for row, (name, _) in zip(memory, made.variables):
-        row.view(given[name].dtype)[:THREADS] = given[name]
+    for row, (name, _) in zip(memory, program.variables):
+        row.view(values[name].dtype)[:THREADS] = values[name]
     arguments = [memory.ravel(), out.ravel(), np.zeros(THREADS, np.uint64)]
-    arguments += [given[name][0] for name, _ in made.given]
+    arguments += [values[name][0] for name, _ in program.parameters]
     code = done.cubin, "k", listings.of_cubin(done.cubin)
     ended = harness.launched(*code, arguments, 1, THREADS, seconds=60)
     if ended.faults:
         raise ValueError(ended.faults[0].message)
-    return {name: row.view(TYPES[kind])[:THREADS] for row, (name, kind) in zip(out, made.variables)}
+    return {
+        name: row.view(TYPES[kind])[:THREADS] for row, (name, kind) in zip(out, program.variables)
+    }
 
 
-def same(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Which elements have the same bits, or are both no number."""
-    bits = [np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}") for x in (one, other)]
-    found: np.ndarray = (bits[0] == bits[1]) | (np.isnan(one) & np.isnan(other))
-    return found
+def same(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return which elements have the same bits, or are both NaN."""
+    bits = [np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}") for x in (first, second)]
+    equal: np.ndarray = (bits[0] == bits[1]) | (np.isnan(first) & np.isnan(second))
+    return equal
 
 
-def difference(made: Program, arch: str, seed: int) -> str:
-    """Empty where both ways to compile a program compute the same; else what they do instead."""
+def difference(program: Program, arch: str, seed: int) -> str:
+    """Return how the results of both compilations differ; empty if they are equal."""
     try:
-        fast, plain = (executed(made, arch, seed, options) for options in (FAST, PLAIN))
+        fast, plain = (executed(program, arch, seed, options) for options in (FAST, PLAIN))
     except ValueError as error:
         return str(error)
     for name, values in fast.items():
@@ -289,13 +291,13 @@ def difference(made: Program, arch: str, seed: int) -> str:
 
 
 def main(count: int, first: int, architectures: Sequence[str]) -> int:
-    """Exit code: 0 where no program differs."""
+    """Compare so many programs. Return 0 if none differs."""
     began, wrong = time.monotonic(), 0
     for seed in range(first, first + count):
         for arch in architectures:
-            if said := difference(written(seed), arch, seed):
+            if message := difference(written(seed), arch, seed):
                 wrong += 1
-                print(f"{seed} {arch}: {said}", flush=True)
+                print(f"{seed} {arch}: {message}", flush=True)
     spent = time.monotonic() - began
     print(f"{count} programs for {', '.join(architectures)}: {wrong} differ, {spent:.0f} s")
     return int(wrong > 0)

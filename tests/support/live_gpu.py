@@ -1,4 +1,4 @@
-"""Cases that are checked on a GPU, where there is one."""
+"""Checks of cases on a GPU, if there is one."""
 
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ live = pytest.mark.skipif(
 def checked(
     session: Session, path: Path, shape: Any, macros: dict[str, Any] | None = None, wrong: str = ""
 ) -> None:
-    """Check a case on the GPU: it is right, or wrong for this reason."""
+    """Check a case on the GPU, and assert that it is right, or wrong for this reason."""
     from tilewave.gpu.check import check
 
-    found = check(session, support.job(path, shape, macros))
+    outcome = check(session, support.job(path, shape, macros))
     verdict = "wrong" if wrong else "correct"
-    assert (found.status, found.verdict) == ("ok", verdict), found.reason
-    assert wrong in found.reason
+    assert (outcome.status, outcome.verdict) == ("ok", verdict), outcome.reason
+    assert wrong in outcome.reason

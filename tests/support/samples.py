@@ -18,16 +18,16 @@ from tilewave.pipeline.project import Project
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data" / "kernels"
 WRAPPED = ROOT / "tests" / "wrapped"
-"""Kernels and their launches as public ones are written, for `tilewave wrap`."""
+"""Kernels and launches in the style of public ones, for `tilewave wrap`."""
 
 
 def shipped(name: str) -> Path:
-    """The file of one of Tilewave's own kernels."""
+    """Return the file of a kernel of Tilewave."""
     return next((ROOT / "kernels").glob(f"*/{name}.*"))
 
 
 def kernel_parts(name: str) -> tuple[str, str]:
-    """Front matter and code of a kernel in tests/data/kernels, which calls itself NAME."""
+    """Return front matter and code of a kernel in tests/data/kernels, whose name there is NAME."""
     front, _, body = (DATA / f"{name}.cu").read_text().partition("---*/\n\n")
     return front.removeprefix("/*---\n"), body
 
@@ -37,7 +37,7 @@ needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available
 
 
 def a_job(kind: type[Job] = Job, **more: Any) -> Job:
-    """A job, plain but for what is given."""
+    """Return a plain job with these fields."""
     plain = {
         "stage": "check", "case": "a@64", "kernel": "a", "variant": "a", "provider": "nvrtc",
         "operation": "matmul", "source": "a.cu", "entry": "a", "arguments": (), "shape": {},
@@ -49,21 +49,25 @@ def a_job(kind: type[Job] = Job, **more: Any) -> Job:
 
 
 def compiled(*variants: str, arch: str = "sm_90") -> Compiled:
-    """Variants that were compiled, as the pipeline knows them."""
+    """Return compilations of these variants."""
     entry = {"status": "ok", "reason": "", "code": "c", "cubin": "x"}
-    return {one: {arch: entry} for one in variants}
+    return {variant: {arch: entry} for variant in variants}
 
 
 def planned(
-    stage: str, made: Project, known: Compiled, target: Mapping[str, Any], arch: str = "sm_90"
+    stage: str,
+    project: Project,
+    compilations: Compiled,
+    target: Mapping[str, Any],
+    arch: str = "sm_90",
 ) -> dict[str, Job | Result]:
-    """What a stage does for a project's cases on a target."""
-    cases = resolved(made.plan, target).cases.values()
-    return jobs.of_stage(stage, cases, known, arch, made.config)
+    """Return the jobs of a stage for a project's cases on a target."""
+    cases = resolved(project.plan, target).cases.values()
+    return jobs.of_stage(stage, cases, compilations, arch, project.config)
 
 
 def write_kernel(folder: Path, name: str = "sample", front: str = FRONT, body: str = BODY) -> Path:
-    """A kernel file of that name in ``folder``."""
+    """Write a kernel file of that name in ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.cu"
     path.write_text(f"/*---\n{front}---*/\n\n{body.replace('NAME', name)}")
@@ -71,7 +75,7 @@ def write_kernel(folder: Path, name: str = "sample", front: str = FRONT, body: s
 
 
 def config(*cases: Mapping[str, Any], **top: Any) -> dict[str, Any]:
-    """A config of one study with these case blocks."""
+    """Return a config of a study with these case blocks."""
     blocks = [dict(case) for case in cases] or [{"kernels": ["matmul_naive"], "shapes": [64]}]
     study = {"plot": "correctness", "title": "A study", "cases": blocks}
     return {"studies": {"study": study}, **top}

@@ -1,4 +1,4 @@
-"""Invented study data for the tests of the figures: plausible in form, measured by nobody."""
+"""Invented study data for the tests of the figures."""
 
 import functools
 import itertools
@@ -38,7 +38,7 @@ ENVIRONMENTS = {
 
 
 class Builder:
-    """Collects cases and records and makes a StudyData of them."""
+    """A builder of a StudyData from cases and records."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -50,10 +50,10 @@ class Builder:
         self, variant: str, kernel: str, dtype: str, shape: tuple[int, int, int] | None = None,
         probe: str = "", operation: str = "matmul", **more: Any,
     ) -> str:  # fmt: skip
-        place = probe or "x".join(str(s) for s in shape or ())
+        name = probe or "x".join(str(s) for s in shape or ())
         m, n, k = shape or (None, None, None)
         row = dict.fromkeys(CASE_COLUMNS) | {
-            "case": f"{variant}@{place}", "kernel": kernel, "variant": variant, "macros": "{}",
+            "case": f"{variant}@{name}", "kernel": kernel, "variant": variant, "macros": "{}",
             "operation": operation, "dtype": dtype, "m": m, "n": n, "k": k, "probe_case": probe,
             "block_threads": 256.0, "registers": 128.0, "shared_bytes": 49152.0,
             "flop": 2.0 * math.prod(shape) if shape and operation == "matmul" else None,
@@ -81,7 +81,7 @@ class Builder:
             self.records.append(row)
 
     def check(self, case: str, verdict: str = "correct", **figures: float) -> None:
-        """A check of that verdict; with no error where no figures are given."""
+        """Add a check with that verdict; by default its error is 0."""
         self.add(case, "check", figures or {"max_error": 0.0}, verdict=verdict)
 
     def fail(self, case: str, status: str, reason: str, stage: str = "check") -> None:
@@ -94,7 +94,7 @@ class Builder:
         self, case: str, opcode: str, counted: float, ideal: float, stage: str = "counters",
         source: str = "recorded:NVIDIA H200", environment: str = ENVIRONMENT,
     ) -> None:  # fmt: skip
-        before = sum((one["case"], one["stage"]) == (case, stage) for one in self.instructions)
+        before = sum((row["case"], row["stage"]) == (case, stage) for row in self.instructions)
         row = {
             "case": case, "key": "k", "environment": environment, "source": source,
             "stage": stage, "address": 16 * before, "opcode": opcode,
@@ -157,7 +157,7 @@ FOLLOWS = {
     "matmul_register": "matmul_two_outputs", "matmul_double_buffered": "matmul_register",
     "hgemm_wmma": "matmul_tiled", "hgemm_wmma_staged": "hgemm_wmma", "hgemm_top": "hgemm_wmma_staged",
 }  # fmt: skip
-# One that passes cuBLAS at the large sizes, told before the one that it follows.
+# A rung that is faster than cuBLAS at the large sizes, listed before the rung that it follows.
 TOP = (("hgemm_top", "hgemm_top", "f16_f32", 720.0), ("cublas-typetf32", "cublas", "tf32", 377.0))
 
 BY_CPU = (("matmul_cpu", "matmul_cpu", "f32", 0.004), ("matmul_blas", "matmul_blas", "f32", 0.9))
@@ -235,22 +235,22 @@ def shared_access() -> StudyData:
     }
     for op in ("load", "store"):
         for bits, names in patterns.items():
-            for place, name in enumerate(names):
+            for index, name in enumerate(names):
                 macros = json.dumps({"OP": op, "WIDTH": bits // 8})
                 variant = f"shared_access-op{op}-width{bits // 8}"
-                told = f"{op}_{bits}_{name}"
-                case = b.probe(variant, "shared_access", "i32", told, macros=macros)
-                expected = float(1 + place % 4)
-                if (op, bits, place) == ("store", 128, 5):
+                probe_case = f"{op}_{bits}_{name}"
+                case = b.probe(variant, "shared_access", "i32", probe_case, macros=macros)
+                expected = float(1 + index % 4)
+                if (op, bits, index) == ("store", 128, 5):
                     b.fail(case, "timed out", "killed after 20 s")
                     continue
                 b.check(case)
-                off = 1.0 if (op, bits, place) == ("store", 64, 2) else 0.0
+                off = 1.0 if (op, bits, index) == ("store", 64, 2) else 0.0
                 b.add(case, "counters", {"wavefronts": expected + off})
                 expectations[case] = expected
     study = b.study()
-    told = study.cases["case"].map(expectations)
-    return replace(study, cases=study.cases.assign(wavefronts_expected=told))
+    wavefronts_expected = study.cases["case"].map(expectations)
+    return replace(study, cases=study.cases.assign(wavefronts_expected=wavefronts_expected))
 
 
 def ablation() -> StudyData:
@@ -297,7 +297,7 @@ def limits() -> StudyData:
 
 
 def _bounded(b: Builder) -> None:
-    """A tiled kernel of 4 instructions a step and tile, executed at two depths; cuBLAS, counted by ncu."""
+    """Add a tiled kernel of 4 instructions a step and tile, executed at two depths, and cuBLAS, counted by ncu."""
     issued, tile = "smsp__inst_executed.sum", {"tile_m": 128, "tile_n": 128}
     for k in (256, 512):
         case = b.case("matmul_tiled", "matmul_tiled", "f32", (256, 256, k), **tile, blocks=4)
@@ -306,8 +306,8 @@ def _bounded(b: Builder) -> None:
         b.instruction(case, "LDS", 4.0 * 3 * k, 4.0 * k, stage="execute")
     for edge, cycles in ((2048, 80e3), (4096, 700e3)):
         for kernel in ("matmul_tiled", "cublas"):
-            own = dict(tile, blocks=(edge // 128) ** 2) if kernel == "matmul_tiled" else {}
-            case = b.case(kernel, kernel, "f32", (edge, edge, edge), **own)
+            details = dict(tile, blocks=(edge // 128) ** 2) if kernel == "matmul_tiled" else {}
+            case = b.case(kernel, kernel, "f32", (edge, edge, edge), **details)
             _timed(b, case, 50.0, 51.0, 2.0 * edge**3)
             blocks = (edge // 128) ** 2
             counted = {
@@ -332,8 +332,8 @@ def _quantization(name: str, sweeps: list[tuple[int, range]]) -> StudyData:
         )  # fmt: skip
         vendor = b.case("cublas-typef16_f16", "cublas", "f16_f16", (m, n, k))
         if n % 80 == 0:
-            for one in (case, vendor):
-                b.fail(one, "not measured", "no GPU")
+            for failed in (case, vendor):
+                b.fail(failed, "not measured", "no GPU")
             continue
         waves, flops, cublas = -(-tiles // SMS), 2.0 * m * n * k, 680.0 * n / (n + 60)
         duration = waves * 90.0 * (1.0 + 0.01 * math.sin(n))
@@ -341,9 +341,9 @@ def _quantization(name: str, sweeps: list[tuple[int, range]]) -> StudyData:
         _timed(b, case, flops / duration / 1e6, cublas, flops, verdict)
         _timed(b, vendor, cublas, cublas, flops)
         rows, columns = ((128, 256), (128, 128), (64, 192), (256, 64))[n // 160 % 4]
-        whole = -(-m // rows) * rows * -(-n // columns) * columns
+        area = -(-m // rows) * rows * -(-n // columns) * columns
         chosen = {"cublas_tile_m": rows, "cublas_tile_n": columns}
-        b.add(vendor, "counters", {**chosen, "counted_tensor_flops": 2.0 * whole * k})
+        b.add(vendor, "counters", {**chosen, "counted_tensor_flops": 2.0 * area * k})
         counted = {
             "counted_tensor_flops": 2.0 * tiles * tile_m * tile_n * k,
             "sm__cycles_active.avg": 1.6e5 * tiles / SMS * 0.99,
@@ -393,8 +393,8 @@ def tile_size() -> StudyData:
             wrong = (tile_m, tile_n, m) == (128, 64, 1024)
             speed = flops / duration / 1e6
             _timed(b, case, speed, 700.0 * m / (m + 900), flops, "wrong" if wrong else "correct")
-            asked = 2.0 * k * (m * -(-n // tile_n) + n * -(-m // tile_m)) + 2.0 * m * n
-            b.add(case, "counters", {SECTORS: 1.02 * asked / 32})
+            loaded = 2.0 * k * (m * -(-n // tile_n) + n * -(-m // tile_m)) + 2.0 * m * n
+            b.add(case, "counters", {SECTORS: 1.02 * loaded / 32})
     return b.study()
 
 
@@ -413,26 +413,26 @@ def split_k() -> StudyData:
         tiles, flops = (-(-m // tile)) * (-(-n // tile)), 2.0 * m * n * k
         shape, chunks = (m, n, k), -(-k // chunk)
 
-        def one(
+        def add(
             kernel: str, ending: str, blocks: int, longest: int, parts: int, tiles: int = tiles,
             shape: tuple[int, int, int] = shape, flops: float = flops, **more: Any,
         ) -> None:  # fmt: skip
             about = {"blocks": blocks, "working_blocks": blocks, **common, **more}
             case = b.case(f"{kernel}-{ending}", kernel, "f16_f32", shape, **about)
-            alone, whole = -(-blocks // SMS), -(-blocks // (2 * SMS))
-            duration = (alone + whole) * longest * 0.45 + 4.0 + parts * 0.02
+            alone, full = -(-blocks // SMS), -(-blocks // (2 * SMS))
+            duration = (alone + full) * longest * 0.45 + 4.0 + parts * 0.02
             wrong = kernel == "hgemm_stream_k" and shape[2] == 32768
             _timed(b, case, flops / duration / 1e6, 600.0, flops, "wrong" if wrong else "correct")
             moved = 65536.0 * max(0, 2 * parts - tiles)
             counted = {SECTORS: 1e7 + 1.03 * moved / 32, "dram_bytes": 5e7 + 0.2 * moved}
             b.add(case, "counters", counted)
 
-        one("hgemm_mma", "tile_m128-tile_n128", tiles, chunks, 0)
+        add("hgemm_mma", "tile_m128-tile_n128", tiles, chunks, 0)
         for splits in (2, 4, 8, 16):
             blocks, macros = tiles * splits, json.dumps({"SPLITS": splits})
             longest = -(-chunks // splits)
-            one("hgemm_split_k", f"splits{splits}", blocks, longest, blocks, macros=macros)
-        one("hgemm_stream_k", "tile_m128", 2 * SMS, -(-tiles * chunks // (2 * SMS)), 2 * SMS)
+            add("hgemm_split_k", f"splits{splits}", blocks, longest, blocks, macros=macros)
+        add("hgemm_stream_k", "tile_m128", 2 * SMS, -(-tiles * chunks // (2 * SMS)), 2 * SMS)
     return b.study(aim=1.3)
 
 
@@ -483,18 +483,18 @@ def alignment() -> StudyData:
     for variant, kernel, dtype, first, second, top, nbytes in lines:
         layouts = json.dumps({"a": first, "b": second, "c": row})
         fastest = {"k" if first == row else "m", "n" if second == row else "k", "n"}
-        swept = [(name, one) for name in "mnk" for one in below]
-        for name, one in [("m", size), *swept]:
-            shape = {"m": size, "n": size, "k": size} | {name: one}
+        swept = [(name, edge) for name in "mnk" for edge in below]
+        for name, edge in [("m", size), *swept]:
+            shape = {"m": size, "n": size, "k": size} | {name: edge}
             m, n, k = shape.values()
             case = b.case(variant, kernel, dtype, (m, n, k), layouts=layouts)
-            step = one & -one
-            if dtype == "i8" and name != "m" and one % 4:
-                b.fail(case, "unsupported", f"{name} = {one} is not a multiple of 4")
+            step = edge & -edge
+            if dtype == "i8" and name != "m" and edge % 4:
+                b.fail(case, "unsupported", f"{name} = {edge} is not a multiple of 4")
                 continue
             loss = max(0.0, 1 - step * nbytes / 16) if name in fastest and kernel == "cublas" else 0
-            speed = top * (1 - 0.6 * loss) * (one / size if name != "k" else 1.0)
-            wrong = (variant, one) == ("cublas-typetf32", 4080)
+            speed = top * (1 - 0.6 * loss) * (edge / size if name != "k" else 1.0)
+            wrong = (variant, edge) == ("cublas-typetf32", 4080)
             _timed(b, case, speed, speed, 2.0 * m * n * k, "wrong" if wrong else "correct")
     return b.study()
 
@@ -510,7 +510,7 @@ def latency() -> StudyData:
 
 
 def operations() -> StudyData:
-    """Copies at three sizes, transposes at two of them and once between two, a batch beside cuBLAS."""
+    """Copies at three sizes, transposes at three, a batch beside cuBLAS."""
     b = Builder("operations")
 
     def moved(operation: str, variant: str, n: int, rate: float, verdict: str = "correct") -> None:
@@ -549,22 +549,22 @@ def exactness() -> StudyData:
         "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
     )
     for variant, kernel, dtype, _ in RUNGS:
-        for place, shape in enumerate([(129, 67, 53), (256, 256, 256)]):
+        for index, shape in enumerate([(129, 67, 53), (256, 256, 256)]):
             case = b.case(variant, kernel, dtype, shape)
             b.check(case, max_error=1e-4, tolerance=1e-3)
-            counts = {warps: 1e4 * (1 + place), conflicts: 0.0, "launch__grid_size": 16.0}
+            counts = {warps: 1e4 * (1 + index), conflicts: 0.0, "launch__grid_size": 16.0}
             if "hgemm" in kernel:
                 counts |= {copies: 3e3, conflicts: 1e3, wavefronts: 4e3}
             b.add(case, "execute", counts, environment="here", source="executed")
             side = {"stage": "execute", "source": "executed", "environment": "here"}
             b.instruction(case, "LDS.128", 100.0, 64.0, **side)
-            if variant == "matmul_naive" and place:
+            if variant == "matmul_naive" and index:
                 b.fail(case, "not measured", "no GPU", "counters")
                 continue
-            seen = counts.get(copies, 0.0) * (1.5 if place else 1.0)
+            seen = counts.get(copies, 0.0) * (1.5 if index else 1.0)
             measured = {conflicts: counts[conflicts] * 1.02, copies: seen}
             b.add(case, "counters", counts | measured)
-            b.instruction(case, "LDS.128", 100.0 + place, 64.0)
+            b.instruction(case, "LDS.128", 100.0 + index, 64.0)
     return b.study()
 
 
@@ -585,8 +585,8 @@ def occupancy() -> StudyData:
         if percent is None:
             b.fail(case, "not measured", "no GPU")
             continue
-        known = {} if blocks is None else {"driver_blocks_per_sm": blocks}
-        b.check(case, max_error=1e-3, **known)
+        figures = {} if blocks is None else {"driver_blocks_per_sm": blocks}
+        b.check(case, max_error=1e-3, **figures)
         seen = {"sm__maximum_warps_per_active_cycle_pct": percent}
         seen["sm__warps_active.avg.pct_of_peak_sustained_active"] = 0.96 * percent
         if variant == "cublas":
@@ -639,7 +639,7 @@ CEILINGS = (
 
 
 def roofline() -> StudyData:
-    """Bytes as a tile of 2 to 128 rows would move them; one ceiling failed, one case was wrong."""
+    """Bytes of a tile of 2 to 128 rows; a ceiling failed, a case was wrong."""
     b = Builder("roofline")
     flops, best = 2.0 * 4096**3, {"f32": 51.2, "f64": 55.1, "f16_f32": 685.0, "f16_f16": 690.0}
     for variant, kernel, dtype, speed in RUNGS:
@@ -670,7 +670,7 @@ def roofline() -> StudyData:
 
 
 def roofline_of_operations() -> StudyData:
-    """Under the same ceilings a softmax and a transpose, whose dtype has a product besides."""
+    """A softmax and a transpose under the same ceilings; their dtype also has a product."""
     b = Builder("roofline")
     full, n = make("roofline"), 1 << 26
     for operation, variant, flop, duration, waves in (
@@ -689,18 +689,18 @@ def roofline_of_operations() -> StudyData:
             "shared_wavefronts_load": waves, "shared_wavefronts_store": 2e6,
         }  # fmt: skip
         b.add(case, "counters", counted)
-    own = b.study()
+    operations_study = b.study()
     kept = full.cases["operation"].eq("probe") | full.cases["case"].str.startswith("cublas@")
     cases = full.cases[kept]
     records = full.records[full.records["case"].isin(cases["case"])]
     return replace(
-        own, cases=pd.concat([own.cases, cases], ignore_index=True),
-        records=pd.concat([own.records, records], ignore_index=True),
+        operations_study, cases=pd.concat([operations_study.cases, cases], ignore_index=True),
+        records=pd.concat([operations_study.records, records], ignore_index=True),
     )  # fmt: skip
 
 
 def claims() -> StudyData:
-    """A claim of each verdict; one case is wrong, most of what the claims ask for is not there."""
+    """A claim of each verdict; a case is wrong, and most values of the claims are missing."""
     b = Builder("claims")
     for variant, kernel, speed in (
         ("matmul_two_outputs", "matmul_two_outputs", 11.0),
@@ -731,19 +731,19 @@ RACED_F32 = {"matmul_register": (20.0, 1500.0, 6000.0, 300.0, 600.0)}
 
 
 def races() -> StudyData:
-    """Three f16 variants and one of f32 at five shapes, and cuBLAS."""
+    """Three f16 variants and an f32 variant at five shapes, and cuBLAS."""
     b = Builder("best")
     for dtype, variants in (("f16_f32", RACED_F16), ("f32", RACED_F32)):
-        for place, shape in enumerate(RACED_AT):
+        for index, shape in enumerate(RACED_AT):
             m, n, k = shape
             for variant, times in variants.items():
                 case = b.case(variant, variant.partition("-")[0], dtype, shape)
-                if dtype == "f32" and place == 1:
+                if dtype == "f32" and index == 1:
                     b.fail(case, "not measured", "no NVIDIA GPU here", "tune")
                     continue
                 b.check(case)
-                fastest = min(each[place] for each in variants.values())
-                _raced(b, case, times[place], times[place] > 1.1 * fastest)
+                fastest = min(rivals[index] for rivals in variants.values())
+                _raced(b, case, times[index], times[index] > 1.1 * fastest)
             vendor = b.case(f"cublas-type{dtype}", "cublas", dtype, shape)
             b.check(vendor)
             _raced(b, vendor, 2e-6 * m * n * k / (700.0 if dtype == "f16_f32" else 50.0), False)
@@ -839,12 +839,12 @@ MAKERS = {
 
 @functools.cache
 def make(name: str) -> StudyData:
-    """Invented data for the plot module of that name; made once, so do not change its tables."""
+    """Return invented data for the plot module of that name. It is cached, so do not change its tables."""
     return MAKERS[name]()
 
 
 def empty(name: str) -> StudyData:
-    """The same study with its cases and not one record."""
+    """Return the same study with its cases and no record."""
     full = make(name)
     return replace(
         full, options={}, records=full.records.iloc[:0], instructions=full.instructions.iloc[:0],
@@ -856,7 +856,7 @@ ELSEWHERE = {"environment": "here", "source": "events"}
 
 
 def changed(study: StudyData, to: dict[str, Any], **where: Any) -> StudyData:
-    """The study with other values in those of its records that have the ones given."""
+    """Return the study with new values in the records that match ``where``."""
     records = study.records.copy()
     chosen = np.logical_and.reduce([records[name] == value for name, value in where.items()])
     assert chosen.any(), where
@@ -865,36 +865,36 @@ def changed(study: StudyData, to: dict[str, Any], **where: Any) -> StudyData:
 
 
 def labels(*axes: Axes) -> list[str]:
-    """What stands beside the rows of these panels."""
+    """Return the labels of the rows of these panels."""
     return [label.get_text() for ax in axes for label in ax.get_yticklabels()]
 
 
 def finding(name: str, study: StudyData) -> str:
-    """What a figure says first."""
+    """Return a figure's title sentence."""
     return takeaway(name, study, load(name).table(study))
 
 
 def draw(module: PlotModule, study: StudyData, style: Style) -> Figure:
-    """The figure of a study, from the table that the module makes of it."""
+    """Draw the figure of a study from the module's table."""
     return module.draw(study, module.table(study), style)
 
 
 def texts_of(fig: Figure) -> list[tuple[str, Bbox]]:
-    """The texts that a figure really draws (no tick beyond its axis), with their boxes in pixels."""
-    found: list[tuple[str, Bbox]] = []
+    """Return the texts that a figure draws (no tick outside its axis), with their boxes in pixels."""
+    texts: list[tuple[str, Bbox]] = []
     draw = Text.draw
 
     def recorded(self: Text, renderer: RendererBase) -> None:
         if self.get_visible() and self.get_text().strip():
-            found.append((self.get_text(), Text.get_window_extent(self, renderer)))
+            texts.append((self.get_text(), Text.get_window_extent(self, renderer)))
         draw(self, renderer)
 
     with pytest.MonkeyPatch.context() as patch, apply(Style()):  # as a file is written
         patch.setattr(Text, "draw", recorded)
         fig.draw_without_rendering()
-    return found
+    return texts
 
 
 def said(fig: Figure) -> str:
-    """All that a figure really says, and its caption, line breaks as spaces."""
+    """Return all texts of a figure and its caption, with spaces for line breaks."""
     return " ".join(" ".join([*(text for text, _ in texts_of(fig)), *caption(fig)]).split())

@@ -51,8 +51,8 @@ def test_share_that_needs_no_alignment() -> None:
 
 def test_recommended_multiples_are_16_and_128_bytes() -> None:
     assert [r.recommended for r in al.RECOMMENDED.values()] == [8, 16, 4, 2]
-    for one in al.RECOMMENDED.values():
-        assert one.recommended * BYTES[one.dtype] == 16
-        assert one.on_a100 * BYTES[one.dtype] == 128
+    for row in al.RECOMMENDED.values():
+        assert row.recommended * BYTES[row.dtype] == 16
+        assert row.on_a100 * BYTES[row.dtype] == 128
     labels = ("f16_f32", "f16_f16", "i8", "f32")
     assert [bool(al.recommendation(label)) for label in labels] == [True, True, True, False]

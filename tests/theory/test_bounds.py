@@ -32,17 +32,17 @@ SMS = H200.sms
     ],
 )
 def test_each_pipe_at_its_rate(counts: Counts, pipe: str, cycles: float) -> None:
-    """One block does it all, on one SM."""
-    found = bound(counts, H200, blocks=1)
-    assert found.limiter == pipe and found.cycles == pytest.approx(cycles)
-    assert found.microseconds == pytest.approx(cycles / 1980)
-    assert sum(found.pipes.values()) == pytest.approx(cycles)
+    """A single block on a single SM has all the work."""
+    result = bound(counts, H200, blocks=1)
+    assert result.limiter == pipe and result.cycles == pytest.approx(cycles)
+    assert result.microseconds == pytest.approx(cycles / 1980)
+    assert sum(result.pipes.values()) == pytest.approx(cycles)
 
 
 @pytest.mark.parametrize(("blocks", "each"), [(1, 1), (SMS, 1), (SMS + 1, 2), (2 * SMS, 2)])
 def test_the_busiest_sm_has_whole_blocks(blocks: int, each: int) -> None:
-    found = bound(Counts(instructions=400 * blocks), H200, blocks)
-    assert found.cycles == pytest.approx(100 * each)
+    result = bound(Counts(instructions=400 * blocks), H200, blocks)
+    assert result.cycles == pytest.approx(100 * each)
 
 
 def test_dram_moves_what_l2_cannot_hold() -> None:
@@ -52,7 +52,7 @@ def test_dram_moves_what_l2_cannot_hold() -> None:
     assert more.limiter == bounds.DRAM and more.microseconds == pytest.approx(1.0)
 
 
-def test_no_block_and_no_such_product() -> None:
+def test_no_block_and_unknown_products_are_errors() -> None:
     with pytest.raises(ValueError, match="positive"):
         bounds.busiest_share(0, SMS)
     with pytest.raises(KeyError):
@@ -77,8 +77,8 @@ def test_counts_are_linear_in_depth_and_tiles() -> None:
             tensor={"mma f16": tiles * 4096.0 * k},
         )  # fmt: skip
 
-    found = scaled(product(256, 2), product(512, 2), (4096 - 256) / 256, 512 / 2)
-    assert found == product(4096, 512)
+    counts = scaled(product(256, 2), product(512, 2), (4096 - 256) / 256, 512 / 2)
+    assert counts == product(4096, 512)
 
 
 @pytest.mark.parametrize(
@@ -91,18 +91,18 @@ def test_counts_are_linear_in_depth_and_tiles() -> None:
     ],
 )  # fmt: skip
 def test_rates_are_what_data_sheets_print(gpu: DataSheet, kind: str, tflops: float) -> None:
-    """Within the clock: B200's is printed at less than its largest."""
-    made = data_sheets.rate(gpu.sms, bounds.tensor_rate(kind, gpu), gpu.clock_mhz) / 1e12
-    assert tflops * 0.99 <= made <= tflops * 1.07
+    """Rates agree but for the clock: B200's data sheet uses less than the largest one."""
+    rate = data_sheets.rate(gpu.sms, bounds.tensor_rate(kind, gpu), gpu.clock_mhz) / 1e12
+    assert tflops * 0.99 <= rate <= tflops * 1.07
 
 
 def test_every_gpu_has_rates_and_a_name() -> None:
-    assert set(data_sheets.SHORT.values()) == set(data_sheets.KNOWN)
-    for gpu in data_sheets.KNOWN:
+    assert set(data_sheets.SHORT.values()) == set(data_sheets.DATA_SHEETS)
+    for gpu in data_sheets.DATA_SHEETS:
         assert bound(Counts(f32=1), gpu, 1).limiter == bounds.FP32
         assert data_sheets.data_sheet(f"NVIDIA {gpu.name}") is gpu
-    for other in ("GeForce RTX 4060 Ti", "H200 NVL"):
-        assert data_sheets.data_sheet(f"NVIDIA {other}") is None
+    for name in ("GeForce RTX 4060 Ti", "H200 NVL"):
+        assert data_sheets.data_sheet(f"NVIDIA {name}") is None
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_every_gpu_has_rates_and_a_name() -> None:
         ("DMMA.884", ("mma 8x8x4 f64", 512), ("f64", "f64", 512)),
         ("DMMA.16x8x16", ("mma f64", 4096), ("f64", "f64", 4096)),
         ("HGMMA.64x256x16.F32.BF16", ("wgmma bf16", 131072), ("bf16", "f32", 131072)),
-        # Of these counters tell nothing.
+        # ncu does not count these.
         ("IMMA.16832.S8.S8", ("mma i8", 8192), None),
         ("IGMMA.64x128x32.S8.S8", ("wgmma i8", 131072), None),
         ("QGMMA.64x128x32.F32.E5M2.E4M3", ("wgmma fp8", 131072), None),
@@ -133,7 +133,7 @@ def _row(opcode: str, executed: int, sectors: int = -1, **columns: float) -> dic
     return {"opcode": opcode, "executed": executed, **moved, **columns}
 
 
-def test_what_a_launch_asks() -> None:
+def test_demand_of_a_launch() -> None:
     rows = [
         _row("LDS.128", 10, wavefronts_shared=20, wavefronts_hardware=40),
         _row("HGMMA.64x64x16.F32", 2, wavefronts_shared=48),
@@ -153,19 +153,19 @@ def test_what_a_launch_asks() -> None:
         "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": 7.0,
         "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum": 5.0,
     }
-    found = demand.of_launch(values, rows)
-    assert found == Counts(
+    counts = demand.of_launch(values, rows)
+    assert counts == Counts(
         instructions=37, f32=32, alu=192, special=224, tensor={"wgmma f16": 2 * 32768.0},
-        wavefronts=88,  # what passes by L1 takes none
+        wavefronts=88,  # copies that bypass L1 take none
         accesses=4 + 6 + 5,  # requests, and one for each 128 bytes
         port=64 + 5,
     )  # fmt: skip
-    # The hardware's own counter comes before what is attributed to instructions.
+    # The hardware's counter takes precedence over attributed wavefronts.
     shared = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
     assert demand.of_launch({**values, shared: 45.0}, rows).wavefronts == 45 + 48
 
 
-def test_without_instructions_products_go_the_fastest_way() -> None:
-    found = demand.of_launch({"sm__ops_path_tensor_src_fp16.sum": 4096.0}, [])
-    assert found.tensor == {"wgmma f16": 4096.0}
-    assert bound(found, A100, 1).cycles == pytest.approx(2)
+def test_without_instructions_products_use_the_fastest_unit() -> None:
+    counts = demand.of_launch({"sm__ops_path_tensor_src_fp16.sum": 4096.0}, [])
+    assert counts.tensor == {"wgmma f16": 4096.0}
+    assert bound(counts, A100, 1).cycles == pytest.approx(2)

@@ -7,9 +7,9 @@ from tilewave.theory.occupancy import HOPPER, TURING, SmLimits, occupancy
 
 
 @pytest.mark.parametrize(
-    ("gpu", "given", "blocks", "fraction", "limiters"),
+    ("gpu", "block", "blocks", "fraction", "limiters"),
     [
-        # 180 registers x 32 = 5760, given as 5888; a quarter of the file (16384) holds 2 warps.
+        # 180 registers x 32 = 5760, rounded up to 5888; a quarter of the file (16384) holds 2 warps.
         (TURING, (128, 180), 2, 0.25, ("registers",)),
         (HOPPER, (128, 180), 2, 0.125, ("registers",)),
         # 128 x 32 = 4096: a quarter of the file holds 4 warps, the file 16, two blocks of 8. On Turing
@@ -29,9 +29,9 @@ from tilewave.theory.occupancy import HOPPER, TURING, SmLimits, occupancy
         (HOPPER, (128, 32, 113 * 1024 + 128), 1, 4 / 64, ("shared memory",)),
     ],
 )
-def test_occupancy(gpu, given, blocks, fraction, limiters) -> None:
-    found = occupancy(gpu, *given)
-    assert (found.blocks, found.fraction, found.limiters) == (blocks, fraction, limiters)
+def test_occupancy(gpu, block, blocks, fraction, limiters) -> None:
+    result = occupancy(gpu, *block)
+    assert (result.blocks, result.fraction, result.limiters) == (blocks, fraction, limiters)
 
 
 def test_limits_are_named() -> None:
@@ -39,7 +39,7 @@ def test_limits_are_named() -> None:
     assert "registers" not in occupancy(HOPPER, 32, 0).limits
 
 
-def test_what_does_not_fit_is_zero_blocks() -> None:
+def test_a_block_that_does_not_fit_has_zero_blocks() -> None:
     assert occupancy(HOPPER, 128, 32, HOPPER.shared_per_block + 1).blocks == 0
     assert occupancy(HOPPER, 1024, 128).blocks == 0  # 131072 registers
     assert occupancy(HOPPER, 32, 256).blocks == 0
@@ -71,7 +71,7 @@ def test_limits_from_an_environment() -> None:
         # which 6 x 32 x 8 multiply-adds are done: 1536 / 16. Five: one more than four is slower.
         (6, 8, 96),
         (5, 8, 80),
-        (6, 1, 48),  # with one chain they still wait for the latency: the number alone counts
+        (6, 1, 48),  # with one chain they still wait for the latency: only their number counts
     ],
 )
 def test_the_fullest_scheduler_and_the_latency_decide(warps, ilp, expected) -> None:
@@ -79,7 +79,7 @@ def test_the_fullest_scheduler_and_the_latency_decide(warps, ilp, expected) -> N
 
 
 def test_enough_is_latency_times_rate() -> None:
-    # A scheduler without a warp issues nothing, however many chains the others have.
+    # A scheduler without a warp issues nothing.
     assert [warps_to_hide(4, ilp) for ilp in (1, 2, 8)] == [16, 8, 4]
     assert warps_to_hide(4, 1, lanes=16) == 8
     # 18 warps, one chain: 18 x 32 / 5.
@@ -87,7 +87,13 @@ def test_enough_is_latency_times_rate() -> None:
 
 
 def test_lanes_by_compute_capability() -> None:
-    assert [lanes_of(one) for one in ("7.5", "8.0", "8.6", "9.0", "")] == [16, 16, 32, 32, 32]
+    assert [lanes_of(capability) for capability in ("7.5", "8.0", "8.6", "9.0", "")] == [
+        16,
+        16,
+        32,
+        32,
+        32,
+    ]
     # Of 16 lanes a warp instruction takes two cycles.
     assert [fma_per_cycle(warps, 1, 4, lanes=16) for warps in (4, 8, 64)] == [32, 64, 64]
 

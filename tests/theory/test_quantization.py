@@ -16,27 +16,27 @@ def test_eight_columns_too_many_leave_a_column_of_6_percent() -> None:
     assert q.last_column_useful({**shape, "n": 128}, TILE) == 1.0
     assert q.tile_efficiency(shape, TILE) == 136 / 256
     assert q.operations_ratio(shape, TILE) == pytest.approx(256 / 136)
-    # k is padded to its step, where the tile has one.
+    # k is padded to the tile's k step, if any.
     shape = {"m": 256, "n": 128, "k": 40}
     assert q.operations_ratio(shape, TILE) == pytest.approx(64 / 40)
     assert q.operations_ratio(shape, TILE[:2]) == 1.0
 
 
 def test_tail_of_nine_on_108_sms() -> None:
-    found = q.waves(q.tile_count({"m": 2304, "n": 1664}, TILE), 108)
-    assert (found.blocks, found.full, found.tail, found.count) == (117, 1, 9, 2)
-    assert found.efficiency == pytest.approx(117 / 216)
-    assert found.fraction == pytest.approx(117 / 108)
+    split = q.waves(q.tile_count({"m": 2304, "n": 1664}, TILE), 108)
+    assert (split.blocks, split.full, split.tail, split.count) == (117, 1, 9, 2)
+    assert split.efficiency == pytest.approx(117 / 216)
+    assert split.fraction == pytest.approx(117 / 108)
     assert q.cycles_active_ratio(117, 108) == pytest.approx(117 / 216)
 
 
 def test_edges_on_132_sms() -> None:
     shape = {"m": 2304, "n": 1, "k": 4096}
     for n, tiles, on_132, on_108 in ((1536, 108, 1, 1), (1664, 117, 1, 2), (1920, 135, 2, 2)):
-        found = q.tile_count({**shape, "n": n}, TILE)
-        assert found == tiles
-        assert (q.waves(found, 132).count, q.waves(found, 108).count) == (on_132, on_108)
-    # Several blocks an SM: 264 places; 133 blocks are one wave, but one SM has two of them.
+        count = q.tile_count({**shape, "n": n}, TILE)
+        assert count == tiles
+        assert (q.waves(count, 132).count, q.waves(count, 108).count) == (on_132, on_108)
+    # Several blocks an SM: 264 slots; 133 blocks are one wave, but one SM has two of them.
     for blocks, waves, rounds in ((133, 1, 2), (264, 1, 2), (265, 2, 3), (300, 2, 3)):
         assert q.waves(blocks, 132, 2).count == waves
         assert q.rounds_on_sms(blocks, 132) == rounds
@@ -61,7 +61,7 @@ def test_a_last_wave_of_single_blocks_is_between_the_limits() -> None:
     assert q.wave_weights(133, 132, 1) == (2, 0)
 
 
-def test_two_times_are_found_again() -> None:
+def test_two_times_are_fitted() -> None:
     weights = [(0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (2.0, 0.0)]
     durations = [60.0, 100.0, 160.0, 200.0]
     assert q.fitted_pair(durations, weights) == pytest.approx((100.0, 60.0))
@@ -70,13 +70,13 @@ def test_two_times_are_found_again() -> None:
     assert math.isnan(q.fitted_pair([], [])[1])
 
 
-def test_one_fitted_number_and_what_is_left() -> None:
+def test_a_fitted_number_and_its_errors() -> None:
     durations, counts = [100.0, 104.0, 190.0, math.nan], [1, 1, 2, 2]
     assert q.fitted_time(durations, counts) == 100.0
     errors = [d / (c * 100.0) - 1 for d, c in zip(durations, counts, strict=True)]
-    found = q.prediction_error(errors)
-    assert (found.median, found.worst) == pytest.approx((0.04, -0.05))
-    assert (found.place, found.count) == (2, 3)
+    error = q.prediction_error(errors)
+    assert (error.median, error.worst) == pytest.approx((0.04, -0.05))
+    assert (error.place, error.count) == (2, 3)
     assert math.isnan(q.fitted_time([], []))
     nothing = q.prediction_error([math.nan])
     assert math.isnan(nothing.median) and (nothing.place, nothing.count) == (-1, 0)
@@ -104,15 +104,15 @@ def test_intensity_of_f16_tiles() -> None:
     # 2 * 256 * 128 FLOP a step for 384 elements of 2 bytes.
     assert tiling.intensity((256, 128), 2) == pytest.approx(65536 / 768)
     assert [tiling.intensity((64, 64), size) for size in (2, 4)] == [32.0, 16.0]
-    # Within a group of equal area the squarer tile fetches less: 128x128 64, 256x64 51.2.
+    # Of tiles with equal area the squarer one loads less: 128x128 64, 256x64 51.2.
     assert tiling.intensity((256, 64), 2) == 51.2
 
 
-def test_operands_are_fetched_once_for_each_tile_row_and_column() -> None:
+def test_operands_are_loaded_once_for_each_tile_row_and_column() -> None:
     shape = {"m": 512, "n": 256, "k": 64}
     # 2 tile rows, 2 tile columns: A twice, B twice, 2 bytes each.
     assert tiling.operand_bytes(shape, (256, 128), 2) == 2 * (2 * 512 * 64 + 2 * 256 * 64)
-    # One row more: a third tile row fetches B a third time.
+    # Another row: a third tile row loads B a third time.
     assert tiling.operand_bytes({**shape, "m": 513}, (256, 128), 2) == 2 * 64 * (513 * 2 + 256 * 3)
 
 
@@ -131,8 +131,8 @@ def test_rank_correlation() -> None:
     assert tiling.rank_correlation([1, 2, 3], [10, 20, 30]) == pytest.approx(1.0)
     assert tiling.rank_correlation([1, 2, 3], [9, 4, 1]) == pytest.approx(-1.0)
     # Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: 4.5 / sqrt(4.5 * 5).
-    found = tiling.rank_correlation([1, 5, 5, 7], [0.1, 0.2, 0.3, 0.4])
-    assert found == pytest.approx(4.5 / math.sqrt(22.5))
+    correlation = tiling.rank_correlation([1, 5, 5, 7], [0.1, 0.2, 0.3, 0.4])
+    assert correlation == pytest.approx(4.5 / math.sqrt(22.5))
     assert math.isnan(tiling.rank_correlation([1], [1]))
     assert math.isnan(tiling.rank_correlation([1, 1], [1, 2]))
     with pytest.raises(ValueError):

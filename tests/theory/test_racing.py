@@ -1,4 +1,4 @@
-"""Who is dropped from a race and when it ends: decisions from samples. No GPU."""
+"""Decisions of a race from samples: dropped runners and the end. No GPU."""
 
 import math
 
@@ -10,7 +10,7 @@ from tilewave.theory.racing import Candidate, Race, Rules
 
 
 class Clockwork:
-    """A track whose candidates take known times; every call is remembered."""
+    """A track with fixed times of candidates, which records every call."""
 
     def __init__(self, times, noise=0.0, fails=()):
         self.times, self.noise, self.fails = times, noise, dict(fails)
@@ -36,9 +36,9 @@ class Clockwork:
 
 def run(track, entries, **rules):
     outcomes = []
-    entries = [one if isinstance(one, Candidate) else Candidate(*one) for one in entries]
+    entries = [entry if isinstance(entry, Candidate) else Candidate(*entry) for entry in entries]
     Race(entries, track, outcomes.append, Rules(**rules)).run()
-    return {one.name: one for one in outcomes}, [one.name for one in outcomes]
+    return {outcome.name: outcome for outcome in outcomes}, [outcome.name for outcome in outcomes]
 
 
 def test_screening_goes_by_the_prediction():
@@ -49,26 +49,26 @@ def test_screening_goes_by_the_prediction():
 
 def test_a_slow_candidate_is_out_at_once():
     track = Clockwork({"fast": 10.0, "slow": 11.2})
-    found, order = run(track, [("fast", 1.0), ("slow", 2.0)])
+    outcomes, order = run(track, [("fast", 1.0), ("slow", 2.0)])
     assert order == ["slow", "fast"]
-    assert found["slow"].out == "screening" and track.laps("slow") == 0
-    assert (found["slow"].leader, found["slow"].leader_us) == ("fast", 10.0)
-    assert found["slow"].samples == (11.2, 11.2)
+    assert outcomes["slow"].out == "screening" and track.laps("slow") == 0
+    assert (outcomes["slow"].leader, outcomes["slow"].leader_us) == ("fast", 10.0)
+    assert outcomes["slow"].samples == (11.2, 11.2)
     assert track.limits == {"fast": math.inf, "slow": pytest.approx(11.0)}
-    found, _ = run(Clockwork({"fast": 10.0, "near": 10.9}), [("fast", 1.0), ("near", 2.0)])
-    assert found["near"].out == "laps"
+    outcomes, _ = run(Clockwork({"fast": 10.0, "near": 10.9}), [("fast", 1.0), ("near", 2.0)])
+    assert outcomes["near"].out == "laps"
 
 
-def test_who_came_first_is_held_against_who_came_later():
+def test_early_candidates_are_compared_with_later_ones():
     """A wrong prediction costs a short block, not a full race."""
     track = Clockwork({"first": 30.0, "second": 20.0, "third": 10.0})
-    found, order = run(track, [("first", 1.0), ("second", 2.0), ("third", 3.0)])
+    outcomes, order = run(track, [("first", 1.0), ("second", 2.0), ("third", 3.0)])
     assert order == ["first", "second", "third"]
-    assert [found[name].out for name in order] == ["screening", "screening", ""]
-    assert found["first"].leader == "third"
+    assert [outcomes[name].out for name in order] == ["screening", "screening", ""]
+    assert outcomes["first"].leader == "third"
 
 
-def test_the_spread_of_both_is_left_out():
+def test_the_spread_of_both_is_ignored():
     assert not racing.beaten([11.5, 10.9], [10.0, 10.0], 0.10)
     assert racing.beaten([11.5, 11.1], [10.0, 10.0], 0.10)
     assert not racing.beaten([11.5, 11.1], [10.0, 10.2], 0.10)
@@ -81,10 +81,10 @@ def test_leagues_do_not_beat_each_other_but_share_the_laps():
         Candidate("rival", 2.0),
     ]
     track = Clockwork({"mine": 20.0, "vendor": 10.0, "rival": 40.0})
-    found, _ = run(track, entries, laps=5)
-    assert (found["mine"].out, found["vendor"].out) == ("", "")
-    assert found["rival"].leader == "mine"
-    assert found["mine"].leader == "mine" and found["vendor"].leader == "vendor"
+    outcomes, _ = run(track, entries, laps=5)
+    assert (outcomes["mine"].out, outcomes["vendor"].out) == ("", "")
+    assert outcomes["rival"].leader == "mine"
+    assert outcomes["mine"].leader == "mine" and outcomes["vendor"].leader == "vendor"
     assert track.laps("mine") == track.laps("vendor") == 10
     order = [name for what, name in track.calls if what == "lap"][:4]
     assert order == ["mine", "vendor", "vendor", "mine"]
@@ -101,7 +101,7 @@ DRIFT = np.array([1.0, 1.1, 1.2, 1.3])
         ([102.0, 103.0, 102.5], [100.0] * 3, True),
         ([102.0, 103.0], [100.0] * 2, False),  # too few laps
         ([100.0, 105.0, 102.5], [100.0] * 3, False),  # 1.00, 1.05, 1.025: t = 1.73
-        (100 * DRIFT, 100 * DRIFT, False),  # drift that both share decides nothing
+        (100 * DRIFT, 100 * DRIFT, False),  # a drift of both decides nothing
         (102 * DRIFT, 100 * DRIFT, True),
     ],
 )
@@ -120,28 +120,28 @@ def test_a_steadily_slower_runner_is_dropped(runner, leader, dropped):
         ([{"a": [10.0]}, {"x": [5.0], "y": [5.4]}], 5, False),
     ],
 )
-def test_when_a_race_is_over(leagues, done, ended):
+def test_the_end_of_a_race(leagues, done, ended):
     assert racing.over(leagues, done, Rules(laps=5, tie=0.01)) is ended
 
 
 def test_undecided_runners_share_the_end():
-    """4 % apart on average but wobbling by more: nobody is dropped, and ten laps are the end."""
+    """Two runners 4 % apart with a larger noise: neither is dropped, and the race ends after ten laps."""
     track = Clockwork({"a": 100.0, "b": 104.0}, noise=0.06)
-    found, _ = run(track, [("a", 1.0), ("b", 2.0)], laps=5, margin=0.5)
-    assert [found[name].out for name in "ab"] == ["", ""]
-    assert [found[name].laps for name in "ab"] == [10, 10]
+    outcomes, _ = run(track, [("a", 1.0), ("b", 2.0)], laps=5, margin=0.5)
+    assert [outcomes[name].out for name in "ab"] == ["", ""]
+    assert [outcomes[name].laps for name in "ab"] == [10, 10]
 
 
 def test_a_candidate_that_fails_leaves_the_others_alone():
     times = {"a": 10.0, "b": 10.0, "c": 10.1}
-    entries = [(name, place) for place, name in enumerate(times)]
+    entries = [(name, rank) for rank, name in enumerate(times)]
     for when in ("screen", "lap"):
         track = Clockwork(times, fails={"a": when})
-        found, _ = run(track, entries)
-        assert set(found) == {"b", "c"}
-        assert found["b"].laps >= 5
+        outcomes, _ = run(track, entries)
+        assert set(outcomes) == {"b", "c"}
+        assert outcomes["b"].laps >= 5
         assert track.laps("a") == (1 if when == "lap" else 0)
-    # Nor is there a winner where all fail, or where there are none.
+    # There is no winner if all fail, or without candidates.
     assert run(Clockwork(times, fails={"a": "screen", "b": "lap"}), entries[:2]) == ({}, [])
     assert run(Clockwork({}), []) == ({}, [])
 
@@ -150,8 +150,8 @@ def test_elimination_saves_blocks():
     """Twenty candidates, two of them near the best: the rest run no lap."""
     times = {f"v{i}": 10.0 + 2.0 * i for i in range(20)} | {"near": 10.3}
     track = Clockwork(times, noise=0.002)
-    found, _ = run(track, [(name, times[name]) for name in times], laps=5)
-    assert [name for name in found if found[name].out != "screening"] == ["near", "v0"]
-    assert found["near"].out == "laps" and found["near"].laps == racing.LEAST_LAPS
+    outcomes, _ = run(track, [(name, times[name]) for name in times], laps=5)
+    assert [name for name in outcomes if outcomes[name].out != "screening"] == ["near", "v0"]
+    assert outcomes["near"].out == "laps" and outcomes["near"].laps == racing.LEAST_LAPS
     laps = sum(what == "lap" for what, _ in track.calls)
     assert laps == 2 * (5 + 3)

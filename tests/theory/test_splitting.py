@@ -8,7 +8,7 @@ SMS = 132
 CHUNKS = 64  # k = 4096 in steps of 64
 
 
-def test_one_tile_too_many() -> None:
+def test_a_tile_too_many() -> None:
     plain = s.data_parallel(133, CHUNKS)
     assert s.critical_chunks(plain, SMS) == 2 * 64
     # 266 blocks of 32 chunks are three waves; 532 of 16 are five, 1064 of 8 nine.
@@ -32,8 +32,8 @@ def test_a_full_wave_gains_nothing() -> None:
     assert s.speed_up(split, plain, SMS, duration=100.0, reduction=25.0) == pytest.approx(0.8)
 
 
-def test_where_blocks_of_one_sm_do_not_disturb_each_other() -> None:
-    # 264 places: 133 tiles are one wave, 265 are two.
+def test_blocks_of_an_sm_that_do_not_disturb_each_other() -> None:
+    # 264 slots: 133 tiles are one wave, 265 are two.
     assert s.critical_chunks(s.data_parallel(133, CHUNKS), SMS, 2) == 64
     assert s.critical_chunks(s.data_parallel(265, CHUNKS), SMS, 2) == 128
     assert s.critical_chunks(s.stream_k(265, CHUNKS, 264), SMS, 2) == 65
@@ -61,7 +61,7 @@ def test_parts_of_stream_k() -> None:
     assert s.stream_k(1, 4, 100, least=2) == s.Dealing(100, 2, 2, 1, 1)
 
 
-def test_full_waves_that_are_dealt_out_tile_by_tile() -> None:
+def test_full_waves_that_are_dealt_tile_by_tile() -> None:
     # 5 tiles of 4 chunks on 2 blocks: two waves and a half, 10 chunks each however dealt out.
     for joined in (None, 0, 1, 64):
         assert s.stream_k(5, 4, 2, joined).longest == 10
@@ -79,8 +79,8 @@ def test_bytes_and_time_of_the_workspace() -> None:
     # All SMs write and read: 26.15 MB at 4 TB/s.
     assert s.reduction_time(split, tile, SMS, 4.0) == pytest.approx(399 * 65536 / 4e6)
     # One tile in two parts: written by 2 SMs and read by 1, each at 1/132 of 4 TB/s.
-    one = s.reduction_time(s.split_k(1, CHUNKS, 2), tile, SMS, 4.0)
-    assert one == pytest.approx(65536 / 4e6 * (2 * 66 + 132))
+    split_time = s.reduction_time(s.split_k(1, CHUNKS, 2), tile, SMS, 4.0)
+    assert split_time == pytest.approx(65536 / 4e6 * (2 * 66 + 132))
     assert s.reduction_time(s.data_parallel(1, 1), tile, SMS, 4.0) == 0.0
 
 
@@ -94,16 +94,16 @@ def test_counts_must_be_positive() -> None:
 
 SQUARE = {"m": 4096, "n": 4096, "k": 4096}
 SUMS = 4 * 128 * 128
-"""Bytes of the sums of a tile of 128x128, of which 4096 x 4096 outputs are 1024; of 32 along k 128 chunks."""
+"""Bytes of the sums of a 128x128 tile. SQUARE has 1024 of them, each with 128 chunks of 32."""
 
 
 @pytest.mark.parametrize(
     ("grid", "working", "scratch", "blocks", "longest"),
     [
         (1024, 1024, 0, 1024, 128),
-        (132, 132, 0, 1024, 128),  # goes from tile to tile: it has no place for parts
+        (132, 132, 0, 1024, 128),  # blocks go from tile to tile: no room for parts
         (132, 1024, 0, 1024, 128),
-        (132, 132, SUMS // 16, 1024, 128),  # nor in a few counters
+        (132, 132, SUMS // 16, 1024, 128),  # a few counters are no room
         (132, 132, SUMS, 132, 993),  # stream-K: 992.97 each, so some have 993
         (132, 1024, SUMS, 132, 993),
         (4096, 4096, 4 * SUMS, 4096, 32),  # split-K
@@ -112,14 +112,14 @@ SUMS = 4 * 128 * 128
         (1040, 1040, 0, 1040, 128),  # tiles of two sizes
     ],
 )
-def test_what_a_launch_deals(grid, working, scratch, blocks, longest) -> None:
-    found = s.of_launch(SQUARE, (128, 128, 32), grid, working, scratch)
-    assert found == s.Dealing(blocks, longest)
+def test_dealing_of_a_launch(grid, working, scratch, blocks, longest) -> None:
+    dealing = s.of_launch(SQUARE, (128, 128, 32), grid, working, scratch)
+    assert dealing == s.Dealing(blocks, longest)
 
 
 def test_loads_of_whole_waves() -> None:
-    # 1024 blocks on 132 SMs: the eighth wave is not full, and its idle places count: 8 x 132.
+    # 1024 blocks on 132 SMs: the eighth wave is not full, and its idle slots count: 8 x 132.
     big, small = s.data_parallel(1024, 128), s.data_parallel(4096, 128)
     assert s.loads(big, (128, 128, 32), 132, 1) == 8 * 132 * 128 * 256 * 32
-    # 4096 blocks on 264 places: 16 waves; half the tile's side loads about twice as much.
+    # 4096 blocks on 264 slots: 16 waves; half the tile's side loads about twice as much.
     assert s.loads(small, (64, 64, 32), 132, 2) == 16 * 264 * 128 * 128 * 32

@@ -95,7 +95,7 @@ STRIDED = WarpAccess(4, 8, row_step=4, column_step=4)
         # request for each row touches 2 and 2, one request for both 3.
         (2, 10, WarpAccess(), 4, Traffic(2, 4, 64)),
         (2, 10, WarpAccess(2, 16), 4, Traffic(1, 3, 32)),
-        # Each element is a request of its own, and a sector, whatever else that sector holds.
+        # Each element is a request with a sector, even if elements share it.
         (3, 10, WarpAccess(1, 1), 4, Traffic(30, 30, 30 * 32)),
         # An instruction stores one of the 16 outputs of every thread: 4 rows, in each of them 8 floats
         # 16 bytes apart, 4 sectors. 2 x 3 outputs are left of it: 6 instructions with one active lane.
@@ -158,26 +158,26 @@ LADDER = (
 
 
 def _counted() -> list[tuple[str, dict[str, float]]]:
-    """Recorded counters of the kernels whose accesses are known, of today's text."""
+    """Return recorded counters of unchanged kernels whose accesses are known."""
     kernels = find_kernels([ROOT / "kernels"])
     recorded = Recorded(H200)
-    found = []
-    for made in recorded.results():
-        name = made.case.partition("-")[0].partition("@")[0]
-        if made.stage != "counters" or name not in LADDER or made.status != "ok":
+    counted = []
+    for result in recorded.results():
+        name = result.case.partition("-")[0].partition("@")[0]
+        if result.stage != "counters" or name not in LADDER or result.status != "ok":
             continue
-        old = recorded.compiled.get(f"{made.case.partition('@')[0]}.sm_90", {})
+        old = recorded.compiled.get(f"{result.case.partition('@')[0]}.sm_90", {})
         if old.get("source_sha256") != source_digest(kernels[name]):
             continue
-        values = {figure["metric"]: figure["value"] for figure in made.figures}
+        values = {figure["metric"]: figure["value"] for figure in result.figures}
         if set(values) >= set(COUNTERS):
-            found.append((made.case, values))
-    return found
+            counted.append((result.case, values))
+    return counted
 
 
 @functools.cache
 def _study() -> SimpleNamespace:
-    """As much of a StudyData as a prediction asks for."""
+    """Return the part of a StudyData that a prediction needs."""
     raw = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
     return SimpleNamespace(options=raw["studies"]["traffic"]["options"])
 
@@ -197,10 +197,12 @@ def _assert_predicted(variant: Variant, sizes: str, values: dict[str, float]) ->
 
 
 def test_recorded_counters_are_the_predicted_ones() -> None:
-    """Every recorded case of the ladder's f32 and f64 kernels, shapes with edges among them."""
+    """The prediction holds for every recorded case of the ladder's f32 and f64 kernels, edges included."""
     kernels = find_kernels([ROOT / "kernels"])
     variants = {
-        one.id: one for name in LADDER for one in choices(kernels[name], "product", CONFIG, "")
+        variant.id: variant
+        for name in LADDER
+        for variant in choices(kernels[name], "product", CONFIG, "")
     }
     counted = _counted()
     if not counted:
@@ -224,14 +226,14 @@ def test_recorded_counters_are_the_predicted_ones() -> None:
     ],
 )
 def test_executing_counts_the_predicted_numbers(kernel, macros, sizes) -> None:
-    """Shapes that no tile divides, counted while the machine code is executed."""
+    """The prediction holds for executed cases whose shapes no tile divides."""
     path = shipped(kernel)
-    made = support.execute(path, sizes, macros)
-    assert made.verdict == "correct"
-    words = [str(one.opcode) for one in made.program.instructions]
-    launch = made.job.launch
-    found = counters.values(words, made.counts, grid=launch.grid, block=launch.block)
-    _assert_predicted(support.choose(path, macros), sizes, found)
+    done = support.execute(path, sizes, macros)
+    assert done.verdict == "correct"
+    names = [str(instruction.opcode) for instruction in done.program.instructions]
+    launch = done.job.launch
+    totals = counters.values(names, done.counts, grid=launch.grid, block=launch.block)
+    _assert_predicted(support.choose(path, macros), sizes, totals)
 
 
 def test_bytes_of_a_tile_that_is_loaded_once() -> None:
@@ -243,7 +245,7 @@ def test_bytes_of_a_tile_that_is_loaded_once() -> None:
     assert roofline.l1_bytes(4, 2, l2=320) == 128 + 256 + 192
 
 
-def test_the_lowest_roof_names_what_it_is_made_of() -> None:
+def test_the_lowest_roof_names_its_cause() -> None:
     widths = {"dram": 4.0, "l1": 30.0}
     # 60 TFLOP/s of units; 100 FLOP/byte x 4 TB/s = 400; 1 x 30 = 30.
     assert roofline.lowest_roof(60, widths, {"dram": 100, "l1": 1}) == roofline.Roof(30, "l1")

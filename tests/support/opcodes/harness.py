@@ -1,4 +1,4 @@
-"""Compiling the fixtures; their results on a GPU, and in the file that is kept of them."""
+"""Compilation of the fixtures, and their results on a GPU and in the recording."""
 
 import ctypes
 import json
@@ -20,12 +20,12 @@ from tilewave.kernel import includes
 RECORDED = Path(__file__).resolve().parent / "h200.npz"
 POISON = 0xA5A5A5A5
 STACK_BYTES = 8 << 10
-"""Stack of a thread on the GPU: nobody can compute what recursion needs."""
+"""Stack of a thread on the GPU, because recursion needs an unknown number of bytes."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """What `nvrtc.compile_kernel` needs to know of a file without front matter."""
+    """The facts about a file without front matter that `nvrtc.compile_kernel` needs."""
 
     path: Path
     text: str
@@ -40,8 +40,10 @@ class Source:
 
 
 def compile_file(path: Path, arch: str) -> nvrtc.Compiled:
-    """Compile one fixture file, for ``sm_90a`` where it lies in that folder. Raises RuntimeError with the
-    compiler's log."""
+    """Compile a fixture file, for ``sm_90a`` if it is in that folder.
+
+    Raises RuntimeError with the compiler's log.
+    """
     arch = manifest.SPECIFIC.name if path.parent == manifest.SPECIFIC else arch
     done = nvrtc.compile_kernel(Source(path, path.read_text()), arch, {})  # type: ignore[arg-type]
     if done.cubin is None:
@@ -58,17 +60,17 @@ def launched(
     threads: int,
     **limits: Any,
 ) -> launch.Execution:
-    """Execute a kernel here; arrays among its arguments are buffers."""
-    given = [
-        launch.Buffer(f"b{number}", one) if isinstance(one, np.ndarray) else one
-        for number, one in enumerate(arguments)
+    """Execute a kernel on the CPU; arrays among its arguments are buffers."""
+    values = [
+        launch.Buffer(f"b{number}", argument) if isinstance(argument, np.ndarray) else argument
+        for number, argument in enumerate(arguments)
     ]
     code, how = program.load(cubin, entry, listing), launch.Limits(**limits)
-    return launch.execute(code, (blocks, 1, 1), (threads, 1, 1), given, limits=how)
+    return launch.execute(code, (blocks, 1, 1), (threads, 1, 1), values, limits=how)
 
 
 class Card:
-    """A GPU with the fixtures' code. Raises CudaError where there is none."""
+    """A GPU for the fixtures. Raises CudaError if there is none."""
 
     def __init__(self) -> None:
         from cuda.bindings import driver
@@ -81,7 +83,7 @@ class Card:
     def run(
         self, cubin: bytes, entry: str, arrays: list[np.ndarray], results: int, threads: int
     ) -> np.ndarray:
-        """Launch once; uint32 of shape (threads, results)."""
+        """Launch once, and return uint32 of shape (threads, results)."""
         from tilewave.gpu import launch as launching
         from tilewave.gpu.buffers import DeviceMemory
 
@@ -100,14 +102,14 @@ class Card:
 
 
 def checksums(results: np.ndarray) -> np.ndarray:
-    """CRC-32 of each result over each warp: uint32 of shape (warps, results)."""
+    """Return the CRC-32 of each result over each warp: uint32 of shape (warps, results)."""
     warps = results.astype("<u4").reshape(-1, 32, results.shape[1]).transpose(0, 2, 1)
     sums = [[zlib.crc32(column.tobytes()) for column in warp] for warp in warps]
     return np.array(sums, np.uint32)
 
 
 def pack(kernel: Kernel, results: np.ndarray) -> dict[str, np.ndarray]:
-    """What is kept of a kernel's results, as arrays of an npz file."""
+    """Return the part of a kernel's results that is kept, as arrays of an npz file."""
     packed = {kernel.name: np.ascontiguousarray(results[: kernel.kept].T)}
     if kernel.kept < kernel.threads:
         packed[f"{kernel.name}.crc"] = checksums(results[kernel.kept :])
@@ -115,7 +117,7 @@ def pack(kernel: Kernel, results: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def recorded(path: Path = RECORDED) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The recording's description (GPU, NVRTC, digests) and its arrays. Raises OSError."""
+    """Return the recording's description (GPU, NVRTC, digests) and its arrays. Raises OSError."""
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
     return json.loads(arrays.pop("about").tobytes()), arrays
@@ -124,19 +126,19 @@ def recorded(path: Path = RECORDED) -> tuple[dict[str, Any], dict[str, np.ndarra
 def differences(
     kernel: Kernel, results: np.ndarray, arrays: dict[str, np.ndarray]
 ) -> list[tuple[int, int, int, int]]:
-    """(result, thread, found, expected) where results differ from the recorded ones.
+    """Return (result, thread, actual, expected) for each difference from the recording.
 
-    Of threads that are kept as checksums only, the warp's first thread stands for the warp, and the
-    expected word is not known (-1).
+    For threads that are kept as checksums, the warp's first thread stands for the warp, and the expected
+    word is unknown (-1).
     """
-    whole = arrays[kernel.name].T
-    found = [
-        (int(k), int(i), int(results[i, k]), int(whole[i, k]))
-        for i, k in np.argwhere(results[: len(whole)] != whole)
+    kept = arrays[kernel.name].T
+    rows = [
+        (int(k), int(i), int(results[i, k]), int(kept[i, k]))
+        for i, k in np.argwhere(results[: len(kept)] != kept)
     ]
     if f"{kernel.name}.crc" in arrays:
-        wrong = checksums(results[len(whole) :]) != arrays[f"{kernel.name}.crc"]
+        wrong = checksums(results[len(kept) :]) != arrays[f"{kernel.name}.crc"]
         for warp, k in np.argwhere(wrong):
-            first = len(whole) + 32 * int(warp)
-            found.append((int(k), first, int(results[first, k]), -1))
-    return found
+            first = len(kept) + 32 * int(warp)
+            rows.append((int(k), first, int(results[first, k]), -1))
+    return rows

@@ -1,7 +1,7 @@
-"""Numbers for the fixtures: the same on every machine, whatever NumPy's version.
+"""Numbers for the fixtures, the same on every computer and with every version of NumPy.
 
-Only PCG64's raw words are drawn (NEP 19 fixes that stream), and what is made of them is exact or
-correctly rounded arithmetic.
+Only PCG64's raw words are drawn (NEP 19 fixes that stream). The arithmetic on them is exact or correctly
+rounded.
 """
 
 import hashlib
@@ -30,15 +30,15 @@ class Source:
         return (self.raw(count) >> np.uint64(32)).astype(np.uint32)
 
     def below(self, limit: int, count: int) -> np.ndarray:
-        """Integers 0 .. limit - 1 (a remainder's bias does not matter here), int64."""
+        """Return int64 integers 0 .. limit - 1 (a remainder's bias does not matter here)."""
         return (self.raw(count) >> np.uint64(11)).astype(np.int64) % limit
 
     def unit(self, count: int) -> np.ndarray:
-        """Multiples of 2^-53 in [0, 1)."""
+        """Return multiples of 2^-53 in [0, 1)."""
         return (self.raw(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def normal(self, count: int) -> np.ndarray:
-        """Nearly normally distributed: the sum of twelve uniform numbers, less 6."""
+        """Return nearly normal numbers: the sum of twelve uniform numbers, less 6."""
         return self.unit(12 * count).reshape(12, count).sum(0) - 6.0
 
     def choose(self, values: np.ndarray, count: int) -> np.ndarray:
@@ -46,7 +46,7 @@ class Source:
 
 
 def _mixed(source: Source, count: int, *parts: tuple[int, np.ndarray]) -> np.ndarray:
-    """From arrays of `count` elements, each element from one of them, by weights in 1/16."""
+    """Mix arrays of `count` elements element by element, with weights in 1/16."""
     order = np.concatenate([np.full(weight, i) for i, (weight, _) in enumerate(parts)])
     which = order[source.below(len(order), count)]
     return np.choose(which, [values for _, values in parts])
@@ -115,18 +115,18 @@ class Format:
         return words & self.kind(2 * self.sign - 1)
 
     def sized(self, source: Source, count: int, low: int, high: int) -> np.ndarray:
-        """Random mantissas and exponents low .. high - 1, as words."""
+        """Return numbers with random mantissas and exponents low .. high - 1, as words."""
         exponent = (source.below(high - low, count) + self.bias + low).astype(self.kind)
         kept = self.kind(self.sign | (1 << self.mantissa) - 1)
         return self.raw(source, count) & kept | exponent << self.kind(self.mantissa)
 
     def signed(self, source: Source, count: int) -> np.ndarray:
-        """Edges, half of them with the sign bit set."""
+        """Return edges, half of them with the sign bit set."""
         values = source.choose(self.edges, count)
         return values ^ source.below(2, count).astype(self.kind) * self.kind(self.sign)
 
     def any(self, size: int) -> Callable[[Source, int], np.ndarray]:
-        """Edges, numbers of exponents -size .. size - 1, and any bits."""
+        """Return a source of edges, numbers of exponents -size .. size - 1, and any bits."""
 
         def drawn(source: Source, count: int) -> np.ndarray:
             edges, sized = self.signed(source, count), self.sized(source, count, -size, size)
@@ -135,7 +135,7 @@ class Format:
         return drawn
 
     def integers(self, real: type[np.floating]) -> Callable[[Source, int], np.ndarray]:
-        """Numbers around the limits of the integer types, and halves."""
+        """Return a source of numbers around the limits of the integer types, and of halves."""
 
         def step(values: np.ndarray, way: int) -> np.ndarray:
             return np.nextafter(values.astype(real), real(way * np.inf)).astype(np.float64)
@@ -187,7 +187,7 @@ def _f32angle(source: Source, count: int) -> Words:
 def _limits(
     source: Source, count: int, step: Callable[[np.ndarray, int], np.ndarray]
 ) -> np.ndarray:
-    """Float64 around powers of two up to 2^65, `step` being the neighbour in the wanted format."""
+    """Return float64 around powers of two up to 2^65; `step` gives the neighbour in the format."""
     power = 2.0 ** source.choose(np.array([0, 3, 7, 8, 15, 16, 23, 31, 32, 52, 63, 64, 65]), count)
     shifted = power + source.choose(np.array([0, -1, 1, -0.5, 0.5]), count)
     near = np.choose(source.below(3, count), [shifted, step(shifted, 1), step(shifted, -1)])
@@ -195,7 +195,7 @@ def _limits(
 
 
 def _pair(half: Callable[[Source, int], Words]) -> Callable[[Source, int], Words]:
-    """Two 16-bit numbers in a word."""
+    """Return a source of two 16-bit numbers in a word."""
 
     def both(source: Source, count: int) -> Words:
         low, high = half(source, 2 * count).reshape(2, count)
@@ -205,7 +205,7 @@ def _pair(half: Callable[[Source, int], Words]) -> Callable[[Source, int], Words
 
 
 def _f32ramp(source: Source, count: int) -> Words:
-    """Both signs, all exponents, in steps of equal numbers of floats, a random one in each step."""
+    """Return floats of both signs and all exponents: a random one in each of equal steps."""
     step = 0x7F800000 // (count // 2)
     at = np.arange(count // 2) * step + source.below(step, count // 2)
     return np.concatenate([at, at + (1 << 31)]).astype(np.uint32)
@@ -227,7 +227,7 @@ def _bhalves(numbers: Callable[[Source, int], np.ndarray]) -> Callable[[Source, 
 
 
 def _rarely(source: Source, values: np.ndarray, special: np.ndarray) -> np.ndarray:
-    """One value in 256 replaced."""
+    """Replace one value in 256."""
     rare = source.below(256, len(values)) == 0
     return np.where(rare, source.choose(special, len(values)), values)
 
@@ -243,12 +243,12 @@ _f32wild = _wild(SINGLE, -14, 14, SPECIAL32)
 
 
 def _in_fours(values: np.ndarray) -> Words:
-    """Bytes, four in a word."""
+    """Return bytes, four in a word."""
     return np.ascontiguousarray(values.astype(np.uint8)).view(np.uint32)
 
 
 def _e4m3_integers(source: Source, count: int) -> Words:
-    """-8 .. 8 as bytes with four bits of exponent (bias 7) and three of mantissa."""
+    """Return -8 .. 8 as bytes with four bits of exponent (bias 7) and three of mantissa."""
     sizes = np.array([0, 0x38, 0x40, 0x44, 0x48, 0x4A, 0x4C, 0x4E, 0x50], np.uint32)
     return _in_fours(
         source.choose(sizes, 4 * count) | source.below(2, 4 * count).astype(np.uint32) << 7
@@ -261,7 +261,7 @@ def _fp8near(source: Source, count: int) -> Words:
 
 
 def _fp8wild(source: Source, count: int) -> Words:
-    """Any bytes; what is an infinity or a NaN of either type is rare."""
+    """Return any bytes; infinities and NaNs of either type are rare."""
     value = source.words(4 * count) & np.uint32(0xFF)
     value = np.where((value & 0x7C) == 0x7C, value & np.uint32(0xBF), value)
     special = np.array([0x7C, 0xFC, 0x7F, 0x00, 0x01, 0x80], np.uint32)
@@ -305,7 +305,7 @@ KINDS: dict[str, Callable[[Source, int], np.ndarray]] = {
 
 
 def operand(kernel: Kernel, which: int, threads: int) -> np.ndarray:
-    """One operand, uint32 or uint64 of shape (threads, numbers a thread reads)."""
+    """Return an operand, uint32 or uint64 of shape (threads, numbers a thread reads)."""
     kind = kernel.kinds[which]
     match = re.fullmatch(r"(\w+?)(?:_(\d))?", kind)
     assert match is not None
@@ -317,9 +317,9 @@ def operand(kernel: Kernel, which: int, threads: int) -> np.ndarray:
 def generate_inputs(
     kernel: Kernel, threads: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The operands a, b, c as flat uint32 arrays, 64-bit numbers as two words, the low one first.
+    """Return the operands a, b, c as flat uint32 arrays; 64-bit numbers are two words, the low one first.
 
-    Operands of the same kind are equal in one thread of eight, so that comparisons meet that.
+    Operands of the same kind are equal in one thread of eight, as cases for comparisons.
     """
     count = threads or kernel.threads
     a, b, c = (operand(kernel, which, count) for which in range(3))

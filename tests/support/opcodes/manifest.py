@@ -1,4 +1,4 @@
-"""What the fixture kernels are: read from the KERNEL lines of the .cu files beside this module."""
+"""The fixture kernels, from the KERNEL lines of the .cu files beside this module."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SPECIFIC = HERE / "sm_90a"
-"""Of files with what that architecture alone has."""
+"""Files with instructions of that architecture only."""
 DECLARATION = re.compile(
     r"^KERNEL(?P<needs>\d*)(?:_TIGHT)?"
     r"\((?P<name>\w+), (?P<results>\d+), (?P<kinds>\w+, \w+, \w+)\)",
@@ -15,11 +15,10 @@ DECLARATION = re.compile(
 
 BLOCK = 128
 THREADS = 512
-"""Threads of a kernel where nothing else is said. Fixtures read each other's operands: 256 at
-least, and a power of two."""
+"""Default threads of a kernel: a power of two, and at least 256, because threads read each other's operands."""
 
 KEPT = 128
-"""Threads whose results are kept whole; of the others a checksum a warp and result is kept."""
+"""Threads whose results are kept; the rest has a checksum for each warp and result."""
 
 TENSOR_THREADS = 128
 MORE_THREADS = {"mufu_plain": 2048, "mufu_near": 1024, "mufu_denormal": 1024}
@@ -28,7 +27,7 @@ RACES = {"memory_spin"}
 """Kernels that share memory without barriers, by a lock and a flag."""
 
 UNSUPPORTED = {"mma_sparse_f16_16832": "HMMA.SP", "mma_sparse_bf16_16832": "HMMA.SP"}
-"""Kernels with an instruction that the executor does not know, and which."""
+"""Kernels with an unsupported instruction, and the instruction."""
 
 _ULP = 2.0**-23
 _SAME = (0.0, 0.0)
@@ -52,8 +51,11 @@ APPROXIMATE: dict[str, tuple[str, list[tuple[float, float]]]] = {
 
 @dataclass(frozen=True)
 class Kernel:
-    """One fixture. ``results`` counts the 32-bit words that a thread writes, ``kinds`` are those
-    of the operands a, b and c, ``needs`` is the least architecture (90 for sm_90)."""
+    """A fixture.
+
+    results: number of 32-bit words that a thread writes. kinds: of the operands a, b and c. needs: the least
+    architecture (90 for sm_90).
+    """
 
     file: str
     name: str
@@ -68,12 +70,12 @@ class Kernel:
 
     @property
     def exact(self) -> bool:
-        """Whether results must agree in every bit: MUFU's last bits are the hardware's."""
+        """True if results must agree in every bit; MUFU's last bits depend on the hardware."""
         return not self.name.startswith("mufu_")
 
     @property
     def kept(self) -> int:
-        """Threads whose results are kept whole: all where a distance is to be measured."""
+        """Threads whose results are kept; all of them if results are compared by distance."""
         return min(KEPT, self.threads) if self.exact else self.threads
 
 
@@ -82,17 +84,17 @@ def files() -> list[Path]:
 
 
 def specific_files() -> list[Path]:
-    """Those that are compiled for ``sm_90a``."""
+    """Return the files that are compiled for ``sm_90a``."""
     return sorted(SPECIFIC.glob("*.cu"))
 
 
 def kernels() -> dict[str, Kernel]:
-    """Name -> kernel, in the order of the files."""
-    found: dict[str, Kernel] = {}
+    """Return the kernels by name, in the order of the files."""
+    by_name: dict[str, Kernel] = {}
     for path in (*files(), *specific_files()):
-        for one in DECLARATION.finditer(path.read_text()):
-            a, b, c = one["kinds"].split(", ")
-            name, needs = one["name"], int(one["needs"] or 80)
+        for match in DECLARATION.finditer(path.read_text()):
+            a, b, c = match["kinds"].split(", ")
+            name, needs = match["name"], int(match["needs"] or 80)
             file = path.relative_to(HERE).as_posix()
-            found[name] = Kernel(file, name, int(one["results"]), (a, b, c), needs)
-    return found
+            by_name[name] = Kernel(file, name, int(match["results"]), (a, b, c), needs)
+    return by_name

@@ -1,11 +1,11 @@
-"""Run the fixtures on the GPU and keep their results: tests/support/opcodes/h200.npz comes from here.
+"""The recording of the fixtures' results on a GPU, tests/support/opcodes/h200.npz.
 
     PYTHONPATH=workflow python tests/support/opcodes/record.py FILE.npz [--only qgmma]
 
-``--only`` runs the files of that name, and takes the other kernels' results from what is kept. Each file is
-compiled for the GPU's architecture, each kernel launched twice; results that differ between the launches, or
-words that were never written, are an error. A file runs in a process of its own: a kernel that fails or does
-not end is named, left out, and the others still run.
+``--only`` runs the files of that name, and takes the other kernels' results from the recording. Each file is
+compiled for the GPU's architecture, and each kernel launched twice. Results that differ between the launches,
+and unwritten words, are errors. Each file runs in a separate process, so a kernel that fails or does not end is
+named and skipped, and the rest still runs.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from opcodes.inputs import generate_inputs
 from tilewave.compiling import cubin, nvrtc
 
 LIMIT_S = 60.0
-"""A file's kernels take seconds; more is a kernel that does not end."""
+"""A file's kernels take seconds, so a kernel that takes longer does not end."""
 
 
 def digest(arrays: list[np.ndarray]) -> str:
@@ -34,7 +34,7 @@ def digest(arrays: list[np.ndarray]) -> str:
 
 
 def run_file(path: Path, folder: Path) -> None:
-    """In a process of its own: each kernel's results into ``folder/<kernel>.npy``, both launches.
+    """Write each kernel's results of both launches to ``folder/<kernel>.npy``, in a separate process.
 
     The name of a kernel is printed before it runs.
     """
@@ -45,17 +45,17 @@ def run_file(path: Path, folder: Path) -> None:
     (folder / f"{path.name}.json").write_text(json.dumps(about))
     for kernel in manifest.kernels().values():
         target = folder / f"{kernel.name}.npy"
-        other = Path(kernel.file).name != path.name or kernel.needs > int(card.gpu.arch[3:])
-        if other or target.exists():
+        skipped = Path(kernel.file).name != path.name or kernel.needs > int(card.gpu.arch[3:])
+        if skipped or target.exists():
             continue
         print(kernel.name, flush=True)
-        target.touch()  # an empty file marks what did not come back
+        target.touch()  # an empty file marks a kernel that did not end
         given = list(generate_inputs(kernel)), kernel.results, kernel.threads
         np.save(target, np.stack([card.run(image, kernel.name, *given) for _ in range(2)]))
 
 
 def run_all(paths: list[Path], folder: Path) -> list[str]:
-    """Every file, again without the kernel that failed; what failed, a sentence each."""
+    """Run every file, again without a kernel that failed. Return a sentence for each failure."""
     faults = []
     for path in paths:
         while True:
@@ -71,7 +71,7 @@ def run_all(paths: list[Path], folder: Path) -> list[str]:
             reached = output.split()
             last = error.strip().splitlines()[-1:] or [f"exit code {code}"]
             faults.append(f"{path.name} {' '.join(reached[-1:])}: {last[0]}")
-            if not reached:  # it does not even begin
+            if not reached:  # no kernel started
                 break
         print(path.name, flush=True)
     return faults
@@ -95,9 +95,9 @@ def main() -> int:
         for path in paths:
             described = folder / f"{path.name}.json"
             if described.exists():
-                found = json.loads(described.read_text())
-                about["code"][path.name] = found.pop("code")
-                about |= found
+                details = json.loads(described.read_text())
+                about["code"][path.name] = details.pop("code")
+                about |= details
         for kernel in manifest.kernels().values():
             file = folder / f"{kernel.name}.npy"
             if not file.exists() or not file.stat().st_size:

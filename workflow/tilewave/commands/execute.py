@@ -526,4 +526,4 @@ def _drawn(
         path.write_text(one.svg(), encoding="utf-8")
     except OSError as error:
         raise UserError(HERE, "--output", str(path), f"a file to write ({error})") from error
-    return {"file": str(path), "text": watched.told(one)}
+    return {"file": str(path), "text": watched.text_lines(one)}

@@ -287,12 +287,12 @@ def _new(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
         operations.written(one.name, [folder])
         return folder
 
-    def touch(one: DerivedOperation, shape: dict[str, int]) -> case.Left:
+    def touch(one: DerivedOperation, shape: dict[str, int]) -> case.UnjudgedRun:
         folder, path = kept(deriving.with_room(one, shape)), writing.place(source, home)
         while True:
             target.write(guess.front, path)
             left = _left(options, path, folder, shape, one.whole)
-            better = trying.mended(guess.front, left.found, guess) if left.fatal else None
+            better = trying.mended(guess.front, left.problem, guess) if left.fatal else None
             if better is None:
                 return left
             guess.front = better
@@ -322,20 +322,20 @@ def _left(
     folder: Path,
     shape: Mapping[str, int],
     indices: Sequence[str] = (),
-) -> case.Left:
+) -> case.UnjudgedRun:
     """Execute a file with front matter once and see what it leaves. indices: arrays that hold the largest one."""
     words = [str(path), "--shape", _size(shape), "--arch", options.arch]
     try:
         _, job, _ = execute.planned(execute.options_of(words), folder)
     except UserError as error:  # a grid that has no value at these sizes
-        return case.Left({}, str(error), True)
+        return case.UnjudgedRun({}, str(error), True)
     if not isinstance(job, Job):
-        return case.Left({}, job.reason, True)
+        return case.UnjudgedRun({}, job.reason, True)
     given = operations.load(job.operation).inputs(job)
     for name in indices:
         given[name][:1] = min(shape.values()) - 1
     machine = options.machine or execution.engine(processes=2)
-    return case.left_by(job, given, machine, footprint=True)
+    return case.run_unjudged(job, given, machine, footprint=True)
 
 
 def _with_tile(target: Target, guess: Guess) -> None:

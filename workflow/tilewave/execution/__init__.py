@@ -1,9 +1,9 @@
-"""Executing a job's machine code on the CPU: what jobs and the machine room have in common.
+"""Execution of a job's machine code on the CPU: the link between jobs and the machine.
 
-The machine (`tilewave.execution.machine`) executes a cubin for a grid, a block and arguments, and counts by
-instruction; it knows nothing of products, cases and files. Here a job becomes such a launch, with
-the inputs, the judge and the tolerances of the GPU's check; what was counted gets the names that
-Nsight Compute has for it; and what the machine found wrong gets a place in the kernel file.
+The machine (`tilewave.execution.machine`) executes a cubin for a grid, a block and arguments. It counts by
+instruction and knows no operations, cases or files. This room turns a job into such a launch, with the
+inputs, judge and tolerances of the GPU's check. Counts get Nsight Compute's names, and faults get their
+line in the kernel file.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any
 __all__ = ["VERSION", "engine", "prepare", "version", "warm_up"]
 
 VERSION = 1
-"""Raised when this room makes other figures of the same execution."""
+"""To be raised when this room derives other figures from the same execution."""
 
 LOOP = "loop"
 COMMON = (
     LOOP, "load", "store", "copy", "matrix",
     "integer", "logic", "lanes", "special", "f32", "f64", "f16", "convert", "mufu", "hmma",
 )  # fmt: skip
-"""Units of the interpreter that most kernels need; the others are compiled when a kernel has them."""
+"""Units of the interpreter that most kernels need. Others are compiled with the first kernel that needs them."""
 
 
 def version() -> list[int]:
-    """Versions of this room and of the machine: part of the key of every executed figure."""
+    """Return the versions of this room and of the machine, a part of every executed figure's key."""
     from tilewave.execution import machine
 
     return [VERSION, machine.VERSION]
@@ -38,13 +38,15 @@ def engine(
     saying: Callable[[str], object] | None = None,
     processes: int = 1,
 ) -> Any:
-    """The machine's interface: `load`, `execute`, `Buffer`, `TensorMap`, `Struct`, `Limits`, `Unsupported`,
-    `BadLaunch`.
+    """Return the machine's interface: `load`, `execute`, `Buffer`, `TensorMap`, `Struct`, `Limits`,
+    `Unsupported`, `BadLaunch`.
 
-    Loading a program has what it needs of the interpreter compiled, once on a machine:
-    ``waiting`` is called before another process that does so has to be waited for, ``saying`` gets
-    lines about a compilation, which takes so many ``processes``; a launch uses as many cores. Tests hand a fake to the functions
-    that take an engine. Imported late: numba is large.
+    `load` compiles the units of the interpreter that a program needs, once on a computer.
+
+    waiting: called before a wait for another process that compiles them. saying: gets progress lines.
+    processes: of a compilation; also the cores of a launch.
+
+    Tests pass a fake engine. The machine is imported late because numba is large.
     """
     from tilewave.basics import errors
     from tilewave.execution.machine import (
@@ -58,8 +60,8 @@ def engine(
         program,
     )
 
-    def load(*given: Any) -> Any:
-        loaded = program.load(*given)
+    def load(*arguments_: Any) -> Any:
+        loaded = program.load(*arguments_)
         families = set(loaded.rows[:, codes.FAMILY].tolist())
         units = [LOOP, *handlers.units(families)]
         if processes > 1:
@@ -80,10 +82,7 @@ def engine(
 
 
 def warm_up(waiting: Callable[[], object] | None = None) -> None:
-    """Have the interpreter's loop compiled, or loaded from where an earlier process left it.
-
-    So that it happens on no case's time, and by one process at a time.
-    """
+    """Compile the interpreter's loop, or load it from the cache, before any case's time begins."""
     from tilewave.execution.machine import compiling
 
     compiling.compile_units([LOOP], waiting)
@@ -91,14 +90,14 @@ def warm_up(waiting: Callable[[], object] | None = None) -> None:
 
 
 def prepare(saying: Callable[[str], object], processes: int) -> None:
-    """Have what most kernels need of the interpreter compiled, by so many processes, if it is not yet."""
+    """Compile the units that most kernels need, unless they are in the cache."""
     from tilewave.execution.machine import compiling
 
     compiling.compile_units(COMMON, saying=saying, processes=processes)
 
 
 def _run_nothing() -> None:
-    """Execute an EXIT: compiles the loop."""
+    """Execute a single EXIT, which compiles the loop."""
     from tilewave.basics import elf
     from tilewave.execution.machine import decode, launch, program
 

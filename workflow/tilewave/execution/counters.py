@@ -1,7 +1,7 @@
-"""What an execution counted, under the names that Nsight Compute has for it.
+"""Counters of an execution under Nsight Compute's names.
 
-Only what the machine predicts is here: instructions, operations, shared wavefronts, requests and
-sectors, the launch. Caches, cycles and DRAM depend on time, which nothing here has.
+They are those that the machine predicts: instructions, operations, shared wavefronts, requests, sectors
+and the launch. Caches, cycles and DRAM depend on time, which the machine does not simulate.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tilewave.theory.dtypes import DTYPES
 
 LANES = 32
 LEAST_REGISTERS = 16
-"""What a thread gets that asks for fewer, as ncu reports it (measured on an H200)."""
+"""The fewest registers of a thread that ncu reports (measured on an H200)."""
 
 # Counter -> the column of the machine's counts, and the opcodes (bases) it sums over.
 SUMS: Mapping[str, tuple[str, frozenset[str] | None]] = {
@@ -41,16 +41,16 @@ SUMS: Mapping[str, tuple[str, frozenset[str] | None]] = {
     SHARED_WAVEFRONTS.format("st"): ("shared_wavefronts", opcodes.STORES),
     BANK_CONFLICTS.format("ld"): ("shared_conflicts", opcodes.LOADS),
     BANK_CONFLICTS.format("st"): ("shared_conflicts", opcodes.STORES),
-    # ncu finds this one by patching instructions: its own attribution, not a counter of the pipe
+    # ncu gets this one from patched instructions; it is no counter of the pipe
     COPY_WAVEFRONTS: ("shared_attributed", frozenset({"LDGSTS"})),
     GLOBAL_ACCESSES.format("requests", "ld"): ("global_requests", opcodes.GLOBAL_LOADS),
     GLOBAL_ACCESSES.format("requests", "st"): ("global_requests", opcodes.GLOBAL_STORES),
     GLOBAL_ACCESSES.format("sectors", "ld"): ("global_sectors", opcodes.GLOBAL_LOADS),
     GLOBAL_ACCESSES.format("sectors", "st"): ("global_sectors", opcodes.GLOBAL_STORES),
 }
-# Columns of an instruction's row -> the machine's, for shared-memory instructions and for global
-# ones. `wavefronts_shared` and `sectors_global` are what ncu attributes to the address, which for
-# some accesses is not what the hardware counts; that stands under the names of the second half.
+# Columns of an instruction's row -> the machine's, for shared and for global memory. ncu attributes
+# `wavefronts_shared` and `sectors_global` to an address. The hardware counts some accesses otherwise:
+# `wavefronts_hardware` and `sectors_hardware`.
 SHARED_COLUMNS: Mapping[str, str] = {
     "wavefronts_shared": "shared_attributed",
     "wavefronts_shared_ideal": "shared_ideal",
@@ -73,46 +73,48 @@ Counts = Mapping[str, Any]
 
 
 def _column(counts: Counts, name: str) -> np.ndarray | None:
-    """A column of the machine's counts; what ncu would attribute is the hardware's where no model
-    of it is known."""
+    """Return a column of the machine's counts.
+
+    Without a model of ncu's attributed sectors it is the hardware's column.
+    """
     if name == "global_attributed" and name not in counts:
         name = "global_sectors"
-    found = counts.get(name)
-    return None if found is None else np.asarray(found)
+    numbers = counts.get(name)
+    return None if numbers is None else np.asarray(numbers)
 
 
-def _scalar_ops(words: Sequence[str], counts: Counts) -> dict[str, float]:
+def _scalar_ops(names: Sequence[str], counts: Counts) -> dict[str, float]:
     on = np.asarray(counts["threads_on"])
     sums = dict.fromkeys(opcodes.SCALAR.values(), 0)
     unknown = set()
-    for index, opcode in enumerate(words):
+    for index, opcode in enumerate(names):
         name = opcodes.base(opcode)
         if name in opcodes.SCALAR:
             sums[opcodes.SCALAR[name]] += int(on[index])
-        elif name in opcodes.NOT_KNOWN and on[index]:
-            unknown.add(opcodes.NOT_KNOWN[name])
+        elif name in opcodes.UNCOUNTED and on[index]:
+            unknown.add(opcodes.UNCOUNTED[name])
     return {SCALAR_OP.format(op): float(value) for op, value in sums.items() if op not in unknown}
 
 
-def _tensor_ops(words: Sequence[str], counts: Counts, arch: int) -> dict[str, float]:
-    """The tensor counters; none at all where an instruction of unknown count was executed."""
+def _tensor_ops(names: Sequence[str], counts: Counts, arch: int) -> dict[str, float]:
+    """Return the tensor counters; none if an instruction of unknown count was executed."""
     on = np.asarray(counts["threads_on"])
     sums: dict[tuple[str, str], int] = {}
     paths: dict[tuple[str, str], int] = {}
-    for index, opcode in enumerate(words):
+    for index, opcode in enumerate(names):
         name = opcodes.base(opcode)
         if opcodes.class_of(opcode) != "tensor" or name in opcodes.WITHOUT_PRODUCTS:
             continue
         if not on[index]:
             continue
-        known = opcodes.tensor(opcode)
-        if known is None:
+        product = opcodes.tensor(opcode)
+        if product is None:
             return {}
-        source, sum_, operations = known
+        source, sum_, operations = product
         done = int(on[index]) // LANES * operations
         sums[source, sum_] = sums.get((source, sum_), 0) + done
         paths[name.lower(), source] = paths.get((name.lower(), source), 0) + done
-    made = {
+    values = {
         TENSOR.format(DTYPES[source].tensor_source): float(
             sum(n for (s, _), n in sums.items() if s == source)
         )
@@ -121,16 +123,16 @@ def _tensor_ops(words: Sequence[str], counts: Counts, arch: int) -> dict[str, fl
     for source in ("f16", "bf16", "tf32"):
         for path in ("hmma", "hgmma"):
             counted = float(paths.get((path, source), 0))
-            made[TENSOR_PATH.format(path, DTYPES[source].tensor_source)] = counted
-    if not architectures.of(arch).one_sum:
+            values[TENSOR_PATH.format(path, DTYPES[source].tensor_source)] = counted
+    if not architectures.of(arch).sums_alike:
         for sum_ in ("f16", "f32"):
             counted = float(sums.get(("f16", sum_), 0))
-            made[TENSOR_BY_SUM.format(DTYPES[sum_].label.lower())] = counted
-    return made
+            values[TENSOR_BY_SUM.format(DTYPES[sum_].label.lower())] = counted
+    return values
 
 
 def values(
-    words: Sequence[str],
+    names: Sequence[str],
     counts: Counts,
     *,
     grid: Sequence[int],
@@ -140,57 +142,59 @@ def values(
     registers: int | None = None,
     static_shared: int | None = None,
 ) -> dict[str, float]:
-    """Counter -> value of an execution.
+    """Return the value of each counter that the machine predicts.
 
-    words: the instructions' opcodes; counts: the machine's, one number an instruction; arch:
-    compute capability times ten. What the machine does not count is left out.
+    names: the instructions' opcodes. counts: the machine's, a number for each instruction. arch: compute
+    capability times ten.
     """
-    found: dict[str, float] = {}
-    bases = np.array([opcodes.base(word) for word in words])
-    strange = np.isin(bases, list(opcodes.ASYNCHRONOUS)) & (np.asarray(counts["executed"]) > 0)
+    totals: dict[str, float] = {}
+    bases = np.array([opcodes.base(name) for name in names])
+    uncounted = np.isin(bases, list(opcodes.ASYNCHRONOUS)) & (np.asarray(counts["executed"]) > 0)
     for name, (column, among) in SUMS.items():
-        if column in ("shared_wavefronts", "shared_conflicts") and strange.any():
+        if column in ("shared_wavefronts", "shared_conflicts") and uncounted.any():
             continue
         numbers = _column(counts, column)
         if numbers is not None:
             chosen = numbers if among is None else numbers[np.isin(bases, list(among))]
-            found[name] = float(chosen.sum())
-    found |= _scalar_ops(words, counts) | _tensor_ops(words, counts, arch)
-    found |= {f"launch__grid_dim_{axis}": float(size) for axis, size in zip("xyz", grid)}
-    found["launch__grid_size"] = float(np.prod([int(size) for size in grid]))
-    found["launch__block_size"] = float(np.prod([int(size) for size in block]))
-    found["launch__shared_mem_per_block_dynamic"] = float(shared_bytes)
+            totals[name] = float(chosen.sum())
+    totals |= _scalar_ops(names, counts) | _tensor_ops(names, counts, arch)
+    totals |= {f"launch__grid_dim_{axis}": float(size) for axis, size in zip("xyz", grid)}
+    totals["launch__grid_size"] = float(np.prod([int(size) for size in grid]))
+    totals["launch__block_size"] = float(np.prod([int(size) for size in block]))
+    totals["launch__shared_mem_per_block_dynamic"] = float(shared_bytes)
     if reserved := architectures.of(arch).shared_reserved:
-        found["launch__shared_mem_per_block_driver"] = float(reserved)
+        totals["launch__shared_mem_per_block_driver"] = float(reserved)
     if registers is not None:
-        found["launch__registers_per_thread"] = float(max(registers, LEAST_REGISTERS))
+        totals["launch__registers_per_thread"] = float(max(registers, LEAST_REGISTERS))
     if static_shared is not None:
-        found["launch__shared_mem_per_block_static"] = float(static_shared)
-    return found
+        totals["launch__shared_mem_per_block_static"] = float(static_shared)
+    return totals
 
 
-def together(each: Sequence[Mapping[str, float]], leading: int) -> dict[str, float]:
-    """`values` of a case from those of its launches: sums, and of what is none that of the one that
-    leads. What one of them lacks is left out."""
+def together(launches: Sequence[Mapping[str, float]], leading: int) -> dict[str, float]:
+    """Return the `values` of a case from those of its launches.
+
+    Counters are summed; other values are those of the leading launch. Values that a launch lacks are skipped.
+    """
     return {
-        name: combined(name, [one[name] for one in each], leading)
-        for name in each[0]
-        if all(name in one for one in each)
+        name: combined(name, [values[name] for values in launches], leading)
+        for name in launches[0]
+        if all(name in values for values in launches)
     }
 
 
 def figures(
-    found: Mapping[str, float],
+    values: Mapping[str, float],
     rows: Sequence[Mapping[str, Any]],
     operand: str = "",
 ) -> list[dict[str, Any]]:
-    """Figures of a result: counters, what is derived of them, and sums of the instructions' rows, as the
-    result of a profiled kernel has them."""
-    made = [
-        figure(name, found[name], metric.unit) for name, metric in METRICS.items() if name in found
+    """Return the figures of a result as for a profiled kernel: counters, derived figures, sums of rows."""
+    counted = [
+        figure(name, values[name], metric.unit)
+        for name, metric in METRICS.items()
+        if name in values
     ]
-    made += derived(found, operand)
-    return made + instruction_totals(rows)
+    return [*counted, *derived(values, operand), *instruction_totals(rows)]
 
 
 def instruction_rows(
@@ -198,8 +202,9 @@ def instruction_rows(
     counts: Counts,
     every: bool = False,
 ) -> list[dict[str, Any]]:
-    """Rows as `gpu.ncu.instructions.instructions_of` makes them, without places in the source, and
-    the columns named above. Memory, barrier and tensor instructions are kept, or ``every`` one.
+    """Return rows as `gpu.ncu.instructions.instructions_of` does, without source lines.
+
+    They have the columns named above too. Memory, barrier and tensor instructions are kept, or ``every`` one.
     """
     rows = []
     for index, instruction in enumerate(instructions):
@@ -229,14 +234,16 @@ def instruction_rows(
 
 
 def by_class(launches: Iterable[tuple[Sequence[str], Counts]]) -> list[dict[str, Any]]:
-    """Warp and thread instructions of each class, the most executed first; of launches, each with its
-    opcodes and counts."""
+    """Return the warp and thread instructions of each class, the most executed first.
+
+    launches: the opcodes and counts of each.
+    """
     sums: dict[str, list[int]] = {}
-    for words, counts in launches:
-        for index, opcode in enumerate(words):
+    for names, counts in launches:
+        for index, opcode in enumerate(names):
             total = sums.setdefault(opcodes.class_of(opcode), [0, 0, 0])
-            for place, column in enumerate(("executed", "threads_executed", "threads_on")):
-                total[place] += int(counts[column][index])
+            for i, column in enumerate(("executed", "threads_executed", "threads_on")):
+                total[i] += int(counts[column][index])
     rows = [
         {"class": name, "executed": warps, "threads_executed": threads, "threads_on": on}
         for name, (warps, threads, on) in sums.items()

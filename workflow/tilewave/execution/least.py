@@ -1,4 +1,4 @@
-"""The least time of an executed case on a GPU by name, its limiter, and the line that it is spent on."""
+"""The least time of an executed case on a named GPU, its limiter, and the line that costs most of it."""
 
 from __future__ import annotations
 
@@ -15,66 +15,70 @@ from tilewave.kernel.launches import LaunchPlan
 from tilewave.records.counters import demand
 from tilewave.theory import bounds
 from tilewave.theory.bounds import Bound, Counts
-from tilewave.theory.data_sheets import KNOWN, SHORT, DataSheet, data_sheet
+from tilewave.theory.data_sheets import DATA_SHEETS, SHORT, DataSheet, data_sheet
 
 
 def gpu_named(name: str, where_file: object) -> DataSheet:
-    """The GPU of a command line's name (``h200``). Raises UserError for one that is not known."""
-    found = SHORT.get(name.lower().replace(" ", "").replace("_", "-"))
-    if found is None:
+    """Return the GPU that a command line names (``h200``). Raises UserError if it is unknown."""
+    gpu = SHORT.get(name.lower().replace(" ", "").replace("_", "-"))
+    if gpu is None:
         raise UserError(where_file, "--gpu", name, sorted(SHORT))
-    return found
+    return gpu
 
 
 def gpu_of(arch: int, recorded: str) -> DataSheet | None:
-    """The recorded GPU where it has the architecture, else the first of it that is known; None where
-    none is."""
+    """Return the recorded GPU if it has this architecture, else the first with a data sheet, else None."""
     capability = f"{arch / 10:.1f}"
-    mine = data_sheet(recorded)
-    alike = [one for one in (mine, *KNOWN) if one and one.capability == capability]
+    sheet = data_sheet(recorded)
+    alike = [gpu for gpu in (sheet, *DATA_SHEETS) if gpu and gpu.capability == capability]
     return alike[0] if alike and capability in bounds.RATES else None
 
 
 def _of_line(
-    rows: Iterable[Mapping[str, Any]], amounts: Iterable[float], own: str
+    rows: Iterable[Mapping[str, Any]], amounts: Iterable[float], kernel_file: str
 ) -> tuple[str, float]:
-    """The source line with the largest sum (``FILE:LINE`` of another file than the ``own``), and that sum."""
+    """Return the source line with the largest sum, and that sum.
+
+    The line is ``FILE:LINE`` where the file is not ``kernel_file``.
+    """
     sums: dict[tuple[str, int], float] = {}
     for row, amount in zip(rows, amounts, strict=True):
         if row.get("line"):
-            place = str(row["file"]), int(row["line"])
-            sums[place] = sums.get(place, 0.0) + amount
+            line_key = str(row["file"]), int(row["line"])
+            sums[line_key] = sums.get(line_key, 0.0) + amount
     if not sums:
         return "", 0.0
     (file, line), most = max(sums.items(), key=lambda pair: pair[1])
-    return f"line {line}" if file in ("", own) else f"{file}:{line}", most
+    return f"line {line}" if file in ("", kernel_file) else f"{file}:{line}", most
 
 
 def _bound(counts: Counts, launch: LaunchPlan, gpu: DataSheet, leads: bool, moved: float) -> Bound:
-    """Of one launch; the one that leads has the case's idle blocks and its compulsory bytes."""
+    """Return the bound of a launch. The leading one has the case's idle blocks and compulsory bytes."""
     working = min(launch.blocks, launch.working_blocks) if leads else launch.blocks
     return bounds.bound(counts, gpu, working, moved if leads else 0)
 
 
 def of_execution(done: CaseExecution, job: Job, gpu: DataSheet) -> dict[str, Any] | None:
-    """The bound as a document: microseconds, cycles, limiter, cycles by pipe, and where the limiter's line is
-    known its share (1) and whether that is excess. Of several launches in a row each has its own bound,
-    whose pipes are added up. None where nothing was counted or a tensor instruction is one of another
-    architecture."""
-    parts = [one.rows(every=True) for one in done.ran]
+    """Return the bound as a document: microseconds, cycles, limiter and cycles by pipe.
+
+    If the limiter's costliest line is known, it has that line, its share (1), and whether that is excess.
+    Pipes of several launches are summed. None if nothing was counted, or if the GPU's architecture lacks a
+    tensor instruction.
+    """
+    parts = [launch.rows(every=True) for launch in done.ran]
     rows = [row for part in parts for row in part]
     if not rows or not done.values:
         return None
-    counts = [demand.of_launch(one.values(), part) for one, part in zip(done.ran, parts)]
+    counts = [demand.of_launch(launch.values(), part) for launch, part in zip(done.ran, parts)]
     work = operations.work(job)
     try:
         least = bounds.in_turn(
-            _bound(one, launch, gpu, at == job.leading, work.bytes)
-            for at, (one, launch) in enumerate(zip(counts, job.launch.steps, strict=True))
+            _bound(count, launch, gpu, at == job.leading, work.bytes)
+            for at, (count, launch) in enumerate(zip(counts, job.launch.steps, strict=True))
         )
     except KeyError:
         return None
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "gpu": gpu.name,
         "microseconds": least.microseconds,
         "cycles": least.cycles,
@@ -82,40 +86,39 @@ def of_execution(done: CaseExecution, job: Job, gpu: DataSheet) -> dict[str, Any
         "pipes": dict(least.pipes),
     }
     if least.limiter == bounds.DATA:
-        # What wgmma reads by itself has no wavefronts of its own.
+        # Operands that wgmma reads have no wavefronts on the hardware's counter.
         excess = [
             0.0
             if row.get("wavefronts_hardware") is None
             else float(row["wavefronts_hardware"]) - float(row.get("wavefronts_shared_ideal") or 0)
             for row in rows
         ]
-        place, most = _of_line(rows, excess, Path(job.source).name)
-        whole, kind = sum(one.wavefronts + one.accesses for one in counts), "excess"
+        line, most = _of_line(rows, excess, Path(job.source).name)
+        total, kind = sum(count.wavefronts + count.accesses for count in counts), "excess"
     elif least.limiter == bounds.ISSUE:
-        place, most = _of_line(
-            rows, (float(row["executed"]) for row in rows), Path(job.source).name
-        )
-        whole, kind = sum(one.instructions for one in counts), "issued"
+        line, most = _of_line(rows, (float(row["executed"]) for row in rows), Path(job.source).name)
+        total, kind = sum(count.instructions for count in counts), "issued"
     else:
-        return told
-    if most > 0 and whole > 0:
-        told |= {"line": place, "share": most / whole, "what": kind}
-    return told
+        return document
+    if most > 0 and total > 0:
+        document |= {"line": line, "share": most / total, "what": kind}
+    return document
 
 
 def _duration(microseconds: float) -> str:
-    """Three digits: ``41.2 us``, ``1.23 ms``."""
+    """Return a duration with three digits: ``41.2 us``, ``1.23 ms``."""
     scaled, unit = (microseconds / 1e3, "ms") if microseconds >= 1e3 else (microseconds, "us")
     digits = max(0, 2 - math.floor(math.log10(scaled))) if scaled > 0 else 0
     return f"{scaled:.{digits}f} {unit}"
 
 
-def sentence(told: Mapping[str, Any]) -> str:
-    """``at least 41.2 us on an H200: shared memory and L1, 74 % of which is excess on line 52``."""
-    article = "an" if str(told["gpu"])[0] in "AHLR8" else "a"
-    made = (
-        f"at least {_duration(told['microseconds'])} on {article} {told['gpu']}: {told['limiter']}"
-    )
-    if "line" in told:
-        made += f", {100 * told['share']:.0f} % of which is {told['what']} on {told['line']}"
-    return made
+def sentence(document: Mapping[str, Any]) -> str:
+    """Return ``at least 41.2 us on an H200: shared memory and L1, 74 % of which is excess on line 52``."""
+    gpu = str(document["gpu"])
+    article = "an" if gpu[0] in "AHLR8" else "a"
+    duration = _duration(document["microseconds"])
+    text = f"at least {duration} on {article} {gpu}: {document['limiter']}"
+    if "line" in document:
+        share = f"{100 * document['share']:.0f} %"
+        text += f", {share} of which is {document['what']} on {document['line']}"
+    return text

@@ -1,4 +1,4 @@
-"""Where an instruction stands in the source, and what the machine found, in one sentence."""
+"""Source lines of instructions, and the machine's faults in one sentence."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tilewave.compiling import mangling, origins
 from tilewave.compiling.origins import CALLS, Origin
 
 SHOWN = 4
-"""Threads and addresses that a sentence names; the result's notes have all that were reported."""
+"""Threads and addresses that a sentence names. The result's notes have all that were reported."""
 
 
 class Places:
-    """Lines of one kernel file and of its own headers by SASS address."""
+    """Lines of a kernel file and its headers by SASS address."""
 
     def __init__(self, source: Path, entry: str, listing: str, include: Iterable[str] = ()) -> None:
         self.source, self.entry = source, entry
@@ -41,29 +41,30 @@ class Places:
         return origins.callers(self._listing, self.entry, self._texts)
 
     def __call__(self, address: int) -> Origin:
-        """Where an instruction came from; its line is 0 where that is not known."""
+        """Return the origin of an instruction; its line is 0 if unknown."""
         return self._origins.get(address, origins.NOWHERE)
 
     def via(self, address: int) -> str:
-        """The call sites that led to an instruction, the outermost first: of the function that it was
-        inlined from, and of a device function that is called."""
+        """Return the call sites that led to an instruction, the outermost first.
+
+        They are those of inlined functions and of device functions that are called.
+        """
         return CALLS.join(filter(None, (self._callers.get(address, ""), self(address).via)))
 
     def file(self, address: int) -> str:
-        """The file of an instruction's line as a reader types it; the kernel's where it is not known."""
+        """Return the path of an instruction's file as a reader types it; the kernel's if unknown."""
         name = self(address).file or self.source.name
         included = self._included.get(name, name)
-        places = ((folder / included).resolve() for folder in self._folders)
-        return relative(next((one for one in places if one.is_file()), self.source.parent / name))
+        paths = ((folder / included).resolve() for folder in self._folders)
+        return relative(next((path for path in paths if path.is_file()), self.source.parent / name))
 
     def at(self, address: int) -> str:
-        """``line 57 of kernels/ladder/matmul_tiled.cu``, with the call sites of a header's line; or the file
-        alone."""
+        """Return ``line 57 of kernels/ladder/matmul_tiled.cu``, with call sites, or the file if unknown."""
         origin = self(address)
-        return _place(origin.line, self.file(address), self.via(address))
+        return _location(origin.line, self.file(address), self.via(address))
 
 
-def _place(line: int, file: str, via: str) -> str:
+def _location(line: int, file: str, via: str) -> str:
     called = f", called at {via}" if via else ""
     return f"line {line} of {file}{called}" if line else file
 
@@ -73,10 +74,10 @@ def _three(values: Sequence[int]) -> str:
 
 
 def _threads(threads: Sequence[Mapping[str, Any]]) -> str:
-    """``threads (0, 0, 0) and (1, 0, 0) of block (0, 0, 0)``, the first few."""
+    """Return the first few as ``threads (0, 0, 0), (1, 0, 0) of block (0, 0, 0)``."""
     blocks: dict[str, list[str]] = {}
-    for one in threads[:SHOWN]:
-        blocks.setdefault(_three(one["block"]), []).append(_three(one["thread"]))
+    for thread in threads[:SHOWN]:
+        blocks.setdefault(_three(thread["block"]), []).append(_three(thread["thread"]))
     parts = [
         f"thread{'s' if len(names) > 1 else ''} {', '.join(names)} of block {block}"
         for block, names in blocks.items()
@@ -86,27 +87,26 @@ def _threads(threads: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _addresses(addresses: Sequence[int]) -> str:
-    told = ", ".join(f"{int(address):#x}" for address in addresses[:SHOWN])
+    shown = ", ".join(f"{int(address):#x}" for address in addresses[:SHOWN])
     word = "addresses" if len(addresses) > 1 else "address"
-    return f"{word} {told}" + (" ..." if len(addresses) > SHOWN else "")
+    return f"{word} {shown}" + (" ..." if len(addresses) > SHOWN else "")
 
 
 def _with_lines(message: str, places: Places) -> str:
-    """A message of the machine, which knows SASS addresses only, with their lines."""
+    """Return the machine's message with the source lines of its SASS addresses."""
 
-    def named(found: re.Match[str]) -> str:
-        origin, via = places(int(found[1], 16)), places.via(int(found[1], 16))
-        where = _place(origin.line, origin.file, via) if via else f"line {origin.line}"
-        return f"at {where}, SASS address {found[1]}" if origin.line else found[0]
+    def named(match: re.Match[str]) -> str:
+        origin, via = places(int(match[1], 16)), places.via(int(match[1], 16))
+        where = _location(origin.line, origin.file, via) if via else f"line {origin.line}"
+        return f"at {where}, SASS address {match[1]}" if origin.line else match[0]
 
     return re.sub(r"\bat SASS address (0x[0-9a-f]+)", named, message)
 
 
 def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[str, Any]:
-    """A fault as plain data: kind, message, kernel, file, line, via, opcode, address, threads,
-    addresses."""
-    known = 0 <= fault.index < len(instructions)
-    address = int(instructions[fault.index].address) if known else -1
+    """Return a fault as plain data, with its file and line."""
+    located = 0 <= fault.index < len(instructions)
+    address = int(instructions[fault.index].address) if located else -1
     return {
         "kind": str(fault.kind),
         "message": mangling.plain(_with_lines(str(fault.message), places)),
@@ -115,24 +115,26 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
         "line": places(address).line,
         "via": places.via(address),
         "address": address,
-        "opcode": str(instructions[fault.index].opcode) if known else "",
+        "opcode": str(instructions[fault.index].opcode) if located else "",
         "threads": [
-            {"block": [int(i) for i in one["block"]], "thread": [int(i) for i in one["thread"]]}
-            for one in fault.threads
+            {
+                "block": [int(i) for i in thread["block"]],
+                "thread": [int(i) for i in thread["thread"]],
+            }
+            for thread in fault.threads
         ],
         "addresses": [int(address) for address in fault.addresses],
     }
 
 
-def sentence(found: Mapping[str, Any]) -> str:
-    """`described` in one sentence."""
-    parts = [
-        f"{mangling.function(found['kernel'])}, {_place(found['line'], found['file'], found['via'])}"
-    ]
-    if found["opcode"]:
-        parts.append(f"{found['opcode']} at SASS address {found['address']:#06x}")
-    if found["threads"] and "thread" not in found["message"]:
-        parts.append(_threads(found["threads"]))
-    if found["addresses"]:
-        parts.append(_addresses(found["addresses"]))
-    return f"{found['kind']}: {found['message']} ({'; '.join(parts)})"
+def sentence(fault: Mapping[str, Any]) -> str:
+    """Return a `described` fault in one sentence."""
+    location = _location(fault["line"], fault["file"], fault["via"])
+    parts = [f"{mangling.function(fault['kernel'])}, {location}"]
+    if fault["opcode"]:
+        parts.append(f"{fault['opcode']} at SASS address {fault['address']:#06x}")
+    if fault["threads"] and "thread" not in fault["message"]:
+        parts.append(_threads(fault["threads"]))
+    if fault["addresses"]:
+        parts.append(_addresses(fault["addresses"]))
+    return f"{fault['kind']}: {fault['message']} ({'; '.join(parts)})"

@@ -1,51 +1,52 @@
-"""The accesses to shared memory of a watched execution, and the one that is shown of a line."""
+"""The shared-memory accesses of a watched execution, and the access of a line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilewave.basics.errors import UserError
-from tilewave.execution.case import CaseExecution, Ran
+from tilewave.basics.errors import HERE, UserError
+from tilewave.execution.case import CaseExecution, ExecutedLaunch
 from tilewave.execution.lanes import captured
 from tilewave.execution.lanes.captured import Diagram
 from tilewave.execution.lanes.layout import finding, ranges, setting, text
 
 
 def watched(done: CaseExecution) -> list[Diagram]:
-    """The accesses of an execution, the most excess first; of those that stand alike in a line one."""
+    """Return the accesses of an execution, the most excess first. Equal patterns of a line are merged."""
 
-    def drawn(ran: Ran) -> list[Diagram]:
-        def place(address: int) -> tuple[str, int]:
-            return ran.places(address).file, ran.places(address).line
+    def drawn(launch: ExecutedLaunch) -> list[Diagram]:
+        def line_of(address: int) -> tuple[str, int]:
+            return launch.places(address).file, launch.places(address).line
 
-        return captured.diagrams(captured.patterns(ran), place)
+        return captured.diagrams(captured.patterns(launch), line_of)
 
-    return captured.worst_first(one for ran in done.ran for one in drawn(ran))
-
-
-def told(one: Diagram) -> list[str]:
-    """A drawing in lines of text."""
-    rows = [finding(one.layout), setting(one.layout), *text(one.layout)]
-    return [f"{one.name}, SASS address {one.address:#06x}", *(f"  {row}" for row in rows)]
+    return captured.worst_first(drawing for launch in done.ran for drawing in drawn(launch))
 
 
-def at_line(found: Sequence[Diagram], wanted: str, kernel: str) -> Diagram:
-    """The first access of ``LINE`` of the kernel's file, or ``FILE:LINE`` of another one.
+def text_lines(drawing: Diagram) -> list[str]:
+    """Return a drawing as lines of text."""
+    rows = [finding(drawing.layout), setting(drawing.layout), *text(drawing.layout)]
+    return [f"{drawing.name}, SASS address {drawing.address:#06x}", *(f"  {row}" for row in rows)]
 
-    Raises UserError where that line has no access to shared memory: with those that have one.
+
+def at_line(drawings: Sequence[Diagram], wanted: str, kernel: str) -> Diagram:
+    """Return the first access of ``LINE`` of the kernel's file, or of ``FILE:LINE``.
+
+    Raises UserError, with the lines that access shared memory, if this line has no access.
     """
     name, _, number = wanted.rpartition(":")
-    for one in found:
-        if str(one.line) == number and Path(one.file).name == Path(name or kernel).name:
-            return one
+    for drawing in drawings:
+        if str(drawing.line) == number and Path(drawing.file).name == Path(name or kernel).name:
+            return drawing
     files: dict[str, set[int]] = {}
-    for one in found:
-        files.setdefault(Path(one.file).name, set()).add(one.line)
-    own = files.pop(Path(kernel).name, set())
-    having = [ranges(own)] if own else []
-    having += [f"{file}:{line}" for file, places in files.items() for line in sorted(places)]
-    allowed = f"a line that accesses shared memory: {', '.join(having)}" if having else (
-        "a kernel whose threads access shared memory"
-    )  # fmt: skip
-    raise UserError("command line", "--lanes", wanted, allowed)
+    for drawing in drawings:
+        files.setdefault(Path(drawing.file).name, set()).add(drawing.line)
+    lines = files.pop(Path(kernel).name, set())
+    allowed = [ranges(lines)] if lines else []
+    allowed += [f"{file}:{line}" for file, numbers in files.items() for line in sorted(numbers)]
+    if not allowed:
+        problem = "--lanes: no thread of this kernel accesses shared memory"
+        raise UserError.because(HERE, problem, "Choose another kernel, or remove --lanes")
+    problem = f"--lanes: line {wanted} does not access shared memory"
+    raise UserError.because(HERE, problem, f"Lines that do: {', '.join(allowed)}")

@@ -1,8 +1,8 @@
-"""The process that executes: a list of jobs, each reported at once (see `workers.events`).
+"""The process that executes a list of jobs and reports each at once (see `workers.events`).
 
     python -m tilewave.execution.worker execute JOBS.json --events FILE [--start N]
 
-A process of its own, so that a fault of the interpreter, or memory that runs out, costs one case.
+It is a separate process so that a crash of the interpreter, or a lack of memory, costs one case.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-# One core is given to each worker. Read when numpy is loaded: else it starts a thread for each core
-# of the machine, or of the Snakemake job, in every worker, and a sum's last digit tells how many.
+# Each worker has one core. numpy reads these when it is loaded. Without them each worker would start a
+# thread for each core, and the last digit of a sum would depend on their number.
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
@@ -30,8 +30,8 @@ from tilewave.kernel.result import EXECUTE, NOT_MEASURED, Result  # noqa: E402
 from tilewave.workers.events import Events  # noqa: E402
 
 
-def one(job: Job, machine: Any, rates: cost.PaceRates) -> Result:
-    """A job's result, whatever happens."""
+def run_job(job: Job, machine: Any, rates: cost.PaceRates) -> Result:
+    """Return a job's result, whatever happens."""
     if reason := rates.hopeless(job):
         return Result.of_job(job, NOT_MEASURED, reason)
     try:
@@ -42,7 +42,7 @@ def one(job: Job, machine: Any, rates: cost.PaceRates) -> Result:
         rates.saw(job, done.launched_s)
         return done.result
     except MemoryError:
-        reason = f"{case.HERE}: out of memory"
+        reason = f"{case.HERE}: out of memory; try smaller sizes or fewer cores"
     except Exception as error:
         traceback.print_exc()
         text = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
@@ -51,7 +51,7 @@ def one(job: Job, machine: Any, rates: cost.PaceRates) -> Result:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry of the worker process."""
+    """Execute the jobs that the command line names."""
     parser = argparse.ArgumentParser(prog="tilewave.execution.worker")
     parser.add_argument("stage", choices=[EXECUTE])
     parser.add_argument("jobs", type=Path, help="a JSON list of jobs")
@@ -66,18 +66,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     execution.warm_up(waiting)
     machine = execution.engine(waiting)
-    gc.freeze()  # what numba brought stays: no collection looks at it again
+    gc.freeze()  # numba's objects stay, so no collection has to visit them
     rates = cost.PaceRates()
     events.send("ready", gpu=None)
     for index in range(options.start, len(jobs)):
         events.send("started", index=index, case=jobs[index].case)
-        made = one(jobs[index], machine, rates)
-        events.send("finished", index=index, case=jobs[index].case, result=made.document())
+        result = run_job(jobs[index], machine, rates)
+        events.send("finished", index=index, case=jobs[index].case, result=result.document())
     return 0
 
 
 def start() -> NoReturn:
-    """Run as a process of its own."""
+    """Run as a separate process."""
     die_with_parent()
     sys.exit(main())
 

@@ -47,7 +47,7 @@ def uniform(seed: int, stream: int, count: int, dtype: str, start: int = 0) -> n
 
     Raises ValueError for an unknown dtype, and for one that no elements are made of (u8).
     """
-    out, made = np.empty(count, storage(dtype)), DTYPES[dtype].made
+    out, made = np.empty(count, storage(dtype)), DTYPES[dtype].from_bits
     if made is None:
         raise ValueError(f"no elements are made of dtype {dtype!r}")
     for first in range(0, count, _CHUNK):

@@ -53,12 +53,12 @@ def _outputs(asked: _Asked) -> Mapping[str, np.ma.MaskedArray[Any, Any]]:
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         try:
             job = single.reference(asked.file, asked.job, Path(folder))
-            left = case.left_by(job, _taken(asked, job), asked.machine)
+            left = case.run_unjudged(job, _taken(asked, job), asked.machine)
         except UserError as error:
             raise NoReference(str(error)) from error
     asked.given = {}  # what is kept is the answer
-    if left.found:
-        raise NoReference(left.found)
+    if left.problem:
+        raise NoReference(left.problem)
     operation, made = operations.load(job.operation, job.source), {}
     for name in operation.outputs(job):
         memory = operation.without_padding(job, name, left.buffers[name])

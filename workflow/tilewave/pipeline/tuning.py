@@ -37,7 +37,7 @@ def predicted_loads(
     as for a vendor's product.
     """
     launch, facts = job.launch, target["environments"].get(target["environment"], {})
-    limits, sms = SmLimits.known(facts), int(facts.get("sms") or 0)
+    limits, sms = SmLimits.if_known(facts), int(facts.get("sms") or 0)
     if launch.tile is None or limits is None or not sms or not resources.get("registers"):
         return None
     shared = int(resources.get("static_shared_bytes") or 0) + launch.shared_bytes

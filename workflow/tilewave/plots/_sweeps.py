@@ -103,7 +103,7 @@ def sms_of(study: StudyData) -> int:
 
 def sm_limits(study: StudyData) -> occupancy.SmLimits:
     """Return the SM of the study's target; without its facts that of compute capability 9.0."""
-    if limits := occupancy.SmLimits.known(study.environment):
+    if limits := occupancy.SmLimits.if_known(study.environment):
         return limits
     capability = str(study.environment.get("compute_capability", "9.0"))
     return occupancy.TURING if capability.startswith("7") else occupancy.HOPPER

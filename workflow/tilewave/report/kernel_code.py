@@ -209,7 +209,7 @@ def variants(
     environment: Mapping[str, Any],
 ) -> list[VariantView]:
     """Return the rows of a kernel's compiled variants (``document``: by variant and architecture)."""
-    limits, rows = SmLimits.known(environment), []
+    limits, rows = SmLimits.if_known(environment), []
     # The leading launch comes first.
     entries = sorted(kernel.entries, key=lambda entry: entry != kernel.entry)
     for name, compiled in document.items():

@@ -1,1 +1,1 @@
-"""Closed forms: what a launch should show before anything is measured. Pure, no I/O."""
+"""Closed forms that predict a launch before it is measured. Pure, no I/O."""

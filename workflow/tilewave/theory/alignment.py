@@ -1,10 +1,9 @@
-"""Alignment of a matrix product's dimensions: what it is, whom it concerns, what is recommended.
+"""Alignment of a matrix product's dimensions, the operands it concerns, and NVIDIA's recommendations.
 
-A tensor-core kernel brings its operands in with 16-byte accesses. A row of a matrix (a column, where
-it is stored by columns) begins at a whole number of row strides, so the widest access that fits
-every row is decided by the largest power of two that divides the stride in bytes, and the stride is
-the *contiguous* dimension of the operand: its fastest varying one. The other dimension only says
-how many rows there are.
+A tensor-core kernel loads its operands with 16-byte accesses. A row of a matrix (a column, where it is
+stored by columns) begins at a whole number of row strides. So the largest power of two that divides the
+stride in bytes limits the access that fits every row. The stride is the *contiguous*, fastest varying
+dimension of the operand; the other dimension is the number of rows.
 
 Matrices are ``a`` (m x k), ``b`` (k x n) and ``c`` (m x n), layouts ``row`` or ``col``; sizes are in
 elements.
@@ -13,46 +12,46 @@ elements.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewave.theory.quantization import positive
+
 EXTENTS = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
 """Rows and columns of each operand."""
 
 
 def alignment(size: int) -> int:
-    """The largest power of two that divides a size: 4095 -> 1, 4088 -> 8, 3968 -> 128.
+    """Return the largest power of two that divides a size: 4095 -> 1, 4088 -> 8, 3968 -> 128.
 
-    Raises ValueError where the size is not positive.
+    Raises ValueError if the size is not positive.
     """
-    if size < 1:
-        raise ValueError(f"a size must be positive, found {size}")
+    positive(size=size)
     return size & -size
 
 
 def contiguous(layouts: Mapping[str, str]) -> dict[str, str]:
-    """The fastest varying dimension of each operand: columns where it is stored by rows.
+    """Return the fastest varying dimension of each operand; its columns, if it is stored by rows.
 
-    An operand that is not named is stored by rows. Raises ValueError for another word.
+    An operand without a layout is stored by rows. Raises ValueError for an unknown layout.
     """
-    found = {}
+    dimensions = {}
     for name, (rows, columns) in EXTENTS.items():
         layout = layouts.get(name, "row")
         if layout not in ("row", "col"):
             raise ValueError(f"layout of {name}: found {layout!r}, allowed: row, col")
-        found[name] = columns if layout == "row" else rows
-    return found
+        dimensions[name] = columns if layout == "row" else rows
+    return dimensions
 
 
 def operands_along(dimension: str, layouts: Mapping[str, str]) -> tuple[str, ...]:
-    """The operands in which a dimension is contiguous; none means that it only counts rows."""
+    """Return the operands in which a dimension is contiguous."""
     return tuple(name for name, along in contiguous(layouts).items() if along == dimension)
 
 
 def least_share(size: int, reference: int) -> float:
-    """The least share of the reference's rate (TFLOP/s) that needs no alignment to explain.
+    """Return the least share of the reference's rate (TFLOP/s) that alignment need not explain.
 
-    A product that is smaller in one dimension, all else equal, has no more tiles and no more waves
-    than the reference and so takes no longer; its rate is then at least ``size / reference`` of the
-    reference's, and at most all of it. What falls below is the price of the alignment (or of another
-    algorithm, or of another clock). Raises ValueError unless 0 < size <= reference.
+    A product that is smaller in one dimension has no more tiles and waves than the reference, so it takes no
+    longer. Its rate is at least ``size / reference`` of the reference's. A lower rate is the cost of
+    alignment, or of another algorithm or clock. Raises ValueError unless 0 < size <= reference.
     """
     if not 0 < size <= reference:
         raise ValueError(f"needs 0 < size <= {reference}, found {size}")
@@ -61,9 +60,9 @@ def least_share(size: int, reference: int) -> float:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Multiples of elements for m, n and k that a dtype's tensor-core products should keep.
+    """Multiples of elements that m, n and k of a dtype's tensor-core products should be.
 
-    Since cuBLAS 11.0 and cuDNN 7.6.3 every multiple runs on the tensor cores; ``recommended`` is most
+    Since cuBLAS 11.0 and cuDNN 7.6.3 every multiple runs on the tensor cores. ``recommended`` is the most
     efficient, and ``on_a100`` on that GPU.
     """
 
@@ -73,19 +72,19 @@ class Recommendation:
 
 
 RECOMMENDED: Mapping[str, Recommendation] = {
-    one.dtype: one
-    for one in (
+    row.dtype: row
+    for row in (
         Recommendation("f16", 8, 64),
         Recommendation("i8", 16, 128),
         Recommendation("tf32", 4, 32),
         Recommendation("f64", 2, 16),
     )
 }
-"""By dtype of the inputs. Source: NVIDIA, "Matrix Multiplication Background User's Guide", Tensor Core
-requirements by library version; the lecture on GEMM performance repeats it. In bytes
-every row says the same: 16, one access of a thread, and 128 on A100, one cache line."""
+"""Recommendations by dtype of the inputs. Source: NVIDIA, "Matrix Multiplication Background User's Guide",
+Tensor Core requirements by library version. In bytes all rows are equal: 16, one access of a thread, and
+128 on A100, one cache line."""
 
 
 def recommendation(label: str) -> Recommendation | None:
-    """The recommendation for a dtype label (``f16_f32``: inputs, then accumulator), if there is one."""
+    """Return the recommendation for a dtype label (``f16_f32``: inputs, then accumulator), if any."""
     return RECOMMENDED.get(label.partition("_")[0])

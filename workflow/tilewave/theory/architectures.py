@@ -1,8 +1,8 @@
-"""The architectures of GPUs: one row each, and all that the project knows of it without asking one.
+"""Facts about the architectures of GPUs, one row each.
 
-An architecture goes by its compute capability times ten. Sources: CUDA C++ Programming Guide,
+An architecture's number is its compute capability times ten. Sources: CUDA C++ Programming Guide,
 "Technical Specifications per Compute Capability" and "Feature Set Compiler Targets"; PTX ISA (wgmma);
-``cuda_occupancy.h`` (shared memory); the others were measured.
+``cuda_occupancy.h`` (shared memory). The rest was measured.
 """
 
 from collections.abc import Mapping
@@ -18,22 +18,21 @@ _BLACKWELL: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Architecture:
-    """What an SM holds, what there is, and how code of it is compiled and executed.
+    """Limits of an SM, features, and rules for compiling and executing code.
 
-    warps, blocks: slots of an SM. shared, shared_per_block: bytes of shared memory, dynamic with the
-    attribute for large blocks. shared_reserved: bytes of a block's that the driver keeps;
-    shared_unit: bytes that a block's share is rounded up to. None: not known here.
+    warps, blocks: slots of an SM. shared, shared_per_block: bytes of shared memory; dynamic with the
+    attribute for large blocks. shared_reserved: bytes of each block that the driver keeps. shared_unit:
+    bytes to which a block's share is rounded up. None: unknown.
 
     targets: suffixes of its architecture- (``a``) and family-specific (``f``) compiler targets.
     clusters: thread block clusters and tensor maps. wgmma: products of a warpgroup. tensor_inputs:
-    what its tensor cores multiply, types under 8 bits left out. one_sum: its tensor cores are as fast
-    with an f32 sum as with an f16 sum, and ncu counts both together.
+    types of at least 8 bits that its tensor cores multiply. sums_alike: tensor cores are as fast with an
+    f32 sum as with an f16 sum, and ncu counts both together.
 
-    shared_start: bytes at the start of a block's shared window that code leaves to the system.
-    block_at, grid_at, windows_at: where constant bank 0 keeps the sizes of block and grid, and the generic
-    addresses of shared and of local memory (bytes).
-    cluster_constants: those of the cluster stand there too, where ptxas of sm_90 reads them.
-    hmma_two_steps: an HMMA adds the two halves of its depth one after the other.
+    shared_start: bytes at the start of a block's shared window that the system uses. block_at, grid_at,
+    windows_at: byte offsets in constant bank 0 of the sizes of block and grid, and of the generic addresses
+    of shared and local memory. cluster_constants: the bank has the cluster's sizes too, where ptxas of sm_90
+    reads them. hmma_two_steps: an HMMA adds the two halves of its depth one after the other.
     """
 
     arch: int
@@ -47,7 +46,7 @@ class Architecture:
     clusters: bool = False
     wgmma: bool = False
     tensor_inputs: frozenset[str] = frozenset()
-    one_sum: bool = False
+    sums_alike: bool = False
     shared_start: int = 0
     block_at: int = 0x0
     grid_at: int = 0xC
@@ -56,7 +55,7 @@ class Architecture:
     hmma_two_steps: bool = False
 
     def declared(self, shared: int) -> int:
-        """Bytes of shared memory that a kernel declares: its section's, less those of the system."""
+        """Return the bytes of shared memory that a kernel declares: its section less the system's part."""
         return max(0, shared - self.shared_start)
 
     @property
@@ -66,27 +65,27 @@ class Architecture:
 
 
 ARCHITECTURES: Mapping[int, Architecture] = {
-    one.arch: one
-    for one in (
+    row.arch: row
+    for row in (
         Architecture(
             70, 64, 32, 98304, 98304, shared_reserved=0, shared_unit=256,
-            tensor_inputs=frozenset({"f16"}), one_sum=True, hmma_two_steps=True,
+            tensor_inputs=frozenset({"f16"}), sums_alike=True, hmma_two_steps=True,
         ),
         Architecture(
             75, 32, 16, 65536, 65536, shared_reserved=0, shared_unit=256,
             tensor_inputs=frozenset({"f16", "i8"}), hmma_two_steps=True,
         ),
         Architecture(
-            80, 64, 32, 167936, 166912, tensor_inputs=_AMPERE, one_sum=True, hmma_two_steps=True,
+            80, 64, 32, 167936, 166912, tensor_inputs=_AMPERE, sums_alike=True, hmma_two_steps=True,
         ),
         Architecture(86, 48, 16, 102400, 101376, tensor_inputs=_AMPERE, hmma_two_steps=True),
         Architecture(89, 48, 24, 102400, 101376, tensor_inputs=_AMPERE | {"f8"}, hmma_two_steps=True),
         Architecture(
             90, 64, 32, 233472, 232448, targets="a", clusters=True, wgmma=True,
-            tensor_inputs=_AMPERE | {"f8"}, one_sum=True, shared_start=0x400,
+            tensor_inputs=_AMPERE | {"f8"}, sums_alike=True, shared_start=0x400,
             cluster_constants=True,
         ),
-        Architecture(100, 64, 32, 233472, 232448, one_sum=True, **_BLACKWELL),
+        Architecture(100, 64, 32, 233472, 232448, sums_alike=True, **_BLACKWELL),
         Architecture(110, **_BLACKWELL),
         Architecture(120, **_BLACKWELL),
     )
@@ -94,30 +93,30 @@ ARCHITECTURES: Mapping[int, Architecture] = {
 
 
 def of(arch: int) -> Architecture:
-    """The row of an architecture; one that has none is like the nearest before it."""
-    return ARCHITECTURES[max((one for one in ARCHITECTURES if one <= arch), default=70)]
+    """Return the row of an architecture, or of the nearest one before it."""
+    return ARCHITECTURES[max((number for number in ARCHITECTURES if number <= arch), default=70)]
 
 
 def number(name: str) -> int:
-    """Compute capability times ten of ``sm_90`` or ``sm_90a``."""
+    """Return the compute capability times ten of ``sm_90`` or ``sm_90a``."""
     return int("".join(filter(str.isdigit, name)))
 
 
 def first(feature: str) -> Architecture:
-    """The first architecture that has a feature (`FEATURES`)."""
-    return next(one for one in ARCHITECTURES.values() if getattr(one, feature))
+    """Return the first architecture with a feature (`FEATURES`)."""
+    return next(row for row in ARCHITECTURES.values() if getattr(row, feature))
 
 
 FEATURES = ("clusters", "wgmma")
-"""What a kernel may require by name: `Architecture.clusters`, `Architecture.wgmma`."""
+"""Features that a kernel may require by name: `Architecture.clusters`, `Architecture.wgmma`."""
 NAMES = (*FEATURES, "warps_per_sm")
-"""What an expression may ask of an architecture."""
+"""Names of an architecture's facts in expressions."""
 
 
 def names(arch: int | None) -> dict[str, Any]:
-    """Values of `NAMES`, as far as they are known."""
+    """Return the values of `NAMES` that are known."""
     if arch is None:
         return {}
     row = of(int(arch))
-    known = {**{name: getattr(row, name) for name in FEATURES}, "warps_per_sm": row.warps}
-    return {name: value for name, value in known.items() if value is not None}
+    values = {**{name: getattr(row, name) for name in FEATURES}, "warps_per_sm": row.warps}
+    return {name: value for name, value in values.items() if value is not None}

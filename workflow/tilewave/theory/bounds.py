@@ -1,19 +1,19 @@
-"""The least time of a launch, from what it executes: each pipe's own, of which the longest is the bound.
+"""The least time of a launch, from the instructions it executes.
 
-No pipe can be faster than its rate, so a launch takes at least as long as the pipe that has the most to do
-for what it can: the *limiter*. What a measurement takes beyond that is latency that nothing hides, pipes
-that wait for one another, and work that is not counted.
+Each pipe has a least time: its work over its rate. The longest one bounds the launch, and its pipe is the
+*limiter*. A measurement is longer by exposed latency, by pipes that wait for one another, and by work that
+is not counted.
 
-Blocks are whole and stay on their SM: of `b` blocks that do alike on `s` SMs the busiest has ceil(b / s), so
-it does ceil(b / s) / b of the launch (tail and wave quantization, `tilewave.theory.quantization`). DRAM serves
-all SMs together and knows no tail.
+A block stays on its SM. Of `b` equal blocks on `s` SMs the busiest SM has ceil(b / s), so it does
+ceil(b / s) / b of the launch (tail and wave quantization, `tilewave.theory.quantization`). DRAM serves all
+SMs together and has no tail.
 
 Sources of the rates (`Rates`): CUDA C++ Programming Guide, "Arithmetic Instructions" (throughput of native
 instructions) and "Multiprocessor Level" (4 schedulers that issue one instruction a clock each); NVIDIA A100,
 H100, Ada and Blackwell white papers (tensor rates an SM); "Dissecting the Ampere GPU architecture through
 microbenchmarking" (GTC 2021) and Nsight Compute's memory tables (a wavefront a clock, 128 bytes; 64 bytes a
-clock from L2). What an H200's counters say is marked *measured*: operations over the cycles in which ncu
-saw the pipe active.
+clock from L2). *Measured* marks rates from an H200's counters: operations over ncu's active cycles of the
+pipe.
 """
 
 import math
@@ -22,18 +22,18 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tilewave.theory.data_sheets import DataSheet
+from tilewave.theory.quantization import rounds_on_sms
 
 ISSUE, FP32, FP64, FP16, ALU, SPECIAL, TENSOR, DATA, PORT, DRAM = (
     "issue slots", "FP32", "FP64", "FP16", "ALU", "special function", "tensor cores",
     "shared memory and L1", "L2 port", "DRAM",
 )  # fmt: skip
-"""Pipes. DATA is the data path that shared memory and L1 have in common; PORT carries the sectors between
-an SM and the L2."""
+"""Pipes. Shared memory and L1 have the data path DATA in common; PORT carries sectors between an SM and the L2."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What an SM does in a clock.
+    """Rates of an SM, per clock.
 
     issue: warp instructions. f32, f64, f16, alu, special: threads' instructions (f16: a pair counts
     once). tensor: FLOP by unit and type (``wgmma f16``; ``mma 8x8x4 f64`` is the small instruction).
@@ -62,7 +62,7 @@ RATES: Mapping[str, Rates] = {
     "8.0": Rates(64, _mma(2048, 1024, 4096, 128), f32=64),
     "8.6": Rates(2, _ADA),
     "8.9": Rates(2, _ADA),
-    # Measured: mma.sync does two thirds of what wgmma does, of f64 all of it, m8n8k4 half of that.
+    # Measured: mma.sync reaches two thirds of wgmma's rate, with f64 all of it, m8n8k4 half of that.
     "9.0": Rates(
         64,
         _HOPPER
@@ -73,17 +73,17 @@ RATES: Mapping[str, Rates] = {
     "10.0": Rates(64, _mma(8192, 4096, 16384, 128), alu=128),
     "12.0": Rates(2, _ADA, alu=128),
 }  # fmt: skip
-"""By compute capability."""
+"""Rates by compute capability."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a launch does, summed over all SMs.
+    """Work of a launch, summed over all SMs.
 
-    instructions: of warps. f32, f64, f16, alu, special: of threads. tensor: FLOP by unit and type, see
-    `Rates`, with `` f16 sum`` behind where an f16 product has one. wavefronts: of shared memory, operands of
-    wgmma among them. accesses: wavefronts of global memory in L1. port: sectors that cross the SMs' ports to
-    L2 for certain (stores, copies that pass by L1).
+    instructions: of warps. f32, f64, f16, alu, special: instructions of threads. tensor: FLOP by unit and
+    type (see `Rates`), with the suffix `` f16 sum`` for an f16 product with such a sum. wavefronts: of shared
+    memory, with operands of wgmma. accesses: wavefronts of global memory in L1. port: sectors that surely
+    cross the ports to L2 (stores, copies that bypass L1).
     """
 
     instructions: float = 0
@@ -99,20 +99,19 @@ class Counts:
 
 
 def scaled(shallow: Counts, deep: Counts, depth: float, area: float) -> Counts:
-    """The counts of a product of whole tiles from two smaller ones, which differ in k alone.
+    """Return the counts of a product of whole tiles from two smaller ones, which differ only in k.
 
-    A tile costs a constant and so much for each step of k, and a launch its tiles; so every count is
-    linear in k and in the number of tiles. depth: (k - k of shallow) / (k of deep - k of shallow).
-    area: tiles over theirs.
+    A tile costs a constant plus an amount for each step of k, so every count is linear in k and in the number
+    of tiles. depth: (k - k of shallow) / (k of deep - k of shallow). area: tiles over theirs.
     """
 
-    def line(one: float, other: float) -> float:
-        return area * (one + (other - one) * depth)
+    def line(low: float, high: float) -> float:
+        return area * (low + (high - low) * depth)
 
     plain: dict[str, Any] = {
-        each.name: line(getattr(shallow, each.name), getattr(deep, each.name))
-        for each in fields(Counts)
-        if each.name != "tensor"
+        count.name: line(getattr(shallow, count.name), getattr(deep, count.name))
+        for count in fields(Counts)
+        if count.name != "tensor"
     }
     kinds = dict.fromkeys([*shallow.tensor, *deep.tensor])
     tensor = {
@@ -122,15 +121,13 @@ def scaled(shallow: Counts, deep: Counts, depth: float, area: float) -> Counts:
 
 
 def busiest_share(blocks: int, sms: int) -> float:
-    """The part of a launch that its busiest SM has at least: ceil(blocks / sms) / blocks."""
-    if min(blocks, sms) < 1:
-        raise ValueError(f"must be positive: {blocks} blocks, {sms} SMs")
-    return -(-blocks // sms) / blocks
+    """Return the least share of a launch on its busiest SM: ceil(blocks / sms) / blocks."""
+    return rounds_on_sms(blocks, sms) / blocks
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Cycles that each pipe needs, of the busiest SM; the limiter is the one that needs most."""
+    """The cycles that each pipe of the busiest SM needs."""
 
     pipes: Mapping[str, float]
     clock_mhz: float
@@ -152,41 +149,40 @@ class Bound:
 
 
 def tensor_rate(kind: str, gpu: DataSheet) -> float:
-    """FLOP a clock and SM of a unit and type. Raises KeyError for what the architecture lacks."""
-    known = RATES[gpu.capability].tensor
+    """Return the FLOP per clock and SM of a unit and type. Raises KeyError if the architecture lacks it."""
+    rates = RATES[gpu.capability].tensor
     plain = kind.removesuffix(" f16 sum")
-    name = plain if plain in known else "mma " + plain.split()[-1]
+    name = plain if plain in rates else "mma " + plain.split()[-1]
     f32_sums = not kind.endswith(" f16 sum") and plain.split()[-1] in ("f16", "bf16", "tf32")
-    return known[name] * (gpu.f32_sums if f32_sums else 1.0)
+    return rates[name] * (gpu.f32_sums if f32_sums else 1.0)
 
 
 def bound(counts: Counts, gpu: DataSheet, blocks: int, compulsory_bytes: float = 0) -> Bound:
-    """The least cycles of each pipe, and with them the launch's.
+    """Return the least cycles of each pipe for a launch of equal blocks.
 
-    blocks: that do alike. compulsory_bytes: of DRAM, each array once; what fits into the L2 may be there
-    already, so only the rest counts. Raises KeyError for a compute capability or a tensor
-    instruction that is not known.
+    compulsory_bytes: each array once from DRAM. An amount that fits into the L2 may be there already, so only
+    the rest counts. Raises KeyError for an unknown compute capability or tensor instruction.
     """
-    can, share = RATES[gpu.capability], busiest_share(blocks, gpu.sms)
+    rates, share = RATES[gpu.capability], busiest_share(blocks, gpu.sms)
     needed = {
-        ISSUE: counts.instructions / can.issue,
-        FP32: counts.f32 / can.f32,
-        FP64: counts.f64 / can.f64,
-        FP16: counts.f16 / can.f16,
-        ALU: counts.alu / can.alu,
-        SPECIAL: counts.special / can.special,
+        ISSUE: counts.instructions / rates.issue,
+        FP32: counts.f32 / rates.f32,
+        FP64: counts.f64 / rates.f64,
+        FP16: counts.f16 / rates.f16,
+        ALU: counts.alu / rates.alu,
+        SPECIAL: counts.special / rates.special,
         TENSOR: math.fsum(flop / tensor_rate(kind, gpu) for kind, flop in counts.tensor.items()),
-        DATA: (counts.wavefronts + counts.accesses) / can.wavefronts,
-        PORT: counts.port / can.sectors,
+        DATA: (counts.wavefronts + counts.accesses) / rates.wavefronts,
+        PORT: counts.port / rates.sectors,
     }
     pipes = {name: share * cycles for name, cycles in needed.items()}
-    beyond = max(0.0, compulsory_bytes - gpu.l2_bytes)
-    pipes[DRAM] = beyond / gpu.machine.bandwidth * gpu.clock_mhz * 1e6
+    from_dram = max(0.0, compulsory_bytes - gpu.l2_bytes)
+    pipes[DRAM] = from_dram / gpu.machine.bandwidth * gpu.clock_mhz * 1e6
     return Bound(pipes, gpu.clock_mhz)
 
 
 def in_turn(launches: Iterable[Bound]) -> Bound:
-    """Of launches that follow one another on a GPU: each pipe has to do what it does in all of them."""
-    each = list(launches)
-    pipes = {name: math.fsum(one.pipes[name] for one in each) for name in each[0].pipes}
-    return Bound(pipes, each[0].clock_mhz)
+    """Return the bound of launches that follow one another on a GPU: the sum of each pipe's cycles."""
+    bounds = list(launches)
+    pipes = {name: math.fsum(each.pipes[name] for each in bounds) for name in bounds[0].pipes}
+    return Bound(pipes, bounds[0].clock_mhz)

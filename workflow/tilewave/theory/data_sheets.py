@@ -1,9 +1,9 @@
-"""What vendors print of GPUs, for comparisons with machines that are not here.
+"""Vendors' data sheets of GPUs, for comparisons with GPUs that are not here.
 
 Sources: NVIDIA A100, L4, H100, H200 and HGX B200 data sheets (dense rates of the SXM modules, memory
 bandwidth); NVIDIA A100, H100, Ada GPU and Blackwell architecture white papers and the GeForce RTX 4060 and
 4090 specifications (SMs, boost clock, L2); CUDA C++ Programming Guide, tensor-core data types by compute
-capability. The largest clock of H100, H200 and B200 and the L2 of H200 and B200 are what the driver tells.
+capability. The driver gave the largest clock of H100, H200 and B200, and the L2 of H200 and B200.
 """
 
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class DataSheet:
-    """A GPU as printed; ``machine`` has the dense FP16 tensor rate and the memory's bandwidth.
+    """A GPU's data sheet; ``machine`` has the dense FP16 tensor rate and the memory's bandwidth.
 
-    clock_mhz: the largest clock of the SMs. f32_sums: the tensor rate of f16, bf16 and tf32 with f32
-    sums over that of the architecture, which GeForce cards halve (white paper of Ada, appendix A).
+    clock_mhz: the largest clock of the SMs. f32_sums: the tensor rate of f16, bf16 and tf32 with f32 sums,
+    over the architecture's. GeForce cards halve it (white paper of Ada, appendix A).
     """
 
     name: str
@@ -33,14 +33,14 @@ class DataSheet:
 
 
 def rate(sms: int, flop_per_clock: float, clock_mhz: float) -> float:
-    """FLOP/s of ``sms`` SMs that do ``flop_per_clock`` operations each in a clock."""
+    """Return the FLOP/s of ``sms`` SMs with ``flop_per_clock`` each."""
     return sms * flop_per_clock * clock_mhz * 1e6
 
 
 A100 = DataSheet("A100-SXM4-40GB", 108, Machine(312e12, 1555e9), "8.0", 1410, 40 * MIB)
 A100_80 = DataSheet("A100-SXM4-80GB", 108, Machine(312e12, 2039e9), "8.0", 1410, 40 * MIB)
 L4 = DataSheet("L4", 58, Machine(121e12, 300e9), "8.9", 2040, 48 * MIB)
-# 512 FP16 multiply-adds an SM and clock where the sum is FP16 too (compute capability 8.9).
+# 512 FP16 multiply-adds per SM and clock with an FP16 sum (compute capability 8.9).
 RTX_4060 = DataSheet(
     "RTX 4060", 24, Machine(rate(24, 2 * 512, 2460), 272e9), "8.9", 2460, 24 * MIB, f32_sums=0.5
 )
@@ -51,7 +51,7 @@ H100 = DataSheet("H100 80GB HBM3", 132, Machine(989.4e12, 3350e9), "9.0", 1980, 
 H200 = DataSheet("H200", 132, Machine(989.4e12, 4800e9), "9.0", 1980, 60 * MIB)
 B200 = DataSheet("B200", 148, Machine(2250e12, 8000e9), "10.0", 1965, 126 * MIB)
 
-KNOWN = (A100, A100_80, L4, RTX_4060, RTX_4090, H100, H200, B200)
+DATA_SHEETS = (A100, A100_80, L4, RTX_4060, RTX_4090, H100, H200, B200)
 SHORT: Mapping[str, DataSheet] = {
     "a100": A100,
     "a100-80gb": A100_80,
@@ -65,12 +65,12 @@ SHORT: Mapping[str, DataSheet] = {
 """Names for a command line."""
 
 TENSOR_INPUTS: Mapping[str, frozenset[str]] = {
-    one.capability: one.tensor_inputs for one in ARCHITECTURES.values() if one.tensor_inputs
+    row.capability: row.tensor_inputs for row in ARCHITECTURES.values() if row.tensor_inputs
 }
-"""Types that tensor cores multiply, by compute capability, those under 8 bits left out."""
+"""Types of at least 8 bits that tensor cores multiply, by compute capability."""
 
 
 def data_sheet(gpu: str) -> DataSheet | None:
-    """The data sheet of a GPU by the name that its driver tells ("NVIDIA H200"), if it is known."""
+    """Return the data sheet of a GPU by its driver's name ("NVIDIA H200"), if known."""
     name = gpu.removeprefix("NVIDIA ").removeprefix("GeForce ")
-    return next((one for one in KNOWN if one.name == name), None)
+    return next((sheet for sheet in DATA_SHEETS if sheet.name == name), None)

@@ -1,4 +1,4 @@
-"""The types of elements: one row each, and all that the project knows of it."""
+"""Facts about the types of elements, one row each."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Words = NDArray[np.uint32]
 
 
 def mix(x: Words) -> Words:
-    """A bijection of 32-bit words with low bias (two multiply-xorshift rounds)."""
+    """Return a bijection of 32-bit words with low bias (two multiply-xorshift rounds)."""
     x = x ^ (x >> np.uint32(16))
     x = x * np.uint32(0x7FEB352D)
     x = x ^ (x >> np.uint32(15))
@@ -20,7 +20,7 @@ def mix(x: Words) -> Words:
     return x ^ (x >> np.uint32(16))
 
 
-# ------------------------------------- how an element is made of 32 random bits (see `inputs`)
+# ------------------------------------- elements from 32 random bits each (see `inputs`)
 
 
 def _high(words: Words) -> NDArray[np.int64]:
@@ -38,13 +38,13 @@ def _single(words: Words) -> NDArray[np.float32]:
 
 
 def _tf32(words: Words) -> NDArray[np.float32]:
-    """To 10 mantissa bits, ties away from zero (PTX ISA, cvt.rna.tf32.f32)."""
+    """Round to 10 mantissa bits, ties away from zero (PTX ISA, cvt.rna.tf32.f32)."""
     bits = _single(words).view(np.uint32)
     return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def _bf16(words: Words) -> NDArray[np.uint16]:
-    """To the nearest even, as 16-bit patterns."""
+    """Round to the nearest, ties to even, as 16-bit patterns."""
     bits = _single(words).view(np.uint32)
     even = (bits >> np.uint32(16)) & np.uint32(1)
     return ((bits + np.uint32(0x7FFF) + even) >> 16).astype(np.uint16)
@@ -57,10 +57,10 @@ def _from_bf16(values: np.ndarray) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Fp8:
-    """Numbers of 8 bits as OCP has them ("OCP 8-bit Floating Point Specification", 2023).
+    """Numbers of 8 bits ("OCP 8-bit Floating Point Specification", 2023).
 
-    digits: of the mantissa. endless: whether the largest exponent stands for infinities and NaNs; where
-    not, the pattern of all ones alone is a NaN, and nothing is infinite.
+    digits: bits of the mantissa. endless: the largest exponent stands for infinities and NaNs; without, only
+    the pattern of all ones is a NaN, and no number is infinite.
     """
 
     digits: int
@@ -68,28 +68,33 @@ class Fp8:
 
     @cached_property
     def numbers(self) -> NDArray[np.float64]:
-        """What the 256 patterns stand for."""
+        """The numbers of the 256 patterns."""
         size = np.arange(128)
-        exponent, one = size >> self.digits, 1 << self.digits
+        exponent, unit = size >> self.digits, 1 << self.digits
         bias = (127 >> self.digits) // 2
-        steps = size % one + one * (exponent > 0)
-        made = np.ldexp(steps.astype(np.float64), np.maximum(exponent, 1) - bias - self.digits)
+        steps = size % unit + unit * (exponent > 0)
+        positive = np.ldexp(steps.astype(np.float64), np.maximum(exponent, 1) - bias - self.digits)
         if self.endless:
-            made[-one:] = np.nan
-            made[-one] = np.inf
-        made[-1] = np.nan
-        return np.concatenate([made, -made])
+            positive[-unit:] = np.nan
+            positive[-unit] = np.inf
+        positive[-1] = np.nan
+        return np.concatenate([positive, -positive])
 
     def nearest(self, values: np.ndarray) -> NDArray[np.uint8]:
-        """Patterns of the nearest numbers, ties to even; the largest one where a value is beyond, as
-        ``__NV_SATFINITE`` of cuda_fp8.hpp has it, and 0x7F for a NaN."""
+        """Return the patterns of the nearest numbers, ties to even.
+
+        A value over the largest number becomes that number, as with ``__NV_SATFINITE`` of cuda_fp8.hpp; a NaN
+        becomes 0x7F.
+        """
         finite = self.numbers[:128][np.isfinite(self.numbers[:128])]
         size = np.minimum(np.abs(values), finite[-1])
         low = np.clip(np.searchsorted(finite, size, "right") - 1, 0, len(finite) - 2)
         above, below = finite[low + 1] - size, size - finite[low]
-        found = low + ((below > above) | ((below == above) & (low % 2 == 1)))
-        found = np.where(np.isnan(values), 0x7F, found | np.where(np.signbit(values), 0x80, 0))
-        return found.astype(np.uint8)
+        patterns = low + ((below > above) | ((below == above) & (low % 2 == 1)))
+        patterns = np.where(
+            np.isnan(values), 0x7F, patterns | np.where(np.signbit(values), 0x80, 0)
+        )
+        return patterns.astype(np.uint8)
 
 
 E4M3, E5M2 = Fp8(3, endless=False), Fp8(2, endless=True)
@@ -105,24 +110,23 @@ def _from_fp8(kind: Fp8) -> Callable[[np.ndarray], NDArray[np.float64]]:
 
 @dataclass(frozen=True)
 class Dtype:
-    """A type of elements. What it has no use for is None or empty.
+    """A type of elements; fields that do not apply are None or empty.
 
-    label: as figures name it. storage: NumPy's type that holds its elements (bf16 as its 16 bits,
-    tf32 as f32). tensor_map: its CUtensorMapDataType. whole: it holds whole numbers. made: elements
-    of 32 random bits each. read: the numbers that elements are.
+    label: its name in figures. storage: NumPy's type of its elements (bf16 as its 16 bits, tf32 as f32).
+    tensor_map: its CUtensorMapDataType. whole: it holds whole numbers. from_bits: elements from 32 random
+    bits each. read: numbers from elements.
 
-    roundoff: the largest relative error of one rounding to nearest, half the spacing at 1; 0 where
-    an accumulator holds whole numbers, so that a sum that fits is exact. spacing: the smallest
-    distance of two numbers near zero, for outputs that underflow.
+    roundoff: the largest relative error of a rounding to nearest, half the spacing at 1. It is 0 for an
+    accumulator of whole numbers, whose sums are exact if they fit. spacing: the smallest distance of two
+    numbers near zero, for outputs that underflow.
 
-    cuda: its cudaDataType (library_types.h). sums: accumulator -> the cublasComputeType_t of products
-    of this type, less ``CUBLAS_``; sum_named: whether a product's label tells the accumulator. scalar:
-    the type in which a kernel with this accumulator takes alpha and beta. support: its number in
-    gpu/support.cu. tensor_cores: its products go through the tensor cores in every kernel that takes
-    it. result: the type of most products' C, where it is another one.
+    cuda: its cudaDataType (library_types.h). sums: accumulator -> the cublasComputeType_t of products of
+    this type, without ``CUBLAS_``. sum_named: a product's label names the accumulator. scalar: the type of
+    alpha and beta in a kernel with this accumulator. support: its number in gpu/support.cu. tensor_cores:
+    every kernel multiplies this type on the tensor cores. result: the type of C in most products, if another.
 
     operations: the letter of ncu's counters of scalar operations, ``..._op_<letter>fma_pred_on``.
-    tensor_source: the words of ncu's counter of tensor operations, ``..._tensor_src_<words>.sum``.
+    tensor_source: the part of ncu's counter of tensor operations, ``..._tensor_src_<source>.sum``.
     """
 
     name: str
@@ -130,7 +134,7 @@ class Dtype:
     storage: str
     tensor_map: str
     whole: bool = False
-    made: Callable[[Words], np.ndarray] | None = None
+    from_bits: Callable[[Words], np.ndarray] | None = None
     read: Callable[[np.ndarray], NDArray[np.float64]] = lambda values: values.astype(np.float64)
     roundoff: float | None = None
     spacing: float | None = None
@@ -146,104 +150,104 @@ class Dtype:
 
     @property
     def fp8(self) -> bool:
-        """Whether the tensor cores sum its products as they do those of FP8."""
+        """True if the tensor cores sum its products with FP8's precision."""
         return self.tensor_source == "fp8"
 
     @property
     def size(self) -> int:
-        """Bytes of one element."""
+        """The bytes of an element."""
         return int(np.dtype(self.storage).itemsize)
 
 
 DTYPES: Mapping[str, Dtype] = {
-    one.name: one
-    for one in (
+    dtype.name: dtype
+    for dtype in (
         Dtype(
-            "f64", "FP64", "float64", "FLOAT64", made=_double, roundoff=2.0**-53,
+            "f64", "FP64", "float64", "FLOAT64", from_bits=_double, roundoff=2.0**-53,
             spacing=2.0**-1074, cuda=1, sums={"f64": "COMPUTE_64F"}, scalar="f64", support=0,
             operations="d", tensor_source="fp64",
         ),
         Dtype(
-            "f32", "FP32", "float32", "FLOAT32", made=_single, roundoff=2.0**-24, spacing=2.0**-149,
+            "f32", "FP32", "float32", "FLOAT32", from_bits=_single, roundoff=2.0**-24, spacing=2.0**-149,
             cuda=0, sums={"f32": "COMPUTE_32F"}, support=1, operations="f",
         ),
-        # An operand is rounded when it is made, so that a map of this type changes nothing.
+        # Operands are created rounded, so a tensor map of this type changes nothing.
         Dtype(
-            "tf32", "TF32", "float32", "TFLOAT32", made=_tf32, roundoff=2.0**-11,
+            "tf32", "TF32", "float32", "TFLOAT32", from_bits=_tf32, roundoff=2.0**-11,
             spacing=2.0**-136, cuda=0, sums={"f32": "COMPUTE_32F_FAST_TF32"}, support=1,
             tensor_cores=True, tensor_source="tf32_dst_fp32",
         ),
         Dtype(
-            "f16", "FP16", "float16", "FLOAT16", made=lambda words: _single(words).astype("float16"),
+            "f16", "FP16", "float16", "FLOAT16", from_bits=lambda words: _single(words).astype("float16"),
             roundoff=2.0**-11, spacing=2.0**-24, cuda=2,
             sums={"f32": "COMPUTE_32F", "f16": "COMPUTE_16F"}, sum_named=True, support=2,
             tensor_cores=True, operations="h", tensor_source="fp16",
         ),
         Dtype(
-            "bf16", "BF16", "uint16", "BFLOAT16", made=_bf16, read=_from_bf16, roundoff=2.0**-8,
+            "bf16", "BF16", "uint16", "BFLOAT16", from_bits=_bf16, read=_from_bf16, roundoff=2.0**-8,
             spacing=2.0**-133, cuda=14, sums={"f32": "COMPUTE_32F"}, sum_named=True, support=3,
             tensor_cores=True, tensor_source="bf16_dst_fp32",
         ),
         Dtype(
             "i32", "INT32", "int32", "INT32", whole=True, roundoff=0.0, cuda=10, scalar="i32",
-            made=lambda words: (_high(words) - (1 << 23)).astype("int32"), support=5,
+            from_bits=lambda words: (_high(words) - (1 << 23)).astype("int32"), support=5,
         ),
-        Dtype("u32", "UINT32", "uint32", "UINT32", whole=True, made=lambda words: words),
+        Dtype("u32", "UINT32", "uint32", "UINT32", whole=True, from_bits=lambda words: words),
         Dtype(
             "i8", "INT8", "int8", "UINT8", whole=True, cuda=3, sums={"i32": "COMPUTE_32I"},
-            made=lambda words: ((_high(words) * 255 >> 24) - 127).astype("int8"), support=4,
+            from_bits=lambda words: ((_high(words) * 255 >> 24) - 127).astype("int8"), support=4,
             tensor_source="int8", result="i32",
         ),
         Dtype("u8", "UINT8", "uint8", "UINT8", whole=True),
         *(
             Dtype(
-                name, f"FP8 {name.upper()}", "uint8", "UINT8", made=_fp8(kind), read=_from_fp8(kind),
+                name, f"FP8 {name.upper()}", "uint8", "UINT8", from_bits=_fp8(kind), read=_from_fp8(kind),
                 cuda=cuda, sums={"f32": "COMPUTE_32F", "f22": "COMPUTE_32F"}, sum_named=True,
                 support=support, tensor_cores=True, tensor_source="fp8", result="bf16",
             )
             for name, kind, cuda, support in (("e4m3", E4M3, 28, 6), ("e5m2", E5M2, 29, 7))
         ),
-        # What Hopper sums FP8 in, of which a register's upper 22 bits are kept: 8 of exponent, 13 of
-        # mantissa (`tilewave.execution.machine.fp8` says whose measurements those are). In "f32" sums of FP8 what
-        # the tensor cores have added is added again in single precision, every 128 products.
+        # Hopper's sums of FP8, of which a register's upper 22 bits are kept: 8 of exponent, 13 of mantissa
+        # (`tilewave.execution.machine.fp8` has the sources). In "f32" sums of FP8 the tensor cores' sums are
+        # added in single precision every 128 products.
         Dtype("f22", "FP22", "float32", "FLOAT32", roundoff=2.0**-14, spacing=2.0**-139, cuda=0),
     )
 }  # fmt: skip
-SIZES: Mapping[str, int] = {name: one.size for name, one in DTYPES.items()}
+SIZES: Mapping[str, int] = {name: dtype.size for name, dtype in DTYPES.items()}
 """Bytes of one element."""
 
 
 def product_sizes(label: str) -> tuple[int, int]:
-    """Bytes of an element of A and B, and of C, of a product of this `product_label`."""
+    """Return the bytes of an element of A and B, and of C, for a product of this `product_label`."""
     operand = label.partition("_")[0]
     return SIZES[operand], SIZES[DTYPES[operand].result or operand]
 
 
 def has_fp8(dtypes: Mapping[str, str]) -> bool:
-    """Whether one of the arrays of a product (array -> dtype) holds FP8."""
-    return any(DTYPES[one].fp8 for one in dtypes.values())
+    """Return whether an array of a product (array -> dtype) holds FP8."""
+    return any(DTYPES[dtype].fp8 for dtype in dtypes.values())
 
 
 def product_label(operand: str, accumulate: str) -> str:
-    """Label of a product's arithmetic: ``f32``, ``tf32``, ``f16_f32``, ``bf16_f32``, ..."""
+    """Return the label of a product's arithmetic: ``f32``, ``tf32``, ``f16_f32``, ``bf16_f32``, ..."""
     named = operand in DTYPES and DTYPES[operand].sum_named
     return f"{operand}_{accumulate}" if named else operand
 
 
 def _heading(operand: Dtype, accumulate: Dtype) -> str:
-    told = operand.sum_named or operand.storage != accumulate.storage
-    return f"{operand.label}, {accumulate.label} accumulate" if told else operand.label
+    named = operand.sum_named or operand.storage != accumulate.storage
+    return f"{operand.label}, {accumulate.label} accumulate" if named else operand.label
 
 
 HEADINGS: Mapping[str, str] = {
-    product_label(one.name, accumulate): _heading(one, DTYPES[accumulate])
-    for one in DTYPES.values()
-    for accumulate in one.sums
+    product_label(dtype.name, accumulate): _heading(dtype, DTYPES[accumulate])
+    for dtype in DTYPES.values()
+    for accumulate in dtype.sums
 }
-"""`product_label` -> how a figure's panel is headed."""
+"""Headings of figures' panels by `product_label`."""
 
 
 def scalar_type(accumulate: str | None) -> Any:
-    """NumPy's type of a kernel's alpha and beta: float where nothing is accumulated."""
-    known = DTYPES.get(accumulate or "")
-    return np.dtype(DTYPES[known.scalar if known else "f32"].storage).type
+    """Return NumPy's type of a kernel's alpha and beta; float without an accumulator."""
+    dtype = DTYPES.get(accumulate or "")
+    return np.dtype(DTYPES[dtype.scalar if dtype else "f32"].storage).type

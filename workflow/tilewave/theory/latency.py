@@ -1,9 +1,9 @@
-"""How much must be under way at once so that a latency is not waited for.
+"""The warps and independent instructions that hide a latency.
 
-Little's law: what is in flight is the rate times the latency. An SM has four schedulers, each of
-which issues at most one warp instruction a clock and owns a quarter of the warps (warp i belongs to
-scheduler i mod 4) and of the multiply-add lanes. A scheduler whose warps offer enough independent
-instructions issues at its peak; with fewer it waits for results.
+Little's law: the work in flight is the rate times the latency. An SM has four schedulers. Each issues at
+most one warp instruction a clock and has a quarter of the multiply-add lanes and of the warps (warp i belongs
+to scheduler i mod 4). A scheduler whose warps have enough independent instructions issues at its peak. With
+fewer it waits for results.
 
 Sources: J. D. C. Little, "A Proof for the Queuing Formula: L = lambda W" (1961); NVIDIA, CUDA C++
 Programming Guide, "Multiprocessor Level" (4 schedulers) and its table of arithmetic throughput
@@ -12,6 +12,7 @@ and 8.0, i.e. 32 or 16 lanes a scheduler). The latency is measured: probe `laten
 """
 
 from tilewave.theory.occupancy import WARP
+from tilewave.theory.quantization import positive
 
 SCHEDULERS = 4
 LANES = 32  # multiply-add lanes of a scheduler on compute capability 9.0
@@ -19,44 +20,37 @@ HALF_AS_WIDE = ("7.0", "7.2", "7.5", "8.0")  # 64 multiply-adds a clock and SM
 
 
 def lanes_of(compute_capability: str) -> int:
-    """Single-precision multiply-add lanes of a scheduler; those of 9.0 where nothing is told."""
+    """Return the single-precision multiply-add lanes of a scheduler; those of 9.0 by default."""
     return LANES // 2 if compute_capability in HALF_AS_WIDE else LANES
 
 
-def _positive(**values: float) -> None:
-    for name, value in values.items():
-        if not value > 0:
-            raise ValueError(f"{name} must be positive, found {value}")
-
-
 def fma_per_cycle(warps: int, ilp: float, latency: float, lanes: int = LANES) -> float:
-    """Multiply-adds of an SM per clock, where all its warps have the same number of them to do.
+    """Return the multiply-adds of an SM per clock, where all its warps have the same number of them.
 
     warps: resident on the SM. ilp: independent chains of a thread. latency: cycles from a
     multiply-add to one that needs its result. lanes: of a scheduler.
 
-    A round, one multiply-add of every chain, takes a scheduler as long as its w warps need to
-    issue, w * ilp * 32 / lanes cycles, but no less than the latency. All are done when the
-    scheduler with the most warps is: w = ceil(warps / 4). Six warps therefore take as long
-    for three quarters of the work as eight do for all of it, however well the latency is hidden.
-    Raises ValueError for what is not positive.
+    A round is one multiply-add of every chain. It takes a scheduler the time in which its w warps issue,
+    w * ilp * 32 / lanes cycles, or the latency if that is longer. The scheduler with the most warps,
+    w = ceil(warps / 4), ends last. So six warps take as long for three quarters of the work as eight do for
+    all of it. Raises ValueError unless all are positive.
     """
-    _positive(warps=warps, ilp=ilp, latency=latency, lanes=lanes)
+    positive(warps=warps, ilp=ilp, latency=latency, lanes=lanes)
     most = -(-warps // SCHEDULERS)
     return warps * WARP * ilp / max(latency, most * ilp * WARP / lanes)
 
 
 def warps_to_hide(latency: float, ilp: float, lanes: int = LANES) -> float:
-    """Warps on an SM from which on the latency is hidden (a real number, at least one a scheduler).
+    """Return the least warps of an SM that hide the latency (a real number, at least one a scheduler).
 
     latency: cycles. ilp: independent instructions of a thread. lanes: of a scheduler; a warp
-    instruction occupies them for 32 / lanes cycles. Raises ValueError for what is not positive.
+    instruction occupies them for 32 / lanes cycles. Raises ValueError unless all are positive.
     """
-    _positive(latency=latency, ilp=ilp, lanes=lanes)
+    positive(latency=latency, ilp=ilp, lanes=lanes)
     return SCHEDULERS * max(1.0, latency / ilp * lanes / WARP)
 
 
 def nanoseconds(cycles: float, clock_mhz: float) -> float:
-    """Cycles of a clock in MHz as nanoseconds. Raises ValueError where the clock is not positive."""
-    _positive(clock_mhz=clock_mhz)
+    """Return cycles of a clock in MHz as nanoseconds. Raises ValueError if the clock is not positive."""
+    positive(clock_mhz=clock_mhz)
     return 1e3 * cycles / clock_mhz

@@ -1,12 +1,12 @@
 """Blocks that fit on an SM, by registers, shared memory, warps and block slots.
 
-The rules are those of ``cuda_occupancy.h`` in the CUDA toolkit (the occupancy calculator's own
-source) for compute capability 7.0 and later:
+The rules are those of ``cuda_occupancy.h`` in the CUDA toolkit (the occupancy calculator's source) for
+compute capability 7.0 and later:
 
-* registers are given to warps, 256 at a time (``cudaOccRegAllocationGranularity``), and out of one
-  of the four sub-partitions of the register file, so a quarter that holds 2.8 warps holds 2;
-* shared memory is given to blocks, 128 bytes at a time (256 before compute capability 8.0), and
-  the driver keeps 1 KB of it for each block from 8.0 on;
+* a warp gets registers in units of 256 (``cudaOccRegAllocationGranularity``), from one of the four
+  sub-partitions of the register file, so a quarter with room for 2.8 warps holds 2;
+* a block gets shared memory in units of 128 bytes (256 before compute capability 8.0), and from 8.0 on the
+  driver keeps 1 KB of it for each block;
 * the SM has a fixed number of warp and block slots.
 """
 
@@ -27,7 +27,7 @@ REGISTERS = 65536  # of an SM
 
 @dataclass(frozen=True)
 class SmLimits:
-    """What one SM holds. Shared memory in bytes; registers are 32-bit."""
+    """Limits of an SM. Shared memory in bytes; registers are 32-bit."""
 
     max_warps: int
     max_blocks: int
@@ -40,9 +40,9 @@ class SmLimits:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, Any]) -> SmLimits:
-        """Limits of the environment's GPU (keys as in `tilewave.records.environment.probe`).
+        """Return the limits of the environment's GPU (keys as in `tilewave.records.environment.probe`).
 
-        Raises KeyError with the name of a fact that the environment does not have.
+        Raises KeyError with the name of a fact that the environment lacks.
         """
         capability = float(str(environment.get("compute_capability") or 8))
         registers = int(environment["registers_per_sm"])
@@ -58,8 +58,8 @@ class SmLimits:
         )
 
     @classmethod
-    def known(cls, environment: Mapping[str, Any]) -> SmLimits | None:
-        """The same; None where the environment lacks a fact."""
+    def if_known(cls, environment: Mapping[str, Any]) -> SmLimits | None:
+        """Return the limits of the environment's GPU, or None if a fact is missing."""
         try:
             return cls.from_environment(environment)
         except (KeyError, TypeError, ValueError):
@@ -67,15 +67,15 @@ class SmLimits:
 
     @classmethod
     def of(cls, arch: int) -> SmLimits:
-        """Limits of an architecture (compute capability times ten), for comparisons without a GPU.
+        """Return the limits of an architecture (compute capability times ten), for use without a GPU.
 
-        Raises KeyError for one whose SM is not known.
+        Raises KeyError if its SM is unknown.
         """
         row = architectures.ARCHITECTURES[arch]
-        known = row.warps, row.blocks, row.shared, row.shared_per_block
-        if None in known:
+        sizes = row.warps, row.blocks, row.shared, row.shared_per_block
+        if None in sizes:
             raise KeyError(arch)
-        warps, blocks, shared, per_block = (int(one or 0) for one in known)
+        warps, blocks, shared, per_block = (int(size or 0) for size in sizes)
         reserved, unit = row.shared_reserved, row.shared_unit
         return cls(warps, blocks, REGISTERS, shared, per_block, reserved, unit)
 
@@ -85,7 +85,7 @@ TURING, HOPPER = SmLimits.of(75), SmLimits.of(90)
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Blocks and warps on an SM. ``limits`` has the blocks that each resource alone would allow."""
+    """Blocks and warps on an SM; ``limits`` has the blocks that each resource alone allows."""
 
     blocks: int
     warps: int
@@ -94,22 +94,25 @@ class Occupancy:
 
     @property
     def limiters(self) -> tuple[str, ...]:
-        """Every resource that allows no more blocks than fit."""
+        """The resources that allow no more blocks."""
         return tuple(name for name, blocks in self.limits.items() if blocks == self.blocks)
 
 
 def round_up(value: int, unit: int) -> int:
+    """Return the least multiple of ``unit`` that is not below ``value``."""
     return -(-value // unit) * unit
 
 
 def block_registers(warps: int, registers: int) -> int:
-    """Registers that a block of ``warps`` warps takes: the launch check counts warps as if all four
-    sub-partitions were used alike."""
+    """Return the registers of a block of ``warps`` warps, as the launch check counts them.
+
+    It rounds warps up as if all four sub-partitions were used alike.
+    """
     return round_up(registers * WARP, REGISTER_UNIT) * round_up(warps, SUB_PARTITIONS)
 
 
 def register_blocks(limits: SmLimits, warps: int, registers: int) -> int | None:
-    """Blocks of ``warps`` warps that the register file holds; None where it sets no limit."""
+    """Return the blocks of ``warps`` warps that the register file holds; None for no limit."""
     if registers <= 0:
         return None
     if registers > MAX_REGISTERS_PER_THREAD:
@@ -121,7 +124,7 @@ def register_blocks(limits: SmLimits, warps: int, registers: int) -> int | None:
 
 
 def shared_blocks(limits: SmLimits, shared_bytes: int) -> int | None:
-    """Blocks with ``shared_bytes`` (static and dynamic) each; None where that sets no limit."""
+    """Return the blocks with ``shared_bytes`` (static and dynamic) each; None for no limit."""
     if shared_bytes > limits.shared_per_block:
         return 0
     allocated = round_up(shared_bytes + limits.shared_reserved, limits.shared_unit)
@@ -129,21 +132,20 @@ def shared_blocks(limits: SmLimits, shared_bytes: int) -> int | None:
 
 
 def occupancy(limits: SmLimits, threads: int, registers: int, shared_bytes: int = 0) -> Occupancy:
-    """Theoretical occupancy of blocks of ``threads`` threads.
+    """Return the theoretical occupancy of blocks of ``threads`` threads.
 
-    registers: per thread. shared_bytes: per block, declared static plus dynamic, without the
-    kilobyte that the driver adds. ``fraction`` is active warps over the SM's warp slots.
-    Raises ValueError where ``threads`` is not positive.
+    registers: per thread. shared_bytes: per block, static plus dynamic, without the driver's kilobyte.
+    ``fraction`` is active warps over the SM's warp slots. Raises ValueError if ``threads`` is not positive.
     """
     if threads < 1:
         raise ValueError(f"a block needs threads, found {threads}")
     warps = -(-threads // WARP)
-    found = {
+    allowed = {
         "warps": limits.max_warps // warps,
         "registers": register_blocks(limits, warps, registers),
         "shared memory": shared_blocks(limits, shared_bytes),
         "blocks": limits.max_blocks,
     }
-    bounds = {name: blocks for name, blocks in found.items() if blocks is not None}
+    bounds = {name: blocks for name, blocks in allowed.items() if blocks is not None}
     blocks = min(bounds.values())
     return Occupancy(blocks, blocks * warps, blocks * warps / limits.max_warps, bounds)

@@ -1,8 +1,8 @@
-"""What an opcode is, by its name: its class, the counters it is counted by, its tensor operations.
+"""Facts about opcodes by name: class, counters, tensor operations.
 
-An opcode is the whole word of a listing, ``HMMA.16816.F32``; its base is the part before the first
-dot. Classes and counters have Nsight Compute's names. How an opcode is executed is in its family
-(`tilewave.execution.machine.families`); those without a rule there are only counted, where a GPU executes them.
+An opcode has its modifiers, ``HMMA.16816.F32``; its base is the part before the first dot. Classes and
+counters have Nsight Compute's names. Families (`tilewave.execution.machine.families`) have the rules that
+execute opcodes. Opcodes without such a rule are only counted, where a GPU executes them.
 """
 
 import functools
@@ -22,12 +22,12 @@ Trait = Literal[
     "shared load", "shared store", "shared", "global load", "global store", "global", "alu",
     "uncounted", "no product", "asynchronous",
 ]  # fmt: skip
-"""What counters ask about an opcode."""
+"""Properties of an opcode that select its counters."""
 
 
 @dataclass(frozen=True)
 class Opcode:
-    """What is known of an opcode by its name, the part before the first dot.
+    """Facts about a base.
 
     counter: the op of ncu's `smsp__sass_thread_inst_executed_op_<op>_pred_on.sum`.
     """
@@ -41,7 +41,7 @@ class Opcode:
 def _rows(
     names: str, kind: Kind, counter: str = "", traits: tuple[Trait, ...] = ()
 ) -> list[Opcode]:
-    """Opcodes, separated by spaces, of which the same is known."""
+    """Return opcodes, separated by spaces, with equal facts."""
     return [Opcode(name, kind, counter, traits) for name in names.split()]
 
 
@@ -111,67 +111,65 @@ ROWS = (
         "control",
     ),
 )
-OPCODES: Mapping[str, Opcode] = {one.name: one for one in ROWS}
-"""By name."""
+OPCODES: Mapping[str, Opcode] = {row.name: row for row in ROWS}
+"""Opcodes by name."""
 
 OTHER = "other"
-"""The class of an opcode that is not known."""
+"""The class of an unknown opcode."""
 
 
 def _having(*traits: Trait) -> frozenset[str]:
-    return frozenset(name for name, one in OPCODES.items() if set(traits) & set(one.traits))
+    return frozenset(name for name, opcode in OPCODES.items() if set(traits) & set(opcode.traits))
 
 
 # Base -> the op of ncu's counter `smsp__sass_thread_inst_executed_op_<op>_pred_on.sum`. It counts
-# instructions: an HFMA2 on two halves counts once (ncu's own roofline multiplies by four), so do
-# HFMA2 with a constant that only load a register, and HADD2.F32, a conversion (measured on an H200
-# with the kernels of this project).
+# instructions: an HFMA2 on two halves counts once (ncu's roofline multiplies by four). An HFMA2 that only
+# loads a constant and HADD2.F32, a conversion, count too (measured on an H200 with this project's kernels).
 SCALAR: Mapping[str, str] = {
-    name: one.counter
-    for name, one in OPCODES.items()
-    if one.counter and "uncounted" not in one.traits
+    name: opcode.counter
+    for name, opcode in OPCODES.items()
+    if opcode.counter and "uncounted" not in opcode.traits
 }
-# Two operations in one instruction (compute capability 10.0): how ncu counts them is not known
-# here, so a kernel that executes one has no figure of that op.
-NOT_KNOWN: Mapping[str, str] = {name: OPCODES[name].counter for name in _having("uncounted")}
+# Two operations in one instruction (compute capability 10.0). ncu's count of them is unknown here, so a
+# kernel that executes one has no figure of that op.
+UNCOUNTED: Mapping[str, str] = {name: OPCODES[name].counter for name in _having("uncounted")}
 
 LOADS = _having("shared load")
-"""Counted by `..._mem_shared_op_ld`."""
+"""Opcodes that `..._mem_shared_op_ld` counts."""
 STORES = _having("shared store")
 SHARED = LOADS | STORES | _having("shared")
-"""What the machine counts wavefronts of."""
+"""Opcodes whose wavefronts the machine counts."""
 GLOBAL_LOADS = _having("global load")
-"""Counted by `l1tex__t_*_mem_global_op_ld`: asynchronous copies are among them."""
+"""Opcodes that `l1tex__t_*_mem_global_op_ld` counts, asynchronous copies among them."""
 GLOBAL_STORES = _having("global store")
 GLOBAL = GLOBAL_LOADS | GLOBAL_STORES | _having("global")
 
 ALU = _having("alu")
-"""What certainly takes the pipe of whole numbers and comparisons; multiplications take that of FP32."""
-SPECIAL = frozenset(name for name, one in OPCODES.items() if one.kind == "special function")
+"""Opcodes that surely use the pipe of integers and comparisons. Multiplications use the FP32 pipe."""
+SPECIAL = frozenset(name for name, opcode in OPCODES.items() if opcode.kind == "special function")
 WITHOUT_PRODUCTS = _having("no product")
 """Instructions of the tensor class that multiply nothing."""
 ASYNCHRONOUS = _having("asynchronous")
-"""Instructions that add wavefronts of their own to the data pipe, how many is not known: cuBLAS'
-product of 4096 in f16 has 295,102 of STS and STSM and 262,524 of LDS, and reads 650,283 and 1,104,962
-on an H200."""
+"""Instructions that add an unknown number of wavefronts to the data pipe. For example, cuBLAS' f16 product at
+4096 has 295,102 from STS and STSM and 262,524 from LDS; an H200's counters are 650,283 and 1,104,962."""
 
 
 @functools.cache
 def base(opcode: str) -> str:
-    """``LDS`` of ``LDS.U.128``."""
+    """Return ``LDS`` for ``LDS.U.128``."""
     return opcode.partition(".")[0]
 
 
 def class_of(opcode: str) -> str:
-    """The class of an opcode, `OTHER` where it has none."""
-    known = OPCODES.get(base(opcode))
-    return OTHER if known is None else known.kind
+    """Return the class of an opcode, or `OTHER`."""
+    row = OPCODES.get(base(opcode))
+    return OTHER if row is None else row.kind
 
 
-# ---- how many operations
+# ---- numbers of operations
 
 WARPGROUP = 4
-"""Warps of a warpgroup, which one of its instructions is divided among."""
+"""Warps of a warpgroup, which share the work of its instructions."""
 WARPGROUPS = ("HGMMA", "IGMMA", "QGMMA")
 SHAPES: Mapping[str, tuple[int, int, int]] = {
     "884": (8, 8, 4),
@@ -187,58 +185,61 @@ _SHAPE = re.compile(r"^(\d+)x(\d+)x(\d+)$")
 
 
 def tensor(opcode: str) -> tuple[str, str, int] | None:
-    """Input type, type of the sum, and operations of one warp's tensor instruction.
+    """Return the input type, the sum's type, and the operations of a warp's tensor instruction.
 
-    2 m n k operations, as `sm__ops_path_tensor_*` counts them, and a quarter of that for each warp
-    of a warpgroup (cuBLAS' kernels on an H200 count 2 m n k of the whole product); types are f16,
-    bf16, tf32, f64. None where the opcode is no tensor instruction that multiplies, or one whose
-    count is not known here (sparse and integer instructions).
+    It has 2 m n k operations, as `sm__ops_path_tensor_*` counts them, and each warp of a warpgroup a quarter
+    of them (cuBLAS' kernels on an H200 count 2 m n k of the product). Types are f16, bf16, tf32 and f64. None
+    if it multiplies nothing or its count is unknown (sparse and integer instructions).
     """
-    name, words, shape = _product(opcode)
-    if name not in ("HMMA", "DMMA", "HGMMA") or "SP" in words or shape is None:
+    name, modifiers, shape = _product(opcode)
+    if name not in ("HMMA", "DMMA", "HGMMA") or "SP" in modifiers or shape is None:
         return None
     m, n, k = shape
     if name == "DMMA":
         return "f64", "f64", 2 * m * n * k
-    source = "bf16" if "BF16" in words else "tf32" if "TF32" in words else "f16"
-    return source, "f16" if words[1:2] == ["F16"] else "f32", 2 * m * n * k
+    source = "bf16" if "BF16" in modifiers else "tf32" if "TF32" in modifiers else "f16"
+    return source, "f16" if modifiers[1:2] == ["F16"] else "f32", 2 * m * n * k
 
 
 def _product(opcode: str) -> tuple[str, list[str], tuple[int, int, int] | None]:
-    """Base, modifiers, and rows, columns and depth of what a warp does of a tensor instruction."""
-    name, *words = opcode.split(".")
-    match = _SHAPE.match(words[0]) if words else None
-    shape = tuple(map(int, match.groups())) if match else SHAPES.get((words or [""])[0])
+    """Return the base, the modifiers, and rows, columns and depth of a warp's part of a tensor instruction."""
+    name, *modifiers = opcode.split(".")
+    match = _SHAPE.match(modifiers[0]) if modifiers else None
+    shape = tuple(map(int, match.groups())) if match else SHAPES.get((modifiers or [""])[0])
     if shape is None:
-        return name, words, None
+        return name, modifiers, None
     m, n, k = shape
-    return name, words, (m // WARPGROUP if name in WARPGROUPS else m, n, k)
+    return name, modifiers, (m // WARPGROUP if name in WARPGROUPS else m, n, k)
 
 
 @functools.cache
 def unit(opcode: str) -> tuple[str, int] | None:
-    """The unit and type of a tensor instruction as `theory.bounds.Rates` names them, and the operations
-    of one warp. None where it multiplies nothing, or what is not known here."""
+    """Return a tensor instruction's unit and type as `theory.bounds.Rates` names them, and a warp's operations.
+
+    None if it multiplies nothing or its inputs are unknown.
+    """
     name, _, shape = _product(opcode)
-    known, source = tensor(opcode), inputs(opcode)
-    if known is not None:
-        _, sum_, operations = known
+    counted, source = tensor(opcode), inputs(opcode)
+    if counted is not None:
+        _, sum_, operations = counted
     elif source and shape:
         sum_, operations = "", 2 * math.prod(shape)
     else:
         return None
-    way = "wgmma" if name in WARPGROUPS else "mma 8x8x4" if shape == (8, 8, 4) else "mma"
-    return f"{way} {source}" + (" f16 sum" if (source, sum_) == ("f16", "f16") else ""), operations
+    name = "wgmma" if name in WARPGROUPS else "mma 8x8x4" if shape == (8, 8, 4) else "mma"
+    return f"{name} {source}" + (" f16 sum" if (source, sum_) == ("f16", "f16") else ""), operations
 
 
 def inputs(opcode: str) -> str | None:
-    """The type of what a tensor instruction multiplies: f16, bf16, tf32, f64, i8 or fp8. None where it
-    multiplies nothing, or what is not known here (sparse matrices, bits, half bytes)."""
-    name, words, shape = _product(opcode)
-    if known := tensor(opcode):
-        return known[0]
-    if "SP" in words or shape is None:
+    """Return the type that a tensor instruction multiplies: f16, bf16, tf32, f64, i8 or fp8.
+
+    None if it multiplies nothing or its inputs are unknown (sparse matrices, bits, half bytes).
+    """
+    name, modifiers, shape = _product(opcode)
+    if counted := tensor(opcode):
+        return counted[0]
+    if "SP" in modifiers or shape is None:
         return None
-    if name in ("IMMA", "IGMMA") and {"S8", "U8"} & set(words):
+    if name in ("IMMA", "IGMMA") and {"S8", "U8"} & set(modifiers):
         return "i8"
     return "fp8" if name == "QGMMA" else None

@@ -1,9 +1,9 @@
 """Tile and wave quantization of a tiled matrix product.
 
-A matrix product does its work in whole output tiles, and a GPU runs whole blocks. Both round up:
+A matrix product computes whole output tiles, and a GPU runs whole blocks. Both round up:
 
 * *tile quantization*: the tiles at the right and lower edge cost as much as full ones;
-* *wave quantization*: an SM left without a block in the last wave waits for the others.
+* *wave quantization*: an SM without a block in the last wave waits for the rest.
 
 Shapes are mappings with the keys ``m``, ``n`` (and ``k``); tiles are (rows, columns[, k step]) of
 one thread block. Source of the terms: NVIDIA, "Matrix Multiplication Background User's Guide"
@@ -16,40 +16,45 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 
+def positive(**values: float) -> None:
+    """Raise ValueError with the name of a value that is not positive."""
+    for name, value in values.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, found {value}")
+
+
 def _ceil(value: int, step: int) -> int:
-    """``value / step`` rounded up; both positive."""
-    if value < 1 or step < 1:
-        raise ValueError(f"sizes must be positive, found {value} and {step}")
+    """Return ``value / step`` rounded up; both positive."""
+    positive(size=value, step=step)
     return -(-value // step)
 
 
 def tiles(shape: Mapping[str, int], tile: Sequence[int]) -> tuple[int, int]:
-    """Tile rows and tile columns of C[m, n]. Their product is the number of tiles."""
+    """Return the tile rows and tile columns of C[m, n]. Their product is the number of tiles."""
     return _ceil(shape["m"], tile[0]), _ceil(shape["n"], tile[1])
 
 
 def tile_count(shape: Mapping[str, int], tile: Sequence[int]) -> int:
-    """Number of output tiles."""
+    """Return the number of output tiles."""
     rows, columns = tiles(shape, tile)
     return rows * columns
 
 
 def tile_efficiency(shape: Mapping[str, int], tile: Sequence[int]) -> float:
-    """Elements of C over elements of all its tiles, in (0, 1]."""
+    """Return the elements of C over the elements of all its tiles, in (0, 1]."""
     return shape["m"] * shape["n"] / (tile_count(shape, tile) * tile[0] * tile[1])
 
 
 def last_column_useful(shape: Mapping[str, int], tile: Sequence[int]) -> float:
-    """Useful share of the last tile column, in (0, 1]: 8 of 128 columns are 0.0625."""
+    """Return the useful share of the last tile column, in (0, 1]: 8 of 128 columns are 0.0625."""
     return (shape["n"] - (_ceil(shape["n"], tile[1]) - 1) * tile[1]) / tile[1]
 
 
 def operations_ratio(shape: Mapping[str, int], tile: Sequence[int]) -> float:
-    """Multiply-adds that whole tiles execute over the m n k that are asked for (>= 1).
+    """Return the multiply-adds of whole tiles over the m n k that are needed (>= 1).
 
-    This is what the counted tensor operations over 2mnk should read for a kernel that fills the
-    rest of a tile with zeros. A third element of ``tile`` is the k step, which is padded likewise;
-    without it k is taken as it is.
+    It predicts the counted tensor operations over 2mnk of a kernel that fills the rest of a tile with zeros.
+    A third element of ``tile`` is the k step, to which k is padded.
     """
     k = shape["k"]
     padded_k = _ceil(k, tile[2]) * tile[2] if len(tile) > 2 else k
@@ -58,12 +63,11 @@ def operations_ratio(shape: Mapping[str, int], tile: Sequence[int]) -> float:
 
 @dataclass(frozen=True)
 class Waves:
-    """How blocks fall into waves of ``capacity`` = SMs x blocks per SM.
+    """Blocks in waves of ``capacity`` = SMs x blocks per SM.
 
-    full: waves in which every place is taken. tail: blocks of the last, partly filled wave
-    (0 where the blocks fill their waves). count: waves, the partly filled one included.
-    fraction: blocks over capacity, ncu's ``launch__waves_per_multiprocessor``.
-    efficiency: places used over places in all waves, in (0, 1].
+    full: waves without an empty slot. tail: blocks of the last, partly filled wave, or 0. count: all waves.
+    fraction: blocks over capacity, ncu's ``launch__waves_per_multiprocessor``. efficiency: used slots over
+    slots of all waves, in (0, 1].
     """
 
     blocks: int
@@ -91,60 +95,58 @@ class Waves:
 
 
 def waves(blocks: int, sms: int, blocks_per_sm: int = 1) -> Waves:
-    """Waves of ``blocks`` equal blocks on ``sms`` SMs that hold ``blocks_per_sm`` at a time.
+    """Return the waves of equal blocks on ``sms`` SMs that hold ``blocks_per_sm`` at a time.
 
-    Raises ValueError where a number is not positive.
+    Raises ValueError unless all are positive.
     """
-    if min(blocks, sms, blocks_per_sm) < 1:
-        raise ValueError(f"must be positive: {blocks} blocks, {sms} SMs, {blocks_per_sm} per SM")
+    positive(blocks=blocks, sms=sms, blocks_per_sm=blocks_per_sm)
     return Waves(blocks, sms * blocks_per_sm)
 
 
 def cycles_active_ratio(blocks: int, sms: int) -> float:
-    """Predicted ``sm__cycles_active`` average over maximum, in (0, 1].
+    """Predict the average of ``sm__cycles_active`` over its maximum, in (0, 1].
 
-    Blocks are dealt to SMs one after the other, so an SM gets floor or ceil of blocks / sms, and an
-    SM is busy in proportion to the blocks it gets (equal blocks whose SM is limited by throughput;
-    with one block per SM at a time this holds whatever limits it).
+    An SM gets floor or ceil of blocks / sms, and is busy in proportion to its blocks. That holds for equal
+    blocks whose throughput the SM limits and, with one block per SM at a time, for any limit.
     """
-    if min(blocks, sms) < 1:
-        raise ValueError(f"must be positive: {blocks} blocks, {sms} SMs")
-    return blocks / (sms * _ceil(blocks, sms))
+    return blocks / (sms * rounds_on_sms(blocks, sms))
 
 
 def rounds_on_sms(blocks: int, sms: int) -> int:
-    """Blocks on the busiest SM where they are dealt out evenly: ceil(blocks / sms).
+    """Return the blocks on the busiest SM of an even distribution: ceil(blocks / sms).
 
-    The number of waves on SMs that hold one block at a time. Where an SM holds several, it is the
-    other limit of what a tail costs: blocks that share an SM's throughput take as long together as
-    one after the other, and a wave of them that is half full costs half; blocks that wait on
-    latency do not disturb each other, and every wave costs the same however full it is.
+    It is the number of waves on SMs that hold one block at a time. Where an SM holds several, it is one limit
+    of the tail's cost: blocks that share the SM's throughput take as long together as one by one, so a wave
+    that is half full costs half. The number of waves is the other limit: blocks that wait on latency do not
+    disturb each other, so every wave costs the same.
     """
     return waves(blocks, sms).count
 
 
 def wave_weights(blocks: int, sms: int, blocks_per_sm: int) -> tuple[float, float]:
-    """(waves of full SMs, waves of SMs with one block each) that ``blocks`` take one after another.
+    """Return the waves of full SMs, and of SMs with one block each, whose times add up to the launch's.
 
-    Between the two limits of `rounds_on_sms`: a last wave with b of ``blocks_per_sm`` = o blocks on
-    its busiest SM takes (b - 1) / (o - 1) of the way from the time of a wave with one block an SM
-    to that of a whole one. With o = 1 the second number is 0.
+    It interpolates between the two limits of `rounds_on_sms`. The last wave has b of ``blocks_per_sm`` = o
+    blocks on its busiest SM. Its time is (b - 1) / (o - 1) of the way from a wave with one block an SM to a
+    full one. With o = 1 the second number is 0.
     """
-    found = waves(blocks, sms, blocks_per_sm)
-    if not found.tail or blocks_per_sm == 1:
-        return float(found.count), 0.0
-    share = (rounds_on_sms(found.tail, sms) - 1) / (blocks_per_sm - 1)
-    return found.full + share, 1.0 - share
+    split = waves(blocks, sms, blocks_per_sm)
+    if not split.tail or blocks_per_sm == 1:
+        return float(split.count), 0.0
+    share = (rounds_on_sms(split.tail, sms) - 1) / (blocks_per_sm - 1)
+    return split.full + share, 1.0 - share
 
 
 def fitted_pair(
     durations: Sequence[float], weights: Sequence[tuple[float, float]]
 ) -> tuple[float, float]:
-    """The two times, in the unit of the durations, whose weighted sums are nearest to the durations:
-    least squares of the relative error. NaN where the sweep does not tell them apart."""
+    """Fit the two times, in the unit of the durations, whose weighted sums are nearest to the durations.
+
+    Least squares of the relative error. NaN if the sweep does not determine both.
+    """
     rows = [
-        (whole / duration, single / duration)
-        for duration, (whole, single) in zip(durations, weights, strict=True)
+        (full / duration, single / duration)
+        for duration, (full, single) in zip(durations, weights, strict=True)
         if not math.isnan(duration)
     ]
     aa, ab, bb = (sum(row[i] * row[j] for row in rows) for i, j in ((0, 0), (0, 1), (1, 1)))
@@ -156,18 +158,17 @@ def fitted_pair(
 
 
 def fitted_time(durations: Iterable[float], counts: Iterable[float]) -> float:
-    """The one number that a model of whole waves takes from a sweep: the median of duration over
-    count, in the unit of the durations. NaN for an empty sweep."""
-    each = [d / c for d, c in zip(durations, counts, strict=True) if not math.isnan(d)]
-    return statistics.median(each) if each else math.nan
+    """Return the time of a wave: the median of duration over count. NaN for an empty sweep."""
+    times = [d / c for d, c in zip(durations, counts, strict=True) if not math.isnan(d)]
+    return statistics.median(times) if times else math.nan
 
 
 @dataclass(frozen=True)
 class PredictionError:
-    """How far a model is from a sweep, relative to the model (0.05 is 5 %).
+    """Errors of a model in a sweep, relative to the model (0.05 is 5 %).
 
-    median: of the absolute errors. worst: the error largest in absolute value, with its sign.
-    place: where that is, an index into the sweep; -1 for an empty one. count: points compared.
+    median: of the absolute errors. worst: the error that is largest in absolute value, with its sign.
+    place: its index in the sweep; -1 for an empty one. count: points compared.
     """
 
     median: float
@@ -177,25 +178,25 @@ class PredictionError:
 
 
 def prediction_error(errors: Sequence[float]) -> PredictionError:
-    """Summary of the errors of a sweep (``measured / predicted - 1``); NaN are left out."""
-    known = [(abs(error), place) for place, error in enumerate(errors) if not math.isnan(error)]
-    if not known:
+    """Summarise the errors of a sweep (``measured / predicted - 1``), without NaN."""
+    sizes = [(abs(error), place) for place, error in enumerate(errors) if not math.isnan(error)]
+    if not sizes:
         return PredictionError(math.nan, math.nan, -1, 0)
-    place = max(known)[1]
+    place = max(sizes)[1]
     return PredictionError(
-        statistics.median(size for size, _ in known), errors[place], place, len(known)
+        statistics.median(size for size, _ in sizes), errors[place], place, len(sizes)
     )
 
 
 def tail_in_partial_column(
     shape: Mapping[str, int], tile: Sequence[int], sms: int, blocks_per_sm: int = 1
 ) -> bool:
-    """Whether the last wave has no more blocks than a last tile column that is not full.
+    """Return whether all blocks of the last wave fit into a last tile column that is not full.
 
-    Dealt column by column, all blocks of that wave then work on a tile that is partly empty and
-    fetch less than others do, so the wave is cheaper than a whole one.
+    If blocks start column by column, they then compute partly empty tiles and load less. So that wave is
+    cheaper than a full one.
     """
     rows, columns = tiles(shape, tile)
-    found = waves(rows * columns, sms, blocks_per_sm)
+    split = waves(rows * columns, sms, blocks_per_sm)
     partial = shape["n"] % tile[1] != 0
-    return partial and found.full > 0 and 0 < (found.tail or found.capacity) <= rows
+    return partial and split.full > 0 and 0 < (split.tail or split.capacity) <= rows

@@ -1,29 +1,29 @@
-"""Dealing out the sum over k: data-parallel tiles, split-K and stream-K.
+"""Distribution of the sum over k: data-parallel tiles, split-K and stream-K.
 
-The work of a product is counted in chunks, the steps of k that a block takes for one tile: a tile
-has ``ceil(k / chunk)`` of them. Data-parallel blocks take all chunks of one tile each, split-K gives
-every tile to several blocks, stream-K gives every block the same number of chunks wherever tiles
-begin and end. Blocks that share a tile leave their sums in a workspace, in f32, and one of them adds
-them up. Source of the terms: Osama et al., "Stream-K: Work-centric Parallel Decomposition for Dense
-Matrix-Matrix Multiplication on the GPU" (2023); the formulas are arithmetic on counts.
+The work of a product is counted in chunks, the k steps of a tile: a tile has ``ceil(k / chunk)`` of them.
+A data-parallel block takes all chunks of a tile. Split-K gives every tile to several blocks. Stream-K gives
+every block the same number of chunks, across the borders of tiles. Blocks that share a tile write f32 sums
+to a workspace, and one of them adds them up. Source of the terms: Osama et al., "Stream-K: Work-centric
+Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU" (2023); the formulas are arithmetic
+on counts.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewave.theory import quantization
+from tilewave.theory.quantization import positive
 
 SUM_BYTES = 4  # an f32 sum in the workspace
 
 
 @dataclass(frozen=True)
 class Dealing:
-    """How the chunks of a product fall to blocks.
+    """The distribution of a product's chunks over blocks.
 
-    blocks: thread blocks. longest: chunks of the block that has most. parts: sums of tiles that
-    several blocks share, one for each block and tile. shared: such tiles; one block of each adds
-    the parts. kept: parts that never leave their block's registers; the others are written to the
-    workspace.
+    blocks: thread blocks. longest: chunks of the block with the most. parts: sums of tiles that several
+    blocks share, one for each block and tile. shared: such tiles; one block of each adds the parts. kept:
+    parts that stay in their block's registers; the rest is written to the workspace.
     """
 
     blocks: int
@@ -39,25 +39,22 @@ class Dealing:
 
     @property
     def read(self) -> int:
-        """Parts that are read back: all but the adding blocks' own."""
+        """Parts that are read back: all but those of the adding blocks."""
         return self.parts - self.shared
 
 
-def _positive(**values: int) -> None:
-    for name, value in values.items():
-        if value < 1:
-            raise ValueError(f"{name} must be positive, found {value}")
-
-
 def data_parallel(tiles: int, chunks: int) -> Dealing:
-    """A block a tile."""
-    _positive(tiles=tiles, chunks=chunks)
+    """Return the dealing with one block for each tile."""
+    positive(tiles=tiles, chunks=chunks)
     return Dealing(tiles, chunks)
 
 
 def split_k(tiles: int, chunks: int, splits: int) -> Dealing:
-    """``splits`` blocks a tile, or as many as it has chunks; ranges of k differ by one chunk."""
-    _positive(tiles=tiles, chunks=chunks, splits=splits)
+    """Return the dealing with ``splits`` blocks a tile, at most one for each chunk.
+
+    Ranges of k differ by at most one chunk.
+    """
+    positive(tiles=tiles, chunks=chunks, splits=splits)
     splits = min(splits, chunks)
     if splits == 1:
         return data_parallel(tiles, chunks)
@@ -67,16 +64,16 @@ def split_k(tiles: int, chunks: int, splits: int) -> Dealing:
 def stream_k(
     tiles: int, chunks: int, blocks: int, joined: int | None = None, least: int = 1
 ) -> Dealing:
-    """``blocks`` persistent blocks that take equal ranges of chunks, tile after tile.
+    """Return the dealing to persistent blocks that take equal ranges of chunks, tile after tile.
 
-    joined: full waves of tiles that are dealt out by chunks together with the last, partial one;
-    the others go to the blocks tile by tile (None: all tiles are dealt out by chunks). Where the
-    last wave is full nothing is. least: chunks that a block takes at least, on average.
+    joined: full waves of tiles that are dealt by chunks together with the last, partial wave; the rest is
+    dealt tile by tile. None: all tiles are dealt by chunks. If the last wave is full, no tile is. least: the
+    fewest chunks of a block, on average.
 
-    Counts differ by one chunk, the first blocks have more. Of each shared tile one part is taken to
-    be kept in registers: the block that begins a tile comes to it last, so it finds the other parts.
+    Counts differ by at most one chunk; the first blocks have more. One part of each shared tile stays in
+    registers: the block that begins the tile reaches it last, when the other parts are written.
     """
-    _positive(tiles=tiles, chunks=chunks, blocks=blocks, least=least)
+    positive(tiles=tiles, chunks=chunks, blocks=blocks, least=least)
     waves, rest = divmod(tiles, blocks)
     if rest == 0:
         return Dealing(blocks, waves * chunks)
@@ -97,11 +94,11 @@ def stream_k(
 def of_launch(
     shape: Mapping[str, int], tile: Sequence[int], grid: int, working: int, scratch_bytes: int
 ) -> Dealing:
-    """How a launch of ``grid`` blocks deals the chunks of its tiles (rows, columns, k step).
+    """Return the dealing of a launch of ``grid`` blocks with tiles (rows, columns, k step).
 
-    working: blocks of the grid that have work. Blocks that share a tile keep its sums in scratch memory: without
-    room for them a tile is one block's, also of blocks that go from tile to tile, or lies in equal
-    parts; where tiles are of several sizes, a block has one of them.
+    working: blocks of the grid that have work. Blocks that share a tile keep its sums in scratch memory.
+    Without room for them, a tile belongs to one block or is split into equal parts. If tiles have several
+    sizes, each block has one tile.
     """
     tiles, chunks = quantization.tile_count(shape, tile), -(-shape["k"] // tile[2])
     if scratch_bytes >= SUM_BYTES * tile[0] * tile[1]:
@@ -112,11 +109,11 @@ def of_launch(
 
 
 def loads(dealing: Dealing, tile: Sequence[int], sms: int, blocks_per_sm: int) -> int:
-    """Elements of A and B loaded by all places of all waves, idle places included: what a product that waits for
-    its operands takes a time in proportion to.
+    """Return the elements of A and B that all slots of all waves load, idle slots included.
 
-    128x128x32 tiles, one block an SM, at 4096^3 on 128 SMs: 1024 tiles are 8 waves of 128 places
-    with 128 chunks of (128 + 128) x 32 elements each: 1.07e9.
+    The time of a product that waits for its operands is in proportion to it. Example: 128x128x32 tiles, one
+    block an SM, at 4096^3 on 128 SMs. 1024 tiles are 8 waves of 128 slots with 128 chunks of
+    (128 + 128) x 32 elements each: 1.07e9.
     """
     rows, columns, depth = tile
     steps = critical_chunks(dealing, sms, blocks_per_sm)
@@ -124,33 +121,31 @@ def loads(dealing: Dealing, tile: Sequence[int], sms: int, blocks_per_sm: int) -
 
 
 def critical_chunks(dealing: Dealing, sms: int, blocks_per_sm: int = 1) -> int:
-    """Chunks that the last SM to finish takes one after another: waves times the longest block.
+    """Return the chunks that the last SM executes in sequence: waves times the longest block.
 
-    With ``blocks_per_sm`` 1 the blocks of an SM share its throughput, as if they ran one by one;
-    with the number that it holds they do not disturb each other (`quantization.rounds_on_sms`).
+    With ``blocks_per_sm`` 1 the blocks of an SM share its throughput, as if they ran one by one. With the
+    number that it holds they do not disturb each other (`quantization.rounds_on_sms`).
     """
     return quantization.waves(dealing.blocks, sms, blocks_per_sm).count * dealing.longest
 
 
 def workspace_bytes(dealing: Dealing, tile: Sequence[int]) -> int:
-    """Bytes of sums in the workspace: a whole tile for each part that is written."""
+    """Return the bytes of sums in the workspace: a whole tile for each part that is written."""
     return SUM_BYTES * tile[0] * tile[1] * dealing.written
 
 
 def traffic_bytes(dealing: Dealing, tile: Sequence[int]) -> int:
-    """Bytes that the workspace adds to what the SMs and the L2 exchange: written and read."""
+    """Return the bytes, written and read, that the workspace adds to the traffic of SMs and L2."""
     return SUM_BYTES * tile[0] * tile[1] * (dealing.written + dealing.read)
 
 
 def reduction_time(dealing: Dealing, tile: Sequence[int], sms: int, bandwidth: float) -> float:
-    """Microseconds for the workspace's traffic at ``bandwidth`` TB/s of all SMs together.
+    """Return the microseconds of the workspace's traffic at ``bandwidth`` TB/s of all SMs together.
 
-    An SM has its share of the bandwidth and no more: parts are written by as many SMs as there are
-    blocks and read by as many as there are shared tiles. Raises ValueError where ``bandwidth`` is
-    not positive.
+    An SM has only its share of the bandwidth. As many SMs write as there are blocks, and as many read as
+    there are shared tiles. Raises ValueError if ``bandwidth`` is not positive.
     """
-    if not bandwidth > 0:
-        raise ValueError(f"bandwidth must be positive, found {bandwidth}")
+    positive(bandwidth=bandwidth)
     if not dealing.parts:
         return 0.0
     part = SUM_BYTES * tile[0] * tile[1] / (bandwidth * 1e6)
@@ -163,7 +158,7 @@ def speed_up(
     dealing: Dealing, plain: Dealing, sms: int, blocks_per_sm: int = 1,
     duration: float = 1.0, reduction: float = 0.0,
 ) -> float:  # fmt: skip
-    """Predicted speed-up over the data-parallel kernel with the same tile.
+    """Predict the speed-up over the data-parallel kernel with the same tile.
 
     duration: of the data-parallel kernel. reduction: `reduction_time`, in the same unit.
     """

@@ -1,8 +1,8 @@
-"""What the size of a thread block's output tile trades: data reuse against parallelism.
+"""The trade-off of a thread block's output tile: data reuse against parallelism.
 
-A block that computes BM x BN outputs fetches BM + BN elements for every step of k, so a larger tile
-fetches less in all; it also makes fewer blocks, and fewer of them may leave SMs idle. Tiles are
-(rows, columns[, k step]), shapes have the keys ``m``, ``n``, ``k``.
+A block of BM x BN outputs loads BM + BN elements for every step of k. So larger tiles load less in all, but
+they give fewer blocks, which may leave SMs idle. Tiles are (rows, columns[, k step]), shapes have the keys
+``m``, ``n``, ``k``.
 """
 
 import math
@@ -19,29 +19,29 @@ PRIORITY: tuple[tuple[tuple[int, int], ...], ...] = (
     ((128, 64), (64, 128)),
     ((64, 64),),
 )
-"""Tiles from the most to the least efficient, as NVIDIA's "Matrix Multiplication Background User's
-Guide" (section on typical tile dimensions in cuBLAS) orders them; tiles of one group are alike."""
+"""Groups of equally efficient tiles, the best first. Source: NVIDIA's "Matrix Multiplication Background User's
+Guide" (section on typical tile dimensions in cuBLAS)."""
 
 
 def priority(tile: Sequence[int]) -> int | None:
-    """The tile's group in PRIORITY, 0 for the first; None for a tile that it does not name."""
+    """Return the index of the tile's group in PRIORITY, or None."""
     pair = (tile[0], tile[1])
-    return next((place for place, group in enumerate(PRIORITY) if pair in group), None)
+    return next((index for index, group in enumerate(PRIORITY) if pair in group), None)
 
 
 def intensity(tile: Sequence[int], element_bytes: float) -> float:
-    """FLOP for every byte of A and B that a block fetches: 2 BM BN / (element_bytes (BM + BN)).
+    """Return the FLOP per byte of A and B that a block loads: 2 BM BN / (element_bytes (BM + BN)).
 
-    Reads of C and the write of the result are left out: they do not grow with k.
+    Reads and writes of C are ignored because they do not grow with k.
     """
     return 2.0 * tile[0] * tile[1] / (element_bytes * (tile[0] + tile[1]))
 
 
 def operand_bytes(shape: Mapping[str, int], tile: Sequence[int], element_bytes: float) -> float:
-    """Bytes of A and B that all blocks fetch together, however often from which memory.
+    """Return the bytes of A and B that all blocks load together, from any memory.
 
-    Every tile column fetches all of A, every tile row all of B; the part of an edge tile that lies
-    outside the matrices is not fetched.
+    Every tile column loads all of A, every tile row all of B. The part of an edge tile outside the matrices
+    is not loaded.
     """
     of_a, of_b = loads_per_element(shape, tile)
     return element_bytes * shape["k"] * (shape["m"] * of_a + shape["n"] * of_b)
@@ -50,24 +50,22 @@ def operand_bytes(shape: Mapping[str, int], tile: Sequence[int], element_bytes: 
 def parallel_efficiency(
     shape: Mapping[str, int], tile: Sequence[int], sms: int, blocks_per_sm: int = 1
 ) -> float:
-    """Tile efficiency times wave efficiency, in (0, 1]: useful outputs over those for which all
-    waves have room."""
+    """Return tile efficiency times wave efficiency, in (0, 1]: useful outputs over the waves' room."""
     blocks = quantization.tile_count(shape, tile)
     waves = quantization.waves(blocks, sms, blocks_per_sm)
     return quantization.tile_efficiency(shape, tile) * waves.efficiency
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """Rank of each value, 1 for the smallest; equal values share the mean of their ranks."""
+    """Return the rank of each value, 1 for the smallest; equal values share the mean of their ranks."""
     ordered = sorted(values)
     return [ordered.index(value) + (ordered.count(value) + 1) / 2 for value in values]
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Spearman's rho, in [-1, 1]: Pearson's correlation of the ranks, ties at their mean rank.
+    """Return Spearman's rho, in [-1, 1]: Pearson's correlation of the ranks, ties at their mean rank.
 
-    NaN for fewer than two pairs or where one side has a single value. Raises ValueError where the
-    two differ in length.
+    NaN for fewer than two pairs or a constant side. Raises ValueError if the lengths differ.
     """
     if len(first) != len(second):
         raise ValueError(f"{len(first)} values against {len(second)}")

@@ -5,11 +5,11 @@ Three questions, each by arithmetic alone:
 * What must move? *Compulsory* bytes, arithmetic intensity, machine balance, and whether memory or
   arithmetic bounds the product (the roofline model: Williams, Waterman, Patterson, "Roofline: an
   insightful visual performance model for multicore architectures", CACM 52(4), 2009).
-* How often is an element loaded? Once for each output that needs it and has no copy at hand: n times
-  an element of A and m times one of B in the naive product, and a tile of BM x BN outputs that keeps
-  its operands in shared memory divides these by BN and BM.
-* What does that cost the load pipe? *Requests* (memory instructions of a warp with a lane that is
-  active) and 32-byte *sectors* (the distinct ones of each request), from the places of a warp's lanes.
+* How often is an element loaded? Once for each output that needs it without a copy at hand. In the naive
+  product that is n times for A and m times for B. A tile of BM x BN outputs with operands in shared memory
+  divides these by BN and BM.
+* What does that cost the load pipe? *Requests* (memory instructions of a warp with an active lane) and
+  32-byte *sectors* (the distinct ones of each request), from the addresses of a warp's lanes.
   Nsight Compute counts both: ``l1tex__t_requests_pipe_lsu_mem_global_op_{ld,st}.sum`` and
   ``l1tex__t_sectors_pipe_lsu_mem_global_op_{ld,st}.sum``.
 
@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewave.theory.occupancy import WARP
-from tilewave.theory.quantization import tiles
+from tilewave.theory.quantization import positive, tiles
 
 SECTOR_BYTES = 32
 
@@ -39,41 +39,40 @@ class Machine:
 
     @property
     def balance(self) -> float:
-        """FLOP that can be done in the time of moving one byte: the intensity at the ridge."""
-        if not self.bandwidth > 0:
-            raise ValueError(f"a bandwidth is positive, found {self.bandwidth}")
+        """The FLOP in the time of moving one byte: the intensity at the ridge."""
+        positive(bandwidth=self.bandwidth)
         return self.flop_rate / self.bandwidth
 
     def attainable(self, intensity: float) -> float:
-        """The most FLOP/s that a product of that intensity (FLOP per byte) can reach."""
+        """Return the most FLOP/s of a product of that intensity (FLOP per byte)."""
         return min(self.flop_rate, intensity * self.bandwidth)
 
     def bound(self, intensity: float) -> str:
-        """What limits a product of that intensity; at the ridge itself both do: "math"."""
+        """Return the limit of a product of that intensity: memory or math; math at the ridge."""
         return MEMORY if intensity < self.balance else MATH
 
     def duration(self, flops: float, moved: float) -> float:
-        """Least seconds for so many FLOP and bytes, where both overlap without loss."""
+        """Return the least seconds for so many FLOP and bytes, if both overlap without loss."""
         return max(flops / self.flop_rate, moved / self.bandwidth)
 
 
-# The V100 as the GPU-performance document states it: 112 TFLOP/s and 900 GB/s. The balance that
-# follows is 124.4 FLOP per byte; the document's own examples compare with 112, its TFLOP/s.
+# The V100 of the GPU-performance document: 112 TFLOP/s and 900 GB/s. Its balance is 124.4 FLOP per byte;
+# the document's examples compare with 112, its TFLOP/s.
 V100 = Machine(112e12, 900e9)
 
 
 def flops(shape: Mapping[str, int]) -> int:
-    """2 m n k: a multiplication and an addition for each of the m n k products."""
+    """Return 2 m n k: a multiplication and an addition for each of the m n k products."""
     return 2 * shape["m"] * shape["n"] * shape["k"]
 
 
 def compulsory_bytes(
     shape: Mapping[str, int], in_bytes: int, out_bytes: int | None = None, beta: float = 0
 ) -> int:
-    """Bytes that move even with a perfect cache: A and B once, C once, twice where it is read.
+    """Return the bytes that move even with a perfect cache: A, B and C once, C twice where it is read.
 
-    in_bytes: of an element of A and B. out_bytes: of one of C (default: the same). C is read where
-    beta is not 0.
+    in_bytes: of an element of A and B. out_bytes: of an element of C (default: the same). C is read if beta
+    is not 0.
     """
     m, n, k = shape["m"], shape["n"], shape["k"]
     passes = 2 if beta else 1
@@ -83,11 +82,11 @@ def compulsory_bytes(
 def intensity(
     shape: Mapping[str, int], in_bytes: int, out_bytes: int | None = None, beta: float = 0
 ) -> float:
-    """FLOP per compulsory byte.
+    """Return the FLOP per compulsory byte.
 
-    In FP16 throughout this is mnk / (mk + kn + mn): N / 3 for a cube of edge N, and nearly k for a k
-    far below m and n. The GPU-performance document takes k / 2 (its N is the reduction) for both; that
-    is the limit for m = k and n far above them.
+    In FP16 it is mnk / (mk + kn + mn): N / 3 for a cube of edge N, and nearly k for a k far below m and n.
+    The GPU-performance document takes k / 2 (its N is the reduction) for both, which is the limit for m = k
+    and n far above them.
     """
     return flops(shape) / compulsory_bytes(shape, in_bytes, out_bytes, beta)
 
@@ -96,11 +95,10 @@ def intensity(
 
 
 def loads_per_element(shape: Mapping[str, int], tile: Sequence[int] = (1, 1)) -> tuple[int, int]:
-    """How often each element of A and each of B is loaded by blocks of ``tile`` outputs.
+    """Return the loads of each element of A and of B by blocks of ``tile`` outputs.
 
-    A block needs its rows of A and columns of B once, and a row of A is needed by every tile of its
-    row: ceil(n / BN) loads for an element of A and ceil(m / BM) for one of B. Without reuse (a tile
-    of one output) that is n and m.
+    A block loads its rows of A and columns of B once, and every tile of its row needs the same rows of A:
+    ceil(n / BN) loads for A and ceil(m / BM) for B. Without reuse (a tile of one output) that is n and m.
     """
     rows, columns = tiles(shape, tile)
     return columns, rows
@@ -111,12 +109,11 @@ def loads_per_element(shape: Mapping[str, int], tile: Sequence[int] = (1, 1)) ->
 
 @dataclass(frozen=True)
 class WarpAccess:
-    """Where the lanes of a warp stand on a row-major matrix in one memory instruction.
+    """Positions of a warp's lanes on a row-major matrix in a memory instruction.
 
-    rows x columns lanes (32 or fewer: the rest stands on the same addresses), each on ``vector``
-    neighbouring elements of a row. ``row_step`` and ``column_step`` are the elements from one lane to
-    the next, down and along; where they leave gaps (a thread that owns a micro-tile stores one
-    element of it at a time), as many instructions as it takes fill the gaps.
+    rows x columns lanes (32 or fewer; the rest has the same addresses), each with ``vector`` neighbouring
+    elements of a row. ``row_step`` and ``column_step`` are the elements from a lane to the next, down and
+    along. Gaps (a thread stores its micro-tile one element at a time) are filled by further instructions.
     """
 
     rows: int = 1
@@ -136,24 +133,24 @@ class WarpAccess:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Rows and columns of the piece of the matrix that lanes and steps cover."""
+        """The rows and columns that lanes and steps cover."""
         return self.rows * self.row_step, self.columns * self.column_step
 
     @property
     def elements(self) -> int:
-        """Elements that 32 lanes ask for in an instruction, repeated ones counted again."""
+        """The elements that 32 lanes access in an instruction, with repetitions."""
         return WARP * self.vector
 
 
 def row_by_row(width: int) -> WarpAccess:
-    """A warp that walks a tile of ``width`` columns row by row, an element a lane."""
+    """Return the access of a warp that walks a tile of ``width`` columns row by row, an element a lane."""
     columns = min(WARP, width)
     return WarpAccess(WARP // columns, columns)
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Warp-level requests, their 32-byte sectors, and the elements that all 32 lanes would bring."""
+    """Warp-level requests, their 32-byte sectors, and the elements of all 32 lanes."""
 
     requests: int = 0
     sectors: int = 0
@@ -171,7 +168,7 @@ class Traffic:
 
 
 def _cuts(size: int, span: int, pitch: int) -> Counter[tuple[int, int]]:
-    """Pieces of ``span`` that cut an axis, by (bytes past a sector boundary, size of the piece)."""
+    """Return the numbers of pieces of ``span`` along an axis, by bytes past a sector boundary and size."""
     return Counter(
         (start * pitch % SECTOR_BYTES, min(span, size - start)) for start in range(0, size, span)
     )
@@ -180,8 +177,8 @@ def _cuts(size: int, span: int, pitch: int) -> Counter[tuple[int, int]]:
 def _piece(
     access: WarpAccess, pitch: int, size: int, offset: int, rows: int, columns: int
 ) -> Traffic:
-    """One piece: its instructions with an active lane, and the sectors of each of them."""
-    found = Traffic()
+    """Return the traffic of a piece: its instructions with an active lane, and their sectors."""
+    total = Traffic()
     for first_row in range(min(access.row_step, rows)):
         for first in range(0, min(access.column_step, columns), access.vector):
             sectors = {
@@ -190,17 +187,17 @@ def _piece(
                 for column in range(first, columns, access.column_step)
                 for element in range(min(access.vector, columns - column))
             }
-            found += Traffic(1, len(sectors), access.elements)
-    return found
+            total += Traffic(1, len(sectors), access.elements)
+    return total
 
 
 def matrix_traffic(rows: int, columns: int, access: WarpAccess, element_bytes: int) -> Traffic:
-    """One pass over a whole row-major matrix[rows, columns] that begins on a sector.
+    """Return the traffic of a pass over a row-major matrix[rows, columns] that begins on a sector.
 
-    The pieces of ``access.span`` cut the matrix, the last ones at its edges. Where every row begins on
-    a sector and a piece's rows are whole sectors, there are rows / span x columns / span x (gaps)
-    requests and the matrix's bytes / 32 sectors; elsewhere a piece that begins off a sector boundary
-    touches one more for each row. Pieces that lie alike on sectors are worked out once.
+    Pieces of ``access.span`` divide the matrix; the last ones are cut at its edges. If every row begins on a
+    sector and a piece's rows are whole sectors, there are rows / span x columns / span x (gaps) requests and
+    the matrix's bytes / 32 sectors. Otherwise a piece that begins off a sector boundary touches one more
+    sector for each row. Pieces with equal positions on sectors are computed once.
     """
     down, along = access.span
     pitch = columns * element_bytes
@@ -217,8 +214,8 @@ def _fits(name: str, access: WarpAccess, *sides: int) -> None:
     for side, span in zip(sides, access.span, strict=True):
         if side % span:
             raise ValueError(
-                f"a tile of {sides[0]} x {sides[1]} elements of {name} is no whole number of "
-                f"pieces of {access.span[0]} x {access.span[1]}"
+                f"a tile of {sides[0]} x {sides[1]} elements of {name} is not a multiple of "
+                f"{access.span[0]} x {access.span[1]}"
             )
 
 
@@ -229,17 +226,16 @@ def product_traffic(
     element_bytes: int,
     beta: float = 0,
 ) -> tuple[Traffic, Traffic]:
-    """Global loads and global stores of a tiled product of row-major matrices of one element size.
+    """Return the global loads and stores of a tiled product of row-major matrices of one element size.
 
-    tile: outputs down and along, and k step, that share what was loaded: those of a block that keeps
-    its operands in shared memory, those of a warp where every warp loads for itself.
-    accesses: of ``a``, ``b`` and ``c``; a matrix that is not named is walked row by row.
+    tile: outputs down and along, and k step, that share loaded data: those of a block with operands in shared
+    memory, or of a warp that loads for itself. accesses: of ``a``, ``b`` and ``c``; a matrix without one is
+    walked row by row.
 
-    A is passed over once for each tile column, B once for each tile row, C once (it is read as
-    well where beta is not 0). Nothing is loaded or stored outside the matrices. Exact at every shape,
-    edges included: what Nsight Compute counted on an H200 for the ladder's f32 and f64 kernels are
-    these numbers to the last one (tests/theory/test_traffic.py). Raises ValueError where pieces of
-    ``accesses`` do not divide the tile.
+    There is a pass over A for each tile column, over B for each tile row, and over C (read too if beta is not
+    0). No load or store is outside the matrices. The numbers are exact at every shape, edges included: they
+    equal Nsight Compute's on an H200 for the ladder's f32 and f64 kernels (tests/theory/test_traffic.py).
+    Raises ValueError if pieces of ``accesses`` do not divide the tile.
     """
     m, n, k = shape["m"], shape["n"], shape["k"]
     height, width, step = tile

@@ -18,7 +18,7 @@ import numpy as np
 from tilewave.commands.wrapping.arithmetic import WHOLE
 from tilewave.commands.wrapping.guessing import PREFIX
 from tilewave.commands.wrapping.reading import Function
-from tilewave.execution.case import Left
+from tilewave.execution.case import UnjudgedRun
 from tilewave.kernel.launches import MEMBERS
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.padding import POISON
@@ -196,11 +196,11 @@ def trials(dimensions: Sequence[str]) -> Iterator[dict[str, int]]:
 def settled(
     derived: DerivedOperation,
     dtypes: Mapping[str, str],
-    touch: Callable[[DerivedOperation, dict[str, int]], Left],
+    touch: Callable[[DerivedOperation, dict[str, int]], UnjudgedRun],
 ) -> tuple[DerivedOperation, dict[str, int], int]:
     """The operation with the extents that the kernel touches, sizes at which most of them were touched to their
     end, and how many were."""
-    seen: list[tuple[dict[str, int], Left]] = []
+    seen: list[tuple[dict[str, int], UnjudgedRun]] = []
     for shape in trials(derived.dimensions):
         left = touch(derived, shape)
         if not left.fatal:
@@ -236,8 +236,8 @@ def settled(
 def _as_inputs(
     derived: DerivedOperation,
     shape: dict[str, int],
-    left: Left,
-    touch: Callable[[DerivedOperation, dict[str, int]], Left],
+    left: UnjudgedRun,
+    touch: Callable[[DerivedOperation, dict[str, int]], UnjudgedRun],
 ) -> set[str]:
     """Of the arrays that are read and written those whose values before the launch make a difference: all of
     them or none."""

@@ -1,4 +1,4 @@
-"""Accesses to shared memory for readers: laid out by wavefronts, drawn, and told in words.
+"""Accesses to shared memory for readers: laid out by wavefronts, drawn, and described in text.
 
-What an access was comes from the machine (`execution.machine.access`); nothing here executes or counts.
+The machine gives the accesses (`execution.machine.access`); this room neither executes nor counts.
 """

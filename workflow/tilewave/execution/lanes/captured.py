@@ -1,4 +1,4 @@
-"""Accesses as they are kept, and what a page shows of them."""
+"""Accesses as plain data, and their diagrams."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -12,36 +12,38 @@ LINE_BYTES = 128
 
 
 def patterns(done: Any) -> list[dict[str, Any]]:
-    """The worst accesses of a watched launch's instructions as plain data: one for those of the same opcode whose
-    lanes stand alike, with the SASS addresses of them all (``sass``), in the order of the code."""
-    found: dict[Any, dict[str, Any]] = {}
+    """Return the worst access of each instruction of a watched launch as plain data, in the order of the code.
+
+    Instructions of one opcode whose lanes access the same banks share a row; ``sass`` has their addresses.
+    """
+    merged: dict[Any, dict[str, Any]] = {}
     for index, (_, worst) in sorted(done.accesses.items()):
-        one = done.program.instructions[index]
-        alike = str(one.opcode), worst.kind, worst.width, worst.mask, worst.reading
-        row = found.setdefault(
+        instruction = done.program.instructions[index]
+        alike = str(instruction.opcode), worst.kind, worst.width, worst.mask, worst.reading
+        row = merged.setdefault(
             (*alike, _shifted(worst.addresses, worst.mask), _shifted(worst.sources, worst.reading)),
-            {"sass": [], "opcode": str(one.opcode), **asdict(worst)},
+            {"sass": [], "opcode": str(instruction.opcode), **asdict(worst)},
         )
-        row["sass"].append(int(one.address))
-    return list(found.values())
+        row["sass"].append(int(instruction.address))
+    return list(merged.values())
 
 
 def of_launches(ran: Sequence[Any]) -> list[dict[str, Any]]:
-    """`patterns` of a case's launches; of several each row has its ``function``."""
+    """Return the `patterns` of a case's launches. With several launches each row has its ``function``."""
     if len(ran) == 1:
         return patterns(ran[0])
-    return [{**row, "function": one.job.entry} for one in ran for row in patterns(one)]
+    return [{**row, "function": launch.job.entry} for launch in ran for row in patterns(launch)]
 
 
 def _shifted(addresses: Sequence[int], mask: int) -> tuple[int, ...]:
-    """Addresses of active lanes as if the first one were in the first line: banks stay the same."""
+    """Return the active lanes' addresses, moved by whole lines so that the first is in line 0; banks stay."""
     on = [addresses[lane] for lane in range(LANES) if mask >> lane & 1]
     return tuple(at - on[0] // LINE_BYTES * LINE_BYTES for at in on)
 
 
 @dataclass(frozen=True)
 class Diagram:
-    """An access that can be drawn, and where its instruction stands."""
+    """An access that can be drawn, with the line of its instruction."""
 
     file: str
     line: int
@@ -54,44 +56,44 @@ class Diagram:
         return f"{self.file}:{self.line} {self.opcode}"
 
     def svg(self, standalone: bool = True) -> str:
-        """See `diagram.drawn`."""
+        """Return the access as SVG (see `diagram.drawn`)."""
         return diagram.drawn(self.layout, self.name, standalone)
 
 
 def diagrams(
-    rows: Iterable[Mapping[str, Any]], place: Callable[[int], tuple[str, int]]
+    rows: Iterable[Mapping[str, Any]], line_of: Callable[[int], tuple[str, int]]
 ) -> list[Diagram]:
-    """The drawings of a case's `patterns`, the most excess first.
+    """Return the drawings of a case's `patterns`, the most excess first.
 
-    place: from a SASS address to its file and line; a pattern is drawn once for each line that has
-    it, named by its first instruction there.
+    line_of: file and line of a SASS address. A pattern has one drawing for each of its lines, named by its
+    first instruction there.
     """
-    made = []
+    drawings = []
     for row in rows:
         laid = laid_out(_access(row))
         lines: dict[tuple[str, int], int] = {}
         for address in row["sass"]:
-            lines.setdefault(place(address), address)
-        made += [
+            lines.setdefault(line_of(address), address)
+        drawings += [
             Diagram(file, line, str(row["opcode"]), address, laid)
             for (file, line), address in lines.items()
         ]
-    return worst_first(made)
+    return worst_first(drawings)
 
 
-def worst_first(found: Iterable[Diagram]) -> list[Diagram]:
-    """Drawings, the most excess first."""
+def worst_first(drawings: Iterable[Diagram]) -> list[Diagram]:
+    """Return drawings, the most excess first."""
 
-    def place(one: Diagram) -> tuple[int, int, int]:
-        access = one.layout.access
-        return -access.excess, -access.wavefronts, one.address
+    def rank(drawing: Diagram) -> tuple[int, int, int]:
+        access = drawing.layout.access
+        return -access.excess, -access.wavefronts, drawing.address
 
-    return sorted(found, key=place)
+    return sorted(drawings, key=rank)
 
 
 def _access(row: Mapping[str, Any]) -> Access:
-    given: dict[str, Any] = {}
-    for one in fields(Access):
-        value = row[one.name]
-        given[one.name] = tuple(value) if isinstance(value, list) else value
-    return Access(**given)
+    columns: dict[str, Any] = {}
+    for column in fields(Access):
+        value = row[column.name]
+        columns[column.name] = tuple(value) if isinstance(value, list) else value
+    return Access(**columns)

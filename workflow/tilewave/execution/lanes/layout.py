@@ -1,7 +1,6 @@
-"""An access to shared memory laid out: wavefront after wavefront, the lanes that each serves and the
-banks that they stand in.
+"""The layout of an access to shared memory: the lanes and banks of each wavefront.
 
-Which wavefront serves which lane comes from the rule that counts wavefronts (`theory.wavefronts`).
+The rule that counts wavefronts assigns the lanes to them (`theory.wavefronts`).
 """
 
 from collections.abc import Iterable
@@ -14,7 +13,7 @@ BANKS, BANK_BYTES = 32, 4
 
 @dataclass(frozen=True)
 class Cell:
-    """What lanes want from some banks, from ``bank`` on; of one word where all want the same bytes."""
+    """Lanes that access the same banks, ``banks`` of them from ``bank`` on."""
 
     bank: int
     banks: int
@@ -23,11 +22,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One wavefront or, of a copy through the cache, those of one transaction, which have no order.
+    """A wavefront or, for a copy through the cache, all wavefronts of a transaction, which have no order.
 
-    transaction, wavefront: its number and its (first) wavefront's, from 1. wavefronts: how many it
-    stands for. waits: whether its words had to wait for a bank. cells: lanes by the banks of shared
-    memory; sources: of a copy through the cache, by the banks that they read from.
+    transaction, wavefront: numbers from 1; with several wavefronts that of the first. wavefronts: their
+    number. waits: whether its words waited for a bank. cells: lanes by banks of shared memory. sources: for
+    a copy through the cache, lanes by the banks that they read.
     """
 
     transaction: int
@@ -43,7 +42,7 @@ class Row:
 
     @property
     def merged(self) -> bool:
-        """Whether it stands for wavefronts whose lanes are not told apart."""
+        """True if the lanes are not assigned to single wavefronts."""
         return bool(self.sources) or self.wavefronts > 1
 
 
@@ -63,29 +62,29 @@ class Layout:
         return len({row.transaction for row in self.rows})
 
     def contended(self) -> dict[int, int]:
-        """Bank -> the most words that one transaction wants from it, where that is more than one; of
-        a copy through the cache the most lanes, which share nothing.
+        """Return the most words that a transaction wants from each bank, where that is more than one.
 
-        None of a copy that bypasses the cache, whose wavefronts do not come from banks.
+        For a copy through the cache they are lanes, which share nothing. A copy that bypasses the cache has
+        none, because banks do not determine its wavefronts.
         """
         wanted: dict[tuple[int, int], int] = {}
         for row in self.rows if self.access.kind != "bypass" else ():
             for cell in row.cells:
                 for bank in range(cell.bank, cell.bank + cell.banks):
-                    place = row.transaction, bank
-                    wanted[place] = wanted.get(place, 0) + (len(cell.lanes) if row.merged else 1)
-        found: dict[int, int] = {}
+                    key = row.transaction, bank
+                    wanted[key] = wanted.get(key, 0) + (len(cell.lanes) if row.merged else 1)
+        most: dict[int, int] = {}
         for (_, bank), count in sorted(wanted.items()):
             if count > 1:
-                found[bank] = max(found.get(bank, 0), count)
-        return found
+                most[bank] = max(most.get(bank, 0), count)
+        return most
 
 
 def laid_out(access: Access) -> Layout:
-    """The rows of an access."""
+    """Return the layout of an access."""
     rows: list[Row] = []
     turns = {lane: access.turns[lane] for lane in access.lanes if access.turns[lane] >= 0}
-    # The order of a copy that bypasses the cache is one of the whole access.
+    # The order of a copy that bypasses the cache spans the whole access.
     size = LANES if access.kind == "bypass" else access.transaction
     wavefront, transaction = 1, 0
     for begin in range(0, LANES, size):
@@ -118,18 +117,18 @@ def laid_out(access: Access) -> Layout:
 def _cells(
     lanes: Iterable[int], addresses: tuple[int, ...], width: int, by_bank: bool = False
 ) -> tuple[Cell, ...]:
-    """Lanes by the bytes that they want, or ``by_bank``, whichever bytes of it."""
+    """Return lanes grouped by the bytes that they want, or ``by_bank``."""
     banks = max(1, width // BANK_BYTES)
-    places: dict[int, list[int]] = {}
+    groups: dict[int, list[int]] = {}
     for lane in lanes:
-        place = addresses[lane] // (banks * BANK_BYTES)
-        places.setdefault(place % (BANKS // banks) if by_bank else place, []).append(lane)
-    cells = [Cell(place * banks % BANKS, banks, tuple(chosen)) for place, chosen in places.items()]
+        unit = addresses[lane] // (banks * BANK_BYTES)
+        groups.setdefault(unit % (BANKS // banks) if by_bank else unit, []).append(lane)
+    cells = [Cell(unit * banks % BANKS, banks, tuple(group)) for unit, group in groups.items()]
     return tuple(sorted(cells, key=lambda cell: (cell.bank, cell.lanes)))
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """``0-7, 12`` of numbers in order."""
+    """Return numbers in order as ``0-7, 12``."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and runs[-1][1] == number - 1:
@@ -144,8 +143,8 @@ def _banks(cells: Iterable[Cell]) -> list[int]:
 
 
 def _named(what: str, numbers: Iterable[int]) -> str:
-    known = set(numbers)
-    return f"{what}{'s' if len(known) > 1 else ''} {ranges(known)}"
+    distinct = set(numbers)
+    return f"{what}{'s' if len(distinct) > 1 else ''} {ranges(distinct)}"
 
 
 def plural(count: int, word: str) -> str:
@@ -153,28 +152,28 @@ def plural(count: int, word: str) -> str:
 
 
 def finding(layout: Layout) -> str:
-    """What an access costs and why, in a sentence."""
-    told = plural(layout.wavefronts, "wavefront")
+    """Return the cost of an access and its cause, in a sentence."""
+    sentence = plural(layout.wavefronts, "wavefront")
     waiting = sum(row.wavefronts - row.merged for row in layout.rows if row.waits)
     if layout.access.excess:
-        told += f" where {layout.access.ideal} would do"
+        sentence += f" where {layout.access.ideal} would do"
     elif not waiting:
-        return f"{told}, none too many"
+        return f"{sentence}, no excess"
     else:
-        told += f", as many as the ideal, {waiting} of them for conflicts"
+        sentence += f", no excess, {waiting} of them for conflicts"
     if any(row.merged for row in layout.rows if row.waits):
         most = max(row.wavefronts for row in layout.rows)
-        return f"{told}: {most} lanes of a transaction have a bank in common"
+        return f"{sentence}: {most} lanes of a transaction have a bank in common"
     if contended := layout.contended():
         most = max(contended.values())
         banks = [bank for bank, count in contended.items() if count == most]
         several = f"each of {len(banks)} banks" if len(banks) > 1 else f"bank {banks[0]}"
-        told += f": {most} words lie in {several}"
-    return told
+        sentence += f": {most} words lie in {several}"
+    return sentence
 
 
 def setting(layout: Layout) -> str:
-    """Whose access it is, and how it is split."""
+    """Return the warp and block of an access, and its transactions."""
     access = layout.access
     what = {"matrix": "row addresses of matrices, 16 bytes each"}.get(
         access.kind, f"{plural(len(layout.access.lanes), 'lane')} of {plural(access.width, 'byte')}"
@@ -186,7 +185,7 @@ def setting(layout: Layout) -> str:
 
 
 def text(layout: Layout) -> list[str]:
-    """The rows of a layout, a line each."""
+    """Return the rows of a layout, one line each."""
     lines = []
     for row in layout.rows:
         last = row.wavefront + row.wavefronts - 1

@@ -187,7 +187,7 @@ class Operation:
         if own.inputs is not Operation.inputs and own.streamed is Operation.streamed:
             return None
         stream = self.arrays(job)[name].stream
-        return stream if stream is not None and DTYPES[self.dtype(job, name)].made else None
+        return stream if stream is not None and DTYPES[self.dtype(job, name)].from_bits else None
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
         """Values of the operands that may have some, of memory's dtype and one behind the other in

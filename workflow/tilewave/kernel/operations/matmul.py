@@ -168,7 +168,7 @@ class Matmul(Operation):
         whole = name == "c" and exact(dtypes["accumulate"])
         known = [one for one in DTYPES.values() if one.roundoff is not None]
         if name == "c":
-            known = [one for one in known if one.made and exact(one.name) == whole]
+            known = [one for one in known if one.from_bits and exact(one.name) == whole]
         return tuple(one.name for one in known)
 
     def products(self, job: Job) -> Sequence[Product]:

@@ -49,7 +49,7 @@ class Facts:
         self._study, about = study, study.environment
         self.target = {
             "sms": int(study.target.get("sms") or about.get("sms") or 0) or None,
-            "limits": occupancy.SmLimits.known(about) or occupancy.HOPPER,
+            "limits": occupancy.SmLimits.if_known(about) or occupancy.HOPPER,
             "sheet": data_sheets.data_sheet(str(about.get("gpu", ""))),
             "tensor_inputs": data_sheets.TENSOR_INPUTS.get(
                 str(about.get("compute_capability", ""))

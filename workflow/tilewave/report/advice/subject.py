@@ -103,7 +103,7 @@ class Subject:
     def occupancy(self) -> Occupancy | None:
         """Occupancy by the closed form; None where a fact of the kernel or the SM is unknown."""
         threads, registers = self.size("block_threads"), self.size("registers")
-        limits = SmLimits.known(self.device)
+        limits = SmLimits.if_known(self.device)
         if limits is None or not threads or registers is None:
             return None
         return occupancy(limits, threads, registers, self.size("shared_bytes") or 0)
