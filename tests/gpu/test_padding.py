@@ -66,7 +66,7 @@ def test_a_tensor_map_follows_the_leading_dimension(tmp_path: Path) -> None:
     shape = {"m": 33, "n": 21, "k": 19}
     a, b = support.choose(path).plan(shape, device).tensor_maps
     assert (a.sizes, a.pitches, b.sizes, b.pitches) == ((19, 33), (80,), (21, 19), (96,))
-    assert support.choose(TMA).plan(shape, device).beyond(device)
+    assert support.choose(TMA).plan(shape, device).exceeded_limit(device)
     support.right(path, "33x21x19")
 
 

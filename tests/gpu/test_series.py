@@ -87,7 +87,7 @@ def test_one_launch_of_a_list(tmp_path: Path) -> None:
     """It is named where it is beyond the device, and as the only one it is a launch."""
     path = changed(tmp_path, "block: [128]", "block: [2048]")
     plan = variant_of(path).plan({"m": 16, "n": 16, "k": 8}, {})
-    assert plan.beyond({}) == "reduced: block x = 2048 exceeds 1024"
+    assert plan.exceeded_limit({}) == "reduced: block x = 2048 exceeds 1024"
     text = (SERIES / "split_k.cu").read_text()
     path = changed(tmp_path, text[text.index("  - entry: reduced") : text.index("---*/")], "")
     assert variant_of(path).plan({"m": 16, "n": 16, "k": 8}, {}).series == ()

@@ -41,7 +41,7 @@ def test_sizes_follow_from_the_operation_and_the_layout(tmp_path: Path) -> None:
         "map_a": {"of": "a", "sizes": [48, 24], "pitch": 192, "l2": 128, **plain},
         "map_b": {"of": "b", "sizes": [80, 48], "pitch": 320, "l2": 256, **plain},
     }
-    assert plan.beyond(HERE["device"]) == ""
+    assert plan.exceeded_limit(HERE["device"]) == ""
     assert support.choose(KERNEL).plan(SHAPE, HERE["device"]).cluster is None  # of one block
     # By columns the rows are contiguous.
     front = f"{MAPPED}layouts: {{a: col}}\ntensor_maps: {{map: {{of: a, box: [TILE, 8]}}}}\n"
@@ -135,7 +135,7 @@ def test_what_cuda_cannot_launch(tmp_path: Path, more: str, sentence: str) -> No
         lines = FRONT.splitlines(keepends=True)
         front = "".join(line for line in lines if line[:4] not in more)
         path = write_kernel(tmp_path, front=f"{front}{more}\n")
-    found = support.choose(path).plan(SHAPE, {}).beyond(HERE["device"])
+    found = support.choose(path).plan(SHAPE, {}).exceeded_limit(HERE["device"])
     assert found.startswith(sentence) and bool(found) == bool(sentence)
 
 
@@ -349,12 +349,12 @@ def test_cuda_h_with_and_without_a_toolkit(toolkit: bool, monkeypatch, tmp_path:
         kernel = load_kernel(path)
         done = nvrtc.compile_kernel(kernel, "sm_90", support.choose(path, macros).names)
         assert done.cubin, done.message
-        assert "cuda.h" in headers.toolkit(kernel.text, kernel.own_headers).texts
+        assert "cuda.h" in headers.toolkit(kernel.text, kernel.headers).texts
 
 
 def test_a_kernels_own_cuda_h_wins(tmp_path: Path) -> None:
     (tmp_path / "cuda.h").write_text("// mine\n")
     text = "#include <cuda.h>\n"
-    mine = includes.own(text, tmp_path)
+    mine = includes.kernel_headers(text, tmp_path)
     assert mine == {"cuda.h": "// mine\n"} and headers.toolkit(text, mine).texts == {}
-    assert includes.own(text, tmp_path / "other") == {}
+    assert includes.kernel_headers(text, tmp_path / "other") == {}

@@ -43,13 +43,13 @@ def test_a_folder_laid_out_as_ours_has_kernels_in_its_parts_and_headers_beside_t
         write_kernel(own / part, name, body=body)
     # Other folders are looked into where they are named.
     assert list(find_kernels([own])) == ["mine"]
-    assert not load_kernel(own / "ladder" / "first.cu").own_headers
+    assert not load_kernel(own / "ladder" / "first.cu").headers
     for part in ("probes", "include"):
         (own / part).mkdir()
     (own / "include" / "shared.cuh").write_text("// shared\n")
     found = find_kernels([own])
     assert list(found) == ["mine", "first", "second"]
-    assert all(one.own_headers == {"shared.cuh": "// shared\n"} for one in found.values())
+    assert all(one.headers == {"shared.cuh": "// shared\n"} for one in found.values())
     assert list(find_kernels([own / "ladder"])) == ["first"]
 
 

@@ -41,13 +41,16 @@ CONFIG = {"studies": {"one": {"plot": "correctness", "title": "-", "cases": [{"s
     ],
 )  # fmt: skip
 def test_geometry(more, sentence):
-    assert replace(PLAIN, **more).beyond(HERE) == sentence
+    assert replace(PLAIN, **more).exceeded_limit(HERE) == sentence
 
 
 def test_without_a_device_its_architecture_says_what_a_block_may_have():
     asked = replace(PLAIN, shared_bytes=102400)
-    assert asked.beyond({"arch": 86}) == "102400 bytes of shared memory exceed this device's 101376"
-    assert asked.beyond({"arch": 87}) == asked.beyond({}) == ""
+    assert (
+        asked.exceeded_limit({"arch": 86})
+        == "102400 bytes of shared memory exceed this device's 101376"
+    )
+    assert asked.exceeded_limit({"arch": 87}) == asked.beyond({}) == ""
 
 
 @pytest.mark.parametrize(
@@ -63,14 +66,16 @@ def test_without_a_device_its_architecture_says_what_a_block_may_have():
 def test_what_was_compiled(block, registers, static, sentence):
     plan = replace(PLAIN, block=block, shared_bytes=232000 if static == 1024 else 0)
     used = {"k": {"registers": registers, "static_shared_bytes": static}}
-    assert plan.beyond_code(used, ["k"], HERE) == sentence
+    assert plan.exceeded_code_limit(used, ["k"], HERE) == sentence
 
 
 def test_each_of_several_launches():
     steps = [Step(name, (), (1, 1, 1), (1024, 1, 1), 0, None) for name in "ab"]
     plan = replace(PLAIN, series=tuple(steps))
     used = {"a": {"registers": 32}, "b": {"registers": 200}}
-    assert plan.beyond_code(used, ["a", "b"], HERE).startswith("b: 200 registers in each of 32")
+    assert plan.exceeded_code_limit(used, ["a", "b"], HERE).startswith(
+        "b: 200 registers in each of 32"
+    )
 
 
 def planned(path: Path, stage: str, **entry: object) -> Job | Result:

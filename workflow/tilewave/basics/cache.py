@@ -22,18 +22,18 @@ def folder(kind: str, key: str = "") -> Path:
     root = os.environ.get("TILEWAVE_CACHE") or platformdirs.user_cache_dir("tilewave")
     kinds = Path(root) / kind
     kinds.parent.mkdir(parents=True, exist_ok=True)
-    found = kinds / key
-    for one in dict.fromkeys((kinds, found)):
+    path = kinds / key
+    for directory in dict.fromkeys((kinds, path)):
         with contextlib.suppress(FileExistsError):
-            one.mkdir(mode=0o700)
-        seen = one.lstat()
+            directory.mkdir(mode=0o700)
+        seen = directory.lstat()
         if (
             not stat.S_ISDIR(seen.st_mode)
             or seen.st_uid not in (0, os.geteuid())
             or seen.st_mode & 0o022
         ):
-            raise UserError("cache", one, stat.filemode(seen.st_mode), OWN)
-    return found
+            raise UserError("cache", directory, stat.filemode(seen.st_mode), OWN)
+    return path
 
 
 def owned(place: Path) -> Path:

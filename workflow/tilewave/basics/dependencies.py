@@ -21,20 +21,20 @@ WORD = re.compile(r"\w+")
 def _file(module: str) -> Path | None:
     """The file of a module or package of the library."""
     place = LIBRARY.joinpath(*module.split(".")[1:])
-    found = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-    return found if found.is_file() else None
+    path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    return path if path.is_file() else None
 
 
 @functools.cache
 def _needs(path: Path) -> frozenset[Path]:
     """The files that one file names: modules that it imports or starts, and data beside it."""
     text = path.read_text(encoding="utf-8")
-    names = {name for found in NAMED.findall(text) for name in found if name}
+    names = {name for groups in NAMED.findall(text) for name in groups if name}
     for package, members in FROM.findall(text):
         names.add(package)
         names |= {f"{package}.{member}" for member in WORD.findall(members)}
-    beside = (one for one in path.parent.iterdir() if one.is_file() and one.suffix != ".py")
-    data = {one for one in beside if one.name in text or one.stem == path.stem}
+    beside = (file for file in path.parent.iterdir() if file.is_file() and file.suffix != ".py")
+    data = {file for file in beside if file.name in text or file.stem == path.stem}
     return frozenset(filter(None, map(_file, names))) | data
 
 
@@ -49,20 +49,20 @@ def closure(*modules: str) -> set[Path]:
         if path is None:
             raise KeyError(module)
         waiting.append(path)
-    found: set[Path] = set()
+    files: set[Path] = set()
     while waiting:
         path = waiting.pop()
-        if path not in found:
-            found.add(path)
+        if path not in files:
+            files.add(path)
             waiting += _needs(path) if path.suffix == ".py" else ()
-    return found
+    return files
 
 
 def _digest(paths: Iterable[Path]) -> str:
-    made = hashlib.sha256()
+    sha = hashlib.sha256()
     for path in sorted(paths):
-        made.update(str(path.relative_to(LIBRARY)).encode() + b"\0" + path.read_bytes())
-    return made.hexdigest()[:16]
+        sha.update(str(path.relative_to(LIBRARY)).encode() + b"\0" + path.read_bytes())
+    return sha.hexdigest()[:16]
 
 
 @functools.cache

@@ -80,22 +80,22 @@ def _word(data: bytes, at: int, size: int = 4) -> int:
 
 def _parameters(info: bytes) -> tuple[tuple[tuple[int, int], ...], int]:
     """(offset, size) of each parameter, and where the area starts in bank 0."""
-    found: dict[int, tuple[int, int]] = {}
+    sizes: dict[int, tuple[int, int]] = {}
     base = 0
     for name, value in _attributes(info):
         if name == KPARAM_INFO:
             # index, ordinal (16 bits), offset (16), then the size in the top 14 bits of a word
-            found[_word(value, 4, 2)] = (_word(value, 6, 2), _word(value, 8) >> 18)
+            sizes[_word(value, 4, 2)] = (_word(value, 6, 2), _word(value, 8) >> 18)
         elif name == PARAM_CBANK:
             base = _word(value, 4, 2)
-    return tuple(found[ordinal] for ordinal in sorted(found)), base
+    return tuple(sizes[ordinal] for ordinal in sorted(sizes)), base
 
 
 def _sides(info: bytes, *wanted: int) -> tuple[int, ...]:
     """x, y and z of the first of these attributes that is there; empty where none is."""
-    known = dict(_attributes(info))
-    found = next((known[one] for one in wanted if one in known), b"")
-    return tuple(_word(found, at) for at in range(0, len(found), 4))
+    attributes = dict(_attributes(info))
+    value = next((attributes[name] for name in wanted if name in attributes), b"")
+    return tuple(_word(value, at) for at in range(0, len(value), 4))
 
 
 @functools.lru_cache(maxsize=4)  # one file's kernels come after each other
@@ -122,7 +122,7 @@ def _relocated(
     table = numbered[section["sh_link"]]
     if not isinstance(table, SymbolTableSection):
         return [], []
-    found: list[tuple[int, str, int]] = []
+    pointers: list[tuple[int, str, int]] = []
     calls: list[tuple[int, str]] = []
     for entry in section.iter_relocations():
         symbol = table.get_symbol(entry["r_info_sym"])
@@ -134,8 +134,8 @@ def _relocated(
         held = _word(slots, int(entry["r_offset"]), 8)
         addend = entry.entry.get("r_addend", held)
         name = numbered[where].name
-        found.append((int(entry["r_offset"]), name, int(symbol["st_value"]) + int(addend)))
-    return found, calls
+        pointers.append((int(entry["r_offset"]), name, int(symbol["st_value"]) + int(addend)))
+    return pointers, calls
 
 
 @functools.lru_cache(maxsize=1024)  # a worker runs a kernel at dozens of shapes

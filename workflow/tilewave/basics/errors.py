@@ -21,19 +21,19 @@ def one_line(text: str, most: int = MOST_SIGNS) -> str:
     return shown if len(text) <= most else f"{shown[:most]}..."
 
 
-def _shown(found: object) -> str:
+def _shown(value: object) -> str:
     """What was found, whatever it is: shortened where it is large, nested or a number without end."""
-    if found is None:
+    if value is None:
         return "nothing"
     try:
-        return one_line(_REPR.repr(found))
+        return one_line(_REPR.repr(value))
     except ValueError:  # Python prints no number of more than 4300 digits
         return "a number that is too long to print"
 
 
-def _word(found: object) -> str:
+def _word(value: object) -> str:
     """What was found as a name that may be near to another."""
-    return found[:MOST_SIGNS] if isinstance(found, str) else _shown(found)
+    return value[:MOST_SIGNS] if isinstance(value, str) else _shown(value)
 
 
 class UserError(Exception):
@@ -48,19 +48,19 @@ class UserError(Exception):
     """
 
     def __init__(
-        self, where_file: object, key: object, found: object, allowed: str | Iterable[str]
+        self, where_file: object, key: object, value: object, allowed: str | Iterable[str]
     ) -> None:
-        self.where_file, self.key, self.found = str(where_file), one_line(str(key), 200), found
+        self.where_file, self.key, self.found = str(where_file), one_line(str(key), 200), value
         hint = ""
         if isinstance(allowed, str):
             self.allowed = one_line(allowed)
         else:
             names = sorted(str(name) for name in allowed)
-            near = difflib.get_close_matches(_word(found), names, n=1)
+            near = difflib.get_close_matches(_word(value), names, n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             self.allowed = one_line(", ".join(names), 20 * MOST_SIGNS)
-        problem = f"{self.key} is {_shown(found)}{hint}. Allowed"
-        if found is None:
+        problem = f"{self.key} is {_shown(value)}{hint}. Allowed"
+        if value is None:
             problem = f"{self.key} is missing. Needed"
         super().__init__(f"{self._prefix()}{problem}: {self.allowed}")
 
@@ -93,9 +93,9 @@ class UserError(Exception):
 
 
 def _rebuilt(
-    kind: type[UserError], where: str, key: str, found: object, allowed: str, args: tuple[str]
+    kind: type[UserError], where: str, key: str, value: object, allowed: str, args: tuple[str]
 ) -> UserError:
-    error = kind(where, key, found, allowed)
+    error = kind(where, key, value, allowed)
     error.args = args
     return error
 

@@ -15,7 +15,7 @@ def lies_in(path: Path, folders: Iterable[Path]) -> bool:
     """Whether a file lies in one of the folders or below, links followed. Opens nothing."""
     try:
         real = os.path.realpath(path)
-        return any(Path(real).is_relative_to(os.path.realpath(one)) for one in folders)
+        return any(Path(real).is_relative_to(os.path.realpath(folder)) for folder in folders)
     except (OSError, ValueError):  # a loop of links, a null byte
         return False
 
@@ -35,21 +35,21 @@ def content(path: Path, most: int = MOST_BYTES) -> bytes:
         if not stat.S_ISREG(kind):  # a device may have no end, and a pipe no writer
             raise KernelRefused(path, "file", stat.filemode(kind), "a regular file")
         with path.open("rb") as stream:
-            found = stream.read(most + 1)
+            data = stream.read(most + 1)
     except OSError as error:
         raise KernelRefused(path, "file", error.strerror, "a file that can be read") from error
-    if len(found) > most:
+    if len(data) > most:
         raise KernelRefused(path, "size", path.stat().st_size, f"{most} bytes at most")
-    return found
+    return data
 
 
 def text(path: Path) -> str:
     """A text file in UTF-8, its lines ending alike. Raises UserError, and what `content` does."""
     try:
-        found = content(path).decode("utf-8")
+        content_text = content(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(path, f"byte {error.start}", "no UTF-8", "a text file in UTF-8") from error
-    if "\0" in found:
-        at = found.index("\0")
+    if "\0" in content_text:
+        at = content_text.index("\0")
         raise UserError(path, f"letter {at}", "a null byte", "a text file in UTF-8")
-    return found.replace("\r\n", "\n").replace("\r", "\n")
+    return content_text.replace("\r\n", "\n").replace("\r", "\n")

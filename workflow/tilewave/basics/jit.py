@@ -50,5 +50,5 @@ options: dict[str, Any] = {"cache": True}
 
 def njit(function: Callable[..., Any] | None = None, **more: Any) -> Any:
     """numba's njit. A division by zero is none of Python's exceptions: it gives 0."""
-    made = numba.njit(error_model="numpy", **options, **more)
-    return made if function is None else made(function)
+    compiler = numba.njit(error_model="numpy", **options, **more)
+    return compiler if function is None else compiler(function)

@@ -35,39 +35,39 @@ class Modules:
     ) -> None:
         self._kind, self._package, self._variable = kind, package, variable
         names = (module.name for module in pkgutil.iter_modules(path))
-        self._ours = {one for one in names if not one.startswith("_") and one not in helpers}
-        self._asked = ""
-        self._found: dict[str, Path] = {}
+        self._ours = {name for name in names if not name.startswith("_") and name not in helpers}
+        self._searched = ""
+        self._user_files: dict[str, Path] = {}
 
     def use(self, folders: Iterable[Path]) -> None:
         """Look in these folders, too."""
-        self._asked, self._found = "", {}
-        os.environ[self._variable] = os.pathsep.join(str(one.resolve()) for one in folders)
+        self._searched, self._user_files = "", {}
+        os.environ[self._variable] = os.pathsep.join(str(folder.resolve()) for folder in folders)
 
     def folders(self) -> list[str]:
         """The users' folders."""
-        return [one for one in os.environ.get(self._variable, "").split(os.pathsep) if one]
+        return [folder for folder in os.environ.get(self._variable, "").split(os.pathsep) if folder]
 
-    def _theirs(self) -> dict[str, Path]:
+    def _files(self) -> dict[str, Path]:
         """The users' files by name; the folders are looked at once."""
-        asked = os.environ.get(self._variable, "")
-        if asked != self._asked:
-            found: dict[str, Path] = {}
+        setting = os.environ.get(self._variable, "")
+        if setting != self._searched:
+            files: dict[str, Path] = {}
             for folder in self.folders():
                 for path in sorted(Path(folder).glob("[!_.]*.py")):
-                    if path.stem in found or path.stem in self._ours:
+                    if path.stem in files or path.stem in self._ours:
                         raise UserError(path, self._kind, path.stem, "a name that nothing else has")
-                    found[path.stem] = path
-            self._asked, self._found = asked, found
-        return self._found
+                    files[path.stem] = path
+            self._searched, self._user_files = setting, files
+        return self._user_files
 
     def names(self) -> list[str]:
         """What there is, sorted."""
-        return sorted(self._ours | set(self._theirs()))
+        return sorted(self._ours | set(self._files()))
 
     def file(self, name: str) -> Path | None:
         """The file of a user's module, None for one of ours."""
-        return self._theirs().get(name)
+        return self._files().get(name)
 
     def code(self, name: str) -> str:
         """Digest of a user's file, empty for a module of ours: that one is the library's."""
@@ -77,7 +77,7 @@ class Modules:
     def check(self, name: str, where: object, key: object) -> None:
         """Raise UserError, which lists what exists, where a name does not; ``where`` and ``key`` are
         what asks for it. A user's file must be Python, which is asked without importing it."""
-        if name not in self._ours and name not in self._theirs():
+        if name not in self._ours and name not in self._files():
             raise UserError(where, key, name, self.names())
         path = self.file(name)
         if path is not None:
@@ -96,11 +96,13 @@ class Modules:
         path = self.file(name)
         if path is None:
             return importlib.import_module(f"{self._package}.{name}")
-        known = f"tilewave_{self._kind}_{name}"
-        spec = importlib.util.spec_from_file_location(known, path)
+        module_name = f"tilewave_{self._kind}_{name}"
+        spec = importlib.util.spec_from_file_location(module_name, path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        sys.modules[known] = module  # where pydantic looks for the names in the types of `Options`
+        sys.modules[module_name] = (
+            module  # where pydantic looks for the names in the types of `Options`
+        )
         try:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:

@@ -59,7 +59,7 @@ class Progress:
         self._weights = weights or dict.fromkeys(studies, 1.0)
         self._tell, self._clock = tell, clock
         self._every = every_s or (TERMINAL_S if sys.stderr.isatty() else LOG_S)
-        self._begun = self._told = clock()
+        self._begun = self._last_line = clock()
         self._done: dict[str, None] = {}
         self._first: tuple[float, float] | None = None  # when the first item was done, its weight
         if studies:
@@ -72,7 +72,7 @@ class Progress:
             for name in names:
                 counts[name] = counts.get(name, 0) + 1
         most = sorted(counts, key=lambda name: -counts[name])
-        return f" for {_listed([f'{one} ({counts[one]})' for one in most])}" if most else ""
+        return f" for {_listed([f'{name} ({counts[name]})' for one in most])}" if most else ""
 
     def done(self, name: str) -> None:
         """An item came to its end, whatever that is; one that has no name here does not count."""
@@ -82,23 +82,23 @@ class Progress:
         now = self._clock()
         if self._first is None:
             self._first = now, self._weights[name]
-        if len(self._done) == len(self._studies) or now - self._told < self._every:
+        if len(self._done) == len(self._studies) or now - self._last_line < self._every:
             return
-        self._told = now
+        self._last_line = now
         far = f"{len(self._done)} of {len(self._studies)} {self._unit}"
         studies = self._studies[name]
         whose = f" ({_listed(studies)})" if studies else ""
-        spent = f"{duration(now - self._begun)} so far{self._left(now)}"
+        spent = f"{duration(now - self._begun)} so far{self._remaining(now)}"
         self._tell(f"  {self._what}: {far}, {spent}: {name}{whose}")
 
-    def _left(self, now: float) -> str:
+    def _remaining(self, now: float) -> str:
         """The rest at the pace since the first was done: before it, processes and libraries start."""
         assert self._first is not None
         since, weight = self._first
         done = sum(self._weights[name] for name in self._done) - weight
         if done <= 0 or now <= since:
             return ""
-        left = sum(one for name, one in self._weights.items() if name not in self._done)
+        left = sum(weight for name, weight in self._weights.items() if name not in self._done)
         return f", about {about((now - since) * left / done)} left"
 
     @property

@@ -44,7 +44,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 def yaml_of(text: str) -> Any:
     """What a YAML document holds. Raises NoYaml."""
     try:
-        found = yaml.load(text, _Loader)
+        data = yaml.load(text, _Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1 if mark else 1}"
@@ -54,8 +54,8 @@ def yaml_of(text: str) -> Any:
             raise
         # Of a tag (`!!int x`) or a date of the 99th of a month PyYAML's own reader knows nothing.
         raise NoYaml("line 1", f"a value that is none: {error}", "YAML") from error
-    check_data(found)
-    return found
+    check_data(data)
+    return data
 
 
 def check_data(data: Any) -> None:
@@ -77,9 +77,9 @@ def check_data(data: Any) -> None:
             for name in value:
                 if not isinstance(name, str):
                     raise NoYaml(".".join(place) or "file", name, "keys that are text")
-            waiting += (((*place, name), one) for name, one in value.items())
+            waiting += (((*place, name), item) for name, item in value.items())
         elif isinstance(value, list | tuple):
-            waiting += (((*place, str(at)), one) for at, one in enumerate(value))
+            waiting += (((*place, str(at)), item) for at, item in enumerate(value))
 
 
 def _allowed_instead(value: Any) -> str:
@@ -98,10 +98,10 @@ def _place(location: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
     union (``only.str``) among the keys."""
     kept = []
     for part in location:
-        known = isinstance(data, Mapping) and part in data
-        if not known and isinstance(data, list) and isinstance(part, int):
-            known = part < len(data)
-        if known:
+        is_key = isinstance(data, Mapping) and part in data
+        if not is_key and isinstance(data, list) and isinstance(part, int):
+            is_key = part < len(data)
+        if is_key:
             data = data[part]
             kept.append(part)
     return tuple(kept)
@@ -134,16 +134,16 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models(part)
 
 
-def _known_keys(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
+def _valid_keys(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
     """The keys that a model knows where ``location``, which ends in a key that it does not, is."""
     models = [model]
     for part in location[:-1]:
-        fields = [one.model_fields for one in models]
-        aliases = [{f.alias or name: f for name, f in one.items()} for one in fields]
-        inner = [f.annotation for one in aliases for key, f in one.items() if key == part]
+        fields = [model.model_fields for model in models]
+        aliases = [{f.alias or name: f for name, f in fields_of.items()} for fields_of in fields]
+        inner = [f.annotation for named in aliases for key, f in named.items() if key == part]
         # A place in a list, a name in a mapping: the models are those that the field named.
-        models = [found for one in inner for found in _models(one)] or models
-    return [field.alias or name for one in models for name, field in one.model_fields.items()]
+        models = [model for annotation in inner for model in _models(annotation)] or models
+    return [field.alias or name for model in models for name, field in model.model_fields.items()]
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -160,7 +160,7 @@ def validated(model: type[M], data: Mapping[str, Any], where: object, above: str
         location, detail = _first_problem(error, data)
         key = ".".join(str(part) or "''" for part in (*filter(None, [above]), *location))
         if detail["type"] == "extra_forbidden":
-            allowed = _known_keys(model, location) or "no key"
+            allowed = _valid_keys(model, location) or "no key"
             raise UserError(where, key, location[-1], allowed) from error
         if detail["type"] == "missing":
             raise UserError(where, key, None, "a value: the key is required") from error
@@ -174,7 +174,7 @@ def read_mapping(path: Path, where: object) -> dict[str, Any]:
             data = stream.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise UserError(where, "file", "a larger file", f"at most {MOST_BYTES} bytes")
-        found = yaml_of(data.decode("utf-8"))
+        document = yaml_of(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         byte = error.object[error.start : error.start + 1]
         raise UserError(where, f"byte {error.start}", byte, "text in UTF-8") from error
@@ -183,7 +183,7 @@ def read_mapping(path: Path, where: object) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise UserError(where, "file", why, "a config file that can be read") from error
-    if not isinstance(found, dict):
-        kind = "nothing" if found is None else type(found).__name__
+    if not isinstance(document, dict):
+        kind = "nothing" if document is None else type(document).__name__
         raise UserError(where, "file", kind, "a mapping of keys")
-    return found
+    return document

@@ -19,7 +19,7 @@ from tilewave.kernel import arguments, operations
 from tilewave.kernel import result as model
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import MapPlan, leaves
-from tilewave.kernel.operations import another
+from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.operations.base import Operation
 from tilewave.kernel.padding import POISON
 from tilewave.kernel.result import Result
@@ -320,7 +320,7 @@ class _Case:
 
     def _another(self, file: Path, job: Job, given: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
         """See `base.Executed`."""
-        return another.executed(file, job, given, self.machine)
+        return kernel_reference.executed(file, job, given, self.machine)
 
     def _timeless(self, one: Judgement) -> Judgement:
         """Without figures from a clock, of a machine that has no time: the verdict stands."""

@@ -70,8 +70,8 @@ def _kind(
         return "a number", tuple(REAL), scalar.itemsize
     if name in job.numbers:
         return "a whole number", tuple(WHOLE), 4
-    known = [*buffers, *maps, "alpha", "beta", *job.numbers]
-    raise ValueError(f"argument {name!r} is none of {', '.join(known)}")
+    names = [*buffers, *maps, "alpha", "beta", *job.numbers]
+    raise ValueError(f"argument {name!r} is none of {', '.join(names)}")
 
 
 def values(
@@ -96,7 +96,7 @@ def values(
     names = job.arguments
     if sizes is not None and len(sizes) != len(names):
         has = f" ({', '.join(map(str, sizes))} bytes)" if sizes else ""
-        given = f" ({', '.join(map(told, names))})" if names else ""
+        given = f" ({', '.join(map(as_text, names))})" if names else ""
         raise ValueError(
             f"the kernel takes {len(sizes)} arguments{has}, and front matter gives {len(names)}{given}"
         )
@@ -114,41 +114,43 @@ def values(
             raise wrong(place, size, f"{name}: {what}, {' or '.join(map(str, widths))} bytes")
         if name in buffers or name in maps:
             return str(name), None
-        found: Any = numbers[name] if isinstance(name, str) else name or 0
+        number_value: Any = numbers[name] if isinstance(name, str) else name or 0
         real = what == "a number"
-        number = _real(float(found), size, job) if real else _whole(name, int(found), size)
+        number = (
+            _real(float(number_value), size, job) if real else _whole(name, int(number_value), size)
+        )
         return str(name), number
 
     def member(name: Argument, place: int) -> tuple[int, int, list[tuple[int, Value]]]:
         """Bytes and alignment of a struct or of what lies in one, and its values with their places."""
         if isinstance(name, tuple):
-            return _laid_out([member(one, place) for one in name])
+            return _laid_out([member(part, place) for part in name])
         if isinstance(name, Typed):
             if name.value not in numbers and isinstance(name.value, str):
-                raise ValueError(f"argument {place + 1}: {told(name)} is no number")
+                raise ValueError(f"argument {place + 1}: {as_text(name)} is no number")
             typed = _typed(name, numbers.get(name.value, name.value))
             return typed.itemsize, typed.itemsize, [(0, (str(name.value), typed))]
         size = _kind(name, job, buffers, maps)[2]
         return size, min(size, MAP_ALIGNMENT), [(0, value(name, place, size))]
 
-    made: list[Value | StructLayout] = []
+    arranged: list[Value | StructLayout] = []
     for place, name in enumerate(names):
         size = None if sizes is None else sizes[place]
         if isinstance(name, tuple):
-            own, _, members = member(name, place)
-            if size not in (None, own):
-                raise wrong(place, size, f"{told(name)}: a struct, {own} bytes")
-            made.append(StructLayout(own, tuple(members)))
+            struct_size, _, members = member(name, place)
+            if size not in (None, struct_size):
+                raise wrong(place, size, f"{as_text(name)}: a struct, {struct_size} bytes")
+            arranged.append(StructLayout(struct_size, tuple(members)))
         else:
-            made.append(value(name, place, size))
-    return made
+            arranged.append(value(name, place, size))
+    return arranged
 
 
 def _typed(name: Typed, value: Any) -> Number:
     """A number of a struct's member that has a type. Raises ValueError where it does not fit."""
     size = int(name.dtype[1:]) // 8
     if name.dtype[0] == "i" and value != int(value):
-        raise ValueError(f"argument {told(name)} is {value}, no whole number")
+        raise ValueError(f"argument {as_text(name)} is {value}, no whole number")
     return _whole(name.value, int(value), size) if name.dtype[0] == "i" else REAL[size](value)
 
 
@@ -156,16 +158,16 @@ def _laid_out(
     members: Sequence[tuple[int, int, list[tuple[int, Value]]]],
 ) -> tuple[int, int, list[tuple[int, Value]]]:
     """Bytes, alignment and values of a struct of these members; an empty one has a byte, as in C++."""
-    end, widest, found = 0, 1, []
+    end, widest, placed = 0, 1, []
     for size, alignment, values in members:
         start = -(-end // alignment) * alignment
-        found += [(start + at, one) for at, one in values]
+        placed += [(start + at, value) for at, value in values]
         end, widest = start + size, max(widest, alignment)
-    return max(-(-end // widest) * widest, 1), widest, found
+    return max(-(-end // widest) * widest, 1), widest, placed
 
 
-def told(name: Argument) -> str:
+def as_text(name: Argument) -> str:
     """An argument as front matter has it."""
     if isinstance(name, tuple):
-        return f"[{', '.join(map(told, name))}]"
+        return f"[{', '.join(map(as_text, name))}]"
     return f"{{{name.dtype}: {name.value}}}" if isinstance(name, Typed) else str(name)

@@ -20,12 +20,12 @@ def leave_out(
     kernels: dict[str, Kernel],
     left_out: dict[str, UserError],
     folders: Sequence[Path],
-    asked: Iterable[str],
+    names: Iterable[str],
 ) -> list[str]:
     """Move those of the kernels that are asked for, are `spared` and have front matter without values from
     ``kernels`` to ``left_out``; their names."""
     gone = []
-    for name in asked:
+    for name in names:
         kernel = kernels[name]
         if not spared(kernel.path, folders):
             continue
@@ -44,20 +44,20 @@ def leave_out(
     return gone
 
 
-def of_their_own(kernels: Mapping[str, Kernel], names: Iterable[str]) -> list[str]:
+def with_user_operation(kernels: Mapping[str, Kernel], names: Iterable[str]) -> list[str]:
     """Of these kernels those of an operation of somebody's own. That is code: it is loaded for kernels that cases
     ask for."""
-    return [one for one in names if operations.MODULES.file(kernels[one].front.operation)]
+    return [name for name in names if operations.MODULES.file(kernels[name].front.operation)]
 
 
 def gathered(folders: Iterable[Path], left_out: dict[str, UserError]) -> dict[str, Kernel]:
     """As `find_kernels`, without the kernels that `leave_out` leaves out; those of an operation of somebody's own
     are not looked at. Raises what `find_kernels` does."""
     folders = list(folders)
-    found = find_kernels(folders, left_out)
-    own = of_their_own(found, found)
-    leave_out(found, left_out, folders, [name for name in found if name not in own])
-    return found
+    kernels = find_kernels(folders, left_out)
+    user_defined = with_user_operation(kernels, kernels)
+    leave_out(kernels, left_out, folders, [name for name in kernels if name not in user_defined])
+    return kernels
 
 
 def mistakes(left_out: Mapping[str, UserError]) -> dict[str, str]:

@@ -142,16 +142,18 @@ def _parse(text: str) -> ast.expr:
 
 
 @functools.lru_cache(maxsize=4096)
-def _asked(text: str) -> tuple[str, ...]:
+def _names_used(text: str) -> tuple[str, ...]:
     try:
         tree = _parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    own = {node.id for node in names if isinstance(node.ctx, ast.Store)}  # of a comprehension
-    asked = {node.id for node in names if id(node) not in called}
-    return tuple(sorted(asked - own - set(WORDS)))
+    loop_names = {
+        node.id for node in names if isinstance(node.ctx, ast.Store)
+    }  # of a comprehension
+    used = {node.id for node in names if id(node) not in called}
+    return tuple(sorted(used - loop_names - set(WORDS)))
 
 
 def names_in(text: Any) -> set[str]:
@@ -159,11 +161,11 @@ def names_in(text: Any) -> set[str]:
 
     Empty for text that is no expression: `evaluate` says what is wrong with it.
     """
-    return set(_asked(text)) if isinstance(text, str) else set()
+    return set(_names_used(text)) if isinstance(text, str) else set()
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _known_value(text: str, values: tuple[tuple[str, type, Any], ...]) -> Any:
+def _cached_value(text: str, values: tuple[tuple[str, type, Any], ...]) -> Any:
     """The value of an expression over these names; the type keeps 1, 1.0 and true apart."""
     return _evaluate(text, {name: value for name, _, value in values}, None)
 
@@ -181,10 +183,10 @@ def evaluate(
     if not isinstance(text, str):
         return text
     if functions is None:
-        known = names or {}
+        scope = names or {}
         try:
-            asked = tuple((n, type(known[n]), known[n]) for n in _asked(text) if n in known)
-            return _known_value(text, asked)
+            used = tuple((n, type(scope[n]), scope[n]) for n in _names_used(text) if n in scope)
+            return _cached_value(text, used)
         except (ExpressionError, TypeError):  # no value, or an array: again, with all names to tell
             pass
     return _evaluate(text, names, functions)
@@ -195,18 +197,18 @@ def _evaluate(
     names: Mapping[str, Any] | None,
     functions: Mapping[str, Callable[..., Any]] | None,
 ) -> Any:
-    known = {**WORDS, **(names or {})}
+    scope = {**WORDS, **(names or {})}
     evaluator = EvalWithCompoundTypes(
-        operators=OPERATORS, functions={**FUNCTIONS, **(functions or {})}, names=known
+        operators=OPERATORS, functions={**FUNCTIONS, **(functions or {})}, names=scope
     )
     try:
         return _narrow(evaluator.eval(text, previously_parsed=_parse(text)))
     except Exception as error:  # simpleeval raises many kinds; all mean: this text has no value
-        own = ", ".join(sorted(set(known) - set(WORDS))) or "none"
+        available = ", ".join(sorted(set(scope) - set(WORDS))) or "none"
         said = text if len(text) <= 200 else f"{text[:200]}..."
-        told = ExpressionError(f"{said!r} has no value: {error}; names known here: {own}")
-        told.too_wide = isinstance(error, _TooWide)
-        raise told from error
+        problem = ExpressionError(f"{said!r} has no value: {error}; names known here: {available}")
+        problem.too_wide = isinstance(error, _TooWide)
+        raise problem from error
 
 
 def integer(text: Any, names: Mapping[str, Any] | None = None) -> int:

@@ -130,7 +130,7 @@ class Compiler(BaseModel):
     include: list[str] = Field(default_factory=list)
 
 
-def _one() -> list[Expression]:
+def _unit() -> list[Expression]:
     """One of something: the geometry where the front matter says nothing."""
     return [1]
 
@@ -138,7 +138,7 @@ def _one() -> list[Expression]:
 def _member(given: Any, depth: int = 0) -> Any:
     """An argument as front matter has it: a list is a struct, ``{i64: lda}`` a member of it."""
     if isinstance(given, list):
-        return tuple(_member(one, depth + 1) for one in given)
+        return tuple(_member(part, depth + 1) for part in given)
     if isinstance(given, dict) and depth and len(given) == 1:
         ((dtype, value),) = given.items()
         if dtype in MEMBERS and isinstance(value, str | int | float):
@@ -154,8 +154,8 @@ class Launched(BaseModel):
     """What front matter says of one launch."""
 
     model_config = ConfigDict(extra="forbid")
-    block: list[Expression] = Field(default_factory=_one)
-    grid: list[Expression] = Field(default_factory=_one)
+    block: list[Expression] = Field(default_factory=_unit)
+    grid: list[Expression] = Field(default_factory=_unit)
     cluster: list[Expression] | None = Field(
         None, description="Thread blocks of a cluster; the grid still counts blocks."
     )
@@ -168,7 +168,7 @@ class Launched(BaseModel):
     @field_validator("arguments", mode="before")
     @classmethod
     def _structs(cls, given: Any) -> Any:
-        return [_member(one) for one in given] if isinstance(given, list) else given
+        return [_member(argument) for argument in given] if isinstance(given, list) else given
 
 
 class OneOfSeries(Launched):
@@ -253,7 +253,7 @@ class Kernel:
     @property
     def launches(self) -> Sequence[tuple[str, Launched]]:
         """The launches of a case in their order, each with its kernel."""
-        series = [(one.entry, one) for one in self.front.launches]
+        series = [(launch.entry, launch) for launch in self.front.launches]
         return series or [(self.entry, self.front)]
 
     @property
@@ -279,9 +279,9 @@ class Kernel:
     def folders(self) -> tuple[Path, ...]:
         """Where headers of its own are looked for, in order: its folder, those that front matter names, and of
         Tilewave's kernels the one that they share."""
-        own = self.path.parent
-        shared = (one / HEADERS for one in (own, own.parent) if has_parts(one))
-        return own, *(own / one for one in self.front.compiler.include), *shared
+        folder = self.path.parent
+        shared = (parent / HEADERS for parent in (folder, folder.parent) if has_parts(parent))
+        return folder, *(folder / name for name in self.front.compiler.include), *shared
 
     @cached_property
     def chosen(self) -> dict[str, Any]:
@@ -289,37 +289,37 @@ class Kernel:
         return {}
 
     @cached_property
-    def asked(self) -> dict[str, frozenset[str]]:
+    def names_used(self) -> dict[str, frozenset[str]]:
         """Expression -> the names that it asks for, also through `let`, of those that were looked at."""
         return {}
 
     @cached_property
-    def own_headers(self) -> dict[str, str]:
+    def headers(self) -> dict[str, str]:
         """Name -> text of the headers in these folders that it includes, directly or not, as they were when
         this was asked first."""
-        return includes.own(self.text, *self.folders)
+        return includes.kernel_headers(self.text, *self.folders)
 
     def compiler_options(self, macros: Mapping[str, Any]) -> list[str]:
         """What the compiler is told besides what it always is.
 
         Raises UserError for an option that is not the kernel's to set, or asks for another macro.
         """
-        made = []
+        options = []
         for given in self.front.compiler.options:
             key = "compiler.options"
             if SET_ELSEWHERE.match(given):
                 allowed = "any but the architecture (the target's), folders (`compiler: include`) and other files"
                 raise UserError(self.path, key, given, allowed)
-            made.append(self.formatted(key, given, macros))
-        return made
+            options.append(self.formatted(key, given, macros))
+        return options
 
     def formatted(self, key: str, given: str, macros: Mapping[str, Any]) -> str:
         """A text of front matter with macros in braces. Raises UserError where it asks for another one."""
         try:
             return given.format(**macros)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            known = [f"{{{name}}}" for name in macros] or "no macro in braces"
-            raise UserError(self.path, key, given, known) from error
+            allowed = [f"{{{name}}}" for name in macros] or "no macro in braces"
+            raise UserError(self.path, key, given, allowed) from error
 
 
 def _split(path: Path, text: str) -> tuple[str, str | None]:
@@ -368,7 +368,7 @@ def load_kernel(path: Path) -> Kernel:
     if front.operation not in operations.names():
         raise UserError(path, "operation", front.operation, operations.names())
     _check_macros(path, front.macros)
-    series = [one.entry for one in front.launches]
+    series = [launch.entry for launch in front.launches]
     if series and front.entry not in (None, *series):
         raise UserError(path, "entry", front.entry, series)
     if front.cubin is not None:
@@ -403,7 +403,7 @@ def _check_macros(path: Path, macros: Mapping[str, Sequence[Scalar]]) -> None:
             found = f"{combinations} combinations"
             raise KernelRefused(path, f"macros.{name}", found, f"{MOST_VARIANTS} at most")
     longest = sum(
-        len(name) + max(len(str(one)) for one in values) + 1 for name, values in macros.items()
+        len(name) + max(len(str(value)) for value in values) + 1 for name, values in macros.items()
     )
     if len(path.stem) + longest > MOST_NAME:
         allowed = f"names and values of {MOST_NAME} letters together: they are a file's name"
@@ -422,9 +422,9 @@ def _check_name(path: Path) -> None:
 def line_of(text: str, key: str) -> int:
     """The line of a file's front matter that the first word of a key stands in; 1 where none does."""
     first = re.escape(key.partition(".")[0])
-    found = re.search(rf"""^\s*["']?{first}["']?\s*:""", text, re.MULTILINE)
+    match = re.search(rf"""^\s*["']?{first}["']?\s*:""", text, re.MULTILINE)
     at = re.search(r"\bline (\d+)$", key)
-    return int(at[1]) if at else text.count("\n", 0, found.end()) + 1 if found else 1
+    return int(at[1]) if at else text.count("\n", 0, match.end()) + 1 if match else 1
 
 
 def spared(path: Path, folders: Sequence[Path]) -> bool:
@@ -439,7 +439,7 @@ def kernel_files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return [folder]
     parts = [folder / part for part in PARTS] if has_parts(folder) else []
-    return [path for one in (folder, *parts) for path in sorted(one.iterdir())]
+    return [path for part in (folder, *parts) for path in sorted(part.iterdir())]
 
 
 def find_kernels(
@@ -452,7 +452,7 @@ def find_kernels(
     kernel file, or its front matter has a mistake. Without it that is raised.
     Raises UserError for a folder that does not exist and for two files of one name.
     """
-    found: dict[str, Kernel] = {}
+    kernels: dict[str, Kernel] = {}
     folders = list(folders)
     for folder in folders:
         if not folder.exists():
@@ -472,24 +472,24 @@ def find_kernels(
                     error.at(line_of(path.read_text("utf-8", "replace"), error.key))
                 left_out[path.name if path.stem in left_out else path.stem] = error
                 continue
-            if kernel.name in found:
+            if kernel.name in kernels:
                 raise UserError(path, "file name", kernel.name, "a name no other kernel file has")
-            found[kernel.name] = kernel
+            kernels[kernel.name] = kernel
     if left_out:
-        _settle(left_out, found)
-    return found
+        _settle(left_out, kernels)
+    return kernels
 
 
-def _settle(left_out: dict[str, UserError], found: Mapping[str, Kernel]) -> None:
+def _settle(left_out: dict[str, UserError], kernels: Mapping[str, Kernel]) -> None:
     """Without the files that a kernel includes, as `tilewave wrap` writes kernels; a file of a kernel's name goes
     by its own with the suffix."""
-    texts = (kernel.text for kernel in found.values() if kernel.provider == "nvrtc")
+    texts = (kernel.text for kernel in kernels.values() if kernel.provider == "nvrtc")
     included = {Path(name).name for text in texts for _, name in includes.INCLUDE.findall(text)}
     for name, why in list(left_out.items()):
         file = Path(why.where_file).name
         if isinstance(why, NoKernel) and file in included:
             del left_out[name]
-        elif name in found:
+        elif name in kernels:
             left_out[file] = left_out.pop(name)
 
 
@@ -497,26 +497,26 @@ def cubins(kernel: Kernel) -> dict[str, str]:
     """SHA-256 of each file that may be the code of one of its variants, by name."""
     if kernel.front.cubin is None:
         return {}
-    folder, made = kernel.path.parent, dict[str, str]()
+    folder, digests = kernel.path.parent, dict[str, str]()
     parts = PurePosixPath(kernel.front.cubin).parts
     if not parts or parts[0] == "/" or ".." in parts or "\0" in kernel.front.cubin:
-        return made  # refused where it is read
+        return digests  # refused where it is read
     pattern = re.sub(r"(?:\{[^{}]*\})+", "*", glob.escape(kernel.front.cubin))
     for path in sorted(folder.glob(pattern)):
         with contextlib.suppress(KernelRefused):  # told by the variant whose code it is
             if files.lies_in(path, [folder]):
-                told = hashlib.sha256(files.content(path, MOST_CUBIN)).hexdigest()
-                made[path.relative_to(folder).as_posix()] = told
-    return made
+                digest = hashlib.sha256(files.content(path, MOST_CUBIN)).hexdigest()
+                digests[path.relative_to(folder).as_posix()] = digest
+    return digests
 
 
 def source_digest(kernel: Kernel) -> str:
     """SHA-256 of the file's text, of the headers of its own that it includes, and of its cubins."""
     digest = hashlib.sha256(kernel.text.encode())
-    for name, text in kernel.own_headers.items():
+    for name, text in kernel.headers.items():
         digest.update(f"\0{name}\0{text}".encode())
-    for name, told in cubins(kernel).items():
-        digest.update(f"\0{name}\0{told}".encode())
+    for name, code in cubins(kernel).items():
+        digest.update(f"\0{name}\0{code}".encode())
     return digest.hexdigest()
 
 
@@ -556,9 +556,9 @@ def idea(kernel: Kernel) -> list[str]:
         text = line.strip()
         if text and not text.startswith(sign):
             break
-        words = text.removeprefix(sign).strip()
-        if words:
-            paragraphs[-1].append(words)
+        comment = text.removeprefix(sign).strip()
+        if comment:
+            paragraphs[-1].append(comment)
         elif paragraphs[-1]:
             paragraphs.append([])
-    return [" ".join(words) for words in paragraphs if words]
+    return [" ".join(lines) for lines in paragraphs if lines]

@@ -75,7 +75,7 @@ def of_host(name: str) -> bool:
 def provided(name: str) -> bool:
     """Whether a header is there without the user's doing: CUDA's, or one with a stand-in."""
     places = [place for folder in folders() for place in (folder, folder / "crt")]
-    return name in STAND_INS or of_host(name) or any((one / name).is_file() for one in places)
+    return name in STAND_INS or of_host(name) or any((folder / name).is_file() for folder in places)
 
 
 @functools.cache
@@ -87,15 +87,15 @@ def folders() -> tuple[Path, ...]:
     import nvidia
     from cuda import pathfinder
 
-    found = []
+    include_folders = []
     for place in nvidia.__path__:
-        found += sorted(Path(place).glob("cu1[3-9]/include"))
+        include_folders += sorted(Path(place).glob("cu1[3-9]/include"))
     for library in ("cudart", "cccl"):
         folder = pathfinder.find_nvidia_header_directory(library)
         if folder:
-            found.append(Path(folder))
-    found += [folder / "cccl" for folder in found if (folder / "cccl").is_dir()]
-    return tuple(dict.fromkeys(found))
+            include_folders.append(Path(folder))
+    include_folders += [folder / "cccl" for folder in include_folders if (folder / "cccl").is_dir()]
+    return tuple(dict.fromkeys(include_folders))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -122,11 +122,13 @@ MOST_BYTES = 4 << 20
 
 
 @functools.lru_cache(maxsize=4096)
-def _lies_in(path: Path, own: tuple[Path, ...]) -> bool:
-    return lies_in(path, own)
+def _lies_in(path: Path, folders: tuple[Path, ...]) -> bool:
+    return lies_in(path, folders)
 
 
-def _own_header(name: str, folders: Sequence[Path], own: tuple[Path, ...]) -> Path | str | None:
+def _kernel_header(
+    name: str, folders: Sequence[Path], kernel_folders: tuple[Path, ...]
+) -> Path | str | None:
     """The header that a file of the kernel's own includes, or what stands for it because it must not be
     read; None where there is none of this name in the folders.
 
@@ -136,14 +138,14 @@ def _own_header(name: str, folders: Sequence[Path], own: tuple[Path, ...]) -> Pa
     for folder in folders:
         path = folder / name
         if path.is_file():
-            if _lies_in(path, own):
+            if _lies_in(path, kernel_folders):
                 return path if path.stat().st_size <= MOST_BYTES else LARGE.format(MOST_BYTES)
             out = True
         out = out or path.is_symlink()
     return REFUSED if out else None
 
 
-def own(text: str, *folders: Path, taken: Collection[str] = ()) -> dict[str, str]:
+def kernel_headers(text: str, *folders: Path, taken: Collection[str] = ()) -> dict[str, str]:
     """Name -> text of the headers in the kernel's own folders that ``text`` includes, directly or
     not. CUDA's headers are left out: no toolkit is needed to ask.
 
@@ -152,7 +154,7 @@ def own(text: str, *folders: Path, taken: Collection[str] = ()) -> dict[str, str
     beside the one that includes it, and another header has that name (in these folders, or it is taken), the text asks
     for it by its whole name: NVRTC knows no folders.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     renamed: dict[str, list[tuple[str, str]]] = {}
     waiting: list[tuple[str, tuple[Path, ...], str]] = [
         (name, (), "") for _, name in INCLUDE.findall(text)
@@ -163,21 +165,22 @@ def own(text: str, *folders: Path, taken: Collection[str] = ()) -> dict[str, str
         if near and whole != name and _other(near[0] / name, name, whole, folders, taken):
             renamed.setdefault(includer, []).append((name, whole))
             name = whole
-        if name in found:
+        if name in texts:
             continue
-        told = _own_header(name, (*near, *folders), folders)
-        if isinstance(told, str):
-            found[name] = told
-        elif told is not None and (told.parent in folders or name not in INSTEAD):
-            found[name], included = read_header(told)
+        header = _kernel_header(name, (*near, *folders), folders)
+        if isinstance(header, str):
+            texts[name] = header
+        elif header is not None and (header.parent in folders or name not in INSTEAD):
+            texts[name], included = read_header(header)
             waiting += [
-                (one, (told.parent,) if mark == '"' else (), name) for mark, one in included
+                (included_name, (header.parent,) if mark == '"' else (), name)
+                for mark, included_name in included
             ]
     for includer, names in renamed.items():
         for name, whole in names:
             quoted = re.compile(rf'^([ \t]*#[ \t]*include[ \t]*"){re.escape(name)}"', re.MULTILINE)
-            found[includer] = quoted.sub(rf'\g<1>{whole}"', found[includer])
-    return dict(sorted(found.items()))
+            texts[includer] = quoted.sub(rf'\g<1>{whole}"', texts[includer])
+    return dict(sorted(texts.items()))
 
 
 def _other(
@@ -186,5 +189,5 @@ def _other(
     """Whether the header of this whole name is the one beside its includer, and the short name another's."""
     if not beside.is_file():
         return False
-    other = name in taken or any((one / name).is_file() for one in folders)
-    return other and any((one / whole).is_file() for one in folders)
+    other = name in taken or any((folder / name).is_file() for folder in folders)
+    return other and any((folder / whole).is_file() for folder in folders)

@@ -29,7 +29,7 @@ def storage(dtype: str) -> np.dtype:
         raise ValueError(f"unknown dtype {dtype!r}; known: {', '.join(DTYPES)}") from None
 
 
-def _words(seed: int, stream: int, index: NDArray[np.uint64]) -> NDArray[np.uint32]:
+def _hashes(seed: int, stream: int, index: NDArray[np.uint64]) -> NDArray[np.uint32]:
     low = (index & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     high = (index >> np.uint64(32)).astype(np.uint32)
     number = np.array([(stream * 0x9E3779B9 + 0x7F4A7C15) & 0xFFFFFFFF], np.uint32)
@@ -47,11 +47,11 @@ def uniform(seed: int, stream: int, count: int, dtype: str, start: int = 0) -> n
 
     Raises ValueError for an unknown dtype, and for one that no elements are made of (u8).
     """
-    out, made = np.empty(count, storage(dtype)), DTYPES[dtype].made
-    if made is None:
+    out, convert = np.empty(count, storage(dtype)), DTYPES[dtype].made
+    if convert is None:
         raise ValueError(f"no elements are made of dtype {dtype!r}")
     for first in range(0, count, _CHUNK):
         last = min(first + _CHUNK, count)
         index = np.arange(start + first, start + last, dtype=np.uint64)
-        out[first:last] = made(_words(seed, stream, index))
+        out[first:last] = convert(_hashes(seed, stream, index))
     return out

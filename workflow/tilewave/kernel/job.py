@@ -123,14 +123,14 @@ class Job:
     def steps(self) -> tuple[Self, ...]:
         """The launches of the case in their order, each as a job of one launch."""
         return tuple(
-            replace(self, entry=one.entry, arguments=one.arguments, launch=launch)
-            for one, launch in zip(self.launch.series, self.launch.steps)
+            replace(self, entry=step.entry, arguments=step.arguments, launch=launch)
+            for step, launch in zip(self.launch.series, self.launch.steps)
         ) or (self,)
 
     @property
     def leading(self) -> int:
         """Place among the `steps` of the launch that leads: what is no sum is said of it."""
-        return next(at for at, one in enumerate(self.steps) if one.entry == self.entry)
+        return next(at for at, step in enumerate(self.steps) if step.entry == self.entry)
 
     @property
     def numbers(self) -> dict[str, Expression]:
@@ -145,17 +145,17 @@ class Job:
         """From JSON of its fields."""
         probe, rival = document["probe"], document["rival"]
         if probe is not None:
-            buffers = {name: ProbeBuffer(**one) for name, one in probe["buffers"].items()}
+            buffers = {name: ProbeBuffer(**buffer) for name, buffer in probe["buffers"].items()}
             probe = Probe(**{**probe, "buffers": buffers})
-        made = {
+        members = {
             "launch": LaunchPlan.of_document(document["launch"]),
             "timing": BlockTiming(**document["timing"]),
             "probe": probe,
             "rival": rival and cls.of_document(rival),
         }
         lists = ("arguments", "metrics", "sections", "include", "versions")
-        made |= {name: argument(document[name]) for name in lists}
-        return cls(**{**document, **made})
+        members |= {name: argument(document[name]) for name in lists}
+        return cls(**{**document, **members})
 
 
 def write_jobs(path: Path, jobs: Iterable[Job]) -> None:
@@ -165,4 +165,4 @@ def write_jobs(path: Path, jobs: Iterable[Job]) -> None:
 
 def read_jobs(path: Path) -> list[Job]:
     """The jobs of such a file."""
-    return [Job.of_document(one) for one in json.loads(path.read_text(encoding="utf-8"))]
+    return [Job.of_document(document) for document in json.loads(path.read_text(encoding="utf-8"))]

@@ -36,11 +36,11 @@ Argument = str | int | float | None | Typed | tuple["Argument", ...]
 
 def leaves(arguments: Iterable[Argument]) -> Iterator[str | int | float | None]:
     """The names and numbers of these arguments, those in structs among them."""
-    for one in arguments:
-        if isinstance(one, tuple):
-            yield from leaves(one)
+    for item in arguments:
+        if isinstance(item, tuple):
+            yield from leaves(item)
         else:
-            yield one.value if isinstance(one, Typed) else one
+            yield item.value if isinstance(item, Typed) else item
 
 
 def argument(document: Any) -> Argument:
@@ -102,21 +102,21 @@ class MapPlan:
         """The element strides, where they are not given too."""
         return self.element_strides or (1,) * len(self.sizes)
 
-    def beyond(self) -> str:
+    def broken_rule(self) -> str:
         """Empty where CUDA can encode it; else which rule of cuTensorMapEncodeTiled it breaks."""
         element = SIZES[self.dtype]
-        told = broken(element, self.sizes, self.box, self.steps, self.pitches, self.swizzle)
-        return told and f"{self.name}: {told}"
+        rule = broken(element, self.sizes, self.box, self.steps, self.pitches, self.swizzle)
+        return rule and f"{self.name}: {rule}"
 
     def document(self) -> dict[str, Any]:
         """As a job's key has it, under the map's name."""
-        made = {name: getattr(self, name) for name in ("of", "dtype", "swizzle", "l2")}
-        made |= {"sizes": list(self.sizes), "box": list(self.box)}
+        document = {name: getattr(self, name) for name in ("of", "dtype", "swizzle", "l2")}
+        document |= {"sizes": list(self.sizes), "box": list(self.box)}
         if len(self.sizes) == 2:
-            made["pitch"] = self.pitches[0]
+            document["pitch"] = self.pitches[0]
         else:
-            made["strides"] = list(self.pitches)
-        return made | ({"element_strides": list(self.steps)} if self.element_strides else {})
+            document["strides"] = list(self.pitches)
+        return document | ({"element_strides": list(self.steps)} if self.element_strides else {})
 
 
 @dataclass(frozen=True)
@@ -168,19 +168,21 @@ class LaunchPlan:
             for name in ("grid", "block", "cluster", "tile")
         }
         maps = tuple(map(MapPlan.of_document, document["tensor_maps"]))
-        scratch = tuple(Scratch(**one) for one in document["scratch"])
+        scratch = tuple(Scratch(**buffer) for buffer in document["scratch"])
         series = tuple(map(Step.of_document, document["series"]))
-        made = {**triples, "tensor_maps": maps, "scratch": scratch, "series": series}
-        return cls(**{**document, **made})
+        members = {**triples, "tensor_maps": maps, "scratch": scratch, "series": series}
+        return cls(**{**document, **members})
 
     @property
     def steps(self) -> tuple[Self, ...]:
         """Each launch by itself, in their order."""
         return tuple(map(self._alone, self.series)) or (self,)
 
-    def _alone(self, one: Step) -> Self:
-        maps = tuple(made for made in self.tensor_maps if made.name in leaves(one.arguments))
-        geometry: dict[str, Any] = {**vars(one)}
+    def _alone(self, step: Step) -> Self:
+        maps = tuple(
+            map_plan for map_plan in self.tensor_maps if map_plan.name in leaves(step.arguments)
+        )
+        geometry: dict[str, Any] = {**vars(step)}
         del geometry["entry"], geometry["arguments"]
         return replace(self, **geometry, tensor_maps=maps, series=())
 
@@ -191,26 +193,26 @@ class LaunchPlan:
     @property
     def scratch_bytes(self) -> int:
         """Memory beside the operands."""
-        return sum(one.nbytes for one in self.scratch)
+        return sum(buffer.nbytes for buffer in self.scratch)
 
     @property
     def cluster_blocks(self) -> int:
         """Blocks of a cluster; 1 where a block stands alone."""
         return math.prod(self.cluster or ())
 
-    def beyond(self, device: Mapping[str, Any]) -> str:
+    def exceeded_limit(self, device: Mapping[str, Any]) -> str:
         """Empty where CUDA can launch it; else which limit it passes (CUDA programming guide,
-        compute capabilities). What was compiled has limits besides: `beyond_code`.
+        compute capabilities). What was compiled has limits besides: `exceeded_code_limit`.
 
         Arguments need no look: they have 4,096 bytes before compute capability 7.0 or CUDA 12.1 and 32,764
         since (programming guide, ``__global__`` function parameters), and ptxas refuses a kernel with more.
         """
-        told = [one._beyond(device) for one in self.steps]
+        reasons = [step._exceeded_limit(device) for step in self.steps]
         if self.series:
-            told = [why and f"{one.entry}: {why}" for one, why in zip(self.series, told)]
-        return next(filter(None, told), "")
+            reasons = [why and f"{step.entry}: {why}" for step, why in zip(self.series, reasons)]
+        return next(filter(None, reasons), "")
 
-    def _beyond(self, device: Mapping[str, Any]) -> str:
+    def _exceeded_limit(self, device: Mapping[str, Any]) -> str:
         for axis, size, limit in zip("xyz", self.grid, GRID_LIMITS):
             if size > limit:
                 return f"grid {axis} = {size} exceeds {limit}"
@@ -231,9 +233,9 @@ class LaunchPlan:
         together = math.prod(self.cluster or ())
         if together > CLUSTER_LIMIT:
             return f"a cluster of {together} blocks exceeds {CLUSTER_LIMIT}"
-        return next(filter(None, (one.beyond() for one in self.tensor_maps)), "")
+        return next(filter(None, (map_plan.broken_rule() for map_plan in self.tensor_maps)), "")
 
-    def beyond_code(
+    def exceeded_code_limit(
         self,
         used: Mapping[str, Mapping[str, int]],
         entries: Sequence[str],
@@ -243,22 +245,25 @@ class LaunchPlan:
 
         used: registers of a thread and static shared bytes of each kernel; entries: the kernel of each launch.
         """
-        for entry, one in zip(entries, self.steps):
+        for entry, step in zip(entries, self.steps):
             before = f"{entry}: " if self.series else ""
-            mine = used.get(entry, {})
-            registers, static = mine.get("registers", 0), mine.get("static_shared_bytes", 0)
-            warps = -(-math.prod(one.block) // WARP)
+            resources = used.get(entry, {})
+            registers, static = (
+                resources.get("registers", 0),
+                resources.get("static_shared_bytes", 0),
+            )
+            warps = -(-math.prod(step.block) // WARP)
             if block_registers(warps, registers) > REGISTERS:
                 return f"{before}{registers} registers in each of {warps} warps exceed {REGISTERS} of a block"
             most = _most_shared(device)
-            if most is not None and static + one.shared_bytes > most:
-                told = f"{static} + {one.shared_bytes} bytes of shared memory"
-                return f"{before}{told} exceed this device's {most}"
+            if most is not None and static + step.shared_bytes > most:
+                total = f"{static} + {step.shared_bytes} bytes of shared memory"
+                return f"{before}{total} exceed this device's {most}"
         return ""
 
 
 def _most_shared(device: Mapping[str, Any]) -> int | None:
     """Bytes of shared memory that a block may have; None where nothing is known of the device."""
-    known: int | None = device.get("shared_per_block_optin")
+    limit: int | None = device.get("shared_per_block_optin")
     row = architectures.ARCHITECTURES.get(device.get("arch", 0))  # its neighbours may have more
-    return known if known is not None or row is None else row.shared_per_block
+    return limit if limit is not None or row is None else row.shared_per_block

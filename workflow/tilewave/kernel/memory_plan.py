@@ -27,16 +27,16 @@ def strides(
 
     Raises UserError for one that would lay elements over each other.
     """
-    found: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     for operand, about in operation.operands.items():
         for axis, name in enumerate(stride_names(operand, len(about.extents)), 1):
-            least = operation.placement(operand, shape, layouts, found).strides[axis]
+            least = operation.placement(operand, shape, layouts, lengths).strides[axis]
             text = kernel.front.strides.get(name, least)
-            found[name] = whole(f"strides.{name}", text, {**shape, **found})
-            if found[name] < least:
+            lengths[name] = whole(f"strides.{name}", text, {**shape, **lengths})
+            if lengths[name] < least:
                 allowed = f"{least} elements at least, which lie there"
-                raise UserError(kernel.path, f"strides.{name}", found[name], allowed)
-    return found
+                raise UserError(kernel.path, f"strides.{name}", lengths[name], allowed)
+    return lengths
 
 
 def scratch(kernel: Kernel, dtypes: Mapping[str, str], whole: Whole) -> Iterator[Scratch]:
@@ -58,9 +58,9 @@ def tensor_maps(
 
     Raises UserError for one that reaches beyond its memory, and for lists of other lengths than its box.
     """
-    for name, one in kernel.front.tensor_maps.items():
-        yield _Wanted(kernel, f"tensor_maps.{name}", one, whole).plan(
-            name, placed[one.of], dtypes[one.of]
+    for name, declared in kernel.front.tensor_maps.items():
+        yield _Wanted(kernel, f"tensor_maps.{name}", declared, whole).plan(
+            name, placed[declared.of], dtypes[declared.of]
         )
 
 
@@ -70,22 +70,22 @@ class _Wanted:
     def __init__(self, kernel: Kernel, key: str, about: DeclaredTensorMap, whole: Whole) -> None:
         self.kernel, self.key, self.about, self.whole = kernel, key, about, whole
 
-    def refuse(self, key: str, found: object, allowed: Any) -> UserError:
-        return UserError(self.kernel.path, f"{self.key}.{key}", found, allowed)
+    def refuse(self, key: str, value: object, allowed: Any) -> UserError:
+        return UserError(self.kernel.path, f"{self.key}.{key}", value, allowed)
 
     def numbers(self, key: str, texts: Sequence[Any], count: int) -> tuple[int, ...]:
         """So many positive numbers."""
         if len(texts) != count:
             raise self.refuse(key, list(texts), f"expressions, {count} of them")
-        made = [self.whole(f"{self.key}.{key}", text, {}) for text in texts]
-        if made and min(made) < 1:
-            raise self.refuse(key, made, "positive sizes")
-        return tuple(made)
+        values = [self.whole(f"{self.key}.{key}", text, {}) for text in texts]
+        if values and min(values) < 1:
+            raise self.refuse(key, values, "positive sizes")
+        return tuple(values)
 
-    def one_of(self, key: str, text: Any, known: Mapping[int, str]) -> int:
+    def choice(self, key: str, text: Any, allowed: Mapping[int, str]) -> int:
         value = self.whole(f"{self.key}.{key}", text, {})
-        if value not in known:
-            raise self.refuse(key, value, map(str, known))
+        if value not in allowed:
+            raise self.refuse(key, value, map(str, allowed))
         return value
 
     def plan(self, name: str, placed: Placement, dtype: str) -> MapPlan:
@@ -111,8 +111,8 @@ class _Wanted:
             strides=tuple(step * SIZES[dtype] for step in array.strides[1:]),
             box=box,
             element_strides=every if max(every) > 1 else (),
-            swizzle=self.one_of("swizzle", about.swizzle, SWIZZLES),
-            l2=self.one_of("l2", about.l2, L2_PROMOTIONS),
+            swizzle=self.choice("swizzle", about.swizzle, SWIZZLES),
+            l2=self.choice("l2", about.l2, L2_PROMOTIONS),
         )
 
     def as_dimensions(self, placed: Placement, rank: int) -> Placement:

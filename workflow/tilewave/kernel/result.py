@@ -109,10 +109,10 @@ class Result:
 
     def document(self) -> dict[str, Any]:
         """As JSON, to be stored or sent to another process; accesses only where there are any."""
-        made = {"schema_version": SCHEMA_VERSION, **vars(self)}
+        document = {"schema_version": SCHEMA_VERSION, **vars(self)}
         if not self.accesses:
-            del made["accesses"]
-        return made
+            del document["accesses"]
+        return document
 
     @classmethod
     def of_document(cls, document: Any) -> Self:
@@ -122,13 +122,18 @@ class Result:
         for name, kind in KINDS.items():
             if name not in document or not isinstance(document[name], kind):
                 raise ValueError(f"no {name} of its kind")
-        made = cls(**{one.name: document[one.name] for one in fields(cls) if one.name in document})
-        if not all(isinstance(row, dict) for row in (*made.figures, *made.instructions)) or not all(
-            isinstance(one.get("metric"), str) and isinstance(one.get("value"), int | float | None)
-            for one in made.figures
+        result = cls(
+            **{entry.name: document[entry.name] for entry in fields(cls) if entry.name in document}
+        )
+        if not all(
+            isinstance(row, dict) for row in (*result.figures, *result.instructions)
+        ) or not all(
+            isinstance(figure.get("metric"), str)
+            and isinstance(figure.get("value"), int | float | None)
+            for figure in result.figures
         ):
             raise ValueError("a figure or an instruction is none")
-        return made
+        return result
 
     def only(self, *names: str) -> dict[str, Any]:
         """Some of its fields, by name."""
@@ -137,7 +142,7 @@ class Result:
     @property
     def by_metric(self) -> dict[str, Any]:
         """The values of its figures."""
-        return {one["metric"]: one["value"] for one in self.figures}
+        return {figure["metric"]: figure["value"] for figure in self.figures}
 
     @property
     def passing(self) -> bool:

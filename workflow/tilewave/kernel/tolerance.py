@@ -107,14 +107,14 @@ class Judgement:
     badness: tuple[bool, float] = (False, 0.0)
 
     @classmethod
-    def worst(cls, found: Iterable[Judgement]) -> Judgement:
+    def worst(cls, judgements: Iterable[Judgement]) -> Judgement:
         """The one that came nearest to its tolerance, or went farthest past it."""
-        return max(found, key=lambda one: one.badness)
+        return max(judgements, key=lambda judgement: judgement.badness)
 
 
 def judged(
     output: JudgedOutput,
-    found: OutputComparison,
+    comparison: OutputComparison,
     value: float = math.nan,
     expected: float = math.nan,
     label: str = "",
@@ -127,7 +127,7 @@ def judged(
     bound, reason = output.bound, ""
     alpha, beta = output.scaled or (1.0, 0.0)
     scaled = f" with alpha = {alpha:g}, beta = {beta:g}" if output.scaled else ""
-    if found.wrong:
+    if comparison.wrong:
         unwritten = ""
         if math.isnan(value) and not beta:
             read = ", or C was read although beta is 0, which `reads_c: true` allows"
@@ -136,13 +136,13 @@ def judged(
         allowed = bound.absolute + bound.relative_out * abs(expected)
         near = allowed > 0 and abs(value - expected) < NEAR * allowed
         reason = (
-            f"{found.wrong} of {output.count} elements are wrong{scaled}; "
-            f"{output.element(found.first)} is {value:{digits}}{unwritten}, expected {expected:{digits}}"
+            f"{comparison.wrong} of {output.count} elements are wrong{scaled}; "
+            f"{output.element(comparison.first)} is {value:{digits}}{unwritten}, expected {expected:{digits}}"
             f"{f' within {allowed:.2g}' if near else ''}"
         )
-    elif not found.relative_error <= bound.frobenius:
+    elif not comparison.relative_error <= bound.frobenius:
         reason = (
-            f"relative error {found.relative_error:.3g} of the whole output (Frobenius){scaled} "
+            f"relative error {comparison.relative_error:.3g} of the whole output (Frobenius){scaled} "
             f"exceeds {bound.frobenius:.3g}"
         )
     correct = not reason
@@ -151,24 +151,24 @@ def judged(
     if reason and label:
         reason = f"{label}: {reason}"
     # The errors are left out where elements are NaN: those of the others would look small.
-    no_number = math.isnan(found.worst[0] if found.worst else 0.0)
-    no_number = no_number or (found.wrong > 0 and math.isnan(value))
-    values = {"max_error": found.max_error, "tolerance": bound.typical}
-    values["relative_error"] = found.relative_error
+    no_number = math.isnan(comparison.worst[0] if comparison.worst else 0.0)
+    no_number = no_number or (comparison.wrong > 0 and math.isnan(value))
+    values = {"max_error": comparison.max_error, "tolerance": bound.typical}
+    values["relative_error"] = comparison.relative_error
     if no_number:
         values = {"tolerance": bound.typical}
     notes: dict[str, Any] = {"alpha": alpha, "beta": beta} if output.scaled else {}
-    notes |= {"wrong_elements": found.wrong, "relative_tolerance": bound.frobenius}
-    if found.worst is not None and not no_number:
-        notes["worst_error"], notes["worst_tolerance"] = found.worst
+    notes |= {"wrong_elements": comparison.wrong, "relative_tolerance": bound.frobenius}
+    if comparison.worst is not None and not no_number:
+        notes["worst_error"], notes["worst_tolerance"] = comparison.worst
     # Where nothing is tolerated (whole numbers) any error is beyond measure.
-    beyond = math.inf if found.max_error else 0.0
+    unbounded = math.inf if comparison.max_error else 0.0
     return Judgement(
         result.CORRECT if correct else result.WRONG,
         reason,
-        [{"metric": name, "value": float(one), "unit": ""} for name, one in values.items()],
+        [{"metric": name, "value": float(value), "unit": ""} for name, value in values.items()],
         notes,
-        (not correct, found.max_error / bound.typical if bound.typical else beyond),
+        (not correct, comparison.max_error / bound.typical if bound.typical else unbounded),
     )
 
 
@@ -193,8 +193,8 @@ def compare(
     wrong = sum(part.wrong for part in parts)
     norm = max(math.hypot(*(part.norm for part in parts)), output.least_norm)
     total = math.hypot(*(part.total for part in parts))
-    worst = max(parts, key=lambda part: part.beyond, default=None)
-    found = OutputComparison(
+    worst = max(parts, key=lambda part: part.excess, default=None)
+    comparison = OutputComparison(
         max((part.largest for part in parts), default=0.0),
         total / norm if norm else total,
         wrong,
@@ -205,7 +205,7 @@ def compare(
     if wrong:
         value = float(to_float64(got[first : first + 1], dtype)[0])
         expected = float(want[first])
-    return judged(output, found, value, expected)
+    return judged(output, comparison, value, expected)
 
 
 PART = 1 << 13
@@ -215,14 +215,14 @@ of the system, which for a large output took ten times as long as to compare it.
 
 class _Part(NamedTuple):
     """Elements of an output beside their reference, see `OutputComparison`. total, norm: of the errors and of the
-    reference; beyond: the worst error over its tolerance."""
+    reference; excess: the worst error over its tolerance."""
 
     largest: float
     total: float
     norm: float
     wrong: int
     first: int
-    beyond: float
+    excess: float
     worst: tuple[float, float]
 
 
@@ -236,18 +236,18 @@ def _compared(bound: Tolerance, got: np.ndarray, want: np.ndarray, start: int) -
         error = np.where(got == want, 0.0, np.abs(got - want))  # infinities may be meant
     allowed = bound.absolute + bound.relative_out * np.abs(want)
     bad = ~(error <= allowed)
-    known = error[~np.isnan(error)]
+    errors = error[~np.isnan(error)]
     with np.errstate(divide="ignore", invalid="ignore"):
-        beyond = np.where(error == 0, 0.0, error / allowed)
-    beyond = np.where(np.isnan(beyond), np.inf, beyond)
-    worst = int(np.argmax(beyond))
+        ratio = np.where(error == 0, 0.0, error / allowed)
+    ratio = np.where(np.isnan(ratio), np.inf, ratio)
+    worst = int(np.argmax(ratio))
     return _Part(
-        float(known.max(initial=0.0)),
-        float(np.linalg.norm(known)),
+        float(errors.max(initial=0.0)),
+        float(np.linalg.norm(errors)),
         float(np.linalg.norm(want)),
         int(bad.sum()),
         start + int(np.argmax(bad)),
-        float(beyond[worst]),
+        float(ratio[worst]),
         (float(error[worst]), float(allowed[worst])),
     )
 
@@ -255,10 +255,10 @@ def _compared(bound: Tolerance, got: np.ndarray, want: np.ndarray, start: int) -
 def left_dirty(job: Job, read: Callable[[str], np.ndarray]) -> str:
     """Empty where a launch left its zeroed scratch zero, else a sentence: the next launch would count
     on it. ``read`` gives a buffer's bytes."""
-    for one in job.launch.scratch:
-        if not one.zeroed:
+    for buffer in job.launch.scratch:
+        if not buffer.zeroed:
             continue
-        found = np.flatnonzero(read(one.name))
-        if found.size:
-            return f"left byte {int(found[0])} of scratch buffer {one.name} not zero"
+        nonzero = np.flatnonzero(read(buffer.name))
+        if nonzero.size:
+            return f"left byte {int(nonzero[0])} of scratch buffer {buffer.name} not zero"
     return ""

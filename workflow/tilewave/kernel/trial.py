@@ -6,7 +6,7 @@ from tilewave.basics.errors import UserError
 from tilewave.kernel.expressions import FUNCTIONS, LAYOUTS, WORDS, names_in
 from tilewave.kernel.front_matter import Launched
 from tilewave.kernel.launches import leaves
-from tilewave.kernel.variants import DEVICE_NAMES, Variant, names_asked
+from tilewave.kernel.variants import DEVICE_NAMES, Variant, names_used
 from tilewave.theory import architectures
 from tilewave.theory.dtypes import SIZES
 
@@ -52,7 +52,7 @@ def _check_requires(variant: Variant) -> None:
             raise UserError(path, f"requires.{name}", name, wanted)
     conditions = front.requires.get("conditions", [])
     if not isinstance(conditions, list) or not all(
-        isinstance(one, str | int | float) for one in conditions
+        isinstance(condition, str | int | float) for condition in conditions
     ):
         raise UserError(path, "requires.conditions", conditions, "a list of expressions")
     least = front.requires.get("arch", 0)
@@ -70,30 +70,30 @@ def _check_expressions(variant: Variant) -> None:
     sized += [(f"tile.{index}", text) for index, text in enumerate(front.tile or [])]
     sized += variant.map_texts()
     if front.operation != "probe":
-        sized += [(f"buffers.{name}.size", one.size) for name, one in front.buffers.items()]
-    own = variant.words
-    passed = [(f"{before}arguments.{index}", text) for before, one in variant.launched
-              for index, given in enumerate(one.arguments) for text in leaves([given])
-              if isinstance(text, str) and text not in own]  # fmt: skip
-    asked = [("requires.conditions", text) for text in front.requires.get("conditions", [])]
+        sized += [(f"buffers.{name}.size", buffer.size) for name, buffer in front.buffers.items()]
+    plain_names = variant.plain_arguments
+    passed = [(f"{before}arguments.{index}", text) for before, launch in variant.launched
+              for index, given in enumerate(launch.arguments) for text in leaves([given])
+              if isinstance(text, str) and text not in plain_names]  # fmt: skip
+    conditions = [("requires.conditions", text) for text in front.requires.get("conditions", [])]
     geometry = {*variant.names, *operation.dimensions, *variant.stride_names, *DEVICE_NAMES}
-    for expressions, known in (
+    for expressions, allowed in (
         (alone, set(variant.names)),
         (sized, geometry),
         (passed, geometry),
-        (asked, geometry | {"arch", *architectures.NAMES}),
+        (conditions, geometry | {"arch", *architectures.NAMES}),
     ):
         for key, text in expressions:
-            for name in sorted(names_asked(variant.kernel, text) - {*front.let} - known):
-                words = {"dtypes": SIZES, "layouts": LAYOUTS}.get(key.split(".")[0], ())
-                raise UserError(path, key, name, {*words, *front.let} | known)
-    for key, values, words in (
+            for name in sorted(names_used(variant.kernel, text) - {*front.let} - allowed):
+                keywords = {"dtypes": SIZES, "layouts": LAYOUTS}.get(key.split(".")[0], ())
+                raise UserError(path, key, name, {*keywords, *front.let} | allowed)
+    for key, values, keywords in (
         ("dtypes", variant.dtypes, SIZES),
         ("layouts", variant.layouts, LAYOUTS),
     ):
         for name, value in values.items():
-            if value not in words:
-                raise UserError(path, f"{key}.{name}", value, words)
+            if value not in keywords:
+                raise UserError(path, f"{key}.{name}", value, keywords)
     for name in operation.needs_dtypes:
         known_here = operation.allowed_dtypes(name, variant.dtypes)
         if variant.dtypes[name] not in known_here:
@@ -170,7 +170,7 @@ def _check_work(variant: Variant) -> None:
         raise UserError(path, "tensor_maps", front.operation, allowed)
 
 
-def _plain_words(variant: Variant) -> tuple[str, ...]:
+def _operation_names(variant: Variant) -> tuple[str, ...]:
     """What arguments may be without more: arrays, sizes, scalars."""
     operation = variant.operation
     return (*operation.operands, *operation.dimensions, *operation.scalars)
@@ -178,7 +178,7 @@ def _plain_words(variant: Variant) -> tuple[str, ...]:
 
 def _check_memory(variant: Variant) -> None:
     """Scratch memory and tensor maps have names of their own and are used."""
-    front, path, plain = variant.kernel.front, variant.kernel.path, _plain_words(variant)
+    front, path, plain = variant.kernel.front, variant.kernel.path, _operation_names(variant)
     for name, buffer in front.buffers.items():
         if name in plain:
             raise UserError(path, f"buffers.{name}", name, "a name with no meaning of its own")
@@ -189,7 +189,7 @@ def _check_memory(variant: Variant) -> None:
         if name in (*plain, *front.buffers):
             allowed = "a name with no meaning of its own"
             raise UserError(path, f"tensor_maps.{name}", name, allowed)
-        if not any(name in leaves(one.arguments) for _, one in variant.kernel.launches):
+        if not any(name in leaves(launch.arguments) for _, launch in variant.kernel.launches):
             raise UserError(path, f"tensor_maps.{name}", "no argument", "one of `arguments`")
 
 
@@ -206,16 +206,20 @@ def _check_arrays(variant: Variant) -> None:
     named = (
         ("dtypes", front.dtypes, (*operands, "accumulate")),
         ("layouts", front.layouts, operands),
-        ("arguments", variant.words, (*_plain_words(variant), *front.buffers, *front.tensor_maps)),
+        (
+            "arguments",
+            variant.plain_arguments,
+            (*_operation_names(variant), *front.buffers, *front.tensor_maps),
+        ),
     )
     # An operation without operands of its own takes what the arguments name.
-    for key, given, known in named if operands else ():
+    for key, given, valid_names in named if operands else ():
         for name in given:
-            if name not in known:
-                raise UserError(path, key, name, known)
-    for name, one in front.tensor_maps.items():
-        if one.of not in (memory := (*operands, *front.buffers)):
-            raise UserError(path, f"tensor_maps.{name}.of", one.of, memory)
+            if name not in valid_names:
+                raise UserError(path, key, name, valid_names)
+    for name, tensor_map in front.tensor_maps.items():
+        if tensor_map.of not in (memory := (*operands, *front.buffers)):
+            raise UserError(path, f"tensor_maps.{name}.of", tensor_map.of, memory)
     if operation.tiles and front.tile is not None and len(front.tile) != len(operation.tiles):
         allowed = f"expressions: of {', '.join(operation.tiles)}"
         raise UserError(path, "tile", front.tile, allowed)
@@ -223,20 +227,26 @@ def _check_arrays(variant: Variant) -> None:
 
 def _check_strides(variant: Variant) -> None:
     """Strides that the operation has, from names that are known before them."""
-    front, path, words = variant.kernel.front, variant.kernel.path, variant.operation.stride_names()
-    known = {*variant.names, *front.let, *variant.operation.dimensions}
+    front, path, stride_names = (
+        variant.kernel.front,
+        variant.kernel.path,
+        variant.operation.stride_names(),
+    )
+    earlier = {*variant.names, *front.let, *variant.operation.dimensions}
     for name in front.strides:
-        if name not in words:
-            raise UserError(path, f"strides.{name}", name, words or "none: no array has rows")
+        if name not in stride_names:
+            raise UserError(
+                path, f"strides.{name}", name, stride_names or "none: no array has rows"
+            )
         if name in (*front.macros, *front.let):
             allowed = "a name that no macro and no `let` has"
             raise UserError(path, f"strides.{name}", name, allowed)
     if front.strides and variant.kernel.provider != "nvrtc":
         raise UserError(path, "strides", variant.kernel.provider, "a kernel that NVRTC compiles")
-    for name in words:
-        for unknown in sorted(names_asked(variant.kernel, front.strides.get(name)) - known):
-            raise UserError(path, f"strides.{name}", unknown, known)
-        known.add(name)
+    for name in stride_names:
+        for unknown in sorted(names_used(variant.kernel, front.strides.get(name)) - earlier):
+            raise UserError(path, f"strides.{name}", unknown, earlier)
+        earlier.add(name)
 
 
 def _check_series(variant: Variant) -> None:

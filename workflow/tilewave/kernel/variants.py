@@ -29,7 +29,7 @@ class _Scope(dict[str, Any]):
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         super().__init__(names)
-        self.meant: dict[str, Any] = {}
+        self.let_values: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class Variant:
     @cached_property
     def id(self) -> str:
         """Kernel name and every macro that is not at its default, e.g. ``matmul_tiled-tile32``."""
-        words = [self.kernel.name]
+        parts = [self.kernel.name]
         for name, value in self.macros:
             if str(value) != str(self.kernel.front.macros[name][0]):
-                words.append(f"{name.lower()}{value}")
-        return "-".join(words)
+                parts.append(f"{name.lower()}{value}")
+        return "-".join(parts)
 
     @cached_property
     def names(self) -> dict[str, Any]:
@@ -64,9 +64,9 @@ class Variant:
     def _evaluate(self, key: str, text: Any, names: Mapping[str, Any] | None = None) -> Any:
         names = self._with_strides(text, names or {})
         try:
-            return evaluate(text, _known(self.kernel, text, names))
+            return evaluate(text, _with_let(self.kernel, text, names))
         except ExpressionError as error:
-            raise _told(self.kernel, key, text, error) from error
+            raise _expression_error(self.kernel, key, text, error) from error
 
     def integer(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
         if type(text) is int and text in WIDEST:  # most are plain numbers
@@ -76,9 +76,9 @@ class Variant:
     def _whole(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
         """A whole number from these names, macros and `let` alone."""
         try:
-            return integer(text, _known(self.kernel, text, self._scope(names)))
+            return integer(text, _with_let(self.kernel, text, self._scope(names)))
         except ExpressionError as error:
-            raise _told(self.kernel, key, text, error) from error
+            raise _expression_error(self.kernel, key, text, error) from error
 
     @cached_property
     def operation(self) -> Operation:
@@ -95,18 +95,18 @@ class Variant:
 
     def _strides_for(self, text: Any, names: Mapping[str, Any]) -> dict[str, int]:
         """The strides that an expression asks for, where the sizes are among the names."""
-        asked = (self.stride_names & names_in(text)) - names.keys()
-        if not asked or not names.keys() >= set(self.operation.dimensions):
+        used = (self.stride_names & names_in(text)) - names.keys()
+        if not used or not names.keys() >= set(self.operation.dimensions):
             return {}
-        found = self._all_strides({name: names[name] for name in self.operation.dimensions})
-        return {name: found[name] for name in asked}
+        lengths = self._all_strides({name: names[name] for name in self.operation.dimensions})
+        return {name: lengths[name] for name in used}
 
     def strides(self, shape: Mapping[str, int]) -> dict[str, int]:
         """Of the operands' strides, in elements, those that the front matter gives."""
         if not self.kernel.front.strides:
             return {}
         given = self.kernel.front.strides
-        return {name: one for name, one in self._all_strides(shape).items() if name in given}
+        return {name: length for name, length in self._all_strides(shape).items() if name in given}
 
     @cached_property
     def dtypes(self) -> dict[str, str]:
@@ -155,12 +155,12 @@ class Variant:
                 divisor = self.integer(f"requires.{name}", wanted, {})
                 if shape[name] % divisor:
                     return f"{name} = {shape[name]} is not a multiple of {divisor}"
-        texts = [text for _, one in self.kernel.launches for text in one.cluster or []]
+        texts = [text for _, launch in self.kernel.launches for text in launch.cluster or []]
         if not has.get("clusters", True) and (
             front.tensor_maps
             or self.integer("programmatic", front.programmatic, names)
             or any(
-                not self._device_words(text) <= device.keys()
+                not self._device_names(text) <= device.keys()
                 or self.integer("cluster", text, names) > 1
                 for text in texts
             )
@@ -168,8 +168,8 @@ class Variant:
             return f"needs compute capability {architectures.first('clusters').capability} or later"
         return ""
 
-    def _device_words(self, text: Any) -> set[str]:
-        return set(DEVICE_NAMES).intersection(names_asked(self.kernel, text))
+    def _device_names(self, text: Any) -> set[str]:
+        return set(DEVICE_NAMES).intersection(names_used(self.kernel, text))
 
     def unknown_device(self, device: Mapping[str, Any]) -> str:
         """Empty where the launch can be planned; else what of the device its geometry asks for."""
@@ -182,38 +182,45 @@ class Variant:
         texts = [*(front.tile or []), *(buffer.size for buffer in front.buffers.values())]
         texts += [text for _, text in (*self.geometry_texts(), *self.map_texts())]
         more = (front.working_blocks, front.programmatic)
-        asked = {word for text in (*texts, *more) for word in self._device_words(text)}
-        return self.device_of_arguments | asked
+        used = {word for text in (*texts, *more) for word in self._device_names(text)}
+        return self.device_of_arguments | used
 
     @property
     def launched(self) -> Iterator[tuple[str, Launched]]:
         """What stands before the keys of each launch, and the launch."""
-        for place, (_, one) in enumerate(self.kernel.launches):
-            yield (f"launches.{place}." if self.kernel.front.launches else ""), one
+        for place, (_, launch) in enumerate(self.kernel.launches):
+            yield (f"launches.{place}." if self.kernel.front.launches else ""), launch
 
     def geometry_texts(self) -> Iterator[tuple[str, Any]]:
         """Key and expression of all that the launches' geometry leaves to be evaluated."""
-        for before, one in self.launched:
+        for before, launch in self.launched:
             for key in ("grid", "block", "cluster"):
-                for index, text in enumerate(getattr(one, key) or []):
+                for index, text in enumerate(getattr(launch, key) or []):
                     yield f"{before}{key}.{index}", text
-            yield f"{before}shared_bytes", one.shared_bytes
+            yield f"{before}shared_bytes", launch.shared_bytes
 
     def map_texts(self) -> Iterator[tuple[str, Any]]:
         """Key and expression of all that tensor maps leave to be evaluated."""
-        for name, one in self.kernel.front.tensor_maps.items():
-            yield from ((f"tensor_maps.{name}.{key}", text) for key, text in one.expressions)
+        for name, tensor_map in self.kernel.front.tensor_maps.items():
+            yield from ((f"tensor_maps.{name}.{key}", text) for key, text in tensor_map.expressions)
 
     @cached_property
-    def words(self) -> list[str]:
+    def plain_arguments(self) -> list[str]:
         """Of the arguments the names that stand for themselves: the others are numbers, or become
         some."""
         front = self.kernel.front
-        own = {*front.buffers, *(name for case in front.cases.values() for name in case.scalars)}
-        known = {*self.names, *front.let, *self.stride_names, *set(DEVICE_NAMES) - own}
-        every = [one for _, launched in self.kernel.launches for one in leaves(launched.arguments)]
-        given = [one for one in every if isinstance(one, str)]
-        return [one for one in given if one.isidentifier() and one not in known]
+        kernel_names = {
+            *front.buffers,
+            *(name for case in front.cases.values() for name in case.scalars),
+        }
+        numbers = {*self.names, *front.let, *self.stride_names, *set(DEVICE_NAMES) - kernel_names}
+        every = [
+            argument
+            for _, launched in self.kernel.launches
+            for argument in leaves(launched.arguments)
+        ]
+        given = [argument for argument in every if isinstance(argument, str)]
+        return [name for name in given if name.isidentifier() and name not in numbers]
 
     def arguments(
         self, shape: Mapping[str, int], device: Mapping[str, Any]
@@ -223,26 +230,26 @@ class Variant:
 
         Raises UserError for an expression without a value.
         """
-        before, one = list(self.launched)[self.kernel.leading]
-        return self._arguments(before, one, {**device, **shape})
+        before, launch = list(self.launched)[self.kernel.leading]
+        return self._arguments(before, launch, {**device, **shape})
 
     @cached_property
     def device_of_arguments(self) -> frozenset[str]:
         """What of the device the arguments of any launch ask for."""
-        given = [text for _, one in self.kernel.launches for text in leaves(one.arguments)]
-        return frozenset(word for text in given for word in self._device_words(text))
+        given = [text for _, launch in self.kernel.launches for text in leaves(launch.arguments)]
+        return frozenset(word for text in given for word in self._device_names(text))
 
     def _arguments(
-        self, before: str, one: Launched, names: Mapping[str, Any]
+        self, before: str, launch: Launched, names: Mapping[str, Any]
     ) -> tuple[Argument, ...]:
-        words = self.words
+        plain_names = self.plain_arguments
 
         def value(key: str, given: Argument) -> Argument:
             if isinstance(given, tuple):
-                return tuple(value(key, one) for one in given)
+                return tuple(value(key, part) for part in given)
             if isinstance(given, Typed):
                 return replace(given, value=value(key, given.value))
-            if given in words or not isinstance(given, str):
+            if given in plain_names or not isinstance(given, str):
                 return given
             number = self._evaluate(key, given, names)
             finite = isinstance(number, (int, float)) and math.isfinite(number)
@@ -251,14 +258,17 @@ class Variant:
             return int(number) if float(number).is_integer() else number
 
         return tuple(
-            value(f"{before}arguments.{place}", given) for place, given in enumerate(one.arguments)
+            value(f"{before}arguments.{place}", given)
+            for place, given in enumerate(launch.arguments)
         )
 
     def _values(self, condition: str, names: Mapping[str, Any]) -> str:
         """The values of the names that stand in a condition, for the sentence that it failed."""
-        known = _known(self.kernel, condition, self._scope(names))
-        words = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", str(condition)))
-        return ", ".join(f"{word} = {known[word]}" for word in words if word in known)
+        values = _with_let(self.kernel, condition, self._scope(names))
+        names_in_condition = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", str(condition)))
+        return ", ".join(
+            f"{word} = {values[word]}" for word in names_in_condition if word in values
+        )
 
     def plan(self, shape: Mapping[str, int], device: Mapping[str, Any]) -> LaunchPlan:
         """Geometry for a shape.
@@ -268,8 +278,8 @@ class Variant:
         front = self.kernel.front
         names = self._scope({**device, **shape})
         steps = [
-            self._step(before, entry, one, names)
-            for (before, one), (entry, _) in zip(self.launched, self.kernel.launches)
+            self._step(before, entry, launch, names)
+            for (before, launch), (entry, _) in zip(self.launched, self.kernel.launches)
         ]
         leading = steps[self.kernel.leading]
         tile = front.tile and tuple(self.integer("tile", text, names) for text in front.tile)
@@ -294,7 +304,7 @@ class Variant:
         self,
         before: str,
         entry: str,
-        one: Launched,
+        launch: Launched,
         names: Mapping[str, Any],
     ) -> Step:
         """One launch in whole numbers."""
@@ -309,13 +319,13 @@ class Variant:
             x, y, z = values + [1] * (3 - len(values))
             return x, y, z
 
-        cluster = three("cluster", one.cluster) if one.cluster else None
+        cluster = three("cluster", launch.cluster) if launch.cluster else None
         return Step(
             entry=entry,
-            arguments=self._arguments(before, one, names),
-            grid=three("grid", one.grid),
-            block=three("block", one.block),
-            shared_bytes=self.integer(f"{before}shared_bytes", one.shared_bytes, names),
+            arguments=self._arguments(before, launch, names),
+            grid=three("grid", launch.grid),
+            block=three("block", launch.block),
+            shared_bytes=self.integer(f"{before}shared_bytes", launch.shared_bytes, names),
             # A cluster of one block is what a block is anyway.
             cluster=None if cluster == (1, 1, 1) else cluster,
         )
@@ -338,64 +348,64 @@ class Variant:
         def whole(key: str, text: Any, more: Mapping[str, Any]) -> int:
             return self.integer(key, text, {**names, **more} if more else names)
 
-        made = tuple(memory_plan.scratch(self.kernel, dtypes, whole))
+        buffers = tuple(memory_plan.scratch(self.kernel, dtypes, whole))
         given = self.strides(shape)
         placed = {
             name: operation.placement(name, shape, self.layouts, given)
             for name in operation.operands
         }
-        for one in made:
-            placed[one.name] = Placement((one.nbytes // SIZES[dtypes[one.name]],), (1,))
+        for scratch in buffers:
+            placed[scratch.name] = Placement((scratch.nbytes // SIZES[dtypes[scratch.name]],), (1,))
         first = next(iter(self.dtypes.values()), "")
         dtypes |= {name: self.dtypes.get(name) or first for name in operation.operands}
-        return made, tuple(memory_plan.tensor_maps(self.kernel, placed, dtypes, whole))
+        return buffers, tuple(memory_plan.tensor_maps(self.kernel, placed, dtypes, whole))
 
 
-def _told(kernel: Kernel, key: str, text: Any, error: ExpressionError) -> UserError:
+def _expression_error(kernel: Kernel, key: str, text: Any, error: ExpressionError) -> UserError:
     kind = KernelRefused if error.too_wide else UserError
     return kind(kernel.path, key, text, str(error))
 
 
-def names_asked(kernel: Kernel, text: Any) -> Set[str]:
+def names_used(kernel: Kernel, text: Any) -> Set[str]:
     """Names that an expression asks for, itself or through the `let` that it uses."""
     if not isinstance(text, str):
         return set()
-    if text not in kernel.asked:
-        asked = names_in(text)
+    if text not in kernel.names_used:
+        used = names_in(text)
         for name, meaning in reversed(kernel.front.let.items()):
-            if name in asked:
-                asked |= names_in(meaning)
-        kernel.asked[text] = frozenset(asked)
-    return kernel.asked[text]
+            if name in used:
+                used |= names_in(meaning)
+        kernel.names_used[text] = frozenset(used)
+    return kernel.names_used[text]
 
 
-def _known(kernel: Kernel, text: Any, names: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_let(kernel: Kernel, text: Any, names: Mapping[str, Any]) -> Mapping[str, Any]:
     """``names`` and, of `let`, those that an expression uses: others may ask for what is not known.
 
     Raises UserError where one of these has no value.
     """
-    asked = names_asked(kernel, text) if kernel.front.let else frozenset()
-    if asked.isdisjoint(kernel.front.let):
+    used = names_used(kernel, text) if kernel.front.let else frozenset()
+    if used.isdisjoint(kernel.front.let):
         return names
-    known, meant = dict(names), names.meant if isinstance(names, _Scope) else {}
+    scope, let_values = dict(names), names.let_values if isinstance(names, _Scope) else {}
     for name, meaning in kernel.front.let.items():
-        if name in asked:
-            if name not in meant:
+        if name in used:
+            if name not in let_values:
                 try:
-                    meant[name] = evaluate(meaning, known)
+                    let_values[name] = evaluate(meaning, scope)
                 except ExpressionError as error:
-                    raise _told(kernel, f"let.{name}", meaning, error) from error
-            known[name] = meant[name]
-    return known
+                    raise _expression_error(kernel, f"let.{name}", meaning, error) from error
+            scope[name] = let_values[name]
+    return scope
 
 
 def _allowed(kernel: Kernel, macros: Mapping[str, Any]) -> bool:
     for condition in kernel.front.where:
         try:
-            if not evaluate(condition, _known(kernel, condition, macros)):
+            if not evaluate(condition, _with_let(kernel, condition, macros)):
                 return False
         except ExpressionError as error:
-            raise _told(kernel, "where", condition, error) from error
+            raise _expression_error(kernel, "where", condition, error) from error
     return True
 
 
@@ -409,7 +419,7 @@ def variant(kernel: Kernel, chosen: Mapping[str, Any], where_file: object, key: 
     for name, value in chosen.items():
         if name not in offered:
             raise UserError(where_file, f"{key}.{name}", name, offered or "no macros at all")
-        match = [known for known in offered[name] if str(known) == str(value)]
+        match = [choice for choice in offered[name] if str(choice) == str(value)]
         if not match:
             raise UserError(where_file, f"{key}.{name}", value, map(str, offered[name]))
         macros[name] = match[0]
@@ -428,13 +438,15 @@ def _plainest_by_dtype(kernel: Kernel) -> list[dict[str, Any]]:
     if kernel.text in _PLAINEST:
         return _PLAINEST[kernel.text]
     offered = kernel.front.macros
-    asked = set().union(*(names_asked(kernel, text) for text in kernel.front.dtypes.values()))
+    deciding_names = set().union(
+        *(names_used(kernel, text) for text in kernel.front.dtypes.values())
+    )
     best: dict[str, tuple[int, dict[str, Any]]] = {}
     labels: dict[tuple[Any, ...], str] = {}  # by the values of the macros that decide it
     for values in itertools.product(*offered.values()):
         pick = dict(zip(offered, values))
         changed = sum(value != offered[name][0] for name, value in pick.items())
-        deciding = tuple(value for name, value in pick.items() if name in asked)
+        deciding = tuple(value for name, value in pick.items() if name in deciding_names)
         label = labels.get(deciding)
         if (label is not None and changed >= best[label][0]) or not _allowed(kernel, pick):
             continue
@@ -479,7 +491,7 @@ def choices(
         full = {**{name: values[0] for name, values in offered.items()}, **pick}
         if generated and not _allowed(kernel, full):
             continue
-        made = variant(kernel, pick, where_file, key)
-        if made.id not in seen:
-            seen.add(made.id)
-            yield made
+        chosen = variant(kernel, pick, where_file, key)
+        if chosen.id not in seen:
+            seen.add(chosen.id)
+            yield chosen

@@ -15,9 +15,9 @@ import numpy as np
 from tilewave.kernel import result
 from tilewave.kernel.inputs import storage, to_float64, uniform
 from tilewave.kernel.job import Job
-from tilewave.kernel.operations import another
-from tilewave.kernel.operations.another import Arrays as Arrays
-from tilewave.kernel.operations.another import Executed as Executed
+from tilewave.kernel.operations import kernel_reference
+from tilewave.kernel.operations.kernel_reference import Arrays as Arrays
+from tilewave.kernel.operations.kernel_reference import Executed as Executed
 from tilewave.kernel.padding import Placement, stride_names
 from tilewave.kernel.tolerance import JudgedOutput, Judgement, Tolerance, compare, left_dirty
 from tilewave.theory.dtypes import DTYPES, SIZES
@@ -51,7 +51,9 @@ class Operand:
 
     def sizes(self, shape: Mapping[str, int]) -> tuple[int, ...]:
         """Its extents at a shape."""
-        return tuple(one if isinstance(one, int) else shape[one] for one in self.extents)
+        return tuple(
+            extent if isinstance(extent, int) else shape[extent] for extent in self.extents
+        )
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class Operation:
 
     def outputs(self, job: Job) -> list[str]:
         """The operands that a launch writes."""
-        return [name for name, one in self.arrays(job).items() if one.written]
+        return [name for name, operand in self.arrays(job).items() if operand.written]
 
     def dtype(self, job: Job, name: str) -> str:
         """Dtype of an operand; one that front matter does not list has that of the first."""
@@ -138,8 +140,8 @@ class Operation:
         """Where an operand's elements lie among padding; None where it has none."""
         if not job.strides:
             return None
-        one = self.placement(name, job.shape, job.layouts, job.strides)
-        return one if one.count != one.elements else None
+        placement = self.placement(name, job.shape, job.layouts, job.strides)
+        return placement if placement.count != placement.elements else None
 
     def in_memory(self, job: Job, name: str, values: np.ndarray) -> np.ndarray:
         """An operand of `inputs` as its memory holds it, with its padding."""
@@ -156,12 +158,12 @@ class Operation:
         padding, and scratch that must be zero. ``read`` gives a buffer's memory."""
         for name in self.outputs(job) if job.strides else ():
             if padded := self.padded(job, name):
-                found = padded.overwritten(read(name).view(self.stored(job, name)[0]))
-                if found.size:
-                    plural = "s" if found.size > 1 else ""
+                overwritten = padded.overwritten(read(name).view(self.stored(job, name)[0]))
+                if overwritten.size:
+                    plural = "s" if overwritten.size > 1 else ""
                     return (
-                        f"wrote {found.size} element{plural} of {name.upper()}'s padding, the first at "
-                        f"element {found[0]} of its memory"
+                        f"wrote {overwritten.size} element{plural} of {name.upper()}'s padding, the first at "
+                        f"element {overwritten[0]} of its memory"
                     )
         return left_dirty(job, read)
 
@@ -183,8 +185,8 @@ class Operation:
     def streamed(self, job: Job, name: str) -> int | None:
         """The stream of uniform numbers that an operand holds, which a GPU makes itself; None where
         its values are others, as all are of an operation with `inputs` of its own."""
-        own = type(self)
-        if own.inputs is not Operation.inputs and own.streamed is Operation.streamed:
+        kind = type(self)
+        if kind.inputs is not Operation.inputs and kind.streamed is Operation.streamed:
             return None
         stream = self.arrays(job)[name].stream
         return stream if stream is not None and DTYPES[self.dtype(job, name)].made else None
@@ -192,16 +194,16 @@ class Operation:
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
         """Values of the operands that may have some, of memory's dtype and one behind the other in
         memory's order: padding is none of them."""
-        made = {}
+        values = {}
         for name, operand in self.arrays(job).items():
             count, dtype = math.prod(self.extents(job, name)), self.dtype(job, name)
             if operand.zeroed:
-                made[name] = np.zeros(count, storage(dtype))
+                values[name] = np.zeros(count, storage(dtype))
             elif operand.stream is not None:
                 of_words = dtype == "u8"
                 drawn = uniform(job.seed, operand.stream, count, "u32" if of_words else dtype)
-                made[name] = drawn.astype(storage(dtype)) if of_words else drawn
-        return made
+                values[name] = drawn.astype(storage(dtype)) if of_words else drawn
+        return values
 
     # ---------------------------------------------------------------------------------- what is right
 
@@ -234,7 +236,7 @@ class Operation:
     def judge(
         self,
         job: Job,
-        found: Arrays,
+        outputs: Arrays,
         given: Arrays | None = None,
         alpha: float = 1.0,
         beta: float = 0.0,
@@ -247,16 +249,18 @@ class Operation:
         """
         given = self.inputs(job) if given is None else given
         if self.kernel is not None and executed is not None:
-            bare = {name: self.without_padding(job, name, one) for name, one in found.items()}
+            bare = {
+                name: self.without_padding(job, name, memory) for name, memory in outputs.items()
+            }
             stated = type(self).tolerance is not Operation.tolerance
-            return another.judge(self, job, bare, given, executed, stated=stated)
+            return kernel_reference.judge(self, job, bare, given, executed, stated=stated)
         if type(self).reference is Operation.reference:
             return Judgement(result.NOT_CHECKED, f"nothing says what {self.name} must give")
         want = self.reference(job, given, alpha, beta)
         return Judgement.worst(
             compare(
                 self.output(job, name, alpha, beta),
-                self.without_padding(job, name, found[name]),
+                self.without_padding(job, name, outputs[name]),
                 wanted.ravel(order=self.order(job, name)),
                 self.dtype(job, name),
             )

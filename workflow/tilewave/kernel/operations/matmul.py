@@ -45,8 +45,8 @@ def _precision(dtype: str) -> tuple[float, float]:
 
 def may_use_tensor_cores(dtypes: Mapping[str, str]) -> bool:
     """Whether products of these dtypes are rounded otherwise on tensor cores than on FMA units."""
-    one = DTYPES.get(dtypes.get("a", ""))
-    return one is not None and one.tensor_cores
+    dtype = DTYPES.get(dtypes.get("a", ""))
+    return dtype is not None and dtype.tensor_cores
 
 
 def _sum_error(dtypes: Mapping[str, str], k: int, tensor_cores: bool) -> float:
@@ -142,7 +142,7 @@ class Matmul(Operation):
     vendor = "cublaslt"
 
     def runs(self, job: Job) -> list[tuple[float, float]]:
-        names = [one for step in job.steps for one in leaves(step.arguments)] or self.scalars
+        names = [name for step in job.steps for name in leaves(step.arguments)] or self.scalars
         whole = exact(job.dtypes.get("accumulate", ""))
         alpha, beta = (WHOLE_ALPHA, WHOLE_BETA) if whole else (ALPHA, BETA)
         second = (alpha if "alpha" in names else 1.0, beta if "beta" in names else 0.0)
@@ -166,10 +166,10 @@ class Matmul(Operation):
         if name not in ("c", "accumulate"):
             return tuple(DTYPES)
         whole = name == "c" and exact(dtypes["accumulate"])
-        known = [one for one in DTYPES.values() if one.roundoff is not None]
+        rows = [row for row in DTYPES.values() if row.roundoff is not None]
         if name == "c":
-            known = [one for one in known if one.made and exact(one.name) == whole]
-        return tuple(one.name for one in known)
+            rows = [row for row in rows if row.made and exact(row.name) == whole]
+        return tuple(row.name for row in rows)
 
     def products(self, job: Job) -> Sequence[Product]:
         return (Product(job.shape),)

@@ -101,19 +101,19 @@ def _fill(job: Job, name: str, text: Expression) -> np.ndarray:
     return np.array([at(lane) for lane in range(count)], dtype)
 
 
-def _difference(name: str, found: np.ndarray, expected: np.ndarray) -> str:
+def _difference(name: str, values: np.ndarray, expected: np.ndarray) -> str:
     """A sentence about the first element that differs, empty where all agree.
 
     Two equal numbers agree; a NaN agrees with nothing (it may be the poison of an element that was
     never written).
     """
-    differs = ~(found == expected)
+    differs = ~(values == expected)
     if not differs.any():
         return ""
     index, count = int(np.argmax(differs)), int(differs.sum())
     return (
-        f"{name}[{index}] is {found[index].item()!r}, expected {expected[index].item()!r} "
-        f"({count} of {found.size} elements differ)"
+        f"{name}[{index}] is {values[index].item()!r}, expected {expected[index].item()!r} "
+        f"({count} of {values.size} elements differ)"
     )
 
 
@@ -147,7 +147,7 @@ class ProbeOperation(Operation):
     def judge(
         self,
         job: Job,
-        found: Arrays,
+        outputs: Arrays,
         given: Arrays | None = None,
         alpha: float = 1.0,
         beta: float = 0.0,
@@ -161,7 +161,7 @@ class ProbeOperation(Operation):
         judgement = Judgement(NOT_CHECKED, "no buffer of this probe has an expected value")
         figures: list[dict[str, Any]] = []
         buffers = _probe(job).buffers
-        for name, values in found.items():
+        for name, values in outputs.items():
             if report := buffers[name].report:
                 numbers = np.asarray(values, dtype=np.float64)
                 if not np.isfinite(numbers).all():
@@ -169,7 +169,7 @@ class ProbeOperation(Operation):
                     return Judgement(WRONG, why, figures)
                 middle, unit = float(np.median(numbers)), report.get("unit", "")
                 figures.append({"metric": report["metric"], "value": middle, "unit": unit})
-        for name, values in found.items():
+        for name, values in outputs.items():
             if (expect := buffers[name].expect) is None:
                 continue
             if difference := _difference(name, np.asarray(values), _fill(job, name, expect)):

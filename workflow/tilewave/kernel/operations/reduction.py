@@ -31,7 +31,7 @@ class Reduction(Operation):
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
         """Whole eighths."""
-        made = {}
+        values = {}
         for name, operand in self.operands.items():
             dtype, count = self.stored(job, name)
             assert operand.stream is not None
@@ -39,15 +39,17 @@ class Reduction(Operation):
             drawn *= EIGHTHS
             np.rint(drawn, out=drawn)
             drawn /= EIGHTHS
-            made[name] = drawn.astype(dtype, copy=False)
-        return made
+            values[name] = drawn.astype(dtype, copy=False)
+        return values
 
     def reference(
         self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
     ) -> dict[str, np.ndarray]:
         x, dtype = given["x"], self.dtype(job, "x")
         parts = (to_float64(x[at : at + PART], dtype) for at in range(0, x.size, PART))
-        return {"total": self.wide(job, "total", given["total"]) + sum(one.sum() for one in parts)}
+        return {
+            "total": self.wide(job, "total", given["total"]) + sum(part.sum() for part in parts)
+        }
 
     def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
         """An addition and one read for each element; the sum is too small to count."""

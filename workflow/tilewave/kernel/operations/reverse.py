@@ -25,13 +25,15 @@ class Reverse(Operation):
 
     def arrays(self, job: Job) -> Mapping[str, Operand]:
         names = [
-            one for one in leaves(job.arguments) if isinstance(one, str) and one not in SCALARS
+            argument
+            for argument in leaves(job.arguments)
+            if isinstance(argument, str) and argument not in SCALARS
         ]
         if not names:
             raise ValueError(f"{job.case}: no array among the arguments {list(job.arguments)}")
         source, target = names[0], names[-1]
-        found = {source: Operand(("n",), stream=0, written=source == target)}
-        return found | ({} if source == target else {target: Operand(("n",), written=True)})
+        operands = {source: Operand(("n",), stream=0, written=source == target)}
+        return operands | ({} if source == target else {target: Operand(("n",), written=True)})
 
     def streamed(self, job: Job, name: str) -> int | None:
         return None if DTYPES[self.dtype(job, name)].whole else super().streamed(job, name)

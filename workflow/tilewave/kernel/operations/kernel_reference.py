@@ -65,12 +65,12 @@ def rounding(operation: JudgedOperation, job: Job, name: str, want: np.ndarray) 
     is as large as itself and its output's typical one together, as terms may cancel. Whole numbers are equal.
     """
     arrays = operation.arrays(job)
-    known = [DTYPES[operation.dtype(job, one)].roundoff or 0.0 for one in arrays]
+    roundoffs = [DTYPES[operation.dtype(job, array)].roundoff or 0.0 for array in arrays]
     if DTYPES[operation.dtype(job, name)].whole:
         return Tolerance()
-    read = sum(math.prod(operation.extents(job, one)) for one, a in arrays.items() if a.given)
+    read = sum(math.prod(operation.extents(job, array)) for array, a in arrays.items() if a.given)
     terms = max(*job.shape.values(), read / want.size)
-    relative = 2 * max(known) * (ROUNDINGS + math.sqrt(terms))
+    relative = 2 * max(roundoffs) * (ROUNDINGS + math.sqrt(terms))
     finite = want[np.isfinite(want)]
     typical = float(np.sqrt(np.mean(finite * finite))) if finite.size else 0.0
     return Tolerance(relative * typical, relative, relative, typical)
@@ -79,7 +79,7 @@ def rounding(operation: JudgedOperation, job: Job, name: str, want: np.ndarray) 
 def judge(
     operation: JudgedOperation,
     job: Job,
-    found: Arrays,
+    outputs: Arrays,
     given: Arrays,
     executed: Executed,
     *,
@@ -98,7 +98,7 @@ def judge(
         why = f"its reference {kernel.name} says nothing: {error}"
         return Judgement(result.NOT_CHECKED, why)
     judgements, numberless, compared = [], 0, 0
-    for name, memory in found.items():
+    for name, memory in outputs.items():
         got, want = memory.copy(), wanted[name].data.copy()
         nobody = np.ma.getmaskarray(wanted[name])
         poisoned = np.all(memory.view(np.uint8).reshape(memory.size, -1) == POISON, axis=1)

@@ -20,73 +20,73 @@ METHODS = ("reference", "tolerance", "inputs", "work", "runs", "given", "streame
 REFERENCE = "a method: what each output must hold; the name of a kernel file that gives it; or None: nothing is checked"
 
 
-def checked(made: type[Operation], file: Path) -> None:
+def checked(operation: type[Operation], file: Path) -> None:
     """Look at what the class declares, and let its methods tell where they fail. Raises UserError."""
-    sizes = made.dimensions
-    named = isinstance(sizes, tuple | list) and all(isinstance(one, str) for one in sizes)
+    sizes = operation.dimensions
+    named = isinstance(sizes, tuple | list) and all(isinstance(size, str) for size in sizes)
     if not sizes or not named:
         raise UserError(file, "dimensions", sizes, 'names of the sizes: ("rows", "columns")')
-    if made.arrays is Operation.arrays:
-        _check_operands(made.operands, sizes, file)
-    if made.reference is Operation.reference:
+    if operation.arrays is Operation.arrays:
+        _check_operands(operation.operands, sizes, file)
+    if operation.reference is Operation.reference:
         raise UserError(file, "reference", None, REFERENCE)
-    if made.reference is None or isinstance(made.reference, str):
-        made.kernel = made.reference and kernel(made.reference, file)
-        made.reference = Operation.reference
-    elif not callable(made.reference):
-        raise UserError(file, "reference", made.reference, REFERENCE)
+    if operation.reference is None or isinstance(operation.reference, str):
+        operation.kernel = operation.reference and kernel(operation.reference, file)
+        operation.reference = Operation.reference
+    elif not callable(operation.reference):
+        raise UserError(file, "reference", operation.reference, REFERENCE)
     for name in METHODS:
-        method = getattr(made, name)
+        method = getattr(operation, name)
         if method is not getattr(Operation, name):
-            setattr(made, name, _told(method, name, file))
+            setattr(operation, name, _guarded(method, name, file))
 
 
 def kernel(name: str, file: Path) -> Path:
     """The kernel file that a reference names, from the operation's folder on. Raises UserError."""
-    found = (file.parent / name).resolve()
-    if not found.is_file():
+    path = (file.parent / name).resolve()
+    if not path.is_file():
         raise UserError(file, "reference", name, "a kernel file that exists, from this folder on")
-    return found
+    return path
 
 
 def _check_operands(operands: Mapping[str, Operand], sizes: tuple[str, ...], file: Path) -> None:
     given = operands.values() if isinstance(operands, Mapping) else ()
-    if not any(getattr(one, "written", False) for one in given):
+    if not any(getattr(operand, "written", False) for operand in given):
         allowed = "name -> Operand(...), one of them with written=True"
         raise UserError(file, "operands", operands, allowed)
-    for name, one in operands.items():
-        if not isinstance(one, Operand):
-            raise UserError(file, f"operands.{name}", one, 'Operand(("rows", "columns"), ...)')
-        if not isinstance(one.extents, tuple | list):
-            raise UserError(file, f"operands.{name}", one.extents, f"({one.extents!r},)")
-        for size in one.extents:
+    for name, operand in operands.items():
+        if not isinstance(operand, Operand):
+            raise UserError(file, f"operands.{name}", operand, 'Operand(("rows", "columns"), ...)')
+        if not isinstance(operand.extents, tuple | list):
+            raise UserError(file, f"operands.{name}", operand.extents, f"({operand.extents!r},)")
+        for size in operand.extents:
             if size not in sizes and not (isinstance(size, int) and size > 0):
                 allowed = f"{', '.join(sizes)} (dimensions), or a positive whole number"
                 raise UserError(file, f"operands.{name}", size, allowed)
 
 
-def _told(method: Callable[..., Any], name: str, file: Path) -> Callable[..., Any]:
+def _guarded(method: Callable[..., Any], name: str, file: Path) -> Callable[..., Any]:
     """The method; what it raises is a UserError at the line of its file, and what it gives is what it should."""
 
     @functools.wraps(method)
-    def told(self: Operation, *given: Any, **named: Any) -> Any:
+    def guarded(self: Operation, *given: Any, **named: Any) -> Any:
         try:
-            found = method(self, *given, **named)
+            output = method(self, *given, **named)
         except UserError:
             raise
         except Exception as error:
             frames = traceback.extract_tb(error.__traceback__)
-            line = next((one.lineno for one in frames[::-1] if one.filename == str(file)), 1)
+            line = next((frame.lineno for frame in frames[::-1] if frame.filename == str(file)), 1)
             said = f"{type(error).__name__}: {error}"
             raise UserError(f"{file}:{line}", name, said, "code that runs") from error
         if name in ("reference", "inputs"):
-            return (_reference if name == "reference" else _inputs)(self, given[0], found, file)
+            return (_reference if name == "reference" else _inputs)(self, given[0], output, file)
         kind = {"work": Work, "tolerance": Tolerance}.get(name, object)
-        if not isinstance(found, kind):
-            raise UserError(file, name, found, f"a {kind.__module__}.{kind.__name__}")
-        return found
+        if not isinstance(output, kind):
+            raise UserError(file, name, output, f"a {kind.__module__}.{kind.__name__}")
+        return output
 
-    return told
+    return guarded
 
 
 def try_out(
@@ -108,26 +108,26 @@ def try_out(
     operation.work(shape, dtypes)
 
 
-def _inputs(operation: Operation, job: Job, found: Any, file: Path) -> Any:
+def _inputs(operation: Operation, job: Job, arrays: Any, file: Path) -> Any:
     """All operands that have values before a launch, each of memory's dtype and size."""
     wanted = {
         name: (str(storage(operation.dtype(job, name))), math.prod(operation.extents(job, name)))
-        for name, one in operation.arrays(job).items() if one.given
+        for name, operand in operation.arrays(job).items() if operand.given
     }  # fmt: skip
-    known = found if isinstance(found, Mapping) else {}
+    by_name = arrays if isinstance(arrays, Mapping) else {}
     for name, (dtype, count) in wanted.items():
-        one = known.get(name)
-        has = (str(one.dtype), one.size) if isinstance(one, np.ndarray) else None
+        array = by_name.get(name)
+        has = (str(array.dtype), array.size) if isinstance(array, np.ndarray) else None
         if has != (dtype, count):
             raise UserError(file, f"inputs.{name}", has, f"an array of {count} {dtype}")
-    return found
+    return arrays
 
 
-def _reference(operation: Operation, job: Job, found: Any, file: Path) -> dict[str, np.ndarray]:
+def _reference(operation: Operation, job: Job, outputs: Any, file: Path) -> dict[str, np.ndarray]:
     wanted = {name: operation.extents(job, name) for name in operation.outputs(job)}
-    known = found if isinstance(found, Mapping) else {"": found}
-    shapes = {name: np.shape(one) for name, one in known.items()}
+    by_name = outputs if isinstance(outputs, Mapping) else {"": outputs}
+    shapes = {name: np.shape(array) for name, array in by_name.items()}
     if shapes != wanted:
-        told = ", ".join(f"{name} of shape {sizes}" for name, sizes in wanted.items())
-        raise UserError(file, "reference", shapes, f"each output by its name: {told}")
-    return {name: np.asarray(one, np.float64) for name, one in found.items()}
+        listed = ", ".join(f"{name} of shape {sizes}" for name, sizes in wanted.items())
+        raise UserError(file, "reference", shapes, f"each output by its name: {listed}")
+    return {name: np.asarray(array, np.float64) for name, array in outputs.items()}
