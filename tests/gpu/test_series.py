@@ -96,14 +96,14 @@ def test_one_launch_of_a_list(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("launches:\n", "grid: [1]\nlaunches:\n", "with `launches` each of them has its own"),
+        ("launches:\n", "grid: [1]\nlaunches:\n", "each entry of `launches` has its own"),
         ("launches:\n", "entry: other\nlaunches:\n", "is 'other'. Allowed: partial, reduced"),
         ("block: [128]", "block: [128, 1, 1, 1]", "launches.1.block"),
         ('"m * n", alpha', '"m * x", alpha', "launches.1.arguments.2"),
-        ("[128]\n    grid", "[128]\n    tile: [1]\n    grid", "launches.1.tile"),
+        ("[128]\n    grid", "[128]\n    tile: [1]\n    grid", "launches.1: unknown key tile"),
         ("entry: reduced\n    block", "block", "launches.1.entry"),
         ("arguments: [parts, c", "arguments: [pieces, c", "pieces"),
-        ("operation: matmul", "operation: probe", "any operation but probe"),
+        ("operation: matmul", "operation: probe", "a probe has one launch"),
     ],
 )
 def test_mistakes_in_a_series(tmp_path: Path, old: str, new: str, said: str) -> None:

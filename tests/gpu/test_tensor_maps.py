@@ -80,7 +80,7 @@ def test_padding_between_the_rows(tmp_path: Path) -> None:
     path = mapped(tmp_path, "of: a, box: [16, 8]", strides)
     (one,) = support.choose(path).plan(SHAPE, {}).tensor_maps
     assert (one.sizes, one.pitches) == ((48, 24), (208,))
-    with pytest.raises(UserError, match=r"map\.box .*2 dimensions: there is padding"):
+    with pytest.raises(UserError, match=r"map\.box .*2 numbers, because padding"):
         support.choose(mapped(tmp_path / "flat", "of: a, box: [16]", strides)).plan(SHAPE, {})
 
 
@@ -99,7 +99,7 @@ def test_padding_between_the_rows(tmp_path: Path) -> None:
 )
 def test_mistakes_of_maps(tmp_path: Path, more: str, key: str) -> None:
     path = mapped(tmp_path, f"of: part, box: [8, 8], {more}")
-    with pytest.raises(UserError, match=f"^{path}: tensor_maps.map.{key} is "):
+    with pytest.raises(UserError, match=rf"^{path}: tensor_maps.map.{key}( is |: the map )"):
         support.choose(path).plan(SHAPE, {})
 
 
@@ -149,7 +149,7 @@ def test_the_pitch_is_a_requirement() -> None:
     ("old", "new", "key"),
     [
         ("of: a", "of: d", "tensor_maps.map.of"),
-        ("of: a", "of: a, boxes: 3", "tensor_maps.map.boxes"),
+        ("of: a", "of: a, boxes: 3", "tensor_maps.map: unknown key boxes"),
         (BOX, "box: []", "tensor_maps.map.box"),
         (BOX, "box: [1, 1, 1, 1, 1, 1]", "tensor_maps.map.box"),
         (BOX, "box: [16, 0]", "tensor_maps.map.box"),
@@ -167,7 +167,7 @@ def test_mistakes(tmp_path: Path, old: str, new: str, key: str) -> None:
     front += "cluster: [1]\ntensor_maps: {map: {of: a, box: [16, 16]}}\n"
     assert old in front
     path = write_kernel(tmp_path, front=front.replace(old, new))
-    with pytest.raises(UserError, match=f"^{path}: {key} is "):
+    with pytest.raises(UserError, match=rf"^{path}: {key}\b"):
         try_out(support.choose(path))
 
 

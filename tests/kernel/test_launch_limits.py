@@ -1,4 +1,4 @@
-"""Every limit of a launch: a case that passes one is *unsupported*, whoever would run it."""
+"""Limits of a launch: a case that exceeds one is *unsupported*, on the GPU and on the CPU."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -45,12 +45,12 @@ def test_geometry(more, sentence):
 
 
 def test_without_a_device_its_architecture_says_what_a_block_may_have():
-    asked = replace(PLAIN, shared_bytes=102400)
+    plan = replace(PLAIN, shared_bytes=102400)
     assert (
-        asked.exceeded_limit({"arch": 86})
+        plan.exceeded_limit({"arch": 86})
         == "102400 bytes of shared memory exceed this device's 101376"
     )
-    assert asked.exceeded_limit({"arch": 87}) == asked.beyond({}) == ""
+    assert plan.exceeded_limit({"arch": 87}) == plan.exceeded_limit({}) == ""
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,13 @@ def test_each_of_several_launches():
 
 
 def planned(path: Path, stage: str, **entry: object) -> Job | Result:
-    """What a stage does for the kernel's default variant at 64, compiled for sm_90 as given."""
+    """Return a stage's job for the default variant at 64, compiled for sm_90 with these entries, or its refusal."""
     kernel = load_kernel(path)
     (shape,) = expand_shapes([64], ("m", "n", "k"), "here", "shapes")
     case = Case(variant(kernel, {}, "here", "macros"), shape)
-    found = resolve(case, {"device": {}, "arch": 90})
-    known = {"sm_90": {"status": result.OK, "code": "c", "cubin": "x.cubin", **entry}}
-    return jobs.of_case(stage, found, known, "sm_90", Config.model_validate(CONFIG))
+    resolved = resolve(case, {"device": {}, "arch": 90})
+    compiled = {"sm_90": {"status": result.OK, "code": "c", "cubin": "x.cubin", **entry}}
+    return jobs.of_case(stage, resolved, compiled, "sm_90", Config.model_validate(CONFIG))
 
 
 @pytest.mark.parametrize("stage", ["execute", "check", "time", "counters"])
@@ -99,9 +99,9 @@ def planned(path: Path, stage: str, **entry: object) -> Job | Result:
 )  # fmt: skip
 def test_executed_and_live_alike(tmp_path, stage, front, reason):
     used = {"resources": {"sample": {"registers": 128, "static_shared_bytes": 0}}}
-    made = planned(write_kernel(tmp_path, front=front), stage, **used)
-    assert not isinstance(made, Job) and made.status == result.UNSUPPORTED
-    assert made.reason.startswith(reason)
+    outcome = planned(write_kernel(tmp_path, front=front), stage, **used)
+    assert not isinstance(outcome, Job) and outcome.status == result.UNSUPPORTED
+    assert outcome.reason.startswith(reason)
 
 
 @needs_nvrtc
@@ -109,6 +109,6 @@ def test_executed_and_live_alike(tmp_path, stage, front, reason):
 def test_the_compiler_refuses_too_many_bytes_of_arguments(tmp_path, size, compiles):
     body = f"struct Many {{ char all[{size}]; }};\n"
     body += 'extern "C" __global__ void NAME(Many many, int* a) { a[0] = many.all[3]; }\n'
-    made = nvrtc.compile_kernel(load_kernel(write_kernel(tmp_path, body=body)), "sm_90", {})
-    assert bool(made.cubin) is compiles
-    assert compiles or "32764 bytes allowed" in made.message
+    compiled = nvrtc.compile_kernel(load_kernel(write_kernel(tmp_path, body=body)), "sm_90", {})
+    assert bool(compiled.cubin) is compiles
+    assert compiles or "32764 bytes allowed" in compiled.message

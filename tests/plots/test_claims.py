@@ -167,15 +167,20 @@ def test_claims_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "key", "told"),
     [
-        ("row: B", "row: B\n    id: C", "claims.second.id", "measured, place, predicted, relation"),
-        ("    statement: And so\n", "", "claims.second.statement", "the key is required"),
+        (
+            "row: B",
+            "row: B\n    id: C",
+            "claims.second: unknown key id",
+            "measured, place, predicted, relation",
+        ),
+        ("    statement: And so\n", "", "claims.second.statement", "Needed: "),
         ("claimed: 2 * 3", "claimed: 2 *", "claims.second.claimed", "invalid syntax"),
         ("claimed: 2 * 3", "claimed: often", "claims.second.claimed", "often"),
         ("row: B", "row: B\n    relation: about", "claims.second.relation", "'at least'"),
         ("row: B", "row: B\n    tolerance: -1", "claims.second.tolerance", "greater than"),
         ("row: B", "row: B\n    basis: theory", "claims.second", "by theory or a limit, predicted"),
         ("row: B", "row: B\n    place: here", "claims.second", "place and elsewhere"),
-        ("  second:", "  first:", "line 4", "each key once"),
+        ("  second:", "  first:", "line 4", "stands twice"),
         ("value(", "worth(", "claims.second.measured", "Function 'worth' not defined"),
         ("1 + 1", "1 + one", "claims.first.predicted", "'one' is not defined"),
     ],
@@ -186,7 +191,7 @@ def test_a_mistake_is_told_in_a_line(tmp_path, old, new, key, told):
     with pytest.raises(UserError) as error:
         judge_all(nothing(), judging.load(path))
     message = str(error.value)
-    assert message.startswith(f"broken.yaml: {key}: ") and told in message
+    assert message.startswith(f"broken.yaml: {key}") and told in message
     assert "\n" not in message
 
 

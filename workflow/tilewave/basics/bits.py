@@ -1,4 +1,4 @@
-"""Bit casts and instructions that numba does not offer by themselves.
+"""Bit casts and instructions that numba lacks.
 
 Each is one LLVM operation, so that loops over lanes still become vector code.
 """
@@ -17,7 +17,7 @@ NO = ir.Constant(ir.IntType(1), 0)
 
 
 def _unary(result, operand, build):
-    """A function of one operand that becomes what ``build`` makes of it."""
+    """Make a function of one operand from the code that ``build`` emits."""
 
     @intrinsic
     def operation(typingctx, value):
@@ -30,7 +30,7 @@ def _unary(result, operand, build):
 
 
 def _fused(kind):
-    """a * b + c with one rounding."""
+    """Make the function a * b + c with one rounding."""
 
     @intrinsic
     def operation(typingctx, a, b, c):
@@ -71,15 +71,15 @@ def put(typingctx, words, byte, value):
 
     def build(context, builder, signature, arguments):
         data = context.make_array(words)(context, builder, arguments[0]).data
-        place = builder.gep(builder.bitcast(data, ir.IntType(8).as_pointer()), [arguments[1]])
-        builder.store(arguments[2], builder.bitcast(place, arguments[2].type.as_pointer()))
+        address = builder.gep(builder.bitcast(data, ir.IntType(8).as_pointer()), [arguments[1]])
+        builder.store(arguments[2], builder.bitcast(address, arguments[2].type.as_pointer()))
         return context.get_dummy_value()
 
     return types.none(words, types.int64, value), build
 
 
 def _on_stack(dtype, count):
-    """A function that gives an array on the stack, for as long as its caller runs."""
+    """Make a function that returns an array on the stack, valid while its caller runs."""
     kind = types.Array(dtype, 1, "C")
 
     @intrinsic

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 
 def count(value: float) -> str:
-    """A whole number with its thousands apart."""
+    """Return a whole number with commas between its thousands."""
     return f"{value:,.0f}"
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """Rows under a head; the first ``left`` columns are text, the others numbers."""
+    """Return the lines of a table. The first ``left`` columns are text, the others numbers."""
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
 
     def line(cells: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""One launch of a kernel in whole numbers: its geometry, its scratch memory and its tensor maps."""
+"""A launch of a kernel in whole numbers: geometry, scratch memory and tensor maps."""
 
 import itertools
 import math
@@ -13,17 +13,17 @@ from tilewave.theory.occupancy import REGISTERS, WARP, block_registers
 from tilewave.theory.tensor_map_limits import broken
 
 Provider = Literal["nvrtc", "cublaslt", "cpu"]
-"""Who launches: the driver what NVRTC compiled, the vendor's library, or Python on the host."""
+"""Launcher of a kernel: the driver (code from NVRTC), the vendor's library, or Python on the host."""
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 BLOCK_LIMITS = (1024, 1024, 64)
 BLOCK_LIMIT = 1024
-"""Threads of a block. These limits are the same for compute capability 5.0 to 12.x (CUDA programming guide,
+"""Most threads of a block. These limits hold for compute capability 5.0 to 12.x (CUDA programming guide,
 technical specifications per compute capability)."""
 
 
 @dataclass(frozen=True)
 class Typed:
-    """A struct's member of a type of its own, one of `MEMBERS`, such as a 64-bit stride."""
+    """A struct's member with a type, one of `MEMBERS`, such as a 64-bit stride."""
 
     dtype: str
     value: Any  # a name, an expression or a number
@@ -35,7 +35,7 @@ Argument = str | int | float | None | Typed | tuple["Argument", ...]
 
 
 def leaves(arguments: Iterable[Argument]) -> Iterator[str | int | float | None]:
-    """The names and numbers of these arguments, those in structs among them."""
+    """Yield the names and numbers of these arguments, also those in structs."""
     for item in arguments:
         if isinstance(item, tuple):
             yield from leaves(item)
@@ -44,7 +44,7 @@ def leaves(arguments: Iterable[Argument]) -> Iterator[str | int | float | None]:
 
 
 def argument(document: Any) -> Argument:
-    """An argument from JSON: a list is a struct."""
+    """Return an argument from JSON. A list is a struct."""
     if isinstance(document, list):
         return tuple(map(argument, document))
     if isinstance(document, dict):
@@ -54,13 +54,13 @@ def argument(document: Any) -> Argument:
 
 
 CLUSTER_LIMIT = 16
-"""Blocks of a cluster on Hopper with the function's non-portable attribute; 8 are portable (CUDA
+"""Most blocks of a cluster on Hopper, with the function's non-portable attribute; 8 are portable (CUDA
 programming guide, thread block clusters)."""
 
 
 @dataclass(frozen=True)
 class Scratch:
-    """Memory that a product needs beside its matrices; ``zeroed`` before and after each launch."""
+    """Memory that a kernel needs beside its operands; ``zeroed`` before and after each launch."""
 
     name: str
     nbytes: int
@@ -69,9 +69,11 @@ class Scratch:
 
 @dataclass(frozen=True)
 class MapPlan:
-    """A tensor map of one launch: ``sizes`` and ``box`` in elements, the contiguous dimension first;
-    ``strides`` in bytes from one element to the next along each dimension but the first, empty where
-    the array has no gaps; ``element_strides`` of the box, empty where each is 1."""
+    """A tensor map of one launch, the contiguous dimension first.
+
+    sizes, box: elements. strides: bytes from one element to the next along each dimension but the first, empty
+    where the array has no gaps. element_strides: those of the box, empty where each is 1.
+    """
 
     name: str
     of: str
@@ -85,13 +87,13 @@ class MapPlan:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """From JSON of its fields."""
+        """Make it from JSON of its fields."""
         lists = ("sizes", "box", "strides", "element_strides")
         return cls(**{**document, **{name: tuple(document[name]) for name in lists}})
 
     @property
     def pitches(self) -> tuple[int, ...]:
-        """The strides, where they are not given too."""
+        """Strides in bytes, also of an array without gaps."""
         if self.strides:
             return self.strides
         rows = itertools.accumulate(self.sizes[:-1], operator.mul)
@@ -99,17 +101,17 @@ class MapPlan:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """The element strides, where they are not given too."""
+        """Element strides, also where each is 1."""
         return self.element_strides or (1,) * len(self.sizes)
 
     def broken_rule(self) -> str:
-        """Empty where CUDA can encode it; else which rule of cuTensorMapEncodeTiled it breaks."""
+        """Return the rule of cuTensorMapEncodeTiled that the map breaks; empty if it breaks none."""
         element = SIZES[self.dtype]
         rule = broken(element, self.sizes, self.box, self.steps, self.pitches, self.swizzle)
         return rule and f"{self.name}: {rule}"
 
     def document(self) -> dict[str, Any]:
-        """As a job's key has it, under the map's name."""
+        """Return the map as a job's key has it, under the map's name."""
         document = {name: getattr(self, name) for name in ("of", "dtype", "swizzle", "l2")}
         document |= {"sizes": list(self.sizes), "box": list(self.box)}
         if len(self.sizes) == 2:
@@ -121,7 +123,7 @@ class MapPlan:
 
 @dataclass(frozen=True)
 class Step:
-    """One launch of a series: which kernel of the file, with what arguments, in which geometry."""
+    """One launch of a series: kernel, arguments and geometry."""
 
     entry: str
     arguments: tuple[Argument, ...]
@@ -132,21 +134,22 @@ class Step:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """From JSON of its fields."""
+        """Make it from JSON of its fields."""
         lists = {name: value for name, value in document.items() if isinstance(value, list)}
         return cls(**{**document, **{name: argument(value) for name, value in lists.items()}})
 
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """Geometry of one launch. ``shared_bytes`` is the dynamic part, ``grid`` counts blocks with a
-    cluster too, ``cluster`` is None where a block stands alone.
+    """Geometry of one launch.
 
-    ``programmatic``: it may begin before the launch before it has ended (CUDA programming guide, programmatic
-    dependent launch), which the kernel waits for itself; of a series each.
-
-    ``series``: of a case of several launches all of them, in their order; the geometry is then that of
-    the one that leads. They share scratch and tensor maps.
+    shared_bytes: dynamic shared memory of a block.
+    grid: blocks, with a cluster too.
+    cluster: None where a block stands alone.
+    programmatic: it, or each launch of a series, may begin before the one before it ends (CUDA programming
+    guide, programmatic dependent launch). The kernel waits itself.
+    series: all launches of a case of several, in their order. The geometry is then that of the leading one.
+    They share scratch and tensor maps.
     """
 
     grid: tuple[int, int, int]
@@ -162,7 +165,7 @@ class LaunchPlan:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """From JSON of its fields."""
+        """Make a plan from JSON of its fields."""
         triples = {
             name: None if document[name] is None else tuple(document[name])
             for name in ("grid", "block", "cluster", "tile")
@@ -175,7 +178,7 @@ class LaunchPlan:
 
     @property
     def steps(self) -> tuple[Self, ...]:
-        """Each launch by itself, in their order."""
+        """Launches of the case in their order, each as a plan."""
         return tuple(map(self._alone, self.series)) or (self,)
 
     def _alone(self, step: Step) -> Self:
@@ -192,7 +195,7 @@ class LaunchPlan:
 
     @property
     def scratch_bytes(self) -> int:
-        """Memory beside the operands."""
+        """Bytes of memory beside the operands."""
         return sum(buffer.nbytes for buffer in self.scratch)
 
     @property
@@ -201,11 +204,12 @@ class LaunchPlan:
         return math.prod(self.cluster or ())
 
     def exceeded_limit(self, device: Mapping[str, Any]) -> str:
-        """Empty where CUDA can launch it; else which limit it passes (CUDA programming guide,
-        compute capabilities). What was compiled has limits besides: `exceeded_code_limit`.
+        """Return the limit of CUDA that the launch exceeds (CUDA programming guide, compute capabilities);
+        empty if it exceeds none.
 
-        Arguments need no look: they have 4,096 bytes before compute capability 7.0 or CUDA 12.1 and 32,764
-        since (programming guide, ``__global__`` function parameters), and ptxas refuses a kernel with more.
+        Compiled code has further limits: `exceeded_code_limit`. Arguments are not checked, because ptxas refuses
+        a kernel with too many: 4,096 bytes before compute capability 7.0 or CUDA 12.1 and 32,764 since
+        (programming guide, ``__global__`` function parameters).
         """
         reasons = [step._exceeded_limit(device) for step in self.steps]
         if self.series:
@@ -241,9 +245,9 @@ class LaunchPlan:
         entries: Sequence[str],
         device: Mapping[str, Any],
     ) -> str:
-        """Empty where what was compiled can be launched so; else which limit of a block it passes.
+        """Return the limit of a block that the compiled code exceeds; empty if it exceeds none.
 
-        used: registers of a thread and static shared bytes of each kernel; entries: the kernel of each launch.
+        used: registers of a thread and static shared bytes of each kernel. entries: the kernel of each launch.
         """
         for entry, step in zip(entries, self.steps):
             before = f"{entry}: " if self.series else ""
@@ -263,7 +267,7 @@ class LaunchPlan:
 
 
 def _most_shared(device: Mapping[str, Any]) -> int | None:
-    """Bytes of shared memory that a block may have; None where nothing is known of the device."""
+    """Return the most bytes of shared memory of a block; None for an unknown device."""
     limit: int | None = device.get("shared_per_block_optin")
     row = architectures.ARCHITECTURES.get(device.get("arch", 0))  # its neighbours may have more
     return limit if limit is not None or row is None else row.shared_per_block

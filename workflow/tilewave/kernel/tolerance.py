@@ -1,8 +1,7 @@
-"""What decides whether an output is right, wherever it was computed: on the GPU or executed here.
+"""The comparison of an output with its reference, for the GPU and for execution on the CPU.
 
-It is compared element by element and in the Frobenius norm with a float64 reference of the same rounded
-inputs; of several launches the one that came nearest to its tolerance, or went farthest past it, speaks
-for the case.
+An output is compared element by element and in the Frobenius norm with a float64 reference of the same
+rounded inputs. Of several launches, the one nearest to its tolerance, or farthest past it, decides the case.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from tilewave.kernel.inputs import to_float64
 from tilewave.kernel.job import Job
 
 READS_C = "reads C even where beta is 0, as its front matter says: C must hold numbers"
-"""Beside the verdict of a product that was not checked against an uninitialised C."""
+"""Reason beside the verdict of a product that was not checked against an uninitialised C."""
 
 
 NEAR = 100.0
-"""Times its tolerance: an element that is nearer to right may be right and the tolerance wrong."""
+"""Multiple of the tolerance up to which a message names it: the tolerance itself may be wrong."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far an output may be from its double-precision reference.
+    """The allowed difference of an output from its double-precision reference.
 
-    Element: not (|found - reference| <= absolute + relative_out |reference|) is wrong.
-    Whole: not (||found - reference|| <= frobenius ||reference||) is wrong (Frobenius norms).
+    An element is wrong if not (|output - reference| <= absolute + relative_out |reference|), the whole output
+    if not (||output - reference|| <= frobenius ||reference||), in Frobenius norms.
     deviation: size of a typical element; outputs of few elements may be near 0 by chance.
     """
 
@@ -48,9 +47,11 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class JudgedOutput:
-    """An output that is judged: its name, sizes and layout, what it may differ by, whether it holds
-    whole numbers, how the launch was scaled, where it takes alpha or beta, and whether the kernel may
-    read it where beta is 0."""
+    """An output to judge.
+
+    bound: its tolerance. whole: whether it holds whole numbers. scaled: alpha and beta of the launch, None for
+    an operation without them. read: whether the kernel may read it where beta is 0.
+    """
 
     name: str
     extents: tuple[int, ...]
@@ -67,23 +68,24 @@ class JudgedOutput:
 
     @property
     def least_norm(self) -> float:
-        """Norm that an output of this many elements has by its size."""
+        """Norm of an output of this many typical elements."""
         return math.sqrt(self.count) * self.bound.deviation
 
     def element(self, index: int) -> str:
-        """``C[3, 5]``: an element by its place in memory."""
-        place = np.unravel_index(index, self.extents, order=self.order)
-        # Matrices have large letters.
+        """Return the name of an element from its index in memory: ``C[3, 5]``."""
+        indices = np.unravel_index(index, self.extents, order=self.order)
+        # Matrices have capital letters.
         name = self.name.upper() if len(self.extents) > 1 else self.name
-        return f"{name}[{', '.join(str(int(at)) for at in place)}]"
+        return f"{name}[{', '.join(str(int(at)) for at in indices)}]"
 
 
 @dataclass(frozen=True)
 class OutputComparison:
-    """An output beside its reference. `first` is a storage index, -1 where nothing is wrong.
+    """An output beside its reference. A NaN enters neither error.
 
-    An element that is NaN enters neither error. worst: error and tolerance of the element that came
-    nearest to its own tolerance, or went farthest past it, where each was looked at.
+    wrong: number of wrong elements. first: index in memory of the first, -1 where none is wrong. worst: error
+    and tolerance of the element nearest to its tolerance, or farthest past it; None if not every element was
+    compared.
     """
 
     max_error: float
@@ -95,9 +97,9 @@ class OutputComparison:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Verdict (`kernel.result`), the sentence that says what is wrong, figures and notes of a check.
+    """Verdict (`kernel.result`), reason, figures and notes of a check.
 
-    badness: which of several speaks for the case, the largest.
+    badness: of several judgements, the one with the largest decides the case.
     """
 
     verdict: str
@@ -108,7 +110,7 @@ class Judgement:
 
     @classmethod
     def worst(cls, judgements: Iterable[Judgement]) -> Judgement:
-        """The one that came nearest to its tolerance, or went farthest past it."""
+        """Return the judgement nearest to its tolerance, or farthest past it."""
         return max(judgements, key=lambda judgement: judgement.badness)
 
 
@@ -119,10 +121,10 @@ def judged(
     expected: float = math.nan,
     label: str = "",
 ) -> Judgement:
-    """The judgement of a comparison.
+    """Return the judgement of a comparison.
 
-    value, expected: the output and its reference at ``found.first``; label: which of several
-    implementations ran.
+    value, expected: output and reference at ``comparison.first``. label: name of the implementation, if there
+    are several.
     """
     bound, reason = output.bound, ""
     alpha, beta = output.scaled or (1.0, 0.0)
@@ -150,7 +152,7 @@ def judged(
         reason = READS_C
     if reason and label:
         reason = f"{label}: {reason}"
-    # The errors are left out where elements are NaN: those of the others would look small.
+    # No errors beside NaN elements: those of the other elements would look small.
     no_number = math.isnan(comparison.worst[0] if comparison.worst else 0.0)
     no_number = no_number or (comparison.wrong > 0 and math.isnan(value))
     values = {"max_error": comparison.max_error, "tolerance": bound.typical}
@@ -161,7 +163,7 @@ def judged(
     notes |= {"wrong_elements": comparison.wrong, "relative_tolerance": bound.frobenius}
     if comparison.worst is not None and not no_number:
         notes["worst_error"], notes["worst_tolerance"] = comparison.worst
-    # Where nothing is tolerated (whole numbers) any error is beyond measure.
+    # Whole numbers have no tolerance, so any error is infinitely large.
     unbounded = math.inf if comparison.max_error else 0.0
     return Judgement(
         result.CORRECT if correct else result.WRONG,
@@ -175,9 +177,9 @@ def judged(
 def compare(
     output: JudgedOutput, got: np.ndarray, want: np.ndarray, dtype: str = "f64"
 ) -> Judgement:
-    """Compare an output with its reference, both as memory has them (one dimension).
+    """Compare an output with its reference, both in memory's order (one dimension).
 
-    dtype: of ``got``, see `inputs.to_float64`; the reference is float64. An element that is NaN is wrong.
+    dtype: dtype of ``got``, see `inputs.to_float64`; the reference is float64. A NaN is wrong.
     """
     bound = output.bound
     if got.shape != want.shape:
@@ -209,13 +211,13 @@ def compare(
 
 
 PART = 1 << 13
-"""Elements that are compared at a time: what they need on the way stays in the cache, and no memory is asked
-of the system, which for a large output took ten times as long as to compare it."""
+"""Elements that are compared at a time. Intermediate arrays then stay in the cache; allocating memory for a
+large output took ten times as long as comparing it."""
 
 
 class _Part(NamedTuple):
-    """Elements of an output beside their reference, see `OutputComparison`. total, norm: of the errors and of the
-    reference; excess: the worst error over its tolerance."""
+    """Part of an `OutputComparison`. total, norm: norms of the errors and of the reference. excess: the worst error
+    divided by its tolerance."""
 
     largest: float
     total: float
@@ -227,7 +229,7 @@ class _Part(NamedTuple):
 
 
 def _compared(bound: Tolerance, got: np.ndarray, want: np.ndarray, start: int) -> _Part:
-    # As what is only moved should be: a quarter of the cost.
+    # Fast path for outputs that are only moved: a quarter of the cost.
     if np.array_equal(got, want):
         allowed_of_first = bound.absolute + bound.relative_out * abs(float(want[0]))
         norm = float(np.linalg.norm(want))
@@ -253,8 +255,10 @@ def _compared(bound: Tolerance, got: np.ndarray, want: np.ndarray, start: int) -
 
 
 def left_dirty(job: Job, read: Callable[[str], np.ndarray]) -> str:
-    """Empty where a launch left its zeroed scratch zero, else a sentence: the next launch would count
-    on it. ``read`` gives a buffer's bytes."""
+    """Return a sentence if a launch left zeroed scratch not zero, else empty: the next launch relies on it.
+
+    read: returns a buffer's bytes.
+    """
     for buffer in job.launch.scratch:
         if not buffer.zeroed:
             continue

@@ -63,7 +63,9 @@ class BlockScaledMatmul(Matmul):
         return {"c": product + beta * self.wide(job, "c", given["c"]) if beta else product}
 
     def tolerance(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> Tolerance:
-        """That of the product, errors and elements times as much as both scales may be."""
+        """Return the product's tolerance, times the largest or the mean product of two scales."""
         bare = super().tolerance(job, name, alpha, beta)
-        mean = MEAN**2 + SPAN**2 / 3  # of the square of a scale, and of the root of two of them
+        mean = (
+            MEAN**2 + SPAN**2 / 3
+        )  # mean square of a scale, and root mean square of two multiplied
         return replace(bare, absolute=LARGEST * bare.absolute, deviation=mean * bare.deviation)

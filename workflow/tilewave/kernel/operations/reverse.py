@@ -1,7 +1,7 @@
-"""An array back to front, through shared memory.
+"""The reversal of an array, through shared memory.
 
-The arrays come from the job: with one (``d``) it is reversed in place, with two the first is read and
-the second is written.
+The arrays come from the job: a single one (``d``) is reversed in place; of two the first is read and the
+second is written.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ SCALARS = ("n", "alpha", "beta")
 
 
 class Reverse(Operation):
-    """An array back to front."""
+    """The reversal of an array."""
 
     dimensions = ("n",)
     rehearsed = False
@@ -39,7 +39,7 @@ class Reverse(Operation):
         return None if DTYPES[self.dtype(job, name)].whole else super().streamed(job, name)
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
-        """The array to reverse; integers are their own index."""
+        """Return the array to reverse; integers equal their index."""
         source = next(iter(self.arrays(job)))
         dtype = self.dtype(job, source)
         if DTYPES[dtype].whole:
@@ -53,5 +53,5 @@ class Reverse(Operation):
         return {target: self.wide(job, source, given[source])[::-1]}
 
     def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
-        """No arithmetic; every element is read once and written once."""
+        """Return no operations; every element is read once and written once."""
         return Work(0, 2 * shape["n"] * SIZES[next(iter(dtypes.values()))])

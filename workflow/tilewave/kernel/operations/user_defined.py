@@ -1,4 +1,4 @@
-"""An operation of somebody's own: its mistakes are told with file, line and what may stand there."""
+"""User-defined operations, whose mistakes are reported with file, line and remedy."""
 
 import functools
 import math
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewave.basics.errors import UserError
+from tilewave.basics.errors import UserError, shown
 from tilewave.kernel.inputs import storage
 from tilewave.kernel.job import BlockTiming, Job
 from tilewave.kernel.launches import LaunchPlan
@@ -17,15 +17,17 @@ from tilewave.kernel.operations.base import Operand, Operation, Work
 from tilewave.kernel.tolerance import Tolerance
 
 METHODS = ("reference", "tolerance", "inputs", "work", "runs", "given", "streamed", "output")
-REFERENCE = "a method: what each output must hold; the name of a kernel file that gives it; or None: nothing is checked"
+REFERENCE = "a method that returns what each output must hold, the name of a kernel file that computes it, or None to check nothing"
 
 
 def checked(operation: type[Operation], file: Path) -> None:
-    """Look at what the class declares, and let its methods tell where they fail. Raises UserError."""
+    """Check the class's declarations, and guard its methods (`_guarded`). Raises UserError."""
     sizes = operation.dimensions
     named = isinstance(sizes, tuple | list) and all(isinstance(size, str) for size in sizes)
     if not sizes or not named:
-        raise UserError(file, "dimensions", sizes, 'names of the sizes: ("rows", "columns")')
+        raise UserError(
+            file, "dimensions", sizes, 'names of the sizes, such as ("rows", "columns")'
+        )
     if operation.arrays is Operation.arrays:
         _check_operands(operation.operands, sizes, file)
     if operation.reference is Operation.reference:
@@ -42,18 +44,20 @@ def checked(operation: type[Operation], file: Path) -> None:
 
 
 def kernel(name: str, file: Path) -> Path:
-    """The kernel file that a reference names, from the operation's folder on. Raises UserError."""
+    """Return the kernel file that a reference names, relative to the operation's folder. Raises UserError."""
     path = (file.parent / name).resolve()
     if not path.is_file():
-        raise UserError(file, "reference", name, "a kernel file that exists, from this folder on")
+        problem = f"reference: there is no kernel file {name}"
+        remedy = f"Name a file, relative to {file.parent.name}/"
+        raise UserError.because(file, problem, remedy, "reference")
     return path
 
 
 def _check_operands(operands: Mapping[str, Operand], sizes: tuple[str, ...], file: Path) -> None:
-    given = operands.values() if isinstance(operands, Mapping) else ()
-    if not any(getattr(operand, "written", False) for operand in given):
-        allowed = "name -> Operand(...), one of them with written=True"
-        raise UserError(file, "operands", operands, allowed)
+    values = operands.values() if isinstance(operands, Mapping) else ()
+    if not any(getattr(operand, "written", False) for operand in values):
+        remedy = 'Write them as {"x": Operand(...)}, one of them with written=True'
+        raise UserError.because(file, "operands: there is no output", remedy, "operands")
     for name, operand in operands.items():
         if not isinstance(operand, Operand):
             raise UserError(file, f"operands.{name}", operand, 'Operand(("rows", "columns"), ...)')
@@ -61,26 +65,28 @@ def _check_operands(operands: Mapping[str, Operand], sizes: tuple[str, ...], fil
             raise UserError(file, f"operands.{name}", operand.extents, f"({operand.extents!r},)")
         for size in operand.extents:
             if size not in sizes and not (isinstance(size, int) and size > 0):
-                allowed = f"{', '.join(sizes)} (dimensions), or a positive whole number"
+                allowed = f"a dimension ({', '.join(sizes)}), or a positive whole number"
                 raise UserError(file, f"operands.{name}", size, allowed)
 
 
 def _guarded(method: Callable[..., Any], name: str, file: Path) -> Callable[..., Any]:
-    """The method; what it raises is a UserError at the line of its file, and what it gives is what it should."""
+    """Return the method with checks: it raises UserError at the line of its file, and its result is checked."""
 
     @functools.wraps(method)
-    def guarded(self: Operation, *given: Any, **named: Any) -> Any:
+    def guarded(self: Operation, *arguments: Any, **keywords: Any) -> Any:
         try:
-            output = method(self, *given, **named)
+            output = method(self, *arguments, **keywords)
         except UserError:
             raise
         except Exception as error:
             frames = traceback.extract_tb(error.__traceback__)
             line = next((frame.lineno for frame in frames[::-1] if frame.filename == str(file)), 1)
-            said = f"{type(error).__name__}: {error}"
-            raise UserError(f"{file}:{line}", name, said, "code that runs") from error
+            problem = f"{name} fails: {type(error).__name__}: {error}"
+            raise UserError.because(f"{file}:{line}", problem, "Correct it", name) from error
         if name in ("reference", "inputs"):
-            return (_reference if name == "reference" else _inputs)(self, given[0], output, file)
+            return (_reference if name == "reference" else _inputs)(
+                self, arguments[0], output, file
+            )
         kind = {"work": Work, "tolerance": Tolerance}.get(name, object)
         if not isinstance(output, kind):
             raise UserError(file, name, output, f"a {kind.__module__}.{kind.__name__}")
@@ -92,8 +98,7 @@ def _guarded(method: Callable[..., Any], name: str, file: Path) -> Callable[...,
 def try_out(
     operation: Operation, shape: Mapping[str, int], dtypes: Mapping[str, str], case: str
 ) -> None:
-    """Ask it for inputs, reference and tolerance once, so that a mistake ends the run before it begins. Raises
-    UserError."""
+    """Compute inputs, reference and tolerance once, so that a mistake is found before the run. Raises UserError."""
     job = Job(
         stage="check", case=case, kernel="", variant="", provider="nvrtc", operation=operation.name, source="",
         entry="", arguments=(*operation.operands, *operation.scalars), shape=shape, dtypes=dtypes, layouts={},
@@ -109,7 +114,7 @@ def try_out(
 
 
 def _inputs(operation: Operation, job: Job, arrays: Any, file: Path) -> Any:
-    """All operands that have values before a launch, each of memory's dtype and size."""
+    """Check that all operands with values before a launch have memory's dtype and size. Raises UserError."""
     wanted = {
         name: (str(storage(operation.dtype(job, name))), math.prod(operation.extents(job, name)))
         for name, operand in operation.arrays(job).items() if operand.given
@@ -129,5 +134,6 @@ def _reference(operation: Operation, job: Job, outputs: Any, file: Path) -> dict
     shapes = {name: np.shape(array) for name, array in by_name.items()}
     if shapes != wanted:
         listed = ", ".join(f"{name} of shape {sizes}" for name, sizes in wanted.items())
-        raise UserError(file, "reference", shapes, f"each output by its name: {listed}")
+        problem = f"reference returns arrays of shapes {shown(shapes)}"
+        raise UserError.because(file, problem, f"Return each output by name: {listed}", "reference")
     return {name: np.asarray(array, np.float64) for name, array in outputs.items()}

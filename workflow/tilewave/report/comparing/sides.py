@@ -204,11 +204,9 @@ def revision(name: str, folders: Sequence[str], where: Path) -> list[Path]:
     try:
         kernels = find_kernels(found, {})
     except UserError as error:  # nobody knows the folder that it was written to
-        place, allowed = (
-            told.replace(f"{where}{os.sep}", f"{name}:")
-            for told in (error.where_file, error.allowed)
-        )
-        raise UserError(place, error.key, error.found, allowed) from error
+        moved = error.moved(error.where_file.replace(f"{where}{os.sep}", f"{name}:"))
+        moved.args = (str(moved).replace(f"{where}{os.sep}", f"{name}:"),)
+        raise moved from error
     for kernel in kernels.values():
         for named in kernel.folders[1:]:
             folder = Path(os.path.normpath(named))
