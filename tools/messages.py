@@ -28,9 +28,8 @@ def text(node: ast.expr, texts: dict[str, str]) -> str:
     return f"{{{getattr(node, 'attr', 'value')}}}"
 
 
-def message(name: str | None, parts: list[str]) -> tuple[str, str]:
+def message(name: str | None, where: str, key: str, *rest: str) -> tuple[str, str]:
     """Return problem and remedy of a call that makes an error, from its method and arguments."""
-    where, key, *rest = parts
     before = "" if where == "{HERE}" else f"{where}: "
     if name == "because":
         return before + key, rest[0]
@@ -51,8 +50,7 @@ def messages(file: Path) -> list[tuple[str, str]]:
                 if isinstance(node.value, ast.Constant | ast.JoinedStr):
                     texts[ast.unparse(node.targets[0])] = text(node.value, texts)
             elif len(node.args) > 2 and (match := KINDS.fullmatch(ast.unparse(node.func))):
-                parts = [text(argument, texts) for argument in node.args]
-                listed.append(message(match[2], parts))
+                listed.append(message(match[2], *(text(part, texts) for part in node.args)))
     return listed
 
 

@@ -71,7 +71,7 @@ def with_front(text: str):
 REFUSED = {
     "endless device": (lambda path: path.symlink_to("/dev/zero"), "the file is a link"),
     "password file": (a_link_out, "the file is a link"),
-    "loop of links": (lambda path: path.symlink_to(path.name), "the file is a link"),
+    "loop of links": (lambda path: path.symlink_to(path.name), "the file cannot be read"),
     "nowhere": (lambda path: path.symlink_to("gone.cu"), "the file cannot be read"),
     "named pipe": (os.mkfifo, "this is no regular file"),
     "directory": (Path.mkdir, "this is no regular file"),

@@ -70,7 +70,7 @@ PROBE = "title: t\noperation: probe\ncases: {one: {note: a}, two: {note: a, WORD
         (FRONT + "gird: [1]\n", ": unknown key gird (did you mean 'grid'?). Allowed: "),
         (PROBE.replace("WORD", "expects"), "two: unknown key expects (did you mean 'expect'?)"),
         (PROBE.replace("WORD", "note"), "line 4: the key note stands twice"),
-        (FRONT + "block: [TILE]\n", "front matter line 11: the key block stands twice. Keep one"),
+        (FRONT + "block: [TILE]\n", "front matter: line 11: the key block stands twice. Keep one"),
         ("title: t\nblock: [1, 2\noperation: matmul\n", "is not YAML"),
         ("- one\n- two\n", "a mapping of keys"),
         ("operation: matmul\n", "title is missing. Needed: one line"),

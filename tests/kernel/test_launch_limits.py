@@ -35,7 +35,7 @@ CONFIG = {"studies": {"one": {"plot": "correctness", "title": "-", "cases": [{"s
         ({"block": (1, 1, 65)}, "block z = 65 exceeds 64"),
         ({"block": (33, 32, 1)}, "a block of 1056 threads exceeds 1024"),
         ({"shared_bytes": 232449}, "232449 bytes of shared memory exceed this device's 232448"),
-        ({"shared_bytes": -1}, "-1 bytes of shared memory are less than none"),
+        ({"shared_bytes": -1}, "-1 bytes of shared memory are less than 0"),
         ({"grid": (17, 1, 1), "cluster": (17, 1, 1)}, "a cluster of 17 blocks exceeds 16"),
         ({"grid": (3, 1, 1), "cluster": (2, 1, 1)}, "grid x = 3 is not a multiple of 2, the cluster's"),
     ],

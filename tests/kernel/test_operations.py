@@ -130,7 +130,7 @@ def test_fma_units_round_each_product() -> None:
     error = np.abs(sums - exact)
     assert sixteen.absolute < error.max() <= fma.absolute
     assert matmul.tolerance(HALVES, 4096) == sixteen
-    # What tensor cores cannot multiply is rounded the same way wherever it is.
+    # Products that tensor cores cannot multiply are rounded the same way everywhere.
     assert matmul.tolerance(F32, 64, tensor_cores=True) == matmul.tolerance(F32, 64)
 
 

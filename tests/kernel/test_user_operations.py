@@ -206,7 +206,7 @@ def test_a_kernel_is_judged_by_another_of_its_file(alone, capsys) -> None:
     assert re.search(r"wrong\n .*expected .*judged by what norm_naive", capsys.readouterr().out)
     (alone / "norms.cu").write_text(NORMS.replace("OFF", "1.f").replace("i >= N", "i > N", 1))
     assert main(["execute", "norm_by_warps.cu", *options]) == 0
-    message = "not checked\n  its reference norm_naive.cu says nothing: invalid access"
+    message = "not checked\n  its reference norm_naive.cu has no result: invalid access"
     assert message in capsys.readouterr().out
 
 
@@ -216,7 +216,7 @@ def test_without_a_reference_nothing_is_checked(alone, capsys) -> None:
     command = ["wrap", "steps.cu", "--new-operation", "sgd", "--yes"]
     assert main(command) == 0
     printed = capsys.readouterr().err
-    assert "not checked at 1200: nothing says what sgd must give" in printed
+    assert "not checked at 1200: the operation sgd has no reference" in printed
     assert "decay is __constant__ and for the host to fill: zero here" in printed
     operands = operations.load("sgd").operands
     assert (operands["p"].stream, operands["p"].written) == (0, True)

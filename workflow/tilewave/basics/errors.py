@@ -8,7 +8,7 @@ from typing import Any, Self
 HERE = "command line"
 """The `where_file` of a mistake on the command line."""
 MOST_SIGNS = 2000
-"""Characters of a part of a message: nobody reads a longer line."""
+"""Limit of a part of a message, in characters."""
 
 _REPR = reprlib.Repr()
 _REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 5, 200, 200, 60
@@ -88,8 +88,8 @@ class UserError(Exception):
     def moved(
         self, where_file: object, before: str = "", kind: type["UserError"] | None = None
     ) -> "UserError":
-        """Return the same error about another file. ``before`` comes before the key."""
-        error = (kind or type(self))(where_file, f"{before}{self.key}", self.value, self.allowed)
+        """Return the same error about another file. ``before`` comes before its message."""
+        error = (kind or type(self))(where_file, self.key, self.value, self.allowed)
         message = str(self).removeprefix(self._prefix())
         error.args = (f"{error._prefix()}{before}{message}",)
         return error
@@ -118,7 +118,7 @@ def _rebuilt(
 
 
 class KernelRefused(UserError):
-    """A kernel file that cannot be read, or asks for more than a kernel may. A run skips it."""
+    """A kernel file that cannot be read, or exceeds a limit of kernels. A run skips it."""
 
 
 class NoKernel(KernelRefused):

@@ -71,7 +71,7 @@ class Progress:
             for name in names:
                 counts[name] = counts.get(name, 0) + 1
         most = sorted(counts, key=lambda name: -counts[name])
-        return f" for {_listed([f'{name} ({counts[name]})' for one in most])}" if most else ""
+        return f" for {_listed([f'{name} ({counts[name]})' for name in most])}" if most else ""
 
     def done(self, name: str) -> None:
         """Count an item that ended. A name that is not among the items does not count."""
@@ -97,8 +97,8 @@ class Progress:
         done = sum(self._weights[name] for name in self._done) - weight
         if done <= 0 or now <= since:
             return ""
-        left = sum(weight for name, weight in self._weights.items() if name not in self._done)
-        return f", about {about((now - since) * left / done)} left"
+        remaining = sum(weight for name, weight in self._weights.items() if name not in self._done)
+        return f", about {about((now - since) * remaining / done)} left"
 
     @property
     def spent(self) -> str:

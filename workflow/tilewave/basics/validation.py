@@ -25,7 +25,7 @@ PHRASES = {
     r"^a valid integer": "a whole number",
     r"^a valid number": "a number",
     r"^a valid boolean": "true or false",
-    r"^a finite number": "a finite number",
+    r"^(greater|less) than": r"a number \1 than",
 }
 """pydantic's phrases, as patterns, and what a message says instead."""
 
@@ -60,7 +60,8 @@ def yaml_of(text: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1 if mark else 1}"
-        why = getattr(error, "problem", None) or "it cannot be read"
+        why = str(getattr(error, "problem", None) or "it cannot be read")
+        why = why.replace("could not determine a constructor for the tag", "unknown tag")
         remedy = "Correct the line, or put text with special characters in quotation marks"
         raise NoYaml.because(HERE, f"{line} is not YAML: {why}", remedy, line) from error
     except (ValueError, LookupError, AttributeError, TypeError) as error:
@@ -81,14 +82,15 @@ def check_data(data: Any) -> None:
     count = 0
     while waiting:
         path, value = waiting.pop()
-        key = ".".join(path) or "file"
+        key = ".".join(path) or "the document"
         count += 1
         if len(path) > MOST_DEPTH or count > MOST_VALUES:
             most = f"{MOST_DEPTH} levels" if len(path) > MOST_DEPTH else f"{MOST_VALUES} values"
             problem = f"{path[0]} has more than {most}"
             raise NoYaml.because(HERE, problem, "Make it smaller", path[0])
         if allowed := _allowed_instead(value):
-            raise NoYaml(HERE, key, value, allowed)
+            plain = value if isinstance(value, int | float) else str(value)
+            raise NoYaml(HERE, key, plain, allowed)
         if isinstance(value, Mapping):
             for name in value:
                 if not isinstance(name, str):
@@ -107,7 +109,7 @@ def _allowed_instead(value: Any) -> str:
         return "" if value in WIDEST else "whole numbers of 64 bits"
     if isinstance(value, float):
         return "" if math.isfinite(value) else "a finite number"
-    return "text, numbers, true, false, lists and mappings"
+    return "text in quotation marks, numbers, true, false, lists and mappings"
 
 
 def _key_path(location: tuple[Any, ...], data: Any) -> tuple[Any, ...]:

@@ -422,7 +422,7 @@ def _source(lines: Sequence[Mapping[str, Any]]) -> list[str]:
             for name in titles
         ]
         rows.append([str(one["line"]), *cells])
-    made = columns(["line", *titles.values()], rows, left=0)
+    made = columns(["line", *titles.values()], rows, text_columns=0)
     width = max(map(len, made))
     texts = ["source", *(one["text"] for one in lines)]
     return [f"{row.ljust(width)}  | {text}".rstrip() for row, text in zip(made, texts)]

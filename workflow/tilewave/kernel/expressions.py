@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from simpleeval import DEFAULT_OPERATORS, EvalWithCompoundTypes
+from simpleeval import DEFAULT_OPERATORS, EvalWithCompoundTypes, FeatureNotAvailable
 
 from tilewave.basics.validation import WIDEST
 from tilewave.theory.dtypes import DTYPES, SIZES
@@ -210,6 +210,8 @@ def _evaluate(
         available = ", ".join(sorted(set(scope) - set(WORDS))) or "none"
         quoted = text if len(text) <= 200 else f"{text[:200]}..."
         why = error.msg if isinstance(error, SyntaxError) else error
+        if isinstance(error, FeatureNotAvailable):
+            why = "it uses syntax that expressions do not have"
         problem = ExpressionError(f"{quoted!r} has no value: {why}; names known here: {available}")
         problem.too_wide = isinstance(error, _TooWide)
         raise problem from error
@@ -218,7 +220,7 @@ def _evaluate(
 def integer(text: Any, names: Mapping[str, Any] | None = None) -> int:
     """Return the whole number of an expression, as `evaluate`. A float without a fraction counts as one."""
     value = evaluate(text, names)
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    if isinstance(value, bool) or not whole or int(value) not in WIDEST:
+    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not is_whole or int(value) not in WIDEST:
         raise ExpressionError(f"{text!r} is {value!r}, not a whole number of 64 bits")
     return int(value)

@@ -111,7 +111,7 @@ class WorkOf(BaseModel):
 
 
 class ProbeCase(BaseModel):
-    """One named case of a probe, with the expected counters and buffers."""
+    """A named case of a probe, with the expected counters and buffers."""
 
     model_config = ConfigDict(extra="forbid")
     macros: dict[str, Scalar] = Field(default_factory=dict)
@@ -143,19 +143,19 @@ def _unit() -> list[Expression]:
     return [1]
 
 
-def _member(given: Any, depth: int = 0) -> Any:
+def _member(argument: Any, depth: int = 0) -> Any:
     """Return an argument of front matter: a list is a struct, ``{i64: lda}`` a member of it."""
-    if isinstance(given, list):
-        return tuple(_member(part, depth + 1) for part in given)
-    if isinstance(given, dict) and depth and len(given) == 1:
-        ((dtype, value),) = given.items()
+    if isinstance(argument, list):
+        return tuple(_member(part, depth + 1) for part in argument)
+    if isinstance(argument, dict) and depth and len(argument) == 1:
+        ((dtype, value),) = argument.items()
         if dtype in MEMBERS and isinstance(value, str | int | float):
             return Typed(dtype, value)
-    if isinstance(given, dict) or (depth and not isinstance(given, str | int | float | None)):
+    if isinstance(argument, dict) or (depth and not isinstance(argument, str | int | float | None)):
         raise ValueError(
             f"a name, a number, null, a list, or {{TYPE: VALUE}} of {', '.join(MEMBERS)}"
         )
-    return given
+    return argument
 
 
 class Launched(BaseModel):
@@ -179,12 +179,16 @@ class Launched(BaseModel):
 
     @field_validator("arguments", mode="before")
     @classmethod
-    def _structs(cls, given: Any) -> Any:
-        return [_member(argument) for argument in given] if isinstance(given, list) else given
+    def _structs(cls, arguments: Any) -> Any:
+        return (
+            [_member(argument) for argument in arguments]
+            if isinstance(arguments, list)
+            else arguments
+        )
 
 
 class SeriesLaunch(Launched):
-    """One of several launches in a row; all their kernels are in the file."""
+    """A launch of a series; all kernels of the series are in the file."""
 
     entry: str = Field(description="the `__global__` function of this launch")
 
@@ -415,7 +419,7 @@ def load_kernel(path: Path) -> Kernel:
     try:
         data = yaml_of(block)
     except NoYaml as error:
-        raise error.moved(path, "front matter ", UserError) from error
+        raise error.moved(path, "front matter: ", UserError) from error
     front = validated(FrontMatter, mapping(data, path, "front matter"), path)
     if front.operation not in operations.names():
         raise UserError(path, "operation", front.operation, operations.names())

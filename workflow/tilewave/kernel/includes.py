@@ -162,10 +162,14 @@ def kernel_headers(text: str, *folders: Path, taken: Collection[str] = ()) -> di
     ]
     while waiting:
         name, near, includer = waiting.pop()
-        whole = posixpath.normpath(posixpath.join(posixpath.dirname(includer), name))
-        if near and whole != name and _ambiguous(near[0] / name, name, whole, folders, taken):
-            renamed.setdefault(includer, []).append((name, whole))
-            name = whole
+        full_name = posixpath.normpath(posixpath.join(posixpath.dirname(includer), name))
+        if (
+            near
+            and full_name != name
+            and _ambiguous(near[0] / name, name, full_name, folders, taken)
+        ):
+            renamed.setdefault(includer, []).append((name, full_name))
+            name = full_name
         if name in texts:
             continue
         header = _kernel_header(name, (*near, *folders), folders)
@@ -178,17 +182,17 @@ def kernel_headers(text: str, *folders: Path, taken: Collection[str] = ()) -> di
                 for mark, included_name in included
             ]
     for includer, names in renamed.items():
-        for name, whole in names:
+        for name, full_name in names:
             quoted = re.compile(rf'^([ \t]*#[ \t]*include[ \t]*"){re.escape(name)}"', re.MULTILINE)
-            texts[includer] = quoted.sub(rf'\g<1>{whole}"', texts[includer])
+            texts[includer] = quoted.sub(rf'\g<1>{full_name}"', texts[includer])
     return dict(sorted(texts.items()))
 
 
 def _ambiguous(
-    beside: Path, name: str, whole: str, folders: Sequence[Path], taken: Collection[str]
+    beside: Path, name: str, full_name: str, folders: Sequence[Path], taken: Collection[str]
 ) -> bool:
     """Return whether the short name of the header beside its includer also names another header."""
     if not beside.is_file():
         return False
     another = name in taken or any((folder / name).is_file() for folder in folders)
-    return another and any((folder / whole).is_file() for folder in folders)
+    return another and any((folder / full_name).is_file() for folder in folders)

@@ -61,7 +61,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Job:
-    """One stage of one case, as a worker gets it in JSON (`write_jobs`, `read_jobs`).
+    """A stage of a case, as a worker gets it in JSON (`write_jobs`, `read_jobs`).
 
     stage: one of `kernel.result.STAGES`.
     source: the kernel file.
@@ -114,7 +114,7 @@ class Job:
     # Stage counters: ncu's metrics and sections.
     metrics: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
-    # Where headers of its own are looked for besides the kernel file's folder, for the lines of code.
+    # Folders of its headers besides the kernel file's folder, for the lines of code.
     include: tuple[str, ...] = ()
     # Of the stage execute: `execution.version`, and whether accesses to shared memory are kept.
     versions: tuple[int, ...] = ()

@@ -123,7 +123,7 @@ class MapPlan:
 
 @dataclass(frozen=True)
 class Step:
-    """One launch of a series: kernel, arguments and geometry."""
+    """A launch of a series: kernel, arguments and geometry."""
 
     entry: str
     arguments: tuple[Argument, ...]
@@ -227,7 +227,7 @@ class LaunchPlan:
         if threads > BLOCK_LIMIT:
             return f"a block of {threads} threads exceeds {BLOCK_LIMIT}"
         if self.shared_bytes < 0:
-            return f"{self.shared_bytes} bytes of shared memory are less than none"
+            return f"{self.shared_bytes} bytes of shared memory are less than 0"
         most = _most_shared(device)
         if most is not None and self.shared_bytes > most:
             return f"{self.shared_bytes} bytes of shared memory exceed this device's {most}"

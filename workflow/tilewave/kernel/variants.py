@@ -33,7 +33,7 @@ class _Scope(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Variant:
-    """One kernel file with one value for each of its macros (all of them, defaults included)."""
+    """A kernel file with a value for each of its macros, defaults included."""
 
     kernel: Kernel
     macros: tuple[tuple[str, Any], ...]
@@ -144,7 +144,7 @@ class Variant:
                     if self._evaluate("requires.conditions", condition, names):
                         continue
                     if condition in architectures.FEATURES:
-                        return f"needs {condition}, which this architecture has not"
+                        return f"needs {condition}, which this architecture does not have"
                     return f"needs {condition} ({self._values(condition, names)})"
             elif name == "arch":
                 have = device.get("arch")

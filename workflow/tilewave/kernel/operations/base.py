@@ -257,7 +257,7 @@ class Operation:
             stated = type(self).tolerance is not Operation.tolerance
             return kernel_reference.judge(self, job, bare, given, executed, stated=stated)
         if type(self).reference is Operation.reference:
-            return Judgement(result.NOT_CHECKED, f"nothing says what {self.name} must give")
+            return Judgement(result.NOT_CHECKED, f"the operation {self.name} has no reference")
         want = self.reference(job, given, alpha, beta)
         return Judgement.worst(
             compare(

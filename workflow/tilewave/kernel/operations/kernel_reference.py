@@ -97,7 +97,7 @@ def judge(
     try:
         wanted = executed(kernel, job, given)
     except NoReference as error:
-        why = f"its reference {kernel.name} says nothing: {error}"
+        why = f"its reference {kernel.name} has no result: {error}"
         return Judgement(result.NOT_CHECKED, why)
     judgements, numberless, compared = [], 0, 0
     for name, memory in outputs.items():

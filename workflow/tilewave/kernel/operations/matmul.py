@@ -142,8 +142,8 @@ class Matmul(Operation):
 
     def runs(self, job: Job) -> list[tuple[float, float]]:
         names = [name for step in job.steps for name in leaves(step.arguments)] or self.scalars
-        whole = exact(job.dtypes.get("accumulate", ""))
-        alpha, beta = (WHOLE_ALPHA, WHOLE_BETA) if whole else (ALPHA, BETA)
+        integers = exact(job.dtypes.get("accumulate", ""))
+        alpha, beta = (WHOLE_ALPHA, WHOLE_BETA) if integers else (ALPHA, BETA)
         second = (alpha if "alpha" in names else 1.0, beta if "beta" in names else 0.0)
         if job.provider != "nvrtc":
             second = (alpha, beta)
@@ -164,10 +164,10 @@ class Matmul(Operation):
         """Return dtypes with known rounding for C and the accumulator: both or neither hold whole numbers."""
         if name not in ("c", "accumulate"):
             return tuple(DTYPES)
-        whole = name == "c" and exact(dtypes["accumulate"])
+        integers = name == "c" and exact(dtypes["accumulate"])
         rows = [row for row in DTYPES.values() if row.roundoff is not None]
         if name == "c":
-            rows = [row for row in rows if row.made and exact(row.name) == whole]
+            rows = [row for row in rows if row.made and exact(row.name) == integers]
         return tuple(row.name for row in rows)
 
     def products(self, job: Job) -> Sequence[Product]:

@@ -89,13 +89,15 @@ def _fill(job: Job, name: str, text: Expression) -> np.ndarray:
         # All elements at once, if a sample shows that the expression means the same for arrays:
         # if-else, and, or do not work on them; True + True is 2, but True for arrays.
         try:
-            whole = np.broadcast_to(np.asarray(at(np.arange(count))), (count,)).astype(dtype)
+            filled = np.broadcast_to(np.asarray(at(np.arange(count))), (count,)).astype(dtype)
         except (ExpressionError, ValueError):
             pass
         else:
             sampled = np.linspace(0, count - 1, 64, dtype=np.int64)
-            if np.array_equal(whole[sampled], np.array([at(int(lane)) for lane in sampled], dtype)):
-                return whole
+            if np.array_equal(
+                filled[sampled], np.array([at(int(lane)) for lane in sampled], dtype)
+            ):
+                return filled
     return np.array([at(lane) for lane in range(count)], dtype)
 
 
@@ -121,8 +123,8 @@ class ProbeOperation(Operation):
 
     def arrays(self, job: Job) -> Mapping[str, Operand]:
         """Return the buffers. Those with values in the case are inputs."""
-        given = _probe(job).values
-        return {name: Operand((), written=name not in given) for name in _probe(job).buffers}
+        inputs = _probe(job).values
+        return {name: Operand((), written=name not in inputs) for name in _probe(job).buffers}
 
     def given(self, job: Job, name: str, beta: float = 0.0) -> bool:
         return name in _probe(job).values

@@ -105,10 +105,10 @@ def try_out(
         seed=1, launch=LaunchPlan((1, 1, 1), (1, 1, 1), 0, None, 1), limit_s=1.0, timing=BlockTiming(1.0, 1),
         clock_control="none", cache_control="none",
     )  # fmt: skip
-    given = operation.inputs(job)
+    inputs = operation.inputs(job)
     judged = type(operation).reference is not Operation.reference
     for scalars in operation.runs(job) if judged else ():
-        for name in operation.reference(job, given, *scalars):
+        for name in operation.reference(job, inputs, *scalars):
             operation.tolerance(job, name, *scalars)
     operation.work(shape, dtypes)
 

@@ -166,7 +166,7 @@ def text(made: Comparison) -> str:
     """For a terminal."""
     out = [headline(made), *(f"  {line}" for line in alone(made))]
     for title, head, rows in _parts(made):
-        out += ["", title, *columns(head, rows[:SHOWN], left=len(head))]
+        out += ["", title, *columns(head, rows[:SHOWN], text_columns=len(head))]
         if len(rows) > SHOWN:
             out.append(f"  and {len(rows) - SHOWN} more (--json has all)")
     return "\n".join(out) + "\n"
