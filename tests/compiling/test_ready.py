@@ -72,7 +72,7 @@ def test_a_file_that_is_no_cubin(made, capsys, content):
     file = made.parent / "mine_16.cubin"
     file.write_text(content) if content else file.unlink()
     found = executed(made, capsys)
-    told = "no cubin" if content else "found No such file"
+    told = "no cubin" if content else "the file cannot be read"
     assert found["status"] == "failed to compile" and f"{file.name}: {told}" in found["reason"]
 
 
@@ -81,7 +81,7 @@ def test_a_file_that_is_no_cubin(made, capsys, content):
     [
         ("mine_", ["--arch", "sm_80"], "mine_16.cubin: compiled for sm_90, and sm_80 is wanted"),
         ("../mine_", [], "does not lie in the kernel's folder"),
-        ("yours_", [], "yours_16.cubin: found"),
+        ("yours_", [], "yours_16.cubin: the file cannot be read"),
     ],
 )
 def test_one_that_is_not_the_kernels(made, capsys, name, words, told):
