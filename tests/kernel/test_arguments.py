@@ -134,7 +134,7 @@ def test_sizes_come_from_the_cubin(parameters, problem, tmp_path: Path, capsys):
 
 
 @pytest.fixture
-def stranger(tmp_path):
+def foreign(tmp_path):
     front, body = kernel_parts("stranger")
     return lambda old="", new="": write_kernel(tmp_path, "mine", front.replace(old, new), body)
 
@@ -144,18 +144,18 @@ def default(path: Path) -> Variant:
 
 
 @needs_nvrtc
-def test_leading_dimensions_numbers_and_null_are_arguments(stranger, capsys):
-    assert main(["execute", str(stranger()), "--shape", "33x40x20"]) == 0
+def test_leading_dimensions_numbers_and_null_are_arguments(foreign, capsys):
+    assert main(["execute", str(foreign()), "--shape", "33x40x20"]) == 0
     assert "mine@33x40x20: correct" in capsys.readouterr().out
 
 
-def test_expressions_become_numbers_in_the_job(stranger):
-    chosen, shape = default(stranger()), {"m": 2, "n": 3, "k": 5}
+def test_expressions_become_numbers_in_the_job(foreign):
+    chosen, shape = default(foreign()), {"m": 2, "n": 3, "k": 5}
     given = chosen.arguments(shape, {})
     assert given[:11] == tuple(chosen.kernel.front.arguments[:11])
     assert given[11:] == (10, 32, None, 1.0, 7, True)
-    assert default(stranger("2 * SIDE", "SIDE / 32")).arguments(shape, {})[12] == 0.5
-    of_device = default(stranger("2 * SIDE", "2 * sms"))
+    assert default(foreign("2 * SIDE", "SIDE / 32")).arguments(shape, {})[12] == 0.5
+    of_device = default(foreign("2 * SIDE", "2 * sms"))
     assert of_device.unknown_device({}) == "sms"
     assert of_device.arguments(shape, {"sms": 132})[12] == 264
 
@@ -169,9 +169,9 @@ def test_expressions_become_numbers_in_the_job(stranger):
         ("2 * SIDE", "SIDE > 2", "Allowed: an expression with a number"),
     ],
 )
-def test_an_argument_that_is_nothing(stranger, old, new, message):
+def test_an_argument_that_is_nothing(foreign, old, new, message):
     with pytest.raises(UserError, match=re.escape(message)):
-        try_out(default(stranger(old, new)))
+        try_out(default(foreign(old, new)))
 
 
 @needs_nvrtc
