@@ -90,6 +90,7 @@ format: $(DEV)
 schema: $(RUN)
 	PYTHONPATH=workflow $(PY) -c 'from tilewave.pipeline import config; print(config.json_schema(), end="")' > config/schema.json
 	PYTHONPATH=workflow $(PY) -c 'from tilewave import plots; print(plots.documented(), end="")' > docs/options.md
+	$(PY) tools/front_matter.py
 
 # The list of opcodes in docs/executing.md; tests/test_documents.py says when it is out of date.
 opcodes: $(RUN)

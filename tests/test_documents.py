@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 import documents
+import front_matter
 import house
 from samples import ROOT, needs_nvrtc
 from tilewave.__main__ import main
@@ -145,6 +146,7 @@ def test_nvrtc_is_pinned():
 def test_every_key_of_the_front_matter_is_explained():
     text = (ROOT / "docs" / "front_matter.md").read_text()
     assert [key for key in FrontMatter.model_fields if f"`{key}`" not in text] == []
+    assert front_matter.written(text) == text, "run `make schema`"
 
 
 def test_every_package_is_in_the_row_of_its_room():

@@ -1,4 +1,4 @@
-"""A limit of time, and when it is clear that it will not do."""
+"""Deadlines, and launches that end early because they cannot meet one."""
 
 from types import SimpleNamespace
 
@@ -17,12 +17,12 @@ from tilewave.execution.machine import blocks, launch
 def test_the_pace_of_a_quarter_tells(used, done, hopeless, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    one = Deadline.after(10.0)
-    one._looked = one._begun = 0.0
+    limit = Deadline.after(10.0)
+    limit._looked = limit._begun = 0.0
     now[0] = 3.0
-    one.skip()  # what is compiled first does not count
+    limit.skip()  # what is compiled first does not count
     now[0] += 10 * used
-    assert not one.passed() and one.hopeless(done) == hopeless
+    assert not limit.passed() and limit.hopeless(done) == hopeless
     assert not Deadline().hopeless(0.0)
 
 
@@ -33,7 +33,7 @@ def test_many_blocks_are_given_up_early(cores):
     assert [fault.kind for fault in done.faults] == ["timed out"] and done.seconds < 0.9
 
 
-def test_what_several_cores_tried_in_vain_counts():
+def test_unfinished_work_of_several_cores_counts():
     kernel = support.ROOT / "kernels" / "ladder" / "matmul_naive.cu"
     done = support.execute(kernel, "1024", seconds=0.2, cores=2)
     assert [fault.kind for fault in done.faults] == ["timed out"] and done.seconds > 0.2 * TELLING
@@ -41,26 +41,26 @@ def test_what_several_cores_tried_in_vain_counts():
 
 @pytest.fixture
 def shares(monkeypatch):
-    """What a launch, of however many blocks, gives for the share that is done."""
-    told = []
+    """The shares of work done that a launch reports to its deadline."""
+    looks = []
 
-    class Asked(Deadline):
+    class Recording(Deadline):
         def hopeless(self, done):
-            told.append(done)
+            looks.append(done)
             return False
 
-    monkeypatch.setattr(launch, "Deadline", Asked)
+    monkeypatch.setattr(launch, "Deadline", Recording)
     monkeypatch.setattr(blocks, "MANY", 1)
     monkeypatch.setattr(blocks, "LOOK", 1000)
-    return told
+    return looks
 
 
-def test_blocks_without_work_are_none_of_what_is_to_do(shares):
+def test_blocks_without_work_do_not_count(shares):
     kernel = support.ROOT / "kernels" / "ladder" / "matmul_naive.cu"
     for working in (0, 4):
         support.execute(kernel, "64", working=working)
     half = len(shares) // 2
-    assert 0 < max(shares[:half]) <= 1 and shares[half:] == [4 * one for one in shares[:half]]
+    assert 0 < max(shares[:half]) <= 1 and shares[half:] == [4 * share for share in shares[:half]]
 
 
 def test_an_endless_kernel_is_left_to_its_instructions(shares):

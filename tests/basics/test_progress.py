@@ -1,4 +1,4 @@
-"""Lines of a long job: how far it is and how long it takes, said seldom enough."""
+"""Progress lines of a long job, and their interval."""
 
 import sys
 from unittest.mock import MagicMock
@@ -25,24 +25,24 @@ class Clock:
 def follow():
     clock, lines = Clock(), []
 
-    def made(items, weights=None, every_s=3.0):
+    def start(items, weights=None, every_s=3.0):
         how = {"tell": lines.append, "every_s": every_s, "clock": clock}
-        told = progress.Progress("execute", "cases", items, weights, **how)
+        job = progress.Progress("execute", "cases", items, weights, **how)
 
         def done(name, at):
             clock.now = at
-            told.done(name)
+            job.done(name)
 
-        return told, done, lines
+        return job, done, lines
 
-    return made
+    return start
 
 
 CASES = {f"k@{size}": ["waves"] for size in range(10)}
 
 
 def test_it_says_how_far_it_is_and_about_how_long_it_takes(follow):
-    told, done, lines = follow(CASES)
+    job, done, lines = follow(CASES)
     assert lines == ["  execute: 10 cases for waves (10)"]
     done("k@0", 21.0)  # a process started first: 20 of these seconds are not the case's
     done("k@1", 22.0)
@@ -51,7 +51,7 @@ def test_it_says_how_far_it_is_and_about_how_long_it_takes(follow):
         "  execute: 1 of 10 cases, 21 s so far: k@0 (waves)",
         "  execute: 3 of 10 cases, 25 s so far, about 10 s left: k@2 (waves)",
     ]
-    assert told.spent == "25 s"
+    assert job.spent == "25 s"
 
 
 def test_what_costs_more_counts_more(follow):
@@ -62,7 +62,7 @@ def test_what_costs_more_counts_more(follow):
     assert lines[-1] == "  execute: 2 of 3 cases, 8 s so far, about 2 min left: b"
 
 
-def test_lines_are_no_more_frequent_than_asked(follow):
+def test_lines_keep_their_interval(follow):
     _, done, lines = follow(CASES, every_s=30.0)
     for number, name in enumerate(CASES):
         done(name, 7.0 * number)
@@ -90,23 +90,23 @@ def test_the_studies_with_most_cases_are_named(follow):
 def test_a_log_gets_fewer_lines_than_a_terminal(monkeypatch, capsys, terminal, expected):
     clock = Clock()
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
-    told = progress.Progress("check", "cases", CASES, clock=clock)
+    job = progress.Progress("check", "cases", CASES, clock=clock)
     clock.now = 5.0
-    told.done("k@0")
+    job.done("k@0")
     assert len(capsys.readouterr().err.splitlines()) == expected
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
+    ("seconds", "text"),
     [(0.2, "1 s"), (7.4, "7 s"), (74, "70 s"), (750, "12 min"), (6000, "1.7 h")],
 )
-def test_an_estimate_is_not_more_exact_than_it_is_known(seconds, words):
-    assert progress.about(seconds) == words
+def test_an_estimate_is_rounded(seconds, text):
+    assert progress.about(seconds) == text
 
 
 @pytest.mark.parametrize("stage", ["check", "time", "tune", "counters"])
 def test_a_gpus_cases_are_followed(stage, tmp_path, monkeypatch, capsys):
-    """Whatever runs a stage's jobs, each that has its result is one more."""
+    """Each job with a result counts, for every stage."""
     monkeypatch.setattr(progress, "LOG_S", 0.0)
     monkeypatch.setenv("TILEWAVE_GPU", "0")  # which the stage sets, and the test takes back
 
@@ -118,14 +118,14 @@ def test_a_gpus_cases_are_followed(stage, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(supervisor, "run_jobs", runs)
     monkeypatch.setattr(profiler, "profile", runs)
     waiting = [a_job(stage=stage, case=f"k@{size}") for size in (64, 96, 128)]
-    cases = {one.case: MagicMock(id=one.case, studies=["waves"]) for one in waiting}
+    cases = {job.case: MagicMock(id=job.case, studies=["waves"]) for job in waiting}
     project = MagicMock(plan=Plan(cases, {"waves": list(cases)}), results=tmp_path)
     project.store.root, project.config.gpu, project.config.timing.case_limit_s = tmp_path, 0, 1.0
     kept = []
     rules._measure(
         rules.Run(project, {"live": True, "environment": "gpu", "gpus": {"gpu": 0}}), stage, 1
     )(waiting, kept.append)
-    assert [made.case for made in kept] == [one.case for one in waiting]
+    assert [result.case for result in kept] == [job.case for job in waiting]
     lines = [line.split(",")[0] for line in capsys.readouterr().err.splitlines()]
     cases = ["3 cases for waves (3)", "1 of 3 cases", "2 of 3 cases"]
-    assert lines == [f"  {stage}: {told}" for told in cases]
+    assert lines == [f"  {stage}: {line}" for line in cases]

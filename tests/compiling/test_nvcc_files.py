@@ -110,7 +110,10 @@ def test_kernels_for_nvrtc_stay_as_they_are() -> None:
     assert len(paths) > 40
     for path in paths:
         text = path.read_text(encoding="utf-8")
-        assert nvcc.adapted(path.name, text, includes.own(text, path.parent), path.stem) is None
+        assert (
+            nvcc.adapted(path.name, text, includes.kernel_headers(text, path.parent), path.stem)
+            is None
+        )
 
 
 def test_declarations() -> None:
@@ -211,7 +214,9 @@ def test_stand_ins_are_for_a_kernels_own_files_alone(tmp_path):
     assert "vector" in headers.toolkit("#include <vector>\n", {}, nvcc=True).texts
     (tmp_path / "own.cuh").write_text("#include <vector>\n")
     text = '#include "own.cuh"\n'
-    assert "vector" in headers.toolkit(text, includes.own(text, tmp_path), nvcc=True).texts
+    assert (
+        "vector" in headers.toolkit(text, includes.kernel_headers(text, tmp_path), nvcc=True).texts
+    )
     plain = headers.toolkit("#include <cuda_bf16.h>\n", {}, nvcc=True).texts
     assert "cuda_bf16.h" in plain and not {*filter(includes.of_host, plain)} - {*includes.STAND_INS}
 
@@ -274,7 +279,7 @@ def test_a_guard_is_no_library(tmp_path):
 def test_two_headers_of_one_name(tmp_path):
     """NVRTC knows no folders: the one beside its includer is asked for by its whole name."""
     written(tmp_path, LIBRARY)
-    found = includes.own("#include <lib/more/sizes.hpp>\n#include <tile.h>\n", tmp_path)
+    found = includes.kernel_headers("#include <lib/more/sizes.hpp>\n#include <tile.h>\n", tmp_path)
     assert {"tile.h", "lib/more/tile.h", "limits.hpp"} <= set(found)
     assert '#include "limits.hpp"\n#include "lib/more/tile.h"' in found["lib/more/sizes.hpp"]
     assert found["tile.h"] == LIBRARY["tile.h"] and "SIDE" in found["lib/more/tile.h"]

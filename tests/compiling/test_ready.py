@@ -72,7 +72,7 @@ def test_a_file_that_is_no_cubin(made, capsys, content):
     file = made.parent / "mine_16.cubin"
     file.write_text(content) if content else file.unlink()
     found = executed(made, capsys)
-    told = "no cubin" if content else "found No such file"
+    told = "no cubin" if content else "the file cannot be read"
     assert found["status"] == "failed to compile" and f"{file.name}: {told}" in found["reason"]
 
 
@@ -81,7 +81,7 @@ def test_a_file_that_is_no_cubin(made, capsys, content):
     [
         ("mine_", ["--arch", "sm_80"], "mine_16.cubin: compiled for sm_90, and sm_80 is wanted"),
         ("../mine_", [], "does not lie in the kernel's folder"),
-        ("yours_", [], "yours_16.cubin: found"),
+        ("yours_", [], "yours_16.cubin: the file cannot be read"),
     ],
 )
 def test_one_that_is_not_the_kernels(made, capsys, name, words, told):
@@ -92,9 +92,9 @@ def test_one_that_is_not_the_kernels(made, capsys, name, words, told):
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("mine_{SIDE}", "mine_{WIDTH}", "cubin is 'mine_{WIDTH}.cubin'"),
-        ("mine_{SIDE}", "mine_{SIDE.x}", "cubin is 'mine_{SIDE.x}.cubin'"),
-        ("mine_{SIDE}", "mine_{SIDE[0]}", "cubin is 'mine_{SIDE[0]}.cubin'"),
+        ("mine_{SIDE}", "mine_{WIDTH}", "cubin: mine_{WIDTH}.cubin names no macro"),
+        ("mine_{SIDE}", "mine_{SIDE.x}", "cubin: mine_{SIDE.x}.cubin names no macro"),
+        ("mine_{SIDE}", "mine_{SIDE[0]}", "cubin: mine_{SIDE[0]}.cubin names no macro"),
         ("cubin: mine_{SIDE}.cubin\n", "", "provider is missing. Needed: cublaslt or cpu, or a `cubin`"),
     ],
 )  # fmt: skip
@@ -106,7 +106,7 @@ def test_a_mistake_in_it(made, capsys, old, new, told):
 
 def test_a_file_with_code_is_compiled(tmp_path):
     path = write_kernel(tmp_path, "mine", FRONT.partition('"mine.cu"\n')[2], BODY)
-    with pytest.raises(UserError, match=r"a \.yaml file: this one is compiled"):
+    with pytest.raises(UserError, match=r"compiled names a cubin too\. .*\.yaml file"):
         load_kernel(path)
 
 

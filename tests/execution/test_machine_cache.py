@@ -69,7 +69,7 @@ def test_a_folder_that_others_can_write_is_refused(shared_part, tmp_path, monkey
         folder.symlink_to(tmp_path / "theirs")
     else:
         (folder if shared_part == "folder" else folder.parent).chmod(0o770)
-    with pytest.raises(UserError, match="nobody else can write"):
+    with pytest.raises(UserError, match="only you can write"):
         cache.folder("machine", "0123")
 
 
@@ -80,7 +80,7 @@ def test_a_store_that_everybody_can_write_is_refused(tmp_path):
         store.chmod(mode)
         assert cache.owned(store).stat().st_mode & 0o777 == left
     store.chmod(0o777)
-    with pytest.raises(UserError, match="not everybody can write"):
+    with pytest.raises(UserError, match="another user may have written"):
         cache.owned(store)
 
 

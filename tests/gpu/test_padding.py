@@ -66,7 +66,7 @@ def test_a_tensor_map_follows_the_leading_dimension(tmp_path: Path) -> None:
     shape = {"m": 33, "n": 21, "k": 19}
     a, b = support.choose(path).plan(shape, device).tensor_maps
     assert (a.sizes, a.pitches, b.sizes, b.pitches) == ((19, 33), (80,), (21, 19), (96,))
-    assert support.choose(TMA).plan(shape, device).beyond(device)
+    assert support.choose(TMA).plan(shape, device).exceeded_limit(device)
     support.right(path, "33x21x19")
 
 
@@ -171,25 +171,25 @@ def test_numbers_of_front_matter(tmp_path: Path) -> None:
     ("strides", "key", "told"),
     [
         ('{lda: "k - 1"}', "strides.lda", "255. Allowed: 256 elements at least"),
-        ('{ldd: "k"}', "strides.ldd", "Allowed: lda, ldb, ldc"),
-        ('{stride_a: "m * lda"}', "strides.stride_a", "Allowed: lda, ldb, ldc"),
-        ('{lda: "ldb"}', "strides.lda", "is 'ldb'. Allowed: "),
-        ('{lda: "lda"}', "strides.lda", "is 'lda'. Allowed: "),
-        ('{lda: "sms"}', "strides.lda", "is 'sms'. Allowed: "),
+        ('{ldd: "k"}', "strides: unknown stride ldd", "Allowed: lda, ldb, ldc"),
+        ('{stride_a: "m * lda"}', "strides: unknown stride stride_a", "Allowed: lda, ldb, ldc"),
+        ('{lda: "ldb"}', "strides.lda", "unknown name ldb. Allowed: "),
+        ('{lda: "lda"}', "strides.lda", "unknown name lda. Allowed: "),
+        ('{lda: "sms"}', "strides.lda", "unknown name sms. Allowed: "),
         ('{lda: "k + 0.5"}', "strides.lda", "not a whole number"),
-        ("{lda: k}\nlet: {lda: k}", "strides.lda", "a name that no macro and no `let` has"),
+        ("{lda: k}\nlet: {lda: k}", "strides.lda", "a macro or `let` has this name"),
     ],
 )
 def test_mistakes(tmp_path: Path, strides: str, key: str, told: str) -> None:
     path = write_kernel(tmp_path, front=f"{FRONT}strides: {strides}\n", body=BODY)
     with pytest.raises(UserError) as found:
         try_out(support.choose(path))
-    assert str(found.value).startswith(f"{path}: {key} is ") and told in str(found.value)
+    assert str(found.value).startswith(f"{path}: {key}") and told in str(found.value)
 
 
 def test_padding_is_for_kernels_that_are_compiled(tmp_path: Path) -> None:
     front = "title: x\noperation: matmul\ndtypes: {a: f32, b: f32, c: f32, accumulate: f32}\n"
     path = tmp_path / "host.py"
     path.write_text(f'"""---\n{front}strides: {{lda: "k + 1"}}\n---"""\n')
-    with pytest.raises(UserError, match="a kernel that NVRTC compiles"):
+    with pytest.raises(UserError, match="only a kernel that NVRTC compiles"):
         try_out(support.choose(path))

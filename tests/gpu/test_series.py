@@ -87,7 +87,7 @@ def test_one_launch_of_a_list(tmp_path: Path) -> None:
     """It is named where it is beyond the device, and as the only one it is a launch."""
     path = changed(tmp_path, "block: [128]", "block: [2048]")
     plan = variant_of(path).plan({"m": 16, "n": 16, "k": 8}, {})
-    assert plan.beyond({}) == "reduced: block x = 2048 exceeds 1024"
+    assert plan.exceeded_limit({}) == "reduced: block x = 2048 exceeds 1024"
     text = (SERIES / "split_k.cu").read_text()
     path = changed(tmp_path, text[text.index("  - entry: reduced") : text.index("---*/")], "")
     assert variant_of(path).plan({"m": 16, "n": 16, "k": 8}, {}).series == ()
@@ -96,14 +96,14 @@ def test_one_launch_of_a_list(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("launches:\n", "grid: [1]\nlaunches:\n", "with `launches` each of them has its own"),
+        ("launches:\n", "grid: [1]\nlaunches:\n", "each entry of `launches` has its own"),
         ("launches:\n", "entry: other\nlaunches:\n", "is 'other'. Allowed: partial, reduced"),
         ("block: [128]", "block: [128, 1, 1, 1]", "launches.1.block"),
         ('"m * n", alpha', '"m * x", alpha', "launches.1.arguments.2"),
-        ("[128]\n    grid", "[128]\n    tile: [1]\n    grid", "launches.1.tile"),
+        ("[128]\n    grid", "[128]\n    tile: [1]\n    grid", "launches.1: unknown key tile"),
         ("entry: reduced\n    block", "block", "launches.1.entry"),
         ("arguments: [parts, c", "arguments: [pieces, c", "pieces"),
-        ("operation: matmul", "operation: probe", "any operation but probe"),
+        ("operation: matmul", "operation: probe", "a probe has one launch"),
     ],
 )
 def test_mistakes_in_a_series(tmp_path: Path, old: str, new: str, said: str) -> None:

@@ -1,4 +1,4 @@
-"""Arguments: in the widths that the compiled kernel has, and structs laid out as C++ does."""
+"""Arguments in the widths of the compiled kernel, and structs with the layout of C++."""
 
 import ctypes
 import json
@@ -45,15 +45,18 @@ def numbers(sizes, dtypes=None, alpha=0.75, beta=-0.5, **shape):
 
 
 def test_numbers_have_the_kernels_width():
-    assert [one.dtype for one in numbers(None)] == ["int32", "float32", "float32"]
-    found = numbers((8, 128, 8, 2, 8))
-    assert [one.dtype for one in found] == ["int64", "float16", "float64"]
-    assert found == [70_000, 0.75, -0.5]
+    assert [value.dtype for value in numbers(None)] == ["int32", "float32", "float32"]
+    values = numbers((8, 128, 8, 2, 8))
+    assert [value.dtype for value in values] == ["int64", "float16", "float64"]
+    assert values == [70_000, 0.75, -0.5]
     whole = {"a": "i8", "c": "i32", "accumulate": "i32"}
-    found = numbers((8, 128, 4, 8, 4), whole, 2.0, -1.0)
-    assert [one.dtype for one in found] == ["int32", "int64", "int32"] and found[1:] == [2, -1]
+    values = numbers((8, 128, 4, 8, 4), whole, 2.0, -1.0)
+    assert [value.dtype for value in values] == ["int32", "int64", "int32"] and values[1:] == [
+        2,
+        -1,
+    ]
     doubles = dict.fromkeys(HALVES, "f64")
-    assert [one.dtype for one in numbers(None, doubles)] == ["int32", "float64", "float64"]
+    assert [value.dtype for value in numbers(None, doubles)] == ["int32", "float64", "float64"]
 
 
 def test_two_bytes_are_bf16_where_c_is():
@@ -78,20 +81,20 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("sizes", "told"), MISTAKES)
-def test_what_is_not_the_kernels_is_told_wherever_it_runs(sizes, told):
+@pytest.mark.parametrize(("sizes", "parts"), MISTAKES)
+def test_wrong_sizes_are_reported_on_the_gpu_too(sizes, parts):
     pytest.importorskip("cuda.bindings.driver")
     with pytest.raises(CudaError) as live:
         launch.values(job(), {"a"}, {"map"}, 1.0, 0.0, sizes)
     assert live.value.status == "failed to launch"
-    assert all(one in str(live.value) for one in told)
+    assert all(part in str(live.value) for part in parts)
 
 
 def test_an_execution_says_the_same():
-    made, buffers = a_job(arguments=("a", "m"), shape={"m": 3}), {"a": np.zeros(4, "f4")}
-    assert packed(Machine(), made, buffers, 1.0, 0.0, (8, 8))[1].dtype == "int64"
+    the_job, buffers = a_job(arguments=("a", "m"), shape={"m": 3}), {"a": np.zeros(4, "f4")}
+    assert packed(Machine(), the_job, buffers, 1.0, 0.0, (8, 8))[1].dtype == "int64"
     with pytest.raises(ValueError, match="the kernel takes 3 arguments"):
-        packed(Machine(), made, buffers, 1.0, 0.0, (8, 4, 4))
+        packed(Machine(), the_job, buffers, 1.0, 0.0, (8, 4, 4))
     with pytest.raises(ValueError, match="argument 'b' is none of a, alpha, beta, m"):
         packed(Machine(), a_job(arguments=("b",), shape={"m": 3}), buffers, 1.0, 0.0)
 
@@ -99,16 +102,16 @@ def test_an_execution_says_the_same():
 def test_a_live_launch_gets_the_same_bytes():
     sizes = (8, 128, 8, 2, 8)
     given = launch.values(job(), {"a"}, {"map"}, 0.75, -0.5, sizes)
-    made = launch.pack(given, {"a": 0x1000}, {"map": ctypes.c_uint64(7)})
-    places = (ctypes.c_void_p * len(NAMES)).from_address(made.address)
+    packed_arguments = launch.pack(given, {"a": 0x1000}, {"map": ctypes.c_uint64(7)})
+    places = (ctypes.c_void_p * len(NAMES)).from_address(packed_arguments.address)
     data = [ctypes.string_at(place, min(size, 8)) for place, size in zip(places, sizes)]
     wanted = [np.uint64(0x1000), np.uint64(7), np.int64(70_000), np.float16(0.75), np.float64(-0.5)]
-    assert data == [one.tobytes() for one in wanted]
+    assert data == [value.tobytes() for value in wanted]
 
 
 @needs_nvrtc
 @pytest.mark.parametrize(
-    ("parameters", "told"),
+    ("parameters", "problem"),
     [
         ("int m, int n, int k, float alpha, float beta", ""),
         ("size_t m, long long n, unsigned k, __half alpha, double beta", ""),
@@ -117,18 +120,21 @@ def test_a_live_launch_gets_the_same_bytes():
         ("int m, int n, int k, float alpha, float beta, Five more", "takes 9 arguments (8, 8, 8,"),
     ],
 )
-def test_sizes_come_from_the_cubin(parameters, told, tmp_path: Path, capsys):
+def test_sizes_come_from_the_cubin(parameters, problem, tmp_path: Path, capsys):
     body = BODY.replace("PARAMETERS", parameters)
     body = body.replace("float sum", "int k = k_.numbers[0]; float sum") if "k_" in body else body
     path = write_kernel(tmp_path, "mine", FRONT, body)
     main(["execute", str(path), "--shape", "33x40x17", "--json"])
-    made = json.loads(capsys.readouterr().out)
-    assert (made["status"], told in made["reason"]) == ("failed to launch" if told else "ok", True)
-    assert made["verdict"] == ("not checked" if told else "correct")
+    output = json.loads(capsys.readouterr().out)
+    assert (output["status"], problem in output["reason"]) == (
+        "failed to launch" if problem else "ok",
+        True,
+    )
+    assert output["verdict"] == ("not checked" if problem else "correct")
 
 
 @pytest.fixture
-def stranger(tmp_path):
+def foreign(tmp_path):
     front, body = kernel_parts("stranger")
     return lambda old="", new="": write_kernel(tmp_path, "mine", front.replace(old, new), body)
 
@@ -138,44 +144,44 @@ def default(path: Path) -> Variant:
 
 
 @needs_nvrtc
-def test_leading_dimensions_numbers_and_null_are_arguments(stranger, capsys):
-    assert main(["execute", str(stranger()), "--shape", "33x40x20"]) == 0
+def test_leading_dimensions_numbers_and_null_are_arguments(foreign, capsys):
+    assert main(["execute", str(foreign()), "--shape", "33x40x20"]) == 0
     assert "mine@33x40x20: correct" in capsys.readouterr().out
 
 
-def test_what_becomes_a_number_is_one_in_the_job(stranger):
-    made, shape = default(stranger()), {"m": 2, "n": 3, "k": 5}
-    given = made.arguments(shape, {})
-    assert given[:11] == tuple(made.kernel.front.arguments[:11])
+def test_expressions_become_numbers_in_the_job(foreign):
+    chosen, shape = default(foreign()), {"m": 2, "n": 3, "k": 5}
+    given = chosen.arguments(shape, {})
+    assert given[:11] == tuple(chosen.kernel.front.arguments[:11])
     assert given[11:] == (10, 32, None, 1.0, 7, True)
-    assert default(stranger("2 * SIDE", "SIDE / 32")).arguments(shape, {})[12] == 0.5
-    of_device = default(stranger("2 * SIDE", "2 * sms"))
+    assert default(foreign("2 * SIDE", "SIDE / 32")).arguments(shape, {})[12] == 0.5
+    of_device = default(foreign("2 * SIDE", "2 * sms"))
     assert of_device.unknown_device({}) == "sms"
     assert of_device.arguments(shape, {"sms": 132})[12] == 264
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
-        ("alpha,", "alhpa,", "arguments is 'alhpa' (did you mean 'alpha'?)"),
-        ("2 * SIDE", "2 * SIED", "arguments.12 is 'SIED' (did you mean 'SIDE'?)"),
-        ("2 * SIDE", "SIDE @ 2", "arguments.12 is 'SIDE @ 2'"),
+        ("alpha,", "alhpa,", "arguments: unknown name alhpa (did you mean 'alpha'?)"),
+        ("2 * SIDE", "2 * SIED", "arguments.12: unknown name SIED (did you mean 'SIDE'?)"),
+        ("2 * SIDE", "SIDE @ 2", "arguments.12: 'SIDE @ 2' has no value"),
         ("2 * SIDE", "SIDE > 2", "Allowed: an expression with a number"),
     ],
 )
-def test_an_argument_that_is_nothing(stranger, old, new, told):
-    with pytest.raises(UserError, match=re.escape(told)):
-        try_out(default(stranger(old, new)))
+def test_an_argument_that_is_nothing(foreign, old, new, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        try_out(default(foreign(old, new)))
 
 
 @needs_nvrtc
 def test_a_live_kernel_knows_its_sizes(tmp_path: Path, monkeypatch):
-    """Its cubin is read beside the driver's module; the driver itself is not asked."""
+    """The cubin is read beside the driver's module, without the driver."""
     pytest.importorskip("cuda.bindings.driver")
     parameters = "size_t m, int n, int k, __half alpha, float beta"
     path = write_kernel(tmp_path, "mine", FRONT, BODY.replace("PARAMETERS", parameters))
-    made = nvrtc.compile_kernel(load_kernel(path), "sm_90", {})
-    (tmp_path / "mine.cubin").write_bytes(made.cubin)
+    compiled = nvrtc.compile_kernel(load_kernel(path), "sm_90", {})
+    (tmp_path / "mine.cubin").write_bytes(compiled.cubin)
     launched = []
     stand_ins = {
         "Module": lambda image: SimpleNamespace(image=image, function=lambda entry: entry),
@@ -193,10 +199,17 @@ def test_a_live_kernel_knows_its_sizes(tmp_path: Path, monkeypatch):
     for first, alpha in ((1, 0.75), (11, 0.5), (21, 0.5)):
         kernel.prepare({"a": first, "b": 2, "c": 3}, alpha, -0.5)()
     assert {function for _, function, _ in launched} == {"mine"}
-    told = [(ctypes.c_void_p * 8).from_address(one.address) for _, _, one in launched]
-    assert ctypes.c_int64.from_address(told[0][3]).value == 3
-    assert [ctypes.c_uint64.from_address(one[0]).value for one in told] == [1, 11, 21]
-    alphas = [ctypes.string_at(one[6], 2) for one in told]
+    pointers = [
+        (ctypes.c_void_p * 8).from_address(packed_arguments.address)
+        for _, _, packed_arguments in launched
+    ]
+    assert ctypes.c_int64.from_address(pointers[0][3]).value == 3
+    assert [ctypes.c_uint64.from_address(addresses[0]).value for addresses in pointers] == [
+        1,
+        11,
+        21,
+    ]
+    alphas = [ctypes.string_at(addresses[6], 2) for addresses in pointers]
     assert alphas == [np.float16(alpha).tobytes() for alpha in (0.75, 0.5, 0.5)]
     short = launch.NvrtcKernel(None, replace(plain, arguments=Machine.names[:7]))
     with pytest.raises(CudaError, match="the kernel takes 8 arguments"):
@@ -210,10 +223,10 @@ OF_STRUCTS, WITH_STRUCTS = kernel_parts("structs")
 
 
 def a_struct(members):
-    made = a_job(arguments=(members,), shape=SIZES, dtypes=DTYPES)
-    (found,) = arguments.values(made, {"a", "b"}, {"map"}, 0.75, -0.5)
-    assert isinstance(found, StructLayout)
-    return found
+    the_job = a_job(arguments=(members,), shape=SIZES, dtypes=DTYPES)
+    (layout,) = arguments.values(the_job, {"a", "b"}, {"map"}, 0.75, -0.5)
+    assert isinstance(layout, StructLayout)
+    return layout
 
 
 def test_members_lie_where_numpy_puts_those_of_c():
@@ -241,9 +254,9 @@ def test_members_lie_where_numpy_puts_those_of_c():
 
     for _ in range(200):
         members, kind = drawn()
-        found = a_struct(members)
-        assert found.size == kind.itemsize
-        assert [at for at, _ in found.members] == list(places(kind))
+        layout = a_struct(members)
+        assert layout.size == kind.itemsize
+        assert [at for at, _ in layout.members] == list(places(kind))
 
 
 def test_a_tensor_map_is_aligned_and_an_empty_struct_has_a_byte():
@@ -253,13 +266,13 @@ def test_a_tensor_map_is_aligned_and_an_empty_struct_has_a_byte():
 
 
 def test_a_number_has_its_type():
-    made = a_struct((Typed("i64", "m"), Typed("f16", "alpha"), Typed("f64", 3), "beta"))
-    found = [(value.dtype, value) for _, (_, value) in made.members]
-    assert found == [("int64", 33), ("float16", 0.75), ("float64", 3.0), ("float32", -0.5)]
+    layout = a_struct((Typed("i64", "m"), Typed("f16", "alpha"), Typed("f64", 3), "beta"))
+    typed = [(value.dtype, value) for _, (_, value) in layout.members]
+    assert typed == [("int64", 33), ("float16", 0.75), ("float64", 3.0), ("float32", -0.5)]
 
 
 @pytest.mark.parametrize(
-    ("members", "size", "told"),
+    ("members", "size", "message"),
     [
         ((Typed("i8", 300),), None, "argument 300: 300 does not fit into the 1 bytes"),
         ((Typed("i64", 1.5),), None, r"argument \{i64: 1.5\} is 1.5, no whole number"),
@@ -268,9 +281,9 @@ def test_a_number_has_its_type():
         ("m", 12, "takes 12 bytes, and front matter gives m: a whole number"),
     ],
 )
-def test_a_struct_that_is_not_the_kernels(members, size, told):
+def test_a_struct_that_is_not_the_kernels(members, size, message):
     job = a_job(arguments=(members,), shape=SIZES, dtypes=DTYPES)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         arguments.values(job, {"a", "b"}, (), 1.0, 0.0, size and [size])
 
 
@@ -279,8 +292,8 @@ def test_a_live_launch_gets_a_struct():
     job = a_job(arguments=(("m", "a", ("map", ())), "n"), shape=SIZES, dtypes=DTYPES)
     given = (ctypes.c_uint64 * 16)(7)
     values = launch.values(job, {"a"}, {"map"}, 1.0, 0.0, [256, 4])
-    made = launch.pack(values, {"a": 0x1000}, {"map": given})
-    places = (ctypes.c_void_p * 2).from_address(made.address)
+    packed_arguments = launch.pack(values, {"a": 0x1000}, {"map": given})
+    places = (ctypes.c_void_p * 2).from_address(packed_arguments.address)
     data = np.frombuffer(ctypes.string_at(places[0], 256), np.uint64)
     assert [data[0], data[1], data[8], data[9:].any()] == [33, 0x1000, 7, False]
 
@@ -298,17 +311,17 @@ def test_a_kernel_of_structs_is_executed(tmp_path: Path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
-        ("[m, n]", "[m, nn]", "arguments is 'nn' (did you mean 'n'?)"),
+        ("[m, n]", "[m, nn]", "arguments: unknown name nn (did you mean 'n'?)"),
         ("{i64: k}", "{i65: k}", "or {TYPE: VALUE} of i8, i16"),
         ("{i64: k}", "{i64: [k]}", "or {TYPE: VALUE}"),
-        ("{f64: alpha}", "{f64: SIDE / none}", "arguments.2 is 'none'"),
+        ("{f64: alpha}", "{f64: SIDE / none}", "arguments.2: unknown name none"),
         ("beta], SIDE]", "beta], {i64: SIDE}]", "or {TYPE: VALUE}"),
     ],
 )
-def test_a_member_that_is_nothing(tmp_path: Path, old, new, told):
+def test_a_member_that_is_nothing(tmp_path: Path, old, new, message):
     assert old in OF_STRUCTS
     path = write_kernel(tmp_path, "mine", OF_STRUCTS.replace(old, new), WITH_STRUCTS)
-    with pytest.raises(UserError, match=re.escape(told)):
+    with pytest.raises(UserError, match=re.escape(message)):
         try_out(default(path))

@@ -1,4 +1,4 @@
-"""Options and include folders of a kernel's own: part of its key, and of the message where they are wrong."""
+"""A kernel's options and include folders: they are part of its key, and mistakes are reported."""
 
 import re
 from pathlib import Path
@@ -25,23 +25,23 @@ def kernel(folder: Path, compiler: str = "", uses: str = ""):
     return load_kernel(write_kernel(folder, "mine", front, body))
 
 
-def options(made):
-    return nvrtc.options(made, "sm_90", variant(made, {}, "config", "macros").names)
+def options(loaded):
+    return nvrtc.options(loaded, "sm_90", variant(loaded, {}, "config", "macros").names)
 
 
-def keys(made):
-    names = variant(made, {}, "config", "macros").names
-    return nvrtc.text_key(made, "sm_90", names), source_digest(made)
+def keys(loaded):
+    names = variant(loaded, {}, "config", "macros").names
+    return nvrtc.text_key(loaded, "sm_90", names), source_digest(loaded)
 
 
 def test_options_follow_what_is_always_said(tmp_path):
     plain = options(kernel(tmp_path))
     assert plain == (*PLAIN, "-DREAL=f32", "-DTILE=16")
-    own = kernel(tmp_path, '{options: [--use_fast_math, "--maxrregcount={TILE}"]}')
-    assert options(own) == (*PLAIN, "--use_fast_math", "--maxrregcount=16", *plain[-2:])
+    fast = kernel(tmp_path, '{options: [--use_fast_math, "--maxrregcount={TILE}"]}')
+    assert options(fast) == (*PLAIN, "--use_fast_math", "--maxrregcount=16", *plain[-2:])
     newer = kernel(tmp_path, "{options: [-std=c++20]}")
     assert options(newer) == (PLAIN[0], *PLAIN[2:], "-std=c++20", *plain[-2:])
-    assert len({keys(one)[0] for one in (kernel(tmp_path), own, newer)}) == 3
+    assert len({keys(loaded)[0] for loaded in (kernel(tmp_path), fast, newer)}) == 3
 
 
 @pytest.fixture
@@ -53,11 +53,11 @@ def common(tmp_path):
     return tmp_path / "common"
 
 
-def test_headers_of_include_folders_are_the_kernels_own(tmp_path, common):
+def test_headers_of_include_folders_belong_to_the_kernel(tmp_path, common):
     def key(inner):
         (common / "inner.cuh").write_text(inner)
-        made = kernel(tmp_path / "kernels", "{include: [../common]}", "#include <outer.cuh>\n")
-        return keys(made)
+        loaded = kernel(tmp_path / "kernels", "{include: [../common]}", "#include <outer.cuh>\n")
+        return keys(loaded)
 
     other = INNER.replace("2 *", "3 *")
     first, remarked, changed = map(key, (INNER, INNER + "// a remark\n", other))
@@ -69,9 +69,9 @@ def test_headers_of_include_folders_are_the_kernels_own(tmp_path, common):
 
 @needs_nvrtc
 def test_it_compiles_and_lines_of_such_headers_are_counted(tmp_path, common, capsys):
-    told = "{options: [-std=c++20, -default-device], include: [../common]}"
-    made = kernel(tmp_path / "kernels", told, USES)
-    assert main(["execute", str(made.path), "--shape", "33x20x5"]) == 0
+    settings = "{options: [-std=c++20, -default-device], include: [../common]}"
+    loaded = kernel(tmp_path / "kernels", settings, USES)
+    assert main(["execute", str(loaded.path), "--shape", "33x20x5"]) == 0
     text = capsys.readouterr().out
     assert "mine@33x20x5: correct" in text
     assert "inner.cuh, the lines that instructions were made from" in text
@@ -79,25 +79,25 @@ def test_it_compiles_and_lines_of_such_headers_are_counted(tmp_path, common, cap
 
 @needs_nvrtc
 def test_an_option_that_the_compiler_does_not_know(tmp_path, capsys):
-    made = kernel(tmp_path, "{options: [--nonsense]}")
-    assert main(["execute", str(made.path), "--shape", "64"]) == 1
+    loaded = kernel(tmp_path, "{options: [--nonsense]}")
+    assert main(["execute", str(loaded.path), "--shape", "64"]) == 1
     assert "unrecognized option --nonsense" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("compiler", "told"),
+    ("compiler", "message"),
     [
-        ("{options: [-arch=sm_80]}", "is '-arch=sm_80'. Allowed: any but the architecture"),
-        ("{options: [--gpu-architecture=sm_80]}", "Allowed: any but the architecture"),
-        ("{options: [-I/usr/include]}", "folders (`compiler: include`)"),
-        ("{options: [--pre-include=/etc/passwd]}", "and other files"),
-        ("{options: [--time=log.csv]}", "and other files"),
-        ('{options: ["--maxrregcount={TIEL}"]}', "Allowed: {REAL}, {TILE}"),
-        ("{option: [-G]}", "compiler.option is 'option' (did you mean 'options'"),
+        ("{options: [-arch=sm_80]}", "compiler.options: a kernel may not set -arch=sm_80"),
+        ("{options: [--gpu-architecture=sm_80]}", "the target sets the architecture"),
+        ("{options: [-I/usr/include]}", "`compiler: include` the folders"),
+        ("{options: [--pre-include=/etc/passwd]}", "other files"),
+        ("{options: [--time=log.csv]}", "other files"),
+        ('{options: ["--maxrregcount={TIEL}"]}', "Allowed in braces: {REAL}, {TILE}"),
+        ("{option: [-G]}", "compiler: unknown key option (did you mean 'options'"),
         ("{include: [nowhere]}", "compiler.include is 'nowhere'. Allowed: folders that exist"),
     ],
 )
-def test_mistakes(tmp_path, compiler, told):
-    with pytest.raises(UserError, match=re.escape(told)):
-        made = kernel(tmp_path, compiler)
-        try_out(next(choices(made, "defaults", made.path, "macros")))
+def test_mistakes(tmp_path, compiler, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        loaded = kernel(tmp_path, compiler)
+        try_out(next(choices(loaded, "defaults", loaded.path, "macros")))

@@ -1,4 +1,4 @@
-"""The evaluator of front matter and config: arithmetic and words, nothing of Python's own."""
+"""The evaluator of front matter and config: arithmetic and keywords, without Python's eval."""
 
 import pytest
 
@@ -42,13 +42,13 @@ def test_refusals_say_what_was_read(text):
 
 
 def test_whole_numbers():
-    found = [integer(one, NAMES) for one in ("256 * sms", "n / 2", 3.0)]
-    assert found == [33792, 65, 3] and {*map(type, found)} == {int}
+    numbers = [integer(text, NAMES) for text in ("256 * sms", "n / 2", 3.0)]
+    assert numbers == [33792, 65, 3] and {*map(type, numbers)} == {int}
     for text in ("n / 4", "f32", True, "n > 1", None, 2.5):
         with pytest.raises(ExpressionError):
             integer(text, NAMES)
 
 
-def test_sizes_and_own_functions():
+def test_sizes_and_additional_functions():
     assert [SIZES[dtype] for dtype in ("f64", "tf32", "bf16", "u8")] == [8, 4, 2, 1]
     assert evaluate("double(n)", NAMES, {"double": lambda x: 2 * x}) == 260

@@ -23,9 +23,9 @@ def device_code(tmp_path_factory):
     if compiler is None:
         pytest.skip("needs g++")
     folder = tmp_path_factory.mktemp("emulated")
-    words = "-O1 -std=c++17 -shared -fPIC -pthread -w -o emulated.so".split()
+    flags = "-O1 -std=c++17 -shared -fPIC -pthread -w -o emulated.so".split()
     emulator = ROOT / "tests" / "data" / "emulator.cpp"
-    command = [compiler, *words, f"-I{SUPPORT.parent}", str(emulator)]
+    command = [compiler, *flags, f"-I{SUPPORT.parent}", str(emulator)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode and "_Float16" in done.stderr:
         pytest.skip("needs a g++ that knows _Float16")
@@ -85,7 +85,7 @@ def test_tf32_keeps_ten_bits_and_bf16_is_nearest():
 
 @pytest.mark.parametrize(("name", "code"), [("e4m3", c.T_E4M3), ("e5m2", c.T_E5M2)])
 def test_fp8_is_what_the_gpu_makes_of_it(name, code):
-    """As the conversions do that are recorded from one: every pattern, and what lies between two."""
+    """The recorded conversions of a GPU agree on every pattern and on values between two."""
     kind = {"e4m3": E4M3, "e5m2": E5M2}[name]
     halves = np.array([conversion._from_fp8(np.uint32(i), code) for i in range(256)], np.uint16)
     np.testing.assert_array_equal(kind.numbers, halves.view(np.float16).astype(np.float64))
@@ -93,11 +93,11 @@ def test_fp8_is_what_the_gpu_makes_of_it(name, code):
     middle = (finite[1:] + finite[:-1]) / 2
     others = [1e9, -1e9, np.inf, np.nan, -0.0]
     values = np.concatenate([finite, middle, middle * (1 + 1e-7), others])
-    found = kind.nearest(values)
-    assert list(found) == [conversion._to_fp8(np.float64(one), code) for one in values]
+    nearest = kind.nearest(values)
+    assert list(nearest) == [conversion._to_fp8(np.float64(value), code) for value in values]
 
 
-def test_unknown_dtype_says_what_is_known():
+def test_unknown_dtype_lists_the_dtypes():
     with pytest.raises(ValueError, match="known: f64"):
         inputs.storage("f8")
 
@@ -128,15 +128,17 @@ def test_reference_matmul(device_code, dtype, layouts):
 
 
 def compared(device_code, got, want, dtype, allowed):
-    """Sums and counts of the two blocks that hold results against a reference."""
+    """Return sums and counts of the two blocks that compare results with a reference."""
     sums, counts = np.zeros((2, 3)), np.zeros((2, 2), np.uint64)
-    given, told, *out = (ctypes.c_void_p(one.ctypes.data) for one in (got, want, sums, counts))
+    given, reference, *out = (
+        ctypes.c_void_p(array.ctypes.data) for array in (got, want, sums, counts)
+    )
     limits, count = [ctypes.c_double(allowed)] * 2, ctypes.c_uint64(len(got))
-    device_code.run_compare(given, told, count, DTYPES[dtype].support, *limits, *out)
+    device_code.run_compare(given, reference, count, DTYPES[dtype].support, *limits, *out)
     return sums, counts
 
 
-def test_compare_of_whole_numbers_sees_one_unit(device_code):
+def test_compare_of_whole_numbers_sees_a_unit(device_code):
     got = inputs.uniform(1, 2, 3000, "i32")
     want = got.astype(np.float64)
     got[[17, 2500]] += np.array([1, -1], np.int32)

@@ -1,4 +1,4 @@
-"""What is said of a kernel's errors: by the instructions that it has, and never beside the point."""
+"""Verdicts and reasons on a kernel's errors, by the instructions that it has."""
 
 import json
 from dataclasses import replace
@@ -26,39 +26,39 @@ JOB = a_job(shape=SHAPE, dtypes=HALVES)
 FRONT, BODY = kernel_parts("judged")
 
 
-def own_kernel(folder: Path, dtype: str, last: str = "sum") -> str:
+def written_kernel(folder: Path, dtype: str, last: str = "sum") -> str:
     body = BODY.replace("FMA", "__hfma" if dtype == "f16" else "fmaf").replace("LAST", last)
     front = FRONT.replace("DTYPE", dtype)
     return str(write_kernel(folder, "mine", front, body.replace("DTYPE", dtype)))
 
 
-def executed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, dict[str, Any]]:
-    main(["execute", *words])
+def executed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, dict[str, Any]]:
+    main(["execute", *arguments])
     text = capsys.readouterr().out
-    main(["execute", *words, "--json"])
+    main(["execute", *arguments, "--json"])
     return text, json.loads(capsys.readouterr().out)
 
 
 @needs_nvrtc
 def test_a_kernel_on_fma_units_is_judged_by_them(capsys, tmp_path):
-    _, told = executed(capsys, own_kernel(tmp_path, "f16"), "--shape", "16x32x1024")
+    _, output = executed(capsys, written_kernel(tmp_path, "f16"), "--shape", "16x32x1024")
     allowed = matmul.tolerance(HALVES, 1024, tensor_cores=False)
-    assert told["verdict"] == "correct"
-    assert told["check"]["relative_tolerance"] == allowed.frobenius
+    assert output["verdict"] == "correct"
+    assert output["check"]["relative_tolerance"] == allowed.frobenius
     assert allowed.frobenius > matmul.tolerance(HALVES, 1024, tensor_cores=True).frobenius
 
 
 @needs_nvrtc
-def test_where_elements_are_no_numbers_no_error_is_told(capsys, tmp_path):
-    path = own_kernel(tmp_path, "f32", "x == 3 ? 0.f / 0.f * sum : sum")
-    text, told = executed(capsys, path, "--shape", "32")
+def test_nan_elements_give_no_error(capsys, tmp_path):
+    path = written_kernel(tmp_path, "f32", "x == 3 ? 0.f / 0.f * sum : sum")
+    text, output = executed(capsys, path, "--shape", "32")
     assert "C[0, 3] is nan" in text and "32 of 1024 elements are wrong" in text
     assert "error" not in text.split("grid")[0]
-    assert not {"max_error", "relative_error", "worst_error"} & set(told["check"])
+    assert not {"max_error", "relative_error", "worst_error"} & set(output["check"])
 
 
 @pytest.mark.parametrize(
-    ("rows", "found"),
+    ("rows", "expected"),
     [
         ("HMMA.16816.F32 R4, R12, R22, R4", True),
         ("@!P0 HGMMA.64x128x16.F32 R24, gdesc[UR4], R24", True),
@@ -66,12 +66,14 @@ def test_where_elements_are_no_numbers_no_error_is_told(capsys, tmp_path):
         ("HFMA2 R9, R2, R3, R9", False),
     ],
 )
-def test_tensor_cores_are_seen_in_the_code(rows: str, found: bool) -> None:
-    def text(entry: str, words: str) -> str:
-        return f"\n.text.{entry}:\n        /*0000*/    {words} ;\n        /*0010*/    EXIT ;\n"
+def test_tensor_cores_are_seen_in_the_code(rows: str, expected: bool) -> None:
+    def text(entry: str, instruction: str) -> str:
+        return (
+            f"\n.text.{entry}:\n        /*0000*/    {instruction} ;\n        /*0010*/    EXIT ;\n"
+        )
 
     listing = text("first", "IADD3 R1, R1, 0x1, RZ") + text("mine", rows) + text("last", "NOP")
-    assert sass.on_tensor_cores(listing, "mine") is found
+    assert sass.on_tensor_cores(listing, "mine") is expected
     assert sass.on_tensor_cores(listing, "first") is False
     assert sass.on_tensor_cores(listing, "another") is None
     assert sass.on_tensor_cores("\n" + fake_machine.listing("k", "k.cu"), "k") is True
@@ -80,14 +82,14 @@ def test_tensor_cores_are_seen_in_the_code(rows: str, found: bool) -> None:
 OUTPUT = operations.load("matmul").output(JOB, "c")
 
 
-def test_the_element_nearest_to_its_own_tolerance_speaks() -> None:
-    """Large elements of an f16 C may err by more than one of typical size."""
+def test_the_element_nearest_to_its_tolerance_decides() -> None:
+    """Large elements of an f16 C may err by more than an element of typical size."""
     want = np.ones(32)
     want[21] = 1000.0
     got = want.copy()
     got[21] += 0.5
     judged = tolerance.compare(OUTPUT, got, want)
-    largest = {one["metric"]: one["value"] for one in judged.figures}["max_error"]
+    largest = {figure["metric"]: figure["value"] for figure in judged.figures}["max_error"]
     assert judged.verdict == "correct" and largest == 0.5 > OUTPUT.bound.typical
     allowed = OUTPUT.bound.absolute + OUTPUT.bound.relative_out * 1000
     assert (judged.notes["worst_error"], judged.notes["worst_tolerance"]) == (0.5, allowed)
@@ -99,27 +101,27 @@ def test_nan_is_the_worst_element() -> None:
     judged = tolerance.compare(OUTPUT, got, np.ones(32))
     assert "C[0, 3] is 9," in judged.reason  # what is named first is a number
     assert judged.verdict == "wrong"
-    assert [one["metric"] for one in judged.figures] == ["tolerance"]
+    assert [figure["metric"] for figure in judged.figures] == ["tolerance"]
     assert "worst_error" not in judged.notes
 
 
 @needs_nvrtc
 @pytest.mark.parametrize(
-    ("told", "written", "verdict", "reason"),
+    ("setting", "written", "verdict", "reason"),
     [
         ("", "true", "wrong", "C was read although beta is 0, which `reads_c: true` allows"),
         ("reads_c: true\n", "true", "correct", "reads C even where beta is 0, as its front matter"),
         ("reads_c: true\n", "x", "wrong", "33 of 1320 elements are wrong"),  # one column unwritten
     ],
 )
-def test_a_kernel_that_always_reads_c(capsys, tmp_path, told, written, verdict, reason):
+def test_a_kernel_that_always_reads_c(capsys, tmp_path, setting, written, verdict, reason):
     front, body = kernel_parts("always")
-    path = write_kernel(tmp_path, "mine", front + told, body.replace("WRITTEN", written))
-    text, made = executed(capsys, str(path), "--shape", "33x40x5")
-    assert made["verdict"] == verdict and reason in made["reason"] and reason in text
+    path = write_kernel(tmp_path, "mine", front + setting, body.replace("WRITTEN", written))
+    text, output = executed(capsys, str(path), "--shape", "33x40x5")
+    assert output["verdict"] == verdict and reason in output["reason"] and reason in text
 
 
-def test_a_kernel_that_reads_c_has_a_key_of_its_own() -> None:
+def test_a_kernel_that_reads_c_has_another_key() -> None:
     assert key("code", JOB) != key("code", replace(JOB, reads_c=True))
     judged = replace(JOB, tensor_cores=True, include=("/elsewhere",))
     assert key("code", JOB) == key("code", judged)
@@ -127,10 +129,10 @@ def test_a_kernel_that_reads_c_has_a_key_of_its_own() -> None:
 
 @needs_nvrtc
 def test_the_gpus_check_reads_the_listing_beside_the_cubin(tmp_path: Path) -> None:
-    made = nvrtc.compile_kernel(load_kernel(Path(own_kernel(tmp_path, "f16"))), "sm_90", {})
-    assert made.cubin is not None
+    compiled = nvrtc.compile_kernel(load_kernel(Path(written_kernel(tmp_path, "f16"))), "sm_90", {})
+    assert compiled.cubin is not None
     path = tmp_path / "mine.cubin"
-    path.write_bytes(made.cubin)
+    path.write_bytes(compiled.cubin)
     assert gpu_check._on_tensor_cores(str(path), "mine") is False
     beside = path.with_name("other.cubin")
     listing = "\n.text.mine:\n  /*0000*/ HMMA.16816.F16 R4, R12, R22 ;\n"

@@ -1,4 +1,4 @@
-"""Kernel files that eat the machine, or look where they should not: each costs its own kernel, in one line."""
+"""Kernel files that exhaust the machine or read foreign files: each costs only its kernel, with one line."""
 
 import mmap
 import os
@@ -31,26 +31,24 @@ SECRET = "root:x:0:0:told to nobody"
 SLOWEST_S = 10.0
 
 
-def one_line(error: UserError, path: object) -> None:
-    """What every UserError holds to."""
-    told = str(error)
+def check_message(error: UserError, path: object) -> None:
+    """Check the form of every UserError: one line, a file, a remedy."""
+    message = str(error)
     assert (
-        "\n" not in told
-        and told.startswith(str(path))
-        and re.search(r"\. (Allowed|Needed): ", told)
-    ), told
-    assert len(told) < 50_000 and len(told.split(". Allowed: ")[0]) < 5_000, len(told)
+        "\n" not in message and message.startswith(str(path)) and re.search(r"\. [A-Z]", message)
+    ), message
+    assert len(message) < 50_000 and len(message.split(". Allowed: ")[0]) < 5_000, len(message)
 
 
 def loaded(*paths: object, kernels: object = "all", **about: object) -> project.Project:
-    """A project of these kernels at 64, of the files and folders at these paths."""
+    """Load a project of these kernels at 64, from the files and folders at these paths."""
     block = {"kernels": kernels, "shapes": [64], **about}
     return project.load(config(block, kernel_folders=list(map(str, paths))), "config")
 
 
 @pytest.fixture
-def mine(tmp_path, monkeypatch):
-    """An empty folder of kernels in the folder one is in."""
+def kernel_folder(tmp_path, monkeypatch):
+    """An empty folder of kernels in the working folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
     return tmp_path / "mine"
@@ -71,13 +69,13 @@ def with_front(text: str):
 
 
 REFUSED = {
-    "endless device": (lambda path: path.symlink_to("/dev/zero"), "file"),
-    "password file": (a_link_out, "file"),
-    "loop of links": (lambda path: path.symlink_to(path.name), "file"),
-    "nowhere": (lambda path: path.symlink_to("gone.cu"), "file"),
-    "named pipe": (os.mkfifo, "file"),
-    "directory": (Path.mkdir, "file"),
-    "50 MB": (a_large_file, "size"),
+    "endless device": (lambda path: path.symlink_to("/dev/zero"), "the file is a link"),
+    "password file": (a_link_out, "the file is a link"),
+    "loop of links": (lambda path: path.symlink_to(path.name), "the file cannot be read"),
+    "nowhere": (lambda path: path.symlink_to("gone.cu"), "the file cannot be read"),
+    "named pipe": (os.mkfifo, "this is no regular file"),
+    "directory": (Path.mkdir, "this is no regular file"),
+    "50 MB": (a_large_file, "the file has 50000000 bytes"),
     "nested": (with_front(f"title: t\noperation: probe\ncases: {'[' * 100_000}\n"), "front matter"),
     "combinations": (
         with_front(FRONT.replace("macros: {", "macros: {" + "".join(f"A{i}: [1, 2], " for i in range(40)))),
@@ -94,21 +92,21 @@ def test_a_file_that_eats_the_machine_is_left_out(tmp_path, kind):
     make(path)
     left_out: dict[str, KernelRefused] = {}
     assert list(find_kernels([path.parent], left_out)) == ["good"]
-    one_line(left_out["bad"], path)
+    check_message(left_out["bad"], path)
     assert f": {key}" in str(left_out["bad"]) and "told to nobody" not in str(left_out["bad"])
     assert time.process_time() - begun < SLOWEST_S
     with pytest.raises(KernelRefused):
         find_kernels([path.parent])
 
 
-def test_the_rest_of_the_run_goes_on(mine):
-    write_kernel(mine, "good")
-    (mine / "bad.cu").symlink_to("/dev/zero")
+def test_the_rest_of_the_run_goes_on(kernel_folder):
+    write_kernel(kernel_folder, "good")
+    (kernel_folder / "bad.cu").symlink_to("/dev/zero")
     for kernels in ("all", ["good", "bad"]):
-        made = loaded(mine, kernels=kernels)
-        assert made.plan.kernels == ["good"] and list(made.left_out) == ["bad"]
+        loaded_project = loaded(kernel_folder, kernels=kernels)
+        assert loaded_project.plan.kernels == ["good"] and list(loaded_project.left_out) == ["bad"]
     with pytest.raises(KernelRefused, match="a link out of its folder"):
-        loaded(mine, kernels=["bad"])
+        loaded(kernel_folder, kernels=["bad"])
 
 
 STRANGE = {
@@ -125,33 +123,35 @@ MISTAKES = {
 }
 
 
-def test_a_folder_may_hold_anything(mine, tmp_path, monkeypatch):
-    good = write_kernel(mine, "good")
+def test_a_folder_may_hold_anything(kernel_folder, tmp_path, monkeypatch):
+    good = write_kernel(kernel_folder, "good")
     for name, text in STRANGE.items():
-        (mine / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    (mine / "good.yaml").write_text("name: of another thing\n")
+        (kernel_folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    (kernel_folder / "good.yaml").write_text("name: of another thing\n")
     for name, front in MISTAKES.items():
-        write_kernel(mine, name, front)
-    made = loaded(mine)
-    assert list(made.kernels) == ["good"] and set(made.left_out) == set(MISTAKES)
-    assert set(made.no_kernels) == {"good.yaml", *(Path(name).stem for name in STRANGE)}
-    assert "`tilewave wrap mine/bare.cu`" in made.no_kernels["bare"]
-    assert "model.cu:3: operation" in made.left_out["model"]
-    assert "value.cu:8: grid.0" in made.left_out["value"]
+        write_kernel(kernel_folder, name, front)
+    loaded_project = loaded(kernel_folder)
+    assert list(loaded_project.kernels) == ["good"] and set(loaded_project.left_out) == set(
+        MISTAKES
+    )
+    assert set(loaded_project.no_kernels) == {"good.yaml", *(Path(name).stem for name in STRANGE)}
+    assert "`tilewave wrap mine/bare.cu`" in loaded_project.no_kernels["bare"]
+    assert "model.cu:3: operation" in loaded_project.left_out["model"]
+    assert "value.cu:8: grid.0" in loaded_project.left_out["value"]
     for name in ("bare.cu", "value.cu"):
         with pytest.raises(UserError, match=f"{name}: "):
-            loaded(good, mine / name)
-    write_kernel(mine, "wrapped", body='#include "01_Name.cu"\n')
-    assert "01_Name" not in loaded(mine).no_kernels
+            loaded(good, kernel_folder / name)
+    write_kernel(kernel_folder, "wrapped", body='#include "01_Name.cu"\n')
+    assert "01_Name" not in loaded(kernel_folder).no_kernels
     monkeypatch.setattr("tilewave.basics.paths.ROOT", tmp_path)
-    mine.rename(tmp_path / "kernels")
+    kernel_folder.rename(tmp_path / "kernels")
     with pytest.raises(UserError, match="01_Name"):
         loaded(tmp_path / "kernels")
     monkeypatch.undo()
-    mine.mkdir()
-    (mine / "bare.cu").write_text(STRANGE["bare.cu"])
+    kernel_folder.mkdir()
+    (kernel_folder / "bare.cu").write_text(STRANGE["bare.cu"])
     with pytest.raises(UserError, match=r"'no kernel'.*1 left out, the first: .*bare"):
-        loaded(mine)
+        loaded(kernel_folder)
 
 
 def test_a_kernel_that_was_skipped_fails_the_run():
@@ -159,8 +159,10 @@ def test_a_kernel_that_was_skipped_fails_the_run():
     records = pd.DataFrame(columns="case stage status reason source metric value".split())
     why = {"bad": "kernels/bad.cu: file is 'prw-r--r--'. Allowed: a regular file"}
     run = SimpleNamespace(left_out=why, config=SimpleNamespace(strict=False))
-    found = verdict.of(run, cases, records)
-    assert not found.passed and found.sentence == "Not passed: 1 kernel file was skipped (bad)."
+    outcome = verdict.of(run, cases, records)
+    assert (
+        not outcome.passed and outcome.sentence == "Not passed: 1 kernel file was skipped (bad)."
+    )
 
 
 @pytest.mark.parametrize(
@@ -186,9 +188,9 @@ def test_a_whole_number_has_64_bits(value):
     ("grid", "status"),
     [("1 << 40", result.UNSUPPORTED), ("1 << 100", result.FAILED_TO_LAUNCH), ("4096 // (m - 64)", result.FAILED_TO_LAUNCH)],
 )  # fmt: skip
-def test_a_grid_beyond_all_costs_its_case(mine, grid, status):
-    write_kernel(mine, "wide", FRONT.replace('"ceil(n / TILE)"', f'"{grid}"'))
-    request = next(iter(loaded(mine).plan.cases.values()))
+def test_a_huge_grid_costs_its_case(kernel_folder, grid, status):
+    write_kernel(kernel_folder, "wide", FRONT.replace('"ceil(n / TILE)"', f'"{grid}"'))
+    request = next(iter(loaded(kernel_folder).plan.cases.values()))
     refusal = resolve(request, {"device": {}, "arch": 90}).refusal
     assert refusal is not None and refusal[0] == status and "grid" in refusal[1]
 
@@ -198,30 +200,30 @@ def test_a_macros_value_may_stand_in_a_files_name(tmp_path, value):
     path = write_kernel(tmp_path, front=FRONT.replace("TILE: [16, 32]", f'TILE: [16, "{value}"]'))
     with pytest.raises(UserError, match=r"macros\.TILE .*numbers and words") as caught:
         load_kernel(path)
-    one_line(caught.value, path)
+    check_message(caught.value, path)
 
 
 @pytest.mark.parametrize(
-    ("macros", "told"),
+    ("macros", "message"),
     [
-        *((f'"{name}": [1]', "names") for name in ("A B", "A=1 -DB", "1A", "", "A\\nB")),
-        (f"A: [16, {'a' * 250}]", "letters together"),
+        *((f'"{name}": [1]', "name") for name in ("A B", "A=1 -DB", "1A", "", "A\\nB")),
+        (f"A: [16, {'a' * 250}]", "characters together"),
     ],
 )
-def test_a_macros_name_is_one_of_the_preprocessor_and_fits_into_a_folder(tmp_path, macros, told):
+def test_a_macros_name_suits_the_preprocessor_and_a_file_name(tmp_path, macros, message):
     path = write_kernel(tmp_path, front=FRONT.replace("macros: {", f"macros: {{{macros}, "))
-    with pytest.raises(UserError, match=rf"macros.*{told}"):
+    with pytest.raises(UserError, match=rf"macros.*{message}"):
         load_kernel(path)
 
 
-def test_a_listed_python_kernel_does_not_run(mine, tmp_path):
+def test_a_listed_python_kernel_does_not_run(kernel_folder, tmp_path):
     front = "title: t\noperation: matmul\ndtypes: {a: f32, b: f32, c: f32, accumulate: f32}\n"
     ran = f"open({str(tmp_path / 'ran')!r}, 'w')\nraise SystemExit(3)\n"
-    (mine / "host.py").write_text(f'"""---\n{front}---"""\n{ran}')
-    (mine / "broken.py").write_text(f'"""---\n{front}---"""\ndef (:\n')
-    made = loaded(mine)
-    assert made.plan.kernels == ["broken", "host"]
-    assert all(host_code(one) for one in made.kernels.values())
+    (kernel_folder / "host.py").write_text(f'"""---\n{front}---"""\n{ran}')
+    (kernel_folder / "broken.py").write_text(f'"""---\n{front}---"""\ndef (:\n')
+    loaded_project = loaded(kernel_folder)
+    assert loaded_project.plan.kernels == ["broken", "host"]
+    assert all(host_code(kernel) for kernel in loaded_project.kernels.values())
     assert not (tmp_path / "ran").exists()
 
 
@@ -230,7 +232,7 @@ def test_a_listed_python_kernel_does_not_run(mine, tmp_path):
     ["/*" * 30_000, 'R"(' * 20_000, '\\"' * 30_000, "\\'" * 30_000, "#/*" * 20_000, "#include <x\n" * 5_000,
      "<" * 50_000, "namespace a{" * 4_000, "std::" * 20_000],
 )  # fmt: skip
-def test_a_text_is_read_in_one_go(text):
+def test_a_text_is_read_in_linear_time(text):
     begun = time.process_time()
     text += f"\n// {begun}\n"  # nothing of it is remembered
     source.code(text), declarations.macros(text), includes.INCLUDE.findall(text)
@@ -242,14 +244,16 @@ KERNEL = 'extern "C" __global__ void NAME(int* a) { a[0] = VALUE; }\n'
 
 
 def compiled(folder: Path, monkeypatch, cpu_s: int = 60, memory: int = 1 << 30, **bodies: str):
-    """What came of compiling kernels with these bodies, in one batch."""
+    """Compile kernels with these bodies in one batch."""
     monkeypatch.setattr(compiling, "LIMIT_S", cpu_s)
     monkeypatch.setattr(compiling, "MEMORY", memory)
     kernels = [load_kernel(write_kernel(folder, name, body=body)) for name, body in bodies.items()]
-    tasks = [compiling.Task(variant(one, {}, one.path, "macros"), "sm_90") for one in kernels]
+    tasks = [
+        compiling.Task(variant(kernel, {}, kernel.path, "macros"), "sm_90") for kernel in kernels
+    ]
     store = Store(folder / "store")
-    made = {task.variant.id: made for task, made in compiling.compiled(tasks, store, 1)}
-    return made, tasks, store
+    results = {task.variant.id: result for task, result in compiling.compiled(tasks, store, 1)}
+    return results, tasks, store
 
 
 @needs_nvrtc
@@ -258,11 +262,11 @@ def test_a_bomb_costs_no_other_kernel_of_its_batch(tmp_path, monkeypatch):
     doubled = "#define A0 1+1\n"
     doubled += "".join(f"#define A{i} A{i - 1}+A{i - 1}\n" for i in range(1, 40))
     bodies = {"before": BODY, "doubled": doubled + KERNEL.replace("VALUE", "A39"), "after": BODY}
-    made, tasks, store = compiled(tmp_path, monkeypatch, 1, **bodies)
-    found = [made[name]["status"] for name in bodies]
-    assert found == [result.OK, result.FAILED_TO_COMPILE, result.OK]
-    assert all("\n" not in one["reason"] for one in made.values())
-    assert made["doubled"]["reason"] == "compiling it: it takes more than 1 s of processor time"
+    results, tasks, store = compiled(tmp_path, monkeypatch, 1, **bodies)
+    statuses = [results[name]["status"] for name in bodies]
+    assert statuses == [result.OK, result.FAILED_TO_COMPILE, result.OK]
+    assert all("\n" not in result_of_kernel["reason"] for result_of_kernel in results.values())
+    assert results["doubled"]["reason"] == "compiling it: it takes more than 1 s of processor time"
     assert all(compiling._stored(task, store) for task in tasks)  # nor is it tried again
 
 
@@ -291,19 +295,19 @@ def test_what_lies_outside_is_not_read(tmp_path, monkeypatch):
     (folder / "own.h").write_text(f'#include "{secret}"\n')
     texts = enumerate(f"{text}{KERNEL.replace('VALUE', '1')}" for text in OUTSIDE.values())
     bodies = {f"k{at}": text.replace("SECRET", str(secret)) for at, text in texts}
-    made, _, _ = compiled(folder, monkeypatch, **bodies)
-    for what, one in zip(OUTSIDE, made.values()):
-        assert one["status"] == result.FAILED_TO_COMPILE, what
+    results, _, _ = compiled(folder, monkeypatch, **bodies)
+    for what, result_of_kernel in zip(OUTSIDE, results.values()):
+        assert result_of_kernel["status"] == result.FAILED_TO_COMPILE, what
         literal = what not in ("computed", "commented", "spliced", "digraph")
         if literal or compiled_confined():
-            assert "told" not in str(one), what
+            assert "told" not in str(result_of_kernel), what
         if literal:
-            assert "this header is not read" in one["reason"], what
+            assert "this header is not read" in result_of_kernel["reason"], what
     assert not confined.confined  # this process may open what it likes
 
 
 def compiled_confined() -> bool:
-    """Whether a child can be kept from files here."""
+    """Return whether a child process can be kept from files here."""
     from tilewave.workers.confined import confine
 
     limits = pool.ProcessLimits(10, 1 << 30)
@@ -313,7 +317,7 @@ def compiled_confined() -> bool:
 def test_a_header_that_is_too_large(tmp_path, monkeypatch):
     monkeypatch.setattr(includes, "MOST_BYTES", 10)
     (tmp_path / "own.h").write_text("// more than ten bytes\n")
-    assert includes.own('#include "own.h"\n', tmp_path)["own.h"].startswith("#error")
+    assert includes.kernel_headers('#include "own.h"\n', tmp_path)["own.h"].startswith("#error")
 
 
 def raises():
@@ -334,17 +338,17 @@ ENDS = {
 
 
 def test_what_ends_a_process_costs_its_item():
-    made = dict(pool.each(lambda how: ENDS[how](), list(ENDS), 2, pool.ProcessLimits(1, 256 << 20)))
-    assert [made.pop(name) for name in ("one", "two")] == [1, 2]
-    told = {name: one.reason for name, one in made.items()}
-    assert "SIGTRAP" in told["signal"] and "SIGKILL" in told["outside"]
-    assert told["exit"] == "its process ended with exit code 3"
-    assert told["memory"] == "it takes more memory than it may"
-    assert "1 s of processor time" in told["time"] or "4 s by the clock" in told["time"]
-    assert told["raises"] == "RuntimeError: what"
-    assert "writing it" in told["disk"]
-    passing = [name for name in ENDS if name in told and not made[name].lasting]
-    busy = ["time"] if "by the clock" in told["time"] else []  # with something else
+    ends = dict(pool.each(lambda how: ENDS[how](), list(ENDS), 2, pool.ProcessLimits(1, 256 << 20)))
+    assert [ends.pop(name) for name in ("one", "two")] == [1, 2]
+    reasons = {name: end.reason for name, end in ends.items()}
+    assert "SIGTRAP" in reasons["signal"] and "SIGKILL" in reasons["outside"]
+    assert reasons["exit"] == "its process ended with exit code 3"
+    assert reasons["memory"] == "it takes more memory than it may"
+    assert "1 s of processor time" in reasons["time"] or "4 s by the clock" in reasons["time"]
+    assert reasons["raises"] == "RuntimeError: what"
+    assert "writing it" in reasons["disk"]
+    passing = [name for name in ENDS if name in reasons and not ends[name].lasting]
+    busy = ["time"] if "by the clock" in reasons["time"] else []  # with something else
     assert passing == ["outside", *busy, "disk"]
 
 
@@ -352,7 +356,7 @@ RESERVED = []
 
 
 def reserves(item):
-    """Addresses that it never gives back; with `item` they are written to."""
+    """Reserve addresses and keep them; with `item` write to them."""
     RESERVED.append(mmap.mmap(-1, 160 << 20))
     if item == "fills":
         for _ in range(160):
@@ -383,18 +387,18 @@ def test_only_memory_that_is_used_costs_a_process():
         "title: t\ntitle: u\n",
     ],
 )
-def test_strange_front_matter_is_refused_in_a_line_or_a_plan(mine, text):
-    path = write_kernel(mine, "sample", f"operation: copy\n{text}")
+def test_strange_front_matter_is_refused_in_a_line_or_a_plan(kernel_folder, text):
+    path = write_kernel(kernel_folder, "sample", f"operation: copy\n{text}")
     try:
-        made = loaded(path, kernels=["sample"], operation="copy", macros="defaults")
-        for one in made.plan.cases.values():
-            resolve(one, {"device": {"sms": 132}, "arch": 90})
+        loaded_project = loaded(path, kernels=["sample"], operation="copy", macros="defaults")
+        for case in loaded_project.plan.cases.values():
+            resolve(case, {"device": {"sms": 132}, "arch": 90})
     except UserError as error:
-        one_line(error, error.where_file)
+        check_message(error, error.where_file)
 
 
 def undecoded(line: str) -> bool:
-    """Whether an instruction is unsupported, alone and in a listing; nothing else may happen."""
+    """Return whether an instruction is unsupported, alone and in a listing. Nothing else may happen."""
     listing = f"\n\t.section\t.text.k,\n.text.k:\n        /*0000*/                   {line} ;\n\t.section\tx\n"
     sass.parse.__wrapped__(listing)
     for _, text in program._section(listing, "k"):

@@ -1,4 +1,4 @@
-"""Front matter: good files load, bad ones end in one line that names file, key, found, allowed."""
+"""Front matter: good files load, bad ones end in one line with file, key, problem and remedy."""
 
 import re
 
@@ -15,17 +15,17 @@ SHAPE = {"m": 1, "n": 1, "k": 1}
 
 
 def refusal(path, read=load_kernel):
-    """The one-line message for a bad file."""
+    """Return the one-line message for a bad file."""
     with pytest.raises(UserError) as caught:
         read(path)
     message = str(caught.value)
     assert message.startswith(f"{path}: ") and "\n" not in message
-    assert re.search(r"\. (Allowed|Needed): ", message)
+    assert re.search(r"\. [A-Z]", message)
     return message
 
 
 def default(folder, front=FRONT):
-    """The plainest variant of a kernel with this front matter."""
+    """Return the default variant of a kernel with this front matter."""
     return variant(load_kernel(write_kernel(folder, front=front)), {}, "here", "macros")
 
 
@@ -37,20 +37,20 @@ def test_every_shipped_kernel_loads_and_has_a_legal_default():
 
 
 def test_a_folder_laid_out_as_ours_has_kernels_in_its_parts_and_headers_beside_them(tmp_path):
-    own = tmp_path / "kernels"
+    folder = tmp_path / "kernels"
     body = '#include "shared.cuh"\n' + BODY
     for part, name in (("ladder", "first"), ("operations", "second"), (".", "mine")):
-        write_kernel(own / part, name, body=body)
+        write_kernel(folder / part, name, body=body)
     # Other folders are looked into where they are named.
-    assert list(find_kernels([own])) == ["mine"]
-    assert not load_kernel(own / "ladder" / "first.cu").own_headers
+    assert list(find_kernels([folder])) == ["mine"]
+    assert not load_kernel(folder / "ladder" / "first.cu").headers
     for part in ("probes", "include"):
-        (own / part).mkdir()
-    (own / "include" / "shared.cuh").write_text("// shared\n")
-    found = find_kernels([own])
-    assert list(found) == ["mine", "first", "second"]
-    assert all(one.own_headers == {"shared.cuh": "// shared\n"} for one in found.values())
-    assert list(find_kernels([own / "ladder"])) == ["first"]
+        (folder / part).mkdir()
+    (folder / "include" / "shared.cuh").write_text("// shared\n")
+    kernels = find_kernels([folder])
+    assert list(kernels) == ["mine", "first", "second"]
+    assert all(kernel.headers == {"shared.cuh": "// shared\n"} for kernel in kernels.values())
+    assert list(find_kernels([folder / "ladder"])) == ["first"]
 
 
 def test_good_file(tmp_path):
@@ -65,15 +65,15 @@ PROBE = "title: t\noperation: probe\ncases: {one: {note: a}, two: {note: a, WORD
 
 
 @pytest.mark.parametrize(
-    ("front", "told"),
+    ("front", "part"),
     [
-        (FRONT + "gird: [1]\n", "gird is 'gird' (did you mean 'grid'?)"),
-        (PROBE.replace("WORD", "expects"), "two.expects is 'expects' (did you mean 'expect'?)"),
-        (PROBE.replace("WORD", "note"), "line 4 is 'the key note twice'"),
-        (FRONT + "block: [TILE]\n", "front matter line 11 is 'the key block twice'"),
-        ("title: t\nblock: [1, 2\noperation: matmul\n", "front matter line"),
+        (FRONT + "gird: [1]\n", ": unknown key gird (did you mean 'grid'?). Allowed: "),
+        (PROBE.replace("WORD", "expects"), "two: unknown key expects (did you mean 'expect'?)"),
+        (PROBE.replace("WORD", "note"), "line 4: the key note stands twice"),
+        (FRONT + "block: [TILE]\n", "front matter: line 11: the key block stands twice. Keep one"),
+        ("title: t\nblock: [1, 2\noperation: matmul\n", "is not YAML"),
         ("- one\n- two\n", "a mapping of keys"),
-        ("operation: matmul\n", "title is missing. Needed: a value: the key is required"),
+        ("operation: matmul\n", "title is missing. Needed: one line"),
         (FRONT.replace("operation: matmul\n", ""), ": operation is missing"),
         (FRONT.replace("matmul", "matmull"), "did you mean 'matmul'"),
         (FRONT.replace("[16, 32]", "[16, '16']"), "macros.TILE"),
@@ -81,9 +81,9 @@ PROBE = "title: t\noperation: probe\ncases: {one: {note: a}, two: {note: a, WORD
         (FRONT.replace("[16, 32]", "16"), "macros.TILE"),
     ],
 )
-def test_front_matter_that_cannot_be_read(tmp_path, front, told):
+def test_front_matter_that_cannot_be_read(tmp_path, front, part):
     message = refusal(write_kernel(tmp_path, front=front))
-    assert told in message and len(message) < 500 + len(str(tmp_path))
+    assert part in message and len(message) < 500 + len(str(tmp_path))
 
 
 @pytest.mark.parametrize("text", ["", "extern int x;\n/*---\ntitle: t\n---*/", "/*---\ntitle: t\n"])
@@ -99,28 +99,28 @@ def test_yaml_kernel_must_name_its_provider(tmp_path):
     assert "cublaslt" in refusal(path)
 
 
-def test_two_files_of_one_name(tmp_path):
+def test_two_files_of_the_same_name(tmp_path):
     write_kernel(tmp_path / "one")
     write_kernel(tmp_path / "two")
-    with pytest.raises(UserError, match="a name no other kernel file has"):
+    with pytest.raises(UserError, match=r"has the same name\. Rename"):
         find_kernels([tmp_path / "one", tmp_path / "two"])
 
 
 def test_requirements_become_sentences(tmp_path):
-    made = default(tmp_path, FRONT.replace("{arch: 75}", "{arch: 80, n: 8}"))
+    chosen = default(tmp_path, FRONT.replace("{arch: 75}", "{arch: 80, n: 8}"))
     shape = {"m": 1, "n": 130, "k": 1}
-    assert made.supports(shape, {"arch": 90}) == "n = 130 is not a multiple of 8"
-    assert made.supports(shape, {"arch": 75}) == "needs compute capability 8.0 or later"
-    assert made.supports(shape | {"n": 128}, {"arch": 90}) == ""
+    assert chosen.supports(shape, {"arch": 90}) == "n = 130 is not a multiple of 8"
+    assert chosen.supports(shape, {"arch": 75}) == "needs compute capability 8.0 or later"
+    assert chosen.supports(shape | {"n": 128}, {"arch": 90}) == ""
 
 
 def test_a_kernel_names_what_an_architecture_must_have(tmp_path):
     conditions = "conditions: [wgmma, TILE <= warps_per_sm]"
-    made = default(tmp_path, FRONT.replace("{arch: 75}", f"{{arch: 75, {conditions}}}"))
-    try_out(made)
-    assert made.supports(SHAPE, {"arch": 90}) == made.supports(SHAPE, {}) == ""
+    chosen = default(tmp_path, FRONT.replace("{arch: 75}", f"{{arch: 75, {conditions}}}"))
+    try_out(chosen)
+    assert chosen.supports(SHAPE, {"arch": 90}) == chosen.supports(SHAPE, {}) == ""
     for arch in (89, 100, 120):
-        assert made.supports(SHAPE, {"arch": arch}).startswith("needs wgmma, which")
+        assert chosen.supports(SHAPE, {"arch": arch}).startswith("needs wgmma, which")
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,10 @@ def test_a_kernel_names_what_an_architecture_must_have(tmp_path):
 def test_expressions_are_tried_out_before_anything_runs(tmp_path, old, new, key):
     assert old in FRONT
     path = write_kernel(tmp_path, front=FRONT.replace(old, new))
-    told = refusal(path, lambda path: try_out(variant(load_kernel(path), {}, path, "macros")))
-    assert told.startswith(f"{path}: {key} is ")
+    message = refusal(path, lambda path: try_out(variant(load_kernel(path), {}, path, "macros")))
+    assert re.match(
+        rf"{re.escape(key)}\b|requires: unknown key ach ", message.removeprefix(f"{path}: ")
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,13 +176,13 @@ def test_expressions_are_tried_out_before_anything_runs(tmp_path, old, new, key)
     ],
 )
 def test_good_expressions_pass_the_trial(tmp_path, more):
-    made = load_kernel(write_kernel(tmp_path, front=f"{FRONT}{more}\n"))
-    for one in choices(made, "product", "here", "macros"):
-        try_out(one)
+    kernel = load_kernel(write_kernel(tmp_path, front=f"{FRONT}{more}\n"))
+    for chosen in choices(kernel, "product", "here", "macros"):
+        try_out(chosen)
 
 
 def test_trial_keeps_to_the_requirements(tmp_path):
-    """Sizes that a kernel refuses are no mistake of its grid."""
+    """Sizes that a kernel refuses are no mistake in its grid."""
     front = FRONT.replace("ceil(m / TILE)", "m // 1000")
     for requires in ("{m: 1000}", "{conditions: [m >= 1000]}"):
         try_out(default(tmp_path, front.replace("{arch: 75}", requires)))
@@ -198,39 +200,39 @@ def test_let_names_what_later_expressions_use(tmp_path):
     front = FRONT.replace('["ceil(n / TILE)", "ceil(m / TILE)"]', '["min(sms, tiles)"]')
     front = front.replace("arch: 75", "conditions: [shared <= shared_per_block_optin]")
     kernel = load_kernel(write_kernel(tmp_path, front=front + LET))
-    found = {one.id for one in choices(kernel, "product", "here", "macros")}
-    assert found == {"sample", "sample-tile32", "sample-realf64"}
-    made = variant(kernel, {}, "here", "macros")
+    ids = {chosen_variant.id for chosen_variant in choices(kernel, "product", "here", "macros")}
+    assert ids == {"sample", "sample-tile32", "sample-realf64"}
+    chosen = variant(kernel, {}, "here", "macros")
     shape, device = {"m": 33, "n": 64, "k": 1}, {"sms": 5}
-    plan = made.plan(shape, device)
+    plan = chosen.plan(shape, device)
     assert (plan.grid, plan.working_blocks, plan.shared_bytes) == ((5, 1, 1), 12, 48)
-    assert made.supports(shape, device) == ""  # what is not known of the device forbids nothing
-    assert made.supports(shape, device | {"shared_per_block_optin": 40}) == (
+    assert chosen.supports(shape, device) == ""  # what is not known of the device forbids nothing
+    assert chosen.supports(shape, device | {"shared_per_block_optin": 40}) == (
         "needs shared <= shared_per_block_optin (shared = 48, shared_per_block_optin = 40)"
     )
-    assert made.unknown_device({}) == "sms"
-    assert made.unknown_device(device) == ""
+    assert chosen.unknown_device({}) == "sms"
+    assert chosen.unknown_device(device) == ""
 
 
 @pytest.mark.parametrize(
     "key", ["grid: [n, sms]", "grid: [few]", "working_blocks: few", "cluster: [few]"]
 )
 def test_geometry_that_asks_for_the_device(tmp_path, key):
-    """Itself, or through a let."""
+    """An expression may use the device itself or through `let`."""
     lines = [line for line in FRONT.splitlines() if not line.startswith(key.split(":")[0])]
-    made = default(tmp_path, "\n".join([*lines, "let: {half: sms // 2, few: half * n}", key, ""]))
-    assert made.unknown_device({}) == "sms"
-    assert made.unknown_device({"sms": 132}) == ""
+    chosen = default(tmp_path, "\n".join([*lines, "let: {half: sms // 2, few: half * n}", key, ""]))
+    assert chosen.unknown_device({}) == "sms"
+    assert chosen.unknown_device({"sms": 132}) == ""
 
 
 def test_cycle_of_lets_in_a_condition_on_macros(tmp_path):
     front = FRONT + "let: {first: second, second: first}\nwhere: [first > 1]\n"
-    with pytest.raises(UserError, match=r": let\.first is "):
+    with pytest.raises(UserError, match=r": let\.first: .*second"):
         list(choices(load_kernel(write_kernel(tmp_path, front=front)), "product", "here", "macros"))
 
 
 def project_refusal(path):
-    """The one line that ends a run whose config names this file, though no study asks for it."""
+    """Return the message of a run whose config names this file, though no study needs it."""
     data = config(kernel_folders=["kernels", str(path)])
     return refusal(path, lambda path: project.load(data, "config/test.yaml"))
 
@@ -258,29 +260,29 @@ def project_refusal(path):
 def test_front_matter_that_means_nothing(tmp_path, old, new, key):
     assert old in FRONT
     path = write_kernel(tmp_path, front=FRONT.replace(old, new))
-    assert project_refusal(path).startswith(f"{path}: {key} is ")
+    assert re.match(rf"{re.escape(key)}\b", project_refusal(path).removeprefix(f"{path}: "))
 
 
 @pytest.mark.parametrize("name", ["my-kernel", "Sample", "2nd", "all"])
 def test_file_names_that_are_no_names(tmp_path, name):
     path = write_kernel(tmp_path, name, body=BODY.replace("NAME", "sample"))
-    assert project_refusal(path).startswith(f"{path}: file name is '{name}'")
+    assert project_refusal(path).startswith(f"{path}: the file name '{name}'")
 
 
 @pytest.mark.parametrize("suffix", [".cu", ".py", ".yaml"])
 def test_file_that_is_no_utf8(tmp_path, suffix):
     path = tmp_path / f"sample{suffix}"
     path.write_bytes("# gr\u00f6\u00dfe\n".encode("latin-1"))
-    assert project_refusal(path).startswith(f"{path}: byte 4 is 'no UTF-8'")
+    assert project_refusal(path).startswith(f"{path}: byte 4 (0xf6) is not UTF-8")
 
 
 @pytest.mark.parametrize(
-    ("front", "told"),
+    ("front", "part"),
     [
         (FRONT.replace("{a: REAL", "{a: half"), "'half'. Allowed: REAL, TILE, bf16, e4m3"),
         (FRONT + "layouts: {a: rows}\n", "is 'rows' (did you mean 'row'?). Allowed: "),
     ],
 )
-def test_what_a_dtype_may_be_is_listed(tmp_path, front, told):
+def test_what_a_dtype_may_be_is_listed(tmp_path, front, part):
     path = write_kernel(tmp_path, front=front)
-    assert told in refusal(path, lambda path: try_out(default(tmp_path, front)))
+    assert part in refusal(path, lambda path: try_out(default(tmp_path, front)))

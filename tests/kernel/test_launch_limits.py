@@ -1,4 +1,4 @@
-"""Every limit of a launch: a case that passes one is *unsupported*, whoever would run it."""
+"""Limits of a launch: a case that exceeds one is *unsupported*, on the GPU and on the CPU."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -35,19 +35,22 @@ CONFIG = {"studies": {"one": {"plot": "correctness", "title": "-", "cases": [{"s
         ({"block": (1, 1, 65)}, "block z = 65 exceeds 64"),
         ({"block": (33, 32, 1)}, "a block of 1056 threads exceeds 1024"),
         ({"shared_bytes": 232449}, "232449 bytes of shared memory exceed this device's 232448"),
-        ({"shared_bytes": -1}, "-1 bytes of shared memory are less than none"),
+        ({"shared_bytes": -1}, "-1 bytes of shared memory are less than 0"),
         ({"grid": (17, 1, 1), "cluster": (17, 1, 1)}, "a cluster of 17 blocks exceeds 16"),
         ({"grid": (3, 1, 1), "cluster": (2, 1, 1)}, "grid x = 3 is not a multiple of 2, the cluster's"),
     ],
 )  # fmt: skip
 def test_geometry(more, sentence):
-    assert replace(PLAIN, **more).beyond(HERE) == sentence
+    assert replace(PLAIN, **more).exceeded_limit(HERE) == sentence
 
 
 def test_without_a_device_its_architecture_says_what_a_block_may_have():
-    asked = replace(PLAIN, shared_bytes=102400)
-    assert asked.beyond({"arch": 86}) == "102400 bytes of shared memory exceed this device's 101376"
-    assert asked.beyond({"arch": 87}) == asked.beyond({}) == ""
+    plan = replace(PLAIN, shared_bytes=102400)
+    assert (
+        plan.exceeded_limit({"arch": 86})
+        == "102400 bytes of shared memory exceed this device's 101376"
+    )
+    assert plan.exceeded_limit({"arch": 87}) == plan.exceeded_limit({}) == ""
 
 
 @pytest.mark.parametrize(
@@ -63,24 +66,26 @@ def test_without_a_device_its_architecture_says_what_a_block_may_have():
 def test_what_was_compiled(block, registers, static, sentence):
     plan = replace(PLAIN, block=block, shared_bytes=232000 if static == 1024 else 0)
     used = {"k": {"registers": registers, "static_shared_bytes": static}}
-    assert plan.beyond_code(used, ["k"], HERE) == sentence
+    assert plan.exceeded_code_limit(used, ["k"], HERE) == sentence
 
 
 def test_each_of_several_launches():
     steps = [Step(name, (), (1, 1, 1), (1024, 1, 1), 0, None) for name in "ab"]
     plan = replace(PLAIN, series=tuple(steps))
     used = {"a": {"registers": 32}, "b": {"registers": 200}}
-    assert plan.beyond_code(used, ["a", "b"], HERE).startswith("b: 200 registers in each of 32")
+    assert plan.exceeded_code_limit(used, ["a", "b"], HERE).startswith(
+        "b: 200 registers in each of 32"
+    )
 
 
 def planned(path: Path, stage: str, **entry: object) -> Job | Result:
-    """What a stage does for the kernel's default variant at 64, compiled for sm_90 as given."""
+    """Return a stage's job for the default variant at 64, compiled for sm_90 with these entries, or its refusal."""
     kernel = load_kernel(path)
     (shape,) = expand_shapes([64], ("m", "n", "k"), "here", "shapes")
     case = Case(variant(kernel, {}, "here", "macros"), shape)
-    found = resolve(case, {"device": {}, "arch": 90})
-    known = {"sm_90": {"status": result.OK, "code": "c", "cubin": "x.cubin", **entry}}
-    return jobs.of_case(stage, found, known, "sm_90", Config.model_validate(CONFIG))
+    resolved = resolve(case, {"device": {}, "arch": 90})
+    compiled = {"sm_90": {"status": result.OK, "code": "c", "cubin": "x.cubin", **entry}}
+    return jobs.of_case(stage, resolved, compiled, "sm_90", Config.model_validate(CONFIG))
 
 
 @pytest.mark.parametrize("stage", ["execute", "check", "time", "counters"])
@@ -94,9 +99,9 @@ def planned(path: Path, stage: str, **entry: object) -> Job | Result:
 )  # fmt: skip
 def test_executed_and_live_alike(tmp_path, stage, front, reason):
     used = {"resources": {"sample": {"registers": 128, "static_shared_bytes": 0}}}
-    made = planned(write_kernel(tmp_path, front=front), stage, **used)
-    assert not isinstance(made, Job) and made.status == result.UNSUPPORTED
-    assert made.reason.startswith(reason)
+    outcome = planned(write_kernel(tmp_path, front=front), stage, **used)
+    assert not isinstance(outcome, Job) and outcome.status == result.UNSUPPORTED
+    assert outcome.reason.startswith(reason)
 
 
 @needs_nvrtc
@@ -104,6 +109,6 @@ def test_executed_and_live_alike(tmp_path, stage, front, reason):
 def test_the_compiler_refuses_too_many_bytes_of_arguments(tmp_path, size, compiles):
     body = f"struct Many {{ char all[{size}]; }};\n"
     body += 'extern "C" __global__ void NAME(Many many, int* a) { a[0] = many.all[3]; }\n'
-    made = nvrtc.compile_kernel(load_kernel(write_kernel(tmp_path, body=body)), "sm_90", {})
-    assert bool(made.cubin) is compiles
-    assert compiles or "32764 bytes allowed" in made.message
+    compiled = nvrtc.compile_kernel(load_kernel(write_kernel(tmp_path, body=body)), "sm_90", {})
+    assert bool(compiled.cubin) is compiles
+    assert compiles or "32764 bytes allowed" in compiled.message

@@ -1,4 +1,4 @@
-"""Operations: work, references, tolerances, and what a verdict says."""
+"""Operations: work, references, tolerances and verdicts."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,16 +34,16 @@ def test_load_lists_what_exists() -> None:
 def test_work_of_a_matrix_product() -> None:
     shape = {"m": 8192, "n": 128, "k": 8192}
     halves = {"a": "f16", "b": "f16", "c": "f16", "accumulate": "f32"}
-    found = MATMUL.work(shape, halves)
-    assert found.flops == 2 * 8192 * 128 * 8192
-    assert found.flops / found.bytes == pytest.approx(124.1, abs=0.05)
-    assert MATMUL.work(shape, halves, beta=1).bytes - found.bytes == 2 * 8192 * 128
+    work = MATMUL.work(shape, halves)
+    assert work.flops == 2 * 8192 * 128 * 8192
+    assert work.flops / work.bytes == pytest.approx(124.1, abs=0.05)
+    assert MATMUL.work(shape, halves, beta=1).bytes - work.bytes == 2 * 8192 * 128
     assert VECTOR_ADD.work({"n": 10}, F32) == (10, 120)
     assert REVERSE.work({"n": 10}, {"d": "i32"}) == (0, 80)
 
 
 def chain(k: int, dtype: Any, step: int, truncate: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of k products, rounded (or cut off) to dtype every ``step``, and the exact ones."""
+    """Return sums of k products, rounded (or cut off) to dtype every ``step``, and the exact sums."""
     a, b = np.random.default_rng(7).uniform(-1, 1, (2, k, 4000)).astype(np.float16).astype(float)
     total, exact = np.zeros(4000, dtype), np.zeros(4000)
     for j in range(0, k, step):
@@ -57,9 +57,9 @@ def chain(k: int, dtype: Any, step: int, truncate: bool = False) -> tuple[np.nda
     return total.astype(np.float64), exact
 
 
-def within(bound: Any, found: np.ndarray, exact: np.ndarray, forgotten: np.ndarray) -> None:
-    """What was found is, and what has forgotten a step everywhere is not."""
-    error = np.abs(found - exact)
+def within(bound: Any, sums: np.ndarray, exact: np.ndarray, forgotten: np.ndarray) -> None:
+    """Check that sums are within the bound, and that sums without a step everywhere are not."""
+    error = np.abs(sums - exact)
     assert (error <= bound.absolute + bound.relative_out * np.abs(exact)).all()
     limit = bound.frobenius * np.linalg.norm(exact)
     assert np.linalg.norm(error) <= limit < np.linalg.norm(forgotten)
@@ -81,18 +81,18 @@ MIXED = {"a": "f16", "c": "f32", "accumulate": "f32"}
     ],
 )
 def test_tolerance_of_simulated_sums(dtypes, dtype, step, truncate, tensor_cores, k) -> None:
-    found, exact = chain(k, dtype, step, truncate)
+    sums, exact = chain(k, dtype, step, truncate)
     forgotten = np.random.default_rng(3).normal(0, np.sqrt(16) / 3, exact.size)  # 16 products
-    within(matmul.tolerance(dtypes, k, tensor_cores=tensor_cores), found, exact, forgotten)
+    within(matmul.tolerance(dtypes, k, tensor_cores=tensor_cores), sums, exact, forgotten)
 
 
 def exponents(numbers: np.ndarray, least: int) -> np.ndarray:
-    """As the tensor cores see them; of zeros one that is below all others."""
+    """Return exponents as the tensor cores see them; that of a zero is below all others."""
     return np.where(numbers == 0, -10_000, np.maximum(np.frexp(numbers)[1] - 1, least))
 
 
 def fp8_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Sums of products by the rule that `tilewave.execution.machine.fp8` says in words, in f64, by matrices."""
+    """Return sums of products by the rule of `tilewave.execution.machine.fp8`, in f64 and by matrices."""
     total = np.zeros((len(a), b.shape[1]))
     for first in range(0, b.shape[0], 32):
         x = E4M3.numbers[a[:, first : first + 32]][:, None]
@@ -109,37 +109,37 @@ def fp8_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("k", [32, 2048])
 @pytest.mark.parametrize(("sum_", "chunk"), [("f22", 1 << 20), ("f32", matmul.PROMOTED)])
 def test_tolerance_of_fp8(sum_: str, chunk: int, k: int) -> None:
-    """Of sums by the rule of the tensor cores, whole or in parts that are added in f32."""
+    """The tolerance covers sums of the tensor cores, whole or in parts that are added in f32."""
     rows = 24
-    a, b = (inputs.uniform(5, one, rows * k, "e4m3") for one in range(2))
+    a, b = (inputs.uniform(5, stream, rows * k, "e4m3") for stream in range(2))
     a, b = a.reshape(rows, k), b.reshape(k, rows)
-    found = np.zeros((rows, rows), np.float32)
+    sums = np.zeros((rows, rows), np.float32)
     for first in range(0, k, chunk):
         part = slice(first, first + chunk)
-        found += fp8_sums(a[:, part], b[part]).astype(np.float32)
+        sums += fp8_sums(a[:, part], b[part]).astype(np.float32)
     exact = E4M3.numbers[a] @ E4M3.numbers[b]
     bound = matmul.tolerance({"a": "e4m3", "b": "e4m3", "c": "f32", "accumulate": sum_}, k)
     forgotten = E4M3.numbers[a[:, :32]] @ E4M3.numbers[b[:32]]  # one instruction's products
-    within(bound, found, exact, forgotten)
+    within(bound, sums, exact, forgotten)
 
 
 def test_fma_units_round_each_product() -> None:
-    """Of f16 sums, with one rounding for each k, more is off than tensor cores' k / 16 may be."""
-    found, exact = chain(4096, np.float16, 1)
-    one, sixteen = (matmul.tolerance(HALVES, 4096, tensor_cores=way) for way in (False, True))
-    error = np.abs(found - exact)
-    assert sixteen.absolute < error.max() <= one.absolute
+    """FMA units round f16 sums at each k, so errors exceed the tolerance of tensor cores with k / 16 roundings."""
+    sums, exact = chain(4096, np.float16, 1)
+    fma, sixteen = (matmul.tolerance(HALVES, 4096, tensor_cores=way) for way in (False, True))
+    error = np.abs(sums - exact)
+    assert sixteen.absolute < error.max() <= fma.absolute
     assert matmul.tolerance(HALVES, 4096) == sixteen
-    # What tensor cores cannot multiply is rounded the same way wherever it is.
+    # Products that tensor cores cannot multiply are rounded the same way everywhere.
     assert matmul.tolerance(F32, 64, tensor_cores=True) == matmul.tolerance(F32, 64)
 
 
 def test_tolerance_follows_alpha_dtypes_and_k() -> None:
-    one = matmul.tolerance(F32, 512)
-    assert matmul.tolerance(F32, 512, alpha=2).absolute == pytest.approx(2 * one.absolute)
-    assert matmul.tolerance(F32, 1024).absolute > one.absolute
+    bound = matmul.tolerance(F32, 512)
+    assert matmul.tolerance(F32, 512, alpha=2).absolute == pytest.approx(2 * bound.absolute)
+    assert matmul.tolerance(F32, 1024).absolute > bound.absolute
     doubles = dict.fromkeys(F32, "f64")
-    assert matmul.tolerance(doubles, 512).absolute < 1e-7 * one.absolute
+    assert matmul.tolerance(doubles, 512).absolute < 1e-7 * bound.absolute
     stored = matmul.tolerance({"a": "bf16", "c": "bf16", "accumulate": "f32"}, 512)
     assert stored.relative_out >= 2**-8
     assert not {"e4m3", "f22", "u8"} & {*MATMUL.allowed_dtypes("c", {"accumulate": "f32"})}
@@ -157,7 +157,7 @@ def test_vector_add() -> None:
     judged = VECTOR_ADD.judge(job, {"c": c})
     assert judged.verdict == "wrong" and "1 of 5" in judged.reason
     assert "c[3] is nan (never written)" in judged.reason
-    assert all(np.isfinite(one["value"]) for one in judged.figures)
+    assert all(np.isfinite(figure["value"]) for figure in judged.figures)
 
 
 @pytest.mark.parametrize(("arguments", "target"), [(["d", "n"], "d"), (["a", "b", "n"], "b")])
@@ -167,7 +167,7 @@ def test_reverse(arguments: list[str], target: str, dtype: str) -> None:
     dtypes = dict.fromkeys(names, dtype)
     job = a_job(operation="reverse", arguments=tuple(arguments), shape={"n": 8}, dtypes=dtypes)
     (source,) = REVERSE.inputs(job).values()
-    assert [name for name, one in REVERSE.arrays(job).items() if one.written] == [target]
+    assert [name for name, operand in REVERSE.arrays(job).items() if operand.written] == [target]
     assert REVERSE.given(job, names[0]) and REVERSE.given(job, target) == (len(names) == 1)
     assert REVERSE.judge(job, {target: source[::-1]}).verdict == "correct"
     judged = REVERSE.judge(job, {target: source})
@@ -176,8 +176,8 @@ def test_reverse(arguments: list[str], target: str, dtype: str) -> None:
 
 
 def probe_job(case: dict[str, Any], **buffers: dict[str, Any]) -> Job:
-    made = {name: ProbeBuffer(**one) for name, one in buffers.items()}
-    return a_job(operation="probe", probe=Probe(made, **case))
+    probe_buffers = {name: ProbeBuffer(**buffer) for name, buffer in buffers.items()}
+    return a_job(operation="probe", probe=Probe(probe_buffers, **case))
 
 
 def test_probe_inputs_are_expressions_over_lanes() -> None:
@@ -191,7 +191,7 @@ def test_probe_inputs_are_expressions_over_lanes() -> None:
     assert given["active"].sum() == 2 and given["one"].tolist() == [1] * 32
     assert given["both"].tolist()[:3] == [2, 1, 0]
     assert given["choice"].tolist()[:6] == [0, 1, 2, 3, 0, 0]
-    assert [name for name, one in PROBE.arrays(job).items() if one.written] == ["errors"]
+    assert [name for name, operand in PROBE.arrays(job).items() if operand.written] == ["errors"]
     assert PROBE.stored(job, "errors") == (np.dtype(np.int32), 8)
     assert job.numbers["steps"] == 32
 
@@ -206,7 +206,7 @@ def test_probe_inputs_are_expressions_over_lanes() -> None:
     ],
 )
 def test_probe_buffers_of_many_elements_mean_the_same(text: str, size: int) -> None:
-    """And are filled at once where arrays mean what one element does."""
+    """Large buffers have the same elements as small ones."""
     few, many = (
         PROBE.inputs(probe_job({"values": {"x": text}}, x={"dtype": "i32", "size": size}))["x"]
         for size in (64, size)
@@ -236,16 +236,16 @@ def test_chase_visits_every_slot_once() -> None:
 
 def test_what_shipped_probes_expect_has_a_value_on_a_large_gpu() -> None:
     block = {"kernels": "all", "operation": "probe", "macros": "defaults"}
-    made = project.load(config(block, kernel_folders=[str(ROOT / "kernels")]), "test.yaml")
-    known = samples.compiled(*made.plan.variants)
+    loaded = project.load(config(block, kernel_folders=[str(ROOT / "kernels")]), "test.yaml")
+    compiled = samples.compiled(*loaded.plan.variants)
     gpu = {"sms": 148, "l2_bytes": 126 << 20}
     gpu |= {"shared_per_sm": 233472, "shared_per_block_optin": 232448}
-    checks = samples.planned("check", made, known, {"device": gpu, "arch": 90}).values()
-    probes = [(one, one.probe) for one in checks if isinstance(one, Job) and one.probe]
+    checks = samples.planned("check", loaded, compiled, {"device": gpu, "arch": 90}).values()
+    probes = [(check, check.probe) for check in checks if isinstance(check, Job) and check.probe]
     assert len(probes) > 50
-    for job, asked in probes:
-        few = replace(asked, sizes=dict.fromkeys(asked.buffers, 8))
-        for name, buffer in asked.buffers.items():
+    for job, its_probe in probes:
+        few = replace(its_probe, sizes=dict.fromkeys(its_probe.buffers, 8))
+        for name, buffer in its_probe.buffers.items():
             if buffer.expect is not None:
                 assert probe._fill(replace(job, probe=few), name, buffer.expect).size == 8
 
@@ -275,11 +275,11 @@ def test_a_case_of_the_tables_knows_its_work_and_all_its_sizes() -> None:
         {"operation": "softmax", "kernels": ["softmax_online"], "shapes": ["7x32"]},
         {"operation": "probe", "kernels": ["latency"]},
     ]
-    blocks = [{**one, "macros": "defaults"} for one in blocks]
+    blocks = [{**block, "macros": "defaults"} for block in blocks]
     plan = project.load(config(*blocks), "config", checked=True).plan
     here = {"device": {"sms": 132, "arch": 90}, "arch": 90}
-    resolved = [resolve(one, here) for one in plan.cases.values()]
-    none: dict[str, Any] = {one.variant.id: {} for one in resolved}
+    resolved = [resolve(case, here) for case in plan.cases.values()]
+    none: dict[str, Any] = {case.variant.id: {} for case in resolved}
     cases = tables.cases_table(resolved, none, "sm_90", {}).drop_duplicates("kernel")
     cases = cases.set_index("kernel")
     work = [3 * 2 * 4 * 5 * 6, 3 * 4 * (24 + 30 + 20)]

@@ -1,4 +1,4 @@
-"""Launches that overlap: they wait for the one before, and a kernel that does not is not launched so."""
+"""Launches that overlap: each waits for the one before it. A kernel that never waits is unsupported."""
 
 import re
 
@@ -34,13 +34,13 @@ def test_it_waits_before_it_touches_memory_and_is_right(name, macros) -> None:
     listing = sass.of_cubin(support.compiled(chosen, "sm_90"))
     assert set(sass.functions_with(listing, "ACQBULK")) == set(chosen.kernel.entries)
     launches: dict[str, list[str]] = {}
-    for one in sass.parse(listing):
-        launches.setdefault(one.function, []).append(one.opcode)
+    for instruction in sass.parse(listing):
+        launches.setdefault(instruction.function, []).append(instruction.opcode)
     for code in launches.values():
         waits = code.index("ACQBULK")
         assert code.index("PREEXIT") < waits  # else the next launch begins no sooner than without
-        assert not any(GLOBAL.match(one) for one in code[:waits])
-        assert any(GLOBAL.match(one) for one in code[waits:])
+        assert not any(GLOBAL.match(opcode) for opcode in code[:waits])
+        assert any(GLOBAL.match(opcode) for opcode in code[waits:])
     support.right(KERNELS / f"{name}.cu", "136x72x264", {**macros, "OVERLAP": 1})
 
 
@@ -48,14 +48,14 @@ def test_it_waits_before_it_touches_memory_and_is_right(name, macros) -> None:
 def test_a_kernel_that_never_waits_is_unsupported(tmp_path, stage) -> None:
     path = write_kernel(tmp_path, front=PROGRAMMATIC)
     two = {"symbols": {"first": "_first", "second": "_second"}}
-    for name, found in (
+    for name, entry in (
         ("sample", {"waiting": []}),
         ("sample", {"waits": False}),
         ("second", {"waiting": ["_first"], **two}),  # each launch by itself
     ):
-        made = planned(path, stage, **found)
-        assert made.status == result.UNSUPPORTED
-        assert f"{name} never waits" in made.reason and "griddepcontrol.wait" in made.reason
+        outcome = planned(path, stage, **entry)
+        assert outcome.status == result.UNSUPPORTED
+        assert f"{name} never waits" in outcome.reason and "griddepcontrol.wait" in outcome.reason
     waiting = planned(path, stage, waiting=["sample"])
     plain = planned(write_kernel(tmp_path), stage, waiting=["sample"])
     assert waiting.launch.programmatic and not plain.launch.programmatic
@@ -67,8 +67,10 @@ def test_a_kernel_that_never_waits_is_unsupported(tmp_path, stage) -> None:
     ("more", "refused"),
     [("programmatic: 1", True), ("cluster: [1]", False), ("cluster: [2]", True)],
 )
-def test_older_gpus_have_no_such_launch_and_clusters_of_one_block(tmp_path, more, refused) -> None:
-    made = variant(load_kernel(write_kernel(tmp_path, front=f"{FRONT}{more}\n")), {}, "", "macros")
+def test_older_gpus_have_no_such_launch_and_no_clusters(tmp_path, more, refused) -> None:
+    chosen = variant(
+        load_kernel(write_kernel(tmp_path, front=f"{FRONT}{more}\n")), {}, "", "macros"
+    )
     shape = {"m": 64, "n": 64, "k": 64}
-    assert ("compute capability 9.0" in made.supports(shape, {"arch": 80})) == refused
-    assert not made.supports(shape, {"arch": 90})
+    assert ("compute capability 9.0" in chosen.supports(shape, {"arch": 80})) == refused
+    assert not chosen.supports(shape, {"arch": 90})

@@ -96,7 +96,7 @@ def test_report_writes_its_config_and_uses_it_again(folder, started):
         (["--shapes", "4"], "--shapes is ['4']"),
         (["--kernels", "mine", "--configfile", "c"], "one of --kernels and --configfile"),
         (["--kernels", "mine", "--shapes", "4x4"], "shapes"),
-        (["--configfile", "nowhere.yaml"], "nowhere.yaml: file is"),
+        (["--configfile", "nowhere.yaml"], "nowhere.yaml: the file cannot be read"),
     ],
 )
 def test_mistakes_are_one_line_and_start_nothing(folder, started, capsys, words, told):

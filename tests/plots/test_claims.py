@@ -187,15 +187,15 @@ def test_claims_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "key", "reason"),
     [
-        ("row: B", "row: B\n    id: C", "claims.second.id", "measured, place, predicted, relation"),
-        ("    statement: And so\n", "", "claims.second.statement", "missing"),
+        ("row: B", "row: B\n    id: C", "claims.second: unknown key id", "measured, place, predicted, relation"),
+        ("    statement: And so\n", "", "claims.second.statement", "Needed: "),
         ("claimed: 2 * 3", "claimed: 2 *", "claims.second.claimed", "invalid syntax"),
         ("claimed: 2 * 3", "claimed: often", "claims.second.claimed", "often"),
         ("row: B", "row: B\n    relation: about", "claims.second.relation", "'at least'"),
         ("row: B", "row: B\n    tolerance: -1", "claims.second.tolerance", "greater than"),
         ("row: B", "row: B\n    basis: theory", "claims.second", "by theory or a limit, predicted"),
         ("row: B", "row: B\n    place: here", "claims.second", "place and elsewhere"),
-        ("  second:", "  first:", "line 4", "each key once"),
+        ("  second:", "  first:", "line 4", "stands twice"),
         ("value(", "worth(", "claims.second.measured", "Function 'worth' not defined"),
         ("1 + 1", "1 + one", "claims.first.predicted", "'one' is not defined"),
     ],
@@ -206,7 +206,7 @@ def test_a_mistake_is_reported_in_a_line(tmp_path, old, new, key, reason):
     with pytest.raises(UserError) as error:
         judge_all(nothing(), judging.load(path))
     message = str(error.value)
-    assert re.match(f"broken.yaml: {key}[ :]", message) and reason in message
+    assert message.startswith(f"broken.yaml: {key}") and reason in message
     assert "\n" not in message
 
 

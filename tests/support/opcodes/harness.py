@@ -32,8 +32,8 @@ class Source:
     entries: tuple[str, ...] = ()
 
     @property
-    def own_headers(self) -> dict[str, str]:
-        return includes.own(self.text, self.path.parent, manifest.HERE)
+    def headers(self) -> dict[str, str]:
+        return includes.kernel_headers(self.text, self.path.parent, manifest.HERE)
 
     def compiler_options(self, macros: object) -> list[str]:
         return []

@@ -1,1 +1,1 @@
-"""What every room may use: compiled functions and the bit casts that numba lacks."""
+"""Errors, paths, files, progress and compiled functions, for every room."""

@@ -1,4 +1,4 @@
-"""Bit casts and instructions that numba does not offer by themselves.
+"""Bit casts and instructions that numba lacks.
 
 Each is one LLVM operation, so that loops over lanes still become vector code.
 """
@@ -16,8 +16,8 @@ FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
 NO = ir.Constant(ir.IntType(1), 0)
 
 
-def _of_one(result, operand, build):
-    """A function of one operand that becomes what ``build`` makes of it."""
+def _unary(result, operand, build):
+    """Make a function of one operand from the code that ``build`` emits."""
 
     @intrinsic
     def operation(typingctx, value):
@@ -30,7 +30,7 @@ def _of_one(result, operand, build):
 
 
 def _fused(kind):
-    """a * b + c with one rounding."""
+    """Make the function a * b + c with one rounding."""
 
     @intrinsic
     def operation(typingctx, a, b, c):
@@ -51,18 +51,18 @@ def _narrowed(builder, value):
 
 
 # Patterns and the numbers that they stand for.
-as_f32 = _of_one(types.float32, types.uint32, lambda builder, bits: builder.bitcast(bits, FLOAT))
-bits_f32 = _of_one(types.uint32, types.float32, lambda builder, value: builder.bitcast(value, I32))
-as_f64 = _of_one(types.float64, types.uint64, lambda builder, bits: builder.bitcast(bits, DOUBLE))
-bits_f64 = _of_one(types.uint64, types.float64, lambda builder, value: builder.bitcast(value, I64))
+as_f32 = _unary(types.float32, types.uint32, lambda builder, bits: builder.bitcast(bits, FLOAT))
+bits_f32 = _unary(types.uint32, types.float32, lambda builder, value: builder.bitcast(value, I32))
+as_f64 = _unary(types.float64, types.uint64, lambda builder, bits: builder.bitcast(bits, DOUBLE))
+bits_f64 = _unary(types.uint64, types.float64, lambda builder, value: builder.bitcast(value, I64))
 # f16 as patterns in the low 16 bits of a word: as f32, and the one nearest to an f32, ties to even.
-widen_f16 = _of_one(types.float32, types.uint32, _widened)
-narrow_f16 = _of_one(types.uint32, types.float32, _narrowed)
+widen_f16 = _unary(types.float32, types.uint32, _widened)
+narrow_f16 = _unary(types.uint32, types.float32, _narrowed)
 fma_f32, fma_f64 = _fused(types.float32), _fused(types.float64)
 # Number of bits set; index of the lowest one, and zeros above the highest one, 32 where there is none.
-count_ones = _of_one(types.uint32, types.uint32, lambda builder, bits: builder.ctpop(bits))
-lowest_one = _of_one(types.uint32, types.uint32, lambda builder, bits: builder.cttz(bits, NO))
-leading_zeros = _of_one(types.uint32, types.uint32, lambda builder, bits: builder.ctlz(bits, NO))
+count_ones = _unary(types.uint32, types.uint32, lambda builder, bits: builder.ctpop(bits))
+lowest_one = _unary(types.uint32, types.uint32, lambda builder, bits: builder.cttz(bits, NO))
+leading_zeros = _unary(types.uint32, types.uint32, lambda builder, bits: builder.ctlz(bits, NO))
 
 
 @intrinsic
@@ -71,27 +71,27 @@ def put(typingctx, words, byte, value):
 
     def build(context, builder, signature, arguments):
         data = context.make_array(words)(context, builder, arguments[0]).data
-        place = builder.gep(builder.bitcast(data, ir.IntType(8).as_pointer()), [arguments[1]])
-        builder.store(arguments[2], builder.bitcast(place, arguments[2].type.as_pointer()))
+        address = builder.gep(builder.bitcast(data, ir.IntType(8).as_pointer()), [arguments[1]])
+        builder.store(arguments[2], builder.bitcast(address, arguments[2].type.as_pointer()))
         return context.get_dummy_value()
 
     return types.none(words, types.int64, value), build
 
 
 def _on_stack(dtype, count):
-    """A function that gives an array on the stack, for as long as its caller runs."""
+    """Make a function that returns an array on the stack, valid while its caller runs."""
     kind = types.Array(dtype, 1, "C")
 
     @intrinsic
     def array(typingctx):
         def build(context, builder, signature, arguments):
-            made = context.make_array(kind)(context, builder)
+            array_value = context.make_array(kind)(context, builder)
             size = dtype.bitwidth // 8
-            item = made.data.type.pointee
+            item = array_value.data.type.pointee
             room = cgutils.alloca_once(builder, ir.ArrayType(item, count))
-            data = builder.bitcast(room, made.data.type)
-            populate_array(made, data, [I64(count)], [I64(size)], size, None)
-            return made._getvalue()
+            data = builder.bitcast(room, array_value.data.type)
+            populate_array(array_value, data, [I64(count)], [I64(size)], size, None)
+            return array_value._getvalue()
 
         return kind(), build
 

@@ -1,4 +1,4 @@
-"""A user's own cache, which all checkouts share: what lies there is named by what it depends on."""
+"""The user's cache, which all checkouts share. Its entries are named by what they depend on."""
 
 import contextlib
 import os
@@ -10,55 +10,61 @@ import platformdirs
 
 from tilewave.basics.errors import UserError
 
-OWN = "a folder of one's own that nobody else can write; remove it, or set TILEWAVE_CACHE"
 OLD_S = 30 * 24 * 3600.0
+"""Age of a file that is removed: a month."""
 
 
 def folder(kind: str, key: str = "") -> Path:
-    """The folder of one kind of thing, or that of ``key`` in it; it is made where there is none.
+    """Return the folder of one kind of entry, or of ``key`` in it, and make it if there is none.
 
-    Raises UserError where somebody else can write it: what lies there is executed.
+    Raises UserError where another user can write it, because code is loaded from it.
     """
     root = os.environ.get("TILEWAVE_CACHE") or platformdirs.user_cache_dir("tilewave")
     kinds = Path(root) / kind
     kinds.parent.mkdir(parents=True, exist_ok=True)
-    found = kinds / key
-    for one in dict.fromkeys((kinds, found)):
+    path = kinds / key
+    for directory in dict.fromkeys((kinds, path)):
         with contextlib.suppress(FileExistsError):
-            one.mkdir(mode=0o700)
-        seen = one.lstat()
+            directory.mkdir(mode=0o700)
+        state = directory.lstat()
         if (
-            not stat.S_ISDIR(seen.st_mode)
-            or seen.st_uid not in (0, os.geteuid())
-            or seen.st_mode & 0o022
+            not stat.S_ISDIR(state.st_mode)
+            or state.st_uid not in (0, os.geteuid())
+            or state.st_mode & 0o022
         ):
-            raise UserError("cache", one, stat.filemode(seen.st_mode), OWN)
-    return found
+            problem = (
+                f"{directory} is no folder that only you can write ({stat.filemode(state.st_mode)})"
+            )
+            raise UserError.because(
+                "cache", problem, "Remove it, or set TILEWAVE_CACHE to another folder", directory
+            )
+    return path
 
 
-def owned(place: Path) -> Path:
-    """A working folder's own store, from which code is loaded; it is made where there is none, and what
-    its group could write it no longer can.
+def owned(store: Path) -> Path:
+    """Return a working folder's store, and make it if there is none. Its group loses the right to write.
 
-    Raises UserError where somebody else has put it there, or everybody could write to it.
+    Code is loaded from it. Raises UserError where another user owns it, or everybody can write it.
     """
-    allowed = "a folder of whoever owns the one around it, that not everybody can write; remove it"
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        seen = place.stat()
+        store.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state = store.stat()
     except OSError as error:
-        raise UserError("store", place, error.strerror, "a folder that can be made here") from error
-    if seen.st_uid not in (0, os.geteuid(), place.parent.stat().st_uid) or seen.st_mode & 0o002:
-        raise UserError("store", place, stat.filemode(seen.st_mode), allowed)
-    if seen.st_mode & 0o020:
+        problem = f"{store} cannot be made: {error.strerror}"
+        remedy = "Run in a folder that you can write"
+        raise UserError.because("store", problem, remedy, store) from error
+    if state.st_uid not in (0, os.geteuid(), store.parent.stat().st_uid) or state.st_mode & 0o002:
+        problem = f"another user may have written {store} ({stat.filemode(state.st_mode)})"
+        raise UserError.because("store", problem, "Remove it: the run makes it again", store)
+    if state.st_mode & 0o020:
         with contextlib.suppress(PermissionError):
-            place.chmod(seen.st_mode & 0o755)
-    return place
+            store.chmod(state.st_mode & 0o755)
+    return store
 
 
-def forget_old(place: Path) -> None:
-    """Remove files that were written a month ago and longer."""
-    for path in place.rglob("*"):
+def forget_old(folder: Path) -> None:
+    """Remove the files that were written a month ago or earlier."""
+    for path in folder.rglob("*"):
         with contextlib.suppress(OSError):
             if path.is_file() and time.time() - path.stat().st_mtime > OLD_S:
                 path.unlink()

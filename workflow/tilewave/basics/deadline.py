@@ -1,4 +1,4 @@
-"""A limit by the clock that does not run on while the whole process is stopped."""
+"""A time limit that pauses while the whole process is stopped."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ import time
 from dataclasses import dataclass, field
 
 ASLEEP_S = 5.0
-"""Between two looks at a deadline lies less, unless the process was stopped: by SIGSTOP, as a scheduler
-suspends a job."""
+"""A longer time between two calls of `passed` means that the process was stopped, as a scheduler
+suspends a job by SIGSTOP."""
 TELLING = 0.25
-"""Share of the time after which the pace until then tells of the rest ..."""
+"""Share of the time after which the pace predicts the rest ..."""
 SURELY = 4.0
-"""... where at that pace it would take so many times the time that there is."""
+"""... if at that pace the job would take so many times the limit."""
 
 
 @dataclass
 class Deadline:
-    """A time on the clock `time.monotonic`, None where there is no limit; `passed` has to be asked often."""
+    """A time of `time.monotonic`, None without a limit. Call `passed` more often than every `ASLEEP_S`."""
 
     at: float | None = None
     over: bool = False
-    """Whether `passed` or `hopeless` was true."""
+    """True once `passed` or `hopeless` was true."""
     _asleep: float = 0.0
     _looked: float = field(default_factory=time.monotonic)
     _begun: float = field(default_factory=time.monotonic)
 
     @classmethod
     def after(cls, seconds: float) -> Deadline:
-        """One in so many seconds; none where they are 0."""
+        """Make a deadline in so many seconds; 0 means no limit."""
         return cls(time.monotonic() + seconds if seconds else None)
 
     def passed(self) -> bool:
-        """Whether it is over; the time in which nobody could ask is added to it."""
+        """Return whether the time is over. Time in which the process was stopped does not count."""
         slept = self.slept()
         self.over |= self.at is not None and self._looked > self.at + slept
         return self.over
 
     def slept(self) -> float:
-        """Seconds that did not count, until now."""
+        """Return the seconds until now that do not count."""
         now = time.monotonic()
         if now - self._looked > ASLEEP_S:
             self._asleep += now - self._looked
@@ -45,13 +45,16 @@ class Deadline:
         return self._asleep
 
     def skip(self) -> None:
-        """What passed since the last look does not count."""
+        """Exclude the time since the last look."""
         now = time.monotonic()
         self._asleep += now - self._looked
         self._looked = now
 
     def hopeless(self, done: float) -> bool:
-        """Whether it will pass long before all is done, of which ``done`` is the share until the last look."""
+        """Return whether the time will be over long before the job ends.
+
+        done: share of the job that was done at the last look.
+        """
         if self.at is None:
             return False
         used = (self._looked - self._begun - self._asleep) / (self.at - self._begun)

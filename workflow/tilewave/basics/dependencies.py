@@ -1,7 +1,7 @@
-"""Which of the library's files a module's results depend on: the closure of its imports.
+"""The library files that a module's results depend on: the closure of its imports.
 
-Given to rules as a parameter, so that a change of the code reruns what depends on it: Snakemake does not
-see the modules that a script imports. Read from the text, so that nothing is imported to ask.
+Rules take the digest as a parameter, so that a change of the code reruns what depends on it: Snakemake
+does not see the modules that a script imports. Files are read as text, so that nothing is imported.
 """
 
 import functools
@@ -13,33 +13,33 @@ from pathlib import Path
 from tilewave.basics.paths import LIBRARY, TEMPLATES
 
 FROM = re.compile(r"^\s*from (tilewave[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
-# Processes are started by a module's name, so a name in quotation marks counts, too.
+# Processes are started by a module's name, so a name in quotation marks counts too.
 NAMED = re.compile(r"^\s*import (tilewave[\w.]*)|[\"'](tilewave(?:\.\w+)+)[\"']", re.MULTILINE)
 WORD = re.compile(r"\w+")
 
 
 def _file(module: str) -> Path | None:
-    """The file of a module or package of the library."""
-    place = LIBRARY.joinpath(*module.split(".")[1:])
-    found = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-    return found if found.is_file() else None
+    """Return the file of a module or package of the library."""
+    base = LIBRARY.joinpath(*module.split(".")[1:])
+    path = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+    return path if path.is_file() else None
 
 
 @functools.cache
 def _needs(path: Path) -> frozenset[Path]:
-    """The files that one file names: modules that it imports or starts, and data beside it."""
+    """Return the files that one file names: modules that it imports or starts, and data beside it."""
     text = path.read_text(encoding="utf-8")
-    names = {name for found in NAMED.findall(text) for name in found if name}
+    names = {name for groups in NAMED.findall(text) for name in groups if name}
     for package, members in FROM.findall(text):
         names.add(package)
         names |= {f"{package}.{member}" for member in WORD.findall(members)}
-    beside = (one for one in path.parent.iterdir() if one.is_file() and one.suffix != ".py")
-    data = {one for one in beside if one.name in text or one.stem == path.stem}
+    beside = (file for file in path.parent.iterdir() if file.is_file() and file.suffix != ".py")
+    data = {file for file in beside if file.name in text or file.stem == path.stem}
     return frozenset(filter(None, map(_file, names))) | data
 
 
 def closure(*modules: str) -> set[Path]:
-    """The files of these modules (``pipeline.run``) and of all that they import, directly or not.
+    """Return the files of these modules (``pipeline.run``) and of all that they import, directly or not.
 
     Raises KeyError for a module that does not exist.
     """
@@ -49,29 +49,29 @@ def closure(*modules: str) -> set[Path]:
         if path is None:
             raise KeyError(module)
         waiting.append(path)
-    found: set[Path] = set()
+    files: set[Path] = set()
     while waiting:
         path = waiting.pop()
-        if path not in found:
-            found.add(path)
+        if path not in files:
+            files.add(path)
             waiting += _needs(path) if path.suffix == ".py" else ()
-    return found
+    return files
 
 
 def _digest(paths: Iterable[Path]) -> str:
-    made = hashlib.sha256()
+    sha = hashlib.sha256()
     for path in sorted(paths):
-        made.update(str(path.relative_to(LIBRARY)).encode() + b"\0" + path.read_bytes())
-    return made.hexdigest()[:16]
+        sha.update(str(path.relative_to(LIBRARY)).encode() + b"\0" + path.read_bytes())
+    return sha.hexdigest()[:16]
 
 
 @functools.cache
 def digest(*modules: str) -> str:
-    """Digest of the content of that closure."""
+    """Return the digest of the files in the closure of these modules."""
     return _digest(closure(*modules))
 
 
 @functools.cache
 def templates_digest() -> str:
-    """Digest of the content of the pages' templates."""
+    """Return the digest of the pages' templates."""
     return _digest(TEMPLATES.iterdir())

@@ -1,8 +1,8 @@
-"""What a cubin says about a kernel besides its instructions: sizes, constants, symbols.
+"""Sizes, constants and symbols of a kernel, from its cubin.
 
-A cubin is an ELF file. The sections that a launch needs are ``.nv.info.<entry>`` (attributes, of
-which the place of the parameters is one), ``.nv.constant<bank>[.<entry>]``, ``.nv.shared.<entry>``
-and, for device functions and variables, the symbol table and the relocations.
+A cubin is an ELF file. The sections that a launch needs are ``.nv.info.<entry>`` (attributes, such as
+the position of the parameters), ``.nv.constant<bank>[.<entry>]``, ``.nv.shared.<entry>`` and, for device
+functions and variables, the symbol table and the relocations.
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ SIZED = 4  # format of an attribute whose value has its own length
 
 @dataclass(frozen=True)
 class Image:
-    """A kernel's surroundings.
+    """A kernel and the data of its cubin; sizes in bytes.
 
-    Sizes in bytes; that of shared memory begins with what code leaves to the system. ``parameters`` holds (offset in the parameter area, size) in the order of the
-    arguments; ``constants`` the initial bytes of each constant bank; ``pointers`` the 8-byte slots
-    of bank 4 that hold an address: (offset in the bank, symbol's section, offset in that section);
-    ``calls`` those of functions that the cubin has not: (offset in the bank, symbol). ``block`` is what a launch
-    must have, or at most; ``cluster`` what it must have: x, y and z, empty where nothing is said; ``code`` the
-    instructions' bytes.
+    shared_size: static shared memory, with the part that the system reserves at its start.
+    parameters: (offset in the parameter area, size) in the order of the arguments.
+    constants: initial bytes of each constant bank.
+    pointers: 8-byte slots of bank 4 that hold an address: (offset in the bank, section of the symbol,
+    offset in that section).
+    calls: slots of functions that the cubin lacks: (offset in the bank, symbol).
+    block: x, y and z that a launch must have, or at most; empty where the cubin sets none.
+    cluster: x, y and z that a launch must have; empty where the cubin sets none.
+    code: bytes of the instructions.
     """
 
     entry: str
@@ -57,7 +60,7 @@ class Image:
 
     @property
     def parameter_sizes(self) -> tuple[int, ...]:
-        """Bytes of each parameter, in the order of the arguments."""
+        """Size of each parameter, in the order of the arguments."""
         return tuple(size for _, size in self.parameters)
 
 
@@ -79,23 +82,23 @@ def _word(data: bytes, at: int, size: int = 4) -> int:
 
 
 def _parameters(info: bytes) -> tuple[tuple[tuple[int, int], ...], int]:
-    """(offset, size) of each parameter, and where the area starts in bank 0."""
-    found: dict[int, tuple[int, int]] = {}
+    """Return (offset, size) of each parameter, and the start of their area in bank 0."""
+    sizes: dict[int, tuple[int, int]] = {}
     base = 0
     for name, value in _attributes(info):
         if name == KPARAM_INFO:
             # index, ordinal (16 bits), offset (16), then the size in the top 14 bits of a word
-            found[_word(value, 4, 2)] = (_word(value, 6, 2), _word(value, 8) >> 18)
+            sizes[_word(value, 4, 2)] = (_word(value, 6, 2), _word(value, 8) >> 18)
         elif name == PARAM_CBANK:
             base = _word(value, 4, 2)
-    return tuple(found[ordinal] for ordinal in sorted(found)), base
+    return tuple(sizes[ordinal] for ordinal in sorted(sizes)), base
 
 
 def _sides(info: bytes, *wanted: int) -> tuple[int, ...]:
-    """x, y and z of the first of these attributes that is there; empty where none is."""
-    known = dict(_attributes(info))
-    found = next((known[one] for one in wanted if one in known), b"")
-    return tuple(_word(found, at) for at in range(0, len(found), 4))
+    """Return x, y and z of the first of these attributes that exists; empty where none does."""
+    attributes = dict(_attributes(info))
+    value = next((attributes[name] for name in wanted if name in attributes), b"")
+    return tuple(_word(value, at) for at in range(0, len(value), 4))
 
 
 @functools.lru_cache(maxsize=4)  # one file's kernels come after each other
@@ -109,7 +112,7 @@ def _opened(cubin: bytes) -> tuple[ELFFile, list[Section]]:
 def _relocated(
     numbered: Sequence[Section], constant4: str
 ) -> tuple[list[tuple[int, str, int]], list[tuple[int, str]]]:
-    """The addresses that the loader writes into bank 4: `Image.pointers` and `Image.calls`."""
+    """Return the addresses that the loader writes into bank 4: `Image.pointers` and `Image.calls`."""
     from elftools.elf.relocation import RelocationSection
     from elftools.elf.sections import SymbolTableSection
 
@@ -122,7 +125,7 @@ def _relocated(
     table = numbered[section["sh_link"]]
     if not isinstance(table, SymbolTableSection):
         return [], []
-    found: list[tuple[int, str, int]] = []
+    pointers: list[tuple[int, str, int]] = []
     calls: list[tuple[int, str]] = []
     for entry in section.iter_relocations():
         symbol = table.get_symbol(entry["r_info_sym"])
@@ -130,25 +133,22 @@ def _relocated(
         if not isinstance(where, int):
             calls.append((int(entry["r_offset"]), str(symbol.name)))
             continue
-        # Without an addend of its own, a relocation adds to what the slot holds.
+        # A relocation without an addend adds to the value in the slot.
         held = _word(slots, int(entry["r_offset"]), 8)
         addend = entry.entry.get("r_addend", held)
         name = numbered[where].name
-        found.append((int(entry["r_offset"]), name, int(symbol["st_value"]) + int(addend)))
-    return found, calls
+        pointers.append((int(entry["r_offset"]), name, int(symbol["st_value"]) + int(addend)))
+    return pointers, calls
 
 
 @functools.lru_cache(maxsize=1024)  # a worker runs a kernel at dozens of shapes
 def parameter_sizes(cubin: bytes, entry: str) -> tuple[int, ...]:
-    """Bytes of each parameter of ``entry``; raises as `read` does."""
+    """Return the bytes of each parameter of ``entry``. Raises as `read` does."""
     return read(cubin, entry).parameter_sizes
 
 
 def read(cubin: bytes, entry: str) -> Image:
-    """The surroundings of ``entry``.
-
-    Raises Unsupported where the cubin has no such kernel.
-    """
+    """Read the image of ``entry``. Raises Unsupported where the cubin has no such kernel."""
     from elftools.elf.sections import SymbolTableSection
 
     elf, numbered = _opened(cubin)

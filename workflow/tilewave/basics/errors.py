@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 HERE = "command line"
-"""Where a mistake is that the command line holds."""
+"""The `where_file` of a mistake on the command line."""
 MOST_SIGNS = 2000
-"""Of a message's parts; a line that is longer nobody reads."""
+"""Limit of a part of a message, in characters."""
 
 _REPR = reprlib.Repr()
 _REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 5, 200, 200, 60
@@ -16,24 +16,30 @@ _REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = _REPR.maxset = 30
 
 
 def one_line(text: str, most: int = MOST_SIGNS) -> str:
-    """A text without ends of lines and other signs that do not print, cut where it is long."""
-    shown = "".join(sign if sign.isprintable() else " " for sign in text[: most + 1])
-    return shown if len(text) <= most else f"{shown[:most]}..."
+    """Return a text on one line, without characters that do not print, cut where it is long."""
+    line = "".join(sign if sign.isprintable() else " " for sign in text[: most + 1])
+    return line if len(text) <= most else f"{line[:most]}..."
 
 
-def _shown(found: object) -> str:
-    """What was found, whatever it is: shortened where it is large, nested or a number without end."""
-    if found is None:
+def shown(value: object) -> str:
+    """Return a value as a message has it: shortened where it is large, nested or endless."""
+    if value is None:
         return "nothing"
     try:
-        return one_line(_REPR.repr(found))
+        return one_line(_REPR.repr(value))
     except ValueError:  # Python prints no number of more than 4300 digits
         return "a number that is too long to print"
 
 
-def _word(found: object) -> str:
-    """What was found as a name that may be near to another."""
-    return found[:MOST_SIGNS] if isinstance(found, str) else _shown(found)
+def _listed(value: object, allowed: str | Iterable[str]) -> tuple[str, str]:
+    """Return a hint at the valid name nearest to a value, if there is one, and what is allowed as text."""
+    if isinstance(allowed, str):
+        return "", one_line(allowed)
+    names = sorted(str(name) for name in allowed)
+    written = value[:MOST_SIGNS] if isinstance(value, str) else shown(value)
+    near = difflib.get_close_matches(written, names, n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return hint, one_line(", ".join(names), 20 * MOST_SIGNS)
 
 
 class UserError(Exception):
@@ -41,26 +47,19 @@ class UserError(Exception):
 
     Parameters
     ----------
-    where_file: the file that holds the mistake; `HERE` is left out of the message.
+    where_file: the file that holds the mistake; the message does not name `HERE`.
     key: the key, line or argument inside it.
-    found: its value; None where it is missing.
+    value: its value; None where it is missing.
     allowed: what it may be: a phrase, or the list of valid names (the nearest is suggested).
     """
 
     def __init__(
-        self, where_file: object, key: object, found: object, allowed: str | Iterable[str]
+        self, where_file: object, key: object, value: object, allowed: str | Iterable[str]
     ) -> None:
-        self.where_file, self.key, self.found = str(where_file), one_line(str(key), 200), found
-        hint = ""
-        if isinstance(allowed, str):
-            self.allowed = one_line(allowed)
-        else:
-            names = sorted(str(name) for name in allowed)
-            near = difflib.get_close_matches(_word(found), names, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            self.allowed = one_line(", ".join(names), 20 * MOST_SIGNS)
-        problem = f"{self.key} is {_shown(found)}{hint}. Allowed"
-        if found is None:
+        self.where_file, self.key, self.value = str(where_file), one_line(str(key), 200), value
+        hint, self.allowed = _listed(value, allowed)
+        problem = f"{self.key} is {shown(value)}{hint}. Allowed"
+        if value is None:
             problem = f"{self.key} is missing. Needed"
         super().__init__(f"{self._prefix()}{problem}: {self.allowed}")
 
@@ -69,6 +68,30 @@ class UserError(Exception):
         """Make an error of two sentences: what is wrong, and what to do. Neither ends in a full stop."""
         error = cls(where_file, key, problem, remedy)
         error.args = (f"{error._prefix()}{one_line(problem)}. {error.allowed}",)
+        return error
+
+    @classmethod
+    def unknown(
+        cls, where_file: object, kind: str, name: object, allowed: Iterable[str], key: object = ""
+    ) -> Self:
+        """Make an error about a name that does not exist: ``unknown KIND NAME``.
+
+        key: where the name stands, if the name alone does not say it.
+        """
+        error = cls(where_file, key or name, name, allowed)
+        hint, _ = _listed(name, allowed)
+        before = f"{error.key}: " if key else ""
+        problem = f"{before}unknown {kind} {one_line(str(name), 200)}{hint}"
+        error.args = (f"{error._prefix()}{problem}. Allowed: {error.allowed}",)
+        return error
+
+    def moved(
+        self, where_file: object, before: str = "", kind: type["UserError"] | None = None
+    ) -> "UserError":
+        """Return the same error about another file. ``before`` comes before its message."""
+        error = (kind or type(self))(where_file, self.key, self.value, self.allowed)
+        message = str(self).removeprefix(self._prefix())
+        error.args = (f"{error._prefix()}{before}{message}",)
         return error
 
     def _prefix(self) -> str:
@@ -82,44 +105,38 @@ class UserError(Exception):
 
     def __reduce__(self) -> Any:
         """Keep the message when a process sends the error to its parent."""
-        return _rebuilt, (
-            type(self),
-            self.where_file,
-            self.key,
-            self.found,
-            self.allowed,
-            self.args,
-        )
+        fields = self.where_file, self.key, self.value, self.allowed, self.args
+        return _rebuilt, (type(self), *fields)
 
 
 def _rebuilt(
-    kind: type[UserError], where: str, key: str, found: object, allowed: str, args: tuple[str]
+    kind: type[UserError], where: str, key: str, value: object, allowed: str, args: tuple[str]
 ) -> UserError:
-    error = kind(where, key, found, allowed)
+    error = kind(where, key, value, allowed)
     error.args = args
     return error
 
 
 class KernelRefused(UserError):
-    """A kernel file that is none, or asks for more than a kernel may: it is left out, and the rest goes on."""
+    """A kernel file that cannot be read, or exceeds a limit of kernels. A run skips it."""
 
 
 class NoKernel(KernelRefused):
-    """A file of a folder of kernels that was not meant for one: it is left out, and no run fails for it."""
+    """A file in a folder of kernels that is no kernel file. A run skips it and does not fail."""
 
 
 class Unsupported(Exception):
-    """An instruction, operand or section that the machine does not know; never a wrong figure.
+    """An instruction, operand or section that the machine does not know.
 
-    ``opcode`` is the full opcode with its modifiers (or the part of the cubin meant), ``address``
-    the instruction's byte offset in its kernel, -1 where there is none.
+    ``opcode`` is the full opcode with its modifiers, or the part of the cubin. ``address`` is the
+    instruction's byte offset in its kernel, -1 where there is none.
     """
 
     def __init__(self, opcode: str, address: int = -1, detail: str = "") -> None:
         self.opcode, self.address, self.detail = opcode, address, detail
-        place = f" at {address:#x}" if address >= 0 else ""
-        super().__init__(f"{opcode}{place}{': ' if detail else ''}{detail}")
+        position = f" at {address:#x}" if address >= 0 else ""
+        super().__init__(f"{opcode}{position}{': ' if detail else ''}{detail}")
 
 
 class BadLaunch(ValueError):
-    """A launch that no GPU would accept: wrong number of arguments, a block that is too large."""
+    """A launch that no GPU accepts, such as a block that is too large."""

@@ -1,4 +1,4 @@
-"""Files of a user's folders, read with limits: whatever lies there under a file's name."""
+"""Files of a user's folders, read with limits."""
 
 import os
 import stat
@@ -8,48 +8,58 @@ from pathlib import Path
 from tilewave.basics.errors import KernelRefused, UserError
 
 MOST_BYTES = 1 << 20
-"""Of a kernel file; the longest of Tilewave's own has 22 KB."""
+"""Limit of a kernel file; Tilewave's longest has 22 KB."""
 
 
 def lies_in(path: Path, folders: Iterable[Path]) -> bool:
-    """Whether a file lies in one of the folders or below, links followed. Opens nothing."""
+    """Return whether a file lies in one of the folders or below, links followed. Open nothing."""
     try:
         real = os.path.realpath(path)
-        return any(Path(real).is_relative_to(os.path.realpath(one)) for one in folders)
+        return any(Path(real).is_relative_to(os.path.realpath(folder)) for folder in folders)
     except (OSError, ValueError):  # a loop of links, a null byte
         return False
 
 
 def content(path: Path, most: int = MOST_BYTES) -> bytes:
-    """A file's bytes. Raises KernelRefused for what is no regular file in its folder, or larger than ``most``.
+    """Read a file. Raises KernelRefused for one that is not regular, or larger than ``most`` bytes.
 
-    A link must lead to a file of the same folder or below it: a message or a page may quote what is read
-    here, so that another file's content does not get there.
+    A link must lead to a file of the same folder or below it: messages and pages may quote the content.
     """
     if not lies_in(path, [path.parent]):
-        raise KernelRefused(
-            path, "file", "a link out of its folder", "a file that lies in its folder"
-        )
+        problem = "the file is a link out of its folder"
+        raise KernelRefused.because(path, problem, "Put the file into this folder")
     try:
         kind = path.stat().st_mode
         if not stat.S_ISREG(kind):  # a device may have no end, and a pipe no writer
-            raise KernelRefused(path, "file", stat.filemode(kind), "a regular file")
+            problem = f"this is no regular file ({stat.filemode(kind)})"
+            raise KernelRefused.because(path, problem, "Replace or remove it")
         with path.open("rb") as stream:
-            found = stream.read(most + 1)
+            data = stream.read(most + 1)
     except OSError as error:
-        raise KernelRefused(path, "file", error.strerror, "a file that can be read") from error
-    if len(found) > most:
-        raise KernelRefused(path, "size", path.stat().st_size, f"{most} bytes at most")
-    return found
+        problem = f"the file cannot be read: {error.strerror}"
+        raise KernelRefused.because(path, problem, "Check the path and its permissions") from error
+    if len(data) > most:
+        size = path.stat().st_size
+        problem = f"the file has {size} bytes, more than {most}"
+        raise KernelRefused.because(path, problem, "Make it smaller")
+    return data
+
+
+def not_utf8(where: object, error: UnicodeDecodeError) -> UserError:
+    """Return the error of a file that is not text in UTF-8."""
+    problem = f"byte {error.start} ({error.object[error.start]:#04x}) is not UTF-8"
+    return UserError.because(
+        where, problem, "Save the file as text in UTF-8", f"byte {error.start}"
+    )
 
 
 def text(path: Path) -> str:
-    """A text file in UTF-8, its lines ending alike. Raises UserError, and what `content` does."""
+    """Read a text file in UTF-8, with LF at the end of each line. Raises UserError, also as `content`."""
     try:
-        found = content(path).decode("utf-8")
+        decoded = content(path).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(path, f"byte {error.start}", "no UTF-8", "a text file in UTF-8") from error
-    if "\0" in found:
-        at = found.index("\0")
-        raise UserError(path, f"letter {at}", "a null byte", "a text file in UTF-8")
-    return found.replace("\r\n", "\n").replace("\r", "\n")
+        raise not_utf8(path, error) from error
+    if "\0" in decoded:
+        problem = f"character {decoded.index(chr(0))} is a null byte"
+        raise UserError.because(path, problem, "Save the file as text in UTF-8")
+    return decoded.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,14 +1,14 @@
-"""How often a process looks for cycles of objects that nobody needs."""
+"""The garbage collector, set for many objects and few cycles."""
 
 import atexit
 import gc
 
 
 def collect_seldom() -> None:
-    """Of tables, figures and decoded programs there are many objects and few cycles.
+    """Look for cycles of unused objects less often, and not when the process ends.
 
-    As often as Python looks for cycles by itself it took an eighth of the time of a figure, and when a process
-    ends, where all its memory is given back anyway, 0.2 s more.
+    Tables, figures and decoded programs have many objects and few cycles. With Python's defaults the search
+    took an eighth of the time of a figure, and 0.2 s at the end of a process.
     """
     gc.set_threshold(100_000, 50, 100)
     gc.freeze()

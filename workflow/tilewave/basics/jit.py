@@ -1,4 +1,4 @@
-"""Functions that numba compiles, and where it keeps one that Python calls by itself."""
+"""Functions that numba compiles, and the cache in which it keeps them."""
 
 import functools
 import hashlib
@@ -14,12 +14,12 @@ from tilewave.basics import cache
 from tilewave.basics.paths import LIBRARY
 
 SHARED = ("basics", "theory")
-"""Folders of the library whose functions those of any folder may call."""
+"""Folders of the library whose functions any folder may call."""
 
 
 @functools.cache
 def _digest(folder: Path) -> str:
-    """Of the sources in a folder."""
+    """Return the digest of the sources in a folder."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         digest.update(path.read_bytes())
@@ -27,7 +27,7 @@ def _digest(folder: Path) -> str:
 
 
 class Kept(UserProvidedCacheLocator):  # type: ignore[misc]
-    """Where numba keeps a function: not by the place and the age of the checkout's files."""
+    """A cache of numba that does not depend on the path and the age of the checkout's files."""
 
     @classmethod
     def get_suitable_cache_subpath(cls, file: str) -> str:
@@ -45,10 +45,10 @@ numba.config.CACHE_DIR = str(cache.folder("numba"))  # type: ignore[attr-defined
 numba.config.CACHE_LOCATOR_CLASSES = f"{__name__}.Kept"  # type: ignore[attr-defined]
 
 options: dict[str, Any] = {"cache": True}
-"""Of every compiled function; who compiles for other purposes sets others before it imports any."""
+"""Options of every compiled function. To compile with others, set them before importing any."""
 
 
 def njit(function: Callable[..., Any] | None = None, **more: Any) -> Any:
-    """numba's njit. A division by zero is none of Python's exceptions: it gives 0."""
-    made = numba.njit(error_model="numpy", **options, **more)
-    return made if function is None else made(function)
+    """Compile a function by numba's njit. A division by zero gives 0 and raises nothing."""
+    compiler = numba.njit(error_model="numpy", **options, **more)
+    return compiler if function is None else compiler(function)

@@ -1,4 +1,4 @@
-"""Processes that end when the one that started them does."""
+"""Processes that end with the process that started them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 
 def ends_with_parent(parent: int) -> Callable[[], None]:
-    """Runs between fork and exec: the child dies with this process (Linux)."""
+    """Return a function to run between fork and exec: the child dies with this process (Linux)."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None
 
     def before_exec() -> None:
@@ -27,11 +27,11 @@ def ends_with_parent(parent: int) -> Callable[[], None]:
 
 
 FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-"""Somebody's kill, or memory that ran out: not the doing of what ran."""
+"""Signals that come from outside: a kill, or memory that ran out."""
 
 
 def ended_by(code: int) -> str:
-    """Name of the signal that an exit code tells of, in Python's form or a wrapper's; else empty."""
+    """Return the name of the signal in an exit code, in Python's form or a shell's; else empty."""
     number = -code if code < 0 else code - 128
     if number <= 0:
         return ""
@@ -41,7 +41,7 @@ def ended_by(code: int) -> str:
 
 
 def kill_group(child: subprocess.Popen[bytes]) -> None:
-    """Kill the group, whatever is left of it (a wrapper's children too)."""
+    """Kill the process group of a child, with the children of a wrapper."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()
@@ -51,8 +51,8 @@ def die_with_parent(started_by_thread: bool = False) -> None:
     """End this process when the one that started it ends.
 
     Linux does it at once (prctl, PR_SET_PDEATHSIG), but counts the *thread* that forked as the
-    parent. Where that may be short-lived (a profiler's), `started_by_thread` asks twice a second
-    for the parent instead. Elsewhere than on Linux it always asks.
+    parent. For a short-lived thread (a profiler's), `started_by_thread` checks the parent twice a
+    second instead, as on every other system.
     """
     if started_by_thread or not sys.platform.startswith("linux"):
         parent = os.getppid()

@@ -1,4 +1,4 @@
-"""Versions of the packages that are installed, and of NVRTC."""
+"""Versions of the installed packages and of NVRTC."""
 
 from collections.abc import Iterable
 from importlib import metadata
@@ -29,7 +29,7 @@ PACKAGES = (
 
 
 def package_versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
-    """Versions of the installed ones among these packages."""
+    """Return the versions of those packages that are installed."""
     versions = {}
     for name in names:
         try:
@@ -40,9 +40,9 @@ def package_versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
 
 
 def nvrtc_version() -> str:
-    """NVRTC's version, e.g. ``13.0.88`` (from its wheel where that says more than the library).
+    """Return NVRTC's version, e.g. ``13.0.88`` (from its wheel where that says more than the library).
 
-    Raises whatever cuda.bindings raises where there is no such library.
+    Raises the error of cuda.bindings where there is no such library.
     """
     from cuda.bindings import nvrtc
 

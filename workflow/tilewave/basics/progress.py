@@ -1,8 +1,7 @@
-"""What a long job says at the terminal: what it does, how far it is and about how long it will take.
+"""Lines of a long job at the terminal: what it does, how far it is, and how long it will take.
 
-Plain lines on standard error: one at the start, then one when something is done, but not more often
-than a reader of the terminal wants, or of a log. The stage says the end itself, with its counts.
-Nothing here reaches a result.
+Plain lines on standard error: one at the start, then one when an item is done, but not more often than
+every `TERMINAL_S` or `LOG_S`. The stage prints the end itself, with its counts.
 """
 
 import sys
@@ -10,25 +9,25 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 TERMINAL_S, LOG_S = 3.0, 30.0
-"""Seconds between lines at a terminal, and where a file or a CI job keeps them."""
+"""Seconds between lines at a terminal, and in a file or a CI job."""
 NAMED = 3
-"""Studies that a line names."""
+"""Number of studies that a line names."""
 
 
 def say(text: str) -> None:
-    """A line for the person at the terminal."""
+    """Print a line for the person at the terminal."""
     print(text, file=sys.stderr, flush=True)
 
 
 def duration(seconds: float) -> str:
-    """As one says it: ``4 s``, ``71 s``, ``12 min``, ``1.5 h``."""
+    """Return a duration as text: ``4 s``, ``71 s``, ``12 min``, ``1.5 h``."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def about(seconds: float) -> str:
-    """An estimate, said no more exactly than it is known: ``4 s``, ``70 s``, ``12 min``."""
+    """Return an estimate in round numbers: ``4 s``, ``70 s``, ``12 min``."""
     return duration(round(seconds, -1) if 10 <= seconds < 120 else max(seconds, 1))
 
 
@@ -38,10 +37,10 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class Progress:
-    """A job on its way through its items; says the first line when it is made, if there are any.
+    """A job on its way through its items. If there are any, it prints a first line at once.
 
-    what: the job's name (``execute``). unit: what the items are (``cases``). studies: of each item by
-    name, the studies that want it. weights: what an item costs beside the others; default 1 each.
+    what: the job's name (``execute``). unit: name of the items (``cases``). studies: the studies of each
+    item, by its name. weights: cost of each item relative to the others; default 1.
     """
 
     def __init__(
@@ -59,49 +58,49 @@ class Progress:
         self._weights = weights or dict.fromkeys(studies, 1.0)
         self._tell, self._clock = tell, clock
         self._every = every_s or (TERMINAL_S if sys.stderr.isatty() else LOG_S)
-        self._begun = self._told = clock()
+        self._begun = self._last_line = clock()
         self._done: dict[str, None] = {}
         self._first: tuple[float, float] | None = None  # when the first item was done, its weight
         if studies:
             tell(f"  {what}: {len(studies)} {unit}{self._whose()}")
 
     def _whose(self) -> str:
-        """The studies that the items are for, each with their number."""
+        """Return the studies that the items are for, each with its number of items."""
         counts: dict[str, int] = {}
         for names in self._studies.values():
             for name in names:
                 counts[name] = counts.get(name, 0) + 1
         most = sorted(counts, key=lambda name: -counts[name])
-        return f" for {_listed([f'{one} ({counts[one]})' for one in most])}" if most else ""
+        return f" for {_listed([f'{name} ({counts[name]})' for name in most])}" if most else ""
 
     def done(self, name: str) -> None:
-        """An item came to its end, whatever that is; one that has no name here does not count."""
+        """Count an item that ended. A name that is not among the items does not count."""
         if name not in self._studies or name in self._done:
             return
         self._done[name] = None
         now = self._clock()
         if self._first is None:
             self._first = now, self._weights[name]
-        if len(self._done) == len(self._studies) or now - self._told < self._every:
+        if len(self._done) == len(self._studies) or now - self._last_line < self._every:
             return
-        self._told = now
+        self._last_line = now
         far = f"{len(self._done)} of {len(self._studies)} {self._unit}"
         studies = self._studies[name]
         whose = f" ({_listed(studies)})" if studies else ""
-        spent = f"{duration(now - self._begun)} so far{self._left(now)}"
+        spent = f"{duration(now - self._begun)} so far{self._remaining(now)}"
         self._tell(f"  {self._what}: {far}, {spent}: {name}{whose}")
 
-    def _left(self, now: float) -> str:
-        """The rest at the pace since the first was done: before it, processes and libraries start."""
+    def _remaining(self, now: float) -> str:
+        """Return the time that remains, at the pace since the first item: before it, processes start."""
         assert self._first is not None
         since, weight = self._first
         done = sum(self._weights[name] for name in self._done) - weight
         if done <= 0 or now <= since:
             return ""
-        left = sum(one for name, one in self._weights.items() if name not in self._done)
-        return f", about {about((now - since) * left / done)} left"
+        remaining = sum(weight for name, weight in self._weights.items() if name not in self._done)
+        return f", about {about((now - since) * remaining / done)} left"
 
     @property
     def spent(self) -> str:
-        """How long it has taken."""
+        """Time since the start."""
         return duration(self._clock() - self._begun)

@@ -1,6 +1,7 @@
-"""What pydantic and YAML find wrong with a document, in the words of UserError."""
+"""Mistakes that pydantic and PyYAML find in a document, as `UserError`."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -8,26 +9,36 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from tilewave.basics.errors import UserError
-from tilewave.basics.files import MOST_BYTES
+from tilewave.basics.errors import HERE, UserError, shown
+from tilewave.basics.files import MOST_BYTES, not_utf8
 
 WIDEST = range(-(2**63), 2**64)
-"""Whole numbers that 64 bits hold, with a sign or without."""
+"""Whole numbers that fit in 64 bits, signed or unsigned."""
 MOST_VALUES, MOST_DEPTH = 20_000, 64
-"""Of a document: keys and values, and how deep they may lie."""
+"""Limits of a document: its keys and values, and the levels of nesting."""
+PHRASES = {
+    r"^(Input|List|String|Dictionary|Value) should (be |have |match )?|^Value error, ": "",
+    r" after validation, not .*|, (got|unable) .*": "",
+    r"^a valid dictionary.*|^a valid mapping": "a mapping of keys",
+    r"^a valid (list|tuple)": "a list",
+    r"^a valid string": "text",
+    r"^a valid integer": "a whole number",
+    r"^a valid number": "a number",
+    r"^a valid boolean": "true or false",
+    r"^(greater|less) than": r"a number \1 than",
+}
+"""pydantic's phrases, as patterns, and what a message says instead."""
 
 
-class NoYaml(ValueError):
-    """Text that is no YAML, or data that no document may hold; place: line or key."""
-
-    def __init__(self, place: str, found: object, allowed: str) -> None:
-        super().__init__(place)
-        self.place, self.found, self.allowed = place, found, allowed
+class NoYaml(UserError):
+    """Text that is not YAML, or data that no document may hold. The caller adds the file (`moved`)."""
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """libyaml's where PyYAML was built with it: every job reads all front matter, and it is ten times faster.
-    It refuses a key that stands twice, of which YAML's parsers take the last."""
+    """A loader that refuses a repeated key, where YAML's parsers take the last one.
+
+    It is libyaml's where PyYAML has it: ten times faster, and every job reads all front matter.
+    """
 
     def flatten_mapping(self, node: Any) -> None:
         keys: set[str] = set()
@@ -35,124 +46,141 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
             name = str(key.value)
             if name in keys:
                 line = f"line {key.start_mark.line + 1}"
-                raise NoYaml(line, f"the key {name} twice", "each key once")
+                problem = f"{line}: the key {name} stands twice"
+                raise NoYaml.because(HERE, problem, "Keep one of them", line)
             keys.add(name)
         node.flat = True  # keys that were merged into it may stand there again
         super().flatten_mapping(node)
 
 
 def yaml_of(text: str) -> Any:
-    """What a YAML document holds. Raises NoYaml."""
+    """Return the content of a YAML document. Raises NoYaml."""
     try:
-        found = yaml.load(text, _Loader)
+        data = yaml.load(text, _Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1 if mark else 1}"
-        raise NoYaml(line, str(getattr(error, "problem", None) or "no YAML"), "YAML") from error
+        why = str(getattr(error, "problem", None) or "it cannot be read")
+        why = why.replace("could not determine a constructor for the tag", "unknown tag")
+        remedy = "Correct the line, or put text with special characters in quotation marks"
+        raise NoYaml.because(HERE, f"{line} is not YAML: {why}", remedy, line) from error
     except (ValueError, LookupError, AttributeError, TypeError) as error:
-        if isinstance(error, NoYaml):
-            raise
-        # Of a tag (`!!int x`) or a date of the 99th of a month PyYAML's own reader knows nothing.
-        raise NoYaml("line 1", f"a value that is none: {error}", "YAML") from error
-    check_data(found)
-    return found
+        # PyYAML's own reader fails so at a tag (`!!int x`) or a date with a 99th day.
+        problem = f"a value cannot be read: {error}"
+        raise NoYaml.because(HERE, problem, "Put it in quotation marks", "line 1") from error
+    check_data(data)
+    return data
 
 
 def check_data(data: Any) -> None:
-    """Refuse what no document may hold anywhere: other types than YAML's plain ones, keys that are no text,
-    numbers that are not finite or wider than 64 bits, more values or levels than there may be. Raises NoYaml."""
+    """Refuse data that no document may hold. Raises NoYaml.
+
+    These are types other than YAML's plain ones, keys that are not text, numbers that are not finite or
+    wider than 64 bits, and more values or levels than `MOST_VALUES` and `MOST_DEPTH`.
+    """
     waiting: list[tuple[tuple[str, ...], Any]] = [((), data)]
     count = 0
     while waiting:
-        place, value = waiting.pop()
+        path, value = waiting.pop()
+        key = ".".join(path) or "the document"
         count += 1
-        allowed = _allowed_instead(value)
-        if len(place) > MOST_DEPTH:
-            place, value, allowed = place[:1], "deeper nesting", f"at most {MOST_DEPTH} levels"
-        elif count > MOST_VALUES:
-            place, value, allowed = place[:1], "more values", f"at most {MOST_VALUES} values"
-        if allowed:
-            raise NoYaml(".".join(place) or "file", value, allowed)
+        if len(path) > MOST_DEPTH or count > MOST_VALUES:
+            most = f"{MOST_DEPTH} levels" if len(path) > MOST_DEPTH else f"{MOST_VALUES} values"
+            problem = f"{path[0]} has more than {most}"
+            raise NoYaml.because(HERE, problem, "Make it smaller", path[0])
+        if allowed := _allowed_instead(value):
+            plain = value if isinstance(value, int | float) else str(value)
+            raise NoYaml(HERE, key, plain, allowed)
         if isinstance(value, Mapping):
             for name in value:
                 if not isinstance(name, str):
-                    raise NoYaml(".".join(place) or "file", name, "keys that are text")
-            waiting += (((*place, name), one) for name, one in value.items())
+                    problem = f"{key} has the key {shown(name)}, which is not text"
+                    raise NoYaml.because(HERE, problem, "Put the key in quotation marks", key)
+            waiting += (((*path, name), item) for name, item in value.items())
         elif isinstance(value, list | tuple):
-            waiting += (((*place, str(at)), one) for at, one in enumerate(value))
+            waiting += (((*path, str(at)), item) for at, item in enumerate(value))
 
 
 def _allowed_instead(value: Any) -> str:
-    """What is allowed instead of a value by itself; empty for one that is."""
+    """Return what is allowed instead of a value; empty where the value is allowed."""
     if value is None or isinstance(value, bool | str | Mapping | list | tuple):
         return ""
     if isinstance(value, int):
         return "" if value in WIDEST else "whole numbers of 64 bits"
     if isinstance(value, float):
         return "" if math.isfinite(value) else "a finite number"
-    return "text, numbers, true, false, lists and mappings"
+    return "text in quotation marks, numbers, true, false, lists and mappings"
 
 
-def _place(location: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
-    """An error's location without what is no key of the document: pydantic puts the branch of a
-    union (``only.str``) among the keys."""
+def _key_path(location: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
+    """Return an error's location without parts that are no key of the document.
+
+    pydantic puts the branch of a union (``only.str``) among the keys.
+    """
     kept = []
     for part in location:
-        known = isinstance(data, Mapping) and part in data
-        if not known and isinstance(data, list) and isinstance(part, int):
-            known = part < len(data)
-        if known:
+        is_key = isinstance(data, Mapping) and part in data
+        if not is_key and isinstance(data, list) and isinstance(part, int):
+            is_key = part < len(data)
+        if is_key:
             data = data[part]
             kept.append(part)
     return tuple(kept)
 
 
 def _first_problem(error: ValidationError, data: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Place and details of the first thing pydantic found in ``data``.
+    """Return path and details of the first problem that pydantic found in ``data``.
 
-    Where a value fits no branch of a union, ``msg`` tells what each branch wants of it.
+    Where a value fits no branch of a union, ``msg`` says what each branch allows.
     """
     details = error.errors()
-    places = [
-        _place(detail["loc"], data) + detail["loc"][-1:] * (detail["type"] == "missing")
+    paths = [
+        _key_path(detail["loc"], data) + detail["loc"][-1:] * (detail["type"] == "missing")
         for detail in details
     ]
-    longest = max(
-        (place for place in places if place[: len(places[0])] == places[0]),
-        key=len,
-    )
-    same = [detail for detail, place in zip(details, places) if place == longest]
-    wanted = " or ".join(dict.fromkeys(str(detail["msg"]) for detail in same))
-    return longest, {**same[0], "msg": wanted}
+    longest = max((path for path in paths if path[: len(paths[0])] == paths[0]), key=len)
+    same = [detail for detail, path in zip(details, paths) if path == longest]
+    allowed = " or ".join(dict.fromkeys(_phrase(str(detail["msg"])) for detail in same))
+    return longest, {**same[0], "msg": allowed}
+
+
+def _phrase(message: str) -> str:
+    """Return pydantic's message as what is allowed: ``Input should be a valid list`` is ``a list``."""
+    for pattern, phrase in PHRASES.items():
+        message = re.sub(pattern, phrase, message)
+    return message
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models that a field's type names, however deep in lists, mappings and unions."""
+    """Yield the models that a field's type names, also inside lists, mappings and unions."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
         yield from _models(part)
 
 
-def _known_keys(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
-    """The keys that a model knows where ``location``, which ends in a key that it does not, is."""
+def _fields(model: type[BaseModel], location: tuple[Any, ...]) -> dict[str, str]:
+    """Return key and description of the fields that a model allows beside the last key of ``location``."""
     models = [model]
     for part in location[:-1]:
-        fields = [one.model_fields for one in models]
-        aliases = [{f.alias or name: f for name, f in one.items()} for one in fields]
-        inner = [f.annotation for one in aliases for key, f in one.items() if key == part]
-        # A place in a list, a name in a mapping: the models are those that the field named.
-        models = [found for one in inner for found in _models(one)] or models
-    return [field.alias or name for one in models for name, field in one.model_fields.items()]
+        fields = [pair for owner in models for pair in owner.model_fields.items()]
+        annotations = [field.annotation for name, field in fields if part == (field.alias or name)]
+        # An index of a list or a name in a mapping is no field: the models stay.
+        models = [inner for annotation in annotations for inner in _models(annotation)] or models
+    return {
+        field.alias or name: field.description or ""
+        for owner in models
+        for name, field in owner.model_fields.items()
+    }
 
 
 M = TypeVar("M", bound=BaseModel)
 
 
 def validated(model: type[M], data: Mapping[str, Any], where: object, above: str = "") -> M:
-    """The model of plain data, which stand at the key ``above`` of the document.
+    """Return the model of plain data. ``above`` is the key of the document at which the data stand.
 
-    Raises UserError: the first key that is missing or unknown, or whose value is not allowed.
+    Raises UserError about the first key that is missing or unknown, or whose value is not allowed.
     """
     try:
         return model.model_validate(dict(data))
@@ -160,30 +188,42 @@ def validated(model: type[M], data: Mapping[str, Any], where: object, above: str
         location, detail = _first_problem(error, data)
         key = ".".join(str(part) or "''" for part in (*filter(None, [above]), *location))
         if detail["type"] == "extra_forbidden":
-            allowed = _known_keys(model, location) or "no key"
-            raise UserError(where, key, location[-1], allowed) from error
+            fields, parent = _fields(model, location), key.rpartition(".")[0]
+            if not fields:
+                problem = f"{parent or 'the file'} takes no keys"
+                raise UserError.because(where, problem, f"Remove {location[-1]}", key) from error
+            raise UserError.unknown(where, "key", location[-1], fields, parent) from error
         if detail["type"] == "missing":
-            raise UserError(where, key, None, "a value: the key is required") from error
+            needed = _fields(model, location).get(location[-1]) or "a value"
+            raise UserError(where, key, None, needed) from error
         raise UserError(where, key, detail.get("input"), detail["msg"]) from error
 
 
 def read_mapping(path: Path, where: object) -> dict[str, Any]:
-    """What a config file holds. Raises UserError where it cannot be read, or is no mapping in YAML."""
+    """Read a config file. Raises UserError where it cannot be read, or is no mapping in YAML."""
     try:
         with path.open("rb") as stream:
             data = stream.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise UserError(where, "file", "a larger file", f"at most {MOST_BYTES} bytes")
-        found = yaml_of(data.decode("utf-8"))
+            problem = f"the file has more than {MOST_BYTES} bytes"
+            raise UserError.because(where, problem, "Name a config file")
+        document = yaml_of(data.decode("utf-8"))
     except UnicodeDecodeError as error:
-        byte = error.object[error.start : error.start + 1]
-        raise UserError(where, f"byte {error.start}", byte, "text in UTF-8") from error
+        raise not_utf8(where, error) from error
     except NoYaml as error:
-        raise UserError(where, error.place, error.found, error.allowed) from error
+        raise error.moved(where, kind=UserError) from error
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise UserError(where, "file", why, "a config file that can be read") from error
-    if not isinstance(found, dict):
-        kind = "nothing" if found is None else type(found).__name__
-        raise UserError(where, "file", kind, "a mapping of keys")
-    return found
+        raise UserError.because(
+            where, f"the file cannot be read: {why}", "Name a config file"
+        ) from error
+    return mapping(document, where, "the file")
+
+
+def mapping(document: Any, where: object, name: str) -> dict[str, Any]:
+    """Return a document that is a mapping. ``name`` is the document's in the message. Raises UserError."""
+    if isinstance(document, dict):
+        return document
+    kinds = {type(None): "nothing", list: "a list", str: "text", bool: "true or false"}
+    problem = f"{name} holds {kinds.get(type(document), 'a number')} instead of a mapping of keys"
+    raise UserError.because(where, problem, "Write KEY: VALUE, one key on a line", name)

@@ -26,7 +26,7 @@ from tilewave.execution.lanes.captured import Diagram
 from tilewave.kernel import operations, result, trial
 from tilewave.kernel.front_matter import Kernel, load_kernel
 from tilewave.kernel.job import Job
-from tilewave.kernel.operations import another
+from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.result import Result
 from tilewave.kernel.variants import choices
 from tilewave.kernel.variants import variant as chosen_variant
@@ -422,7 +422,7 @@ def _source(lines: Sequence[Mapping[str, Any]]) -> list[str]:
             for name in titles
         ]
         rows.append([str(one["line"]), *cells])
-    made = columns(["line", *titles.values()], rows, left=0)
+    made = columns(["line", *titles.values()], rows, text_columns=0)
     width = max(map(len, made))
     texts = ["source", *(one["text"] for one in lines)]
     return [f"{row.ljust(width)}  | {text}".rstrip() for row, text in zip(made, texts)]
@@ -500,7 +500,7 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
     """Compile and execute what the command line names. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         asked, job, entry = planned(options, Path(folder))
-        another.execute, done = reference_kernel.outputs, None
+        kernel_reference.execute, done = reference_kernel.outputs, None
         if isinstance(job, Job):
             machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
             try:

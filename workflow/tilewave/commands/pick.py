@@ -128,7 +128,7 @@ class Raced:
         if refused := self.variant.supports(shape, self.device):
             return refused
         plan = self.variant.plan(shape, self.device)
-        if beyond := plan.beyond(self.device):
+        if beyond := plan.exceeded_limit(self.device):
             return beyond
         if plan.tile is None:
             return "its front matter names no tile"

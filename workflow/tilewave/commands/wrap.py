@@ -463,8 +463,9 @@ def _tried(target: Target, guess: Guess) -> tuple[dict[str, Any], Mapping[str, A
             except UserError as error:
                 if error.where_file != str(path):
                     raise
-                allowed = f"{error.allowed}; a flag says another"
-                raise UserError(source.path, error.key, error.found, allowed) from error
+                moved = error.moved(source.path)
+                moved.args = (f"{moved}; a flag sets another",)
+                raise moved from error
             say(f"  {size}: {_verdict(told)}")
             return told
 

@@ -111,7 +111,7 @@ def expressions(kernel: Kernel) -> list[str]:
 
 def _adapted(kernel: Kernel) -> nvcc.Adapted | None:
     """The text for NVRTC where the file is one for nvcc, and does not compile as it is."""
-    return nvcc.adapted(kernel.path.name, kernel.text, kernel.own_headers, " ".join(kernel.entries))
+    return nvcc.adapted(kernel.path.name, kernel.text, kernel.headers, " ".join(kernel.entries))
 
 
 def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
@@ -121,7 +121,7 @@ def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
         kernel.path.name,
         source.code(kernel.text),
         *options(kernel, arch, macros),
-        *(part for name, text in kernel.own_headers.items() for part in (name, source.code(text))),
+        *(part for name, text in kernel.headers.items() for part in (name, source.code(text))),
     ]
     adapted = _adapted(kernel)
     if adapted is not None:
@@ -132,11 +132,11 @@ def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
 
 def cache_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     """Content key of a compilation: `text_key`, CUDA's headers and NVRTC."""
-    toolkit = [headers.toolkit(kernel.text, kernel.own_headers).digest]
+    toolkit = [headers.toolkit(kernel.text, kernel.headers).digest]
     adapted = _adapted(kernel)
     if adapted is not None:
         text = adapted.prelude + kernel.text
-        toolkit.append(headers.toolkit(text, kernel.own_headers, nvcc=True).digest)
+        toolkit.append(headers.toolkit(text, kernel.headers, nvcc=True).digest)
     return _digest(text_key(kernel, arch, macros), *toolkit, version())
 
 
@@ -203,11 +203,11 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
     raised for it.
     """
     chosen, names = options(kernel, arch, macros), expressions(kernel)
-    file, own = kernel.path.name, kernel.own_headers
+    file, own = kernel.path.name, kernel.headers
     found = headers.toolkit(kernel.text, own).texts
     if own.keys() & found.keys():
         # Else CUDA's headers, too, would be given the kernel's header of that name.
-        own = includes.own(kernel.text, *kernel.folders, taken=found)
+        own = includes.kernel_headers(kernel.text, *kernel.folders, taken=found)
     done = _compile(file, kernel.text, {**found, **own}, chosen, names)
     adapted = None if done.cubin else _adapted(kernel)
     if adapted is None:

@@ -49,12 +49,12 @@ def own_texts(text: str, path: Path, folders: Iterable[Path] = ()) -> dict[str, 
 
     folders: of headers, besides the kernel file's own.
     """
-    return {path.name: text, **includes.own(text, path.parent, *folders)}
+    return {path.name: text, **includes.kernel_headers(text, path.parent, *folders)}
 
 
 def kernel_texts(kernel: Kernel) -> dict[str, str]:
     """`own_texts` of a kernel."""
-    return {kernel.path.name: kernel.text, **kernel.own_headers}
+    return {kernel.path.name: kernel.text, **kernel.headers}
 
 
 def by_last_name(texts: Mapping[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewave.basics import elf as images
 from tilewave.basics import files
-from tilewave.basics.errors import UserError
+from tilewave.basics.errors import HERE, UserError
 from tilewave.compiling import cubin as parts
 from tilewave.compiling.nvrtc import Compiled
 from tilewave.kernel.front_matter import MOST_CUBIN, Kernel
@@ -26,7 +26,7 @@ def _content(kernel: Kernel, macros: Mapping[str, Any]) -> tuple[str, bytes | st
     try:
         return name, files.content(folder / name, MOST_CUBIN)
     except UserError as error:
-        return name, f"found {error.found}, allowed: {error.allowed}"
+        return name, str(error.moved(HERE))
 
 
 def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from tilewave.kernel import arguments, operations
 from tilewave.kernel import result as model
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import MapPlan, leaves
-from tilewave.kernel.operations import another
+from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.operations.base import Operation
 from tilewave.kernel.padding import POISON
 from tilewave.kernel.result import Result
@@ -324,7 +324,7 @@ class _Case:
         self, file: Path, job: Job, inputs: Mapping[str, np.ndarray]
     ) -> Mapping[str, Any]:
         """Execute a reference kernel (see `base.Executed`)."""
-        return another.executed(file, job, inputs, self.machine)
+        return kernel_reference.executed(file, job, inputs, self.machine)
 
     def _timeless(self, judgement: Judgement) -> Judgement:
         """Remove figures that the kernel read from a clock, which the machine lacks. The verdict stays."""

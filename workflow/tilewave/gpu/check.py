@@ -26,7 +26,7 @@ from tilewave.gpu.session import Session
 from tilewave.kernel import operations, tolerance
 from tilewave.kernel.inputs import storage, to_float64
 from tilewave.kernel.job import Job
-from tilewave.kernel.operations import another
+from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.operations.base import Product
 from tilewave.kernel.operations.matmul import may_use_tensor_cores
 from tilewave.kernel.result import Result
@@ -156,7 +156,7 @@ def _judge(
             name: arrays[name].download(operation.stored(job, name)[0])
             for name in operation.outputs(job)
         }
-        return operation.judge(job, outputs, given, alpha, beta, another.executed)
+        return operation.judge(job, outputs, given, alpha, beta, kernel_reference.executed)
 
     return judge
 
@@ -249,5 +249,5 @@ def _check_cpu(job: Job) -> Result:
             name: arrays[name].ravel(order=operation.order(job, name))
             for name in operation.outputs(job)
         }
-        found.append(operation.judge(job, outputs, given, alpha, beta, another.executed))
+        found.append(operation.judge(job, outputs, given, alpha, beta, kernel_reference.executed))
     return _result(job, found, {})

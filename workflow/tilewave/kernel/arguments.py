@@ -1,7 +1,7 @@
-"""A kernel's arguments: what front matter names, beside what the compiled kernel takes.
+"""A kernel's arguments: from front matter's names to the values that the compiled kernel takes.
 
-A cubin says how many bytes each parameter has (EIATTR_KPARAM_INFO), and no more: a number is given in
-the width that the kernel wants, and what has no such width is a mistake in the front matter.
+A cubin holds the bytes of each parameter (EIATTR_KPARAM_INFO), and no more. A number gets the width that
+the kernel takes; an argument that has no such width is a mistake in the front matter.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,7 +15,7 @@ from tilewave.kernel.launches import Argument, Typed
 from tilewave.theory.dtypes import scalar_type
 
 ADDRESS, TENSOR_MAP, MAP_ALIGNMENT = 8, 128, 64
-"""Bytes of a pointer (to a tensor map, too), of a tensor map by value, and what it is aligned to."""
+"""Bytes of a pointer (to a tensor map too), of a tensor map by value, and of its alignment."""
 WHOLE = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 REAL = {2: np.float16, 4: np.float32, 8: np.float64}
 
@@ -27,14 +27,14 @@ Value = tuple[str, Number | None]
 
 @dataclass(frozen=True)
 class StructLayout:
-    """A struct by value: its bytes, and its members, each at so many of them from the start."""
+    """A struct by value: its bytes, and its members with their offsets in bytes."""
 
     size: int
     members: tuple[tuple[int, Value], ...]
 
 
 def _whole(name: object, value: int, size: int) -> Number:
-    """A whole number in so many bytes, signed or not. Raises ValueError where it does not fit."""
+    """Return a whole number in so many bytes, signed or not. Raises ValueError where it does not fit."""
     if not -(1 << 8 * size - 1) <= value < 1 << 8 * size:
         raise ValueError(
             f"argument {name}: {value} does not fit into the {size} bytes of the kernel's"
@@ -43,7 +43,7 @@ def _whole(name: object, value: int, size: int) -> Number:
 
 
 def _real(value: float, size: int, job: Job) -> Number:
-    """Alpha or beta in so many bytes; two of them are bf16 where C or the sum is."""
+    """Return alpha or beta in so many bytes. Two bytes are bf16 where C or the sum is bf16."""
     if size == 2 and "bf16" in (job.dtypes.get("c"), job.dtypes.get("accumulate")):
         return np.uint16(np.float32(value).view(np.uint32) >> 16)  # exact: few digits
     return REAL[size](value)
@@ -52,7 +52,7 @@ def _real(value: float, size: int, job: Job) -> Number:
 def _kind(
     name: Argument, job: Job, buffers: Collection[str], maps: Collection[str]
 ) -> tuple[str, tuple[int, ...], int]:
-    """What an argument is, the bytes that it may have, and those that it has where nobody says."""
+    """Return the kind of an argument, the bytes that it may have, and its default."""
     if name is None:
         return "a null pointer", (ADDRESS,), ADDRESS
     if isinstance(name, float):
@@ -70,8 +70,8 @@ def _kind(
         return "a number", tuple(REAL), scalar.itemsize
     if name in job.numbers:
         return "a whole number", tuple(WHOLE), 4
-    known = [*buffers, *maps, "alpha", "beta", *job.numbers]
-    raise ValueError(f"argument {name!r} is none of {', '.join(known)}")
+    names = [*buffers, *maps, "alpha", "beta", *job.numbers]
+    raise ValueError(f"argument {name!r} is none of {', '.join(names)}")
 
 
 def values(
@@ -82,90 +82,91 @@ def values(
     beta: float,
     sizes: Sequence[int] | None = None,
 ) -> list[Value | StructLayout]:
-    """A job's arguments in the kernel's order.
+    """Return a job's arguments in the kernel's order.
 
     A name is one of ``buffers``, one of ``maps`` (tensor maps), alpha or beta, a scalar of the probe
-    case, or a size; a number stands for itself, None for a null pointer, a tuple for a struct, whose
-    members lie as C++ puts them. sizes: bytes of each parameter of the compiled kernel; None where they
-    are not known, as those of a struct's members: then whole numbers are int, and alpha and beta as
-    `dtypes.scalar_type` has them.
+    case, or a size. A number stands for itself, None for a null pointer, a tuple for a struct, whose
+    members lie as in C++. sizes: bytes of each parameter of the compiled kernel. Without them, as for a
+    struct's members, whole numbers are int, and alpha and beta have type `dtypes.scalar_type`.
 
-    Raises ValueError for a name that is none of these, and where their number or their sizes are not
-    the kernel's.
+    Raises ValueError for any other name, and where the number or the sizes of arguments are not the
+    kernel's.
     """
     names = job.arguments
     if sizes is not None and len(sizes) != len(names):
         has = f" ({', '.join(map(str, sizes))} bytes)" if sizes else ""
-        given = f" ({', '.join(map(told, names))})" if names else ""
+        listed = f" ({', '.join(map(as_text, names))})" if names else ""
         raise ValueError(
-            f"the kernel takes {len(sizes)} arguments{has}, and front matter gives {len(names)}{given}"
+            f"the kernel takes {len(sizes)} arguments{has}, and front matter gives {len(names)}{listed}"
         )
     numbers = {**job.numbers, "alpha": alpha, "beta": beta}
 
-    def wrong(place: int, size: int, given: str) -> ValueError:
+    def wrong(index: int, size: int, argument: str) -> ValueError:
         return ValueError(
-            f"argument {place + 1}: the kernel takes {size} bytes, and front matter gives {given}"
+            f"argument {index + 1}: the kernel takes {size} bytes, and front matter gives {argument}"
         )
 
-    def value(name: Argument, place: int, size: int | None) -> Value:
-        what, widths, plain = _kind(name, job, buffers, maps)
+    def value(name: Argument, index: int, size: int | None) -> Value:
+        kind, widths, plain = _kind(name, job, buffers, maps)
         size = plain if size is None else size
         if size not in widths:
-            raise wrong(place, size, f"{name}: {what}, {' or '.join(map(str, widths))} bytes")
+            raise wrong(index, size, f"{name}: {kind}, {' or '.join(map(str, widths))} bytes")
         if name in buffers or name in maps:
             return str(name), None
-        found: Any = numbers[name] if isinstance(name, str) else name or 0
-        real = what == "a number"
-        number = _real(float(found), size, job) if real else _whole(name, int(found), size)
+        number_value: Any = numbers[name] if isinstance(name, str) else name or 0
+        real = kind == "a number"
+        number = (
+            _real(float(number_value), size, job) if real else _whole(name, int(number_value), size)
+        )
         return str(name), number
 
-    def member(name: Argument, place: int) -> tuple[int, int, list[tuple[int, Value]]]:
-        """Bytes and alignment of a struct or of what lies in one, and its values with their places."""
+    def member(name: Argument, index: int) -> tuple[int, int, list[tuple[int, Value]]]:
+        """Return bytes and alignment of a struct or a member of one, and its values with their offsets."""
         if isinstance(name, tuple):
-            return _laid_out([member(one, place) for one in name])
+            return _laid_out([member(part, index) for part in name])
         if isinstance(name, Typed):
             if name.value not in numbers and isinstance(name.value, str):
-                raise ValueError(f"argument {place + 1}: {told(name)} is no number")
+                raise ValueError(f"argument {index + 1}: {as_text(name)} is no number")
             typed = _typed(name, numbers.get(name.value, name.value))
             return typed.itemsize, typed.itemsize, [(0, (str(name.value), typed))]
         size = _kind(name, job, buffers, maps)[2]
-        return size, min(size, MAP_ALIGNMENT), [(0, value(name, place, size))]
+        return size, min(size, MAP_ALIGNMENT), [(0, value(name, index, size))]
 
-    made: list[Value | StructLayout] = []
-    for place, name in enumerate(names):
-        size = None if sizes is None else sizes[place]
+    arranged: list[Value | StructLayout] = []
+    for index, name in enumerate(names):
+        size = None if sizes is None else sizes[index]
         if isinstance(name, tuple):
-            own, _, members = member(name, place)
-            if size not in (None, own):
-                raise wrong(place, size, f"{told(name)}: a struct, {own} bytes")
-            made.append(StructLayout(own, tuple(members)))
+            struct_size, _, members = member(name, index)
+            if size not in (None, struct_size):
+                raise wrong(index, size, f"{as_text(name)}: a struct, {struct_size} bytes")
+            arranged.append(StructLayout(struct_size, tuple(members)))
         else:
-            made.append(value(name, place, size))
-    return made
+            arranged.append(value(name, index, size))
+    return arranged
 
 
 def _typed(name: Typed, value: Any) -> Number:
-    """A number of a struct's member that has a type. Raises ValueError where it does not fit."""
+    """Return the number of a typed member of a struct. Raises ValueError where it does not fit."""
     size = int(name.dtype[1:]) // 8
     if name.dtype[0] == "i" and value != int(value):
-        raise ValueError(f"argument {told(name)} is {value}, no whole number")
+        raise ValueError(f"argument {as_text(name)} is {value}, no whole number")
     return _whole(name.value, int(value), size) if name.dtype[0] == "i" else REAL[size](value)
 
 
 def _laid_out(
     members: Sequence[tuple[int, int, list[tuple[int, Value]]]],
 ) -> tuple[int, int, list[tuple[int, Value]]]:
-    """Bytes, alignment and values of a struct of these members; an empty one has a byte, as in C++."""
-    end, widest, found = 0, 1, []
+    """Return bytes, alignment and values of a struct of these members. An empty one has a byte, as in C++."""
+    end, widest, placed = 0, 1, []
     for size, alignment, values in members:
         start = -(-end // alignment) * alignment
-        found += [(start + at, one) for at, one in values]
+        placed += [(start + at, value) for at, value in values]
         end, widest = start + size, max(widest, alignment)
-    return max(-(-end // widest) * widest, 1), widest, found
+    return max(-(-end // widest) * widest, 1), widest, placed
 
 
-def told(name: Argument) -> str:
-    """An argument as front matter has it."""
+def as_text(name: Argument) -> str:
+    """Return an argument as front matter writes it."""
     if isinstance(name, tuple):
-        return f"[{', '.join(map(told, name))}]"
+        return f"[{', '.join(map(as_text, name))}]"
     return f"{{{name.dtype}: {name.value}}}" if isinstance(name, Typed) else str(name)

@@ -1,4 +1,4 @@
-"""Kernels of folders that may hold anything: what of them can be used, and why the rest cannot."""
+"""Kernels in folders that may hold anything: the usable files, and why others are skipped."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from tilewave.kernel.variants import choices
 
 
 def tried(kernel: Kernel) -> None:
-    """A kernel's first variant, used or not: its expressions must have values. Raises UserError."""
+    """Evaluate the expressions of a kernel's first variant, used or not. Raises UserError."""
     for variant in itertools.islice(choices(kernel, "product", kernel.path, "macros"), 1):
         trial.try_out(variant)
 
@@ -20,18 +20,20 @@ def leave_out(
     kernels: dict[str, Kernel],
     left_out: dict[str, UserError],
     folders: Sequence[Path],
-    asked: Iterable[str],
+    names: Iterable[str],
 ) -> list[str]:
-    """Move those of the kernels that are asked for, are `spared` and have front matter without values from
-    ``kernels`` to ``left_out``; their names."""
+    """Move kernels whose front matter has no values from ``kernels`` to ``left_out``; return their names.
+
+    names: kernels to look at. Only those that are `spared` are moved.
+    """
     gone = []
-    for name in asked:
+    for name in names:
         kernel = kernels[name]
         if not spared(kernel.path, folders):
             continue
         try:
             tried(kernel)
-        except KernelRefused:  # a limit: told by the variant's own cases
+        except KernelRefused:  # a limit: the variant's cases report it
             pass
         except UserError as error:
             if error.where_file != str(kernel.path):  # an operation's
@@ -44,27 +46,28 @@ def leave_out(
     return gone
 
 
-def of_their_own(kernels: Mapping[str, Kernel], names: Iterable[str]) -> list[str]:
-    """Of these kernels those of an operation of somebody's own. That is code: it is loaded for kernels that cases
-    ask for."""
-    return [one for one in names if operations.MODULES.file(kernels[one].front.operation)]
+def with_user_operation(kernels: Mapping[str, Kernel], names: Iterable[str]) -> list[str]:
+    """Return the names of kernels with a user-defined operation. Its code is loaded when a case needs it."""
+    return [name for name in names if operations.MODULES.file(kernels[name].front.operation)]
 
 
 def gathered(folders: Iterable[Path], left_out: dict[str, UserError]) -> dict[str, Kernel]:
-    """As `find_kernels`, without the kernels that `leave_out` leaves out; those of an operation of somebody's own
-    are not looked at. Raises what `find_kernels` does."""
+    """Return the kernels of `find_kernels` without those that `leave_out` skips.
+
+    Kernels with a user-defined operation are not looked at. Raises as `find_kernels` does.
+    """
     folders = list(folders)
-    found = find_kernels(folders, left_out)
-    own = of_their_own(found, found)
-    leave_out(found, left_out, folders, [name for name in found if name not in own])
-    return found
+    kernels = find_kernels(folders, left_out)
+    user_defined = with_user_operation(kernels, kernels)
+    leave_out(kernels, left_out, folders, [name for name in kernels if name not in user_defined])
+    return kernels
 
 
 def mistakes(left_out: Mapping[str, UserError]) -> dict[str, str]:
-    """Of what was left out the kernel files that somebody has to mend, with the reason."""
+    """Return the skipped kernel files that need a fix, with the reason."""
     return {name: str(why) for name, why in left_out.items() if not isinstance(why, NoKernel)}
 
 
 def no_kernels(left_out: Mapping[str, UserError]) -> dict[str, str]:
-    """Of what was left out the files that are no kernel files, with the reason."""
+    """Return the skipped files that are no kernel files, with the reason."""
     return {name: str(why) for name, why in left_out.items() if isinstance(why, NoKernel)}

@@ -1,8 +1,7 @@
-"""Arithmetic in front matter and config, evaluated without Python's own `eval`.
+"""Arithmetic in front matter and config, evaluated without Python's `eval`.
 
-An expression is a number, a word or Python-like arithmetic over the names it is given:
-``ceil(n / TILE)``, ``256 * sms``, ``f64 if WIDTH == 8 else f32``. Words for dtypes and layouts
-stand for themselves.
+An expression is a number, a keyword or Python-like arithmetic over names: ``ceil(n / TILE)``,
+``256 * sms``, ``f64 if WIDTH == 8 else f32``. Dtypes and layouts are keywords and stand for themselves.
 """
 
 import ast
@@ -12,7 +11,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from simpleeval import DEFAULT_OPERATORS, EvalWithCompoundTypes
+from simpleeval import DEFAULT_OPERATORS, EvalWithCompoundTypes, FeatureNotAvailable
 
 from tilewave.basics.validation import WIDEST
 from tilewave.theory.dtypes import DTYPES, SIZES
@@ -27,9 +26,9 @@ WORDS: dict[str, Any] = {
 
 
 LONGEST = 10_000
-"""Letters of an expression."""
+"""Limit of an expression, in characters."""
 MOST_BITS = 128
-"""Of a number on the way to a value of 64: a product may be that of two, before its remainder is taken."""
+"""Limit of an intermediate number: a product of two of 64 bits, before its remainder is taken."""
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ceil": math.ceil,
     "floor": math.floor,
@@ -43,8 +42,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 def _for_arrays(
     plain: Callable[[Any, Any], Any], guarded: Callable[[Any, Any], Any]
 ) -> Callable[[Any, Any], Any]:
-    """An operator without simpleeval's guard where an array takes part: the guard counts an array's
-    elements as if they were a text's letters."""
+    """Make an operator that skips simpleeval's guard for arrays, whose elements it counts as characters."""
 
     def apply(left: Any, right: Any) -> Any:
         array = hasattr(left, "__array__") or hasattr(right, "__array__")
@@ -54,17 +52,17 @@ def _for_arrays(
 
 
 def _narrow(value: Any) -> Any:
-    """A value as it is. Raises _TooWide."""
+    """Return a value unchanged. Raises _TooWide."""
     if isinstance(value, int) and value not in WIDEST:
         raise _TooWide
     return value
 
 
 def _within(apply: Callable[..., Any]) -> Callable[..., Any]:
-    """An operator that has no value where that is too wide to go on with."""
+    """Make an operator that raises _TooWide for a result over `MOST_BITS`."""
 
-    def limited(*given: Any) -> Any:
-        value = apply(*given)
+    def limited(*operands: Any) -> Any:
+        value = apply(*operands)
         if isinstance(value, int) and abs(value) >> MOST_BITS:
             raise _TooWide
         return value
@@ -73,14 +71,14 @@ def _within(apply: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _power(left: Any, right: Any) -> Any:
-    """A power; one that would be wide is not computed."""
+    """Return a power. A wide one is refused before it is computed."""
     if isinstance(left, int) and isinstance(right, int) and abs(left) > 1 and right > 64:
         raise _TooWide
     return DEFAULT_OPERATORS[ast.Pow](left, right)
 
 
 def _remainder(left: Any, right: Any) -> Any:
-    """A remainder; `%` of a text would be a format, and that as wide as it asks for."""
+    """Return a remainder. `%` of a text would be a format, of any width."""
     if isinstance(left, str):
         raise TypeError("a remainder of a text")
     return operator.mod(left, right)
@@ -110,18 +108,20 @@ OPERATORS = {
 
 
 Expression = int | float | str
-"""What a file may have where a value is asked for: the value, or a text that has it."""
+"""A value in a file: the value itself, or a text to evaluate."""
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be evaluated; the message says why and which names exist. too_wide: because
-    of a whole number of more than 64 bits."""
+    """An expression without a value. The message says why and which names exist.
+
+    too_wide: the cause is a whole number of more than 64 bits.
+    """
 
     too_wide = False
 
 
 class _TooWide(ValueError):
-    """A whole number that 64 bits do not hold."""
+    """A whole number of more than 64 bits."""
 
     def __init__(self) -> None:
         super().__init__("a whole number of more than 64 bits")
@@ -129,12 +129,12 @@ class _TooWide(ValueError):
 
 @functools.lru_cache(maxsize=4096)
 def _parse(text: str) -> ast.expr:
-    """The syntax tree of one expression; statements such as ``n = 3`` are refused.
+    """Return the syntax tree of an expression. Refuse statements such as ``n = 3``.
 
-    Raises SyntaxError, or ValueError for text with null bytes or too much of it.
+    Raises SyntaxError, or ValueError for a text that is too long or has null bytes.
     """
     if len(text) > LONGEST:
-        raise ValueError(f"an expression of more than {LONGEST} letters")
+        raise ValueError(f"an expression of more than {LONGEST} characters")
     tree = ast.parse(text.strip(), mode="eval").body
     if any(isinstance(node, ast.JoinedStr) for node in ast.walk(tree)):
         raise ValueError("a text with values in it")
@@ -142,29 +142,31 @@ def _parse(text: str) -> ast.expr:
 
 
 @functools.lru_cache(maxsize=4096)
-def _asked(text: str) -> tuple[str, ...]:
+def _names_used(text: str) -> tuple[str, ...]:
     try:
         tree = _parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    own = {node.id for node in names if isinstance(node.ctx, ast.Store)}  # of a comprehension
-    asked = {node.id for node in names if id(node) not in called}
-    return tuple(sorted(asked - own - set(WORDS)))
+    loop_names = {
+        node.id for node in names if isinstance(node.ctx, ast.Store)
+    }  # of a comprehension
+    used = {node.id for node in names if id(node) not in called}
+    return tuple(sorted(used - loop_names - set(WORDS)))
 
 
 def names_in(text: Any) -> set[str]:
-    """Names that an expression asks for in any of its branches, without functions and words.
+    """Return the names that an expression uses in any branch, without functions and keywords.
 
-    Empty for text that is no expression: `evaluate` says what is wrong with it.
+    Empty for a text that is no expression: `evaluate` says what is wrong with it.
     """
-    return set(_asked(text)) if isinstance(text, str) else set()
+    return set(_names_used(text)) if isinstance(text, str) else set()
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _known_value(text: str, values: tuple[tuple[str, type, Any], ...]) -> Any:
-    """The value of an expression over these names; the type keeps 1, 1.0 and true apart."""
+def _cached_value(text: str, values: tuple[tuple[str, type, Any], ...]) -> Any:
+    """Return the value of an expression over these names. Their types keep 1, 1.0 and true apart."""
     return _evaluate(text, {name: value for name, _, value in values}, None)
 
 
@@ -173,19 +175,22 @@ def evaluate(
     names: Mapping[str, Any] | None = None,
     functions: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Any:
-    """Value of ``text`` (numbers and booleans are returned as they are).
+    """Return the value of ``text``; numbers and booleans stay as they are.
 
-    A project asks the same few expressions thousands of times, so values are kept.
+    A project evaluates the same few expressions thousands of times, so values are cached.
     Raises ExpressionError for a syntax error, an unknown name or an arithmetic error.
     """
     if not isinstance(text, str):
         return text
     if functions is None:
-        known = names or {}
+        scope = names or {}
         try:
-            asked = tuple((n, type(known[n]), known[n]) for n in _asked(text) if n in known)
-            return _known_value(text, asked)
-        except (ExpressionError, TypeError):  # no value, or an array: again, with all names to tell
+            used = tuple((n, type(scope[n]), scope[n]) for n in _names_used(text) if n in scope)
+            return _cached_value(text, used)
+        except (
+            ExpressionError,
+            TypeError,
+        ):  # no value, or an array: again, with all names for the message
             pass
     return _evaluate(text, names, functions)
 
@@ -195,24 +200,27 @@ def _evaluate(
     names: Mapping[str, Any] | None,
     functions: Mapping[str, Callable[..., Any]] | None,
 ) -> Any:
-    known = {**WORDS, **(names or {})}
+    scope = {**WORDS, **(names or {})}
     evaluator = EvalWithCompoundTypes(
-        operators=OPERATORS, functions={**FUNCTIONS, **(functions or {})}, names=known
+        operators=OPERATORS, functions={**FUNCTIONS, **(functions or {})}, names=scope
     )
     try:
         return _narrow(evaluator.eval(text, previously_parsed=_parse(text)))
     except Exception as error:  # simpleeval raises many kinds; all mean: this text has no value
-        own = ", ".join(sorted(set(known) - set(WORDS))) or "none"
-        said = text if len(text) <= 200 else f"{text[:200]}..."
-        told = ExpressionError(f"{said!r} has no value: {error}; names known here: {own}")
-        told.too_wide = isinstance(error, _TooWide)
-        raise told from error
+        available = ", ".join(sorted(set(scope) - set(WORDS))) or "none"
+        quoted = text if len(text) <= 200 else f"{text[:200]}..."
+        why = error.msg if isinstance(error, SyntaxError) else error
+        if isinstance(error, FeatureNotAvailable):
+            why = "it uses syntax that expressions do not have"
+        problem = ExpressionError(f"{quoted!r} has no value: {why}; names known here: {available}")
+        problem.too_wide = isinstance(error, _TooWide)
+        raise problem from error
 
 
 def integer(text: Any, names: Mapping[str, Any] | None = None) -> int:
-    """Like `evaluate`, for a whole number; a float with no fraction counts as one."""
+    """Return the whole number of an expression, as `evaluate`. A float without a fraction counts as one."""
     value = evaluate(text, names)
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    if isinstance(value, bool) or not whole or int(value) not in WIDEST:
+    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not is_whole or int(value) not in WIDEST:
         raise ExpressionError(f"{text!r} is {value!r}, not a whole number of 64 bits")
     return int(value)

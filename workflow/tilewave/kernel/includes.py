@@ -1,4 +1,4 @@
-"""The headers that a kernel's file includes: its own, and which of the others it need not bring."""
+"""The headers that a kernel file includes: those in its folders, and those that are provided."""
 
 import functools
 import os
@@ -11,8 +11,8 @@ from tilewave.basics.files import lies_in
 
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n\0]+)[>\"]", re.MULTILINE)
 
-# NVRTC has no C library, and knows printf, assert and the mathematical functions without a header:
-# files written for nvcc include these all the same. Found in no folder, they stand for themselves.
+# NVRTC has no C library, and knows printf, assert and the mathematical functions without a header.
+# Files written for nvcc include these all the same. `EMPTY` and STDINT stand in for them.
 WIDTHS = {8: "char", 16: "short", 32: "int", 64: "long long"}
 
 STDINT = "#pragma once\n" + "".join(
@@ -22,8 +22,8 @@ STDINT = "#pragma once\n" + "".join(
 
 EMPTY = "assert.h cassert cmath cstdio cstdlib cstring math.h stdio.h stdlib.h string.h".split()
 
-# CUDA's own cuda.h declares functions of the host, which NVRTC refuses. What device code takes from it
-# is the type of a tensor map, 64-byte aligned as the PTX ISA wants it (Tensor-map).
+# CUDA's cuda.h declares functions of the host, which NVRTC refuses. Device code takes from it only the type
+# of a tensor map, aligned to 64 bytes as the PTX ISA requires (Tensor-map).
 CUDA = """\
 #pragma once
 struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; };
@@ -31,9 +31,9 @@ typedef CUtensorMap_st CUtensorMap;
 """
 
 INSTEAD = {"cuda.h": CUDA}
-"""Taken instead of what lies in CUDA's folders; a header of the kernel's own folder wins."""
+"""Replacements for headers in CUDA's folders; a header in the kernel's folder wins."""
 
-# What a file for nvcc includes for its code on the host: empty, wherever it lies.
+# Headers that a file for nvcc includes for its host code. They are empty here.
 OF_HOST = re.compile(
     r"[a-z_]+|(?:bits|sys|arpa|net|netinet|x86intrin|boost|nvtx3|thrust|torch|ATen|c10|pybind11|gtest|gflags)/.*"
     r"|cutlass/(?:util/.*|cluster_launch\.hpp)"
@@ -56,7 +56,7 @@ INSTEAD_OF_HOST = {
         "warp/warp_exchange thread/thread_load thread/thread_store".split()
     ),
 }
-"""Of CUDA's own headers what device code can use: cub.cuh without its algorithms of a whole device, and the types of
+"""The parts of CUDA's headers that device code can use: cub.cuh without its device-wide algorithms, and the types of
 cuBLAS."""
 
 STAND_INS = {
@@ -68,39 +68,41 @@ STAND_INS = {
 
 
 def of_host(name: str) -> bool:
-    """Whether a header serves the host's code, and device code needs nothing or little of it."""
+    """Return whether a header serves host code, and device code needs nothing or little of it."""
     return name in INSTEAD_OF_HOST or OF_HOST.fullmatch(name) is not None
 
 
 def provided(name: str) -> bool:
-    """Whether a header is there without the user's doing: CUDA's, or one with a stand-in."""
-    places = [place for folder in folders() for place in (folder, folder / "crt")]
-    return name in STAND_INS or of_host(name) or any((one / name).is_file() for one in places)
+    """Return whether a header exists without the user's doing: CUDA's, or one with a stand-in."""
+    parents = [parent for folder in folders() for parent in (folder, folder / "crt")]
+    return (
+        name in STAND_INS or of_host(name) or any((parent / name).is_file() for parent in parents)
+    )
 
 
 @functools.cache
 def folders() -> tuple[Path, ...]:
-    """Folders of the CUDA headers: the runtime's (with ``crt/``) and CCCL's.
+    """Return the folders of the CUDA headers: the runtime's (with ``crt/``) and CCCL's.
 
     The wheels of one toolkit may lie in several site folders; all of them count, the wheels first.
     """
     import nvidia
     from cuda import pathfinder
 
-    found = []
-    for place in nvidia.__path__:
-        found += sorted(Path(place).glob("cu1[3-9]/include"))
+    include_folders = []
+    for site in nvidia.__path__:
+        include_folders += sorted(Path(site).glob("cu1[3-9]/include"))
     for library in ("cudart", "cccl"):
         folder = pathfinder.find_nvidia_header_directory(library)
         if folder:
-            found.append(Path(folder))
-    found += [folder / "cccl" for folder in found if (folder / "cccl").is_dir()]
-    return tuple(dict.fromkeys(found))
+            include_folders.append(Path(folder))
+    include_folders += [folder / "cccl" for folder in include_folders if (folder / "cccl").is_dir()]
+    return tuple(dict.fromkeys(include_folders))
 
 
 @functools.lru_cache(maxsize=4096)
 def _read(path: Path, stamp: tuple[int, int]) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """A header's text and what it includes; ``stamp`` is the state of the file that was read."""
+    """Read a header and the names that it includes. ``stamp`` is the state of the file, for the cache."""
     text = path.read_text(encoding="utf-8", errors="replace")
     return text, tuple(INCLUDE.findall(text))
 
@@ -118,73 +120,79 @@ REFUSED = (
 LARGE = "#error this header is not read: it has more than {} bytes\n"
 
 MOST_BYTES = 4 << 20
-"""Of a header of the kernel's own."""
+"""Limit of a header in the kernel's folders."""
 
 
 @functools.lru_cache(maxsize=4096)
-def _lies_in(path: Path, own: tuple[Path, ...]) -> bool:
-    return lies_in(path, own)
+def _lies_in(path: Path, folders: tuple[Path, ...]) -> bool:
+    return lies_in(path, folders)
 
 
-def _own_header(name: str, folders: Sequence[Path], own: tuple[Path, ...]) -> Path | str | None:
-    """The header that a file of the kernel's own includes, or what stands for it because it must not be
-    read; None where there is none of this name in the folders.
+def _kernel_header(
+    name: str, folders: Sequence[Path], kernel_folders: tuple[Path, ...]
+) -> Path | str | None:
+    """Return the path of an included header, or the text that replaces it because it must not be read.
 
-    Whether there is a file out of the folders is not told.
+    None where the folders have no such header. The result does not show whether a file outside the folders
+    exists.
     """
     out = os.path.isabs(name) or ".." in Path(name).parts
     for folder in folders:
         path = folder / name
         if path.is_file():
-            if _lies_in(path, own):
+            if _lies_in(path, kernel_folders):
                 return path if path.stat().st_size <= MOST_BYTES else LARGE.format(MOST_BYTES)
             out = True
         out = out or path.is_symlink()
     return REFUSED if out else None
 
 
-def own(text: str, *folders: Path, taken: Collection[str] = ()) -> dict[str, str]:
-    """Name -> text of the headers in the kernel's own folders that ``text`` includes, directly or
-    not. CUDA's headers are left out: no toolkit is needed to ask.
+def kernel_headers(text: str, *folders: Path, taken: Collection[str] = ()) -> dict[str, str]:
+    """Return name -> text of the headers in the kernel's folders that ``text`` includes, directly or not.
 
-    A name in quotation marks is looked for first in the folder of the header that includes it. What is included
-    lies in these folders, links followed; anything else that is named is `REFUSED`. Where such a name means a file
-    beside the one that includes it, and another header has that name (in these folders, or it is taken), the text asks
-    for it by its whole name: NVRTC knows no folders.
+    CUDA's headers are not among them, so no toolkit is needed. A name in quotation marks is searched first in the
+    folder of the header that includes it. A header must lie in these folders, links followed; any other is
+    `REFUSED`. NVRTC knows no folders: a header beside its includer whose name another header has (in these
+    folders, or ``taken``) is included by its path from the kernel's folder.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     renamed: dict[str, list[tuple[str, str]]] = {}
     waiting: list[tuple[str, tuple[Path, ...], str]] = [
         (name, (), "") for _, name in INCLUDE.findall(text)
     ]
     while waiting:
         name, near, includer = waiting.pop()
-        whole = posixpath.normpath(posixpath.join(posixpath.dirname(includer), name))
-        if near and whole != name and _other(near[0] / name, name, whole, folders, taken):
-            renamed.setdefault(includer, []).append((name, whole))
-            name = whole
-        if name in found:
+        full_name = posixpath.normpath(posixpath.join(posixpath.dirname(includer), name))
+        if (
+            near
+            and full_name != name
+            and _ambiguous(near[0] / name, name, full_name, folders, taken)
+        ):
+            renamed.setdefault(includer, []).append((name, full_name))
+            name = full_name
+        if name in texts:
             continue
-        told = _own_header(name, (*near, *folders), folders)
-        if isinstance(told, str):
-            found[name] = told
-        elif told is not None and (told.parent in folders or name not in INSTEAD):
-            found[name], included = read_header(told)
+        header = _kernel_header(name, (*near, *folders), folders)
+        if isinstance(header, str):
+            texts[name] = header
+        elif header is not None and (header.parent in folders or name not in INSTEAD):
+            texts[name], included = read_header(header)
             waiting += [
-                (one, (told.parent,) if mark == '"' else (), name) for mark, one in included
+                (included_name, (header.parent,) if mark == '"' else (), name)
+                for mark, included_name in included
             ]
     for includer, names in renamed.items():
-        for name, whole in names:
+        for name, full_name in names:
             quoted = re.compile(rf'^([ \t]*#[ \t]*include[ \t]*"){re.escape(name)}"', re.MULTILINE)
-            found[includer] = quoted.sub(rf'\g<1>{whole}"', found[includer])
-    return dict(sorted(found.items()))
+            texts[includer] = quoted.sub(rf'\g<1>{full_name}"', texts[includer])
+    return dict(sorted(texts.items()))
 
 
-def _other(
-    beside: Path, name: str, whole: str, folders: Sequence[Path], taken: Collection[str]
+def _ambiguous(
+    beside: Path, name: str, full_name: str, folders: Sequence[Path], taken: Collection[str]
 ) -> bool:
-    """Whether the header of this whole name is the one beside its includer, and the short name another's."""
+    """Return whether the short name of the header beside its includer also names another header."""
     if not beside.is_file():
         return False
-    other = name in taken or any((one / name).is_file() for one in folders)
-    return other and any((one / whole).is_file() for one in folders)
+    another = name in taken or any((folder / name).is_file() for folder in folders)
+    return another and any((folder / full_name).is_file() for folder in folders)

@@ -1,7 +1,7 @@
 """Counter-based pseudo-random inputs: the same bits on the host (numpy) and on the device.
 
-An element depends on nothing but (seed, stream, index), so a buffer can be filled in any order and
-in pieces. `gpu/support.cu` repeats the integer arithmetic below; a test compares the two.
+An element depends only on (seed, stream, index), so a buffer can be filled in any order and in
+pieces. `gpu/support.cu` repeats the integer arithmetic below; a test compares the two.
 
 Values are uniform and symmetric about zero in (-1, 1), standard deviation 1/sqrt(3). The 24 high
 bits u of the hash give (2u + 1 - 2^24) / 2^24, which single precision holds exactly; f64 takes 28
@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 
 from tilewave.theory.dtypes import DTYPES, mix
 
-# So small that all steps stay in the cache: to ask the system for memory takes longer than to fill it.
+# Small enough that all steps stay in the cache: allocating memory takes longer than filling it.
 _CHUNK = 1 << 14
 
 
 def storage(dtype: str) -> np.dtype:
-    """The numpy dtype that holds a buffer of `dtype` (bf16 and FP8 as their bits, tf32 as f32)."""
+    """Return the numpy dtype that holds a buffer of `dtype` (bf16 and FP8 as their bits, tf32 as f32)."""
     try:
         return np.dtype(DTYPES[dtype].storage)
     except KeyError:
         raise ValueError(f"unknown dtype {dtype!r}; known: {', '.join(DTYPES)}") from None
 
 
-def _words(seed: int, stream: int, index: NDArray[np.uint64]) -> NDArray[np.uint32]:
+def _hashes(seed: int, stream: int, index: NDArray[np.uint64]) -> NDArray[np.uint32]:
     low = (index & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     high = (index >> np.uint64(32)).astype(np.uint32)
     number = np.array([(stream * 0x9E3779B9 + 0x7F4A7C15) & 0xFFFFFFFF], np.uint32)
@@ -38,20 +38,20 @@ def _words(seed: int, stream: int, index: NDArray[np.uint64]) -> NDArray[np.uint
 
 
 def to_float64(values: np.ndarray, dtype: str) -> NDArray[np.float64]:
-    """The numbers that a buffer of `dtype` holds."""
+    """Return the numbers that a buffer of `dtype` holds."""
     return DTYPES[dtype].read(values)
 
 
 def uniform(seed: int, stream: int, count: int, dtype: str, start: int = 0) -> np.ndarray:
-    """Elements start .. start+count-1 of a stream, in `storage(dtype)`, one dimension.
+    """Return elements start .. start+count-1 of a stream, in `storage(dtype)`, one dimension.
 
-    Raises ValueError for an unknown dtype, and for one that no elements are made of (u8).
+    Raises ValueError for an unknown dtype, and for one without random elements (u8).
     """
-    out, made = np.empty(count, storage(dtype)), DTYPES[dtype].from_bits
-    if made is None:
+    out, convert = np.empty(count, storage(dtype)), DTYPES[dtype].from_bits
+    if convert is None:
         raise ValueError(f"no elements are made of dtype {dtype!r}")
     for first in range(0, count, _CHUNK):
         last = min(first + _CHUNK, count)
         index = np.arange(start + first, start + last, dtype=np.uint64)
-        out[first:last] = made(_words(seed, stream, index))
+        out[first:last] = convert(_hashes(seed, stream, index))
     return out

@@ -1,4 +1,4 @@
-"""A job: one measurement of a case, with all that it takes. `pipeline.jobs` makes them."""
+"""Jobs: one stage of a case, with all that it needs. `pipeline.jobs` makes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewave.kernel.launches import Argument, LaunchPlan, Provider, argument
 
 @dataclass(frozen=True)
 class BlockTiming:
-    """Milliseconds of a block of launches, and the fewest rounds of blocks."""
+    """Milliseconds of a block of launches, and the least number of rounds of blocks."""
 
     block_ms: float
     rounds: int
@@ -22,8 +22,10 @@ class BlockTiming:
 
 @dataclass(frozen=True)
 class ProbeBuffer:
-    """A probe's buffer: what it must hold afterwards, and the figure that it becomes (``metric``,
-    ``unit``), where it is looked at."""
+    """A probe's buffer.
+
+    expect: expression for its elements afterwards. report: metric and unit of the figure that it becomes.
+    """
 
     dtype: str
     size: Expression
@@ -33,8 +35,8 @@ class ProbeBuffer:
 
 @dataclass(frozen=True)
 class Probe:
-    """A probe's buffers, and what its case gives them: expressions for their elements and sizes, the
-    scalar arguments, and the macros, which all of these may ask for."""
+    """A probe's buffers, and the expressions of its case for their elements and sizes, for scalar arguments
+    and macros. All expressions may use the macros."""
 
     buffers: Mapping[str, ProbeBuffer]
     macros: Mapping[str, Expression] = field(default_factory=dict)
@@ -42,31 +44,37 @@ class Probe:
     sizes: Mapping[str, Expression] = field(default_factory=dict)
     scalars: Mapping[str, Expression] = field(default_factory=dict)
 
-    def names(self, *given: Mapping[str, Any]) -> dict[str, Any]:
-        """Names for its expressions: those given, the case's macros and the values of its scalars."""
+    def names(self, *scopes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the names for its expressions: these scopes, the case's macros and its scalars."""
         names: dict[str, Any] = {}
-        for source in (*given, self.macros):
+        for source in (*scopes, self.macros):
             names.update(source)
         for name, text in self.scalars.items():
             names[name] = evaluate(text, names)
         return names
 
     def document(self) -> dict[str, Any]:
-        """As a job's key has it."""
+        """Return the probe as a job's key has it."""
         case = {name: value for name, value in vars(self).items() if name != "buffers"}
         return {"buffers": self.buffers, "case": case}
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker gets, as JSON (`write_jobs`, `read_jobs`), and what an operation is given.
+    """A stage of a case, as a worker gets it in JSON (`write_jobs`, `read_jobs`).
 
-    stage: one of `kernel.result.STAGES`. source: the kernel file. entry: the kernel's symbol, or the
-    Python function's name; of several launches in a row the symbol of the one that leads, and so are
-    the arguments (see `steps`). arguments: names of buffers, tensor maps, sizes, scalars, alpha and beta,
-    numbers, and None for null pointers, in the kernel's order. seed: of the inputs. limit_s: what the case may take. clock_control,
-    cache_control: ncu's. key: see `records.keys`. code: digest of the cubin's code, or of a host kernel's
-    source. cubin: its path, empty where nothing was compiled; no_cubin then says why not.
+    stage: one of `kernel.result.STAGES`.
+    source: the kernel file.
+    entry: the kernel's symbol, or the Python function's name. Of several launches, entry and arguments are
+    those of the leading one (see `steps`).
+    arguments: names of buffers, tensor maps, sizes, scalars, alpha and beta, numbers, and None for null
+    pointers, in the kernel's order.
+    seed: seed of the inputs.
+    limit_s: time limit of the case.
+    clock_control, cache_control: options of ncu.
+    key: see `records.keys`.
+    code: digest of the cubin's code, or of a host kernel's source.
+    cubin: its path, empty where nothing was compiled; no_cubin then holds the reason.
     """
 
     stage: str
@@ -91,22 +99,22 @@ class Job:
     code: str = ""
     cubin: str = ""
     no_cubin: str = ""
-    # What arguments or a probe's expressions ask of the device; the instruction of a probe that is counted.
+    # Device attributes that arguments or a probe's expressions use; the instruction of a probe that is counted.
     probe: Probe | None = None
     device: Mapping[str, Any] = field(default_factory=dict)
     instruction: str | None = None
-    # Of the stage time: whether it is paired with cuBLAS, or with another kernel of the same operands;
-    # and a probe's operations and bytes.
+    # Stage time: whether it is paired with cuBLAS, or with another kernel of the same operands; a probe's
+    # operations and bytes.
     baseline: bool = False
     rival: Job | None = None
     work: Mapping[str, float] = field(default_factory=dict)
-    # Of the stage tune: whom it races, and what orders the screening.
+    # Stage tune: the group that it races, and the order of the screening.
     group: str = ""
     predicted_loads: float | None = None
-    # Of the stage counters: ncu's metrics and sections.
+    # Stage counters: ncu's metrics and sections.
     metrics: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
-    # Where headers of its own are looked for besides the kernel file's folder, for the lines of code.
+    # Folders of its headers besides the kernel file's folder, for the lines of code.
     include: tuple[str, ...] = ()
     # Of the stage execute: `execution.version`, and whether accesses to shared memory are kept.
     versions: tuple[int, ...] = ()
@@ -121,20 +129,20 @@ class Job:
 
     @property
     def steps(self) -> tuple[Self, ...]:
-        """The launches of the case in their order, each as a job of one launch."""
+        """Launches of the case in their order, each as a job of one launch."""
         return tuple(
-            replace(self, entry=one.entry, arguments=one.arguments, launch=launch)
-            for one, launch in zip(self.launch.series, self.launch.steps)
+            replace(self, entry=step.entry, arguments=step.arguments, launch=launch)
+            for step, launch in zip(self.launch.series, self.launch.steps)
         ) or (self,)
 
     @property
     def leading(self) -> int:
-        """Place among the `steps` of the launch that leads: what is no sum is said of it."""
-        return next(at for at, one in enumerate(self.steps) if one.entry == self.entry)
+        """Index of the leading launch among the `steps`. Figures that are no sum are its figures."""
+        return next(at for at, step in enumerate(self.steps) if step.entry == self.entry)
 
     @property
     def numbers(self) -> dict[str, Expression]:
-        """Sizes and a probe's scalars: the whole numbers that an argument may be."""
+        """Sizes and a probe's scalars: whole numbers that an argument may be."""
         if self.probe is None:
             return dict(self.shape)
         names = self.probe.names(self.device)
@@ -142,27 +150,27 @@ class Job:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """From JSON of its fields."""
+        """Make a job from JSON of its fields."""
         probe, rival = document["probe"], document["rival"]
         if probe is not None:
-            buffers = {name: ProbeBuffer(**one) for name, one in probe["buffers"].items()}
+            buffers = {name: ProbeBuffer(**buffer) for name, buffer in probe["buffers"].items()}
             probe = Probe(**{**probe, "buffers": buffers})
-        made = {
+        members = {
             "launch": LaunchPlan.of_document(document["launch"]),
             "timing": BlockTiming(**document["timing"]),
             "probe": probe,
             "rival": rival and cls.of_document(rival),
         }
         lists = ("arguments", "metrics", "sections", "include", "versions")
-        made |= {name: argument(document[name]) for name in lists}
-        return cls(**{**document, **made})
+        members |= {name: argument(document[name]) for name in lists}
+        return cls(**{**document, **members})
 
 
 def write_jobs(path: Path, jobs: Iterable[Job]) -> None:
-    """A list of jobs, for the process that runs them."""
+    """Write a list of jobs, for the process that runs them."""
     path.write_text(json.dumps(list(jobs), default=vars), encoding="utf-8")
 
 
 def read_jobs(path: Path) -> list[Job]:
-    """The jobs of such a file."""
-    return [Job.of_document(one) for one in json.loads(path.read_text(encoding="utf-8"))]
+    """Read the jobs from a file of `write_jobs`."""
+    return [Job.of_document(document) for document in json.loads(path.read_text(encoding="utf-8"))]

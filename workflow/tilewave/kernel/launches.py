@@ -1,4 +1,4 @@
-"""One launch of a kernel in whole numbers: its geometry, its scratch memory and its tensor maps."""
+"""A launch of a kernel in whole numbers: geometry, scratch memory and tensor maps."""
 
 import itertools
 import math
@@ -13,17 +13,17 @@ from tilewave.theory.occupancy import REGISTERS, WARP, block_registers
 from tilewave.theory.tensor_map_limits import broken
 
 Provider = Literal["nvrtc", "cublaslt", "cpu"]
-"""Who launches: the driver what NVRTC compiled, the vendor's library, or Python on the host."""
+"""Launcher of a kernel: the driver (code from NVRTC), the vendor's library, or Python on the host."""
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 BLOCK_LIMITS = (1024, 1024, 64)
 BLOCK_LIMIT = 1024
-"""Threads of a block. These limits are the same for compute capability 5.0 to 12.x (CUDA programming guide,
+"""Most threads of a block. These limits hold for compute capability 5.0 to 12.x (CUDA programming guide,
 technical specifications per compute capability)."""
 
 
 @dataclass(frozen=True)
 class Typed:
-    """A struct's member of a type of its own, one of `MEMBERS`, such as a 64-bit stride."""
+    """A struct's member with a type, one of `MEMBERS`, such as a 64-bit stride."""
 
     dtype: str
     value: Any  # a name, an expression or a number
@@ -35,16 +35,16 @@ Argument = str | int | float | None | Typed | tuple["Argument", ...]
 
 
 def leaves(arguments: Iterable[Argument]) -> Iterator[str | int | float | None]:
-    """The names and numbers of these arguments, those in structs among them."""
-    for one in arguments:
-        if isinstance(one, tuple):
-            yield from leaves(one)
+    """Yield the names and numbers of these arguments, also those in structs."""
+    for item in arguments:
+        if isinstance(item, tuple):
+            yield from leaves(item)
         else:
-            yield one.value if isinstance(one, Typed) else one
+            yield item.value if isinstance(item, Typed) else item
 
 
 def argument(document: Any) -> Argument:
-    """An argument from JSON: a list is a struct."""
+    """Return an argument from JSON. A list is a struct."""
     if isinstance(document, list):
         return tuple(map(argument, document))
     if isinstance(document, dict):
@@ -54,13 +54,13 @@ def argument(document: Any) -> Argument:
 
 
 CLUSTER_LIMIT = 16
-"""Blocks of a cluster on Hopper with the function's non-portable attribute; 8 are portable (CUDA
+"""Most blocks of a cluster on Hopper, with the function's non-portable attribute; 8 are portable (CUDA
 programming guide, thread block clusters)."""
 
 
 @dataclass(frozen=True)
 class Scratch:
-    """Memory that a product needs beside its matrices; ``zeroed`` before and after each launch."""
+    """Memory that a kernel needs beside its operands; ``zeroed`` before and after each launch."""
 
     name: str
     nbytes: int
@@ -69,9 +69,11 @@ class Scratch:
 
 @dataclass(frozen=True)
 class MapPlan:
-    """A tensor map of one launch: ``sizes`` and ``box`` in elements, the contiguous dimension first;
-    ``strides`` in bytes from one element to the next along each dimension but the first, empty where
-    the array has no gaps; ``element_strides`` of the box, empty where each is 1."""
+    """A tensor map of one launch, the contiguous dimension first.
+
+    sizes, box: elements. strides: bytes from one element to the next along each dimension but the first, empty
+    where the array has no gaps. element_strides: those of the box, empty where each is 1.
+    """
 
     name: str
     of: str
@@ -85,13 +87,13 @@ class MapPlan:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """From JSON of its fields."""
+        """Make it from JSON of its fields."""
         lists = ("sizes", "box", "strides", "element_strides")
         return cls(**{**document, **{name: tuple(document[name]) for name in lists}})
 
     @property
     def pitches(self) -> tuple[int, ...]:
-        """The strides, where they are not given too."""
+        """Strides in bytes, also of an array without gaps."""
         if self.strides:
             return self.strides
         rows = itertools.accumulate(self.sizes[:-1], operator.mul)
@@ -99,29 +101,29 @@ class MapPlan:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """The element strides, where they are not given too."""
+        """Element strides, also where each is 1."""
         return self.element_strides or (1,) * len(self.sizes)
 
-    def beyond(self) -> str:
-        """Empty where CUDA can encode it; else which rule of cuTensorMapEncodeTiled it breaks."""
+    def broken_rule(self) -> str:
+        """Return the rule of cuTensorMapEncodeTiled that the map breaks; empty if it breaks none."""
         element = SIZES[self.dtype]
-        told = broken(element, self.sizes, self.box, self.steps, self.pitches, self.swizzle)
-        return told and f"{self.name}: {told}"
+        rule = broken(element, self.sizes, self.box, self.steps, self.pitches, self.swizzle)
+        return rule and f"{self.name}: {rule}"
 
     def document(self) -> dict[str, Any]:
-        """As a job's key has it, under the map's name."""
-        made = {name: getattr(self, name) for name in ("of", "dtype", "swizzle", "l2")}
-        made |= {"sizes": list(self.sizes), "box": list(self.box)}
+        """Return the map as a job's key has it, under the map's name."""
+        document = {name: getattr(self, name) for name in ("of", "dtype", "swizzle", "l2")}
+        document |= {"sizes": list(self.sizes), "box": list(self.box)}
         if len(self.sizes) == 2:
-            made["pitch"] = self.pitches[0]
+            document["pitch"] = self.pitches[0]
         else:
-            made["strides"] = list(self.pitches)
-        return made | ({"element_strides": list(self.steps)} if self.element_strides else {})
+            document["strides"] = list(self.pitches)
+        return document | ({"element_strides": list(self.steps)} if self.element_strides else {})
 
 
 @dataclass(frozen=True)
 class Step:
-    """One launch of a series: which kernel of the file, with what arguments, in which geometry."""
+    """A launch of a series: kernel, arguments and geometry."""
 
     entry: str
     arguments: tuple[Argument, ...]
@@ -132,21 +134,22 @@ class Step:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """From JSON of its fields."""
+        """Make it from JSON of its fields."""
         lists = {name: value for name, value in document.items() if isinstance(value, list)}
         return cls(**{**document, **{name: argument(value) for name, value in lists.items()}})
 
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """Geometry of one launch. ``shared_bytes`` is the dynamic part, ``grid`` counts blocks with a
-    cluster too, ``cluster`` is None where a block stands alone.
+    """Geometry of one launch.
 
-    ``programmatic``: it may begin before the launch before it has ended (CUDA programming guide, programmatic
-    dependent launch), which the kernel waits for itself; of a series each.
-
-    ``series``: of a case of several launches all of them, in their order; the geometry is then that of
-    the one that leads. They share scratch and tensor maps.
+    shared_bytes: dynamic shared memory of a block.
+    grid: blocks, with a cluster too.
+    cluster: None where a block stands alone.
+    programmatic: it, or each launch of a series, may begin before the one before it ends (CUDA programming
+    guide, programmatic dependent launch). The kernel waits itself.
+    series: all launches of a case of several, in their order. The geometry is then that of the leading one.
+    They share scratch and tensor maps.
     """
 
     grid: tuple[int, int, int]
@@ -162,25 +165,27 @@ class LaunchPlan:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """From JSON of its fields."""
+        """Make a plan from JSON of its fields."""
         triples = {
             name: None if document[name] is None else tuple(document[name])
             for name in ("grid", "block", "cluster", "tile")
         }
         maps = tuple(map(MapPlan.of_document, document["tensor_maps"]))
-        scratch = tuple(Scratch(**one) for one in document["scratch"])
+        scratch = tuple(Scratch(**buffer) for buffer in document["scratch"])
         series = tuple(map(Step.of_document, document["series"]))
-        made = {**triples, "tensor_maps": maps, "scratch": scratch, "series": series}
-        return cls(**{**document, **made})
+        members = {**triples, "tensor_maps": maps, "scratch": scratch, "series": series}
+        return cls(**{**document, **members})
 
     @property
     def steps(self) -> tuple[Self, ...]:
-        """Each launch by itself, in their order."""
+        """Launches of the case in their order, each as a plan."""
         return tuple(map(self._alone, self.series)) or (self,)
 
-    def _alone(self, one: Step) -> Self:
-        maps = tuple(made for made in self.tensor_maps if made.name in leaves(one.arguments))
-        geometry: dict[str, Any] = {**vars(one)}
+    def _alone(self, step: Step) -> Self:
+        maps = tuple(
+            map_plan for map_plan in self.tensor_maps if map_plan.name in leaves(step.arguments)
+        )
+        geometry: dict[str, Any] = {**vars(step)}
         del geometry["entry"], geometry["arguments"]
         return replace(self, **geometry, tensor_maps=maps, series=())
 
@@ -190,27 +195,28 @@ class LaunchPlan:
 
     @property
     def scratch_bytes(self) -> int:
-        """Memory beside the operands."""
-        return sum(one.nbytes for one in self.scratch)
+        """Bytes of memory beside the operands."""
+        return sum(buffer.nbytes for buffer in self.scratch)
 
     @property
     def cluster_blocks(self) -> int:
         """Blocks of a cluster; 1 where a block stands alone."""
         return math.prod(self.cluster or ())
 
-    def beyond(self, device: Mapping[str, Any]) -> str:
-        """Empty where CUDA can launch it; else which limit it passes (CUDA programming guide,
-        compute capabilities). What was compiled has limits besides: `beyond_code`.
+    def exceeded_limit(self, device: Mapping[str, Any]) -> str:
+        """Return the limit of CUDA that the launch exceeds (CUDA programming guide, compute capabilities);
+        empty if it exceeds none.
 
-        Arguments need no look: they have 4,096 bytes before compute capability 7.0 or CUDA 12.1 and 32,764
-        since (programming guide, ``__global__`` function parameters), and ptxas refuses a kernel with more.
+        Compiled code has further limits: `exceeded_code_limit`. Arguments are not checked, because ptxas refuses
+        a kernel with too many: 4,096 bytes before compute capability 7.0 or CUDA 12.1 and 32,764 since
+        (programming guide, ``__global__`` function parameters).
         """
-        told = [one._beyond(device) for one in self.steps]
+        reasons = [step._exceeded_limit(device) for step in self.steps]
         if self.series:
-            told = [why and f"{one.entry}: {why}" for one, why in zip(self.series, told)]
-        return next(filter(None, told), "")
+            reasons = [why and f"{step.entry}: {why}" for step, why in zip(self.series, reasons)]
+        return next(filter(None, reasons), "")
 
-    def _beyond(self, device: Mapping[str, Any]) -> str:
+    def _exceeded_limit(self, device: Mapping[str, Any]) -> str:
         for axis, size, limit in zip("xyz", self.grid, GRID_LIMITS):
             if size > limit:
                 return f"grid {axis} = {size} exceeds {limit}"
@@ -221,7 +227,7 @@ class LaunchPlan:
         if threads > BLOCK_LIMIT:
             return f"a block of {threads} threads exceeds {BLOCK_LIMIT}"
         if self.shared_bytes < 0:
-            return f"{self.shared_bytes} bytes of shared memory are less than none"
+            return f"{self.shared_bytes} bytes of shared memory are less than 0"
         most = _most_shared(device)
         if most is not None and self.shared_bytes > most:
             return f"{self.shared_bytes} bytes of shared memory exceed this device's {most}"
@@ -231,34 +237,37 @@ class LaunchPlan:
         together = math.prod(self.cluster or ())
         if together > CLUSTER_LIMIT:
             return f"a cluster of {together} blocks exceeds {CLUSTER_LIMIT}"
-        return next(filter(None, (one.beyond() for one in self.tensor_maps)), "")
+        return next(filter(None, (map_plan.broken_rule() for map_plan in self.tensor_maps)), "")
 
-    def beyond_code(
+    def exceeded_code_limit(
         self,
         used: Mapping[str, Mapping[str, int]],
         entries: Sequence[str],
         device: Mapping[str, Any],
     ) -> str:
-        """Empty where what was compiled can be launched so; else which limit of a block it passes.
+        """Return the limit of a block that the compiled code exceeds; empty if it exceeds none.
 
-        used: registers of a thread and static shared bytes of each kernel; entries: the kernel of each launch.
+        used: registers of a thread and static shared bytes of each kernel. entries: the kernel of each launch.
         """
-        for entry, one in zip(entries, self.steps):
+        for entry, step in zip(entries, self.steps):
             before = f"{entry}: " if self.series else ""
-            mine = used.get(entry, {})
-            registers, static = mine.get("registers", 0), mine.get("static_shared_bytes", 0)
-            warps = -(-math.prod(one.block) // WARP)
+            resources = used.get(entry, {})
+            registers, static = (
+                resources.get("registers", 0),
+                resources.get("static_shared_bytes", 0),
+            )
+            warps = -(-math.prod(step.block) // WARP)
             if block_registers(warps, registers) > REGISTERS:
                 return f"{before}{registers} registers in each of {warps} warps exceed {REGISTERS} of a block"
             most = _most_shared(device)
-            if most is not None and static + one.shared_bytes > most:
-                told = f"{static} + {one.shared_bytes} bytes of shared memory"
-                return f"{before}{told} exceed this device's {most}"
+            if most is not None and static + step.shared_bytes > most:
+                total = f"{static} + {step.shared_bytes} bytes of shared memory"
+                return f"{before}{total} exceed this device's {most}"
         return ""
 
 
 def _most_shared(device: Mapping[str, Any]) -> int | None:
-    """Bytes of shared memory that a block may have; None where nothing is known of the device."""
-    known: int | None = device.get("shared_per_block_optin")
+    """Return the most bytes of shared memory of a block; None for an unknown device."""
+    limit: int | None = device.get("shared_per_block_optin")
     row = architectures.ARCHITECTURES.get(device.get("arch", 0))  # its neighbours may have more
-    return known if known is not None or row is None else row.shared_per_block
+    return limit if limit is not None or row is None else row.shared_per_block

@@ -1,4 +1,4 @@
-"""The memory of a launch in whole numbers: strides of its operands, scratch, and tensor maps over both."""
+"""The memory of a launch in whole numbers: strides of operands, scratch, and tensor maps over both."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from tilewave.theory.dtypes import SIZES
 from tilewave.theory.tensor_map_limits import L2_PROMOTIONS, SWIZZLES
 
 Whole = Callable[[str, Any, Mapping[str, Any]], int]
-"""The whole number of an expression of the front matter: its key, the expression, the names it may use."""
+"""Evaluator of an expression of front matter to a whole number, from its key, text and names."""
 
 
 def strides(
@@ -22,29 +22,28 @@ def strides(
     shape: Mapping[str, int],
     whole: Whole,
 ) -> dict[str, int]:
-    """Every stride of the operation's operands by name, in elements: the front matter's, which may use
-    those before it, else what leaves no gap.
+    """Return every stride of the operands by name, in elements: the front matter's, else one without gaps.
 
-    Raises UserError for one that would lay elements over each other.
+    A stride may use those before it. Raises UserError for one with which elements overlap.
     """
-    found: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     for operand, about in operation.operands.items():
         for axis, name in enumerate(stride_names(operand, len(about.extents)), 1):
-            least = operation.placement(operand, shape, layouts, found).strides[axis]
+            least = operation.placement(operand, shape, layouts, lengths).strides[axis]
             text = kernel.front.strides.get(name, least)
-            found[name] = whole(f"strides.{name}", text, {**shape, **found})
-            if found[name] < least:
-                allowed = f"{least} elements at least, which lie there"
-                raise UserError(kernel.path, f"strides.{name}", found[name], allowed)
-    return found
+            lengths[name] = whole(f"strides.{name}", text, {**shape, **lengths})
+            if lengths[name] < least:
+                allowed = f"{least} elements at least, or elements overlap"
+                raise UserError(kernel.path, f"strides.{name}", lengths[name], allowed)
+    return lengths
 
 
 def scratch(kernel: Kernel, dtypes: Mapping[str, str], whole: Whole) -> Iterator[Scratch]:
-    """Buffers beside the operands, of these dtypes."""
+    """Yield the buffers beside the operands, of these dtypes."""
     for name, buffer in kernel.front.buffers.items():
         size = whole(f"buffers.{name}.size", buffer.size, {})
         if size < 0:
-            raise UserError(kernel.path, f"buffers.{name}.size", size, "no negative size")
+            raise UserError(kernel.path, f"buffers.{name}.size", size, "0 elements or more")
         yield Scratch(name, size * SIZES[dtypes[name]], buffer.zeroed)
 
 
@@ -54,38 +53,38 @@ def tensor_maps(
     dtypes: Mapping[str, str],
     whole: Whole,
 ) -> Iterator[MapPlan]:
-    """Tensor maps of operands and scratch, which lie and have dtypes as given by name.
+    """Yield the tensor maps of operands and scratch, whose placements and dtypes are given by name.
 
-    Raises UserError for one that reaches beyond its memory, and for lists of other lengths than its box.
+    Raises UserError for a map that reaches past its memory, and for lists not as long as its box.
     """
-    for name, one in kernel.front.tensor_maps.items():
-        yield _Wanted(kernel, f"tensor_maps.{name}", one, whole).plan(
-            name, placed[one.of], dtypes[one.of]
+    for name, declared in kernel.front.tensor_maps.items():
+        yield _MapPlanner(kernel, f"tensor_maps.{name}", declared, whole).plan(
+            name, placed[declared.of], dtypes[declared.of]
         )
 
 
-class _Wanted:
-    """A tensor map of front matter, about to get its numbers."""
+class _MapPlanner:
+    """The conversion of a tensor map of front matter to whole numbers."""
 
     def __init__(self, kernel: Kernel, key: str, about: DeclaredTensorMap, whole: Whole) -> None:
         self.kernel, self.key, self.about, self.whole = kernel, key, about, whole
 
-    def refuse(self, key: str, found: object, allowed: Any) -> UserError:
-        return UserError(self.kernel.path, f"{self.key}.{key}", found, allowed)
+    def refuse(self, key: str, value: object, allowed: Any) -> UserError:
+        return UserError(self.kernel.path, f"{self.key}.{key}", value, allowed)
 
     def numbers(self, key: str, texts: Sequence[Any], count: int) -> tuple[int, ...]:
-        """So many positive numbers."""
+        """Return the positive numbers of ``count`` expressions."""
         if len(texts) != count:
-            raise self.refuse(key, list(texts), f"expressions, {count} of them")
-        made = [self.whole(f"{self.key}.{key}", text, {}) for text in texts]
-        if made and min(made) < 1:
-            raise self.refuse(key, made, "positive sizes")
-        return tuple(made)
+            raise self.refuse(key, list(texts), f"a list of {count} expressions")
+        values = [self.whole(f"{self.key}.{key}", text, {}) for text in texts]
+        if values and min(values) < 1:
+            raise self.refuse(key, values, "positive sizes")
+        return tuple(values)
 
-    def one_of(self, key: str, text: Any, known: Mapping[int, str]) -> int:
+    def choice(self, key: str, text: Any, allowed: Mapping[int, str]) -> int:
         value = self.whole(f"{self.key}.{key}", text, {})
-        if value not in known:
-            raise self.refuse(key, value, map(str, known))
+        if value not in allowed:
+            raise self.refuse(key, value, map(str, allowed))
         return value
 
     def plan(self, name: str, placed: Placement, dtype: str) -> MapPlan:
@@ -96,13 +95,14 @@ class _Wanted:
         else:
             array = Placement.of("", self.numbers("sizes", about.sizes, rank), "F", {})
         if about.strides is not None:
-            steps = self.numbers("strides", about.strides, rank - 1)
-            array = Placement(array.sizes, (1, *steps))
-        reach = 1 + sum((many - 1) * step for many, step in zip(array.sizes, array.strides))
+            array = Placement(array.sizes, (1, *self.numbers("strides", about.strides, rank - 1)))
+        reach = 1 + sum((size - 1) * stride for size, stride in zip(array.sizes, array.strides))
         if reach > placed.count:
-            allowed = f"an array within the {placed.count} elements of {about.of}"
-            raise self.refuse("sizes", f"{array.sizes}, {reach} elements", allowed)
-        every = self.numbers("element_strides", about.element_strides or [1] * rank, rank)
+            sizes = "sizes" if about.sizes is not None else "box"
+            problem = f"{self.key}.{sizes}: the map reaches over {reach} elements, but {about.of} has {placed.count}"
+            remedy = "Make its sizes or strides smaller"
+            raise UserError.because(self.kernel.path, problem, remedy, f"{self.key}.{sizes}")
+        steps = self.numbers("element_strides", about.element_strides or [1] * rank, rank)
         return MapPlan(
             name=name,
             of=about.of,
@@ -110,18 +110,18 @@ class _Wanted:
             sizes=array.sizes,
             strides=tuple(step * SIZES[dtype] for step in array.strides[1:]),
             box=box,
-            element_strides=every if max(every) > 1 else (),
-            swizzle=self.one_of("swizzle", about.swizzle, SWIZZLES),
-            l2=self.one_of("l2", about.l2, L2_PROMOTIONS),
+            element_strides=steps if max(steps) > 1 else (),
+            swizzle=self.choice("swizzle", about.swizzle, SWIZZLES),
+            l2=self.choice("l2", about.l2, L2_PROMOTIONS),
         )
 
     def as_dimensions(self, placed: Placement, rank: int) -> Placement:
-        """An array as one of so many dimensions: the outermost ones taken together, or more of 1."""
+        """Return an array with so many dimensions: the outermost ones merged, or further ones of size 1."""
         sizes, steps = list(placed.sizes) or [1], list(placed.strides) or [1]
         while len(sizes) > rank:
             outer, step = sizes.pop(), steps.pop()
             if step != sizes[-1] * steps[-1]:
-                allowed = f"{len(placed.sizes)} dimensions: there is padding between them"
+                allowed = f"{len(placed.sizes)} numbers, because padding separates the dimensions"
                 raise self.refuse("box", self.about.box, allowed)
             sizes[-1] *= outer
         while len(sizes) < rank:

@@ -1,7 +1,7 @@
-"""Where the elements of an array lie in memory: one behind the other, or with padding between.
+"""The placement of an array's elements in memory: without gaps, or with padding between them.
 
-Padding holds `POISON` before a launch, so that a kernel which reads it computes something wrong, and
-must hold it afterwards.
+Padding holds `POISON` before a launch, so that a kernel that reads it gives a wrong result, and must still
+hold it afterwards.
 """
 
 import math
@@ -12,12 +12,14 @@ from typing import Literal, Self
 import numpy as np
 
 POISON = 0xFF
-"""The byte that nobody has written: a NaN in f64, f32, f16 and bf16, -1 in whole numbers."""
+"""The byte of unwritten memory: a NaN in f64, f32, f16 and bf16, -1 in whole numbers."""
 
 
 def stride_names(operand: str, dimensions: int) -> list[str]:
-    """What the strides of an operand are called, from its second dimension in memory on: the leading
-    dimension ``lda``, and of a batch ``stride_a`` from matrix to matrix."""
+    """Return the names of an operand's strides, from its second dimension in memory on.
+
+    These are the leading dimension ``lda``, and in a batch ``stride_a`` from matrix to matrix.
+    """
     return [f"ld{operand}", f"stride_{operand}"][: max(dimensions - 1, 0)]
 
 
@@ -35,11 +37,11 @@ class Placement:
         operand: str,
         extents: tuple[int, ...],
         order: Literal["C", "F"],
-        given: Mapping[str, int],
+        strides_by_name: Mapping[str, int],
     ) -> Self:
-        """An operand's, from the strides that are given by name; those that are not leave no gap.
+        """Return an operand's placement. A stride that is not given leaves no gap.
 
-        extents and order: as numpy has them.
+        extents and order: as in numpy.
         """
         sizes = extents[::-1] if order == "C" else extents
         names = ["", *stride_names(operand, len(sizes))]
@@ -47,7 +49,7 @@ class Placement:
         for axis in range(len(sizes)):
             plain = strides[-1] * sizes[axis - 1] if axis else 1
             name = names[axis] if axis < len(names) else ""
-            strides.append(given.get(name, plain))
+            strides.append(strides_by_name.get(name, plain))
         return cls(sizes, tuple(strides))
 
     @property
@@ -56,27 +58,27 @@ class Placement:
 
     @property
     def count(self) -> int:
-        """Elements of the memory, padding and all."""
+        """Elements of the memory, with padding."""
         return self.sizes[-1] * self.strides[-1] if self.sizes else 1
 
     def _view(self, memory: np.ndarray) -> np.ndarray:
-        """The elements among their padding, the contiguous dimension last."""
+        """Return a view of the elements without padding, the contiguous dimension last."""
         steps = [memory.itemsize * stride for stride in self.strides]
         return np.lib.stride_tricks.as_strided(memory, self.sizes[::-1], steps[::-1])
 
     def put(self, values: np.ndarray) -> np.ndarray:
-        """Memory of this many elements that holds the values, which lie one behind the other."""
+        """Return memory that holds these values, which have no gaps, and poison between them."""
         memory = np.full(self.count * values.itemsize, POISON, np.uint8).view(values.dtype)
         view = self._view(memory)
         view[...] = values.reshape(view.shape)
         return memory
 
     def take(self, memory: np.ndarray) -> np.ndarray:
-        """The values, one behind the other."""
+        """Return the values of the memory without gaps."""
         return self._view(memory).flatten()
 
     def overwritten(self, memory: np.ndarray) -> np.ndarray:
-        """Places of the elements of padding that hold something else than before."""
+        """Return the indices of the padding elements that were overwritten."""
         changed = (memory.view(np.uint8).reshape(-1, memory.itemsize) != POISON).any(axis=1)
         self._view(changed)[...] = False
         return np.flatnonzero(changed)

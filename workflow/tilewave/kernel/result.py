@@ -1,4 +1,4 @@
-"""What a job gave, and the words that every result uses."""
+"""Results of jobs, with their statuses, verdicts and sources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRAPPED = "trap"
 TIMED_OUT = "timed out"
 UNSUPPORTED = "unsupported"
 STALE = "stale"
-# Statuses that a kernel is to blame for; the rest say what this machine could not do.
+# Statuses that the kernel causes; the others come from the machine.
 FAILURES = (
     FAILED_TO_COMPILE,
     FAILED_TO_LAUNCH,
@@ -37,7 +37,7 @@ NOT_CHECKED = "not checked"
 RACE = "race"
 UNINITIALISED = "uninitialised read"
 BARRIER = "barrier"
-# What an execution may find in a case that ended.
+# Findings of an execution in a case that ended.
 FINDINGS = (RACE, UNINITIALISED, BARRIER)
 VERDICTS = (CORRECT, WRONG, NOT_CHECKED, RACE, UNINITIALISED, BARRIER)
 
@@ -45,7 +45,7 @@ EXECUTE = "execute"
 SAMPLE = "sample"
 TUNE = "tune"
 STAGES = ("check", "time", TUNE, "counters", SAMPLE, EXECUTE)
-# Where the figures of a stage come from when they were measured here.
+# Source of a stage's figures that were measured on this machine.
 SOURCES = {
     "check": "events",
     "time": "events",
@@ -56,29 +56,32 @@ SOURCES = {
 }
 EXECUTED = SOURCES[EXECUTE]
 INSTEAD = "executed here, because on this GPU "
-"""Begins the reason of a result that stands in for one that this machine's GPU did not give."""
+"""Start of the reason of a result that replaces one that this machine's GPU did not give."""
 DISTURBED = "disturbed: "
-"""Begins the reason of a result whose figures something else on the machine has changed."""
+"""Start of the reason of a result that other load on the machine changed."""
 DOUBTFUL = "doubtful: "
-"""Begins the reason of a time that another measurement of the same case contradicts (`records.agreement`)."""
+"""Start of the reason of a time that another measurement of the case contradicts (`records.agreement`)."""
 SPOILT = (DISTURBED, DOUBTFUL)
 COUNTED_CLOCK = "counted"
-"""Note ``clock`` of a time whose SM clock was counted on the GPU; others were read through NVML, which lags."""
+"""Note ``clock`` of a time whose SM clock was counted on the GPU. Others come from NVML, which lags."""
 
 KINDS = {
     "stage": str, "case": str, "key": str, "status": str, "reason": str, "verdict": str | None, "environment": str,
     "source": str, "figures": list, "samples": dict, "instructions": list, "notes": dict,
 }  # fmt: skip
-"""What a document holds of every result."""
+"""Keys of every result's document, with their types."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a job gave, or why it gave nothing.
+    """The figures of a job, or the reason why it has none.
 
-    environment: id of the one it was measured in. figures: each a metric, value and unit. samples: by series.
-    instructions: a row each. accesses: to shared memory, of an execution that was watched. Raises ValueError for a
-    status or verdict outside the closed lists.
+    environment: id of the environment in which it was measured.
+    figures: each a metric, value and unit.
+    samples: raw values by series.
+    instructions: one row for each.
+    accesses: accesses to shared memory, of an execution that records them.
+    Raises ValueError for a status or verdict outside the closed lists.
     """
 
     stage: str
@@ -104,60 +107,66 @@ class Result:
 
     @classmethod
     def of_job(cls, job: Job, status: str = OK, reason: str = "", **more: Any) -> Self:
-        """The result of a job; whoever knows the environment fills it in."""
+        """Make the result of a job, without its environment."""
         return cls(job.stage, job.case, status, reason, key=job.key, **more)
 
     def document(self) -> dict[str, Any]:
-        """As JSON, to be stored or sent to another process; accesses only where there are any."""
-        made = {"schema_version": SCHEMA_VERSION, **vars(self)}
+        """Return the result as JSON, for the store or another process, with accesses if there are any."""
+        document = {"schema_version": SCHEMA_VERSION, **vars(self)}
         if not self.accesses:
-            del made["accesses"]
-        return made
+            del document["accesses"]
+        return document
 
     @classmethod
     def of_document(cls, document: Any) -> Self:
-        """From `document`. Raises ValueError for what is no result."""
+        """Make a result from `document`. Raises ValueError for any other document."""
         if not isinstance(document, dict) or document.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(f"no document of schema version {SCHEMA_VERSION}")
         for name, kind in KINDS.items():
             if name not in document or not isinstance(document[name], kind):
                 raise ValueError(f"no {name} of its kind")
-        made = cls(**{one.name: document[one.name] for one in fields(cls) if one.name in document})
-        if not all(isinstance(row, dict) for row in (*made.figures, *made.instructions)) or not all(
-            isinstance(one.get("metric"), str) and isinstance(one.get("value"), int | float | None)
-            for one in made.figures
+        result = cls(
+            **{entry.name: document[entry.name] for entry in fields(cls) if entry.name in document}
+        )
+        if not all(
+            isinstance(row, dict) for row in (*result.figures, *result.instructions)
+        ) or not all(
+            isinstance(figure.get("metric"), str)
+            and isinstance(figure.get("value"), int | float | None)
+            for figure in result.figures
         ):
             raise ValueError("a figure or an instruction is none")
-        return made
+        return result
 
     def only(self, *names: str) -> dict[str, Any]:
-        """Some of its fields, by name."""
+        """Return these fields by name."""
         return {name: getattr(self, name) for name in names}
 
     @property
     def by_metric(self) -> dict[str, Any]:
-        """The values of its figures."""
-        return {one["metric"]: one["value"] for one in self.figures}
+        """Values of its figures by metric."""
+        return {figure["metric"]: figure["value"] for figure in self.figures}
 
     @property
     def passing(self) -> bool:
-        """Whether the next run may well get a better result: somebody ended this one (``interrupted``), or
-        disturbed it (``disturbed``), or another measurement contradicts it (``doubtful``)."""
+        """True if the next run may get a better result, by its notes: the job was ended from outside
+        (``interrupted``), other load changed it (``disturbed``), or another measurement contradicts it
+        (``doubtful``)."""
         return bool({"interrupted", "disturbed", "doubtful"} & self.notes.keys())
 
     @property
     def keepable(self) -> bool:
-        """Whether it says something about the case that will be as true next time.
+        """True if the result holds for the next run too.
 
-        What this machine could not do (no permission, no time) is asked again on the next run, and so is what
-        somebody interrupted or disturbed. That a
-        library has no product for a case lasts as long as its version, which the environment names;
-        a case refused by its front matter has no key and costs nothing to refuse again.
+        A job that this machine could not do (no permission, no time), or that was interrupted or disturbed, is
+        tried again on the next run. A library that has no product for a case lacks it as long as its version
+        lasts, which the environment names. A case that its front matter refuses has no key, and is refused
+        again at no cost.
         """
         answered = self.status == UNSUPPORTED and bool(self.key) and self.stage != EXECUTE
         return not self.passing and (self.status in (OK, *FAILURES) or answered)
 
     @property
     def recordable(self) -> bool:
-        """Whether it may be shipped: also that a case was too dear on the recorded GPU."""
+        """True if it may be recorded: also a case that was too expensive on the recorded GPU."""
         return self.keepable or (self.status == NOT_MEASURED and bool(self.figures))

@@ -1,8 +1,7 @@
-"""What decides whether an output is right, wherever it was computed: on the GPU or executed here.
+"""The comparison of an output with its reference, for the GPU and for execution on the CPU.
 
-It is compared element by element and in the Frobenius norm with a float64 reference of the same rounded
-inputs; of several launches the one that came nearest to its tolerance, or went farthest past it, speaks
-for the case.
+An output is compared element by element and in the Frobenius norm with a float64 reference of the same
+rounded inputs. Of several launches, the one nearest to its tolerance, or farthest past it, decides the case.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from tilewave.kernel.inputs import to_float64
 from tilewave.kernel.job import Job
 
 READS_C = "reads C even where beta is 0, as its front matter says: C must hold numbers"
-"""Beside the verdict of a product that was not checked against an uninitialised C."""
+"""Reason beside the verdict of a product that was not checked against an uninitialised C."""
 
 
 NEAR = 100.0
-"""Times its tolerance: an element that is nearer to right may be right and the tolerance wrong."""
+"""Multiple of the tolerance up to which a message names it: the tolerance itself may be wrong."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far an output may be from its double-precision reference.
+    """The allowed difference of an output from its double-precision reference.
 
-    Element: not (|found - reference| <= absolute + relative_out |reference|) is wrong.
-    Whole: not (||found - reference|| <= frobenius ||reference||) is wrong (Frobenius norms).
+    An element is wrong if not (|output - reference| <= absolute + relative_out |reference|), the whole output
+    if not (||output - reference|| <= frobenius ||reference||), in Frobenius norms.
     deviation: size of a typical element; outputs of few elements may be near 0 by chance.
     """
 
@@ -48,9 +47,11 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class JudgedOutput:
-    """An output that is judged: its name, sizes and layout, what it may differ by, whether it holds
-    whole numbers, how the launch was scaled, where it takes alpha or beta, and whether the kernel may
-    read it where beta is 0."""
+    """An output to judge.
+
+    bound: its tolerance. whole: whether it holds whole numbers. scaled: alpha and beta of the launch, None for
+    an operation without them. read: whether the kernel may read it where beta is 0.
+    """
 
     name: str
     extents: tuple[int, ...]
@@ -67,23 +68,24 @@ class JudgedOutput:
 
     @property
     def least_norm(self) -> float:
-        """Norm that an output of this many elements has by its size."""
+        """Norm of an output of this many typical elements."""
         return math.sqrt(self.count) * self.bound.deviation
 
     def element(self, index: int) -> str:
-        """``C[3, 5]``: an element by its place in memory."""
-        place = np.unravel_index(index, self.extents, order=self.order)
-        # Matrices have large letters.
+        """Return the name of an element from its index in memory: ``C[3, 5]``."""
+        indices = np.unravel_index(index, self.extents, order=self.order)
+        # Matrices have capital letters.
         name = self.name.upper() if len(self.extents) > 1 else self.name
-        return f"{name}[{', '.join(str(int(at)) for at in place)}]"
+        return f"{name}[{', '.join(str(int(at)) for at in indices)}]"
 
 
 @dataclass(frozen=True)
 class OutputComparison:
-    """An output beside its reference. `first` is a storage index, -1 where nothing is wrong.
+    """An output beside its reference. A NaN enters neither error.
 
-    An element that is NaN enters neither error. worst: error and tolerance of the element that came
-    nearest to its own tolerance, or went farthest past it, where each was looked at.
+    wrong: number of wrong elements. first: index in memory of the first, -1 where none is wrong. worst: error
+    and tolerance of the element nearest to its tolerance, or farthest past it; None if not every element was
+    compared.
     """
 
     max_error: float
@@ -95,9 +97,9 @@ class OutputComparison:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Verdict (`kernel.result`), the sentence that says what is wrong, figures and notes of a check.
+    """Verdict (`kernel.result`), reason, figures and notes of a check.
 
-    badness: which of several speaks for the case, the largest.
+    badness: of several judgements, the one with the largest decides the case.
     """
 
     verdict: str
@@ -107,27 +109,27 @@ class Judgement:
     badness: tuple[bool, float] = (False, 0.0)
 
     @classmethod
-    def worst(cls, found: Iterable[Judgement]) -> Judgement:
-        """The one that came nearest to its tolerance, or went farthest past it."""
-        return max(found, key=lambda one: one.badness)
+    def worst(cls, judgements: Iterable[Judgement]) -> Judgement:
+        """Return the judgement nearest to its tolerance, or farthest past it."""
+        return max(judgements, key=lambda judgement: judgement.badness)
 
 
 def judged(
     output: JudgedOutput,
-    found: OutputComparison,
+    comparison: OutputComparison,
     value: float = math.nan,
     expected: float = math.nan,
     label: str = "",
 ) -> Judgement:
-    """The judgement of a comparison.
+    """Return the judgement of a comparison.
 
-    value, expected: the output and its reference at ``found.first``; label: which of several
-    implementations ran.
+    value, expected: output and reference at ``comparison.first``. label: name of the implementation, if there
+    are several.
     """
     bound, reason = output.bound, ""
     alpha, beta = output.scaled or (1.0, 0.0)
     scaled = f" with alpha = {alpha:g}, beta = {beta:g}" if output.scaled else ""
-    if found.wrong:
+    if comparison.wrong:
         unwritten = ""
         if math.isnan(value) and not beta:
             read = ", or C was read although beta is 0, which `reads_c: true` allows"
@@ -136,13 +138,13 @@ def judged(
         allowed = bound.absolute + bound.relative_out * abs(expected)
         near = allowed > 0 and abs(value - expected) < NEAR * allowed
         reason = (
-            f"{found.wrong} of {output.count} elements are wrong{scaled}; "
-            f"{output.element(found.first)} is {value:{digits}}{unwritten}, expected {expected:{digits}}"
+            f"{comparison.wrong} of {output.count} elements are wrong{scaled}; "
+            f"{output.element(comparison.first)} is {value:{digits}}{unwritten}, expected {expected:{digits}}"
             f"{f' within {allowed:.2g}' if near else ''}"
         )
-    elif not found.relative_error <= bound.frobenius:
+    elif not comparison.relative_error <= bound.frobenius:
         reason = (
-            f"relative error {found.relative_error:.3g} of the whole output (Frobenius){scaled} "
+            f"relative error {comparison.relative_error:.3g} of the whole output (Frobenius){scaled} "
             f"exceeds {bound.frobenius:.3g}"
         )
     correct = not reason
@@ -150,34 +152,34 @@ def judged(
         reason = READS_C
     if reason and label:
         reason = f"{label}: {reason}"
-    # The errors are left out where elements are NaN: those of the others would look small.
-    no_number = math.isnan(found.worst[0] if found.worst else 0.0)
-    no_number = no_number or (found.wrong > 0 and math.isnan(value))
-    values = {"max_error": found.max_error, "tolerance": bound.typical}
-    values["relative_error"] = found.relative_error
+    # No errors beside NaN elements: those of the other elements would look small.
+    no_number = math.isnan(comparison.worst[0] if comparison.worst else 0.0)
+    no_number = no_number or (comparison.wrong > 0 and math.isnan(value))
+    values = {"max_error": comparison.max_error, "tolerance": bound.typical}
+    values["relative_error"] = comparison.relative_error
     if no_number:
         values = {"tolerance": bound.typical}
     notes: dict[str, Any] = {"alpha": alpha, "beta": beta} if output.scaled else {}
-    notes |= {"wrong_elements": found.wrong, "relative_tolerance": bound.frobenius}
-    if found.worst is not None and not no_number:
-        notes["worst_error"], notes["worst_tolerance"] = found.worst
-    # Where nothing is tolerated (whole numbers) any error is beyond measure.
-    beyond = math.inf if found.max_error else 0.0
+    notes |= {"wrong_elements": comparison.wrong, "relative_tolerance": bound.frobenius}
+    if comparison.worst is not None and not no_number:
+        notes["worst_error"], notes["worst_tolerance"] = comparison.worst
+    # Whole numbers have no tolerance, so any error is infinitely large.
+    unbounded = math.inf if comparison.max_error else 0.0
     return Judgement(
         result.CORRECT if correct else result.WRONG,
         reason,
-        [{"metric": name, "value": float(one), "unit": ""} for name, one in values.items()],
+        [{"metric": name, "value": float(value), "unit": ""} for name, value in values.items()],
         notes,
-        (not correct, found.max_error / bound.typical if bound.typical else beyond),
+        (not correct, comparison.max_error / bound.typical if bound.typical else unbounded),
     )
 
 
 def compare(
     output: JudgedOutput, got: np.ndarray, want: np.ndarray, dtype: str = "f64"
 ) -> Judgement:
-    """Compare an output with its reference, both as memory has them (one dimension).
+    """Compare an output with its reference, both in memory's order (one dimension).
 
-    dtype: of ``got``, see `inputs.to_float64`; the reference is float64. An element that is NaN is wrong.
+    dtype: dtype of ``got``, see `inputs.to_float64`; the reference is float64. A NaN is wrong.
     """
     bound = output.bound
     if got.shape != want.shape:
@@ -193,8 +195,8 @@ def compare(
     wrong = sum(part.wrong for part in parts)
     norm = max(math.hypot(*(part.norm for part in parts)), output.least_norm)
     total = math.hypot(*(part.total for part in parts))
-    worst = max(parts, key=lambda part: part.beyond, default=None)
-    found = OutputComparison(
+    worst = max(parts, key=lambda part: part.excess, default=None)
+    comparison = OutputComparison(
         max((part.largest for part in parts), default=0.0),
         total / norm if norm else total,
         wrong,
@@ -205,29 +207,29 @@ def compare(
     if wrong:
         value = float(to_float64(got[first : first + 1], dtype)[0])
         expected = float(want[first])
-    return judged(output, found, value, expected)
+    return judged(output, comparison, value, expected)
 
 
 PART = 1 << 13
-"""Elements that are compared at a time: what they need on the way stays in the cache, and no memory is asked
-of the system, which for a large output took ten times as long as to compare it."""
+"""Elements that are compared at a time. Intermediate arrays then stay in the cache; allocating memory for a
+large output took ten times as long as comparing it."""
 
 
 class _Part(NamedTuple):
-    """Elements of an output beside their reference, see `OutputComparison`. total, norm: of the errors and of the
-    reference; beyond: the worst error over its tolerance."""
+    """Part of an `OutputComparison`. total, norm: norms of the errors and of the reference. excess: the worst error
+    divided by its tolerance."""
 
     largest: float
     total: float
     norm: float
     wrong: int
     first: int
-    beyond: float
+    excess: float
     worst: tuple[float, float]
 
 
 def _compared(bound: Tolerance, got: np.ndarray, want: np.ndarray, start: int) -> _Part:
-    # As what is only moved should be: a quarter of the cost.
+    # Fast path for outputs that are only moved: a quarter of the cost.
     if np.array_equal(got, want):
         allowed_of_first = bound.absolute + bound.relative_out * abs(float(want[0]))
         norm = float(np.linalg.norm(want))
@@ -236,29 +238,31 @@ def _compared(bound: Tolerance, got: np.ndarray, want: np.ndarray, start: int) -
         error = np.where(got == want, 0.0, np.abs(got - want))  # infinities may be meant
     allowed = bound.absolute + bound.relative_out * np.abs(want)
     bad = ~(error <= allowed)
-    known = error[~np.isnan(error)]
+    errors = error[~np.isnan(error)]
     with np.errstate(divide="ignore", invalid="ignore"):
-        beyond = np.where(error == 0, 0.0, error / allowed)
-    beyond = np.where(np.isnan(beyond), np.inf, beyond)
-    worst = int(np.argmax(beyond))
+        ratio = np.where(error == 0, 0.0, error / allowed)
+    ratio = np.where(np.isnan(ratio), np.inf, ratio)
+    worst = int(np.argmax(ratio))
     return _Part(
-        float(known.max(initial=0.0)),
-        float(np.linalg.norm(known)),
+        float(errors.max(initial=0.0)),
+        float(np.linalg.norm(errors)),
         float(np.linalg.norm(want)),
         int(bad.sum()),
         start + int(np.argmax(bad)),
-        float(beyond[worst]),
+        float(ratio[worst]),
         (float(error[worst]), float(allowed[worst])),
     )
 
 
 def left_dirty(job: Job, read: Callable[[str], np.ndarray]) -> str:
-    """Empty where a launch left its zeroed scratch zero, else a sentence: the next launch would count
-    on it. ``read`` gives a buffer's bytes."""
-    for one in job.launch.scratch:
-        if not one.zeroed:
+    """Return a sentence if a launch left zeroed scratch not zero, else empty: the next launch relies on it.
+
+    read: returns a buffer's bytes.
+    """
+    for buffer in job.launch.scratch:
+        if not buffer.zeroed:
             continue
-        found = np.flatnonzero(read(one.name))
-        if found.size:
-            return f"left byte {int(found[0])} of scratch buffer {one.name} not zero"
+        nonzero = np.flatnonzero(read(buffer.name))
+        if nonzero.size:
+            return f"left byte {int(nonzero[0])} of scratch buffer {buffer.name} not zero"
     return ""

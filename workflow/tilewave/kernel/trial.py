@@ -1,12 +1,13 @@
-"""A trial of a variant's front matter, before any device or shape is known: its mistakes."""
+"""The trial of a variant's front matter, before any device or shape is known."""
 
 import math
+from pathlib import Path
 
 from tilewave.basics.errors import UserError
 from tilewave.kernel.expressions import FUNCTIONS, LAYOUTS, WORDS, names_in
 from tilewave.kernel.front_matter import Launched
 from tilewave.kernel.launches import leaves
-from tilewave.kernel.variants import DEVICE_NAMES, Variant, names_asked
+from tilewave.kernel.variants import DEVICE_NAMES, Variant, names_used
 from tilewave.theory import architectures
 from tilewave.theory.dtypes import SIZES
 
@@ -23,9 +24,8 @@ TRIAL_DEVICE = {
 def try_out(variant: Variant) -> None:
     """Evaluate the front matter once, with stand-ins for the sizes and the device.
 
-    So that a mistake in an expression is found when the project is loaded. Raises UserError for
-    a name that no expression can know (in any branch), an expression without a value, a dtype
-    or layout that does not exist, and a requirement that is none.
+    A mistake in an expression is then found when the project is loaded. Raises UserError for an unknown
+    name (in any branch), an expression without a value, and an unknown dtype, layout or requirement.
     """
     _check_requires(variant)
     _check_launches(variant)
@@ -44,15 +44,21 @@ def try_out(variant: Variant) -> None:
         variant.strides(shape)
 
 
+def _reserved(path: Path, key: str, name: str) -> UserError:
+    """Return the error of a name that already has a meaning."""
+    problem = f"{key}: the name {name} already has a meaning"
+    return UserError.because(path, problem, "Choose another name", key)
+
+
 def _check_requires(variant: Variant) -> None:
     front, path = variant.kernel.front, variant.kernel.path
-    wanted = ("arch", "conditions", *variant.operation.dimensions)
+    allowed = ("arch", "conditions", *variant.operation.dimensions)
     for name in front.requires:
-        if name not in wanted:
-            raise UserError(path, f"requires.{name}", name, wanted)
+        if name not in allowed:
+            raise UserError.unknown(path, "key", name, allowed, "requires")
     conditions = front.requires.get("conditions", [])
     if not isinstance(conditions, list) or not all(
-        isinstance(one, str | int | float) for one in conditions
+        isinstance(condition, str | int | float) for condition in conditions
     ):
         raise UserError(path, "requires.conditions", conditions, "a list of expressions")
     least = front.requires.get("arch", 0)
@@ -61,7 +67,7 @@ def _check_requires(variant: Variant) -> None:
 
 
 def _check_expressions(variant: Variant) -> None:
-    """Every name in them is known; what is a dtype or a layout is one."""
+    """Check that every name in expressions exists, and that dtypes and layouts do."""
     front, path, operation = variant.kernel.front, variant.kernel.path, variant.operation
     alone = [(f"{key}.{name}", text) for key in ("dtypes", "layouts")
              for name, text in getattr(front, key).items()]  # fmt: skip
@@ -70,38 +76,41 @@ def _check_expressions(variant: Variant) -> None:
     sized += [(f"tile.{index}", text) for index, text in enumerate(front.tile or [])]
     sized += variant.map_texts()
     if front.operation != "probe":
-        sized += [(f"buffers.{name}.size", one.size) for name, one in front.buffers.items()]
-    own = variant.words
-    passed = [(f"{before}arguments.{index}", text) for before, one in variant.launched
-              for index, given in enumerate(one.arguments) for text in leaves([given])
-              if isinstance(text, str) and text not in own]  # fmt: skip
-    asked = [("requires.conditions", text) for text in front.requires.get("conditions", [])]
+        sized += [(f"buffers.{name}.size", buffer.size) for name, buffer in front.buffers.items()]
+    plain_names = variant.plain_arguments
+    passed = [(f"{before}arguments.{index}", text) for before, launch in variant.launched
+              for index, argument in enumerate(launch.arguments) for text in leaves([argument])
+              if isinstance(text, str) and text not in plain_names]  # fmt: skip
+    conditions = [("requires.conditions", text) for text in front.requires.get("conditions", [])]
     geometry = {*variant.names, *operation.dimensions, *variant.stride_names, *DEVICE_NAMES}
-    for expressions, known in (
+    for expressions, allowed in (
         (alone, set(variant.names)),
         (sized, geometry),
         (passed, geometry),
-        (asked, geometry | {"arch", *architectures.NAMES}),
+        (conditions, geometry | {"arch", *architectures.NAMES}),
     ):
         for key, text in expressions:
-            for name in sorted(names_asked(variant.kernel, text) - {*front.let} - known):
-                words = {"dtypes": SIZES, "layouts": LAYOUTS}.get(key.split(".")[0], ())
-                raise UserError(path, key, name, {*words, *front.let} | known)
-    for key, values, words in (
+            for name in sorted(names_used(variant.kernel, text) - {*front.let} - allowed):
+                keywords = {"dtypes": SIZES, "layouts": LAYOUTS}.get(key.split(".")[0], ())
+                valid_names = {*keywords, *front.let} | allowed
+                if text == name and keywords:
+                    raise UserError(path, key, name, valid_names)
+                raise UserError.unknown(path, "name", name, valid_names, key)
+    for key, values, keywords in (
         ("dtypes", variant.dtypes, SIZES),
         ("layouts", variant.layouts, LAYOUTS),
     ):
         for name, value in values.items():
-            if value not in words:
-                raise UserError(path, f"{key}.{name}", value, words)
+            if value not in keywords:
+                raise UserError(path, f"{key}.{name}", value, keywords)
     for name in operation.needs_dtypes:
-        known_here = operation.allowed_dtypes(name, variant.dtypes)
-        if variant.dtypes[name] not in known_here:
-            raise UserError(path, f"dtypes.{name}", variant.dtypes[name], known_here)
+        dtypes = operation.allowed_dtypes(name, variant.dtypes)
+        if variant.dtypes[name] not in dtypes:
+            raise UserError(path, f"dtypes.{name}", variant.dtypes[name], dtypes)
 
 
 def _trial_shape(variant: Variant) -> dict[str, int]:
-    """Sizes that the front matter's divisors allow."""
+    """Return sizes that the front matter's divisors allow."""
     front, shape = variant.kernel.front, {}
     for name in variant.operation.dimensions:
         divisor = variant.integer(f"requires.{name}", front.requires.get(name, 1), {})
@@ -118,83 +127,86 @@ def _check_launches(variant: Variant) -> None:
         _check_series(variant)
     for before, launched in variant.launched:
         for key in ("grid", "block", "cluster"):
-            given = getattr(launched, key)
-            if given is not None and not 1 <= len(given) <= 3:
-                raise UserError(path, f"{before}{key}", given, "one to three expressions")
+            texts = getattr(launched, key)
+            if texts is not None and not 1 <= len(texts) <= 3:
+                raise UserError(path, f"{before}{key}", texts, "one to three expressions")
 
 
 def _check_compiling(variant: Variant) -> None:
-    """Macros' names, and what they are put into; folders of headers."""
+    """Check names of macros, the texts that use them, and folders of headers."""
     front, path = variant.kernel.front, variant.kernel.path
     for name in front.macros:
         if name in (*variant.operation.dimensions, *DEVICE_NAMES, *architectures.NAMES, *WORDS):
-            raise UserError(path, f"macros.{name}", name, "a name with no meaning of its own")
+            raise _reserved(path, f"macros.{name}", name)
     variant.kernel.compiler_options(variant.names)
     if front.cubin is not None:
         variant.kernel.formatted("cubin", front.cubin, variant.names)
-    for folder, given in zip(variant.kernel.folders[1:], front.compiler.include):
+    for folder, name in zip(variant.kernel.folders[1:], front.compiler.include):
         if not folder.is_dir():
-            raise UserError(path, "compiler.include", given, "folders that exist")
+            raise UserError(path, "compiler.include", name, "folders that exist")
 
 
 def _check_let(variant: Variant) -> None:
-    """Names of its own, each from those that are known before it."""
+    """Check that `let` has new names, each defined by earlier ones."""
     front, path = variant.kernel.front, variant.kernel.path
     if front.let and front.operation == "probe":
-        raise UserError(path, "let", front.operation, "any operation but probe")
+        problem = "let: a probe has no named expressions"
+        raise UserError.because(path, problem, "Remove the key", "let")
     earlier = {*variant.names, *variant.operation.dimensions, *DEVICE_NAMES}
     for name, meaning in front.let.items():
         if names_in(name) != {name} or name in (*earlier, *FUNCTIONS, "arch"):
-            raise UserError(path, f"let.{name}", name, "a name with no meaning of its own")
+            raise _reserved(path, f"let.{name}", name)
         for unknown in sorted(names_in(meaning) - earlier):
-            raise UserError(path, f"let.{name}", unknown, earlier)
+            raise UserError.unknown(path, "name", unknown, earlier, f"let.{name}")
         earlier.add(name)
 
 
 def _check_work(variant: Variant) -> None:
-    """What a probe alone may have, or what only some operations."""
+    """Check keys that only a probe, or only some operations may have."""
     front, path = variant.kernel.front, variant.kernel.path
     if front.work is not None:
         if front.operation != "probe":
-            raise UserError(path, "work", front.operation, "a probe: other work is known")
+            problem = "work: only a probe states its work"
+            raise UserError.because(path, problem, "Remove the key", "work")
         scalars = {name for case in front.cases.values() for name in case.scalars}
-        known_here = {*front.macros, *DEVICE_NAMES, *front.buffers, *scalars}
+        allowed = {*front.macros, *DEVICE_NAMES, *front.buffers, *scalars}
         for key, text in (("work.flop", front.work.flop), ("work.byte", front.work.byte)):
-            for name in sorted(names_in(text) - known_here):
-                raise UserError(path, key, name, known_here)
+            for name in sorted(names_in(text) - allowed):
+                raise UserError.unknown(path, "name", name, allowed, key)
     if front.reads_c and "beta" not in variant.operation.scalars:
-        allowed = "an operation with beta, such as matmul"
-        raise UserError(path, "reads_c", front.operation, allowed)
+        problem = f"reads_c: the operation {front.operation} has no beta"
+        raise UserError.because(path, problem, "Remove the key", "reads_c")
     if front.operation == "probe" and front.tensor_maps:
-        allowed = "any operation but probe: a map is of an operand"
-        raise UserError(path, "tensor_maps", front.operation, allowed)
+        problem = "tensor_maps: a probe has no tensor maps"
+        raise UserError.because(path, problem, "Remove the key", "tensor_maps")
 
 
-def _plain_words(variant: Variant) -> tuple[str, ...]:
-    """What arguments may be without more: arrays, sizes, scalars."""
+def _operation_names(variant: Variant) -> tuple[str, ...]:
+    """Return the names that arguments may have without a declaration: arrays, sizes, scalars."""
     operation = variant.operation
     return (*operation.operands, *operation.dimensions, *operation.scalars)
 
 
 def _check_memory(variant: Variant) -> None:
-    """Scratch memory and tensor maps have names of their own and are used."""
-    front, path, plain = variant.kernel.front, variant.kernel.path, _plain_words(variant)
+    """Check that scratch memory and tensor maps have new names and are used."""
+    front, path, plain = variant.kernel.front, variant.kernel.path, _operation_names(variant)
     for name, buffer in front.buffers.items():
         if name in plain:
-            raise UserError(path, f"buffers.{name}", name, "a name with no meaning of its own")
+            raise _reserved(path, f"buffers.{name}", name)
         if buffer.expect is not None or buffer.report is not None:
-            allowed = "dtype, size and zeroed: only a probe's buffers are looked at"
-            raise UserError(path, f"buffers.{name}", "expect or report", allowed)
+            problem = f"buffers.{name}: only a probe's buffers have expect and report"
+            raise UserError.because(path, problem, "Remove these keys", f"buffers.{name}")
     for name in front.tensor_maps:
         if name in (*plain, *front.buffers):
-            allowed = "a name with no meaning of its own"
-            raise UserError(path, f"tensor_maps.{name}", name, allowed)
-        if not any(name in leaves(one.arguments) for _, one in variant.kernel.launches):
-            raise UserError(path, f"tensor_maps.{name}", "no argument", "one of `arguments`")
+            raise _reserved(path, f"tensor_maps.{name}", name)
+        if not any(name in leaves(launch.arguments) for _, launch in variant.kernel.launches):
+            problem = f"tensor_maps.{name}: no launch takes this map"
+            remedy = "Add it to `arguments`, or remove it"
+            raise UserError.because(path, problem, remedy, f"tensor_maps.{name}")
 
 
 def _check_arrays(variant: Variant) -> None:
-    """What is said of arrays is said of the operation's, and of each that needs it."""
+    """Check that keys about arrays name the operation's, and each array that needs a dtype."""
     front, path, operation = variant.kernel.front, variant.kernel.path, variant.operation
     operands = tuple(operation.operands)
     for name in operation.needs_dtypes:
@@ -203,52 +215,61 @@ def _check_arrays(variant: Variant) -> None:
             raise UserError(path, f"dtypes.{name}", None, allowed)
     if not front.dtypes:
         raise UserError(path, "dtypes", None, "a dtype of each array")
-    named = (
-        ("dtypes", front.dtypes, (*operands, "accumulate")),
-        ("layouts", front.layouts, operands),
-        ("arguments", variant.words, (*_plain_words(variant), *front.buffers, *front.tensor_maps)),
-    )
-    # An operation without operands of its own takes what the arguments name.
-    for key, given, known in named if operands else ():
-        for name in given:
-            if name not in known:
-                raise UserError(path, key, name, known)
-    for name, one in front.tensor_maps.items():
-        if one.of not in (memory := (*operands, *front.buffers)):
-            raise UserError(path, f"tensor_maps.{name}.of", one.of, memory)
+    declared = (*_operation_names(variant), *front.buffers, *front.tensor_maps)
+    # An operation without operands takes those that the arguments name.
+    for key, kind, names, valid_names in (
+        ("dtypes", "array", front.dtypes, (*operands, "accumulate")),
+        ("layouts", "array", front.layouts, operands),
+        ("arguments", "name", variant.plain_arguments, declared),
+    ):
+        for name in names if operands else ():
+            if name not in valid_names:
+                raise UserError.unknown(path, kind, name, valid_names, key)
+    for name, tensor_map in front.tensor_maps.items():
+        if tensor_map.of not in (memory := (*operands, *front.buffers)):
+            raise UserError(path, f"tensor_maps.{name}.of", tensor_map.of, memory)
     if operation.tiles and front.tile is not None and len(front.tile) != len(operation.tiles):
-        allowed = f"expressions: of {', '.join(operation.tiles)}"
+        allowed = f"one expression for each of {', '.join(operation.tiles)}"
         raise UserError(path, "tile", front.tile, allowed)
 
 
 def _check_strides(variant: Variant) -> None:
-    """Strides that the operation has, from names that are known before them."""
-    front, path, words = variant.kernel.front, variant.kernel.path, variant.operation.stride_names()
-    known = {*variant.names, *front.let, *variant.operation.dimensions}
+    """Check that the operation has these strides, and that they use earlier names only."""
+    front, path, stride_names = (
+        variant.kernel.front,
+        variant.kernel.path,
+        variant.operation.stride_names(),
+    )
+    earlier = {*variant.names, *front.let, *variant.operation.dimensions}
     for name in front.strides:
-        if name not in words:
-            raise UserError(path, f"strides.{name}", name, words or "none: no array has rows")
+        if not stride_names:
+            problem = f"strides: no array of {front.operation} has rows"
+            raise UserError.because(path, problem, "Remove the key", "strides")
+        if name not in stride_names:
+            raise UserError.unknown(path, "stride", name, stride_names, "strides")
         if name in (*front.macros, *front.let):
-            allowed = "a name that no macro and no `let` has"
-            raise UserError(path, f"strides.{name}", name, allowed)
+            problem = f"strides.{name}: a macro or `let` has this name"
+            remedy = "Rename the macro or `let`"
+            raise UserError.because(path, problem, remedy, f"strides.{name}")
     if front.strides and variant.kernel.provider != "nvrtc":
-        raise UserError(path, "strides", variant.kernel.provider, "a kernel that NVRTC compiles")
-    for name in words:
-        for unknown in sorted(names_asked(variant.kernel, front.strides.get(name)) - known):
-            raise UserError(path, f"strides.{name}", unknown, known)
-        known.add(name)
+        problem = "strides: only a kernel that NVRTC compiles has strides"
+        raise UserError.because(path, problem, "Remove the key", "strides")
+    for name in stride_names:
+        for unknown in sorted(names_used(variant.kernel, front.strides.get(name)) - earlier):
+            raise UserError.unknown(path, "name", unknown, earlier, f"strides.{name}")
+        earlier.add(name)
 
 
 def _check_series(variant: Variant) -> None:
-    """What only one launch may have, or an operation whose case is one."""
+    """Check that a kernel may have several launches, and that keys of a launch stand in them."""
     front, path = variant.kernel.front, variant.kernel.path
     if front.operation == "probe":
-        raise UserError(path, "launches", front.operation, "any operation but probe")
+        problem = "launches: a probe has one launch"
+        raise UserError.because(path, problem, "Remove the key", "launches")
     if variant.kernel.provider != "nvrtc":
-        raise UserError(
-            path, "launches", path.name, "a .cu file or a cubin, whose kernels they are"
-        )
+        problem = "launches: only a .cu file or a cubin has several kernels"
+        raise UserError.because(path, problem, "Remove the key", "launches")
     for key in Launched.model_fields:
         if key in front.model_fields_set:
-            allowed = "nothing: with `launches` each of them has its own"
-            raise UserError(path, key, getattr(front, key), allowed)
+            problem = f"{key}: each entry of `launches` has its own"
+            raise UserError.because(path, problem, "Move the key into `launches`", key)

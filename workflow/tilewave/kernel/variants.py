@@ -1,4 +1,4 @@
-"""Variants: a kernel with one choice of its macros, and what it needs to run a shape."""
+"""Variants: a kernel with its macros chosen, its requirements, and its launch at a shape."""
 
 import itertools
 import math
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from tilewave.basics.errors import KernelRefused, UserError
+from tilewave.basics.errors import KernelRefused, UserError, shown
 from tilewave.basics.validation import WIDEST
 from tilewave.kernel import memory_plan, operations
 from tilewave.kernel.expressions import ExpressionError, evaluate, integer, names_in
@@ -19,54 +19,53 @@ from tilewave.kernel.padding import Placement
 from tilewave.theory import architectures
 from tilewave.theory.dtypes import SIZES, product_label
 
-# What an expression may ask of the device; the values come from its environment.
+# Device attributes that an expression may use; the values come from the environment.
 DEVICE_NAMES = ("sms", "shared_per_block_optin", "shared_per_sm", "l2_bytes")
 
 
 class _Scope(dict[str, Any]):
-    """What the names of a launch stand for, macros among them. meant: of `let` what was asked for already; many
-    expressions ask for the same."""
+    """The values of the names of a launch, macros among them. let_values: cache of evaluated `let` names."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         super().__init__(names)
-        self.meant: dict[str, Any] = {}
+        self.let_values: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One kernel file with one value for each of its macros (all of them, defaults included)."""
+    """A kernel file with a value for each of its macros, defaults included."""
 
     kernel: Kernel
     macros: tuple[tuple[str, Any], ...]
 
     @cached_property
     def id(self) -> str:
-        """Kernel name and every macro that is not at its default, e.g. ``matmul_tiled-tile32``."""
-        words = [self.kernel.name]
+        """Kernel name with each macro that is not at its default, e.g. ``matmul_tiled-tile32``."""
+        parts = [self.kernel.name]
         for name, value in self.macros:
             if str(value) != str(self.kernel.front.macros[name][0]):
-                words.append(f"{name.lower()}{value}")
-        return "-".join(words)
+                parts.append(f"{name.lower()}{value}")
+        return "-".join(parts)
 
     @cached_property
     def names(self) -> dict[str, Any]:
         return dict(self.macros)
 
     def _scope(self, names: Mapping[str, Any]) -> _Scope:
-        """Macros and these names."""
+        """Return a scope of the macros and these names."""
         return names if isinstance(names, _Scope) else _Scope({**self.names, **names})
 
     def _with_strides(self, text: Any, names: Mapping[str, Any]) -> _Scope:
-        """The same and the strides that an expression asks for."""
+        """Return the same scope with the strides that an expression uses."""
         strides = self._strides_for(text, names)
         return _Scope({**self.names, **strides, **names}) if strides else self._scope(names)
 
     def _evaluate(self, key: str, text: Any, names: Mapping[str, Any] | None = None) -> Any:
         names = self._with_strides(text, names or {})
         try:
-            return evaluate(text, _known(self.kernel, text, names))
+            return evaluate(text, _with_let(self.kernel, text, names))
         except ExpressionError as error:
-            raise _told(self.kernel, key, text, error) from error
+            raise _expression_error(self.kernel, key, text, error) from error
 
     def integer(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
         if type(text) is int and text in WIDEST:  # most are plain numbers
@@ -74,11 +73,11 @@ class Variant:
         return self._whole(key, text, self._with_strides(text, names))
 
     def _whole(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
-        """A whole number from these names, macros and `let` alone."""
+        """Return a whole number from these names, macros and `let`, without strides."""
         try:
-            return integer(text, _known(self.kernel, text, self._scope(names)))
+            return integer(text, _with_let(self.kernel, text, self._scope(names)))
         except ExpressionError as error:
-            raise _told(self.kernel, key, text, error) from error
+            raise _expression_error(self.kernel, key, text, error) from error
 
     @cached_property
     def operation(self) -> Operation:
@@ -86,7 +85,7 @@ class Variant:
 
     @cached_property
     def stride_names(self) -> set[str]:
-        """Names of strides that expressions may use: those of macros and `let` mean these."""
+        """Names of strides that expressions may use. A macro or `let` of the same name comes first."""
         taken = {*self.kernel.front.macros, *self.kernel.front.let}
         return set(self.operation.stride_names()) - taken
 
@@ -94,31 +93,31 @@ class Variant:
         return memory_plan.strides(self.kernel, self.operation, self.layouts, shape, self._whole)
 
     def _strides_for(self, text: Any, names: Mapping[str, Any]) -> dict[str, int]:
-        """The strides that an expression asks for, where the sizes are among the names."""
-        asked = (self.stride_names & names_in(text)) - names.keys()
-        if not asked or not names.keys() >= set(self.operation.dimensions):
+        """Return the strides that an expression uses, if the sizes are among the names."""
+        used = (self.stride_names & names_in(text)) - names.keys()
+        if not used or not names.keys() >= set(self.operation.dimensions):
             return {}
-        found = self._all_strides({name: names[name] for name in self.operation.dimensions})
-        return {name: found[name] for name in asked}
+        lengths = self._all_strides({name: names[name] for name in self.operation.dimensions})
+        return {name: lengths[name] for name in used}
 
     def strides(self, shape: Mapping[str, int]) -> dict[str, int]:
-        """Of the operands' strides, in elements, those that the front matter gives."""
-        if not self.kernel.front.strides:
+        """Return the strides that the front matter gives, in elements."""
+        texts = self.kernel.front.strides
+        if not texts:
             return {}
-        given = self.kernel.front.strides
-        return {name: one for name, one in self._all_strides(shape).items() if name in given}
+        return {name: length for name, length in self._all_strides(shape).items() if name in texts}
 
     @cached_property
     def dtypes(self) -> dict[str, str]:
-        """Dtype word of each operand and of ``accumulate``."""
-        given = self.kernel.front.dtypes
-        return {name: str(self._evaluate(f"dtypes.{name}", text)) for name, text in given.items()}
+        """Dtype of each operand and of ``accumulate``."""
+        texts = self.kernel.front.dtypes
+        return {name: str(self._evaluate(f"dtypes.{name}", text)) for name, text in texts.items()}
 
     @cached_property
     def layouts(self) -> dict[str, str]:
-        """Layout of each matrix, ``row`` where the front matter says nothing."""
-        given = {"a": "row", "b": "row", "c": "row", **self.kernel.front.layouts}
-        return {name: str(self._evaluate(f"layouts.{name}", text)) for name, text in given.items()}
+        """Layout of each matrix, ``row`` by default."""
+        texts = {"a": "row", "b": "row", "c": "row", **self.kernel.front.layouts}
+        return {name: str(self._evaluate(f"layouts.{name}", text)) for name, text in texts.items()}
 
     @cached_property
     def dtype(self) -> str:
@@ -128,12 +127,12 @@ class Variant:
         return product_label(operand, accumulate)
 
     def supports(self, shape: Mapping[str, int], device: Mapping[str, Any]) -> str:
-        """Empty where the variant can take the shape; else the requirement that failed.
+        """Return the requirement that the shape or device does not meet; empty if it meets all.
 
         ``requires`` holds ``arch`` (least compute capability times ten), divisors of dimensions
         (``n: 8``) and ``conditions`` (expressions over macros, shape, device and architecture that
-        must hold). Clusters of more than one block, tensor maps and launches that overlap need what has them, whatever
-        ``requires`` says.
+        must hold). Clusters of more than one block, tensor maps and launches that overlap need an architecture that
+        has them, even if ``requires`` does not say so.
         """
         front, has = self.kernel.front, architectures.names(device.get("arch"))
         names = self._scope({**device, **has, **shape})
@@ -141,11 +140,11 @@ class Variant:
             if name == "conditions":
                 for condition in wanted:
                     if names_in(condition) & {*DEVICE_NAMES, *architectures.NAMES} - set(names):
-                        continue  # no device to ask: what it allows is not known
+                        continue  # without a device its limits are unknown
                     if self._evaluate("requires.conditions", condition, names):
                         continue
                     if condition in architectures.FEATURES:
-                        return f"needs {condition}, which this architecture has not"
+                        return f"needs {condition}, which this architecture does not have"
                     return f"needs {condition} ({self._values(condition, names)})"
             elif name == "arch":
                 have = device.get("arch")
@@ -155,12 +154,12 @@ class Variant:
                 divisor = self.integer(f"requires.{name}", wanted, {})
                 if shape[name] % divisor:
                     return f"{name} = {shape[name]} is not a multiple of {divisor}"
-        texts = [text for _, one in self.kernel.launches for text in one.cluster or []]
+        texts = [text for _, launch in self.kernel.launches for text in launch.cluster or []]
         if not has.get("clusters", True) and (
             front.tensor_maps
             or self.integer("programmatic", front.programmatic, names)
             or any(
-                not self._device_words(text) <= device.keys()
+                not self._device_names(text) <= device.keys()
                 or self.integer("cluster", text, names) > 1
                 for text in texts
             )
@@ -168,108 +167,111 @@ class Variant:
             return f"needs compute capability {architectures.first('clusters').capability} or later"
         return ""
 
-    def _device_words(self, text: Any) -> set[str]:
-        return set(DEVICE_NAMES).intersection(names_asked(self.kernel, text))
+    def _device_names(self, text: Any) -> set[str]:
+        return set(DEVICE_NAMES).intersection(names_used(self.kernel, text))
 
     def unknown_device(self, device: Mapping[str, Any]) -> str:
-        """Empty where the launch can be planned; else what of the device its geometry asks for."""
+        """Return the device attributes that the launch needs and ``device`` lacks; empty if none."""
         return ", ".join(sorted(self._device_of_launch - device.keys()))
 
     @cached_property
     def _device_of_launch(self) -> frozenset[str]:
-        """What of the device the geometry and the arguments ask for."""
+        """Device attributes that the geometry and the arguments use."""
         front = self.kernel.front
         texts = [*(front.tile or []), *(buffer.size for buffer in front.buffers.values())]
         texts += [text for _, text in (*self.geometry_texts(), *self.map_texts())]
         more = (front.working_blocks, front.programmatic)
-        asked = {word for text in (*texts, *more) for word in self._device_words(text)}
-        return self.device_of_arguments | asked
+        used = {name for text in (*texts, *more) for name in self._device_names(text)}
+        return self.device_of_arguments | used
 
     @property
     def launched(self) -> Iterator[tuple[str, Launched]]:
-        """What stands before the keys of each launch, and the launch."""
-        for place, (_, one) in enumerate(self.kernel.launches):
-            yield (f"launches.{place}." if self.kernel.front.launches else ""), one
+        """The prefix of each launch's keys, and the launch."""
+        for index, (_, launch) in enumerate(self.kernel.launches):
+            yield (f"launches.{index}." if self.kernel.front.launches else ""), launch
 
     def geometry_texts(self) -> Iterator[tuple[str, Any]]:
-        """Key and expression of all that the launches' geometry leaves to be evaluated."""
-        for before, one in self.launched:
+        """Yield key and text of each expression of the launches' geometry."""
+        for before, launch in self.launched:
             for key in ("grid", "block", "cluster"):
-                for index, text in enumerate(getattr(one, key) or []):
+                for index, text in enumerate(getattr(launch, key) or []):
                     yield f"{before}{key}.{index}", text
-            yield f"{before}shared_bytes", one.shared_bytes
+            yield f"{before}shared_bytes", launch.shared_bytes
 
     def map_texts(self) -> Iterator[tuple[str, Any]]:
-        """Key and expression of all that tensor maps leave to be evaluated."""
-        for name, one in self.kernel.front.tensor_maps.items():
-            yield from ((f"tensor_maps.{name}.{key}", text) for key, text in one.expressions)
+        """Yield key and text of each expression of the tensor maps."""
+        for name, tensor_map in self.kernel.front.tensor_maps.items():
+            yield from ((f"tensor_maps.{name}.{key}", text) for key, text in tensor_map.expressions)
 
     @cached_property
-    def words(self) -> list[str]:
-        """Of the arguments the names that stand for themselves: the others are numbers, or become
-        some."""
+    def plain_arguments(self) -> list[str]:
+        """Arguments that are plain names. The others are numbers or expressions."""
         front = self.kernel.front
-        own = {*front.buffers, *(name for case in front.cases.values() for name in case.scalars)}
-        known = {*self.names, *front.let, *self.stride_names, *set(DEVICE_NAMES) - own}
-        every = [one for _, launched in self.kernel.launches for one in leaves(launched.arguments)]
-        given = [one for one in every if isinstance(one, str)]
-        return [one for one in given if one.isidentifier() and one not in known]
+        kernel_names = {
+            *front.buffers,
+            *(name for case in front.cases.values() for name in case.scalars),
+        }
+        numbers = {*self.names, *front.let, *self.stride_names, *set(DEVICE_NAMES) - kernel_names}
+        texts = [text for _, launch in self.kernel.launches for text in leaves(launch.arguments)]
+        identifiers = [text for text in texts if isinstance(text, str) and text.isidentifier()]
+        return [name for name in identifiers if name not in numbers]
 
     def arguments(
         self, shape: Mapping[str, int], device: Mapping[str, Any]
     ) -> tuple[Argument, ...]:
-        """The arguments of the launch that leads: names of buffers, sizes and the like, numbers, None for
-        null. device: what of it they ask for (`device_of_arguments`), or more.
+        """Return the arguments of the leading launch: names of buffers, sizes and so on, numbers, None for null.
 
-        Raises UserError for an expression without a value.
+        device: at least the attributes that they use (`device_of_arguments`). Raises UserError for an expression
+        without a value.
         """
-        before, one = list(self.launched)[self.kernel.leading]
-        return self._arguments(before, one, {**device, **shape})
+        before, launch = list(self.launched)[self.kernel.leading]
+        return self._arguments(before, launch, {**device, **shape})
 
     @cached_property
     def device_of_arguments(self) -> frozenset[str]:
-        """What of the device the arguments of any launch ask for."""
-        given = [text for _, one in self.kernel.launches for text in leaves(one.arguments)]
-        return frozenset(word for text in given for word in self._device_words(text))
+        """Device attributes that the arguments of any launch use."""
+        texts = [text for _, launch in self.kernel.launches for text in leaves(launch.arguments)]
+        return frozenset(name for text in texts for name in self._device_names(text))
 
     def _arguments(
-        self, before: str, one: Launched, names: Mapping[str, Any]
+        self, before: str, launch: Launched, names: Mapping[str, Any]
     ) -> tuple[Argument, ...]:
-        words = self.words
+        plain_names = self.plain_arguments
 
-        def value(key: str, given: Argument) -> Argument:
-            if isinstance(given, tuple):
-                return tuple(value(key, one) for one in given)
-            if isinstance(given, Typed):
-                return replace(given, value=value(key, given.value))
-            if given in words or not isinstance(given, str):
-                return given
-            number = self._evaluate(key, given, names)
+        def value(key: str, argument: Argument) -> Argument:
+            if isinstance(argument, tuple):
+                return tuple(value(key, part) for part in argument)
+            if isinstance(argument, Typed):
+                return replace(argument, value=value(key, argument.value))
+            if argument in plain_names or not isinstance(argument, str):
+                return argument
+            number = self._evaluate(key, argument, names)
             finite = isinstance(number, (int, float)) and math.isfinite(number)
             if isinstance(number, bool) or not finite:
-                raise UserError(self.kernel.path, key, given, "an expression with a number")
+                raise UserError(self.kernel.path, key, argument, "an expression with a number")
             return int(number) if float(number).is_integer() else number
 
         return tuple(
-            value(f"{before}arguments.{place}", given) for place, given in enumerate(one.arguments)
+            value(f"{before}arguments.{index}", argument)
+            for index, argument in enumerate(launch.arguments)
         )
 
     def _values(self, condition: str, names: Mapping[str, Any]) -> str:
-        """The values of the names that stand in a condition, for the sentence that it failed."""
-        known = _known(self.kernel, condition, self._scope(names))
-        words = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", str(condition)))
-        return ", ".join(f"{word} = {known[word]}" for word in words if word in known)
+        """Return the values of the names in a condition, for the sentence that it failed."""
+        values = _with_let(self.kernel, condition, self._scope(names))
+        identifiers = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", str(condition)))
+        return ", ".join(f"{name} = {values[name]}" for name in identifiers if name in values)
 
     def plan(self, shape: Mapping[str, int], device: Mapping[str, Any]) -> LaunchPlan:
-        """Geometry for a shape.
+        """Return the launch at a shape.
 
         Raises UserError where an expression has no whole value or a size is not positive.
         """
         front = self.kernel.front
         names = self._scope({**device, **shape})
         steps = [
-            self._step(before, entry, one, names)
-            for (before, one), (entry, _) in zip(self.launched, self.kernel.launches)
+            self._step(before, entry, launch, names)
+            for (before, launch), (entry, _) in zip(self.launched, self.kernel.launches)
         ]
         leading = steps[self.kernel.leading]
         tile = front.tile and tuple(self.integer("tile", text, names) for text in front.tile)
@@ -294,10 +296,10 @@ class Variant:
         self,
         before: str,
         entry: str,
-        one: Launched,
+        launch: Launched,
         names: Mapping[str, Any],
     ) -> Step:
-        """One launch in whole numbers."""
+        """Return one launch in whole numbers."""
 
         def three(key: str, texts: list[Any]) -> tuple[int, int, int]:
             key = before + key
@@ -309,13 +311,13 @@ class Variant:
             x, y, z = values + [1] * (3 - len(values))
             return x, y, z
 
-        cluster = three("cluster", one.cluster) if one.cluster else None
+        cluster = three("cluster", launch.cluster) if launch.cluster else None
         return Step(
             entry=entry,
-            arguments=self._arguments(before, one, names),
-            grid=three("grid", one.grid),
-            block=three("block", one.block),
-            shared_bytes=self.integer(f"{before}shared_bytes", one.shared_bytes, names),
+            arguments=self._arguments(before, launch, names),
+            grid=three("grid", launch.grid),
+            block=three("block", launch.block),
+            shared_bytes=self.integer(f"{before}shared_bytes", launch.shared_bytes, names),
             # A cluster of one block is what a block is anyway.
             cluster=None if cluster == (1, 1, 1) else cluster,
         )
@@ -323,7 +325,7 @@ class Variant:
     def _memory(
         self, shape: Mapping[str, int], names: Mapping[str, Any]
     ) -> tuple[tuple[Scratch, ...], tuple[MapPlan, ...]]:
-        """Scratch and tensor maps; a probe's buffers are its operation's business."""
+        """Return scratch and tensor maps; a probe's buffers belong to its operation."""
         front, operation = self.kernel.front, self.operation
         if front.operation == "probe" or not (front.buffers or front.tensor_maps):
             return (), ()
@@ -338,103 +340,109 @@ class Variant:
         def whole(key: str, text: Any, more: Mapping[str, Any]) -> int:
             return self.integer(key, text, {**names, **more} if more else names)
 
-        made = tuple(memory_plan.scratch(self.kernel, dtypes, whole))
-        given = self.strides(shape)
+        buffers = tuple(memory_plan.scratch(self.kernel, dtypes, whole))
+        strides = self.strides(shape)
         placed = {
-            name: operation.placement(name, shape, self.layouts, given)
+            name: operation.placement(name, shape, self.layouts, strides)
             for name in operation.operands
         }
-        for one in made:
-            placed[one.name] = Placement((one.nbytes // SIZES[dtypes[one.name]],), (1,))
+        for scratch in buffers:
+            placed[scratch.name] = Placement((scratch.nbytes // SIZES[dtypes[scratch.name]],), (1,))
         first = next(iter(self.dtypes.values()), "")
         dtypes |= {name: self.dtypes.get(name) or first for name in operation.operands}
-        return made, tuple(memory_plan.tensor_maps(self.kernel, placed, dtypes, whole))
+        return buffers, tuple(memory_plan.tensor_maps(self.kernel, placed, dtypes, whole))
 
 
-def _told(kernel: Kernel, key: str, text: Any, error: ExpressionError) -> UserError:
+def _expression_error(kernel: Kernel, key: str, text: Any, error: ExpressionError) -> UserError:
     kind = KernelRefused if error.too_wide else UserError
-    return kind(kernel.path, key, text, str(error))
+    return kind.because(kernel.path, f"{key}: {error}", "Correct the expression", key)
 
 
-def names_asked(kernel: Kernel, text: Any) -> Set[str]:
-    """Names that an expression asks for, itself or through the `let` that it uses."""
+def names_used(kernel: Kernel, text: Any) -> Set[str]:
+    """Return the names that an expression uses, itself or through `let`."""
     if not isinstance(text, str):
         return set()
-    if text not in kernel.asked:
-        asked = names_in(text)
+    if text not in kernel.names_used:
+        used = names_in(text)
         for name, meaning in reversed(kernel.front.let.items()):
-            if name in asked:
-                asked |= names_in(meaning)
-        kernel.asked[text] = frozenset(asked)
-    return kernel.asked[text]
+            if name in used:
+                used |= names_in(meaning)
+        kernel.names_used[text] = frozenset(used)
+    return kernel.names_used[text]
 
 
-def _known(kernel: Kernel, text: Any, names: Mapping[str, Any]) -> Mapping[str, Any]:
-    """``names`` and, of `let`, those that an expression uses: others may ask for what is not known.
+def _with_let(kernel: Kernel, text: Any, names: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return ``names`` with the `let` names that an expression uses; others may have no value yet.
 
     Raises UserError where one of these has no value.
     """
-    asked = names_asked(kernel, text) if kernel.front.let else frozenset()
-    if asked.isdisjoint(kernel.front.let):
+    used = names_used(kernel, text) if kernel.front.let else frozenset()
+    if used.isdisjoint(kernel.front.let):
         return names
-    known, meant = dict(names), names.meant if isinstance(names, _Scope) else {}
+    scope, let_values = dict(names), names.let_values if isinstance(names, _Scope) else {}
     for name, meaning in kernel.front.let.items():
-        if name in asked:
-            if name not in meant:
+        if name in used:
+            if name not in let_values:
                 try:
-                    meant[name] = evaluate(meaning, known)
+                    let_values[name] = evaluate(meaning, scope)
                 except ExpressionError as error:
-                    raise _told(kernel, f"let.{name}", meaning, error) from error
-            known[name] = meant[name]
-    return known
+                    raise _expression_error(kernel, f"let.{name}", meaning, error) from error
+            scope[name] = let_values[name]
+    return scope
 
 
 def _allowed(kernel: Kernel, macros: Mapping[str, Any]) -> bool:
     for condition in kernel.front.where:
         try:
-            if not evaluate(condition, _known(kernel, condition, macros)):
+            if not evaluate(condition, _with_let(kernel, condition, macros)):
                 return False
         except ExpressionError as error:
-            raise _told(kernel, "where", condition, error) from error
+            raise _expression_error(kernel, "where", condition, error) from error
     return True
 
 
 def variant(kernel: Kernel, chosen: Mapping[str, Any], where_file: object, key: str) -> Variant:
-    """The variant with the chosen macros, the rest at their defaults.
+    """Return the variant with the chosen macros, the others at their defaults.
 
     Raises UserError for a macro or value that the front matter does not offer.
     """
     offered = kernel.front.macros
     macros: dict[str, Any] = {name: values[0] for name, values in offered.items()}
     for name, value in chosen.items():
+        if not offered:
+            problem = f"{key}: {kernel.name} has no macros"
+            raise UserError.because(where_file, problem, f"Remove {name}", key)
         if name not in offered:
-            raise UserError(where_file, f"{key}.{name}", name, offered or "no macros at all")
-        match = [known for known in offered[name] if str(known) == str(value)]
+            raise UserError.unknown(where_file, "macro", name, offered, key)
+        match = [choice for choice in offered[name] if str(choice) == str(value)]
         if not match:
             raise UserError(where_file, f"{key}.{name}", value, map(str, offered[name]))
         macros[name] = match[0]
     if not _allowed(kernel, macros):
-        raise UserError(where_file, key, dict(chosen), " and ".join(kernel.front.where))
+        problem = f"{key}: {kernel.name} has no variant with {shown(dict(chosen))}"
+        remedy = f"It needs {' and '.join(kernel.front.where)}"
+        raise UserError.because(where_file, problem, remedy, key)
     return Variant(kernel, tuple(macros.items()))
 
 
 _PLAINEST: dict[str, list[dict[str, Any]]] = {}
-"""What `_plainest_by_dtype` found, by the text that has the front matter: every block of a config
-asks again."""
+"""Cache of `_plainest_by_dtype`, by the text of the kernel file."""
 
 
 def _plainest_by_dtype(kernel: Kernel) -> list[dict[str, Any]]:
-    """For each dtype label the combination with the fewest macros away from their defaults."""
+    """Return for each dtype the combination with the fewest macros away from their defaults."""
     if kernel.text in _PLAINEST:
         return _PLAINEST[kernel.text]
     offered = kernel.front.macros
-    asked = set().union(*(names_asked(kernel, text) for text in kernel.front.dtypes.values()))
+    deciding_names = set().union(
+        *(names_used(kernel, text) for text in kernel.front.dtypes.values())
+    )
     best: dict[str, tuple[int, dict[str, Any]]] = {}
     labels: dict[tuple[Any, ...], str] = {}  # by the values of the macros that decide it
     for values in itertools.product(*offered.values()):
         pick = dict(zip(offered, values))
         changed = sum(value != offered[name][0] for name, value in pick.items())
-        deciding = tuple(value for name, value in pick.items() if name in asked)
+        deciding = tuple(value for name, value in pick.items() if name in deciding_names)
         label = labels.get(deciding)
         if (label is not None and changed >= best[label][0]) or not _allowed(kernel, pick):
             continue
@@ -449,20 +457,20 @@ def _plainest_by_dtype(kernel: Kernel) -> list[dict[str, Any]]:
 def choices(
     kernel: Kernel, how: str | Mapping[str, Any], where_file: object, key: str
 ) -> Iterator[Variant]:
-    """Variants of a kernel, each once.
+    """Yield variants of a kernel, each once.
 
     ``how`` is ``defaults``; ``each_dtype`` (for every dtype the variant with the fewest macros
-    away from their defaults); ``one_at_a_time`` (defaults, then each other value of each macro by
-    itself); ``product`` (every combination that `where` allows); or a mapping of macros to a value
-    or a list of values (their product, the rest at defaults).
+    away from their defaults); ``one_at_a_time`` (defaults, then each other value of each macro
+    alone); ``product`` (every combination that `where` allows); or a mapping of macros to a value
+    or a list of values (their product, the others at defaults).
     """
     offered = kernel.front.macros
     picks: Iterable[dict[str, Any]]
     if how == "defaults":
         picks = [{}]
     elif how == "one_at_a_time":
-        others = [{name: value} for name, values in offered.items() for value in values[1:]]
-        picks = [{}, *others]
+        changes = [{name: value} for name, values in offered.items() for value in values[1:]]
+        picks = [{}, *changes]
     elif how == "product":
         picks = (dict(zip(offered, values)) for values in itertools.product(*offered.values()))
     elif how == "each_dtype":
@@ -479,7 +487,7 @@ def choices(
         full = {**{name: values[0] for name, values in offered.items()}, **pick}
         if generated and not _allowed(kernel, full):
             continue
-        made = variant(kernel, pick, where_file, key)
-        if made.id not in seen:
-            seen.add(made.id)
-            yield made
+        chosen = variant(kernel, pick, where_file, key)
+        if chosen.id not in seen:
+            seen.add(chosen.id)
+            yield chosen

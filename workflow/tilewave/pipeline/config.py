@@ -272,7 +272,7 @@ def parse(data: Mapping[str, Any], where_file: object) -> Config:
     try:
         check_data(data)
     except NoYaml as error:
-        raise UserError(where_file, error.place, error.found, error.allowed) from error
+        raise error.moved(where_file, kind=UserError) from error
     return validated(Config, data, where_file)
 
 

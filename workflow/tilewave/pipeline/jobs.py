@@ -104,7 +104,7 @@ def of_case(
     if kernel.provider == "nvrtc":
         entries = [name for name, _ in kernel.launches]
         device = {"arch": architectures.number(arch)}
-        beyond = launch.beyond_code(entry.get("resources", {}), entries, device)
+        beyond = launch.exceeded_code_limit(entry.get("resources", {}), entries, device)
         # Recorded ones were looked at when they were compiled; stores of before have `waits`, of a whole cubin.
         waiting = entry.get("waiting", symbols.values() if entry.get("waits", True) else ())
         early = [name for name, symbol in symbols.items() if symbol not in waiting]

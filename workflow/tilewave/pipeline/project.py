@@ -19,10 +19,17 @@ from tilewave.basics.paths import RECORDED, ROOT, place
 from tilewave.basics.validation import read_mapping as read_config
 from tilewave.compiling import nvrtc
 from tilewave.kernel import operations, trial
-from tilewave.kernel.discovery import gathered, leave_out, mistakes, no_kernels, of_their_own, tried
+from tilewave.kernel.discovery import (
+    gathered,
+    leave_out,
+    mistakes,
+    no_kernels,
+    tried,
+    with_user_operation,
+)
 from tilewave.kernel.expressions import ExpressionError
 from tilewave.kernel.front_matter import Kernel, spared
-from tilewave.kernel.operations import own
+from tilewave.kernel.operations import user_defined
 from tilewave.kernel.variants import Variant
 from tilewave.pipeline import outputs, parameters, plan
 from tilewave.pipeline.cases import Case, Plan, expand
@@ -150,7 +157,7 @@ def load(
     if thorough and not checked:
         _check_expressions(kernels)
     cases = expand(config, kernels, where, left_out)
-    if leave_out(kernels, left_out, found, of_their_own(kernels, cases.kernels)):
+    if leave_out(kernels, left_out, found, with_user_operation(kernels, cases.kernels)):
         cases = expand(config, kernels, where, left_out)
     if not checked:
         _check_names(config, {**kernels, **dict.fromkeys(left_out)}, where)
@@ -221,7 +228,7 @@ def _try_operations(plan: Plan) -> None:
             if size < best[0] and not case.variant.supports(shape, {}):
                 smallest[operation] = size, case, shape
     for operation, (_, case, shape) in smallest.items():
-        own.try_out(operations.load(operation), shape, case.variant.dtypes, case.id)
+        user_defined.try_out(operations.load(operation), shape, case.variant.dtypes, case.id)
 
 
 def _try_out(variant: Variant) -> None:

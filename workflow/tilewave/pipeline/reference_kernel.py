@@ -15,8 +15,8 @@ from tilewave.execution import case
 from tilewave.kernel import operations
 from tilewave.kernel.inputs import storage, to_float64
 from tilewave.kernel.job import Job
-from tilewave.kernel.operations.another import NoReference
 from tilewave.kernel.operations.base import Arrays
+from tilewave.kernel.operations.kernel_reference import NoReference
 from tilewave.kernel.padding import POISON
 from tilewave.pipeline import single
 

@@ -88,7 +88,7 @@ def _resolve(case: Case, target: Mapping[str, Any]) -> Case:
         return replace(case, sizes=sizes, refusal=(result.NOT_MEASURED, reason))
     launch = variant.plan(sizes, known)
     variant.strides(sizes)
-    beyond = launch.beyond(device) if case.kernel.provider == "nvrtc" else ""
+    beyond = launch.exceeded_limit(device) if case.kernel.provider == "nvrtc" else ""
     asked = _asked_device(case, known)
     return replace(
         case,

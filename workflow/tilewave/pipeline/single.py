@@ -11,7 +11,7 @@ from tilewave import execution
 from tilewave.basics import cache
 from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.job import Job
-from tilewave.kernel.operations.another import NoReference
+from tilewave.kernel.operations.kernel_reference import NoReference
 from tilewave.kernel.result import EXECUTE, Result
 from tilewave.kernel.trial import TRIAL_DEVICE
 from tilewave.kernel.variants import variant

@@ -24,7 +24,7 @@ if __name__ == "__main__":
         from tilewave.execution.worker import start
     else:
         from tilewave.gpu.worker import start
-    from tilewave.kernel.operations import another
+    from tilewave.kernel.operations import kernel_reference
 
-    another.execute = _execute
+    kernel_reference.execute = _execute
     start()

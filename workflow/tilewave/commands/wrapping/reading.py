@@ -444,7 +444,7 @@ def read(path: Path) -> tuple[Source, tuple[Path, ...]]:
     around = _around(path)
     folders: list[Path] = []
     while True:
-        found = includes.own(text, path.parent, *folders)
+        found = includes.kernel_headers(text, path.parent, *folders)
         names = {
             name
             for one in (text, *found.values())

@@ -1,7 +1,7 @@
-"""What an operation is: its arrays, their inputs, the reference, the tolerance, the work.
+"""The base class of operations: arrays, their inputs, reference, tolerance and work.
 
-An operation is a class of this kind in a module of its own: in this package, or in a folder that the
-config names (`operation_folders`). Where a kernel runs, on the GPU or executed here, is not its business.
+An operation is a subclass in its own module: in this package, or in a folder that the config names
+(`operation_folders`). It does not depend on where a kernel runs.
 """
 
 import math
@@ -15,9 +15,9 @@ import numpy as np
 from tilewave.kernel import result
 from tilewave.kernel.inputs import storage, to_float64, uniform
 from tilewave.kernel.job import Job
-from tilewave.kernel.operations import another
-from tilewave.kernel.operations.another import Arrays as Arrays
-from tilewave.kernel.operations.another import Executed as Executed
+from tilewave.kernel.operations import kernel_reference
+from tilewave.kernel.operations.kernel_reference import Arrays as Arrays
+from tilewave.kernel.operations.kernel_reference import Executed as Executed
 from tilewave.kernel.padding import Placement, stride_names
 from tilewave.kernel.tolerance import JudgedOutput, Judgement, Tolerance, compare, left_dirty
 from tilewave.theory.dtypes import DTYPES, SIZES
@@ -34,9 +34,9 @@ class Work(NamedTuple):
 class Operand:
     """An array of an operation.
 
-    extents: its dimensions by name, or numbers, the outermost of a row-major array first. stream: of its
-    random elements (`inputs.uniform`), None where it has none before the launch. written: whether it is
-    an output. zeroed: whether it is zero before each checked launch, as what atomics add to.
+    extents: its dimensions by name, or numbers, the outermost of a row-major array first. stream: stream of
+    its random elements (`inputs.uniform`), None without values before the launch. written: whether it is an
+    output. zeroed: whether it is zero before each checked launch, as memory that atomics add to.
     """
 
     extents: tuple[str | int, ...]
@@ -46,55 +46,56 @@ class Operand:
 
     @property
     def given(self) -> bool:
-        """Whether it has values before a launch."""
+        """True if it has values before a launch."""
         return self.stream is not None or self.zeroed
 
     def sizes(self, shape: Mapping[str, int]) -> tuple[int, ...]:
-        """Its extents at a shape."""
-        return tuple(one if isinstance(one, int) else shape[one] for one in self.extents)
+        """Return its extents at a shape."""
+        return tuple(
+            extent if isinstance(extent, int) else shape[extent] for extent in self.extents
+        )
 
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product that is an operation's reference, for whoever computes it on a GPU: sizes, and
-    the element of each operand at which its matrix begins."""
+    """A matrix product as a reference that a GPU computes: sizes, and the first element of each operand's matrix."""
 
     shape: Mapping[str, int]
     starts: Mapping[str, int] = field(default_factory=dict)
 
 
 class Operation:
-    """One operation. What most have in common is here; each says what is its own."""
+    """An operation. Subclasses override what differs from these defaults."""
 
     name: ClassVar[str] = ""
     dimensions: ClassVar[tuple[str, ...]] = ()
     """Names of the sizes, in the order of a case id."""
     operands: ClassVar[Mapping[str, Operand]] = {}
     scalars: ClassVar[tuple[str, ...]] = ()
-    """Of alpha and beta those that a launch may take."""
+    """Those of alpha and beta that a launch may take."""
     needs_dtypes: ClassVar[tuple[str, ...]] = ()
-    """What front matter must give a dtype."""
+    """Names that need a dtype in front matter."""
     laid_out: ClassVar[bool] = False
-    """Whether its arrays may be column-major (`layouts`)."""
+    """True if its arrays may be column-major (`layouts`)."""
     tiles: ClassVar[tuple[str, ...]] = ()
-    """The dimensions that a block's `tile` is of."""
+    """The dimensions of a block's `tile`."""
     vendor: ClassVar[str] = ""
     """Provider of the library that it is timed beside."""
     kernel: ClassVar[Path | None] = None
-    """A kernel file that is the reference, where no `reference` is."""
+    """A kernel file that is the reference, without a method `reference`."""
     rehearsed: ClassVar[bool] = True
-    """Whether a launch goes before the one whose counters are collected."""
+    """True if a launch precedes the one whose counters are collected."""
 
     def allowed_dtypes(self, name: str, dtypes: Mapping[str, str]) -> tuple[str, ...]:
-        """What `dtypes` may say of one that it needs, beside the others."""
+        """Return the dtypes that ``name`` may have, given the others."""
         return tuple(DTYPES)
 
     # ------------------------------------------------------------------------------------- its arrays
 
     def stride_names(self) -> list[str]:
-        """Names of the strides that front matter may give, in order."""
+        """Return the names of the strides that front matter may give, in order."""
         ranks = {name: len(operand.extents) for name, operand in self.operands.items()}
-        return [word for name, rank in ranks.items() for word in stride_names(name, rank)]
+        return [stride for name, rank in ranks.items() for stride in stride_names(name, rank)]
 
     def placement(
         self,
@@ -103,124 +104,127 @@ class Operation:
         layouts: Mapping[str, str],
         strides: Mapping[str, int],
     ) -> Placement:
-        """Where the elements of one of `operands` lie, with those strides that are given."""
+        """Return the placement of one of `operands`, with those strides that are given."""
         extents = self.operands[name].sizes(shape)
         order: Literal["C", "F"] = "F" if self.laid_out and layouts.get(name) == "col" else "C"
         return Placement.of(name, extents, order, strides)
 
     def arrays(self, job: Job) -> Mapping[str, Operand]:
-        """The operands of a job."""
+        """Return the operands of a job."""
         return self.operands
 
     def outputs(self, job: Job) -> list[str]:
-        """The operands that a launch writes."""
-        return [name for name, one in self.arrays(job).items() if one.written]
+        """Return the names of the operands that a launch writes."""
+        return [name for name, operand in self.arrays(job).items() if operand.written]
 
     def dtype(self, job: Job, name: str) -> str:
-        """Dtype of an operand; one that front matter does not list has that of the first."""
+        """Return the dtype of an operand. Without one in front matter it is that of the first."""
         return job.dtypes.get(name) or next(iter(job.dtypes.values()))
 
     def extents(self, job: Job, name: str) -> tuple[int, ...]:
-        """Sizes of an operand."""
+        """Return the sizes of an operand."""
         return self.arrays(job)[name].sizes(job.shape)
 
     def stored(self, job: Job, name: str) -> tuple[np.dtype[Any], int]:
-        """numpy's dtype of an operand in memory, and its elements, padding and all."""
+        """Return numpy's dtype of an operand in memory, and its number of elements with padding."""
         padded = self.padded(job, name)
         count = padded.count if padded else math.prod(self.extents(job, name))
         return storage(self.dtype(job, name)), count
 
     def order(self, job: Job, name: str) -> Literal["C", "F"]:
-        """numpy's word for an operand's layout."""
+        """Return numpy's name of an operand's layout."""
         return "F" if job.layouts.get(name) == "col" else "C"
 
     def padded(self, job: Job, name: str) -> Placement | None:
-        """Where an operand's elements lie among padding; None where it has none."""
+        """Return the placement of an operand that has padding; None for one without."""
         if not job.strides:
             return None
-        one = self.placement(name, job.shape, job.layouts, job.strides)
-        return one if one.count != one.elements else None
+        placement = self.placement(name, job.shape, job.layouts, job.strides)
+        return placement if placement.count != placement.elements else None
 
     def in_memory(self, job: Job, name: str, values: np.ndarray) -> np.ndarray:
-        """An operand of `inputs` as its memory holds it, with its padding."""
+        """Return an operand of `inputs` with padding, as its memory holds it."""
         padded = self.padded(job, name)
         return padded.put(values) if padded else values
 
     def without_padding(self, job: Job, name: str, memory: np.ndarray) -> np.ndarray:
-        """The elements of an operand's memory, one behind the other."""
+        """Return the elements of an operand's memory without padding."""
         padded = self.padded(job, name)
         return padded.take(memory) if padded else memory
 
     def changed(self, job: Job, read: Callable[[str], np.ndarray]) -> str:
-        """Empty where a launch left alone what is not its to change, else a sentence: its outputs'
-        padding, and scratch that must be zero. ``read`` gives a buffer's memory."""
+        """Return a sentence if a launch changed padding of its outputs or left scratch not zero, else empty.
+
+        read: returns a buffer's memory.
+        """
         for name in self.outputs(job) if job.strides else ():
             if padded := self.padded(job, name):
-                found = padded.overwritten(read(name).view(self.stored(job, name)[0]))
-                if found.size:
-                    plural = "s" if found.size > 1 else ""
+                overwritten = padded.overwritten(read(name).view(self.stored(job, name)[0]))
+                if overwritten.size:
+                    plural = "s" if overwritten.size > 1 else ""
                     return (
-                        f"wrote {found.size} element{plural} of {name.upper()}'s padding, the first at "
-                        f"element {found[0]} of its memory"
+                        f"wrote {overwritten.size} element{plural} of {name.upper()}'s padding, the first at "
+                        f"element {overwritten[0]} of its memory"
                     )
         return left_dirty(job, read)
 
     def wide(self, job: Job, name: str, flat: np.ndarray) -> np.ndarray:
-        """The numbers of an operand of `inputs` in float64 and with its dimensions."""
+        """Return the numbers of an operand of `inputs` in float64 and with its dimensions."""
         numbers = to_float64(flat, self.dtype(job, name))
         return numbers.reshape(self.extents(job, name), order=self.order(job, name))
 
     # ------------------------------------------------------------------------------------- its inputs
 
     def runs(self, job: Job) -> list[tuple[float, float]]:
-        """The (alpha, beta) that a job is checked with, one launch each; the first is timed."""
+        """Return the (alpha, beta) of each launch of a check. The first is timed."""
         return [(1.0, 0.0)]
 
     def given(self, job: Job, name: str, beta: float = 0.0) -> bool:
-        """Whether an operand has values before a launch; the others are poisoned."""
+        """Return whether an operand has values before a launch; the others are poisoned."""
         return self.arrays(job)[name].given
 
     def streamed(self, job: Job, name: str) -> int | None:
-        """The stream of uniform numbers that an operand holds, which a GPU makes itself; None where
-        its values are others, as all are of an operation with `inputs` of its own."""
-        own = type(self)
-        if own.inputs is not Operation.inputs and own.streamed is Operation.streamed:
+        """Return the stream of uniform numbers that an operand holds, which a GPU makes itself.
+
+        None for other values, such as those of an operation with its own `inputs`.
+        """
+        kind = type(self)
+        if kind.inputs is not Operation.inputs and kind.streamed is Operation.streamed:
             return None
         stream = self.arrays(job)[name].stream
         return stream if stream is not None and DTYPES[self.dtype(job, name)].from_bits else None
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
-        """Values of the operands that may have some, of memory's dtype and one behind the other in
-        memory's order: padding is none of them."""
-        made = {}
+        """Return the values of the operands that have some, in memory's dtype and order, without padding."""
+        values = {}
         for name, operand in self.arrays(job).items():
             count, dtype = math.prod(self.extents(job, name)), self.dtype(job, name)
             if operand.zeroed:
-                made[name] = np.zeros(count, storage(dtype))
+                values[name] = np.zeros(count, storage(dtype))
             elif operand.stream is not None:
-                of_words = dtype == "u8"
-                drawn = uniform(job.seed, operand.stream, count, "u32" if of_words else dtype)
-                made[name] = drawn.astype(storage(dtype)) if of_words else drawn
-        return made
+                narrow = dtype == "u8"  # the low bytes of 32-bit words
+                drawn = uniform(job.seed, operand.stream, count, "u32" if narrow else dtype)
+                values[name] = drawn.astype(storage(dtype)) if narrow else drawn
+        return values
 
     # ---------------------------------------------------------------------------------- what is right
 
     def reference(
         self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
     ) -> dict[str, np.ndarray]:
-        """What each output must hold, in float64 and with its dimensions, from `inputs`."""
+        """Return what each output must hold, in float64 and with its dimensions, from `inputs`."""
         raise NotImplementedError(f"{self.name} has no reference")
 
     def products(self, job: Job) -> Sequence[Product]:
-        """The reference as matrix products of a, b and c; empty where it is something else."""
+        """Return the reference as matrix products of a, b and c; empty where it is none."""
         return ()
 
     def tolerance(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> Tolerance:
-        """How far an output may be from its reference; by default it must be equal."""
+        """Return the tolerance of an output; by default it must be equal."""
         return Tolerance()
 
     def output(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> JudgedOutput:
-        """An output as it is judged."""
+        """Return an output as it is judged."""
         return JudgedOutput(
             name=name,
             extents=self.extents(job, name),
@@ -234,29 +238,31 @@ class Operation:
     def judge(
         self,
         job: Job,
-        found: Arrays,
+        outputs: Arrays,
         given: Arrays | None = None,
         alpha: float = 1.0,
         beta: float = 0.0,
         executed: Executed | None = None,
     ) -> Judgement:
-        """Verdict on the outputs of a launch, which are as their memory holds them, padding and all.
+        """Judge the outputs of a launch, as their memory holds them, with padding.
 
-        given: of `inputs`, where the caller has them. executed: of a reference that is a kernel. The output
-        that is farthest off speaks; *not checked* where nothing says what is right.
+        given: values of `inputs`, if the caller has them. executed: function that executes a reference kernel.
+        The worst output decides. The verdict is *not checked* without a reference.
         """
         given = self.inputs(job) if given is None else given
         if self.kernel is not None and executed is not None:
-            bare = {name: self.without_padding(job, name, one) for name, one in found.items()}
+            bare = {
+                name: self.without_padding(job, name, memory) for name, memory in outputs.items()
+            }
             stated = type(self).tolerance is not Operation.tolerance
-            return another.judge(self, job, bare, given, executed, stated=stated)
+            return kernel_reference.judge(self, job, bare, given, executed, stated=stated)
         if type(self).reference is Operation.reference:
-            return Judgement(result.NOT_CHECKED, f"nothing says what {self.name} must give")
+            return Judgement(result.NOT_CHECKED, f"the operation {self.name} has no reference")
         want = self.reference(job, given, alpha, beta)
         return Judgement.worst(
             compare(
                 self.output(job, name, alpha, beta),
-                self.without_padding(job, name, found[name]),
+                self.without_padding(job, name, outputs[name]),
                 wanted.ravel(order=self.order(job, name)),
                 self.dtype(job, name),
             )
@@ -266,7 +272,7 @@ class Operation:
     # --------------------------------------------------------------------------------------- its work
 
     def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
-        """Operations and compulsory bytes; by default none, and each array moved once."""
+        """Return operations and compulsory bytes; by default no operation, and each array moved once."""
         first = next(iter(dtypes.values()), "")
         moved = 0
         for name, operand in self.operands.items():

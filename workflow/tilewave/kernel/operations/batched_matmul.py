@@ -1,4 +1,4 @@
-"""C[b] = alpha A[b] B[b] + beta C[b] for each b of a batch, the matrices one behind the other."""
+"""C[b] = alpha A[b] B[b] + beta C[b] for each b of a batch, the matrices without gaps."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar

@@ -34,26 +34,26 @@ class BlockScaledMatmul(Matmul):
 
     def extents(self, job: Job, name: str) -> tuple[int, ...]:
         blocks = {size: -(-job.shape[size] // BLOCK) for size in "nk"}
-        own = {"scale_a": (blocks["k"], job.shape["m"]), "scale_b": (blocks["n"], blocks["k"])}
-        return own[name] if name in own else super().extents(job, name)
+        scales = {"scale_a": (blocks["k"], job.shape["m"]), "scale_b": (blocks["n"], blocks["k"])}
+        return scales[name] if name in scales else super().extents(job, name)
 
     def streamed(self, job: Job, name: str) -> int | None:
         return None if name.startswith("scale") else super().streamed(job, name)
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
-        made = super().inputs(job)
+        values = super().inputs(job)
         for name in ("scale_a", "scale_b"):
             stream = self.operands[name].stream
             assert stream is not None
-            drawn = uniform(job.seed, stream, made[name].size, "f32")
-            made[name] = (MEAN + SPAN * drawn).astype(np.float32)
-        return made
+            drawn = uniform(job.seed, stream, values[name].size, "f32")
+            values[name] = (MEAN + SPAN * drawn).astype(np.float32)
+        return values
 
     def reference(
         self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
     ) -> dict[str, np.ndarray]:
         a, b, of_a, of_b = (
-            self.wide(job, one, given[one]) for one in ("a", "b", "scale_a", "scale_b")
+            self.wide(job, operand, given[operand]) for operand in ("a", "b", "scale_a", "scale_b")
         )
         n, k = job.shape["n"], job.shape["k"]
         along = np.arange(k) // BLOCK
@@ -63,7 +63,9 @@ class BlockScaledMatmul(Matmul):
         return {"c": product + beta * self.wide(job, "c", given["c"]) if beta else product}
 
     def tolerance(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> Tolerance:
-        """That of the product, errors and elements times as much as both scales may be."""
+        """Return the product's tolerance, times the largest or the mean product of two scales."""
         bare = super().tolerance(job, name, alpha, beta)
-        mean = MEAN**2 + SPAN**2 / 3  # of the square of a scale, and of the root of two of them
+        mean = (
+            MEAN**2 + SPAN**2 / 3
+        )  # mean square of a scale, and root mean square of two multiplied
         return replace(bare, absolute=LARGEST * bare.absolute, deviation=mean * bare.deviation)

@@ -1,4 +1,4 @@
-"""b[i] = a[i]: the least that a kernel can do with memory, and so what others are held against."""
+"""b[i] = a[i]: the least work with memory, and so the measure for other kernels."""
 
 from typing import ClassVar
 
@@ -9,7 +9,7 @@ from tilewave.kernel.operations.base import Arrays, Operand, Operation
 
 
 class Copy(Operation):
-    """An array, once more."""
+    """The copy of an array."""
 
     dimensions = ("n",)
     operands: ClassVar = {"a": Operand(("n",), stream=0), "b": Operand(("n",), written=True)}

@@ -22,21 +22,20 @@ WHOLE_ALPHA, WHOLE_BETA = 2.0, -1.0  # where the accumulator holds whole numbers
 TENSOR_STEP = 16  # products a tensor core adds before it rounds to an f16 accumulator
 PROMOTED = 128  # products of FP8 that it adds, at most, before their sum is added in f32
 TRUNCATED_STEP = 8  # products it adds before it cuts off an f32 accumulator (the least seen)
-# How many standard deviations an element may be off: C has up to 10^8 elements, and those with
-# large partial sums err more than the rest, so the tail is longer than a Gaussian's (simulated
-# chains of 256 and 4096 steps reach 8 in 10^5 elements and gain 2 a decade). And how much more than
-# expected the whole may be.
+# Allowed error of an element in standard deviations: C has up to 10^8 elements, and those with large
+# partial sums err more than the rest, so the tail is longer than a Gaussian's (simulated chains of 256
+# and 4096 steps reach 8 in 10^5 elements and gain 2 a decade). NORM_FACTOR: that of the whole output.
 ELEMENT_SIGMAS = 16.0
 NORM_FACTOR = 4.0
 
 
 def exact(dtype: str) -> bool:
-    """Whether an accumulator or output of the dtype holds whole numbers: a sum that fits is exact."""
+    """Return whether an accumulator or output of the dtype holds whole numbers: a sum that fits is exact."""
     return dtype in DTYPES and DTYPES[dtype].roundoff == 0
 
 
 def _precision(dtype: str) -> tuple[float, float]:
-    """Unit roundoff, and the spacing near zero. Raises KeyError for a dtype without them."""
+    """Return unit roundoff and the spacing near zero. Raises KeyError for a dtype without them."""
     row = DTYPES[dtype]
     if not row.roundoff or row.spacing is None:
         raise KeyError(dtype)
@@ -44,13 +43,13 @@ def _precision(dtype: str) -> tuple[float, float]:
 
 
 def may_use_tensor_cores(dtypes: Mapping[str, str]) -> bool:
-    """Whether products of these dtypes are rounded otherwise on tensor cores than on FMA units."""
-    one = DTYPES.get(dtypes.get("a", ""))
-    return one is not None and one.tensor_cores
+    """Return whether tensor cores round products of these dtypes otherwise than FMA units."""
+    dtype = DTYPES.get(dtypes.get("a", ""))
+    return dtype is not None and dtype.tensor_cores
 
 
 def _sum_error(dtypes: Mapping[str, str], k: int, tensor_cores: bool) -> float:
-    """Expected error of an element's sum of k products, one standard deviation."""
+    """Return the expected error of an element's sum of k products, one standard deviation."""
     accumulate = dtypes.get("accumulate", dtypes["a"])
     u, _ = _precision(accumulate)
     if tensor_cores and DTYPES[dtypes["a"]].fp8:
@@ -71,14 +70,14 @@ def tolerance(
     beta: float = 0.0,
     tensor_cores: bool | None = None,
 ) -> Tolerance:
-    """Tolerance of a product with inner size k, from dtypes ``a``, ``c`` and ``accumulate``.
+    """Return the tolerance of a product with inner size k, from dtypes ``a``, ``c`` and ``accumulate``.
 
-    tensor_cores: whether the code has their instructions; None where it is not known, and dtypes
-    that they can multiply are taken for multiplied there.
+    tensor_cores: whether the code has their instructions; None if unknown: then dtypes that they can
+    multiply count as multiplied there.
 
-    Reasoning. Inputs are uniform in [-1, 1) and already rounded to their dtype, so products are
-    exact in the accumulator's format or nearly so, have mean 0 and standard deviation 1/3, and
-    after j of them the partial sum has sqrt(j) / 3. What is lost is lost in adding:
+    Reasoning. Inputs are uniform in [-1, 1) and already rounded to their dtype. So products are exact
+    in the accumulator's format or nearly so, with mean 0 and standard deviation 1/3; after j of them
+    the partial sum has sqrt(j) / 3. Errors come from adding:
 
     * *Rounding to nearest* (FMA units, whatever the accumulator; tensor cores with an f64 one): a
       step's error is uniform in +-u |partial sum|, that is u / sqrt(3) of it, with a random sign.
@@ -94,11 +93,11 @@ def tolerance(
       the largest product and the partial sum, of which a step may lose 2u, u = 2^-14. A product's
       sign is random, and so is that of its loss: uniform from 0 to 2u of the partial sum, a third of
       its square on average. Errors add in squares: 2u / sqrt(3) * sqrt(sum over products of j) / 3
-      = 2u * k / (3 sqrt(6)). (More than there is: a product has eight digits, and few that are cut
-      off. Executed kernels have 0.4 of it at k = 8192.) Where sums are promoted to f32 (accumulator f32, not f22) every 128
-      products at the latest, no partial sum has more: 2u * sqrt(128 k) / (3 sqrt(6)).
+      = 2u * k / (3 sqrt(6)). (An upper bound: few of a product's eight digits are cut off. Executed
+      kernels have 0.4 of it at k = 8192.) Where sums are promoted to f32 (accumulator f32, not f22)
+      every 128 products at the latest, no partial sum has more: 2u * sqrt(128 k) / (3 sqrt(6)).
     * *Whole numbers* lose nothing: 2^16 products of inputs up to 127 stay below 2^31, doubled by
-      alpha too, and the double-precision reference is exact below 2^53. Nothing is tolerated.
+      alpha too, and the double-precision reference is exact below 2^53. The tolerance is 0.
 
     An element gets 16 of these standard deviations, the Frobenius norm 4 (it averages over all
     elements). alpha, beta C and the store round three more times in the accumulator's format and
@@ -142,9 +141,9 @@ class Matmul(Operation):
     vendor = "cublaslt"
 
     def runs(self, job: Job) -> list[tuple[float, float]]:
-        names = [one for step in job.steps for one in leaves(step.arguments)] or self.scalars
-        whole = exact(job.dtypes.get("accumulate", ""))
-        alpha, beta = (WHOLE_ALPHA, WHOLE_BETA) if whole else (ALPHA, BETA)
+        names = [name for step in job.steps for name in leaves(step.arguments)] or self.scalars
+        integers = exact(job.dtypes.get("accumulate", ""))
+        alpha, beta = (WHOLE_ALPHA, WHOLE_BETA) if integers else (ALPHA, BETA)
         second = (alpha if "alpha" in names else 1.0, beta if "beta" in names else 0.0)
         if job.provider != "nvrtc":
             second = (alpha, beta)
@@ -156,20 +155,20 @@ class Matmul(Operation):
     def reference(
         self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
     ) -> dict[str, np.ndarray]:
-        """C is not looked at where beta is 0."""
+        """Return the product; C is read only where beta is not 0."""
         a, b = (self.wide(job, name, given[name]) for name in ("a", "b"))
         product = alpha * (a @ b)
         return {"c": product + beta * self.wide(job, "c", given["c"]) if beta else product}
 
     def allowed_dtypes(self, name: str, dtypes: Mapping[str, str]) -> tuple[str, ...]:
-        """C and the accumulator round as is known, and both or neither hold whole numbers."""
+        """Return dtypes with known rounding for C and the accumulator: both or neither hold whole numbers."""
         if name not in ("c", "accumulate"):
             return tuple(DTYPES)
-        whole = name == "c" and exact(dtypes["accumulate"])
-        known = [one for one in DTYPES.values() if one.roundoff is not None]
+        integers = name == "c" and exact(dtypes["accumulate"])
+        rows = [row for row in DTYPES.values() if row.roundoff is not None]
         if name == "c":
-            known = [one for one in known if one.from_bits and exact(one.name) == whole]
-        return tuple(one.name for one in known)
+            rows = [row for row in rows if row.from_bits and exact(row.name) == integers]
+        return tuple(row.name for row in rows)
 
     def products(self, job: Job) -> Sequence[Product]:
         return (Product(job.shape),)
@@ -178,7 +177,7 @@ class Matmul(Operation):
         return tolerance(job.dtypes, job.shape["k"], alpha, beta, job.tensor_cores)
 
     def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
-        """2 m n k operations; A and B read once, C written once and read where beta is not 0."""
+        """Return 2 m n k operations; A and B are read once, C is written once and read where beta is not 0."""
         m, n, k = shape["m"], shape["n"], shape["k"]
         a, b, c = (SIZES[dtypes[name]] for name in ("a", "b", "c"))
         return Work(2 * m * n * k, m * k * a + k * n * b + (2 if beta else 1) * m * n * c)

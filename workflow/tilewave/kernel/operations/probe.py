@@ -1,9 +1,8 @@
-"""Probes: named cases of a small kernel with what its buffers and counters should show.
+"""Probes: named cases of a small kernel with its expected buffers and counters.
 
 A buffer with ``values`` in the case is an input: an expression over ``lane`` (its element index),
 or ``chase(stride)``. A buffer with ``expect`` must hold that after the run; one with ``report``
-becomes a figure, the median over its elements. Buffers of neither kind are outputs that nobody
-looks at.
+becomes a figure, the median over its elements. Other buffers are unchecked outputs.
 """
 
 import re
@@ -21,11 +20,11 @@ from tilewave.kernel.result import CORRECT, NOT_CHECKED, WRONG
 from tilewave.kernel.tolerance import Judgement
 from tilewave.theory.dtypes import DTYPES
 
-FEW = 1024  # elements that are evaluated one by one
+FEW = 1024  # most elements that are always evaluated singly
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finalizer: 64 random-looking bits for each 64-bit number."""
+    """Return 64 random-looking bits for each 64-bit number (SplitMix64's finalizer)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(31))
@@ -33,19 +32,18 @@ def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def chase(stride: int, size: int, seed: int = 1) -> np.ndarray:
-    """A pointer chase: one random cycle through the slots of a buffer.
+    """Return a pointer chase: one random cycle through the slots of a buffer.
 
-    The buffer of ``size`` elements (int32) is cut into slots of ``stride`` elements; the first
-    element of a slot holds the element index of the next slot's first element. Starting anywhere
-    on the cycle, size // stride steps visit every slot once and return. The elements between are
-    0. The order follows from ``seed`` alone and does not depend on the version of numpy.
+    The buffer of ``size`` elements (int32) consists of slots of ``stride`` elements. The first element
+    of a slot holds the index of the next slot's first element; the others are 0. From any slot, size //
+    stride steps visit every slot once and return. The order depends on ``seed`` alone, not on numpy's version.
     Raises ValueError where the buffer holds no slot or an index does not fit.
     """
     slots = size // stride if stride > 0 else 0
     if slots < 1 or size > 2**31:
-        raise ValueError(f"chase({stride}) needs 1 to 2**31 elements in slots, found {size}")
+        raise ValueError(f"chase({stride}) needs 1 to 2**31 elements in slots, not {size}")
     start = np.uint64((seed * 0x9E3779B97F4A7C15) % 2**64)
-    # No two numbers mix to the same one: every way of sorting gives this order.
+    # No two numbers mix to the same number, so every sorting method gives this order.
     order = np.argsort(_mix(np.arange(slots, dtype=np.uint64) + start))
     following = np.empty(slots, dtype=np.int32)
     following[order] = np.roll(order, -1) * stride
@@ -54,9 +52,9 @@ def chase(stride: int, size: int, seed: int = 1) -> np.ndarray:
     return table
 
 
-def launch_names(probe: Probe, *given: Mapping[str, Any]) -> dict[str, Any]:
-    """Names for an expression about a launch: a buffer's, and the elements of every buffer."""
-    names = probe.names(*given)
+def launch_names(probe: Probe, *scopes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the names for an expression about a launch: those of a buffer, and the elements of each buffer."""
+    names = probe.names(*scopes)
     return {**names, **{name: _size(probe, name, names) for name in probe.buffers}}
 
 
@@ -66,7 +64,7 @@ def _probe(job: Job) -> Probe:
 
 
 def _size(probe: Probe, name: str, names: Mapping[str, Any]) -> int:
-    """Elements of a buffer; a case may set its own."""
+    """Return the number of elements of a buffer; a case may set it."""
     return integer(probe.sizes.get(name, probe.buffers[name].size), names)
 
 
@@ -75,7 +73,7 @@ def _dtype(probe: Probe, name: str, names: Mapping[str, Any]) -> np.dtype[Any]:
 
 
 def _fill(job: Job, name: str, text: Expression) -> np.ndarray:
-    """A buffer's elements from an expression over ``lane``, the element's index."""
+    """Return a buffer's elements from an expression over ``lane``, the element's index."""
     probe = _probe(job)
     names = probe.names(job.device)
     count, dtype = _size(probe, name, names), _dtype(probe, name, names)
@@ -88,32 +86,33 @@ def _fill(job: Job, name: str, text: Expression) -> np.ndarray:
         value = np.asarray(at(0)).astype(dtype, copy=False)
         return value if value.shape == (count,) else np.full(count, value, dtype)
     if count > FEW:
-        # Whole arrays at once, where the expression then means what it means for one element
-        # (if-else, and, or do not work on arrays; True + True is 2, but True for arrays).
+        # All elements at once, if a sample shows that the expression means the same for arrays:
+        # if-else, and, or do not work on them; True + True is 2, but True for arrays.
         try:
-            whole = np.broadcast_to(np.asarray(at(np.arange(count))), (count,)).astype(dtype)
+            filled = np.broadcast_to(np.asarray(at(np.arange(count))), (count,)).astype(dtype)
         except (ExpressionError, ValueError):
             pass
         else:
-            some = np.linspace(0, count - 1, 64, dtype=np.int64)
-            if np.array_equal(whole[some], np.array([at(int(lane)) for lane in some], dtype)):
-                return whole
+            sampled = np.linspace(0, count - 1, 64, dtype=np.int64)
+            if np.array_equal(
+                filled[sampled], np.array([at(int(lane)) for lane in sampled], dtype)
+            ):
+                return filled
     return np.array([at(lane) for lane in range(count)], dtype)
 
 
-def _difference(name: str, found: np.ndarray, expected: np.ndarray) -> str:
-    """A sentence about the first element that differs, empty where all agree.
+def _difference(name: str, values: np.ndarray, expected: np.ndarray) -> str:
+    """Return a sentence about the first element that differs; empty where all agree.
 
-    Two equal numbers agree; a NaN agrees with nothing (it may be the poison of an element that was
-    never written).
+    A NaN agrees with nothing, because it may be the poison of an element that was never written.
     """
-    differs = ~(found == expected)
+    differs = ~(values == expected)
     if not differs.any():
         return ""
     index, count = int(np.argmax(differs)), int(differs.sum())
     return (
-        f"{name}[{index}] is {found[index].item()!r}, expected {expected[index].item()!r} "
-        f"({count} of {found.size} elements differ)"
+        f"{name}[{index}] is {values[index].item()!r}, expected {expected[index].item()!r} "
+        f"({count} of {values.size} elements differ)"
     )
 
 
@@ -123,9 +122,9 @@ class ProbeOperation(Operation):
     rehearsed = False
 
     def arrays(self, job: Job) -> Mapping[str, Operand]:
-        """Buffers; those that the case gives values are inputs."""
-        given = _probe(job).values
-        return {name: Operand((), written=name not in given) for name in _probe(job).buffers}
+        """Return the buffers. Those with values in the case are inputs."""
+        inputs = _probe(job).values
+        return {name: Operand((), written=name not in inputs) for name in _probe(job).buffers}
 
     def given(self, job: Job, name: str, beta: float = 0.0) -> bool:
         return name in _probe(job).values
@@ -136,7 +135,7 @@ class ProbeOperation(Operation):
         return _dtype(probe, name, names), _size(probe, name, names)
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
-        """Buffers that the case gives values.
+        """Return the buffers with values in the case.
 
         Raises ExpressionError for an expression that has no value.
         """
@@ -147,29 +146,29 @@ class ProbeOperation(Operation):
     def judge(
         self,
         job: Job,
-        found: Arrays,
+        outputs: Arrays,
         given: Arrays | None = None,
         alpha: float = 1.0,
         beta: float = 0.0,
         executed: Executed | None = None,
     ) -> Judgement:
-        """Verdict, reason and the reported figures.
+        """Judge the buffers, with the reported figures.
 
-        *not checked* where no buffer has an expected value; *wrong* at the first element that is not
-        what it should be, or where a reported buffer was not written (not a finite number).
+        The verdict is *not checked* if no buffer has an expected value, and *wrong* at the first element that
+        differs, or if a reported buffer holds a number that is not finite: it was not written.
         """
         judgement = Judgement(NOT_CHECKED, "no buffer of this probe has an expected value")
         figures: list[dict[str, Any]] = []
         buffers = _probe(job).buffers
-        for name, values in found.items():
+        for name, values in outputs.items():
             if report := buffers[name].report:
                 numbers = np.asarray(values, dtype=np.float64)
                 if not np.isfinite(numbers).all():
                     why = f"{name} holds a value that is no number: it was not written"
                     return Judgement(WRONG, why, figures)
-                middle, unit = float(np.median(numbers)), report.get("unit", "")
-                figures.append({"metric": report["metric"], "value": middle, "unit": unit})
-        for name, values in found.items():
+                median, unit = float(np.median(numbers)), report.get("unit", "")
+                figures.append({"metric": report["metric"], "value": median, "unit": unit})
+        for name, values in outputs.items():
             if (expect := buffers[name].expect) is None:
                 continue
             if difference := _difference(name, np.asarray(values), _fill(job, name, expect)):
@@ -178,5 +177,5 @@ class ProbeOperation(Operation):
         return replace(judgement, figures=figures)
 
     def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
-        """A probe is judged by counts and cycles, not by its work."""
+        """Return no work: a probe is judged by counts and cycles."""
         return Work(0, 0)

@@ -1,9 +1,9 @@
 """total += x[0] + ... + x[n - 1].
 
-The elements are whole eighths from -1 to 1, so that no sum on the way needs more than a float's 24 bits
-(partial sums of 2^26 of them stay below 2^17): every order of adding gives the same, and one element that is
-forgotten or taken twice shows. With other numbers a float's sum depends on the order, and where atomics
-decide it, on the run.
+The elements are whole eighths from -1 to 1, so that no partial sum needs more than a float's 24 bits
+(partial sums of 2^26 of them stay below 2^17). Every order of adding gives the same sum, and an element that is
+forgotten or added twice shows. With other numbers a float's sum depends on the order, and with atomics on the
+run.
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ from tilewave.kernel.operations.base import Arrays, Operand, Operation, Work
 
 EIGHTHS = 8
 PART = 1 << 16
-"""Elements that are widened at a time: they stay in the cache."""
+"""Elements that are widened at a time, so that they stay in the cache."""
 
 
 class Reduction(Operation):
-    """The sum of an array, added to what is there."""
+    """The sum of an array, added to the previous total."""
 
     dimensions = ("n",)
     operands: ClassVar = {
@@ -30,8 +30,8 @@ class Reduction(Operation):
     }
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
-        """Whole eighths."""
-        made = {}
+        """Return whole eighths."""
+        values = {}
         for name, operand in self.operands.items():
             dtype, count = self.stored(job, name)
             assert operand.stream is not None
@@ -39,17 +39,19 @@ class Reduction(Operation):
             drawn *= EIGHTHS
             np.rint(drawn, out=drawn)
             drawn /= EIGHTHS
-            made[name] = drawn.astype(dtype, copy=False)
-        return made
+            values[name] = drawn.astype(dtype, copy=False)
+        return values
 
     def reference(
         self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
     ) -> dict[str, np.ndarray]:
         x, dtype = given["x"], self.dtype(job, "x")
         parts = (to_float64(x[at : at + PART], dtype) for at in range(0, x.size, PART))
-        return {"total": self.wide(job, "total", given["total"]) + sum(one.sum() for one in parts)}
+        return {
+            "total": self.wide(job, "total", given["total"]) + sum(part.sum() for part in parts)
+        }
 
     def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
-        """An addition and one read for each element; the sum is too small to count."""
+        """Return an addition and a read for each element; the sum is too small to count."""
         n = shape["n"]
         return Work(n, n * storage(dtypes["x"]).itemsize)

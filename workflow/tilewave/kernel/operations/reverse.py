@@ -1,7 +1,7 @@
-"""An array back to front, through shared memory.
+"""The reversal of an array, through shared memory.
 
-The arrays come from the job: with one (``d``) it is reversed in place, with two the first is read and
-the second is written.
+The arrays come from the job: a single one (``d``) is reversed in place; of two the first is read and the
+second is written.
 """
 
 from collections.abc import Mapping
@@ -18,26 +18,28 @@ SCALARS = ("n", "alpha", "beta")
 
 
 class Reverse(Operation):
-    """An array back to front."""
+    """The reversal of an array."""
 
     dimensions = ("n",)
     rehearsed = False
 
     def arrays(self, job: Job) -> Mapping[str, Operand]:
         names = [
-            one for one in leaves(job.arguments) if isinstance(one, str) and one not in SCALARS
+            argument
+            for argument in leaves(job.arguments)
+            if isinstance(argument, str) and argument not in SCALARS
         ]
         if not names:
             raise ValueError(f"{job.case}: no array among the arguments {list(job.arguments)}")
         source, target = names[0], names[-1]
-        found = {source: Operand(("n",), stream=0, written=source == target)}
-        return found | ({} if source == target else {target: Operand(("n",), written=True)})
+        operands = {source: Operand(("n",), stream=0, written=source == target)}
+        return operands | ({} if source == target else {target: Operand(("n",), written=True)})
 
     def streamed(self, job: Job, name: str) -> int | None:
         return None if DTYPES[self.dtype(job, name)].whole else super().streamed(job, name)
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
-        """The array to reverse; integers are their own index."""
+        """Return the array to reverse; integers equal their index."""
         source = next(iter(self.arrays(job)))
         dtype = self.dtype(job, source)
         if DTYPES[dtype].whole:
@@ -51,5 +53,5 @@ class Reverse(Operation):
         return {target: self.wide(job, source, given[source])[::-1]}
 
     def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
-        """No arithmetic; every element is read once and written once."""
+        """Return no operations; every element is read once and written once."""
         return Work(0, 2 * shape["n"] * SIZES[next(iter(dtypes.values()))])

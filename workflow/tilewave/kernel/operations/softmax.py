@@ -13,13 +13,13 @@ from tilewave.kernel.tolerance import Tolerance
 from tilewave.theory.dtypes import DTYPES
 
 PART = 1 << 16
-"""Elements of the rows that the reference takes at a time: they stay in the cache."""
+"""Elements of the rows that the reference takes at a time, so that they stay in the cache."""
 OPERATIONS = 5
-"""Of an element: its maximum, a difference, an exponential, a sum and a quotient."""
+"""Operations of an element: maximum, difference, exponential, sum and quotient."""
 
 
 class Softmax(Operation):
-    """Each row's weights."""
+    """The softmax of each row."""
 
     dimensions = ("rows", "columns")
     operands: ClassVar = {
@@ -40,9 +40,12 @@ class Softmax(Operation):
         return {"y": y}
 
     def tolerance(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> Tolerance:
-        """Everything is positive, so errors are relative: of the difference (up to 2, rounded once), of
-        a fast exponential (2^-22, CUDA's guide) and of the quotient, and of the sum, whose roundings
-        have random signs: sqrt(columns) of them at most. All of it doubled."""
+        """Return a relative tolerance, because all values are positive.
+
+        Its errors are those of the difference (up to 2, rounded once), of a fast exponential (2^-22, CUDA's
+        guide), of the quotient, and of the sum, whose roundings have random signs: at most sqrt(columns) of
+        them. All of it is doubled.
+        """
         dtype = DTYPES[self.dtype(job, "y")]
         u, columns = dtype.roundoff or 0.0, job.shape["columns"]
         relative = 2 * u * (12 + math.sqrt(columns))
@@ -54,6 +57,6 @@ class Softmax(Operation):
         )
 
     def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
-        """Five operations an element; it is read once and written once."""
+        """Return five operations an element; it is read once and written once."""
         moved = super().work(shape, dtypes).bytes
         return Work(OPERATIONS * shape["rows"] * shape["columns"], moved)

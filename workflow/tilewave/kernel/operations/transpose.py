@@ -1,4 +1,4 @@
-"""B[n, m] = the transpose of A[m, n]. Nothing is computed: every element must arrive as it was."""
+"""B[n, m] = the transpose of A[m, n]. Nothing is computed, so elements must be equal."""
 
 from typing import ClassVar
 
@@ -9,7 +9,7 @@ from tilewave.kernel.operations.base import Arrays, Operand, Operation
 
 
 class Transpose(Operation):
-    """Rows become columns."""
+    """The transpose of a matrix."""
 
     dimensions = ("m", "n")
     operands: ClassVar = {

@@ -29,5 +29,5 @@ class VectorAdd(Operation):
         return {"c": self.wide(job, "c", rounded)}
 
     def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
-        """n additions; a and b are read once, c is written once."""
+        """Return n additions; a and b are read once, c is written once."""
         return Work(shape["n"], super().work(shape, dtypes).bytes)

@@ -1,4 +1,4 @@
-"""Another kernel as the reference: what it gave when it was executed here must come out."""
+"""A kernel as the reference: an output must equal what this kernel gave, executed on the CPU."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -16,23 +16,23 @@ from tilewave.theory.dtypes import DTYPES
 
 Arrays = Mapping[str, np.ndarray]
 Executed = Callable[[Path, Job, Arrays], Mapping[str, "np.ma.MaskedArray[Any, Any]"]]
-"""What a kernel file leaves in the outputs of a job, from the job's inputs: float64 in memory's order, without padding;
-masked are elements that it does not write. Raises `NoReference`."""
+"""A function that executes a kernel file on a job's inputs and returns its outputs: float64 in memory's order, without
+padding. Elements that the kernel does not write are masked. Raises `NoReference`."""
 execute: Callable[..., Mapping[str, np.ma.MaskedArray[Any, Any]]] | None = None
-"""`pipeline.reference_kernel.outputs`, set where a kernel can be planned: by the workers of a run and the command line."""
+"""`pipeline.reference_kernel.outputs`, set by the workers of a run and the command line, which can plan a kernel."""
 
 
 def executed(
     file: Path, job: Job, given: Arrays, machine: Any = None
 ) -> Mapping[str, np.ma.MaskedArray[Any, Any]]:
-    """See `Executed`. machine: what executes; default: one is made."""
+    """Execute a kernel file as `Executed`. machine: the machine that executes; a new one by default."""
     if execute is None:
-        raise NoReference("nothing here can plan a kernel")
+        raise NoReference("this process cannot plan a kernel")
     return execute(file, job, given, machine)
 
 
 class JudgedOperation(Protocol):
-    """What is asked here of an operation (see `base.Operation`)."""
+    """The parts of an operation that are used here (see `base.Operation`)."""
 
     @property
     def name(self) -> str: ...
@@ -50,27 +50,27 @@ class JudgedOperation(Protocol):
 
 
 ROUNDINGS = 12
-"""Of an element besides those of its sum: an exponential, a quotient, a root and some products."""
+"""Roundings of an element besides those of its sum: an exponential, a quotient, a root and some products."""
 
 
 class NoReference(ValueError):
-    """Why the kernel that is a reference does not say what is right."""
+    """A reference kernel that gives no reference, with the reason."""
 
 
 def rounding(operation: JudgedOperation, job: Job, name: str, want: np.ndarray) -> Tolerance:
-    """What two kernels may differ by that round differently, where the operation does not say it.
+    """Return the tolerance between two kernels that round differently, for an operation without its own.
 
-    Both lose `ROUNDINGS` and those of a sum of so many terms as the longest dimension has, or as there are
-    inputs for each element of the output; signs of roundings are random, so that of a sum the root counts. An element
-    is as large as itself and its output's typical one together, as terms may cancel. Whole numbers are equal.
+    Each kernel has `ROUNDINGS` and those of a sum. The sum has as many terms as the longest dimension, or as
+    there are inputs for an element of the output. Signs of roundings are random, so the root of their number counts.
+    Terms may cancel, so an element counts as itself plus a typical element. Whole numbers must be equal.
     """
     arrays = operation.arrays(job)
-    known = [DTYPES[operation.dtype(job, one)].roundoff or 0.0 for one in arrays]
+    roundoffs = [DTYPES[operation.dtype(job, array)].roundoff or 0.0 for array in arrays]
     if DTYPES[operation.dtype(job, name)].whole:
         return Tolerance()
-    read = sum(math.prod(operation.extents(job, one)) for one, a in arrays.items() if a.given)
+    read = sum(math.prod(operation.extents(job, array)) for array, a in arrays.items() if a.given)
     terms = max(*job.shape.values(), read / want.size)
-    relative = 2 * max(known) * (ROUNDINGS + math.sqrt(terms))
+    relative = 2 * max(roundoffs) * (ROUNDINGS + math.sqrt(terms))
     finite = want[np.isfinite(want)]
     typical = float(np.sqrt(np.mean(finite * finite))) if finite.size else 0.0
     return Tolerance(relative * typical, relative, relative, typical)
@@ -79,15 +79,17 @@ def rounding(operation: JudgedOperation, job: Job, name: str, want: np.ndarray) 
 def judge(
     operation: JudgedOperation,
     job: Job,
-    found: Arrays,
+    outputs: Arrays,
     given: Arrays,
     executed: Executed,
     *,
     stated: bool,
 ) -> Judgement:
-    """Verdict on outputs without padding, beside those of `Operation.kernel`, which says itself that it is the
-    judge. Elements that neither wrote are equal; where the reference gives NaN nothing is compared, which is told.
-    stated: whether the operation has a tolerance of its own."""
+    """Judge outputs without padding by those of `Operation.kernel`. The reason names that kernel.
+
+    Elements that neither kernel wrote are equal. Elements whose reference is NaN are not compared, and the reason
+    says how many. stated: whether the operation has its own tolerance.
+    """
     kernel = operation.kernel
     assert kernel is not None
     if str(kernel) == job.source:
@@ -95,26 +97,26 @@ def judge(
     try:
         wanted = executed(kernel, job, given)
     except NoReference as error:
-        why = f"its reference {kernel.name} says nothing: {error}"
+        why = f"its reference {kernel.name} has no result: {error}"
         return Judgement(result.NOT_CHECKED, why)
     judgements, numberless, compared = [], 0, 0
-    for name, memory in found.items():
+    for name, memory in outputs.items():
         got, want = memory.copy(), wanted[name].data.copy()
-        nobody = np.ma.getmaskarray(wanted[name])
+        unwritten = np.ma.getmaskarray(wanted[name])
         poisoned = np.all(memory.view(np.uint8).reshape(memory.size, -1) == POISON, axis=1)
-        unknown = np.isnan(want) & ~nobody
-        left_out = (nobody & poisoned) | unknown
-        got[left_out], want[left_out] = 0, 0.0
+        unknown = np.isnan(want) & ~unwritten
+        skipped = (unwritten & poisoned) | unknown
+        got[skipped], want[skipped] = 0, 0.0
         numberless += int(unknown.sum())
-        compared += int((~left_out).sum())
+        compared += int((~skipped).sum())
         output = operation.output(job, name)
         if not stated:
             output = replace(output, bound=rounding(operation, job, name, want))
         judgements.append(compare(output, got, want, operation.dtype(job, name)))
     worst = Judgement.worst(judgements)
-    said = f"judged by what {kernel.name} gave, executed on the CPU without findings"
+    source = f"judged by what {kernel.name} gave, executed on the CPU without findings"
     if numberless:
-        said += f", but for {numberless} elements that are NaN there"
+        source += f", except {numberless} elements that are NaN there"
     if not compared:
         return Judgement(result.NOT_CHECKED, f"{kernel.name} gives no number to compare with")
-    return replace(worst, reason="; ".join(filter(None, (worst.reason, said))))
+    return replace(worst, reason="; ".join(filter(None, (worst.reason, source))))

@@ -1,4 +1,4 @@
-"""Operations beside the matrix product: shipped ones, those of a user's own folder, and those that `tilewave wrap` writes."""
+"""Operations beside the matrix product: shipped, user-defined, and written by `tilewave wrap`."""
 
 import re
 from collections.abc import Iterator
@@ -65,10 +65,12 @@ def test_padding_and_swizzling_take_the_conflicts_away() -> None:
         ("batched_matmul", {"batch": 2, "m": 3, "n": 4, "k": 5}, PRODUCT),
     ],
 )
-def test_one_element_that_is_off_is_seen(name, shape, dtypes):
+def test_a_single_wrong_element_is_seen(name, shape, dtypes):
     operation = operations.load(name)
     job = a_job(operation=name, shape=shape, dtypes=dtypes, arguments=tuple(dtypes))
-    (output,) = (one for one, about in operation.arrays(job).items() if about.written)
+    (output,) = (
+        operand_name for operand_name, about in operation.arrays(job).items() if about.written
+    )
     given = operation.inputs(job)
     want = operation.reference(job, given)[output].ravel()
     dtype, count = operation.stored(job, output)
@@ -108,11 +110,11 @@ def of(folder: Path, **more: Any) -> project.Project:
 
 @needs_nvrtc
 @pytest.mark.parametrize(("factor", "verdict"), [("2", "correct"), ("3", "wrong")])
-def test_an_operation_of_ones_own(folder: Path, factor: str, verdict: str) -> None:
+def test_a_user_defined_operation(folder: Path, factor: str, verdict: str) -> None:
     (folder / "operations" / "twice.py").write_text(SCALE)
     path = write_kernel(folder, "mine", FRONT, BODY.replace("FACTOR", factor))
-    made = of(folder)
-    assert list(made.plan.cases) == ["mine@100"]
+    loaded = of(folder)
+    assert list(loaded.plan.cases) == ["mine@100"]
     assert support.execute(path, 100).verdict == verdict
     before = operations.MODULES.code("twice")
     (folder / "operations" / "twice.py").write_text(SCALE.replace("2 x[i]", "two x[i]"))
@@ -122,21 +124,21 @@ def test_an_operation_of_ones_own(folder: Path, factor: str, verdict: str) -> No
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("twice", "import nothing_of_that_name\n", "twice.py: import is .ModuleNotFoundError"),
-        ("twice", "x = 1\n", r"twice.py: operation is \[\].*one class"),
-        ("matmul", SCALE, "matmul.py: operation is 'matmul'"),
+        ("twice", "import nothing_of_that_name\n", "twice.py: the file cannot be imported: ModuleNotFoundError"),
+        ("twice", "x = 1\n", r"twice.py: the file has no operation.*one class"),
+        ("matmul", SCALE, "matmul.py: there is another operation named matmul"),
         ("thrice", SCALE, r"mine.cu:3: operation is 'twice'.*'thrice'"),
         ("twice", ('("n",)\n', '"n"\n'), "twice.py: dimensions is 'n'"),
         ("twice", ('Operand(("n",), stream', 'Operand(("m",), stream'), "twice.py: operands.x is 'm'"),
-        ("twice", (", written=True", ""), "twice.py: operands is .*written=True"),
+        ("twice", (", written=True", ""), "twice.py: operands: there is no output.*written=True"),
         ("twice", ("def reference", "def other"), "twice.py: reference is missing"),
-        ("twice", ("given[", "given.values["), r"twice.py:13: reference is .*TypeError"),
-        ("twice", ('{"y"', '{"z"'), r"twice.py: reference is {'z': \(100,\)}.*y of shape \(100,\)"),
-        ("twice", ('given["x"])}', 'given["x"])[1:]}'), r"twice.py: reference is {'y': \(99,\)}"),
+        ("twice", ("given[", "given.values["), r"twice.py:13: reference fails: TypeError"),
+        ("twice", ('{"y"', '{"z"'), r"twice.py: reference returns .*{'z': \(100,\)}.*y of shape \(100,\)"),
+        ("twice", ('given["x"])}', 'given["x"])[1:]}'), r"twice.py: reference returns .*{'y': \(99,\)}"),
     ],
 )  # fmt: skip
-def test_mistakes_are_told_before_the_run(folder, name, text, said):
-    """With the file; a pair is what is replaced in an operation that is right."""
+def test_mistakes_are_found_before_the_run(folder, name, text, said):
+    """The message names the file. A pair is a replacement in a correct operation."""
     text = text if isinstance(text, str) else SCALE.replace(*text)
     (folder / "operations" / f"{name}.py").write_text(text)
     write_kernel(folder, "mine", FRONT, BODY)
@@ -145,7 +147,7 @@ def test_mistakes_are_told_before_the_run(folder, name, text, said):
 
 
 def test_nothing_is_imported_before_it_is_needed(folder: Path) -> None:
-    """Neither what no kernel names nor the operation of a kernel that no case asks for."""
+    """Operations without a kernel, and those of kernels without a case, are not imported."""
     (folder / "operations" / "twice.py").write_text(SCALE)
     for name in ("other", "unasked"):
         (folder / "operations" / f"{name}.py").write_text("raise SystemExit('imported')\n")
@@ -158,7 +160,7 @@ def test_nothing_is_imported_before_it_is_needed(folder: Path) -> None:
 PYTHON = "\ntitle: t\noperation: copy\ndtypes: {a: f32, b: f32}\narguments: [a, b, n]\n"
 
 
-def test_a_figure_of_ones_own(folder: Path) -> None:
+def test_a_user_defined_figure(folder: Path) -> None:
     (folder / "plots").mkdir()
     (folder / "plots" / "bars.py").write_text("READING = 'A bar.'\nHEADLINE = True\n")
     (folder / "operations" / "twice.py").write_text(SCALE)
@@ -170,7 +172,7 @@ def test_a_figure_of_ones_own(folder: Path) -> None:
     assert plots.digest("report.figures", "bars") != first
     (folder / "plots" / "bars.py").write_text("def draw(:\n")
     study = {"plot": "bars", "title": "T", "cases": [{"operation": "twice", "shapes": [100]}]}
-    with pytest.raises(UserError, match=r"bars.py: line 1 is .*. Allowed: Python"):
+    with pytest.raises(UserError, match=r"bars.py: line 1 is not Python: .*"):
         of(folder, plot_folders=[str(folder / "plots")], studies={"own": study})
 
 
@@ -180,45 +182,48 @@ UPDATE = (WRAPPED / "update.cu").read_text()
 
 @needs_nvrtc
 def test_a_kernel_is_judged_by_another_of_its_file(alone, capsys) -> None:
-    words = "wrap norms.cu --kernel all --reference norm_naive --shape 5x70".split()
+    command = "wrap norms.cu --kernel all --reference norm_naive --shape 5x70".split()
     (alone / "norms.cu").write_text(NORMS.replace("OFF", "1.f"))
-    assert main([*words, "--yes"]) == 0
-    told = "normByWarps: correct at 5x70: judged by what norm_naive.cu gave"
-    assert told in capsys.readouterr().err
-    made = operations.load("norm_naive")
-    found = {name: (one.extents, one.given, one.written) for name, one in made.operands.items()}
-    assert made.dimensions == ("n", "c")
-    assert found == {
+    assert main([*command, "--yes"]) == 0
+    message = "normByWarps: correct at 5x70: judged by what norm_naive.cu gave"
+    assert message in capsys.readouterr().err
+    operation = operations.load("norm_naive")
+    operands = {
+        name: (operand.extents, operand.given, operand.written)
+        for name, operand in operation.operands.items()
+    }
+    assert operation.dimensions == ("n", "c")
+    assert operands == {
         "out": (("n", "c"), False, True), "mean": (("n",), False, True), "inp": (("n", "c"), True, False),
         "weight": (("c",), True, False), "row": (("n",), True, False),
     }  # fmt: skip
-    own = ["--shape", "33x40", "--operations", "my_operations"]
-    assert main(["execute", "norm_by_warps.cu", *own]) == 0
-    assert main(["execute", "norm_naive.cu", *own]) == 0
+    options = ["--shape", "33x40", "--operations", "my_operations"]
+    assert main(["execute", "norm_by_warps.cu", *options]) == 0
+    assert main(["execute", "norm_naive.cu", *options]) == 0
     assert "not checked\n  it is the reference of norm_naive itself" in capsys.readouterr().out
     (alone / "norms.cu").write_text(NORMS.replace("OFF", "1.0001f"))
-    assert main(["execute", "norm_by_warps.cu", *own]) == 1
+    assert main(["execute", "norm_by_warps.cu", *options]) == 1
     assert re.search(r"wrong\n .*expected .*judged by what norm_naive", capsys.readouterr().out)
     (alone / "norms.cu").write_text(NORMS.replace("OFF", "1.f").replace("i >= N", "i > N", 1))
-    assert main(["execute", "norm_by_warps.cu", *own]) == 0
-    told = "not checked\n  its reference norm_naive.cu says nothing: invalid access"
-    assert told in capsys.readouterr().out
+    assert main(["execute", "norm_by_warps.cu", *options]) == 0
+    message = "not checked\n  its reference norm_naive.cu has no result: invalid access"
+    assert message in capsys.readouterr().out
 
 
 @needs_nvrtc
 def test_without_a_reference_nothing_is_checked(alone, capsys) -> None:
     (alone / "steps.cu").write_text(UPDATE)
-    words = ["wrap", "steps.cu", "--new-operation", "sgd", "--yes"]
-    assert main(words) == 0
-    told = capsys.readouterr().err
-    assert "not checked at 1200: nothing says what sgd must give" in told
-    assert "decay is __constant__ and for the host to fill: zero here" in told
-    found = operations.load("sgd").operands
-    assert (found["p"].stream, found["p"].written) == (0, True)
-    assert (found["steps"].zeroed, found["steps"].extents) == (True, (1,))
+    command = ["wrap", "steps.cu", "--new-operation", "sgd", "--yes"]
+    assert main(command) == 0
+    printed = capsys.readouterr().err
+    assert "not checked at 1200: the operation sgd has no reference" in printed
+    assert "decay is __constant__ and for the host to fill: zero here" in printed
+    operands = operations.load("sgd").operands
+    assert (operands["p"].stream, operands["p"].written) == (0, True)
+    assert (operands["steps"].zeroed, operands["steps"].extents) == (True, (1,))
     assert "arguments: [p, g, steps, n, 0.5]" in (alone / "steps.cu").read_text()
     (alone / "steps.cu").write_text(UPDATE)
-    assert main(words) == 2 and "a name that no operation has" in capsys.readouterr().err
+    assert main(command) == 2 and "a name that no operation has" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
