@@ -175,7 +175,7 @@ def text(comparison: Comparison) -> str:
     """Return the comparison for a terminal."""
     out = [headline(comparison), *(f"  {line}" for line in unmatched(comparison))]
     for title, head, rows in _parts(comparison):
-        out += ["", title, *columns(head, rows[:SHOWN], left=len(head))]
+        out += ["", title, *columns(head, rows[:SHOWN], text_columns=len(head))]
         if len(rows) > SHOWN:
             out.append(f"  and {len(rows) - SHOWN} more (--json has all)")
     return "\n".join(out) + "\n"

@@ -203,8 +203,9 @@ def revision(name: str, folders: Sequence[str], where: Path) -> list[Path]:
     try:
         kernels = find_kernels(paths, {})
     except UserError as error:  # the user does not know the temporary folder
-        error.args = (str(error).replace(f"{where}{os.sep}", f"{name}:"),)
-        raise
+        moved = error.moved(error.where_file.replace(f"{where}{os.sep}", f"{name}:"))
+        moved.args = (str(moved).replace(f"{where}{os.sep}", f"{name}:"),)
+        raise moved from error
     for kernel in kernels.values():
         for include in kernel.folders[1:]:
             folder = Path(os.path.normpath(include))
