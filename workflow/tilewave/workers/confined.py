@@ -71,7 +71,7 @@ def _allow(call: ctypes._NamedFuncPointer, rules: int, path: Path, allowed: int)
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
             kind = allowed if path.is_dir() else allowed & (READ_FILE | WRITE_FILE)
-            one = _Beneath(kind, handle)
-            call(ADD_RULE, rules, PATH_BENEATH, ctypes.byref(one), 0)
+            rule = _Beneath(kind, handle)
+            call(ADD_RULE, rules, PATH_BENEATH, ctypes.byref(rule), 0)
         finally:
             os.close(handle)

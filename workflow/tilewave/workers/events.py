@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-UNTOLD = 88
+UNREPORTED = 88
 """Exit code of a worker that cannot write to it."""
 
 
@@ -30,4 +30,4 @@ class Events:
             self._file.write(json.dumps({"event": event, **more}) + "\n")
             self._file.flush()
         except OSError:
-            os._exit(UNTOLD)  # closing the file would write, too
+            os._exit(UNREPORTED)  # closing the file would write, too

@@ -28,7 +28,7 @@ from tilewave.basics.lifetime import FROM_OUTSIDE, die_with_parent, ended_by
 from tilewave.workers.confined import confine
 
 Item = TypeVar("Item")
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 
 WALL = 4
 """So many times its processor time an item may take by the clock: it may wait for other processes."""
@@ -70,8 +70,8 @@ class Ended:
 
 
 def each(
-    function: Callable[[Item], Made], items: Sequence[Item], workers: int, limits: ProcessLimits
-) -> Iterator[tuple[Item, Made | Ended]]:
+    function: Callable[[Item], Value], items: Sequence[Item], workers: int, limits: ProcessLimits
+) -> Iterator[tuple[Item, Value | Ended]]:
     """Each item with what the function makes of it, in the order in which they are done.
 
     The processes are forked before this returns: not in one that has initialised CUDA, and before there are
@@ -79,33 +79,33 @@ def each(
     What the function raises is an `Ended`.
     """
     if sys.platform != "linux":
-        return ((item, one) for item in items for one in _made(function, item))
+        return ((item, value) for item in items for value in _results_of(function, item))
     return Pool(function, items, workers, limits).take()
 
 
 def shared(
-    function: Callable[[Item], Made], items: Sequence[Item], workers: int
-) -> Iterator[tuple[Item, Made]]:
+    function: Callable[[Item], Value], items: Sequence[Item], workers: int
+) -> Iterator[tuple[Item, Value]]:
     """The same without limits, and in this process where there is one item or one worker. Raises what the
     function raises, and UserError where a process is ended."""
     if min(workers, len(items)) < 2 or sys.platform != "linux":
         yield from ((item, function(item)) for item in items)
         return
-    with contextlib.closing(Pool(function, items, workers).take()) as found:
-        for item, made in found:
-            if isinstance(made, Ended):
-                raise made.error
-            yield item, made
+    with contextlib.closing(Pool(function, items, workers).take()) as results:
+        for item, value in results:
+            if isinstance(value, Ended):
+                raise value.error
+            yield item, value
 
 
-def _made(function: Callable[[Any], Any], item: Any) -> Iterator[Any]:
+def _results_of(function: Callable[[Any], Any], item: Any) -> Iterator[Any]:
     """What the function returns, or yields; last an `Ended` where it raises."""
     try:
-        made = function(item)
-        if inspect.isgenerator(made):
-            yield from made
+        value = function(item)
+        if inspect.isgenerator(value):
+            yield from value
         else:
-            yield made
+            yield value
     except MemoryError as error:
         yield Ended("it takes more memory than it may", True, error)
     except RecursionError as error:
@@ -144,8 +144,8 @@ def _serve(
             _lower(resource.RLIMIT_AS, _memory(RESERVED) + limits.memory)
         if limits.cpu_s:
             _lower(resource.RLIMIT_CPU, int(time.process_time()) + 1 + limits.cpu_s)
-        for made in _made(function, items[number]):
-            pipe.send((made,))
+        for value in _results_of(function, items[number]):
+            pipe.send((value,))
         if gc.get_count()[0] > MANY:
             gc.collect()
         # What an item left behind is not the next one's: a compiler that ran out of memory frees nothing. Addresses
@@ -173,12 +173,12 @@ class _Worker:
         self, function: Callable[[Any], Any], items: Sequence[Any], limits: ProcessLimits
     ) -> None:
         context = multiprocessing.get_context("fork")
-        self.pipe, theirs = context.Pipe()
+        self.pipe, worker_pipe = context.Pipe()
         self._process = context.Process(
-            target=_serve, args=(theirs, function, items, limits), daemon=True
+            target=_serve, args=(worker_pipe, function, items, limits), daemon=True
         )
         self._process.start()
-        theirs.close()  # the end of the process is the end of the pipe
+        worker_pipe.close()  # the end of the process is the end of the pipe
         self._wait_s = limits.by_clock_s
         self.number = 0
         self.deadline = 0.0
@@ -241,13 +241,13 @@ class Pool:
         the iterator."""
         try:
             while self._busy:
-                left = min(one.deadline for one in self._busy) - time.monotonic()
+                left = min(worker.deadline for worker in self._busy) - time.monotonic()
                 wait_s = max(0.0, left) if limit_s is None else min(limit_s, max(0.0, left))
-                pipes = [one.pipe for one in self._busy]
+                pipes = [worker.pipe for worker in self._busy]
                 ready = connection.wait(pipes, None if wait_s == math.inf else wait_s)
-                for worker in [one for one in self._busy if one.pipe in ready]:
-                    yield from self._said(worker)
-                late = [one for one in self._busy if one.deadline < time.monotonic()]
+                for worker in [worker for worker in self._busy if worker.pipe in ready]:
+                    yield from self._receive(worker)
+                late = [worker for worker in self._busy if worker.deadline < time.monotonic()]
                 for worker in late:
                     yield self._expired(worker)
                 if limit_s is not None and not ready and not late:
@@ -262,17 +262,17 @@ class Pool:
             worker.kill()
         self._busy.clear()
 
-    def _said(self, worker: _Worker) -> Iterator[tuple[Any, Any]]:
+    def _receive(self, worker: _Worker) -> Iterator[tuple[Any, Any]]:
         item = self._items[worker.number]
         try:
-            told = worker.pipe.recv()
+            message = worker.pipe.recv()
         except (EOFError, OSError):
             yield item, self._ended(worker)
             return
         worker.heard()
-        if isinstance(told, tuple):
-            yield item, told[0]
-        elif told:  # tired
+        if isinstance(message, tuple):
+            yield item, message[0]
+        elif message:  # tired
             self._replace(worker)
         elif self._waiting:
             worker.give(self._waiting.popleft())

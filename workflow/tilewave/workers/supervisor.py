@@ -25,7 +25,7 @@ from tilewave.basics.paths import child_environment
 from tilewave.basics.progress import say
 from tilewave.kernel.job import Job, write_jobs
 from tilewave.kernel.result import Result
-from tilewave.workers.events import UNTOLD
+from tilewave.workers.events import UNREPORTED
 
 GRACE_S = 60.0
 """For what is not a case: starting Python and CUDA, and loading the helper kernels."""
@@ -71,11 +71,11 @@ def run_jobs(
     results: dict[int, Result] = {}
     spared: set[int] = set()  # cases that were interrupted once
 
-    def finish(index: int, made: Result) -> None:
+    def finish(index: int, outcome: Result) -> None:
         if index not in results:
-            results[index] = made
+            results[index] = outcome
             if on_result is not None:
-                on_result(made)
+                on_result(outcome)
 
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         jobs_path = Path(folder) / "jobs.json"
@@ -84,7 +84,7 @@ def run_jobs(
         log.parent.mkdir(parents=True, exist_ok=True)
         attempt = 0
         while (start := _next(len(jobs), results)) is not None:
-            known = len(results)
+            finished = len(results)
             events = Path(folder) / f"events-{attempt}.jsonl"
             events.touch()
             command = [*wrapper, python, "-m", module, stage, str(jobs_path)]
@@ -100,7 +100,7 @@ def run_jobs(
             if watch.interrupted and at not in results and at not in spared:
                 spared.add(at)
                 say(f"  {stage}: the worker {watch.ending}; {jobs[at].case} is tried again")
-            elif len(results) == known:  # no progress: a new process would do no better
+            elif len(results) == finished:  # no progress: a new process would do no better
                 reason = watch.failure or f"the worker {watch.ending}{_last_line(log)}"
                 for index in range(start, len(jobs)):
                     if index not in results:
@@ -136,8 +136,8 @@ def share_jobs(
 
     part = heavy(jobs) / len(shares)
     bundles: list[list[Job]] = []
-    for mine in together.values():
-        bundles += [mine] if heavy(mine) <= part else [[job] for job in mine]
+    for bundle in together.values():
+        bundles += [bundle] if heavy(bundle) <= part else [[job] for job in bundle]
     for bundle in sorted(bundles, key=heavy, reverse=True):
         min(shares, key=heavy).extend(bundle)
     order = {case: place for place, case in enumerate(weights)}
@@ -145,14 +145,14 @@ def share_jobs(
         share.sort(key=lambda job: order[job.case])
     lock, stop = threading.Lock(), threading.Event()
 
-    def told(made: Result) -> None:
+    def keep(result: Result) -> None:
         with lock:
-            on_result(made)
+            on_result(result)
 
     def run(number: int) -> list[Result]:
         log = f"{log_path}.{number}" if len(shares) > 1 else log_path
         try:
-            return run_jobs(stage, shares[number], log_path=log, on_result=told, stop=stop, **how)
+            return run_jobs(stage, shares[number], log_path=log, on_result=keep, stop=stop, **how)
         except BaseException:  # an interrupt, or a result that could not be kept
             stop.set()
             raise
@@ -165,10 +165,10 @@ def share_jobs(
             stop.set()
             raise
     errors = [error for part in parts if (error := part.exception()) is not None]
-    for error in sorted(errors, key=lambda one: isinstance(one, Stopped)):
+    for error in sorted(errors, key=lambda raised: isinstance(raised, Stopped)):
         raise error
-    made = {one.case: one for part in parts for one in part.result()}
-    return [made[job.case] for job in jobs]
+    by_case = {result.case: result for part in parts for result in part.result()}
+    return [by_case[job.case] for job in jobs]
 
 
 def _next(count: int, results: dict[int, Result]) -> int | None:
@@ -310,9 +310,9 @@ class _Watch:
     def _ended(self, code: int) -> None:
         name = ended_by(code)
         self.ending = f"was ended by {name}" if name else f"ended with exit code {code}"
-        if code == UNTOLD:
+        if code == UNREPORTED:
             self.ending = "could not write what it found: is the disk of the temporary folder full?"
-        self.interrupted = name in _FROM_OUTSIDE or code == UNTOLD
+        self.interrupted = name in _FROM_OUTSIDE or code == UNREPORTED
         index, reason = self.current, f"the worker {self.ending}"
         if index is None:
             return
