@@ -43,9 +43,9 @@ def figures(duration: float, clock: float = 1980.0, **more: float) -> dict[str, 
 )
 def test_own_over_paired(duration, clock, agrees):
     pairs = [figures(1.0, baseline_duration=us) for us in (99.0, 100.0, 180.0)]
-    found = agreement.own_over_paired("cublas@64", figures(duration, clock), pairs)
+    found = agreement.alone_over_paired("cublas@64", figures(duration, clock), pairs)
     assert (found is None) == agrees
-    assert agreement.own_over_paired("cublas@64", figures(duration, clock), []) is None
+    assert agreement.alone_over_paired("cublas@64", figures(duration, clock), []) is None
 
 
 @pytest.mark.parametrize(

@@ -156,8 +156,8 @@ def test_a_damaged_file_is_left_out(tmp_path, name, how):
         elif how == "loop":
             path.symlink_to(path.name)
     found = Recorded(folder)
-    assert list(found.damage) == [name] and f"nvidia_h200/{name} is damaged" in found.told[0]
-    assert LOST[name] in found.told[0]
+    assert list(found.damage) == [name] and f"nvidia_h200/{name} is damaged" in found.warnings[0]
+    assert LOST[name] in found.warnings[0]
     useless = name in ("results.parquet", "environments.json")
     assert bool(found.unusable) == useless
     assert found.get("time", "k1") == (None if useless else whole.get("time", "k1"))

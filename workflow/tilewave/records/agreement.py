@@ -14,8 +14,7 @@ import statistics
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from tilewave.kernel import result
-from tilewave.kernel.result import Result
+from tilewave.kernel.result import DOUBTFUL, OK, TUNE, Result
 
 TOLERANCE = 0.05
 SHORTEST_US = 50.0
@@ -43,7 +42,7 @@ class Disagreement:
     @property
     def reason(self) -> str:
         return (
-            f"{result.DOUBTFUL}{self.time_us:.4g} us timed, {self.other_us:.4g} us {self.other} "
+            f"{DOUBTFUL}{self.time_us:.4g} us timed, {self.other_us:.4g} us {self.other} "
             f"(ratio {self.ratio:.2f}, at one clock {self.at_one_clock:.2f})"
         )
 
@@ -69,7 +68,9 @@ def _compared(
     return Disagreement(case, us, other, other_us, ratio, at_one_clock)
 
 
-def own_over_paired(case: str, own: Figures, pairings: Iterable[Figures]) -> Disagreement | None:
+def alone_over_paired(
+    case: str, alone: Figures, pairings: Iterable[Figures]
+) -> Disagreement | None:
     """Compare cuBLAS' own case with the median of the pairings of the same product.
 
     own: figures of the stage `time`; pairings: those of the kernels it was timed beside.
@@ -77,10 +78,10 @@ def own_over_paired(case: str, own: Figures, pairings: Iterable[Figures]) -> Dis
     pairs = list(pairings)
     if not pairs:
         return None
-    us = statistics.median(one["baseline_duration"] for one in pairs)
-    clocks = [one["sm_clock"] for one in pairs if one.get("sm_clock")]
+    us = statistics.median(pairing["baseline_duration"] for pairing in pairs)
+    clocks = [pairing["sm_clock"] for pairing in pairs if pairing.get("sm_clock")]
     clock = statistics.median(clocks) if clocks else None
-    return _compared(case, own["duration"], own.get("sm_clock"), "paired", us, clock)
+    return _compared(case, alone["duration"], alone.get("sm_clock"), "paired", us, clock)
 
 
 def race_over_time(
@@ -122,31 +123,33 @@ def disagreements(
     """
     by_stage = {
         stage: {
-            made.case: made
-            for made in results.get(stage, ())
-            if made.status == result.OK and made.figures
+            result.case: result
+            for result in results.get(stage, ())
+            if result.status == OK and result.figures
         }
-        for stage in ("time", result.TUNE, "counters")
+        for stage in ("time", TUNE, "counters")
     }
-    timed = {case: made.by_metric for case, made in by_stage["time"].items()}
-    places = {case: made.environment for case, made in by_stage["time"].items()}
+    timed = {case: result.by_metric for case, result in by_stage["time"].items()}
+    places = {case: result.environment for case, result in by_stage["time"].items()}
     pairings: dict[Hashable, list[dict[str, float]]] = {}
     for case, figures in timed.items():
         if "baseline_duration" in figures and case in products:
             pairings.setdefault((places[case], products[case]), []).append(figures)
-    found = {}
+    contradicted = {}
     for case, figures in timed.items():
-        seen = None
+        disagreement = None
         if "rank0_duration" in figures and case in products:
-            seen = own_over_paired(case, figures, pairings.get((places[case], products[case]), ()))
-        raced = by_stage[result.TUNE].get(case)
-        if seen is None and raced and raced.environment == places[case]:
+            disagreement = alone_over_paired(
+                case, figures, pairings.get((places[case], products[case]), ())
+            )
+        raced = by_stage[TUNE].get(case)
+        if disagreement is None and raced and raced.environment == places[case]:
             clock = raced.notes.get("sm_clock")
-            seen = race_over_time(case, figures, raced.by_metric, clock)
+            disagreement = race_over_time(case, figures, raced.by_metric, clock)
         counted = by_stage["counters"].get(case)
-        if seen is None and counted and counted.environment == places[case]:
+        if disagreement is None and counted and counted.environment == places[case]:
             capped = bool(by_stage["time"][case].notes.get("throttle"))
-            seen = counted_over_timed(case, figures, counted.by_metric, capped)
-        if seen is not None:
-            found[case] = seen
-    return found
+            disagreement = counted_over_timed(case, figures, counted.by_metric, capped)
+        if disagreement is not None:
+            contradicted[case] = disagreement
+    return contradicted

@@ -70,8 +70,8 @@ def driver_version(text: str | None = None) -> str:
     """Version of the kernel module out of /proc/driver/nvidia/version, empty without one."""
     if text is None:
         text = _text(DRIVER_VERSION)
-    found = re.search(r"Kernel Module\b.*?\s(\d+\.\d+(?:\.\d+)?)\b", text)
-    return found.group(1) if found else ""
+    match = re.search(r"Kernel Module\b.*?\s(\d+\.\d+(?:\.\d+)?)\b", text)
+    return match.group(1) if match else ""
 
 
 def counter_permission(parameters: str | None = None) -> str:
@@ -81,10 +81,10 @@ def counter_permission(parameters: str | None = None) -> str:
     """
     if parameters is None:
         parameters = _text(DRIVER_PARAMETERS)
-    found = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", parameters, re.MULTILINE)
-    if not found:
+    match = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", parameters, re.MULTILINE)
+    if not match:
         return "unknown"
-    return "administrators" if int(found.group(1)) else "all users"
+    return "administrators" if int(match.group(1)) else "all users"
 
 
 def _by_version(paths: Iterable[str]) -> list[str]:
@@ -99,8 +99,8 @@ def find_ncu(configured: str | None = None) -> str | None:
     on_path = shutil.which("ncu")
     if on_path:
         return on_path
-    for place in NCU_PLACES:
-        for path in _by_version(glob.glob(place)):
+    for pattern in NCU_PLACES:
+        for path in _by_version(glob.glob(pattern)):
             if os.access(path, os.X_OK):
                 return path
     return None
@@ -108,8 +108,8 @@ def find_ncu(configured: str | None = None) -> str | None:
 
 def _has_libcuda() -> bool:
     """Whether a driver library lies where the loader would look (it is not loaded)."""
-    places = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *LIBCUDA_PLACES]
-    if any(os.path.exists(os.path.join(place, "libcuda.so.1")) for place in places if place):
+    folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *LIBCUDA_PLACES]
+    if any(os.path.exists(os.path.join(folder, "libcuda.so.1")) for folder in folders if folder):
         return True
     try:  # the loader's cache lists libraries in other folders by name
         return b"libcuda.so.1" in Path("/etc/ld.so.cache").read_bytes()
@@ -119,8 +119,8 @@ def _has_libcuda() -> bool:
 
 def gpu_devices() -> list[str]:
     """Device files of GPUs: /dev/nvidia0, ... (or WSL's /dev/dxg)."""
-    found = sorted(path for path in glob.glob("/dev/nvidia*") if re.search(r"nvidia\d+$", path))
-    return found or (["/dev/dxg"] if os.path.exists("/dev/dxg") else [])
+    devices = sorted(path for path in glob.glob("/dev/nvidia*") if re.search(r"nvidia\d+$", path))
+    return devices or (["/dev/dxg"] if os.path.exists("/dev/dxg") else [])
 
 
 def fingerprint() -> dict[str, Any]:
@@ -147,10 +147,10 @@ def fingerprint() -> dict[str, Any]:
     }
 
 
-def has_gpu(found: Mapping[str, Any]) -> bool:
+def has_gpu(machine: Mapping[str, Any]) -> bool:
     """Whether a fingerprint says that a GPU can be used."""
     return bool(
-        found["libcuda"] and found["devices"] and found["visible_devices"] not in ("", "-1")
+        machine["libcuda"] and machine["devices"] and machine["visible_devices"] not in ("", "-1")
     )
 
 
@@ -164,9 +164,9 @@ def cpu_model() -> str:
     """The processor's name."""
     text = _text(Path("/proc/cpuinfo"))
     for key in ("model name", "Model", "Hardware"):
-        found = re.search(rf"^{key}\s*:\s*(.+?)\s*$", text, re.MULTILINE)
-        if found:
-            return found.group(1)
+        match = re.search(rf"^{key}\s*:\s*(.+?)\s*$", text, re.MULTILINE)
+        if match:
+            return match.group(1)
     return platform.processor() or platform.machine()
 
 
@@ -185,15 +185,15 @@ def commit() -> dict[str, Any]:
     """Commit of the checkout that holds this file, or that the wheel was built from, and whether
     tracked files differ from it."""
     if home.INSTALLED:  # the repository around an installed package is somebody else's
-        told: dict[str, Any] = json.loads(home.BUILT_FROM.read_text(encoding="utf-8"))
+        built_from: dict[str, Any] = json.loads(home.BUILT_FROM.read_text(encoding="utf-8"))
     else:
         changed = output_of(["git", "status", "--porcelain", "--untracked-files=no"], home.ROOT)
-        told = {
+        built_from = {
             "commit": output_of(["git", "rev-parse", "HEAD"], home.ROOT),
             "dirty": bool(changed),
         }
-    if told["commit"]:
-        return told
+    if built_from["commit"]:
+        return built_from
     # A copy without its history, in a container say, may be told where it is from.
     return {"commit": os.environ.get("TILEWAVE_COMMIT", ""), "dirty": False}
 
@@ -248,8 +248,8 @@ def probe(gpu_index: int | None = None) -> dict[str, Any]:
         done = subprocess.run(
             command, env=environ, capture_output=True, text=True, timeout=ANSWER_S, check=False
         )
-        told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-        return told
+        environment: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        return environment
     except subprocess.TimeoutExpired:
         return cpu_environment(f"the driver did not answer in {ANSWER_S:g} s")
     except (ValueError, IndexError):

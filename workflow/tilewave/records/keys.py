@@ -61,7 +61,9 @@ def key(code: str, job: Job) -> str:
     launch, its inputs and the method."""
     parts = vars(job) | vars(job.launch)
     parts["probe"] = job.probe and job.probe.document()
-    parts["tensor_maps"] = {one.name: one.document() for one in job.launch.tensor_maps}
+    parts["tensor_maps"] = {
+        tensor_map.name: tensor_map.document() for tensor_map in job.launch.tensor_maps
+    }
     return digest(
         {
             "stage": job.stage,
@@ -75,16 +77,18 @@ def key(code: str, job: Job) -> str:
 
 def of_more(job: Job) -> Iterator[str]:
     """Keys of the same job where it asks for as many counters, or more: what was counted then answers it."""
-    mine = {*job.metrics, *job.sections}
-    for metrics, sections in _asked(has_fp8(job.dtypes)):
-        if mine <= {*metrics, *sections}:
+    wanted = {*job.metrics, *job.sections}
+    for metrics, sections in _combinations(has_fp8(job.dtypes)):
+        if wanted <= {*metrics, *sections}:
             yield key(job.code, replace(job, metrics=metrics, sections=sections))
 
 
 @functools.cache
-def _asked(fp8: bool) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+def _combinations(fp8: bool) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
     """Metrics and sections of every combination of sets of counters, each once; fp8: of a product of FP8."""
     sets = catalogue.SETS
     several = (itertools.combinations(sets, n + 1) for n in range(len(sets)))
-    found = (catalogue.merged(one, fp8) for one in itertools.chain.from_iterable(several))
-    return tuple({(tuple(metrics), tuple(sections)): None for metrics, sections in found})
+    collections = (
+        catalogue.merged(chosen, fp8) for chosen in itertools.chain.from_iterable(several)
+    )
+    return tuple({(tuple(metrics), tuple(sections)): None for metrics, sections in collections})

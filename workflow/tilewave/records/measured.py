@@ -20,8 +20,8 @@ PLAIN = ("stage", "case", "key", "status", "reason", "verdict", "environment", "
 def write(path: str | Path, results: Iterable[Result]) -> None:
     """Write results, of whatever stages."""
     rows = list(results)
-    columns = {name: [getattr(made, name) for made in rows] for name in PLAIN}
-    columns |= {name: [json.dumps(getattr(made, name)) for made in rows] for name in PACKED}
+    columns = {name: [getattr(result, name) for result in rows] for name in PLAIN}
+    columns |= {name: [json.dumps(getattr(result, name)) for result in rows] for name in PACKED}
     schema = pa.schema([(name, pa.string()) for name in (*PLAIN, *PACKED)])
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns, schema=schema), sink, compression="zstd")
@@ -30,9 +30,9 @@ def write(path: str | Path, results: Iterable[Result]) -> None:
 
 def read(*paths: str | Path) -> dict[str, dict[str, Result]]:
     """The results of these files: stage -> case -> result."""
-    found: dict[str, dict[str, Result]] = {}
+    results: dict[str, dict[str, Result]] = {}
     for path in paths:
         for row in pq.ParquetFile(path).read().to_pylist():
             row |= {name: json.loads(row[name]) for name in PACKED}
-            found.setdefault(row["stage"], {})[row["case"]] = Result(**row)
-    return found
+            results.setdefault(row["stage"], {})[row["case"]] = Result(**row)
+    return results

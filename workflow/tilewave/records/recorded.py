@@ -34,9 +34,8 @@ import pyarrow.parquet as pq
 from tilewave.basics.errors import UserError
 from tilewave.basics.paths import RECORDED
 from tilewave.compiling.sass import WITHOUT_CODE
-from tilewave.kernel import result
 from tilewave.kernel.job import Job
-from tilewave.kernel.result import Result
+from tilewave.kernel.result import EXECUTE, EXECUTED, OK, SAMPLE, STAGES, Result
 from tilewave.records.keys import of_more
 from tilewave.records.store import write_atomically
 
@@ -100,10 +99,12 @@ def _number(data: bytes, name: str) -> int:
 
 def _by_name(data: bytes, name: str) -> dict[str, dict[str, Any]]:
     """A JSON document of documents. Raises ValueError where it is none."""
-    found = json.loads(data)
-    if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
+    document = json.loads(data)
+    if not isinstance(document, dict) or not all(
+        isinstance(entry, dict) for entry in document.values()
+    ):
         raise ValueError("it is no document of documents")
-    return found
+    return document
 
 
 def _rows(data: bytes, name: str) -> list[dict[str, Any]]:
@@ -120,9 +121,9 @@ class _Listings:
         self._group = functools.lru_cache(maxsize=1)(self._file.read_row_group)
         groups = self._file.num_row_groups if self._file.schema_arrow.names else 0
         self._places = {
-            key: (group, place)
+            key: (group, index)
             for group in range(groups)
-            for place, key in enumerate(
+            for index, key in enumerate(
                 self._file.read_row_group(group, ["key"])["key"].to_pylist()
             )
         }
@@ -131,13 +132,13 @@ class _Listings:
         """`Recorded.places`."""
         if key not in self._places:
             return None
-        group, place = self._places[key]
+        group, index = self._places[key]
         rows = self._group(group)
-        return rows["sass"][place].as_py(), json.loads(rows["lines"][place].as_py())
+        return rows["sass"][index].as_py(), json.loads(rows["lines"][index].as_py())
 
     def rows(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._file.read().to_pylist()
-        return found
+        rows: list[dict[str, Any]] = self._file.read().to_pylist()
+        return rows
 
 
 class Recorded:
@@ -151,35 +152,35 @@ class Recorded:
     @functools.cached_property
     def _sums(self) -> dict[str, set[str]]:
         """Checksums by file. While `record` writes, a file may have two: what it was and what it is to be."""
-        found: dict[str, set[str]] = {}
+        sums: dict[str, set[str]] = {}
         with contextlib.suppress(OSError, UnicodeDecodeError):
             for line in (self.folder / SUMS).read_text("utf-8").splitlines():
-                told, _, name = line.partition("  ")
-                found.setdefault(name, set()).add(told)
-        if not found:
+                checksum, _, name = line.partition("  ")
+                sums.setdefault(name, set()).add(checksum)
+        if not sums:
             self._lost[SUMS] = "it holds no checksums"
-        return found
+        return sums
 
     def _load(self, name: str, parse: Callable[[bytes, str], Parsed]) -> Parsed | None:
         """What a file holds; None where there is none, or it is damaged."""
-        told = self._sums.get(name, set())
+        checksums = self._sums.get(name, set())
         try:
             data = (self.folder / name).read_bytes()
         except FileNotFoundError:
-            if told or name in (RESULTS, ENVIRONMENTS):
+            if checksums or name in (RESULTS, ENVIRONMENTS):
                 self._lost[name] = "it is missing"
             return None
         except OSError as error:
             self._lost[name] = f"it cannot be read: {error.strerror}"
             return None
-        if _digest(data) not in told:
+        if _digest(data) not in checksums:
             self._lost[name] = f"its checksum is not the one in {SUMS}"
             return None
         try:
             return parse(data, name)
         except (pa.ArrowException, ValueError, TypeError, OSError, RecursionError) as error:
-            said = (str(error).splitlines() or ["it has another form"])[0][:120]
-            self._lost[name] = f"it cannot be understood: {said}"
+            detail = (str(error).splitlines() or ["it has another form"])[0][:120]
+            self._lost[name] = f"it cannot be understood: {detail}"
             return None
 
     @functools.cached_property
@@ -193,7 +194,7 @@ class Recorded:
         }
 
     @property
-    def told(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """A line about each damaged file."""
         mend = "restore it (git checkout), or record again into an empty folder"
         return [
@@ -201,7 +202,7 @@ class Recorded:
             for name, why in self.damage.items()
         ]
 
-    def whole(self) -> Recorded:
+    def undamaged(self) -> Recorded:
         """Itself. Raises UserError where a file is damaged: what is merged with it would lose that."""
         for name, why in self.damage.items():
             allowed = "what was recorded: restore the file, or empty the folder"
@@ -237,13 +238,13 @@ class Recorded:
     def listing_of_cubin(self, sha256: str) -> str | None:
         """SASS of a cubin with the very same bytes, its lines as they are in it."""
         key = self._keys_by_cubin.get(sha256)
-        found = self.listing(key) if key else None
-        return found[0] if found else None
+        listing = self.listing(key) if key else None
+        return listing[0] if listing else None
 
     def listing(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
         """SASS of a compilation by its key, and the numbers of the lines that had code, by file."""
-        found = self.places(key)
-        return None if found is None or found[0].startswith(WITHOUT_CODE) else found
+        listing = self.places(key)
+        return None if listing is None or listing[0].startswith(WITHOUT_CODE) else listing
 
     def places(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
         """`listing`, or where only that is recorded its `sass.places`."""
@@ -252,14 +253,14 @@ class Recorded:
     @functools.cached_property
     def accesses(self) -> dict[str, list[dict[str, Any]]]:
         """Accesses to shared memory by the key of an execution (see `pipeline.watching`)."""
-        found: dict[str, list[dict[str, Any]]] = {}
+        rows: dict[str, list[dict[str, Any]]] = {}
         cases: dict[str, str] = {}  # that share a key have the same rows
         for row in self.access_rows:
-            told = ("case", "key", *(() if row.get("function") else ("function",)))
-            plain = {name: row[name] for name in row if name not in told}
+            omitted = ("case", "key", *(() if row.get("function") else ("function",)))
+            plain = {name: row[name] for name in row if name not in omitted}
             if cases.setdefault(row["key"], row["case"]) == row["case"]:
-                found.setdefault(row["key"], []).append(plain)
-        return found
+                rows.setdefault(row["key"], []).append(plain)
+        return rows
 
     @functools.cached_property
     def access_rows(self) -> list[dict[str, Any]]:
@@ -289,28 +290,28 @@ class Recorded:
         return {(row["stage"], row["case"]) for row in self._rows}
 
     def _result(self, row: Mapping[str, Any]) -> Result:
-        made = {name: row[name] for name in PLAIN}
-        made |= {name: json.loads(row[name]) for name in PACKED}
+        fields = {name: row[name] for name in PLAIN}
+        fields |= {name: json.loads(row[name]) for name in PACKED}
         # An execution is the same on every machine, and says itself on which it was done.
-        executed = row["stage"] == result.EXECUTE
-        if executed and row["status"] == result.OK:
-            made["instructions"] = self._executed_instructions.get(row["key"], [])
-        return Result(source=result.EXECUTED if executed else f"recorded:{self.name}", **made)
+        executed = row["stage"] == EXECUTE
+        if executed and row["status"] == OK:
+            fields["instructions"] = self._executed_instructions.get(row["key"], [])
+        return Result(source=EXECUTED if executed else f"recorded:{self.name}", **fields)
 
     @functools.cached_property
     def _executed_instructions(self) -> dict[str, list[dict[str, Any]]]:
         """Rows of the recorded executions, by key."""
-        keys = {row["key"] for row in self._rows if row["stage"] == result.EXECUTE}
+        keys = {row["key"] for row in self._rows if row["stage"] == EXECUTE}
         return self.instructions(keys)
 
     def instructions(self, keys: set[str]) -> dict[str, list[dict[str, Any]]]:
         """Rows of the instructions by key, without the key and without empty cells."""
-        found: dict[str, list[dict[str, Any]]] = {}
+        rows: dict[str, list[dict[str, Any]]] = {}
         for name in (INSTRUCTIONS, STALLS):
             for row in self.long_table(name, keys).to_pylist():
                 key = row.pop("key")
-                found.setdefault(key, []).append({n: v for n, v in row.items() if v is not None})
-        return found
+                rows.setdefault(key, []).append({n: v for n, v in row.items() if v is not None})
+        return rows
 
     @functools.cached_property
     def size(self) -> int:
@@ -344,7 +345,7 @@ class Recorded:
         """Whether the case was ever recorded, under whatever key."""
         return (stage, case) in self._cases
 
-    def results(self, stages: Container[str] = result.STAGES) -> list[Result]:
+    def results(self, stages: Container[str] = STAGES) -> list[Result]:
         """Every recorded result of these stages, also those that share a key with another case's."""
         return [self._result(row) for row in self._rows if row["stage"] in stages]
 
@@ -360,20 +361,20 @@ class Recorded:
 
 def folders(root: Path) -> list[Path]:
     """The recorded folders under ``root``, by name."""
-    found = (path for name in (ENVIRONMENTS, SUMS) for path in root.glob(f"*/{name}"))
+    paths = (path for name in (ENVIRONMENTS, SUMS) for path in root.glob(f"*/{name}"))
     # From Python 3.12 on `glob` finds links that lead nowhere, too.
-    return sorted({path.parent for path in found if path.exists()})
+    return sorted({path.parent for path in paths if path.exists()})
 
 
-def foremost(root: Path) -> list[Recorded]:
+def largest_first(root: Path) -> list[Recorded]:
     """The recordings under ``root``, that with the most results first."""
-    found = (Recorded(path) for path in folders(root))
-    return sorted(found, key=lambda one: (one.size, one.name), reverse=True)
+    recordings = (Recorded(path) for path in folders(root))
+    return sorted(recordings, key=lambda recording: (recording.size, recording.name), reverse=True)
 
 
 def _before(folder: Path) -> Recorded | None:
     """What a folder holds already, if anything. Raises UserError where it is damaged."""
-    return Recorded(folder).whole() if folder in folders(folder.parent) else None
+    return Recorded(folder).undamaged() if folder in folders(folder.parent) else None
 
 
 def _of_rows(
@@ -385,8 +386,8 @@ def _of_rows(
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, row_group_size=together, **PACKING)
-    made: bytes = sink.getvalue().to_pybytes()
-    return made
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def _digest(data: bytes) -> str:
@@ -407,11 +408,11 @@ def _replace(folder: Path, files: Mapping[str, bytes]) -> None:
 
     def listed(last: bool) -> bytes:
         rows = (
-            (one, name)
+            (checksum, name)
             for name in sorted(sums)
-            for one in (sums[name][-1:] if last else sums[name])
+            for checksum in (sums[name][-1:] if last else sums[name])
         )
-        return "".join(f"{one}  {name}\n" for one, name in rows).encode()
+        return "".join(f"{checksum}  {name}\n" for checksum, name in rows).encode()
 
     write_atomically(folder / SUMS, listed(last=False))
     for name, data in files.items():
@@ -422,16 +423,16 @@ def _replace(folder: Path, files: Mapping[str, bytes]) -> None:
 
 def _each_key(results: Iterable[Result]) -> list[Result]:
     """The results that have long rows, one a key."""
-    whole = [made for made in results if made.samples or made.instructions]
-    return list({made.key: made for made in whole}.values())
+    detailed = [result for result in results if result.samples or result.instructions]
+    return list({result.key: result for result in detailed}.values())
 
 
 def sample_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
     """Raw samples as long rows, once a key: key, series, index, value, to a nanosecond."""
     return [
-        {"key": made.key, "series": series, "index": index, "value": round(float(value), 3)}
-        for made in _each_key(results)
-        for series, values in made.samples.items()
+        {"key": result.key, "series": series, "index": index, "value": round(float(value), 3)}
+        for result in _each_key(results)
+        for series, values in result.samples.items()
         for index, value in enumerate(values)
     ]
 
@@ -440,10 +441,10 @@ def instruction_rows(results: Iterable[Result], table: str = INSTRUCTIONS) -> li
     """Per-instruction counters, or with the table STALLS samples, as rows that start with their key,
     once a key."""
     return [
-        {"key": made.key, **row}
-        for made in _each_key(results)
-        if (made.stage == result.SAMPLE) == (table == STALLS)
-        for row in made.instructions
+        {"key": result.key, **row}
+        for result in _each_key(results)
+        if (result.stage == SAMPLE) == (table == STALLS)
+        for row in result.instructions
     ]
 
 
@@ -454,9 +455,9 @@ def _merged_long(
     keys that are kept: those of a kernel are alike, and beside each other they take two thirds of the bytes."""
     table = before._load(f"{name}.parquet", _table) if before else None
     old = table.to_pylist() if table is not None else []
-    order = {key: place for place, key in enumerate(kept)}
-    every = [row for row in old if row["key"] in order and row["key"] not in keys] + rows
-    return _of_rows(sorted(every, key=lambda row: order[row["key"]]))
+    order = {key: index for index, key in enumerate(kept)}
+    merged = [row for row in old if row["key"] in order and row["key"] not in keys] + rows
+    return _of_rows(sorted(merged, key=lambda row: order[row["key"]]))
 
 
 def merge_accesses(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -485,10 +486,10 @@ def _merged_listings(
     rows = {row["key"]: row for row in (table.rows() if table is not None else [])}
     for key, (sass, lines) in listings.items():
         rows[key] = {"key": key, "lines": json.dumps(lines, sort_keys=True), "sass": sass}
-    found = [rows[key] for key in kept if key in rows]
-    if not found and table is None:
+    listed = [rows[key] for key in kept if key in rows]
+    if not listed and table is None:
         return {}
-    return {LISTINGS: _of_rows(found, ("key", "lines", "sass"), TOGETHER)}
+    return {LISTINGS: _of_rows(listed, ("key", "lines", "sass"), TOGETHER)}
 
 
 def merge(
@@ -505,35 +506,35 @@ def merge(
     too. Returns how many were added, replaced and kept.
     """
     before = _before(folder)
-    fresh = {(made.stage, made.case): made for made in results}
-    old = {(made.stage, made.case): made for made in before.results()} if before else {}
-    latest = {(made.stage, made.key): made for made in results}
+    fresh = {(result.stage, result.case): result for result in results}
+    old = {(result.stage, result.case): result for result in before.results()} if before else {}
+    latest = {(result.stage, result.key): result for result in results}
     rows = [
-        dataclasses.replace(latest.get((made.stage, made.key), made), case=made.case)
-        for made in (old | fresh).values()
+        dataclasses.replace(latest.get((result.stage, result.key), result), case=result.case)
+        for result in (old | fresh).values()
     ]
-    rows.sort(key=lambda made: (made.case, made.stage))
+    rows.sort(key=lambda result: (result.case, result.stage))
     table = [
-        made.only(*PLAIN)
-        | {name: json.dumps(value, sort_keys=True) for name, value in made.only(*PACKED).items()}
-        for made in rows
+        result.only(*PLAIN)
+        | {name: json.dumps(value, sort_keys=True) for name, value in result.only(*PACKED).items()}
+        for result in rows
     ]
-    new_keys = {made.key for made in results}
-    kept = list(dict.fromkeys(made.key for made in rows))
+    new_keys = {result.key for result in results}
+    kept = list(dict.fromkeys(result.key for result in rows))
     long = {
         "samples": sample_rows(results),
         **{name: instruction_rows(results, name) for name in (INSTRUCTIONS, STALLS)},
     }
-    used = {made.environment for made in rows}
-    known = {**(before.environments if before else {}), **environments}
+    used = {result.environment for result in rows}
+    facts = {**(before.environments if before else {}), **environments}
     both = {**(before.compiled if before else {}), **compiled}
     files = {
         RESULTS: _of_rows(table, (*PLAIN, *PACKED)),
         **{
-            f"{name}.parquet": _merged_long(before, name, mine, new_keys, kept)
-            for name, mine in long.items()
+            f"{name}.parquet": _merged_long(before, name, long_rows, new_keys, kept)
+            for name, long_rows in long.items()
         },
-        ENVIRONMENTS: _json({name: known[name] for name in sorted(used) if name in known}),
+        ENVIRONMENTS: _json({name: facts[name] for name in sorted(used) if name in facts}),
         COMPILED: _json(both),
         **_merged_listings(before, listings or {}, both),
     }
@@ -542,9 +543,9 @@ def merge(
     return {"added": len(fresh) - replaced, "replaced": replaced, "kept": len(old) - replaced}
 
 
-def _whole(folder: Recorded, results: list[Result]) -> list[Result]:
+def _with_long_rows(folder: Recorded, results: list[Result]) -> list[Result]:
     """Results with their samples and instructions, as `merge` takes them."""
-    keys = {made.key for made in results}
+    keys = {result.key for result in results}
     series: dict[str, dict[str, list[float]]] = {}
     for row in folder.long_table("samples", keys).to_pylist():
         series.setdefault(row["key"], {}).setdefault(row["series"], []).append(row["value"])
@@ -552,9 +553,9 @@ def _whole(folder: Recorded, results: list[Result]) -> list[Result]:
     # A key of one stage is none of another's: the stage is part of it.
     return [
         dataclasses.replace(
-            made, samples=series.get(made.key, {}), instructions=rows.get(made.key, [])
+            result, samples=series.get(result.key, {}), instructions=rows.get(result.key, [])
         )
-        for made in results
+        for result in results
     ]
 
 
@@ -565,19 +566,19 @@ def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
     replaces the one here, or with ``keep`` does not. Returns the counts of `merge`. Raises UserError
     for figures whose environment names no clean commit.
     """
-    there, here = Recorded(other).whole(), _before(folder)
-    held = {(made.stage, made.case): made for made in here.results()} if here else {}
+    there, here = Recorded(other).undamaged(), _before(folder)
+    held = {(result.stage, result.case): result for result in here.results()} if here else {}
 
-    def new(made: Result) -> bool:
-        mine = held.get((made.stage, made.case))
-        if mine is None or keep:
-            return mine is None
-        return mine.only(*PLAIN, *PACKED) != made.only(*PLAIN, *PACKED)
+    def new(result: Result) -> bool:
+        held_result = held.get((result.stage, result.case))
+        if held_result is None or keep:
+            return held_result is None
+        return held_result.only(*PLAIN, *PACKED) != result.only(*PLAIN, *PACKED)
 
-    mine = {row["case"] for row in here.access_rows} if here and keep else set()
-    accesses = [row for row in there.access_rows if row["case"] not in mine]
-    taken = [made for made in there.results() if new(made)]
-    used = {made.environment for made in taken}
+    known_cases = {row["case"] for row in here.access_rows} if here and keep else set()
+    accesses = [row for row in there.access_rows if row["case"] not in known_cases]
+    taken = [result for result in there.results() if new(result)]
+    used = {result.environment for result in taken}
     for name in sorted(used):
         facts = there.environments.get(name, {})
         if facts.get("dirty") or not facts.get("commit"):
@@ -586,20 +587,20 @@ def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
             raise UserError(where, f"{name}.commit", found, "a clean commit that the figures name")
     counts = {"added": 0, "replaced": 0, "kept": len(held)}
     if taken:
-        counts = merge(folder, _whole(there, taken), *_known_of(there, taken, used))
+        counts = merge(folder, _with_long_rows(there, taken), *_context_of(there, taken, used))
     merge_accesses(folder, accesses)
     return counts
 
 
-def _known_of(
+def _context_of(
     there: Recorded, taken: Sequence[Result], used: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Environments, compilations and listings of some of a recording's results, as `merge` takes them."""
-    variants = {made.case.partition("@")[0] for made in taken}
+    variants = {result.case.partition("@")[0] for result in taken}
     compiled = {
         name: entry for name, entry in there.compiled.items() if name.rpartition(".")[0] in variants
     }
     facts = {name: there.environments[name] for name in used}
     keys = [str(entry["key"]) for entry in compiled.values() if "key" in entry]
-    listings = {key: one for key in keys if (one := there.places(key)) is not None}
+    listings = {key: listing for key in keys if (listing := there.places(key)) is not None}
     return facts, compiled, listings

@@ -78,18 +78,18 @@ class Store:
     def get(self, environment: str, stage: str, key: str) -> Result | None:
         """The stored result, or None: also for one that cannot be read, is another's, or of another schema."""
         try:
-            found = Result.of_document(self.read(self._path(environment, stage, key)))
+            result = Result.of_document(self.read(self._path(environment, stage, key)))
         except ValueError:
             return None
-        mine = (found.environment, found.stage, found.key) == (environment, stage, key)
-        return found if mine else None
+        matches = (result.environment, result.stage, result.key) == (environment, stage, key)
+        return result if matches else None
 
-    def put(self, made: Result, whatever: bool = False) -> bool:
+    def put(self, result: Result, always: bool = False) -> bool:
         """Keep a result that is worth keeping (see `Result.keepable`), or ``whatever`` it says; whether it
         was kept."""
-        kept = bool((whatever or made.keepable) and made.key and made.environment)
+        kept = bool((always or result.keepable) and result.key and result.environment)
         if kept:
-            self.write(self._path(made.environment, made.stage, made.key), made.document())
+            self.write(self._path(result.environment, result.stage, result.key), result.document())
         return kept
 
     def blob(self, kind: str, key: str, suffix: str) -> Path:
@@ -99,11 +99,15 @@ class Store:
     def read(self, path: Path) -> Any:
         """A document, of whatever form; None where there is none, or no JSON."""
         try:
-            found = json.loads(path.read_bytes())
+            document = json.loads(path.read_bytes())
         except (OSError, ValueError, RecursionError):
             return None
         # As earlier versions wrote it: {"sha256": ..., "document": ...}.
-        return found["document"] if isinstance(found, dict) and "document" in found else found
+        return (
+            document["document"]
+            if isinstance(document, dict) and "document" in document
+            else document
+        )
 
     def write(self, path: Path, document: Any) -> None:
         """Write a document."""

@@ -38,10 +38,10 @@ SCALAR_OPS = [
     Metric(
         SCALAR_OP.format(DTYPES[dtype].operations + op),
         "inst",
-        f"{dtype} {words}, one for each thread that was not predicated off",
+        f"{dtype} {meaning}, one for each thread that was not predicated off",
     )
     for dtype in ("f32", "f64", "f16")
-    for op, words in (
+    for op, meaning in (
         ("fma", "fused multiply-adds"),
         ("add", "additions"),
         ("mul", "multiplications"),
@@ -191,10 +191,10 @@ PIPES = [
     Metric(
         PIPE.format(pipe),
         "%",
-        f"cycles in which the {words} worked, of those with a warp on the SM",
+        f"cycles in which the {units} worked, of those with a warp on the SM",
         LAST,
     )
-    for pipe, words in (
+    for pipe, units in (
         ("tensor", "tensor cores"),
         ("fma", "FMA units"),
         ("fp64", "f64 units"),
@@ -224,8 +224,8 @@ STATES: dict[str, str] = {
 STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 WARP_STATES = [
     # A chip without wgmma has no such state.
-    Metric(STALLED.format(state), "1", f"warps that {words}", LAST, optional=state == "gmma")
-    for state, words in STATES.items()
+    Metric(STALLED.format(state), "1", f"warps that {meaning}", LAST, optional=state == "gmma")
+    for state, meaning in STATES.items()
 ]
 # The same sums by instruction; contained in TENSOR_OPS, so never added to them.
 TENSOR_PATH = "sm__ops_path_tensor_op_{}_src_{}_sparsity_off.sum"
@@ -284,7 +284,7 @@ SAMPLES, NOT_ISSUED_SAMPLES, STALL_SAMPLES = "samples", "samples_not_issued", "s
 scheduler issued nothing, and by reason."""
 SAMPLE_OF = {"no_instruction": "no_instructions", "gmma": "warpgroup_arrive"}
 """State -> its name in ncu's samples, where that is another one."""
-SAMPLED_STATES = {SAMPLE_OF.get(name, name): words for name, words in STATES.items()}
+SAMPLED_STATES = {SAMPLE_OF.get(name, name): meaning for name, meaning in STATES.items()}
 """Reason of a sample -> what the warp did."""
 # What a case is sampled with. inst_executed says where the function starts, whose addresses are sampled.
 # Not by the section SourceCounters: it has ncu patch every access to memory, which takes ten seconds of a
@@ -325,7 +325,7 @@ def merged(metric_sets: Iterable[str], fp8: bool = False) -> tuple[list[str], li
         metrics[FP8_OPS.name] = None
     if not set(OF_INSTRUCTIONS).isdisjoint(chosen):
         metrics |= dict.fromkeys(INSTRUCTION_METRICS)
-    sections = dict.fromkeys(one for name in chosen for one in SECTIONS.get(name, ()))
+    sections = dict.fromkeys(section for name in chosen for section in SECTIONS.get(name, ()))
     return list(metrics), list(sections)
 
 

@@ -55,8 +55,8 @@ def passes_l1(opcode: str) -> bool:
 
 def _number(row: Mapping[str, Any], *columns: str) -> float:
     """The first of the columns that holds a number; 0 where none does."""
-    found = (row.get(name) for name in columns)
-    return next((float(one) for one in found if one is not None and one == one), 0.0)
+    cells = (row.get(name) for name in columns)
+    return next((float(cell) for cell in cells if cell is not None and cell == cell), 0.0)
 
 
 def through_l1(
@@ -78,12 +78,12 @@ def through_l1(
     taken, past, others = 0.0, False, 0.0
     for row in ran:
         sectors = _number(row, "sectors_hardware", "sectors_global")
-        asked = _number(row, "requests_global") or min(float(row["executed"]), sectors)
+        requested = _number(row, "requests_global") or min(float(row["executed"]), sectors)
         if passes_l1(row["opcode"]):
             past, sectors = True, 0.0
         elif opcodes.base(row["opcode"]) in opcodes.GLOBAL_LOADS:
             others += sectors
-        taken += max(asked, sectors / 4)
+        taken += max(requested, sectors / 4)
     return max(requests, taken), max(0.0, loaded - others) if past else 0.0
 
 
@@ -92,10 +92,10 @@ def wavefronts(rows: Iterable[Mapping[str, Any]], values: Mapping[str, float]) -
     counted = [values.get(SHARED_WAVEFRONTS.format(op)) for op in ("ld", "st")]
     total = sum(n for n in counted if n is not None)
     sides = [side for n, side in zip(counted, (opcodes.LOADS, opcodes.STORES)) if n is not None]
-    known = frozenset[str]().union(*sides)
+    counted_opcodes = frozenset[str]().union(*sides)
     for row in rows:
         opcode = str(row["opcode"])
-        if opcodes.base(opcode) not in known and not passes_l1(opcode):
+        if opcodes.base(opcode) not in counted_opcodes and not passes_l1(opcode):
             total += _number(row, "wavefronts_hardware", "wavefronts_shared")
     return total
 
@@ -111,8 +111,8 @@ def of_launch(values: Mapping[str, float], rows: Iterable[Mapping[str, Any]]) ->
     threads = dict.fromkeys(("alu", "special"), 0.0)
     for row in rows:
         opcode, executed = str(row["opcode"]), float(row["executed"])
-        if executed and (known := opcodes.unit(opcode)):
-            tensor[known[0]] = tensor.get(known[0], 0.0) + executed * known[1]
+        if executed and (operations := opcodes.unit(opcode)):
+            tensor[operations[0]] = tensor.get(operations[0], 0.0) + executed * operations[1]
         base = opcodes.base(opcode)
         for name, bases in (("alu", opcodes.ALU), ("special", opcodes.SPECIAL)):
             threads[name] += WARP * executed if base in bases else 0.0
@@ -124,7 +124,11 @@ def of_launch(values: Mapping[str, float], rows: Iterable[Mapping[str, Any]]) ->
         return total(*(SCALAR_OP.format(kind + op) for op in ("fma", "add", "mul")))
 
     if not tensor:  # rows of no instruction: at best its fastest way
-        tensor = {f"wgmma {name}": values[one] for name, one in PRODUCTS.items() if values.get(one)}
+        tensor = {
+            f"wgmma {name}": values[counter]
+            for name, counter in PRODUCTS.items()
+            if values.get(counter)
+        }
     accesses, past = through_l1(rows, values)
     return Counts(
         instructions=total(WARP_INSTRUCTIONS),

@@ -72,17 +72,17 @@ def figure(metric: str, value: float, unit: str) -> dict[str, Any]:
     return {"metric": metric, "value": float(value), "unit": unit}
 
 
-def _made(name: str, value: float) -> dict[str, Any]:
+def _derived_figure(name: str, value: float) -> dict[str, Any]:
     return figure(name, value, DERIVED[name].unit)
 
 
 def _scalar_flops(values: Mapping[str, float], dtype: str) -> float | None:
     letter = DTYPES[dtype].operations
     parts = [values.get(SCALAR_OP.format(letter + op)) for op in ("fma", "add", "mul")]
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
+    counted = [part for part in parts if part is not None]
+    if len(counted) < len(parts):
         return None
-    return 2 * known[0] + known[1] + known[2]
+    return 2 * counted[0] + counted[1] + counted[2]
 
 
 def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None:
@@ -101,10 +101,10 @@ def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None
     fp16 = values.get(counters.pop("f16"))
     if fp16 is None:
         apart = [values.get(TENSOR_BY_SUM.format(sum_)) for sum_ in ("fp16", "fp32")]
-        known = [part for part in apart if part is not None]
-        if not known:
+        counted = [part for part in apart if part is not None]
+        if not counted:
             return None
-        fp16 = sum(known)
+        fp16 = sum(counted)
     if operand in counters and operand != "f64" and counters[operand] not in values:
         return None
     return fp16 + sum(values.get(counter, 0.0) for counter in dict.fromkeys(counters.values()))
@@ -115,22 +115,24 @@ def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, An
 
     operand: dtype of the case's inputs, see `tensor_flops`.
     """
-    made = [
-        _made(name, values[one.counter]) for name, one in DERIVED.items() if one.counter in values
+    figures = [
+        _derived_figure(name, values[entry.counter])
+        for name, entry in DERIVED.items()
+        if entry.counter in values
     ]
     scalars = {
         f"counted_flops_{dtype}": _scalar_flops(values, dtype) for dtype in ("f32", "f64", "f16")
     }
     tensor = tensor_flops(values, operand)
     parts = {**scalars, "counted_tensor_flops": tensor}
-    made += [_made(name, part) for name, part in parts.items() if part is not None]
-    known = [part for part in parts.values() if part is not None]
-    if len(known) == len(parts):
-        made.append(_made("counted_flops", sum(known)))
+    figures += [_derived_figure(name, part) for name, part in parts.items() if part is not None]
+    counted = [part for part in parts.values() if part is not None]
+    if len(counted) == len(parts):
+        figures.append(_derived_figure("counted_flops", sum(counted)))
     read, write = values.get("dram__bytes_read.sum"), values.get("dram__bytes_write.sum")
     if read is not None and write is not None:
-        made.append(_made("dram_bytes", read + write))
+        figures.append(_derived_figure("dram_bytes", read + write))
     average, highest = values.get(AVERAGE), values.get(BUSIEST)
     if average is not None and highest:
-        made.append(_made("cycles_active_ratio", average / highest))
-    return made
+        figures.append(_derived_figure("cycles_active_ratio", average / highest))
+    return figures

@@ -16,8 +16,8 @@ SHARED_KINDS = re.compile(r"^(LDSM|LDGSTS|LDS|STSM|STS|ATOMS|REDS|UTMALDG|UBLKCP
 
 def instruction_kind(opcode: str) -> str:
     """The part of an opcode that names a kind of shared-memory instruction: LDS of LDS.64."""
-    found = SHARED_KINDS.match(opcode)
-    return found.group(1) if found else opcode.split(".")[0]
+    match = SHARED_KINDS.match(opcode)
+    return match.group(1) if match else opcode.split(".")[0]
 
 
 PLACE = frozenset(
@@ -36,16 +36,16 @@ def of_launches(
     """
     if len(launches) == 1:
         return [dict(row) for row in launches[0]]
-    found: dict[tuple[str, int], dict[str, Any]] = {}
+    merged: dict[tuple[str, int], dict[str, Any]] = {}
     for function, rows in zip(functions, launches, strict=True):
         for row in rows:
-            place = function, int(row["address"])
-            if place not in found:
-                found[place] = {**row, "function": function}
+            instruction = function, int(row["address"])
+            if instruction not in merged:
+                merged[instruction] = {**row, "function": function}
                 continue
             for name in row.keys() - PLACE:
-                found[place][name] = found[place].get(name, 0) + row[name]
-    return list(found.values())
+                merged[instruction][name] = merged[instruction].get(name, 0) + row[name]
+    return list(merged.values())
 
 
 def with_excess(row: dict[str, Any]) -> dict[str, Any]:
@@ -63,21 +63,21 @@ def instruction_totals(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
     """
     totals: dict[str, list[float]] = {}
     for row in rows:
-        found, ideal = row.get("wavefronts_shared"), row.get("wavefronts_shared_ideal")
-        if found is None or ideal is None:
+        counted, ideal = row.get("wavefronts_shared"), row.get("wavefronts_shared_ideal")
+        if counted is None or ideal is None:
             continue
         for kind in ("", f"_{instruction_kind(str(row['opcode']))}"):
             total = totals.setdefault(kind, [0.0, 0.0])
-            total[0] += found
+            total[0] += counted
             total[1] += ideal
-    made = []
-    for kind, (found, ideal) in totals.items():
-        if kind and not found and not ideal:
+    figures = []
+    for kind, (counted, ideal) in totals.items():
+        if kind and not counted and not ideal:
             continue
-        made.append(figure(f"wavefronts_shared{kind}", found, "wavefront"))
-        made.append(figure(f"wavefronts_shared_ideal{kind}", ideal, "wavefront"))
-        made.append(figure(f"wavefronts_shared_excess{kind}", found - ideal, "wavefront"))
-    return made
+        figures.append(figure(f"wavefronts_shared{kind}", counted, "wavefront"))
+        figures.append(figure(f"wavefronts_shared_ideal{kind}", ideal, "wavefront"))
+        figures.append(figure(f"wavefronts_shared_excess{kind}", counted - ideal, "wavefront"))
+    return figures
 
 
 # What Nsight Compute attributes to a probe's one instruction, and the unit.
@@ -121,17 +121,17 @@ def probe_figures(
     chosen, note = probe_instruction(rows, prefix)
     if not chosen:
         return [], note
-    made = []
+    figures = []
     for name, (column, unit) in BY_INSTRUCTION.items():
         if chosen[0].get(column) is not None:
-            made.append(figure(name, float(chosen[0][column]), unit))
+            figures.append(figure(name, float(chosen[0][column]), unit))
     side, kinds = ("store", STORES) if prefix.startswith("STS") else ("load", LOADS)
     ran = [row for row in rows if row.get("executed") != 0]
     alone = [row for row in ran if instruction_kind(str(row["opcode"])) in kinds]
     if len(alone) > 1:
-        return made, f"{len(alone)} instructions share the hardware's {side} counter"
+        return figures, f"{len(alone)} instructions share the hardware's {side} counter"
     for name, source in (("wavefronts", "shared_wavefronts"), ("bank_conflicts", "bank_conflicts")):
         counter = DERIVED[f"{source}_{side}"].counter
         if counter in values:
-            made.append(figure(name, values[counter], "wavefront"))
-    return made, note
+            figures.append(figure(name, values[counter], "wavefront"))
+    return figures, note

@@ -31,10 +31,10 @@ def tile_of(name: str) -> tuple[int, int] | None:
     is returned the other way round. Of several names joined by ``; `` the first that tells a tile
     counts: a reduction of split-K parts or a fill before the product tells none.
     """
-    for one in name.split(";"):
+    for kernel in name.split(";"):
         for pattern in _PATTERNS:
-            for found in pattern.finditer(one):
-                first, second = int(found[1]), int(found[2])
+            for match in pattern.finditer(kernel):
+                first, second = int(match[1]), int(match[2])
                 if all(_SMALLEST <= size <= _LARGEST for size in (first, second)):
                     return second, first
     return None

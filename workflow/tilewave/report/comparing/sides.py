@@ -127,7 +127,7 @@ def _of_run(folder: Path, tables: Path) -> Side:
 
 def of_recording(folder: Path) -> Side:
     """What a folder of one GPU's recorded figures holds."""
-    held = Recorded(folder).whole()
+    held = Recorded(folder).undamaged()
     results = held.results()
     figures = [
         made.only("case", "stage", "status", "verdict", "environment") | figure
