@@ -69,7 +69,7 @@ def test_what_device_code_names_stays() -> None:
 def test_headers_of_its_own_are_cut_with_it() -> None:
     header = "#pragma once\n#define RUN __global__ static\nvoid log(const char*);\nclass Log { std::string s; };\n"
     made = adapted('#include "log.h"\nRUN void mine() { std::min(1, 2); }\n', **{"log.h": header})
-    assert made.own["log.h"].split("\n")[2:4] == [" " * 22, " " * 29]
+    assert made.headers["log.h"].split("\n")[2:4] == [" " * 22, " " * 29]
     assert made.warning == "left out as code of the host: log (line 3), Log (line 4)"
     assert "RUN void mine" in made.text and "max(const T" in made.prelude
 

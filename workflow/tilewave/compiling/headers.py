@@ -35,38 +35,42 @@ class Toolkit:
         return digest.hexdigest()
 
 
-def toolkit(text: str, mine: Mapping[str, str], nvcc: bool = False) -> Toolkit:
+def toolkit(text: str, kernel_headers: Mapping[str, str], nvcc: bool = False) -> Toolkit:
     """The headers besides its own (mine, as of `own`) that ``text`` includes, directly or not.
 
     Headers of the C library that NVRTC does without, and cuda.h, have stand-ins, with ``nvcc`` also those of the
     host's code; any other that is found nowhere is left to NVRTC, which says so with file and line.
     """
-    asked = {name for one in (text, *mine.values()) for _, name in INCLUDE.findall(one)}
+    wanted = {
+        name for source in (text, *kernel_headers.values()) for _, name in INCLUDE.findall(source)
+    }
     # crt/ last: it has an mma.h of its own, and the runtime's may lie in another site folder.
-    places = (*folders(), *(folder / "crt" for folder in folders()))
-    return _toolkit(tuple(sorted(asked - set(mine))), places, nvcc)
+    search_path = (*folders(), *(folder / "crt" for folder in folders()))
+    return _toolkit(tuple(sorted(wanted - set(kernel_headers))), search_path, nvcc)
 
 
 @functools.lru_cache(maxsize=256)
-def _toolkit(asked: tuple[str, ...], places: tuple[Path, ...], nvcc: bool) -> Toolkit:
-    found: dict[str, str] = {}
-    waiting: list[tuple[str, tuple[Path, ...], bool]] = [(name, (), True) for name in asked]
+def _toolkit(wanted: tuple[str, ...], search_path: tuple[Path, ...], nvcc: bool) -> Toolkit:
+    texts: dict[str, str] = {}
+    waiting: list[tuple[str, tuple[Path, ...], bool]] = [(name, (), True) for name in wanted]
     while waiting:
-        name, near, mine = waiting.pop()
-        if name in found:
+        name, near, direct = waiting.pop()
+        if name in texts:
             continue
-        of_the_host = nvcc and mine and of_host(name)
-        path = next((one / name for one in (*near, *places) if (one / name).is_file()), None)
+        of_the_host = nvcc and direct and of_host(name)
+        path = next(
+            (folder / name for folder in (*near, *search_path) if (folder / name).is_file()), None
+        )
         if path is not None and name not in INSTEAD and not of_the_host:
-            found[name], included = read_header(path)
+            texts[name], included = read_header(path)
             waiting += [
-                (one, (path.parent,) if mark == '"' else (), False) for mark, one in included
+                (header, (path.parent,) if mark == '"' else (), False) for mark, header in included
             ]
             continue
-        instead = STAND_INS.get(name)
+        stand_in = STAND_INS.get(name)
         if of_the_host:
-            instead = INSTEAD_OF_HOST.get(name, instead or "#pragma once\n")
-        if instead is not None:
-            found[name] = instead
-            waiting += [(one, (), False) for _, one in INCLUDE.findall(instead)]
-    return Toolkit(dict(sorted(found.items())))
+            stand_in = INSTEAD_OF_HOST.get(name, stand_in or "#pragma once\n")
+        if stand_in is not None:
+            texts[name] = stand_in
+            waiting += [(header, (), False) for _, header in INCLUDE.findall(stand_in)]
+    return Toolkit(dict(sorted(texts.items())))

@@ -14,23 +14,23 @@ SYMBOL = re.compile(r"\b_Z\w+")
 def _runtime() -> ctypes.CDLL | None:
     for name in LIBRARIES:
         with contextlib.suppress(OSError):
-            found = ctypes.CDLL(name)
-            found.__cxa_demangle.restype = ctypes.c_void_p
-            found.free.argtypes = [ctypes.c_void_p]  # of the C library below it
-            return found
+            library = ctypes.CDLL(name)
+            library.__cxa_demangle.restype = ctypes.c_void_p
+            library.free.argtypes = [ctypes.c_void_p]  # of the C library below it
+            return library
     return None
 
 
 def _demangled(symbol: str) -> str | None:
     """As c++filt says it; None for what is no symbol, and where there is no demangler."""
     library = _runtime()
-    made = library and library.__cxa_demangle(
+    demangled = library and library.__cxa_demangle(
         symbol.encode(), None, None, ctypes.byref(ctypes.c_int())
     )
-    if not library or not made:
+    if not library or not demangled:
         return None
-    text = ctypes.string_at(made).decode()
-    library.free(made)
+    text = ctypes.string_at(demangled).decode()
+    library.free(demangled)
     return text
 
 
@@ -38,11 +38,11 @@ def _demangled(symbol: str) -> str | None:
 def function(symbol: str) -> str:
     """``ns::gemm<64, float>`` of a function's symbol, without result and arguments; what is no such symbol, and
     all symbols where there is no demangler, as it is."""
-    told = _demangled(symbol)
-    if told is None:
+    demangled = _demangled(symbol)
+    if demangled is None:
         return symbol
     depth, start = 0, 0
-    text = re.sub(r"\(anonymous namespace\)|_GLOBAL__N_\w+", "{anonymous}", told)
+    text = re.sub(r"\(anonymous namespace\)|_GLOBAL__N_\w+", "{anonymous}", demangled)
     for at, sign in enumerate(text):
         if sign == "(" and depth == 0:
             return text[start:at] or symbol
@@ -54,4 +54,4 @@ def function(symbol: str) -> str:
 
 def plain(text: str) -> str:
     """A text with the functions' names in place of their symbols."""
-    return SYMBOL.sub(lambda found: function(found[0]), text)
+    return SYMBOL.sub(lambda match: function(match[0]), text)

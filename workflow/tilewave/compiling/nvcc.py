@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tilewave.compiling import source
 from tilewave.compiling.declarations import (
-    CONSTANT_WORDS,
-    DEVICE_WORDS,
+    CONSTANT_KEYWORDS,
+    DEVICE_KEYWORDS,
     TOKEN,
     Declaration,
     Macro,
@@ -33,7 +33,9 @@ PRELUDE = "tilewave_nvcc.h"
 
 def _defined(text: str) -> dict[str, str]:
     """Name -> its ``#define``, of names and values with semicolons between them."""
-    return {one.split()[0]: f"#define {one.strip()}" for one in text.split(";")}
+    return {
+        definition.split()[0]: f"#define {definition.strip()}" for definition in text.split(";")
+    }
 
 
 NAMES = {
@@ -118,7 +120,7 @@ NAMED = 4
 
 def option(message: str) -> str:
     """The compiler's option that allows what a message refuses; empty where there is none."""
-    return next((one for sign, one in OPTIONS.items() if re.search(sign, message)), "")
+    return next((flag for sign, flag in OPTIONS.items() if re.search(sign, message)), "")
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ class Adapted:
 
     file: str
     text: str
-    own: Mapping[str, str]
+    headers: Mapping[str, str]
     prelude: str
     left_out: tuple[Part, ...]
     unread: bool = False
@@ -157,14 +159,17 @@ class Adapted:
     def warning(self) -> str:
         """One line that says what was left out; empty where nothing was."""
         files = list(dict.fromkeys(part.file for part in self.left_out))
-        told = []
+        skipped = []
         for file in files:
             parts = [str(part) for part in self.left_out if part.file == file]
             if file == self.file or len(files) == 1:
-                told += [*parts[:NAMED], *([f"{len(parts) - NAMED} more"] if parts[NAMED:] else [])]
+                skipped += [
+                    *parts[:NAMED],
+                    *([f"{len(parts) - NAMED} more"] if parts[NAMED:] else []),
+                ]
             else:
-                told.append(f"{len(parts)} of {Path(file).name}")
-        return f"left out as code of the host: {', '.join(told)}" if told else ""
+                skipped.append(f"{len(parts)} of {Path(file).name}")
+        return f"left out as code of the host: {', '.join(skipped)}" if skipped else ""
 
     def hint(self, line: int, message: str) -> str:
         """What may help with an error of the compiler; empty where nothing is known."""
@@ -194,29 +199,29 @@ def _shows_signs(text: str) -> bool:
     return any(name not in STAND_INS and of_host(name) for _, name in INCLUDE.findall(text))
 
 
-def adapted(name: str, text: str, own: Mapping[str, str], entry: str) -> Adapted | None:
+def adapted(name: str, text: str, headers: Mapping[str, str], entry: str) -> Adapted | None:
     """A kernel file's text for NVRTC, where it or a header of its own shows signs of nvcc; else None.
 
     entry: what front matter calls the kernel; template arguments in it may name types of the file.
     """
-    if not any(map(_shows_signs, (text, *own.values()))):
+    if not any(map(_shows_signs, (text, *headers.values()))):
         return None
-    return _adapted(name, text, tuple(own.items()), entry)
+    return _adapted(name, text, tuple(headers.items()), entry)
 
 
 @functools.lru_cache(maxsize=64)
-def _adapted(name: str, text: str, own: tuple[tuple[str, str], ...], entry: str) -> Adapted:
-    knowing = _knowing(dict(own))
-    read = {one: header for one, header in own if one not in knowing}
+def _adapted(name: str, text: str, headers: tuple[tuple[str, str], ...], entry: str) -> Adapted:
+    knowing = _knowing(dict(headers))
+    read = {file: header for file, header in headers if file not in knowing}
     texts = {name: text, **read}
     try:
         cut, left_out = _cut(texts, frozenset(re.findall(r"\w+", entry)))
         unread = False
     except Unreadable:
         cut, left_out, unread = texts, (), True
-    headers = {one: cut[one] for one in read}
+    cut_headers = {file: cut[file] for file in read}
     options = (UNANNOTATED,) if knowing else ()
-    return Adapted(name, cut[name], headers, _prelude(cut.values()), left_out, unread, options)
+    return Adapted(name, cut[name], cut_headers, _prelude(cut.values()), left_out, unread, options)
 
 
 def _knowing(headers: Mapping[str, str]) -> set[str]:
@@ -227,16 +232,16 @@ def _knowing(headers: Mapping[str, str]) -> set[str]:
         return name.partition("/")[0]
 
     libraries = {library(name) for name, text in headers.items() if ANSWERS.search(text)}
-    found = [name for name in headers if library(name) in libraries]
-    for one in found:  # which grows
-        found += dict.fromkeys(
+    knowing = [name for name in headers if library(name) in libraries]
+    for member in knowing:  # which grows
+        knowing += dict.fromkeys(
             name
-            for _, name in INCLUDE.findall(headers[one])
-            if name in headers and name not in found
+            for _, name in INCLUDE.findall(headers[member])
+            if name in headers and name not in knowing
         )
     return {
         name
-        for name in found
+        for name in knowing
         if KNOWS_NVRTC in headers[name] or not FOR_HOST.search(source.code(headers[name]))
     }
 
@@ -274,7 +279,7 @@ class _Piece:
     cuts: tuple[Declaration, ...]
 
     @functools.cached_property
-    def words(self) -> frozenset[str]:
+    def identifiers(self) -> frozenset[str]:
         return frozenset(
             token.text
             for token in (*self.declaration.head, *self.declaration.body)
@@ -282,37 +287,37 @@ class _Piece:
         )
 
 
-def _device_words(defined: Mapping[str, Macro]) -> frozenset[str]:
+def _device_marks(defined: Mapping[str, Macro]) -> frozenset[str]:
     """The annotations of device code, and the macros that hold one."""
-    found, before = set(DEVICE_WORDS), 0
-    while len(found) != before:
-        before = len(found)
-        found |= {name for name, macro in defined.items() if macro.words & found}
-    return frozenset(found)
+    marks, before = set(DEVICE_KEYWORDS), 0
+    while len(marks) != before:
+        before = len(marks)
+        marks |= {name for name, macro in defined.items() if macro.identifiers & marks}
+    return frozenset(marks)
 
 
 def _pieces(texts: Mapping[str, str], defined: Mapping[str, Macro]) -> list[_Piece]:
-    device = _device_words(defined)
+    device = _device_marks(defined)
 
-    def marked(words: Iterable[str]) -> bool:
+    def marked(names: Iterable[str]) -> bool:
         return any(
-            word in device or (word not in defined and FOREIGN_DEVICE.fullmatch(word))
-            for word in words
+            name in device or (name not in defined and FOREIGN_DEVICE.fullmatch(name))
+            for name in names
         )
 
-    def of_host_only(one: Declaration) -> bool:
-        words = {token.text for token in one.head if token.word}
-        constant = words & (CONSTANT_WORDS | {"default", "delete"})
-        return one.kind == "function" and not marked(words) and not constant
+    def of_host_only(declaration: Declaration) -> bool:
+        names = {token.text for token in declaration.head if token.word}
+        constant = names & (CONSTANT_KEYWORDS | {"default", "delete"})
+        return declaration.kind == "function" and not marked(names) and not constant
 
-    made = []
+    pieces = []
     for file, text in texts.items():
-        for one in declarations(text):
-            words = {token.text for token in one.head if token.word}
-            inside = members(text, one) if one.kind == "type" else ()
+        for declaration in declarations(text):
+            names = {token.text for token in declaration.head if token.word}
+            inside = members(text, declaration) if declaration.kind == "type" else ()
             cuts = tuple(member for member in inside if of_host_only(member))
-            made.append(_Piece(file, one, marked(words), cuts))
-    return made
+            pieces.append(_Piece(file, declaration, marked(names), cuts))
+    return pieces
 
 
 def _needless(
@@ -322,14 +327,18 @@ def _needless(
     kernels = {piece.declaration.name for piece in pieces if piece.device}
 
     def stays(piece: _Piece) -> bool:
-        one = piece.declaration
-        first = one.head[0].text
-        instantiation = first == "template" and one.kind == "other"
+        declaration = piece.declaration
+        first = declaration.head[0].text
+        instantiation = first == "template" and declaration.kind == "other"
         return (
             piece.device
-            or _is_number(one)
-            or (one.kind == "other" and first in ("using", "namespace", "asm") and not one.names)
-            or (instantiation and bool(one.words & kernels))
+            or _is_number(declaration)
+            or (
+                declaration.kind == "other"
+                and first in ("using", "namespace", "asm")
+                and not declaration.names
+            )
+            or (instantiation and bool(declaration.identifiers & kernels))
         )
 
     new = {i for i, piece in enumerate(pieces) if stays(piece)}
@@ -338,32 +347,36 @@ def _needless(
     while new:
         for i in new:
             del rest[i]
-            named |= pieces[i].words
+            named |= pieces[i].identifiers
             called |= pieces[i].declaration.called
         for name in named & defined.keys():
-            named |= defined[name].words
-            called |= defined[name].words
-        new = {i for i, one in rest.items() if _needed(one, named, called)}
-    gone = {name for one in rest.values() for name in one.names}
-    asserts = {i for i, one in rest.items() if one.head[0].text == "static_assert"}
-    return {i for i in rest if i not in asserts or pieces[i].words & gone}
+            named |= defined[name].identifiers
+            called |= defined[name].identifiers
+        new = {i for i, declaration in rest.items() if _needed(declaration, named, called)}
+    gone = {name for declaration in rest.values() for name in declaration.names}
+    asserts = {i for i, declaration in rest.items() if declaration.head[0].text == "static_assert"}
+    return {i for i in rest if i not in asserts or pieces[i].identifiers & gone}
 
 
-def _is_number(one: Declaration) -> bool:
+def _is_number(declaration: Declaration) -> bool:
     """Whether it is a constant of a plain type, which no code of the host is needed for."""
-    before = [token.text for token in one.head]
-    words = before[: before.index("=")] if "=" in before else []
-    constant = bool({"const", "constexpr"} & set(words)) and not {"(", "::"} & set(before)
-    return one.kind == "variable" and constant and PLAIN.issuperset(words[:-1])
+    before = [token.text for token in declaration.head]
+    names = before[: before.index("=")] if "=" in before else []
+    constant = bool({"const", "constexpr"} & set(names)) and not {"(", "::"} & set(before)
+    return declaration.kind == "variable" and constant and PLAIN.issuperset(names[:-1])
 
 
-def _needed(one: Declaration, named: set[str], called: set[str]) -> bool:
+def _needed(declaration: Declaration, named: set[str], called: set[str]) -> bool:
     """Whether device code that names these means this. Functions and variables of the host cannot be
     meant: NVRTC takes them as constants only."""
-    fixed = one.words & (CONSTANT_WORDS | {"const"} if one.kind == "variable" else CONSTANT_WORDS)
-    if one.kind == "function":
-        return bool(fixed) and one.name in called
-    return (one.kind != "variable" or bool(fixed)) and not named.isdisjoint(one.names)
+    fixed = declaration.identifiers & (
+        CONSTANT_KEYWORDS | {"const"} if declaration.kind == "variable" else CONSTANT_KEYWORDS
+    )
+    if declaration.kind == "function":
+        return bool(fixed) and declaration.name in called
+    return (declaration.kind != "variable" or bool(fixed)) and not named.isdisjoint(
+        declaration.names
+    )
 
 
 def _cut(
@@ -378,17 +391,17 @@ def _cut(
     cut, left_out = dict(texts), []
     for i, piece in enumerate(pieces):
         text = texts[piece.file]
-        for one in (piece.declaration,) if i in needless else piece.cuts:
-            lines = line_of(text, one.start), line_of(text, one.end - 1)
-            left_out.append(Part(piece.file, one.name, *lines))
-            cut[piece.file] = _blanked(cut[piece.file], one.start, one.end)
+        for declaration in (piece.declaration,) if i in needless else piece.cuts:
+            lines = line_of(text, declaration.start), line_of(text, declaration.end - 1)
+            left_out.append(Part(piece.file, declaration.name, *lines))
+            cut[piece.file] = _blanked(cut[piece.file], declaration.start, declaration.end)
     return cut, tuple(left_out)
 
 
 def _blanked(text: str, start: int, end: int) -> str:
     """A text with blanks from start to end; ends of lines and preprocessor lines stay."""
 
-    def blank(found: re.Match[str]) -> str:
-        return found["directive"] or re.sub(r"[^\r\n]", " ", found[0])
+    def blank(match: re.Match[str]) -> str:
+        return match["directive"] or re.sub(r"[^\r\n]", " ", match[0])
 
     return text[:start] + EVERYTHING.sub(blank, text[start:end]) + text[end:]

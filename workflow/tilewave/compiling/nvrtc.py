@@ -90,17 +90,17 @@ def architectures() -> tuple[str, ...]:
 def options(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> tuple[str, ...]:
     """The compiler's options; they and the text decide the cubin's bytes."""
     defines = [f"-D{name}={value}" for name, value in macros.items()]
-    own = kernel.compiler_options(macros)
-    language = [] if any(STANDARD.match(one) for one in own) else [LANGUAGE]
-    return (f"-arch={arch}", *language, "-lineinfo", "--ptxas-options=-v", *own, *defines)
+    requested = kernel.compiler_options(macros)
+    language = [] if any(STANDARD.match(option) for option in requested) else [LANGUAGE]
+    return (f"-arch={arch}", *language, "-lineinfo", "--ptxas-options=-v", *requested, *defines)
 
 
 def target_of(kernel: Kernel, arch: str) -> str:
     """What a kernel is compiled for where ``arch`` is wanted: ``sm_90a`` for ``sm_90``, if its front
     matter asks for architecture-specific features and the architecture has them."""
     plain = arch.removeprefix("sm_")
-    asked = kernel.front.architecture_specific and plain.isdigit()
-    return f"{arch}a" if asked and "a" in architecture(int(plain)).targets else arch
+    specific = kernel.front.architecture_specific and plain.isdigit()
+    return f"{arch}a" if specific and "a" in architecture(int(plain)).targets else arch
 
 
 def expressions(kernel: Kernel) -> list[str]:
@@ -117,7 +117,7 @@ def _adapted(kernel: Kernel) -> nvcc.Adapted | None:
 def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     """Content key of what is compiled, whoever compiles it: the code without comments, the headers of
     its own folder, options, and what they become where NVRTC cannot take them as they are."""
-    known = [
+    parts = [
         kernel.path.name,
         source.code(kernel.text),
         *options(kernel, arch, macros),
@@ -125,9 +125,9 @@ def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     ]
     adapted = _adapted(kernel)
     if adapted is not None:
-        known += map(source.code, (adapted.text, *adapted.own.values(), adapted.prelude))
-        known += adapted.options
-    return _digest(*known, *expressions(kernel))
+        parts += map(source.code, (adapted.text, *adapted.headers.values(), adapted.prelude))
+        parts += adapted.options
+    return _digest(*parts, *expressions(kernel))
 
 
 def cache_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
@@ -149,7 +149,7 @@ def _digest(*parts: str) -> str:
 
 
 def _resources(log: str) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    by_entry: dict[str, dict[str, int]] = {}
     for part in re.split(r"(?=ptxas info\s*: Compiling entry function)", log):
         entry, used = ENTRY.search(part), USED.search(part)
         if not entry or not used:
@@ -157,14 +157,14 @@ def _resources(log: str) -> dict[str, dict[str, int]]:
         spills = SPILLS.search(part)
         stack, stores, loads = map(int, spills.groups()) if spills else (0, 0, 0)
         shared = SHARED.search(part)
-        found[entry["name"]] = {
+        by_entry[entry["name"]] = {
             "registers": int(used[1]),
             "static_shared_bytes": int(shared[1]) if shared else 0,
             "stack_bytes": stack,
             "spill_store_bytes": stores,
             "spill_load_bytes": loads,
         }
-    return found
+    return by_entry
 
 
 class NoSymbol(ValueError):
@@ -177,21 +177,23 @@ def symbol(entry: str, names: Iterable[str]) -> str:
     A kernel that is not ``extern "C"`` has a mangled name (Itanium C++ ABI: the length of each
     identifier before it). Raises NoSymbol where none of ``names`` contains the entry so, or several.
     """
-    known = sorted(names)
-    if entry in known:
+    all_names = sorted(names)
+    if entry in all_names:
         return entry
     mangled = re.compile(rf"_Z.*(?<!\d){len(entry)}{re.escape(entry)}")
-    meant = [name for name in known if mangled.match(name)]
-    if len(meant) == 1:
-        return meant[0]
-    said = "one of these names" if known else "a __global__ function, one that is instantiated"
-    shown = list(dict.fromkeys(map(mangling.function, meant or known)))
-    if len(shown) < len(meant or known):  # functions of one name and other arguments
-        shown = meant or known
+    matching = [name for name in all_names if mangled.match(name)]
+    if len(matching) == 1:
+        return matching[0]
+    said = "one of these names" if all_names else "a __global__ function, one that is instantiated"
+    shown = list(dict.fromkeys(map(mangling.function, matching or all_names)))
+    if len(shown) < len(matching or all_names):  # functions of one name and other arguments
+        shown = matching or all_names
     why = (
-        f"is ambiguous: it may be {', '.join(shown)}" if meant else "is none of the file's kernels"
+        f"is ambiguous: it may be {', '.join(shown)}"
+        if matching
+        else "is none of the file's kernels"
     )
-    there = f", which are {', '.join(shown)}" if known and not meant else ""
+    there = f", which are {', '.join(shown)}" if all_names and not matching else ""
     raise NoSymbol(f"entry {entry} {why}{there}; front matter's `entry` takes {said}")
 
 
@@ -203,26 +205,26 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
     raised for it.
     """
     chosen, names = options(kernel, arch, macros), expressions(kernel)
-    file, own = kernel.path.name, kernel.own_headers
-    found = headers.toolkit(kernel.text, own).texts
-    if own.keys() & found.keys():
+    file, kernel_headers = kernel.path.name, kernel.own_headers
+    toolkit = headers.toolkit(kernel.text, kernel_headers).texts
+    if kernel_headers.keys() & toolkit.keys():
         # Else CUDA's headers, too, would be given the kernel's header of that name.
-        own = includes.own(kernel.text, *kernel.folders, taken=found)
-    done = _compile(file, kernel.text, {**found, **own}, chosen, names)
+        kernel_headers = includes.own(kernel.text, *kernel.folders, taken=toolkit)
+    done = _compile(file, kernel.text, {**toolkit, **kernel_headers}, chosen, names)
     adapted = None if done.cubin else _adapted(kernel)
     if adapted is None:
         return done
-    found = headers.toolkit(adapted.prelude + kernel.text, own, nvcc=True).texts
-    given = {**found, **own, **adapted.own, nvcc.PRELUDE: adapted.prelude}
+    toolkit = headers.toolkit(adapted.prelude + kernel.text, kernel_headers, nvcc=True).texts
+    all_headers = {**toolkit, **kernel_headers, **adapted.headers, nvcc.PRELUDE: adapted.prelude}
     in_front = (f"--pre-include={nvcc.PRELUDE}",) if adapted.prelude else ()
     before = (*chosen, *adapted.options, *in_front)
-    return _compile(file, adapted.text, given, before, names, adapted)
+    return _compile(file, adapted.text, all_headers, before, names, adapted)
 
 
 def _compile(
     file: str,
     text: str,
-    given: Mapping[str, str],
+    all_headers: Mapping[str, str],
     chosen: tuple[str, ...],
     named: Sequence[str],
     adapted: nvcc.Adapted | None = None,
@@ -236,9 +238,9 @@ def _compile(
         error, program = nvrtc.nvrtcCreateProgram(
             text.encode(),
             f"kernels/{file}".encode(),
-            len(given),
-            [one.encode() for one in given.values()],
-            [header.encode() for header in given],
+            len(all_headers),
+            [content.encode() for content in all_headers.values()],
+            [header.encode() for header in all_headers],
         )
         if error:
             raise RuntimeError(f"nvrtcCreateProgram: {error}")
@@ -269,22 +271,26 @@ def _compile(
 
 def _message(log: str, adapted: nvcc.Adapted | None, options: Sequence[str] = ()) -> str:
     """The compiler's first message with file and line, or that of ptxas, and what may help."""
-    found = MESSAGE.search(log)
-    if found is None:
-        told = OF_PTXAS.search(log)
-        if told is None:
+    match = MESSAGE.search(log)
+    if match is None:
+        of_ptxas = OF_PTXAS.search(log)
+        if of_ptxas is None:
             return log.strip().partition("\n")[0]
         hint = (
             " (more than 48 KB is `extern __shared__` memory, as front matter's `shared_bytes` says)"
-            if "too much shared data" in told["text"]
+            if "too much shared data" in of_ptxas["text"]
             else ""
         )
-        return f"ptxas {told['kind']}: {mangling.plain(told['text'])}{hint}"
-    file = os.path.basename(found["file"])
-    hint = adapted.hint(int(found["line"]), found["text"]) if adapted else ""
+        return f"ptxas {of_ptxas['kind']}: {mangling.plain(of_ptxas['text'])}{hint}"
+    file = os.path.basename(match["file"])
+    hint = adapted.hint(int(match["line"]), match["text"]) if adapted else ""
     if file == OF_NVRTC:
-        quoted = log[found.end() :].strip().partition("\n")[0]
+        quoted = log[match.end() :].strip().partition("\n")[0]
         defined = re.findall(r"-D(\w+)=", " ".join(options))
-        meant = [name for name in defined if re.search(rf"\b{name}\b", quoted)]
-        hint = f"the macro {meant[0]} needs another name: CUDA's headers use it" if meant else hint
-    return f"{file}:{found['line']}: {found['text']}" + (f" ({hint})" if hint else "")
+        clashing = [name for name in defined if re.search(rf"\b{name}\b", quoted)]
+        hint = (
+            f"the macro {clashing[0]} needs another name: CUDA's headers use it"
+            if clashing
+            else hint
+        )
+    return f"{file}:{match['line']}: {match['text']}" + (f" ({hint})" if hint else "")

@@ -44,7 +44,7 @@ class Origin:
 NOWHERE = Origin()
 
 
-def own_texts(text: str, path: Path, folders: Iterable[Path] = ()) -> dict[str, str]:
+def source_texts(text: str, path: Path, folders: Iterable[Path] = ()) -> dict[str, str]:
     """Texts that line tables speak of, by file name: the kernel's, then those of its own headers.
 
     folders: of headers, besides the kernel file's own.
@@ -53,7 +53,7 @@ def own_texts(text: str, path: Path, folders: Iterable[Path] = ()) -> dict[str, 
 
 
 def kernel_texts(kernel: Kernel) -> dict[str, str]:
-    """`own_texts` of a kernel."""
+    """`source_texts` of a kernel."""
     return {kernel.path.name: kernel.text, **kernel.own_headers}
 
 
@@ -63,47 +63,49 @@ def by_last_name(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _origin(chain: sass.Chain, kernel: str, lines: Mapping[str, list[str]]) -> Origin:
-    own = [place for place in chain if place.file in lines]
-    if not own:
+    known = [site for site in chain if site.file in lines]
+    if not known:
         return NOWHERE
-    (file, line), *calls = own
+    (file, line), *calls = known
     texts = lines[file]
     return Origin(
         file,
         line,
         texts[line - 1].strip() if 0 < line <= len(texts) else "",
-        CALLS.join(f"{place.file}:{place.line}" for place in reversed(calls)),
-        next((place.line for place in own if place.file == kernel), 0),
+        CALLS.join(f"{site.file}:{site.line}" for site in reversed(calls)),
+        next((site.line for site in known if site.file == kernel), 0),
     )
 
 
 def of_listing(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, Origin]:
     """Address -> origin of each instruction of a function whose origin is known.
 
-    listing: of `sass.as_text` or `sass.places`; texts: of `own_texts`, the kernel's first.
+    listing: of `sass.as_text` or `sass.places`; texts: of `source_texts`, the kernel's first.
     """
     kernel = next(iter(texts))
     lines = {name: text.splitlines() for name, text in by_last_name(texts).items()}
-    made: dict[sass.Chain, Origin] = {}
-    found = {}
+    origins: dict[sass.Chain, Origin] = {}
+    by_address = {}
     for address, chain in sass.chains(listing, function).items():
-        if chain not in made:
-            made[chain] = _origin(chain, kernel, lines)
-        if made[chain] is not NOWHERE:
-            found[address] = made[chain]
-    return found
+        if chain not in origins:
+            origins[chain] = _origin(chain, kernel, lines)
+        if origins[chain] is not NOWHERE:
+            by_address[address] = origins[chain]
+    return by_address
 
 
 def callers(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, str]:
     """Address -> where the device function that it belongs to is called, of functions that were not
     inlined: ``k.cu:7 or k.cu:9``."""
-    known = by_last_name(texts)
-    found = {}
+    texts_by_name = by_last_name(texts)
+    by_address = {}
     for address, chains in sass.callers(listing, function).items():
-        own = [[place for place in chain if place.file in known] for chain in chains]
-        sites = [CALLS.join(f"{one.file}:{one.line}" for one in reversed(chain)) for chain in own]
-        found[address] = " or ".join(dict.fromkeys(filter(None, sites)))
-    return found
+        known = [[site for site in chain if site.file in texts_by_name] for chain in chains]
+        sites = [
+            CALLS.join(f"{site.file}:{site.line}" for site in reversed(chain)) for chain in known
+        ]
+        by_address[address] = " or ".join(dict.fromkeys(filter(None, sites)))
+    return by_address
 
 
 def columns(origins: Mapping[int, Origin], addresses: Iterable[int]) -> list[dict[str, Any]]:

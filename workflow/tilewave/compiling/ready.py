@@ -31,8 +31,8 @@ def _content(kernel: Kernel, macros: Mapping[str, Any]) -> tuple[str, bytes | st
 
 def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     """Content key: the file's bytes."""
-    name, found = _content(kernel, macros)
-    data = found if isinstance(found, bytes) else f"{name}: {found}".encode()
+    name, content = _content(kernel, macros)
+    data = content if isinstance(content, bytes) else f"{name}: {content}".encode()
     return hashlib.sha256(arch.encode() + b"\0" + data).hexdigest()
 
 
@@ -41,24 +41,24 @@ cache_key = text_key
 
 def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Compiled:
     """The cubin as if it had been compiled for ``arch``; a message where it is none for that."""
-    name, found = _content(kernel, macros)
+    name, content = _content(kernel, macros)
 
     def refused(why: str) -> Compiled:
         return Compiled(None, (), "", "", f"{name}: {why}")
 
-    if isinstance(found, str):
-        return refused(found)
+    if isinstance(content, str):
+        return refused(content)
     try:
-        kernels = {entry: images.read(found, entry) for entry in parts.kernels(found)}
+        kernels = {entry: images.read(content, entry) for entry in parts.kernels(content)}
     except Exception as error:  # whatever a file that is no cubin makes of the reader
         return refused(f"no cubin ({type(error).__name__}: {error})")
     wanted = architectures.number(arch)
-    made = {image.arch for image in kernels.values()}
-    if made != {wanted}:
-        was = " and ".join(f"sm_{one}" for one in sorted(made)) or "no kernel"
+    archs = {image.arch for image in kernels.values()}
+    if archs != {wanted}:
+        was = " and ".join(f"sm_{number}" for number in sorted(archs)) or "no kernel"
         return refused(f"compiled for {was}, and {arch} is wanted")
     used = {entry: _resources(image) for entry, image in kernels.items()}
-    return Compiled(found, (), "", "", resources=used)
+    return Compiled(content, (), "", "", resources=used)
 
 
 def _resources(image: images.Image) -> dict[str, int]:

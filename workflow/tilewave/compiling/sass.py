@@ -89,8 +89,8 @@ def functions_with(listing: str, opcode: str) -> list[str]:
 def on_tensor_cores(listing: str, *functions: str) -> bool | None:
     """Whether one of these functions of `as_text` has instructions of the tensor cores; None where none
     has and one is not there."""
-    found = [tensor_opcodes(listing, function) for function in functions]
-    return True if any(found) else None if None in found else False
+    opcodes = [tensor_opcodes(listing, function) for function in functions]
+    return True if any(opcodes) else None if None in opcodes else False
 
 
 class Place(NamedTuple):
@@ -106,9 +106,9 @@ code, the outermost last. Empty where the listing does not say."""
 
 
 @functools.lru_cache(maxsize=65536)
-def _place(words: str) -> Place | None:
-    found = PLACE.search(words)
-    return Place(found["file"].rpartition("/")[2], int(found["line"])) if found else None
+def _place(text: str) -> Place | None:
+    match = PLACE.search(text)
+    return Place(match["file"].rpartition("/")[2], int(match["line"])) if match else None
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ class SassInstruction:
     @property
     def opcode(self) -> str:
         """Opcode with its modifiers, the predicate left out."""
-        words = self.text.split()
-        return words[1] if words[0].startswith("@") else words[0]
+        tokens = self.text.split()
+        return tokens[1] if tokens[0].startswith("@") else tokens[0]
 
     def line(self, source_name: str) -> int:
         """The line of a file that it came from, 0 if unknown: code inlined from a header is charged to
@@ -136,28 +136,28 @@ def _rows(text: str) -> Iterator[tuple[str, str, str, Chain]]:
     """Function, address and text of each instruction of `as_text` as they stand there, and where it came from."""
     function, fresh = "", True
     chain: list[Place] = []
-    told: Chain = ()
+    origin: Chain = ()
     for row in ROW.finditer(text):
-        address, name, words, place = row.group("address", "function", "text", "place")
+        address, name, code, place = row.group("address", "function", "text", "place")
         if address:
             if not fresh:
-                told, fresh = tuple(chain), True
-            yield function, address, words, told
+                origin, fresh = tuple(chain), True
+            yield function, address, code, origin
         elif name:
-            function, told, fresh = name, (), True
+            function, origin, fresh = name, (), True
         else:
             if fresh:
                 chain, fresh = [], False
-            if known := _place(place):
-                chain.append(known)
+            if parsed := _place(place):
+                chain.append(parsed)
 
 
 @functools.lru_cache(maxsize=4)  # what is asked of one listing is asked in a row
 def parse(text: str) -> tuple[SassInstruction, ...]:
     """Instructions of `as_text`, in order."""
     return tuple(
-        SassInstruction(function, int(address, 16), " ".join(words.split()), chain)
-        for function, address, words, chain in _rows(text)
+        SassInstruction(function, int(address, 16), " ".join(code.split()), chain)
+        for function, address, code, chain in _rows(text)
     )
 
 
@@ -171,20 +171,20 @@ def places(text: str) -> str:
         if name != function:
             lines.append(f".text.{name}:")
             function = name
-        told = "".join(f' "{place.file}", line {place.line}' for place in chain)
-        lines.append(f"{sum(1 for _ in rows)}{told}")
+        sites = "".join(f' "{place.file}", line {place.line}' for place in chain)
+        lines.append(f"{sum(1 for _ in rows)}{sites}")
     return "\n".join(lines) + "\n"
 
 
 def _of_places(text: str, function: str) -> dict[int, Chain]:
     """`chains` of `places`: an instruction has 16 bytes."""
     part = text.partition(f"\n.text.{function}:\n")[2].partition("\n.text.")[0]
-    found: dict[int, Chain] = {}
+    by_address: dict[int, Chain] = {}
     for line in part.splitlines():
         chain = tuple(Place(file, int(number)) for file, number in PLACE.findall(line))
         for _ in range(int(line.partition(" ")[0])):
-            found[BYTES * len(found)] = chain
-    return found
+            by_address[BYTES * len(by_address)] = chain
+    return by_address
 
 
 def chains(text: str, function: str) -> Mapping[int, Chain]:
@@ -205,9 +205,9 @@ def callers(text: str, function: str) -> Mapping[int, tuple[Chain, ...]]:
         elif label:
             inside[int(row["address"], 16)] = label
     calls: dict[str, list[Chain]] = {}
-    for one in parse(text) if inside else ():
-        if one.function == function and (call := CALL.search(one.text)):
-            calls.setdefault(call["label"], []).append(one.chain)
+    for instruction in parse(text) if inside else ():
+        if instruction.function == function and (call := CALL.search(instruction.text)):
+            calls.setdefault(call["label"], []).append(instruction.chain)
     return {address: tuple(calls.get(label, ())) for address, label in inside.items()}
 
 
@@ -216,9 +216,9 @@ def relined(listing: str, moved: Mapping[str, Mapping[int, int]]) -> str:
     if not moved:
         return listing
 
-    def line(found: re.Match[str]) -> str:
-        lines = moved.get(found["file"].rpartition("/")[2], {})
-        number = int(found["line"])
-        return f'"{found["file"]}", line {lines.get(number, number)}'
+    def line(match: re.Match[str]) -> str:
+        lines = moved.get(match["file"].rpartition("/")[2], {})
+        number = int(match["line"])
+        return f'"{match["file"]}", line {lines.get(number, number)}'
 
     return PLACE.sub(line, listing)

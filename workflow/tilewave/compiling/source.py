@@ -21,21 +21,21 @@ TELLS_LINES = re.compile(r"\b(?:__LINE__|assert|source_location)\b")
 """Code that holds the number of its own line, so that a moved line is other code."""
 
 
-def _without_comment(found: re.Match[str]) -> str:
-    comment = found["comment"]
-    return found[0] if comment is None else " " + "\n" * comment.count("\n")
+def _without_comment(match: re.Match[str]) -> str:
+    comment = match["comment"]
+    return match[0] if comment is None else " " + "\n" * comment.count("\n")
 
 
 @functools.lru_cache(maxsize=1024)
 def code_lines(text: str) -> tuple[tuple[int, str], ...]:
     """(line number, code) of every line that is more than comment and space."""
     bare = TOKEN.sub(_without_comment, text).splitlines()
-    return tuple((place, line.strip()) for place, line in enumerate(bare, 1) if line.strip())
+    return tuple((number, line.strip()) for number, line in enumerate(bare, 1) if line.strip())
 
 
 def line_numbers(text: str) -> list[int]:
     """The numbers of the lines with code."""
-    return [place for place, _ in code_lines(text)]
+    return [number for number, _ in code_lines(text)]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -51,9 +51,9 @@ def moved(before: Mapping[str, list[int]], now: Mapping[str, str]) -> dict[str, 
 
     before: the `line_numbers` of each file then; now: their texts, of the same code.
     """
-    found = {}
+    by_file = {}
     for name, old in before.items():
         new = line_numbers(now.get(name, ""))
         if new != old and len(new) == len(old):
-            found[name] = dict(zip(old, new))
-    return found
+            by_file[name] = dict(zip(old, new))
+    return by_file
