@@ -118,12 +118,12 @@ class DeviceMemory:
             if error.name != "CUDA_ERROR_OUT_OF_MEMORY":
                 raise
             free = self.gpu.free_bytes()
-            told = f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {free / 2**20:.0f} free"
+            detail = f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {free / 2**20:.0f} free"
             elsewhere = self.gpu.memory_bytes - free - DeviceMemory.held
             if elsewhere < OWN_BYTES:
-                raise CudaError(error.name, told) from error
-            told += f", other processes hold about {elsewhere / 2**20:.0f}"
-            raise CudaError(error.name, told, passing=True) from error
+                raise CudaError(error.name, detail) from error
+            detail += f", other processes hold about {elsewhere / 2**20:.0f}"
+            raise CudaError(error.name, detail, passing=True) from error
         self._sizes[address] = size
         DeviceMemory.held += size
         buffer = DeviceBuffer(name, address + guard, nbytes, self.gpu, guarded)

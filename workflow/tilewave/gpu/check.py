@@ -87,9 +87,9 @@ def _judged(session: Session, job: Job) -> Result:
     """Launch with every (alpha, beta) of the operation, and judge what came of it."""
     operation = operations.load(job.operation, job.source)
     if job.provider == "nvrtc" and may_use_tensor_cores(job.dtypes):
-        entries = [one.entry for one in job.steps]
+        entries = [step.entry for step in job.steps]
         job = replace(job, tensor_cores=_on_tensor_cores(job.cubin, *entries))
-    found: list[Judgement] = []
+    judgements: list[Judgement] = []
     figures: list[dict[str, Any]] = []
     close: list[Callable[[], None]] = []
     with DeviceMemory(session.gpu) as memory:
@@ -115,12 +115,12 @@ def _judged(session: Session, job: Job) -> Result:
                         return Result.of_job(job, "invalid access", broken, verdict="wrong")
                     if changed := operation.changed(job, lambda name: _bytes(buffers[name])):
                         return Result.of_job(job, "ok", changed, verdict="wrong")
-                    found.append(judge())
+                    judgements.append(judge())
         finally:
             for function in close:
                 function()
-    more = {"algorithms_checked": len(found) // len(operation.runs(job))}
-    return _result(job, found, more if operation.vendor else {}, figures)
+    more = {"algorithms_checked": len(judgements) // len(operation.runs(job))}
+    return _result(job, judgements, more if operation.vendor else {}, figures)
 
 
 def _judge(
@@ -145,7 +145,7 @@ def _judge(
         return compare
 
     # Copied back, which is faster than to make them a second time.
-    given = {
+    inputs = {
         name: buffer.download(operation.stored(job, name)[0])
         for name, buffer in dense.items()
         if operation.given(job, name, beta)
@@ -156,7 +156,7 @@ def _judge(
             name: arrays[name].download(operation.stored(job, name)[0])
             for name in operation.outputs(job)
         }
-        return operation.judge(job, outputs, given, alpha, beta, another.executed)
+        return operation.judge(job, outputs, inputs, alpha, beta, another.executed)
 
     return judge
 
@@ -210,37 +210,37 @@ def _compare(
     dtype = job.dtypes["c"]
     output = operations.load(job.operation, job.source).output(job, "c", alpha, beta)
     bound = output.bound
-    found = session.support.compare(
+    comparison = session.support.compare(
         got, dtype, want, bound.relative_out, bound.absolute, output.least_norm
     )
     value = expected = math.nan
-    if found.wrong:
-        value = float(to_float64(got.item(storage(dtype), found.first), dtype)[0])
-        expected = float(want.item(np.dtype(np.float64), found.first).view(np.float64)[0])
-    return tolerance.judged(output, found, value, expected, label)
+    if comparison.wrong:
+        value = float(to_float64(got.item(storage(dtype), comparison.first), dtype)[0])
+        expected = float(want.item(np.dtype(np.float64), comparison.first).view(np.float64)[0])
+    return tolerance.judged(output, comparison, value, expected, label)
 
 
 def _result(
     job: Job,
-    found: list[Judgement],
+    judgements: list[Judgement],
     more: dict[str, Any],
-    known: Sequence[dict[str, Any]] = (),
+    measured: Sequence[dict[str, Any]] = (),
 ) -> Result:
     """The result of the launch that came nearest to its tolerance, or went farthest past it."""
-    one = Judgement.worst(found)
-    figures = [*one.figures, *known]
+    worst = Judgement.worst(judgements)
+    figures = [*worst.figures, *measured]
     return Result.of_job(
-        job, "ok", one.reason, verdict=one.verdict, figures=figures, notes=more | one.notes
+        job, "ok", worst.reason, verdict=worst.verdict, figures=figures, notes=more | worst.notes
     )
 
 
 def _check_cpu(job: Job) -> Result:
     """A function on the host against the reference."""
     operation, function = operations.load(job.operation, job.source), cpu_function(job)
-    found = []
+    judgements = []
     for alpha, beta in operation.runs(job):
-        given = operation.inputs(job)
-        arrays = cpu_arrays(job, {name: data.copy() for name, data in given.items()})
+        inputs = operation.inputs(job)
+        arrays = cpu_arrays(job, {name: data.copy() for name, data in inputs.items()})
         for name in arrays:
             if not operation.given(job, name, beta):
                 arrays[name].fill(np.nan)
@@ -249,5 +249,5 @@ def _check_cpu(job: Job) -> Result:
             name: arrays[name].ravel(order=operation.order(job, name))
             for name in operation.outputs(job)
         }
-        found.append(operation.judge(job, outputs, given, alpha, beta, another.executed))
-    return _result(job, found, {})
+        judgements.append(operation.judge(job, outputs, inputs, alpha, beta, another.executed))
+    return _result(job, judgements, {})

@@ -23,7 +23,7 @@ SLOWED = 0x08 | 0x20 | 0x40 | 0x80
 """Reasons for which a GPU is not fit to be timed; a power cap is none, it comes with the load."""
 
 
-def throttle_words(reasons: int) -> str:
+def throttle_text(reasons: int) -> str:
     """The reasons in words, empty where there is none."""
     return ", ".join(word for bit, word in _REASONS.items() if reasons & bit)
 
@@ -89,11 +89,11 @@ class Clocks:
 
     def throttle(self) -> str:
         """Reasons seen in any sample, empty where there was none."""
-        return throttle_words(self._reasons)
+        return throttle_text(self._reasons)
 
     def slowed(self) -> str:
         """Those that are the machine's state and not the load's: heat, brakes. Empty where there was none."""
-        return throttle_words(self._reasons & SLOWED)
+        return throttle_text(self._reasons & SLOWED)
 
     def close(self) -> None:
         if self._nvml is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tilewave.gpu.failure import too_dear
+from tilewave.gpu.failure import over_limit
 from tilewave.kernel import operations
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
@@ -35,19 +35,19 @@ def cpu_function(job: Job) -> CpuFunction:
     return function
 
 
-def cpu_arrays(job: Job, given: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
+def cpu_arrays(job: Job, inputs: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
     """The operands with their dimensions, in the job's layouts and with the GPU's numbers.
 
     given: the operation's `inputs`, where the caller has them; the arrays are views of these.
     """
     operation = operations.load(job.operation, job.source)
-    given = operation.inputs(job) if given is None else given
-    made = {}
+    inputs = operation.inputs(job) if inputs is None else inputs
+    arrays = {}
     for name in operation.arrays(job):
         dtype, count = operation.stored(job, name)
-        flat = given[name] if name in given else np.empty(count, dtype)
-        made[name] = flat.reshape(operation.extents(job, name), order=operation.order(job, name))
-    return made
+        flat = inputs[name] if name in inputs else np.empty(count, dtype)
+        arrays[name] = flat.reshape(operation.extents(job, name), order=operation.order(job, name))
+    return arrays
 
 
 def time_cpu(job: Job) -> Result:
@@ -63,8 +63,8 @@ def time_cpu(job: Job) -> Result:
         start = time.perf_counter()
         function(*arrays.values(), 1.0, 0.0)
         samples.append(1e6 * (time.perf_counter() - start))
-        if len(samples) == 1 and (dear := too_dear(job, MIN_RUNS * samples[0] * 1e-6)):
-            return dear
+        if len(samples) == 1 and (refused := over_limit(job, MIN_RUNS * samples[0] * 1e-6)):
+            return refused
     low, duration, high = (float(x) for x in np.percentile(samples, (25, 50, 75)))
     figures = [
         figure("duration", duration, "us"),

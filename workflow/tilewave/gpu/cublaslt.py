@@ -138,8 +138,10 @@ class ProductPlan:
         self.layouts = contiguous_layouts(self.shape, layouts, self.strides)
         # alpha and beta are of the accumulator's type.
         operand, self.scale = DTYPES[self.dtypes["a"]], self.dtypes["accumulate"]
-        other = DTYPES[self.dtypes["b"]]
-        if self.scale not in operand.sums or not (other == operand or (other.fp8 and operand.fp8)):
+        second = DTYPES[self.dtypes["b"]]
+        if self.scale not in operand.sums or not (
+            second == operand or (second.fp8 and operand.fp8)
+        ):
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", f"dtypes {self.dtypes}")
         self._stack = contextlib.ExitStack()
         lt = library.lt
@@ -218,7 +220,7 @@ class ProductPlan:
         """
         lt = self.library.lt
         results = np.zeros(REQUESTED_ALGORITHMS, lt.matmul_heuristic_result_dtype)
-        found = ctypes.c_int(0)
+        returned = ctypes.c_int(0)
         first, second = (self._layouts[name] for name in self._names)
         with cuda_errors():
             preference = lt.matmul_preference_create()
@@ -233,11 +235,11 @@ class ProductPlan:
                 lt.matmul_algo_get_heuristic(
                     self.library.handle, self._operation, first, second, self._layouts["c"],
                     self._layouts["c"], preference, REQUESTED_ALGORITHMS,
-                    results.ctypes.data, ctypes.addressof(found),
+                    results.ctypes.data, ctypes.addressof(returned),
                 )  # fmt: skip
             finally:
                 lt.matmul_preference_destroy(preference)
-        usable = results[: found.value]
+        usable = results[: returned.value]
         chosen = [row["algo"].tobytes() for row in usable if row["state"] == 0]
         if not chosen:
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "the heuristic returned no algorithm")
@@ -257,7 +259,7 @@ class ProductPlan:
         scalars = (_scalar(self.scale, alpha), _scalar(self.scale, beta))
         first, second = self._names
         # Told once: a block of launches has a thousand of them.
-        told = (
+        arguments = (
             library.handle, self._operation, ctypes.addressof(scalars[0]),
             pointers[first], self._layouts[first], pointers[second], self._layouts[second],
             ctypes.addressof(scalars[1]), pointers["c"], self._layouts["c"],
@@ -268,7 +270,7 @@ class ProductPlan:
         def enqueue() -> None:
             assert kept and scalars  # what is told by its address lives as long as this
             with cuda_errors():
-                lt.matmul(*told)
+                lt.matmul(*arguments)
 
         return enqueue
 
@@ -294,9 +296,9 @@ class ProductPlan:
         block_of: launches of one algorithm. One that fails to run is passed over, one that poisons the
         context is not.
         """
-        known = self.remembered(cache)
-        if known is not None:
-            return known
+        remembered = self.remembered(cache)
+        if remembered is not None:
+            return remembered
         times = self._timed(block_of)
         if not times:
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "no algorithm ran")

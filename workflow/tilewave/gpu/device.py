@@ -153,7 +153,7 @@ def open_gpu() -> Gpu:
             raise
         raise CudaError("CUDA_ERROR_NO_DEVICE", str(error)) from error  # no libcuda here
     devices = [ok(driver.cuDeviceGet(i)) for i in range(ok(driver.cuDeviceGetCount()))]
-    uuids = [uuid_text(ok(driver.cuDeviceGetUuid(one)).bytes) for one in devices]
+    uuids = [uuid_text(ok(driver.cuDeviceGetUuid(handle)).bytes) for handle in devices]
     ordinal = int(wanted)
     if not 0 <= ordinal < len(uuids):
         raise ValueError(f"{CHOICE_VARIABLE} = {wanted!r}: no such GPU; there are {uuids}")
@@ -244,10 +244,12 @@ def gpu_lock(
                 waiting()
                 fcntl.flock(number, how)
             try:
-                mine = os.path.samestat(os.fstat(number), path.lstat())
+                still_there = os.path.samestat(os.fstat(number), path.lstat())
             except FileNotFoundError:
-                mine = False
-            if mine:  # else somebody cleaned up meanwhile, and the next one locks another file
+                still_there = False
+            if (
+                still_there
+            ):  # else somebody cleaned up meanwhile, and the next one locks another file
                 yield path
                 return
 
@@ -259,14 +261,14 @@ def claimed(uuids: Sequence[str], waiting: Callable[[], None] = lambda: None) ->
     It is another lock than the one that workers hold while they use the GPU. `waiting` is called once where all are
     taken.
     """
-    told = False
+    announced = False
     while True:
         for uuid in uuids:
             with gpu_lock(f"{uuid}.part", wait=False) as lock:
                 if lock is not None:
                     yield uuid
                     return
-        if not told:
-            told = True
+        if not announced:
+            announced = True
             waiting()
         time.sleep(POLL_S)

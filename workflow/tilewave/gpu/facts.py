@@ -70,8 +70,8 @@ def _device_facts(gpu_index: int | None, nvrtc: str) -> dict[str, Any]:
     version = int(ask(driver.cuDriverGetVersion()))
     cuda = f"{version // 1000}.{version % 1000 // 10}"
     if nvrtc and version // 1000 < int(nvrtc.partition(".")[0]):
-        told = f"the driver knows CUDA {cuda}, NVRTC here is {nvrtc}"
-        raise RuntimeError(f"{told}: what it compiles needs a newer driver")
+        versions = f"the driver knows CUDA {cuda}, NVRTC here is {nvrtc}"
+        raise RuntimeError(f"{versions}: what it compiles needs a newer driver")
     device = ask(driver.cuDeviceGet(gpu_index or 0))
 
     def attribute(name: str) -> int:
@@ -128,7 +128,9 @@ def _sensor_facts(uuid: str) -> dict[str, Any]:
 def probe_here(gpu_index: int | None = None) -> dict[str, Any]:
     """The environment, asked in this process (CUDA is initialised). See `environment.probe`."""
     path = find_ncu()
-    told = re.search(r"Version\s+(\d+\.\d+\.\d+)", output_of([path, "--version"])) if path else None
+    match = (
+        re.search(r"Version\s+(\d+\.\d+\.\d+)", output_of([path, "--version"])) if path else None
+    )
     environment = cpu_environment()
     del environment["gpu_reason"]
     with contextlib.suppress(Exception):  # no package, no library: each raises its own kind
@@ -136,7 +138,7 @@ def probe_here(gpu_index: int | None = None) -> dict[str, Any]:
     environment |= {
         "driver": driver_version() or None,
         "cublas": _cublas_version(),
-        "ncu": told.group(1) if told else "",
+        "ncu": match.group(1) if match else "",
     }
     try:
         environment |= _device_facts(gpu_index, environment["nvrtc"])

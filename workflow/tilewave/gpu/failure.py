@@ -19,8 +19,8 @@ def failure(job: Job, error: Exception) -> tuple[Result, bool]:
     """The result of a job that raised, and whether the process can go on."""
     if isinstance(error, CudaError):
         notes = {"interrupted": str(error)} if error.passing else {}
-        made = Result.of_job(job, error.status, str(error), notes=notes)
-        return made, not error.poisoned
+        result = Result.of_job(job, error.status, str(error), notes=notes)
+        return result, not error.poisoned
     if isinstance(error, MemoryError):
         return Result.of_job(job, "not measured", "out of host memory"), True
     from tilewave.gpu.cublaslt import Unavailable
@@ -32,7 +32,7 @@ def failure(job: Job, error: Exception) -> tuple[Result, bool]:
     return Result.of_job(job, "failed to launch", text.splitlines()[0]), True
 
 
-def too_dear(job: Job, predicted_s: float) -> Result | None:
+def over_limit(job: Job, predicted_s: float) -> Result | None:
     """A result *not measured* where the predicted seconds exceed the case's limit."""
     if predicted_s <= job.limit_s:
         return None
@@ -52,24 +52,24 @@ def watched(measure: Measure, gpu: int) -> Measure:
             while held:
                 keep(held.pop(0))
 
-        def finished(made: Result) -> None:
-            held.append(made)
-            if made.status != NOT_MEASURED and "CUDA_ERROR_" not in made.reason:
+        def finished(result: Result) -> None:
+            held.append(result)
+            if result.status != NOT_MEASURED and "CUDA_ERROR_" not in result.reason:
                 release()
 
         results = measure(waiting, finished)
         why = environment.probe(gpu).get("gpu_reason") if held else ""
-        lost = {made.case for made in held if made.status != NOT_MEASURED} if why else set()
+        lost = {result.case for result in held if result.status != NOT_MEASURED} if why else set()
         if lost:
             reason = f"the GPU was lost: {why}"
             notes = {"interrupted": reason}
-            of_nobody = {
+            unmeasured = {
                 job.case: Result.of_job(job, NOT_MEASURED, reason, notes=notes)
                 for job in waiting
                 if job.case in lost
             }
-            held[:] = [of_nobody.get(made.case, made) for made in held]
-            results = [of_nobody.get(made.case, made) for made in results]
+            held[:] = [unmeasured.get(result.case, result) for result in held]
+            results = [unmeasured.get(result.case, result) for result in results]
         release()
         return results
 

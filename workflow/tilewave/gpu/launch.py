@@ -56,25 +56,28 @@ def values(
         raise CudaError("CUDA_ERROR_INVALID_VALUE", str(error)) from error
 
 
-def pack(given: Values, pointers: Mapping[str, int], maps: Mapping[str, Any]) -> Arguments:
+def pack(signature: Values, pointers: Mapping[str, int], maps: Mapping[str, Any]) -> Arguments:
     """Arguments in the kernel's order: buffers by their pointers (and tensor maps that have one), other tensor
     maps, numbers."""
 
-    def one(name: str, number: Any) -> Any:
+    def value(name: str, number: Any) -> Any:
         if number is None:
             return pointer(pointers[name]) if name in pointers else maps[name]
         data = number.tobytes()
         return (ctypes.c_char * len(data)).from_buffer_copy(data)
 
-    def struct(whole: arguments.StructLayout) -> Any:
-        data = bytearray(whole.size)
-        for at, member in whole.members:
-            inside = bytes(one(*member))
-            data[at : at + len(inside)] = inside
-        return (ctypes.c_char * whole.size).from_buffer_copy(data)
+    def struct(layout: arguments.StructLayout) -> Any:
+        data = bytearray(layout.size)
+        for offset, member in layout.members:
+            inside = bytes(value(*member))
+            data[offset : offset + len(inside)] = inside
+        return (ctypes.c_char * layout.size).from_buffer_copy(data)
 
     return Arguments(
-        [struct(x) if isinstance(x, arguments.StructLayout) else one(*x) for x in given]
+        [
+            struct(argument) if isinstance(argument, arguments.StructLayout) else value(*argument)
+            for argument in signature
+        ]
     )
 
 
@@ -192,13 +195,13 @@ class _Launch:
         beta: float,
     ) -> Callable[[], None]:
         """copies: addresses of tensor maps, of which a launch takes some by address."""
-        mine = {name: address for name, address in copies.items() if name in self.by_address}
-        pointers = {**pointers, **mine}
+        by_address = {name: address for name, address in copies.items() if name in self.by_address}
+        pointers = {**pointers, **by_address}
         # A case is launched with as many as 32 sets of buffers, of which only addresses differ.
-        asked = (alpha, beta, tuple(pointers), tuple(maps))
-        if asked not in self._values:
-            self._values[asked] = values(self._job, pointers, maps, alpha, beta, self._sizes)
-        packed = pack(self._values[asked], pointers, maps)
+        key = (alpha, beta, tuple(pointers), tuple(maps))
+        if key not in self._values:
+            self._values[key] = values(self._job, pointers, maps, alpha, beta, self._sizes)
+        packed = pack(self._values[key], pointers, maps)
         return lambda: enqueue(self._config, self.function, packed)
 
 
@@ -209,16 +212,16 @@ class NvrtcKernel:
     """
 
     def __init__(self, gpu: Gpu, job: Job, module: Module | None = None) -> None:
-        self._own = module is None
+        self._owns_module = module is None
         self._module = module or Module(Path(job.cubin).read_bytes())
         self._job = job
         self._memory = DeviceMemory(gpu)
-        self._launches = [_Launch(gpu, one, self._module) for one in job.steps]
-        by_address = {name for one in self._launches for name in one.by_address}
+        self._launches = [_Launch(gpu, step, self._module) for step in job.steps]
+        by_address = {name for launch in self._launches for name in launch.by_address}
         self._maps = Maps(job.launch.tensor_maps, self._memory, by_address)
         most: dict[str, int] = {}  # a function may be launched several times, and has one limit
-        for one in job.steps:
-            most[one.entry] = max(most.get(one.entry, 0), one.launch.shared_bytes)
+        for step in job.steps:
+            most[step.entry] = max(most.get(step.entry, 0), step.launch.shared_bytes)
         for entry, shared_bytes in most.items():
             allow_shared(self._module.function(entry), shared_bytes)
 
@@ -235,15 +238,17 @@ class NvrtcKernel:
     ) -> Callable[[], None]:
         """A function that enqueues the launches once, one behind the other, with these buffers."""
         maps, copies = self._maps.of(pointers), self._maps.addresses(pointers)
-        made = [one.prepare(pointers, copies, maps, alpha, beta) for one in self._launches]
+        launches = [
+            launcher.prepare(pointers, copies, maps, alpha, beta) for launcher in self._launches
+        ]
 
         def launch() -> None:
-            for enqueued in made:
+            for enqueued in launches:
                 enqueued()
 
         return launch
 
     def close(self) -> None:
         self._memory.close()
-        if self._own:
+        if self._owns_module:
             self._module.close()

@@ -33,13 +33,13 @@ def fill(
     buffers: Mapping[str, DeviceBuffer],
     beta: float = 1.0,
     index: int = 0,
-    made: dict[str, np.ndarray] | None = None,
+    host_inputs: dict[str, np.ndarray] | None = None,
 ) -> None:
     """Write what the operands hold before a launch with this beta, on the stream; what has no values
     is poisoned. index: of a timing's buffer set; what only the host can make is the same in all, and
     made: keeps it from one set to the next."""
     operation = operations.load(job.operation, job.source)
-    made = {} if made is None else made
+    host_inputs = {} if host_inputs is None else host_inputs
     for name in operation.arrays(job):
         stream = operation.streamed(job, name)
         if not operation.given(job, name, beta):
@@ -55,8 +55,8 @@ def fill(
                 session.support.fill(dense, dtype, job.seed, number)
                 move(job, name, dense, buffers[name], gathering=False)
         else:
-            made.update({} if made else operation.inputs(job))
-            buffers[name].upload(operation.in_memory(job, name, made[name]))
+            host_inputs.update({} if host_inputs else operation.inputs(job))
+            buffers[name].upload(operation.in_memory(job, name, host_inputs[name]))
 
 
 def without_padding(
@@ -65,14 +65,14 @@ def without_padding(
     """For each padded operand a buffer of its elements alone, whose contents are the caller's to
     `move`; the others themselves."""
     operation = operations.load(job.operation, job.source)
-    made = {}
+    dense = {}
     for name, buffer in buffers.items():
         if padded := operation.padded(job, name):
             size = operation.stored(job, name)[0].itemsize
-            made[name] = memory.new(name, padded.elements * size, guarded=False)
+            dense[name] = memory.new(name, padded.elements * size, guarded=False)
         else:
-            made[name] = buffer
-    return made
+            dense[name] = buffer
+    return dense
 
 
 def gather(job: Job, padded: Mapping[str, DeviceBuffer], dense: Mapping[str, DeviceBuffer]) -> None:
@@ -105,11 +105,11 @@ def move(job: Job, name: str, dense: DeviceBuffer, padded: DeviceBuffer, gatheri
 
 def scratch(memory: DeviceMemory, job: Job) -> dict[str, DeviceBuffer]:
     """A launch's buffers beside its operands: zeroed where the kernel counts on that, else poisoned."""
-    made = {}
-    for one in job.launch.scratch:
-        buffer = made[one.name] = memory.new(one.name, one.nbytes)
-        if one.zeroed:
+    buffers = {}
+    for plan in job.launch.scratch:
+        buffer = buffers[plan.name] = memory.new(plan.name, plan.nbytes)
+        if plan.zeroed:
             buffer.clear()
         else:
             buffer.poison()
-    return made
+    return buffers

@@ -20,7 +20,7 @@ import numpy as np
 from tilewave.gpu.blocks import Block, build, first_launch_us
 from tilewave.gpu.buffers import DeviceMemory
 from tilewave.gpu.device import cuda_errors
-from tilewave.gpu.failure import failure, too_dear
+from tilewave.gpu.failure import failure, over_limit
 from tilewave.gpu.operands import scratch
 from tilewave.gpu.session import Session
 from tilewave.gpu.timing import contestants, cost_s, fill_sets, plan_of, pointers_of
@@ -89,7 +89,7 @@ class GpuTrack:
     def about(self, name: str) -> Mapping[str, Any]:
         """`launches` that were made of a candidate, and notes."""
         runner = self._runners[name]
-        clocks = {one["metric"]: one["value"] for one in self._session.clocks.figures()}
+        clocks = {entry["metric"]: entry["value"] for entry in self._session.clocks.figures()}
         more = {"throttle": self._session.clocks.throttle(), **clocks}
         return {"launches": runner.launched, **self._notes, **runner.notes, **more}
 
@@ -111,10 +111,10 @@ class GpuTrack:
             with cuda_errors():
                 return call()
         except Exception as error:
-            made, usable = failure(self._jobs[name], error)
-        self._failed(made)
+            result, usable = failure(self._jobs[name], error)
+        self._failed(result)
         if not usable:
-            raise Lost(made.reason)
+            raise Lost(result.reason)
         self.leave(name)
         return None
 
@@ -123,16 +123,16 @@ class GpuTrack:
         stack = self._stacks[name] = contextlib.ExitStack()
         memory = stack.enter_context(DeviceMemory(session.gpu))
         extra = {key: buffer.pointer for key, buffer in scratch(memory, job).items()}
-        pointers = [one | extra for one in self._pointers]
+        pointers = [addresses | extra for addresses in self._pointers]
         notes: dict[str, Any] = {}
         prepare, _ = contestants(session, job, pointers, stack, notes)
-        runner = _Runner([prepare(one) for one in pointers], notes=notes)
+        runner = _Runner([prepare(addresses) for addresses in pointers], notes=notes)
         self._runners[name] = runner
         first_launch_us(session.gpu, runner.launches[0])  # also loads the code
         launch_us = first_launch_us(session.gpu, runner.launches[-1])
         runner.launched += 2
-        if dear := too_dear(job, cost_s(job, launch_us)):
-            self._failed(dear)
+        if refused := over_limit(job, cost_s(job, launch_us)):
+            self._failed(refused)
             self.leave(name)
             return None
         if launch_us > max(GLANCE * worst_us, GLANCE_US):
@@ -238,8 +238,8 @@ def _race(
     def started(case: str) -> None:
         send("started", index=places[case], case=case)
 
-    def finished(made: Result) -> None:
-        send("finished", index=places[made.case], case=made.case, result=made.document())
+    def finished(result: Result) -> None:
+        send("finished", index=places[result.case], case=result.case, result=result.document())
 
     started(group[0].case)  # whom a crash while the buffers are filled is laid to
     try:
@@ -247,8 +247,8 @@ def _race(
             track = open_track(group, started, finished)
     except Exception as error:
         outcomes = [failure(job, error) for job in group]
-        for made, _ in outcomes:
-            finished(made)
+        for result, _ in outcomes:
+            finished(result)
         if not all(usable for _, usable in outcomes):
             raise Lost(str(error)) from error
         return

@@ -118,15 +118,15 @@ class Support:
             return 0.0
         span, least = ctypes.c_uint64(WATCH_NS), ctypes.c_uint64(PAUSE_NS)
         self._launch("watch", 1, 1, span, least, pointer(self._watched.pointer))
-        pauses, whole = (int(one) for one in self._watched.download(np.dtype(np.uint64)))
-        self._paused, self._watched_at = pauses / whole, time.monotonic()
+        pauses, span_ns = (int(count) for count in self._watched.download(np.dtype(np.uint64)))
+        self._paused, self._watched_at = pauses / span_ns, time.monotonic()
         return self._paused
 
     def sm_clock(self) -> float:
         """Count the SM clock behind what the stream holds, MHz. It is up to date, where NVML lags by 100 ms."""
         pointers = (ctypes.c_uint64(CLOCK_NS), pointer(self._watched.pointer))
         self._launch("clock_rate", 1, 1, *pointers)
-        cycles, nanoseconds = (int(one) for one in self._watched.download(np.dtype(np.uint64)))
+        cycles, nanoseconds = (int(count) for count in self._watched.download(np.dtype(np.uint64)))
         return 1e3 * cycles / nanoseconds
 
     @cached_property
@@ -152,8 +152,8 @@ class Support:
         """out (f64, in C's layout) = alpha A B + beta C, from device addresses of all four."""
         m, n, k = (int(shape[name]) for name in "mnk")
         codes = [_code(dtypes[name]) for name in "abc"]
-        own = (one for one in ENTRIES if codes[:2] == [_code(one)] * 2)
-        entry = next(own, "any")
+        specialised = (dtype for dtype in ENTRIES if codes[:2] == [_code(dtype)] * 2)
+        entry = next(specialised, "any")
         columns = [ctypes.c_int(layouts.get(name, "row") == "col") for name in "abc"]
         blocks = -(-m // 64) * -(-n // 64)
         self._launch(
@@ -189,14 +189,14 @@ class Support:
         memory = DeviceMemory(self.gpu)
         try:
             out = memory.new("reference", nbytes, guarded=False)
-            for one in wanted:
-                at = {
-                    name: address + one.starts.get(name, 0) * DTYPES[dtypes[name]].size
+            for product in wanted:
+                addresses = {
+                    name: address + product.starts.get(name, 0) * DTYPES[dtypes[name]].size
                     for name, address in pointers.items()
                     if name in dtypes
                 }
-                begin = out.pointer + 8 * one.starts.get("c", 0)
-                self.multiply(begin, at, one.shape, dtypes, layouts, alpha, beta)
+                begin = out.pointer + 8 * product.starts.get("c", 0)
+                self.multiply(begin, addresses, product.shape, dtypes, layouts, alpha, beta)
             self.gpu.sync()
         except BaseException:
             memory.close()

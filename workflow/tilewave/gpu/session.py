@@ -31,7 +31,9 @@ class Session:
         For profiling, where to load one is work for ncu, too. A function keeps what `launch.NvrtcKernel`
         allows it, so launches of other shared memory or another cluster get a module of their own.
         """
-        allowed = [(one.entry, one.launch.shared_bytes, one.launch.cluster) for one in job.steps]
+        allowed = [
+            (step.entry, step.launch.shared_bytes, step.launch.cluster) for step in job.steps
+        ]
         key = (job.cubin, *allowed)
         if self._loaded is None or self._loaded[0] != key:
             self._unload()

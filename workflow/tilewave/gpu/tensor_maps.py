@@ -60,7 +60,7 @@ def _aligned() -> Map:
 
 
 @functools.lru_cache(maxsize=16)  # a case's maps are those of up to 32 sets of buffers
-def _told(wanted: MapPlan) -> tuple[Any, ...]:
+def _encode_arguments(wanted: MapPlan) -> tuple[Any, ...]:
     """What cuTensorMapEncodeTiled is told of a map, in its order but for the addresses."""
     from cuda.bindings import driver
 
@@ -87,15 +87,15 @@ def encode(wanted: MapPlan, address: int) -> Map:
 
     Raises CudaError where the driver refuses it.
     """
-    made = _aligned()
-    kind, rank, *how = _told(wanted)
-    code = _encoder()(ctypes.addressof(made), kind, rank, address, *how)
+    tensor_map = _aligned()
+    kind, rank, *how = _encode_arguments(wanted)
+    code = _encoder()(ctypes.addressof(tensor_map), kind, rank, address, *how)
     if code:
         from cuda.bindings import driver
 
         name = driver.CUresult(code).name
         raise CudaError(name, f"cuTensorMapEncodeTiled of {wanted.document()}")
-    return made
+    return tensor_map
 
 
 class Maps:
@@ -111,29 +111,29 @@ class Maps:
         resident: Collection[object] = (),
     ) -> None:
         self._wanted, self._memory, self._resident = wanted, memory, resident
-        self._made: dict[tuple[str, int], Map] = {}
+        self._encoded: dict[tuple[str, int], Map] = {}
         self._copies: dict[tuple[str, int], int] = {}
 
     def of(self, pointers: Mapping[str, int]) -> dict[str, Map]:
         """Name -> map for these buffers. Raises CudaError."""
-        found = {}
-        for one in self._wanted:
-            place = one.name, pointers[one.of]
-            if place not in self._made:
-                self._made[place] = encode(one, place[1])
-            found[one.name] = self._made[place]
-        return found
+        maps = {}
+        for plan in self._wanted:
+            key = plan.name, pointers[plan.of]
+            if key not in self._encoded:
+                self._encoded[key] = encode(plan, key[1])
+            maps[plan.name] = self._encoded[key]
+        return maps
 
     def addresses(self, pointers: Mapping[str, int]) -> dict[str, int]:
         """Name -> address of the copy of a map that goes by it. Raises CudaError."""
-        found = {}
-        for one in self._wanted:
-            place = one.name, pointers[one.of]
-            if one.name in self._resident and self._memory is not None:
-                if place not in self._copies:
+        by_name = {}
+        for plan in self._wanted:
+            key = plan.name, pointers[plan.of]
+            if plan.name in self._resident and self._memory is not None:
+                if key not in self._copies:
                     # What is allocated lies at multiples of 256, and a map at one of 64.
-                    copy = self._memory.new(one.name, ctypes.sizeof(Map), guarded=False)
-                    copy.upload(np.frombuffer(bytes(self.of(pointers)[one.name]), np.uint8))
-                    self._copies[place] = copy.pointer
-                found[one.name] = self._copies[place]
-        return found
+                    copy = self._memory.new(plan.name, ctypes.sizeof(Map), guarded=False)
+                    copy.upload(np.frombuffer(bytes(self.of(pointers)[plan.name]), np.uint8))
+                    self._copies[key] = copy.pointer
+                by_name[plan.name] = self._copies[key]
+        return by_name

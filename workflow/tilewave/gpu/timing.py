@@ -29,7 +29,7 @@ from tilewave.gpu.buffers import DeviceBuffer, DeviceMemory, KeptBuffers, Sets
 from tilewave.gpu.clocks import Clocks
 from tilewave.gpu.cpu_kernels import time_cpu
 from tilewave.gpu.device import CudaError, Gpu
-from tilewave.gpu.failure import too_dear
+from tilewave.gpu.failure import over_limit
 from tilewave.gpu.launch import NvrtcKernel
 from tilewave.gpu.operands import fill, scratch, sizes
 from tilewave.gpu.session import Session
@@ -92,15 +92,15 @@ def fill_sets(session: Session, job: Job, kept: KeptBuffers) -> tuple[Sets, bool
         return _sets(gpu, {name: memory.new(name, size) for name, size in wanted.items()}, memory)
 
     sets = kept.sets(wanted, allocate)
-    made: dict[str, np.ndarray] = {}
+    host_inputs: dict[str, np.ndarray] = {}
     for index, buffers in enumerate(sets):
-        fill(session, job, buffers, index=index, made=made)
+        fill(session, job, buffers, index=index, host_inputs=host_inputs)
     gpu.sync()
     return sets, len(sets) * _bytes_of(sets[0]) >= 2 * gpu.l2_bytes
 
 
 def pointers_of(sets: Sets) -> list[dict[str, int]]:
-    return [{name: buffer.pointer for name, buffer in one.items()} for one in sets]
+    return [{name: buffer.pointer for name, buffer in buffers.items()} for buffers in sets]
 
 
 def plan_of(job: Job) -> tuple[float, int]:
@@ -138,7 +138,7 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
     sets, cold = fill_sets(session, job, session.kept)
     # One scratch for all sets, as a library has one workspace: the launches follow each other.
     extra = {name: buffer.pointer for name, buffer in scratch(memory, job).items()}
-    pointers = [one | extra for one in pointers_of(sets)]
+    pointers = [addresses | extra for addresses in pointers_of(sets)]
     notes: dict[str, Any] = {"cache": "cold" if cold else "warm", "buffer_sets": len(sets)}
     clocks = session.clocks
     clocks.reset()
@@ -147,17 +147,17 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
     block_us, least_rounds = plan_of(job)
     rival: Block | None = None
     with span("warmup"):
-        launches = [main(one) for one in pointers]
+        launches = [main(addresses) for addresses in pointers]
         launch_us = first_launch_us(session.gpu, launches[0])
-        if refused := too_dear(job, cost_s(job, launch_us)):
+        if refused := over_limit(job, cost_s(job, launch_us)):
             return refused
         launch_us = min(launch_us, first_launch_us(session.gpu, launches[-1]))
-        rival_launches = [other(one) for one in pointers] if other is not None else []
+        rival_launches = [other(addresses) for addresses in pointers] if other is not None else []
         costs = [launch_us] + [
             first_launch_us(session.gpu, launch) for launch in rival_launches[:1]
         ]
         predicted = cost_s(job, *costs) + SETTLED_S + time.monotonic() - began
-        if refused := too_dear(job, predicted):
+        if refused := over_limit(job, predicted):
             return refused
         block = build(session.support, launches, block_us, launch_us)
         stack.callback(block.close)
@@ -201,7 +201,7 @@ def _disturbance(paused: float, slowed: str) -> str:
         f"another process computed on this GPU, {paused:.0%} of the time": paused > MOST_PAUSED,
         f"the GPU was slowed down: {slowed}": slowed,
     }
-    return "; ".join(told for told, so in seen.items() if so)
+    return "; ".join(reason for reason, applies in seen.items() if applies)
 
 
 def contestants(
@@ -225,7 +225,7 @@ def contestants(
             return kernel.prepare, None
 
     def block_of(algorithm: bytes) -> Block:
-        launches = [plan.prepare(one, algorithm=algorithm) for one in pointers]
+        launches = [plan.prepare(addresses, algorithm=algorithm) for addresses in pointers]
         launches[0]()
         session.gpu.sync()
         return build(session.support, launches, CHOICE_US)
@@ -247,7 +247,7 @@ def contestants(
     notes["cublas_version"] = session.cublaslt.version
 
     def prepare(algorithm: bytes) -> Prepare:
-        return lambda one: plan.prepare(one, algorithm=algorithm)
+        return lambda addresses: plan.prepare(addresses, algorithm=algorithm)
 
     if kernel is not None:
         return kernel.prepare, prepare(fastest)
@@ -256,18 +256,18 @@ def contestants(
 
 
 def _rival(
-    session: Session, job: Job, stack: contextlib.ExitStack, known: Sequence[Scratch]
+    session: Session, job: Job, stack: contextlib.ExitStack, shared: Sequence[Scratch]
 ) -> Prepare:
     """Another kernel on the same operands, and on the same scratch where it takes as much of that name: a
     buffer elsewhere is some percent faster or slower."""
     kernel = NvrtcKernel(session.gpu, job)
     stack.callback(kernel.close)
     memory = stack.enter_context(DeviceMemory(session.gpu))
-    other = [one for one in job.launch.scratch if one not in known]
-    launch = dataclasses.replace(job.launch, scratch=tuple(other))
-    own = scratch(memory, dataclasses.replace(job, launch=launch))
-    pointers = {name: buffer.pointer for name, buffer in own.items()}
-    return lambda one: kernel.prepare({**one, **pointers})
+    separate = [buffer for buffer in job.launch.scratch if buffer not in shared]
+    launch = dataclasses.replace(job.launch, scratch=tuple(separate))
+    buffers = scratch(memory, dataclasses.replace(job, launch=launch))
+    pointers = {name: buffer.pointer for name, buffer in buffers.items()}
+    return lambda addresses: kernel.prepare({**addresses, **pointers})
 
 
 def _round(
@@ -279,14 +279,14 @@ def _round(
 ) -> None:
     """Variant, baseline, baseline, variant, each behind its own gate; clocks read while they run."""
     order = [block, rival, rival, block] if rival is not None else [block, block]
-    for position, one in enumerate(order):
-        assert one is not None
+    for position, current in enumerate(order):
+        assert current is not None
         session.support.gate()
-        one.enqueue()
+        current.enqueue()
         if position == len(order) - 1:
             clocks.sample()  # the last block is running now
         session.gpu.sync()
-        samples["duration_us" if one is block else "baseline_us"].append(one.us())
+        samples["duration_us" if current is block else "baseline_us"].append(current.us())
     clocks.count(session.support.sm_clock())
 
 
@@ -299,7 +299,7 @@ def _spread(series: Sequence[float] | np.ndarray) -> float:
 def _error(samples: Mapping[str, list[float]]) -> float:
     """Relative standard error of the median of a variant's time over its baseline's, round by round; without
     a baseline of its own time."""
-    series = [np.reshape(one, (-1, 2)).mean(axis=1) for one in samples.values()]
+    series = [np.reshape(values, (-1, 2)).mean(axis=1) for values in samples.values()]
     ratio = series[0] / series[1] if len(series) > 1 else series[0]
     # Of a normal distribution: 1.253 standard deviations, which the interquartile range is 1.349 of.
     return 0.929 * _spread(ratio) / math.sqrt(len(ratio))

@@ -77,7 +77,7 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
     return Result.of_job(job, notes={"order": index})
 
 
-def run_one(stage: str, session: Session | None, job: Job, index: int) -> tuple[Result, bool]:
+def run_job(stage: str, session: Session | None, job: Job, index: int) -> tuple[Result, bool]:
     """A job's result, whatever happens, and whether the process can go on."""
     try:
         with cuda_errors():
@@ -145,10 +145,10 @@ def run(
         for index in todo:
             job = jobs[index]
             events.send("started", index=index, case=job.case)
-            mine = None if job.provider == "cpu" else session
-            made, usable = run_one(stage, mine, job, index)
-            events.send("finished", index=index, case=job.case, result=made.document())
-            if not usable or (mine is not None and not _still_alive(mine)):
+            job_session = None if job.provider == "cpu" else session
+            result, usable = run_job(stage, job_session, job, index)
+            events.send("finished", index=index, case=job.case, result=result.document())
+            if not usable or (job_session is not None and not _still_alive(job_session)):
                 events.send("poisoned", index=index)
                 return POISONED
         if session is not None:

@@ -24,22 +24,30 @@ def idle(job: Job) -> frozenset[str]:
     the tensor cores take are taken as they are. Where it is not known, nothing is idle.
     """
     types = _of_code(job) if job.provider == "nvrtc" else _of_operands(job)
-    known = (METRICS[name] for name in job.metrics if name in METRICS)
+    metrics = (METRICS[name] for name in job.metrics if name in METRICS)
     return frozenset(
-        one.name for one in known if one.inputs and types is not None and one.inputs not in types
+        metric.name
+        for metric in metrics
+        if metric.inputs and types is not None and metric.inputs not in types
     )
 
 
 def _of_operands(job: Job) -> frozenset[str] | None:
     operands = [DTYPES[job.dtypes[name]] for name in "ab" if name in job.dtypes]
-    known = all(one.tensor_cores for one in operands)
-    return frozenset("fp8" if one.fp8 else one.name for one in operands) if known else None
+    only_tensor_cores = all(dtype.tensor_cores for dtype in operands)
+    return (
+        frozenset("fp8" if dtype.fp8 else dtype.name for dtype in operands)
+        if only_tensor_cores
+        else None
+    )
 
 
 def _of_code(job: Job) -> frozenset[str] | None:
     """The types that a kernel multiplies on the tensor cores; None where one is not known."""
-    found = _tensor_opcodes(job.cubin, *(one.entry for one in job.steps)) if job.cubin else None
-    types = None if found is None else set(map(opcodes.inputs, found))
+    tensor_opcodes = (
+        _tensor_opcodes(job.cubin, *(step.entry for step in job.steps)) if job.cubin else None
+    )
+    types = None if tensor_opcodes is None else set(map(opcodes.inputs, tensor_opcodes))
     return None if types is None or None in types else frozenset(filter(None, types))
 
 
@@ -50,6 +58,6 @@ def _tensor_opcodes(cubin: str, *entries: str) -> frozenset[str] | None:
         listing = sass.of_cubin(Path(cubin))
     except (OSError, RuntimeError):  # no nvdisasm, or nothing that it can read
         return None
-    found = [sass.tensor_opcodes(listing, entry) for entry in entries]
-    known = [one for one in found if one is not None]
-    return frozenset().union(*known) if len(known) == len(found) else None
+    by_entry = [sass.tensor_opcodes(listing, entry) for entry in entries]
+    disassembled = [codes for codes in by_entry if codes is not None]
+    return frozenset().union(*disassembled) if len(disassembled) == len(by_entry) else None

@@ -12,8 +12,8 @@ from tilewave.records.counters.instructions import KEPT, with_excess
 
 def opcode_of(sass: str) -> str:
     """Opcode with its modifiers out of a line of SASS: ``@!P0 LDS.64 R2, [R4] ;`` -> ``LDS.64``."""
-    words = [word for word in sass.replace(";", " ").split() if not word.startswith("@")]
-    return words[0].rstrip(",") if words else ""
+    tokens = [token for token in sass.replace(";", " ").split() if not token.startswith("@")]
+    return tokens[0].rstrip(",") if tokens else ""
 
 
 Code = dict[int, dict[str, Any] | None]
@@ -51,12 +51,12 @@ def places_of(metric: Any) -> dict[int, int]:
 
 def _values_by_address(action: Any) -> dict[str, tuple[Any, dict[int, int]]]:
     """By column of `INSTRUCTION_METRICS`: the metric, and which of its values each address has."""
-    found = {}
+    by_column = {}
     for name, column in INSTRUCTION_METRICS.items():
         metric = action.metric_by_name(name)
         if places := places_of(metric):
-            found[column] = (metric, places)
-    return found
+            by_column[column] = (metric, places)
+    return by_column
 
 
 def _addresses(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> list[int]:
@@ -114,13 +114,13 @@ def instructions_of(action: Any, code: Code | None = None) -> list[dict[str, Any
         offset = address - start
         if offset in code and code[offset] is None:
             continue
-        found = counters(address)
-        if not found:
+        counted = counters(address)
+        if not counted:
             continue
         if offset not in code:
             code[offset] = _instruction(action, address)
-        told = code[offset]
-        if told is None:
+        instruction = code[offset]
+        if instruction is None:
             continue
-        rows.append(with_excess({"address": offset, **told, **found}))
+        rows.append(with_excess({"address": offset, **instruction, **counted}))
     return rows

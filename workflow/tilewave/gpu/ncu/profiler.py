@@ -50,14 +50,14 @@ def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
     groups: dict[Settings, list[int]] = {}
     for index, job in enumerate(jobs):
         groups.setdefault(settings_of(job), []).append(index)
-    for settings in sorted(groups, key=lambda one: len(one.metrics)):
-        wider = [one for one in groups if one != settings and one.includes(settings)]
+    for settings in sorted(groups, key=lambda group: len(group.metrics)):
+        wider = [group for group in groups if group != settings and group.includes(settings)]
         if wider and len(groups[settings]) <= FEW:
-            host = min(wider, key=lambda one: len(one.metrics))
+            host = min(wider, key=lambda group: len(group.metrics))
             groups[host] = sorted(groups[host] + groups.pop(settings))
     while pair := _cheapest(groups):
         both = pair[0].united(pair[1])
-        groups[both] = sorted(place for one in pair for place in groups.pop(one))
+        groups[both] = sorted(place for group in pair for place in groups.pop(group))
     return sorted(groups.items(), key=lambda group: (not group[0].slow, -len(group[1])))
 
 
@@ -66,7 +66,7 @@ def _cheapest(groups: Mapping[Settings, Sequence[int]]) -> tuple[Settings, Setti
 
     def seconds(pair: tuple[Settings, Settings]) -> float:
         both = len(pair[0].united(pair[1]).metrics)
-        return sum((both - len(one.metrics)) * len(groups[one]) * PASS_S for one in pair)
+        return sum((both - len(group.metrics)) * len(groups[group]) * PASS_S for group in pair)
 
     pairs = (pair for pair in itertools.combinations(groups, 2) if pair[0].alike(pair[1]))
     best = min(pairs, key=seconds, default=None)
@@ -86,11 +86,11 @@ class _Results:
     ) -> None:
         self._jobs, self._workers = jobs, workers
         self._on_result, self._note = on_result, note
-        self._made: dict[int, Result] = {}
+        self._results: dict[int, Result] = {}
         self._open: list[tuple[NcuSession, Reading]] = []
 
     def in_order(self) -> list[Result]:
-        return [self._made[index] for index in range(len(self._jobs))]
+        return [self._results[index] for index in range(len(self._jobs))]
 
     def give_up(self, indices: Iterable[int], reason: str, interrupted: str = "") -> None:
         """No more is tried of these cases; interrupted: by which signal from outside."""
@@ -105,8 +105,8 @@ class _Results:
     def take(self, limit_s: float | None = 0.0) -> None:
         """Pass on what was read meanwhile; with None wait for the end of it."""
         for session, reading in list(self._open):
-            for place, made in reading.take(limit_s):
-                self._finish(session.places[place], self._noted(session, place, made))
+            for place, result in reading.take(limit_s):
+                self._finish(session.places[place], self._noted(session, place, result))
             if reading.ended:
                 self._open.remove((session, reading))
                 self._close(session, reading)
@@ -116,30 +116,30 @@ class _Results:
         for _, reading in self._open:
             reading.stop()
 
-    def _finish(self, index: int, made: Result) -> None:
-        if index not in self._made:
-            self._made[index] = made
+    def _finish(self, index: int, result: Result) -> None:
+        if index not in self._results:
+            self._results[index] = result
             if self._on_result is not None:
-                self._on_result(made)
+                self._on_result(result)
 
     @staticmethod
-    def _noted(session: NcuSession, place: int, made: Result) -> Result:
-        if made.status != OK:
-            return made
-        notes = {**made.notes, "report": session.report_path.name}
+    def _noted(session: NcuSession, place: int, result: Result) -> Result:
+        if result.status != OK:
+            return result
+        notes = {**result.notes, "report": session.report_path.name}
         unknown = session.unknown - catalogue.OPTIONAL
-        told = [name for name in metrics_of(session.batch[place]) if name in unknown]
-        if told:
-            notes["unknown_metrics"] = told
-        return replace(made, notes=notes)
+        missing = [name for name in metrics_of(session.batch[place]) if name in unknown]
+        if missing:
+            notes["unknown_metrics"] = missing
+        return replace(result, notes=notes)
 
     def _close(self, session: NcuSession, reading: Reading) -> None:
         """The cases of a session that its report does not hold, and its line in the log."""
         events, why = session.events, reading.failure or session.why
         for place, (status, reason) in events.failures.items():
             if place < len(session.batch):
-                made = _missing(session.batch[place], status, reason or why)
-                self._finish(session.places[place], made)
+                result = _missing(session.batch[place], status, reason or why)
+                self._finish(session.places[place], result)
         # A case under which the worker ended is not tried again, nor those that ran and left
         # nothing in the report; the ones behind it are, unless none was reached at all.
         reached = set(events.started) or set(range(len(session.places)))
@@ -198,13 +198,13 @@ def profile(
                 session = NcuSession(
                     number, places, batch, settings, Path(f"{stem}{suffix}.ncu-rep")
                 )
-                given = 60 + sum(job.limit_s for job in batch)
+                default_s = 60 + sum(job.limit_s for job in batch)
                 run_session(
                     session,
                     program,
                     cache=cache.resolve(),
                     log_path=log_path,
-                    limit_s=given if limit_s is None else limit_s,
+                    limit_s=default_s if limit_s is None else limit_s,
                     refused=refused,
                     meanwhile=results.take,
                 )

@@ -36,11 +36,11 @@ class SessionEvents:
 
 def read_events(path: Path) -> SessionEvents:
     """The worker's event file (one JSON object a line); a last line that a crash cut is ignored."""
-    told = SessionEvents()
+    events = SessionEvents()
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return told
+        return events
     for line in lines:
         try:
             event = json.loads(line)
@@ -48,14 +48,14 @@ def read_events(path: Path) -> SessionEvents:
             continue
         kind, index = event.get("event"), event.get("index")
         if kind == "failed":
-            told.general = str(event.get("reason") or "")
+            events.general = str(event.get("reason") or "")
         elif kind == "started" and isinstance(index, int):
-            told.started.append(index)
+            events.started.append(index)
         elif kind == "finished" and isinstance(index, int):
-            made = event.get("result") or {}
-            if made.get("status") in STATUSES and made["status"] != OK:
-                told.failures[index] = (str(made["status"]), str(made.get("reason") or ""))
-    return told
+            result = event.get("result") or {}
+            if result.get("status") in STATUSES and result["status"] != OK:
+                events.failures[index] = (str(result["status"]), str(result.get("reason") or ""))
+    return events
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def run_session(
     stem = str(report_path).removesuffix(".ncu-rep")
     jobs_path, events_path = Path(f"{stem}.jobs.json"), Path(f"{stem}.events.jsonl")
     write_jobs(jobs_path, session.batch)
-    known = [name for name in settings.metrics if name not in refused]
+    metrics = [name for name in settings.metrics if name not in refused]
     outcome = NcuOutcome()
     while True:
         for path in (report_path, events_path):
@@ -152,20 +152,20 @@ def run_session(
             events_path=events_path,
             report_path=report_path,
             cache=cache,
-            metrics=known,
+            metrics=metrics,
             sections=settings.sections,
             rules=settings.rules,
             clock_control=settings.clock_control,
             cache_control=settings.cache_control,
         )
         outcome = run_ncu(command, log_path, limit_s, meanwhile)
-        told = [name for name in known if name in outcome.unknown]
-        if not told or len(told) == len(known):
+        unknown = [name for name in metrics if name in outcome.unknown]
+        if not unknown or len(unknown) == len(metrics):
             break
-        known = [name for name in known if name not in told]
-        refused |= set(told)
-    session.names = [[name for name in metrics_of(job) if name in known] for job in session.batch]
-    session.unknown = set(settings.metrics) - set(known)
+        metrics = [name for name in metrics if name not in unknown]
+        refused |= set(unknown)
+    session.names = [[name for name in metrics_of(job) if name in metrics] for job in session.batch]
+    session.unknown = set(settings.metrics) - set(metrics)
     session.events = read_events(events_path)
     session.why = explain(outcome, limit_s)
     session.interrupted = interrupted(outcome)

@@ -56,12 +56,12 @@ class Reading:
 
     def take(self, limit_s: float | None = 0.0) -> Iterator[tuple[int, Result]]:
         """What has been made meanwhile, with the places of its jobs; with None all that will be."""
-        for _, made in self._pool.take(limit_s):
-            if isinstance(made, Ended):
+        for _, result in self._pool.take(limit_s):
+            if isinstance(result, Ended):
                 # A report cut off in the middle, or of an unknown version.
-                self.failure = f"{self._path.name} could not be read: {made.reason}"
+                self.failure = f"{self._path.name} could not be read: {result.reason}"
             else:
-                yield made
+                yield result
         if self.ended and not self.seconds:
             self.seconds = time.monotonic() - self._began
 

@@ -60,9 +60,14 @@ def _name(action: Any, base: str) -> str:
 
 def _names(action: Any) -> list[str]:
     """A kernel's names: the function's own without template arguments, the mangled, the demangled one."""
-    own = str(action.name())
-    found = [own, own.partition("<")[0], _name(action, "MANGLED"), _name(action, "DEMANGLED")]
-    return list(dict.fromkeys(filter(None, found)))
+    function = str(action.name())
+    names = [
+        function,
+        function.partition("<")[0],
+        _name(action, "MANGLED"),
+        _name(action, "DEMANGLED"),
+    ]
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def mismatch(action: Any, job: Job) -> str:
@@ -83,12 +88,12 @@ def mismatch(action: Any, job: Job) -> str:
 
 def assign(actions: Sequence[Any], jobs: Sequence[Job]) -> dict[int, list[Any]]:
     """Profiled kernels of each job, by the job's place in the batch: the NVTX range of the case says it."""
-    found: dict[int, list[Any]] = {index: [] for index in range(len(jobs))}
+    by_index: dict[int, list[Any]] = {index: [] for index in range(len(jobs))}
     for action in actions:
         index = case_index(action)
-        if index is not None and index in found:
-            found[index].append(action)
-    return found
+        if index is not None and index in by_index:
+            by_index[index].append(action)
+    return by_index
 
 
 def counters_of(
@@ -113,8 +118,8 @@ def counters_of(
             apart[name] = numbers
             continue
         values[name] = catalogue.combined(name, numbers, leading)
-        known = catalogue.METRICS.get(name)
-        units[name] = known.unit if known else str(actions[0].metric_by_name(name).unit() or "")
+        metric = catalogue.METRICS.get(name)
+        units[name] = metric.unit if metric else str(actions[0].metric_by_name(name).unit() or "")
     return values, units, absent, apart
 
 
@@ -137,19 +142,21 @@ def _kernel_name(action: Any, ours: bool) -> str:
 def _passes(actions: Sequence[Any]) -> dict[str, int]:
     """How often ncu ran the kernels, where the report says so."""
     passes = [value_of(action, "profiler__replayer_passes") for action in actions]
-    known = all(catalogue.usable(count) for count in passes)
-    return {"passes": int(sum(passes))} if known else {}
+    complete = all(catalogue.usable(count) for count in passes)
+    return {"passes": int(sum(passes))} if complete else {}
 
 
 def _sampled(job: Job, actions: Sequence[Any]) -> Result:
     """The result of a case that was sampled, from its launches: samples of all of them, and of the one
     that leads what ncu's rules say."""
-    found = [samples for one in actions if (samples := profile_samples.samples_of(one)) is not None]
-    if len(found) < len(actions):
+    sampled = [
+        samples for action in actions if (samples := profile_samples.samples_of(action)) is not None
+    ]
+    if len(sampled) < len(actions):
         reason = "ncu's report has the kernel but no stall samples of it"
         return Result.of_job(job, NOT_MEASURED, reason)
-    rows = of_launches([one.entry for one in job.steps], found)
-    notes: dict[str, Any] = {"kernels": [_kernel_name(one, ours=True) for one in actions]}
+    rows = of_launches([step.entry for step in job.steps], sampled)
+    notes: dict[str, Any] = {"kernels": [_kernel_name(action, ours=True) for action in actions]}
     notes |= profile_samples.notes_of(actions[job.leading]) | _passes(actions)
     figures = profile_samples.totals(rows)
     return Result.of_job(
@@ -162,12 +169,12 @@ def _unlike(actions: Sequence[Any], job: Job) -> str:
     if job.provider != "nvrtc":
         return ""
     steps = job.steps
-    told = next(filter(None, map(mismatch, actions, steps)), "")
-    if not told and len(actions) != len(steps):
-        made = "one was" if len(steps) == 1 else f"{len(steps)} were"
-        found = "1 launch" if len(actions) == 1 else f"{len(actions)} launches"
-        told = f"the report has {found} where {made} made"
-    return told
+    difference = next(filter(None, map(mismatch, actions, steps)), "")
+    if not difference and len(actions) != len(steps):
+        launched = "one was" if len(steps) == 1 else f"{len(steps)} were"
+        profiled = "1 launch" if len(actions) == 1 else f"{len(actions)} launches"
+        difference = f"the report has {profiled} where {launched} made"
+    return difference
 
 
 def result_of(
@@ -187,8 +194,8 @@ def result_of(
         return _sampled(job, actions)
     ours = job.provider == "nvrtc"
     leading = job.leading if ours and len(actions) > 1 else None
-    asked = catalogue.of_launches(names)
-    values, units, absent, apart = counters_of(actions, asked, leading)
+    metrics = catalogue.of_launches(names)
+    values, units, absent, apart = counters_of(actions, metrics, leading)
     if not values:
         reason = "ncu's report has the kernel but a value for none of the metrics"
         return Result.of_job(job, NOT_MEASURED, reason)
@@ -198,7 +205,7 @@ def result_of(
     zero = dict.fromkeys(idle(job).difference(values), 0.0)
     figures += derived(values | zero, job.dtypes.get("a", ""))
     codes = {} if codes is None or not ours else codes
-    functions = [one.entry for one in job.steps] if ours else list(map(str, range(len(actions))))
+    functions = [step.entry for step in job.steps] if ours else list(map(str, range(len(actions))))
     each = [
         instructions_of(action, codes.setdefault(function, {}))
         for action, function in zip(actions, functions, strict=True)
@@ -216,8 +223,8 @@ def result_of(
     notes |= _passes(actions)
     if job.instruction and ours:
         if rows:
-            found, note = probe_figures(job.instruction, rows, values)
-            figures += found
+            probe, note = probe_figures(job.instruction, rows, values)
+            figures += probe
             if note:
                 notes["probe_instruction"] = note
         else:
@@ -241,8 +248,8 @@ def parse_report(
     for index in range(len(jobs)) if places is None else places:
         if assigned[index]:
             cubin = jobs[index].cubin
-            known = codes.setdefault(cubin, {}) if cubin else None
-            yield index, result_of(jobs[index], assigned[index], names[index], known)
+            code = codes.setdefault(cubin, {}) if cubin else None
+            yield index, result_of(jobs[index], assigned[index], names[index], code)
 
 
 def load_report(path: Path) -> Any:

@@ -102,21 +102,21 @@ def build_command(
 def _group_members(group: int) -> list[psutil.Process]:
     """Processes of a process group."""
     members = []
-    for one in psutil.process_iter(["cmdline", "status"]):
+    for process in psutil.process_iter(["cmdline", "status"]):
         with contextlib.suppress(ProcessLookupError):
-            if os.getpgid(one.pid) == group and one.info["status"] != psutil.STATUS_ZOMBIE:
-                members.append(one)
+            if os.getpgid(process.pid) == group and process.info["status"] != psutil.STATUS_ZOMBIE:
+                members.append(process)
     return members
 
 
 def _end_worker(process: subprocess.Popen[bytes]) -> None:
     """End what ncu profiles, so that ncu writes what it has; end ncu where it does not."""
-    for one in _group_members(process.pid):
+    for member in _group_members(process.pid):
         # ncu's own command line has the worker's at its end.
-        words = one.info["cmdline"] or []
-        if "tilewave.gpu.worker" in words and "--nvtx-include" not in words:
+        command = member.info["cmdline"] or []
+        if "tilewave.gpu.worker" in command and "--nvtx-include" not in command:
             with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
+                member.kill()
     try:
         process.wait(GRACE_S)
     except subprocess.TimeoutExpired:
@@ -182,10 +182,15 @@ def unknown_metrics(log: str) -> list[str]:
 
 def interrupted(outcome: NcuOutcome) -> str:
     """The signal by which somebody ended ncu, or what it profiles; empty where nobody did."""
-    told = [int(one) for one in re.findall(r"returned an error code \((\d+)\)", outcome.log)]
+    reported = [
+        int(number) for number in re.findall(r"returned an error code \((\d+)\)", outcome.log)
+    ]
     # What ncu tells of the process that it profiles is a signal's number, or an exit code.
-    codes = [outcome.code or 0, *(-one if one in (SIGKILL, SIGTERM) else one for one in told)]
-    outside = {one.name for one in FROM_OUTSIDE} & {ended_by(code) for code in codes}
+    codes = [
+        outcome.code or 0,
+        *(-number if number in (SIGKILL, SIGTERM) else number for number in reported),
+    ]
+    outside = {signal.name for signal in FROM_OUTSIDE} & {ended_by(code) for code in codes}
     return "" if outcome.timed_out else next(iter(outside), "")
 
 

@@ -72,31 +72,31 @@ def totals(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def rules_of(action: Any) -> list[dict[str, Any]]:
     """What ncu's rules say of a kernel, in its own words and order: rule, section, name, title, message,
     kind; the speedup that ncu estimates (%) with what it is of; the metrics that it rests on."""
-    told = []
-    for one in action.rule_results_as_dicts():
-        message = one.get("rule_message") or {}
+    rules = []
+    for result in action.rule_results_as_dicts():
+        message = result.get("rule_message") or {}
         if not message.get("message"):
             continue
-        made = {
-            "rule": one["rule_identifier"],
-            "section": one["section_identifier"],
-            "name": one["name"],
+        rule = {
+            "rule": result["rule_identifier"],
+            "section": result["section_identifier"],
+            "name": result["name"],
             "title": message["title"],
             "message": message["message"],
             "kind": KINDS.get(int(message["type"]), ""),
         }
-        estimate = one.get("speedup_estimation")
+        estimate = result.get("speedup_estimation")
         if estimate and catalogue.usable(estimate["speedup"]):
-            made["speedup"] = float(estimate["speedup"])
-            made["speedup_of"] = SPEEDUPS.get(int(estimate["type"]), "")
-        found = one.get("focus_metrics") or []
-        made["metrics"] = {
+            rule["speedup"] = float(estimate["speedup"])
+            rule["speedup_of"] = SPEEDUPS.get(int(estimate["type"]), "")
+        focus = result.get("focus_metrics") or []
+        rule["metrics"] = {
             metric["name"]: float(metric["value"])
-            for metric in found
+            for metric in focus
             if catalogue.usable(metric["value"])
         }
-        told.append(made)
-    return told
+        rules.append(rule)
+    return rules
 
 
 def notes_of(action: Any) -> dict[str, Any]:
