@@ -339,12 +339,12 @@ def test_what_ends_a_process_costs_its_item():
     told = {name: one.reason for name, one in made.items()}
     assert "SIGTRAP" in told["signal"] and "SIGKILL" in told["outside"]
     assert told["exit"] == "its process ended with exit code 3"
-    assert told["memory"] == "it takes more memory than it may"
-    assert "1 s of processor time" in told["time"] or "4 s by the clock" in told["time"]
+    assert told["memory"] == "it exceeds its memory limit"
+    assert "1 s of processor time" in told["time"] or "4 s of elapsed time" in told["time"]
     assert told["raises"] == "RuntimeError: what"
-    assert "writing it" in told["disk"]
+    assert "cannot be written" in told["disk"]
     passing = [name for name in ENDS if name in told and not made[name].lasting]
-    busy = ["time"] if "by the clock" in told["time"] else []  # with something else
+    busy = ["time"] if "elapsed" in told["time"] else []  # with something else
     assert passing == ["outside", *busy, "disk"]
 
 

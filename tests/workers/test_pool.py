@@ -39,7 +39,7 @@ def odd(number):
 @pytest.mark.parametrize(
     ("work", "kind", "told"),
     [
-        (killed, UserError, "ended by is 'SIGKILL'"),
+        (killed, UserError, "ended by SIGKILL"),
         (wrong, UserError, "file: key is"),
         (odd, RuntimeError, "Twice: this"),  # it cannot be sent
     ],

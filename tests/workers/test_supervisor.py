@@ -142,7 +142,7 @@ def test_a_kill_from_outside_is_said(run, capsys):
     """Also where a shell stands between: it ends with the signal's code."""
     wrapper = ["sh", "-c", '"$@"; exit $?', "sh"]
     assert statuses(run("fine", "killed", "fine", wrapper=wrapper)) == ["ok", "not measured", "ok"]
-    assert f"the worker {KILLED}; k@1 is tried again" in capsys.readouterr().err
+    assert f"the worker {KILLED}; k@1 is retried" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
