@@ -61,7 +61,7 @@ def test_damaged_file_counts_as_missing(store, damage):
 
 def test_what_cannot_be_written_is_told_in_a_line(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="writing it is 'File exists'"):
+    with pytest.raises(UserError, match="cannot be written"):
         write_atomically(tmp_path / "file" / "x", b"")
 
 
@@ -151,5 +151,5 @@ def test_what_a_killed_writer_left_is_whole(tmp_path):
 def test_a_full_disk_leaves_no_half_entry(tmp_path):
     full = writer(tmp_path, FULL + WRITER)
     said = full.communicate()[1].splitlines()[-1]
-    assert "UserError" in said and "writing it is 'File too large'" in said
+    assert "UserError" in said and "cannot be written (File too large)" in said
     assert [path for path in Path(tmp_path).rglob("*") if path.is_file()] == []

@@ -1,7 +1,7 @@
-"""What a launch asks of each pipe (`theory.bounds.Counts`), from its counters and its instructions' rows.
+"""The demand of a launch on each pipe (`theory.bounds.Counts`), from its counters and instruction rows.
 
-Both ncu's and executed ones have the same names. Left out is what neither tells: what bulk copies (TMA)
-move, and which loads L1 answers.
+Counters of ncu and of an execution have the same names. Neither gives the bytes of bulk copies (TMA) nor the
+loads that hit in L1, so these are absent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PRODUCTS = {
     },
     "fp8": FP8_OPS.name,
 }
-"""Operands of the tensor cores, and the counter of operations on them."""
+"""Operand type of the tensor cores -> the counter of operations on it."""
 COUNTERS = (
     WARP_INSTRUCTIONS,
     *(SCALAR_OP.format(kind + op) for kind in "fdh" for op in ("fma", "add", "mul")),
@@ -38,23 +38,25 @@ COUNTERS = (
     *(SHARED_WAVEFRONTS.format(op) for op in ("ld", "st")),
     *PRODUCTS.values(),
 )
-"""Those of a launch that are looked at."""
+"""Counters of a launch that are used."""
 COLUMNS = (
     "opcode", "executed", "wavefronts_shared", "wavefronts_hardware", "sectors_global", "sectors_hardware",
     "requests_global",
 )  # fmt: skip
-"""Those of an instruction's row."""
+"""Columns of an instruction's row that are used."""
 
 
 @functools.cache
 def passes_l1(opcode: str) -> bool:
-    """Whether an asynchronous copy goes from L2 to shared memory by itself (``cp.async.cg``). ncu attributes
-    wavefronts to it that the data path's own counter does not have (measured on an H200)."""
+    """Return whether an asynchronous copy bypasses L1 (``cp.async.cg``).
+
+    ncu attributes wavefronts to it that the data path's counter lacks (measured on an H200).
+    """
     return opcodes.base(opcode) == "LDGSTS" and "BYPASS" in opcode
 
 
 def _number(row: Mapping[str, Any], *columns: str) -> float:
-    """The first of the columns that holds a number; 0 where none does."""
+    """Return the first number in these columns; 0 if there is none."""
     cells = (row.get(name) for name in columns)
     return next((float(cell) for cell in cells if cell is not None and cell == cell), 0.0)
 
@@ -62,11 +64,11 @@ def _number(row: Mapping[str, Any], *columns: str) -> float:
 def through_l1(
     rows: Sequence[Mapping[str, Any]], values: Mapping[str, float]
 ) -> tuple[float, float]:
-    """Wavefronts of global accesses in L1's data path, and the sectors that copies bring past it.
+    """Return the wavefronts of global accesses in L1's data path, and the sectors of copies that bypass it.
 
-    A request takes a wavefront at least, and one for each 128 bytes. Of the sectors of all loads those of
-    copies that pass by L1 are what the other instructions leave: under a predicate ncu attributes too few to
-    the copies themselves.
+    A request takes at least one wavefront, and one for each 128 bytes. The sectors of bypassing copies are
+    those of all loads less those of other instructions: under a predicate ncu attributes too few to the
+    copies themselves.
     """
     requests, loaded, stored = (
         sum(values.get(GLOBAL_ACCESSES.format(what, op), 0.0) for op in ops)
@@ -88,7 +90,7 @@ def through_l1(
 
 
 def wavefronts(rows: Iterable[Mapping[str, Any]], values: Mapping[str, float]) -> float:
-    """Wavefronts of shared memory; the hardware's own count of loads and stores where it is there."""
+    """Return the wavefronts of shared memory; the hardware's count of loads and stores has priority."""
     counted = [values.get(SHARED_WAVEFRONTS.format(op)) for op in ("ld", "st")]
     total = sum(n for n in counted if n is not None)
     sides = [side for n, side in zip(counted, (opcodes.LOADS, opcodes.STORES)) if n is not None]
@@ -101,10 +103,10 @@ def wavefronts(rows: Iterable[Mapping[str, Any]], values: Mapping[str, float]) -
 
 
 def of_launch(values: Mapping[str, float], rows: Iterable[Mapping[str, Any]]) -> Counts:
-    """What a launch asks of the pipes.
+    """Return the demand of a launch on the pipes.
 
-    values: counters by name; one that is absent counts nothing. rows: of its instructions, all of them or
-    those that are kept (`counters.instructions.KEPT`), which lack the ALU's.
+    values: counters by name; an absent one counts nothing. rows: all of its instructions, or those of
+    `counters.instructions.KEPT`, without the ALU's.
     """
     rows = list(rows)
     tensor: dict[str, float] = {}
@@ -123,7 +125,7 @@ def of_launch(values: Mapping[str, float], rows: Iterable[Mapping[str, Any]]) ->
     def scalar(kind: str) -> float:
         return total(*(SCALAR_OP.format(kind + op) for op in ("fma", "add", "mul")))
 
-    if not tensor:  # rows of no instruction: at best its fastest way
+    if not tensor:  # without rows, the fastest instruction is the best assumption
         tensor = {
             f"wgmma {name}": values[counter]
             for name, counter in PRODUCTS.items()

@@ -1,6 +1,6 @@
-"""Figures that follow from a case's counters.
+"""Figures derived from a case's counters.
 
-A figure is left out, never 0, where one of its parts is absent.
+A figure is skipped, never 0, if one of its parts is absent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilewave.theory.dtypes import DTYPES
 
 
 class Derived(NamedTuple):
-    """A figure computed here; ``counter`` is the one that it is another name of."""
+    """A derived figure; ``counter``: the counter that it renames, if any."""
 
     unit: str
     meaning: str
@@ -68,7 +68,7 @@ DERIVED: dict[str, Derived] = {
 
 
 def figure(metric: str, value: float, unit: str) -> dict[str, Any]:
-    """A figure of a result document."""
+    """Return a figure of a result document."""
     return {"metric": metric, "value": float(value), "unit": unit}
 
 
@@ -86,13 +86,12 @@ def _scalar_flops(values: Mapping[str, float], dtype: str) -> float | None:
 
 
 def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None:
-    """Operations of the tensor cores over all input types.
+    """Return the operations of the tensor cores over all input types.
 
-    None without the count of f16 inputs, which every chip with tensor cores has, or without that of
-    the case's own inputs (``operand``: f16, bf16, tf32, i8, e4m3, e5m2; an f64 product may run on the FMA units
-    of a chip that has no such counter). Types that the chip does not count add nothing. A chip
-    counts f16 inputs together or apart by the type of the sum; the total is taken where there is
-    one.
+    None without the count of f16 inputs, which every chip with tensor cores has, or without that of the
+    case's inputs (``operand``: f16, bf16, tf32, i8, e4m3, e5m2; an f64 product may run on the FMA units of a
+    chip without such a counter). Types that the chip does not count add nothing. A chip counts f16 inputs
+    together, or separately by the type of the sum; the total has priority.
     """
     counters = {
         dtype: TENSOR.format(DTYPES[dtype].tensor_source)
@@ -111,7 +110,7 @@ def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None
 
 
 def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, Any]]:
-    """Figures that follow from a case's counters; those with an absent part are left out.
+    """Return the figures derived from a case's counters, without those that lack a part.
 
     operand: dtype of the case's inputs, see `tensor_flops`.
     """
