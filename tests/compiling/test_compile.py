@@ -307,7 +307,7 @@ def test_symbol() -> None:
         ("gemm", names, "kernels, which are gemm_of_square, sgemm_b, mine::sgemm<16>"),
         ("gemm_of_squar", names, "kernels, which are gemm_of_square"),
         ("g", ["_Z1gPf", "_Z1gPd"], "it may be _Z1gPd, _Z1gPf"),
-        ("sgemm", [], "one that is instantiated"),
+        ("sgemm", [], "that is instantiated"),
     ):
         with pytest.raises(nvrtc.NoSymbol, match=told):
             nvrtc.symbol(name, others)

@@ -70,7 +70,7 @@ def test_headers_of_its_own_are_cut_with_it() -> None:
     header = "#pragma once\n#define RUN __global__ static\nvoid log(const char*);\nclass Log { std::string s; };\n"
     made = adapted('#include "log.h"\nRUN void mine() { std::min(1, 2); }\n', **{"log.h": header})
     assert made.headers["log.h"].split("\n")[2:4] == [" " * 22, " " * 29]
-    assert made.warning == "left out as code of the host: log (line 3), Log (line 4)"
+    assert made.warning == "skipped as host code: log (line 3), Log (line 4)"
     assert "RUN void mine" in made.text and "max(const T" in made.prelude
 
 
@@ -78,13 +78,13 @@ def test_headers_of_its_own_are_cut_with_it() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("#include <cute/tensor.hpp>\nint main() {}\n", "front matter names more folders: compiler"),
+        ("#include <cute/tensor.hpp>\nint main() {}\n", "add its folder to the front matter: compiler"),
         ("void f(int a) {\n#if 1\n if (a) {\n#else\n if (a > 1) {\n#endif\n }\n}\nint main() {}\n",
-         "code of the host at line 13? put #ifndef __CUDACC_RTC__ before it"),
+         "line 13 is host code, put #ifndef __CUDACC_RTC__ before it"),
         ("__device__ int f() { return WIDTH; }\nint main() {}\n", "macros: {WIDTH: [VALUE]}"),
         ("__device__ int f() { register int a = 1; return a; }\nint main() {}\n", "options: [-std=c++14]"),
         ("int total;\n__device__ int f() { return total; }\nint main() {}\n",
-         "total (line 13) was left out as code of the host"),
+         "total (line 13) was skipped as host code"),
     ],
 )  # fmt: skip
 def test_a_message_says_what_to_write(tmp_path: Path, text: str, told: str) -> None:
@@ -259,7 +259,7 @@ def test_a_library_that_knows_nvrtc_stays_as_it_is(tmp_path):
     assert made.cubin, made.message
     assert nvcc.UNANNOTATED in made.options
     line = (tmp_path / "mine.cu").read_text().partition("int main")[0].count("\n") + 1
-    assert made.warning == f"left out as code of the host: main (line {line}), 1 of launch.hpp"
+    assert made.warning == f"skipped as host code: main (line {line}), 1 of launch.hpp"
 
 
 def test_a_guard_is_no_library(tmp_path):

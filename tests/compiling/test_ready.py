@@ -72,16 +72,17 @@ def test_a_file_that_is_no_cubin(made, capsys, content):
     file = made.parent / "mine_16.cubin"
     file.write_text(content) if content else file.unlink()
     found = executed(made, capsys)
-    told = "no cubin" if content else "found No such file"
-    assert found["status"] == "failed to compile" and f"{file.name}: {told}" in found["reason"]
+    told = "no cubin" if content else "No such file"
+    assert found["status"] == "failed to compile"
+    assert found["reason"].startswith(f"{file.name}: ") and told in found["reason"]
 
 
 @pytest.mark.parametrize(
     ("name", "words", "told"),
     [
-        ("mine_", ["--arch", "sm_80"], "mine_16.cubin: compiled for sm_90, and sm_80 is wanted"),
+        ("mine_", ["--arch", "sm_80"], "compiled for sm_90"),
         ("../mine_", [], "does not lie in the kernel's folder"),
-        ("yours_", [], "yours_16.cubin: found"),
+        ("yours_", [], "yours_16.cubin: file is"),
     ],
 )
 def test_one_that_is_not_the_kernels(made, capsys, name, words, told):

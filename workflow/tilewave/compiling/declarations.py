@@ -1,5 +1,8 @@
-"""The declarations of a CUDA C++ text at namespace scope: no parser, but what tells functions, types and
-variables apart, whose they are (device or host) and what they mention."""
+"""The declarations of a CUDA C++ text at namespace scope.
+
+This is no parser: it separates functions, types and variables, device code and host code, and collects the
+identifiers that they mention.
+"""
 
 import functools
 import re
@@ -26,13 +29,13 @@ ATTRIBUTES = frozenset(
     "__cluster_dims__ __maxnreg__ __block_size__ requires explicit".split()
 )
 MOST_SCOPES = 64
-"""Namespaces within each other."""
+"""Limit of nested namespaces."""
 OPEN, CLOSE = {"(": ")", "[": "]", "{": "}"}, (")", "]", "}")
 
 
 @dataclass(frozen=True)
 class Token:
-    """A word, number, sign or literal and where it begins."""
+    """A word, number, sign or literal, and its position."""
 
     text: str
     at: int
@@ -45,11 +48,11 @@ class Token:
 
 @dataclass(frozen=True)
 class Declaration:
-    """One declaration: from its first to behind its last character.
+    """A declaration, from its first character to the one after its last.
 
     kind: ``function``, ``type``, ``variable`` or ``other`` (using, static_assert, instantiations).
-    names: what it declares, the first its own; scope: namespaces around it. head: its tokens without
-    a function's body; body: those between the braces of a function.
+    names: the names that it declares, its main name first; scope: namespaces around it. head: its tokens
+    without a function's body; body: those between the braces of a function.
     """
 
     kind: str
@@ -70,7 +73,7 @@ class Declaration:
 
     @functools.cached_property
     def called(self) -> frozenset[str]:
-        """Words that a parenthesis or angle bracket follows, or that an address is taken of."""
+        """Identifiers before a parenthesis or angle bracket, or after an address operator."""
         tokens = (*self.head, *self.body)
         return frozenset(
             token.text
@@ -80,13 +83,13 @@ class Declaration:
 
     @property
     def defined(self) -> bool:
-        """Whether it is a function with a body."""
+        """True for a function with a body."""
         return self.kind == "function" and self.head[-1].end < self.end
 
 
 @dataclass(frozen=True)
 class Macro:
-    """A ``#define``: its arguments (None where it takes none) and its text."""
+    """A ``#define``: its arguments (None for an object-like macro) and its text."""
 
     name: str
     arguments: tuple[str, ...] | None
@@ -98,12 +101,12 @@ class Macro:
 
 
 class Unreadable(ValueError):
-    """Braces that do not match, as conditional compilation may leave them."""
+    """Unbalanced braces, which conditional compilation can cause."""
 
 
 @functools.lru_cache(maxsize=256)
 def macros(text: str) -> dict[str, Macro]:
-    """The macros that a text defines, by name; of several definitions the first."""
+    """Return the macros that a text defines, by name; the first of several definitions counts."""
     by_name: dict[str, Macro] = {}
     for token in TOKEN.finditer(text):
         if definition := DEFINE.match(token["directive"] or ""):
@@ -119,9 +122,9 @@ def macros(text: str) -> dict[str, Macro]:
 
 @functools.lru_cache(maxsize=256)
 def tokens(text: str) -> tuple[Token, ...]:
-    """The tokens of a text without comments, preprocessor lines and what stands in ``#if 0``."""
+    """Return the tokens of a text without comments, preprocessor lines and ``#if 0`` blocks."""
     kept = []
-    off: list[bool] = []  # for each open conditional: whether its present branch is an `#if 0`
+    off: list[bool] = []  # for each open conditional: True within its `#if 0` branch
     for match in TOKEN.finditer(text):
         if match["directive"]:
             parts = match[0].strip().lstrip("#").split()
@@ -138,7 +141,7 @@ def tokens(text: str) -> tuple[Token, ...]:
 
 
 def closing(stream: Sequence[Token], start: int) -> int:
-    """Index of the bracket that closes the one at ``start``. Raises Unreadable."""
+    """Return the index of the bracket that closes the one at ``start``. Raises Unreadable."""
     waiting = []
     for i in range(start, len(stream)):
         text = stream[i].text
@@ -153,7 +156,7 @@ def closing(stream: Sequence[Token], start: int) -> int:
 
 
 def angle(stream: Sequence[Token], start: int) -> int:
-    """Index of the ``>`` that closes the ``<`` at ``start``. Raises Unreadable."""
+    """Return the index of the ``>`` that closes the ``<`` at ``start``. Raises Unreadable."""
     depth, i = 0, start
     while i < len(stream):
         text = stream[i].text
@@ -172,7 +175,7 @@ def angle(stream: Sequence[Token], start: int) -> int:
 
 
 def plain_head(head: Sequence[Token]) -> list[Token]:
-    """A head without ``template <...>`` and attributes with their arguments."""
+    """Return a head without ``template <...>`` and attributes with their arguments."""
     plain, i = [], 0
     while i < len(head):
         token = head[i]
@@ -190,7 +193,7 @@ def plain_head(head: Sequence[Token]) -> list[Token]:
 
 
 def _name_before(head: Sequence[Token], end: int) -> str:
-    """The identifier that ends before ``place``; of ``name<...>`` the name."""
+    """Return the identifier that ends before index ``end``; of ``name<...>`` the name."""
     depth = 0
     for token in head[end - 1 :: -1] if end else ():
         depth += {">": 1, "<": -1}.get(token.text, 0)
@@ -200,12 +203,11 @@ def _name_before(head: Sequence[Token], end: int) -> str:
 
 
 def _signs(head: Sequence[Token], wanted: str) -> list[int]:
-    """Indices of signs outside of all brackets."""
+    """Return the indices of these signs outside of all brackets."""
     indices, i = [], 0
     while i < len(head):
-        operator = any(
-            token.text == "operator" for token in head[max(0, i - 2) : i]
-        )  # `operator==`
+        # The `=` of `operator==` is no initialiser.
+        operator = any(token.text == "operator" for token in head[max(0, i - 2) : i])
         if head[i].text in wanted and not (operator and head[i].text == "="):
             indices.append(i)
         i = closing(head, i) + 1 if head[i].text in OPEN else i + 1
@@ -213,7 +215,7 @@ def _signs(head: Sequence[Token], wanted: str) -> list[int]:
 
 
 def _described(head: Sequence[Token]) -> tuple[str, tuple[str, ...]]:
-    """Kind and names of a declaration without a function's body."""
+    """Return the kind and names of a declaration without a function's body."""
     plain = plain_head(head)
     texts = [token.text for token in plain]
     if not texts or texts[0] in ("static_assert", "namespace", "template", "friend", "asm"):
@@ -230,7 +232,7 @@ def _described(head: Sequence[Token]) -> tuple[str, tuple[str, ...]]:
         declared = [
             token.text for token in inside if token.word and token.text not in (*TYPES, "final")
         ][:1]
-        if "enum" in texts[: kind + 1] and "{" in texts:  # its values are names of the scope around
+        if "enum" in texts[: kind + 1] and "{" in texts:  # its values are names of the outer scope
             start = texts.index("{")
             declared += [token.text for token in plain[start : closing(plain, start)] if token.word]
         after = texts[closing(plain, texts.index("{")) + 1 :] if "{" in texts else []
@@ -282,7 +284,7 @@ def _scan(stream: Sequence[Token], scope: tuple[str, ...]) -> Iterable[Declarati
 
 
 def _is_body(head: Sequence[Token]) -> bool:
-    """Whether a brace after this head opens a function's body."""
+    """Return whether a brace after this head opens a function's body."""
     plain = plain_head(head)
     texts = [token.text for token in plain]
     parens = _signs(plain, "(")
@@ -299,12 +301,12 @@ def _is_body(head: Sequence[Token]) -> bool:
 
 @functools.lru_cache(maxsize=2048)
 def declarations(text: str) -> tuple[Declaration, ...]:
-    """The declarations of a text in their order. Raises Unreadable."""
+    """Return the declarations of a text in their order. Raises Unreadable."""
     return tuple(_scan(tokens(text), ()))
 
 
 def members(text: str, declaration: Declaration) -> tuple[Declaration, ...]:
-    """The declarations inside a type's braces. Raises Unreadable."""
+    """Return the declarations inside a type's braces. Raises Unreadable."""
     head = declaration.head
     start = next((i for i, token in enumerate(head) if token.text == "{"), None)
     if start is None:
@@ -317,5 +319,5 @@ def members(text: str, declaration: Declaration) -> tuple[Declaration, ...]:
 
 
 def line_of(text: str, at: int) -> int:
-    """Number of the line that a character stands in."""
+    """Return the line number of a character position."""
     return text.count("\n", 0, at) + 1

@@ -1,7 +1,7 @@
-"""The CUDA headers that a kernel includes, handed to NVRTC in memory.
+"""The CUDA headers that a kernel includes, passed to NVRTC in memory.
 
-Headers on disk would put their absolute paths into the cubin's line table, and the same kernel
-would give other bytes on every machine. In memory a header has only the name it is included by.
+Headers on disk would put their absolute paths into the cubin's line table, so the same kernel would give
+different bytes on every machine. A header in memory has only the name of its #include.
 """
 
 import functools
@@ -23,7 +23,7 @@ from tilewave.kernel.includes import (
 
 @dataclass(frozen=True)
 class Toolkit:
-    """Name -> text of headers that are not the kernel's own."""
+    """The headers from outside the kernel's folders: name -> text."""
 
     texts: Mapping[str, str]
 
@@ -36,15 +36,15 @@ class Toolkit:
 
 
 def toolkit(text: str, kernel_headers: Mapping[str, str], nvcc: bool = False) -> Toolkit:
-    """The headers besides its own (mine, as of `own`) that ``text`` includes, directly or not.
+    """Return the headers that ``text`` includes, directly or not, besides ``kernel_headers``.
 
-    Headers of the C library that NVRTC does without, and cuda.h, have stand-ins, with ``nvcc`` also those of the
-    host's code; any other that is found nowhere is left to NVRTC, which says so with file and line.
+    cuda.h and headers of the C library that NVRTC lacks have stand-ins; with ``nvcc`` also those of host
+    code. NVRTC reports any other missing header, with file and line.
     """
     wanted = {
         name for source in (text, *kernel_headers.values()) for _, name in INCLUDE.findall(source)
     }
-    # crt/ last: it has an mma.h of its own, and the runtime's may lie in another site folder.
+    # crt/ last: it has another mma.h, and the runtime's may lie in a later site folder.
     search_path = (*folders(), *(folder / "crt" for folder in folders()))
     return _toolkit(tuple(sorted(wanted - set(kernel_headers))), search_path, nvcc)
 

@@ -1,4 +1,4 @@
-"""Names of C++ as their author wrote them, of the symbols that compilers make of them."""
+"""Demangling: C++ names from the symbols of compilers."""
 
 import contextlib
 import ctypes
@@ -6,7 +6,7 @@ import functools
 import re
 
 LIBRARIES = ("libstdc++.so.6", "libc++.1.dylib")
-"""C++'s runtime has the demangler; pandas and matplotlib bring it into every process here."""
+"""The C++ runtime has the demangler; pandas and matplotlib load it in every process here."""
 SYMBOL = re.compile(r"\b_Z\w+")
 
 
@@ -16,13 +16,13 @@ def _runtime() -> ctypes.CDLL | None:
         with contextlib.suppress(OSError):
             library = ctypes.CDLL(name)
             library.__cxa_demangle.restype = ctypes.c_void_p
-            library.free.argtypes = [ctypes.c_void_p]  # of the C library below it
+            library.free.argtypes = [ctypes.c_void_p]  # from the C library that it links
             return library
     return None
 
 
 def _demangled(symbol: str) -> str | None:
-    """As c++filt says it; None for what is no symbol, and where there is no demangler."""
+    """Return the name as c++filt prints it; None for no symbol, or without a demangler."""
     library = _runtime()
     demangled = library and library.__cxa_demangle(
         symbol.encode(), None, None, ctypes.byref(ctypes.c_int())
@@ -36,8 +36,10 @@ def _demangled(symbol: str) -> str | None:
 
 @functools.cache
 def function(symbol: str) -> str:
-    """``ns::gemm<64, float>`` of a function's symbol, without result and arguments; what is no such symbol, and
-    all symbols where there is no demangler, as it is."""
+    """Return ``ns::gemm<64, float>`` for a function's symbol, without result type and arguments.
+
+    Anything else stays the same, and so do all symbols without a demangler.
+    """
     demangled = _demangled(symbol)
     if demangled is None:
         return symbol
@@ -46,12 +48,12 @@ def function(symbol: str) -> str:
     for at, sign in enumerate(text):
         if sign == "(" and depth == 0:
             return text[start:at] or symbol
-        if sign == " " and depth == 0:  # behind the type of a template's result
+        if sign == " " and depth == 0:  # after the result type of a template
             start = at + 1
         depth += (sign in "<(") - (sign in ">)")
     return text
 
 
 def plain(text: str) -> str:
-    """A text with the functions' names in place of their symbols."""
+    """Replace symbols of functions in a text by their names."""
     return SYMBOL.sub(lambda match: function(match[0]), text)

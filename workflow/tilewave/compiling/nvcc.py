@@ -1,9 +1,8 @@
-"""What a file written for nvcc has and NVRTC refuses: code of the host, its headers, its names.
+"""Adaptation of files written for nvcc, whose host code, headers and names NVRTC refuses.
 
-A text that shows signs of it is compiled as it is; only where that fails, what `adapted` makes of it is:
-what no device function needs is blanked out, line by line, so that line numbers stay, and names that
-nvcc gets from the C and C++ library come from a header in front of it. Headers that know NVRTC themselves
-(CUTLASS, cute) stay as they are.
+A text with signs of nvcc is compiled unchanged first, and adapted (`adapted`) only if that fails. Code that
+no device function needs is blanked out line by line, so that line numbers stay. A header in front supplies
+names that nvcc takes from the C and C++ library. Headers that support NVRTC (CUTLASS, cute) stay the same.
 """
 
 import functools
@@ -28,11 +27,11 @@ from tilewave.compiling.declarations import (
 from tilewave.kernel.includes import INCLUDE, STAND_INS, of_host
 
 PRELUDE = "tilewave_nvcc.h"
-"""Name of the header with what the text uses of `NAMES` and of the C++ library."""
+"""Name of the header that declares the names of `NAMES` and of the C++ library."""
 
 
 def _defined(text: str) -> dict[str, str]:
-    """Name -> its ``#define``, of names and values with semicolons between them."""
+    """Return name -> ``#define``, from names and values separated by semicolons."""
     return {
         definition.split()[0]: f"#define {definition.strip()}" for definition in text.split(";")
     }
@@ -59,7 +58,7 @@ NAMES = {
         "M_SQRT2 1.41421356237309504880; M_SQRT1_2 0.70710678118654752440"
     ),
 }
-"""Pattern of a word -> what declares it; left out where the text declares it itself."""
+"""Pattern of a name -> its declaration, skipped if the text declares it."""
 ALGORITHM = """\
 namespace std {
 template <class T> __host__ __device__ constexpr const T& min(const T& a, const T& b) { return b < a ? b : a; }
@@ -82,24 +81,24 @@ OF_STD = {
     r"(?:size_t|ptrdiff_t|nullptr_t|byte)": "#include <cuda/std/cstddef>",
     r"u?int\w*_t": "#include <cuda/std/cstdint>",
 }
-"""Pattern of a name in namespace std -> what declares it, whatever header a host compiler has it from."""
+"""Pattern of a name in namespace std -> its declaration, whatever header it has in a host compiler."""
 SIGN = re.compile(
     r"<<<|\bmain\s*\(|\bstd::|\bcu(?:da|blas)[A-Z]\w*\s*\(|__host__|\busing\s+namespace\s+std\b"
 )
 FOREIGN_DEVICE = re.compile(r"[A-Z\d_]*(?:DEVICE|GLOBAL|KERNEL)[A-Z\d_]*")
-"""Annotations of libraries whose macros are not seen here: CUTE_DEVICE, CUTLASS_HOST_DEVICE."""
+"""Annotations of libraries whose macros are unknown here: CUTE_DEVICE, CUTLASS_HOST_DEVICE."""
 KNOWS_NVRTC = "__CUDACC_RTC__"
-"""What a header asks that has its own answer to NVRTC."""
+"""The macro that a header tests to support NVRTC."""
 ANSWERS = re.compile(
     rf"^[ \t]*#[ \t]*(?:ifdef[ \t]+{KNOWS_NVRTC}|(?:el)?if\b(?!.*![ \t]*defined[ \t(]*{KNOWS_NVRTC}).*{KNOWS_NVRTC})",
     re.MULTILINE,
 )
-"""What a library has whose headers know NVRTC; `GUARD` around code of the host is no such answer."""
+"""A test of that macro in a library's headers; `GUARD` around host code does not count."""
 FOR_HOST = re.compile(r"\b(?:[A-Z\d]+_HOST|__host__)\b(?!\s*__device__)")
-"""An annotation of a function that no device code calls, which NVRTC refuses."""
+"""An annotation of a host-only function, which NVRTC refuses."""
 UNANNOTATED = "-default-device"
-"""The option that makes functions without an annotation device functions, as such headers count on."""
-GUARD = "put #ifndef __CUDACC_RTC__ before it and #endif behind it"
+"""The option that makes functions without an annotation device functions, as such headers expect."""
+GUARD = "put #ifndef __CUDACC_RTC__ before it and #endif after it"
 PLAIN = frozenset(
     "static inline const constexpr bool char short int long unsigned signed float double size_t uint".split()
 )
@@ -109,23 +108,23 @@ OPTIONS = {
     r"--device-int128": "--device-int128",
     r"expt-relaxed-constexpr": "--expt-relaxed-constexpr",
 }
-"""What a message says -> the option of the compiler that allows it."""
+"""Pattern of a message -> the compiler option that allows the construct."""
 NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
 
 
 EVERYTHING = re.compile(rf"{TOKEN.pattern}|.", TOKEN.flags)
 NAMED = 4
-"""Declarations of the kernel's file that a warning names; of its headers it counts them."""
+"""Declarations of the kernel file that a warning names; it only counts those of headers."""
 
 
 def option(message: str) -> str:
-    """The compiler's option that allows what a message refuses; empty where there is none."""
+    """Return the compiler option that allows what a message refuses; empty if there is none."""
     return next((flag for sign, flag in OPTIONS.items() if re.search(sign, message)), "")
 
 
 @dataclass(frozen=True)
 class Part:
-    """A named piece of a file's lines, the first to the last."""
+    """A named range of lines of a file, both ends included."""
 
     file: str
     name: str
@@ -141,10 +140,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Adapted:
-    """A kernel's text, those of its own headers that were read, and the header in front, as NVRTC can
-    take them, with the compiler's options.
+    """A kernel's text, its headers and the header in front in a form that NVRTC accepts, with compiler options.
 
-    left_out: what was blanked out; unread: whether nothing was, because braces do not match.
+    left_out: the parts that were blanked out; unread: True if unbalanced braces prevented that.
     """
 
     file: str
@@ -157,7 +155,7 @@ class Adapted:
 
     @property
     def warning(self) -> str:
-        """One line that says what was left out; empty where nothing was."""
+        """A line that names the skipped parts; empty if there are none."""
         files = list(dict.fromkeys(part.file for part in self.left_out))
         skipped = []
         for file in files:
@@ -169,26 +167,26 @@ class Adapted:
                 ]
             else:
                 skipped.append(f"{len(parts)} of {Path(file).name}")
-        return f"left out as code of the host: {', '.join(skipped)}" if skipped else ""
+        return f"skipped as host code: {', '.join(skipped)}" if skipped else ""
 
     def hint(self, line: int, message: str) -> str:
-        """What may help with an error of the compiler; empty where nothing is known."""
+        """Return advice on a compiler error; empty if there is none."""
         missing, unknown = NOT_FOUND.search(message), UNDEFINED.search(message)
         allowing = option(message)
         if allowing:
-            return f"front matter: compiler: {{options: [{allowing}]}}"
+            return f"add to the front matter: compiler: {{options: [{allowing}]}}"
         if missing:
             return (
-                "it lies neither beside the kernel file nor among CUDA's headers; front matter names "
-                "more folders: compiler: {include: [FOLDER]}"
+                "it lies neither beside the kernel file nor among CUDA's headers; add its folder to the "
+                "front matter: compiler: {include: [FOLDER]}"
             )
         if unknown:
             gone = next((part for part in self.left_out if part.name == unknown[1]), None)
             if gone:
-                return f"{gone} was left out as code of the host"
+                return f"{gone} was skipped as host code"
             if unknown[1].isupper():
-                return f"front matter can define it: macros: {{{unknown[1]}: [VALUE]}}"
-        return f"code of the host at line {line}? {GUARD}" if self.unread else ""
+                return f"define it in the front matter: macros: {{{unknown[1]}: [VALUE]}}"
+        return f"if line {line} is host code, {GUARD}" if self.unread else ""
 
 
 @functools.lru_cache(maxsize=256)
@@ -200,9 +198,9 @@ def _shows_signs(text: str) -> bool:
 
 
 def adapted(name: str, text: str, headers: Mapping[str, str], entry: str) -> Adapted | None:
-    """A kernel file's text for NVRTC, where it or a header of its own shows signs of nvcc; else None.
+    """Adapt a kernel file for NVRTC if it or one of its headers shows signs of nvcc; else return None.
 
-    entry: what front matter calls the kernel; template arguments in it may name types of the file.
+    entry: the kernel's name in the front matter; its template arguments may name types of the file.
     """
     if not any(map(_shows_signs, (text, *headers.values()))):
         return None
@@ -225,15 +223,17 @@ def _adapted(name: str, text: str, headers: tuple[tuple[str, str], ...], entry: 
 
 
 def _knowing(headers: Mapping[str, str]) -> set[str]:
-    """Those headers that know NVRTC, or one of whose library does (the first folder of a name), and
-    what they include; without those that have functions of the host all the same."""
+    """Return the headers of libraries that support NVRTC, and the headers that these include.
+
+    A library is the first folder of a name. Headers with host-only functions do not count.
+    """
 
     def library(name: str) -> str:
         return name.partition("/")[0]
 
     libraries = {library(name) for name, text in headers.items() if ANSWERS.search(text)}
     knowing = [name for name in headers if library(name) in libraries]
-    for member in knowing:  # which grows
+    for member in knowing:  # the list grows meanwhile
         knowing += dict.fromkeys(
             name
             for _, name in INCLUDE.findall(headers[member])
@@ -247,7 +247,7 @@ def _knowing(headers: Mapping[str, str]) -> set[str]:
 
 
 def _prelude(texts: Iterable[str]) -> str:
-    """The header in front of these texts; empty where they need none."""
+    """Return the header in front of these texts; empty if they need none."""
     code = "\n".join(map(source.code, texts))
     lines = []
     for pattern, line in NAMES.items():
@@ -266,12 +266,12 @@ def _prelude(texts: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in dict.fromkeys(lines))
 
 
-# ---------------------------------------------------------------------------------- what is left out
+# ------------------------------------------------------------------------------------ skipped host code
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """A declaration of a file, without the functions of the host among a type's members."""
+    """A declaration of a file; ``cuts``: the host functions among a type's members."""
 
     file: str
     declaration: Declaration
@@ -288,7 +288,7 @@ class _Piece:
 
 
 def _device_marks(defined: Mapping[str, Macro]) -> frozenset[str]:
-    """The annotations of device code, and the macros that hold one."""
+    """Return the annotations of device code, and the macros that contain one."""
     marks, before = set(DEVICE_KEYWORDS), 0
     while len(marks) != before:
         before = len(marks)
@@ -323,7 +323,7 @@ def _pieces(texts: Mapping[str, str], defined: Mapping[str, Macro]) -> list[_Pie
 def _needless(
     pieces: list[_Piece], defined: Mapping[str, Macro], roots: frozenset[str]
 ) -> set[int]:
-    """Indices of the pieces that no device code needs and that are none."""
+    """Return the indices of the pieces that are no device code and that no device code needs."""
     kernels = {piece.declaration.name for piece in pieces if piece.device}
 
     def stays(piece: _Piece) -> bool:
@@ -359,7 +359,7 @@ def _needless(
 
 
 def _is_number(declaration: Declaration) -> bool:
-    """Whether it is a constant of a plain type, which no code of the host is needed for."""
+    """Return whether it is a constant of a plain type, which needs no host code."""
     before = [token.text for token in declaration.head]
     names = before[: before.index("=")] if "=" in before else []
     constant = bool({"const", "constexpr"} & set(names)) and not {"(", "::"} & set(before)
@@ -367,8 +367,10 @@ def _is_number(declaration: Declaration) -> bool:
 
 
 def _needed(declaration: Declaration, named: set[str], called: set[str]) -> bool:
-    """Whether device code that names these means this. Functions and variables of the host cannot be
-    meant: NVRTC takes them as constants only."""
+    """Return whether device code that names these names needs this declaration.
+
+    It cannot need host functions and variables, because NVRTC accepts these only as constants.
+    """
     fixed = declaration.identifiers & (
         CONSTANT_KEYWORDS | {"const"} if declaration.kind == "variable" else CONSTANT_KEYWORDS
     )
@@ -382,7 +384,7 @@ def _needed(declaration: Declaration, named: set[str], called: set[str]) -> bool
 def _cut(
     texts: Mapping[str, str], roots: frozenset[str]
 ) -> tuple[dict[str, str], tuple[Part, ...]]:
-    """Texts without what only the host needs, and what that was. Raises Unreadable."""
+    """Return the texts without host-only code, and the skipped parts. Raises Unreadable."""
     defined: dict[str, Macro] = {}
     for text in texts.values():
         defined = {**macros(text), **defined}
@@ -399,7 +401,7 @@ def _cut(
 
 
 def _blanked(text: str, start: int, end: int) -> str:
-    """A text with blanks from start to end; ends of lines and preprocessor lines stay."""
+    """Blank a text from start to end, without ends of lines and preprocessor lines."""
 
     def blank(match: re.Match[str]) -> str:
         return match["directive"] or re.sub(r"[^\r\n]", " ", match[0])

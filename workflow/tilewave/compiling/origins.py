@@ -1,5 +1,4 @@
-"""The line an instruction was made from, in the kernel file or in a header of its own, and the calls that
-brought it there."""
+"""The source line of an instruction, in the kernel file or one of its headers, and the calls that led there."""
 
 from __future__ import annotations
 
@@ -15,18 +14,18 @@ if TYPE_CHECKING:
     from tilewave.kernel.front_matter import Kernel
 
 CALLS = " < "
-"""Stands between the call sites of `Origin.via`."""
+"""Separator of the call sites in `Origin.via`."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an instruction came from.
+    """The origin of an instruction.
 
-    file: name of the kernel file or of a header of its own, empty where neither is known; line: in that
-    file, from 1; text: of the line. via: the call sites that inlined it, the outermost first
-    (``matmul_async.cu:39 < sgemm_tile.cuh:380``), empty where it was not inlined. kernel_line: the kernel
-    file's line that the instruction is charged to there: ``line`` itself, or the line that called the
-    header. What was inlined from one of CUDA's headers belongs to the line that called it.
+    file: name of the kernel file or one of its headers, empty if unknown; line: its number in that file,
+    from 1; text: the line. via: the call sites that inlined it, the outermost first
+    (``matmul_async.cu:39 < sgemm_tile.cuh:380``), empty if it was not inlined. kernel_line: the line of the
+    kernel file that the instruction counts for: ``line`` itself, or the line that called the header. Code
+    inlined from CUDA's headers belongs to the line that called it.
     """
 
     file: str = ""
@@ -37,7 +36,7 @@ class Origin:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Name -> value, as the rows of instructions have them."""
+        """Columns of the rows of instructions: name -> value."""
         return vars(self)
 
 
@@ -45,20 +44,20 @@ NOWHERE = Origin()
 
 
 def source_texts(text: str, path: Path, folders: Iterable[Path] = ()) -> dict[str, str]:
-    """Texts that line tables speak of, by file name: the kernel's, then those of its own headers.
+    """Return the texts that line tables refer to, by file name: the kernel's, then those of its headers.
 
-    folders: of headers, besides the kernel file's own.
+    folders: of headers, besides the kernel file's folder.
     """
     return {path.name: text, **includes.own(text, path.parent, *folders)}
 
 
 def kernel_texts(kernel: Kernel) -> dict[str, str]:
-    """`source_texts` of a kernel."""
+    """Return `source_texts` of a kernel."""
     return {kernel.path.name: kernel.text, **kernel.own_headers}
 
 
 def by_last_name(texts: Mapping[str, str]) -> dict[str, str]:
-    """Texts by the name that a line table and `Origin.file` have, whatever folder a header lies in."""
+    """Return the texts by their file names without folders, as in line tables and `Origin.file`."""
     return {Path(name).name: text for name, text in texts.items()}
 
 
@@ -78,9 +77,9 @@ def _origin(chain: sass.Chain, kernel: str, lines: Mapping[str, list[str]]) -> O
 
 
 def of_listing(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, Origin]:
-    """Address -> origin of each instruction of a function whose origin is known.
+    """Return address -> origin of each instruction of a function with a known origin.
 
-    listing: of `sass.as_text` or `sass.places`; texts: of `source_texts`, the kernel's first.
+    listing: from `sass.as_text` or `sass.places`; texts: from `source_texts`, the kernel's first.
     """
     kernel = next(iter(texts))
     lines = {name: text.splitlines() for name, text in by_last_name(texts).items()}
@@ -95,8 +94,10 @@ def of_listing(listing: str, function: str, texts: Mapping[str, str]) -> dict[in
 
 
 def callers(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, str]:
-    """Address -> where the device function that it belongs to is called, of functions that were not
-    inlined: ``k.cu:7 or k.cu:9``."""
+    """Return address -> call sites of its device function, for functions that were not inlined.
+
+    Several call sites are joined: ``k.cu:7 or k.cu:9``.
+    """
     texts_by_name = by_last_name(texts)
     by_address = {}
     for address, chains in sass.callers(listing, function).items():
@@ -109,5 +110,5 @@ def callers(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, 
 
 
 def columns(origins: Mapping[int, Origin], addresses: Iterable[int]) -> list[dict[str, Any]]:
-    """`Origin.columns` of each address."""
+    """Return `Origin.columns` of each address."""
     return [origins.get(int(address), NOWHERE).columns for address in addresses]
