@@ -72,7 +72,7 @@ def timed(monkeypatch):
         ({"reasons": [CAP]}, ""),  # the load's own
         ({"paused": [0.1, 0.1]}, ""),  # a screen
         ({"reasons": [0, HOT, 0]}, "the GPU was slowed down: thermal (hardware)"),
-        ({"paused": [0, 0.48]}, "another process computed on this GPU, 48% of the time"),
+        ({"paused": [0, 0.48]}, "another process used this GPU, 48% of the time"),
     ],
 )
 def test_a_time_is_marked(timed, how, told):
@@ -184,7 +184,7 @@ def test_memory_that_other_processes_hold_is_no_fault_of_the_case(monkeypatch, e
 @pytest.mark.parametrize(
     ("broken", "told"),
     [
-        ({"cuDriverGetVersion": (0, 12080)}, "the driver knows CUDA 12.8, NVRTC here is 13.0"),
+        ({"cuDriverGetVersion": (0, 12080)}, "the driver supports CUDA 12.8, NVRTC is 13.0"),
         ({"cuInit": ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",)}, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
         ({"cuInit": None}, "Failed to dlopen libcuda.so.1"),
     ],

@@ -173,7 +173,7 @@ def test_a_counter_without_a_value_is_absent_and_named() -> None:
     assert found.notes["absent_metrics"] == absent
     assert "dram__bytes_read.sum" not in found.by_metric and "dram_bytes" not in found.by_metric
     empty = result_of(job("a"), FakeAction("tiled", {}, 0))
-    assert empty.status == "not measured" and "none of the metrics" in empty.reason
+    assert empty.status == "not measured" and "no value of any metric" in empty.reason
 
 
 def test_durations_are_nanoseconds() -> None:
@@ -318,7 +318,7 @@ def test_totals_by_kind_and_the_probes_own_instruction() -> None:
     plain = result_of(job("p@x"), action, [*NAMES, loads])
     assert not {"wavefronts", "wavefronts_by_instruction"} & set(plain.by_metric)
     found = result_of(probe, FakeAction("tiled", COUNTERS, 0))
-    assert "no per-instruction counters" in found.notes["probe_instruction"]
+    assert "no counters of instructions" in found.notes["probe_instruction"]
 
 
 @pytest.mark.parametrize(
@@ -542,7 +542,7 @@ def test_readers_that_say_nothing_are_given_up(ncu: Ncu, monkeypatch: pytest.Mon
     ncu.holds(lambda path: time.sleep(60) or [])
     monkeypatch.setattr(reading, "STUCK_S", 0.2)
     (found,) = ncu.run("reach()", asking("a"))
-    assert found.status == "not measured" and "0.2 s by the clock" in found.reason
+    assert found.status == "not measured" and "0.2 s of elapsed time" in found.reason
 
 
 def test_a_result_that_cannot_be_kept_ends_ncu_and_the_readers(ncu: Ncu) -> None:

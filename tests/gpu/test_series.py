@@ -318,9 +318,9 @@ def test_a_profile_of_a_series_is_summed() -> None:
 @pytest.mark.parametrize(
     ("launches", "said"),
     [
-        ("one", "1 launch where 2 were made"),
+        ("one", "1 launch, the job has 2"),
         ("two one", "the kernel two where one was launched"),
-        ("one two two", "3 launches where 2 were made"),
+        ("one two two", "3 launches, the job has 2"),
     ],
 )
 def test_half_a_series_is_no_result(launches: str, said: str) -> None:

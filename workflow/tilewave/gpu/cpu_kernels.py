@@ -1,4 +1,4 @@
-"""Kernels of the CPU provider: their function, their operands, and its wall-clock time."""
+"""Kernels of the CPU provider: function, operands and wall-clock time."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MIN_RUNS, MAX_RUNS, ENOUGH_S = 3, 9, 1.0
 
 
 CpuFunction = Callable[..., object]
-"""Takes the operands with their dimensions, then alpha and beta."""
+"""A function of the operands with their dimensions, then alpha and beta."""
 
 
 def cpu_function(job: Job) -> CpuFunction:
-    """The Python function `entry` of a CPU kernel file, imported from `source`."""
+    """Return the Python function `entry` of a CPU kernel file, imported from `source`."""
     path = Path(job.source)
     spec = importlib.util.spec_from_file_location(f"tilewave_kernel_{path.stem}", path)
     if spec is None or spec.loader is None:
@@ -36,9 +36,9 @@ def cpu_function(job: Job) -> CpuFunction:
 
 
 def cpu_arrays(job: Job, inputs: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-    """The operands with their dimensions, in the job's layouts and with the GPU's numbers.
+    """Return the operands with their dimensions, in the job's layouts and with the GPU's numbers.
 
-    given: the operation's `inputs`, where the caller has them; the arrays are views of these.
+    inputs: the operation's `inputs`, if the caller has them; the arrays are views of these.
     """
     operation = operations.load(job.operation, job.source)
     inputs = operation.inputs(job) if inputs is None else inputs
@@ -51,8 +51,10 @@ def cpu_arrays(job: Job, inputs: Mapping[str, np.ndarray] | None = None) -> dict
 
 
 def time_cpu(job: Job) -> Result:
-    """Median of at least three runs with alpha = 1, beta = 0, after one on small matrices that
-    lets the function compile. *not measured* where three runs would exceed the limit."""
+    """Time at least three runs with alpha = 1, beta = 0, after a run on small matrices that compiles the function.
+
+    The figure is their median; *not measured* if three runs would exceed the limit.
+    """
     function = cpu_function(job)
     small = cpu_arrays(replace(job, shape=dict.fromkeys(job.shape, 8)))
     function(*small.values(), 1.0, 0.0)

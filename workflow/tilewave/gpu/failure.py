@@ -1,4 +1,4 @@
-"""Why a case has no figures: what an exception says, that it would take too long, or that its GPU was lost."""
+"""Results of cases without figures: after an exception, over the time limit, or with a lost GPU."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Measure = Callable[[list[Job], Keep], list[Result]]
 
 
 def failure(job: Job, error: Exception) -> tuple[Result, bool]:
-    """The result of a job that raised, and whether the process can go on."""
+    """Return the result of a job that raised, and whether the process can continue."""
     if isinstance(error, CudaError):
         notes = {"interrupted": str(error)} if error.passing else {}
         result = Result.of_job(job, error.status, str(error), notes=notes)
         return result, not error.poisoned
     if isinstance(error, MemoryError):
-        return Result.of_job(job, "not measured", "out of host memory"), True
+        return Result.of_job(job, "not measured", "the host is out of memory"), True
     from tilewave.gpu.cublaslt import Unavailable
 
     if isinstance(error, Unavailable):
@@ -33,7 +33,7 @@ def failure(job: Job, error: Exception) -> tuple[Result, bool]:
 
 
 def over_limit(job: Job, predicted_s: float) -> Result | None:
-    """A result *not measured* where the predicted seconds exceed the case's limit."""
+    """Return a result *not measured* if the predicted seconds exceed the case's limit, else None."""
     if predicted_s <= job.limit_s:
         return None
     reason = f"predicted cost {predicted_s:.3g} s exceeds case_limit_s = {job.limit_s:g} s"
@@ -42,8 +42,10 @@ def over_limit(job: Job, predicted_s: float) -> Result | None:
 
 
 def watched(measure: Measure, gpu: int) -> Measure:
-    """The same, but CUDA errors under which the GPU of that number was lost become *not measured*, and the
-    next run tries these cases again. A failure is kept once a later result shows that the GPU outlived it."""
+    """Wrap a measurement so that errors of a lost GPU become *not measured*, and the next run retries the cases.
+
+    gpu: its number. A failure is kept once a later result shows that the GPU still works.
+    """
 
     def watching(waiting: list[Job], keep: Keep) -> list[Result]:
         held: list[Result] = []
