@@ -24,7 +24,11 @@ from tilewave.theory.dtypes import DTYPES
 # cudaDataType of library_types.h, and cublasComputeType_t of cublas_api.h.
 NUMPY = {0: np.float32, 1: np.float64, 2: np.float16, 3: np.int8, 10: np.int32, 14: np.uint16,
          28: np.uint8, 29: np.uint8}  # fmt: skip
-NAMES = {one.cuda: one for one in DTYPES.values() if one.name in ("bf16", "e4m3", "e5m2")}
+NAMES = {
+    descriptor.cuda: descriptor
+    for descriptor in DTYPES.values()
+    if descriptor.name in ("bf16", "e4m3", "e5m2")
+}
 COMPUTE = {"COMPUTE_16F": 64, "COMPUTE_32F": 68, "COMPUTE_64F": 70, "COMPUTE_32I": 72,
            "COMPUTE_32F_FAST_TF32": 77}  # fmt: skip
 N, T = 0, 1
@@ -82,8 +86,8 @@ class FakeLt:
         return self._keep((dtype, rows, columns, ld))
 
     def matrix_layout_set_attribute(self, handle: int, key: int, address: int, size: int) -> None:
-        found = self._value({6: ctypes.c_int64}, key, address, size)
-        self.batches.setdefault(handle, {})[key] = found
+        value = self._value({6: ctypes.c_int64}, key, address, size)
+        self.batches.setdefault(handle, {})[key] = value
 
     def matmul_preference_create(self) -> int:
         return self._keep({})
@@ -108,16 +112,16 @@ class FakeLt:
 
     def matmul_algo_get_heuristic(
         self, handle: int, operation: int, a: int, b: int, c: int, d: int, preference: int,
-        requested: int, results: int, found: int,
+        requested: int, results: int, count: int,
     ) -> None:  # fmt: skip
-        descriptors = (self.kept[one - 1] for one in (operation, a, b, c))
+        descriptors = (self.kept[descriptor - 1] for descriptor in (operation, a, b, c))
         if refusal := self._refusal(*descriptors):
             raise cuBLASLtError(refusal)
         assert c == d and self.algorithms <= requested
         rows = np.zeros(requested, self.matmul_heuristic_result_dtype)
         rows["algo"][: self.algorithms, 0] = np.arange(1, self.algorithms + 1)
         ctypes.memmove(results, rows.ctypes.data, rows.nbytes)
-        ctypes.c_int.from_address(found).value = self.algorithms
+        ctypes.c_int.from_address(count).value = self.algorithms
 
     @staticmethod
     def _matrix(pointer: int, layout: tuple) -> np.ndarray:
@@ -127,9 +131,9 @@ class FakeLt:
         return np.frombuffer(raw, kind).reshape((ld, columns), order="F")[:rows]
 
     def _numbers(self, pointer: int, layout: tuple) -> np.ndarray:
-        found = self._matrix(pointer, layout)
-        known = NAMES.get(layout[0])
-        return known.read(found) if known else found.astype(np.float64)
+        matrix = self._matrix(pointer, layout)
+        dtype = NAMES.get(layout[0])
+        return dtype.read(matrix) if dtype else matrix.astype(np.float64)
 
     def matmul(
         self, handle: int, operation: int, alpha: int, a: int, a_layout: int, b: int,
@@ -138,10 +142,12 @@ class FakeLt:
         """A product, or as many as all layouts say, so many elements apart."""
         assert (c, c_layout) == (d, d_layout)
         handles = (a_layout, b_layout, c_layout)
-        layouts = [self.kept[one - 1] for one in handles]
-        (count,) = {self.batches.get(one, {}).get(5, 1) for one in handles}
-        apart = [self.batches.get(one, {}).get(6, 0) for one in handles]
-        steps = [one * np.dtype(NUMPY[at[0]]).itemsize for one, at in zip(apart, layouts)]
+        layouts = [self.kept[descriptor - 1] for descriptor in handles]
+        (count,) = {self.batches.get(descriptor, {}).get(5, 1) for descriptor in handles}
+        apart = [self.batches.get(descriptor, {}).get(6, 0) for descriptor in handles]
+        steps = [
+            descriptor * np.dtype(NUMPY[at[0]]).itemsize for descriptor, at in zip(apart, layouts)
+        ]
         desc = self.kept[operation - 1]
         kind = np.dtype(NUMPY[desc["scale"]])
         scales = [
@@ -149,7 +155,9 @@ class FakeLt:
             for at in (alpha, beta)
         ]
         for at in range(count):
-            places = [one + at * step for one, step in zip((a, b, c), steps, strict=True)]
+            places = [
+                descriptor + at * step for descriptor, step in zip((a, b, c), steps, strict=True)
+            ]
             self._product(desc, *scales, places, layouts)
 
     def _product(self, desc: dict, alpha: float, beta: float, places: Any, layouts: Any) -> None:
@@ -163,13 +171,13 @@ class FakeLt:
         out = self._matrix(places[2], layouts[2])
         assert out.shape == (left.shape[0], right.shape[1])
         out.flags.writeable = True
-        made = alpha * (left @ right)
+        product = alpha * (left @ right)
         if beta:
-            made += beta * self._numbers(places[2], layouts[2])
+            product += beta * self._numbers(places[2], layouts[2])
         if out.dtype == np.uint16:  # bf16, to nearest
-            bits = made.astype(np.float32).view(np.uint32)
-            made = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-        out[...] = made
+            bits = product.astype(np.float32).view(np.uint32)
+            product = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+        out[...] = product
 
 
 SCALES = np.array(FP8_SCALES, np.float32).repeat(SCALE_PITCH // 4)
@@ -217,9 +225,9 @@ def right(library: Any, work: Job) -> None:
     """That the library gives the operation's product for every alpha and beta, and leaves padding alone."""
     operation = operations.load(work.operation)
     for alpha, beta in operation.runs(work):
-        found = {"c": multiplied(library, work, alpha, beta)}
-        assert operation.changed(work, found.__getitem__) == ""
-        judged = operation.judge(work, found, None, alpha, beta)
+        outputs = {"c": multiplied(library, work, alpha, beta)}
+        assert operation.changed(work, outputs.__getitem__) == ""
+        judged = operation.judge(work, outputs, None, alpha, beta)
         assert judged.verdict == "correct", judged.reason
 
 
@@ -336,7 +344,9 @@ def test_a_vector_is_contiguous(library):
     assert contiguous_layouts({**matrix, "m": 1}, columns) == {**rows, "b": "col"}
     assert contiguous_layouts({"m": 1, "n": 1, "k": 1}, rows) == rows
     with ProductPlan(library, vector, cublas().dtypes, rows) as plan:
-        assert {library.lt.kept[one - 1][3] for one in plan._layouts.values()} == {8192}
+        assert {library.lt.kept[descriptor - 1][3] for descriptor in plan._layouts.values()} == {
+            8192
+        }
 
 
 @pytest.mark.parametrize(
@@ -351,8 +361,8 @@ def test_a_vector_is_contiguous(library):
 def test_errors_of_the_library(text, name, status):
     with pytest.raises(CudaError) as caught, cuda_errors():
         raise cuBLASLtError(text)
-    found = (caught.value.name, caught.value.status, caught.value.poisoned)
-    assert found == (f"CUBLAS_STATUS_{name}", status, False)
+    properties = (caught.value.name, caught.value.status, caught.value.poisoned)
+    assert properties == (f"CUBLAS_STATUS_{name}", status, False)
 
 
 def test_a_type_without_a_product_or_an_algorithm_is_unsupported(library):
@@ -367,7 +377,10 @@ def test_a_type_without_a_product_or_an_algorithm_is_unsupported(library):
 def test_ids_of_the_row_major_variants_have_no_layout_in_them():
     assert cublas().id == "cublas" and set(cublas().layouts.values()) == {"row"}
     assert cublas(TYPE="tf32", B="col").id == "cublas-typetf32-bcol"
-    plain = {one.dtype: one.id for one in choices(CUBLAS, "each_dtype", Path("x"), "macros")}
+    plain = {
+        descriptor.dtype: descriptor.id
+        for descriptor in choices(CUBLAS, "each_dtype", Path("x"), "macros")
+    }
     for dtype, form in {"i8": "-bcol", "e4m3_f22": "-bcol", "bf16_f32": "", "f16_f32": ""}.items():
         assert plain[dtype] == f"cublas-type{dtype}{form}"
 
@@ -402,12 +415,12 @@ def chosen(**us: float) -> bytes:
         return blocks[algorithm]
 
     Drifting.ran = 0
-    found = plan.choose(block_of, None)  # type: ignore[arg-type]
+    picked = plan.choose(block_of, None)  # type: ignore[arg-type]
     assert all(block.closed for name, block in blocks.items() if name != b"broken")
     ran = [block for block in blocks.values() if block.runs]
     far = 2 * min(block.alone for block in ran)
     assert [block.runs for block in ran] == [1 if block.alone > far else 3 for block in ran]
-    return found
+    return picked
 
 
 def test_the_fastest_algorithm_is_found_while_the_clock_recovers() -> None:

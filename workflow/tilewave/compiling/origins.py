@@ -62,17 +62,17 @@ def by_last_name(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _origin(chain: sass.Chain, kernel: str, lines: Mapping[str, list[str]]) -> Origin:
-    known = [site for site in chain if site.file in lines]
-    if not known:
+    sites = [site for site in chain if site.file in lines]
+    if not sites:
         return NOWHERE
-    (file, line), *calls = known
+    (file, line), *calls = sites
     texts = lines[file]
     return Origin(
         file,
         line,
         texts[line - 1].strip() if 0 < line <= len(texts) else "",
         CALLS.join(f"{site.file}:{site.line}" for site in reversed(calls)),
-        next((site.line for site in known if site.file == kernel), 0),
+        next((site.line for site in sites if site.file == kernel), 0),
     )
 
 

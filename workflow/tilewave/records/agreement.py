@@ -29,7 +29,7 @@ Figures = Mapping[str, float]
 class Disagreement:
     """A case's time that another measurement contradicts.
 
-    other: the other measurement. ratio: the time over the other time. at_one_clock: the ratio of cycles.
+    other: the other measurement. ratio: the time over the other time. cycle_ratio: the ratio of cycles.
     """
 
     case: str
@@ -37,13 +37,13 @@ class Disagreement:
     other: str
     other_us: float
     ratio: float
-    at_one_clock: float
+    cycle_ratio: float
 
     @property
     def reason(self) -> str:
         return (
             f"{DOUBTFUL}{self.time_us:.4g} us timed, {self.other_us:.4g} us {self.other} "
-            f"(ratio {self.ratio:.2f}, at one clock {self.at_one_clock:.2f})"
+            f"(ratio {self.ratio:.2f}, at one clock {self.cycle_ratio:.2f})"
         )
 
 
@@ -62,10 +62,10 @@ def _compared(
 ) -> Disagreement | None:
     """Compare two times (us) at their clocks (MHz; if one is None, times alone count)."""
     ratio = us / other_us
-    at_one_clock = ratio * clock / other_clock if clock and other_clock else ratio
-    if agree(ratio, at_one_clock):
+    cycle_ratio = ratio * clock / other_clock if clock and other_clock else ratio
+    if agree(ratio, cycle_ratio):
         return None
-    return Disagreement(case, us, other, other_us, ratio, at_one_clock)
+    return Disagreement(case, us, other, other_us, ratio, cycle_ratio)
 
 
 def alone_over_paired(

@@ -578,8 +578,8 @@ def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
             return held_result is None
         return held_result.only(*PLAIN, *PACKED) != result.only(*PLAIN, *PACKED)
 
-    known_cases = {row["case"] for row in here.access_rows} if here and keep else set()
-    accesses = [row for row in there.access_rows if row["case"] not in known_cases]
+    replaced_cases = {row["case"] for row in here.access_rows} if here and keep else set()
+    accesses = [row for row in there.access_rows if row["case"] not in replaced_cases]
     taken = [result for result in there.results() if new(result)]
     used = {result.environment for result in taken}
     for name in sorted(used):

@@ -36,7 +36,7 @@ A timing that would take too long reports *not measured* itself.
 """
 POLL_S = 0.02
 WORKER = "tilewave.gpu.worker"
-_FROM_OUTSIDE = {one.name for one in FROM_OUTSIDE}
+_FROM_OUTSIDE = {signal.name for signal in FROM_OUTSIDE}
 _MEMORY_SIGNALS = {"SIGSEGV", "SIGBUS", "SIGILL"}
 
 

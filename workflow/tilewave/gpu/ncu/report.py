@@ -114,7 +114,7 @@ def counters_of(
             absent.append(name)
             continue
         numbers = [float(value) for value in read]
-        if leading is not None and catalogue.of_one_launch(name):
+        if leading is not None and catalogue.single_launch(name):
             apart[name] = numbers
             continue
         values[name] = catalogue.combined(name, numbers, leading)

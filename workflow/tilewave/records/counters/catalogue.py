@@ -343,7 +343,7 @@ def usable(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def of_one_launch(name: str) -> bool:
+def single_launch(name: str) -> bool:
     """Return whether a metric is a share or mean over one launch, which several launches cannot combine.
 
     It is neither a sum nor geometry. Hardware counters have a roll-up after a dot.
