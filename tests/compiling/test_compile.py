@@ -73,12 +73,12 @@ def test_code_and_macros_change_the_digest(plain, tmp_path, before, after):
 
 def test_bytes_do_not_depend_on_where_the_compiler_stands(tmp_path):
     """Other working folder, other place of the checkout, other process: the same cubin."""
-    given, found = {"PYTHONPATH": str(ROOT / "workflow")}, set()
+    environ, cubins = {"PYTHONPATH": str(ROOT / "workflow")}, set()
     for place in ("one", "two/deeper"):
         path = write_kernel(tmp_path / place / "kernels")
         command = [sys.executable, "-c", COMPILE, str(path)]
-        found.add(subprocess.check_output(command, cwd=tmp_path / place, env=given))
-    assert len(found) == 1
+        cubins.add(subprocess.check_output(command, cwd=tmp_path / place, env=environ))
+    assert len(cubins) == 1
 
 
 def test_headers_of_its_own_folder(tmp_path):
@@ -107,9 +107,9 @@ def test_headers_of_its_own_folder(tmp_path):
 def identities(folder):
     """What a kernel with a header, and one without, are known by: source, cache key, job."""
     block = {"kernels": ["sample", "other"], "macros": "defaults", "shapes": [64]}
-    made = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
-    ways = source_digest, lambda one: nvrtc.cache_key(one, "sm_90", MACROS)
-    return {name: [way(kernel) for way in ways] for name, kernel in made.kernels.items()}
+    loaded = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
+    ways = source_digest, lambda source_kernel: nvrtc.cache_key(source_kernel, "sm_90", MACROS)
+    return {name: [way(kernel) for way in ways] for name, kernel in loaded.kernels.items()}
 
 
 @pytest.mark.parametrize("header", ["scale.cuh", "inner.cuh"])
@@ -131,7 +131,7 @@ def test_a_header_is_part_of_its_kernels_source(tmp_path, header):
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "expected"),
     [
         (BODY.replace("REAL sum = 0;", "REAL sum = 0"), "expected"),
         (BODY.replace("alpha;", "alhpa;"), "alhpa"),
@@ -139,13 +139,13 @@ def test_a_header_is_part_of_its_kernels_source(tmp_path, header):
         ("static_assert(TILE == 99, \"TILE must be 99\");\n" + BODY, "TILE must be 99"),
     ],
 )  # fmt: skip
-def test_error_has_file_and_line(tmp_path, body, words):
+def test_error_has_file_and_line(tmp_path, body, expected):
     path = write_kernel(tmp_path, body=body)
     done = nvrtc.compile_kernel(load_kernel(path), "sm_90", MACROS)
     assert done.cubin is None
     file, line, message = done.message.split(":", 2)
     assert file == "sample.cu"
-    assert words in message
+    assert expected in message
     assert "\n" not in done.message
     text = path.read_text().splitlines()
     # nvcc names the line where it noticed, which is the wrong one or the next.
@@ -154,18 +154,18 @@ def test_error_has_file_and_line(tmp_path, body, words):
 
 
 @pytest.mark.parametrize(
-    ("macro", "shared", "words"),
+    ("macro", "shared", "message"),
     [
         ("TILE", 1 << 20, "^ptxas error: Entry function 'mine::large<32>' uses too much .*shared_bytes"),
         ("T", 1, "the macro T needs another name"),
     ],
 )  # fmt: skip
-def test_what_is_no_error_of_a_line(tmp_path, macro, shared, words):
+def test_what_is_no_error_of_a_line(tmp_path, macro, shared, message):
     front = f"title: t\noperation: copy\nmacros: {{{macro}: [32]}}\nentry: mine::large<{macro}>\n"
     body = "namespace mine { template <int N> __global__ void large(float* a) {\n"
     body += f"__shared__ float s[N * {shared}]; s[threadIdx.x] = *a; __syncthreads(); *a = s[9]; }} }}\n"
     kernel = load_kernel(write_kernel(tmp_path, front=front, body=body))
-    assert re.search(words, nvrtc.compile_kernel(kernel, "sm_90", {macro: 32}).message)
+    assert re.search(message, nvrtc.compile_kernel(kernel, "sm_90", {macro: 32}).message)
 
 
 def test_a_header_and_an_architecture_are_named_in_messages(tmp_path):
@@ -177,8 +177,8 @@ def test_a_header_and_an_architecture_are_named_in_messages(tmp_path):
 
 
 def test_names_of_functions():
-    told = "in _ZN4mine4raceILi64EfEEvPKT0_PS1_i and _Znothing, _ZN12_GLOBAL__N_13addEPf"
-    assert mangling.plain(told) == "in mine::race<64, float> and _Znothing, {anonymous}::add"
+    demangled = "in _ZN4mine4raceILi64EfEEvPKT0_PS1_i and _Znothing, _ZN12_GLOBAL__N_13addEPf"
+    assert mangling.plain(demangled) == "in mine::race<64, float> and _Znothing, {anonymous}::add"
 
 
 def test_listing_maps_instructions_to_lines(plain, tmp_path):
@@ -188,16 +188,22 @@ def test_listing_maps_instructions_to_lines(plain, tmp_path):
     path.write_bytes(plain.cubin)
     source = write_kernel(tmp_path).read_text().splitlines()
     listing = sass.parse(sass.as_text(path))
-    assert {one.function for one in listing} == {"sample"}
-    assert [one.address for one in listing] == list(range(0, 16 * len(listing), 16))
+    assert {instruction.function for instruction in listing} == {"sample"}
+    assert [instruction.address for instruction in listing] == list(range(0, 16 * len(listing), 16))
     assert stored_at_their_line(listing, source)
-    products = [one.line("sample.cu") for one in listing if one.opcode == "FFMA"]
+    products = [
+        instruction.line("sample.cu") for instruction in listing if instruction.opcode == "FFMA"
+    ]
     assert any("sum +=" in source[line - 1] for line in products)
 
 
 def stored_at_their_line(listing, source):
     """Whether the stores to shared memory stand where the source has them."""
-    lines = [one.line("sample.cu") for one in listing if one.opcode.startswith("STS")]
+    lines = [
+        instruction.line("sample.cu")
+        for instruction in listing
+        if instruction.opcode.startswith("STS")
+    ]
     return lines and all("held[threadIdx.x] = alpha" in source[line - 1] for line in lines)
 
 
@@ -205,41 +211,45 @@ def documents(tmp_path, store, body=BODY, front=FRONT):
     """What is known of both dtypes of a kernel, and those that were compiled now."""
     kernel = load_kernel(write_kernel(tmp_path / "kernels", body=body, front=front))
     variants = [variant(kernel, {"REAL": real}, kernel.path, "macros") for real in ("f32", "f64")]
-    known = compiling.Compilations(store, None, tmp_path / "cubins")
-    waiting = [compiling.Task(one, "sm_90") for one in variants]
-    waiting = [one for one in waiting if known.missing_cubin(one.variant, one.wanted)]
-    made = []
-    compiling.compile_all(waiting, store, 2, lambda task, entry: made.append(task.variant.id))
-    for one in variants:
-        known.provide(one, "sm_90")
-    return {one.id: known.entry(one, "sm_90") for one in variants}, made
+    compilations = compiling.Compilations(store, None, tmp_path / "cubins")
+    waiting = [compiling.Task(chosen, "sm_90") for chosen in variants]
+    waiting = [
+        waiting_task
+        for waiting_task in waiting
+        if compilations.missing_cubin(waiting_task.variant, waiting_task.wanted)
+    ]
+    compiled = []
+    compiling.compile_all(waiting, store, 2, lambda task, entry: compiled.append(task.variant.id))
+    for chosen in variants:
+        compilations.provide(chosen, "sm_90")
+    return {chosen.id: compilations.entry(chosen, "sm_90") for chosen in variants}, compiled
 
 
 def test_another_entry_compiles_nothing(tmp_path):
     """Front matter says which kernel of the file is meant; what was compiled stays."""
     store, more = Store(tmp_path / "store"), BODY.replace("NAME", "other") + BODY
-    entries, made = documents(tmp_path, store, more, FRONT + "entry: nothing\n")
-    assert len(made) == 2 and "code" not in entries["sample"]
+    entries, compiled = documents(tmp_path, store, more, FRONT + "entry: nothing\n")
+    assert len(compiled) == 2 and "code" not in entries["sample"]
     assert entries["sample"]["status"] == result.FAILED_TO_COMPILE
     assert "none of the file's kernels, which are other, sample" in entries["sample"]["reason"]
     for name in ("sample", "other"):
-        entries, made = documents(tmp_path, store, more, FRONT + f"entry: {name}\n")
-        assert made == [] and entries["sample"]["symbol"] == name
+        entries, compiled = documents(tmp_path, store, more, FRONT + f"entry: {name}\n")
+        assert compiled == [] and entries["sample"]["symbol"] == name
         assert entries["sample"]["status"] == result.OK and entries["sample"]["code"]
 
 
 def test_stage_compiles_once_and_mends_its_cache(tmp_path):
     store = Store(tmp_path / "store")
-    entries, made = documents(tmp_path, store)
+    entries, compiled = documents(tmp_path, store)
     first = entries["sample-realf64"]
     assert first["status"] == result.OK
-    assert sorted(made) == ["sample", "sample-realf64"]
+    assert sorted(compiled) == ["sample", "sample-realf64"]
     assert Path(first["cubin"]).is_file()
     for lost in ([], ["sample-realf64"]):
         if lost:
             store.blob("compiled", first["key"], ".cubin").unlink()
-        again, made = documents(tmp_path, store)
-        assert made == lost and again["sample-realf64"]["sha256"] == first["sha256"]
+        again, compiled = documents(tmp_path, store)
+        assert compiled == lost and again["sample-realf64"]["sha256"] == first["sha256"]
 
 
 @pytest.mark.parametrize(
@@ -255,8 +265,8 @@ def test_stage_compiles_once_and_mends_its_cache(tmp_path):
 def test_a_comment_compiles_nothing_again_and_moves_the_lines(tmp_path, body, again):
     store = Store(tmp_path / "store")
     documents(tmp_path, store)
-    entries, made = documents(tmp_path, store, body=body)
-    assert sorted(made) == again
+    entries, compiled = documents(tmp_path, store, body=body)
+    assert sorted(compiled) == again
     source = (tmp_path / "kernels" / "sample.cu").read_text().splitlines()
     assert stored_at_their_line(sass.parse(Path(entries["sample"]["sass"]).read_text()), source)
 
@@ -303,13 +313,13 @@ def test_symbol() -> None:
     assert nvrtc.symbol("sgemm", [*names, "sgemm"]) == "sgemm"
     with pytest.raises(nvrtc.NoSymbol, match="ambiguous: it may be sgemm, mine::sgemm<16>"):
         nvrtc.symbol("sgemm", [*names, "_Z5sgemmPf"])
-    for name, others, told in (
+    for name, others, message in (
         ("gemm", names, "kernels, which are gemm_of_square, sgemm_b, mine::sgemm<16>"),
         ("gemm_of_squar", names, "kernels, which are gemm_of_square"),
         ("g", ["_Z1gPf", "_Z1gPd"], "it may be _Z1gPd, _Z1gPf"),
         ("sgemm", [], "that is instantiated"),
     ):
-        with pytest.raises(nvrtc.NoSymbol, match=told):
+        with pytest.raises(nvrtc.NoSymbol, match=message):
             nvrtc.symbol(name, others)
 
 
@@ -321,9 +331,9 @@ def test_what_checks_on_a_gpu_need_is_compiled_beside_the_kernels(tmp_path, monk
         return nullcontext()
 
     monkeypatch.setattr(rules.subprocess, "Popen", started)
-    made = SimpleNamespace(store=SimpleNamespace(root=tmp_path))
+    pipeline = SimpleNamespace(store=SimpleNamespace(root=tmp_path))
     for live, tasks in ((False, [1]), (True, []), (True, [1])):
-        about = SimpleNamespace(target={"live": live}, arch="sm_90", project=made)
+        about = SimpleNamespace(target={"live": live}, arch="sm_90", project=pipeline)
         with rules._helpers_compiled(about, tasks):
             assert len(begun) == (live and bool(tasks))
     module = "tilewave.gpu.reference"

@@ -43,8 +43,8 @@ def figures(duration: float, clock: float = 1980.0, **more: float) -> dict[str, 
 )
 def test_own_over_paired(duration, clock, agrees):
     pairs = [figures(1.0, baseline_duration=us) for us in (99.0, 100.0, 180.0)]
-    found = agreement.alone_over_paired("cublas@64", figures(duration, clock), pairs)
-    assert (found is None) == agrees
+    difference = agreement.alone_over_paired("cublas@64", figures(duration, clock), pairs)
+    assert (difference is None) == agrees
     assert agreement.alone_over_paired("cublas@64", figures(duration, clock), []) is None
 
 
@@ -82,28 +82,28 @@ def _products() -> dict[str, str]:
     where = "config/config.yaml"
     config = parse(yaml.safe_load((ROOT / where).read_text()), where)
     kernels = find_kernels(check_folders(config, "kernel_folders", where, ROOT))
-    found = {}
+    products = {}
     for case in expand(config, kernels, where).cases.values():
         variant = case.variant
         if case.shape is not None:
             shape = case.shape.resolve({"sms": 132})
             facts = [variant.kernel.front.operation, variant.dtypes, variant.layouts, shape]
             facts.append(variant.strides(shape))
-            found[case.id] = json.dumps(facts, sort_keys=True)
-    return found
+            products[case.id] = json.dumps(facts, sort_keys=True)
+    return products
 
 
 def test_the_doubtful_times_of_the_shipped_recordings_are_known():
     """A recording that contradicts itself is noticed: no case may join this list unseen."""
     products = _products()
-    found = {}
+    doubtful = {}
     for folder in SHIPPED:
         by_stage: dict[str, list] = {}
-        for made in Recorded(folder).results(("time", result.TUNE, "counters")):
-            if made.case in products:
-                by_stage.setdefault(made.stage, []).append(made)
-        found[folder.name] = sorted(agreement.disagreements(by_stage, products))
-    assert found == {name: sorted(cases) for name, cases in DOUBTFUL.items()}
+        for outcome in Recorded(folder).results(("time", result.TUNE, "counters")):
+            if outcome.case in products:
+                by_stage.setdefault(outcome.stage, []).append(outcome)
+        doubtful[folder.name] = sorted(agreement.disagreements(by_stage, products))
+    assert doubtful == {name: sorted(cases) for name, cases in DOUBTFUL.items()}
 
 
 def record(case: str, metric: str, value: float, **more: object) -> dict[str, object]:
@@ -138,16 +138,16 @@ def test_cublas_has_the_median_of_its_pairings():
         ]
     )
     products = dict.fromkeys(("cublas", "fast", "slow", "hot"), "row") | {"elsewhere": "col"}
-    found = tables.with_cublas(records, products, {})
-    assert values(found, "duration")["cublas"] == 100.0
-    assert values(found, "duration_spread")["cublas"] == pytest.approx(104.5 - 99.5 + 0.5)
-    assert values(found, "tflops")["cublas"] == 1e4
-    assert values(found, tables.OWN_DURATION) == {"cublas": 124.0}
-    even = values(found, tables.EVEN_TFLOPS)
+    table = tables.with_cublas(records, products, {})
+    assert values(table, "duration")["cublas"] == 100.0
+    assert values(table, "duration_spread")["cublas"] == pytest.approx(104.5 - 99.5 + 0.5)
+    assert values(table, "tflops")["cublas"] == 1e4
+    assert values(table, tables.OWN_DURATION) == {"cublas": 124.0}
+    even = values(table, tables.EVEN_TFLOPS)
     assert even["cublas"] == 1e4
     for case, share in (("fast", 1.1), ("slow", 0.5), ("hot", 110 / 130), ("elsewhere", 2.0)):
         assert even[case] == pytest.approx(share * even["cublas"])
-    assert values(found, "duration")["fast"] == 90.0, "what was measured stays"
+    assert values(table, "duration")["fast"] == 90.0, "what was measured stays"
 
 
 def test_times_without_cublas_stay_as_they_are():
@@ -159,11 +159,11 @@ def test_a_doubtful_time_serves_as_no_reference_and_is_marked():
     rows = [row for case in ("raced", "alone") for row in timed(case, 120.0, rank0_duration=120.0)]
     others = dict.fromkeys(("raced", "own"), agreement.IN_ITS_RACE) | {"alone": "under ncu"}
     doubtful = {case: disagreement(case, other) for case, other in others.items()}
-    found = tables.with_cublas(pd.DataFrame([*rows, *timed("own", 120.0)]), {}, doubtful)
-    duration = values(found, "duration")
+    table = tables.with_cublas(pd.DataFrame([*rows, *timed("own", 120.0)]), {}, doubtful)
+    duration = values(table, "duration")
     assert duration["raced"] == 100.0 and pd.isna(duration["alone"]) and duration["own"] == 120.0
-    assert values(found, tables.OWN_DURATION) == {"raced": 120.0, "alone": 120.0}
-    reasons = dict(zip(found["case"], found["reason"], strict=True))
+    assert values(table, tables.OWN_DURATION) == {"raced": 120.0, "alone": 120.0}
+    reasons = dict(zip(table["case"], table["reason"], strict=True))
     marked = {case: reason.startswith(result.DOUBTFUL) for case, reason in reasons.items()}
     assert marked == {"raced": False, "alone": True, "own": True} and reasons["raced"] == ""
 
@@ -179,7 +179,7 @@ class Live:
     def doubtful(self, results):
         if self.timed_again and not self.stays:
             return {}
-        return {made.case: disagreement(made.case, "paired") for made in results["time"]}
+        return {outcome.case: disagreement(outcome.case, "paired") for outcome in results["time"]}
 
     def measure(self, stage, doing, checks, again):
         assert stage == "time" and list(again) == ["cublas@64"]
@@ -193,12 +193,12 @@ def test_a_doubtful_time_of_this_gpu_is_timed_again(tmp_path, monkeypatch, capsy
     monkeypatch.setattr(rules, "_measure", lambda *_: None)
     monkeypatch.setattr(rules, "watched", lambda doing, gpu: doing)
     live = Live(tmp_path, stays)
-    own = Result("time", "cublas@64", result.OK, key="k1", environment="gpu")
+    measured = Result("time", "cublas@64", result.OK, key="k1", environment="gpu")
     recorded = Result("time", "elsewhere", result.OK, key="k2", environment="other")
-    found = {"check": {}, "time": {made.case: made for made in (own, recorded)}}
-    rules._time_doubtful_again(MagicMock(), live, "time", found)
+    stages = {"check": {}, "time": {outcome.case: outcome for outcome in (measured, recorded)}}
+    rules._time_doubtful_again(MagicMock(), live, "time", stages)
     assert live.timed_again
-    told = capsys.readouterr().err
-    assert "1 times disagree" in told and ("doubtful: 120 us timed" in told) == stays
+    log = capsys.readouterr().err
+    assert "1 times disagree" in log and ("doubtful: 120 us timed" in log) == stays
     kept = live.store.get("gpu", "time", "k1")
     assert (kept is not None and kept.passing) == stays

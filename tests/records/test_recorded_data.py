@@ -39,18 +39,18 @@ def test_a_recording_names_its_commit_is_small_and_whole(folder: Path) -> None:
     """``sha256sum -c SHA256SUMS`` says the same; every cubin has its resources."""
     recorded, results = Recorded(folder), _results(folder)
     assert results
-    for made in results:
-        environment = recorded.environments[made.environment]
+    for outcome in results:
+        environment = recorded.environments[outcome.environment]
         assert environment["commit"], "a recorded figure must name its commit"
         assert not environment.get("dirty")
     assert sum(path.stat().st_size for path in folder.iterdir()) < LIMIT_MB * 1024 * 1024
     listed = [line.split("  ") for line in (folder / "SHA256SUMS").read_text().splitlines()]
     files = sorted(path.name for path in folder.iterdir() if path.name != "SHA256SUMS")
     assert [name for _, name in listed] == files
-    for told, name in listed:
-        assert told == hashlib.sha256((folder / name).read_bytes()).hexdigest(), name
+    for checksum, name in listed:
+        assert checksum == hashlib.sha256((folder / name).read_bytes()).hexdigest(), name
     assert recorded.damage == {}
-    assert [name for name, one in recorded.compiled.items() if one.get("resources") == {}] == []
+    assert [name for name, entry in recorded.compiled.items() if entry.get("resources") == {}] == []
 
 
 @shipped
@@ -76,12 +76,12 @@ def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
         if variant.kernel.name in firsts and not support.is_compiled(variant, "sm_90"):
             continue
         firsts.add(variant.kernel.name)
-        made = support.cubin_of(variant, "sm_90")
-        assert cubin.code_digest(made) == old["code"], name
+        cubin_path = support.cubin_of(variant, "sm_90")
+        assert cubin.code_digest(cubin_path) == old["code"], name
         listed = recording.listing(old["key"])
-        if listed and hashlib.sha256(made).hexdigest() != old["sha256"]:
+        if listed and hashlib.sha256(cubin_path).hexdigest() != old["sha256"]:
             again = tmp_path / f"{name}.cubin"
-            again.write_bytes(made)
+            again.write_bytes(cubin_path)
             assert sass.as_text(again) == listed[0], name
         compared += 1
     assert compared > 0
@@ -114,9 +114,9 @@ def _of_the_same_source(recorded: Recorded, name: str) -> None:
 def _counted(recorded: Recorded) -> dict[str, dict[str, float]]:
     """Figures of each case whose counters were recorded, by metric."""
     return {
-        made.case: {figure["metric"]: figure["value"] for figure in made.figures}
-        for made in _results(recorded.folder)
-        if made.stage == "counters" and made.status == result.OK
+        outcome.case: {figure["metric"]: figure["value"] for figure in outcome.figures}
+        for outcome in _results(recorded.folder)
+        if outcome.stage == "counters" and outcome.status == result.OK
     }
 
 
@@ -131,20 +131,20 @@ def test_shared_accesses_cost_and_are_drawn_as_the_front_matter_says(h200: Recor
     """Wavefronts and conflicts of every access pattern are the rule's, to the last one, as they were counted and
     in the drawing of the probed instruction's lanes."""
     kernel, counted = KERNELS["shared_access"], _counted(h200)
-    expected, found, drawn = {}, {}, {}
+    expected, measured, drawn = {}, {}, {}
     for name, probe in kernel.front.cases.items():
-        made = variant_of(kernel, probe.macros, kernel.path, f"cases.{name}")
-        _of_the_same_source(h200, made.id)
-        case = f"{made.id}@{name}"
+        chosen = variant_of(kernel, probe.macros, kernel.path, f"cases.{name}")
+        _of_the_same_source(h200, chosen.id)
+        case = f"{chosen.id}@{name}"
         metrics = ("wavefronts", "bank_conflicts")
         expected[case] = [probe.expect[metric] for metric in metrics]
-        found[case] = [counted.get(case, {}).get(metric) for metric in metrics]
+        measured[case] = [counted.get(case, {}).get(metric) for metric in metrics]
         rows = [row for row in h200.access_rows if row["case"] == case]
-        asked = [row for row in rows if row["opcode"].startswith(str(probe.instruction))]
-        for one in captured.diagrams(asked, lambda address: ("shared_access.cu", address)):
-            laid = layout.laid_out(one.layout.access)
+        of_probe = [row for row in rows if row["opcode"].startswith(str(probe.instruction))]
+        for diagram in captured.diagrams(of_probe, lambda address: ("shared_access.cu", address)):
+            laid = layout.laid_out(diagram.layout.access)
             drawn[case] = [laid.wavefronts, laid.wavefronts - laid.transactions]
-    assert len(expected) == 28 and found == expected == drawn
+    assert len(expected) == 28 and measured == expected == drawn
 
 
 DECIDED = {
@@ -169,10 +169,10 @@ def test_counts_that_the_launch_decides(h200: Recorded, case: str) -> None:
 
 
 HOST_VARIANTS = {
-    made.id: kernel
+    variant.id: kernel
     for kernel in KERNELS.values()
     if kernel.provider == "cpu"
-    for made in choices(kernel, "product", kernel.path, "macros")
+    for variant in choices(kernel, "product", kernel.path, "macros")
 }
 
 
@@ -187,8 +187,8 @@ def test_host_code_is_the_recorded_one(h200: Recorded, name: str) -> None:
 def test_listings_of_the_tests_kernels_are_nvdisasms() -> None:
     compared = 0
     for path in sorted((ROOT / "tests" / "faults").glob("*.cu"))[:3]:
-        made = support.compiled(support.choose(path), "sm_90")
-        told = listings.known(hashlib.sha256(made.read_bytes()).hexdigest())
-        compared += told is not None
-        assert told in (None, sass.as_text(made)), path.name
+        cubin_path = support.compiled(support.choose(path), "sm_90")
+        listing = listings.known(hashlib.sha256(cubin_path.read_bytes()).hexdigest())
+        compared += listing is not None
+        assert listing in (None, sass.as_text(cubin_path)), path.name
     assert compared, "make them again: tests/support/listings.py"

@@ -89,23 +89,23 @@ def run(tmp_path, bad_worker):
         ]
         how = {"module": bad_worker, "log_path": tmp_path / "logs" / "worker.log", **options}
         results = supervisor.run_jobs("check", jobs, on_result=seen.append, **how)
-        told = [(made.case, made.key) for made in results]
-        assert told == [(job.case, job.key) for job in jobs]
-        assert sorted(made.case for made in seen) == sorted(job.case for job in jobs)
+        identities = [(result.case, result.key) for result in results]
+        assert identities == [(job.case, job.key) for job in jobs]
+        assert sorted(result.case for result in seen) == sorted(job.case for job in jobs)
         return results
 
     return call
 
 
 def statuses(results):
-    return [made.status for made in results]
+    return [result.status for result in results]
 
 
 def test_all_in_one_process(run, tmp_path):
     results = run("fine", "fine", "fine")
     assert statuses(results) == ["ok"] * 3
-    assert len({made.notes["pid"] for made in results}) == 1
-    assert all(made.stage == "check" for made in results)
+    assert len({result.notes["pid"] for result in results}) == 1
+    assert all(result.stage == "check" for result in results)
     assert "noise" in (tmp_path / "logs" / "worker.log").read_text()
     assert supervisor.run_jobs("check", []) == []
 
@@ -128,11 +128,11 @@ ENDS = {
 @pytest.mark.parametrize("deed", ENDS)
 def test_an_end_costs_one_case(run, deed):
     status, reason, note = ENDS[deed]
-    before, made, after = run("fine", deed, "fine")
-    assert (before.status, made.status, after.status) == ("ok", status, "ok")
-    assert reason in made.reason and note in made.notes.get("interrupted", "")
-    assert made.keepable == (status != "not measured")
-    assert made.recordable != bool(note)
+    before, result, after = run("fine", deed, "fine")
+    assert (before.status, result.status, after.status) == ("ok", status, "ok")
+    assert reason in result.reason and note in result.notes.get("interrupted", "")
+    assert result.keepable == (status != "not measured")
+    assert result.recordable != bool(note)
     # A result that cannot be read is no end of the worker, and nor are lines that are none.
     alive = deed in ("nonsense", "garbage")
     assert (before.notes["pid"] == after.notes["pid"]) == alive
@@ -157,7 +157,7 @@ def test_a_kill_from_outside_is_said(run, capsys):
 def test_a_worker_that_cannot_begin(run, deed, how, reason):
     results = run(deed, "fine", **how)
     assert statuses(results) == ["not measured"] * 2
-    assert all(reason in made.reason for made in results)
+    assert all(reason in result.reason for result in results)
     assert results[1].passing == (deed in ("killed at its beginning", "no gpu"))
 
 
@@ -189,8 +189,8 @@ def test_time_in_which_everything_was_stopped_does_not_count(run, monkeypatch):
         return time.monotonic() + 3600 * (next(looks) > 20)
 
     monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=monotonic))
-    (made,) = run("slow", limit_s=20)
-    assert made.status == model.OK
+    (result,) = run("slow", limit_s=20)
+    assert result.status == model.OK
 
 
 def test_what_ends_one_worker_ends_the_others(tmp_path, bad_worker):
@@ -198,7 +198,7 @@ def test_what_ends_one_worker_ends_the_others(tmp_path, bad_worker):
     more = {"mark": str(tmp_path / "mark")}
     jobs = [a_job(Deed, case=f"k@{do}", variant=do, do=do, **more) for do in ("fine", "hang")]
 
-    def full(made):
+    def full(result):
         until = time.monotonic() + 5
         while not (tmp_path / "mark").exists() and time.monotonic() < until:
             time.sleep(0.02)
@@ -217,12 +217,12 @@ def test_a_check_that_was_short_beside_others_is_done_once_more_alone(tmp_path, 
     for i, deed in enumerate(("fine", "hang", "slow once", "memory once", "fine")):
         more = {"shape": {"m": 1 + i, "n": 1, "k": 1}, "dtypes": dict.fromkeys("abc", "f32")}
         jobs.append(a_job(Deed, case=f"k@{i}", do=deed, mark=str(tmp_path / f"mark{i}"), **more))
-    told, how = [], {"module": bad_worker, "limit_s": 0.5, "log_path": tmp_path / "log"}
-    made = stages._checked_together(jobs, 2, told.append, **how)
+    seen, how = [], {"module": bad_worker, "limit_s": 0.5, "log_path": tmp_path / "log"}
+    results = stages._checked_together(jobs, 2, seen.append, **how)
     want = ["ok", "timed out", "ok", "ok", "ok"]
-    assert statuses(sorted(made, key=lambda one: one.case)) == want
-    assert statuses(sorted(told, key=lambda one: one.case)) == want  # each once
-    assert len({one.notes["pid"] for one in made if one.status == "ok"}) >= 2
+    assert statuses(sorted(results, key=lambda result: result.case)) == want
+    assert statuses(sorted(seen, key=lambda result: result.case)) == want  # each once
+    assert len({result.notes["pid"] for result in results if result.status == "ok"}) >= 2
 
 
 CPU_KERNEL = """
@@ -258,19 +258,19 @@ def cpu(stage, tmp_path, *jobs):
 
 def test_cpu_check_tells_right_from_wrong(tmp_path):
     names = ["product", "forgets_a_term", "reads_c"]
-    made = cpu("check", tmp_path, *(cpu_job(tmp_path, name) for name in names))
-    assert [one.verdict for one in made] == ["correct", "wrong", "wrong"]
-    figures = made[0].by_metric
+    results = cpu("check", tmp_path, *(cpu_job(tmp_path, name) for name in names))
+    assert [result.verdict for result in results] == ["correct", "wrong", "wrong"]
+    figures = results[0].by_metric
     assert figures["max_error"] <= figures["tolerance"] < 1e-3
-    assert "elements are wrong" in made[1].reason
+    assert "elements are wrong" in results[1].reason
 
 
 def test_cpu_time(tmp_path):
     jobs = [cpu_job(tmp_path, "product"), cpu_job(tmp_path, "no_such_function")]
-    made = cpu("time", tmp_path, *jobs)
-    assert statuses(made) == ["ok", "failed to launch"]
-    assert len(made[0].samples["duration_us"]) >= 3
-    assert "no_such_function" in made[1].reason
+    results = cpu("time", tmp_path, *jobs)
+    assert statuses(results) == ["ok", "failed to launch"]
+    assert len(results[0].samples["duration_us"]) >= 3
+    assert "no_such_function" in results[1].reason
 
 
 @pytest.mark.parametrize("gone", ["", "CUDA_ERROR_NO_DEVICE"])
@@ -282,17 +282,17 @@ def test_a_case_under_which_the_gpu_was_lost_is_not_to_blame(monkeypatch, gone):
     kept = []
 
     def measure(waiting, keep):
-        made = []
+        losses = []
         for job, why in zip(waiting, ends, strict=True):
             status = "not measured" if "usable" in why else "invalid access" if why else "ok"
-            made.append(Result.of_job(job, status, why))
-            keep(made[-1])
-            assert bool(kept) == (len(made) > 1)
-        return made
+            losses.append(Result.of_job(job, status, why))
+            keep(losses[-1])
+            assert bool(kept) == (len(losses) > 1)
+        return losses
 
-    found = watched(measure, 0)(jobs, kept.append)
-    assert found == kept and [one.case for one in found] == [job.case for job in jobs]
+    results = watched(measure, 0)(jobs, kept.append)
+    assert results == kept and [result.case for result in results] == [job.case for job in jobs]
     last = "not measured" if gone else "invalid access"
-    assert statuses(found) == ["invalid access", "ok", last, "not measured"]
-    assert found[2].notes.keys() == ({"interrupted"} if gone else set())
-    assert found[2].reason.endswith(gone or "UNKNOWN")
+    assert statuses(results) == ["invalid access", "ok", last, "not measured"]
+    assert results[2].notes.keys() == ({"interrupted"} if gone else set())
+    assert results[2].reason.endswith(gone or "UNKNOWN")

@@ -204,7 +204,7 @@ def _lock_file(path: Path) -> int:
             return number
 
 
-def _no_lock(path: Path, reason: str) -> UserError:
+def _no_lock(path: Path, reason: str | None) -> UserError:
     problem = f"the lock of the GPU, {path}, cannot be used ({reason})"
     return UserError.because("GPU", problem, "Remove what lies there")
 
