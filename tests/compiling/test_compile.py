@@ -1,4 +1,4 @@
-"""Compiling with NVRTC, no GPU: what changes a cubin, where an error stands, what a listing says."""
+"""Compiling with NVRTC, without a GPU: changes of a cubin, positions of errors, contents of a listing."""
 
 import re
 import subprocess
@@ -53,7 +53,7 @@ def test_cubin_and_resources(plain):
 
 
 def test_comment_changes_neither_code_nor_bytes(plain, tmp_path):
-    """A comment that moves no line leaves the very bytes; one that does only moves debug lines."""
+    """A comment that moves no line keeps the bytes; one that does changes only debug lines."""
     same_line = compile_text(tmp_path / "1", BODY.replace("REAL sum = 0;", "REAL sum = 0; // note"))
     moved = compile_text(tmp_path / "2", "// one line more\n" + BODY)
     assert same_line.sha256 == plain.sha256
@@ -72,7 +72,7 @@ def test_code_and_macros_change_the_digest(plain, tmp_path, before, after):
 
 
 def test_bytes_do_not_depend_on_where_the_compiler_stands(tmp_path):
-    """Other working folder, other place of the checkout, other process: the same cubin."""
+    """Another working folder, checkout or process gives the same cubin."""
     environ, cubins = {"PYTHONPATH": str(ROOT / "workflow")}, set()
     for place in ("one", "two/deeper"):
         path = write_kernel(tmp_path / place / "kernels")
@@ -81,7 +81,7 @@ def test_bytes_do_not_depend_on_where_the_compiler_stands(tmp_path):
     assert len(cubins) == 1
 
 
-def test_headers_of_its_own_folder(tmp_path):
+def test_headers_of_the_kernels_folder(tmp_path):
     write_kernel(tmp_path)
     (tmp_path / "scale.cuh").write_text("#define SCALE 3\n")
     body = '#include "scale.cuh"\n' + BODY.replace("REAL sum = 0;", "REAL sum = SCALE;")
@@ -90,13 +90,13 @@ def test_headers_of_its_own_folder(tmp_path):
     key = nvrtc.cache_key(kernel, "sm_90", MACROS)
     assert first.message == ""
     (tmp_path / "scale.cuh").write_text("#define SCALE 4\n")
-    # What is compiled is what the key is of, though the file is another one by now.
+    # The compiled text is that of the key, although the file has changed meanwhile.
     assert nvrtc.compile_kernel(kernel, "sm_90", MACROS).sha256 == first.sha256
     kernel = load_kernel(kernel.path)
     assert nvrtc.cache_key(kernel, "sm_90", MACROS) != key
     second = nvrtc.compile_kernel(kernel, "sm_90", MACROS)
     assert cubin.code_digest(second.cubin) != cubin.code_digest(first.cubin)
-    # A comment makes it another source, which is compiled again: figures hold on to the code's digest.
+    # A comment changes the source, which is compiled again: figures keep the digest of the code.
     (tmp_path / "scale.cuh").write_text("/* or\nthree\nlines */\n#define SCALE 4\n")
     noted = load_kernel(kernel.path)
     assert source_digest(noted) != source_digest(kernel)
@@ -105,7 +105,7 @@ def test_headers_of_its_own_folder(tmp_path):
 
 
 def identities(folder):
-    """What a kernel with a header, and one without, are known by: source, cache key, job."""
+    """Return the digests of a kernel with a header, and of one without: source, cache key, job."""
     block = {"kernels": ["sample", "other"], "macros": "defaults", "shapes": [64]}
     loaded = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
     ways = source_digest, lambda source_kernel: nvrtc.cache_key(source_kernel, "sm_90", MACROS)
@@ -114,7 +114,7 @@ def identities(folder):
 
 @pytest.mark.parametrize("header", ["scale.cuh", "inner.cuh"])
 def test_a_header_is_part_of_its_kernels_source(tmp_path, header):
-    """Also one that only another header includes; kernels that include neither stay as they are."""
+    """A header that only another header includes counts too; kernels without it keep their digests."""
     (tmp_path / "scale.cuh").write_text('#include "inner.cuh"\n#define SCALE (2 * INNER)\n')
     (tmp_path / "inner.cuh").write_text("#define INNER 3\n")
     write_kernel(tmp_path, body='#include "scale.cuh"\n' + BODY)
@@ -148,7 +148,7 @@ def test_error_has_file_and_line(tmp_path, body, expected):
     assert expected in message
     assert "\n" not in done.message
     text = path.read_text().splitlines()
-    # nvcc names the line where it noticed, which is the wrong one or the next.
+    # nvcc reports the line of the mistake or the next one.
     near = "\n".join(text[int(line) - 2 : int(line)])
     assert any(word in near for word in ("REAL sum", "alhpa", "nowhere", "static_assert"))
 
@@ -198,7 +198,7 @@ def test_listing_maps_instructions_to_lines(plain, tmp_path):
 
 
 def stored_at_their_line(listing, source):
-    """Whether the stores to shared memory stand where the source has them."""
+    """Return whether the stores to shared memory have the line of the source."""
     lines = [
         instruction.line("sample.cu")
         for instruction in listing
@@ -208,7 +208,7 @@ def stored_at_their_line(listing, source):
 
 
 def documents(tmp_path, store, body=BODY, front=FRONT):
-    """What is known of both dtypes of a kernel, and those that were compiled now."""
+    """Return the compilations of both dtypes of a kernel, and the variants compiled now."""
     kernel = load_kernel(write_kernel(tmp_path / "kernels", body=body, front=front))
     variants = [variant(kernel, {"REAL": real}, kernel.path, "macros") for real in ("f32", "f64")]
     compilations = compiling.Compilations(store, None, tmp_path / "cubins")
@@ -226,7 +226,7 @@ def documents(tmp_path, store, body=BODY, front=FRONT):
 
 
 def test_another_entry_compiles_nothing(tmp_path):
-    """Front matter says which kernel of the file is meant; what was compiled stays."""
+    """The front matter chooses the kernel of a file, and its compilation stays valid."""
     store, more = Store(tmp_path / "store"), BODY.replace("NAME", "other") + BODY
     entries, compiled = documents(tmp_path, store, more, FRONT + "entry: nothing\n")
     assert len(compiled) == 2 and "code" not in entries["sample"]
@@ -276,7 +276,7 @@ def test_what_looks_like_a_comment_in_a_literal_is_code():
     assert source.code_lines(text) == (
         (1, 'a = "// no /* comment";'), (3, "b = '\"';"), (5, 'R"x(// raw)x";'),
     )  # fmt: skip
-    # A line's own number is code where the code asks for it.
+    # A line number is code if the code uses it.
     assert source.code("// x\nint a;") == source.code("int a;")
     assert source.code("// x\nassert(a);") != source.code("assert(a);")
 
@@ -306,7 +306,7 @@ def test_host_kernel_digest_ignores_comments_and_front_matter(tmp_path):
 
 
 def test_symbol() -> None:
-    """A kernel without extern "C" is found by its own name, where that is not ambiguous."""
+    """A kernel without extern "C" is matched by its name, unless that is ambiguous."""
     names = ["_ZN4mine5sgemmILi16EEEvPKfS2_Pfiii", "_Z7sgemm_bPf", "_Z14gemm_of_squarePf", "other"]
     assert nvrtc.symbol("other", names) == "other"
     assert nvrtc.symbol("sgemm", names) == names[0]

@@ -1,4 +1,4 @@
-"""Files that were written for nvcc: code of the host, its names, and headers that NVRTC has not."""
+"""Files written for nvcc: host code, its names, and headers that NVRTC lacks."""
 
 from pathlib import Path
 
@@ -60,13 +60,13 @@ int main() {}
 
 
 def test_what_device_code_names_stays() -> None:
-    """Whatever it is, and whoever names it; a function of the host with a device overload goes."""
+    """Every kind of declaration stays; a host function with a device overload is skipped."""
     cut = adapted(NAMED)
     assert {part.name for part in cut.left_out} == {"UNUSED", "part", "main", ""}
     assert "template __global__" in cut.text and "template void launch" not in cut.text
 
 
-def test_headers_of_its_own_are_cut_with_it() -> None:
+def test_headers_of_the_kernel_are_cut_too() -> None:
     header = "#pragma once\n#define RUN __global__ static\nvoid log(const char*);\nclass Log { std::string s; };\n"
     cut = adapted('#include "log.h"\nRUN void mine() { std::min(1, 2); }\n', **{"log.h": header})
     assert cut.headers["log.h"].split("\n")[2:4] == [" " * 22, " " * 29]
@@ -94,7 +94,7 @@ def test_a_message_says_what_to_write(tmp_path: Path, text: str, advice: str) ->
 
 @needs_nvrtc
 def test_an_entry_that_is_an_expression(tmp_path: Path) -> None:
-    """With macros in it; it is part of the key, and the symbol is found by it."""
+    """An entry may contain macros; it is part of the key, and gives the symbol."""
     body = "namespace ns { template <int N, class T> __global__ void gemm(T* a) { a[0] = N; } }\n"
     loaded = kernel(tmp_path, body, "entry: ns::gemm<2 * TILE, float>\n")
     outcome = nvrtc.compile_kernel(loaded, "sm_90", {"TILE": 8})
@@ -105,7 +105,7 @@ def test_an_entry_that_is_an_expression(tmp_path: Path) -> None:
 
 
 def test_kernels_for_nvrtc_stay_as_they_are() -> None:
-    """None of the shipped and foreign kernels shows a sign of nvcc, so their keys have nothing of it."""
+    """No shipped or foreign kernel shows a sign of nvcc, so their keys do not depend on the adaptation."""
     paths = [*(ROOT / "kernels").glob("*/*.cu"), *(ROOT / "tests" / "foreign").glob("*.cu")]
     assert len(paths) > 40
     for path in paths:
@@ -195,7 +195,7 @@ def test_headers_of_the_host_and_of_the_standard_library(tmp_path):
     assert outcome.cubin, outcome.message
 
 
-def test_one_is_enough_for_itself_and_what_the_kernels_folder_has_comes_first(tmp_path):
+def test_each_header_suffices_and_the_kernels_folder_has_priority(tmp_path):
     assert compiled(tmp_path, including("limits"), USES["limits"]).cubin
     (tmp_path / "limits").write_text("#define MINE 3\n")
     assert compiled(tmp_path, including("limits"), "MINE").cubin
@@ -209,8 +209,8 @@ def test_a_header_of_crt_hides_none_of_another_folder(tmp_path, monkeypatch):
 
 
 @needs_nvrtc
-def test_stand_ins_are_for_a_kernels_own_files_alone(tmp_path):
-    """CUDA's headers name <type_traits> and others for other compilers: a kernel's key is without."""
+def test_stand_ins_are_for_files_of_a_kernel_alone(tmp_path):
+    """CUDA's headers name <type_traits> and others for other compilers, which a kernel's key omits."""
     assert "vector" in headers.toolkit("#include <vector>\n", {}, nvcc=True).texts
     (tmp_path / "own.cuh").write_text("#include <vector>\n")
     text = '#include "own.cuh"\n'
@@ -219,7 +219,7 @@ def test_stand_ins_are_for_a_kernels_own_files_alone(tmp_path):
     assert "cuda_bf16.h" in plain and not {*filter(includes.of_host, plain)} - {*includes.STAND_INS}
 
 
-def test_short_words_of_glibc(tmp_path):
+def test_short_names_of_glibc(tmp_path):
     value = "uint(1) + ushort(2) + ulong(3)"
     assert compiled(tmp_path, "", value).cubin
     assert compiled(tmp_path, "typedef unsigned int uint;\n", value).cubin
@@ -231,7 +231,7 @@ def test_short_words_of_glibc(tmp_path):
 
 @pytest.mark.parametrize("name", ["cub/cub.cuh", "cub/block/block_reduce.cuh"])
 def test_cub(tmp_path, name):
-    """As a whole it is what device code can use of it."""
+    """The whole library compiles for device code."""
     value = "cub::BlockReduce<float, 128>(*(cub::BlockReduce<float, 128>::TempStorage*)a).Sum(1)"
     outcome = compiled(tmp_path, f"{including(name)}int main() {{ return 0; }}\n", value)
     assert outcome.cubin, outcome.message
@@ -257,7 +257,7 @@ int main() { std::cout << launched(3); }
 
 
 def test_a_library_that_knows_nvrtc_stays_as_it_is(tmp_path):
-    """Its functions without an annotation are device functions; what is for the host alone is left out."""
+    """Its functions without an annotation are device functions; host-only code is skipped."""
     written(tmp_path / "include", LIBRARY)
     front = FRONT + "compiler: {include: [include]}\n"
     outcome = compiled(tmp_path, FILE, "twice<3>() + seven() + both(1)", front)
@@ -268,7 +268,7 @@ def test_a_library_that_knows_nvrtc_stays_as_it_is(tmp_path):
 
 
 def test_a_guard_is_no_library(tmp_path):
-    """As `nvcc.GUARD` asks for it: the rest of the header is cut as any other."""
+    """Outside of a guard as in `nvcc.GUARD`, a header is cut like any other."""
     text = "#ifndef __CUDACC_RTC__\n#include <iostream>\n#endif\n"
     text += "inline void told() { fprintf(stderr, 0); }\n__device__ int one() { return 1; }\n"
     written(tmp_path, {"common/util.cuh": text})
@@ -276,8 +276,8 @@ def test_a_guard_is_no_library(tmp_path):
     assert outcome.cubin and nvcc.UNANNOTATED not in outcome.options
 
 
-def test_two_headers_of_one_name(tmp_path):
-    """NVRTC knows no folders: the one beside its includer is asked for by its whole name."""
+def test_two_headers_of_the_same_name(tmp_path):
+    """NVRTC has no folders, so a header beside its includer is requested by its full name."""
     written(tmp_path, LIBRARY)
     by_name = includes.own("#include <lib/more/sizes.hpp>\n#include <tile.h>\n", tmp_path)
     assert {"tile.h", "lib/more/tile.h", "limits.hpp"} <= set(by_name)
@@ -285,8 +285,8 @@ def test_two_headers_of_one_name(tmp_path):
     assert by_name["tile.h"] == LIBRARY["tile.h"] and "SIDE" in by_name["lib/more/tile.h"]
 
 
-def test_a_header_with_the_name_of_one_of_cudas(tmp_path):
-    """It lies beside a header of the kernel's own: CUDA's headers get theirs all the same."""
+def test_a_header_with_the_name_of_a_cuda_header(tmp_path):
+    """It lies beside a header of the kernel, and CUDA's headers still get CUDA's."""
     texts = {"lib/half.cuh": '#include "cuda_fp8.hpp"\n', "lib/cuda_fp8.hpp": "#define MINE 3\n"}
     written(tmp_path, texts)
     text = '#include "lib/half.cuh"\n' + including("cuda_fp8.h")

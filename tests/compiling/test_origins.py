@@ -1,4 +1,4 @@
-"""Where instructions come from: lines of the kernel file and of its headers, and the calls between."""
+"""Origins of instructions: lines of the kernel file and its headers, and the calls between."""
 
 import functools
 from dataclasses import replace
@@ -41,7 +41,7 @@ LISTING = """\
 COPY = Origin("tile.cuh", 3, "asm(1);", "k.cu:2 < tile.cuh:2", 2)
 
 
-def test_an_instruction_belongs_to_the_innermost_line_of_the_kernels_own_files() -> None:
+def test_an_instruction_belongs_to_the_innermost_line_of_the_kernels_files() -> None:
     by_address = origins.of_listing(LISTING, "k", TEXTS)
     assert by_address == {
         0x10: COPY,
@@ -100,7 +100,7 @@ def kernel(tmp_path: Path) -> Kernel:
     return replace(loaded, path=tmp_path / "k.cu", text='#include "tile.cuh"\nrun();\nown();')
 
 
-def test_lines_have_their_own_counts_and_what_they_call(kernel: Kernel) -> None:
+def test_lines_have_their_counts_and_those_of_calls(kernel: Kernel) -> None:
     places = origins.of_listing(LISTING, "k", TEXTS)
     case_fields = {"case": "k@1", "stage": "counters", "source": "counters", "environment": "e"}
     rows = [
@@ -126,7 +126,7 @@ def test_lines_have_their_own_counts_and_what_they_call(kernel: Kernel) -> None:
     assert code[2].origin == COPY and code[4].text == "EXIT"
 
 
-def test_matmul_asyncs_excess_belongs_to_one_copy_of_4_bytes(tmp_path: Path) -> None:
+def test_matmul_asyncs_excess_belongs_to_a_copy_of_4_bytes(tmp_path: Path) -> None:
     recorded = Recorded(next(iter(folders(ROOT / "resources" / "recorded"))))
     variant = Variant(load_kernel(ROOT / "kernels" / "ladder" / "matmul_async.cu"), ())
     compilations = Compilations(Store(tmp_path), recorded, tmp_path)
@@ -146,7 +146,7 @@ def test_matmul_asyncs_excess_belongs_to_one_copy_of_4_bytes(tmp_path: Path) -> 
     excess = table[table["wavefronts_shared_excess"] > 0]
     assert set(excess["file"]) == {"sgemm_tile.cuh"}
     sums = excess.groupby("text")["wavefronts_shared_excess"].sum()
-    # Of the chunks ahead of the loop the copy asks whether it is inside, which is another line.
+    # Copies before the loop have a bounds check, which is another line.
     assert all("cp.async.ca.shared.global [%0], [%1], %2" in text for text in sums.index)
     (copy,) = [text for text in sums.index if "%3" not in text]
     assert sums[copy] == 50_135_040

@@ -1,4 +1,4 @@
-"""Kernels that something else compiled: a cubin beside a .yaml file."""
+"""Kernels that another compiler compiled: a cubin beside a .yaml file."""
 
 import json
 import re
@@ -87,7 +87,7 @@ def test_a_file_that_is_no_cubin(front_file, capsys, content):
         ("yours_", [], "yours_16.cubin: file is"),
     ],
 )
-def test_one_that_is_not_the_kernels(front_file, capsys, name, options, reason):
+def test_a_cubin_that_does_not_fit(front_file, capsys, name, options, reason):
     front_file.write_text(FRONT.replace("mine_", name))
     assert reason in executed(front_file, capsys, *options)["reason"]
 
@@ -114,7 +114,7 @@ def test_a_file_with_code_is_compiled(tmp_path):
 
 
 def test_which_files_a_name_may_mean(front_file):
-    """A folder's, in it and below; none beside it, and none that cannot be read."""
+    """Files in a folder and below; none outside of it, and none that is unreadable."""
     folder = front_file.parent
     for name in ("a/one.cubin", "b/one.cubin", "mine_[1].cubin"):
         (folder / name).parent.mkdir(exist_ok=True)

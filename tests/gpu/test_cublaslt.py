@@ -1,4 +1,4 @@
-"""cuBLASLt plans against a stand-in that computes, and refuses, as the library's documentation says."""
+"""cuBLASLt plans, against a stand-in that computes and refuses according to the library's documentation."""
 
 import ctypes
 import itertools
@@ -35,7 +35,7 @@ N, T = 0, 1
 
 
 class cuBLASLtError(Exception):
-    """Under the library's own name, which the runtime looks for."""
+    """An error with the library's class name, which the runtime looks for."""
 
 
 class FakeLt:
@@ -72,7 +72,7 @@ class FakeLt:
 
     @staticmethod
     def _value(kinds: dict, key: int, address: int, size: int) -> Any:
-        """What lies there of an attribute; a value of another size is refused."""
+        """Read the value of an attribute; refuse another size."""
         kind = kinds.get(key, ctypes.c_int32)
         assert size == ctypes.sizeof(kind)
         return kind.from_address(address).value
@@ -139,7 +139,7 @@ class FakeLt:
         self, handle: int, operation: int, alpha: int, a: int, a_layout: int, b: int,
         b_layout: int, beta: int, c: int, c_layout: int, d: int, d_layout: int, *_: Any,
     ) -> None:  # fmt: skip
-        """A product, or as many as all layouts say, so many elements apart."""
+        """Compute the products of a batch, with the strides of the layouts."""
         assert (c, c_layout) == (d, d_layout)
         handles = (a_layout, b_layout, c_layout)
         layouts = [self.kept[descriptor - 1] for descriptor in handles]
@@ -208,7 +208,7 @@ def job(chosen: Variant, *sizes: int, **more: Any) -> Job:
 
 
 def multiplied(library: Any, work: Job, alpha: float, beta: float) -> np.ndarray:
-    """C as the library leaves it in memory."""
+    """Return C as the library leaves it in memory."""
     operation = operations.load(work.operation)
     given = operation.inputs(work).items()
     buffers = {name: operation.in_memory(work, name, data) for name, data in given}
@@ -222,7 +222,7 @@ def multiplied(library: Any, work: Job, alpha: float, beta: float) -> np.ndarray
 
 
 def right(library: Any, work: Job) -> None:
-    """That the library gives the operation's product for every alpha and beta, and leaves padding alone."""
+    """Check that the library computes the operation's product for every alpha and beta, and keeps the padding."""
     operation = operations.load(work.operation)
     for alpha, beta in operation.runs(work):
         outputs = {"c": multiplied(library, work, alpha, beta)}
@@ -232,7 +232,7 @@ def right(library: Any, work: Job) -> None:
 
 
 def taken(library: Any, chosen: Variant, layouts: dict[str, str], *sizes: int) -> bool:
-    """Whether the library has an algorithm; what it refuses is unsupported."""
+    """Return whether the library has an algorithm; a refusal must be *unsupported*."""
     with ProductPlan(library, dict(zip("mnk", sizes)), chosen.dtypes, layouts) as plan:
         try:
             return bool(plan.algorithms)
@@ -274,7 +274,7 @@ def test_a_batch_is_its_products_one_behind_the_other(library, shape, dtype):
 
 
 def test_a_batch_has_a_choice_of_algorithms_of_its_own(library, tmp_path):
-    """One product's file keeps its name, so that what was found before batches were known still holds."""
+    """The file of a single product keeps its name, so that choices from before batches stay valid."""
     dtypes, shape = cublas().dtypes, {"m": 4, "n": 4, "k": 4}
     files = []
     for more in ({}, {"batch": 1}, {"batch": 2}):
@@ -318,7 +318,7 @@ def test_fp8_has_scales_and_one_form(library, kind):
 
 
 def test_bytes_have_one_form_and_a_fraction_is_refused(library):
-    """What `where` and `requires` of cublas.yaml leave out is what the library refuses."""
+    """The `where` and `requires` of cublas.yaml exclude exactly the cases that the library refuses."""
     device, chosen = {"arch": 90}, cublas(TYPE="i8", B="col")
     for a, b in itertools.product(("row", "col"), repeat=2):
         form = taken(library, chosen, {"a": a, "b": b}, 7, 8, 16)
@@ -386,7 +386,7 @@ def test_ids_of_the_row_major_variants_have_no_layout_in_them():
 
 
 class Drifting:
-    """Launches that take their time, and the longer the sooner they run after something heavy."""
+    """Launches that take longer soon after a heavy kernel."""
 
     ran = 0
 
@@ -427,5 +427,5 @@ def test_the_fastest_algorithm_is_found_while_the_clock_recovers() -> None:
     assert chosen(first=100, second=106, broken=1, third=108) == b"first"
     assert chosen(first=106, second=104, third=100) == b"third"
     assert chosen(first=230, second=104, third=100) == b"third"
-    # Among equal ones the heuristic's first.
+    # Among equal algorithms the heuristic's first.
     assert chosen(first=120, second=100.3, third=100) == b"second"

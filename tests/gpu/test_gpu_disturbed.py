@@ -1,4 +1,4 @@
-"""What spoils a measurement from outside is noticed, said, and measured again: heat, other processes, drivers."""
+"""Disturbances of a measurement (heat, other processes, drivers) are noticed, reported and measured again."""
 
 import math
 import sys
@@ -30,7 +30,7 @@ TARGET = {
 
 @pytest.fixture
 def timed(monkeypatch):
-    """A timing in which NVML tells such reasons, one after the other, and the GPU is away for such shares."""
+    """Return a timing with these throttle reasons from NVML, and these shares of other processes, in turn."""
 
     def call(reasons=(0,), paused=(0.0, 0.0), clocks=(1980.0,)):
         reasons, paused, clocks = list(reasons), list(paused), list(clocks)
@@ -71,8 +71,8 @@ def timed(monkeypatch):
     ("how", "disturbance"),
     [
         ({}, ""),
-        ({"reasons": [CAP]}, ""),  # the load's own
-        ({"paused": [0.1, 0.1]}, ""),  # a screen
+        ({"reasons": [CAP]}, ""),  # the load causes it
+        ({"paused": [0.1, 0.1]}, ""),  # a display
         ({"reasons": [0, HOT, 0]}, "the GPU was slowed down: thermal (hardware)"),
         ({"paused": [0, 0.48]}, "another process used this GPU, 48% of the time"),
     ],
@@ -115,7 +115,7 @@ def test_launches_of_which_two_rounds_take_a_second_take_two(timed, monkeypatch)
 
 
 def test_rounds_are_those_behind_the_last_move_of_the_clock(timed, monkeypatch):
-    """As on an H200 behind another load: 1,440 MHz, then step by step 1,905; and rounds count that clock."""
+    """The clock rises from 1,440 MHz to 1,905 in steps, as on an H200 after another load."""
 
     def clock_of(outcome):
         return outcome.by_metric["sm_clock"]
@@ -128,7 +128,7 @@ def test_rounds_are_those_behind_the_last_move_of_the_clock(timed, monkeypatch):
     outcome = timed(clocks=[1440.0, 1600.0, 1785.0, 1905.0])
     assert clock_of(outcome) == 1905.0 and outcome.notes["rounds"] == 5
     assert len(outcome.samples["duration_us"]) == 10
-    # A load that began at the highest clock is watched until the power limit would show.
+    # A load that starts at the highest clock runs until the power limit would appear.
     outcome = timed(clocks=[1980.0] * 4 + [1755.0])
     assert clock_of(outcome) == 1755.0 and outcome.notes["rounds"] == 5
     steps_of_the_limit = [1500.0, 1515.0, 1530.0, 1515.0, 1500.0, 1515.0]
@@ -192,7 +192,7 @@ def test_memory_that_other_processes_hold_is_no_fault_of_the_case(monkeypatch, e
     ],
 )
 def test_a_driver_that_is_none_is_a_machine_without_a_gpu(monkeypatch, tmp_path, broken, message):
-    """And says in one line why; no case is blamed."""
+    """The reason is one line, and no case fails for it."""
     driver = pytest.importorskip("cuda.bindings.driver")
 
     def answering(answer):

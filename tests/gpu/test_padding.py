@@ -1,4 +1,4 @@
-"""Operands with padding: strides in front matter, memory that is poisoned between the elements."""
+"""Operands with padding: strides in front matter, poisoned memory between the elements."""
 
 import ctypes
 from dataclasses import replace
@@ -79,7 +79,7 @@ def test_on_the_gpu(session, path, shape, macros, reason) -> None:
 
 
 @live
-def test_a_large_one_on_the_gpu(session: Session, tmp_path: Path) -> None:
+def test_a_large_product_on_the_gpu(session: Session, tmp_path: Path) -> None:
     checked(session, LEADING, "1025x1023x511", {})
     checked(session, padded_tma(tmp_path), "1025x1023x511", {})
 
@@ -97,7 +97,7 @@ def test_timed_beside_cublas_on_the_gpu(session: Session) -> None:
 @pytest.mark.parametrize("gathering", [True, False])
 @pytest.mark.parametrize("batch", [1, 3])
 def test_rows_are_copied_on_the_gpu(monkeypatch, gathering, batch) -> None:
-    """With a driver whose memory is the host's."""
+    """A stand-in for the driver copies host memory."""
     driver = pytest.importorskip("cuda.bindings.driver")
     shape, strides = {"batch": batch, "m": 5, "n": 2, "k": 3}, {"lda": 4, "stride_a": 23}
     name = "batched_matmul" if batch > 1 else "matmul"

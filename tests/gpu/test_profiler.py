@@ -1,4 +1,4 @@
-"""Nsight Compute without Nsight Compute: command lines, reports and failures, by stand-ins."""
+"""Sessions of Nsight Compute with stand-ins: command lines, reports and failures."""
 
 import json
 import math
@@ -273,7 +273,7 @@ def test_a_report_without_samples_is_none_of_a_kernel_that_was_too_short() -> No
     assert result.status == "not measured" and "no stall samples" in result.reason
 
 
-def test_a_kernel_is_known_by_its_mangled_name() -> None:
+def test_a_kernel_is_identified_by_its_mangled_name() -> None:
     for entry, reported in (("_Z5tiledPKf", "_Z5tiledPKf"), ("_ZN4mine5tiledIfEEvPT_", "tiled")):
         action = SampledAction(samples(), entry=reported)
         assert profile_report.mismatch(action, job("a", entry)) == ""
@@ -294,7 +294,7 @@ def test_a_cubin_is_disassembled_once() -> None:
     again = launch(4096)
     again.sass_by_pc = None  # type: ignore[method-assign,assignment]
     assert instructions.instructions_of(again, code=code) == rows
-    # Another cubin's launch, of the same name, is none of it.
+    # A launch of another cubin with the same name does not count.
     jobs = [job("a", cubin="one"), job("b", cubin="one"), job("c", cubin="two")]
     other = launch(0)
     other.case, other.sass[BASE + 32] = 2, "LDS R2, [R4] ;"
@@ -303,7 +303,7 @@ def test_a_cubin_is_disassembled_once() -> None:
     assert [results[i].instructions[1]["opcode"] for i in (0, 2)] == ["LDS.64", "LDS"]
 
 
-def test_totals_by_kind_and_the_probes_own_instruction() -> None:
+def test_totals_by_kind_and_the_probes_instruction() -> None:
     loads = DERIVED["shared_wavefronts_load"].counter
     probe = job("p@x", instruction="LDS")
     counters = {**COUNTERS, **instruction_counters(), loads: 8}
@@ -356,7 +356,7 @@ def test_events_of_the_worker(tmp_path: Path) -> None:
 
 
 class Ncu:
-    """Sessions of a stand-in for ncu: what it does, and what its reports hold."""
+    """Sessions of a stand-in for ncu, with its program and the kernels in its reports."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self._patch = folder, monkeypatch
@@ -368,7 +368,7 @@ class Ncu:
             self._patch.setattr(profiler, "MOST_PLAIN", most)
 
     def program(self, body: str) -> str:
-        """A program that does what ``body`` says."""
+        """Write the program of the stand-in with ``body``."""
         path = self.folder / "ncu"
         text = (
             f"#!{sys.executable}\n"
@@ -414,7 +414,7 @@ def ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ncu:
 
 
 def asking(cases: str, **more: Any) -> list[Job]:
-    """Jobs for the counters of COUNTERS."""
+    """Return jobs with the counters of COUNTERS."""
     return [job(case, **{"metrics": tuple(NAMES), **more}) for case in cases]
 
 
@@ -423,7 +423,7 @@ def statuses(results: list[Result]) -> list[str]:
 
 
 def reported(path: Path, counters: dict[str, Any] = COUNTERS, **more: Any) -> list[FakeAction]:
-    """A kernel for each case that `reach` wrote into the report."""
+    """Return a kernel for each case that `reach` wrote into the report."""
     return [FakeAction("tiled", counters, i, **more) for i in range(int(path.read_text()))]
 
 
@@ -444,7 +444,7 @@ def test_no_ncu_is_a_status(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
         ("print('==ERROR== The application returned an error code (1).'); sys.exit(1)", None),
     ],
 )
-def test_what_somebody_ended_is_asked_again(ncu: Ncu, end: str, name: str | None) -> None:
+def test_a_case_that_was_killed_is_retried(ncu: Ncu, end: str, name: str | None) -> None:
     (result,) = ncu.run(end, [job("a")])
     assert result.status == "not measured"
     assert result.notes.get("interrupted") == name
@@ -463,8 +463,8 @@ def test_what_the_report_holds_is_kept(ncu: Ncu) -> None:
     assert read_jobs(ncu.folder / "reports" / "kernel.jobs.json") == jobs
 
 
-def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(ncu: Ncu) -> None:
-    """The worker ends under the case "b" of its first session and says so of no other."""
+def test_a_session_for_each_choice_of_metrics_and_another_after_a_crash(ncu: Ncu) -> None:
+    """The worker ends during the case "b" of its first session, and no other case fails."""
     ncu.holds(lambda path: reported(path, {NAMES[2]: 50.0}))
     jobs = asking("abc", metrics=tuple(NAMES[1:]))
     jobs += asking("d", metrics=tuple(NAMES[2:]), cache_control="none")
@@ -481,7 +481,7 @@ def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(ncu: Ncu) -
 
 
 def test_a_report_is_read_while_the_next_session_runs(ncu, monkeypatch) -> None:
-    """By several processes."""
+    """Several processes read it."""
 
     def actions(path: Path) -> list[FakeAction]:
         counters = dict.fromkeys(NAMES, 1.0) | instruction_counters() | {NAMES[0]: os.getpid()}
@@ -489,7 +489,7 @@ def test_a_report_is_read_while_the_next_session_runs(ncu, monkeypatch) -> None:
 
     ncu.holds(actions, most=4)
     monkeypatch.setattr(reading, "LEAST_CASES", 1)
-    # The second session does not end before the results of the first are there.
+    # The second session does not end before the results of the first are read.
     (seen := ncu.folder / "seen").mkdir()
     wait = (
         "reach()\n"
@@ -512,7 +512,7 @@ def test_a_report_is_read_while_the_next_session_runs(ncu, monkeypatch) -> None:
     processes = [result.by_metric[NAMES[0]] for result in results]
     assert len(set(processes)) == 4 and os.getpid() not in processes
     assert [len(result.instructions) for result in results] == [3] * 7
-    # The order in which a case names its metrics is that of its figures, and no session of its own.
+    # The order of a case's metrics is that of its figures, and causes no additional session.
     assert results[0].figures[2]["metric"] == NAMES[0] == results[1].figures[0]["metric"]
     assert len(lines) == 2 and "session 2 (3 metrics, 0 sections): 3 of 3 cases in" in lines[1]
     assert "by 2 processes" in lines[1]
@@ -526,7 +526,7 @@ def test_a_report_is_read_while_the_next_session_runs(ncu, monkeypatch) -> None:
     assert [alike(result) for result in profiled(cores=1)] == [alike(result) for result in results]
 
 
-def test_a_reader_that_ends_takes_its_own_cases_alone(ncu, monkeypatch) -> None:
+def test_a_reader_that_ends_loses_only_its_cases(ncu, monkeypatch) -> None:
     class Deadly(FakeAction):
         def name(self) -> str:
             os.kill(os.getpid(), 9)
@@ -559,7 +559,7 @@ def test_a_result_that_cannot_be_kept_ends_ncu_and_the_readers(ncu: Ncu) -> None
 
 
 def sessions(jobs: list[Job]) -> list[int]:
-    """How many cases each session has, which asks for all that they do."""
+    """Return the number of cases of each session; a session has all metrics of its cases."""
     groups = profiler.sessions_of(jobs)
     assert sorted(index for _, places in groups for index in places) == list(range(len(jobs)))
     for settings, places in groups:
@@ -583,7 +583,7 @@ def test_few_cases_join_a_session_that_collects_all_they_ask_for() -> None:
 
 @pytest.mark.parametrize(("count", "expected"), [(20, [60]), (90, [270]), (210, [210, 210, 210])])
 def test_metrics_that_differ_a_little_share_a_session(count: int, expected: list[int]) -> None:
-    """As a session's start costs less than a pass more of each case, or not."""
+    """They share it if the start of a session costs more than an additional pass of each case."""
     metrics = catalogue.merged(["limits"])[0]
     kinds = [[name for name in metrics if name != dropped] for dropped in metrics[:3]]
     assert sessions([job("x", metrics=kind) for kind in kinds for _ in range(count)]) == expected
@@ -607,7 +607,7 @@ def test_tensor_operations_that_the_code_lacks_are_not_counted(tmp_path, code, c
     profiled = job("a", cubin=str(cubin))
     names = profiling.metrics_of(profiled)
     assert [catalogue.METRICS[name].inputs for name in names if "tensor_src" in name] == collected
-    # What the code tells is said beside what was counted, not among it.
+    # Metrics that are 0 by the code are listed separately from the counted ones.
     result = result_of(profiled, FakeAction("tiled", dict.fromkeys(names, 3.0)), names)
     unasked = [name for name in profiled.metrics if name not in names]
     assert result.notes.get("not_asked", []) == sorted(unasked)
@@ -620,14 +620,14 @@ def test_tensor_operations_that_the_code_lacks_are_not_counted(tmp_path, code, c
     ("dtype", "number"), [("f16", 3), ("bf16", 1), ("f64", 7), ("i8", 7), ("e4m3", 0)]
 )
 def test_a_librarys_tensor_operations_are_those_of_its_operands(dtype: str, number: int) -> None:
-    """Where the tensor cores alone take them: f64 and whole numbers may be computed otherwise."""
+    """Only for types of the tensor cores alone: f64 and integers may run on other units."""
     lib = job("lib", "", "cublaslt", dtypes={"a": dtype, "b": dtype, "c": dtype})
     assert sum("tensor_src" in name for name in profiling.metrics_of(lib)) == number
     assert sum("tensor_src" in name for name in profiling.metrics_of(job("a"))) == 7
 
 
 def refusing(ncu: Ncu, name: str) -> list[Result]:
-    """Of two sessions whose ncu refuses a metric; each run notes whether it was asked for it."""
+    """Run two sessions of an ncu that refuses a metric; each run notes whether it got the metric."""
     ncu.holds(lambda path: [FakeAction("tiled", BASIC, 0)], most=1)
     body = (
         f"bad = {name!r}\n"
@@ -652,7 +652,7 @@ REFUSED = "print('==ERROR== ERR_NVGPUCTRPERM - The user'); sys.exit(1)\n"
 
 
 @pytest.mark.parametrize("reached", ["", "reach()\n"])
-def test_no_permission_is_a_status_and_asked_once(ncu: Ncu, reached: str) -> None:
+def test_no_permission_is_a_status_and_tried_once(ncu: Ncu, reached: str) -> None:
     ncu.holds(lambda path: [], most=2)
     results = ncu.run(reached + "note('sessions')\n" + REFUSED, asking("abcde"))
     assert statuses(results) == ["not measured"] * 5
@@ -661,7 +661,7 @@ def test_no_permission_is_a_status_and_asked_once(ncu: Ncu, reached: str) -> Non
 
 
 def test_permission_that_is_withdrawn_half_way_costs_what_comes_behind_it(ncu: Ncu) -> None:
-    """What was counted stays; what was not is asked again, because the machine could do it before."""
+    """Counted cases stay, and the next run retries the others, because the machine could count before."""
     ncu.holds(reported, most=2)
     results = ncu.run(f"if second: {REFUSED}reach()\n", asking("abcde"))
     assert statuses(results) == ["ok"] * 2 + ["not measured"] * 3

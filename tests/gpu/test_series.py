@@ -1,4 +1,4 @@
-"""Several launches in a row as one case: planned, compiled, executed, and read from a profile."""
+"""A series of launches as one case: planned, compiled, executed, and read from a profile."""
 
 import json
 import os
@@ -63,7 +63,7 @@ def changed(tmp_path: Path, old: str, new: str, name: str = "split_k") -> Path:
     return path
 
 
-def test_each_launch_is_planned_with_its_own_arguments() -> None:
+def test_each_launch_is_planned_with_its_arguments() -> None:
     plan = variant_of(SERIES / "split_k.cu").plan({"m": 33, "n": 20, "k": 50}, {})
     assert plan.series == (
         Step("partial", ("a", "b", "parts", "m", "n", "k"), (2, 3, 3), (16, 16, 1), 0, None),
@@ -83,8 +83,8 @@ def test_the_entry_that_is_named_leads() -> None:
     assert (plan.grid, plan.block) == ((3, 5, 1), (128, 1, 1))
 
 
-def test_one_launch_of_a_list(tmp_path: Path) -> None:
-    """It is named where it is beyond the device, and as the only one it is a launch."""
+def test_a_single_launch_of_a_list(tmp_path: Path) -> None:
+    """A message names it if it exceeds the device; a list of one launch is a plain launch."""
     path = changed(tmp_path, "block: [128]", "block: [2048]")
     plan = variant_of(path).plan({"m": 16, "n": 16, "k": 8}, {})
     assert plan.beyond({}) == "reduced: block x = 2048 exceeds 1024"
@@ -154,14 +154,14 @@ def test_a_series_is_executed_right(name: str, options: tuple[str, ...], tmp_pat
     done = case.run(job, execution.engine())
     assert (done.result.status, done.result.verdict) == ("ok", "correct"), done.result
     assert [launch.job.entry for launch in done.ran] == [launch.entry for launch in job.steps]
-    # Counters are sums over the launches, geometry is that of the one that leads.
+    # Counters are sums over the launches, geometry is that of the leading launch.
     each, totals = [launch.values() for launch in done.ran], done.values
     counts = ("smsp__inst_executed.sum", "launch__grid_size", "smsp__thread_inst_executed.sum")
     for metric in counts:
         assert totals[metric] == sum(values[metric] for values in each)
     assert totals["launch__grid_dim_x"] == job.launch.grid[0]
     assert totals["launch__block_size"] == each[job.leading]["launch__block_size"]
-    # Rows name their function, each instruction once, and have all that was executed.
+    # Rows have their function and each instruction once, and their counts add up to the total.
     rows = done.rows()
     places = Counter((row["function"], row["address"]) for row in rows)
     assert set(places.values()) == {1}
@@ -181,7 +181,7 @@ def test_two_instances_of_a_template_are_two_kernels(tmp_path: Path) -> None:
     document = execute.document("sm_90", planned_case, job, entry, done)
     assert [launch["grid"] for launch in document["launches"]] == [[6, 1, 1], [1, 1, 1], [1, 1, 1]]
     assert "  sums<BLOCK, true>: sm_90, grid 1 x 1 x 1, block 128" in execute.text(document)
-    # Each launch's busiest SM has one of its blocks: that of 6 a sixth of the work.
+    # The busiest SM of each launch has one block: a sixth of the work for 6 blocks.
     each = [sum(row["executed"] for row in launch.rows(every=True)) for launch in done.ran]
     least_time = least.of_execution(done, job, H200)
     assert least_time is not None
@@ -192,14 +192,14 @@ def test_two_instances_of_a_template_are_two_kernels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        # The second launch writes past C; its finding names it.
+        # The second launch writes past C, and the finding names it.
         ("if (at >= count) return;", "", "reduced, line"),
         ("sum += parts[split", "for (;;) sum += parts[split", "reduced, line"),
         ('"m * n", alpha, beta]', '"m * n", alpha]', "reduced: the kernel takes 5 arguments"),
         ("- entry: reduced", "- entry: missing", "entry missing"),
     ],
 )
-def test_what_a_later_launch_does_wrong_is_told(old, new, said, tmp_path) -> None:
+def test_an_error_of_a_later_launch_is_reported(old, new, said, tmp_path) -> None:
     options = [str(changed(tmp_path, old, new)), "--shape", "33x20x50", "--limit", "2"]
     document = execute.execute(execute.options_of(options))
     assert document["status"] in {result.NOT_MEASURED, *result.FAILURES}
@@ -208,7 +208,7 @@ def test_what_a_later_launch_does_wrong_is_told(old, new, said, tmp_path) -> Non
 
 
 @needs_nvrtc
-def test_launches_share_one_budget() -> None:
+def test_launches_share_a_budget() -> None:
     dtypes = {"x": "f32", "y": "f32"}
     job = in_a_row(ONE, TWO, operation="vector_add", shape={"n": 64}, dtypes=dtypes)
     alone = [cost.budget(step) for step in job.steps]
@@ -216,7 +216,7 @@ def test_launches_share_one_budget() -> None:
     assert plain == alone[0] < cost.budget(job) < sum(alone)
 
 
-def test_a_counter_that_one_launch_lacks_is_left_out() -> None:
+def test_a_counter_that_a_launch_lacks_is_absent() -> None:
     each = [{"smsp__inst_executed.sum": 2.0, "launch__block_size": 32.0, "x": 1.0},
             {"smsp__inst_executed.sum": 3.0, "launch__block_size": 64.0}]  # fmt: skip
     assert counters.together(each, 1) == {**each[1], "smsp__inst_executed.sum": 5.0}
@@ -311,9 +311,9 @@ def test_a_profile_of_a_series_is_summed() -> None:
     assert summed.status == "ok", summed
     values = summed.by_metric
     assert values["smsp__inst_executed.sum"] == 100
-    assert values["launch__block_size"] == 3  # no sum: of the launch that leads
+    assert values["launch__block_size"] == 3  # of the leading launch, no sum
     assert summed.notes["kernels"] == ["one", "two", "one"]
-    # A percentage of the whole there is none; each launch's stands in the notes.
+    # Percentages of launches do not combine; the notes have them by launch.
     assert HITS not in values and "l2_hit_rate" not in values
     assert summed.notes["of_each_launch"] == {HITS: [30.0, 50.0, 20.0]}
     alone = counted(in_a_row(ONE, stage="counters"), profiled(("one", 3)))
@@ -348,7 +348,7 @@ def test_launches_find_their_case() -> None:
 
 
 def test_a_series_is_enqueued_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each with its own arguments and geometry; a function's limit is the most that it is launched with."""
+    """Each launch has its arguments and geometry; a function's limit is the largest of its launches."""
     calls: list[Any] = []
     module = type("Module", (), {"function": lambda self, entry: entry, "image": b"",
                                  "close": lambda self: calls.append("closed")})()  # fmt: skip
@@ -397,9 +397,9 @@ def test_tensor_cores_are_looked_for_in_every_launch() -> None:
 
 
 def measured(stage: str, job: Job, folder: Path) -> Result:
-    """One job in a worker of its own: this process must not initialise CUDA."""
+    """Run one job in a worker process, because this process must not initialise CUDA."""
     jobs, events = folder / f"{stage}.json", folder / f"{stage}.jsonl"
-    events.unlink(missing_ok=True)  # a worker adds to what is there
+    events.unlink(missing_ok=True)  # a worker appends to an existing file
     write_jobs(jobs, [replace(job, stage=stage)])
     command = [sys.executable, "-m", "tilewave.gpu.worker", stage, jobs, "--events", events]
     paths = filter(None, [str(ROOT / "workflow"), os.environ.get("PYTHONPATH")])
@@ -418,7 +418,7 @@ def measured(stage: str, job: Job, folder: Path) -> Result:
     [("split_k", "512x384x640"), ("softmax_two", "512x1000"), ("reduction_passes", "1000003")],
 )
 def test_a_series_on_a_gpu(name: str, shape: str, tmp_path: Path) -> None:
-    """Checked, timed as one, and counted as executing it predicts."""
+    """It is checked, timed as one case, and its counters are those of the execution."""
     job, _, _ = planned(name, tmp_path, "--shape", shape, "--limit", "60")
     checked = measured("check", job, tmp_path)
     assert (checked.status, checked.verdict) == ("ok", "correct"), checked.reason

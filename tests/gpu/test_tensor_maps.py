@@ -184,7 +184,7 @@ def plan_jobs(stage: str, macros: dict[str, Any], shape: str = "64x64x64") -> li
 
 
 def test_jobs_and_their_keys() -> None:
-    """A job has the cluster and the maps, and its key tells them apart."""
+    """A job has the cluster and the maps, and they are part of its key."""
     (clustered,), (plain,) = (plan_jobs("execute", macros) for macros in ({"CLUSTER": 2}, {}))
     assert [jobs.launch.cluster for jobs in (clustered, plain)] == [(2, 1, 1), None]
     assert clustered.launch.tensor_maps[0].sizes == (64, 64)
@@ -194,7 +194,7 @@ def test_jobs_and_their_keys() -> None:
 
 
 class Encoder:
-    """Stands for cuTensorMapEncodeTiled: keeps what it was asked, writes a number into the map."""
+    """A stand-in for cuTensorMapEncodeTiled that keeps the requests and writes a number into the map."""
 
     def __init__(self, code: int = 0) -> None:
         self.code = code
@@ -228,7 +228,7 @@ def planned_map(dtype: str = "f16", name: str = "map", **more: Any) -> MapPlan:
     return MapPlan(name=name, of="a", dtype=dtype, **given)
 
 
-def test_what_the_driver_is_asked(encoder: Encoder) -> None:
+def test_arguments_of_the_driver(encoder: Encoder) -> None:
     driver = pytest.importorskip("cuda.bindings.driver")
     tensor_maps.encode(planned_map(), 0x7000)
     (call,) = encoder.calls
@@ -247,7 +247,7 @@ def encoded(*given: list[int]) -> dict[str, list[int]]:
     return dict(zip(("sizes", "pitches", "box", "steps"), given, strict=True))
 
 
-def test_one_and_five_dimensions(encoder: Encoder) -> None:
+def test_fewest_and_most_dimensions(encoder: Encoder) -> None:
     more = {"sizes": (8, 2, 3, 4, 5), "box": (8, 2, 2, 2, 2), "element_strides": (1, 2, 1, 1, 4)}
     tensor_maps.encode(planned_map(**more, swizzle=0), 0x7000)
     tensor_maps.encode(planned_map(sizes=(64,), box=(64,)), 0x7000)
@@ -257,7 +257,7 @@ def test_one_and_five_dimensions(encoder: Encoder) -> None:
 
 
 class Place:
-    """Stands for the GPU's memory: hands out addresses and keeps what is written there."""
+    """A stand-in for the GPU's memory that keeps the data at its addresses."""
 
     def __init__(self) -> None:
         self.held: dict[int, bytes] = {}
@@ -274,7 +274,7 @@ class Place:
 
 
 def test_a_map_for_each_buffer_by_value_or_address(encoder: Encoder) -> None:
-    """The driver encodes one for each, and what goes by its address is copied once."""
+    """The driver encodes one for each buffer, and a map that is passed by address is copied once."""
     place: Any = Place()
     maps = tensor_maps.Maps([planned_map(), planned_map(name="other")], place, {"other", "c"})
     first, again, second = (maps.of({"a": 0x1000 * number}) for number in (1, 1, 2))
@@ -315,7 +315,7 @@ def test_a_map_is_an_argument_by_value(encoder: Encoder) -> None:
         launch.values(planned, pointers, {}, 1.0, 0.0)
 
 
-def test_the_drivers_own_function_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_function_of_the_driver_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = pytest.importorskip("cuda.bindings.driver")
     encoder = Encoder()
     function = tensor_maps.ENCODE(encoder)
@@ -361,7 +361,7 @@ def test_cuda_h_with_and_without_a_toolkit(toolkit: bool, monkeypatch, tmp_path:
         assert "cuda.h" in headers.toolkit(kernel.text, kernel.own_headers).texts
 
 
-def test_a_kernels_own_cuda_h_wins(tmp_path: Path) -> None:
+def test_a_cuda_h_of_the_kernel_has_priority(tmp_path: Path) -> None:
     (tmp_path / "cuda.h").write_text("// mine\n")
     text = "#include <cuda.h>\n"
     kernel_headers = includes.own(text, tmp_path)

@@ -1,4 +1,4 @@
-"""Two measurements of the same thing agree, or one of them is marked, and cuBLAS has one value."""
+"""Two measurements of the same case agree, or one is marked, and cuBLAS has a single value."""
 
 import json
 from pathlib import Path
@@ -34,14 +34,14 @@ def figures(duration: float, clock: float = 1980.0, **more: float) -> dict[str, 
         (103.0, 1980.0, True),
         (106.0, 1980.0, False),
         (94.0, 1980.0, False),
-        (120.0, 1650.0, True),  # limited by arithmetic: the same cycles
+        (120.0, 1650.0, True),  # compute-bound: the same cycles
         (110.0, 1700.0, True),  # between arithmetic and memory
         (120.0, 1900.0, False),
-        (130.0, 1650.0, False),  # the clock explains a part only
+        (130.0, 1650.0, False),  # the clock explains only a part
         (float("nan"), 1980.0, False),
     ],
 )
-def test_own_over_paired(duration, clock, agrees):
+def test_alone_over_paired(duration, clock, agrees):
     pairs = [figures(1.0, baseline_duration=us) for us in (99.0, 100.0, 180.0)]
     difference = agreement.alone_over_paired("cublas@64", figures(duration, clock), pairs)
     assert (difference is None) == agrees
@@ -54,8 +54,8 @@ def test_own_over_paired(duration, clock, agrees):
         (100.0, 1980.0, 0.0, True),
         (112.0, 1980.0, 0.0, False),
         (112.0, 1768.0, 0.0, True),
-        (112.0, None, 0.0, False),  # nobody read the clock
-        (112.0, 1980.0, 1.0, True),  # it left before the clock was the race's
+        (112.0, None, 0.0, False),  # the clock is unknown
+        (112.0, 1980.0, 1.0, True),  # eliminated before the clock settled
     ],
 )
 def test_race_over_time(raced, clock, eliminated, agrees):
@@ -69,8 +69,8 @@ def test_race_over_time(raced, clock, eliminated, agrees):
         (198_000, 100.0, 100.0, False, True),
         (198_000, 100.0, 110.0, False, False),
         (178_000, 105.0, 100.0, False, True),  # ncu ran at another clock
-        (198_000, 100.0, 110.0, True, True),  # nobody knows at which clock it was timed
-        (39_600, 20.0, 25.0, False, True),  # too short: its start is among the cycles
+        (198_000, 100.0, 110.0, True, True),  # the clock of the timing is unknown
+        (39_600, 20.0, 25.0, False, True),  # too short: the cycles include its start
     ],
 )
 def test_counted_cycles_over_time_and_clock(cycles, profiled_us, us, capped, agrees):
@@ -93,8 +93,8 @@ def _products() -> dict[str, str]:
     return products
 
 
-def test_the_doubtful_times_of_the_shipped_recordings_are_known():
-    """A recording that contradicts itself is noticed: no case may join this list unseen."""
+def test_the_doubtful_times_of_the_shipped_recordings_are_listed():
+    """A contradiction in a recording is noticed: this list has all of them."""
     products = _products()
     doubtful = {}
     for folder in SHIPPED:
@@ -127,7 +127,7 @@ def values(frame: pd.DataFrame, metric: str) -> dict[str, float]:
 
 
 def test_cublas_has_the_median_of_its_pairings():
-    """And speeds that are told at one clock stand to it as their shares say."""
+    """The ratio of speeds at the same clock is that of their shares."""
     records = pd.DataFrame(
         [
             *timed("cublas", 124.0, rank0_duration=124.0),
@@ -169,7 +169,7 @@ def test_a_doubtful_time_serves_as_no_reference_and_is_marked():
 
 
 class Live:
-    """A pipeline whose one time is contradicted until it is timed again; `stays` says that it stays so."""
+    """A pipeline with a contradicted time, until it is timed again; `stays`: also after that."""
 
     def __init__(self, tmp_path: Path, stays: bool) -> None:
         self.target = {"environment": "gpu", "live": True, "gpus": {"gpu": 0}}
@@ -189,7 +189,7 @@ class Live:
 
 @pytest.mark.parametrize("stays", [False, True])
 def test_a_doubtful_time_of_this_gpu_is_timed_again(tmp_path, monkeypatch, capsys, stays):
-    """And one that stays doubtful is said, and is measured by the next run."""
+    """A time that stays doubtful is reported, and the next run measures it."""
     monkeypatch.setattr(rules, "_measure", lambda *_: None)
     monkeypatch.setattr(rules, "watched", lambda doing, gpu: doing)
     live = Live(tmp_path, stays)

@@ -1,4 +1,4 @@
-"""What a machine is, read from files; no GPU is needed."""
+"""The description of a machine, read from files, without a GPU."""
 
 import json
 import os

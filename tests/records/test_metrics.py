@@ -1,4 +1,4 @@
-"""Metric sets, derived figures, and the tile that a vendor kernel's name tells."""
+"""Metric sets, derived figures, and the tile in a vendor kernel's name."""
 
 import math
 import re
@@ -26,7 +26,7 @@ def test_sets_are_nested_and_have_no_name_twice() -> None:
     for name in catalogue.SETS:
         names = catalogue.names(name)
         assert len(names) == len(set(names))
-        # What warps wait for is asked for apart: it would double the passes of `full`.
+        # Warp states are a separate set: they would double the passes of `full`.
         assert name == "limits" or set(names) <= set(catalogue.names("full"))
         for metric in names:
             assert re.fullmatch(r"[a-z0-9_]+(\.[a-z0-9_]+)*", metric)
@@ -51,7 +51,7 @@ def test_flops_of_fma_units_and_tensor_cores() -> None:
     assert derived["counted_tensor_flops"] == 0
     derived = named(figures.derived({**SCALAR, OP.format("hmul"): 10.0, FP16: 2.0}, "f16"))
     assert (derived["counted_tensor_flops"], derived["counted_flops"]) == (2, 12)
-    # An absent part is no zero.
+    # An absent part does not count as zero.
     values = {name: value for name, value in SCALAR.items() if "ffma" not in name}
     derived = named(figures.derived({**values, FP16: 1.0}))
     assert "counted_flops_f32" not in derived and "counted_flops" not in derived
@@ -79,7 +79,7 @@ def test_operations_of_tensor_cores(values, dtype, flops) -> None:
     assert catalogue.METRICS[INT8].optional
 
 
-def test_operations_on_fp8_are_asked_for_where_there_are_some() -> None:
+def test_operations_on_fp8_are_counted_for_fp8_products() -> None:
     for name in catalogue.SETS:
         plain, fp8 = (catalogue.merged([name], is_fp8)[0] for is_fp8 in (False, True))
         more = set() if name == "limits" else {TENSOR.format("fp8")}
@@ -139,7 +139,7 @@ def test_the_probe_instruction_alone_is_counted() -> None:
 
 
 def test_the_hardware_counts_a_probe_that_is_alone_on_its_side() -> None:
-    """Loads and stores have counters of their own; what was not executed shares none."""
+    """Loads and stores have separate counters; an instruction that was not executed does not count."""
     rows = [row(16, "STS.64", 2, 2), row(32, "LDS.64", 9, 1), row(48, "STS", 7, 7, executed=0)]
     names = [f"{what}_{side}" for what in ("shared_wavefronts", "bank_conflicts") for side in SIDES]
     values = dict(zip((figures.DERIVED[name].counter for name in names), (3.0, 5.0, 8.0, 1.0)))
@@ -189,7 +189,7 @@ def test_the_pair_of_the_tile_is_read_and_turned(name: str, tile: tuple[int, int
         "void cublasLt::splitKreduce_kernel<32, 16, int, __half, float, __half>(Params)",
         "void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false>()",
         "volta_sgemm_nn",
-        # Pairs that are stages, clusters or warps, and no tile.
+        # Pairs of stages, clusters or warps are no tile.
         "ampere_h16816gemm_stages_2x4_tn",
         "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_warpsize2x2x1",
     ],

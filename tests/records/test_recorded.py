@@ -1,4 +1,4 @@
-"""Recorded figures: merging, reading by key, and telling stale ones from missing ones."""
+"""Recorded figures: merging, reading by key, and the difference of stale and missing ones."""
 
 import hashlib
 import itertools
@@ -67,7 +67,7 @@ def test_get_by_stage_and_key(folder):
     assert folders(folder / "nowhere") == []
 
 
-def test_samples_of_instructions_have_a_table_of_their_own(folder, tmp_path):
+def test_samples_of_instructions_have_a_separate_table(folder, tmp_path):
     row = {"address": 16, "samples": 3, "stall_wait": 3}
     more = {"instructions": [row], "notes": {"rules": [{"title": "Tail Effect"}]}}
     more |= {"key": "s1", "environment": "gpu1", "source": "samples"}
@@ -110,8 +110,10 @@ def test_merge_is_reproducible(folder, tmp_path):
 
 
 def test_long_tables_repeat_a_keys_rows_for_each_case(folder):
-    """Own rows and recorded ones; stale cases and cases without a key have none. A symbolic shape and the
-    number it resolves to share a key."""
+    """New and recorded results have rows; stale cases and cases without a key have none.
+
+    A symbolic shape and its number share a key.
+    """
     merge(folder, [timed("c@256*sms", "k5", 3.0), timed("c@33792", "k5", 3.0)], {}, {})
     recorded = Recorded(folder)
     taken = [replace(recorded.get("time", "k5"), case=case) for case in ("c@256*sms", "c@33792")]
@@ -135,8 +137,8 @@ def test_long_tables_repeat_a_keys_rows_for_each_case(folder):
 
 @pytest.mark.parametrize("name", sorted(LOST))
 @pytest.mark.parametrize("how", ["flipped", "cut", "missing", "folder", "loop", "unsigned"])
-def test_a_damaged_file_is_left_out(tmp_path, name, how):
-    """And what is lost is said; the rest is as it was."""
+def test_a_damaged_file_is_skipped(tmp_path, name, how):
+    """The loss is reported, and the other files still serve."""
     folder = tmp_path / "nvidia_h200"
     listings = {"l1": ("sass", {"a.cu": [1]})}
     merge(folder, [timed("a@64", "k1"), counted("a@64", "c1", 8)], ENVIRONMENTS,
@@ -179,7 +181,7 @@ def test_a_damaged_file_is_left_out(tmp_path, name, how):
 
 
 @pytest.mark.parametrize(("name", "content"), [("compiled.json", b"[1]"), ("results.parquet", b"")])
-def test_a_signed_file_of_another_form_is_left_out(folder, name, content):
+def test_a_signed_file_of_another_form_is_skipped(folder, name, content):
     before, sums = (folder / name).read_bytes(), folder / "SHA256SUMS"
     (folder / name).write_bytes(content)
     was, now = (hashlib.sha256(data).hexdigest() for data in (before, content))
@@ -199,7 +201,7 @@ def test_a_recording_without_checksums_is_damage(folder):
 
 @pytest.mark.parametrize("together", [recorded_module.TOGETHER, None])
 def test_a_listing_is_read_with_few_others(folder, together, monkeypatch):
-    """Of a recording from before they had groups it is found, too, and the next one that is merged has them."""
+    """A listing is also read from a recording without groups, and the next merge writes groups."""
     every = 2 * recorded_module.TOGETHER + 1
     names = [f"l{number:02}" for number in range(every)]
     listings = {name: (f"sass {name}", {"a.cu": [1]}) for name in names}
@@ -226,7 +228,7 @@ def test_places_of_a_listing_are_no_listing(folder):
 
 
 def test_a_recording_that_is_killed_while_it_is_written_is_whole(folder, monkeypatch):
-    """Whatever file it was at: what is there is what its checksum is of."""
+    """Every file matches its checksum, whatever file was being written."""
     fresh = [timed("a@64", "k9", 5.0), timed("c@64", "k3"), counted("c@64", "c3", 2)]
     state = held(folder)
     for number in range(20):
@@ -255,14 +257,14 @@ CLEAN = {name: {**facts, "commit": "abc"} for name, facts in ENVIRONMENTS.items(
 
 
 def elsewhere(tmp_path, *results, environments=CLEAN, compiled=None):
-    """The recorded folder of another checkout."""
+    """Return the recorded folder of another checkout."""
     path = tmp_path / "other" / "resources" / "recorded" / "nvidia_h200"
     merge(path, list(results), environments, compiled or {})
     return path
 
 
 def test_adopting_takes_over_what_is_new(folder, tmp_path):
-    """Results with their samples, instructions and code; what both hold alike is not touched."""
+    """Results come with their samples, instructions and code; equal ones are not touched."""
     code = {"c.sm_90": {"code": "y"}, "a.sm_90": {"code": "older"}, "d.sm_90": {"code": "z"}}
     results = [timed("a@64", "k1"), timed("c@64", "k5", 5.0), timed("b@64", "k2", 9.0)]
     other = elsewhere(tmp_path, *results, counted("c@64", "c5", 3), compiled=code)
@@ -273,7 +275,7 @@ def test_adopting_takes_over_what_is_new(folder, tmp_path):
     assert samples(folder, "k2", "k5") == [9.0, 10.0, 5.0, 6.0]
     rows = recorded.long_table("instructions", {"c1", "c5"}).to_pylist()
     assert {row["key"]: row["wavefronts_shared"] for row in rows} == {"c1": 8, "c5": 3}
-    # The code of variants of which nothing new came stays what it was here.
+    # The code of variants without new results stays.
     assert recorded.compiled == {"a.sm_90": {"code": "x"}, "c.sm_90": {"code": "y"}}
     assert adopt(folder, other) == {"added": 0, "replaced": 0, "kept": 5}
 
@@ -327,7 +329,7 @@ def test_accesses_of_a_case_replace_its_older_ones(folder):
 
 @pytest.mark.parametrize(("keep", "key"), [(False, "x2"), (True, "x1")])
 def test_what_differs_is_adopted_or_kept(folder, tmp_path, keep, key):
-    """With its accesses."""
+    """Accesses follow the results."""
     other = elsewhere(tmp_path, timed("b@64", "k2", 9.0), timed("c@64", "k5", 5.0))
     merge_accesses(folder, touched("a@64", "x1", 16))
     merge_accesses(other, touched("a@64", "x2", 32) + touched("b@64", "x3", 48))

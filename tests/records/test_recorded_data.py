@@ -1,4 +1,4 @@
-"""The recorded figures that ship with the project say which code they came from."""
+"""The recorded figures that ship with the project identify their code."""
 
 import functools
 import hashlib
@@ -36,7 +36,7 @@ shipped = pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
 
 @shipped
 def test_a_recording_names_its_commit_is_small_and_whole(folder: Path) -> None:
-    """``sha256sum -c SHA256SUMS`` says the same; every cubin has its resources."""
+    """Checksums match, as ``sha256sum -c SHA256SUMS`` checks, and every cubin has its resources."""
     recorded, results = Recorded(folder), _results(folder)
     assert results
     for outcome in results:
@@ -56,11 +56,11 @@ def test_a_recording_names_its_commit_is_small_and_whole(folder: Path) -> None:
 @shipped
 @needs_nvrtc
 def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
-    """Compiled here, without a GPU, a kernel whose source was recorded has the same bytes: the first variant of
-    each, and what this checkout has compiled, as all take minutes.
+    """A kernel with the recorded source compiles to the recorded bytes, without a GPU.
 
-    NVRTC 13.0.88 writes one of several PTX texts of a large kernel (registers are numbered otherwise) and keeps it
-    in the cubin. Where the bytes differ so, code and listing have to be the recorded ones.
+    The test covers the first variant of each kernel and all that are compiled already, because all would take
+    minutes. NVRTC 13.0.88 writes one of several PTX texts of a large kernel (with other register numbers) into
+    the cubin. If the bytes differ for that reason, code and listing must be the recorded ones.
     """
     recording = Recorded(folder)
     recorded = recording.compiled
@@ -72,7 +72,7 @@ def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
         if not old or "sha256" not in old or variant.kernel.provider != "nvrtc":
             continue
         if old["source_sha256"] != source_digest(variant.kernel):
-            continue  # the kernel has changed since: its figures are stale, and say so
+            continue  # the kernel has changed since, and its figures are stale
         if variant.kernel.name in firsts and not support.is_compiled(variant, "sm_90"):
             continue
         firsts.add(variant.kernel.name)
@@ -91,7 +91,7 @@ def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["matmul_tiled", "hgemm_wgmma", "vector_add"])
 @needs_nvrtc
 def test_listings_are_nvdisasms(folder: Path, name: str) -> None:
-    """Whoever compiles the same bytes takes the recorded listing instead of asking nvdisasm."""
+    """The recorded listing of the same bytes is that of nvdisasm, and replaces it."""
     cubin_file = support.compiled(support.choose(KERNELS[name].path), "sm_90")
     digest = hashlib.sha256(cubin_file.read_bytes()).hexdigest()
     listing = Recorded(folder).listing_of_cubin(digest)
@@ -105,14 +105,14 @@ H200 = ROOT / "resources" / "recorded" / "nvidia_h200"
 
 
 def _of_the_same_source(recorded: Recorded, name: str) -> None:
-    """Skip where the recorded variant came from another text: its figures are stale."""
+    """Skip the test if the recorded variant has another source: its figures are stale."""
     old = recorded.compiled.get(f"{name}.sm_90")
     if old is None or old["source_sha256"] != source_digest(KERNELS[name.split("-")[0]]):
         pytest.skip(f"{name} has changed since it was recorded")
 
 
 def _counted(recorded: Recorded) -> dict[str, dict[str, float]]:
-    """Figures of each case whose counters were recorded, by metric."""
+    """Return the figures of each case with recorded counters, by metric."""
     return {
         outcome.case: {figure["metric"]: figure["value"] for figure in outcome.figures}
         for outcome in _results(recorded.folder)
@@ -128,8 +128,10 @@ def h200() -> Recorded:
 
 
 def test_shared_accesses_cost_and_are_drawn_as_the_front_matter_says(h200: Recorded) -> None:
-    """Wavefronts and conflicts of every access pattern are the rule's, to the last one, as they were counted and
-    in the drawing of the probed instruction's lanes."""
+    """Wavefronts and conflicts of every access pattern are exactly those of the rule.
+
+    This holds for the counters and for the drawing of the probed instruction's lanes.
+    """
     kernel, counted = KERNELS["shared_access"], _counted(h200)
     expected, measured, drawn = {}, {}, {}
     for name, probe in kernel.front.cases.items():
@@ -177,8 +179,8 @@ HOST_VARIANTS = {
 
 
 @pytest.mark.parametrize("name", sorted(HOST_VARIANTS))
-def test_host_code_is_the_recorded_one(h200: Recorded, name: str) -> None:
-    """The key of a host kernel, made here with whatever Python this is, finds its figures."""
+def test_host_code_is_the_recorded_code(h200: Recorded, name: str) -> None:
+    """The key of a host kernel is that of its recorded figures, in every version of Python."""
     _of_the_same_source(h200, name)
     assert host_code(HOST_VARIANTS[name]) == h200.compiled[f"{name}.sm_90"]["code"]
 

@@ -1,4 +1,4 @@
-"""The store: whole files or none, also of a writer that is killed; damaged ones count as missing."""
+"""The store: it has complete files only, also after a killed writer; damaged ones count as missing."""
 
 import json
 import os
@@ -59,15 +59,15 @@ def test_damaged_file_counts_as_missing(store, damage):
     assert store.get("here", "time", "ab12") == timed()
 
 
-def test_what_cannot_be_written_is_told_in_a_line(tmp_path):
+def test_a_failed_write_is_a_user_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot be written"):
         write_atomically(tmp_path / "file" / "x", b"")
 
 
 @pytest.mark.parametrize("status", result.STATUSES)
-def test_what_this_machine_could_not_do_is_asked_again(store, status):
-    # A GPU's library without a product for the case has none next time either.
+def test_a_failure_of_this_machine_is_retried(store, status):
+    # A library that lacks a product still lacks it in the next run.
     lasting = status in (result.OK, result.UNSUPPORTED) or status in result.FAILURES
     assert timed(status).keepable is lasting
     store.put(timed(status))
@@ -134,7 +134,7 @@ def entries(folder):
 
 
 def test_what_a_killed_writer_left_is_whole(tmp_path):
-    """Two at a time, of the same entries."""
+    """Two writers write the same entries at a time."""
     chance = random.Random(1)
     for _ in range(2):
         both = [writer(tmp_path), writer(tmp_path)]

@@ -1,4 +1,4 @@
-"""Work shared among forked processes, of which somebody ends one. Limits: tests/kernel/test_kernel_files.py."""
+"""Work shared among forked processes, one of which is killed. Limits: tests/kernel/test_kernel_files.py."""
 
 import os
 import signal
@@ -44,7 +44,7 @@ def odd(number):
         (odd, RuntimeError, "Twice: this"),  # it cannot be sent
     ],
 )
-def test_how_it_ends_reaches_the_one_who_asked(work, kind, message):
+def test_an_error_reaches_the_caller(work, kind, message):
     with pytest.raises(kind, match=message):
         list(pool.shared(work, [1, 2, 3], 2))
 

@@ -1,4 +1,4 @@
-"""The supervisor with workers that behave badly. No GPU."""
+"""The supervisor with workers that fail, without a GPU."""
 
 import itertools
 import json
@@ -67,7 +67,7 @@ for i in range(o.start, len(jobs)):
 
 @dataclass(frozen=True)
 class Deed(Job):
-    """A job that says how its worker misbehaves, and where a child of it leaves its id."""
+    """A job with the failure of its worker, and the file in which a child leaves its id."""
 
     do: str = ""
     mark: str = ""
@@ -101,7 +101,7 @@ def statuses(results):
     return [result.status for result in results]
 
 
-def test_all_in_one_process(run, tmp_path):
+def test_all_in_the_same_process(run, tmp_path):
     results = run("fine", "fine", "fine")
     assert statuses(results) == ["ok"] * 3
     assert len({result.notes["pid"] for result in results}) == 1
@@ -115,7 +115,7 @@ ENDS = {
     "segv": ("invalid access", "the worker was ended by SIGSEGV", ""),
     "exit": ("failed to launch", "the worker ended with exit code 3", ""),
     "nonsense": ("failed to launch", "cannot be read", ""),
-    # Memory ran out, or somebody's kill: the next run asks again, so nothing of it is kept.
+    # Memory ran out, or a user killed it: the next run retries, so nothing of it is kept.
     "killed": ("not measured", f"the worker {KILLED}, twice", KILLED),
     "killed once": ("ok", "", ""),
     "full disk": ("not measured", "could not write", "could not write"),
@@ -126,20 +126,20 @@ ENDS = {
 
 
 @pytest.mark.parametrize("deed", ENDS)
-def test_an_end_costs_one_case(run, deed):
+def test_a_crash_costs_a_single_case(run, deed):
     status, reason, note = ENDS[deed]
     before, result, after = run("fine", deed, "fine")
     assert (before.status, result.status, after.status) == ("ok", status, "ok")
     assert reason in result.reason and note in result.notes.get("interrupted", "")
     assert result.keepable == (status != "not measured")
     assert result.recordable != bool(note)
-    # A result that cannot be read is no end of the worker, and nor are lines that are none.
+    # Neither an unreadable result nor a malformed line ends the worker.
     alive = deed in ("nonsense", "garbage")
     assert (before.notes["pid"] == after.notes["pid"]) == alive
 
 
 def test_a_kill_from_outside_is_said(run, capsys):
-    """Also where a shell stands between: it ends with the signal's code."""
+    """A shell in between ends with the signal's code, and counts too."""
     wrapper = ["sh", "-c", '"$@"; exit $?', "sh"]
     assert statuses(run("fine", "killed", "fine", wrapper=wrapper)) == ["ok", "not measured", "ok"]
     assert f"the worker {KILLED}; k@1 is retried" in capsys.readouterr().err
@@ -162,7 +162,7 @@ def test_a_worker_that_cannot_begin(run, deed, how, reason):
 
 
 def gone(pid):
-    """Ended, or ended and not yet reaped by whoever inherited it."""
+    """Return whether a process has ended, reaped or not."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] == "Z"
@@ -182,7 +182,7 @@ def test_hang_is_killed_with_its_children(run, tmp_path):
 
 
 def test_time_in_which_everything_was_stopped_does_not_count(run, monkeypatch):
-    """A scheduler's suspend, or a machine that slept."""
+    """A scheduler suspends a run, or the machine sleeps."""
     looks = itertools.count()
 
     def monotonic():
@@ -193,8 +193,8 @@ def test_time_in_which_everything_was_stopped_does_not_count(run, monkeypatch):
     assert result.status == model.OK
 
 
-def test_what_ends_one_worker_ends_the_others(tmp_path, bad_worker):
-    """Ctrl-C, or a result that cannot be kept, while another worker has long to go."""
+def test_an_error_of_a_worker_ends_the_others(tmp_path, bad_worker):
+    """Ctrl-C, or a result that cannot be stored, while another worker still runs."""
     more = {"mark": str(tmp_path / "mark")}
     jobs = [a_job(Deed, case=f"k@{do}", variant=do, do=do, **more) for do in ("fine", "hang")]
 
@@ -212,7 +212,7 @@ def test_what_ends_one_worker_ends_the_others(tmp_path, bad_worker):
 
 
 def test_a_check_that_was_short_beside_others_is_done_once_more_alone(tmp_path, bad_worker):
-    """Of time or of memory."""
+    """A check can be short of time or of memory."""
     jobs = []
     for i, deed in enumerate(("fine", "hang", "slow once", "memory once", "fine")):
         more = {"shape": {"m": 1 + i, "n": 1, "k": 1}, "dtypes": dict.fromkeys("abc", "f32")}
@@ -248,7 +248,7 @@ def cpu_job(tmp_path, entry):
 
 
 def cpu(stage, tmp_path, *jobs):
-    """Results of the real worker, in this process."""
+    """Return the results of the real worker, in this process."""
     write_jobs(tmp_path / "jobs.json", jobs)
     events = tmp_path / f"{stage}.jsonl"
     assert worker_main([stage, str(tmp_path / "jobs.json"), "--events", str(events)]) == 0
@@ -275,7 +275,7 @@ def test_cpu_time(tmp_path):
 
 @pytest.mark.parametrize("gone", ["", "CUDA_ERROR_NO_DEVICE"])
 def test_a_case_under_which_the_gpu_was_lost_is_not_to_blame(monkeypatch, gone):
-    """Failures before a good result are kept at once, the last ones when the GPU is known to be there."""
+    """Failures before a good result are kept at once, the last ones once the GPU is known to work."""
     monkeypatch.setattr(environment, "probe", lambda gpu: {"gpu_reason": gone} if gone else {})
     jobs = [a_job(case=f"k@{i}", key=f"{i:02x}", stage="time") for i in range(4)]
     ends = ["CUDA_ERROR_ASSERT", "", "CUDA_ERROR_UNKNOWN", "no usable GPU"]

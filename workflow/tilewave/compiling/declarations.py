@@ -113,8 +113,7 @@ def macros(text: str) -> dict[str, Macro]:
             arguments = definition["arguments"]
             names = None if arguments is None else tuple(WORD.findall(arguments))
             body = LITERAL.sub(
-                lambda literal: literal[0] if literal["comment"] is None else " ",
-                definition["body"],
+                lambda match: match[0] if match["comment"] is None else " ", definition["body"]
             ).replace("\\\n", " ")
             by_name.setdefault(definition["name"], Macro(definition["name"], names, body.strip()))
     return by_name
@@ -229,14 +228,13 @@ def _described(head: Sequence[Token]) -> tuple[str, tuple[str, ...]]:
     kind = next((i for i, text in enumerate(texts) if text in TYPES), None)
     if kind is not None and not (parens and "{" not in texts):
         inside = plain[kind + 1 : texts.index("{")] if "{" in texts else plain[kind + 1 : -1]
-        declared = [
-            token.text for token in inside if token.word and token.text not in (*TYPES, "final")
-        ][:1]
+        names = [token.text for token in inside if token.word]
+        names = [name for name in names if name not in (*TYPES, "final")][:1]
         if "enum" in texts[: kind + 1] and "{" in texts:  # its values are names of the outer scope
             start = texts.index("{")
-            declared += [token.text for token in plain[start : closing(plain, start)] if token.word]
+            names += [token.text for token in plain[start : closing(plain, start)] if token.word]
         after = texts[closing(plain, texts.index("{")) + 1 :] if "{" in texts else []
-        return "type", tuple(dict.fromkeys([*declared, *filter(WORD.fullmatch, after)]))
+        return "type", tuple(dict.fromkeys([*names, *filter(WORD.fullmatch, after)]))
     if texts[0] == "typedef":
         pointer = [index for index in parens if texts[index + 1] == "*"]
         return "type", (texts[pointer[0] + 2] if pointer else texts[-2],)
@@ -270,10 +268,8 @@ def _scan(stream: Sequence[Token], scope: tuple[str, ...]) -> Iterable[Declarati
                 start = end + 1
             elif _is_body(head):
                 _, names = _described([*head, Token(";", stream[i].at)])
-                declared, body = tuple(head), tuple(stream[i + 1 : end])
-                yield Declaration(
-                    "function", names, scope, head[0].at, stream[end].end, declared, body
-                )
+                start, stop, body = head[0].at, stream[end].end, tuple(stream[i + 1 : end])
+                yield Declaration("function", names, scope, start, stop, tuple(head), body)
                 start = end + 1
             i = end
         elif text in OPEN:

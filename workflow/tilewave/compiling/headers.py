@@ -41,9 +41,8 @@ def toolkit(text: str, kernel_headers: Mapping[str, str], nvcc: bool = False) ->
     cuda.h and headers of the C library that NVRTC lacks have stand-ins; with ``nvcc`` also those of host
     code. NVRTC reports any other missing header, with file and line.
     """
-    wanted = {
-        name for source in (text, *kernel_headers.values()) for _, name in INCLUDE.findall(source)
-    }
+    texts = (text, *kernel_headers.values())
+    wanted = {name for source in texts for _, name in INCLUDE.findall(source)}
     # crt/ last: it has another mma.h, and the runtime's may lie in a later site folder.
     search_path = (*folders(), *(folder / "crt" for folder in folders()))
     return _toolkit(tuple(sorted(wanted - set(kernel_headers))), search_path, nvcc)
@@ -58,9 +57,8 @@ def _toolkit(wanted: tuple[str, ...], search_path: tuple[Path, ...], nvcc: bool)
         if name in texts:
             continue
         of_the_host = nvcc and direct and of_host(name)
-        path = next(
-            (folder / name for folder in (*near, *search_path) if (folder / name).is_file()), None
-        )
+        paths = (folder / name for folder in (*near, *search_path))
+        path = next((path for path in paths if path.is_file()), None)
         if path is not None and name not in INSTEAD and not of_the_host:
             texts[name], included = read_header(path)
             waiting += [

@@ -32,9 +32,7 @@ PRELUDE = "tilewave_nvcc.h"
 
 def _defined(text: str) -> dict[str, str]:
     """Return name -> ``#define``, from names and values separated by semicolons."""
-    return {
-        definition.split()[0]: f"#define {definition.strip()}" for definition in text.split(";")
-    }
+    return {line.split()[0]: f"#define {line.strip()}" for line in text.split(";")}
 
 
 NAMES = {
@@ -161,10 +159,8 @@ class Adapted:
         for file in files:
             parts = [str(part) for part in self.left_out if part.file == file]
             if file == self.file or len(files) == 1:
-                skipped += [
-                    *parts[:NAMED],
-                    *([f"{len(parts) - NAMED} more"] if parts[NAMED:] else []),
-                ]
+                more = [f"{len(parts) - NAMED} more"] if parts[NAMED:] else []
+                skipped += [*parts[:NAMED], *more]
             else:
                 skipped.append(f"{len(parts)} of {Path(file).name}")
         return f"skipped as host code: {', '.join(skipped)}" if skipped else ""
@@ -329,15 +325,12 @@ def _needless(
     def stays(piece: _Piece) -> bool:
         declaration = piece.declaration
         first = declaration.head[0].text
-        instantiation = first == "template" and declaration.kind == "other"
+        other = declaration.kind == "other"
+        instantiation = first == "template" and other
         return (
             piece.device
             or _is_number(declaration)
-            or (
-                declaration.kind == "other"
-                and first in ("using", "namespace", "asm")
-                and not declaration.names
-            )
+            or (other and first in ("using", "namespace", "asm") and not declaration.names)
             or (instantiation and bool(declaration.identifiers & kernels))
         )
 
@@ -371,14 +364,12 @@ def _needed(declaration: Declaration, named: set[str], called: set[str]) -> bool
 
     It cannot need host functions and variables, because NVRTC accepts these only as constants.
     """
-    fixed = declaration.identifiers & (
-        CONSTANT_KEYWORDS | {"const"} if declaration.kind == "variable" else CONSTANT_KEYWORDS
-    )
+    variable = declaration.kind == "variable"
+    keywords = CONSTANT_KEYWORDS | {"const"} if variable else CONSTANT_KEYWORDS
+    fixed = bool(declaration.identifiers & keywords)
     if declaration.kind == "function":
-        return bool(fixed) and declaration.name in called
-    return (declaration.kind != "variable" or bool(fixed)) and not named.isdisjoint(
-        declaration.names
-    )
+        return fixed and declaration.name in called
+    return (fixed or not variable) and not named.isdisjoint(declaration.names)
 
 
 def _cut(

@@ -291,9 +291,6 @@ def _message(log: str, adapted: nvcc.Adapted | None, options: Sequence[str] = ()
         quoted = log[match.end() :].strip().partition("\n")[0]
         defined = re.findall(r"-D(\w+)=", " ".join(options))
         clashing = [name for name in defined if re.search(rf"\b{name}\b", quoted)]
-        hint = (
-            f"the macro {clashing[0]} needs another name: CUDA's headers use it"
-            if clashing
-            else hint
-        )
+        if clashing:
+            hint = f"the macro {clashing[0]} needs another name: CUDA's headers use it"
     return f"{file}:{match['line']}: {match['text']}" + (f" ({hint})" if hint else "")

@@ -101,11 +101,9 @@ def callers(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, 
     texts_by_name = by_last_name(texts)
     by_address = {}
     for address, chains in sass.callers(listing, function).items():
-        known = [[site for site in chain if site.file in texts_by_name] for chain in chains]
-        sites = [
-            CALLS.join(f"{site.file}:{site.line}" for site in reversed(chain)) for chain in known
-        ]
-        by_address[address] = " or ".join(dict.fromkeys(filter(None, sites)))
+        sites = [[site for site in chain if site.file in texts_by_name] for chain in chains]
+        calls = [CALLS.join(f"{at.file}:{at.line}" for at in reversed(chain)) for chain in sites]
+        by_address[address] = " or ".join(dict.fromkeys(filter(None, calls)))
     return by_address
 
 

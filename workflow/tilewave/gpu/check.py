@@ -70,9 +70,9 @@ def _implementations(
     for rank, algorithm in enumerate(plan.algorithms):
 
         def prepare(
-            pointers: dict[str, int], alpha: float, beta: float, which: bytes = algorithm
+            pointers: dict[str, int], alpha: float, beta: float, choice: bytes = algorithm
         ) -> Callable[[], None]:
-            return plan.prepare(pointers, alpha, beta, which)
+            return plan.prepare(pointers, alpha, beta, choice)
 
         yield f"algorithm {rank}", prepare
 

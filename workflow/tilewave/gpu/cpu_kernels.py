@@ -28,7 +28,7 @@ def cpu_function(job: Job) -> CpuFunction:
     path = Path(job.source)
     spec = importlib.util.spec_from_file_location(f"tilewave_kernel_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
+        raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     function: CpuFunction = getattr(module, job.entry)

@@ -1,7 +1,7 @@
 """cuBLASLt products through nvmath-python: the baseline of every matrix-product kernel, single or batched.
 
-The baseline computes the same as the kernel: f32 is true single precision (COMPUTE_32F excludes TF32), tf32 is
-COMPUTE_32F_FAST_TF32 on f32 storage, f16 accumulates in the job's f32 or f16, i8 in i32 with whole alpha and
+The baseline computes the same as the kernel. f32 is true single precision (COMPUTE_32F excludes TF32), tf32 is
+COMPUTE_32F_FAST_TF32 on f32 storage. f16 accumulates in the job's f32 or f16, i8 in i32 with whole alpha and
 beta. FP8 has a scale for each operand, `FP8_SCALES`. An accumulator f22 means FAST_ACCUM; f32 means that the
 library promotes partial sums to f32.
 """
@@ -54,7 +54,7 @@ def _scalar(dtype: str, value: float) -> Any:
     """Return alpha or beta in the scale dtype. Raises ValueError for a fraction with i32."""
     if dtype == "i32":
         if value != int(value):
-            raise ValueError(f"alpha or beta is {value!r}, and an i32 product takes whole numbers")
+            raise ValueError(f"alpha or beta is {value!r}, but an i32 product needs whole numbers")
         return ctypes.c_int32(int(value))
     if dtype == "f64":
         return ctypes.c_double(value)
@@ -134,11 +134,10 @@ class ProductPlan:
         self.layouts = contiguous_layouts(self.shape, layouts, self.strides)
         # alpha and beta have the accumulator's type.
         operand, self.scale = DTYPES[self.dtypes["a"]], self.dtypes["accumulate"]
-        second = DTYPES[self.dtypes["b"]]
-        if self.scale not in operand.sums or not (
-            second == operand or (second.fp8 and operand.fp8)
-        ):
-            raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", f"dtypes {self.dtypes}")
+        b = DTYPES[self.dtypes["b"]]
+        if self.scale not in operand.sums or not (b == operand or (b.fp8 and operand.fp8)):
+            named = ", ".join(f"{name} {dtype}" for name, dtype in self.dtypes.items())
+            raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", f"no product of dtypes {named}")
         self._stack = contextlib.ExitStack()
         lt = library.lt
         try:

@@ -158,7 +158,7 @@ def open_gpu() -> Gpu:
     uuids = [uuid_text(ok(driver.cuDeviceGetUuid(handle)).bytes) for handle in devices]
     ordinal = int(wanted)
     if not 0 <= ordinal < len(uuids):
-        raise ValueError(f"{CHOICE_VARIABLE} = {wanted!r}: no such GPU; there are {uuids}")
+        raise ValueError(f"{CHOICE_VARIABLE} is {wanted!r}, but the {len(uuids)} GPUs count from 0")
 
     from cuda.core import Device
 
@@ -252,9 +252,8 @@ def gpu_lock(
                 still_there = os.path.samestat(os.fstat(number), path.lstat())
             except FileNotFoundError:
                 still_there = False
-            if (
-                still_there
-            ):  # else it was removed meanwhile, and the next process locks another file
+            # If the file was removed meanwhile, the next process locks another one.
+            if still_there:
                 yield path
                 return
 

@@ -127,9 +127,8 @@ def _sensor_facts(uuid: str) -> dict[str, Any]:
 def probe_here(gpu_index: int | None = None) -> dict[str, Any]:
     """Return the environment from this process, which initialises CUDA. See `environment.probe`."""
     path = find_ncu()
-    match = (
-        re.search(r"Version\s+(\d+\.\d+\.\d+)", output_of([path, "--version"])) if path else None
-    )
+    output = output_of([path, "--version"]) if path else ""
+    match = re.search(r"Version\s+(\d+\.\d+\.\d+)", output)
     environment = cpu_environment()
     del environment["gpu_reason"]
     with contextlib.suppress(Exception):  # a missing package or library raises various types

@@ -71,12 +71,9 @@ def pack(signature: Values, pointers: Mapping[str, int], maps: Mapping[str, Any]
             data[offset : offset + len(inside)] = inside
         return (ctypes.c_char * layout.size).from_buffer_copy(data)
 
-    return Arguments(
-        [
-            struct(argument) if isinstance(argument, arguments.StructLayout) else value(*argument)
-            for argument in signature
-        ]
-    )
+    layout = arguments.StructLayout
+    packed = [struct(entry) if isinstance(entry, layout) else value(*entry) for entry in signature]
+    return Arguments(packed)
 
 
 class Module:
@@ -238,15 +235,14 @@ class NvrtcKernel:
     ) -> Callable[[], None]:
         """Return a function that enqueues the launches once, in their order, with these buffers."""
         maps, copies = self._maps.of(pointers), self._maps.addresses(pointers)
-        launches = [
-            launcher.prepare(pointers, copies, maps, alpha, beta) for launcher in self._launches
-        ]
+        shared = (pointers, copies, maps, alpha, beta)
+        prepared = [launch.prepare(*shared) for launch in self._launches]
 
-        def launch() -> None:
-            for enqueued in launches:
-                enqueued()
+        def enqueue_all() -> None:
+            for enqueue_next in prepared:
+                enqueue_next()
 
-        return launch
+        return enqueue_all
 
     def close(self) -> None:
         self._memory.close()

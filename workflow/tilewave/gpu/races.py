@@ -230,14 +230,15 @@ def run_races(
 def _race(
     group: Sequence[Job], indices: Sequence[int], send: Callable[..., None], open_track: Opened
 ) -> None:
-    places = {job.case: index for job, index in zip(group, indices)}
+    indices_by_case = {job.case: index for job, index in zip(group, indices)}
     by_case = {job.case: job for job in group}
 
     def started(case: str) -> None:
-        send("started", index=places[case], case=case)
+        send("started", index=indices_by_case[case], case=case)
 
     def finished(result: Result) -> None:
-        send("finished", index=places[result.case], case=result.case, result=result.document())
+        case = result.case
+        send("finished", index=indices_by_case[case], case=case, result=result.document())
 
     started(group[0].case)  # a crash while the buffers are filled counts for this case
     try:
@@ -251,12 +252,12 @@ def _race(
             raise Lost(str(error)) from error
         return
 
-    def left(outcome: Outcome) -> None:
+    def finish_race(outcome: Outcome) -> None:
         finished(reported(by_case[outcome.name], outcome, track.about(outcome.name)))
         track.leave(outcome.name)
 
     _, laps = plan_of(group[0])
     try:
-        Race([entry(job) for job in group], track, left, Rules(laps=laps)).run()
+        Race([entry(job) for job in group], track, finish_race, Rules(laps=laps)).run()
     finally:
         track.close()

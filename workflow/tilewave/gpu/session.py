@@ -31,9 +31,8 @@ class Session:
         It serves profiling, where loading costs ncu time too. A function keeps the attributes that
         `launch.NvrtcKernel` sets, so launches with other shared memory or another cluster get another module.
         """
-        allowed = [
-            (step.entry, step.launch.shared_bytes, step.launch.cluster) for step in job.steps
-        ]
+        steps = [(step.entry, step.launch) for step in job.steps]
+        allowed = [(entry, launch.shared_bytes, launch.cluster) for entry, launch in steps]
         key = (job.cubin, *allowed)
         if self._loaded is None or self._loaded[0] != key:
             self._unload()

@@ -96,7 +96,7 @@ def encode(wanted: MapPlan, address: int) -> Map:
         from cuda.bindings import driver
 
         name = driver.CUresult(code).name
-        raise CudaError(name, f"cuTensorMapEncodeTiled of {wanted.document()}")
+        raise CudaError(name, f"the driver refuses the tensor map {wanted.document()}")
     return tensor_map
 
 

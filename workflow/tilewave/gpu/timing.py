@@ -148,16 +148,18 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
     clocks = session.clocks
     clocks.reset()
 
-    main, other = contestants(session, job, pointers, stack, notes)
+    prepare, prepare_rival = contestants(session, job, pointers, stack, notes)
     block_us, least_rounds = plan_of(job)
     rival: Block | None = None
     with span("warmup"):
-        launches = [main(addresses) for addresses in pointers]
+        launches = [prepare(addresses) for addresses in pointers]
         launch_us = first_launch_us(session.gpu, launches[0])
         if refused := over_limit(job, cost_s(job, launch_us)):
             return refused
         launch_us = min(launch_us, first_launch_us(session.gpu, launches[-1]))
-        rival_launches = [other(addresses) for addresses in pointers] if other is not None else []
+        rival_launches = (
+            [prepare_rival(addresses) for addresses in pointers] if prepare_rival else []
+        )
         costs = [launch_us] + [
             first_launch_us(session.gpu, launch) for launch in rival_launches[:1]
         ]

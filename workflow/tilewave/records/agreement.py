@@ -2,7 +2,7 @@
 
 Two times of one launch differ by more than noise if the SM clock differed. At another clock a memory-bound kernel
 keeps its time, a compute-bound one keeps its cycles, and others lie between. So two measurements agree if the ratio
-of their times or of their cycles is within 5 % of 1, or if 1 lies between both ratios.
+of times or of cycles is within 5 % of 1, or if 1 lies between both ratios.
 
 Measured on an H200 (4096³ in FP32 after a second of FP16): the clock takes 100 to 150 ms to follow a load that
 reaches or leaves the power limit, and NVML's reading lags as much.
@@ -130,24 +130,23 @@ def disagreements(
         for stage in ("time", TUNE, "counters")
     }
     timed = {case: result.by_metric for case, result in by_stage["time"].items()}
-    places = {case: result.environment for case, result in by_stage["time"].items()}
+    environments = {case: result.environment for case, result in by_stage["time"].items()}
     pairings: dict[Hashable, list[dict[str, float]]] = {}
     for case, figures in timed.items():
         if "baseline_duration" in figures and case in products:
-            pairings.setdefault((places[case], products[case]), []).append(figures)
+            pairings.setdefault((environments[case], products[case]), []).append(figures)
     contradicted = {}
     for case, figures in timed.items():
         disagreement = None
         if "rank0_duration" in figures and case in products:
-            disagreement = alone_over_paired(
-                case, figures, pairings.get((places[case], products[case]), ())
-            )
+            pairs = pairings.get((environments[case], products[case]), ())
+            disagreement = alone_over_paired(case, figures, pairs)
         raced = by_stage[TUNE].get(case)
-        if disagreement is None and raced and raced.environment == places[case]:
+        if disagreement is None and raced and raced.environment == environments[case]:
             clock = raced.notes.get("sm_clock")
             disagreement = race_over_time(case, figures, raced.by_metric, clock)
         counted = by_stage["counters"].get(case)
-        if disagreement is None and counted and counted.environment == places[case]:
+        if disagreement is None and counted and counted.environment == environments[case]:
             capped = bool(by_stage["time"][case].notes.get("throttle"))
             disagreement = counted_over_timed(case, figures, counted.by_metric, capped)
         if disagreement is not None:

@@ -63,9 +63,7 @@ def key(code: str, job: Job) -> str:
     """
     parts = vars(job) | vars(job.launch)
     parts["probe"] = job.probe and job.probe.document()
-    parts["tensor_maps"] = {
-        tensor_map.name: tensor_map.document() for tensor_map in job.launch.tensor_maps
-    }
+    parts["tensor_maps"] = {plan.name: plan.document() for plan in job.launch.tensor_maps}
     return digest(
         {
             "stage": job.stage,
@@ -90,7 +88,5 @@ def _combinations(fp8: bool) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], .
     """Return metrics and sections of every combination of counter sets, each once; fp8: for an FP8 product."""
     sets = catalogue.SETS
     several = (itertools.combinations(sets, n + 1) for n in range(len(sets)))
-    collections = (
-        catalogue.merged(chosen, fp8) for chosen in itertools.chain.from_iterable(several)
-    )
-    return tuple({(tuple(metrics), tuple(sections)): None for metrics, sections in collections})
+    merged = (catalogue.merged(chosen, fp8) for chosen in itertools.chain.from_iterable(several))
+    return tuple({(tuple(metrics), tuple(sections)): None for metrics, sections in merged})

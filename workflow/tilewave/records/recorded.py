@@ -99,10 +99,9 @@ def _number(data: bytes, name: str) -> int:
 
 def _by_name(data: bytes, name: str) -> dict[str, dict[str, Any]]:
     """Read a JSON object of objects. Raises ValueError for another form."""
-    document = json.loads(data)
-    if not isinstance(document, dict) or not all(
-        isinstance(entry, dict) for entry in document.values()
-    ):
+    document: dict[str, dict[str, Any]] = json.loads(data)
+    entries = document.values() if isinstance(document, dict) else [None]
+    if not all(isinstance(entry, dict) for entry in entries):
         raise ValueError("it is no JSON object of objects")
     return document
 

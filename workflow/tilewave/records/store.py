@@ -101,11 +101,8 @@ class Store:
         except (OSError, ValueError, RecursionError):
             return None
         # Earlier versions wrote {"sha256": ..., "document": ...}.
-        return (
-            document["document"]
-            if isinstance(document, dict) and "document" in document
-            else document
-        )
+        wrapped = isinstance(document, dict) and "document" in document
+        return document["document"] if wrapped else document
 
     def write(self, path: Path, document: Any) -> None:
         """Write a JSON document."""

@@ -158,17 +158,17 @@ def _serve(
         pipe.send(bool(limits.memory and _memory(RESIDENT) - begun > limits.memory // RETIRED))
 
 
-def _memory(which: int) -> int:
+def _memory(field: int) -> int:
     """Return the bytes that this process has reserved, or that are resident."""
-    return int(Path("/proc/self/statm").read_text().split()[which]) * os.sysconf("SC_PAGESIZE")
+    return int(Path("/proc/self/statm").read_text().split()[field]) * os.sysconf("SC_PAGESIZE")
 
 
-def _lower(which: int, value: int) -> None:
+def _lower(limit: int, value: int) -> None:
     """Set a soft limit, at most the hard one."""
     import resource
 
-    _, hard = resource.getrlimit(which)
-    resource.setrlimit(which, (value if hard < 0 else min(value, hard), hard))
+    _, hard = resource.getrlimit(limit)
+    resource.setrlimit(limit, (value if hard < 0 else min(value, hard), hard))
 
 
 class _Worker:
@@ -250,8 +250,9 @@ class Pool:
         """
         try:
             while self._busy:
-                left = min(worker.deadline for worker in self._busy) - time.monotonic()
-                wait_s = max(0.0, left) if limit_s is None else min(limit_s, max(0.0, left))
+                deadline = min(worker.deadline for worker in self._busy)
+                wait_s = max(0.0, deadline - time.monotonic())
+                wait_s = wait_s if limit_s is None else min(limit_s, wait_s)
                 pipes = [worker.pipe for worker in self._busy]
                 ready = connection.wait(pipes, None if wait_s == math.inf else wait_s)
                 for worker in [worker for worker in self._busy if worker.pipe in ready]:
@@ -293,11 +294,9 @@ class Pool:
     def _ended(self, worker: _Worker) -> Ended:
         code = self._replace(worker)
         name = ended_by(code) or f"exit code {code}"
-        error = UserError.because(
-            "a process of this job",
-            f"it was ended by {name}, by another program or because memory ran out",
-            "Run again: finished work is kept",
-        )
+        problem = f"it was ended by {name}, by another program or because memory ran out"
+        remedy = "Run again: finished work is kept"
+        error = UserError.because("a process of this job", problem, remedy)
         if code == -signal.SIGXCPU:
             reason = f"it takes more than {self._limits.cpu_s} s of processor time"
         elif code < 0:

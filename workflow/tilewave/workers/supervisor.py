@@ -141,7 +141,7 @@ def share_jobs(
         bundles += [bundle] if heavy(bundle) <= part else [[job] for job in bundle]
     for bundle in sorted(bundles, key=heavy, reverse=True):
         min(shares, key=heavy).extend(bundle)
-    order = {case: place for place, case in enumerate(weights)}
+    order = {case: index for index, case in enumerate(weights)}
     for share in shares:
         share.sort(key=lambda job: order[job.case])
     lock, stop = threading.Lock(), threading.Event()

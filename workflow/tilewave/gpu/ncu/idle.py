@@ -23,22 +23,18 @@ def idle(job: Job) -> frozenset[str]:
     decide if only the tensor cores take them. In doubt nothing is idle.
     """
     types = _of_code(job) if job.provider == "nvrtc" else _of_operands(job)
+    if types is None:
+        return frozenset()
     metrics = (METRICS[name] for name in job.metrics if name in METRICS)
-    return frozenset(
-        metric.name
-        for metric in metrics
-        if metric.inputs and types is not None and metric.inputs not in types
-    )
+    inputs = {metric.name: metric.inputs for metric in metrics if metric.inputs}
+    return frozenset(name for name, dtype in inputs.items() if dtype not in types)
 
 
 def _of_operands(job: Job) -> frozenset[str] | None:
     operands = [DTYPES[job.dtypes[name]] for name in "ab" if name in job.dtypes]
-    only_tensor_cores = all(dtype.tensor_cores for dtype in operands)
-    return (
-        frozenset("fp8" if dtype.fp8 else dtype.name for dtype in operands)
-        if only_tensor_cores
-        else None
-    )
+    if not all(dtype.tensor_cores for dtype in operands):
+        return None
+    return frozenset("fp8" if dtype.fp8 else dtype.name for dtype in operands)
 
 
 def _of_code(job: Job) -> frozenset[str] | None:

@@ -1,9 +1,9 @@
 """The profiler: it runs cases under Nsight Compute, session after session, and reads the reports.
 
-ncu starts ``python -m tilewave.gpu.worker counters``, which launches every case once inside the NVTX range
-``measure`` of the domain ``tilewave``, in a range of the domain ``tilewave-job`` named after the case's index in
-the batch. ncu profiles the kernels inside ``measure``; the other range identifies the case of a kernel, also if
-a case has several kernels (a library's split-k reduction). Other processes read a session's report while the
+ncu starts ``python -m tilewave.gpu.worker counters``, which launches every case once. Each launch is inside the
+NVTX range ``measure`` of the domain ``tilewave``, and ncu profiles the kernels inside it. Around it is a range of
+the domain ``tilewave-job`` named after the case's index in the batch. It identifies the case of a kernel, also
+if a case has several kernels (a library's split-k reduction). Other processes read a session's report while the
 next session runs. No failure raises: every case gets a result, and all results of a report are kept.
 """
 
@@ -56,7 +56,7 @@ def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
             groups[host] = sorted(groups[host] + groups.pop(settings))
     while pair := _cheapest(groups):
         both = pair[0].united(pair[1])
-        groups[both] = sorted(place for group in pair for place in groups.pop(group))
+        groups[both] = sorted(index for group in pair for index in groups.pop(group))
     return sorted(groups.items(), key=lambda group: (not group[0].slow, -len(group[1])))
 
 
@@ -106,8 +106,8 @@ class _Results:
     def take(self, limit_s: float | None = 0.0) -> None:
         """Pass on the results read since the last call; with None wait for all."""
         for session, reading in list(self._open):
-            for place, result in reading.take(limit_s):
-                self._finish(session.places[place], self._noted(session, place, result))
+            for position, result in reading.take(limit_s):
+                self._finish(session.places[position], self._noted(session, position, result))
             if reading.ended:
                 self._open.remove((session, reading))
                 self._close(session, reading)
@@ -124,12 +124,12 @@ class _Results:
                 self._on_result(result)
 
     @staticmethod
-    def _noted(session: NcuSession, place: int, result: Result) -> Result:
+    def _noted(session: NcuSession, position: int, result: Result) -> Result:
         if result.status != OK:
             return result
         notes = {**result.notes, "report": session.report_path.name}
         unknown = session.unknown - catalogue.OPTIONAL
-        missing = [name for name in metrics_of(session.batch[place]) if name in unknown]
+        missing = [name for name in metrics_of(session.batch[position]) if name in unknown]
         if missing:
             notes["unknown_metrics"] = missing
         return replace(result, notes=notes)
@@ -137,14 +137,15 @@ class _Results:
     def _close(self, session: NcuSession, reading: Reading) -> None:
         """Finish the cases of a session that its report lacks, and write its line in the log."""
         events, why = session.events, reading.failure or session.why
-        for place, (status, reason) in events.failures.items():
-            if place < len(session.batch):
-                result = _missing(session.batch[place], status, reason or why)
-                self._finish(session.places[place], result)
+        for position, (status, reason) in events.failures.items():
+            if position < len(session.batch):
+                result = _missing(session.batch[position], status, reason or why)
+                self._finish(session.places[position], result)
         # Cases that started and are not in the report are not retried, so also not one that ended the worker.
         # The later cases are retried, unless no case was reached.
         reached = set(events.started) or set(range(len(session.places)))
-        self.give_up((session.places[place] for place in sorted(reached)), why, session.interrupted)
+        indices = [session.places[position] for position in sorted(reached)]
+        self.give_up(indices, why, session.interrupted)
         if self._note is not None:
             self._note(
                 f"{session.batch[0].stage}: session {session.number} ({len(session.settings.metrics)} metrics, "
@@ -194,10 +195,10 @@ def profile(
             while pending:
                 number += 1
                 suffix = "" if number == 1 else f"-part{number}"
-                places, behind = pending[:size], pending[size:]
-                batch = [jobs[index] for index in places]
+                indices, behind = pending[:size], pending[size:]
+                batch = [jobs[index] for index in indices]
                 session = NcuSession(
-                    number, places, batch, settings, Path(f"{stem}{suffix}.ncu-rep")
+                    number, indices, batch, settings, Path(f"{stem}{suffix}.ncu-rep")
                 )
                 default_s = 60 + sum(job.limit_s for job in batch)
                 run_session(
@@ -214,7 +215,7 @@ def profile(
                 counted = counted or NO_PERMISSION not in session.why
                 results.read(session)
                 reached = set(session.events.started)
-                cut = [index for place, index in enumerate(places) if place not in reached]
+                cut = [index for position, index in enumerate(indices) if position not in reached]
                 pending = [*cut, *behind] if reached else behind
                 if not reached or NO_PERMISSION in session.why:
                     results.give_up(pending, session.why, session.interrupted)

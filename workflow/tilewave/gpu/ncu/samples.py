@@ -44,8 +44,8 @@ def samples_of(action: Any) -> list[dict[str, int]] | None:
         metric = action.metric_by_name(name)
         waits = not reason.endswith(NOT_ISSUED)
         column = STALL_SAMPLES.format(reason)
-        for address, place in places_of(metric).items():
-            value = metric.value(place)
+        for address, index in places_of(metric).items():
+            value = metric.value(index)
             if not catalogue.usable(value) or value <= 0 or address < start:
                 continue
             row = rows.setdefault(address - start, Counter())

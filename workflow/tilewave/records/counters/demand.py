@@ -71,22 +71,22 @@ def through_l1(
     copies themselves.
     """
     requests, loaded, stored = (
-        sum(values.get(GLOBAL_ACCESSES.format(what, op), 0.0) for op in ops)
-        for what, ops in (("requests", ("ld", "st")), ("sectors", ("ld",)), ("sectors", ("st",)))
+        sum(values.get(GLOBAL_ACCESSES.format(kind, op), 0.0) for op in ops)
+        for kind, ops in (("requests", ("ld", "st")), ("sectors", ("ld",)), ("sectors", ("st",)))
     )
     ran = [row for row in rows if row["executed"] and opcodes.base(row["opcode"]) in opcodes.GLOBAL]
     if not ran:
         return max(requests, (loaded + stored) / 4), 0.0
-    taken, past, others = 0.0, False, 0.0
+    counted, bypass, other_loads = 0.0, False, 0.0
     for row in ran:
         sectors = _number(row, "sectors_hardware", "sectors_global")
         requested = _number(row, "requests_global") or min(float(row["executed"]), sectors)
         if passes_l1(row["opcode"]):
-            past, sectors = True, 0.0
+            bypass, sectors = True, 0.0
         elif opcodes.base(row["opcode"]) in opcodes.GLOBAL_LOADS:
-            others += sectors
-        taken += max(requested, sectors / 4)
-    return max(requests, taken), max(0.0, loaded - others) if past else 0.0
+            other_loads += sectors
+        counted += max(requested, sectors / 4)
+    return max(requests, counted), max(0.0, loaded - other_loads) if bypass else 0.0
 
 
 def wavefronts(rows: Iterable[Mapping[str, Any]], values: Mapping[str, float]) -> float:
@@ -126,11 +126,8 @@ def of_launch(values: Mapping[str, float], rows: Iterable[Mapping[str, Any]]) ->
         return total(*(SCALAR_OP.format(kind + op) for op in ("fma", "add", "mul")))
 
     if not tensor:  # without rows, the fastest instruction is the best assumption
-        tensor = {
-            f"wgmma {name}": values[counter]
-            for name, counter in PRODUCTS.items()
-            if values.get(counter)
-        }
+        counts = ((name, values.get(counter)) for name, counter in PRODUCTS.items())
+        tensor = {f"wgmma {name}": count for name, count in counts if count}
     accesses, past = through_l1(rows, values)
     return Counts(
         instructions=total(WARP_INSTRUCTIONS),

@@ -114,11 +114,8 @@ def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, An
 
     operand: dtype of the case's inputs, see `tensor_flops`.
     """
-    figures = [
-        _derived_figure(name, values[entry.counter])
-        for name, entry in DERIVED.items()
-        if entry.counter in values
-    ]
+    named = {name: entry.counter for name, entry in DERIVED.items() if entry.counter in values}
+    figures = [_derived_figure(name, values[counter]) for name, counter in named.items()]
     scalars = {
         f"counted_flops_{dtype}": _scalar_flops(values, dtype) for dtype in ("f32", "f64", "f16")
     }
