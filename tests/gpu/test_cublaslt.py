@@ -264,7 +264,7 @@ def test_padded_matrices(library, shape, a):
 
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
 @pytest.mark.parametrize("shape", [(1, 7, 13, 5), (3, 7, 13, 5), (2, 4, 1, 3), (2, 1, 4, 3)])
-def test_a_batch_is_its_products_one_behind_the_other(library, shape, dtype):
+def test_a_batch_is_its_products_in_order(library, shape, dtype):
     chosen = variant(BATCHED, {"REAL": dtype}, "x", "macros")
     operation = operations.load("batched_matmul")
     assert operation.vendor == chosen.kernel.provider == "cublaslt"
@@ -273,7 +273,7 @@ def test_a_batch_is_its_products_one_behind_the_other(library, shape, dtype):
     assert len(library.lt.batches) == 3 * len(operation.runs(work))
 
 
-def test_a_batch_has_a_choice_of_algorithms_of_its_own(library, tmp_path):
+def test_a_batch_has_a_separate_choice_of_algorithms(library, tmp_path):
     """The file of a single product keeps its name, so that choices from before batches stay valid."""
     dtypes, shape = cublas().dtypes, {"m": 4, "n": 4, "k": 4}
     files = []
@@ -303,7 +303,7 @@ def test_bytes_are_multiplied_exactly_and_judged_so(library):
 
 
 @pytest.mark.parametrize("kind", ["e4m3_f22", "e4m3_f32", "e5m2_f22"])
-def test_fp8_has_scales_and_one_form(library, kind):
+def test_fp8_has_scales_and_a_single_form(library, kind):
     chosen = cublas(TYPE=kind, B="col")
     work = job(chosen, 7, 24, 48)
     right(library, work)
@@ -317,7 +317,7 @@ def test_fp8_has_scales_and_one_form(library, kind):
         cublas(TYPE=kind)
 
 
-def test_bytes_have_one_form_and_a_fraction_is_refused(library):
+def test_bytes_have_a_single_form_and_a_fraction_is_refused(library):
     """The `where` and `requires` of cublas.yaml exclude exactly the cases that the library refuses."""
     device, chosen = {"arch": 90}, cublas(TYPE="i8", B="col")
     for a, b in itertools.product(("row", "col"), repeat=2):
@@ -423,7 +423,7 @@ def chosen(**us: float) -> bytes:
     return picked
 
 
-def test_the_fastest_algorithm_is_found_while_the_clock_recovers() -> None:
+def test_the_fastest_algorithm_is_chosen_while_the_clock_recovers() -> None:
     assert chosen(first=100, second=106, broken=1, third=108) == b"first"
     assert chosen(first=106, second=104, third=100) == b"third"
     assert chosen(first=230, second=104, third=100) == b"third"

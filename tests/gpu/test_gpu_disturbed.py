@@ -84,7 +84,7 @@ def test_a_time_is_marked(timed, how, disturbance):
     assert outcome.passing == bool(disturbance) == (not outcome.recordable)
 
 
-def test_the_end_of_a_case_was_watched_for_the_next_one(monkeypatch):
+def test_the_watch_at_the_end_of_a_case_serves_the_next_case(monkeypatch):
     seen, support = iter([0.0, 0.5, 0.1, 0.2]), Support.__new__(Support)
     support._paused, support._watched_at = 0.0, -math.inf
     watched = SimpleNamespace(pointer=0)
@@ -135,7 +135,7 @@ def test_rounds_are_those_behind_the_last_move_of_the_clock(timed, monkeypatch):
     assert timed(clocks=steps_of_the_limit).notes["rounds"] in (5, 6)
 
 
-def test_a_launch_as_long_as_a_block_is_one_and_is_not_timed_again(monkeypatch):
+def test_a_launch_as_long_as_a_block_is_a_block_and_not_timed_again(monkeypatch):
     monkeypatch.setattr(blocks, "Block", lambda support, launches, repeats: repeats)
     assert blocks.build(None, [lambda: pytest.fail("launched")], 2000.0, 2000.0) == 1
 

@@ -40,7 +40,7 @@ def executable(path: Path, text: str = "#!/bin/sh\n") -> str:
     return str(path)
 
 
-def test_ncu_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ncu_is_located(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new = executable(tmp_path / "nsight-compute" / "2025.3.1" / "ncu")
     executable(tmp_path / "nsight-compute" / "2024.10.0" / "ncu")
     monkeypatch.setattr(

@@ -42,12 +42,8 @@ RESERVED, RESIDENT = 0, 1
 
 @dataclass(frozen=True)
 class ProcessLimits:
-    """Limits of an item.
-
-    cpu_s: seconds of processor time of the item and, separately, of each program that it starts.
-    memory: bytes on top of those that its process starts with. read, write: files and folders that it may
-    open; all if `read` is empty. silent_s: seconds between two values.
-    """
+    """Limits of an item, and `cpu_s` also of each program that it starts. `memory`: bytes besides those of the
+    process at its start. `read`, `write`: files and folders, all if empty. `silent_s`: between two values."""
 
     cpu_s: int = 0
     memory: int = 0
@@ -75,7 +71,7 @@ class Ended:
 def each(
     function: Callable[[Item], Value], items: Sequence[Item], workers: int, limits: ProcessLimits
 ) -> Iterator[tuple[Item, Value | Ended]]:
-    """Yield each item with the function's value, in the order of completion.
+    """Return an iterator over each item with the function's value, in the order of completion.
 
     The processes are forked before this returns, so call it before CUDA is initialised and before threads
     start. Elsewhere than on Linux everything runs in this process, without limits. An error of the
@@ -89,7 +85,7 @@ def each(
 def shared(
     function: Callable[[Item], Value], items: Sequence[Item], workers: int
 ) -> Iterator[tuple[Item, Value]]:
-    """Do the same without limits, in this process if there is one item or one worker.
+    """Yield each item with its value, without limits, in this process for a single item or worker.
 
     Raises what the function raises, and UserError if a process is killed.
     """
@@ -213,11 +209,7 @@ class _Worker:
 
 
 class Pool:
-    """Processes and the items that wait for one.
-
-    An item gives the value that the function returns, or all values that it yields. An `Ended` is the
-    last value of its item.
-    """
+    """Processes and waiting items; an item gives the returned value or all yielded ones, an `Ended` last."""
 
     def __init__(
         self,
@@ -234,7 +226,6 @@ class Pool:
 
     @property
     def processes(self) -> int:
-        """Number of processes."""
         return len(self._busy)
 
     def _start(self) -> None:
@@ -244,10 +235,7 @@ class Pool:
             self._busy[-1].give(self._waiting.popleft())
 
     def take(self, limit_s: float | None = None) -> Generator[tuple[Any, Any], None, None]:
-        """Yield each item with a value, until `limit_s` seconds pass without one; by default until all are done.
-
-        Close the iterator to stop early.
-        """
+        """Yield each item with a value, until `limit_s` seconds pass without one; by default until all are done."""
         try:
             while self._busy:
                 deadline = min(worker.deadline for worker in self._busy)
