@@ -64,12 +64,12 @@ def pack(signature: Values, pointers: Mapping[str, int], maps: Mapping[str, Any]
         data = number.tobytes()
         return (ctypes.c_char * len(data)).from_buffer_copy(data)
 
-    def struct(layout: arguments.StructLayout) -> Any:
-        data = bytearray(layout.size)
-        for offset, member in layout.members:
+    def struct(parameter: arguments.StructLayout) -> Any:
+        data = bytearray(parameter.size)
+        for offset, member in parameter.members:
             inside = bytes(value(*member))
             data[offset : offset + len(inside)] = inside
-        return (ctypes.c_char * layout.size).from_buffer_copy(data)
+        return (ctypes.c_char * parameter.size).from_buffer_copy(data)
 
     layout = arguments.StructLayout
     packed = [struct(entry) if isinstance(entry, layout) else value(*entry) for entry in signature]
