@@ -1,4 +1,4 @@
-"""Compiling with NVRTC, no GPU: what changes a cubin, where an error stands, what a listing says."""
+"""Compiling with NVRTC, without a GPU: changes of a cubin, positions of errors, contents of a listing."""
 
 import re
 import subprocess
@@ -53,7 +53,7 @@ def test_cubin_and_resources(plain):
 
 
 def test_comment_changes_neither_code_nor_bytes(plain, tmp_path):
-    """A comment that moves no line leaves the very bytes; one that does only moves debug lines."""
+    """A comment that moves no line keeps the bytes; one that does changes only debug lines."""
     same_line = compile_text(tmp_path / "1", BODY.replace("REAL sum = 0;", "REAL sum = 0; // note"))
     moved = compile_text(tmp_path / "2", "// one line more\n" + BODY)
     assert same_line.sha256 == plain.sha256
@@ -72,16 +72,16 @@ def test_code_and_macros_change_the_digest(plain, tmp_path, before, after):
 
 
 def test_bytes_do_not_depend_on_where_the_compiler_stands(tmp_path):
-    """Other working folder, other place of the checkout, other process: the same cubin."""
-    given, found = {"PYTHONPATH": str(ROOT / "workflow")}, set()
+    """Another working folder, checkout or process gives the same cubin."""
+    environ, cubins = {"PYTHONPATH": str(ROOT / "workflow")}, set()
     for place in ("one", "two/deeper"):
         path = write_kernel(tmp_path / place / "kernels")
         command = [sys.executable, "-c", COMPILE, str(path)]
-        found.add(subprocess.check_output(command, cwd=tmp_path / place, env=given))
-    assert len(found) == 1
+        cubins.add(subprocess.check_output(command, cwd=tmp_path / place, env=environ))
+    assert len(cubins) == 1
 
 
-def test_headers_of_its_own_folder(tmp_path):
+def test_headers_of_the_kernels_folder(tmp_path):
     write_kernel(tmp_path)
     (tmp_path / "scale.cuh").write_text("#define SCALE 3\n")
     body = '#include "scale.cuh"\n' + BODY.replace("REAL sum = 0;", "REAL sum = SCALE;")
@@ -90,13 +90,13 @@ def test_headers_of_its_own_folder(tmp_path):
     key = nvrtc.cache_key(kernel, "sm_90", MACROS)
     assert first.message == ""
     (tmp_path / "scale.cuh").write_text("#define SCALE 4\n")
-    # What is compiled is what the key is of, though the file is another one by now.
+    # The compiled text is that of the key, although the file has changed meanwhile.
     assert nvrtc.compile_kernel(kernel, "sm_90", MACROS).sha256 == first.sha256
     kernel = load_kernel(kernel.path)
     assert nvrtc.cache_key(kernel, "sm_90", MACROS) != key
     second = nvrtc.compile_kernel(kernel, "sm_90", MACROS)
     assert cubin.code_digest(second.cubin) != cubin.code_digest(first.cubin)
-    # A comment makes it another source, which is compiled again: figures hold on to the code's digest.
+    # A comment changes the source, which is compiled again: figures keep the digest of the code.
     (tmp_path / "scale.cuh").write_text("/* or\nthree\nlines */\n#define SCALE 4\n")
     noted = load_kernel(kernel.path)
     assert source_digest(noted) != source_digest(kernel)
@@ -105,16 +105,16 @@ def test_headers_of_its_own_folder(tmp_path):
 
 
 def identities(folder):
-    """What a kernel with a header, and one without, are known by: source, cache key, job."""
+    """Return the digests of a kernel with a header, and of one without: source, cache key, job."""
     block = {"kernels": ["sample", "other"], "macros": "defaults", "shapes": [64]}
-    made = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
-    ways = source_digest, lambda one: nvrtc.cache_key(one, "sm_90", MACROS)
-    return {name: [way(kernel) for way in ways] for name, kernel in made.kernels.items()}
+    loaded = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
+    ways = source_digest, lambda source_kernel: nvrtc.cache_key(source_kernel, "sm_90", MACROS)
+    return {name: [way(kernel) for way in ways] for name, kernel in loaded.kernels.items()}
 
 
 @pytest.mark.parametrize("header", ["scale.cuh", "inner.cuh"])
 def test_a_header_is_part_of_its_kernels_source(tmp_path, header):
-    """Also one that only another header includes; kernels that include neither stay as they are."""
+    """A header that only another header includes counts too; kernels without it keep their digests."""
     (tmp_path / "scale.cuh").write_text('#include "inner.cuh"\n#define SCALE (2 * INNER)\n')
     (tmp_path / "inner.cuh").write_text("#define INNER 3\n")
     write_kernel(tmp_path, body='#include "scale.cuh"\n' + BODY)
@@ -131,7 +131,7 @@ def test_a_header_is_part_of_its_kernels_source(tmp_path, header):
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "expected"),
     [
         (BODY.replace("REAL sum = 0;", "REAL sum = 0"), "expected"),
         (BODY.replace("alpha;", "alhpa;"), "alhpa"),
@@ -139,33 +139,33 @@ def test_a_header_is_part_of_its_kernels_source(tmp_path, header):
         ("static_assert(TILE == 99, \"TILE must be 99\");\n" + BODY, "TILE must be 99"),
     ],
 )  # fmt: skip
-def test_error_has_file_and_line(tmp_path, body, words):
+def test_error_has_file_and_line(tmp_path, body, expected):
     path = write_kernel(tmp_path, body=body)
     done = nvrtc.compile_kernel(load_kernel(path), "sm_90", MACROS)
     assert done.cubin is None
     file, line, message = done.message.split(":", 2)
     assert file == "sample.cu"
-    assert words in message
+    assert expected in message
     assert "\n" not in done.message
     text = path.read_text().splitlines()
-    # nvcc names the line where it noticed, which is the wrong one or the next.
+    # nvcc reports the line of the mistake or the next one.
     near = "\n".join(text[int(line) - 2 : int(line)])
     assert any(word in near for word in ("REAL sum", "alhpa", "nowhere", "static_assert"))
 
 
 @pytest.mark.parametrize(
-    ("macro", "shared", "words"),
+    ("macro", "shared", "message"),
     [
         ("TILE", 1 << 20, "^ptxas error: Entry function 'mine::large<32>' uses too much .*shared_bytes"),
         ("T", 1, "the macro T needs another name"),
     ],
 )  # fmt: skip
-def test_what_is_no_error_of_a_line(tmp_path, macro, shared, words):
+def test_what_is_no_error_of_a_line(tmp_path, macro, shared, message):
     front = f"title: t\noperation: copy\nmacros: {{{macro}: [32]}}\nentry: mine::large<{macro}>\n"
     body = "namespace mine { template <int N> __global__ void large(float* a) {\n"
     body += f"__shared__ float s[N * {shared}]; s[threadIdx.x] = *a; __syncthreads(); *a = s[9]; }} }}\n"
     kernel = load_kernel(write_kernel(tmp_path, front=front, body=body))
-    assert re.search(words, nvrtc.compile_kernel(kernel, "sm_90", {macro: 32}).message)
+    assert re.search(message, nvrtc.compile_kernel(kernel, "sm_90", {macro: 32}).message)
 
 
 def test_a_header_and_an_architecture_are_named_in_messages(tmp_path):
@@ -177,8 +177,8 @@ def test_a_header_and_an_architecture_are_named_in_messages(tmp_path):
 
 
 def test_names_of_functions():
-    told = "in _ZN4mine4raceILi64EfEEvPKT0_PS1_i and _Znothing, _ZN12_GLOBAL__N_13addEPf"
-    assert mangling.plain(told) == "in mine::race<64, float> and _Znothing, {anonymous}::add"
+    demangled = "in _ZN4mine4raceILi64EfEEvPKT0_PS1_i and _Znothing, _ZN12_GLOBAL__N_13addEPf"
+    assert mangling.plain(demangled) == "in mine::race<64, float> and _Znothing, {anonymous}::add"
 
 
 def test_listing_maps_instructions_to_lines(plain, tmp_path):
@@ -188,58 +188,68 @@ def test_listing_maps_instructions_to_lines(plain, tmp_path):
     path.write_bytes(plain.cubin)
     source = write_kernel(tmp_path).read_text().splitlines()
     listing = sass.parse(sass.as_text(path))
-    assert {one.function for one in listing} == {"sample"}
-    assert [one.address for one in listing] == list(range(0, 16 * len(listing), 16))
+    assert {instruction.function for instruction in listing} == {"sample"}
+    assert [instruction.address for instruction in listing] == list(range(0, 16 * len(listing), 16))
     assert stored_at_their_line(listing, source)
-    products = [one.line("sample.cu") for one in listing if one.opcode == "FFMA"]
+    products = [
+        instruction.line("sample.cu") for instruction in listing if instruction.opcode == "FFMA"
+    ]
     assert any("sum +=" in source[line - 1] for line in products)
 
 
 def stored_at_their_line(listing, source):
-    """Whether the stores to shared memory stand where the source has them."""
-    lines = [one.line("sample.cu") for one in listing if one.opcode.startswith("STS")]
+    """Return whether the stores to shared memory have the line of the source."""
+    lines = [
+        instruction.line("sample.cu")
+        for instruction in listing
+        if instruction.opcode.startswith("STS")
+    ]
     return lines and all("held[threadIdx.x] = alpha" in source[line - 1] for line in lines)
 
 
 def documents(tmp_path, store, body=BODY, front=FRONT):
-    """What is known of both dtypes of a kernel, and those that were compiled now."""
+    """Return the compilations of both dtypes of a kernel, and the variants compiled now."""
     kernel = load_kernel(write_kernel(tmp_path / "kernels", body=body, front=front))
     variants = [variant(kernel, {"REAL": real}, kernel.path, "macros") for real in ("f32", "f64")]
-    known = compiling.Compilations(store, None, tmp_path / "cubins")
-    waiting = [compiling.Task(one, "sm_90") for one in variants]
-    waiting = [one for one in waiting if known.missing_cubin(one.variant, one.wanted)]
-    made = []
-    compiling.compile_all(waiting, store, 2, lambda task, entry: made.append(task.variant.id))
-    for one in variants:
-        known.provide(one, "sm_90")
-    return {one.id: known.entry(one, "sm_90") for one in variants}, made
+    compilations = compiling.Compilations(store, None, tmp_path / "cubins")
+    waiting = [compiling.Task(chosen, "sm_90") for chosen in variants]
+    waiting = [
+        waiting_task
+        for waiting_task in waiting
+        if compilations.missing_cubin(waiting_task.variant, waiting_task.wanted)
+    ]
+    compiled = []
+    compiling.compile_all(waiting, store, 2, lambda task, entry: compiled.append(task.variant.id))
+    for chosen in variants:
+        compilations.provide(chosen, "sm_90")
+    return {chosen.id: compilations.entry(chosen, "sm_90") for chosen in variants}, compiled
 
 
 def test_another_entry_compiles_nothing(tmp_path):
-    """Front matter says which kernel of the file is meant; what was compiled stays."""
+    """The front matter chooses the kernel of a file, and its compilation stays valid."""
     store, more = Store(tmp_path / "store"), BODY.replace("NAME", "other") + BODY
-    entries, made = documents(tmp_path, store, more, FRONT + "entry: nothing\n")
-    assert len(made) == 2 and "code" not in entries["sample"]
+    entries, compiled = documents(tmp_path, store, more, FRONT + "entry: nothing\n")
+    assert len(compiled) == 2 and "code" not in entries["sample"]
     assert entries["sample"]["status"] == result.FAILED_TO_COMPILE
     assert "none of the file's kernels, which are other, sample" in entries["sample"]["reason"]
     for name in ("sample", "other"):
-        entries, made = documents(tmp_path, store, more, FRONT + f"entry: {name}\n")
-        assert made == [] and entries["sample"]["symbol"] == name
+        entries, compiled = documents(tmp_path, store, more, FRONT + f"entry: {name}\n")
+        assert compiled == [] and entries["sample"]["symbol"] == name
         assert entries["sample"]["status"] == result.OK and entries["sample"]["code"]
 
 
 def test_stage_compiles_once_and_mends_its_cache(tmp_path):
     store = Store(tmp_path / "store")
-    entries, made = documents(tmp_path, store)
+    entries, compiled = documents(tmp_path, store)
     first = entries["sample-realf64"]
     assert first["status"] == result.OK
-    assert sorted(made) == ["sample", "sample-realf64"]
+    assert sorted(compiled) == ["sample", "sample-realf64"]
     assert Path(first["cubin"]).is_file()
     for lost in ([], ["sample-realf64"]):
         if lost:
             store.blob("compiled", first["key"], ".cubin").unlink()
-        again, made = documents(tmp_path, store)
-        assert made == lost and again["sample-realf64"]["sha256"] == first["sha256"]
+        again, compiled = documents(tmp_path, store)
+        assert compiled == lost and again["sample-realf64"]["sha256"] == first["sha256"]
 
 
 @pytest.mark.parametrize(
@@ -255,8 +265,8 @@ def test_stage_compiles_once_and_mends_its_cache(tmp_path):
 def test_a_comment_compiles_nothing_again_and_moves_the_lines(tmp_path, body, again):
     store = Store(tmp_path / "store")
     documents(tmp_path, store)
-    entries, made = documents(tmp_path, store, body=body)
-    assert sorted(made) == again
+    entries, compiled = documents(tmp_path, store, body=body)
+    assert sorted(compiled) == again
     source = (tmp_path / "kernels" / "sample.cu").read_text().splitlines()
     assert stored_at_their_line(sass.parse(Path(entries["sample"]["sass"]).read_text()), source)
 
@@ -266,7 +276,7 @@ def test_what_looks_like_a_comment_in_a_literal_is_code():
     assert source.code_lines(text) == (
         (1, 'a = "// no /* comment";'), (3, "b = '\"';"), (5, 'R"x(// raw)x";'),
     )  # fmt: skip
-    # A line's own number is code where the code asks for it.
+    # A line number is code if the code uses it.
     assert source.code("// x\nint a;") == source.code("int a;")
     assert source.code("// x\nassert(a);") != source.code("assert(a);")
 
@@ -296,20 +306,20 @@ def test_host_kernel_digest_ignores_comments_and_front_matter(tmp_path):
 
 
 def test_symbol() -> None:
-    """A kernel without extern "C" is found by its own name, where that is not ambiguous."""
+    """A kernel without extern "C" is matched by its name, unless that is ambiguous."""
     names = ["_ZN4mine5sgemmILi16EEEvPKfS2_Pfiii", "_Z7sgemm_bPf", "_Z14gemm_of_squarePf", "other"]
     assert nvrtc.symbol("other", names) == "other"
     assert nvrtc.symbol("sgemm", names) == names[0]
     assert nvrtc.symbol("sgemm", [*names, "sgemm"]) == "sgemm"
     with pytest.raises(nvrtc.NoSymbol, match="ambiguous: it may be sgemm, mine::sgemm<16>"):
         nvrtc.symbol("sgemm", [*names, "_Z5sgemmPf"])
-    for name, others, told in (
+    for name, others, message in (
         ("gemm", names, "kernels, which are gemm_of_square, sgemm_b, mine::sgemm<16>"),
         ("gemm_of_squar", names, "kernels, which are gemm_of_square"),
         ("g", ["_Z1gPf", "_Z1gPd"], "it may be _Z1gPd, _Z1gPf"),
-        ("sgemm", [], "one that is instantiated"),
+        ("sgemm", [], "that is instantiated"),
     ):
-        with pytest.raises(nvrtc.NoSymbol, match=told):
+        with pytest.raises(nvrtc.NoSymbol, match=message):
             nvrtc.symbol(name, others)
 
 
@@ -321,9 +331,9 @@ def test_what_checks_on_a_gpu_need_is_compiled_beside_the_kernels(tmp_path, monk
         return nullcontext()
 
     monkeypatch.setattr(rules.subprocess, "Popen", started)
-    made = SimpleNamespace(store=SimpleNamespace(root=tmp_path))
+    pipeline = SimpleNamespace(store=SimpleNamespace(root=tmp_path))
     for live, tasks in ((False, [1]), (True, []), (True, [1])):
-        about = SimpleNamespace(target={"live": live}, arch="sm_90", project=made)
+        about = SimpleNamespace(target={"live": live}, arch="sm_90", project=pipeline)
         with rules._helpers_compiled(about, tasks):
             assert len(begun) == (live and bool(tasks))
     module = "tilewave.gpu.reference"

@@ -1,4 +1,4 @@
-"""Files that were written for nvcc: code of the host, its names, and headers that NVRTC has not."""
+"""Files written for nvcc: host code, its names, and headers that NVRTC lacks."""
 
 from pathlib import Path
 
@@ -17,31 +17,31 @@ def kernel(folder: Path, body: str, more: str = "", name: str = "mine") -> Kerne
     return load_kernel(write_kernel(folder, name, FRONT + more, body))
 
 
-def adapted(body: str, **own: str) -> nvcc.Adapted:
-    made = nvcc.adapted("mine.cu", body, own, "mine")
-    assert made is not None
-    return made
+def adapted(body: str, **own_headers: str) -> nvcc.Adapted:
+    text = nvcc.adapted("mine.cu", body, own_headers, "mine")
+    assert text is not None
+    return text
 
 
 @needs_nvrtc
 def test_a_file_with_its_driver_compiles_and_says_what_was_left_out(tmp_path: Path) -> None:
-    one = kernel(tmp_path, DRIVER)
-    made = nvrtc.compile_kernel(one, "sm_90", {})
-    assert made.cubin, made.message
-    assert list(made.resources) == ["_Z4minePKfS0_Pfiii"]
-    start = one.text[: one.text.index("static std::vector")].count("\n") + 1
-    assert f"kept (line {start}), counter (line {start + 1}), Timer (lines " in made.warning
-    assert "--pre-include=tilewave_nvcc.h" in made.options
+    loaded = kernel(tmp_path, DRIVER)
+    outcome = nvrtc.compile_kernel(loaded, "sm_90", {})
+    assert outcome.cubin, outcome.message
+    assert list(outcome.resources) == ["_Z4minePKfS0_Pfiii"]
+    start = loaded.text[: loaded.text.index("static std::vector")].count("\n") + 1
+    assert f"kept (line {start}), counter (line {start + 1}), Timer (lines " in outcome.warning
+    assert "--pre-include=tilewave_nvcc.h" in outcome.options
 
 
 def test_lines_stay_where_they_are() -> None:
-    made = adapted(DRIVER)
-    before, after = DRIVER.splitlines(), made.text.splitlines()
+    cut = adapted(DRIVER)
+    before, after = DRIVER.splitlines(), cut.text.splitlines()
     assert len(before) == len(after)
     for old, new in zip(before, after):
         assert new.strip() in ("", old.strip(), ";") or new in old
     assert after[-1] == " "
-    gone = {part.name for part in made.left_out}
+    gone = {part.name for part in cut.left_out}
     assert gone == {"kept", "counter", "Timer", "told", "ceil_div", "launch", "main"}
 
 
@@ -60,52 +60,52 @@ int main() {}
 
 
 def test_what_device_code_names_stays() -> None:
-    """Whatever it is, and whoever names it; a function of the host with a device overload goes."""
-    made = adapted(NAMED)
-    assert {part.name for part in made.left_out} == {"UNUSED", "part", "main", ""}
-    assert "template __global__" in made.text and "template void launch" not in made.text
+    """Every kind of declaration stays; a host function with a device overload is skipped."""
+    cut = adapted(NAMED)
+    assert {part.name for part in cut.left_out} == {"UNUSED", "part", "main", ""}
+    assert "template __global__" in cut.text and "template void launch" not in cut.text
 
 
-def test_headers_of_its_own_are_cut_with_it() -> None:
+def test_headers_of_the_kernel_are_cut_too() -> None:
     header = "#pragma once\n#define RUN __global__ static\nvoid log(const char*);\nclass Log { std::string s; };\n"
-    made = adapted('#include "log.h"\nRUN void mine() { std::min(1, 2); }\n', **{"log.h": header})
-    assert made.own["log.h"].split("\n")[2:4] == [" " * 22, " " * 29]
-    assert made.warning == "left out as code of the host: log (line 3), Log (line 4)"
-    assert "RUN void mine" in made.text and "max(const T" in made.prelude
+    cut = adapted('#include "log.h"\nRUN void mine() { std::min(1, 2); }\n', **{"log.h": header})
+    assert cut.headers["log.h"].split("\n")[2:4] == [" " * 22, " " * 29]
+    assert cut.warning == "skipped as host code: log (line 3), Log (line 4)"
+    assert "RUN void mine" in cut.text and "max(const T" in cut.prelude
 
 
 @needs_nvrtc
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "advice"),
     [
-        ("#include <cute/tensor.hpp>\nint main() {}\n", "front matter names more folders: compiler"),
+        ("#include <cute/tensor.hpp>\nint main() {}\n", "add its folder to the front matter: compiler"),
         ("void f(int a) {\n#if 1\n if (a) {\n#else\n if (a > 1) {\n#endif\n }\n}\nint main() {}\n",
-         "code of the host at line 13? put #ifndef __CUDACC_RTC__ before it"),
+         "line 13 is host code, put #ifndef __CUDACC_RTC__ before it"),
         ("__device__ int f() { return WIDTH; }\nint main() {}\n", "macros: {WIDTH: [VALUE]}"),
         ("__device__ int f() { register int a = 1; return a; }\nint main() {}\n", "options: [-std=c++14]"),
         ("int total;\n__device__ int f() { return total; }\nint main() {}\n",
-         "total (line 13) was left out as code of the host"),
+         "total (line 13) was skipped as host code"),
     ],
 )  # fmt: skip
-def test_a_message_says_what_to_write(tmp_path: Path, text: str, told: str) -> None:
-    made = nvrtc.compile_kernel(kernel(tmp_path, text), "sm_90", {})
-    assert made.cubin is None and told in made.message
+def test_a_message_says_what_to_write(tmp_path: Path, text: str, advice: str) -> None:
+    outcome = nvrtc.compile_kernel(kernel(tmp_path, text), "sm_90", {})
+    assert outcome.cubin is None and advice in outcome.message
 
 
 @needs_nvrtc
 def test_an_entry_that_is_an_expression(tmp_path: Path) -> None:
-    """With macros in it; it is part of the key, and the symbol is found by it."""
+    """An entry may contain macros; it is part of the key, and gives the symbol."""
     body = "namespace ns { template <int N, class T> __global__ void gemm(T* a) { a[0] = N; } }\n"
-    one = kernel(tmp_path, body, "entry: ns::gemm<2 * TILE, float>\n")
-    made = nvrtc.compile_kernel(one, "sm_90", {"TILE": 8})
-    symbol = made.named["ns::gemm<2 * TILE, float>"]
-    assert symbol == "_ZN2ns4gemmILi16EfEEvPT0_" and symbol in made.resources
+    loaded = kernel(tmp_path, body, "entry: ns::gemm<2 * TILE, float>\n")
+    outcome = nvrtc.compile_kernel(loaded, "sm_90", {"TILE": 8})
+    symbol = outcome.named["ns::gemm<2 * TILE, float>"]
+    assert symbol == "_ZN2ns4gemmILi16EfEEvPT0_" and symbol in outcome.resources
     other = kernel(tmp_path, body, "entry: ns::gemm<TILE, float>\n")
-    assert nvrtc.text_key(one, "sm_90", {}) != nvrtc.text_key(other, "sm_90", {})
+    assert nvrtc.text_key(loaded, "sm_90", {}) != nvrtc.text_key(other, "sm_90", {})
 
 
 def test_kernels_for_nvrtc_stay_as_they_are() -> None:
-    """None of the shipped and foreign kernels shows a sign of nvcc, so their keys have nothing of it."""
+    """No shipped or foreign kernel shows a sign of nvcc, so their keys do not depend on the adaptation."""
     paths = [*(ROOT / "kernels").glob("*/*.cu"), *(ROOT / "tests" / "foreign").glob("*.cu")]
     assert len(paths) > 40
     for path in paths:
@@ -129,7 +129,10 @@ def test_declarations() -> None:
     }}} not code
     #endif
     """
-    assert [(one.kind, one.names, one.scope) for one in declarations(text)] == [
+    assert [
+        (declaration.kind, declaration.names, declaration.scope)
+        for declaration in declarations(text)
+    ] == [
         ("function", ("k",), ()),
         ("function", ("f",), ()),
         ("other", ("c",), ("a", "b")),
@@ -191,11 +194,11 @@ def including(*names: str) -> str:
 
 def test_headers_of_the_host_and_of_the_standard_library(tmp_path):
     names = sorted({*HOST, *nvcc.STANDARD, *USES})
-    made = compiled(tmp_path, including(*names), " + ".join(f"({one})" for one in USES.values()))
-    assert made.cubin, made.message
+    outcome = compiled(tmp_path, including(*names), " + ".join(f"({use})" for use in USES.values()))
+    assert outcome.cubin, outcome.message
 
 
-def test_one_is_enough_for_itself_and_what_the_kernels_folder_has_comes_first(tmp_path):
+def test_each_header_suffices_and_the_kernels_folder_has_priority(tmp_path):
     assert compiled(tmp_path, including("limits"), USES["limits"]).cubin
     (tmp_path / "limits").write_text("#define MINE 3\n")
     assert compiled(tmp_path, including("limits"), "MINE").cubin
@@ -209,8 +212,8 @@ def test_a_header_of_crt_hides_none_of_another_folder(tmp_path, monkeypatch):
 
 
 @needs_nvrtc
-def test_stand_ins_are_for_a_kernels_own_files_alone(tmp_path):
-    """CUDA's headers name <type_traits> and others for other compilers: a kernel's key is without."""
+def test_stand_ins_are_for_files_of_a_kernel_alone(tmp_path):
+    """CUDA's headers name <type_traits> and others for other compilers, which a kernel's key omits."""
     assert "vector" in headers.toolkit("#include <vector>\n", {}, nvcc=True).texts
     (tmp_path / "own.cuh").write_text("#include <vector>\n")
     text = '#include "own.cuh"\n'
@@ -221,20 +224,22 @@ def test_stand_ins_are_for_a_kernels_own_files_alone(tmp_path):
     assert "cuda_bf16.h" in plain and not {*filter(includes.of_host, plain)} - {*includes.STAND_INS}
 
 
-def test_short_words_of_glibc(tmp_path):
+def test_short_names_of_glibc(tmp_path):
     value = "uint(1) + ushort(2) + ulong(3)"
     assert compiled(tmp_path, "", value).cubin
     assert compiled(tmp_path, "typedef unsigned int uint;\n", value).cubin
-    plain, used = (compiled(tmp_path, "// uint\n", told).options for told in ("1", value))
+    plain, used = (
+        compiled(tmp_path, "// uint\n", expression).options for expression in ("1", value)
+    )
     assert set(used) - set(plain) == {f"--pre-include={nvcc.PRELUDE}"}
 
 
 @pytest.mark.parametrize("name", ["cub/cub.cuh", "cub/block/block_reduce.cuh"])
 def test_cub(tmp_path, name):
-    """As a whole it is what device code can use of it."""
+    """The whole library compiles for device code."""
     value = "cub::BlockReduce<float, 128>(*(cub::BlockReduce<float, 128>::TempStorage*)a).Sum(1)"
-    made = compiled(tmp_path, f"{including(name)}int main() {{ return 0; }}\n", value)
-    assert made.cubin, made.message
+    outcome = compiled(tmp_path, f"{including(name)}int main() {{ return 0; }}\n", value)
+    assert outcome.cubin, outcome.message
 
 
 LIBRARY = {
@@ -257,38 +262,38 @@ int main() { std::cout << launched(3); }
 
 
 def test_a_library_that_knows_nvrtc_stays_as_it_is(tmp_path):
-    """Its functions without an annotation are device functions; what is for the host alone is left out."""
+    """Its functions without an annotation are device functions; host-only code is skipped."""
     written(tmp_path / "include", LIBRARY)
     front = FRONT + "compiler: {include: [include]}\n"
-    made = compiled(tmp_path, FILE, "twice<3>() + seven() + both(1)", front)
-    assert made.cubin, made.message
-    assert nvcc.UNANNOTATED in made.options
+    outcome = compiled(tmp_path, FILE, "twice<3>() + seven() + both(1)", front)
+    assert outcome.cubin, outcome.message
+    assert nvcc.UNANNOTATED in outcome.options
     line = (tmp_path / "mine.cu").read_text().partition("int main")[0].count("\n") + 1
-    assert made.warning == f"left out as code of the host: main (line {line}), 1 of launch.hpp"
+    assert outcome.warning == f"skipped as host code: main (line {line}), 1 of launch.hpp"
 
 
 def test_a_guard_is_no_library(tmp_path):
-    """As `nvcc.GUARD` asks for it: the rest of the header is cut as any other."""
+    """Outside of a guard as in `nvcc.GUARD`, a header is cut like any other."""
     text = "#ifndef __CUDACC_RTC__\n#include <iostream>\n#endif\n"
     text += "inline void told() { fprintf(stderr, 0); }\n__device__ int one() { return 1; }\n"
     written(tmp_path, {"common/util.cuh": text})
-    made = compiled(tmp_path, '#include "common/util.cuh"\n', "one()")
-    assert made.cubin and nvcc.UNANNOTATED not in made.options
+    outcome = compiled(tmp_path, '#include "common/util.cuh"\n', "one()")
+    assert outcome.cubin and nvcc.UNANNOTATED not in outcome.options
 
 
-def test_two_headers_of_one_name(tmp_path):
-    """NVRTC knows no folders: the one beside its includer is asked for by its whole name."""
+def test_two_headers_of_the_same_name(tmp_path):
+    """NVRTC has no folders, so a header beside its includer is requested by its full name."""
     written(tmp_path, LIBRARY)
-    found = includes.kernel_headers("#include <lib/more/sizes.hpp>\n#include <tile.h>\n", tmp_path)
-    assert {"tile.h", "lib/more/tile.h", "limits.hpp"} <= set(found)
-    assert '#include "limits.hpp"\n#include "lib/more/tile.h"' in found["lib/more/sizes.hpp"]
-    assert found["tile.h"] == LIBRARY["tile.h"] and "SIDE" in found["lib/more/tile.h"]
+    by_name = includes.kernel_headers("#include <lib/more/sizes.hpp>\n#include <tile.h>\n", tmp_path)
+    assert {"tile.h", "lib/more/tile.h", "limits.hpp"} <= set(by_name)
+    assert '#include "limits.hpp"\n#include "lib/more/tile.h"' in by_name["lib/more/sizes.hpp"]
+    assert by_name["tile.h"] == LIBRARY["tile.h"] and "SIDE" in by_name["lib/more/tile.h"]
 
 
-def test_a_header_with_the_name_of_one_of_cudas(tmp_path):
-    """It lies beside a header of the kernel's own: CUDA's headers get theirs all the same."""
-    own = {"lib/half.cuh": '#include "cuda_fp8.hpp"\n', "lib/cuda_fp8.hpp": "#define MINE 3\n"}
-    written(tmp_path, own)
+def test_a_header_with_the_name_of_a_cuda_header(tmp_path):
+    """It lies beside a header of the kernel, and CUDA's headers still get CUDA's."""
+    texts = {"lib/half.cuh": '#include "cuda_fp8.hpp"\n', "lib/cuda_fp8.hpp": "#define MINE 3\n"}
+    written(tmp_path, texts)
     text = '#include "lib/half.cuh"\n' + including("cuda_fp8.h")
-    made = compiled(tmp_path, text, "MINE + float(__nv_fp8_e4m3(a[1]))")
-    assert made.cubin, made.message
+    outcome = compiled(tmp_path, text, "MINE + float(__nv_fp8_e4m3(a[1]))")
+    assert outcome.cubin, outcome.message

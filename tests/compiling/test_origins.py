@@ -1,4 +1,4 @@
-"""Where instructions come from: lines of the kernel file and of its headers, and the calls between."""
+"""Origins of instructions: lines of the kernel file and its headers, and the calls between."""
 
 import functools
 from dataclasses import replace
@@ -41,39 +41,39 @@ LISTING = """\
 COPY = Origin("tile.cuh", 3, "asm(1);", "k.cu:2 < tile.cuh:2", 2)
 
 
-def test_an_instruction_belongs_to_the_innermost_line_of_the_kernels_own_files() -> None:
-    found = origins.of_listing(LISTING, "k", TEXTS)
-    assert found == {
+def test_an_instruction_belongs_to_the_innermost_line_of_the_kernels_files() -> None:
+    by_address = origins.of_listing(LISTING, "k", TEXTS)
+    assert by_address == {
         0x10: COPY,
         0x20: COPY,
         0x30: Origin("k.cu", 3, "own();", "k.cu:2", 3),  # CUDA's header belongs to its caller
         0x40: Origin("k.cu", 1, "// 1", "", 1),
     }
     assert origins.of_listing(LISTING, "other", TEXTS) == {}
-    assert [one.line("k.cu") for one in sass.parse(LISTING)] == [0, 2, 2, 3, 1, 0]
+    assert [instruction.line("k.cu") for instruction in sass.parse(LISTING)] == [0, 2, 2, 3, 1, 0]
 
 
 def test_places_say_the_same_without_the_code() -> None:
-    told = sass.places(LISTING)
+    places = sass.places(LISTING)
     for function in ("k", "other", "none"):
-        assert sass.chains(told, function) == sass.chains(LISTING, function)
-        found, wanted = (origins.of_listing(text, function, TEXTS) for text in (told, LISTING))
-        assert found == wanted
+        assert sass.chains(places, function) == sass.chains(LISTING, function)
+        sides, wanted = (origins.of_listing(text, function, TEXTS) for text in (places, LISTING))
+        assert sides == wanted
     moved = {"k.cu": {2: 5}}
-    assert sass.places(sass.relined(LISTING, moved)) == sass.relined(told, moved)
-    assert "LDS" not in told and len(told) < len(LISTING) / 2
+    assert sass.places(sass.relined(LISTING, moved)) == sass.relined(places, moved)
+    assert "LDS" not in places and len(places) < len(LISTING) / 2
 
 
 def test_places_name_a_headers_line_and_its_calls(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text('#include "tile.cuh"\nrun();\n')
     (tmp_path / "tile.cuh").write_text(TEXTS["sub/tile.cuh"])
     places = Places(tmp_path / "k.cu", "k", LISTING)
-    told = f"line 3 of {tmp_path / 'tile.cuh'}, called at k.cu:2 < tile.cuh:2"
-    assert places.at(0x20) == told and places(0x20) == COPY
+    message = f"line 3 of {tmp_path / 'tile.cuh'}, called at k.cu:2 < tile.cuh:2"
+    assert places.at(0x20) == message and places(0x20) == COPY
     assert places.at(0x40) == f"line 1 of {tmp_path / 'k.cu'}"
     fault = Fault("race", -1, "which warp 1 writes (LDGSTS.E at SASS address 0x0020)")
-    told = described(fault, (), places)["message"]
-    assert "(LDGSTS.E at line 3 of tile.cuh, called at k.cu:2 < tile.cuh:2, SASS" in told
+    message = described(fault, (), places)["message"]
+    assert "(LDGSTS.E at line 3 of tile.cuh, called at k.cu:2 < tile.cuh:2, SASS" in message
 
 
 def test_a_function_that_is_called_names_its_calls(tmp_path: Path) -> None:
@@ -96,47 +96,47 @@ $k$f:
 @pytest.fixture
 def kernel(tmp_path: Path) -> Kernel:
     (tmp_path / "tile.cuh").write_text(TEXTS["sub/tile.cuh"])
-    made = load_kernel(write_kernel(tmp_path))
-    return replace(made, path=tmp_path / "k.cu", text='#include "tile.cuh"\nrun();\nown();')
+    loaded = load_kernel(write_kernel(tmp_path))
+    return replace(loaded, path=tmp_path / "k.cu", text='#include "tile.cuh"\nrun();\nown();')
 
 
-def test_lines_have_their_own_counts_and_what_they_call(kernel: Kernel) -> None:
+def test_lines_have_their_counts_and_those_of_calls(kernel: Kernel) -> None:
     places = origins.of_listing(LISTING, "k", TEXTS)
-    told = {"case": "k@1", "stage": "counters", "source": "counters", "environment": "e"}
+    case_fields = {"case": "k@1", "stage": "counters", "source": "counters", "environment": "e"}
     rows = [
-        told | {"address": at, "opcode": opcode, "executed": 4, "wavefronts_shared": shared,
+        case_fields | {"address": at, "opcode": opcode, "executed": 4, "wavefronts_shared": shared,
                 "wavefronts_shared_excess": excess} | places.get(at, origins.NOWHERE).columns
         for at, opcode, shared, excess in
         ((0, "LDC", None, None), (0x10, "LDS", 0, 0), (0x20, "LDGSTS.E", 16, 12), (0x30, "LDS", 4, 0))
     ]  # fmt: skip
     table = pd.DataFrame([*rows, rows[2] | {"stage": "execute"}])
-    made = annotated.annotated(kernel, table, "k@1")
-    assert made is not None and annotated.annotated(kernel, table, "k@2") is None
-    assert (made.total.wavefronts_shared, made.unplaced.executed) == (20, 4)
-    mine, header = made.files
-    assert [mine.name, header.name] == ["k.cu", "tile.cuh"]
+    page = annotated.annotated(kernel, table, "k@1")
+    assert page is not None and annotated.annotated(kernel, table, "k@2") is None
+    assert (page.total.wavefronts_shared, page.unplaced.executed) == (20, 4)
+    source, header = page.files
+    assert [source.name, header.name] == ["k.cu", "tile.cuh"]
     copy = header.lines[2]
     assert (copy.number, copy.text) == (3, "asm(1);")
     assert (copy.counts.executed, copy.counts.wavefronts_shared_excess) == (8, 12)
     assert copy.counts.sectors_global is None and copy.called.executed is None
-    assert mine.lines[1].called.wavefronts_shared_excess == 12
-    assert mine.lines[1].counts.executed is None and mine.lines[2].counts.wavefronts_shared == 4
+    assert source.lines[1].called.wavefronts_shared_excess == 12
+    assert source.lines[1].counts.executed is None and source.lines[2].counts.wavefronts_shared == 4
     code = annotated.machine_code(kernel, LISTING, "k", annotated.rows_of(table, "k@1"))
-    assert [one.counts.wavefronts_shared for one in code] == [None, 0, 16, 4, None]
+    assert [instruction.counts.wavefronts_shared for instruction in code] == [None, 0, 16, 4, None]
     assert code[2].origin == COPY and code[4].text == "EXIT"
 
 
-def test_matmul_asyncs_excess_belongs_to_one_copy_of_4_bytes(tmp_path: Path) -> None:
+def test_matmul_asyncs_excess_belongs_to_a_copy_of_4_bytes(tmp_path: Path) -> None:
     recorded = Recorded(next(iter(folders(ROOT / "resources" / "recorded"))))
     variant = Variant(load_kernel(ROOT / "kernels" / "ladder" / "matmul_async.cu"), ())
-    known = Compilations(Store(tmp_path), recorded, tmp_path)
+    compilations = Compilations(Store(tmp_path), recorded, tmp_path)
     entry = recorded.compiled["matmul_async.sm_90"]
     results = [
-        replace(one, source=f"recorded:{recorded.name}")
-        for one in recorded.results()
-        if (one.case, one.stage) == ("matmul_async@4096x4096x4096", "counters")
+        replace(outcome, source=f"recorded:{recorded.name}")
+        for outcome in recorded.results()
+        if (outcome.case, outcome.stage) == ("matmul_async@4096x4096x4096", "counters")
     ]
-    of = functools.partial(known.origins, variant, entry)
+    of = functools.partial(compilations.origins, variant, entry)
     table = instructions_table(results, recorded, lambda _, function: of(function))
     lines = variant.kernel.text.splitlines()
     called = next(at for at, line in enumerate(lines, 1) if "sgemm::run" in line)
@@ -146,7 +146,7 @@ def test_matmul_asyncs_excess_belongs_to_one_copy_of_4_bytes(tmp_path: Path) -> 
     excess = table[table["wavefronts_shared_excess"] > 0]
     assert set(excess["file"]) == {"sgemm_tile.cuh"}
     sums = excess.groupby("text")["wavefronts_shared_excess"].sum()
-    # Of the chunks ahead of the loop the copy asks whether it is inside, which is another line.
+    # Copies before the loop have a bounds check, which is another line.
     assert all("cp.async.ca.shared.global [%0], [%1], %2" in text for text in sums.index)
     (copy,) = [text for text in sums.index if "%3" not in text]
     assert sums[copy] == 50_135_040

@@ -1,4 +1,4 @@
-"""Kernels that something else compiled: a cubin beside a .yaml file."""
+"""Kernels that another compiler compiled: a cubin beside a .yaml file."""
 
 import json
 import re
@@ -23,17 +23,17 @@ FRONT, BODY = kernel_parts("ready")
 
 @pytest.fixture(scope="module")
 def cubins(tmp_path_factory) -> dict[int, bytes]:
-    folder, made = tmp_path_factory.mktemp("made"), {}
+    folder, by_side = tmp_path_factory.mktemp("made"), {}
     for side in (16, 8):
         front = FRONT.partition("operation")[2]
         source = f"title: Mine\noperation{front}".replace("cubin: mine_{SIDE}.cubin\n", "")
         kernel = load_kernel(write_kernel(folder, "mine", source, BODY))
-        made[side] = nvrtc.compile_kernel(kernel, "sm_90", {"SIDE": side}).cubin
-    return made
+        by_side[side] = nvrtc.compile_kernel(kernel, "sm_90", {"SIDE": side}).cubin
+    return by_side
 
 
 @pytest.fixture
-def made(tmp_path: Path, cubins) -> Path:
+def front_file(tmp_path: Path, cubins) -> Path:
     for side, data in cubins.items():
         (tmp_path / f"mine_{side}.cubin").write_bytes(data)
     (tmp_path / "mine.cu").write_text("\n" * 11 + BODY.replace("NAME", "mine"))
@@ -46,51 +46,54 @@ def executed(path: Path, capsys, *more: str):
     return json.loads(capsys.readouterr().out)
 
 
-def test_it_is_executed_as_if_it_had_been_compiled_here(made, capsys):
+def test_it_is_executed_as_if_it_had_been_compiled_here(front_file, capsys):
     for side in (16, 8):
-        told = executed(made, capsys, "--macro", f"SIDE={side}")
-        assert (told["verdict"], told["block"]) == ("correct", [side, side, 1])
-        assert told["resources"]["static_shared_bytes"] == 4 * side * side
-        lines = told["headers"]["mine.cu"]
-        (loop,) = (one for one in lines if "for (int i" in one["text"])
-        assert loop["wavefronts_hardware"] > 0 and told["lines"] == []
+        document = executed(front_file, capsys, "--macro", f"SIDE={side}")
+        assert (document["verdict"], document["block"]) == ("correct", [side, side, 1])
+        assert document["resources"]["static_shared_bytes"] == 4 * side * side
+        lines = document["headers"]["mine.cu"]
+        (loop,) = (line for line in lines if "for (int i" in line["text"])
+        assert loop["wavefronts_hardware"] > 0 and document["lines"] == []
 
 
-def test_its_key_is_its_content(made):
-    kernel = load_kernel(made)
+def test_its_key_is_its_content(front_file):
+    kernel = load_kernel(front_file)
     before = source_digest(kernel)
-    names = [one.names for one in choices(kernel, "product", kernel.path, "macros")]
-    first, second = (ready.text_key(kernel, "sm_90", one) for one in names)
+    names = [choice.names for choice in choices(kernel, "product", kernel.path, "macros")]
+    first, second = (ready.text_key(kernel, "sm_90", choice) for choice in names)
     assert first != second
-    (made.parent / "mine_8.cubin").write_bytes((made.parent / "mine_16.cubin").read_bytes())
+    (front_file.parent / "mine_8.cubin").write_bytes(
+        (front_file.parent / "mine_16.cubin").read_bytes()
+    )
     assert ready.text_key(kernel, "sm_90", names[1]) == first
     assert source_digest(kernel) != before
 
 
 @pytest.mark.parametrize("content", ["", "text", "\x7fELF" + 60 * "\0"])
-def test_a_file_that_is_no_cubin(made, capsys, content):
-    file = made.parent / "mine_16.cubin"
+def test_a_file_that_is_no_cubin(front_file, capsys, content):
+    file = front_file.parent / "mine_16.cubin"
     file.write_text(content) if content else file.unlink()
-    found = executed(made, capsys)
-    told = "no cubin" if content else "the file cannot be read"
-    assert found["status"] == "failed to compile" and f"{file.name}: {told}" in found["reason"]
+    document = executed(front_file, capsys)
+    reason = "no cubin" if content else "the file cannot be read"
+    assert document["status"] == "failed to compile"
+    assert document["reason"].startswith(f"{file.name}: ") and reason in document["reason"]
 
 
 @pytest.mark.parametrize(
-    ("name", "words", "told"),
+    ("name", "options", "reason"),
     [
-        ("mine_", ["--arch", "sm_80"], "mine_16.cubin: compiled for sm_90, and sm_80 is wanted"),
+        ("mine_", ["--arch", "sm_80"], "compiled for sm_90"),
         ("../mine_", [], "does not lie in the kernel's folder"),
         ("yours_", [], "yours_16.cubin: the file cannot be read"),
     ],
 )
-def test_one_that_is_not_the_kernels(made, capsys, name, words, told):
-    made.write_text(FRONT.replace("mine_", name))
-    assert told in executed(made, capsys, *words)["reason"]
+def test_a_cubin_that_does_not_fit(front_file, capsys, name, options, reason):
+    front_file.write_text(FRONT.replace("mine_", name))
+    assert reason in executed(front_file, capsys, *options)["reason"]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("mine_{SIDE}", "mine_{WIDTH}", "cubin: mine_{WIDTH}.cubin names no macro"),
         ("mine_{SIDE}", "mine_{SIDE.x}", "cubin: mine_{SIDE.x}.cubin names no macro"),
@@ -98,10 +101,10 @@ def test_one_that_is_not_the_kernels(made, capsys, name, words, told):
         ("cubin: mine_{SIDE}.cubin\n", "", "provider is missing. Needed: cublaslt or cpu, or a `cubin`"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_it(made, capsys, old, new, told):
-    made.write_text(FRONT.replace(old, new))
-    with pytest.raises(UserError, match=re.escape(told)):
-        ready.text_key(load_kernel(made), "sm_90", {"SIDE": 16})
+def test_a_mistake_in_it(front_file, capsys, old, new, message):
+    front_file.write_text(FRONT.replace(old, new))
+    with pytest.raises(UserError, match=re.escape(message)):
+        ready.text_key(load_kernel(front_file), "sm_90", {"SIDE": 16})
 
 
 def test_a_file_with_code_is_compiled(tmp_path):
@@ -110,9 +113,9 @@ def test_a_file_with_code_is_compiled(tmp_path):
         load_kernel(path)
 
 
-def test_which_files_a_name_may_mean(made):
-    """A folder's, in it and below; none beside it, and none that cannot be read."""
-    folder = made.parent
+def test_which_files_a_name_may_mean(front_file):
+    """Files in a folder and below; none outside of it, and none that is unreadable."""
+    folder = front_file.parent
     for name in ("a/one.cubin", "b/one.cubin", "mine_[1].cubin"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(b"code")
@@ -125,17 +128,19 @@ def test_which_files_a_name_may_mean(made):
         "/*": [],
         "''": [],
     }.items():
-        made.write_text(FRONT.replace("mine_{SIDE}.cubin", given if "'" in given else f'"{given}"'))
-        assert list(cubins_of(load_kernel(made))) == wanted, given
+        front_file.write_text(
+            FRONT.replace("mine_{SIDE}.cubin", given if "'" in given else f'"{given}"')
+        )
+        assert list(cubins_of(load_kernel(front_file))) == wanted, given
 
 
-def test_front_matter_of_a_cubin_is_written(made, capsys):
-    (folder := made.parent / "alone").mkdir()
+def test_front_matter_of_a_cubin_is_written(front_file, capsys):
+    (folder := front_file.parent / "alone").mkdir()
     path = folder / "gemm_of_mine.cubin"
-    path.write_bytes((made.parent / "mine_16.cubin").read_bytes())
+    path.write_bytes((front_file.parent / "mine_16.cubin").read_bytes())
     assert main(["wrap", str(path), "--yes", "--block", "16,16"]) == 0
-    told = capsys.readouterr().err
-    assert "elements are taken for f32" in told and "a block writes 16 x 16 of c" in told
+    errors = capsys.readouterr().err
+    assert "elements are taken for f32" in errors and "a block writes 16 x 16 of c" in errors
     front = load_kernel(path.with_suffix(".yaml")).front
     assert (front.grid, front.reads_c) == (["ceil(n / 16)", "ceil(m / 16)"], False)
     assert (front.cubin, front.entry, front.operation) == (path.name, "mine", "matmul")
@@ -147,17 +152,19 @@ def test_front_matter_of_a_cubin_is_written(made, capsys):
     assert "an ELF file with kernels" in capsys.readouterr().err
 
 
-def test_what_triton_says_beside_its_cubin(made, capsys):
-    path = made.parent / "mine_8.cubin"
-    (made.parent / "mine_8.json").write_text('{"num_warps": 2, "shared": 1024, "name": "mine"}')
-    found = compiled.read(path)[1]["mine"]
-    assert found.front == {"cubin": "mine_8.cubin", "block": [64], "shared_bytes": 1024}
-    assert (len(found.function.parameters), found.scratch) == (4, 2)
+def test_what_triton_says_beside_its_cubin(front_file, capsys):
+    path = front_file.parent / "mine_8.cubin"
+    (front_file.parent / "mine_8.json").write_text(
+        '{"num_warps": 2, "shared": 1024, "name": "mine"}'
+    )
+    launch = compiled.read(path)[1]["mine"]
+    assert launch.front == {"cubin": "mine_8.cubin", "block": [64], "shared_bytes": 1024}
+    assert (len(launch.function.parameters), launch.scratch) == (4, 2)
 
 
 def test_what_a_launch_must_have():
     def attribute(kind, *sides):
-        return bytes([4, kind, 12, 0]) + b"".join(one.to_bytes(4, "little") for one in sides)
+        return bytes([4, kind, 12, 0]) + b"".join(side.to_bytes(4, "little") for side in sides)
 
     info = attribute(0x05, 256, 1, 1) + attribute(0x3D, 2, 1, 1)
     assert images._sides(info, images.REQUIRED_BLOCK, images.MAX_THREADS) == (256, 1, 1)

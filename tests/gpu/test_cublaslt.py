@@ -1,4 +1,4 @@
-"""cuBLASLt plans against a stand-in that computes, and refuses, as the library's documentation says."""
+"""cuBLASLt plans, against a stand-in that computes and refuses according to the library's documentation."""
 
 import ctypes
 import itertools
@@ -24,14 +24,18 @@ from tilewave.theory.dtypes import DTYPES
 # cudaDataType of library_types.h, and cublasComputeType_t of cublas_api.h.
 NUMPY = {0: np.float32, 1: np.float64, 2: np.float16, 3: np.int8, 10: np.int32, 14: np.uint16,
          28: np.uint8, 29: np.uint8}  # fmt: skip
-NAMES = {one.cuda: one for one in DTYPES.values() if one.name in ("bf16", "e4m3", "e5m2")}
+NAMES = {
+    descriptor.cuda: descriptor
+    for descriptor in DTYPES.values()
+    if descriptor.name in ("bf16", "e4m3", "e5m2")
+}
 COMPUTE = {"COMPUTE_16F": 64, "COMPUTE_32F": 68, "COMPUTE_64F": 70, "COMPUTE_32I": 72,
            "COMPUTE_32F_FAST_TF32": 77}  # fmt: skip
 N, T = 0, 1
 
 
 class cuBLASLtError(Exception):
-    """Under the library's own name, which the runtime looks for."""
+    """An error with the library's class name, which the runtime looks for."""
 
 
 class FakeLt:
@@ -68,7 +72,7 @@ class FakeLt:
 
     @staticmethod
     def _value(kinds: dict, key: int, address: int, size: int) -> Any:
-        """What lies there of an attribute; a value of another size is refused."""
+        """Read the value of an attribute; refuse another size."""
         kind = kinds.get(key, ctypes.c_int32)
         assert size == ctypes.sizeof(kind)
         return kind.from_address(address).value
@@ -82,8 +86,8 @@ class FakeLt:
         return self._keep((dtype, rows, columns, ld))
 
     def matrix_layout_set_attribute(self, handle: int, key: int, address: int, size: int) -> None:
-        found = self._value({6: ctypes.c_int64}, key, address, size)
-        self.batches.setdefault(handle, {})[key] = found
+        value = self._value({6: ctypes.c_int64}, key, address, size)
+        self.batches.setdefault(handle, {})[key] = value
 
     def matmul_preference_create(self) -> int:
         return self._keep({})
@@ -108,16 +112,16 @@ class FakeLt:
 
     def matmul_algo_get_heuristic(
         self, handle: int, operation: int, a: int, b: int, c: int, d: int, preference: int,
-        requested: int, results: int, found: int,
+        requested: int, results: int, count: int,
     ) -> None:  # fmt: skip
-        descriptors = (self.kept[one - 1] for one in (operation, a, b, c))
+        descriptors = (self.kept[descriptor - 1] for descriptor in (operation, a, b, c))
         if refusal := self._refusal(*descriptors):
             raise cuBLASLtError(refusal)
         assert c == d and self.algorithms <= requested
         rows = np.zeros(requested, self.matmul_heuristic_result_dtype)
         rows["algo"][: self.algorithms, 0] = np.arange(1, self.algorithms + 1)
         ctypes.memmove(results, rows.ctypes.data, rows.nbytes)
-        ctypes.c_int.from_address(found).value = self.algorithms
+        ctypes.c_int.from_address(count).value = self.algorithms
 
     @staticmethod
     def _matrix(pointer: int, layout: tuple) -> np.ndarray:
@@ -127,21 +131,23 @@ class FakeLt:
         return np.frombuffer(raw, kind).reshape((ld, columns), order="F")[:rows]
 
     def _numbers(self, pointer: int, layout: tuple) -> np.ndarray:
-        found = self._matrix(pointer, layout)
-        known = NAMES.get(layout[0])
-        return known.read(found) if known else found.astype(np.float64)
+        matrix = self._matrix(pointer, layout)
+        dtype = NAMES.get(layout[0])
+        return dtype.read(matrix) if dtype else matrix.astype(np.float64)
 
     def matmul(
         self, handle: int, operation: int, alpha: int, a: int, a_layout: int, b: int,
         b_layout: int, beta: int, c: int, c_layout: int, d: int, d_layout: int, *_: Any,
     ) -> None:  # fmt: skip
-        """A product, or as many as all layouts say, so many elements apart."""
+        """Compute the products of a batch, with the strides of the layouts."""
         assert (c, c_layout) == (d, d_layout)
         handles = (a_layout, b_layout, c_layout)
-        layouts = [self.kept[one - 1] for one in handles]
-        (count,) = {self.batches.get(one, {}).get(5, 1) for one in handles}
-        apart = [self.batches.get(one, {}).get(6, 0) for one in handles]
-        steps = [one * np.dtype(NUMPY[at[0]]).itemsize for one, at in zip(apart, layouts)]
+        layouts = [self.kept[descriptor - 1] for descriptor in handles]
+        (count,) = {self.batches.get(descriptor, {}).get(5, 1) for descriptor in handles}
+        apart = [self.batches.get(descriptor, {}).get(6, 0) for descriptor in handles]
+        steps = [
+            descriptor * np.dtype(NUMPY[at[0]]).itemsize for descriptor, at in zip(apart, layouts)
+        ]
         desc = self.kept[operation - 1]
         kind = np.dtype(NUMPY[desc["scale"]])
         scales = [
@@ -149,7 +155,9 @@ class FakeLt:
             for at in (alpha, beta)
         ]
         for at in range(count):
-            places = [one + at * step for one, step in zip((a, b, c), steps, strict=True)]
+            places = [
+                descriptor + at * step for descriptor, step in zip((a, b, c), steps, strict=True)
+            ]
             self._product(desc, *scales, places, layouts)
 
     def _product(self, desc: dict, alpha: float, beta: float, places: Any, layouts: Any) -> None:
@@ -163,13 +171,13 @@ class FakeLt:
         out = self._matrix(places[2], layouts[2])
         assert out.shape == (left.shape[0], right.shape[1])
         out.flags.writeable = True
-        made = alpha * (left @ right)
+        product = alpha * (left @ right)
         if beta:
-            made += beta * self._numbers(places[2], layouts[2])
+            product += beta * self._numbers(places[2], layouts[2])
         if out.dtype == np.uint16:  # bf16, to nearest
-            bits = made.astype(np.float32).view(np.uint32)
-            made = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-        out[...] = made
+            bits = product.astype(np.float32).view(np.uint32)
+            product = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+        out[...] = product
 
 
 SCALES = np.array(FP8_SCALES, np.float32).repeat(SCALE_PITCH // 4)
@@ -200,7 +208,7 @@ def job(chosen: Variant, *sizes: int, **more: Any) -> Job:
 
 
 def multiplied(library: Any, work: Job, alpha: float, beta: float) -> np.ndarray:
-    """C as the library leaves it in memory."""
+    """Return C as the library leaves it in memory."""
     operation = operations.load(work.operation)
     given = operation.inputs(work).items()
     buffers = {name: operation.in_memory(work, name, data) for name, data in given}
@@ -214,17 +222,17 @@ def multiplied(library: Any, work: Job, alpha: float, beta: float) -> np.ndarray
 
 
 def right(library: Any, work: Job) -> None:
-    """That the library gives the operation's product for every alpha and beta, and leaves padding alone."""
+    """Check that the library computes the operation's product for every alpha and beta, and keeps the padding."""
     operation = operations.load(work.operation)
     for alpha, beta in operation.runs(work):
-        found = {"c": multiplied(library, work, alpha, beta)}
-        assert operation.changed(work, found.__getitem__) == ""
-        judged = operation.judge(work, found, None, alpha, beta)
+        outputs = {"c": multiplied(library, work, alpha, beta)}
+        assert operation.changed(work, outputs.__getitem__) == ""
+        judged = operation.judge(work, outputs, None, alpha, beta)
         assert judged.verdict == "correct", judged.reason
 
 
 def taken(library: Any, chosen: Variant, layouts: dict[str, str], *sizes: int) -> bool:
-    """Whether the library has an algorithm; what it refuses is unsupported."""
+    """Return whether the library has an algorithm; a refusal must be *unsupported*."""
     with ProductPlan(library, dict(zip("mnk", sizes)), chosen.dtypes, layouts) as plan:
         try:
             return bool(plan.algorithms)
@@ -256,7 +264,7 @@ def test_padded_matrices(library, shape, a):
 
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
 @pytest.mark.parametrize("shape", [(1, 7, 13, 5), (3, 7, 13, 5), (2, 4, 1, 3), (2, 1, 4, 3)])
-def test_a_batch_is_its_products_one_behind_the_other(library, shape, dtype):
+def test_a_batch_is_its_products_in_order(library, shape, dtype):
     chosen = variant(BATCHED, {"REAL": dtype}, "x", "macros")
     operation = operations.load("batched_matmul")
     assert operation.vendor == chosen.kernel.provider == "cublaslt"
@@ -265,8 +273,8 @@ def test_a_batch_is_its_products_one_behind_the_other(library, shape, dtype):
     assert len(library.lt.batches) == 3 * len(operation.runs(work))
 
 
-def test_a_batch_has_a_choice_of_algorithms_of_its_own(library, tmp_path):
-    """One product's file keeps its name, so that what was found before batches were known still holds."""
+def test_a_batch_has_a_separate_choice_of_algorithms(library, tmp_path):
+    """The file of a single product keeps its name, so that choices from before batches stay valid."""
     dtypes, shape = cublas().dtypes, {"m": 4, "n": 4, "k": 4}
     files = []
     for more in ({}, {"batch": 1}, {"batch": 2}):
@@ -295,7 +303,7 @@ def test_bytes_are_multiplied_exactly_and_judged_so(library):
 
 
 @pytest.mark.parametrize("kind", ["e4m3_f22", "e4m3_f32", "e5m2_f22"])
-def test_fp8_has_scales_and_one_form(library, kind):
+def test_fp8_has_scales_and_a_single_form(library, kind):
     chosen = cublas(TYPE=kind, B="col")
     work = job(chosen, 7, 24, 48)
     right(library, work)
@@ -309,8 +317,8 @@ def test_fp8_has_scales_and_one_form(library, kind):
         cublas(TYPE=kind)
 
 
-def test_bytes_have_one_form_and_a_fraction_is_refused(library):
-    """What `where` and `requires` of cublas.yaml leave out is what the library refuses."""
+def test_bytes_have_a_single_form_and_a_fraction_is_refused(library):
+    """The `where` and `requires` of cublas.yaml exclude exactly the cases that the library refuses."""
     device, chosen = {"arch": 90}, cublas(TYPE="i8", B="col")
     for a, b in itertools.product(("row", "col"), repeat=2):
         form = taken(library, chosen, {"a": a, "b": b}, 7, 8, 16)
@@ -336,7 +344,9 @@ def test_a_vector_is_contiguous(library):
     assert contiguous_layouts({**matrix, "m": 1}, columns) == {**rows, "b": "col"}
     assert contiguous_layouts({"m": 1, "n": 1, "k": 1}, rows) == rows
     with ProductPlan(library, vector, cublas().dtypes, rows) as plan:
-        assert {library.lt.kept[one - 1][3] for one in plan._layouts.values()} == {8192}
+        assert {library.lt.kept[descriptor - 1][3] for descriptor in plan._layouts.values()} == {
+            8192
+        }
 
 
 @pytest.mark.parametrize(
@@ -351,8 +361,8 @@ def test_a_vector_is_contiguous(library):
 def test_errors_of_the_library(text, name, status):
     with pytest.raises(CudaError) as caught, cuda_errors():
         raise cuBLASLtError(text)
-    found = (caught.value.name, caught.value.status, caught.value.poisoned)
-    assert found == (f"CUBLAS_STATUS_{name}", status, False)
+    properties = (caught.value.name, caught.value.status, caught.value.poisoned)
+    assert properties == (f"CUBLAS_STATUS_{name}", status, False)
 
 
 def test_a_type_without_a_product_or_an_algorithm_is_unsupported(library):
@@ -367,13 +377,16 @@ def test_a_type_without_a_product_or_an_algorithm_is_unsupported(library):
 def test_ids_of_the_row_major_variants_have_no_layout_in_them():
     assert cublas().id == "cublas" and set(cublas().layouts.values()) == {"row"}
     assert cublas(TYPE="tf32", B="col").id == "cublas-typetf32-bcol"
-    plain = {one.dtype: one.id for one in choices(CUBLAS, "each_dtype", Path("x"), "macros")}
+    plain = {
+        descriptor.dtype: descriptor.id
+        for descriptor in choices(CUBLAS, "each_dtype", Path("x"), "macros")
+    }
     for dtype, form in {"i8": "-bcol", "e4m3_f22": "-bcol", "bf16_f32": "", "f16_f32": ""}.items():
         assert plain[dtype] == f"cublas-type{dtype}{form}"
 
 
 class Drifting:
-    """Launches that take their time, and the longer the sooner they run after something heavy."""
+    """Launches that take longer soon after a heavy kernel."""
 
     ran = 0
 
@@ -402,17 +415,17 @@ def chosen(**us: float) -> bytes:
         return blocks[algorithm]
 
     Drifting.ran = 0
-    found = plan.choose(block_of, None)  # type: ignore[arg-type]
+    picked = plan.choose(block_of, None)  # type: ignore[arg-type]
     assert all(block.closed for name, block in blocks.items() if name != b"broken")
     ran = [block for block in blocks.values() if block.runs]
     far = 2 * min(block.alone for block in ran)
     assert [block.runs for block in ran] == [1 if block.alone > far else 3 for block in ran]
-    return found
+    return picked
 
 
-def test_the_fastest_algorithm_is_found_while_the_clock_recovers() -> None:
+def test_the_fastest_algorithm_is_chosen_while_the_clock_recovers() -> None:
     assert chosen(first=100, second=106, broken=1, third=108) == b"first"
     assert chosen(first=106, second=104, third=100) == b"third"
     assert chosen(first=230, second=104, third=100) == b"third"
-    # Among equal ones the heuristic's first.
+    # Among equal algorithms the heuristic's first.
     assert chosen(first=120, second=100.3, third=100) == b"second"

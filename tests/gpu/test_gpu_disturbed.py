@@ -1,4 +1,4 @@
-"""What spoils a measurement from outside is noticed, said, and measured again: heat, other processes, drivers."""
+"""Disturbances of a measurement (heat, other processes, drivers) are noticed, reported and measured again."""
 
 import math
 import sys
@@ -30,14 +30,14 @@ TARGET = {
 
 @pytest.fixture
 def timed(monkeypatch):
-    """A timing in which NVML tells such reasons, one after the other, and the GPU is away for such shares."""
+    """Return a timing with these throttle reasons from NVML, and these shares of other processes, in turn."""
 
     def call(reasons=(0,), paused=(0.0, 0.0), clocks=(1980.0,)):
         reasons, paused, clocks = list(reasons), list(paused), list(clocks)
         nvml = SimpleNamespace(
             nvmlInit=lambda: None,
             nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
-            nvmlDeviceGetCurrentClocksEventReasons=lambda one: reasons.pop() if reasons else 0,
+            nvmlDeviceGetCurrentClocksEventReasons=lambda handle: reasons.pop() if reasons else 0,
         )
         monkeypatch.setitem(sys.modules, "pynvml", nvml)
         nothing, ten = lambda: None, lambda: 10.0
@@ -46,13 +46,15 @@ def timed(monkeypatch):
             "DeviceMemory": lambda gpu: SimpleNamespace(__enter__=None),
             "fill_sets": lambda *_: ([{}], True),
             "scratch": lambda *_: {},
-            "contestants": lambda *_: (lambda one: None, None),
+            "contestants": lambda *_: (lambda pointers: None, None),
             "first_launch_us": lambda *_: 10.0,
             "build": lambda *_: block,
             "empty_us": lambda _: 1.0,
         }.items():
             monkeypatch.setattr(timing, name, stand_in)
-        stack = SimpleNamespace(enter_context=lambda one: one, callback=lambda one: None)
+        stack = SimpleNamespace(
+            enter_context=lambda resource: resource, callback=lambda resource: None
+        )
         support = SimpleNamespace(
             gate=lambda: None,
             paused=lambda lately=False: paused.pop(0),
@@ -66,23 +68,23 @@ def timed(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "disturbance"),
     [
         ({}, ""),
-        ({"reasons": [CAP]}, ""),  # the load's own
-        ({"paused": [0.1, 0.1]}, ""),  # a screen
+        ({"reasons": [CAP]}, ""),  # the load causes it
+        ({"paused": [0.1, 0.1]}, ""),  # a display
         ({"reasons": [0, HOT, 0]}, "the GPU was slowed down: thermal (hardware)"),
-        ({"paused": [0, 0.48]}, "another process computed on this GPU, 48% of the time"),
+        ({"paused": [0, 0.48]}, "another process used this GPU, 48% of the time"),
     ],
 )
-def test_a_time_is_marked(timed, how, told):
-    made = timed(**how)
-    assert made.status == result.OK and made.figures[0]["value"] == 10.0
-    assert made.reason == (told and f"disturbed: {told}")
-    assert made.passing == bool(told) == (not made.recordable)
+def test_a_time_is_marked(timed, how, disturbance):
+    outcome = timed(**how)
+    assert outcome.status == result.OK and outcome.figures[0]["value"] == 10.0
+    assert outcome.reason == (disturbance and f"disturbed: {disturbance}")
+    assert outcome.passing == bool(disturbance) == (not outcome.recordable)
 
 
-def test_the_end_of_a_case_was_watched_for_the_next_one(monkeypatch):
+def test_the_watch_at_the_end_of_a_case_serves_the_next_case(monkeypatch):
     seen, support = iter([0.0, 0.5, 0.1, 0.2]), Support.__new__(Support)
     support._paused, support._watched_at = 0.0, -math.inf
     watched = SimpleNamespace(pointer=0)
@@ -91,20 +93,20 @@ def test_the_end_of_a_case_was_watched_for_the_next_one(monkeypatch):
     monkeypatch.setattr(Support, "_launch", lambda *_: None)
     clock = iter([10.0, 10.5, 10.6, 10.7, 10.8, 10.9])
     monkeypatch.setattr(reference.time, "monotonic", lambda: next(clock))
-    told = [support.paused(lately=one) for one in (True, True, False, True, True)]
-    assert told == [0.0, 0.0, 0.5, 0.1, 0.2], "where somebody else was, they are looked for again"
+    shares = [support.paused(lately=lately) for lately in (True, True, False, True, True)]
+    assert shares == [0.0, 0.0, 0.5, 0.1, 0.2], "where somebody else was, they are looked for again"
 
 
 def test_the_error_of_a_ratio_forgets_a_clock_that_both_share():
     clock = np.repeat(1 + 0.1 * np.random.default_rng(1).random(20), 2)
-    own = {"duration_us": list(10 * clock)}
-    assert timing._error(own) > timing.ENOUGH_ERROR
-    assert timing._error(own | {"baseline_us": list(9 * clock)}) < 1e-12
+    samples = {"duration_us": list(10 * clock)}
+    assert timing._error(samples) > timing.ENOUGH_ERROR
+    assert timing._error(samples | {"baseline_us": list(9 * clock)}) < 1e-12
 
 
 def test_launches_of_which_two_rounds_take_a_second_take_two(timed, monkeypatch):
     assert timed().notes["rounds"] == JOB.timing.rounds == 5
-    clock = iter(0.6 * one for one in range(100))
+    clock = iter(0.6 * index for index in range(100))
     monkeypatch.setattr(timing.time, "monotonic", lambda: next(clock))
     assert timed().notes["rounds"] == 2
     short, long = timing.cost_s(JOB, 10.0), timing.cost_s(JOB, 300e3)
@@ -113,27 +115,27 @@ def test_launches_of_which_two_rounds_take_a_second_take_two(timed, monkeypatch)
 
 
 def test_rounds_are_those_behind_the_last_move_of_the_clock(timed, monkeypatch):
-    """As on an H200 behind another load: 1,440 MHz, then step by step 1,905; and rounds count that clock."""
+    """The clock rises from 1,440 MHz to 1,905 in steps, as on an H200 after another load."""
 
-    def clock_of(made):
-        return made.by_metric["sm_clock"]
+    def clock_of(outcome):
+        return outcome.by_metric["sm_clock"]
 
-    made = timed()
-    assert clock_of(made) == 1980.0 and made.notes["clock"] == result.COUNTED_CLOCK
+    outcome = timed()
+    assert clock_of(outcome) == 1980.0 and outcome.notes["clock"] == result.COUNTED_CLOCK
     monkeypatch.setattr(timing, "first_launch_us", lambda *_: 100.0)
-    ticks = iter(0.01 * one for one in range(1000))
+    ticks = iter(0.01 * index for index in range(1000))
     monkeypatch.setattr(timing.time, "monotonic", lambda: next(ticks))
-    made = timed(clocks=[1440.0, 1600.0, 1785.0, 1905.0])
-    assert clock_of(made) == 1905.0 and made.notes["rounds"] == 5
-    assert len(made.samples["duration_us"]) == 10
-    # A load that began at the highest clock is watched until the power limit would show.
-    made = timed(clocks=[1980.0] * 4 + [1755.0])
-    assert clock_of(made) == 1755.0 and made.notes["rounds"] == 5
+    outcome = timed(clocks=[1440.0, 1600.0, 1785.0, 1905.0])
+    assert clock_of(outcome) == 1905.0 and outcome.notes["rounds"] == 5
+    assert len(outcome.samples["duration_us"]) == 10
+    # A load that starts at the highest clock runs until the power limit would appear.
+    outcome = timed(clocks=[1980.0] * 4 + [1755.0])
+    assert clock_of(outcome) == 1755.0 and outcome.notes["rounds"] == 5
     steps_of_the_limit = [1500.0, 1515.0, 1530.0, 1515.0, 1500.0, 1515.0]
     assert timed(clocks=steps_of_the_limit).notes["rounds"] in (5, 6)
 
 
-def test_a_launch_as_long_as_a_block_is_one_and_is_not_timed_again(monkeypatch):
+def test_a_launch_as_long_as_a_block_is_a_block_and_not_timed_again(monkeypatch):
     monkeypatch.setattr(blocks, "Block", lambda support, launches, repeats: repeats)
     assert blocks.build(None, [lambda: pytest.fail("launched")], 2000.0, 2000.0) == 1
 
@@ -143,8 +145,8 @@ def test_a_marked_time_is_shown_and_measured_again(timed, tmp_path):
     sources = measuring.Sources(TARGET, Store(tmp_path / "s"), attempts=Store(tmp_path / "a"))
     planned = {JOB.case: JOB}
 
-    def measure(made):
-        return lambda waiting, finished: [made]
+    def measure(timed_result):
+        return lambda waiting, finished: [timed_result]
 
     document = measuring.collect(planned, sources, measure(spoilt))
     assert "slowed down" in measuring.log_lines("time", document)
@@ -165,8 +167,8 @@ def test_a_marked_time_is_shown_and_measured_again(timed, tmp_path):
     assert again.reason == "" and sources.find(JOB) is not None
 
 
-@pytest.mark.parametrize(("elsewhere", "told"), [(0, False), (100 << 30, True)])
-def test_memory_that_other_processes_hold_is_no_fault_of_the_case(monkeypatch, elsewhere, told):
+@pytest.mark.parametrize(("elsewhere", "message"), [(0, False), (100 << 30, True)])
+def test_memory_that_other_processes_hold_is_no_fault_of_the_case(monkeypatch, elsewhere, message):
     driver = pytest.importorskip("cuda.bindings.driver")
     refused = driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY
     monkeypatch.setattr(driver, "cuMemAlloc", lambda size: (refused,))
@@ -174,23 +176,23 @@ def test_memory_that_other_processes_hold_is_no_fault_of_the_case(monkeypatch, e
     gpu = SimpleNamespace(free_bytes=lambda: 1 << 30, memory_bytes=(2 << 30) + elsewhere)
     with pytest.raises(CudaError) as error:
         buffers.DeviceMemory(gpu).new("a", 4 << 30)
-    made, usable = failure(JOB, error.value)
-    assert made.status == result.NOT_MEASURED and usable
-    assert ("other processes hold about" in made.reason) == told == made.passing
-    made, usable = failure(JOB, CudaError("CUDA_ERROR_ECC_UNCORRECTABLE"))
-    assert made.status == result.NOT_MEASURED and made.passing and not usable
+    outcome, usable = failure(JOB, error.value)
+    assert outcome.status == result.NOT_MEASURED and usable
+    assert ("other processes hold about" in outcome.reason) == message == outcome.passing
+    outcome, usable = failure(JOB, CudaError("CUDA_ERROR_ECC_UNCORRECTABLE"))
+    assert outcome.status == result.NOT_MEASURED and outcome.passing and not usable
 
 
 @pytest.mark.parametrize(
-    ("broken", "told"),
+    ("broken", "message"),
     [
-        ({"cuDriverGetVersion": (0, 12080)}, "the driver knows CUDA 12.8, NVRTC here is 13.0"),
+        ({"cuDriverGetVersion": (0, 12080)}, "the driver supports CUDA 12.8, NVRTC is 13.0"),
         ({"cuInit": ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",)}, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
         ({"cuInit": None}, "Failed to dlopen libcuda.so.1"),
     ],
 )
-def test_a_driver_that_is_none_is_a_machine_without_a_gpu(monkeypatch, tmp_path, broken, told):
-    """And says in one line why; no case is blamed."""
+def test_a_driver_that_is_none_is_a_machine_without_a_gpu(monkeypatch, tmp_path, broken, message):
+    """The reason is one line, and no case fails for it."""
     driver = pytest.importorskip("cuda.bindings.driver")
 
     def answering(answer):
@@ -202,7 +204,7 @@ def test_a_driver_that_is_none_is_a_machine_without_a_gpu(monkeypatch, tmp_path,
     for name, answer in {"cuInit": (0,), **broken}.items():
         monkeypatch.setattr(driver, name, lambda *_, answer=answer: answering(answer))
     here = facts.probe_here()
-    assert here["gpu"] is None and told in here["gpu_reason"] and "\n" not in here["gpu_reason"]
+    assert here["gpu"] is None and message in here["gpu_reason"] and "\n" not in here["gpu_reason"]
     config = SimpleNamespace(target="auto", gpu=0)
-    found = targets.resolve(config, here, tmp_path / "none", "test.yaml")
-    assert not found["live"] and found["reason"] == here["gpu_reason"]
+    target = targets.resolve(config, here, tmp_path / "none", "test.yaml")
+    assert not target["live"] and target["reason"] == here["gpu_reason"]

@@ -1,4 +1,4 @@
-"""The lock of a GPU: one for all users of a machine, in a folder that all of them can write."""
+"""The lock of a GPU: one for all users of a machine, in a folder that all can write."""
 
 import contextlib
 import fcntl
@@ -34,7 +34,7 @@ def test_another_process_waits_until_the_holder_ends(shared, tmp_path):
 
     def waiting():
         waited.append(True)
-        shared.unlink()  # by whoever cleans the folder: what is waited for is no lock any more
+        shared.unlink()  # as a cleanup of the folder does: the awaited file is no lock any more
         threading.Timer(0.1, holder.kill).start()
 
     with device.gpu_lock("GPU-1", waiting):

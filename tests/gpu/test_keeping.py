@@ -1,4 +1,4 @@
-"""What a worker keeps from one case to the next: buffers of the same sizes, a cubin."""
+"""Resources that a worker keeps from one case to the next: buffers of the same sizes, a cubin."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from tilewave.kernel.job import Job
 
 
 class FakeMemory:
-    """Remembers what is allocated in ``log``, which all of them share."""
+    """A memory that records its allocations in ``log``, which all instances share."""
 
     log: list[str]
 

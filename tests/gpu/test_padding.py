@@ -1,4 +1,4 @@
-"""Operands with padding: strides in front matter, memory that is poisoned between the elements."""
+"""Operands with padding: strides in front matter, poisoned memory between the elements."""
 
 import ctypes
 from dataclasses import replace
@@ -72,14 +72,14 @@ def test_a_tensor_map_follows_the_leading_dimension(tmp_path: Path) -> None:
 
 @live
 @pytest.mark.parametrize(
-    ("path", "shape", "macros", "reason"), [*((*one, "") for one in RIGHT), *WRONG]
+    ("path", "shape", "macros", "reason"), [*((*case, "") for case in RIGHT), *WRONG]
 )
 def test_on_the_gpu(session, path, shape, macros, reason) -> None:
     checked(session, path, shape, macros, wrong=reason)
 
 
 @live
-def test_a_large_one_on_the_gpu(session: Session, tmp_path: Path) -> None:
+def test_a_large_product_on_the_gpu(session: Session, tmp_path: Path) -> None:
     checked(session, LEADING, "1025x1023x511", {})
     checked(session, padded_tma(tmp_path), "1025x1023x511", {})
 
@@ -89,15 +89,15 @@ def test_timed_beside_cublas_on_the_gpu(session: Session) -> None:
     from tilewave.gpu.timing import time_job
 
     work = replace(support.job(LEADING, "512x512x512"), stage="time", baseline=True)
-    found = time_job(session, work)
-    assert found.status == "ok", found.reason
-    assert {"duration_us", "baseline_us"} <= set(found.samples)
+    timed = time_job(session, work)
+    assert timed.status == "ok", timed.reason
+    assert {"duration_us", "baseline_us"} <= set(timed.samples)
 
 
 @pytest.mark.parametrize("gathering", [True, False])
 @pytest.mark.parametrize("batch", [1, 3])
 def test_rows_are_copied_on_the_gpu(monkeypatch, gathering, batch) -> None:
-    """With a driver whose memory is the host's."""
+    """A stand-in for the driver copies host memory."""
     driver = pytest.importorskip("cuda.bindings.driver")
     shape, strides = {"batch": batch, "m": 5, "n": 2, "k": 3}, {"lda": 4, "stride_a": 23}
     name = "batched_matmul" if batch > 1 else "matmul"
@@ -109,11 +109,11 @@ def test_rows_are_copied_on_the_gpu(monkeypatch, gathering, batch) -> None:
     dense, padded = values.copy(), memory.copy()
     (dense if gathering else padded).view(np.uint8).fill(0xFF)
 
-    def copy(asked: Any, stream: int) -> tuple[Any]:
-        for row in range(asked.Height):
-            source = int(asked.srcDevice) + row * asked.srcPitch
-            target = int(asked.dstDevice) + row * asked.dstPitch
-            ctypes.memmove(target, source, asked.WidthInBytes)
+    def copy(request: Any, stream: int) -> tuple[Any]:
+        for row in range(request.Height):
+            source = int(request.srcDevice) + row * request.srcPitch
+            target = int(request.dstDevice) + row * request.dstPitch
+            ctypes.memmove(target, source, request.WidthInBytes)
         return (driver.CUresult.CUDA_SUCCESS,)
 
     monkeypatch.setattr(driver, "cuMemcpy2DAsync", copy)
@@ -127,16 +127,16 @@ def test_rows_are_copied_on_the_gpu(monkeypatch, gathering, batch) -> None:
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("extents", [(3, 5), (2, 3, 5)])
 def test_put_and_take(order: Any, extents: tuple[int, ...]) -> None:
-    one = Placement.of("a", extents, order, {"lda": 7, "stride_a": 40})
-    values = np.arange(one.elements, dtype=np.float32)
-    memory = one.put(values)
-    assert one.count == len(memory) > one.elements
-    assert np.array_equal(one.take(memory), values)
-    assert np.isnan(memory).sum() == one.count - one.elements
-    assert one.overwritten(memory).size == 0
-    inner = one.sizes[0]
+    placement = Placement.of("a", extents, order, {"lda": 7, "stride_a": 40})
+    values = np.arange(placement.elements, dtype=np.float32)
+    memory = placement.put(values)
+    assert placement.count == len(memory) > placement.elements
+    assert np.array_equal(placement.take(memory), values)
+    assert np.isnan(memory).sum() == placement.count - placement.elements
+    assert placement.overwritten(memory).size == 0
+    inner = placement.sizes[0]
     memory[inner] = 0
-    assert one.overwritten(memory).tolist() == [inner]
+    assert placement.overwritten(memory).tolist() == [inner]
     assert memory[7] == values[inner]  # the second row
 
 
@@ -145,7 +145,7 @@ def test_inputs_are_those_without_padding() -> None:
     plain = a_job(shape={"m": 3, "n": 4, "k": 5}, dtypes=dict.fromkeys(("a", "b", "c"), "f32"))
     padded = replace(plain, strides={"lda": 8})
     given = matmul.inputs(padded)
-    assert all(np.array_equal(one, given[name]) for name, one in matmul.inputs(plain).items())
+    assert all(np.array_equal(data, given[name]) for name, data in matmul.inputs(plain).items())
     memory = matmul.in_memory(padded, "a", given["a"])
     assert matmul.stored(padded, "a") == (np.dtype(np.float32), 24) and memory.size == 24
     assert matmul.streamed(padded, "a") == matmul.streamed(plain, "a")
@@ -154,21 +154,21 @@ def test_inputs_are_those_without_padding() -> None:
 
 
 def test_numbers_of_front_matter(tmp_path: Path) -> None:
-    made = support.choose(BATCHED)
-    try_out(made)
+    chosen = support.choose(BATCHED)
+    try_out(chosen)
     shape = {"batch": 3, "m": 20, "n": 17, "k": 9}
-    assert made.strides(shape) == {"lda": 10, "stride_a": 205, "ldb": 17, "stride_c": 347}
-    assert made.arguments(shape, {})[:9] == ("a", 10, 205, "b", 17, 153, "c", 17, 347)
+    assert chosen.strides(shape) == {"lda": 10, "stride_a": 205, "ldb": 17, "stride_c": 347}
+    assert chosen.arguments(shape, {})[:9] == ("a", 10, 205, "b", 17, 153, "c", 17, 347)
     plain = write_kernel(tmp_path, front=FRONT.replace("m, n, k", "lda, ldb, 'ldc * 2'"))
     assert support.choose(plain).strides(shape) == {}
     assert support.choose(plain).arguments(shape, {})[3:6] == (9, 17, 34)
-    own = plain.parent / "own.cu"
-    own.write_text(plain.read_text().replace("tile:", "let: {lda: 2 * k}\ntile:"))
-    assert support.choose(own).arguments(shape, {})[3] == 18
+    user_defined = plain.parent / "own.cu"
+    user_defined.write_text(plain.read_text().replace("tile:", "let: {lda: 2 * k}\ntile:"))
+    assert support.choose(user_defined).arguments(shape, {})[3] == 18
 
 
 @pytest.mark.parametrize(
-    ("strides", "key", "told"),
+    ("strides", "key", "message"),
     [
         ('{lda: "k - 1"}', "strides.lda", "255. Allowed: 256 elements at least"),
         ('{ldd: "k"}', "strides: unknown stride ldd", "Allowed: lda, ldb, ldc"),
@@ -180,11 +180,11 @@ def test_numbers_of_front_matter(tmp_path: Path) -> None:
         ("{lda: k}\nlet: {lda: k}", "strides.lda", "a macro or `let` has this name"),
     ],
 )
-def test_mistakes(tmp_path: Path, strides: str, key: str, told: str) -> None:
+def test_mistakes(tmp_path: Path, strides: str, key: str, message: str) -> None:
     path = write_kernel(tmp_path, front=f"{FRONT}strides: {strides}\n", body=BODY)
-    with pytest.raises(UserError) as found:
+    with pytest.raises(UserError) as error:
         try_out(support.choose(path))
-    assert str(found.value).startswith(f"{path}: {key}") and told in str(found.value)
+    assert str(error.value).startswith(f"{path}: {key}") and message in str(error.value)
 
 
 def test_padding_is_for_kernels_that_are_compiled(tmp_path: Path) -> None:

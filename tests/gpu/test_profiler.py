@@ -1,4 +1,4 @@
-"""Nsight Compute without Nsight Compute: command lines, reports and failures, by stand-ins."""
+"""Sessions of Nsight Compute with stand-ins: command lines, reports and failures."""
 
 import json
 import math
@@ -76,8 +76,8 @@ class FakeAction:
             return None
         ranges = {"library": "99", "tilewave": "measure", "tilewave-job": str(self.case)}
         domains = []
-        for name, found in ranges.items():
-            domains.append(MagicMock(push_pop_ranges=MagicMock(return_value=(found,))))
+        for name, range_name in ranges.items():
+            domains.append(MagicMock(push_pop_ranges=MagicMock(return_value=(range_name,))))
             domains[-1].name.return_value = name
         return SimpleNamespace(domains=lambda: range(3), domain_by_id=domains.__getitem__)
 
@@ -91,11 +91,11 @@ class FakeRange(list):  # type: ignore[type-arg]
 
 
 def job(case: str, entry: str = "tiled", provider: str = "nvrtc", **more: Any) -> Job:
-    given = {"stage": "counters", "case": case, "key": f"key-{case}", "source": "kernels/tiled.cu"}
-    given |= {"provider": provider, "entry": entry, "metrics": tuple(catalogue.names("basic"))}
+    fields = {"stage": "counters", "case": case, "key": f"key-{case}", "source": "kernels/tiled.cu"}
+    fields |= {"provider": provider, "entry": entry, "metrics": tuple(catalogue.names("basic"))}
     launch = LaunchPlan((4, 2, 1), (1, 1, 1), 0, None, 8)
     dtypes = {"a": "f16", "accumulate": "f32"}
-    return a_job(**{"launch": launch, "dtypes": dtypes, **given, **more})
+    return a_job(**{"launch": launch, "dtypes": dtypes, **fields, **more})
 
 
 NAMES = ["dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_sector_hit_rate.pct"]
@@ -109,10 +109,10 @@ def result_of(wanted: Job, action: FakeAction, names: list[str] = NAMES) -> Resu
 
 def test_command_line() -> None:
     paths = {"jobs": "a.jobs.json", "events": "a.events.jsonl", "report": "a%.ncu-rep"}
-    asked = {"metrics": ["x.sum", "y.avg"], "sections": ["SourceCounters"]}
-    asked |= {f"{name}_path": Path("/r", path) for name, path in paths.items()}
+    arguments = {"metrics": ["x.sum", "y.avg"], "sections": ["SourceCounters"]}
+    arguments |= {f"{name}_path": Path("/r", path) for name, path in paths.items()}
     how = {"cache": Path("/c"), "clock_control": "base", "python": "python3"}
-    line = " ".join(profile_run.build_command("/opt/ncu", **asked, **how))
+    line = " ".join(profile_run.build_command("/opt/ncu", **arguments, **how))
     assert line.startswith("/opt/ncu --nvtx --nvtx-include tilewave@measure/ --clock-control base")
     assert "--cache-control all --metrics x.sum,y.avg --section SourceCounters" in line
     assert "--import-source yes --force-overwrite -o /r/a%% python3 -m tilewave.gpu.worker" in line
@@ -131,10 +131,10 @@ def test_kernels_find_their_cases_by_range() -> None:
         FakeRange([FakeAction("tiled", COUNTERS, 2)]),
         FakeRange([FakeAction("tiled", COUNTERS, 0)]),
     ]
-    found = dict(profile_report.parse_report(report, jobs, [NAMES] * 3))
-    assert sorted(found) == [0, 2]
-    assert found[2] == dict(profile_report.parse_report(report, jobs, [NAMES] * 3, [1, 2]))[2]
-    first = found[0]
+    results = dict(profile_report.parse_report(report, jobs, [NAMES] * 3))
+    assert sorted(results) == [0, 2]
+    assert results[2] == dict(profile_report.parse_report(report, jobs, [NAMES] * 3, [1, 2]))[2]
+    first = results[0]
     assert (first.case, first.key, first.status) == ("a", "key-a", "ok")
     assert first.source == "counters"
     assert first.by_metric["dram_bytes"] == 120 and first.by_metric["l2_hit_rate"] == 50
@@ -158,29 +158,29 @@ def test_the_kernels_of_a_library_call_are_summed() -> None:
         FakeAction("splitKreduce", {**counters, "launch__registers_per_thread": 32}, 0),
     ]
     lib = job("cublas@64x64x64", "", "cublaslt")
-    found = profile_report.result_of(lib, actions, [*NAMES, "launch__registers_per_thread"])
-    assert found.by_metric["dram__bytes_read.sum"] == 200
-    assert found.by_metric["launch__registers_per_thread"] == 168
-    assert found.notes["kernels"] == ["nvjet_hsh", "splitKreduce"]
-    assert found.instructions == []
+    result = profile_report.result_of(lib, actions, [*NAMES, "launch__registers_per_thread"])
+    assert result.by_metric["dram__bytes_read.sum"] == 200
+    assert result.by_metric["launch__registers_per_thread"] == 168
+    assert result.notes["kernels"] == ["nvjet_hsh", "splitKreduce"]
+    assert result.instructions == []
 
 
 def test_a_counter_without_a_value_is_absent_and_named() -> None:
     counters = {**COUNTERS, "dram__bytes_read.sum": math.nan, "gpu__x.sum": None}
     names = [*NAMES, "gpu__x.sum", "smsp__gone.sum", "sm__ops_path_tensor_src_fp16_dst_fp16.sum"]
-    found = result_of(job("a"), FakeAction("tiled", counters, 0), names)
+    result = result_of(job("a"), FakeAction("tiled", counters, 0), names)
     absent = ["dram__bytes_read.sum", "gpu__x.sum", "smsp__gone.sum"]
-    assert found.notes["absent_metrics"] == absent
-    assert "dram__bytes_read.sum" not in found.by_metric and "dram_bytes" not in found.by_metric
+    assert result.notes["absent_metrics"] == absent
+    assert "dram__bytes_read.sum" not in result.by_metric and "dram_bytes" not in result.by_metric
     empty = result_of(job("a"), FakeAction("tiled", {}, 0))
-    assert empty.status == "not measured" and "none of the metrics" in empty.reason
+    assert empty.status == "not measured" and "no value of any metric" in empty.reason
 
 
 def test_durations_are_nanoseconds() -> None:
     name = "gpu__time_duration.sum"
     action = FakeAction("tiled", {name: FakeMetric(12.5, "us")}, 0)
-    found = result_of(job("a"), action, [name])
-    assert found.figures[0] == {"metric": name, "value": 12500.0, "unit": "ns"}
+    result = result_of(job("a"), action, [name])
+    assert result.figures[0] == {"metric": name, "value": 12500.0, "unit": "ns"}
 
 
 SASS = {
@@ -203,11 +203,11 @@ def instruction_counters() -> dict[str, Any]:
 def test_instructions_have_addresses_from_the_functions_start() -> None:
     action = FakeAction("tiled", instruction_counters(), 0, sass=SASS)
     rows = instructions.instructions_of(action)
-    found = [(row["address"], row["opcode"]) for row in rows]
-    assert found == [(0, "LDC"), (32, "LDS.64"), (48, "STS.128")]
+    places = [(row["address"], row["opcode"]) for row in rows]
+    assert places == [(0, "LDC"), (32, "LDS.64"), (48, "STS.128")]
     counts = {"executed": 10, "wavefronts_shared": 8, "wavefronts_shared_ideal": 2}
-    told = {"address": 32, "opcode": "LDS.64", "sass": "@!P0 LDS.64 R2, [R4+0x10]"}
-    assert rows[1] == {**told, **counts, "wavefronts_shared_excess": 6}
+    instruction = {"address": 32, "opcode": "LDS.64", "sass": "@!P0 LDS.64 R2, [R4+0x10]"}
+    assert rows[1] == {**instruction, **counts, "wavefronts_shared_excess": 6}
     assert instructions.instructions_of(FakeAction("tiled", {}, 0)) == []
 
 
@@ -243,39 +243,39 @@ RULES = (LOUD, {"name": "Silent", "rule_message": {"title": "", "message": "", "
 
 
 def test_samples_and_what_the_rules_say() -> None:
-    made = result_of(job("a", stage="sample"), SampledAction(samples(), RULES), [])
-    assert (made.stage, made.status, made.source) == ("sample", "ok", "samples")
-    assert made.instructions == [
+    result = result_of(job("a", stage="sample"), SampledAction(samples(), RULES), [])
+    assert (result.stage, result.status, result.source) == ("sample", "ok", "samples")
+    assert result.instructions == [
         {"address": 16, "samples": 3, "stall_wait": 3},
         {"address": 32, "samples": 9, "samples_not_issued": 1, "stall_barrier": 7, "stall_wait": 2},
     ]
-    assert made.by_metric == {
+    assert result.by_metric == {
         "samples": 12, "samples_not_issued": 1, "stall_barrier": 7, "stall_wait": 5,
     }  # fmt: skip
-    (rule,) = made.notes.pop("rules")
+    (rule,) = result.notes.pop("rules")
     assert rule == {
         "rule": "CPIStall", "section": "WarpStateStats", "name": "Warp Stall", "title": "Barrier Stalls",
         "message": "Warps wait.", "kind": "optimization", "speedup": 12.5, "speedup_of": "global",
         "metrics": {"stalled": 0.5},
     }  # fmt: skip
-    assert made.notes == {"kernels": ["tiled"], "interval_cycles": 2048, "passes": 19}
+    assert result.notes == {"kernels": ["tiled"], "interval_cycles": 2048, "passes": 19}
     for stage in ("counters", "sample"):  # the second alone asks for rules
-        asked = profiling.settings_of(job("a", stage=stage)).rules
-        assert asked == (stage == "sample")
+        with_rules = profiling.settings_of(job("a", stage=stage)).rules
+        assert with_rules == (stage == "sample")
 
 
 def test_a_report_without_samples_is_none_of_a_kernel_that_was_too_short() -> None:
     none = [f"{SAMPLED}{name}" for name in ("wait", "wait_not_issued", "barrier")]
     short = samples() | {name: FakeMetric(0) for name in none}
-    made = result_of(job("a", stage="sample"), SampledAction(short), [])
-    assert made.status == "ok" and not made.instructions and made.by_metric["samples"] == 0
-    made = result_of(job("a", stage="sample"), SampledAction(instruction_counters()), [])
-    assert made.status == "not measured" and "no stall samples" in made.reason
+    result = result_of(job("a", stage="sample"), SampledAction(short), [])
+    assert result.status == "ok" and not result.instructions and result.by_metric["samples"] == 0
+    result = result_of(job("a", stage="sample"), SampledAction(instruction_counters()), [])
+    assert result.status == "not measured" and "no stall samples" in result.reason
 
 
-def test_a_kernel_is_known_by_its_mangled_name() -> None:
-    for entry, theirs in (("_Z5tiledPKf", "_Z5tiledPKf"), ("_ZN4mine5tiledIfEEvPT_", "tiled")):
-        action = SampledAction(samples(), entry=theirs)
+def test_a_kernel_is_identified_by_its_mangled_name() -> None:
+    for entry, reported in (("_Z5tiledPKf", "_Z5tiledPKf"), ("_ZN4mine5tiledIfEEvPT_", "tiled")):
+        action = SampledAction(samples(), entry=reported)
         assert profile_report.mismatch(action, job("a", entry)) == ""
         assert profile_report.mismatch(action, job("a", "_Z5otherPf"))
 
@@ -294,31 +294,31 @@ def test_a_cubin_is_disassembled_once() -> None:
     again = launch(4096)
     again.sass_by_pc = None  # type: ignore[method-assign,assignment]
     assert instructions.instructions_of(again, code=code) == rows
-    # Another cubin's launch, of the same name, is none of it.
+    # A launch of another cubin with the same name does not count.
     jobs = [job("a", cubin="one"), job("b", cubin="one"), job("c", cubin="two")]
     other = launch(0)
     other.case, other.sass[BASE + 32] = 2, "LDS R2, [R4] ;"
     report = [FakeRange([launch(0), other])]
-    found = dict(profile_report.parse_report(report, jobs, [NAMES] * 3))
-    assert [found[i].instructions[1]["opcode"] for i in (0, 2)] == ["LDS.64", "LDS"]
+    results = dict(profile_report.parse_report(report, jobs, [NAMES] * 3))
+    assert [results[i].instructions[1]["opcode"] for i in (0, 2)] == ["LDS.64", "LDS"]
 
 
-def test_totals_by_kind_and_the_probes_own_instruction() -> None:
+def test_totals_by_kind_and_the_probes_instruction() -> None:
     loads = DERIVED["shared_wavefronts_load"].counter
     probe = job("p@x", instruction="LDS")
     counters = {**COUNTERS, **instruction_counters(), loads: 8}
     action = FakeAction("tiled", counters, 0, sass=SASS)
-    found = result_of(probe, action, [*NAMES, loads])
-    figures = found.by_metric
+    result = result_of(probe, action, [*NAMES, loads])
+    figures = result.by_metric
     assert figures["wavefronts_shared_excess_LDS"] == 6
     assert figures["wavefronts_shared_excess_STS"] == 0
     assert figures["wavefronts"] == figures["wavefronts_by_instruction"] == 8
     assert figures["ideal_by_instruction"] == 2
-    assert "probe_instruction" not in found.notes
+    assert "probe_instruction" not in result.notes
     plain = result_of(job("p@x"), action, [*NAMES, loads])
     assert not {"wavefronts", "wavefronts_by_instruction"} & set(plain.by_metric)
-    found = result_of(probe, FakeAction("tiled", COUNTERS, 0))
-    assert "no per-instruction counters" in found.notes["probe_instruction"]
+    result = result_of(probe, FakeAction("tiled", COUNTERS, 0))
+    assert "no counters of instructions" in result.notes["probe_instruction"]
 
 
 @pytest.mark.parametrize(
@@ -347,16 +347,16 @@ def test_events_of_the_worker(tmp_path: Path) -> None:
         {"event": "finished", "index": 1, "result": {"status": "failed to launch", "reason": "r"}},
     ]
     path.write_text("\n".join(map(json.dumps, lines)) + '\n{"event": "fini')
-    told = profiling.read_events(path)
-    assert told.started == [0, 1, 2]
-    assert told.failures == {1: ("failed to launch", "r")} and not told.general
+    events = profiling.read_events(path)
+    assert events.started == [0, 1, 2]
+    assert events.failures == {1: ("failed to launch", "r")} and not events.general
     path.write_text('{"event": "failed", "status": "not measured", "reason": "no usable GPU"}')
     assert profiling.read_events(path).general == "no usable GPU"
     assert profiling.read_events(tmp_path / "none") == profiling.SessionEvents()
 
 
 class Ncu:
-    """Sessions of a stand-in for ncu: what it does, and what its reports hold."""
+    """Sessions of a stand-in for ncu, with its program and the kernels in its reports."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self._patch = folder, monkeypatch
@@ -368,7 +368,7 @@ class Ncu:
             self._patch.setattr(profiler, "MOST_PLAIN", most)
 
     def program(self, body: str) -> str:
-        """A program that does what ``body`` says."""
+        """Write the program of the stand-in with ``body``."""
         path = self.folder / "ncu"
         text = (
             f"#!{sys.executable}\n"
@@ -414,25 +414,25 @@ def ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ncu:
 
 
 def asking(cases: str, **more: Any) -> list[Job]:
-    """Jobs for the counters of COUNTERS."""
+    """Return jobs with the counters of COUNTERS."""
     return [job(case, **{"metrics": tuple(NAMES), **more}) for case in cases]
 
 
 def statuses(results: list[Result]) -> list[str]:
-    return [made.status for made in results]
+    return [result.status for result in results]
 
 
 def reported(path: Path, counters: dict[str, Any] = COUNTERS, **more: Any) -> list[FakeAction]:
-    """A kernel for each case that `reach` wrote into the report."""
+    """Return a kernel for each case that `reach` wrote into the report."""
     return [FakeAction("tiled", counters, i, **more) for i in range(int(path.read_text()))]
 
 
 def test_no_ncu_is_a_status(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiler, "find_ncu", lambda configured: None)
-    told: list[Any] = []
-    (found,) = ncu.run("", [job("a")], ncu=None, on_result=told.append)
-    assert found.status == "not measured" and "nsight-compute" in found.reason
-    assert found.key == "key-a" and told == [found]
+    seen: list[Any] = []
+    (result,) = ncu.run("", [job("a")], ncu=None, on_result=seen.append)
+    assert result.status == "not measured" and "nsight-compute" in result.reason
+    assert result.key == "key-a" and seen == [result]
     assert ncu.run("", []) == []
 
 
@@ -444,11 +444,11 @@ def test_no_ncu_is_a_status(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
         ("print('==ERROR== The application returned an error code (1).'); sys.exit(1)", None),
     ],
 )
-def test_what_somebody_ended_is_asked_again(ncu: Ncu, end: str, name: str | None) -> None:
-    (found,) = ncu.run(end, [job("a")])
-    assert found.status == "not measured"
-    assert found.notes.get("interrupted") == name
-    assert name is None or found.reason == f"profiling was ended by {name}"
+def test_a_case_that_was_killed_is_retried(ncu: Ncu, end: str, name: str | None) -> None:
+    (result,) = ncu.run(end, [job("a")])
+    assert result.status == "not measured"
+    assert result.notes.get("interrupted") == name
+    assert name is None or result.reason == f"profiling was ended by {name}"
 
 
 def test_what_the_report_holds_is_kept(ncu: Ncu) -> None:
@@ -463,68 +463,70 @@ def test_what_the_report_holds_is_kept(ncu: Ncu) -> None:
     assert read_jobs(ncu.folder / "reports" / "kernel.jobs.json") == jobs
 
 
-def test_a_session_for_each_choice_of_metrics_and_one_behind_a_crash(ncu: Ncu) -> None:
-    """The worker ends under the case "b" of its first session and says so of no other."""
+def test_a_session_for_each_choice_of_metrics_and_another_after_a_crash(ncu: Ncu) -> None:
+    """The worker ends during the case "b" of its first session, and no other case fails."""
     ncu.holds(lambda path: reported(path, {NAMES[2]: 50.0}))
     jobs = asking("abc", metrics=tuple(NAMES[1:]))
     jobs += asking("d", metrics=tuple(NAMES[2:]), cache_control="none")
-    told: list[Any] = []
+    seen: list[Any] = []
     body = "sys.exit(0 if reach('b') else 139)\n"
-    found = ncu.run(body, jobs, limit_s=None, on_result=told.append)
-    assert [made.case for made in found] == ["a", "b", "c", "d"]
-    assert statuses(found) == ["ok", "not measured", "ok", "ok"]
-    assert "exit code 139" in found[1].reason
-    reports = [made.notes.get("report") for made in found]
+    results = ncu.run(body, jobs, limit_s=None, on_result=seen.append)
+    assert [result.case for result in results] == ["a", "b", "c", "d"]
+    assert statuses(results) == ["ok", "not measured", "ok", "ok"]
+    assert "exit code 139" in results[1].reason
+    reports = [result.notes.get("report") for result in results]
     assert reports == ["kernel.ncu-rep", None, "kernel-part2.ncu-rep", "kernel-part3.ncu-rep"]
-    assert found[0].notes["absent_metrics"] == ["dram__bytes_write.sum"]
-    assert sorted(made.case for made in told) == ["a", "b", "c", "d"]
+    assert results[0].notes["absent_metrics"] == ["dram__bytes_write.sum"]
+    assert sorted(result.case for result in seen) == ["a", "b", "c", "d"]
 
 
 def test_a_report_is_read_while_the_next_session_runs(ncu, monkeypatch) -> None:
-    """By several processes."""
+    """Several processes read it."""
 
     def actions(path: Path) -> list[FakeAction]:
-        mine = dict.fromkeys(NAMES, 1.0) | instruction_counters() | {NAMES[0]: os.getpid()}
-        return reported(path, mine, sass=SASS)
+        counters = dict.fromkeys(NAMES, 1.0) | instruction_counters() | {NAMES[0]: os.getpid()}
+        return reported(path, counters, sass=SASS)
 
     ncu.holds(actions, most=4)
     monkeypatch.setattr(reading, "LEAST_CASES", 1)
-    # The second session does not end before the results of the first are there.
-    (told := ncu.folder / "told").mkdir()
+    # The second session does not end before the results of the first are read.
+    (seen := ncu.folder / "seen").mkdir()
     wait = (
         "reach()\n"
         "end = time.monotonic() + 20\n"
-        "while second and len(os.listdir(folder / 'told')) < 4:\n"
+        "while second and len(os.listdir(folder / 'seen')) < 4:\n"
         "    time.sleep(0.02); assert time.monotonic() < end\n"
     )
-    jobs = [one for case in "abcdefg" for one in asking(case)]
-    jobs[::2] = [replace(one, metrics=one.metrics[::-1]) for one in jobs[::2]]
+    jobs = [wanted for case in "abcdefg" for wanted in asking(case)]
+    jobs[::2] = [replace(wanted, metrics=wanted.metrics[::-1]) for wanted in jobs[::2]]
     lines: list[str] = []
 
     def profiled(cores: int) -> list[Result]:
-        how = {"on_result": lambda made: (told / made.case).touch(), "note": lines.append}
+        how = {"on_result": lambda result: (seen / result.case).touch(), "note": lines.append}
         return ncu.run(wait, jobs, cores=cores, **how)
 
-    found = profiled(cores=4)
-    assert [made.case for made in found] == list("abcdefg")
-    reports = [made.notes["report"] for made in found]
+    results = profiled(cores=4)
+    assert [result.case for result in results] == list("abcdefg")
+    reports = [result.notes["report"] for result in results]
     assert reports == ["kernel.ncu-rep"] * 4 + ["kernel-part2.ncu-rep"] * 3
-    processes = [made.by_metric[NAMES[0]] for made in found]
+    processes = [result.by_metric[NAMES[0]] for result in results]
     assert len(set(processes)) == 4 and os.getpid() not in processes
-    assert [len(made.instructions) for made in found] == [3] * 7
-    # The order in which a case names its metrics is that of its figures, and no session of its own.
-    assert found[0].figures[2]["metric"] == NAMES[0] == found[1].figures[0]["metric"]
+    assert [len(result.instructions) for result in results] == [3] * 7
+    # The order of a case's metrics is that of its figures, and causes no additional session.
+    assert results[0].figures[2]["metric"] == NAMES[0] == results[1].figures[0]["metric"]
     assert len(lines) == 2 and "session 2 (3 metrics, 0 sections): 3 of 3 cases in" in lines[1]
     assert "by 2 processes" in lines[1]
 
-    def alike(made: Result) -> Result:
-        figures = [one for one in made.figures if one["metric"] not in (NAMES[0], "dram_bytes")]
-        return replace(made, figures=figures)
+    def alike(result: Result) -> Result:
+        figures = [
+            entry for entry in result.figures if entry["metric"] not in (NAMES[0], "dram_bytes")
+        ]
+        return replace(result, figures=figures)
 
-    assert [alike(made) for made in profiled(cores=1)] == [alike(made) for made in found]
+    assert [alike(result) for result in profiled(cores=1)] == [alike(result) for result in results]
 
 
-def test_a_reader_that_ends_takes_its_own_cases_alone(ncu, monkeypatch) -> None:
+def test_a_reader_that_ends_loses_only_its_cases(ncu, monkeypatch) -> None:
     class Deadly(FakeAction):
         def name(self) -> str:
             os.kill(os.getpid(), 9)
@@ -533,20 +535,20 @@ def test_a_reader_that_ends_takes_its_own_cases_alone(ncu, monkeypatch) -> None:
     kinds = [FakeAction, FakeAction, Deadly, FakeAction]
     ncu.holds(lambda path: [kind("tiled", COUNTERS, i) for i, kind in enumerate(kinds)])
     monkeypatch.setattr(reading, "LEAST_CASES", 1)
-    found = ncu.run("reach()", asking("abcd"), cores=6)
-    assert statuses(found) == ["ok", "ok", "not measured", "ok"]
-    assert "could not be read: it was ended by SIGKILL" in found[2].reason
+    results = ncu.run("reach()", asking("abcd"), cores=6)
+    assert statuses(results) == ["ok", "ok", "not measured", "ok"]
+    assert "could not be read: it was ended by SIGKILL" in results[2].reason
 
 
 def test_readers_that_say_nothing_are_given_up(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
     ncu.holds(lambda path: time.sleep(60) or [])
     monkeypatch.setattr(reading, "STUCK_S", 0.2)
-    (found,) = ncu.run("reach()", asking("a"))
-    assert found.status == "not measured" and "0.2 s by the clock" in found.reason
+    (result,) = ncu.run("reach()", asking("a"))
+    assert result.status == "not measured" and "0.2 s of elapsed time" in result.reason
 
 
 def test_a_result_that_cannot_be_kept_ends_ncu_and_the_readers(ncu: Ncu) -> None:
-    def full(made: Result) -> None:
+    def full(result: Result) -> None:
         raise OSError("disk full")
 
     ncu.holds(reported, most=2)
@@ -557,12 +559,12 @@ def test_a_result_that_cannot_be_kept_ends_ncu_and_the_readers(ncu: Ncu) -> None
 
 
 def sessions(jobs: list[Job]) -> list[int]:
-    """How many cases each session has, which asks for all that they do."""
+    """Return the number of cases of each session; a session has all metrics of its cases."""
     groups = profiler.sessions_of(jobs)
     assert sorted(index for _, places in groups for index in places) == list(range(len(jobs)))
     for settings, places in groups:
         assert places == sorted(places)
-        assert all(settings.includes(profiling.settings_of(jobs[one])) for one in places)
+        assert all(settings.includes(profiling.settings_of(jobs[place])) for place in places)
     return [len(places) for _, places in groups]
 
 
@@ -574,21 +576,21 @@ def test_few_cases_join_a_session_that_collects_all_they_ask_for() -> None:
         metrics, sections = catalogue.merged(sets.split())
         return [job("x", metrics=metrics, sections=sections, **more) for _ in range(count)]
 
-    jobs = [one for sets, count in many.items() for one in asking(count, sets)]
+    jobs = [wanted for sets, count in many.items() for wanted in asking(count, sets)]
     jobs += asking(1, "flops", cache_control="none") + asking(3, "full")
     assert sessions(jobs) == [14, 3, 20, 10, 1]
 
 
 @pytest.mark.parametrize(("count", "expected"), [(20, [60]), (90, [270]), (210, [210, 210, 210])])
 def test_metrics_that_differ_a_little_share_a_session(count: int, expected: list[int]) -> None:
-    """As a session's start costs less than a pass more of each case, or not."""
+    """They share it if the start of a session costs more than an additional pass of each case."""
     metrics = catalogue.merged(["limits"])[0]
-    kinds = [[one for one in metrics if one != left] for left in metrics[:3]]
+    kinds = [[name for name in metrics if name != dropped] for dropped in metrics[:3]]
     assert sessions([job("x", metrics=kind) for kind in kinds for _ in range(count)]) == expected
 
 
 @pytest.mark.parametrize(
-    ("code", "asked"),
+    ("code", "collected"),
     [
         ("@P0 HMMA.16816.F32.BF16 R4, R8, R2, R4", ["bf16"]),
         ("HGMMA.64x128x8.F32.TF32 R24, gdesc[UR4], R24", ["tf32"]),
@@ -598,34 +600,34 @@ def test_metrics_that_differ_a_little_share_a_session(count: int, expected: list
         ("HMMA.SP.16832.F32 R4, R8, R2, R4", ["f16", "bf16", "tf32", "f64", "f16", "f16", "i8"]),
     ],
 )
-def test_tensor_operations_that_the_code_lacks_are_not_counted(tmp_path, code, asked) -> None:
+def test_tensor_operations_that_the_code_lacks_are_not_counted(tmp_path, code, collected) -> None:
     cubin = tmp_path / "tiled.cubin"
     other = "\n.text.other:\n        /*0000*/    DMMA.8x8x4 R4, R8, R2, R4 ;\n"
     cubin.with_suffix(".sass").write_text(f"\n.text.tiled:\n        /*0000*/    {code} ;\n{other}")
-    one = job("a", cubin=str(cubin))
-    names = profiling.metrics_of(one)
-    assert [catalogue.METRICS[name].inputs for name in names if "tensor_src" in name] == asked
-    # What the code tells is said beside what was counted, not among it.
-    found = result_of(one, FakeAction("tiled", dict.fromkeys(names, 3.0)), names)
-    unasked = [name for name in one.metrics if name not in names]
-    assert found.notes.get("not_asked", []) == sorted(unasked)
-    assert not set(unasked) & set(found.by_metric)
+    profiled = job("a", cubin=str(cubin))
+    names = profiling.metrics_of(profiled)
+    assert [catalogue.METRICS[name].inputs for name in names if "tensor_src" in name] == collected
+    # Metrics that are 0 by the code are listed separately from the counted ones.
+    result = result_of(profiled, FakeAction("tiled", dict.fromkeys(names, 3.0)), names)
+    unasked = [name for name in profiled.metrics if name not in names]
+    assert result.notes.get("not_asked", []) == sorted(unasked)
+    assert not set(unasked) & set(result.by_metric)
     if "SP" not in code:
-        assert found.by_metric["counted_tensor_flops"] == 3 * len(asked)
+        assert result.by_metric["counted_tensor_flops"] == 3 * len(collected)
 
 
 @pytest.mark.parametrize(
     ("dtype", "number"), [("f16", 3), ("bf16", 1), ("f64", 7), ("i8", 7), ("e4m3", 0)]
 )
 def test_a_librarys_tensor_operations_are_those_of_its_operands(dtype: str, number: int) -> None:
-    """Where the tensor cores alone take them: f64 and whole numbers may be computed otherwise."""
+    """Only for types of the tensor cores alone: f64 and integers may run on other units."""
     lib = job("lib", "", "cublaslt", dtypes={"a": dtype, "b": dtype, "c": dtype})
     assert sum("tensor_src" in name for name in profiling.metrics_of(lib)) == number
     assert sum("tensor_src" in name for name in profiling.metrics_of(job("a"))) == 7
 
 
 def refusing(ncu: Ncu, name: str) -> list[Result]:
-    """Of two sessions whose ncu refuses a metric; each run notes whether it was asked for it."""
+    """Run two sessions of an ncu that refuses a metric; each run notes whether it got the metric."""
     ncu.holds(lambda path: [FakeAction("tiled", BASIC, 0)], most=1)
     body = (
         f"bad = {name!r}\n"
@@ -634,36 +636,36 @@ def refusing(ncu: Ncu, name: str) -> list[Result]:
         "    print('==ERROR== Failed to find metric ' + bad); sys.exit(1)\n"
         "reach()\n"
     )
-    found = ncu.run(body, [job("a"), job("b")])
+    results = ncu.run(body, [job("a"), job("b")])
     assert ncu.noted("runs") == "bxx"  # the second session knows it from the first
-    assert statuses(found) == ["ok", "ok"]
-    return found
+    assert statuses(results) == ["ok", "ok"]
+    return results
 
 
 def test_a_refused_metric_is_dropped_and_the_run_repeated(ncu: Ncu) -> None:
-    for found in refusing(ncu, "gpu__time_duration.sum"):
-        assert "gpu__time_duration.sum" in found.notes["unknown_metrics"]
-        assert "gpu__time_duration.sum" not in found.by_metric
+    for result in refusing(ncu, "gpu__time_duration.sum"):
+        assert "gpu__time_duration.sum" in result.notes["unknown_metrics"]
+        assert "gpu__time_duration.sum" not in result.by_metric
 
 
 REFUSED = "print('==ERROR== ERR_NVGPUCTRPERM - The user'); sys.exit(1)\n"
 
 
 @pytest.mark.parametrize("reached", ["", "reach()\n"])
-def test_no_permission_is_a_status_and_asked_once(ncu: Ncu, reached: str) -> None:
+def test_no_permission_is_a_status_and_tried_once(ncu: Ncu, reached: str) -> None:
     ncu.holds(lambda path: [], most=2)
-    found = ncu.run(reached + "note('sessions')\n" + REFUSED, asking("abcde"))
-    assert statuses(found) == ["not measured"] * 5
-    assert all("NVreg_RestrictProfilingToAdminUsers=0" in made.reason for made in found)
+    results = ncu.run(reached + "note('sessions')\n" + REFUSED, asking("abcde"))
+    assert statuses(results) == ["not measured"] * 5
+    assert all("NVreg_RestrictProfilingToAdminUsers=0" in result.reason for result in results)
     assert ncu.noted("sessions") == "x"
 
 
 def test_permission_that_is_withdrawn_half_way_costs_what_comes_behind_it(ncu: Ncu) -> None:
-    """What was counted stays; what was not is asked again, because the machine could do it before."""
+    """Counted cases stay, and the next run retries the others, because the machine could count before."""
     ncu.holds(reported, most=2)
-    found = ncu.run(f"if second: {REFUSED}reach()\n", asking("abcde"))
-    assert statuses(found) == ["ok"] * 2 + ["not measured"] * 3
-    assert ["interrupted" in made.notes for made in found] == [False] * 2 + [True] * 3
+    results = ncu.run(f"if second: {REFUSED}reach()\n", asking("abcde"))
+    assert statuses(results) == ["ok"] * 2 + ["not measured"] * 3
+    assert ["interrupted" in result.notes for result in results] == [False] * 2 + [True] * 3
 
 
 def test_an_unreadable_report_is_a_status(ncu: Ncu) -> None:
@@ -671,8 +673,8 @@ def test_an_unreadable_report_is_a_status(ncu: Ncu) -> None:
         raise RuntimeError("cut off")
 
     ncu.holds(refuse)
-    (found,) = ncu.run("report.write_text('no report')\n", [job("a")])
-    assert found.status == "not measured" and "RuntimeError: cut off" in found.reason
+    (result,) = ncu.run("report.write_text('no report')\n", [job("a")])
+    assert result.status == "not measured" and "RuntimeError: cut off" in result.reason
 
 
 def alive(identity: int) -> bool:
@@ -691,9 +693,9 @@ def test_at_the_limit_the_worker_ends_and_ncu_writes_its_report(ncu: Ncu) -> Non
         "note('child', str(child.pid)); child.wait(); note('after', 'written')\n"
     )
     start = time.monotonic()
-    (found,) = ncu.run(body, [job("a")], limit_s=1.0)
+    (result,) = ncu.run(body, [job("a")], limit_s=1.0)
     assert time.monotonic() - start < 20
-    assert "limit of 1 s" in found.reason
+    assert "limit of 1 s" in result.reason
     assert ncu.noted("after") == "written"
     assert not alive(int(ncu.noted("child")))
 

@@ -37,7 +37,7 @@ def test_sizes_follow_from_the_operation_and_the_layout(tmp_path: Path) -> None:
     # 80 columns are five tiles, rounded up to whole clusters of two.
     assert (plan.grid, plan.cluster) == ((6, 2, 1), (2, 1, 1))
     plain = {"dtype": "f32", "box": [16, 16], "swizzle": 0}
-    assert {one.name: one.document() for one in plan.tensor_maps} == {
+    assert {tensor_map.name: tensor_map.document() for tensor_map in plan.tensor_maps} == {
         "map_a": {"of": "a", "sizes": [48, 24], "pitch": 192, "l2": 128, **plain},
         "map_b": {"of": "b", "sizes": [80, 48], "pitch": 320, "l2": 256, **plain},
     }
@@ -45,8 +45,8 @@ def test_sizes_follow_from_the_operation_and_the_layout(tmp_path: Path) -> None:
     assert support.choose(KERNEL).plan(SHAPE, HERE["device"]).cluster is None  # of one block
     # By columns the rows are contiguous.
     front = f"{MAPPED}layouts: {{a: col}}\ntensor_maps: {{map: {{of: a, box: [TILE, 8]}}}}\n"
-    (one,) = support.choose(write_kernel(tmp_path, front=front)).plan(SHAPE, {}).tensor_maps
-    assert (one.sizes, one.pitches, one.box) == ((24, 48), (96,), (16, 8))
+    (tensor_map,) = support.choose(write_kernel(tmp_path, front=front)).plan(SHAPE, {}).tensor_maps
+    assert (tensor_map.sizes, tensor_map.pitches, tensor_map.box) == ((24, 48), (96,), (16, 8))
 
 
 def mapped(folder: Path, more: str, top: str = "") -> Path:
@@ -69,17 +69,21 @@ def mapped(folder: Path, more: str, top: str = "") -> Path:
 )  # fmt: skip
 def test_sizes_and_strides(tmp_path, more, sizes, strides) -> None:
     plan = support.choose(mapped(tmp_path, more)).plan(SHAPE, {})
-    (one,) = plan.tensor_maps
-    assert (one.sizes, one.pitches, one.steps) == (sizes, strides, (1,) * len(sizes))
-    assert one.dtype == ("f16" if "part" in more else "f32")
+    (tensor_map,) = plan.tensor_maps
+    assert (tensor_map.sizes, tensor_map.pitches, tensor_map.steps) == (
+        sizes,
+        strides,
+        (1,) * len(sizes),
+    )
+    assert tensor_map.dtype == ("f16" if "part" in more else "f32")
     assert LaunchPlan.of_document(json.loads(json.dumps(plan, default=vars))) == plan
 
 
 def test_padding_between_the_rows(tmp_path: Path) -> None:
     strides = "strides: {lda: k + 4}\n"
     path = mapped(tmp_path, "of: a, box: [16, 8]", strides)
-    (one,) = support.choose(path).plan(SHAPE, {}).tensor_maps
-    assert (one.sizes, one.pitches) == ((48, 24), (208,))
+    (tensor_map,) = support.choose(path).plan(SHAPE, {}).tensor_maps
+    assert (tensor_map.sizes, tensor_map.pitches) == ((48, 24), (208,))
     with pytest.raises(UserError, match=r"map\.box .*2 numbers, because padding"):
         support.choose(mapped(tmp_path / "flat", "of: a, box: [16]", strides)).plan(SHAPE, {})
 
@@ -106,9 +110,9 @@ def test_mistakes_of_maps(tmp_path: Path, more: str, key: str) -> None:
 @pytest.mark.parametrize("more", ["cluster: [2]\n", "tensor_maps: {map: {of: a, box: [16, 16]}}\n"])
 def test_compute_capability(more: str, tmp_path: Path) -> None:
     front = MAPPED if "map" in more else FRONT
-    made = support.choose(write_kernel(tmp_path, front=front + more))
-    assert made.supports(SHAPE, {"arch": 89}) == "needs compute capability 9.0 or later"
-    assert made.supports(SHAPE, {"arch": 90}) == ""
+    chosen = support.choose(write_kernel(tmp_path, front=front + more))
+    assert chosen.supports(SHAPE, {"arch": 89}) == "needs compute capability 9.0 or later"
+    assert chosen.supports(SHAPE, {"arch": 90}) == ""
 
 
 @pytest.mark.parametrize(
@@ -141,8 +145,8 @@ def test_what_cuda_cannot_launch(tmp_path: Path, more: str, sentence: str) -> No
         lines = FRONT.splitlines(keepends=True)
         front = "".join(line for line in lines if line[:4] not in more)
         path = write_kernel(tmp_path, front=f"{front}{more}\n")
-    found = support.choose(path).plan(SHAPE, {}).exceeded_limit(HERE["device"])
-    assert found.startswith(sentence) and bool(found) == bool(sentence)
+    problem = support.choose(path).plan(SHAPE, {}).exceeded_limit(HERE["device"])
+    assert problem.startswith(sentence) and bool(problem) == bool(sentence)
 
 
 def test_the_pitch_is_a_requirement() -> None:
@@ -180,44 +184,49 @@ def test_mistakes(tmp_path: Path, old: str, new: str, key: str) -> None:
 def plan_jobs(stage: str, macros: dict[str, Any], shape: str = "64x64x64") -> list[Any]:
     block = {"kernels": [KERNEL.stem], "macros": macros or "defaults", "shapes": [shape]}
     folders = [str(KERNEL.parent)]
-    made = project.load(config(block, kernel_folders=folders), "test.yaml")
-    known = samples.compiled(*made.plan.variants)
-    return list(samples.planned(stage, made, known, HERE).values())
+    loaded = project.load(config(block, kernel_folders=folders), "test.yaml")
+    compilations = samples.compiled(*loaded.plan.variants)
+    return list(samples.planned(stage, loaded, compilations, HERE).values())
 
 
 def test_jobs_and_their_keys() -> None:
-    """A job has the cluster and the maps, and its key tells them apart."""
-    (one,), (plain,) = (plan_jobs("execute", macros) for macros in ({"CLUSTER": 2}, {}))
-    assert [made.launch.cluster for made in (one, plain)] == [(2, 1, 1), None]
-    assert one.launch.tensor_maps[0].sizes == (64, 64)
-    other = replace(one, launch=replace(one.launch, tensor_maps=()))
-    assert len({plain.key, one.key, keys.key("c", other)}) == 3
-    assert keys.key("c", one) == one.key
+    """A job has the cluster and the maps, and they are part of its key."""
+    (clustered,), (plain,) = (plan_jobs("execute", macros) for macros in ({"CLUSTER": 2}, {}))
+    assert [jobs.launch.cluster for jobs in (clustered, plain)] == [(2, 1, 1), None]
+    assert clustered.launch.tensor_maps[0].sizes == (64, 64)
+    other = replace(clustered, launch=replace(clustered.launch, tensor_maps=()))
+    assert len({plain.key, clustered.key, keys.key("c", other)}) == 3
+    assert keys.key("c", clustered) == clustered.key
 
 
 class Encoder:
-    """Stands for cuTensorMapEncodeTiled: keeps what it was asked, writes a number into the map."""
+    """A stand-in for cuTensorMapEncodeTiled that keeps the requests and writes a number into the map."""
 
     def __init__(self, code: int = 0) -> None:
         self.code = code
         self.calls: list[dict[str, Any]] = []
 
-    def __call__(self, made: int, *given: Any) -> int:
+    def __call__(self, address_of_map: int, *given: Any) -> int:
         dtype, rank, address, sizes, pitches, box, steps, *chosen = given
         arrays = (sizes[:rank], pitches[: rank - 1], box[:rank], steps[:rank])
-        told = {"aligned": made % 64 == 0, "dtype": dtype, "address": address, "chosen": chosen}
-        self.calls.append(told | encoded(*map(list, arrays)))
-        ctypes.c_uint64.from_address(made).value = len(self.calls)
+        request = {
+            "aligned": address_of_map % 64 == 0,
+            "dtype": dtype,
+            "address": address,
+            "chosen": chosen,
+        }
+        self.calls.append(request | encoded(*map(list, arrays)))
+        ctypes.c_uint64.from_address(address_of_map).value = len(self.calls)
         return self.code
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Encoder:
+def encoder(monkeypatch: pytest.MonkeyPatch) -> Encoder:
     pytest.importorskip("cuda.bindings.driver")
-    made = Encoder()
-    function = tensor_maps.ENCODE(made)
+    fake = Encoder()
+    function = tensor_maps.ENCODE(fake)
     monkeypatch.setattr(tensor_maps, "_encoder", lambda: function)
-    return made
+    return fake
 
 
 def planned_map(dtype: str = "f16", name: str = "map", **more: Any) -> MapPlan:
@@ -225,10 +234,10 @@ def planned_map(dtype: str = "f16", name: str = "map", **more: Any) -> MapPlan:
     return MapPlan(name=name, of="a", dtype=dtype, **given)
 
 
-def test_what_the_driver_is_asked(asked: Encoder) -> None:
+def test_arguments_of_the_driver(encoder: Encoder) -> None:
     driver = pytest.importorskip("cuda.bindings.driver")
     tensor_maps.encode(planned_map(), 0x7000)
-    (call,) = asked.calls
+    (call,) = encoder.calls
     assert call.pop("chosen") == [
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
@@ -236,25 +245,25 @@ def test_what_the_driver_is_asked(asked: Encoder) -> None:
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     ]
     dtype = driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-    told = {"aligned": True, "dtype": dtype, "address": 0x7000}
-    assert call == told | encoded([72, 40], [144], [64, 32], [1, 1])
+    request = {"aligned": True, "dtype": dtype, "address": 0x7000}
+    assert call == request | encoded([72, 40], [144], [64, 32], [1, 1])
 
 
 def encoded(*given: list[int]) -> dict[str, list[int]]:
     return dict(zip(("sizes", "pitches", "box", "steps"), given, strict=True))
 
 
-def test_one_and_five_dimensions(asked: Encoder) -> None:
+def test_fewest_and_most_dimensions(encoder: Encoder) -> None:
     more = {"sizes": (8, 2, 3, 4, 5), "box": (8, 2, 2, 2, 2), "element_strides": (1, 2, 1, 1, 4)}
     tensor_maps.encode(planned_map(**more, swizzle=0), 0x7000)
     tensor_maps.encode(planned_map(sizes=(64,), box=(64,)), 0x7000)
     whole = encoded([8, 2, 3, 4, 5], [16, 32, 96, 384], [8, 2, 2, 2, 2], [1, 2, 1, 1, 4])
-    for call, expected in zip(asked.calls, (whole, encoded([64], [], [64], [1]))):
+    for call, expected in zip(encoder.calls, (whole, encoded([64], [], [64], [1]))):
         assert call.items() >= expected.items()
 
 
 class Place:
-    """Stands for the GPU's memory: hands out addresses and keeps what is written there."""
+    """A stand-in for the GPU's memory that keeps the data at its addresses."""
 
     def __init__(self) -> None:
         self.held: dict[int, bytes] = {}
@@ -270,36 +279,36 @@ class Place:
         return SimpleNamespace(pointer=address, upload=upload)
 
 
-def test_a_map_for_each_buffer_by_value_or_address(asked: Encoder) -> None:
-    """The driver encodes one for each, and what goes by its address is copied once."""
+def test_a_map_for_each_buffer_by_value_or_address(encoder: Encoder) -> None:
+    """The driver encodes one for each buffer, and a map that is passed by address is copied once."""
     place: Any = Place()
     maps = tensor_maps.Maps([planned_map(), planned_map(name="other")], place, {"other", "c"})
-    first, again, second = (maps.of({"a": 0x1000 * one}) for one in (1, 1, 2))
+    first, again, second = (maps.of({"a": 0x1000 * number}) for number in (1, 1, 2))
     assert first.keys() == {"map", "other"}
     assert first["map"] is again["map"] and first["map"] is not second["map"]
-    assert [call["address"] for call in asked.calls] == [0x1000, 0x1000, 0x2000, 0x2000]
-    copies = [maps.addresses({"a": 0x1000 * one}) for one in (1, 1, 2)]
+    assert [call["address"] for call in encoder.calls] == [0x1000, 0x1000, 0x2000, 0x2000]
+    copies = [maps.addresses({"a": 0x1000 * number}) for number in (1, 1, 2)]
     assert copies == [{"other": 256}, {"other": 256}, {"other": 512}]
     assert [data[0] for data in place.held.values()] == [2, 4]  # the encoder numbers its maps
 
 
 @pytest.mark.parametrize("dtype", SIZES)
-def test_every_dtype_has_a_map(dtype: str, asked: Encoder) -> None:
+def test_every_dtype_has_a_map(dtype: str, encoder: Encoder) -> None:
     """The driver's type has the element's size, by the number in its name."""
     driver = pytest.importorskip("cuda.bindings.driver")
     tensor_maps.encode(planned_map(dtype), 0)
-    name = driver.CUtensorMapDataType(asked.calls[0]["dtype"]).name
+    name = driver.CUtensorMapDataType(encoder.calls[0]["dtype"]).name
     assert int("".join(sign for sign in name if sign.isdigit())) == 8 * SIZES[dtype]
 
 
-def test_every_swizzle_and_promotion(asked: Encoder) -> None:
+def test_every_swizzle_and_promotion(encoder: Encoder) -> None:
     """The driver counts the choices in the order of their sizes."""
     for place, (swizzle, l2) in enumerate(zip((0, 32, 64, 128), (256, 128, 64, 0))):
         tensor_maps.encode(planned_map(swizzle=swizzle, l2=l2), 0)
-        assert asked.calls[-1]["chosen"][1:3] == [place, 3 - place]
+        assert encoder.calls[-1]["chosen"][1:3] == [place, 3 - place]
 
 
-def test_a_map_is_an_argument_by_value(asked: Encoder) -> None:
+def test_a_map_is_an_argument_by_value(encoder: Encoder) -> None:
     (planned,) = plan_jobs("check", {})
     pointers = {"a": 0x1000, "b": 0x2000, "c": 0x3000}
     maps = tensor_maps.Maps(planned.launch.tensor_maps).of(pointers)
@@ -312,34 +321,34 @@ def test_a_map_is_an_argument_by_value(asked: Encoder) -> None:
         launch.values(planned, pointers, {}, 1.0, 0.0)
 
 
-def test_the_drivers_own_function_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_function_of_the_driver_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = pytest.importorskip("cuda.bindings.driver")
-    made = Encoder()
-    function = tensor_maps.ENCODE(made)
+    encoder = Encoder()
+    function = tensor_maps.ENCODE(encoder)
     address = ctypes.cast(function, ctypes.c_void_p).value
-    found = {b"cuTensorMapEncodeTiled": address}
+    addresses = {b"cuTensorMapEncodeTiled": address}
 
     def resolve(name: bytes, version: int, flags: int) -> tuple[Any, Any, Any]:
-        return driver.CUresult.CUDA_SUCCESS, found[name] if version == 12000 else 0, None
+        return driver.CUresult.CUDA_SUCCESS, addresses[name] if version == 12000 else 0, None
 
     monkeypatch.setattr(driver, "cuGetProcAddress", resolve)
     tensor_maps._encoder.cache_clear()
     try:
         tensor_maps.encode(planned_map(), 0x7000)
-        assert made.calls[0]["address"] == 0x7000
-        found[b"cuTensorMapEncodeTiled"] = 0
+        assert encoder.calls[0]["address"] == 0x7000
+        addresses[b"cuTensorMapEncodeTiled"] = 0
         tensor_maps._encoder.cache_clear()
-        with pytest.raises(CudaError, match="knows no tensor maps"):
+        with pytest.raises(CudaError, match="tensor maps need a driver of CUDA 12"):
             tensor_maps.encode(planned_map(), 0x7000)
     finally:
         tensor_maps._encoder.cache_clear()
 
 
-def test_a_map_that_the_driver_refuses(asked: Encoder) -> None:
-    asked.code = 1
-    with pytest.raises(CudaError, match="CUDA_ERROR_INVALID_VALUE") as found:
+def test_a_map_that_the_driver_refuses(encoder: Encoder) -> None:
+    encoder.code = 1
+    with pytest.raises(CudaError, match="CUDA_ERROR_INVALID_VALUE") as error:
         tensor_maps.encode(planned_map(), 0)
-    assert found.value.status == "failed to launch"
+    assert error.value.status == "failed to launch"
 
 
 @needs_nvrtc
@@ -350,17 +359,20 @@ def test_cuda_h_with_and_without_a_toolkit(toolkit: bool, monkeypatch, tmp_path:
         monkeypatch.setattr(headers, "folders", lambda: ())
     check = 'static_assert(sizeof(CUtensorMap) == 128 && alignof(CUtensorMap) == 64, "map");\n'
     plain = write_kernel(tmp_path, body=f"#include <cuda.h>\n{check}{BODY}")
-    own = {"REAL": "f64", "CLUSTER": 2}
-    for path, macros in ((KERNEL, own), (KERNEL, {"TILE": 32}), (plain, {})):
+    defines = {"REAL": "f64", "CLUSTER": 2}
+    for path, macros in ((KERNEL, defines), (KERNEL, {"TILE": 32}), (plain, {})):
         kernel = load_kernel(path)
         done = nvrtc.compile_kernel(kernel, "sm_90", support.choose(path, macros).names)
         assert done.cubin, done.message
         assert "cuda.h" in headers.toolkit(kernel.text, kernel.headers).texts
 
 
-def test_a_kernels_own_cuda_h_wins(tmp_path: Path) -> None:
+def test_a_cuda_h_of_the_kernel_has_priority(tmp_path: Path) -> None:
     (tmp_path / "cuda.h").write_text("// mine\n")
     text = "#include <cuda.h>\n"
-    mine = includes.kernel_headers(text, tmp_path)
-    assert mine == {"cuda.h": "// mine\n"} and headers.toolkit(text, mine).texts == {}
+    kernel_headers = includes.kernel_headers(text, tmp_path)
+    assert (
+        kernel_headers == {"cuda.h": "// mine\n"}
+        and headers.toolkit(text, kernel_headers).texts == {}
+    )
     assert includes.kernel_headers(text, tmp_path / "other") == {}

@@ -343,12 +343,12 @@ def test_what_ends_a_process_costs_its_item():
     reasons = {name: end.reason for name, end in ends.items()}
     assert "SIGTRAP" in reasons["signal"] and "SIGKILL" in reasons["outside"]
     assert reasons["exit"] == "its process ended with exit code 3"
-    assert reasons["memory"] == "it takes more memory than it may"
-    assert "1 s of processor time" in reasons["time"] or "4 s by the clock" in reasons["time"]
+    assert reasons["memory"] == "it exceeds its memory limit"
+    assert "1 s of processor time" in reasons["time"] or "4 s of elapsed time" in reasons["time"]
     assert reasons["raises"] == "RuntimeError: what"
-    assert "writing it" in reasons["disk"]
+    assert "cannot be written" in reasons["disk"]
     passing = [name for name in ENDS if name in reasons and not ends[name].lasting]
-    busy = ["time"] if "by the clock" in reasons["time"] else []  # with something else
+    busy = ["time"] if "elapsed" in reasons["time"] else []  # with something else
     assert passing == ["outside", *busy, "disk"]
 
 

@@ -1,4 +1,4 @@
-"""Two measurements of the same thing agree, or one of them is marked, and cuBLAS has one value."""
+"""Two measurements of the same case agree, or one is marked, and cuBLAS has a single value."""
 
 import json
 from pathlib import Path
@@ -34,18 +34,18 @@ def figures(duration: float, clock: float = 1980.0, **more: float) -> dict[str, 
         (103.0, 1980.0, True),
         (106.0, 1980.0, False),
         (94.0, 1980.0, False),
-        (120.0, 1650.0, True),  # limited by arithmetic: the same cycles
+        (120.0, 1650.0, True),  # compute-bound: the same cycles
         (110.0, 1700.0, True),  # between arithmetic and memory
         (120.0, 1900.0, False),
-        (130.0, 1650.0, False),  # the clock explains a part only
+        (130.0, 1650.0, False),  # the clock explains only a part
         (float("nan"), 1980.0, False),
     ],
 )
-def test_own_over_paired(duration, clock, agrees):
+def test_alone_over_paired(duration, clock, agrees):
     pairs = [figures(1.0, baseline_duration=us) for us in (99.0, 100.0, 180.0)]
-    found = agreement.own_over_paired("cublas@64", figures(duration, clock), pairs)
-    assert (found is None) == agrees
-    assert agreement.own_over_paired("cublas@64", figures(duration, clock), []) is None
+    difference = agreement.alone_over_paired("cublas@64", figures(duration, clock), pairs)
+    assert (difference is None) == agrees
+    assert agreement.alone_over_paired("cublas@64", figures(duration, clock), []) is None
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_own_over_paired(duration, clock, agrees):
         (100.0, 1980.0, 0.0, True),
         (112.0, 1980.0, 0.0, False),
         (112.0, 1768.0, 0.0, True),
-        (112.0, None, 0.0, False),  # nobody read the clock
-        (112.0, 1980.0, 1.0, True),  # it left before the clock was the race's
+        (112.0, None, 0.0, False),  # the clock is unknown
+        (112.0, 1980.0, 1.0, True),  # eliminated before the clock settled
     ],
 )
 def test_race_over_time(raced, clock, eliminated, agrees):
@@ -69,8 +69,8 @@ def test_race_over_time(raced, clock, eliminated, agrees):
         (198_000, 100.0, 100.0, False, True),
         (198_000, 100.0, 110.0, False, False),
         (178_000, 105.0, 100.0, False, True),  # ncu ran at another clock
-        (198_000, 100.0, 110.0, True, True),  # nobody knows at which clock it was timed
-        (39_600, 20.0, 25.0, False, True),  # too short: its start is among the cycles
+        (198_000, 100.0, 110.0, True, True),  # the clock of the timing is unknown
+        (39_600, 20.0, 25.0, False, True),  # too short: the cycles include its start
     ],
 )
 def test_counted_cycles_over_time_and_clock(cycles, profiled_us, us, capped, agrees):
@@ -82,28 +82,28 @@ def _products() -> dict[str, str]:
     where = "config/config.yaml"
     config = parse(yaml.safe_load((ROOT / where).read_text()), where)
     kernels = find_kernels(check_folders(config, "kernel_folders", where, ROOT))
-    found = {}
+    products = {}
     for case in expand(config, kernels, where).cases.values():
         variant = case.variant
         if case.shape is not None:
             shape = case.shape.resolve({"sms": 132})
             facts = [variant.kernel.front.operation, variant.dtypes, variant.layouts, shape]
             facts.append(variant.strides(shape))
-            found[case.id] = json.dumps(facts, sort_keys=True)
-    return found
+            products[case.id] = json.dumps(facts, sort_keys=True)
+    return products
 
 
-def test_the_doubtful_times_of_the_shipped_recordings_are_known():
-    """A recording that contradicts itself is noticed: no case may join this list unseen."""
+def test_the_doubtful_times_of_the_shipped_recordings_are_listed():
+    """A contradiction in a recording is noticed: this list has all of them."""
     products = _products()
-    found = {}
+    doubtful = {}
     for folder in SHIPPED:
         by_stage: dict[str, list] = {}
-        for made in Recorded(folder).results(("time", result.TUNE, "counters")):
-            if made.case in products:
-                by_stage.setdefault(made.stage, []).append(made)
-        found[folder.name] = sorted(agreement.disagreements(by_stage, products))
-    assert found == {name: sorted(cases) for name, cases in DOUBTFUL.items()}
+        for outcome in Recorded(folder).results(("time", result.TUNE, "counters")):
+            if outcome.case in products:
+                by_stage.setdefault(outcome.stage, []).append(outcome)
+        doubtful[folder.name] = sorted(agreement.disagreements(by_stage, products))
+    assert doubtful == {name: sorted(cases) for name, cases in DOUBTFUL.items()}
 
 
 def record(case: str, metric: str, value: float, **more: object) -> dict[str, object]:
@@ -127,7 +127,7 @@ def values(frame: pd.DataFrame, metric: str) -> dict[str, float]:
 
 
 def test_cublas_has_the_median_of_its_pairings():
-    """And speeds that are told at one clock stand to it as their shares say."""
+    """The ratio of speeds at the same clock is that of their shares."""
     records = pd.DataFrame(
         [
             *timed("cublas", 124.0, rank0_duration=124.0),
@@ -138,16 +138,16 @@ def test_cublas_has_the_median_of_its_pairings():
         ]
     )
     products = dict.fromkeys(("cublas", "fast", "slow", "hot"), "row") | {"elsewhere": "col"}
-    found = tables.with_cublas(records, products, {})
-    assert values(found, "duration")["cublas"] == 100.0
-    assert values(found, "duration_spread")["cublas"] == pytest.approx(104.5 - 99.5 + 0.5)
-    assert values(found, "tflops")["cublas"] == 1e4
-    assert values(found, tables.OWN_DURATION) == {"cublas": 124.0}
-    even = values(found, tables.EVEN_TFLOPS)
+    table = tables.with_cublas(records, products, {})
+    assert values(table, "duration")["cublas"] == 100.0
+    assert values(table, "duration_spread")["cublas"] == pytest.approx(104.5 - 99.5 + 0.5)
+    assert values(table, "tflops")["cublas"] == 1e4
+    assert values(table, tables.OWN_DURATION) == {"cublas": 124.0}
+    even = values(table, tables.EVEN_TFLOPS)
     assert even["cublas"] == 1e4
     for case, share in (("fast", 1.1), ("slow", 0.5), ("hot", 110 / 130), ("elsewhere", 2.0)):
         assert even[case] == pytest.approx(share * even["cublas"])
-    assert values(found, "duration")["fast"] == 90.0, "what was measured stays"
+    assert values(table, "duration")["fast"] == 90.0, "what was measured stays"
 
 
 def test_times_without_cublas_stay_as_they_are():
@@ -159,17 +159,17 @@ def test_a_doubtful_time_serves_as_no_reference_and_is_marked():
     rows = [row for case in ("raced", "alone") for row in timed(case, 120.0, rank0_duration=120.0)]
     others = dict.fromkeys(("raced", "own"), agreement.IN_ITS_RACE) | {"alone": "under ncu"}
     doubtful = {case: disagreement(case, other) for case, other in others.items()}
-    found = tables.with_cublas(pd.DataFrame([*rows, *timed("own", 120.0)]), {}, doubtful)
-    duration = values(found, "duration")
+    table = tables.with_cublas(pd.DataFrame([*rows, *timed("own", 120.0)]), {}, doubtful)
+    duration = values(table, "duration")
     assert duration["raced"] == 100.0 and pd.isna(duration["alone"]) and duration["own"] == 120.0
-    assert values(found, tables.OWN_DURATION) == {"raced": 120.0, "alone": 120.0}
-    reasons = dict(zip(found["case"], found["reason"], strict=True))
+    assert values(table, tables.OWN_DURATION) == {"raced": 120.0, "alone": 120.0}
+    reasons = dict(zip(table["case"], table["reason"], strict=True))
     marked = {case: reason.startswith(result.DOUBTFUL) for case, reason in reasons.items()}
     assert marked == {"raced": False, "alone": True, "own": True} and reasons["raced"] == ""
 
 
 class Live:
-    """A pipeline whose one time is contradicted until it is timed again; `stays` says that it stays so."""
+    """A pipeline with a contradicted time, until it is timed again; `stays`: also after that."""
 
     def __init__(self, tmp_path: Path, stays: bool) -> None:
         self.target = {"environment": "gpu", "live": True, "gpus": {"gpu": 0}}
@@ -179,7 +179,7 @@ class Live:
     def doubtful(self, results):
         if self.timed_again and not self.stays:
             return {}
-        return {made.case: disagreement(made.case, "paired") for made in results["time"]}
+        return {outcome.case: disagreement(outcome.case, "paired") for outcome in results["time"]}
 
     def measure(self, stage, doing, checks, again):
         assert stage == "time" and list(again) == ["cublas@64"]
@@ -189,16 +189,16 @@ class Live:
 
 @pytest.mark.parametrize("stays", [False, True])
 def test_a_doubtful_time_of_this_gpu_is_timed_again(tmp_path, monkeypatch, capsys, stays):
-    """And one that stays doubtful is said, and is measured by the next run."""
+    """A time that stays doubtful is reported, and the next run measures it."""
     monkeypatch.setattr(rules, "_measure", lambda *_: None)
     monkeypatch.setattr(rules, "watched", lambda doing, gpu: doing)
     live = Live(tmp_path, stays)
-    own = Result("time", "cublas@64", result.OK, key="k1", environment="gpu")
+    measured = Result("time", "cublas@64", result.OK, key="k1", environment="gpu")
     recorded = Result("time", "elsewhere", result.OK, key="k2", environment="other")
-    found = {"check": {}, "time": {made.case: made for made in (own, recorded)}}
-    rules._time_doubtful_again(MagicMock(), live, "time", found)
+    stages = {"check": {}, "time": {outcome.case: outcome for outcome in (measured, recorded)}}
+    rules._time_doubtful_again(MagicMock(), live, "time", stages)
     assert live.timed_again
-    told = capsys.readouterr().err
-    assert "1 times disagree" in told and ("doubtful: 120 us timed" in told) == stays
+    log = capsys.readouterr().err
+    assert "1 times disagree" in log and ("doubtful: 120 us timed" in log) == stays
     kept = live.store.get("gpu", "time", "k1")
     assert (kept is not None and kept.passing) == stays

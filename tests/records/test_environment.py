@@ -1,4 +1,4 @@
-"""What a machine is, read from files; no GPU is needed."""
+"""The description of a machine, read from files, without a GPU."""
 
 import json
 import os
@@ -27,10 +27,10 @@ def test_what_files_of_the_driver_say() -> None:
 def test_fingerprint_is_json_and_quick() -> None:
     environment.fingerprint()
     start = time.perf_counter()
-    found = environment.fingerprint()
+    machine = environment.fingerprint()
     assert time.perf_counter() - start < 0.05
-    assert json.loads(json.dumps(found)) == found
-    assert {"driver", "devices", "counter_permission", "ncu"} <= set(found)
+    assert json.loads(json.dumps(machine)) == machine
+    assert {"driver", "devices", "counter_permission", "ncu"} <= set(machine)
 
 
 def executable(path: Path, text: str = "#!/bin/sh\n") -> str:
@@ -40,7 +40,7 @@ def executable(path: Path, text: str = "#!/bin/sh\n") -> str:
     return str(path)
 
 
-def test_ncu_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ncu_is_located(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new = executable(tmp_path / "nsight-compute" / "2025.3.1" / "ncu")
     executable(tmp_path / "nsight-compute" / "2024.10.0" / "ncu")
     monkeypatch.setattr(
@@ -55,37 +55,37 @@ def test_ncu_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_has_gpu_needs_library_device_and_visibility() -> None:
-    found = {"libcuda": True, "devices": ["/dev/nvidia0"], "visible_devices": None}
-    assert environment.has_gpu(found)
-    assert not environment.has_gpu({**found, "visible_devices": ""})
-    assert not environment.has_gpu({**found, "devices": []})
+    machine = {"libcuda": True, "devices": ["/dev/nvidia0"], "visible_devices": None}
+    assert environment.has_gpu(machine)
+    assert not environment.has_gpu({**machine, "visible_devices": ""})
+    assert not environment.has_gpu({**machine, "devices": []})
 
 
 def test_the_id_follows_what_matters_and_not_the_commit() -> None:
-    one = {"gpu": "NVIDIA H200", "driver": "580.159", "packages": {"numpy": "2.4", "pandas": "3"}}
+    base = {"gpu": "NVIDIA H200", "driver": "580.159", "packages": {"numpy": "2.4", "pandas": "3"}}
     alike = [{"commit": "abc", "dirty": True, "recorded": True}]
     alike += [{"packages": {"numpy": "2.4", "pandas": "4"}}]
     apart = [{"driver": "1"}, {"packages": {"numpy": "2.5", "pandas": "3"}}]
-    first, *ids = (environment.environment_id({**one, **more}) for more in ({}, *alike, *apart))
-    assert [found == first for found in ids] == [True, True, False, False]
+    first, *ids = (environment.environment_id({**base, **more}) for more in ({}, *alike, *apart))
+    assert [identity == first for identity in ids] == [True, True, False, False]
 
 
 def test_a_machine_without_a_gpu_has_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "has_gpu", lambda found: False)
-    found = environment.probe()
-    assert found["gpu"] is None and found["gpu_reason"] and found["cpu"]
-    assert found["id"] == environment.environment_id(found)
-    assert found["packages"]["numpy"]
-    json.dumps(found)
+    monkeypatch.setattr(environment, "has_gpu", lambda machine: False)
+    probed = environment.probe()
+    assert probed["gpu"] is None and probed["gpu_reason"] and probed["cpu"]
+    assert probed["id"] == environment.environment_id(probed)
+    assert probed["packages"]["numpy"]
+    json.dumps(probed)
 
 
 def test_probe_in_a_child_that_finds_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     if environment.has_gpu(environment.fingerprint()):
         pytest.skip("there is a GPU here")
-    monkeypatch.setattr(environment, "has_gpu", lambda found: True)
-    found = environment.probe()
-    assert found["gpu"] is None and found["gpu_reason"]
-    assert found["nvrtc"].startswith("13.0")
+    monkeypatch.setattr(environment, "has_gpu", lambda machine: True)
+    probed = environment.probe()
+    assert probed["gpu"] is None and probed["gpu_reason"]
+    assert probed["nvrtc"].startswith("13.0")
 
 
 def test_uuid() -> None:

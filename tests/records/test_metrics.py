@@ -1,4 +1,4 @@
-"""Metric sets, derived figures, and the tile that a vendor kernel's name tells."""
+"""Metric sets, derived figures, and the tile in a vendor kernel's name."""
 
 import math
 import re
@@ -11,12 +11,12 @@ from tilewave.records.counters.kernel_names import tile_of
 OP = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 SCALAR = {OP.format(op): 0.0 for op in "ffma fadd fmul dfma dadd dmul hfma hadd hmul".split()}
 TENSOR = "sm__ops_path_tensor_src_{}.sum"
-FP16, INT8, FP8 = (TENSOR.format(one) for one in ("fp16", "int8", "fp8"))
+FP16, INT8, FP8 = (TENSOR.format(name) for name in ("fp16", "int8", "fp8"))
 SIDES = ("store", "load")
 
 
-def named(found: list[dict]) -> dict[str, float]:
-    return {one["metric"]: one["value"] for one in found}
+def named(entries: list[dict]) -> dict[str, float]:
+    return {entry["metric"]: entry["value"] for entry in entries}
 
 
 def test_sets_are_nested_and_have_no_name_twice() -> None:
@@ -26,17 +26,17 @@ def test_sets_are_nested_and_have_no_name_twice() -> None:
     for name in catalogue.SETS:
         names = catalogue.names(name)
         assert len(names) == len(set(names))
-        # What warps wait for is asked for apart: it would double the passes of `full`.
+        # Warp states are a separate set: they would double the passes of `full`.
         assert name == "limits" or set(names) <= set(catalogue.names("full"))
-        for one in names:
-            assert re.fullmatch(r"[a-z0-9_]+(\.[a-z0-9_]+)*", one)
+        for metric in names:
+            assert re.fullmatch(r"[a-z0-9_]+(\.[a-z0-9_]+)*", metric)
     assert catalogue.merged(["quantization"])[1] == []
     assert catalogue.merged({"memory", "basic"}) == catalogue.merged(["basic", "memory"])
     traffic, memory = (catalogue.merged([name])[0] for name in ("traffic", "memory"))
     assert memory == [*traffic, *catalogue.INSTRUCTION_METRICS]
     assert catalogue.of_launches(memory) == traffic == catalogue.names("memory")
     assert catalogue.of_instructions(memory) and not catalogue.of_instructions(traffic)
-    assert not any("sass" in one for one in catalogue.names("quantization"))
+    assert not any("sass" in metric for metric in catalogue.names("quantization"))
 
 
 def test_every_metric_has_unit_and_meaning() -> None:
@@ -46,16 +46,16 @@ def test_every_metric_has_unit_and_meaning() -> None:
 
 
 def test_flops_of_fma_units_and_tensor_cores() -> None:
-    found = named(figures.derived({**SCALAR, OP.format("dfma"): 64.0, FP16: 0.0}))
-    assert found["counted_flops_f64"] == 128 == found["counted_flops"]
-    assert found["counted_tensor_flops"] == 0
-    found = named(figures.derived({**SCALAR, OP.format("hmul"): 10.0, FP16: 2.0}, "f16"))
-    assert (found["counted_tensor_flops"], found["counted_flops"]) == (2, 12)
-    # An absent part is no zero.
+    derived = named(figures.derived({**SCALAR, OP.format("dfma"): 64.0, FP16: 0.0}))
+    assert derived["counted_flops_f64"] == 128 == derived["counted_flops"]
+    assert derived["counted_tensor_flops"] == 0
+    derived = named(figures.derived({**SCALAR, OP.format("hmul"): 10.0, FP16: 2.0}, "f16"))
+    assert (derived["counted_tensor_flops"], derived["counted_flops"]) == (2, 12)
+    # An absent part does not count as zero.
     values = {name: value for name, value in SCALAR.items() if "ffma" not in name}
-    found = named(figures.derived({**values, FP16: 1.0}))
-    assert "counted_flops_f32" not in found and "counted_flops" not in found
-    assert found["counted_flops_f64"] == 0
+    derived = named(figures.derived({**values, FP16: 1.0}))
+    assert "counted_flops_f32" not in derived and "counted_flops" not in derived
+    assert derived["counted_flops_f64"] == 0
 
 
 APART = {TENSOR.format("fp16_dst_fp16"): 3.0, TENSOR.format("fp16_dst_fp32"): 4.0}
@@ -79,18 +79,21 @@ def test_operations_of_tensor_cores(values, dtype, flops) -> None:
     assert catalogue.METRICS[INT8].optional
 
 
-def test_operations_on_fp8_are_asked_for_where_there_are_some() -> None:
+def test_operations_on_fp8_are_counted_for_fp8_products() -> None:
     for name in catalogue.SETS:
-        plain, fp8 = (catalogue.merged([name], one)[0] for one in (False, True))
+        plain, fp8 = (catalogue.merged([name], is_fp8)[0] for is_fp8 in (False, True))
         more = set() if name == "limits" else {TENSOR.format("fp8")}
-        assert set(fp8) - set(plain) == more and [one for one in fp8 if one not in more] == plain
+        assert (
+            set(fp8) - set(plain) == more
+            and [metric for metric in fp8 if metric not in more] == plain
+        )
 
 
 def test_ratio_bytes_and_short_names() -> None:
     values = {"sm__cycles_active.avg": 75.0, "sm__cycles_active.max": 100.0}
     values |= {"dram__bytes_read.sum": 3.0, "dram__bytes_write.sum": 4.0}
-    found = named(figures.derived(values | {"lts__t_sector_hit_rate.pct": 88.0}))
-    assert found == {"cycles_active_ratio": 0.75, "dram_bytes": 7.0, "l2_hit_rate": 88.0}
+    derived = named(figures.derived(values | {"lts__t_sector_hit_rate.pct": 88.0}))
+    assert derived == {"cycles_active_ratio": 0.75, "dram_bytes": 7.0, "l2_hit_rate": 88.0}
 
 
 def test_what_is_no_number_is_not_usable() -> None:
@@ -104,18 +107,18 @@ def test_several_kernels_of_a_case_combine() -> None:
     assert catalogue.combined("something__else.avg", [1, 5]) == 5
 
 
-def row(address: int, opcode: str, found: int, ideal: int, executed: int = 1) -> dict:
-    counts = {"wavefronts_shared": found, "wavefronts_shared_ideal": ideal}
-    excess = {"wavefronts_shared_excess": found - ideal, "executed": executed}
+def row(address: int, opcode: str, counted: int, ideal: int, executed: int = 1) -> dict:
+    counts = {"wavefronts_shared": counted, "wavefronts_shared_ideal": ideal}
+    excess = {"wavefronts_shared_excess": counted - ideal, "executed": executed}
     return {"address": address, "opcode": opcode, **counts, **excess}
 
 
 def test_totals_are_of_the_kinds_that_touch_shared_memory() -> None:
     plain = [row(32, "STS.U16", 0, 0), {"address": 48, "opcode": "LDG.E"}]
     rows = [row(0, "LDSM.16.M88.4", 40, 40), row(16, "LDGSTS.E.BYPASS.128", 58, 15), *plain]
-    found = named(instructions.instruction_totals(rows))
-    assert found["wavefronts_shared"] == 98 and "wavefronts_shared_STS" not in found
-    excess = [found[f"wavefronts_shared_excess_{kind}"] for kind in ("LDSM", "LDGSTS")]
+    derived = named(instructions.instruction_totals(rows))
+    assert derived["wavefronts_shared"] == 98 and "wavefronts_shared_STS" not in derived
+    excess = [derived[f"wavefronts_shared_excess_{kind}"] for kind in ("LDSM", "LDGSTS")]
     assert excess == [0, 43]
     assert instructions.instruction_totals(plain[1:]) == []
 
@@ -123,27 +126,33 @@ def test_totals_are_of_the_kinds_that_touch_shared_memory() -> None:
 def test_the_probe_instruction_alone_is_counted() -> None:
     rows = [row(0, "STS", 4, 1), row(16, "STS.64", 2, 2), row(32, "LDS.64", 9, 1, executed=0)]
     values = {figures.DERIVED["shared_wavefronts_store"].counter: 6.0}
-    found, note = instructions.probe_figures("STS.64", rows, values)
-    assert named(found) == {"wavefronts_by_instruction": 2, "ideal_by_instruction": 2}
+    derived, note = instructions.probe_figures("STS.64", rows, values)
+    assert named(derived) == {"wavefronts_by_instruction": 2, "ideal_by_instruction": 2}
     assert "2 instructions share the hardware's store counter" in note
-    found, _ = instructions.probe_figures("STS", rows, values)
-    assert named(found) == {"wavefronts_by_instruction": 4, "ideal_by_instruction": 1}
-    found, note = instructions.probe_figures("LDS", rows, values)
-    assert "no instruction LDS" in note and not found
+    derived, _ = instructions.probe_figures("STS", rows, values)
+    assert named(derived) == {"wavefronts_by_instruction": 4, "ideal_by_instruction": 1}
+    derived, note = instructions.probe_figures("LDS", rows, values)
+    assert "no instruction LDS" in note and not derived
     twice = [*rows, row(64, "STS.64", 1, 1)]
-    found, note = instructions.probe_figures("STS.64", twice, values)
-    assert "2 instructions are STS.64 (at 0x10, 0x40)" in note and not found
+    derived, note = instructions.probe_figures("STS.64", twice, values)
+    assert "2 instructions are STS.64 (at 0x10, 0x40)" in note and not derived
 
 
 def test_the_hardware_counts_a_probe_that_is_alone_on_its_side() -> None:
-    """Loads and stores have counters of their own; what was not executed shares none."""
+    """Loads and stores have separate counters; an instruction that was not executed does not count."""
     rows = [row(16, "STS.64", 2, 2), row(32, "LDS.64", 9, 1), row(48, "STS", 7, 7, executed=0)]
     names = [f"{what}_{side}" for what in ("shared_wavefronts", "bank_conflicts") for side in SIDES]
-    values = dict(zip((figures.DERIVED[one].counter for one in names), (3.0, 5.0, 8.0, 1.0)))
-    for opcode, wavefronts, conflicts, mine, ideal in (("STS.64", 3, 8, 2, 2), ("LDS", 5, 1, 9, 1)):
-        found, note = instructions.probe_figures(opcode, rows, values)
-        told = {"wavefronts_by_instruction": mine, "ideal_by_instruction": ideal}
-        assert named(found) == told | {"wavefronts": wavefronts, "bank_conflicts": conflicts}
+    values = dict(zip((figures.DERIVED[name].counter for name in names), (3.0, 5.0, 8.0, 1.0)))
+    for opcode, wavefronts, conflicts, attributed, ideal in (
+        ("STS.64", 3, 8, 2, 2),
+        ("LDS", 5, 1, 9, 1),
+    ):
+        derived, note = instructions.probe_figures(opcode, rows, values)
+        by_instruction = {"wavefronts_by_instruction": attributed, "ideal_by_instruction": ideal}
+        assert named(derived) == by_instruction | {
+            "wavefronts": wavefronts,
+            "bank_conflicts": conflicts,
+        }
         assert not note
         alone = named(instructions.probe_figures(opcode, rows, {})[0])
         assert not {"wavefronts", "bank_conflicts"} & alone.keys()
@@ -180,7 +189,7 @@ def test_the_pair_of_the_tile_is_read_and_turned(name: str, tile: tuple[int, int
         "void cublasLt::splitKreduce_kernel<32, 16, int, __half, float, __half>(Params)",
         "void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false>()",
         "volta_sgemm_nn",
-        # Pairs that are stages, clusters or warps, and no tile.
+        # Pairs of stages, clusters or warps are no tile.
         "ampere_h16816gemm_stages_2x4_tn",
         "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_warpsize2x2x1",
     ],

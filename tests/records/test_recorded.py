@@ -1,4 +1,4 @@
-"""Recorded figures: merging, reading by key, and telling stale ones from missing ones."""
+"""Recorded figures: merging, reading by key, and the difference of stale and missing ones."""
 
 import hashlib
 import itertools
@@ -53,10 +53,10 @@ def samples(folder, *keys):
 
 def test_get_by_stage_and_key(folder):
     recorded = Recorded(folder)
-    found = recorded.get("time", "k2")
-    assert found.figures == [{"metric": "duration", "value": 2.0, "unit": "us"}]
-    assert found.notes == {"throttle": ""}
-    assert (found.source, found.environment) == ("recorded:nvidia_h200", "gpu1")
+    stored = recorded.get("time", "k2")
+    assert stored.figures == [{"metric": "duration", "value": 2.0, "unit": "us"}]
+    assert stored.notes == {"throttle": ""}
+    assert (stored.source, stored.environment) == ("recorded:nvidia_h200", "gpu1")
     assert recorded.get("check", "k2") is None and recorded.get("time", "k3") is None
     assert samples(folder, "k1", "k2") == [1.0, 2.0, 2.0, 3.0]
     assert samples(folder) == []
@@ -67,19 +67,21 @@ def test_get_by_stage_and_key(folder):
     assert folders(folder / "nowhere") == []
 
 
-def test_samples_of_instructions_have_a_table_of_their_own(folder, tmp_path):
+def test_samples_of_instructions_have_a_separate_table(folder, tmp_path):
     row = {"address": 16, "samples": 3, "stall_wait": 3}
     more = {"instructions": [row], "notes": {"rules": [{"title": "Tail Effect"}]}}
     more |= {"key": "s1", "environment": "gpu1", "source": "samples"}
-    made = Result(result.SAMPLE, "a@64", result.OK, **more)
-    merge(folder, [made], {"gpu1": {**ENVIRONMENTS["gpu1"], "commit": "abc", "dirty": False}}, {})
+    sampled = Result(result.SAMPLE, "a@64", result.OK, **more)
+    merge(
+        folder, [sampled], {"gpu1": {**ENVIRONMENTS["gpu1"], "commit": "abc", "dirty": False}}, {}
+    )
     recorded = Recorded(folder)
     assert recorded.long_table("stalls", {"s1"}).to_pylist() == [{"key": "s1", **row}]
     assert recorded.long_table("instructions", {"s1"}).to_pylist() == []
     assert recorded.instructions({"s1", "c1"})["s1"] == [row]
-    found = recorded.get(result.SAMPLE, "s1")
-    assert found.notes["rules"] == [{"title": "Tail Effect"}]
-    table = tables.instructions_table([found], recorded, lambda variant, function: {}, "stalls")
+    stored = recorded.get(result.SAMPLE, "s1")
+    assert stored.notes["rules"] == [{"title": "Tail Effect"}]
+    table = tables.instructions_table([stored], recorded, lambda variant, function: {}, "stalls")
     assert table[["case", "samples", "line"]].to_numpy().tolist() == [["a@64", 3, 0]]
     adopt(tmp_path / "other", folder)
     there = Recorded(tmp_path / "other").long_table("stalls", {"s1"}).to_pylist()
@@ -108,33 +110,35 @@ def test_merge_is_reproducible(folder, tmp_path):
 
 
 def test_long_tables_repeat_a_keys_rows_for_each_case(folder):
-    """Own rows and recorded ones; stale cases and cases without a key have none. A symbolic shape and the
-    number it resolves to share a key."""
+    """New and recorded results have rows; stale cases and cases without a key have none.
+
+    A symbolic shape and its number share a key.
+    """
     merge(folder, [timed("c@256*sms", "k5", 3.0), timed("c@33792", "k5", 3.0)], {}, {})
     recorded = Recorded(folder)
     taken = [replace(recorded.get("time", "k5"), case=case) for case in ("c@256*sms", "c@33792")]
-    own = [timed("d@2*32", "k6", 5.0), timed("d@64", "k6", 5.0)]
+    shared = [timed("d@2*32", "k6", 5.0), timed("d@64", "k6", 5.0)]
     stale = Result("time", "a@64", result.STALE, key="k1")
     keyless = Result("time", "e", result.OK)
-    table = tables.samples_table([*taken, *own, stale, keyless], recorded)
+    table = tables.samples_table([*taken, *shared, stale, keyless], recorded)
     assert list(table.columns[:4]) == ["case", "key", "environment", "source"]
     assert table["source"].tolist() == ["recorded:nvidia_h200"] * 4 + ["events"] * 4
-    found = table.groupby("case", sort=False)["value"].apply(tuple).to_dict()
-    taken, own = ["c@256*sms", "c@33792"], ["d@2*32", "d@64"]
-    assert found == dict.fromkeys(taken, (3.0, 4.0)) | dict.fromkeys(own, (5.0, 6.0))
+    by_case = table.groupby("case", sort=False)["value"].apply(tuple).to_dict()
+    taken, shared_cases = ["c@256*sms", "c@33792"], ["d@2*32", "d@64"]
+    assert by_case == dict.fromkeys(taken, (3.0, 4.0)) | dict.fromkeys(shared_cases, (5.0, 6.0))
     assert recorded.has_case("time", "c@256*sms") and recorded.has_case("time", "c@33792")
     # A new measurement is that of every case with its key.
     merge(folder, [timed("c@33792", "k5", 8.0)], {}, {})
-    found = {made.case: made for made in Recorded(folder).results() if made.key == "k5"}
-    assert set(found) == {"c@256*sms", "c@33792"}
-    assert {made.figures[0]["value"] for made in found.values()} == {8.0}
+    by_case = {stored.case: stored for stored in Recorded(folder).results() if stored.key == "k5"}
+    assert set(by_case) == {"c@256*sms", "c@33792"}
+    assert {stored.figures[0]["value"] for stored in by_case.values()} == {8.0}
     assert samples(folder, "k5") == [8.0, 9.0]
 
 
 @pytest.mark.parametrize("name", sorted(LOST))
 @pytest.mark.parametrize("how", ["flipped", "cut", "missing", "folder", "loop", "unsigned"])
-def test_a_damaged_file_is_left_out(tmp_path, name, how):
-    """And what is lost is said; the rest is as it was."""
+def test_a_damaged_file_is_skipped(tmp_path, name, how):
+    """The loss is reported, and the other files still serve."""
     folder = tmp_path / "nvidia_h200"
     listings = {"l1": ("sass", {"a.cu": [1]})}
     merge(folder, [timed("a@64", "k1"), counted("a@64", "c1", 8)], ENVIRONMENTS,
@@ -155,17 +159,20 @@ def test_a_damaged_file_is_left_out(tmp_path, name, how):
             path.mkdir()
         elif how == "loop":
             path.symlink_to(path.name)
-    found = Recorded(folder)
-    assert list(found.damage) == [name] and f"nvidia_h200/{name} is damaged" in found.told[0]
-    assert LOST[name] in found.told[0]
+    recording = Recorded(folder)
+    assert (
+        list(recording.damage) == [name]
+        and f"nvidia_h200/{name} is damaged" in recording.warnings[0]
+    )
+    assert LOST[name] in recording.warnings[0]
     useless = name in ("results.parquet", "environments.json")
-    assert bool(found.unusable) == useless
-    assert found.get("time", "k1") == (None if useless else whole.get("time", "k1"))
+    assert bool(recording.unusable) == useless
+    assert recording.get("time", "k1") == (None if useless else whole.get("time", "k1"))
     for table in ("samples", "instructions"):
-        there = found.long_table(table, {"k1", "c1"}).num_rows
+        there = recording.long_table(table, {"k1", "c1"}).num_rows
         assert bool(there) == (name != f"{table}.parquet")
-    assert (found.listing("l1") is None) == (name == "listings.parquet")
-    assert bool(found.accesses) == (name != "accesses.parquet")
+    assert (recording.listing("l1") is None) == (name == "listings.parquet")
+    assert bool(recording.accesses) == (name != "accesses.parquet")
     assert folders(folder.parent) == [folder]
     before = held(folder)
     with pytest.raises(UserError, match=name):
@@ -174,27 +181,27 @@ def test_a_damaged_file_is_left_out(tmp_path, name, how):
 
 
 @pytest.mark.parametrize(("name", "content"), [("compiled.json", b"[1]"), ("results.parquet", b"")])
-def test_a_signed_file_of_another_form_is_left_out(folder, name, content):
+def test_a_signed_file_of_another_form_is_skipped(folder, name, content):
     before, sums = (folder / name).read_bytes(), folder / "SHA256SUMS"
     (folder / name).write_bytes(content)
     was, now = (hashlib.sha256(data).hexdigest() for data in (before, content))
     sums.write_text(sums.read_text().replace(was, now))
-    found = Recorded(folder)
-    assert not (found.compiled if name == "compiled.json" else found.results())
-    assert "it cannot be understood" in found.damage[name]
+    recording = Recorded(folder)
+    assert not (recording.compiled if name == "compiled.json" else recording.results())
+    assert "it cannot be understood" in recording.damage[name]
     assert samples(folder, "k1") == [1.0, 2.0]
 
 
 def test_a_recording_without_checksums_is_damage(folder):
     (folder / "SHA256SUMS").unlink()
-    found = Recorded(folder)
-    assert {"SHA256SUMS", "results.parquet", "environments.json"} <= found.damage.keys()
-    assert found.results() == [] and found.unusable and found.size == 0
+    recording = Recorded(folder)
+    assert {"SHA256SUMS", "results.parquet", "environments.json"} <= recording.damage.keys()
+    assert recording.results() == [] and recording.unusable and recording.size == 0
 
 
 @pytest.mark.parametrize("together", [recorded_module.TOGETHER, None])
 def test_a_listing_is_read_with_few_others(folder, together, monkeypatch):
-    """Of a recording from before they had groups it is found, too, and the next one that is merged has them."""
+    """A listing is also read from a recording without groups, and the next merge writes groups."""
     every = 2 * recorded_module.TOGETHER + 1
     names = [f"l{number:02}" for number in range(every)]
     listings = {name: (f"sass {name}", {"a.cu": [1]}) for name in names}
@@ -203,9 +210,9 @@ def test_a_listing_is_read_with_few_others(folder, together, monkeypatch):
     monkeypatch.undo()
     path = folder / "listings.parquet"
     assert pq.ParquetFile(path).num_row_groups == (3 if together else 1)
-    found = Recorded(folder)
-    assert {name: found.listing(name) for name in reversed(names)} == listings
-    assert found.listing("none") is None and found.places("none") is None
+    recording = Recorded(folder)
+    assert {name: recording.listing(name) for name in reversed(names)} == listings
+    assert recording.listing("none") is None and recording.places("none") is None
     merge(folder, [], {}, {"more.sm_90": {"key": "more"}}, {"more": ("sass", {})})
     assert pq.ParquetFile(path).num_row_groups == 3
     assert Recorded(folder).listing("more") == ("sass", {})
@@ -213,15 +220,15 @@ def test_a_listing_is_read_with_few_others(folder, together, monkeypatch):
 
 
 def test_places_of_a_listing_are_no_listing(folder):
-    told = places(".text.k:\n        /*0000*/                   EXIT ;\n")
-    merge(folder, [], {}, {"a.sm_90": {"key": "a", "sha256": "c"}}, {"a": (told, {"a.cu": [1]})})
-    found = Recorded(folder)
-    assert found.listing("a") is None and found.listing_of_cubin("c") is None
-    assert found.places("a") == (told, {"a.cu": [1]})
+    listing = places(".text.k:\n        /*0000*/                   EXIT ;\n")
+    merge(folder, [], {}, {"a.sm_90": {"key": "a", "sha256": "c"}}, {"a": (listing, {"a.cu": [1]})})
+    recording = Recorded(folder)
+    assert recording.listing("a") is None and recording.listing_of_cubin("c") is None
+    assert recording.places("a") == (listing, {"a.cu": [1]})
 
 
 def test_a_recording_that_is_killed_while_it_is_written_is_whole(folder, monkeypatch):
-    """Whatever file it was at: what is there is what its checksum is of."""
+    """Every file matches its checksum, whatever file was being written."""
     fresh = [timed("a@64", "k9", 5.0), timed("c@64", "k3"), counted("c@64", "c3", 2)]
     state = held(folder)
     for number in range(20):
@@ -250,14 +257,14 @@ CLEAN = {name: {**facts, "commit": "abc"} for name, facts in ENVIRONMENTS.items(
 
 
 def elsewhere(tmp_path, *results, environments=CLEAN, compiled=None):
-    """The recorded folder of another checkout."""
+    """Return the recorded folder of another checkout."""
     path = tmp_path / "other" / "resources" / "recorded" / "nvidia_h200"
     merge(path, list(results), environments, compiled or {})
     return path
 
 
 def test_adopting_takes_over_what_is_new(folder, tmp_path):
-    """Results with their samples, instructions and code; what both hold alike is not touched."""
+    """Results come with their samples, instructions and code; equal ones are not touched."""
     code = {"c.sm_90": {"code": "y"}, "a.sm_90": {"code": "older"}, "d.sm_90": {"code": "z"}}
     results = [timed("a@64", "k1"), timed("c@64", "k5", 5.0), timed("b@64", "k2", 9.0)]
     other = elsewhere(tmp_path, *results, counted("c@64", "c5", 3), compiled=code)
@@ -268,7 +275,7 @@ def test_adopting_takes_over_what_is_new(folder, tmp_path):
     assert samples(folder, "k2", "k5") == [9.0, 10.0, 5.0, 6.0]
     rows = recorded.long_table("instructions", {"c1", "c5"}).to_pylist()
     assert {row["key"]: row["wavefronts_shared"] for row in rows} == {"c1": 8, "c5": 3}
-    # The code of variants of which nothing new came stays what it was here.
+    # The code of variants without new results stays.
     assert recorded.compiled == {"a.sm_90": {"code": "x"}, "c.sm_90": {"code": "y"}}
     assert adopt(folder, other) == {"added": 0, "replaced": 0, "kept": 5}
 
@@ -312,8 +319,8 @@ def test_accesses_of_a_case_replace_its_older_ones(folder):
     merge_accesses(folder, [*touched("b@64", "x2", 16), *touched("a@64", "x1", 32, 48)])
     assert [row["sass"] for row in Recorded(folder).accesses["x1"]] == [[32], [48]]
     merge_accesses(folder, touched("a@64", "x3", 64))
-    found = {key: [row["sass"] for row in rows] for key, rows in Recorded(folder).accesses.items()}
-    assert found == {"x3": [[64]], "x2": [[16]]}
+    by_key = {key: [row["sass"] for row in rows] for key, rows in Recorded(folder).accesses.items()}
+    assert by_key == {"x3": [[64]], "x2": [[16]]}
     merge_accesses(folder, touched("c@64", "x2", 16))  # the same code by another name
     assert len(Recorded(folder).accesses["x2"]) == 1
     merge_accesses(folder, [])
@@ -322,7 +329,7 @@ def test_accesses_of_a_case_replace_its_older_ones(folder):
 
 @pytest.mark.parametrize(("keep", "key"), [(False, "x2"), (True, "x1")])
 def test_what_differs_is_adopted_or_kept(folder, tmp_path, keep, key):
-    """With its accesses."""
+    """Accesses follow the results."""
     other = elsewhere(tmp_path, timed("b@64", "k2", 9.0), timed("c@64", "k5", 5.0))
     merge_accesses(folder, touched("a@64", "x1", 16))
     merge_accesses(other, touched("a@64", "x2", 32) + touched("b@64", "x3", 48))

@@ -1,4 +1,4 @@
-"""The recorded figures that ship with the project say which code they came from."""
+"""The recorded figures that ship with the project identify their code."""
 
 import functools
 import hashlib
@@ -36,31 +36,31 @@ shipped = pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
 
 @shipped
 def test_a_recording_names_its_commit_is_small_and_whole(folder: Path) -> None:
-    """``sha256sum -c SHA256SUMS`` says the same; every cubin has its resources."""
+    """Checksums match, as ``sha256sum -c SHA256SUMS`` checks, and every cubin has its resources."""
     recorded, results = Recorded(folder), _results(folder)
     assert results
-    for made in results:
-        environment = recorded.environments[made.environment]
+    for outcome in results:
+        environment = recorded.environments[outcome.environment]
         assert environment["commit"], "a recorded figure must name its commit"
         assert not environment.get("dirty")
     assert sum(path.stat().st_size for path in folder.iterdir()) < LIMIT_MB * 1024 * 1024
     listed = [line.split("  ") for line in (folder / "SHA256SUMS").read_text().splitlines()]
     files = sorted(path.name for path in folder.iterdir() if path.name != "SHA256SUMS")
     assert [name for _, name in listed] == files
-    for told, name in listed:
-        assert told == hashlib.sha256((folder / name).read_bytes()).hexdigest(), name
+    for checksum, name in listed:
+        assert checksum == hashlib.sha256((folder / name).read_bytes()).hexdigest(), name
     assert recorded.damage == {}
-    assert [name for name, one in recorded.compiled.items() if one.get("resources") == {}] == []
+    assert [name for name, entry in recorded.compiled.items() if entry.get("resources") == {}] == []
 
 
 @shipped
 @needs_nvrtc
 def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
-    """Compiled here, without a GPU, a kernel whose source was recorded has the same bytes: the first variant of
-    each, and what this checkout has compiled, as all take minutes.
+    """A kernel with the recorded source compiles to the recorded bytes, without a GPU.
 
-    NVRTC 13.0.88 writes one of several PTX texts of a large kernel (registers are numbered otherwise) and keeps it
-    in the cubin. Where the bytes differ so, code and listing have to be the recorded ones.
+    The test covers the first variant of each kernel and all that are compiled already, because all would take
+    minutes. NVRTC 13.0.88 writes one of several PTX texts of a large kernel (with other register numbers) into
+    the cubin. If the bytes differ for that reason, code and listing must be the recorded ones.
     """
     recording = Recorded(folder)
     recorded = recording.compiled
@@ -72,16 +72,16 @@ def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
         if not old or "sha256" not in old or variant.kernel.provider != "nvrtc":
             continue
         if old["source_sha256"] != source_digest(variant.kernel):
-            continue  # the kernel has changed since: its figures are stale, and say so
+            continue  # the kernel has changed since, and its figures are stale
         if variant.kernel.name in firsts and not support.is_compiled(variant, "sm_90"):
             continue
         firsts.add(variant.kernel.name)
-        made = support.cubin_of(variant, "sm_90")
-        assert cubin.code_digest(made) == old["code"], name
+        cubin_path = support.cubin_of(variant, "sm_90")
+        assert cubin.code_digest(cubin_path) == old["code"], name
         listed = recording.listing(old["key"])
-        if listed and hashlib.sha256(made).hexdigest() != old["sha256"]:
+        if listed and hashlib.sha256(cubin_path).hexdigest() != old["sha256"]:
             again = tmp_path / f"{name}.cubin"
-            again.write_bytes(made)
+            again.write_bytes(cubin_path)
             assert sass.as_text(again) == listed[0], name
         compared += 1
     assert compared > 0
@@ -91,7 +91,7 @@ def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["matmul_tiled", "hgemm_wgmma", "vector_add"])
 @needs_nvrtc
 def test_listings_are_nvdisasms(folder: Path, name: str) -> None:
-    """Whoever compiles the same bytes takes the recorded listing instead of asking nvdisasm."""
+    """The recorded listing of the same bytes is that of nvdisasm, and replaces it."""
     cubin_file = support.compiled(support.choose(KERNELS[name].path), "sm_90")
     digest = hashlib.sha256(cubin_file.read_bytes()).hexdigest()
     listing = Recorded(folder).listing_of_cubin(digest)
@@ -105,18 +105,18 @@ H200 = ROOT / "resources" / "recorded" / "nvidia_h200"
 
 
 def _of_the_same_source(recorded: Recorded, name: str) -> None:
-    """Skip where the recorded variant came from another text: its figures are stale."""
+    """Skip the test if the recorded variant has another source: its figures are stale."""
     old = recorded.compiled.get(f"{name}.sm_90")
     if old is None or old["source_sha256"] != source_digest(KERNELS[name.split("-")[0]]):
         pytest.skip(f"{name} has changed since it was recorded")
 
 
 def _counted(recorded: Recorded) -> dict[str, dict[str, float]]:
-    """Figures of each case whose counters were recorded, by metric."""
+    """Return the figures of each case with recorded counters, by metric."""
     return {
-        made.case: {figure["metric"]: figure["value"] for figure in made.figures}
-        for made in _results(recorded.folder)
-        if made.stage == "counters" and made.status == result.OK
+        outcome.case: {figure["metric"]: figure["value"] for figure in outcome.figures}
+        for outcome in _results(recorded.folder)
+        if outcome.stage == "counters" and outcome.status == result.OK
     }
 
 
@@ -128,23 +128,25 @@ def h200() -> Recorded:
 
 
 def test_shared_accesses_cost_and_are_drawn_as_the_front_matter_says(h200: Recorded) -> None:
-    """Wavefronts and conflicts of every access pattern are the rule's, to the last one, as they were counted and
-    in the drawing of the probed instruction's lanes."""
+    """Wavefronts and conflicts of every access pattern are exactly those of the rule.
+
+    This holds for the counters and for the drawing of the probed instruction's lanes.
+    """
     kernel, counted = KERNELS["shared_access"], _counted(h200)
-    expected, found, drawn = {}, {}, {}
+    expected, measured, drawn = {}, {}, {}
     for name, probe in kernel.front.cases.items():
-        made = variant_of(kernel, probe.macros, kernel.path, f"cases.{name}")
-        _of_the_same_source(h200, made.id)
-        case = f"{made.id}@{name}"
+        chosen = variant_of(kernel, probe.macros, kernel.path, f"cases.{name}")
+        _of_the_same_source(h200, chosen.id)
+        case = f"{chosen.id}@{name}"
         metrics = ("wavefronts", "bank_conflicts")
         expected[case] = [probe.expect[metric] for metric in metrics]
-        found[case] = [counted.get(case, {}).get(metric) for metric in metrics]
+        measured[case] = [counted.get(case, {}).get(metric) for metric in metrics]
         rows = [row for row in h200.access_rows if row["case"] == case]
-        asked = [row for row in rows if row["opcode"].startswith(str(probe.instruction))]
-        for one in captured.diagrams(asked, lambda address: ("shared_access.cu", address)):
-            laid = layout.laid_out(one.layout.access)
+        of_probe = [row for row in rows if row["opcode"].startswith(str(probe.instruction))]
+        for diagram in captured.diagrams(of_probe, lambda address: ("shared_access.cu", address)):
+            laid = layout.laid_out(diagram.layout.access)
             drawn[case] = [laid.wavefronts, laid.wavefronts - laid.transactions]
-    assert len(expected) == 28 and found == expected == drawn
+    assert len(expected) == 28 and measured == expected == drawn
 
 
 DECIDED = {
@@ -169,16 +171,16 @@ def test_counts_that_the_launch_decides(h200: Recorded, case: str) -> None:
 
 
 HOST_VARIANTS = {
-    made.id: kernel
+    variant.id: kernel
     for kernel in KERNELS.values()
     if kernel.provider == "cpu"
-    for made in choices(kernel, "product", kernel.path, "macros")
+    for variant in choices(kernel, "product", kernel.path, "macros")
 }
 
 
 @pytest.mark.parametrize("name", sorted(HOST_VARIANTS))
-def test_host_code_is_the_recorded_one(h200: Recorded, name: str) -> None:
-    """The key of a host kernel, made here with whatever Python this is, finds its figures."""
+def test_host_code_is_the_recorded_code(h200: Recorded, name: str) -> None:
+    """The key of a host kernel is that of its recorded figures, in every version of Python."""
     _of_the_same_source(h200, name)
     assert host_code(HOST_VARIANTS[name]) == h200.compiled[f"{name}.sm_90"]["code"]
 
@@ -187,8 +189,8 @@ def test_host_code_is_the_recorded_one(h200: Recorded, name: str) -> None:
 def test_listings_of_the_tests_kernels_are_nvdisasms() -> None:
     compared = 0
     for path in sorted((ROOT / "tests" / "faults").glob("*.cu"))[:3]:
-        made = support.compiled(support.choose(path), "sm_90")
-        told = listings.kept_listing(hashlib.sha256(made.read_bytes()).hexdigest())
-        compared += told is not None
-        assert told in (None, sass.as_text(made)), path.name
+        cubin_path = support.compiled(support.choose(path), "sm_90")
+        listing = listings.kept_listing(hashlib.sha256(cubin_path.read_bytes()).hexdigest())
+        compared += listing is not None
+        assert listing in (None, sass.as_text(cubin_path)), path.name
     assert compared, "make them again: tests/support/listings.py"

@@ -1,4 +1,4 @@
-"""The store: whole files or none, also of a writer that is killed; damaged ones count as missing."""
+"""The store: it has complete files only, also after a killed writer; damaged ones count as missing."""
 
 import json
 import os
@@ -16,12 +16,12 @@ from tilewave.kernel.result import Result
 from tilewave.records.store import Store, write_atomically
 
 
-def made(status=result.OK, **more):
+def timed(status=result.OK, **more):
     more = {"key": "ab12", "environment": "here", "figures": [{"metric": "x", "value": 1.5}]} | more
     return Result("time", "kernel@64", status, "why", **more)
 
 
-DOCUMENT = made().document()
+DOCUMENT = timed().document()
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def store(tmp_path):
 
 @pytest.mark.parametrize("value", [1.5, float("nan")])
 def test_environment_stage_and_key_all_count(store, value):
-    kept = made(figures=[{"metric": "x", "value": value}])
+    kept = timed(figures=[{"metric": "x", "value": value}])
     store.put(kept)
     assert repr(store.get("here", "time", "ab12")) == repr(kept)
     for place in ("there time ab12", "here check ab12", "here time ab13"):
@@ -45,38 +45,38 @@ def test_environment_stage_and_key_all_count(store, value):
         b"[" * 10_000 + b"]" * 10_000,
         DOCUMENT | {"status": "fine"},
         DOCUMENT | {"figures": [{"value": 1.5}]},
-        {name: one for name, one in DOCUMENT.items() if name != "notes"},
+        {name: value for name, value in DOCUMENT.items() if name != "notes"},
         DOCUMENT | {"key": "ab13"},
         DOCUMENT | {"schema_version": result.SCHEMA_VERSION + 1},
     ],
 )
 def test_damaged_file_counts_as_missing(store, damage):
-    store.put(made())
+    store.put(timed())
     (path,) = store.root.rglob("*.json")
     path.write_bytes(damage if isinstance(damage, bytes) else json.dumps(damage).encode())
     assert store.get("here", "time", "ab12") is None
     path.write_text(json.dumps({"sha256": "0" * 64, "document": DOCUMENT}))  # an earlier version's
-    assert store.get("here", "time", "ab12") == made()
+    assert store.get("here", "time", "ab12") == timed()
 
 
-def test_what_cannot_be_written_is_told_in_a_line(tmp_path):
+def test_a_failed_write_is_a_user_error(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="writing it is 'File exists'"):
+    with pytest.raises(UserError, match="cannot be written"):
         write_atomically(tmp_path / "file" / "x", b"")
 
 
 @pytest.mark.parametrize("status", result.STATUSES)
-def test_what_this_machine_could_not_do_is_asked_again(store, status):
-    # A GPU's library without a product for the case has none next time either.
+def test_a_failure_of_this_machine_is_retried(store, status):
+    # A library that lacks a product still lacks it in the next run.
     lasting = status in (result.OK, result.UNSUPPORTED) or status in result.FAILURES
-    assert made(status).keepable is lasting
-    store.put(made(status))
+    assert timed(status).keepable is lasting
+    store.put(timed(status))
     assert (store.get("here", "time", "ab12") is not None) is lasting
 
 
 @pytest.mark.parametrize("empty", [{"key": ""}, {"environment": ""}])
 def test_result_without_key_or_environment_is_not_kept(store, empty):
-    store.put(made(**empty))
+    store.put(timed(**empty))
     assert not list(store.root.rglob("*.json"))
 
 
@@ -98,15 +98,15 @@ def test_write_that_is_cut_short_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_closed_lists():
     with pytest.raises(ValueError, match="status 'fine'"):
-        made("fine")
+        timed("fine")
     with pytest.raises(ValueError, match="verdict 'right'"):
-        made(verdict="right")
+        timed(verdict="right")
 
 
 def test_accesses_are_in_a_document_where_there_are_any():
     assert "accesses" not in DOCUMENT
-    for one in (made(), made(accesses=[{"opcode": "LDS"}])):
-        assert Result.of_document(json.loads(json.dumps(one.document()))) == one
+    for stored in (timed(), timed(accesses=[{"opcode": "LDS"}])):
+        assert Result.of_document(json.loads(json.dumps(stored.document()))) == stored
 
 
 WRITER = """
@@ -134,22 +134,22 @@ def entries(folder):
 
 
 def test_what_a_killed_writer_left_is_whole(tmp_path):
-    """Two at a time, of the same entries."""
+    """Two writers write the same entries at a time."""
     chance = random.Random(1)
     for _ in range(2):
         both = [writer(tmp_path), writer(tmp_path)]
-        for one in both:
-            assert one.stdout.readline() == "begun\n"
+        for process in both:
+            assert process.stdout.readline() == "begun\n"
         time.sleep(chance.uniform(0, 0.05))
-        for one in both:
-            one.kill()
-            one.communicate()
-        found = entries(tmp_path)
-        assert len(found) == 7 and all(made and made.status == result.OK for made in found)
+        for process in both:
+            process.kill()
+            process.communicate()
+        left = entries(tmp_path)
+        assert len(left) == 7 and all(entry and entry.status == result.OK for entry in left)
 
 
 def test_a_full_disk_leaves_no_half_entry(tmp_path):
     full = writer(tmp_path, FULL + WRITER)
     said = full.communicate()[1].splitlines()[-1]
-    assert "UserError" in said and "writing it is 'File too large'" in said
+    assert "UserError" in said and "cannot be written (File too large)" in said
     assert [path for path in Path(tmp_path).rglob("*") if path.is_file()] == []

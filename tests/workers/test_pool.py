@@ -1,4 +1,4 @@
-"""Work shared among forked processes, of which somebody ends one. Limits: tests/kernel/test_kernel_files.py."""
+"""Work shared among forked processes, one of which is killed. Limits: tests/kernel/test_kernel_files.py."""
 
 import os
 import signal
@@ -14,14 +14,14 @@ def test_an_error_says_where_it_was_raised():
     def full(number):
         raise OSError(28, "No space left on device", "x")
 
-    with pytest.raises(OSError, match="No space left") as told:
+    with pytest.raises(OSError, match="No space left") as error:
         list(pool.shared(full, [1, 2], 2))
-    assert told.value.errno == 28 and "in full" in told.value.__notes__[0]
+    assert error.value.errno == 28 and "in full" in error.value.__notes__[0]
 
 
 class Twice(Exception):
-    def __init__(self, one, two):
-        super().__init__(one)
+    def __init__(self, first, second):
+        super().__init__(first)
 
 
 def killed(number):
@@ -37,15 +37,15 @@ def odd(number):
 
 
 @pytest.mark.parametrize(
-    ("work", "kind", "told"),
+    ("work", "kind", "message"),
     [
-        (killed, UserError, "ended by is 'SIGKILL'"),
+        (killed, UserError, "ended by SIGKILL"),
         (wrong, UserError, "file: key is"),
         (odd, RuntimeError, "Twice: this"),  # it cannot be sent
     ],
 )
-def test_how_it_ends_reaches_the_one_who_asked(work, kind, told):
-    with pytest.raises(kind, match=told):
+def test_an_error_reaches_the_caller(work, kind, message):
+    with pytest.raises(kind, match=message):
         list(pool.shared(work, [1, 2, 3], 2))
 
 
@@ -56,15 +56,15 @@ def test_of_an_item_comes_all_that_is_yielded():
             raise ValueError("no more")
 
     limits = pool.ProcessLimits(10, 1 << 30)
-    found = list(pool.Pool(some, [1, 2, 3], 2, limits).take())
-    made = {number: [one for item, one in found if item == number] for number in (1, 2, 3)}
-    assert made[1] == [0] and made[3] == [0, 1, 2] and made[2][:2] == [0, 1]
-    assert made[2][2].reason == "ValueError: no more"
+    pairs = list(pool.Pool(some, [1, 2, 3], 2, limits).take())
+    by_item = {number: [value for item, value in pairs if item == number] for number in (1, 2, 3)}
+    assert by_item[1] == [0] and by_item[3] == [0, 1, 2] and by_item[2][:2] == [0, 1]
+    assert by_item[2][2].reason == "ValueError: no more"
 
 
 class Cycle:
     def __init__(self):
-        self.mine = self
+        self.itself = self
 
 
 @pytest.mark.parametrize("many", [0, 10**9])
@@ -74,7 +74,7 @@ def test_cycles_are_looked_for_where_there_are_many_objects(many, monkeypatch):
 
     def leaves(number):
         left.append(weakref.ref(Cycle()))
-        return sum(one() is not None for one in left) == len(left)
+        return sum(reference() is not None for reference in left) == len(left)
 
-    found = [kept for _, kept in pool.shared(leaves, range(8), 2)]
-    assert all(found) == bool(many)
+    results = [kept for _, kept in pool.shared(leaves, range(8), 2)]
+    assert all(results) == bool(many)

@@ -1,4 +1,4 @@
-"""The supervisor with workers that behave badly. No GPU."""
+"""The supervisor with workers that fail, without a GPU."""
 
 import itertools
 import json
@@ -67,7 +67,7 @@ for i in range(o.start, len(jobs)):
 
 @dataclass(frozen=True)
 class Deed(Job):
-    """A job that says how its worker misbehaves, and where a child of it leaves its id."""
+    """A job with the failure of its worker, and the file in which a child leaves its id."""
 
     do: str = ""
     mark: str = ""
@@ -89,23 +89,23 @@ def run(tmp_path, bad_worker):
         ]
         how = {"module": bad_worker, "log_path": tmp_path / "logs" / "worker.log", **options}
         results = supervisor.run_jobs("check", jobs, on_result=seen.append, **how)
-        told = [(made.case, made.key) for made in results]
-        assert told == [(job.case, job.key) for job in jobs]
-        assert sorted(made.case for made in seen) == sorted(job.case for job in jobs)
+        identities = [(result.case, result.key) for result in results]
+        assert identities == [(job.case, job.key) for job in jobs]
+        assert sorted(result.case for result in seen) == sorted(job.case for job in jobs)
         return results
 
     return call
 
 
 def statuses(results):
-    return [made.status for made in results]
+    return [result.status for result in results]
 
 
-def test_all_in_one_process(run, tmp_path):
+def test_all_in_the_same_process(run, tmp_path):
     results = run("fine", "fine", "fine")
     assert statuses(results) == ["ok"] * 3
-    assert len({made.notes["pid"] for made in results}) == 1
-    assert all(made.stage == "check" for made in results)
+    assert len({result.notes["pid"] for result in results}) == 1
+    assert all(result.stage == "check" for result in results)
     assert "noise" in (tmp_path / "logs" / "worker.log").read_text()
     assert supervisor.run_jobs("check", []) == []
 
@@ -115,7 +115,7 @@ ENDS = {
     "segv": ("invalid access", "the worker was ended by SIGSEGV", ""),
     "exit": ("failed to launch", "the worker ended with exit code 3", ""),
     "nonsense": ("failed to launch", "cannot be read", ""),
-    # Memory ran out, or somebody's kill: the next run asks again, so nothing of it is kept.
+    # Memory ran out, or a user killed it: the next run retries, so nothing of it is kept.
     "killed": ("not measured", f"the worker {KILLED}, twice", KILLED),
     "killed once": ("ok", "", ""),
     "full disk": ("not measured", "could not write", "could not write"),
@@ -126,23 +126,23 @@ ENDS = {
 
 
 @pytest.mark.parametrize("deed", ENDS)
-def test_an_end_costs_one_case(run, deed):
+def test_a_crash_costs_a_single_case(run, deed):
     status, reason, note = ENDS[deed]
-    before, made, after = run("fine", deed, "fine")
-    assert (before.status, made.status, after.status) == ("ok", status, "ok")
-    assert reason in made.reason and note in made.notes.get("interrupted", "")
-    assert made.keepable == (status != "not measured")
-    assert made.recordable != bool(note)
-    # A result that cannot be read is no end of the worker, and nor are lines that are none.
+    before, result, after = run("fine", deed, "fine")
+    assert (before.status, result.status, after.status) == ("ok", status, "ok")
+    assert reason in result.reason and note in result.notes.get("interrupted", "")
+    assert result.keepable == (status != "not measured")
+    assert result.recordable != bool(note)
+    # Neither an unreadable result nor a malformed line ends the worker.
     alive = deed in ("nonsense", "garbage")
     assert (before.notes["pid"] == after.notes["pid"]) == alive
 
 
 def test_a_kill_from_outside_is_said(run, capsys):
-    """Also where a shell stands between: it ends with the signal's code."""
+    """A shell in between ends with the signal's code, and counts too."""
     wrapper = ["sh", "-c", '"$@"; exit $?', "sh"]
     assert statuses(run("fine", "killed", "fine", wrapper=wrapper)) == ["ok", "not measured", "ok"]
-    assert f"the worker {KILLED}; k@1 is tried again" in capsys.readouterr().err
+    assert f"the worker {KILLED}; k@1 is retried" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -157,12 +157,12 @@ def test_a_kill_from_outside_is_said(run, capsys):
 def test_a_worker_that_cannot_begin(run, deed, how, reason):
     results = run(deed, "fine", **how)
     assert statuses(results) == ["not measured"] * 2
-    assert all(reason in made.reason for made in results)
+    assert all(reason in result.reason for result in results)
     assert results[1].passing == (deed in ("killed at its beginning", "no gpu"))
 
 
 def gone(pid):
-    """Ended, or ended and not yet reaped by whoever inherited it."""
+    """Return whether a process has ended, reaped or not."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] == "Z"
@@ -182,23 +182,23 @@ def test_hang_is_killed_with_its_children(run, tmp_path):
 
 
 def test_time_in_which_everything_was_stopped_does_not_count(run, monkeypatch):
-    """A scheduler's suspend, or a machine that slept."""
+    """A scheduler suspends a run, or the machine sleeps."""
     looks = itertools.count()
 
     def monotonic():
         return time.monotonic() + 3600 * (next(looks) > 20)
 
     monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=monotonic))
-    (made,) = run("slow", limit_s=20)
-    assert made.status == model.OK
+    (result,) = run("slow", limit_s=20)
+    assert result.status == model.OK
 
 
-def test_what_ends_one_worker_ends_the_others(tmp_path, bad_worker):
-    """Ctrl-C, or a result that cannot be kept, while another worker has long to go."""
+def test_an_error_of_a_worker_ends_the_others(tmp_path, bad_worker):
+    """Ctrl-C, or a result that cannot be stored, while another worker still runs."""
     more = {"mark": str(tmp_path / "mark")}
     jobs = [a_job(Deed, case=f"k@{do}", variant=do, do=do, **more) for do in ("fine", "hang")]
 
-    def full(made):
+    def full(result):
         until = time.monotonic() + 5
         while not (tmp_path / "mark").exists() and time.monotonic() < until:
             time.sleep(0.02)
@@ -212,17 +212,17 @@ def test_what_ends_one_worker_ends_the_others(tmp_path, bad_worker):
 
 
 def test_a_check_that_was_short_beside_others_is_done_once_more_alone(tmp_path, bad_worker):
-    """Of time or of memory."""
+    """A check can be short of time or of memory."""
     jobs = []
     for i, deed in enumerate(("fine", "hang", "slow once", "memory once", "fine")):
         more = {"shape": {"m": 1 + i, "n": 1, "k": 1}, "dtypes": dict.fromkeys("abc", "f32")}
         jobs.append(a_job(Deed, case=f"k@{i}", do=deed, mark=str(tmp_path / f"mark{i}"), **more))
-    told, how = [], {"module": bad_worker, "limit_s": 0.5, "log_path": tmp_path / "log"}
-    made = stages._checked_together(jobs, 2, told.append, **how)
+    seen, how = [], {"module": bad_worker, "limit_s": 0.5, "log_path": tmp_path / "log"}
+    results = stages._checked_together(jobs, 2, seen.append, **how)
     want = ["ok", "timed out", "ok", "ok", "ok"]
-    assert statuses(sorted(made, key=lambda one: one.case)) == want
-    assert statuses(sorted(told, key=lambda one: one.case)) == want  # each once
-    assert len({one.notes["pid"] for one in made if one.status == "ok"}) >= 2
+    assert statuses(sorted(results, key=lambda result: result.case)) == want
+    assert statuses(sorted(seen, key=lambda result: result.case)) == want  # each once
+    assert len({result.notes["pid"] for result in results if result.status == "ok"}) >= 2
 
 
 CPU_KERNEL = """
@@ -248,7 +248,7 @@ def cpu_job(tmp_path, entry):
 
 
 def cpu(stage, tmp_path, *jobs):
-    """Results of the real worker, in this process."""
+    """Return the results of the real worker, in this process."""
     write_jobs(tmp_path / "jobs.json", jobs)
     events = tmp_path / f"{stage}.jsonl"
     assert worker_main([stage, str(tmp_path / "jobs.json"), "--events", str(events)]) == 0
@@ -258,41 +258,41 @@ def cpu(stage, tmp_path, *jobs):
 
 def test_cpu_check_tells_right_from_wrong(tmp_path):
     names = ["product", "forgets_a_term", "reads_c"]
-    made = cpu("check", tmp_path, *(cpu_job(tmp_path, name) for name in names))
-    assert [one.verdict for one in made] == ["correct", "wrong", "wrong"]
-    figures = made[0].by_metric
+    results = cpu("check", tmp_path, *(cpu_job(tmp_path, name) for name in names))
+    assert [result.verdict for result in results] == ["correct", "wrong", "wrong"]
+    figures = results[0].by_metric
     assert figures["max_error"] <= figures["tolerance"] < 1e-3
-    assert "elements are wrong" in made[1].reason
+    assert "elements are wrong" in results[1].reason
 
 
 def test_cpu_time(tmp_path):
     jobs = [cpu_job(tmp_path, "product"), cpu_job(tmp_path, "no_such_function")]
-    made = cpu("time", tmp_path, *jobs)
-    assert statuses(made) == ["ok", "failed to launch"]
-    assert len(made[0].samples["duration_us"]) >= 3
-    assert "no_such_function" in made[1].reason
+    results = cpu("time", tmp_path, *jobs)
+    assert statuses(results) == ["ok", "failed to launch"]
+    assert len(results[0].samples["duration_us"]) >= 3
+    assert "no_such_function" in results[1].reason
 
 
 @pytest.mark.parametrize("gone", ["", "CUDA_ERROR_NO_DEVICE"])
 def test_a_case_under_which_the_gpu_was_lost_is_not_to_blame(monkeypatch, gone):
-    """Failures before a good result are kept at once, the last ones when the GPU is known to be there."""
+    """Failures before a good result are kept at once, the last ones once the GPU is known to work."""
     monkeypatch.setattr(environment, "probe", lambda gpu: {"gpu_reason": gone} if gone else {})
     jobs = [a_job(case=f"k@{i}", key=f"{i:02x}", stage="time") for i in range(4)]
     ends = ["CUDA_ERROR_ASSERT", "", "CUDA_ERROR_UNKNOWN", "no usable GPU"]
     kept = []
 
     def measure(waiting, keep):
-        made = []
+        losses = []
         for job, why in zip(waiting, ends, strict=True):
             status = "not measured" if "usable" in why else "invalid access" if why else "ok"
-            made.append(Result.of_job(job, status, why))
-            keep(made[-1])
-            assert bool(kept) == (len(made) > 1)
-        return made
+            losses.append(Result.of_job(job, status, why))
+            keep(losses[-1])
+            assert bool(kept) == (len(losses) > 1)
+        return losses
 
-    found = watched(measure, 0)(jobs, kept.append)
-    assert found == kept and [one.case for one in found] == [job.case for job in jobs]
+    results = watched(measure, 0)(jobs, kept.append)
+    assert results == kept and [result.case for result in results] == [job.case for job in jobs]
     last = "not measured" if gone else "invalid access"
-    assert statuses(found) == ["invalid access", "ok", last, "not measured"]
-    assert found[2].notes.keys() == ({"interrupted"} if gone else set())
-    assert found[2].reason.endswith(gone or "UNKNOWN")
+    assert statuses(results) == ["invalid access", "ok", last, "not measured"]
+    assert results[2].notes.keys() == ({"interrupted"} if gone else set())
+    assert results[2].reason.endswith(gone or "UNKNOWN")

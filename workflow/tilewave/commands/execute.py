@@ -34,7 +34,7 @@ from tilewave.pipeline import reference_kernel, single
 from tilewave.pipeline.cases import Case
 from tilewave.pipeline.target import FALLBACK_ARCH, device
 from tilewave.records.counters.instructions import instruction_kind
-from tilewave.records.recorded import foremost
+from tilewave.records.recorded import largest_first
 from tilewave.theory import architectures
 from tilewave.theory.data_sheets import SHORT, DataSheet
 
@@ -163,7 +163,7 @@ def _gpu(options: argparse.Namespace) -> DataSheet | None:
     """The GPU that is named, or the recorded one of the architecture. Raises UserError."""
     if options.gpu is None:
         number = architectures.number(_arch(options))
-        for recorded in foremost(place(RECORDED)):
+        for recorded in largest_first(place(RECORDED)):
             facts = recorded.environments.get(recorded.main_environment, {})
             if found := least.gpu_of(number, str(facts.get("gpu") or "")):
                 return found
@@ -187,7 +187,7 @@ def _target(arch: str, gpu: DataSheet | None = None) -> dict[str, Any]:
         raise UserError(HERE, "--arch", arch, nvrtc.architectures())
     number = architectures.number(arch)
     some: dict[str, Any] = {} if gpu is None else {"sms": gpu.sms}
-    for recorded in foremost(place(RECORDED)):
+    for recorded in largest_first(place(RECORDED)):
         facts = device(recorded.environments.get(recorded.main_environment, {}))
         if facts.get("arch") == number:
             return {"device": {**facts, **some}, "arch": number}

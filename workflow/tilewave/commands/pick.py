@@ -32,7 +32,7 @@ from tilewave.kernel.operations.matmul import Matmul
 from tilewave.kernel.variants import Variant, variant
 from tilewave.pipeline.compiling import Task
 from tilewave.pipeline.target import device as device_of
-from tilewave.records.recorded import Recorded, folders, foremost
+from tilewave.records.recorded import Recorded, folders, largest_first
 from tilewave.theory import quantization, splitting
 
 SCHEMA_VERSION = 3
@@ -99,7 +99,7 @@ def _recorded(named: str | None) -> Recorded:
     """The recording that is named, or the one with the most results. Raises UserError."""
     known = {path.name: path for path in folders(place(RECORDED))}
     if named is None:
-        found = next(iter(foremost(place(RECORDED))), None)
+        found = next(iter(largest_first(place(RECORDED))), None)
     else:
         path = known.get(named, Path(named).expanduser())
         found = Recorded(path) if path.is_dir() else None

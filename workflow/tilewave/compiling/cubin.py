@@ -1,4 +1,4 @@
-"""What of a cubin decides its behaviour: code and constants, not its line table."""
+"""The parts of a cubin that decide its behaviour: code and constants, not its line table."""
 
 import hashlib
 import io
@@ -8,9 +8,9 @@ SIZES = (".nv.shared.", ".nv.global")
 
 
 def code_digest(cubin: bytes) -> str:
-    """SHA-256 over executable code, constant and initialised sections, and reserved sizes.
+    """Return the SHA-256 over executable code, constant and initialised sections, and reserved sizes.
 
-    Debug sections are left out, so that a comment in the source changes nothing.
+    Debug sections do not count, so that a comment in the source changes nothing.
     """
     from elftools.elf.elffile import ELFFile
 
@@ -25,7 +25,7 @@ def code_digest(cubin: bytes) -> str:
 
 
 def kernels(cubin: bytes) -> list[str]:
-    """Names of the kernels, mangled where they are not ``extern "C"``."""
+    """Return the names of the kernels, mangled unless they are ``extern "C"``."""
     from elftools.elf.elffile import ELFFile
 
     names = (section.name for section in ELFFile(io.BytesIO(cubin)).iter_sections())

@@ -1,5 +1,8 @@
-"""The declarations of a CUDA C++ text at namespace scope: no parser, but what tells functions, types and
-variables apart, whose they are (device or host) and what they mention."""
+"""The declarations of a CUDA C++ text at namespace scope.
+
+This is no parser: it separates functions, types and variables, device code and host code, and collects the
+identifiers that they mention.
+"""
 
 import functools
 import re
@@ -18,21 +21,21 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 DEFINE = re.compile(
     r"[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<arguments>\([^)]*\))?(?P<body>.*)", re.S
 )
-DEVICE_WORDS = frozenset("__global__ __device__ __constant__ __managed__ __shared__".split())
-CONSTANT_WORDS = frozenset(("constexpr", "consteval"))
+DEVICE_KEYWORDS = frozenset("__global__ __device__ __constant__ __managed__ __shared__".split())
+CONSTANT_KEYWORDS = frozenset(("constexpr", "consteval"))
 TYPES = frozenset("class struct union enum".split())
 ATTRIBUTES = frozenset(
     "__launch_bounds__ __attribute__ alignas __align__ __declspec decltype noexcept throw "
     "__cluster_dims__ __maxnreg__ __block_size__ requires explicit".split()
 )
 MOST_SCOPES = 64
-"""Namespaces within each other."""
+"""Limit of nested namespaces."""
 OPEN, CLOSE = {"(": ")", "[": "]", "{": "}"}, (")", "]", "}")
 
 
 @dataclass(frozen=True)
 class Token:
-    """A word, number, sign or literal and where it begins."""
+    """A word, number, sign or literal, and its position."""
 
     text: str
     at: int
@@ -45,11 +48,11 @@ class Token:
 
 @dataclass(frozen=True)
 class Declaration:
-    """One declaration: from its first to behind its last character.
+    """A declaration, from its first character to the one after its last.
 
     kind: ``function``, ``type``, ``variable`` or ``other`` (using, static_assert, instantiations).
-    names: what it declares, the first its own; scope: namespaces around it. head: its tokens without
-    a function's body; body: those between the braces of a function.
+    names: the names that it declares, its main name first; scope: namespaces around it. head: its tokens
+    without a function's body; body: those between the braces of a function.
     """
 
     kind: str
@@ -65,82 +68,82 @@ class Declaration:
         return self.names[0] if self.names else ""
 
     @functools.cached_property
-    def words(self) -> frozenset[str]:
-        return frozenset(one.text for one in (*self.head, *self.body) if one.word)
+    def identifiers(self) -> frozenset[str]:
+        return frozenset(token.text for token in (*self.head, *self.body) if token.word)
 
     @functools.cached_property
     def called(self) -> frozenset[str]:
-        """Words that a parenthesis or angle bracket follows, or that an address is taken of."""
+        """Identifiers before a parenthesis or angle bracket, or after an address operator."""
         tokens = (*self.head, *self.body)
         return frozenset(
-            one.text
-            for before, one, after in zip((None, *tokens), tokens, (*tokens[1:], None))
-            if one.word and ((after and after.text in "(<") or (before and before.text == "&"))
+            token.text
+            for before, token, after in zip((None, *tokens), tokens, (*tokens[1:], None))
+            if token.word and ((after and after.text in "(<") or (before and before.text == "&"))
         )
 
     @property
     def defined(self) -> bool:
-        """Whether it is a function with a body."""
+        """True for a function with a body."""
         return self.kind == "function" and self.head[-1].end < self.end
 
 
 @dataclass(frozen=True)
 class Macro:
-    """A ``#define``: its arguments (None where it takes none) and its text."""
+    """A ``#define``: its arguments (None for an object-like macro) and its text."""
 
     name: str
     arguments: tuple[str, ...] | None
     body: str
 
     @functools.cached_property
-    def words(self) -> frozenset[str]:
+    def identifiers(self) -> frozenset[str]:
         return frozenset(WORD.findall(self.body))
 
 
 class Unreadable(ValueError):
-    """Braces that do not match, as conditional compilation may leave them."""
+    """Unbalanced braces, which conditional compilation can cause."""
 
 
 @functools.lru_cache(maxsize=256)
 def macros(text: str) -> dict[str, Macro]:
-    """The macros that a text defines, by name; of several definitions the first."""
-    made: dict[str, Macro] = {}
+    """Return the macros that a text defines, by name; the first of several definitions counts."""
+    by_name: dict[str, Macro] = {}
     for token in TOKEN.finditer(text):
-        if found := DEFINE.match(token["directive"] or ""):
-            given = found["arguments"]
-            names = None if given is None else tuple(WORD.findall(given))
+        if definition := DEFINE.match(token["directive"] or ""):
+            arguments = definition["arguments"]
+            names = None if arguments is None else tuple(WORD.findall(arguments))
             body = LITERAL.sub(
-                lambda one: one[0] if one["comment"] is None else " ", found["body"]
+                lambda match: match[0] if match["comment"] is None else " ", definition["body"]
             ).replace("\\\n", " ")
-            made.setdefault(found["name"], Macro(found["name"], names, body.strip()))
-    return made
+            by_name.setdefault(definition["name"], Macro(definition["name"], names, body.strip()))
+    return by_name
 
 
 @functools.lru_cache(maxsize=256)
 def tokens(text: str) -> tuple[Token, ...]:
-    """The tokens of a text without comments, preprocessor lines and what stands in ``#if 0``."""
-    made = []
-    off: list[bool] = []  # for each open conditional: whether its present branch is an `#if 0`
-    for found in TOKEN.finditer(text):
-        if found["directive"]:
-            words = found[0].strip().lstrip("#").split()
-            first = words[0] if words else ""
+    """Return the tokens of a text without comments, preprocessor lines and ``#if 0`` blocks."""
+    kept = []
+    off: list[bool] = []  # for each open conditional: True within its `#if 0` branch
+    for match in TOKEN.finditer(text):
+        if match["directive"]:
+            parts = match[0].strip().lstrip("#").split()
+            first = parts[0] if parts else ""
             if first.startswith("if"):
-                off.append(words[:2] == ["if", "0"])
+                off.append(parts[:2] == ["if", "0"])
             elif first in ("else", "elif", "elifdef", "elifndef") and off:
                 off[-1] = False
             elif first == "endif" and off:
                 off.pop()
-        elif found["comment"] is None and not any(off):
-            made.append(Token(found[0], found.start(), found["word"] is not None))
-    return tuple(made)
+        elif match["comment"] is None and not any(off):
+            kept.append(Token(match[0], match.start(), match["word"] is not None))
+    return tuple(kept)
 
 
-def closing(found: Sequence[Token], start: int) -> int:
-    """Index of the bracket that closes the one at ``start``. Raises Unreadable."""
+def closing(stream: Sequence[Token], start: int) -> int:
+    """Return the index of the bracket that closes the one at ``start``. Raises Unreadable."""
     waiting = []
-    for i in range(start, len(found)):
-        text = found[i].text
+    for i in range(start, len(stream)):
+        text = stream[i].text
         if text in OPEN:
             waiting.append(OPEN[text])
         elif text in CLOSE:
@@ -148,16 +151,16 @@ def closing(found: Sequence[Token], start: int) -> int:
                 break
             if not waiting:
                 return i
-    raise Unreadable(found[start].text)
+    raise Unreadable(stream[start].text)
 
 
-def angle(found: Sequence[Token], start: int) -> int:
-    """Index of the ``>`` that closes the ``<`` at ``start``. Raises Unreadable."""
+def angle(stream: Sequence[Token], start: int) -> int:
+    """Return the index of the ``>`` that closes the ``<`` at ``start``. Raises Unreadable."""
     depth, i = 0, start
-    while i < len(found):
-        text = found[i].text
+    while i < len(stream):
+        text = stream[i].text
         if text in OPEN:
-            i = closing(found, i)
+            i = closing(stream, i)
         elif text == "<":
             depth += 1
         elif text == ">":
@@ -171,68 +174,70 @@ def angle(found: Sequence[Token], start: int) -> int:
 
 
 def plain_head(head: Sequence[Token]) -> list[Token]:
-    """A head without ``template <...>`` and attributes with their arguments."""
-    made, i = [], 0
+    """Return a head without ``template <...>`` and attributes with their arguments."""
+    plain, i = [], 0
     while i < len(head):
-        one = head[i]
+        token = head[i]
         follows = head[i + 1].text if i + 1 < len(head) else ""
-        if one.text == "template" and follows == "<":
+        if token.text == "template" and follows == "<":
             i = angle(head, i + 1)
-        elif one.text in ATTRIBUTES and follows == "(":
+        elif token.text in ATTRIBUTES and follows == "(":
             i = closing(head, i + 1)
-        elif one.text == "[" and follows == "[":
+        elif token.text == "[" and follows == "[":
             i = closing(head, i)
         else:
-            made.append(one)
+            plain.append(token)
         i += 1
-    return made
+    return plain
 
 
-def _name_before(head: Sequence[Token], place: int) -> str:
-    """The identifier that ends before ``place``; of ``name<...>`` the name."""
+def _name_before(head: Sequence[Token], end: int) -> str:
+    """Return the identifier that ends before index ``end``; of ``name<...>`` the name."""
     depth = 0
-    for one in head[place - 1 :: -1] if place else ():
-        depth += {">": 1, "<": -1}.get(one.text, 0)
-        if not depth and one.text != "<":
-            return one.text if one.word else "operator"
+    for token in head[end - 1 :: -1] if end else ():
+        depth += {">": 1, "<": -1}.get(token.text, 0)
+        if not depth and token.text != "<":
+            return token.text if token.word else "operator"
     return ""
 
 
 def _signs(head: Sequence[Token], wanted: str) -> list[int]:
-    """Indices of signs outside of all brackets."""
-    made, i = [], 0
+    """Return the indices of these signs outside of all brackets."""
+    indices, i = [], 0
     while i < len(head):
-        operator = any(one.text == "operator" for one in head[max(0, i - 2) : i])  # `operator==`
+        # The `=` of `operator==` is no initialiser.
+        operator = any(token.text == "operator" for token in head[max(0, i - 2) : i])
         if head[i].text in wanted and not (operator and head[i].text == "="):
-            made.append(i)
+            indices.append(i)
         i = closing(head, i) + 1 if head[i].text in OPEN else i + 1
-    return made
+    return indices
 
 
 def _described(head: Sequence[Token]) -> tuple[str, tuple[str, ...]]:
-    """Kind and names of a declaration without a function's body."""
+    """Return the kind and names of a declaration without a function's body."""
     plain = plain_head(head)
-    words = [one.text for one in plain]
-    if not words or words[0] in ("static_assert", "namespace", "template", "friend", "asm"):
+    texts = [token.text for token in plain]
+    if not texts or texts[0] in ("static_assert", "namespace", "template", "friend", "asm"):
         return "other", ()
-    if words[0] == "using":
-        return "other", () if words[1:2] == ["namespace"] else (
-            words[words.index("=") - 1] if "=" in words else words[-2],
+    if texts[0] == "using":
+        return "other", () if texts[1:2] == ["namespace"] else (
+            texts[texts.index("=") - 1] if "=" in texts else texts[-2],
         )
     parens = _signs(plain, "(")
     equals = _signs(plain, "=")
-    kind = next((i for i, word in enumerate(words) if word in TYPES), None)
-    if kind is not None and not (parens and "{" not in words):
-        inside = plain[kind + 1 : words.index("{")] if "{" in words else plain[kind + 1 : -1]
-        own = [one.text for one in inside if one.word and one.text not in (*TYPES, "final")][:1]
-        if "enum" in words[: kind + 1] and "{" in words:  # its values are names of the scope around
-            start = words.index("{")
-            own += [one.text for one in plain[start : closing(plain, start)] if one.word]
-        after = words[closing(plain, words.index("{")) + 1 :] if "{" in words else []
-        return "type", tuple(dict.fromkeys([*own, *filter(WORD.fullmatch, after)]))
-    if words[0] == "typedef":
-        pointer = [one for one in parens if words[one + 1] == "*"]
-        return "type", (words[pointer[0] + 2] if pointer else words[-2],)
+    kind = next((i for i, text in enumerate(texts) if text in TYPES), None)
+    if kind is not None and not (parens and "{" not in texts):
+        inside = plain[kind + 1 : texts.index("{")] if "{" in texts else plain[kind + 1 : -1]
+        names = [token.text for token in inside if token.word]
+        names = [name for name in names if name not in (*TYPES, "final")][:1]
+        if "enum" in texts[: kind + 1] and "{" in texts:  # its values are names of the outer scope
+            start = texts.index("{")
+            names += [token.text for token in plain[start : closing(plain, start)] if token.word]
+        after = texts[closing(plain, texts.index("{")) + 1 :] if "{" in texts else []
+        return "type", tuple(dict.fromkeys([*names, *filter(WORD.fullmatch, after)]))
+    if texts[0] == "typedef":
+        pointer = [index for index in parens if texts[index + 1] == "*"]
+        return "type", (texts[pointer[0] + 2] if pointer else texts[-2],)
     if parens and not (equals and equals[0] < parens[0]):
         return "function", (_name_before(plain, parens[0]),)
     ends = _signs(plain, "=[;,{")
@@ -240,48 +245,48 @@ def _described(head: Sequence[Token]) -> tuple[str, tuple[str, ...]]:
     return "variable", tuple(dict.fromkeys(names))
 
 
-def _scan(found: Sequence[Token], scope: tuple[str, ...]) -> Iterable[Declaration]:
+def _scan(stream: Sequence[Token], scope: tuple[str, ...]) -> Iterable[Declaration]:
     i = start = 0
-    while i < len(found):
-        text = found[i].text
-        head = found[start:i] if text in ";{" else ()
+    while i < len(stream):
+        text = stream[i].text
+        head = stream[start:i] if text in ";{" else ()
         if text == ";":
             if head:
-                whole = tuple(found[start : i + 1])
-                kind, names = _described(whole)
-                yield Declaration(kind, names, scope, head[0].at, found[i].end, whole)
+                declared = tuple(stream[start : i + 1])
+                kind, names = _described(declared)
+                yield Declaration(kind, names, scope, head[0].at, stream[i].end, declared)
             start = i + 1
         elif text == "{":
-            end = closing(found, i)
-            words = [one.text for one in head]
+            end = closing(stream, i)
+            texts = [token.text for token in head]
             if len(scope) > MOST_SCOPES:
                 raise Unreadable("{")
-            if "namespace" in words[:2] or (words[:1] == ["extern"] and len(words) == 2):
+            if "namespace" in texts[:2] or (texts[:1] == ["extern"] and len(texts) == 2):
                 no_names = ("namespace", "inline", "extern")
-                inner = [one.text for one in head if one.word and one.text not in no_names]
-                yield from _scan(found[i + 1 : end], (*scope, *inner))
+                inner = [token.text for token in head if token.word and token.text not in no_names]
+                yield from _scan(stream[i + 1 : end], (*scope, *inner))
                 start = end + 1
             elif _is_body(head):
-                _, names = _described([*head, Token(";", found[i].at)])
-                whole, body = tuple(head), tuple(found[i + 1 : end])
-                yield Declaration("function", names, scope, head[0].at, found[end].end, whole, body)
+                _, names = _described([*head, Token(";", stream[i].at)])
+                start, stop, body = head[0].at, stream[end].end, tuple(stream[i + 1 : end])
+                yield Declaration("function", names, scope, start, stop, tuple(head), body)
                 start = end + 1
             i = end
         elif text in OPEN:
-            i = closing(found, i)
+            i = closing(stream, i)
         elif text in CLOSE:
             raise Unreadable(text)
         i += 1
 
 
 def _is_body(head: Sequence[Token]) -> bool:
-    """Whether a brace after this head opens a function's body."""
+    """Return whether a brace after this head opens a function's body."""
     plain = plain_head(head)
-    words = [one.text for one in plain]
+    texts = [token.text for token in plain]
     parens = _signs(plain, "(")
-    if not parens or words[0] in ("using", "typedef") or _signs(plain, "="):
+    if not parens or texts[0] in ("using", "typedef") or _signs(plain, "="):
         return False
-    first = words[: parens[0]]
+    first = texts[: parens[0]]
     # `struct A f() {` is a function; `struct A : B<decltype(x)> {` has lost its parenthesis above.
     if any(word in TYPES for word in first) and len(first) < 3:
         return False
@@ -292,23 +297,23 @@ def _is_body(head: Sequence[Token]) -> bool:
 
 @functools.lru_cache(maxsize=2048)
 def declarations(text: str) -> tuple[Declaration, ...]:
-    """The declarations of a text in their order. Raises Unreadable."""
+    """Return the declarations of a text in their order. Raises Unreadable."""
     return tuple(_scan(tokens(text), ()))
 
 
 def members(text: str, declaration: Declaration) -> tuple[Declaration, ...]:
-    """The declarations inside a type's braces. Raises Unreadable."""
+    """Return the declarations inside a type's braces. Raises Unreadable."""
     head = declaration.head
-    start = next((i for i, one in enumerate(head) if one.text == "{"), None)
+    start = next((i for i, token in enumerate(head) if token.text == "{"), None)
     if start is None:
         return ()
     inner = list(head[start + 1 : closing(head, start)])
-    for i, one in enumerate(inner[:-1]):  # `public:` begins no declaration
-        if one.text in ("public", "private", "protected") and inner[i + 1].text == ":":
-            inner[i] = inner[i + 1] = Token(";", one.at)
+    for i, token in enumerate(inner[:-1]):  # `public:` begins no declaration
+        if token.text in ("public", "private", "protected") and inner[i + 1].text == ":":
+            inner[i] = inner[i + 1] = Token(";", token.at)
     return tuple(_scan(inner, (*declaration.scope, declaration.name)))
 
 
 def line_of(text: str, at: int) -> int:
-    """Number of the line that a character stands in."""
+    """Return the line number of a character position."""
     return text.count("\n", 0, at) + 1

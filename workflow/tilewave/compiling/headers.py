@@ -1,7 +1,7 @@
-"""The CUDA headers that a kernel includes, handed to NVRTC in memory.
+"""The CUDA headers that a kernel includes, passed to NVRTC in memory.
 
-Headers on disk would put their absolute paths into the cubin's line table, and the same kernel
-would give other bytes on every machine. In memory a header has only the name it is included by.
+Headers on disk would put their absolute paths into the cubin's line table, so the same kernel would give
+different bytes on every machine. A header in memory has only the name of its #include.
 """
 
 import functools
@@ -23,7 +23,7 @@ from tilewave.kernel.includes import (
 
 @dataclass(frozen=True)
 class Toolkit:
-    """Name -> text of headers that are not the kernel's own."""
+    """The headers from outside the kernel's folders: name -> text."""
 
     texts: Mapping[str, str]
 
@@ -35,38 +35,40 @@ class Toolkit:
         return digest.hexdigest()
 
 
-def toolkit(text: str, mine: Mapping[str, str], nvcc: bool = False) -> Toolkit:
-    """The headers besides its own (mine, as of `own`) that ``text`` includes, directly or not.
+def toolkit(text: str, kernel_headers: Mapping[str, str], nvcc: bool = False) -> Toolkit:
+    """Return the headers that ``text`` includes, directly or not, besides ``kernel_headers``.
 
-    Headers of the C library that NVRTC does without, and cuda.h, have stand-ins, with ``nvcc`` also those of the
-    host's code; any other that is found nowhere is left to NVRTC, which says so with file and line.
+    cuda.h and headers of the C library that NVRTC lacks have stand-ins; with ``nvcc`` also those of host
+    code. NVRTC reports any other missing header, with file and line.
     """
-    asked = {name for one in (text, *mine.values()) for _, name in INCLUDE.findall(one)}
-    # crt/ last: it has an mma.h of its own, and the runtime's may lie in another site folder.
-    places = (*folders(), *(folder / "crt" for folder in folders()))
-    return _toolkit(tuple(sorted(asked - set(mine))), places, nvcc)
+    texts = (text, *kernel_headers.values())
+    wanted = {name for source in texts for _, name in INCLUDE.findall(source)}
+    # crt/ last: it has another mma.h, and the runtime's may lie in a later site folder.
+    search_path = (*folders(), *(folder / "crt" for folder in folders()))
+    return _toolkit(tuple(sorted(wanted - set(kernel_headers))), search_path, nvcc)
 
 
 @functools.lru_cache(maxsize=256)
-def _toolkit(asked: tuple[str, ...], places: tuple[Path, ...], nvcc: bool) -> Toolkit:
-    found: dict[str, str] = {}
-    waiting: list[tuple[str, tuple[Path, ...], bool]] = [(name, (), True) for name in asked]
+def _toolkit(wanted: tuple[str, ...], search_path: tuple[Path, ...], nvcc: bool) -> Toolkit:
+    texts: dict[str, str] = {}
+    waiting: list[tuple[str, tuple[Path, ...], bool]] = [(name, (), True) for name in wanted]
     while waiting:
-        name, near, mine = waiting.pop()
-        if name in found:
+        name, near, direct = waiting.pop()
+        if name in texts:
             continue
-        of_the_host = nvcc and mine and of_host(name)
-        path = next((one / name for one in (*near, *places) if (one / name).is_file()), None)
+        of_the_host = nvcc and direct and of_host(name)
+        paths = (folder / name for folder in (*near, *search_path))
+        path = next((path for path in paths if path.is_file()), None)
         if path is not None and name not in INSTEAD and not of_the_host:
-            found[name], included = read_header(path)
+            texts[name], included = read_header(path)
             waiting += [
-                (one, (path.parent,) if mark == '"' else (), False) for mark, one in included
+                (header, (path.parent,) if mark == '"' else (), False) for mark, header in included
             ]
             continue
-        instead = STAND_INS.get(name)
+        stand_in = STAND_INS.get(name)
         if of_the_host:
-            instead = INSTEAD_OF_HOST.get(name, instead or "#pragma once\n")
-        if instead is not None:
-            found[name] = instead
-            waiting += [(one, (), False) for _, one in INCLUDE.findall(instead)]
-    return Toolkit(dict(sorted(found.items())))
+            stand_in = INSTEAD_OF_HOST.get(name, stand_in or "#pragma once\n")
+        if stand_in is not None:
+            texts[name] = stand_in
+            waiting += [(header, (), False) for _, header in INCLUDE.findall(stand_in)]
+    return Toolkit(dict(sorted(texts.items())))

@@ -1,9 +1,8 @@
-"""What a file written for nvcc has and NVRTC refuses: code of the host, its headers, its names.
+"""Adaptation of files written for nvcc, whose host code, headers and names NVRTC refuses.
 
-A text that shows signs of it is compiled as it is; only where that fails, what `adapted` makes of it is:
-what no device function needs is blanked out, line by line, so that line numbers stay, and names that
-nvcc gets from the C and C++ library come from a header in front of it. Headers that know NVRTC themselves
-(CUTLASS, cute) stay as they are.
+A text with signs of nvcc is compiled unchanged first, and adapted (`adapted`) only if that fails. Code that
+no device function needs is blanked out line by line, so that line numbers stay. A header in front supplies
+names that nvcc takes from the C and C++ library. Headers that support NVRTC (CUTLASS, cute) stay the same.
 """
 
 import functools
@@ -14,8 +13,8 @@ from pathlib import Path
 
 from tilewave.compiling import source
 from tilewave.compiling.declarations import (
-    CONSTANT_WORDS,
-    DEVICE_WORDS,
+    CONSTANT_KEYWORDS,
+    DEVICE_KEYWORDS,
     TOKEN,
     Declaration,
     Macro,
@@ -28,12 +27,12 @@ from tilewave.compiling.declarations import (
 from tilewave.kernel.includes import INCLUDE, STAND_INS, of_host
 
 PRELUDE = "tilewave_nvcc.h"
-"""Name of the header with what the text uses of `NAMES` and of the C++ library."""
+"""Name of the header that declares the names of `NAMES` and of the C++ library."""
 
 
 def _defined(text: str) -> dict[str, str]:
-    """Name -> its ``#define``, of names and values with semicolons between them."""
-    return {one.split()[0]: f"#define {one.strip()}" for one in text.split(";")}
+    """Return name -> ``#define``, from names and values separated by semicolons."""
+    return {line.split()[0]: f"#define {line.strip()}" for line in text.split(";")}
 
 
 NAMES = {
@@ -57,7 +56,7 @@ NAMES = {
         "M_SQRT2 1.41421356237309504880; M_SQRT1_2 0.70710678118654752440"
     ),
 }
-"""Pattern of a word -> what declares it; left out where the text declares it itself."""
+"""Pattern of a name -> its declaration, skipped if the text declares it."""
 ALGORITHM = """\
 namespace std {
 template <class T> __host__ __device__ constexpr const T& min(const T& a, const T& b) { return b < a ? b : a; }
@@ -80,24 +79,24 @@ OF_STD = {
     r"(?:size_t|ptrdiff_t|nullptr_t|byte)": "#include <cuda/std/cstddef>",
     r"u?int\w*_t": "#include <cuda/std/cstdint>",
 }
-"""Pattern of a name in namespace std -> what declares it, whatever header a host compiler has it from."""
+"""Pattern of a name in namespace std -> its declaration, whatever header it has in a host compiler."""
 SIGN = re.compile(
     r"<<<|\bmain\s*\(|\bstd::|\bcu(?:da|blas)[A-Z]\w*\s*\(|__host__|\busing\s+namespace\s+std\b"
 )
 FOREIGN_DEVICE = re.compile(r"[A-Z\d_]*(?:DEVICE|GLOBAL|KERNEL)[A-Z\d_]*")
-"""Annotations of libraries whose macros are not seen here: CUTE_DEVICE, CUTLASS_HOST_DEVICE."""
+"""Annotations of libraries whose macros are unknown here: CUTE_DEVICE, CUTLASS_HOST_DEVICE."""
 KNOWS_NVRTC = "__CUDACC_RTC__"
-"""What a header asks that has its own answer to NVRTC."""
+"""The macro that a header tests to support NVRTC."""
 ANSWERS = re.compile(
     rf"^[ \t]*#[ \t]*(?:ifdef[ \t]+{KNOWS_NVRTC}|(?:el)?if\b(?!.*![ \t]*defined[ \t(]*{KNOWS_NVRTC}).*{KNOWS_NVRTC})",
     re.MULTILINE,
 )
-"""What a library has whose headers know NVRTC; `GUARD` around code of the host is no such answer."""
+"""A test of that macro in a library's headers; `GUARD` around host code does not count."""
 FOR_HOST = re.compile(r"\b(?:[A-Z\d]+_HOST|__host__)\b(?!\s*__device__)")
-"""An annotation of a function that no device code calls, which NVRTC refuses."""
+"""An annotation of a host-only function, which NVRTC refuses."""
 UNANNOTATED = "-default-device"
-"""The option that makes functions without an annotation device functions, as such headers count on."""
-GUARD = "put #ifndef __CUDACC_RTC__ before it and #endif behind it"
+"""The option that makes functions without an annotation device functions, as such headers expect."""
+GUARD = "put #ifndef __CUDACC_RTC__ before it and #endif after it"
 PLAIN = frozenset(
     "static inline const constexpr bool char short int long unsigned signed float double size_t uint".split()
 )
@@ -107,23 +106,23 @@ OPTIONS = {
     r"--device-int128": "--device-int128",
     r"expt-relaxed-constexpr": "--expt-relaxed-constexpr",
 }
-"""What a message says -> the option of the compiler that allows it."""
+"""Pattern of a message -> the compiler option that allows the construct."""
 NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
 
 
 EVERYTHING = re.compile(rf"{TOKEN.pattern}|.", TOKEN.flags)
 NAMED = 4
-"""Declarations of the kernel's file that a warning names; of its headers it counts them."""
+"""Declarations of the kernel file that a warning names; it only counts those of headers."""
 
 
 def option(message: str) -> str:
-    """The compiler's option that allows what a message refuses; empty where there is none."""
-    return next((one for sign, one in OPTIONS.items() if re.search(sign, message)), "")
+    """Return the compiler option that allows what a message refuses; empty if there is none."""
+    return next((flag for sign, flag in OPTIONS.items() if re.search(sign, message)), "")
 
 
 @dataclass(frozen=True)
 class Part:
-    """A named piece of a file's lines, the first to the last."""
+    """A named range of lines of a file, both ends included."""
 
     file: str
     name: str
@@ -139,15 +138,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Adapted:
-    """A kernel's text, those of its own headers that were read, and the header in front, as NVRTC can
-    take them, with the compiler's options.
+    """A kernel's text, its headers and the header in front in a form that NVRTC accepts, with compiler options.
 
-    left_out: what was blanked out; unread: whether nothing was, because braces do not match.
+    left_out: the parts that were blanked out; unread: True if unbalanced braces prevented that.
     """
 
     file: str
     text: str
-    own: Mapping[str, str]
+    headers: Mapping[str, str]
     prelude: str
     left_out: tuple[Part, ...]
     unread: bool = False
@@ -155,35 +153,36 @@ class Adapted:
 
     @property
     def warning(self) -> str:
-        """One line that says what was left out; empty where nothing was."""
+        """A line that names the skipped parts; empty if there are none."""
         files = list(dict.fromkeys(part.file for part in self.left_out))
-        told = []
+        skipped = []
         for file in files:
             parts = [str(part) for part in self.left_out if part.file == file]
             if file == self.file or len(files) == 1:
-                told += [*parts[:NAMED], *([f"{len(parts) - NAMED} more"] if parts[NAMED:] else [])]
+                more = [f"{len(parts) - NAMED} more"] if parts[NAMED:] else []
+                skipped += [*parts[:NAMED], *more]
             else:
-                told.append(f"{len(parts)} of {Path(file).name}")
-        return f"left out as code of the host: {', '.join(told)}" if told else ""
+                skipped.append(f"{len(parts)} of {Path(file).name}")
+        return f"skipped as host code: {', '.join(skipped)}" if skipped else ""
 
     def hint(self, line: int, message: str) -> str:
-        """What may help with an error of the compiler; empty where nothing is known."""
+        """Return advice on a compiler error; empty if there is none."""
         missing, unknown = NOT_FOUND.search(message), UNDEFINED.search(message)
         allowing = option(message)
         if allowing:
-            return f"front matter: compiler: {{options: [{allowing}]}}"
+            return f"add to the front matter: compiler: {{options: [{allowing}]}}"
         if missing:
             return (
-                "it lies neither beside the kernel file nor among CUDA's headers; front matter names "
-                "more folders: compiler: {include: [FOLDER]}"
+                "it lies neither beside the kernel file nor among CUDA's headers; add its folder to the "
+                "front matter: compiler: {include: [FOLDER]}"
             )
         if unknown:
             gone = next((part for part in self.left_out if part.name == unknown[1]), None)
             if gone:
-                return f"{gone} was left out as code of the host"
+                return f"{gone} was skipped as host code"
             if unknown[1].isupper():
-                return f"front matter can define it: macros: {{{unknown[1]}: [VALUE]}}"
-        return f"code of the host at line {line}? {GUARD}" if self.unread else ""
+                return f"define it in the front matter: macros: {{{unknown[1]}: [VALUE]}}"
+        return f"if line {line} is host code, {GUARD}" if self.unread else ""
 
 
 @functools.lru_cache(maxsize=256)
@@ -194,55 +193,57 @@ def _shows_signs(text: str) -> bool:
     return any(name not in STAND_INS and of_host(name) for _, name in INCLUDE.findall(text))
 
 
-def adapted(name: str, text: str, own: Mapping[str, str], entry: str) -> Adapted | None:
-    """A kernel file's text for NVRTC, where it or a header of its own shows signs of nvcc; else None.
+def adapted(name: str, text: str, headers: Mapping[str, str], entry: str) -> Adapted | None:
+    """Adapt a kernel file for NVRTC if it or one of its headers shows signs of nvcc; else return None.
 
-    entry: what front matter calls the kernel; template arguments in it may name types of the file.
+    entry: the kernel's name in the front matter; its template arguments may name types of the file.
     """
-    if not any(map(_shows_signs, (text, *own.values()))):
+    if not any(map(_shows_signs, (text, *headers.values()))):
         return None
-    return _adapted(name, text, tuple(own.items()), entry)
+    return _adapted(name, text, tuple(headers.items()), entry)
 
 
 @functools.lru_cache(maxsize=64)
-def _adapted(name: str, text: str, own: tuple[tuple[str, str], ...], entry: str) -> Adapted:
-    knowing = _knowing(dict(own))
-    read = {one: header for one, header in own if one not in knowing}
+def _adapted(name: str, text: str, headers: tuple[tuple[str, str], ...], entry: str) -> Adapted:
+    knowing = _knowing(dict(headers))
+    read = {file: header for file, header in headers if file not in knowing}
     texts = {name: text, **read}
     try:
         cut, left_out = _cut(texts, frozenset(re.findall(r"\w+", entry)))
         unread = False
     except Unreadable:
         cut, left_out, unread = texts, (), True
-    headers = {one: cut[one] for one in read}
+    cut_headers = {file: cut[file] for file in read}
     options = (UNANNOTATED,) if knowing else ()
-    return Adapted(name, cut[name], headers, _prelude(cut.values()), left_out, unread, options)
+    return Adapted(name, cut[name], cut_headers, _prelude(cut.values()), left_out, unread, options)
 
 
 def _knowing(headers: Mapping[str, str]) -> set[str]:
-    """Those headers that know NVRTC, or one of whose library does (the first folder of a name), and
-    what they include; without those that have functions of the host all the same."""
+    """Return the headers of libraries that support NVRTC, and the headers that these include.
+
+    A library is the first folder of a name. Headers with host-only functions do not count.
+    """
 
     def library(name: str) -> str:
         return name.partition("/")[0]
 
     libraries = {library(name) for name, text in headers.items() if ANSWERS.search(text)}
-    found = [name for name in headers if library(name) in libraries]
-    for one in found:  # which grows
-        found += dict.fromkeys(
+    knowing = [name for name in headers if library(name) in libraries]
+    for member in knowing:  # the list grows meanwhile
+        knowing += dict.fromkeys(
             name
-            for _, name in INCLUDE.findall(headers[one])
-            if name in headers and name not in found
+            for _, name in INCLUDE.findall(headers[member])
+            if name in headers and name not in knowing
         )
     return {
         name
-        for name in found
+        for name in knowing
         if KNOWS_NVRTC in headers[name] or not FOR_HOST.search(source.code(headers[name]))
     }
 
 
 def _prelude(texts: Iterable[str]) -> str:
-    """The header in front of these texts; empty where they need none."""
+    """Return the header in front of these texts; empty if they need none."""
     code = "\n".join(map(source.code, texts))
     lines = []
     for pattern, line in NAMES.items():
@@ -261,12 +262,12 @@ def _prelude(texts: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in dict.fromkeys(lines))
 
 
-# ---------------------------------------------------------------------------------- what is left out
+# ------------------------------------------------------------------------------------ skipped host code
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """A declaration of a file, without the functions of the host among a type's members."""
+    """A declaration of a file; ``cuts``: the host functions among a type's members."""
 
     file: str
     declaration: Declaration
@@ -274,7 +275,7 @@ class _Piece:
     cuts: tuple[Declaration, ...]
 
     @functools.cached_property
-    def words(self) -> frozenset[str]:
+    def identifiers(self) -> frozenset[str]:
         return frozenset(
             token.text
             for token in (*self.declaration.head, *self.declaration.body)
@@ -282,54 +283,55 @@ class _Piece:
         )
 
 
-def _device_words(defined: Mapping[str, Macro]) -> frozenset[str]:
-    """The annotations of device code, and the macros that hold one."""
-    found, before = set(DEVICE_WORDS), 0
-    while len(found) != before:
-        before = len(found)
-        found |= {name for name, macro in defined.items() if macro.words & found}
-    return frozenset(found)
+def _device_marks(defined: Mapping[str, Macro]) -> frozenset[str]:
+    """Return the annotations of device code, and the macros that contain one."""
+    marks, before = set(DEVICE_KEYWORDS), 0
+    while len(marks) != before:
+        before = len(marks)
+        marks |= {name for name, macro in defined.items() if macro.identifiers & marks}
+    return frozenset(marks)
 
 
 def _pieces(texts: Mapping[str, str], defined: Mapping[str, Macro]) -> list[_Piece]:
-    device = _device_words(defined)
+    device = _device_marks(defined)
 
-    def marked(words: Iterable[str]) -> bool:
+    def marked(names: Iterable[str]) -> bool:
         return any(
-            word in device or (word not in defined and FOREIGN_DEVICE.fullmatch(word))
-            for word in words
+            name in device or (name not in defined and FOREIGN_DEVICE.fullmatch(name))
+            for name in names
         )
 
-    def of_host_only(one: Declaration) -> bool:
-        words = {token.text for token in one.head if token.word}
-        constant = words & (CONSTANT_WORDS | {"default", "delete"})
-        return one.kind == "function" and not marked(words) and not constant
+    def of_host_only(declaration: Declaration) -> bool:
+        names = {token.text for token in declaration.head if token.word}
+        constant = names & (CONSTANT_KEYWORDS | {"default", "delete"})
+        return declaration.kind == "function" and not marked(names) and not constant
 
-    made = []
+    pieces = []
     for file, text in texts.items():
-        for one in declarations(text):
-            words = {token.text for token in one.head if token.word}
-            inside = members(text, one) if one.kind == "type" else ()
+        for declaration in declarations(text):
+            names = {token.text for token in declaration.head if token.word}
+            inside = members(text, declaration) if declaration.kind == "type" else ()
             cuts = tuple(member for member in inside if of_host_only(member))
-            made.append(_Piece(file, one, marked(words), cuts))
-    return made
+            pieces.append(_Piece(file, declaration, marked(names), cuts))
+    return pieces
 
 
 def _needless(
     pieces: list[_Piece], defined: Mapping[str, Macro], roots: frozenset[str]
 ) -> set[int]:
-    """Indices of the pieces that no device code needs and that are none."""
+    """Return the indices of the pieces that are no device code and that no device code needs."""
     kernels = {piece.declaration.name for piece in pieces if piece.device}
 
     def stays(piece: _Piece) -> bool:
-        one = piece.declaration
-        first = one.head[0].text
-        instantiation = first == "template" and one.kind == "other"
+        declaration = piece.declaration
+        first = declaration.head[0].text
+        other = declaration.kind == "other"
+        instantiation = first == "template" and other
         return (
             piece.device
-            or _is_number(one)
-            or (one.kind == "other" and first in ("using", "namespace", "asm") and not one.names)
-            or (instantiation and bool(one.words & kernels))
+            or _is_number(declaration)
+            or (other and first in ("using", "namespace", "asm") and not declaration.names)
+            or (instantiation and bool(declaration.identifiers & kernels))
         )
 
     new = {i for i, piece in enumerate(pieces) if stays(piece)}
@@ -338,38 +340,42 @@ def _needless(
     while new:
         for i in new:
             del rest[i]
-            named |= pieces[i].words
+            named |= pieces[i].identifiers
             called |= pieces[i].declaration.called
         for name in named & defined.keys():
-            named |= defined[name].words
-            called |= defined[name].words
-        new = {i for i, one in rest.items() if _needed(one, named, called)}
-    gone = {name for one in rest.values() for name in one.names}
-    asserts = {i for i, one in rest.items() if one.head[0].text == "static_assert"}
-    return {i for i in rest if i not in asserts or pieces[i].words & gone}
+            named |= defined[name].identifiers
+            called |= defined[name].identifiers
+        new = {i for i, declaration in rest.items() if _needed(declaration, named, called)}
+    gone = {name for declaration in rest.values() for name in declaration.names}
+    asserts = {i for i, declaration in rest.items() if declaration.head[0].text == "static_assert"}
+    return {i for i in rest if i not in asserts or pieces[i].identifiers & gone}
 
 
-def _is_number(one: Declaration) -> bool:
-    """Whether it is a constant of a plain type, which no code of the host is needed for."""
-    before = [token.text for token in one.head]
-    words = before[: before.index("=")] if "=" in before else []
-    constant = bool({"const", "constexpr"} & set(words)) and not {"(", "::"} & set(before)
-    return one.kind == "variable" and constant and PLAIN.issuperset(words[:-1])
+def _is_number(declaration: Declaration) -> bool:
+    """Return whether it is a constant of a plain type, which needs no host code."""
+    before = [token.text for token in declaration.head]
+    names = before[: before.index("=")] if "=" in before else []
+    constant = bool({"const", "constexpr"} & set(names)) and not {"(", "::"} & set(before)
+    return declaration.kind == "variable" and constant and PLAIN.issuperset(names[:-1])
 
 
-def _needed(one: Declaration, named: set[str], called: set[str]) -> bool:
-    """Whether device code that names these means this. Functions and variables of the host cannot be
-    meant: NVRTC takes them as constants only."""
-    fixed = one.words & (CONSTANT_WORDS | {"const"} if one.kind == "variable" else CONSTANT_WORDS)
-    if one.kind == "function":
-        return bool(fixed) and one.name in called
-    return (one.kind != "variable" or bool(fixed)) and not named.isdisjoint(one.names)
+def _needed(declaration: Declaration, named: set[str], called: set[str]) -> bool:
+    """Return whether device code that names these names needs this declaration.
+
+    It cannot need host functions and variables, because NVRTC accepts these only as constants.
+    """
+    variable = declaration.kind == "variable"
+    keywords = CONSTANT_KEYWORDS | {"const"} if variable else CONSTANT_KEYWORDS
+    fixed = bool(declaration.identifiers & keywords)
+    if declaration.kind == "function":
+        return fixed and declaration.name in called
+    return (fixed or not variable) and not named.isdisjoint(declaration.names)
 
 
 def _cut(
     texts: Mapping[str, str], roots: frozenset[str]
 ) -> tuple[dict[str, str], tuple[Part, ...]]:
-    """Texts without what only the host needs, and what that was. Raises Unreadable."""
+    """Return the texts without host-only code, and the skipped parts. Raises Unreadable."""
     defined: dict[str, Macro] = {}
     for text in texts.values():
         defined = {**macros(text), **defined}
@@ -378,17 +384,17 @@ def _cut(
     cut, left_out = dict(texts), []
     for i, piece in enumerate(pieces):
         text = texts[piece.file]
-        for one in (piece.declaration,) if i in needless else piece.cuts:
-            lines = line_of(text, one.start), line_of(text, one.end - 1)
-            left_out.append(Part(piece.file, one.name, *lines))
-            cut[piece.file] = _blanked(cut[piece.file], one.start, one.end)
+        for declaration in (piece.declaration,) if i in needless else piece.cuts:
+            lines = line_of(text, declaration.start), line_of(text, declaration.end - 1)
+            left_out.append(Part(piece.file, declaration.name, *lines))
+            cut[piece.file] = _blanked(cut[piece.file], declaration.start, declaration.end)
     return cut, tuple(left_out)
 
 
 def _blanked(text: str, start: int, end: int) -> str:
-    """A text with blanks from start to end; ends of lines and preprocessor lines stay."""
+    """Blank a text from start to end, without ends of lines and preprocessor lines."""
 
-    def blank(found: re.Match[str]) -> str:
-        return found["directive"] or re.sub(r"[^\r\n]", " ", found[0])
+    def blank(match: re.Match[str]) -> str:
+        return match["directive"] or re.sub(r"[^\r\n]", " ", match[0])
 
     return text[:start] + EVERYTHING.sub(blank, text[start:end]) + text[end:]

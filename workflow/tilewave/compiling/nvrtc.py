@@ -1,4 +1,4 @@
-"""One kernel variant through NVRTC to a cubin."""
+"""Compilation of a kernel variant with NVRTC to a cubin."""
 
 import contextlib
 import functools
@@ -33,11 +33,11 @@ SHARED = re.compile(f"{NUMBER} bytes smem")
 
 @dataclass(frozen=True)
 class Compiled:
-    """What NVRTC gave: the cubin, or a message with file and line.
+    """A compilation's output: the cubin, or a message with file and line.
 
-    ``resources`` maps an entry to registers a thread and bytes of static shared memory, stack,
-    spill stores and spill loads, as ptxas reports them. ``named`` has the name in the cubin of each entry
-    that is an expression (``gemm<128, 8>``); ``warning`` says what of the text was left out.
+    ``resources`` maps an entry to registers a thread and bytes of static shared memory, stack, spill stores
+    and spill loads, as ptxas reports them. ``named`` maps an entry that is an expression (``gemm<128, 8>``)
+    to its name in the cubin; ``warning`` names skipped parts of the text.
     """
 
     cubin: bytes | None
@@ -55,7 +55,7 @@ class Compiled:
 
 
 def available() -> str:
-    """Empty where NVRTC can be used; else the reason."""
+    """Return the reason why NVRTC cannot be used; empty if it can."""
     try:
         version()
     except Exception as error:  # ImportError, missing library, wrong platform: all mean no NVRTC
@@ -68,9 +68,9 @@ version = functools.cache(nvrtc_version)
 
 @functools.lru_cache(maxsize=1)
 def architectures() -> tuple[str, ...]:
-    """What NVRTC compiles for, e.g. ``sm_90`` and ``sm_90a``; empty where there is no NVRTC.
+    """Return the targets of NVRTC, e.g. ``sm_90`` and ``sm_90a``; empty without NVRTC.
 
-    The architecture- and family-specific targets are among them.
+    They include the architecture- and family-specific ones.
     """
     try:
         from cuda.bindings import nvrtc
@@ -88,36 +88,40 @@ def architectures() -> tuple[str, ...]:
 
 
 def options(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> tuple[str, ...]:
-    """The compiler's options; they and the text decide the cubin's bytes."""
+    """Return the compiler options; they and the text decide the cubin's bytes."""
     defines = [f"-D{name}={value}" for name, value in macros.items()]
-    own = kernel.compiler_options(macros)
-    language = [] if any(STANDARD.match(one) for one in own) else [LANGUAGE]
-    return (f"-arch={arch}", *language, "-lineinfo", "--ptxas-options=-v", *own, *defines)
+    requested = kernel.compiler_options(macros)
+    language = [] if any(STANDARD.match(option) for option in requested) else [LANGUAGE]
+    return (f"-arch={arch}", *language, "-lineinfo", "--ptxas-options=-v", *requested, *defines)
 
 
 def target_of(kernel: Kernel, arch: str) -> str:
-    """What a kernel is compiled for where ``arch`` is wanted: ``sm_90a`` for ``sm_90``, if its front
-    matter asks for architecture-specific features and the architecture has them."""
+    """Return the compiler target of a kernel for ``arch``.
+
+    It is ``sm_90a`` for ``sm_90`` if the front matter requests architecture-specific features and the
+    architecture has them.
+    """
     plain = arch.removeprefix("sm_")
-    asked = kernel.front.architecture_specific and plain.isdigit()
-    return f"{arch}a" if asked and "a" in architecture(int(plain)).targets else arch
+    specific = kernel.front.architecture_specific and plain.isdigit()
+    return f"{arch}a" if specific and "a" in architecture(int(plain)).targets else arch
 
 
 def expressions(kernel: Kernel) -> list[str]:
-    """The entries that are no plain names but expressions, which NVRTC instantiates and names:
-    ``gemm<128, TILE>``, ``ns::kernel``."""
+    """Return the entries that are expressions, which NVRTC instantiates: ``gemm<128, TILE>``, ``ns::kernel``."""
     return [entry for entry in kernel.entries if re.search(r"[<:]", entry)]
 
 
 def _adapted(kernel: Kernel) -> nvcc.Adapted | None:
-    """The text for NVRTC where the file is one for nvcc, and does not compile as it is."""
+    """Return the adapted text of a file for nvcc; None for other files."""
     return nvcc.adapted(kernel.path.name, kernel.text, kernel.headers, " ".join(kernel.entries))
 
 
 def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
-    """Content key of what is compiled, whoever compiles it: the code without comments, the headers of
-    its own folder, options, and what they become where NVRTC cannot take them as they are."""
-    known = [
+    """Return the content key of the compiler's input, whatever the compiler.
+
+    It covers the code without comments, the kernel's headers, the options, and their adapted forms.
+    """
+    parts = [
         kernel.path.name,
         source.code(kernel.text),
         *options(kernel, arch, macros),
@@ -125,13 +129,13 @@ def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     ]
     adapted = _adapted(kernel)
     if adapted is not None:
-        known += map(source.code, (adapted.text, *adapted.own.values(), adapted.prelude))
-        known += adapted.options
-    return _digest(*known, *expressions(kernel))
+        parts += map(source.code, (adapted.text, *adapted.headers.values(), adapted.prelude))
+        parts += adapted.options
+    return _digest(*parts, *expressions(kernel))
 
 
 def cache_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
-    """Content key of a compilation: `text_key`, CUDA's headers and NVRTC."""
+    """Return the content key of a compilation: `text_key`, CUDA's headers and NVRTC's version."""
     toolkit = [headers.toolkit(kernel.text, kernel.headers).digest]
     adapted = _adapted(kernel)
     if adapted is not None:
@@ -149,7 +153,7 @@ def _digest(*parts: str) -> str:
 
 
 def _resources(log: str) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    by_entry: dict[str, dict[str, int]] = {}
     for part in re.split(r"(?=ptxas info\s*: Compiling entry function)", log):
         entry, used = ENTRY.search(part), USED.search(part)
         if not entry or not used:
@@ -157,94 +161,95 @@ def _resources(log: str) -> dict[str, dict[str, int]]:
         spills = SPILLS.search(part)
         stack, stores, loads = map(int, spills.groups()) if spills else (0, 0, 0)
         shared = SHARED.search(part)
-        found[entry["name"]] = {
+        by_entry[entry["name"]] = {
             "registers": int(used[1]),
             "static_shared_bytes": int(shared[1]) if shared else 0,
             "stack_bytes": stack,
             "spill_store_bytes": stores,
             "spill_load_bytes": loads,
         }
-    return found
+    return by_entry
 
 
 class NoSymbol(ValueError):
-    """Front matter's ``entry`` names none of the file's kernels, or several."""
+    """The front matter's ``entry`` names no kernel of the file, or several."""
 
 
 def symbol(entry: str, names: Iterable[str]) -> str:
-    """The name in the cubin of the kernel that front matter calls ``entry``.
+    """Return the name in the cubin of the kernel that the front matter calls ``entry``.
 
-    A kernel that is not ``extern "C"`` has a mangled name (Itanium C++ ABI: the length of each
-    identifier before it). Raises NoSymbol where none of ``names`` contains the entry so, or several.
+    A kernel that is not ``extern "C"`` has a mangled name (Itanium C++ ABI: each identifier follows its
+    length). Raises NoSymbol if no name contains the entry in this form, or several do.
     """
-    known = sorted(names)
-    if entry in known:
+    all_names = sorted(names)
+    if entry in all_names:
         return entry
     mangled = re.compile(rf"_Z.*(?<!\d){len(entry)}{re.escape(entry)}")
-    meant = [name for name in known if mangled.match(name)]
-    if len(meant) == 1:
-        return meant[0]
-    said = "one of these names" if known else "a __global__ function, one that is instantiated"
-    shown = list(dict.fromkeys(map(mangling.function, meant or known)))
-    if len(shown) < len(meant or known):  # functions of one name and other arguments
-        shown = meant or known
-    why = (
-        f"is ambiguous: it may be {', '.join(shown)}" if meant else "is none of the file's kernels"
-    )
-    there = f", which are {', '.join(shown)}" if known and not meant else ""
-    raise NoSymbol(f"entry {entry} {why}{there}; front matter's `entry` takes {said}")
+    matching = [name for name in all_names if mangled.match(name)]
+    if len(matching) == 1:
+        return matching[0]
+    choices = matching or all_names
+    shown = list(dict.fromkeys(map(mangling.function, choices)))
+    if len(shown) < len(choices):  # overloads of one name
+        shown = choices
+    if matching:
+        problem = f"is ambiguous: it may be {', '.join(shown)}"
+    else:
+        there = f", which are {', '.join(shown)}" if all_names else ""
+        problem = f"is none of the file's kernels{there}"
+    remedy = "one of these names" if all_names else "a __global__ function that is instantiated"
+    raise NoSymbol(f"entry {entry} {problem}. Set `entry` in the front matter to {remedy}")
 
 
 def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Compiled:
     """Compile one kernel file with its macros for ``arch``.
 
-    What NVRTC refuses of a file for nvcc is compiled again as `nvcc.adapted` has it. A kernel that
-    does not compile gives no cubin and the compiler's first message with file and line; nothing is
-    raised for it.
+    If NVRTC refuses a file for nvcc, the adapted text (`nvcc.adapted`) is compiled. A kernel that does not
+    compile gives no cubin but the compiler's first message with file and line; it raises nothing.
     """
     chosen, names = options(kernel, arch, macros), expressions(kernel)
-    file, own = kernel.path.name, kernel.headers
-    found = headers.toolkit(kernel.text, own).texts
-    if own.keys() & found.keys():
-        # Else CUDA's headers, too, would be given the kernel's header of that name.
-        own = includes.kernel_headers(kernel.text, *kernel.folders, taken=found)
-    done = _compile(file, kernel.text, {**found, **own}, chosen, names)
+    file, kernel_headers = kernel.path.name, kernel.headers
+    toolkit = headers.toolkit(kernel.text, kernel_headers).texts
+    if kernel_headers.keys() & toolkit.keys():
+        # Else CUDA's headers would also include the kernel's header of that name.
+        kernel_headers = includes.kernel_headers(kernel.text, *kernel.folders, taken=toolkit)
+    done = _compile(file, kernel.text, {**toolkit, **kernel_headers}, chosen, names)
     adapted = None if done.cubin else _adapted(kernel)
     if adapted is None:
         return done
-    found = headers.toolkit(adapted.prelude + kernel.text, own, nvcc=True).texts
-    given = {**found, **own, **adapted.own, nvcc.PRELUDE: adapted.prelude}
+    toolkit = headers.toolkit(adapted.prelude + kernel.text, kernel_headers, nvcc=True).texts
+    all_headers = {**toolkit, **kernel_headers, **adapted.headers, nvcc.PRELUDE: adapted.prelude}
     in_front = (f"--pre-include={nvcc.PRELUDE}",) if adapted.prelude else ()
     before = (*chosen, *adapted.options, *in_front)
-    return _compile(file, adapted.text, given, before, names, adapted)
+    return _compile(file, adapted.text, all_headers, before, names, adapted)
 
 
 def _compile(
     file: str,
     text: str,
-    given: Mapping[str, str],
+    all_headers: Mapping[str, str],
     chosen: tuple[str, ...],
     named: Sequence[str],
     adapted: nvcc.Adapted | None = None,
 ) -> Compiled:
-    """One text with the headers that it is given."""
+    """Compile a text with all of its headers."""
     from cuda.bindings import nvrtc
 
-    # The headers in memory win; the folders serve only names that no scan of #include finds.
+    # Headers in memory have priority; the folders serve only names that a scan of #include misses.
     folders = [f"-I{folder}" for folder in includes.folders()]
     with contextlib.chdir("/"):  # NVRTC puts the working folder before every relative name
         error, program = nvrtc.nvrtcCreateProgram(
             text.encode(),
             f"kernels/{file}".encode(),
-            len(given),
-            [one.encode() for one in given.values()],
-            [header.encode() for header in given],
+            len(all_headers),
+            [content.encode() for content in all_headers.values()],
+            [header.encode() for header in all_headers],
         )
         if error:
             raise RuntimeError(f"nvrtcCreateProgram: {error}")
         for expression in named:
             nvrtc.nvrtcAddNameExpression(program, expression.encode())
-        # Where there is a driver, its cache would give an equal program's cubin without ptxas' log.
+        # Without --no-cache a driver's cache would give the cubin of an equal program, without ptxas' log.
         flags = [option.encode() for option in (*chosen, "--no-cache", *folders)]
         (failed,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
         _, length = nvrtc.nvrtcGetProgramLogSize(program)
@@ -268,23 +273,24 @@ def _compile(
 
 
 def _message(log: str, adapted: nvcc.Adapted | None, options: Sequence[str] = ()) -> str:
-    """The compiler's first message with file and line, or that of ptxas, and what may help."""
-    found = MESSAGE.search(log)
-    if found is None:
-        told = OF_PTXAS.search(log)
-        if told is None:
+    """Return the compiler's first message with file and line, or that of ptxas, and advice."""
+    match = MESSAGE.search(log)
+    if match is None:
+        of_ptxas = OF_PTXAS.search(log)
+        if of_ptxas is None:
             return log.strip().partition("\n")[0]
         hint = (
-            " (more than 48 KB is `extern __shared__` memory, as front matter's `shared_bytes` says)"
-            if "too much shared data" in told["text"]
+            " (more than 48 KB must be `extern __shared__` memory: set `shared_bytes` in the front matter)"
+            if "too much shared data" in of_ptxas["text"]
             else ""
         )
-        return f"ptxas {told['kind']}: {mangling.plain(told['text'])}{hint}"
-    file = os.path.basename(found["file"])
-    hint = adapted.hint(int(found["line"]), found["text"]) if adapted else ""
+        return f"ptxas {of_ptxas['kind']}: {mangling.plain(of_ptxas['text'])}{hint}"
+    file = os.path.basename(match["file"])
+    hint = adapted.hint(int(match["line"]), match["text"]) if adapted else ""
     if file == OF_NVRTC:
-        quoted = log[found.end() :].strip().partition("\n")[0]
+        quoted = log[match.end() :].strip().partition("\n")[0]
         defined = re.findall(r"-D(\w+)=", " ".join(options))
-        meant = [name for name in defined if re.search(rf"\b{name}\b", quoted)]
-        hint = f"the macro {meant[0]} needs another name: CUDA's headers use it" if meant else hint
-    return f"{file}:{found['line']}: {found['text']}" + (f" ({hint})" if hint else "")
+        clashing = [name for name in defined if re.search(rf"\b{name}\b", quoted)]
+        if clashing:
+            hint = f"the macro {clashing[0]} needs another name: CUDA's headers use it"
+    return f"{file}:{match['line']}: {match['text']}" + (f" ({hint})" if hint else "")

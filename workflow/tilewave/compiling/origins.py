@@ -1,5 +1,4 @@
-"""The line an instruction was made from, in the kernel file or in a header of its own, and the calls that
-brought it there."""
+"""The source line of an instruction, in the kernel file or one of its headers, and the calls that led there."""
 
 from __future__ import annotations
 
@@ -15,18 +14,18 @@ if TYPE_CHECKING:
     from tilewave.kernel.front_matter import Kernel
 
 CALLS = " < "
-"""Stands between the call sites of `Origin.via`."""
+"""Separator of the call sites in `Origin.via`."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an instruction came from.
+    """The origin of an instruction.
 
-    file: name of the kernel file or of a header of its own, empty where neither is known; line: in that
-    file, from 1; text: of the line. via: the call sites that inlined it, the outermost first
-    (``matmul_async.cu:39 < sgemm_tile.cuh:380``), empty where it was not inlined. kernel_line: the kernel
-    file's line that the instruction is charged to there: ``line`` itself, or the line that called the
-    header. What was inlined from one of CUDA's headers belongs to the line that called it.
+    file: name of the kernel file or one of its headers, empty if unknown; line: its number in that file,
+    from 1; text: the line. via: the call sites that inlined it, the outermost first
+    (``matmul_async.cu:39 < sgemm_tile.cuh:380``), empty if it was not inlined. kernel_line: the line of the
+    kernel file that the instruction counts for: ``line`` itself, or the line that called the header. Code
+    inlined from CUDA's headers belongs to the line that called it.
     """
 
     file: str = ""
@@ -37,75 +36,77 @@ class Origin:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Name -> value, as the rows of instructions have them."""
+        """Columns of the rows of instructions: name -> value."""
         return vars(self)
 
 
 NOWHERE = Origin()
 
 
-def own_texts(text: str, path: Path, folders: Iterable[Path] = ()) -> dict[str, str]:
-    """Texts that line tables speak of, by file name: the kernel's, then those of its own headers.
+def source_texts(text: str, path: Path, folders: Iterable[Path] = ()) -> dict[str, str]:
+    """Return the texts that line tables refer to, by file name: the kernel's, then those of its headers.
 
-    folders: of headers, besides the kernel file's own.
+    folders: of headers, besides the kernel file's folder.
     """
     return {path.name: text, **includes.kernel_headers(text, path.parent, *folders)}
 
 
 def kernel_texts(kernel: Kernel) -> dict[str, str]:
-    """`own_texts` of a kernel."""
+    """Return `source_texts` of a kernel."""
     return {kernel.path.name: kernel.text, **kernel.headers}
 
 
 def by_last_name(texts: Mapping[str, str]) -> dict[str, str]:
-    """Texts by the name that a line table and `Origin.file` have, whatever folder a header lies in."""
+    """Return the texts by their file names without folders, as in line tables and `Origin.file`."""
     return {Path(name).name: text for name, text in texts.items()}
 
 
 def _origin(chain: sass.Chain, kernel: str, lines: Mapping[str, list[str]]) -> Origin:
-    own = [place for place in chain if place.file in lines]
-    if not own:
+    sites = [site for site in chain if site.file in lines]
+    if not sites:
         return NOWHERE
-    (file, line), *calls = own
+    (file, line), *calls = sites
     texts = lines[file]
     return Origin(
         file,
         line,
         texts[line - 1].strip() if 0 < line <= len(texts) else "",
-        CALLS.join(f"{place.file}:{place.line}" for place in reversed(calls)),
-        next((place.line for place in own if place.file == kernel), 0),
+        CALLS.join(f"{site.file}:{site.line}" for site in reversed(calls)),
+        next((site.line for site in sites if site.file == kernel), 0),
     )
 
 
 def of_listing(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, Origin]:
-    """Address -> origin of each instruction of a function whose origin is known.
+    """Return address -> origin of each instruction of a function with a known origin.
 
-    listing: of `sass.as_text` or `sass.places`; texts: of `own_texts`, the kernel's first.
+    listing: from `sass.as_text` or `sass.places`; texts: from `source_texts`, the kernel's first.
     """
     kernel = next(iter(texts))
     lines = {name: text.splitlines() for name, text in by_last_name(texts).items()}
-    made: dict[sass.Chain, Origin] = {}
-    found = {}
+    origins: dict[sass.Chain, Origin] = {}
+    by_address = {}
     for address, chain in sass.chains(listing, function).items():
-        if chain not in made:
-            made[chain] = _origin(chain, kernel, lines)
-        if made[chain] is not NOWHERE:
-            found[address] = made[chain]
-    return found
+        if chain not in origins:
+            origins[chain] = _origin(chain, kernel, lines)
+        if origins[chain] is not NOWHERE:
+            by_address[address] = origins[chain]
+    return by_address
 
 
 def callers(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, str]:
-    """Address -> where the device function that it belongs to is called, of functions that were not
-    inlined: ``k.cu:7 or k.cu:9``."""
-    known = by_last_name(texts)
-    found = {}
+    """Return address -> call sites of its device function, for functions that were not inlined.
+
+    Several call sites are joined: ``k.cu:7 or k.cu:9``.
+    """
+    texts_by_name = by_last_name(texts)
+    by_address = {}
     for address, chains in sass.callers(listing, function).items():
-        own = [[place for place in chain if place.file in known] for chain in chains]
-        sites = [CALLS.join(f"{one.file}:{one.line}" for one in reversed(chain)) for chain in own]
-        found[address] = " or ".join(dict.fromkeys(filter(None, sites)))
-    return found
+        sites = [[site for site in chain if site.file in texts_by_name] for chain in chains]
+        calls = [CALLS.join(f"{at.file}:{at.line}" for at in reversed(chain)) for chain in sites]
+        by_address[address] = " or ".join(dict.fromkeys(filter(None, calls)))
+    return by_address
 
 
 def columns(origins: Mapping[int, Origin], addresses: Iterable[int]) -> list[dict[str, Any]]:
-    """`Origin.columns` of each address."""
+    """Return `Origin.columns` of each address."""
     return [origins.get(int(address), NOWHERE).columns for address in addresses]

@@ -1,6 +1,6 @@
-"""Code that something else compiled: Triton, nvcc, a library's build.
+"""Code that another compiler made: Triton, nvcc, a library's build.
 
-A kernel whose front matter names a `cubin` is not compiled here; the rest of its way is that of others.
+A kernel whose front matter names a `cubin` is not compiled here; all other stages are the same.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from tilewave.theory import architectures
 
 
 def _content(kernel: Kernel, macros: Mapping[str, Any]) -> tuple[str, bytes | str]:
-    """The file's name with these macros, and its bytes, or why there are none."""
+    """Return the file's name with these macros, and its bytes or the reason why there are none."""
     assert kernel.front.cubin is not None
     name = kernel.formatted("cubin", kernel.front.cubin, macros)
     folder = kernel.path.parent
@@ -30,9 +30,9 @@ def _content(kernel: Kernel, macros: Mapping[str, Any]) -> tuple[str, bytes | st
 
 
 def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
-    """Content key: the file's bytes."""
-    name, found = _content(kernel, macros)
-    data = found if isinstance(found, bytes) else f"{name}: {found}".encode()
+    """Return the content key, from the file's bytes."""
+    name, content = _content(kernel, macros)
+    data = content if isinstance(content, bytes) else f"{name}: {content}".encode()
     return hashlib.sha256(arch.encode() + b"\0" + data).hexdigest()
 
 
@@ -40,29 +40,29 @@ cache_key = text_key
 
 
 def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Compiled:
-    """The cubin as if it had been compiled for ``arch``; a message where it is none for that."""
-    name, found = _content(kernel, macros)
+    """Return the cubin as if it had been compiled for ``arch``; a message if it does not fit."""
+    name, content = _content(kernel, macros)
 
     def refused(why: str) -> Compiled:
         return Compiled(None, (), "", "", f"{name}: {why}")
 
-    if isinstance(found, str):
-        return refused(found)
+    if isinstance(content, str):
+        return refused(content)
     try:
-        kernels = {entry: images.read(found, entry) for entry in parts.kernels(found)}
-    except Exception as error:  # whatever a file that is no cubin makes of the reader
-        return refused(f"no cubin ({type(error).__name__}: {error})")
+        kernels = {entry: images.read(content, entry) for entry in parts.kernels(content)}
+    except Exception as error:  # the reader raises anything for a file that is no cubin
+        return refused(f"it is no cubin ({type(error).__name__}: {error})")
     wanted = architectures.number(arch)
-    made = {image.arch for image in kernels.values()}
-    if made != {wanted}:
-        was = " and ".join(f"sm_{one}" for one in sorted(made)) or "no kernel"
-        return refused(f"compiled for {was}, and {arch} is wanted")
+    archs = {image.arch for image in kernels.values()}
+    if archs != {wanted}:
+        was = " and ".join(f"sm_{number}" for number in sorted(archs)) or "no kernel"
+        return refused(f"it was compiled for {was}, not for {arch}")
     used = {entry: _resources(image) for entry, image in kernels.items()}
-    return Compiled(found, (), "", "", resources=used)
+    return Compiled(content, (), "", "", resources=used)
 
 
 def _resources(image: images.Image) -> dict[str, int]:
-    """As `Compiled.resources` has them; a cubin does not tell spills from other memory of the stack."""
+    """Return the entry of `Compiled.resources`; a cubin does not separate spills from other stack memory."""
     return {
         "registers": image.registers,
         "static_shared_bytes": architectures.of(image.arch).declared(image.shared_size),

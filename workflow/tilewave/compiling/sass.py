@@ -1,4 +1,4 @@
-"""SASS listings through nvdisasm."""
+"""SASS listings from nvdisasm."""
 
 import functools
 import itertools
@@ -10,20 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-# A function's label, an instruction, or the places in the source that the next instruction came from.
+# A function's label, an instruction, or the source lines of the next instruction.
 ROW = re.compile(
     r"^(?:\.text\.(?P<function>\w+):|\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+(?P<text>.*?)\s*;|\s*//##(?P<place>.*))",
     re.M,
 )
 # HMMA, HGMMA, IMMA, DMMA, ..., with or without a predicate; HFMA2.MMA is of the FMA units.
 TENSOR = re.compile(r"\*/\s+(?:@\S+\s+)?([A-Z]+MMA\b[\w.]*)")
-# A device function that was not inlined begins, or an instruction; and a call of such a function.
+# The label of a device function that was not inlined, or an instruction; and a call of such a function.
 BEGINNING = re.compile(r"^(?P<label>\$\S+):$|^\s*/\*(?P<address>[0-9a-f]{4,})\*/", re.M)
 CALL = re.compile(r"\bCALL\.REL\S* `\((?P<label>\$\S+)\)")
 PLACE = re.compile(r'"(?P<file>[^"]+)", line (?P<line>\d+)')
 BYTES = 16
-"""Of an instruction, from sm_70 on."""
-
+"""Size of an instruction, from sm_70 on."""
 
 WITHOUT_CODE = "// where instructions came from\n"
 """The first line of `places`."""
@@ -31,7 +30,7 @@ WITHOUT_CODE = "// where instructions came from\n"
 
 @functools.cache
 def disassembler() -> str | None:
-    """Path of nvdisasm: the wheel's, else the toolkit's."""
+    """Return the path of nvdisasm: the wheel's, else the toolkit's."""
     try:
         import nvidia
 
@@ -48,7 +47,7 @@ def disassembler() -> str | None:
 def _run(arguments: list[str], cubin: Path) -> str:
     tool = disassembler()
     if tool is None:
-        raise FileNotFoundError("nvdisasm: install the package nvidia-cuda-nvdisasm")
+        raise FileNotFoundError("nvdisasm is missing: install the package nvidia-cuda-nvdisasm")
     done = subprocess.run([tool, *arguments, str(cubin)], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"nvdisasm {' '.join(arguments)}: {done.stderr.strip()}")
@@ -56,64 +55,66 @@ def _run(arguments: list[str], cubin: Path) -> str:
 
 
 def as_text(cubin: Path) -> str:
-    """nvdisasm's listing with source lines, calls that were inlined included.
+    """Return nvdisasm's listing with source lines and inlined calls.
 
-    Without its analysis of data flow, which takes a third of its time and adds but remarks.
+    It omits the analysis of data flow, which takes a third of the time and adds only remarks.
     """
     return _run(["-gi", "-c", "-ndf"], cubin)
 
 
 def of_cubin(cubin: Path) -> str:
-    """`as_text` of a cubin: the file beside it that the compile stage leaves, else made now."""
+    """Return `as_text` of a cubin, from the file beside it that the compile stage wrote, if there is one."""
     path = cubin.with_suffix(".sass")
     return path.read_text(encoding="utf-8") if path.is_file() else as_text(cubin)
 
 
 def _codes(listing: str) -> dict[str, str]:
-    """Function -> its part of `as_text`."""
+    """Return function -> its part of `as_text`."""
     parts = (part.partition(":") for part in listing.split("\n.text.")[1:])
     return {name: code for name, _, code in parts}
 
 
 def tensor_opcodes(listing: str, function: str) -> frozenset[str] | None:
-    """The opcodes of the tensor cores' instructions of a function of `as_text`; None where it is not there."""
+    """Return the opcodes of tensor-core instructions in a function of `as_text`; None without that function."""
     code = _codes(listing).get(function)
     return None if code is None else frozenset(TENSOR.findall(code))
 
 
 def functions_with(listing: str, opcode: str) -> list[str]:
-    """The functions of `as_text` that have such an instruction."""
+    """Return the functions of `as_text` that contain this opcode."""
     return sorted(name for name, code in _codes(listing).items() if opcode in code)
 
 
 def on_tensor_cores(listing: str, *functions: str) -> bool | None:
-    """Whether one of these functions of `as_text` has instructions of the tensor cores; None where none
-    has and one is not there."""
-    found = [tensor_opcodes(listing, function) for function in functions]
-    return True if any(found) else None if None in found else False
+    """Return whether any of these functions of `as_text` uses the tensor cores.
+
+    None if none does and one is missing.
+    """
+    opcodes = [tensor_opcodes(listing, function) for function in functions]
+    return True if any(opcodes) else None if None in opcodes else False
 
 
 class Place(NamedTuple):
-    """A line of a source file, by the file's last name."""
+    """A line of a source file; ``file``: its name without folders."""
 
     file: str
     line: int
 
 
 Chain = tuple[Place, ...]
-"""Where an instruction came from: the line that it was made from, then the lines that called that
-code, the outermost last. Empty where the listing does not say."""
+"""Source lines of an instruction: its line, then the lines that called that code, the outermost last. Empty if
+the listing has none."""
 
 
 @functools.lru_cache(maxsize=65536)
-def _place(words: str) -> Place | None:
-    found = PLACE.search(words)
-    return Place(found["file"].rpartition("/")[2], int(found["line"])) if found else None
+def _place(text: str) -> Place | None:
+    match = PLACE.search(text)
+    return Place(match["file"].rpartition("/")[2], int(match["line"])) if match else None
 
 
 @dataclass(frozen=True)
 class SassInstruction:
-    """One instruction of a function."""
+    """An instruction of a function."""
 
     function: str
     address: int
@@ -122,81 +123,79 @@ class SassInstruction:
 
     @property
     def opcode(self) -> str:
-        """Opcode with its modifiers, the predicate left out."""
-        words = self.text.split()
-        return words[1] if words[0].startswith("@") else words[0]
+        """Opcode with its modifiers, without the predicate."""
+        tokens = self.text.split()
+        return tokens[1] if tokens[0].startswith("@") else tokens[0]
 
     def line(self, source_name: str) -> int:
-        """The line of a file that it came from, 0 if unknown: code inlined from a header is charged to
-        the line that called it."""
+        """Return its line in a file, 0 if unknown; code inlined from a header counts for the calling line."""
         return next((place.line for place in self.chain if place.file == source_name), 0)
 
 
 def _rows(text: str) -> Iterator[tuple[str, str, str, Chain]]:
-    """Function, address and text of each instruction of `as_text` as they stand there, and where it came from."""
+    """Yield function, address, text and chain of each instruction of `as_text`."""
     function, fresh = "", True
     chain: list[Place] = []
-    told: Chain = ()
+    origin: Chain = ()
     for row in ROW.finditer(text):
-        address, name, words, place = row.group("address", "function", "text", "place")
+        address, name, code, place = row.group("address", "function", "text", "place")
         if address:
             if not fresh:
-                told, fresh = tuple(chain), True
-            yield function, address, words, told
+                origin, fresh = tuple(chain), True
+            yield function, address, code, origin
         elif name:
-            function, told, fresh = name, (), True
+            function, origin, fresh = name, (), True
         else:
             if fresh:
                 chain, fresh = [], False
-            if known := _place(place):
-                chain.append(known)
+            if parsed := _place(place):
+                chain.append(parsed)
 
 
-@functools.lru_cache(maxsize=4)  # what is asked of one listing is asked in a row
+@functools.lru_cache(maxsize=4)  # requests for one listing follow each other
 def parse(text: str) -> tuple[SassInstruction, ...]:
-    """Instructions of `as_text`, in order."""
+    """Return the instructions of `as_text`, in order."""
     return tuple(
-        SassInstruction(function, int(address, 16), " ".join(words.split()), chain)
-        for function, address, words, chain in _rows(text)
+        SassInstruction(function, int(address, 16), " ".join(code.split()), chain)
+        for function, address, code, chain in _rows(text)
     )
 
 
 def places(text: str) -> str:
-    """A listing without its code: for `chains`, in a thousandth of the bytes once it is compressed.
+    """Return a listing without its code, for `chains`: compressed, a thousandth of the bytes.
 
-    Each line says how many instructions follow each other that came from the same places.
+    Each line has the number of consecutive instructions from the same source lines, and these lines.
     """
     lines, function = [WITHOUT_CODE.rstrip()], ""
     for (name, chain), rows in itertools.groupby(_rows(text), key=lambda row: (row[0], row[3])):
         if name != function:
             lines.append(f".text.{name}:")
             function = name
-        told = "".join(f' "{place.file}", line {place.line}' for place in chain)
-        lines.append(f"{sum(1 for _ in rows)}{told}")
+        sites = "".join(f' "{place.file}", line {place.line}' for place in chain)
+        lines.append(f"{sum(1 for _ in rows)}{sites}")
     return "\n".join(lines) + "\n"
 
 
 def _of_places(text: str, function: str) -> dict[int, Chain]:
-    """`chains` of `places`: an instruction has 16 bytes."""
+    """Return `chains` of `places`: an instruction has 16 bytes."""
     part = text.partition(f"\n.text.{function}:\n")[2].partition("\n.text.")[0]
-    found: dict[int, Chain] = {}
+    by_address: dict[int, Chain] = {}
     for line in part.splitlines():
         chain = tuple(Place(file, int(number)) for file, number in PLACE.findall(line))
         for _ in range(int(line.partition(" ")[0])):
-            found[BYTES * len(found)] = chain
-    return found
+            by_address[BYTES * len(by_address)] = chain
+    return by_address
 
 
 def chains(text: str, function: str) -> Mapping[int, Chain]:
-    """Address -> places in the source, of one function of a listing, or of its `places`."""
+    """Return address -> source lines, for a function of a listing or of its `places`."""
     if text.startswith(WITHOUT_CODE):
         return _of_places(text, function)
     return {int(address, 16): chain for name, address, _, chain in _rows(text) if name == function}
 
 
 def callers(text: str, function: str) -> Mapping[int, tuple[Chain, ...]]:
-    """Address -> places of the calls of the device function that it belongs to, of those behind
-    ``function`` that were not inlined."""
+    """Return address -> call sites of its device function, for functions of ``function`` that were not inlined."""
     code = text.partition(f"\n.text.{function}:")[2].partition("\n.text.")[0]
     label, inside = "", {}
     for row in BEGINNING.finditer(code):
@@ -205,20 +204,20 @@ def callers(text: str, function: str) -> Mapping[int, tuple[Chain, ...]]:
         elif label:
             inside[int(row["address"], 16)] = label
     calls: dict[str, list[Chain]] = {}
-    for one in parse(text) if inside else ():
-        if one.function == function and (call := CALL.search(one.text)):
-            calls.setdefault(call["label"], []).append(one.chain)
+    for instruction in parse(text) if inside else ():
+        if instruction.function == function and (call := CALL.search(instruction.text)):
+            calls.setdefault(call["label"], []).append(instruction.chain)
     return {address: tuple(calls.get(label, ())) for address, label in inside.items()}
 
 
 def relined(listing: str, moved: Mapping[str, Mapping[int, int]]) -> str:
-    """A listing of `as_text` with other line numbers: file name -> line in it -> line to write."""
+    """Replace the line numbers of `as_text`; moved: file name -> old line -> new line."""
     if not moved:
         return listing
 
-    def line(found: re.Match[str]) -> str:
-        lines = moved.get(found["file"].rpartition("/")[2], {})
-        number = int(found["line"])
-        return f'"{found["file"]}", line {lines.get(number, number)}'
+    def line(match: re.Match[str]) -> str:
+        lines = moved.get(match["file"].rpartition("/")[2], {})
+        number = int(match["line"])
+        return f'"{match["file"]}", line {lines.get(number, number)}'
 
     return PLACE.sub(line, listing)

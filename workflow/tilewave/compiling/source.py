@@ -1,15 +1,15 @@
-"""What of a kernel's text the compiler acts on: its lines of code, without comments.
+"""The lines of code in a kernel's text, without comments.
 
-A comment, front matter or an empty line changes no machine code, so a compilation's key leaves them
-out. They move the lines behind them, though: `moved` says where a line of an older text stands now.
+Comments, front matter and empty lines change no machine code, so they are no part of a compilation's key.
+They move later lines, though: `moved` maps the lines of an older text to the present ones.
 """
 
 import functools
 import re
 from collections.abc import Mapping
 
-# Literals are matched so that what looks like a comment inside one is none. One without an end is matched
-# to where it must end: a search for the end that begins anew at each of them takes hours in a bad file.
+# Literals are matched so that a comment mark inside them is no comment. An unterminated literal is matched to
+# the place where it must end: a new search from each one would take hours in a bad file.
 TOKEN = re.compile(
     r'R"(?P<mark>[^()\\\s]{0,16})\((?:.*?\)(?P=mark)"|.*)'
     r'|"(?:\\.|[^"\\\n])*+"?'
@@ -18,42 +18,42 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 TELLS_LINES = re.compile(r"\b(?:__LINE__|assert|source_location)\b")
-"""Code that holds the number of its own line, so that a moved line is other code."""
+"""Code that contains its own line number, so that a moved line is different code."""
 
 
-def _without_comment(found: re.Match[str]) -> str:
-    comment = found["comment"]
-    return found[0] if comment is None else " " + "\n" * comment.count("\n")
+def _without_comment(match: re.Match[str]) -> str:
+    comment = match["comment"]
+    return match[0] if comment is None else " " + "\n" * comment.count("\n")
 
 
 @functools.lru_cache(maxsize=1024)
 def code_lines(text: str) -> tuple[tuple[int, str], ...]:
-    """(line number, code) of every line that is more than comment and space."""
+    """Return (line number, code) of every line that has code."""
     bare = TOKEN.sub(_without_comment, text).splitlines()
-    return tuple((place, line.strip()) for place, line in enumerate(bare, 1) if line.strip())
+    return tuple((number, line.strip()) for number, line in enumerate(bare, 1) if line.strip())
 
 
 def line_numbers(text: str) -> list[int]:
-    """The numbers of the lines with code."""
-    return [place for place, _ in code_lines(text)]
+    """Return the numbers of the lines with code."""
+    return [number for number, _ in code_lines(text)]
 
 
 @functools.lru_cache(maxsize=1024)
 def code(text: str) -> str:
-    """The text as a compilation's key has it."""
+    """Return the text for a compilation's key."""
     lines = code_lines(text)
     bare = "\n".join(line for _, line in lines)
     return f"{bare}\n{line_numbers(text)}" if TELLS_LINES.search(bare) else bare
 
 
 def moved(before: Mapping[str, list[int]], now: Mapping[str, str]) -> dict[str, dict[int, int]]:
-    """File -> line number when it was compiled -> line number now, of the files whose lines moved.
+    """Return file -> line number when it was compiled -> line number now, for files whose lines moved.
 
-    before: the `line_numbers` of each file then; now: their texts, of the same code.
+    before: the `line_numbers` of each file then; now: the present texts, with the same code.
     """
-    found = {}
+    by_file = {}
     for name, old in before.items():
         new = line_numbers(now.get(name, ""))
         if new != old and len(new) == len(old):
-            found[name] = dict(zip(old, new))
-    return found
+            by_file[name] = dict(zip(old, new))
+    return by_file

@@ -27,7 +27,7 @@ class Places:
             text = source.read_text(encoding="utf-8")
         except OSError:
             text = ""
-        texts = origins.own_texts(text, source, self._folders)
+        texts = origins.source_texts(text, source, self._folders)
         self._included = {Path(name).name: name for name in texts}
         self._listing, self._texts = listing, texts
 

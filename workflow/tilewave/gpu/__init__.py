@@ -1,1 +1,1 @@
-"""Everything that needs a driver. Every module here imports without CUDA; functions import it."""
+"""Code that needs a driver. Its modules import without CUDA; only functions import it."""

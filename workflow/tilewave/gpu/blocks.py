@@ -1,4 +1,4 @@
-"""Blocks of launches as CUDA graphs between two events, behind a gate."""
+"""Blocks of launches: CUDA graphs between two events, behind a gate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_REPEATS = 1024
 
 @contextlib.contextmanager
 def span(name: str) -> Iterator[None]:
-    """An NVTX range in the domain `tilewave` (nothing where nvtx is not installed)."""
+    """Open an NVTX range in the domain `tilewave`, if nvtx is installed."""
     try:
         import nvtx
     except ImportError:
@@ -27,7 +27,7 @@ def span(name: str) -> Iterator[None]:
 
 
 class Block:
-    """A CUDA graph of `repeats` launches that take the buffer sets in turn."""
+    """A CUDA graph of `repeats` launches, which use the buffer sets in turn."""
 
     def __init__(self, support: Support, launches: list[Callable[[], None]], repeats: int) -> None:
         from cuda.bindings import driver
@@ -40,7 +40,7 @@ class Block:
         try:
             for index in range(repeats):
                 launches[index % len(launches)]()
-        finally:  # the stream must leave capture mode whatever happened
+        finally:  # the stream must leave capture mode, also after an error
             ended = driver.cuStreamEndCapture(gpu.handle)
         self._graph = ok(ended)
         try:
@@ -53,7 +53,7 @@ class Block:
         self._events = (gpu.event(), gpu.event())
 
     def enqueue(self) -> None:
-        """Start event, graph, end event."""
+        """Enqueue the start event, the graph and the end event."""
         from cuda.bindings import driver
 
         gpu = self._support.gpu
@@ -62,11 +62,11 @@ class Block:
         gpu.stream.record(self._events[1])
 
     def us(self) -> float:
-        """Time of one launch in the block that was enqueued last, once the stream is done."""
+        """Return the microseconds of a launch in the last enqueued block, once the stream is done."""
         return 1e3 * float(self._events[1] - self._events[0]) / self.repeats
 
     def run(self) -> float:
-        """Run one block behind the gate; microseconds a launch."""
+        """Run one block behind the gate. Return microseconds a launch."""
         self._support.gate()
         self.enqueue()
         self._support.gpu.sync()
@@ -93,11 +93,11 @@ def build(
     launch_us: float = 0.0,
     most: int = MAX_REPEATS,
 ) -> Block:
-    """A block of about `block_us`, of ``most`` launches at most: one launch is timed, then the block itself
-    where that misled.
+    """Build a block of about `block_us` with at most ``most`` launches.
 
-    Every launch function must have run once before (lazy loading is not allowed in a capture). launch_us: of
-    a second launch, where that is known; one that takes as long as a block is one, and not run here.
+    A few launches are timed first, then the block, which is rebuilt if it misses its length. Every launch
+    function must have run once before, because a capture forbids lazy loading. launch_us: the time of a
+    second launch, if known; a launch as long as a block becomes a block without a run here.
     """
     if launch_us >= block_us:
         return Block(support, launches, 1)
@@ -120,7 +120,7 @@ def build(
 
 
 def empty_us(support: Support) -> float:
-    """Time of an empty kernel in the same graph form, measured once for these helper kernels."""
+    """Return the time of an empty kernel in the same graph form (us), measured once for each `Support`."""
     if support.empty_us is None:
         launch = support.prepare_empty()
         launch()
@@ -134,7 +134,7 @@ def empty_us(support: Support) -> float:
 
 
 def first_launch_us(gpu: Gpu, launch: Callable[[], None]) -> float:
-    """Time of one launch as it comes, microseconds; the first also loads the code."""
+    """Return the microseconds of one launch without a gate; the first launch also loads the code."""
     first, last = gpu.event(), gpu.event()
     gpu.stream.record(first)
     launch()

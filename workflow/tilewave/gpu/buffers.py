@@ -1,6 +1,6 @@
-"""Device buffers between guard bands, freed whatever happens.
+"""Device buffers between guard bands, always freed.
 
-The bands are poisoned: a kernel that reads past a buffer and uses what it found gives a wrong result too.
+The bands are poisoned: a kernel that uses values from outside a buffer gives a wrong result.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tilewave.kernel.padding import POISON
 
 GUARD_BYTES = 64 << 10
 OWN_BYTES = 2 << 30
-"""What a process may hold on a GPU besides its buffers: context, code, libraries' workspaces."""
+"""Device memory of a process besides its buffers: context, code, workspaces of libraries."""
 
 
 @dataclass
 class DeviceBuffer:
-    """`nbytes` at device address `pointer`, with GUARD_BYTES before and behind."""
+    """A buffer of `nbytes` at device address `pointer`, with GUARD_BYTES before and after it."""
 
     name: str
     pointer: int
@@ -44,23 +44,23 @@ class DeviceBuffer:
             ok(driver.cuMemsetD8Async(address, byte, count, self.gpu.handle))
 
     def upload(self, data: np.ndarray) -> None:
-        """Copy host data in; raises ValueError where the sizes differ."""
+        """Copy host data in. Raises ValueError if the sizes differ."""
         from cuda.bindings import driver
 
         if data.nbytes != self.nbytes:
             raise ValueError(f"{self.name}: {data.nbytes} bytes of data for {self.nbytes} bytes")
         data = np.ascontiguousarray(data)
-        if self.nbytes:  # on the stream: it does not wait for the default stream
+        if self.nbytes:  # on the stream, which does not wait for the default stream
             address, stream = data.ctypes.data, self.gpu.handle
             ok(driver.cuMemcpyHtoDAsync(self.pointer, address, self.nbytes, stream))
         self.gpu.sync()
 
     def download(self, dtype: np.dtype) -> np.ndarray:
-        """The contents as a one-dimensional host array, once the stream is done."""
+        """Return the contents as a one-dimensional host array, once the stream is done."""
         return self._read(self.pointer, self.nbytes).view(dtype)
 
     def item(self, dtype: np.dtype, index: int) -> np.ndarray:
-        """One element, as an array of one."""
+        """Return one element, as an array of length 1."""
         size = dtype.itemsize
         return self._read(self.pointer + index * size, size).view(dtype)
 
@@ -78,7 +78,7 @@ class DeviceBuffer:
         self._set(self.pointer + self.nbytes, GUARD_BYTES)
 
     def broken_guard(self) -> str:
-        """Empty where both bands are intact, else a sentence with the place of the first write."""
+        """Return a sentence with the position of the first write into a band; empty if both are intact."""
         if not self.guarded:
             return ""
         before = np.flatnonzero(self._read(self.pointer - GUARD_BYTES, GUARD_BYTES) != POISON)
@@ -92,9 +92,9 @@ class DeviceBuffer:
 
 
 class DeviceMemory:
-    """Buffers with one lifetime; use as a context manager, or close()."""
+    """Buffers with one lifetime, a context manager."""
 
-    held: ClassVar[int] = 0  # bytes, by all of this process
+    held: ClassVar[int] = 0  # bytes of all instances in this process
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
@@ -107,7 +107,7 @@ class DeviceMemory:
         self.close()
 
     def new(self, name: str, nbytes: int, guarded: bool = True) -> DeviceBuffer:
-        """Allocate. Raises CudaError (CUDA_ERROR_OUT_OF_MEMORY says how much was wanted)."""
+        """Allocate a buffer. Raises CudaError (CUDA_ERROR_OUT_OF_MEMORY with the size)."""
         from cuda.bindings import driver
 
         guard = GUARD_BYTES if guarded else 0
@@ -118,12 +118,12 @@ class DeviceMemory:
             if error.name != "CUDA_ERROR_OUT_OF_MEMORY":
                 raise
             free = self.gpu.free_bytes()
-            told = f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {free / 2**20:.0f} free"
+            detail = f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {free / 2**20:.0f} are free"
             elsewhere = self.gpu.memory_bytes - free - DeviceMemory.held
             if elsewhere < OWN_BYTES:
-                raise CudaError(error.name, told) from error
-            told += f", other processes hold about {elsewhere / 2**20:.0f}"
-            raise CudaError(error.name, told, passing=True) from error
+                raise CudaError(error.name, detail) from error
+            detail += f", other processes hold about {elsewhere / 2**20:.0f}"
+            raise CudaError(error.name, detail, passing=True) from error
         self._sizes[address] = size
         DeviceMemory.held += size
         buffer = DeviceBuffer(name, address + guard, nbytes, self.gpu, guarded)
@@ -132,7 +132,7 @@ class DeviceMemory:
         return buffer
 
     def close(self) -> None:
-        """Free everything; errors are ignored (a poisoned context frees with its process)."""
+        """Free all buffers. It ignores errors, because a poisoned context frees with its process."""
         from cuda.bindings import driver
 
         driver.cuStreamSynchronize(self.gpu.handle)
@@ -146,10 +146,10 @@ Sets = list[dict[str, DeviceBuffer]]
 
 
 class KeptBuffers:
-    """The buffers of the last case, for a next one that wants as many of the same sizes.
+    """The buffers of the last case, for a next case with buffers of the same sizes.
 
-    To allocate and free the many sets of a small product takes longer than to fill them. What is in
-    them, and in their guard bands, is the caller's to write again.
+    Allocating and freeing the many sets of a small product takes longer than filling them. The caller must
+    rewrite the contents and the guard bands.
     """
 
     def __init__(self, gpu: Gpu) -> None:
@@ -158,8 +158,7 @@ class KeptBuffers:
         self._sets: Sets = []
 
     def sets(self, sizes: dict[str, int], allocate: Callable[[DeviceMemory], Sets]) -> Sets:
-        """Sets of buffers of these sizes; where the last ones had others, newly allocated ones,
-        when the last ones are freed."""
+        """Return sets of buffers of these sizes. If the sizes differ, free the last sets and allocate new ones."""
         if sizes != self._sizes:
             self.close()
             try:
@@ -171,6 +170,6 @@ class KeptBuffers:
         return self._sets
 
     def close(self) -> None:
-        """Free them."""
+        """Free the buffers."""
         self._sizes, self._sets = {}, []
         self._memory.close()

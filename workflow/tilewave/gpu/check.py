@@ -1,8 +1,7 @@
-"""Does a kernel compute what its operation says? One case, one result with a verdict.
+"""The check of a kernel's output against its operation, with a verdict for each case.
 
-What an operation's reference says are matrix products is compared on the device, the rest on the host.
-Outputs are poisoned (NaN) before each launch, and every buffer lies between guard bands that must be
-intact afterwards.
+If the reference consists of matrix products, the comparison runs on the device, otherwise on the host.
+Outputs are poisoned (NaN) before each launch, and the guard bands of every buffer must be intact after it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from tilewave.kernel.tolerance import Judgement
 from tilewave.records.counters.figures import figure
 
 HOST_PRODUCT = 1 << 24
-"""m n k up to which the device's reference is itself compared with numpy."""
+"""Largest m n k for which the device's reference is compared with numpy."""
 
 Prepared = Callable[[dict[str, int], float, float], Callable[[], None]]
 
@@ -42,7 +41,7 @@ Prepared = Callable[[dict[str, int], float, float], Callable[[], None]]
 def check(session: Session | None, job: Job) -> Result:
     """Check one case. `session` may be None for the CPU provider.
 
-    Raises CudaError for what the kernel did to the GPU, cublaslt.Unavailable without cuBLASLt.
+    Raises CudaError for an error of the kernel, cublaslt.Unavailable without cuBLASLt.
     """
     if job.provider == "cpu":
         return _check_cpu(job)
@@ -54,9 +53,9 @@ def check(session: Session | None, job: Job) -> Result:
 def _implementations(
     session: Session, job: Job, close: list[Callable[[], None]], figures: list[dict[str, Any]]
 ) -> Iterator[tuple[str, Prepared]]:
-    """Label and prepare function of all that must be right: one kernel, or every algorithm.
+    """Yield label and prepare function of each implementation: one kernel, or every algorithm.
 
-    What is known of a kernel before it runs is appended to ``figures``.
+    Figures of a kernel from before its run are appended to ``figures``.
     """
     if job.provider == "nvrtc":
         kernel = NvrtcKernel(session.gpu, job)
@@ -71,9 +70,9 @@ def _implementations(
     for rank, algorithm in enumerate(plan.algorithms):
 
         def prepare(
-            pointers: dict[str, int], alpha: float, beta: float, which: bytes = algorithm
+            pointers: dict[str, int], alpha: float, beta: float, choice: bytes = algorithm
         ) -> Callable[[], None]:
-            return plan.prepare(pointers, alpha, beta, which)
+            return plan.prepare(pointers, alpha, beta, choice)
 
         yield f"algorithm {rank}", prepare
 
@@ -84,12 +83,12 @@ def _on_tensor_cores(cubin: str, *entries: str) -> bool | None:
 
 
 def _judged(session: Session, job: Job) -> Result:
-    """Launch with every (alpha, beta) of the operation, and judge what came of it."""
+    """Launch with every (alpha, beta) of the operation, and judge the outputs."""
     operation = operations.load(job.operation, job.source)
     if job.provider == "nvrtc" and may_use_tensor_cores(job.dtypes):
-        entries = [one.entry for one in job.steps]
+        entries = [step.entry for step in job.steps]
         job = replace(job, tensor_cores=_on_tensor_cores(job.cubin, *entries))
-    found: list[Judgement] = []
+    judgements: list[Judgement] = []
     figures: list[dict[str, Any]] = []
     close: list[Callable[[], None]] = []
     with DeviceMemory(session.gpu) as memory:
@@ -115,12 +114,12 @@ def _judged(session: Session, job: Job) -> Result:
                         return Result.of_job(job, "invalid access", broken, verdict="wrong")
                     if changed := operation.changed(job, lambda name: _bytes(buffers[name])):
                         return Result.of_job(job, "ok", changed, verdict="wrong")
-                    found.append(judge())
+                    judgements.append(judge())
         finally:
             for function in close:
                 function()
-    more = {"algorithms_checked": len(found) // len(operation.runs(job))}
-    return _result(job, found, more if operation.vendor else {}, figures)
+    more = {"algorithms_checked": len(judgements) // len(operation.runs(job))}
+    return _result(job, judgements, more if operation.vendor else {}, figures)
 
 
 def _judge(
@@ -132,8 +131,11 @@ def _judge(
     beta: float,
     label: str,
 ) -> Callable[[], Judgement]:
-    """What judges the outputs of a launch that is to come, from the operands as they are now: on the
-    device where the reference is matrix products, else here. dense: the operands without padding."""
+    """Return the function that judges the outputs of the next launch, from the present operands.
+
+    It compares on the device if the reference consists of matrix products, else on the host. dense: the
+    operands without padding.
+    """
     operation = operations.load(job.operation, job.source)
     if products := operation.products(job):
         want = _reference(session, job, products, dense, alpha, beta)
@@ -144,8 +146,8 @@ def _judge(
 
         return compare
 
-    # Copied back, which is faster than to make them a second time.
-    given = {
+    # Copying them back is faster than generating them again.
+    inputs = {
         name: buffer.download(operation.stored(job, name)[0])
         for name, buffer in dense.items()
         if operation.given(job, name, beta)
@@ -156,7 +158,7 @@ def _judge(
             name: arrays[name].download(operation.stored(job, name)[0])
             for name in operation.outputs(job)
         }
-        return operation.judge(job, outputs, given, alpha, beta, kernel_reference.executed)
+        return operation.judge(job, outputs, inputs, alpha, beta, kernel_reference.executed)
 
     return judge
 
@@ -173,7 +175,7 @@ def _reference(
     alpha: float,
     beta: float,
 ) -> DeviceBuffer:
-    """The float64 products, computed once for the same inputs; small ones are themselves checked."""
+    """Return the float64 products, computed once for the same inputs; small ones are checked with numpy."""
     operation, dtypes, layouts = operations.load(job.operation, job.source), job.dtypes, job.layouts
     used = {name: (dtypes[name], layouts.get(name, "row")) for name in arrays}
     if not beta:
@@ -210,37 +212,37 @@ def _compare(
     dtype = job.dtypes["c"]
     output = operations.load(job.operation, job.source).output(job, "c", alpha, beta)
     bound = output.bound
-    found = session.support.compare(
+    comparison = session.support.compare(
         got, dtype, want, bound.relative_out, bound.absolute, output.least_norm
     )
     value = expected = math.nan
-    if found.wrong:
-        value = float(to_float64(got.item(storage(dtype), found.first), dtype)[0])
-        expected = float(want.item(np.dtype(np.float64), found.first).view(np.float64)[0])
-    return tolerance.judged(output, found, value, expected, label)
+    if comparison.wrong:
+        value = float(to_float64(got.item(storage(dtype), comparison.first), dtype)[0])
+        expected = float(want.item(np.dtype(np.float64), comparison.first).view(np.float64)[0])
+    return tolerance.judged(output, comparison, value, expected, label)
 
 
 def _result(
     job: Job,
-    found: list[Judgement],
+    judgements: list[Judgement],
     more: dict[str, Any],
-    known: Sequence[dict[str, Any]] = (),
+    measured: Sequence[dict[str, Any]] = (),
 ) -> Result:
-    """The result of the launch that came nearest to its tolerance, or went farthest past it."""
-    one = Judgement.worst(found)
-    figures = [*one.figures, *known]
+    """Return the result of the launch with the largest error relative to its tolerance."""
+    worst = Judgement.worst(judgements)
+    figures = [*worst.figures, *measured]
     return Result.of_job(
-        job, "ok", one.reason, verdict=one.verdict, figures=figures, notes=more | one.notes
+        job, "ok", worst.reason, verdict=worst.verdict, figures=figures, notes=more | worst.notes
     )
 
 
 def _check_cpu(job: Job) -> Result:
-    """A function on the host against the reference."""
+    """Check a host function against the reference."""
     operation, function = operations.load(job.operation, job.source), cpu_function(job)
-    found = []
+    judgements = []
     for alpha, beta in operation.runs(job):
-        given = operation.inputs(job)
-        arrays = cpu_arrays(job, {name: data.copy() for name, data in given.items()})
+        inputs = operation.inputs(job)
+        arrays = cpu_arrays(job, {name: data.copy() for name, data in inputs.items()})
         for name in arrays:
             if not operation.given(job, name, beta):
                 arrays[name].fill(np.nan)
@@ -249,5 +251,5 @@ def _check_cpu(job: Job) -> Result:
             name: arrays[name].ravel(order=operation.order(job, name))
             for name in operation.outputs(job)
         }
-        found.append(operation.judge(job, outputs, given, alpha, beta, kernel_reference.executed))
-    return _result(job, found, {})
+        judgements.append(operation.judge(job, outputs, inputs, alpha, beta, kernel_reference.executed))
+    return _result(job, judgements, {})

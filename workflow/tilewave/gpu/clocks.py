@@ -1,4 +1,4 @@
-"""Clock, power, temperature and throttle reasons of a GPU, through NVML by its UUID."""
+"""Clock, power, temperature and throttle reasons of a GPU, from NVML."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewave.records.counters.figures import figure
 
-# nvml.h, nvmlClocksEventReason*. Idle and a limit that the user set are no throttling.
+# nvml.h, nvmlClocksEventReason*. An idle GPU or a limit that the user set is not throttled.
 _REASONS = {
     0x04: "power cap",
     0x08: "hardware slowdown",
@@ -20,16 +20,16 @@ _REASONS = {
     0x80: "power brake",
 }
 SLOWED = 0x08 | 0x20 | 0x40 | 0x80
-"""Reasons for which a GPU is not fit to be timed; a power cap is none, it comes with the load."""
+"""Reasons that make timings invalid. The power cap is not among them, because it follows from the load."""
 
 
-def throttle_words(reasons: int) -> str:
-    """The reasons in words, empty where there is none."""
+def throttle_text(reasons: int) -> str:
+    """Return the names of the reasons, empty if there are none."""
     return ", ".join(word for bit, word in _REASONS.items() if reasons & bit)
 
 
 class Clocks:
-    """Samples taken while a measurement runs. Without nvidia-ml-py or NVML there are none."""
+    """Samples taken during a measurement; there are none without nvidia-ml-py or NVML."""
 
     def __init__(self, uuid: str) -> None:
         self._nvml: Any = None
@@ -51,7 +51,7 @@ class Clocks:
         self._reasons = 0
 
     def sample(self) -> None:
-        """Read once, about a millisecond; what a GPU does not offer is left out."""
+        """Read all sensors once, in about a millisecond; skip those that the GPU lacks."""
         nvml, handle = self._nvml, self._handle
         if nvml is None:
             return
@@ -67,18 +67,18 @@ class Clocks:
             self._reasons |= int(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
 
     def count(self, mhz: float) -> None:
-        """Add an SM clock that was counted on the GPU: it stands for NVML's reading, which lags."""
+        """Add an SM clock that was counted on the GPU. It replaces NVML's reading, which lags."""
         self._counted.append(mhz)
 
     def moved(self, share: float) -> bool:
-        """Tell whether the counted clock has moved by more than the share; if so, only the last one is kept."""
+        """Return whether the counted clock has moved by more than the share; if so, keep only the last count."""
         moved = bool(self._counted) and max(self._counted) > (1 + share) * min(self._counted)
         if moved:
             del self._counted[:-1]
         return moved
 
     def figures(self) -> list[dict[str, Any]]:
-        """Medians: sm_clock (MHz), power (W), temperature (C)."""
+        """Return the medians: sm_clock (MHz), power (W), temperature (C)."""
         units = {"sm_clock": "MHz", "power": "W", "temperature": "C"}
         samples = self._samples | ({"sm_clock": self._counted} if self._counted else {})
         return [
@@ -88,12 +88,12 @@ class Clocks:
         ]
 
     def throttle(self) -> str:
-        """Reasons seen in any sample, empty where there was none."""
-        return throttle_words(self._reasons)
+        """Return the reasons in any sample, empty if there are none."""
+        return throttle_text(self._reasons)
 
     def slowed(self) -> str:
-        """Those that are the machine's state and not the load's: heat, brakes. Empty where there was none."""
-        return throttle_words(self._reasons & SLOWED)
+        """Return the reasons that the machine causes and not the load: heat, brakes. Empty if there are none."""
+        return throttle_text(self._reasons & SLOWED)
 
     def close(self) -> None:
         if self._nvml is not None:

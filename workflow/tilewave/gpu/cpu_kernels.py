@@ -1,4 +1,4 @@
-"""Kernels of the CPU provider: their function, their operands, and its wall-clock time."""
+"""Kernels of the CPU provider: function, operands and wall-clock time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tilewave.gpu.failure import too_dear
+from tilewave.gpu.failure import over_limit
 from tilewave.kernel import operations
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
@@ -20,39 +20,41 @@ MIN_RUNS, MAX_RUNS, ENOUGH_S = 3, 9, 1.0
 
 
 CpuFunction = Callable[..., object]
-"""Takes the operands with their dimensions, then alpha and beta."""
+"""A function of the operands with their dimensions, then alpha and beta."""
 
 
 def cpu_function(job: Job) -> CpuFunction:
-    """The Python function `entry` of a CPU kernel file, imported from `source`."""
+    """Return the Python function `entry` of a CPU kernel file, imported from `source`."""
     path = Path(job.source)
     spec = importlib.util.spec_from_file_location(f"tilewave_kernel_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
+        raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     function: CpuFunction = getattr(module, job.entry)
     return function
 
 
-def cpu_arrays(job: Job, given: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-    """The operands with their dimensions, in the job's layouts and with the GPU's numbers.
+def cpu_arrays(job: Job, inputs: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
+    """Return the operands with their dimensions, in the job's layouts and with the GPU's numbers.
 
-    given: the operation's `inputs`, where the caller has them; the arrays are views of these.
+    inputs: the operation's `inputs`, if the caller has them; the arrays are views of these.
     """
     operation = operations.load(job.operation, job.source)
-    given = operation.inputs(job) if given is None else given
-    made = {}
+    inputs = operation.inputs(job) if inputs is None else inputs
+    arrays = {}
     for name in operation.arrays(job):
         dtype, count = operation.stored(job, name)
-        flat = given[name] if name in given else np.empty(count, dtype)
-        made[name] = flat.reshape(operation.extents(job, name), order=operation.order(job, name))
-    return made
+        flat = inputs[name] if name in inputs else np.empty(count, dtype)
+        arrays[name] = flat.reshape(operation.extents(job, name), order=operation.order(job, name))
+    return arrays
 
 
 def time_cpu(job: Job) -> Result:
-    """Median of at least three runs with alpha = 1, beta = 0, after one on small matrices that
-    lets the function compile. *not measured* where three runs would exceed the limit."""
+    """Time at least three runs with alpha = 1, beta = 0, after a run on small matrices that compiles the function.
+
+    The figure is their median; *not measured* if three runs would exceed the limit.
+    """
     function = cpu_function(job)
     small = cpu_arrays(replace(job, shape=dict.fromkeys(job.shape, 8)))
     function(*small.values(), 1.0, 0.0)
@@ -63,8 +65,8 @@ def time_cpu(job: Job) -> Result:
         start = time.perf_counter()
         function(*arrays.values(), 1.0, 0.0)
         samples.append(1e6 * (time.perf_counter() - start))
-        if len(samples) == 1 and (dear := too_dear(job, MIN_RUNS * samples[0] * 1e-6)):
-            return dear
+        if len(samples) == 1 and (refused := over_limit(job, MIN_RUNS * samples[0] * 1e-6)):
+            return refused
     low, duration, high = (float(x) for x in np.percentile(samples, (25, 50, 75)))
     figures = [
         figure("duration", duration, "us"),

@@ -1,10 +1,9 @@
-"""cuBLASLt products through nvmath-python: the baseline of every matrix-product kernel, of one product or
-of a batch of them.
+"""cuBLASLt products through nvmath-python: the baseline of every matrix-product kernel, single or batched.
 
-Like is compared with like: f32 is true single precision (COMPUTE_32F keeps TF32 out), tf32 is
-COMPUTE_32F_FAST_TF32 on f32 storage, f16 accumulates in f32 or in f16 as the job says, i8 in i32
-with whole alpha and beta. FP8 has a scale for each operand, `FP8_SCALES`; an accumulator f22 is
-FAST_ACCUM, and f32 what the library does without it: it promotes sums to f32 on their way.
+The baseline computes the same as the kernel. f32 is true single precision (COMPUTE_32F excludes TF32), tf32 is
+COMPUTE_32F_FAST_TF32 on f32 storage. f16 accumulates in the job's f32 or f16, i8 in i32 with whole alpha and
+beta. FP8 has a scale for each operand, `FP8_SCALES`. An accumulator f22 means FAST_ACCUM; f32 means that the
+library promotes partial sums to f32.
 """
 
 from __future__ import annotations
@@ -31,31 +30,31 @@ if TYPE_CHECKING:
     from tilewave.gpu.blocks import Block
 
 WORKSPACE_BYTES = 32 << 20
-# How split-K may add its parts: CUBLASLT_REDUCTION_SCHEME_INPLACE adds in C itself, ..._COMPUTE_TYPE
-# in a workspace; ..._OUTPUT_TYPE is left out (cuBLAS documentation).
+# Reductions of split-K: CUBLASLT_REDUCTION_SCHEME_INPLACE adds in C, ..._COMPUTE_TYPE in a workspace;
+# ..._OUTPUT_TYPE is excluded (cuBLAS documentation).
 INPLACE, COMPUTE_TYPE = 1, 2
 REQUESTED_ALGORITHMS = 8
 FP8_SCALES = (0.5, 2.0)
-"""What A and B are multiplied by in products of FP8: together nothing."""
+"""Factors of A and B in products of FP8, which cancel."""
 SCALE_PITCH = 16
-"""Bytes between them: a scale that lies elsewhere is refused when the product runs (measured, cuBLAS 13.1)."""
+"""Bytes between the scales: the product refuses a scale at another alignment (measured, cuBLAS 13.1)."""
 EQUAL = 1.005
-"""Times of algorithms up to this ratio are the same: which is the smallest is chance."""
+"""Ratio up to which two algorithms count as equally fast: their order is noise."""
 BEATEN = 1.5
-"""An algorithm whose first block takes this much longer than the fastest's is timed no more: the clock does
-not move that far from one block to the next."""
+"""Ratio of first blocks to the fastest from which an algorithm is dropped: the clock does not move that far
+from one block to the next."""
 MISSING = "cuBLASLt is not installed: pip install -r requirements/gpu.txt"
 
 
 class Unavailable(RuntimeError):
-    """nvmath-python or the cuBLAS library is not there; the text says what to do."""
+    """nvmath-python or the cuBLAS library is missing; the text says what to do."""
 
 
 def _scalar(dtype: str, value: float) -> Any:
-    """alpha or beta in the scale dtype. Raises ValueError for a fraction as a whole number."""
+    """Return alpha or beta in the scale dtype. Raises ValueError for a fraction with i32."""
     if dtype == "i32":
         if value != int(value):
-            raise ValueError(f"alpha or beta is {value!r}, and an i32 product takes whole numbers")
+            raise ValueError(f"alpha or beta is {value!r}, but an i32 product needs whole numbers")
         return ctypes.c_int32(int(value))
     if dtype == "f64":
         return ctypes.c_double(value)
@@ -67,12 +66,10 @@ def _scalar(dtype: str, value: float) -> Any:
 def contiguous_layouts(
     shape: Mapping[str, int], layouts: Mapping[str, str], strides: Collection[str] = ()
 ) -> dict[str, str]:
-    """The layouts of a, b and c in which a vector is contiguous, where its leading dimension is not
-    given.
+    """Return layouts of a, b and c in which a vector without a given leading dimension is contiguous.
 
-    A matrix of one column (row) is the same bytes in either layout. As a column-major (row-major) one
-    its leading dimension is its length and no longer 1, which would rule out the algorithms that need
-    aligned rows.
+    A matrix of one column (row) has the same bytes in either layout. In a column-major (row-major) layout its
+    leading dimension is its length. In the other it is 1, which excludes algorithms that need aligned rows.
     """
     chosen = {name: layouts.get(name, "row") for name in "abc"}
     for name in chosen:
@@ -113,14 +110,13 @@ class CublasLt:
 
 
 class ProductPlan:
-    """Descriptors of one product, or of a batch where the shape has one: shape, dtypes, layouts, and strides
-    (`lda`, `stride_a`) that leave gaps. Close it after use.
+    """Descriptors of a product, or of a batch if the shape has one. Close it after use.
 
-    cuBLASLt counts in column-major matrices. Where C is row-major its transpose is computed,
-    B^T A^T, because a row-major matrix read as column-major is its own transpose. So the first
-    operand is A (C column-major) or B (C row-major), and an operand is transposed exactly where
-    its layout differs from C's. The matrices of a batch lie one behind the other. Raises CudaError for
-    dtypes that have no cuBLASLt product.
+    They cover shape, dtypes, layouts, and strides (`lda`, `stride_a`) with gaps. cuBLASLt uses column-major
+    matrices. For a row-major C it computes the transpose, B^T A^T, because a row-major matrix read as
+    column-major is its transpose. So the first operand is A (C column-major) or B (C row-major), and an
+    operand is transposed if its layout differs from C's. The matrices of a batch follow each other in memory.
+    Raises CudaError for dtypes without a cuBLASLt product.
     """
 
     def __init__(
@@ -136,11 +132,12 @@ class ProductPlan:
         self.shape = {name: int(shape[name]) for name in ("batch", *"mnk") if name in shape}
         self.dtypes = {name: dtypes[name] for name in ("a", "b", "c", "accumulate")}
         self.layouts = contiguous_layouts(self.shape, layouts, self.strides)
-        # alpha and beta are of the accumulator's type.
+        # alpha and beta have the accumulator's type.
         operand, self.scale = DTYPES[self.dtypes["a"]], self.dtypes["accumulate"]
-        other = DTYPES[self.dtypes["b"]]
-        if self.scale not in operand.sums or not (other == operand or (other.fp8 and operand.fp8)):
-            raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", f"dtypes {self.dtypes}")
+        b = DTYPES[self.dtypes["b"]]
+        if self.scale not in operand.sums or not (b == operand or (b.fp8 and operand.fp8)):
+            named = ", ".join(f"{name} {dtype}" for name, dtype in self.dtypes.items())
+            raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", f"no product of dtypes {named}")
         self._stack = contextlib.ExitStack()
         lt = library.lt
         try:
@@ -167,13 +164,13 @@ class ProductPlan:
             raise
 
     def _set(self, key: Any, value: Any) -> None:
-        """An attribute of the product, a `ctypes` value."""
+        """Set an attribute of the product to a `ctypes` value."""
         self.library.lt.matmul_desc_set_attribute(
             self._operation, int(key), ctypes.addressof(value), ctypes.sizeof(value)
         )
 
     def _layout(self, name: str) -> int:
-        """A matrix as it lies in memory, in column-major terms: contiguous size first."""
+        """Create the layout of a matrix in column-major terms: contiguous size first."""
         rows, columns = Matmul.operands[name].sizes(self.shape)
         if self.layouts[name] == "row":
             rows, columns = columns, rows
@@ -205,8 +202,10 @@ class ProductPlan:
 
     @property
     def _reductions(self) -> int:
-        """Schemes that keep the sums as wide as they are: adding in C rounds them where C is narrower
-        (measured: f16 products of sizes that are no multiple of 8 were off by a rounding of C)."""
+        """Reduction schemes that keep the width of the sums: adding in a narrower C rounds them.
+
+        Measured: f16 products of sizes that are no multiple of 8 were off by a rounding of C.
+        """
         narrow = DTYPES[self.dtypes["c"]].size < DTYPES[self.dtypes["accumulate"]].size
         return COMPUTE_TYPE if narrow else INPLACE | COMPUTE_TYPE
 
@@ -214,11 +213,11 @@ class ProductPlan:
     def algorithms(self) -> list[bytes]:
         """Opaque cublasLtMatmulAlgo_t in the order of the heuristic, the likeliest first.
 
-        Raises CudaError where it returns none that fits the workspace.
+        Raises CudaError if none fits the workspace.
         """
         lt = self.library.lt
         results = np.zeros(REQUESTED_ALGORITHMS, lt.matmul_heuristic_result_dtype)
-        found = ctypes.c_int(0)
+        returned = ctypes.c_int(0)
         first, second = (self._layouts[name] for name in self._names)
         with cuda_errors():
             preference = lt.matmul_preference_create()
@@ -226,18 +225,18 @@ class ProductPlan:
                 limit = ctypes.c_uint64(WORKSPACE_BYTES)
                 key = int(lt.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES)
                 lt.matmul_preference_set_attribute(preference, key, ctypes.addressof(limit), 8)
-                # Without this, split-K may add its parts in the narrow type of C: another product.
+                # Without this, split-K may add its parts in the narrow type of C, which changes the product.
                 schemes = ctypes.c_uint32(self._reductions)
                 key = int(lt.MatmulPreferenceAttribute.REDUCTION_SCHEME_MASK)
                 lt.matmul_preference_set_attribute(preference, key, ctypes.addressof(schemes), 4)
                 lt.matmul_algo_get_heuristic(
                     self.library.handle, self._operation, first, second, self._layouts["c"],
                     self._layouts["c"], preference, REQUESTED_ALGORITHMS,
-                    results.ctypes.data, ctypes.addressof(found),
+                    results.ctypes.data, ctypes.addressof(returned),
                 )  # fmt: skip
             finally:
                 lt.matmul_preference_destroy(preference)
-        usable = results[: found.value]
+        usable = results[: returned.value]
         chosen = [row["algo"].tobytes() for row in usable if row["state"] == 0]
         if not chosen:
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "the heuristic returned no algorithm")
@@ -250,14 +249,14 @@ class ProductPlan:
         beta: float = 0.0,
         algorithm: bytes | None = None,
     ) -> Callable[[], None]:
-        """A function that enqueues one product, in place in c (default: the first algorithm)."""
+        """Return a function that enqueues one product, in place in c (default: the first algorithm)."""
         library, lt = self.library, self.library.lt
         value = algorithm if algorithm is not None else self.algorithms[0]
         kept = ctypes.create_string_buffer(value, len(value))
         scalars = (_scalar(self.scale, alpha), _scalar(self.scale, beta))
         first, second = self._names
-        # Told once: a block of launches has a thousand of them.
-        told = (
+        # Built once: a block has a thousand launches.
+        arguments = (
             library.handle, self._operation, ctypes.addressof(scalars[0]),
             pointers[first], self._layouts[first], pointers[second], self._layouts[second],
             ctypes.addressof(scalars[1]), pointers["c"], self._layouts["c"],
@@ -266,9 +265,9 @@ class ProductPlan:
         )  # fmt: skip
 
         def enqueue() -> None:
-            assert kept and scalars  # what is told by its address lives as long as this
+            assert kept and scalars  # keeps alive what the arguments only point to
             with cuda_errors():
-                lt.matmul(*told)
+                lt.matmul(*arguments)
 
         return enqueue
 
@@ -276,12 +275,12 @@ class ProductPlan:
         gpu = self.library.gpu
         key = [gpu.uuid, self.library.version, self.shape, self.dtypes, self.layouts]
         limits = [WORKSPACE_BYTES, REQUESTED_ALGORITHMS, EQUAL, self._reductions]
-        key += [self.strides] if self.strides else []  # recorded choices keep their names
+        key += [self.strides] if self.strides else []  # stored choices keep their file names
         text = json.dumps([*key, *limits], sort_keys=True)
         return cache / "cublaslt" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
     def remembered(self, cache: Path | None) -> bytes | None:
-        """The fastest algorithm of an earlier choose(); its file's name holds all that it depends on."""
+        """Return the fastest algorithm of an earlier choose(), from a file named after all that it depends on."""
         if cache is None:
             return None
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -289,14 +288,13 @@ class ProductPlan:
         return None
 
     def choose(self, block_of: Callable[[bytes], Block], cache: Path | None) -> bytes:
-        """Time all algorithms in turn, keep and remember the fastest; among equals the heuristic's first.
+        """Time all algorithms in turn and store the fastest; among equals the heuristic's first.
 
-        block_of: launches of one algorithm. One that fails to run is passed over, one that poisons the
-        context is not.
+        block_of: launches of one algorithm. An algorithm that fails is skipped, unless it poisons the context.
         """
-        known = self.remembered(cache)
-        if known is not None:
-            return known
+        remembered = self.remembered(cache)
+        if remembered is not None:
+            return remembered
         times = self._timed(block_of)
         if not times:
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "no algorithm ran")
@@ -309,10 +307,10 @@ class ProductPlan:
         return chosen
 
     def _timed(self, block_of: Callable[[bytes], Block]) -> dict[int, float]:
-        """Rank -> microseconds of a product: the median of three blocks, of one that is `BEATEN` the first.
+        """Return rank -> microseconds of a product: the median of three blocks, or the first of a `BEATEN` one.
 
-        In turn, there and back again: after a heavy kernel the clock takes some milliseconds to
-        recover, and one after another the first ones would pay for it.
+        The order alternates: after a heavy kernel the clock takes some milliseconds to recover, and in one
+        fixed order the first algorithms would pay for it.
         """
         with contextlib.ExitStack() as stack:
             blocks: dict[int, Block] = {}
@@ -323,7 +321,7 @@ class ProductPlan:
                 except CudaError as error:
                     if error.poisoned:
                         raise
-            # Each has run once when it was built.
+            # Each block has run once while it was built.
             runs = {rank: [block.us()] for rank, block in blocks.items()}
             limit = BEATEN * min((first for (first,) in runs.values()), default=0.0)
             ranks = [rank for rank, (first,) in runs.items() if first <= limit]

@@ -27,8 +27,10 @@ _POISONS = frozenset("CUDA_ERROR_" + word for word in _POISON_WORDS.split())
 
 
 class CudaError(RuntimeError):
-    """A CUDA call that failed. `name` is e.g. CUDA_ERROR_ILLEGAL_ADDRESS. passing: other processes or the
-    hardware are to blame, so that the next run may fare better."""
+    """A failed CUDA call. `name` is e.g. CUDA_ERROR_ILLEGAL_ADDRESS.
+
+    passing: other processes or the hardware caused it, so the next run may succeed.
+    """
 
     def __init__(self, name: str, detail: str = "", passing: bool = False) -> None:
         super().__init__(f"{name} ({detail})" if detail else name)
@@ -36,7 +38,7 @@ class CudaError(RuntimeError):
 
     @property
     def poisoned(self) -> bool:
-        """The context is lost (CUDA driver API, "sticky" errors): only a new process helps."""
+        """True if the context is lost (CUDA driver API, "sticky" errors): only a new process helps."""
         return self.name in _POISONS
 
     @property
@@ -54,7 +56,7 @@ class CudaError(RuntimeError):
 
 
 def ok(answer: tuple[Any, ...]) -> Any:
-    """What a cuda.bindings call returned behind its error code: None, a value or a tuple.
+    """Return what a cuda.bindings call gave after its error code: None, a value or a tuple.
 
     Raises CudaError.
     """
@@ -75,7 +77,7 @@ def ok(answer: tuple[Any, ...]) -> Any:
 
 @contextlib.contextmanager
 def cuda_errors() -> Iterator[None]:
-    """Turn what cuda.core and cuBLASLt raise into CudaError where it names a CUDA error."""
+    """Turn exceptions of cuda.core and cuBLASLt that name a CUDA error into CudaError."""
     try:
         yield
     except CudaError:
@@ -94,7 +96,7 @@ def cuda_errors() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Gpu:
-    """An opened GPU: its primary context is current in this thread.
+    """An opened GPU, whose primary context is current in this thread.
 
     `device` and `stream` are cuda.core objects; `handle` is the stream's CUstream, `stream_address`
     its integer. Sizes in bytes. `arch` is e.g. ``sm_90``.
@@ -119,29 +121,29 @@ class Gpu:
         return int(self.stream.handle)
 
     def sync(self) -> None:
-        """Wait for the stream. Raises CudaError for what any launch before did."""
+        """Wait for the stream. Raises CudaError for an error of any earlier launch."""
         from cuda.bindings import driver
 
         ok(driver.cuStreamSynchronize(self.handle))
 
     def free_bytes(self) -> int:
-        """Device memory that is free now."""
+        """Return the bytes of device memory that are free now."""
         from cuda.bindings import driver
 
         return int(ok(driver.cuMemGetInfo())[0])
 
     def event(self) -> Any:
-        """A cuda.core event that can be timed; `later - earlier` is in milliseconds."""
+        """Create a cuda.core event with timing; `later - earlier` is in milliseconds."""
         from cuda.core import EventOptions
 
         return self.device.create_event(EventOptions(timing_enabled=True))
 
 
 def open_gpu() -> Gpu:
-    """Open the GPU whose number the environment variable TILEWAVE_GPU holds.
+    """Open the GPU whose number is in the environment variable TILEWAVE_GPU.
 
-    Raises ValueError for a choice that no GPU matches, CudaError and ImportError where there is no
-    usable driver or no cuda-python.
+    Raises ValueError for a number that no GPU has, CudaError without a usable driver, and ImportError
+    without cuda-python.
     """
     from cuda.bindings import driver
 
@@ -153,10 +155,10 @@ def open_gpu() -> Gpu:
             raise
         raise CudaError("CUDA_ERROR_NO_DEVICE", str(error)) from error  # no libcuda here
     devices = [ok(driver.cuDeviceGet(i)) for i in range(ok(driver.cuDeviceGetCount()))]
-    uuids = [uuid_text(ok(driver.cuDeviceGetUuid(one)).bytes) for one in devices]
+    uuids = [uuid_text(ok(driver.cuDeviceGetUuid(handle)).bytes) for handle in devices]
     ordinal = int(wanted)
     if not 0 <= ordinal < len(uuids):
-        raise ValueError(f"{CHOICE_VARIABLE} = {wanted!r}: no such GPU; there are {uuids}")
+        raise ValueError(f"{CHOICE_VARIABLE} is {wanted!r}, but the {len(uuids)} GPUs count from 0")
 
     from cuda.core import Device
 
@@ -183,23 +185,28 @@ def open_gpu() -> Gpu:
 
 
 SHARED = Path("/tmp")
-"""Where the locks lie: one place for all users, whatever the TMPDIR of each."""
+"""Folder of the locks, the same for all users, whatever their TMPDIR."""
 
 
 def _lock_file(path: Path) -> int:
-    """A file descriptor of the lock at ``path``, which is made where there is none.
+    """Open the lock at ``path``, and create it if there is none. Return its file descriptor.
 
-    Nothing is written to it, and it is opened for reading alone: whoever put it there, all that is done
-    with it is flock. A link is not followed. Raises OSError.
+    The file is opened for reading only and used for flock alone, whoever created it. A link is not
+    followed. Raises OSError.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     while True:
         with contextlib.suppress(FileNotFoundError):
             return os.open(path, flags)
-        with contextlib.suppress(FileExistsError):  # somebody was faster
+        with contextlib.suppress(FileExistsError):  # another process was faster
             number = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
-            os.fchmod(number, 0o644)  # whatever the umask says, other users open it too
+            os.fchmod(number, 0o644)  # other users open it too, whatever the umask is
             return number
+
+
+def _no_lock(path: Path, reason: str | None) -> UserError:
+    problem = f"the lock of the GPU, {path}, cannot be used ({reason})"
+    return UserError.because("GPU", problem, "Remove what lies there")
 
 
 @contextlib.contextmanager
@@ -209,16 +216,16 @@ def gpu_lock(
     shared: bool = False,
     wait: bool = True,
 ) -> Iterator[Path | None]:
-    """Hold the machine-wide lock of a GPU; `waiting` is called once if another process has it.
+    """Hold the machine-wide lock of a GPU; call `waiting` once if another process has it.
 
-    shared: with others who hold it so, because nothing is measured; who measures has it alone. Without ``wait`` it
-    gives None where another process has it.
+    shared: share it with other holders, because nothing is measured; a measurement holds it alone.
+    Without ``wait`` it yields None if another process has the lock.
 
-    The file lies in the temporary folder that all users share, so that their runs exclude each
-    other too; the kernel drops the lock when the process ends, however it ends. Not a file of the
-    driver: a container may not have the one of this GPU, or not lock it.
+    The file lies in a folder that all users share, so that their runs exclude each other. The kernel
+    drops the lock when the process ends. A device file would not do: a container may lack it, or may
+    not lock it.
 
-    Raises UserError where something else lies in its place: a link, a folder, a pipe.
+    Raises UserError if the path is no regular file: a link, a folder, a pipe.
     """
     import fcntl
 
@@ -227,13 +234,11 @@ def gpu_lock(
         try:
             number = _lock_file(path)
         except OSError as error:
-            raise UserError(
-                "GPU", path, error.strerror, "a file for the lock: remove it"
-            ) from error
+            raise _no_lock(path, error.strerror) from error
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, number)
             if not stat.S_ISREG(os.fstat(number).st_mode):
-                raise UserError("GPU", path, "no file", "a file for the lock: remove it")
+                raise _no_lock(path, "it is no regular file")
             how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
             try:
                 fcntl.flock(number, how | fcntl.LOCK_NB)
@@ -244,29 +249,30 @@ def gpu_lock(
                 waiting()
                 fcntl.flock(number, how)
             try:
-                mine = os.path.samestat(os.fstat(number), path.lstat())
+                still_there = os.path.samestat(os.fstat(number), path.lstat())
             except FileNotFoundError:
-                mine = False
-            if mine:  # else somebody cleaned up meanwhile, and the next one locks another file
+                still_there = False
+            # If the file was removed meanwhile, the next process locks another one.
+            if still_there:
                 yield path
                 return
 
 
 @contextlib.contextmanager
 def claimed(uuids: Sequence[str], waiting: Callable[[], None] = lambda: None) -> Iterator[str]:
-    """Hold one of these GPUs for a part of a run: the first that no other part, of whatever run, holds.
+    """Hold the first of these GPUs that no other part of any run holds, and yield its UUID.
 
-    It is another lock than the one that workers hold while they use the GPU. `waiting` is called once where all are
-    taken.
+    This lock is separate from `gpu_lock` of the GPU itself, which workers hold. `waiting` is called once
+    if all are taken.
     """
-    told = False
+    announced = False
     while True:
         for uuid in uuids:
             with gpu_lock(f"{uuid}.part", wait=False) as lock:
                 if lock is not None:
                     yield uuid
                     return
-        if not told:
-            told = True
+        if not announced:
+            announced = True
             waiting()
         time.sleep(POLL_S)

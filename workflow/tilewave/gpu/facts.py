@@ -1,8 +1,8 @@
-"""What the driver, NVML and the libraries say of a GPU and of themselves.
+"""Facts of a GPU from the driver and NVML, and versions of the libraries.
 
     python -m tilewave.gpu.facts [--gpu N]
 
-prints environments as one line of JSON, a list (see `tilewave.records.environment.probe`).
+prints the environment as one line of JSON (see `tilewave.records.environment.probe`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ATTRIBUTES = {
 
 
 def _cublas_version() -> str:
-    """cuBLASLt's version (13.1.2 is told as 130102), empty without nvmath."""
+    """Return cuBLASLt's version (130102 for 13.1.2), empty without nvmath."""
     try:
         from nvmath.bindings import cublasLt  # type: ignore[import-not-found, unused-ignore]
 
@@ -48,16 +48,15 @@ def _cublas_version() -> str:
 
 
 def uuid_text(raw: bytes) -> str:
-    """``GPU-`` and the sixteen bytes as nvidia-smi writes them."""
+    """Return ``GPU-`` and the sixteen bytes in the format of nvidia-smi."""
     text = raw.hex()
     return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:32]))
 
 
 def _device_facts(gpu_index: int | None, nvrtc: str) -> dict[str, Any]:
-    """What the driver says about a device.
+    """Return the driver's facts of a device.
 
-    Raises RuntimeError with the driver's error name where it refuses, and where NVRTC's version says that
-    its code is not for this driver.
+    Raises RuntimeError with the driver's error name if a call fails, and if NVRTC is too new for the driver.
     """
     from cuda.bindings import driver
 
@@ -70,8 +69,8 @@ def _device_facts(gpu_index: int | None, nvrtc: str) -> dict[str, Any]:
     version = int(ask(driver.cuDriverGetVersion()))
     cuda = f"{version // 1000}.{version % 1000 // 10}"
     if nvrtc and version // 1000 < int(nvrtc.partition(".")[0]):
-        told = f"the driver knows CUDA {cuda}, NVRTC here is {nvrtc}"
-        raise RuntimeError(f"{told}: what it compiles needs a newer driver")
+        versions = f"the driver supports CUDA {cuda}, NVRTC is {nvrtc}"
+        raise RuntimeError(f"{versions}: install a newer driver to run its code")
     device = ask(driver.cuDeviceGet(gpu_index or 0))
 
     def attribute(name: str) -> int:
@@ -94,7 +93,7 @@ def _device_facts(gpu_index: int | None, nvrtc: str) -> dict[str, Any]:
 
 
 def _sensor_facts(uuid: str) -> dict[str, Any]:
-    """What NVML adds: power limit (W), clocks (MHz), driver version. Empty without nvidia-ml-py."""
+    """Return NVML's facts: power limit (W), clocks (MHz), driver version. Empty without nvidia-ml-py."""
     try:
         import pynvml as nvml  # type: ignore[import-not-found, unused-ignore]
 
@@ -118,7 +117,7 @@ def _sensor_facts(uuid: str) -> dict[str, Any]:
         ask("power_limit_w", "nvmlDeviceGetEnforcedPowerLimit", handle, scale=1e-3)
         ask("sm_clock_max_mhz", "nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_SM)
         ask("memory_clock_max_mhz", "nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_MEM)
-    except Exception:  # the device is not NVML's to see (a slice, a container)
+    except Exception:  # NVML cannot see the device (a slice, a container)
         pass
     finally:
         nvml.nvmlShutdown()
@@ -126,17 +125,18 @@ def _sensor_facts(uuid: str) -> dict[str, Any]:
 
 
 def probe_here(gpu_index: int | None = None) -> dict[str, Any]:
-    """The environment, asked in this process (CUDA is initialised). See `environment.probe`."""
+    """Return the environment from this process, which initialises CUDA. See `environment.probe`."""
     path = find_ncu()
-    told = re.search(r"Version\s+(\d+\.\d+\.\d+)", output_of([path, "--version"])) if path else None
+    output = output_of([path, "--version"]) if path else ""
+    match = re.search(r"Version\s+(\d+\.\d+\.\d+)", output)
     environment = cpu_environment()
     del environment["gpu_reason"]
-    with contextlib.suppress(Exception):  # no package, no library: each raises its own kind
+    with contextlib.suppress(Exception):  # a missing package or library raises various types
         environment["nvrtc"] = nvrtc_version()
     environment |= {
         "driver": driver_version() or None,
         "cublas": _cublas_version(),
-        "ncu": told.group(1) if told else "",
+        "ncu": match.group(1) if match else "",
     }
     try:
         environment |= _device_facts(gpu_index, environment["nvrtc"])

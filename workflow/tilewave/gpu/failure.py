@@ -1,4 +1,4 @@
-"""Why a case has no figures: what an exception says, that it would take too long, or that its GPU was lost."""
+"""Results of cases without figures: after an exception, over the time limit, or with a lost GPU."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Measure = Callable[[list[Job], Keep], list[Result]]
 
 
 def failure(job: Job, error: Exception) -> tuple[Result, bool]:
-    """The result of a job that raised, and whether the process can go on."""
+    """Return the result of a job that raised, and whether the process can continue."""
     if isinstance(error, CudaError):
         notes = {"interrupted": str(error)} if error.passing else {}
-        made = Result.of_job(job, error.status, str(error), notes=notes)
-        return made, not error.poisoned
+        result = Result.of_job(job, error.status, str(error), notes=notes)
+        return result, not error.poisoned
     if isinstance(error, MemoryError):
-        return Result.of_job(job, "not measured", "out of host memory"), True
+        return Result.of_job(job, "not measured", "the host is out of memory"), True
     from tilewave.gpu.cublaslt import Unavailable
 
     if isinstance(error, Unavailable):
@@ -32,8 +32,8 @@ def failure(job: Job, error: Exception) -> tuple[Result, bool]:
     return Result.of_job(job, "failed to launch", text.splitlines()[0]), True
 
 
-def too_dear(job: Job, predicted_s: float) -> Result | None:
-    """A result *not measured* where the predicted seconds exceed the case's limit."""
+def over_limit(job: Job, predicted_s: float) -> Result | None:
+    """Return a result *not measured* if the predicted seconds exceed the case's limit, else None."""
     if predicted_s <= job.limit_s:
         return None
     reason = f"predicted cost {predicted_s:.3g} s exceeds case_limit_s = {job.limit_s:g} s"
@@ -42,8 +42,10 @@ def too_dear(job: Job, predicted_s: float) -> Result | None:
 
 
 def watched(measure: Measure, gpu: int) -> Measure:
-    """The same, but CUDA errors under which the GPU of that number was lost become *not measured*, and the
-    next run tries these cases again. A failure is kept once a later result shows that the GPU outlived it."""
+    """Wrap a measurement so that errors of a lost GPU become *not measured*, and the next run retries the cases.
+
+    gpu: its number. A failure is kept once a later result shows that the GPU still works.
+    """
 
     def watching(waiting: list[Job], keep: Keep) -> list[Result]:
         held: list[Result] = []
@@ -52,24 +54,24 @@ def watched(measure: Measure, gpu: int) -> Measure:
             while held:
                 keep(held.pop(0))
 
-        def finished(made: Result) -> None:
-            held.append(made)
-            if made.status != NOT_MEASURED and "CUDA_ERROR_" not in made.reason:
+        def finished(result: Result) -> None:
+            held.append(result)
+            if result.status != NOT_MEASURED and "CUDA_ERROR_" not in result.reason:
                 release()
 
         results = measure(waiting, finished)
         why = environment.probe(gpu).get("gpu_reason") if held else ""
-        lost = {made.case for made in held if made.status != NOT_MEASURED} if why else set()
+        lost = {result.case for result in held if result.status != NOT_MEASURED} if why else set()
         if lost:
             reason = f"the GPU was lost: {why}"
             notes = {"interrupted": reason}
-            of_nobody = {
+            unmeasured = {
                 job.case: Result.of_job(job, NOT_MEASURED, reason, notes=notes)
                 for job in waiting
                 if job.case in lost
             }
-            held[:] = [of_nobody.get(made.case, made) for made in held]
-            results = [of_nobody.get(made.case, made) for made in results]
+            held[:] = [unmeasured.get(result.case, result) for result in held]
+            results = [unmeasured.get(result.case, result) for result in results]
         release()
         return results
 

@@ -1,4 +1,4 @@
-"""Load a cubin, pack arguments, launch."""
+"""Launches of kernels: load a cubin, pack arguments, enqueue."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tilewave.kernel import arguments
 from tilewave.kernel.job import Job
 
 PLAIN_SHARED_BYTES = 48 << 10
-"""Static + dynamic shared memory that a launch gets without asking (CUDA programming guide)."""
+"""Static + dynamic shared memory of a launch without an attribute (CUDA programming guide)."""
 
 
 class Arguments:
-    """Kernel arguments as C values; keep it alive until the launch call has returned."""
+    """Kernel arguments as C values; they must live until the launch call has returned."""
 
     def __init__(self, values: Sequence[Any]) -> None:
         self._values = list(values)
         addresses = [ctypes.addressof(value) for value in self._values]
         self._array = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
         self.address = ctypes.addressof(self._array)
-        """The void** that cuLaunchKernelEx reads."""
+        """Address of the void** for cuLaunchKernelEx."""
 
 
 def pointer(address: int) -> Any:
@@ -45,10 +45,9 @@ def values(
     beta: float,
     sizes: Sequence[int] | None = None,
 ) -> Values:
-    """What a job's arguments are, by `arguments.values`, for any buffers of these names.
+    """Return a job's arguments from `arguments.values`, for any buffers of these names.
 
-    sizes: bytes of each parameter of the kernel, where they are known. Raises CudaError for what is
-    not the kernel's.
+    sizes: bytes of each parameter of the kernel, if known. Raises CudaError for arguments that do not fit.
     """
     try:
         return arguments.values(job, buffers, maps, alpha, beta, sizes)
@@ -56,30 +55,29 @@ def values(
         raise CudaError("CUDA_ERROR_INVALID_VALUE", str(error)) from error
 
 
-def pack(given: Values, pointers: Mapping[str, int], maps: Mapping[str, Any]) -> Arguments:
-    """Arguments in the kernel's order: buffers by their pointers (and tensor maps that have one), other tensor
-    maps, numbers."""
+def pack(signature: Values, pointers: Mapping[str, int], maps: Mapping[str, Any]) -> Arguments:
+    """Pack arguments in the kernel's order: pointers of buffers and resident tensor maps, tensor maps, numbers."""
 
-    def one(name: str, number: Any) -> Any:
+    def value(name: str, number: Any) -> Any:
         if number is None:
             return pointer(pointers[name]) if name in pointers else maps[name]
         data = number.tobytes()
         return (ctypes.c_char * len(data)).from_buffer_copy(data)
 
-    def struct(whole: arguments.StructLayout) -> Any:
-        data = bytearray(whole.size)
-        for at, member in whole.members:
-            inside = bytes(one(*member))
-            data[at : at + len(inside)] = inside
-        return (ctypes.c_char * whole.size).from_buffer_copy(data)
+    def struct(parameter: arguments.StructLayout) -> Any:
+        data = bytearray(parameter.size)
+        for offset, member in parameter.members:
+            inside = bytes(value(*member))
+            data[offset : offset + len(inside)] = inside
+        return (ctypes.c_char * parameter.size).from_buffer_copy(data)
 
-    return Arguments(
-        [struct(x) if isinstance(x, arguments.StructLayout) else one(*x) for x in given]
-    )
+    layout = arguments.StructLayout
+    packed = [struct(entry) if isinstance(entry, layout) else value(*entry) for entry in signature]
+    return Arguments(packed)
 
 
 class Module:
-    """A loaded cubin. Raises CudaError where it is no code for this GPU."""
+    """A loaded cubin. Raises CudaError for code of another GPU."""
 
     def __init__(self, image: bytes) -> None:
         from cuda.bindings import driver
@@ -88,7 +86,7 @@ class Module:
         self._module = ok(driver.cuModuleLoadData(image))
 
     def function(self, entry: str) -> Any:
-        """The CUfunction of an `extern "C"` kernel."""
+        """Return the CUfunction of a symbol in the cubin."""
         from cuda.bindings import driver
 
         return ok(driver.cuModuleGetFunction(self._module, entry.encode()))
@@ -102,9 +100,9 @@ class Module:
 
 
 def allow_shared(function: Any, dynamic_bytes: int) -> None:
-    """Raise the dynamic shared-memory limit of a kernel that needs more than 48 KiB in all.
+    """Raise the dynamic shared-memory limit of a kernel that needs more than 48 KiB in total.
 
-    The carveout between L1 and shared memory stays the driver's choice.
+    The driver still chooses the carveout between L1 and shared memory.
     """
     from cuda.bindings import driver
 
@@ -128,8 +126,10 @@ def configuration(
     cluster: Sequence[int] | None = None,
     programmatic: bool = False,
 ) -> Any:
-    """A CUlaunchConfig on the GPU's stream. The grid counts blocks, with a cluster too; programmatic: see
-    `LaunchPlan`."""
+    """Return a CUlaunchConfig on the GPU's stream.
+
+    The grid counts blocks, also with a cluster; programmatic: see `LaunchPlan`.
+    """
     from cuda.bindings import driver
 
     config = driver.CUlaunchConfig()
@@ -156,14 +156,14 @@ def configuration(
 
 
 def enqueue(config: Any, function: Any, arguments: Arguments) -> None:
-    """Launch once. Raises CudaError for an invalid configuration (the context survives that)."""
+    """Launch once. Raises CudaError for an invalid configuration, which the context survives."""
     from cuda.bindings import driver
 
     ok(driver.cuLaunchKernelEx(config, function, arguments.address, 0))
 
 
 class _Launch:
-    """One launch of a job (of `Job.steps`), ready to be made any number of times."""
+    """A launch of a job (of `Job.steps`), which can be enqueued any number of times."""
 
     def __init__(self, gpu: Gpu, job: Job, module: Module) -> None:
         self._job, launch = job, job.launch
@@ -172,7 +172,7 @@ class _Launch:
         self.by_address = {
             name for name, size in zip(job.arguments, self._sizes) if size == arguments.ADDRESS
         }
-        if launch.cluster and math.prod(launch.cluster) > 8:  # what is portable
+        if launch.cluster and math.prod(launch.cluster) > 8:  # the portable limit
             from cuda.bindings import driver
 
             key = driver.CUfunction_attribute
@@ -191,39 +191,39 @@ class _Launch:
         alpha: float,
         beta: float,
     ) -> Callable[[], None]:
-        """copies: addresses of tensor maps, of which a launch takes some by address."""
-        mine = {name: address for name, address in copies.items() if name in self.by_address}
-        pointers = {**pointers, **mine}
-        # A case is launched with as many as 32 sets of buffers, of which only addresses differ.
-        asked = (alpha, beta, tuple(pointers), tuple(maps))
-        if asked not in self._values:
-            self._values[asked] = values(self._job, pointers, maps, alpha, beta, self._sizes)
-        packed = pack(self._values[asked], pointers, maps)
+        """Return a function that enqueues the launch; copies: addresses of the resident tensor maps."""
+        by_address = {name: address for name, address in copies.items() if name in self.by_address}
+        pointers = {**pointers, **by_address}
+        # A case has up to 32 sets of buffers, which differ only in addresses.
+        key = (alpha, beta, tuple(pointers), tuple(maps))
+        if key not in self._values:
+            self._values[key] = values(self._job, pointers, maps, alpha, beta, self._sizes)
+        packed = pack(self._values[key], pointers, maps)
         return lambda: enqueue(self._config, self.function, packed)
 
 
 class NvrtcKernel:
-    """The kernel of a job, or all that it launches in a row, ready to be launched any number of times.
+    """The kernel or series of kernels of a job, which can be launched any number of times.
 
-    module: its loaded cubin, which then stays loaded (see `session.Session.module`).
+    module: its loaded cubin, which stays loaded (see `session.Session.module`).
     """
 
     def __init__(self, gpu: Gpu, job: Job, module: Module | None = None) -> None:
-        self._own = module is None
+        self._owns_module = module is None
         self._module = module or Module(Path(job.cubin).read_bytes())
         self._job = job
         self._memory = DeviceMemory(gpu)
-        self._launches = [_Launch(gpu, one, self._module) for one in job.steps]
-        by_address = {name for one in self._launches for name in one.by_address}
+        self._launches = [_Launch(gpu, step, self._module) for step in job.steps]
+        by_address = {name for launch in self._launches for name in launch.by_address}
         self._maps = Maps(job.launch.tensor_maps, self._memory, by_address)
-        most: dict[str, int] = {}  # a function may be launched several times, and has one limit
-        for one in job.steps:
-            most[one.entry] = max(most.get(one.entry, 0), one.launch.shared_bytes)
+        most: dict[str, int] = {}  # all launches of a function share one limit
+        for step in job.steps:
+            most[step.entry] = max(most.get(step.entry, 0), step.launch.shared_bytes)
         for entry, shared_bytes in most.items():
             allow_shared(self._module.function(entry), shared_bytes)
 
     def blocks_per_sm(self) -> int:
-        """Blocks that the driver says an SM holds at a time, of the launch that leads."""
+        """Return the driver's number of resident blocks on an SM for the leading launch."""
         from cuda.bindings import driver
 
         launch, function = self._job.launch, self._launches[self._job.leading].function
@@ -233,17 +233,18 @@ class NvrtcKernel:
     def prepare(
         self, pointers: Mapping[str, int], alpha: float = 1.0, beta: float = 0.0
     ) -> Callable[[], None]:
-        """A function that enqueues the launches once, one behind the other, with these buffers."""
+        """Return a function that enqueues the launches once, in their order, with these buffers."""
         maps, copies = self._maps.of(pointers), self._maps.addresses(pointers)
-        made = [one.prepare(pointers, copies, maps, alpha, beta) for one in self._launches]
+        shared = (pointers, copies, maps, alpha, beta)
+        prepared = [launch.prepare(*shared) for launch in self._launches]
 
-        def launch() -> None:
-            for enqueued in made:
-                enqueued()
+        def enqueue_all() -> None:
+            for enqueue_next in prepared:
+                enqueue_next()
 
-        return launch
+        return enqueue_all
 
     def close(self) -> None:
         self._memory.close()
-        if self._own:
+        if self._owns_module:
             self._module.close()

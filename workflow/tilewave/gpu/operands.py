@@ -1,4 +1,4 @@
-"""An operation's arrays on the GPU: how large they are, and what they hold before a launch."""
+"""An operation's arrays on the GPU: sizes, and contents before a launch."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from tilewave.gpu.session import Session
 
 BESIDE = 16
-"""Buffer set i of a timing holds streams 16 i and on."""
+"""Distance of random streams: buffer set i of a timing holds those from 16 i."""
 
 
 def sizes(job: Job) -> dict[str, int]:
-    """Bytes of each operand."""
+    """Return the bytes of each operand."""
     operation = operations.load(job.operation, job.source)
     stored = {name: operation.stored(job, name) for name in operation.arrays(job)}
     return {name: dtype.itemsize * count for name, (dtype, count) in stored.items()}
@@ -33,13 +33,15 @@ def fill(
     buffers: Mapping[str, DeviceBuffer],
     beta: float = 1.0,
     index: int = 0,
-    made: dict[str, np.ndarray] | None = None,
+    host_inputs: dict[str, np.ndarray] | None = None,
 ) -> None:
-    """Write what the operands hold before a launch with this beta, on the stream; what has no values
-    is poisoned. index: of a timing's buffer set; what only the host can make is the same in all, and
-    made: keeps it from one set to the next."""
+    """Write the operands for a launch with this beta, on the stream; arrays without values are poisoned.
+
+    index: of a timing's buffer set. host_inputs: inputs that only the host generates; they are the same in
+    all sets, and it keeps them from one set to the next.
+    """
     operation = operations.load(job.operation, job.source)
-    made = {} if made is None else made
+    host_inputs = {} if host_inputs is None else host_inputs
     for name in operation.arrays(job):
         stream = operation.streamed(job, name)
         if not operation.given(job, name, beta):
@@ -55,35 +57,40 @@ def fill(
                 session.support.fill(dense, dtype, job.seed, number)
                 move(job, name, dense, buffers[name], gathering=False)
         else:
-            made.update({} if made else operation.inputs(job))
-            buffers[name].upload(operation.in_memory(job, name, made[name]))
+            host_inputs.update({} if host_inputs else operation.inputs(job))
+            buffers[name].upload(operation.in_memory(job, name, host_inputs[name]))
 
 
 def without_padding(
     memory: DeviceMemory, job: Job, buffers: Mapping[str, DeviceBuffer]
 ) -> dict[str, DeviceBuffer]:
-    """For each padded operand a buffer of its elements alone, whose contents are the caller's to
-    `move`; the others themselves."""
+    """Return a buffer without padding for each padded operand, and the other buffers themselves.
+
+    The caller copies the contents with `move`.
+    """
     operation = operations.load(job.operation, job.source)
-    made = {}
+    dense = {}
     for name, buffer in buffers.items():
         if padded := operation.padded(job, name):
             size = operation.stored(job, name)[0].itemsize
-            made[name] = memory.new(name, padded.elements * size, guarded=False)
+            dense[name] = memory.new(name, padded.elements * size, guarded=False)
         else:
-            made[name] = buffer
-    return made
+            dense[name] = buffer
+    return dense
 
 
 def gather(job: Job, padded: Mapping[str, DeviceBuffer], dense: Mapping[str, DeviceBuffer]) -> None:
-    """Copy what the padded buffers hold to those of their elements alone, on the stream."""
+    """Copy padded buffers to their dense counterparts, on the stream."""
     for name, buffer in dense.items():
         if buffer is not padded[name]:
             move(job, name, buffer, padded[name], gathering=True)
 
 
 def move(job: Job, name: str, dense: DeviceBuffer, padded: DeviceBuffer, gathering: bool) -> None:
-    """Copy a padded operand's elements, row by row and without the padding, on the stream."""
+    """Copy a padded operand's elements row by row, without the padding, on the stream.
+
+    gathering: from the padded buffer to the dense one, else back.
+    """
     from cuda.bindings import driver
 
     operation = operations.load(job.operation, job.source)
@@ -104,12 +111,12 @@ def move(job: Job, name: str, dense: DeviceBuffer, padded: DeviceBuffer, gatheri
 
 
 def scratch(memory: DeviceMemory, job: Job) -> dict[str, DeviceBuffer]:
-    """A launch's buffers beside its operands: zeroed where the kernel counts on that, else poisoned."""
-    made = {}
-    for one in job.launch.scratch:
-        buffer = made[one.name] = memory.new(one.name, one.nbytes)
-        if one.zeroed:
+    """Return a launch's scratch buffers, zeroed if the kernel relies on that, else poisoned."""
+    buffers = {}
+    for plan in job.launch.scratch:
+        buffer = buffers[plan.name] = memory.new(plan.name, plan.nbytes)
+        if plan.zeroed:
             buffer.clear()
         else:
             buffer.poison()
-    return made
+    return buffers

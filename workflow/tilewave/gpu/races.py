@@ -1,10 +1,9 @@
 """The GPU's part of a race (see `tilewave.theory.racing`): it runs candidates, and decides nothing.
 
 The candidates of a group compute the same product from the same buffers: sets that take turns as in
-`tilewave.gpu.timing`, filled once; only a candidate's own scratch comes on top. A short block takes
-about SHORT_US or is SHORT_LAUNCHES, a lap's block takes what the job's `timing` says; all are graphs of
-launches behind a gate.
-A candidate's module, graphs and scratch are freed as soon as it is out.
+`tilewave.gpu.timing`, filled once, plus each candidate's scratch. A short block takes about SHORT_US or has
+SHORT_LAUNCHES launches; a lap's block takes the time of the job's `timing`. All are graphs of launches behind a
+gate. A candidate's module, graphs and scratch are freed as soon as it is eliminated.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy as np
 from tilewave.gpu.blocks import Block, build, first_launch_us
 from tilewave.gpu.buffers import DeviceMemory
 from tilewave.gpu.device import cuda_errors
-from tilewave.gpu.failure import failure, too_dear
+from tilewave.gpu.failure import failure, over_limit
 from tilewave.gpu.operands import scratch
 from tilewave.gpu.session import Session
 from tilewave.gpu.timing import contestants, cost_s, fill_sets, plan_of, pointers_of
@@ -33,22 +32,22 @@ T = TypeVar("T")
 SHORT_US = 500.0
 SHORT_BLOCKS = 2
 SHORT_LAUNCHES = 128
-"""At most, of a short block: more of so short ones take longer to capture than to run."""
+"""Most launches of a short block: more launches of this length take longer to capture than to run."""
 WARM_US = 50_000.0
-"""Work before the first candidate of a group is screened: an idle GPU raises its clock only then."""
+"""Warm-up before the first candidate of a group is screened, because an idle GPU has a low clock."""
 GLANCE, GLANCE_US = 2.0, 200.0
-"""A single launch is no precise measurement: one that is this many times too slow, and longer than
-so many microseconds, is enough to be beaten."""
+"""A single launch is imprecise. A candidate loses by one launch only if it is this many times too slow, and
+longer than this many microseconds."""
 VENDOR = "cublaslt"
 
 
 class Lost(RuntimeError):
-    """The CUDA context is gone; only a new process helps. What had to be said was reported."""
+    """The CUDA context is lost, and its result reported; only a new process helps."""
 
 
 @dataclass
 class _Runner:
-    """What a candidate holds on the GPU while it races."""
+    """Resources of a candidate on the GPU during its race."""
 
     launches: list[Callable[[], None]]
     block: Block | None = None
@@ -57,10 +56,9 @@ class _Runner:
 
 
 class GpuTrack:
-    """Runs the candidates of one group on a GPU.
+    """The runner of one group's candidates on a GPU.
 
-    Raises CudaError where the group's buffers do not fit, Lost where a candidate destroys the
-    context.
+    Raises CudaError if the group's buffers do not fit, Lost if a candidate destroys the context.
     """
 
     def __init__(
@@ -87,14 +85,14 @@ class GpuTrack:
         return self._safely(name, lambda: self._lap(name))
 
     def about(self, name: str) -> Mapping[str, Any]:
-        """`launches` that were made of a candidate, and notes."""
+        """Return the number of `launches` of a candidate, and its notes."""
         runner = self._runners[name]
-        clocks = {one["metric"]: one["value"] for one in self._session.clocks.figures()}
+        clocks = {entry["metric"]: entry["value"] for entry in self._session.clocks.figures()}
         more = {"throttle": self._session.clocks.throttle(), **clocks}
         return {"launches": runner.launched, **self._notes, **runner.notes, **more}
 
     def leave(self, name: str) -> None:
-        """Free what a candidate holds."""
+        """Free a candidate's resources."""
         self._runners.pop(name, None)
         stack = self._stacks.pop(name, None)
         if stack is not None:
@@ -105,16 +103,16 @@ class GpuTrack:
             self.leave(name)
 
     def _safely(self, name: str, call: Callable[[], T | None]) -> T | None:
-        """What the call gives; None once its failure has been told. Raises Lost."""
+        """Return the call's value; None after its failure was reported. Raises Lost."""
         self._started(name)
         try:
             with cuda_errors():
                 return call()
         except Exception as error:
-            made, usable = failure(self._jobs[name], error)
-        self._failed(made)
+            result, usable = failure(self._jobs[name], error)
+        self._failed(result)
         if not usable:
-            raise Lost(made.reason)
+            raise Lost(result.reason)
         self.leave(name)
         return None
 
@@ -123,16 +121,16 @@ class GpuTrack:
         stack = self._stacks[name] = contextlib.ExitStack()
         memory = stack.enter_context(DeviceMemory(session.gpu))
         extra = {key: buffer.pointer for key, buffer in scratch(memory, job).items()}
-        pointers = [one | extra for one in self._pointers]
+        pointers = [addresses | extra for addresses in self._pointers]
         notes: dict[str, Any] = {}
         prepare, _ = contestants(session, job, pointers, stack, notes)
-        runner = _Runner([prepare(one) for one in pointers], notes=notes)
+        runner = _Runner([prepare(addresses) for addresses in pointers], notes=notes)
         self._runners[name] = runner
         first_launch_us(session.gpu, runner.launches[0])  # also loads the code
         launch_us = first_launch_us(session.gpu, runner.launches[-1])
         runner.launched += 2
-        if dear := too_dear(job, cost_s(job, launch_us)):
-            self._failed(dear)
+        if refused := over_limit(job, cost_s(job, launch_us)):
+            self._failed(refused)
             self.leave(name)
             return None
         if launch_us > max(GLANCE * worst_us, GLANCE_US):
@@ -171,16 +169,15 @@ class GpuTrack:
 
 
 Opened = Callable[[Sequence[Job], Callable[[str], None], Callable[[Result], None]], GpuTrack]
-"""Makes a track from a group's jobs, `started(case)` and `failed(result)`."""
+"""A function that opens a track from a group's jobs, `started(case)` and `failed(result)`."""
 
 
 def reported(job: Job, outcome: Outcome, about: Mapping[str, Any]) -> Result:
-    """The result of a candidate whose race has ended.
+    """Return the result of a candidate whose race has ended.
 
     Figures: tune_duration and tune_spread (us; median and interquartile range of its blocks),
-    tune_tflops, tune_rounds (laps), tune_eliminated (0 or 1), tune_spent (ms of GPU that its
-    launches took) and tune_full_cost (ms that the full number of rounds takes without elimination,
-    nothing else paired with it).
+    tune_tflops, tune_rounds (laps), tune_eliminated (0 or 1), tune_spent (ms of GPU time of its launches) and
+    tune_full_cost (ms for all rounds without elimination and without a paired kernel).
     """
     low, duration, high = (float(x) for x in np.percentile(outcome.samples, (25, 50, 75)))
     operations = 2.0 * math.prod(job.shape.values())
@@ -206,7 +203,7 @@ def reported(job: Job, outcome: Outcome, about: Mapping[str, Any]) -> Result:
 
 
 def entry(job: Job) -> Candidate:
-    """How a job enters its race: without a prediction it comes last in the screening."""
+    """Return a job's candidate; without a prediction it is screened last."""
     league = "vendor" if job.provider == VENDOR else "own"
     order = math.inf if job.predicted_loads is None else job.predicted_loads
     return Candidate(job.case, order, league)
@@ -215,8 +212,9 @@ def entry(job: Job) -> Candidate:
 def run_races(
     jobs: Sequence[Job], todo: Sequence[int], send: Callable[..., None], open_track: Opened
 ) -> bool:
-    """Race the jobs whose indices are ``todo``, group by group; tell `send` of every start and
-    result at once. Returns whether the process can go on.
+    """Race the jobs with the indices ``todo``, group by group. Return whether the process can continue.
+
+    Each start and result goes to `send` at once.
     """
     groups: dict[str, list[int]] = {}
     for index in todo:
@@ -232,33 +230,34 @@ def run_races(
 def _race(
     group: Sequence[Job], indices: Sequence[int], send: Callable[..., None], open_track: Opened
 ) -> None:
-    places = {job.case: index for job, index in zip(group, indices)}
+    indices_by_case = {job.case: index for job, index in zip(group, indices)}
     by_case = {job.case: job for job in group}
 
     def started(case: str) -> None:
-        send("started", index=places[case], case=case)
+        send("started", index=indices_by_case[case], case=case)
 
-    def finished(made: Result) -> None:
-        send("finished", index=places[made.case], case=made.case, result=made.document())
+    def finished(result: Result) -> None:
+        case = result.case
+        send("finished", index=indices_by_case[case], case=case, result=result.document())
 
-    started(group[0].case)  # whom a crash while the buffers are filled is laid to
+    started(group[0].case)  # a crash while the buffers are filled counts for this case
     try:
         with cuda_errors():
             track = open_track(group, started, finished)
     except Exception as error:
         outcomes = [failure(job, error) for job in group]
-        for made, _ in outcomes:
-            finished(made)
+        for result, _ in outcomes:
+            finished(result)
         if not all(usable for _, usable in outcomes):
             raise Lost(str(error)) from error
         return
 
-    def left(outcome: Outcome) -> None:
+    def finish_race(outcome: Outcome) -> None:
         finished(reported(by_case[outcome.name], outcome, track.about(outcome.name)))
         track.leave(outcome.name)
 
     _, laps = plan_of(group[0])
     try:
-        Race([entry(job) for job in group], track, left, Rules(laps=laps)).run()
+        Race([entry(job) for job in group], track, finish_race, Rules(laps=laps)).run()
     finally:
         track.close()

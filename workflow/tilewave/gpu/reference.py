@@ -1,6 +1,6 @@
 """The helper kernels of support.cu: random inputs, the float64 product, the comparison, a gate.
 
-``python -m tilewave.gpu.reference ARCH CACHE`` compiles them (`compile_support`) before somebody waits for them.
+``python -m tilewave.gpu.reference ARCH CACHE`` compiles them in advance (`compile_support`).
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from tilewave.theory.dtypes import DTYPES
 
 SOURCE = Path(__file__).with_name("support.cu")
 ENTRIES = ("f64", "f32", "f16", "bf16", "i8", "e4m3")
-"""Types of A and B that have a reference kernel of their own."""
+"""Types of A and B with a specialised reference kernel."""
 COMPARE_BLOCKS = 512
 WATCH_NS, PAUSE_NS = 5_000_000, 100_000
-"""How long the GPU is watched for others, and the shortest pause that is theirs."""
+"""Time of a watch for other processes, and the shortest pause that counts as theirs."""
 CLOCK_NS = 100_000
-"""How long cycles are counted for one reading of the SM clock."""
+"""Time over which cycles are counted for one reading of the SM clock."""
 LATELY_S = 1.0
-"""A case's end, watched, is the next one's beginning."""
+"""Age up to which the watch at a case's end also serves the beginning of the next case."""
 CACHE_SHARE = 0.0625
-"""References are kept up to this share of the device's memory, by each of the workers that check there."""
+"""Share of the device's memory up to which each checking worker keeps references."""
 
 
 def compile_support(arch: str, cache: Path | None = None) -> bytes:
-    """The cubin of support.cu for e.g. ``sm_90``; kept in `cache` under the hash of its inputs.
+    """Compile support.cu for e.g. ``sm_90``, or read it from `cache`, where its name is a hash of the inputs.
 
     Raises CudaError with the compiler's message.
     """
@@ -57,7 +57,7 @@ def compile_support(arch: str, cache: Path | None = None) -> bytes:
     options = ProgramOptions(arch=arch, std="c++17", name="support.cu")
     try:
         image: bytes = Program(source, "c++", options).compile("cubin").code
-    except Exception as error:  # whose class cuda.core keeps to itself
+    except Exception as error:  # its class is private to cuda.core
         raise CudaError("NVRTC_ERROR_COMPILATION", str(error)) from error
     if kept:
         write_atomically(kept, image)
@@ -65,7 +65,7 @@ def compile_support(arch: str, cache: Path | None = None) -> bytes:
 
 
 def _code(dtype: str) -> int:
-    """A dtype's number in support.cu. Raises KeyError for one that it does not know."""
+    """Return a dtype's number in support.cu. Raises KeyError for an unsupported one."""
     code = DTYPES[dtype].support
     if code is None:
         raise KeyError(dtype)
@@ -73,11 +73,11 @@ def _code(dtype: str) -> int:
 
 
 class Support:
-    """The helper kernels on one GPU, and the references that were computed there."""
+    """The helper kernels on one GPU, and the references computed there."""
 
     def __init__(self, gpu: Gpu, cache: Path | None = None) -> None:
         self.gpu = gpu
-        self.empty_us: float | None = None  # blocks.empty_us keeps its measurement here
+        self.empty_us: float | None = None  # the measurement of blocks.empty_us
         self._paused, self._watched_at = 0.0, -math.inf
         self._module = Module(compile_support(gpu.arch, cache))
         self._functions: dict[str, Any] = {}
@@ -93,7 +93,7 @@ class Support:
         enqueue(config, self._functions[entry], Arguments(values))
 
     def fill(self, buffer: DeviceBuffer, dtype: str, seed: int, stream: int) -> None:
-        """Uniform numbers, the bits of `inputs.uniform(seed, stream, count, dtype)`."""
+        """Fill a buffer with uniform numbers, the bits of `inputs.uniform(seed, stream, count, dtype)`."""
         count = buffer.nbytes // DTYPES[dtype].size
         if count:
             blocks = min((count + 255) // 256, 32 * self.gpu.sms)
@@ -104,29 +104,28 @@ class Support:
             )  # fmt: skip
 
     def gate(self, cycles: int = 200_000) -> None:
-        """Hold the stream for about that many SM clock cycles (200,000: 0.1 ms)."""
+        """Hold the stream for about this many SM clock cycles (200,000: 0.1 ms)."""
         self._launch("gate", 1, 1, ctypes.c_int64(cycles))
 
     def paused(self, lately: bool = False) -> float:
-        """Share of the next milliseconds in which this process did not have the GPU, 0 to 1; lately: or of the
-        last ones that were watched, where that is not long ago and it had it.
+        """Return the share (0 to 1) of the next milliseconds in which another process has the GPU.
 
-        Processes that compute on one GPU take turns, a millisecond or so each. Where kernels of several run
-        at once (MPS) nothing is noticed.
+        lately: reuse the last watch if it is recent and saw no other process. Processes on one GPU take turns
+        of about a millisecond. Kernels that run at the same time (MPS) are not noticed.
         """
         if lately and not self._paused and time.monotonic() - self._watched_at < LATELY_S:
             return 0.0
         span, least = ctypes.c_uint64(WATCH_NS), ctypes.c_uint64(PAUSE_NS)
         self._launch("watch", 1, 1, span, least, pointer(self._watched.pointer))
-        pauses, whole = (int(one) for one in self._watched.download(np.dtype(np.uint64)))
-        self._paused, self._watched_at = pauses / whole, time.monotonic()
+        pauses, span_ns = (int(count) for count in self._watched.download(np.dtype(np.uint64)))
+        self._paused, self._watched_at = pauses / span_ns, time.monotonic()
         return self._paused
 
     def sm_clock(self) -> float:
-        """Count the SM clock behind what the stream holds, MHz. It is up to date, where NVML lags by 100 ms."""
+        """Count the SM clock (MHz) after the work on the stream. NVML's reading lags by 100 ms, this does not."""
         pointers = (ctypes.c_uint64(CLOCK_NS), pointer(self._watched.pointer))
         self._launch("clock_rate", 1, 1, *pointers)
-        cycles, nanoseconds = (int(one) for one in self._watched.download(np.dtype(np.uint64)))
+        cycles, nanoseconds = (int(count) for count in self._watched.download(np.dtype(np.uint64)))
         return 1e3 * cycles / nanoseconds
 
     @cached_property
@@ -134,7 +133,7 @@ class Support:
         return self._memory.new("watched", 16, guarded=False)
 
     def prepare_empty(self) -> Callable[[], None]:
-        """A function that enqueues an empty kernel of one warp."""
+        """Return a function that enqueues an empty kernel of one warp."""
         function = self._module.function("empty")
         config, arguments = configuration(self.gpu, (1, 1, 1), (32, 1, 1)), Arguments(())
         return lambda: enqueue(config, function, arguments)
@@ -149,11 +148,11 @@ class Support:
         alpha: float,
         beta: float,
     ) -> None:
-        """out (f64, in C's layout) = alpha A B + beta C, from device addresses of all four."""
+        """Compute out (f64, in C's layout) = alpha A B + beta C, from device addresses of all four."""
         m, n, k = (int(shape[name]) for name in "mnk")
         codes = [_code(dtypes[name]) for name in "abc"]
-        own = (one for one in ENTRIES if codes[:2] == [_code(one)] * 2)
-        entry = next(own, "any")
+        specialised = (dtype for dtype in ENTRIES if codes[:2] == [_code(dtype)] * 2)
+        entry = next(specialised, "any")
         columns = [ctypes.c_int(layouts.get(name, "row") == "col") for name in "abc"]
         blocks = -(-m // 64) * -(-n // 64)
         self._launch(
@@ -175,8 +174,10 @@ class Support:
         alpha: float,
         beta: float,
     ) -> tuple[DeviceBuffer, bool]:
-        """The reference, an output of ``count`` elements that these products fill, and whether it was
-        computed just now; `key` names the inputs."""
+        """Return the reference, and whether it was computed just now; `key` identifies the inputs.
+
+        It is an output of ``count`` elements that these products fill.
+        """
         if key in self._references:
             self._references.move_to_end(key)
             return self._references[key][0], False
@@ -189,14 +190,14 @@ class Support:
         memory = DeviceMemory(self.gpu)
         try:
             out = memory.new("reference", nbytes, guarded=False)
-            for one in wanted:
-                at = {
-                    name: address + one.starts.get(name, 0) * DTYPES[dtypes[name]].size
+            for product in wanted:
+                addresses = {
+                    name: address + product.starts.get(name, 0) * DTYPES[dtypes[name]].size
                     for name, address in pointers.items()
                     if name in dtypes
                 }
-                begin = out.pointer + 8 * one.starts.get("c", 0)
-                self.multiply(begin, at, one.shape, dtypes, layouts, alpha, beta)
+                begin = out.pointer + 8 * product.starts.get("c", 0)
+                self.multiply(begin, addresses, product.shape, dtypes, layouts, alpha, beta)
             self.gpu.sync()
         except BaseException:
             memory.close()
@@ -222,9 +223,9 @@ class Support:
     ) -> OutputComparison:
         """Compare all elements: wrong is not (|error| <= relative |reference| + absolute).
 
-        `relative_error` is the Frobenius norm of the error over that of the reference, or over
-        `least_norm` where that is larger (a product of few elements may be near 0 by chance).
-        An element that is NaN is wrong and enters neither error.
+        `relative_error` is the Frobenius norm of the error over that of the reference, or over `least_norm`
+        if that is larger (a product of few elements may be near 0 by chance). A NaN is wrong and enters
+        neither error.
         """
         count = want.nbytes // 8
         sums, counts = self._partial

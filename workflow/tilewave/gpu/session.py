@@ -1,4 +1,4 @@
-"""What a worker keeps open from job to job on one GPU."""
+"""The session of a worker on one GPU: resources that stay open from job to job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """A GPU with the last job's code, buffers, clocks, helper kernels, cuBLASLt and the cache folder."""
+    """A GPU with the last job's code and buffers, the clocks, helper kernels, cuBLASLt and the cache folder."""
 
     def __init__(self, gpu: Gpu, cache: Path | None = None) -> None:
         self.gpu = gpu
@@ -26,12 +26,13 @@ class Session:
         self._loaded: tuple[tuple[Any, ...], Module] | None = None
 
     def module(self, job: Job) -> Module:
-        """The cubin of a job, loaded; the last job's where it is the same one.
+        """Return the loaded cubin of a job; the last job's if it is the same one.
 
-        For profiling, where to load one is work for ncu, too. A function keeps what `launch.NvrtcKernel`
-        allows it, so launches of other shared memory or another cluster get a module of their own.
+        It serves profiling, where loading costs ncu time too. A function keeps the attributes that
+        `launch.NvrtcKernel` sets, so launches with other shared memory or another cluster get another module.
         """
-        allowed = [(one.entry, one.launch.shared_bytes, one.launch.cluster) for one in job.steps]
+        steps = [(step.entry, step.launch) for step in job.steps]
+        allowed = [(entry, launch.shared_bytes, launch.cluster) for entry, launch in steps]
         key = (job.cubin, *allowed)
         if self._loaded is None or self._loaded[0] != key:
             self._unload()
@@ -66,11 +67,11 @@ class Session:
         try:
             return CublasLt(self.gpu)
         except Unavailable as error:
-            return error  # remembered: asking again would search the disk for every case
+            return error  # remembered, because a retry would search the disk for every case
 
     @property
     def cublaslt(self) -> CublasLt:
-        """The library. Raises cublaslt.Unavailable, every time."""
+        """The library. Raises cublaslt.Unavailable at each access."""
         if isinstance(self._cublaslt, Exception):
             raise self._cublaslt
         return self._cublaslt

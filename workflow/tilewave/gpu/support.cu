@@ -1,7 +1,7 @@
 // Helper kernels of the GPU runtime: inputs, the float64 reference product, comparison, timing aids.
 //
-// Compiled by NVRTC with no header at all. The integer arithmetic of the inputs repeats inputs.py.
-// With TILEWAVE_HOST a C++ compiler takes the file too; the tests run it that way on the CPU.
+// NVRTC compiles it without any header. The integer arithmetic of the inputs is that of inputs.py.
+// With TILEWAVE_HOST a C++ compiler accepts the file too; the tests run it on the CPU.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -9,7 +9,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 
-enum Type { F64 = 0, F32 = 1, F16 = 2, BF16 = 3, I8 = 4, I32 = 5, E4M3 = 6, E5M2 = 7, ANY = -1 };  // reference.CODES
+enum Type { F64 = 0, F32 = 1, F16 = 2, BF16 = 3, I8 = 4, I32 = 5, E4M3 = 6, E5M2 = 7, ANY = -1 };  // Dtype.support
 
 // ---- bits ------------------------------------------------------------------------------------
 
@@ -49,7 +49,7 @@ __device__ inline float float_of_half(u16 half) {
 #endif
 }
 
-// FP8 becomes an f16 with another exponent, which a multiplication puts right; all of it is exact.
+// FP8 becomes an f16 with another exponent, which a multiplication corrects; every step is exact.
 __device__ inline float float_of_e4m3(u8 x) {
     const float nan = float_of_bits(0x7FFFFFFFu);
     return (x & 0x7F) == 0x7F ? nan : 256.0f * float_of_half((u16)((x & 0x80) << 8 | (x & 0x7F) << 7));
@@ -118,7 +118,7 @@ struct AsBf16 {  // nearest even
         return (u16)((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
     }
 };
-// Nearest even, of numbers up to 1. Beside a number whose last place is theirs they are rounded by adding.
+// Nearest even, for numbers up to 1. Adding a large number with the wanted last place rounds them.
 template <int DIGITS, int LEAST>
 __device__ inline u8 fp8_of_float(float value) {
     const u32 bits = bits_of_float(value), size = bits & 0x7FFFFFFFu;
@@ -162,7 +162,7 @@ FILL(fill_e5m2, AsE5m2)
 
 // ---- reference -------------------------------------------------------------------------------
 // out[m,n] (f64, in C's layout) = alpha A[m,k] B[k,n] + beta C0. 64 x 64 outputs a block of 128
-// threads, 8 x 4 a thread, k in steps of 16 that the next loads overlap. A thread's columns are
+// threads, 8 x 4 a thread, k in steps of 16 that overlap the next loads. A thread's columns are
 // 2 tx + {0, 1} and 32 + 2 tx + {0, 1}, its rows 8 ty ... 8 ty + 7, so every shared read is 16 bytes.
 // The grid is one-dimensional: a column of tiles may be longer than gridDim.y can be.
 
@@ -193,7 +193,7 @@ struct Walk {
 template <int TYPE>
 __device__ inline void fetch(double *kept, const void *base, int type, Walk &walk, int outers,
                              int inners) {
-    // outers and inners: how many are left from the tile's corner on.
+    // outers and inners: remaining elements from the tile's corner.
 #pragma unroll
     for (int r = 0; r < 8; ++r) {
         const bool inside = walk.outer + r * walk.outer_step < outers &&
@@ -279,7 +279,7 @@ REFERENCE(reference_e4m3, E4M3)
 REFERENCE(reference_any, ANY)
 
 // ---- comparison ------------------------------------------------------------------------------
-// Each block of 256 threads writes its own row, so the host's sum has one order and one result:
+// Each block of 256 threads writes a separate row, so the host's sum has a fixed order and result:
 // sums[block] = {largest |error|, sum error^2, sum reference^2}, counts[block] = {wrong, first wrong}.
 // Wrong is not (|error| <= relative |reference| + absolute): NaN is wrong, and enters no sum.
 
@@ -326,7 +326,7 @@ extern "C" __global__ void __launch_bounds__(256)
 // ---- timing ----------------------------------------------------------------------------------
 
 #ifndef TILEWAVE_HOST
-// Holds the stream while the host enqueues what comes behind it.
+// Holds the stream while the host enqueues the next work.
 extern "C" __global__ void gate(i64 cycles) {
     const i64 start = clock64();
     while (clock64() - start < cycles) {
@@ -339,9 +339,9 @@ __device__ inline u64 nanoseconds() {
     return now;
 }
 
-// Looks at the clock for `span` ns. Between two looks lie nanoseconds, unless somebody else's kernels had
-// the GPU meanwhile. found = {ns of all pauses longer than `least`, ns of the whole}.
-extern "C" __global__ void watch(u64 span, u64 least, u64 *found) {
+// Reads the clock for `span` ns. Two readings are nanoseconds apart, unless kernels of another process had
+// the GPU meanwhile. result = {ns of all pauses longer than `least`, ns in total}.
+extern "C" __global__ void watch(u64 span, u64 least, u64 *result) {
     const u64 begin = nanoseconds();
     u64 last = begin, pauses = 0;
     do {
@@ -349,18 +349,18 @@ extern "C" __global__ void watch(u64 span, u64 least, u64 *found) {
         if (now - last > least) pauses += now - last;
         last = now;
     } while (last - begin < span);
-    found[0] = pauses, found[1] = last - begin;
+    result[0] = pauses, result[1] = last - begin;
 }
 
-// The SM clock: found = {cycles, ns} of about `span` ns.
-extern "C" __global__ void clock_rate(u64 span, u64 *found) {
+// Counts the SM clock: result = {cycles, ns} over about `span` ns.
+extern "C" __global__ void clock_rate(u64 span, u64 *result) {
     const u64 begin = nanoseconds();
     const i64 first = clock64();
     u64 now;
     do {
         now = nanoseconds();
     } while (now - begin < span);
-    found[0] = (u64)(clock64() - first), found[1] = now - begin;
+    result[0] = (u64)(clock64() - first), result[1] = now - begin;
 }
 #endif
 

@@ -1,5 +1,7 @@
-"""Tensor maps (TMA descriptors) of a job's arrays, encoded once a buffer; passed by value, or by the
-address of a copy in the GPU's memory."""
+"""Tensor maps (TMA descriptors) of a job's arrays, encoded once for each buffer.
+
+They are passed by value, or by the address of a copy in the GPU's memory.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ from tilewave.theory.dtypes import DTYPES
 from tilewave.theory.tensor_map_limits import L2_PROMOTIONS, SWIZZLES
 
 ALIGNMENT = 64
-"""Bytes that cuTensorMapEncodeTiled wants its result aligned to."""
+"""Alignment in bytes that cuTensorMapEncodeTiled requires for its result."""
 VERSION = 12000
-"""CUDA version that introduced tensor maps, as cuGetProcAddress counts."""
+"""CUDA version that introduced tensor maps, in the format of cuGetProcAddress."""
 
 _u64s, _u32s = ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint32)
 # Result; map, type, rank, address, sizes, pitches, box, steps, interleave, swizzle, L2, fill.
@@ -39,29 +41,29 @@ class Map(ctypes.Structure):
 
 @functools.cache
 def _encoder() -> Callable[..., int]:
-    """cuTensorMapEncodeTiled itself. cuda.bindings has it too, but keeps the result in a Python
-    object, whose address is no multiple of 64.
+    """Return the driver's cuTensorMapEncodeTiled.
 
-    Raises CudaError where the driver is older than CUDA 12.
+    The function of cuda.bindings keeps its result in a Python object, whose address is no multiple of 64.
+    Raises CudaError for a driver before CUDA 12.
     """
     from cuda.bindings import driver
 
     flags = driver.CUdriverProcAddress_flags.CU_GET_PROC_ADDRESS_DEFAULT
     address, _ = ok(driver.cuGetProcAddress(b"cuTensorMapEncodeTiled", VERSION, int(flags)))
     if not address:
-        raise CudaError("CUDA_ERROR_NOT_SUPPORTED", "this driver knows no tensor maps")
+        raise CudaError("CUDA_ERROR_NOT_SUPPORTED", "tensor maps need a driver of CUDA 12 or later")
     return ENCODE(int(address))
 
 
 def _aligned() -> Map:
-    """A map at an address that is a multiple of 64; it keeps its memory alive."""
+    """Return a map at an address that is a multiple of 64; it keeps its memory alive."""
     memory = (ctypes.c_uint8 * (ctypes.sizeof(Map) + ALIGNMENT))()
     return Map.from_buffer(memory, -ctypes.addressof(memory) % ALIGNMENT)
 
 
-@functools.lru_cache(maxsize=16)  # a case's maps are those of up to 32 sets of buffers
-def _told(wanted: MapPlan) -> tuple[Any, ...]:
-    """What cuTensorMapEncodeTiled is told of a map, in its order but for the addresses."""
+@functools.lru_cache(maxsize=16)  # a case encodes each map for up to 32 sets of buffers
+def _encode_arguments(wanted: MapPlan) -> tuple[Any, ...]:
+    """Return the arguments of cuTensorMapEncodeTiled in its order, without the addresses."""
     from cuda.bindings import driver
 
     def number(kind: str, word: str) -> int:
@@ -72,7 +74,7 @@ def _told(wanted: MapPlan) -> tuple[Any, ...]:
         number("CUtensorMapDataType", f"DATA_TYPE_{DTYPES[wanted.dtype].tensor_map}"),
         rank,
         (ctypes.c_uint64 * rank)(*wanted.sizes),
-        (ctypes.c_uint64 * rank)(*wanted.pitches),  # one less: an array has no fewer than one
+        (ctypes.c_uint64 * rank)(*wanted.pitches),  # one less than rank, but no empty array
         (ctypes.c_uint32 * rank)(*wanted.box),
         (ctypes.c_uint32 * rank)(*wanted.steps),
         number("CUtensorMapInterleave", "INTERLEAVE_NONE"),
@@ -83,25 +85,25 @@ def _told(wanted: MapPlan) -> tuple[Any, ...]:
 
 
 def encode(wanted: MapPlan, address: int) -> Map:
-    """The map of the array at a device address; reads out of bounds give zero.
+    """Return the map of the array at a device address; reads out of bounds give zero.
 
-    Raises CudaError where the driver refuses it.
+    Raises CudaError if the driver refuses it.
     """
-    made = _aligned()
-    kind, rank, *how = _told(wanted)
-    code = _encoder()(ctypes.addressof(made), kind, rank, address, *how)
+    tensor_map = _aligned()
+    kind, rank, *how = _encode_arguments(wanted)
+    code = _encoder()(ctypes.addressof(tensor_map), kind, rank, address, *how)
     if code:
         from cuda.bindings import driver
 
         name = driver.CUresult(code).name
-        raise CudaError(name, f"cuTensorMapEncodeTiled of {wanted.document()}")
-    return made
+        raise CudaError(name, f"the driver refuses the tensor map {wanted.document()}")
+    return tensor_map
 
 
 class Maps:
-    """A job's tensor maps, each encoded once for a buffer however many launches use it.
+    """A job's tensor maps, each encoded once for a buffer, however many launches use it.
 
-    resident: names of those that the kernel takes by their address; memory: where their copies lie.
+    resident: names of the maps that the kernel takes by address; memory: holds their copies.
     """
 
     def __init__(
@@ -111,29 +113,29 @@ class Maps:
         resident: Collection[object] = (),
     ) -> None:
         self._wanted, self._memory, self._resident = wanted, memory, resident
-        self._made: dict[tuple[str, int], Map] = {}
+        self._encoded: dict[tuple[str, int], Map] = {}
         self._copies: dict[tuple[str, int], int] = {}
 
     def of(self, pointers: Mapping[str, int]) -> dict[str, Map]:
-        """Name -> map for these buffers. Raises CudaError."""
-        found = {}
-        for one in self._wanted:
-            place = one.name, pointers[one.of]
-            if place not in self._made:
-                self._made[place] = encode(one, place[1])
-            found[one.name] = self._made[place]
-        return found
+        """Return name -> map for these buffers. Raises CudaError."""
+        maps = {}
+        for plan in self._wanted:
+            key = plan.name, pointers[plan.of]
+            if key not in self._encoded:
+                self._encoded[key] = encode(plan, key[1])
+            maps[plan.name] = self._encoded[key]
+        return maps
 
     def addresses(self, pointers: Mapping[str, int]) -> dict[str, int]:
-        """Name -> address of the copy of a map that goes by it. Raises CudaError."""
-        found = {}
-        for one in self._wanted:
-            place = one.name, pointers[one.of]
-            if one.name in self._resident and self._memory is not None:
-                if place not in self._copies:
-                    # What is allocated lies at multiples of 256, and a map at one of 64.
-                    copy = self._memory.new(one.name, ctypes.sizeof(Map), guarded=False)
-                    copy.upload(np.frombuffer(bytes(self.of(pointers)[one.name]), np.uint8))
-                    self._copies[place] = copy.pointer
-                found[one.name] = self._copies[place]
-        return found
+        """Return name -> address of the copy, for resident maps. Raises CudaError."""
+        by_name = {}
+        for plan in self._wanted:
+            key = plan.name, pointers[plan.of]
+            if plan.name in self._resident and self._memory is not None:
+                if key not in self._copies:
+                    # An allocation is aligned to 256 bytes, and a map needs 64.
+                    copy = self._memory.new(plan.name, ctypes.sizeof(Map), guarded=False)
+                    copy.upload(np.frombuffer(bytes(self.of(pointers)[plan.name]), np.uint8))
+                    self._copies[key] = copy.pointer
+                by_name[plan.name] = self._copies[key]
+        return by_name

@@ -1,16 +1,21 @@
-"""How long does one launch take? CUDA events around graphs of launches, paired with cuBLAS.
+"""The time of a launch: CUDA events around graphs of launches, paired with cuBLAS.
 
-Habits. Buffers: R sets take turns, so that R sets exceed twice the L2 cache (at most 64 sets and
-half of the free memory); notes say whether that was reached (``cache``: cold or warm). Gate: the
-launches of a block are captured into one CUDA graph, enqueued behind a kernel that holds the stream,
-so no Python and no host lies between the two events. Blocks: about as long as the job's `timing` says
-(2 ms, as a rule), in the order variant, baseline, baseline, variant; at least as many such rounds as
-it says (5) and more while the spread is above 0.5 %, at most 20 rounds, one second (from two rounds on) and
-the case's limit; a GPU at its power limit never gets there, and from 8 rounds on it is enough that the ratio of both is
-known to 0.2 %. Clock: each round counts the SM clock; rounds before a clock that has moved are
-dropped until the load has lasted `SETTLED_S`, and none ends before `STEADY_S`. Before and after them the GPU is watched for other processes (`Support.paused`): what was timed
-beside one, or while heat slowed the GPU down, is marked and timed again by the next run. The duration of a
-launch is a block's time over its launches, the figure the median over blocks, its spread the interquartile range.
+* Buffers: sets of buffers take turns and together exceed twice the L2 cache (at most 64 sets and half of the
+  free memory). The note ``cache`` is cold if they do, else warm.
+* Gate: a block's launches are one CUDA graph behind a kernel that holds the stream, so no host code runs
+  between the two events.
+* Blocks: each takes about the time of the job's `timing` (2 ms by default). A round is variant, baseline,
+  baseline, variant.
+* Rounds: at least those of `timing` (5), more while the spread exceeds 0.5 %, at most 20, and at most one second
+  (from two rounds on) or the case's limit. A GPU at its power limit never gets below that spread; from 8 rounds
+  on a ratio known to 0.2 % is enough.
+* Clock: each round counts the SM clock. Until the load has lasted `SETTLED_S`, rounds before a clock change are
+  dropped, and no timing ends before `STEADY_S`.
+* Disturbance: the GPU is watched for other processes before and after the rounds (`Support.paused`). A time
+  beside one, or on a GPU slowed down by heat, is marked, and the next run times the case again.
+
+A launch's duration is a block's time over its launches, the figure the median over blocks, its spread the
+interquartile range.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from tilewave.gpu.buffers import DeviceBuffer, DeviceMemory, KeptBuffers, Sets
 from tilewave.gpu.clocks import Clocks
 from tilewave.gpu.cpu_kernels import time_cpu
 from tilewave.gpu.device import CudaError, Gpu
-from tilewave.gpu.failure import too_dear
+from tilewave.gpu.failure import over_limit
 from tilewave.gpu.launch import NvrtcKernel
 from tilewave.gpu.operands import fill, scratch, sizes
 from tilewave.gpu.session import Session
@@ -41,32 +46,32 @@ from tilewave.records.counters.figures import figure
 
 MAX_ROUNDS, ENOUGH_S, ENOUGH_SPREAD = 20, 1.0, 0.005
 FEWEST_ROUNDS = 2
-"""Of launches so long that these take a second. On an H200 the ratios of the five longest (0.13 to 0.25 s) are then
-at most 0.8 % from those of five rounds."""
+"""Fewest rounds of launches that take long. On an H200 the ratios of the five longest launches (0.13 to 0.25 s)
+differ by at most 0.8 % from those of five rounds."""
 RATIO_ROUNDS, ENOUGH_ERROR = 8, 0.002
-"""Of 822 cases that took all rounds on an H200 this ends half: their ratios are then 0.15 % from those of all
-rounds (median), where the first and the second half of the rounds differ by 0.75 %."""
+"""Early end of the rounds. Of 822 cases that took all rounds on an H200 it ends half: their ratios then differ by
+0.15 % from those of all rounds (median); the first and the second half of the rounds differ by 0.75 %."""
 STEADY_S, SETTLED_S = 0.06, 0.15
-"""Seconds of a load until the SM clock has followed it: where it then is at its highest, and where power limits it
-(H200: 40 ms pass before the limit is noticed, then the clock moves in steps of 20 ms until 150 ms)."""
+"""Seconds until the SM clock has followed a load, without and with the power limit (H200: the limit acts after
+40 ms, then the clock moves in steps of 20 ms until 150 ms)."""
 MOVED = 0.03
-"""Of the SM clock: steps at the power limit are smaller."""
+"""Share by which the SM clock must change to count as moved: steps at the power limit are smaller."""
 LIGHT_US = 20.0
-"""Launches shorter than this do not reach the power limit: the clock has only to recover from what ran before."""
+"""Shorter launches do not reach the power limit: the clock must only recover from the work before."""
 CHOICE_US = 1000.0
-"""Of a block of one of cuBLASLt's algorithms, when the fastest is looked for."""
+"""Length of a block in the choice of cuBLASLt's fastest algorithm."""
 MAX_SETS = 64
 NEAR_EMPTY = 5.0
-"""A launch shorter than this many empty launches is flagged."""
+"""A launch shorter than this many empty launches is marked."""
 
 MOST_PAUSED = 0.2
-"""Share of the time that others may have the GPU: a screen's picture takes some percent, and few blocks."""
+"""Share of the time that other processes may have the GPU: a display takes some percent, and disturbs few blocks."""
 
 Prepare = Callable[[Mapping[str, int]], Callable[[], None]]
 
 
 def _sets(gpu: Gpu, first: dict[str, DeviceBuffer], memory: DeviceMemory) -> Sets:
-    """A set of buffers, and as many more as exceed twice the L2 cache with it."""
+    """Return this set of buffers and more, until they exceed twice the L2 cache together."""
     nbytes = _bytes_of(first)
     wanted = max(1, math.ceil(2 * gpu.l2_bytes / nbytes))
     extra = min(wanted, MAX_SETS, 1 + gpu.free_bytes() // 2 // nbytes) - 1
@@ -82,9 +87,9 @@ def _bytes_of(buffers: Mapping[str, DeviceBuffer]) -> int:
 
 
 def fill_sets(session: Session, job: Job, kept: KeptBuffers) -> tuple[Sets, bool]:
-    """Buffer sets with fresh inputs, and whether they exceed twice the L2 cache together.
+    """Return buffer sets with fresh inputs, and whether they exceed twice the L2 cache together.
 
-    kept: where the buffers come from, which may be the last case's.
+    kept: the source of the buffers, which may be the last case's.
     """
     gpu, wanted = session.gpu, sizes(job)
 
@@ -92,26 +97,26 @@ def fill_sets(session: Session, job: Job, kept: KeptBuffers) -> tuple[Sets, bool
         return _sets(gpu, {name: memory.new(name, size) for name, size in wanted.items()}, memory)
 
     sets = kept.sets(wanted, allocate)
-    made: dict[str, np.ndarray] = {}
+    host_inputs: dict[str, np.ndarray] = {}
     for index, buffers in enumerate(sets):
-        fill(session, job, buffers, index=index, made=made)
+        fill(session, job, buffers, index=index, host_inputs=host_inputs)
     gpu.sync()
     return sets, len(sets) * _bytes_of(sets[0]) >= 2 * gpu.l2_bytes
 
 
 def pointers_of(sets: Sets) -> list[dict[str, int]]:
-    return [{name: buffer.pointer for name, buffer in one.items()} for one in sets]
+    return [{name: buffer.pointer for name, buffer in buffers.items()} for buffers in sets]
 
 
 def plan_of(job: Job) -> tuple[float, int]:
-    """Microseconds of a block and the fewest rounds."""
+    """Return the microseconds of a block and the fewest rounds."""
     return 1e3 * job.timing.block_ms, job.timing.rounds
 
 
 def cost_s(job: Job, *launches_us: float) -> float:
-    """Seconds that warm-up and the fewest rounds take, for launches of so many microseconds."""
+    """Return the seconds of warm-up and the fewest rounds, for launches of this many microseconds."""
     block_us, rounds = plan_of(job)
-    # Warm-up is five launches and a block, so that its length is known, or three that are blocks themselves.
+    # Warm-up takes five launches and a block, or three launches that are blocks themselves.
     warm = sum(3 * us if us >= block_us else 5 * us + block_us for us in launches_us)
     round_us = 2 * sum(max(us, block_us) for us in launches_us)
     fewest = min(rounds, max(FEWEST_ROUNDS, 1 + int(1e6 * ENOUGH_S / round_us)))
@@ -136,28 +141,30 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
     began = time.monotonic()
     memory = stack.enter_context(DeviceMemory(gpu))
     sets, cold = fill_sets(session, job, session.kept)
-    # One scratch for all sets, as a library has one workspace: the launches follow each other.
+    # One scratch for all sets, like a library's workspace: the launches follow each other.
     extra = {name: buffer.pointer for name, buffer in scratch(memory, job).items()}
-    pointers = [one | extra for one in pointers_of(sets)]
+    pointers = [addresses | extra for addresses in pointers_of(sets)]
     notes: dict[str, Any] = {"cache": "cold" if cold else "warm", "buffer_sets": len(sets)}
     clocks = session.clocks
     clocks.reset()
 
-    main, other = contestants(session, job, pointers, stack, notes)
+    prepare, prepare_rival = contestants(session, job, pointers, stack, notes)
     block_us, least_rounds = plan_of(job)
     rival: Block | None = None
     with span("warmup"):
-        launches = [main(one) for one in pointers]
+        launches = [prepare(addresses) for addresses in pointers]
         launch_us = first_launch_us(session.gpu, launches[0])
-        if refused := too_dear(job, cost_s(job, launch_us)):
+        if refused := over_limit(job, cost_s(job, launch_us)):
             return refused
         launch_us = min(launch_us, first_launch_us(session.gpu, launches[-1]))
-        rival_launches = [other(one) for one in pointers] if other is not None else []
+        rival_launches = (
+            [prepare_rival(addresses) for addresses in pointers] if prepare_rival else []
+        )
         costs = [launch_us] + [
             first_launch_us(session.gpu, launch) for launch in rival_launches[:1]
         ]
         predicted = cost_s(job, *costs) + SETTLED_S + time.monotonic() - began
-        if refused := too_dear(job, predicted):
+        if refused := over_limit(job, predicted):
             return refused
         block = build(session.support, launches, block_us, launch_us)
         stack.callback(block.close)
@@ -178,7 +185,7 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
             if spent < SETTLED_S and clocks.moved(MOVED):
                 samples = {name: series[-2:] for name, series in samples.items()}
             rounds = len(samples["duration_us"]) // 2
-            # Half of the limit: the supervisor counts set-up and the next round too.
+            # Half of the limit, because the supervisor also counts set-up and the next round.
             if rounds >= FEWEST_ROUNDS and spent > min(ENOUGH_S, job.limit_s / 2):
                 break
             if spent < steady_s or rounds < least_rounds:
@@ -196,12 +203,12 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
 
 
 def _disturbance(paused: float, slowed: str) -> str:
-    """What a time cannot be trusted for, empty where nothing was seen. paused: see `Support.paused`."""
+    """Return the reason why a time is unreliable, empty if there is none. paused: see `Support.paused`."""
     seen = {
-        f"another process computed on this GPU, {paused:.0%} of the time": paused > MOST_PAUSED,
+        f"another process used this GPU, {paused:.0%} of the time": paused > MOST_PAUSED,
         f"the GPU was slowed down: {slowed}": slowed,
     }
-    return "; ".join(told for told, so in seen.items() if so)
+    return "; ".join(reason for reason, applies in seen.items() if applies)
 
 
 def contestants(
@@ -211,8 +218,10 @@ def contestants(
     stack: contextlib.ExitStack,
     notes: dict[str, Any],
 ) -> tuple[Prepare, Prepare | None]:
-    """What is timed and what it is paired with: the job's rival, cuBLASLt's fastest, or for cuBLASLt
-    itself its rank 0."""
+    """Return the prepare functions of the timed kernel and its partner.
+
+    The partner is the job's rival, cuBLASLt's fastest algorithm, or for cuBLASLt itself its rank 0.
+    """
     from tilewave.gpu.cublaslt import ProductPlan, Unavailable
 
     kernel: NvrtcKernel | None = None
@@ -225,7 +234,7 @@ def contestants(
             return kernel.prepare, None
 
     def block_of(algorithm: bytes) -> Block:
-        launches = [plan.prepare(one, algorithm=algorithm) for one in pointers]
+        launches = [plan.prepare(addresses, algorithm=algorithm) for addresses in pointers]
         launches[0]()
         session.gpu.sync()
         return build(session.support, launches, CHOICE_US)
@@ -236,7 +245,7 @@ def contestants(
         with span("warmup"):
             fastest = plan.choose(block_of, session.cache)
     except (Unavailable, CudaError) as error:
-        # A kernel is timed without a baseline; a lost context or a missing product is an error.
+        # Without cuBLASLt a kernel is timed alone; a lost context or a missing product is an error.
         if kernel is None or (isinstance(error, CudaError) and error.poisoned):
             raise
         notes["baseline"] = str(error)
@@ -247,7 +256,7 @@ def contestants(
     notes["cublas_version"] = session.cublaslt.version
 
     def prepare(algorithm: bytes) -> Prepare:
-        return lambda one: plan.prepare(one, algorithm=algorithm)
+        return lambda addresses: plan.prepare(addresses, algorithm=algorithm)
 
     if kernel is not None:
         return kernel.prepare, prepare(fastest)
@@ -256,18 +265,20 @@ def contestants(
 
 
 def _rival(
-    session: Session, job: Job, stack: contextlib.ExitStack, known: Sequence[Scratch]
+    session: Session, job: Job, stack: contextlib.ExitStack, shared: Sequence[Scratch]
 ) -> Prepare:
-    """Another kernel on the same operands, and on the same scratch where it takes as much of that name: a
-    buffer elsewhere is some percent faster or slower."""
+    """Return the prepare function of the rival on the same operands, and on equal scratch buffers of ``shared``.
+
+    A buffer at another address can be some percent faster or slower.
+    """
     kernel = NvrtcKernel(session.gpu, job)
     stack.callback(kernel.close)
     memory = stack.enter_context(DeviceMemory(session.gpu))
-    other = [one for one in job.launch.scratch if one not in known]
-    launch = dataclasses.replace(job.launch, scratch=tuple(other))
-    own = scratch(memory, dataclasses.replace(job, launch=launch))
-    pointers = {name: buffer.pointer for name, buffer in own.items()}
-    return lambda one: kernel.prepare({**one, **pointers})
+    separate = [buffer for buffer in job.launch.scratch if buffer not in shared]
+    launch = dataclasses.replace(job.launch, scratch=tuple(separate))
+    buffers = scratch(memory, dataclasses.replace(job, launch=launch))
+    pointers = {name: buffer.pointer for name, buffer in buffers.items()}
+    return lambda addresses: kernel.prepare({**addresses, **pointers})
 
 
 def _round(
@@ -277,31 +288,33 @@ def _round(
     samples: dict[str, list[float]],
     clocks: Clocks,
 ) -> None:
-    """Variant, baseline, baseline, variant, each behind its own gate; clocks read while they run."""
+    """Time variant, baseline, baseline, variant, each behind a gate, and read the clocks meanwhile."""
     order = [block, rival, rival, block] if rival is not None else [block, block]
-    for position, one in enumerate(order):
-        assert one is not None
+    for position, current in enumerate(order):
+        assert current is not None
         session.support.gate()
-        one.enqueue()
+        current.enqueue()
         if position == len(order) - 1:
             clocks.sample()  # the last block is running now
         session.gpu.sync()
-        samples["duration_us" if one is block else "baseline_us"].append(one.us())
+        samples["duration_us" if current is block else "baseline_us"].append(current.us())
     clocks.count(session.support.sm_clock())
 
 
 def _spread(series: Sequence[float] | np.ndarray) -> float:
-    """Interquartile range over median."""
+    """Return the interquartile range over the median."""
     low, middle, high = np.percentile(series, (25, 50, 75))
     return float((high - low) / middle)
 
 
 def _error(samples: Mapping[str, list[float]]) -> float:
-    """Relative standard error of the median of a variant's time over its baseline's, round by round; without
-    a baseline of its own time."""
-    series = [np.reshape(one, (-1, 2)).mean(axis=1) for one in samples.values()]
+    """Return the relative standard error of the median ratio of variant to baseline, round by round.
+
+    Without a baseline it is that of the variant's time.
+    """
+    series = [np.reshape(values, (-1, 2)).mean(axis=1) for values in samples.values()]
     ratio = series[0] / series[1] if len(series) > 1 else series[0]
-    # Of a normal distribution: 1.253 standard deviations, which the interquartile range is 1.349 of.
+    # For a normal distribution: 1.253 standard deviations, and the interquartile range is 1.349 of them.
     return 0.929 * _spread(ratio) / math.sqrt(len(ratio))
 
 

@@ -1,19 +1,19 @@
-"""The process that touches the GPU: runs a list of jobs of one stage and reports each at once.
+"""The worker process, which alone uses the GPU: it runs jobs of one stage and reports each at once.
 
     python -m tilewave.gpu.worker STAGE JOBS.json --events FILE [--cache DIR] [--start N] [--done N,N]
 
 STAGE is check, time, tune or counters; FILE: see `workers.events`.
 
-Exit code 0: all jobs ran; POISONED: the last finished job destroyed the CUDA context, so the rest
-needs a new process; UNUSABLE: see the event "failed". Standard output and error stay free.
+Exit code 0: all jobs ran; POISONED: the last finished job destroyed the CUDA context, so the other jobs
+need a new process; UNUSABLE: see the event "failed". It prints nothing to standard output and error.
 
 In the stage counters each job is launched once inside the NVTX range `measure` of the domain
 `tilewave`, in the order of the list, with nothing else in that range; a range named after the
 job's index in the domain `tilewave-job` is around it. A cuBLASLt product may be several kernels.
 
-In the stage tune the jobs of one `group` race each other: "started" names the candidate that runs
-now and comes many times, "finished" comes in whatever order the race decides. After a crash --done
-names the jobs behind --start that have their result.
+In the stage tune the jobs of one `group` race each other: "started" names the running candidate and comes
+many times, "finished" comes in the order of the race. After a crash --done lists the jobs after --start that
+have their result.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ UNUSABLE = 87
 
 
 def _count(session: Session | None, job: Job, index: int) -> Result:
-    """One launch for Nsight Compute."""
+    """Launch a job once for Nsight Compute."""
     if session is None:
-        return Result.of_job(job, "unsupported", "there are no GPU counters of CPU code")
+        return Result.of_job(job, "unsupported", "CPU code has no GPU counters")
     import nvtx
 
     from tilewave.gpu.blocks import span
@@ -77,8 +77,8 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
     return Result.of_job(job, notes={"order": index})
 
 
-def run_one(stage: str, session: Session | None, job: Job, index: int) -> tuple[Result, bool]:
-    """A job's result, whatever happens, and whether the process can go on."""
+def run_job(stage: str, session: Session | None, job: Job, index: int) -> tuple[Result, bool]:
+    """Return a job's result, also after an error, and whether the process can continue."""
     try:
         with cuda_errors():
             if stage == "check":
@@ -95,7 +95,7 @@ def run_one(stage: str, session: Session | None, job: Job, index: int) -> tuple[
 
 
 def _still_alive(session: Session) -> bool:
-    """Whether the context survived; an error may come to light only after the job's own calls."""
+    """Return whether the context survived; an error may appear only after the job's calls."""
     try:
         session.gpu.sync()
     except CudaError:
@@ -104,7 +104,7 @@ def _still_alive(session: Session) -> bool:
 
 
 def _warm(session: Session, jobs: Sequence[Job]) -> None:
-    """Load what every job needs, so that its time counts for no single case."""
+    """Load shared resources in advance, so that their time counts for no case."""
     _ = session.support
     wants = any(job.provider == "cublaslt" or job.baseline for job in jobs)
     if wants:
@@ -120,7 +120,7 @@ def run(
     cache: Path | None,
     done: Collection[int] = (),
 ) -> int:
-    """Run jobs[start:] but those that are `done`; the exit code."""
+    """Run jobs[start:] without those that are `done`. Return the exit code."""
     todo = [index for index in range(start, len(jobs)) if index not in done]
     with contextlib.ExitStack() as stack:
         session: Session | None = None
@@ -131,7 +131,7 @@ def run(
                 stack.enter_context(gpu_lock(gpu.uuid, waiting, shared=stage == "check"))
                 session = Session(gpu, cache)
                 _warm(session, jobs[start:])
-            except Exception as error:  # whatever it is, the run goes on with records that say so
+            except Exception as error:  # the run continues with results that hold the reason
                 events.send("failed", status="not measured", reason=f"no usable GPU: {error}")
                 return UNUSABLE
         events.send("ready", gpu=session.gpu.uuid if session else None)
@@ -145,10 +145,10 @@ def run(
         for index in todo:
             job = jobs[index]
             events.send("started", index=index, case=job.case)
-            mine = None if job.provider == "cpu" else session
-            made, usable = run_one(stage, mine, job, index)
-            events.send("finished", index=index, case=job.case, result=made.document())
-            if not usable or (mine is not None and not _still_alive(mine)):
+            job_session = None if job.provider == "cpu" else session
+            result, usable = run_job(stage, job_session, job, index)
+            events.send("finished", index=index, case=job.case, result=result.document())
+            if not usable or (job_session is not None and not _still_alive(job_session)):
                 events.send("poisoned", index=index)
                 return POISONED
         if session is not None:
@@ -157,14 +157,14 @@ def run(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry of the worker process."""
+    """Run the worker process with these arguments."""
     parser = argparse.ArgumentParser(prog="tilewave.gpu.worker")
     parser.add_argument("stage", choices=["check", "time", "tune", "counters"])
     parser.add_argument("jobs", type=Path, help="a JSON list of jobs")
     parser.add_argument("--events", type=Path, required=True)
     parser.add_argument("--cache", type=Path, help="folder for helper code and cuBLASLt's choices")
     parser.add_argument("--start", type=int, default=0, help="index of the first job to run")
-    parser.add_argument("--done", default="", help="indices behind it that have their result")
+    parser.add_argument("--done", default="", help="later indices that have their result")
     options = parser.parse_args(arguments)
     done = {int(word) for word in options.done.split(",") if word}
     jobs = read_jobs(options.jobs)
@@ -172,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def start() -> NoReturn:
-    """Run as a process of its own."""
+    """Run as a separate process, and exit."""
     die_with_parent(started_by_thread="counters" in sys.argv[1:2])
     code = main()
     sys.stdout.flush()

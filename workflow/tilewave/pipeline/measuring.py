@@ -204,7 +204,7 @@ def collect(
             notes=notes,
         )
         if not sources.store.put(whole) and sources.attempts is not None:
-            sources.attempts.put(whole, whatever=True)
+            sources.attempts.put(whole, always=True)
         same = twins.get(whole.case, ())
         for case in (whole.case, *same):
             results[case] = replace(whole, case=case)

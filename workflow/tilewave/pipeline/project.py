@@ -34,7 +34,7 @@ from tilewave.kernel.variants import Variant
 from tilewave.pipeline import outputs, parameters, plan
 from tilewave.pipeline.cases import Case, Plan, expand
 from tilewave.pipeline.config import Config, check_folders, parse
-from tilewave.records.recorded import Recorded, folders, foremost
+from tilewave.records.recorded import Recorded, folders, largest_first
 from tilewave.records.store import Store
 
 STORE = Path(".tilewave")
@@ -88,11 +88,11 @@ class Project:
     @property
     def damage(self) -> list[str]:
         """A line about each damaged file of a recording."""
-        return [line for path in folders(self.recorded_root) for line in Recorded(path).told]
+        return [line for path in folders(self.recorded_root) for line in Recorded(path).warnings]
 
     def largest_recording(self) -> Recorded | None:
         """The recording with the most results, of whatever GPU."""
-        return next(iter(foremost(self.recorded_root)), None)
+        return next(iter(largest_first(self.recorded_root)), None)
 
     @property
     def raced_studies(self) -> list[str]:

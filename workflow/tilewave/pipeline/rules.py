@@ -336,7 +336,7 @@ def _time_doubtful_again(run: Run, pipeline: Pipeline, stage: str, found: Result
         marked = dataclasses.replace(made, notes={**made.notes, "doubtful": seen.reason})
         found["time"][made.case] = marked
         for place in (pipeline.store, pipeline.attempts):
-            place.put(marked, whatever=True)
+            place.put(marked, always=True)
 
 
 def _measure(run: Run, stage: str, workers: int) -> Measure:

@@ -65,7 +65,7 @@ def resolve(
     gpu = here.get("gpu")
     if config.target not in ("auto", "live") and config.target not in shipped:
         raise UserError(where, "target", config.target, ["auto", "live", *shipped])
-    damaged = [line for one in shipped.values() for line in one.told]
+    damaged = [line for one in shipped.values() for line in one.warnings]
     known = {one["id"]: one for one in (here, *others.values())}
     gpus = {one["id"]: number for number, one in {config.gpu: here, **others}.items()}
     base = {"host": here["id"], "environments": known, "damaged": damaged, **_machine()}

@@ -1,11 +1,11 @@
-"""Hold measurements of the same thing against each other: cuBLAS alone and paired, race and time, cycles and time.
+"""Agreement of repeated measurements: cuBLAS alone and paired, race and time, cycles and time.
 
-Two times of one launch differ by more than noise where the SM clock did. A kernel limited by memory keeps its time at
-another clock, one limited by arithmetic keeps its cycles, others lie between. So two measurements agree where the ratio of
-their times or of their cycles is within 5 % of 1, or 1 lies between both ratios.
+Two times of one launch differ by more than noise if the SM clock differed. At another clock a memory-bound kernel
+keeps its time, a compute-bound one keeps its cycles, and others lie between. So two measurements agree if the ratio
+of times or of cycles is within 5 % of 1, or if 1 lies between both ratios.
 
-Measured on an H200 (4096³ in FP32 behind a second of FP16): the clock takes 100 to 150 ms to follow a load that reaches the
-power limit or leaves it, and NVML's reading lags by as much.
+Measured on an H200 (4096³ in FP32 after a second of FP16): the clock takes 100 to 150 ms to follow a load that
+reaches or leaves the power limit, and NVML's reading lags as much.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import statistics
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from tilewave.kernel import result
-from tilewave.kernel.result import Result
+from tilewave.kernel.result import DOUBTFUL, OK, TUNE, Result
 
 TOLERANCE = 0.05
 SHORTEST_US = 50.0
-"""Cycles of shorter launches include their start, which back-to-back launches hide."""
+"""Cycles of shorter launches include the launch latency, which back-to-back launches hide."""
 IN_ITS_RACE = "in its race"
 CYCLES = "sm__cycles_elapsed.max"
 
@@ -28,9 +27,9 @@ Figures = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A case's time and what another measurement of it gives.
+    """A case's time that another measurement contradicts.
 
-    other: what it was compared with. ratio: the time over the other one. at_one_clock: the same of cycles.
+    other: the other measurement. ratio: the time over the other time. cycle_ratio: the ratio of cycles.
     """
 
     case: str
@@ -38,18 +37,18 @@ class Disagreement:
     other: str
     other_us: float
     ratio: float
-    at_one_clock: float
+    cycle_ratio: float
 
     @property
     def reason(self) -> str:
         return (
-            f"{result.DOUBTFUL}{self.time_us:.4g} us timed, {self.other_us:.4g} us {self.other} "
-            f"(ratio {self.ratio:.2f}, at one clock {self.at_one_clock:.2f})"
+            f"{DOUBTFUL}{self.time_us:.4g} us timed, {self.other_us:.4g} us {self.other} "
+            f"(ratio {self.ratio:.2f}, at one clock {self.cycle_ratio:.2f})"
         )
 
 
 def agree(*ratios: float) -> bool:
-    """Tell whether a ratio of times and the same ratio at one clock allow that both times are right."""
+    """Return whether both times can be right, by their ratio and their ratio at one clock."""
     return min(ratios) <= 1 + TOLERANCE and max(ratios) >= 1 - TOLERANCE
 
 
@@ -61,32 +60,34 @@ def _compared(
     other_us: float,
     other_clock: float | None,
 ) -> Disagreement | None:
-    """Compare two times (us) at their clocks (MHz; None where unknown: then times alone count)."""
+    """Compare two times (us) at their clocks (MHz; if one is None, times alone count)."""
     ratio = us / other_us
-    at_one_clock = ratio * clock / other_clock if clock and other_clock else ratio
-    if agree(ratio, at_one_clock):
+    cycle_ratio = ratio * clock / other_clock if clock and other_clock else ratio
+    if agree(ratio, cycle_ratio):
         return None
-    return Disagreement(case, us, other, other_us, ratio, at_one_clock)
+    return Disagreement(case, us, other, other_us, ratio, cycle_ratio)
 
 
-def own_over_paired(case: str, own: Figures, pairings: Iterable[Figures]) -> Disagreement | None:
-    """Compare cuBLAS' own case with the median of the pairings of the same product.
+def alone_over_paired(
+    case: str, alone: Figures, pairings: Iterable[Figures]
+) -> Disagreement | None:
+    """Compare cuBLAS' case with the median of the pairings of the same product.
 
-    own: figures of the stage `time`; pairings: those of the kernels it was timed beside.
+    alone: figures of the stage `time`; pairings: those of the kernels it was timed beside.
     """
     pairs = list(pairings)
     if not pairs:
         return None
-    us = statistics.median(one["baseline_duration"] for one in pairs)
-    clocks = [one["sm_clock"] for one in pairs if one.get("sm_clock")]
+    us = statistics.median(pairing["baseline_duration"] for pairing in pairs)
+    clocks = [pairing["sm_clock"] for pairing in pairs if pairing.get("sm_clock")]
     clock = statistics.median(clocks) if clocks else None
-    return _compared(case, own["duration"], own.get("sm_clock"), "paired", us, clock)
+    return _compared(case, alone["duration"], alone.get("sm_clock"), "paired", us, clock)
 
 
 def race_over_time(
     case: str, timed: Figures, raced: Figures, race_clock: float | None
 ) -> Disagreement | None:
-    """Compare a case's time with its time in a race that it ran to the end (figures of `tune`)."""
+    """Compare a case's time with its time in a race that it finished (figures of `tune`)."""
     if raced.get("tune_eliminated"):
         return None
     us = raced["tune_duration"]
@@ -98,8 +99,8 @@ def counted_over_timed(
 ) -> Disagreement | None:
     """Compare a case's time with the cycles that ncu counted, at the clock that was read while timing.
 
-    capped: the power limit held the clock down, also within the launch: between launches it is 5 to 10 % higher (H200, 108
-    cases), so that nobody knows the clock of the launch.
+    capped: the power limit lowered the clock within the launch. Between launches it is 5 to 10 % higher (H200,
+    108 cases), so the clock of the launch is unknown.
     """
     cycles, profiled_ns = counted.get(CYCLES), counted.get("gpu__time_duration.sum")
     clock, us = timed.get("sm_clock"), timed["duration"]
@@ -114,39 +115,40 @@ def counted_over_timed(
 def disagreements(
     results: Mapping[str, Iterable[Result]], products: Mapping[str, Hashable]
 ) -> dict[str, Disagreement]:
-    """The timed cases that another measurement in the same environment contradicts, by case.
+    """Return the timed cases that another measurement in the same environment contradicts, by case.
 
     results: by stage, those of `time`, `tune` and `counters` (others are ignored).
-    products: what a case computes; cases of cuBLAS and of kernels that are timed beside it share it
-    where cuBLAS' product is the same (operation, dtypes, layouts, strides and sizes).
+    products: the product of each case (operation, dtypes, layouts, strides and sizes), shared by cuBLAS and
+    the kernels that are timed beside it.
     """
     by_stage = {
         stage: {
-            made.case: made
-            for made in results.get(stage, ())
-            if made.status == result.OK and made.figures
+            result.case: result
+            for result in results.get(stage, ())
+            if result.status == OK and result.figures
         }
-        for stage in ("time", result.TUNE, "counters")
+        for stage in ("time", TUNE, "counters")
     }
-    timed = {case: made.by_metric for case, made in by_stage["time"].items()}
-    places = {case: made.environment for case, made in by_stage["time"].items()}
+    timed = {case: result.by_metric for case, result in by_stage["time"].items()}
+    environments = {case: result.environment for case, result in by_stage["time"].items()}
     pairings: dict[Hashable, list[dict[str, float]]] = {}
     for case, figures in timed.items():
         if "baseline_duration" in figures and case in products:
-            pairings.setdefault((places[case], products[case]), []).append(figures)
-    found = {}
+            pairings.setdefault((environments[case], products[case]), []).append(figures)
+    contradicted = {}
     for case, figures in timed.items():
-        seen = None
+        disagreement = None
         if "rank0_duration" in figures and case in products:
-            seen = own_over_paired(case, figures, pairings.get((places[case], products[case]), ()))
-        raced = by_stage[result.TUNE].get(case)
-        if seen is None and raced and raced.environment == places[case]:
+            pairs = pairings.get((environments[case], products[case]), ())
+            disagreement = alone_over_paired(case, figures, pairs)
+        raced = by_stage[TUNE].get(case)
+        if disagreement is None and raced and raced.environment == environments[case]:
             clock = raced.notes.get("sm_clock")
-            seen = race_over_time(case, figures, raced.by_metric, clock)
+            disagreement = race_over_time(case, figures, raced.by_metric, clock)
         counted = by_stage["counters"].get(case)
-        if seen is None and counted and counted.environment == places[case]:
+        if disagreement is None and counted and counted.environment == environments[case]:
             capped = bool(by_stage["time"][case].notes.get("throttle"))
-            seen = counted_over_timed(case, figures, counted.by_metric, capped)
-        if seen is not None:
-            found[case] = seen
-    return found
+            disagreement = counted_over_timed(case, figures, counted.by_metric, capped)
+        if disagreement is not None:
+            contradicted[case] = disagreement
+    return contradicted

@@ -1,25 +1,18 @@
-"""Columns of the tidy tables that several rooms know."""
+"""Columns of the tidy tables that several rooms use."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from tilewave.records.counters.catalogue import EXCESS
 
-if TYPE_CHECKING:
-    pass
-
-
 LAUNCHES = "launches"
-"""A column of cases where one has several launches: as JSON, of each ``entry``, ``grid``,
-``block_threads``, ``registers``, ``shared_bytes``. The other columns are of the one that leads."""
+"""A column of cases with several launches: JSON with ``entry``, ``grid``, ``block_threads``, ``registers``
+and ``shared_bytes`` of each. The other columns belong to the leading launch."""
 
 
 def with_excess(table: pd.DataFrame) -> pd.DataFrame:
-    """Counts by instruction with the shared-memory wavefronts beyond the ideal, which follow from the two
-    columns beside them where no column of their own says them."""
+    """Add the column of excess shared-memory wavefronts (counted less ideal), unless it is there."""
     if EXCESS in table or "wavefronts_shared" not in table:
         return table
     counted, ideal = (

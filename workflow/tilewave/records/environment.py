@@ -1,8 +1,8 @@
-"""What a measurement was made on, and what this machine can do.
+"""The environment of a measurement, and the abilities of this machine.
 
-`fingerprint` reads files only, so that it may run while the workflow's graph is built; it changes
-when the machine gains a GPU, another driver, counter permission or another ncu. `probe` asks the
-driver, in a process of its own (`gpu.facts`), because one that has initialised CUDA cannot be forked.
+`fingerprint` reads files only, so that it can run while the workflow's graph is built. It changes when the
+machine gains a GPU, another driver, counter permission or another ncu. `probe` asks the driver in a separate
+process (`gpu.facts`), because a process that has initialised CUDA cannot be forked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LIBCUDA_PLACES = (
     "/usr/local/nvidia/lib64",
     "/usr/local/cuda/compat",
 )
-# Newest first; every glob's matches are tried in falling order of version.
+# Newest first; the matches of a glob are tried in descending order of version.
 NCU_PLACES = (
     "/usr/local/cuda/bin/ncu",
     "/usr/local/cuda-*/bin/ncu",
@@ -42,7 +42,7 @@ NCU_PLACES = (
     "/usr/local/cuda*/nsight-compute-*/ncu",
 )
 ANSWER_S = 60.0
-"""Seconds that the driver has to say what it is."""
+"""Seconds until the driver must have answered."""
 # Keys that `environment_id` covers, besides the measuring packages.
 IDENTITY = (
     "gpu",
@@ -59,7 +59,7 @@ IDENTITY = (
 
 
 def _text(path: Path) -> str:
-    """A file's text, empty where it cannot be read."""
+    """Return a file's text, empty if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -67,49 +67,49 @@ def _text(path: Path) -> str:
 
 
 def driver_version(text: str | None = None) -> str:
-    """Version of the kernel module out of /proc/driver/nvidia/version, empty without one."""
+    """Return the version of the kernel module from /proc/driver/nvidia/version, empty without one."""
     if text is None:
         text = _text(DRIVER_VERSION)
-    found = re.search(r"Kernel Module\b.*?\s(\d+\.\d+(?:\.\d+)?)\b", text)
-    return found.group(1) if found else ""
+    match = re.search(r"Kernel Module\b.*?\s(\d+\.\d+(?:\.\d+)?)\b", text)
+    return match.group(1) if match else ""
 
 
 def counter_permission(parameters: str | None = None) -> str:
-    """``all users``, ``administrators``, or ``unknown`` where the driver does not say.
+    """Return who may read counters: ``all users``, ``administrators`` or ``unknown``.
 
     From RmProfilingAdminOnly, which the module option NVreg_RestrictProfilingToAdminUsers sets.
     """
     if parameters is None:
         parameters = _text(DRIVER_PARAMETERS)
-    found = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", parameters, re.MULTILINE)
-    if not found:
+    match = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", parameters, re.MULTILINE)
+    if not match:
         return "unknown"
-    return "administrators" if int(found.group(1)) else "all users"
+    return "administrators" if int(match.group(1)) else "all users"
 
 
 def _by_version(paths: Iterable[str]) -> list[str]:
-    """Paths, the one with the highest numbers in it first."""
+    """Sort paths by the numbers in them, the highest first."""
     return sorted(paths, key=lambda p: [int(n) for n in re.findall(r"\d+", p)], reverse=True)
 
 
 def find_ncu(configured: str | None = None) -> str | None:
-    """Path of Nsight Compute's command line: the configured one, PATH, or an install folder."""
+    """Return the path of Nsight Compute's command line: the configured one, PATH, or an install folder."""
     if configured:
         return shutil.which(configured)
     on_path = shutil.which("ncu")
     if on_path:
         return on_path
-    for place in NCU_PLACES:
-        for path in _by_version(glob.glob(place)):
+    for pattern in NCU_PLACES:
+        for path in _by_version(glob.glob(pattern)):
             if os.access(path, os.X_OK):
                 return path
     return None
 
 
 def _has_libcuda() -> bool:
-    """Whether a driver library lies where the loader would look (it is not loaded)."""
-    places = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *LIBCUDA_PLACES]
-    if any(os.path.exists(os.path.join(place, "libcuda.so.1")) for place in places if place):
+    """Return whether a driver library lies where the loader looks (it is not loaded)."""
+    folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *LIBCUDA_PLACES]
+    if any(os.path.exists(os.path.join(folder, "libcuda.so.1")) for folder in folders if folder):
         return True
     try:  # the loader's cache lists libraries in other folders by name
         return b"libcuda.so.1" in Path("/etc/ld.so.cache").read_bytes()
@@ -118,16 +118,16 @@ def _has_libcuda() -> bool:
 
 
 def gpu_devices() -> list[str]:
-    """Device files of GPUs: /dev/nvidia0, ... (or WSL's /dev/dxg)."""
-    found = sorted(path for path in glob.glob("/dev/nvidia*") if re.search(r"nvidia\d+$", path))
-    return found or (["/dev/dxg"] if os.path.exists("/dev/dxg") else [])
+    """Return the device files of GPUs: /dev/nvidia0, ... (or WSL's /dev/dxg)."""
+    devices = sorted(path for path in glob.glob("/dev/nvidia*") if re.search(r"nvidia\d+$", path))
+    return devices or (["/dev/dxg"] if os.path.exists("/dev/dxg") else [])
 
 
 def fingerprint() -> dict[str, Any]:
-    """What this machine can measure, from files alone: no CUDA, no child process, milliseconds.
+    """Return what this machine can measure, from files alone: no CUDA, no child process, milliseconds.
 
-    Keys: driver, devices, libcuda, counter_permission, administrator, ncu (its path without links, whose
-    folders tell the version, or null), visible_devices, gpus (model names).
+    Keys: driver, devices, libcuda, counter_permission, administrator, ncu (its resolved path, whose folders
+    contain the version, or null), visible_devices, gpus (model names).
     """
     path = find_ncu()
     models = re.compile(r"^Model:\s*(.+?)\s*$", re.MULTILINE)
@@ -147,31 +147,31 @@ def fingerprint() -> dict[str, Any]:
     }
 
 
-def has_gpu(found: Mapping[str, Any]) -> bool:
-    """Whether a fingerprint says that a GPU can be used."""
+def has_gpu(machine: Mapping[str, Any]) -> bool:
+    """Return whether a fingerprint has a usable GPU."""
     return bool(
-        found["libcuda"] and found["devices"] and found["visible_devices"] not in ("", "-1")
+        machine["libcuda"] and machine["devices"] and machine["visible_devices"] not in ("", "-1")
     )
 
 
 NO_NCU = (
     "Nsight Compute (ncu) was not found on PATH, in /usr/local/cuda*/bin or in "
-    "/opt/nvidia/nsight-compute: install Nsight Compute, or put its ncu on PATH"
+    "/opt/nvidia/nsight-compute: install it, or put its ncu on PATH"
 )
 
 
 def cpu_model() -> str:
-    """The processor's name."""
+    """Return the processor's name."""
     text = _text(Path("/proc/cpuinfo"))
     for key in ("model name", "Model", "Hardware"):
-        found = re.search(rf"^{key}\s*:\s*(.+?)\s*$", text, re.MULTILINE)
-        if found:
-            return found.group(1)
+        match = re.search(rf"^{key}\s*:\s*(.+?)\s*$", text, re.MULTILINE)
+        if match:
+            return match.group(1)
     return platform.processor() or platform.machine()
 
 
 def output_of(command: list[str], cwd: Path | None = None) -> str:
-    """A command's output, empty where it fails."""
+    """Return a command's output, empty if it fails."""
     try:
         done = subprocess.run(
             command, cwd=cwd, capture_output=True, text=True, timeout=20, check=False
@@ -182,27 +182,26 @@ def output_of(command: list[str], cwd: Path | None = None) -> str:
 
 
 def commit() -> dict[str, Any]:
-    """Commit of the checkout that holds this file, or that the wheel was built from, and whether
-    tracked files differ from it."""
-    if home.INSTALLED:  # the repository around an installed package is somebody else's
-        told: dict[str, Any] = json.loads(home.BUILT_FROM.read_text(encoding="utf-8"))
+    """Return the commit of this checkout or wheel, and whether tracked files differ from it."""
+    if home.INSTALLED:  # a repository around an installed package is another project's
+        built_from: dict[str, Any] = json.loads(home.BUILT_FROM.read_text(encoding="utf-8"))
     else:
         changed = output_of(["git", "status", "--porcelain", "--untracked-files=no"], home.ROOT)
-        told = {
+        built_from = {
             "commit": output_of(["git", "rev-parse", "HEAD"], home.ROOT),
             "dirty": bool(changed),
         }
-    if told["commit"]:
-        return told
-    # A copy without its history, in a container say, may be told where it is from.
+    if built_from["commit"]:
+        return built_from
+    # A copy without its history, as in a container, may get its commit from the environment.
     return {"commit": os.environ.get("TILEWAVE_COMMIT", ""), "dirty": False}
 
 
 def environment_id(environment: Mapping[str, Any]) -> str:
-    """Twelve hex digits over what matters to a measurement; the commit does not.
+    """Return twelve hex digits over all that affects a measurement.
 
-    The code that is measured stands in the keys of the records. Nor does ncu: a machine that gains
-    it keeps its timings, and counters name the ncu that read them in their notes.
+    The commit does not: keys of the records hold the measured code. Nor does ncu: a machine that gains it
+    keeps its timings, and the notes of counters name their ncu.
     """
     packages = environment.get("packages") or {}
     parts = {key: environment.get(key) for key in IDENTITY}
@@ -212,7 +211,7 @@ def environment_id(environment: Mapping[str, Any]) -> str:
 
 
 def cpu_environment(why: str = "") -> dict[str, Any]:
-    """The environment of a machine whose GPU, if any, is not asked."""
+    """Return the environment of this machine without its GPU."""
     packages = package_versions()
     environment: dict[str, Any] = {
         **dict.fromkeys(IDENTITY),
@@ -232,12 +231,11 @@ def cpu_environment(why: str = "") -> dict[str, Any]:
 
 
 def probe(gpu_index: int | None = None) -> dict[str, Any]:
-    """The environment of this machine, asked in a child process.
+    """Return the environment of this machine, determined in a child process.
 
-    gpu_index: CUDA's number of the GPU among the visible ones, default 0. Without a usable GPU the
-    device's facts are absent, ``gpu`` is None and ``gpu_reason`` says why. Besides the GPU's facts
-    (bytes, MHz, W) it has the versions, the CPU's model and the commit. Never raises for a machine
-    that lacks something.
+    gpu_index: CUDA's number of the GPU among the visible ones, default 0. It has the GPU's facts (bytes,
+    MHz, W), the versions, the CPU's model and the commit. Without a usable GPU the facts are absent,
+    ``gpu`` is None and ``gpu_reason`` holds the reason. It never raises for something that is missing.
     """
     chosen = [] if gpu_index is None else ["--gpu", str(gpu_index)]
     if not has_gpu(fingerprint()):
@@ -248,8 +246,8 @@ def probe(gpu_index: int | None = None) -> dict[str, Any]:
         done = subprocess.run(
             command, env=environ, capture_output=True, text=True, timeout=ANSWER_S, check=False
         )
-        told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-        return told
+        environment: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        return environment
     except subprocess.TimeoutExpired:
         return cpu_environment(f"the driver did not answer in {ANSWER_S:g} s")
     except (ValueError, IndexError):

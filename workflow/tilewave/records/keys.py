@@ -1,4 +1,4 @@
-"""Content keys: two measurements with the same key measured the same thing in the same way."""
+"""Content keys: two measurements with the same key measured the same code in the same way."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilewave.theory.dtypes import has_fp8
 # Raised when the way of measuring changes, so that older figures are not taken for new ones.
 METHOD_VERSION = {"check": 1, "time": 2, "tune": 2, "counters": 1, "sample": 1, "execute": 1}
 
-# What of a job and its launch decides the figure. Paths, case names and limits do not.
+# The fields of a job and its launch that decide a figure. Paths, case names and limits do not.
 PARTS = (
     "provider",
     "operation",
@@ -33,8 +33,8 @@ PARTS = (
     "probe",
     "seed",
 )
-# Parts that most jobs do not have: absent from the key where they are empty, so that the keys of
-# figures recorded before such a part existed stay what they were.
+# Parts that most jobs lack. An empty one is absent from the key, so that keys recorded before the part
+# existed stay the same.
 RARE_PARTS = (
     "scratch", "work", "device", "tensor_maps", "operation_code", "reads_c", "strides", "series",
     "programmatic",
@@ -42,7 +42,7 @@ RARE_PARTS = (
 STAGE_PARTS = {
     "check": (),
     "time": ("baseline", "timing"),
-    # Not the rivals: a kernel that is added leaves what was raced before as it is.
+    # Without the rivals: an added kernel must not invalidate earlier races.
     "tune": ("timing",),
     "counters": ("instruction", "metrics", "sections", "clock_control", "cache_control"),
     "sample": ("metrics", "sections", "clock_control", "cache_control"),
@@ -51,17 +51,19 @@ STAGE_PARTS = {
 
 
 def digest(parts: Mapping[str, Any]) -> str:
-    """SHA-256 of canonical JSON; dataclasses count as their fields."""
+    """Return the SHA-256 of canonical JSON; dataclasses count as their fields."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False, default=vars)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def key(code: str, job: Job) -> str:
-    """Key of a job: its code (digest of the cubin's code, or of a host kernel's source), its
-    launch, its inputs and the method."""
+    """Return the key of a job, from its code, launch, inputs and method.
+
+    code: digest of the cubin's code, or of a host kernel's source.
+    """
     parts = vars(job) | vars(job.launch)
     parts["probe"] = job.probe and job.probe.document()
-    parts["tensor_maps"] = {one.name: one.document() for one in job.launch.tensor_maps}
+    parts["tensor_maps"] = {plan.name: plan.document() for plan in job.launch.tensor_maps}
     return digest(
         {
             "stage": job.stage,
@@ -74,17 +76,17 @@ def key(code: str, job: Job) -> str:
 
 
 def of_more(job: Job) -> Iterator[str]:
-    """Keys of the same job where it asks for as many counters, or more: what was counted then answers it."""
-    mine = {*job.metrics, *job.sections}
-    for metrics, sections in _asked(has_fp8(job.dtypes)):
-        if mine <= {*metrics, *sections}:
+    """Yield the keys of the same job with at least its counters: their results answer it too."""
+    wanted = {*job.metrics, *job.sections}
+    for metrics, sections in _combinations(has_fp8(job.dtypes)):
+        if wanted <= {*metrics, *sections}:
             yield key(job.code, replace(job, metrics=metrics, sections=sections))
 
 
 @functools.cache
-def _asked(fp8: bool) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
-    """Metrics and sections of every combination of sets of counters, each once; fp8: of a product of FP8."""
+def _combinations(fp8: bool) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    """Return metrics and sections of every combination of counter sets, each once; fp8: for an FP8 product."""
     sets = catalogue.SETS
     several = (itertools.combinations(sets, n + 1) for n in range(len(sets)))
-    found = (catalogue.merged(one, fp8) for one in itertools.chain.from_iterable(several))
-    return tuple({(tuple(metrics), tuple(sections)): None for metrics, sections in found})
+    merged = (catalogue.merged(chosen, fp8) for chosen in itertools.chain.from_iterable(several))
+    return tuple({(tuple(metrics), tuple(sections)): None for metrics, sections in merged})

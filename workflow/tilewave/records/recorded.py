@@ -3,16 +3,16 @@
 A folder ``resources/recorded/<gpu>/`` holds
 
 * ``environments.json``: environment id -> environment,
-* ``compiled.json``: variant -> what its cubin was (source and cubin SHA-256, code digest, ...),
+* ``compiled.json``: variant -> its compilation (source and cubin SHA-256, code digest, ...),
 * ``results.parquet``: one row a result, its figures and notes as JSON,
 * ``samples.parquet``, ``instructions.parquet`` and ``stalls.parquet``: long tables by key,
-* ``listings.parquet``: by the key of the compilation SASS with its source lines of the variants whose code a page
-  shows; of others whose instructions are recorded only the lines that these came from (`sass.places`),
+* ``listings.parquet``: by the key of the compilation, SASS with its source lines of the variants whose code
+  a page shows; for other recorded instructions only their source lines (`sass.places`),
 * ``accesses.parquet``: accesses to shared memory, lane by lane, by the key of an execution,
-* ``SHA256SUMS``: the checksums of the others, as ``sha256sum -c`` takes them.
+* ``SHA256SUMS``: the checksums of the other files, in the format of ``sha256sum -c``.
 
-A file that is missing or is not what its checksum is of is left out: `Recorded.damage` says which, and the
-rest is used. One without checksums is all damage: `sha256sum` makes them.
+A file that is missing or does not match its checksum is skipped: `Recorded.damage` names it, and the rest is
+used. Without ``SHA256SUMS`` every file counts as damaged.
 """
 
 from __future__ import annotations
@@ -34,32 +34,30 @@ import pyarrow.parquet as pq
 from tilewave.basics.errors import UserError
 from tilewave.basics.paths import RECORDED
 from tilewave.compiling.sass import WITHOUT_CODE
-from tilewave.kernel import result
 from tilewave.kernel.job import Job
-from tilewave.kernel.result import Result
+from tilewave.kernel.result import EXECUTE, EXECUTED, OK, SAMPLE, STAGES, Result
 from tilewave.records.keys import of_more
 from tilewave.records.store import write_atomically
 
 PLAIN = ("stage", "case", "key", "status", "reason", "verdict", "environment")
 PACKED = ("figures", "notes")
 INSTRUCTIONS, STALLS = "instructions", "stalls"
-"""Long tables of what a result holds of its instructions: counters, and samples of the stage `sample`."""
-
+"""Long tables of instructions: counters, and samples of the stage `sample`."""
 
 SUMS = "SHA256SUMS"
 RESULTS, ENVIRONMENTS, COMPILED = "results.parquet", "environments.json", "compiled.json"
 LISTINGS, ACCESSES = "listings.parquet", "accesses.parquet"
 LOST = {
     RESULTS: "all recorded figures",
-    ENVIRONMENTS: "all recorded figures, because nobody knows what they were measured on",
-    COMPILED: "what the compiler made: kernels are compiled here, where there is a compiler",
-    LISTINGS: "machine code: it is disassembled here, where there is a compiler",
-    "samples.parquet": "the samples of recorded times, and with them their spread",
+    ENVIRONMENTS: "all recorded figures, because their environments are unknown",
+    COMPILED: "recorded compilations (kernels are compiled here if a compiler is installed)",
+    LISTINGS: "machine code (it is disassembled here if a compiler is installed)",
+    "samples.parquet": "the samples of recorded times, and so their spread",
     "instructions.parquet": "recorded counts of instructions",
-    "stalls.parquet": "recorded samples of where warps wait",
-    ACCESSES: "recorded accesses to shared memory: they are executed here",
+    "stalls.parquet": "recorded samples of waiting warps",
+    ACCESSES: "recorded accesses to shared memory (they are executed here)",
 }
-"""What a report misses without a file."""
+"""The content that a report lacks without a file."""
 COLUMNS = {
     RESULTS: {*PLAIN, *PACKED},
     LISTINGS: {"key", "lines", "sass"},
@@ -68,16 +66,17 @@ COLUMNS = {
     "instructions.parquet": {"key", "address"},
     "stalls.parquet": {"key", "address"},
 }
-"""Of a table that has rows, at least."""
+"""Columns that a table with rows must have."""
 TOGETHER = 32
-"""Listings of a row group: to read one takes some 30 ms, and the file is a fourteenth longer than in one group."""
+"""Listings in a row group: reading a group takes some 30 ms, and the file is 7 % longer than with one group."""
 PACKING = {"compression": "zstd", "compression_level": 19}
+RESTORE = "Restore it (git checkout), or record again into an empty folder"
 
 Parsed = TypeVar("Parsed")
 
 
 def _opened(data: bytes, name: str) -> pq.ParquetFile:
-    """A Parquet file. Raises ValueError where it is none, or lacks a column."""
+    """Open a Parquet file. Raises ValueError for another format or a missing column."""
     file = pq.ParquetFile(pa.BufferReader(data))
     missing = COLUMNS[name] - set(file.schema_arrow.names)
     if file.schema_arrow.names and missing:
@@ -86,58 +85,59 @@ def _opened(data: bytes, name: str) -> pq.ParquetFile:
 
 
 def _table(data: bytes, name: str) -> pa.Table:
-    """A table; `pq.read_table` would import pandas first, which every job would pay for.
+    """Read a table, without the import of pandas that `pq.read_table` would cost every job.
 
-    Raises ValueError where it is none, or lacks a column.
+    Raises ValueError for another format or a missing column.
     """
     return _opened(data, name).read()
 
 
 def _number(data: bytes, name: str) -> int:
-    """How many rows a table has."""
+    """Return the number of rows of a table."""
     return int(pq.ParquetFile(pa.BufferReader(data)).metadata.num_rows)
 
 
 def _by_name(data: bytes, name: str) -> dict[str, dict[str, Any]]:
-    """A JSON document of documents. Raises ValueError where it is none."""
-    found = json.loads(data)
-    if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
-        raise ValueError("it is no document of documents")
-    return found
+    """Read a JSON object of objects. Raises ValueError for another form."""
+    document: dict[str, dict[str, Any]] = json.loads(data)
+    entries = document.values() if isinstance(document, dict) else [None]
+    if not all(isinstance(entry, dict) for entry in entries):
+        raise ValueError("it is no JSON object of objects")
+    return document
 
 
 def _rows(data: bytes, name: str) -> list[dict[str, Any]]:
-    """Rows of a table. Raises ValueError where it is none, or lacks a column."""
+    """Read the rows of a table. Raises ValueError for another format or a missing column."""
     rows: list[dict[str, Any]] = _table(data, name).to_pylist()
     return rows
 
 
 class _Listings:
-    """The table of listings, of which one row group is held at a time: all of them are hundreds of megabytes."""
+    """The table of listings, with one row group in memory: all of them take hundreds of megabytes."""
 
     def __init__(self, data: bytes, name: str) -> None:
         self._file = _opened(data, name)
         self._group = functools.lru_cache(maxsize=1)(self._file.read_row_group)
         groups = self._file.num_row_groups if self._file.schema_arrow.names else 0
         self._places = {
-            key: (group, place)
+            key: (group, index)
             for group in range(groups)
-            for place, key in enumerate(
+            for index, key in enumerate(
                 self._file.read_row_group(group, ["key"])["key"].to_pylist()
             )
         }
 
     def get(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
-        """`Recorded.places`."""
+        """See `Recorded.places`."""
         if key not in self._places:
             return None
-        group, place = self._places[key]
+        group, index = self._places[key]
         rows = self._group(group)
-        return rows["sass"][place].as_py(), json.loads(rows["lines"][place].as_py())
+        return rows["sass"][index].as_py(), json.loads(rows["lines"][index].as_py())
 
     def rows(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._file.read().to_pylist()
-        return found
+        rows: list[dict[str, Any]] = self._file.read().to_pylist()
+        return rows
 
 
 class Recorded:
@@ -150,67 +150,64 @@ class Recorded:
 
     @functools.cached_property
     def _sums(self) -> dict[str, set[str]]:
-        """Checksums by file. While `record` writes, a file may have two: what it was and what it is to be."""
-        found: dict[str, set[str]] = {}
+        """Checksums by file; two while `record` writes: the old and the new one."""
+        sums: dict[str, set[str]] = {}
         with contextlib.suppress(OSError, UnicodeDecodeError):
             for line in (self.folder / SUMS).read_text("utf-8").splitlines():
-                told, _, name = line.partition("  ")
-                found.setdefault(name, set()).add(told)
-        if not found:
+                checksum, _, name = line.partition("  ")
+                sums.setdefault(name, set()).add(checksum)
+        if not sums:
             self._lost[SUMS] = "it holds no checksums"
-        return found
+        return sums
 
     def _load(self, name: str, parse: Callable[[bytes, str], Parsed]) -> Parsed | None:
-        """What a file holds; None where there is none, or it is damaged."""
-        told = self._sums.get(name, set())
+        """Return the content of a file; None if it is missing or damaged."""
+        checksums = self._sums.get(name, set())
         try:
             data = (self.folder / name).read_bytes()
         except FileNotFoundError:
-            if told or name in (RESULTS, ENVIRONMENTS):
+            if checksums or name in (RESULTS, ENVIRONMENTS):
                 self._lost[name] = "it is missing"
             return None
         except OSError as error:
             self._lost[name] = f"it cannot be read: {error.strerror}"
             return None
-        if _digest(data) not in told:
+        if _digest(data) not in checksums:
             self._lost[name] = f"its checksum is not the one in {SUMS}"
             return None
         try:
             return parse(data, name)
         except (pa.ArrowException, ValueError, TypeError, OSError, RecursionError) as error:
-            said = (str(error).splitlines() or ["it has another form"])[0][:120]
-            self._lost[name] = f"it cannot be understood: {said}"
+            detail = (str(error).splitlines() or ["it has another form"])[0][:120]
+            self._lost[name] = f"it cannot be understood: {detail}"
             return None
 
     @functools.cached_property
     def damage(self) -> dict[str, str]:
-        """File -> what is wrong with it, and what that costs. Looks at every file."""
+        """Damaged files with the reason; it reads every file."""
         for name in LOST:
             self._load(name, lambda data, name: None)
-        return {
-            name: f"{self._lost[name]}; left out: {LOST.get(name, 'nothing, but nothing is checked')}"
-            for name in sorted(self._lost)
-        }
+        return dict(sorted(self._lost.items()))
 
     @property
-    def told(self) -> list[str]:
-        """A line about each damaged file."""
-        mend = "restore it (git checkout), or record again into an empty folder"
+    def warnings(self) -> list[str]:
+        """A line for each damaged file: the reason, the loss and the remedy."""
         return [
-            f"{RECORDED / self.name / name} is damaged: {why}; {mend}"
-            for name, why in self.damage.items()
+            f"{RECORDED / self.name / name} is damaged: {reason}. "
+            f"The report lacks {LOST.get(name, 'the check of all files')}. {RESTORE}"
+            for name, reason in self.damage.items()
         ]
 
-    def whole(self) -> Recorded:
-        """Itself. Raises UserError where a file is damaged: what is merged with it would lose that."""
-        for name, why in self.damage.items():
-            allowed = "what was recorded: restore the file, or empty the folder"
-            raise UserError(self.folder / name, "content", why.partition(";")[0], allowed)
+    def undamaged(self) -> Recorded:
+        """Return itself. Raises UserError for a damaged file, whose content a merge would lose."""
+        for name, reason in self.damage.items():
+            problem = f"this recorded file is damaged: {reason}"
+            raise UserError.because(self.folder / name, problem, RESTORE)
         return self
 
     @functools.cached_property
     def unusable(self) -> str:
-        """The damaged file without which there are no figures; empty where there are."""
+        """The damaged file without which there are no figures; empty if there are figures."""
         _ = self._rows
         return next((name for name in (ENVIRONMENTS, RESULTS) if name in self._lost), "")
 
@@ -235,40 +232,40 @@ class Recorded:
         }
 
     def listing_of_cubin(self, sha256: str) -> str | None:
-        """SASS of a cubin with the very same bytes, its lines as they are in it."""
+        """Return the SASS of a cubin with the same bytes, with the line numbers that it holds."""
         key = self._keys_by_cubin.get(sha256)
-        found = self.listing(key) if key else None
-        return found[0] if found else None
+        listing = self.listing(key) if key else None
+        return listing[0] if listing else None
 
     def listing(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
-        """SASS of a compilation by its key, and the numbers of the lines that had code, by file."""
-        found = self.places(key)
-        return None if found is None or found[0].startswith(WITHOUT_CODE) else found
+        """Return the SASS of a compilation by its key, and the numbers of its lines with code, by file."""
+        listing = self.places(key)
+        return None if listing is None or listing[0].startswith(WITHOUT_CODE) else listing
 
     def places(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
-        """`listing`, or where only that is recorded its `sass.places`."""
+        """Return `listing`, or its `sass.places` if only these are recorded."""
         return self._listings.get(key) if self._listings else None
 
     @functools.cached_property
     def accesses(self) -> dict[str, list[dict[str, Any]]]:
         """Accesses to shared memory by the key of an execution (see `pipeline.watching`)."""
-        found: dict[str, list[dict[str, Any]]] = {}
-        cases: dict[str, str] = {}  # that share a key have the same rows
+        rows: dict[str, list[dict[str, Any]]] = {}
+        cases: dict[str, str] = {}  # cases that share a key have the same rows
         for row in self.access_rows:
-            told = ("case", "key", *(() if row.get("function") else ("function",)))
-            plain = {name: row[name] for name in row if name not in told}
+            omitted = ("case", "key", *(() if row.get("function") else ("function",)))
+            plain = {name: row[name] for name in row if name not in omitted}
             if cases.setdefault(row["key"], row["case"]) == row["case"]:
-                found.setdefault(row["key"], []).append(plain)
-        return found
+                rows.setdefault(row["key"], []).append(plain)
+        return rows
 
     @functools.cached_property
     def access_rows(self) -> list[dict[str, Any]]:
-        """The same as long rows, with the case that was executed."""
+        """Long rows of accesses, with the case that was executed."""
         return self._load(ACCESSES, _rows) or []
 
     @functools.cached_property
     def main_environment(self) -> str:
-        """The environment with a GPU that most results came from; empty where there is none."""
+        """The environment with a GPU that has the most results; empty if there is none."""
         counts = {name: 0 for name, facts in self.environments.items() if facts.get("gpu")}
         for row in self._rows:
             if row["environment"] in counts:
@@ -277,7 +274,7 @@ class Recorded:
 
     @functools.cached_property
     def _rows(self) -> list[dict[str, Any]]:
-        """One row a case and stage. Cases may share a key: ``256*sms`` and 33792 on 132 SMs."""
+        """Rows, one for each case and stage. Cases may share a key: ``256*sms`` and 33792 on 132 SMs."""
         return (self._load(RESULTS, _rows) or []) if self.environments else []
 
     @functools.cached_property
@@ -289,42 +286,41 @@ class Recorded:
         return {(row["stage"], row["case"]) for row in self._rows}
 
     def _result(self, row: Mapping[str, Any]) -> Result:
-        made = {name: row[name] for name in PLAIN}
-        made |= {name: json.loads(row[name]) for name in PACKED}
-        # An execution is the same on every machine, and says itself on which it was done.
-        executed = row["stage"] == result.EXECUTE
-        if executed and row["status"] == result.OK:
-            made["instructions"] = self._executed_instructions.get(row["key"], [])
-        return Result(source=result.EXECUTED if executed else f"recorded:{self.name}", **made)
+        fields = {name: row[name] for name in PLAIN}
+        fields |= {name: json.loads(row[name]) for name in PACKED}
+        # An execution gives the same result on every machine.
+        executed = row["stage"] == EXECUTE
+        if executed and row["status"] == OK:
+            fields["instructions"] = self._executed_instructions.get(row["key"], [])
+        return Result(source=EXECUTED if executed else f"recorded:{self.name}", **fields)
 
     @functools.cached_property
     def _executed_instructions(self) -> dict[str, list[dict[str, Any]]]:
         """Rows of the recorded executions, by key."""
-        keys = {row["key"] for row in self._rows if row["stage"] == result.EXECUTE}
+        keys = {row["key"] for row in self._rows if row["stage"] == EXECUTE}
         return self.instructions(keys)
 
     def instructions(self, keys: set[str]) -> dict[str, list[dict[str, Any]]]:
-        """Rows of the instructions by key, without the key and without empty cells."""
-        found: dict[str, list[dict[str, Any]]] = {}
+        """Return the rows of the instructions by key, without the key and empty cells."""
+        rows: dict[str, list[dict[str, Any]]] = {}
         for name in (INSTRUCTIONS, STALLS):
             for row in self.long_table(name, keys).to_pylist():
                 key = row.pop("key")
-                found.setdefault(key, []).append({n: v for n, v in row.items() if v is not None})
-        return found
+                rows.setdefault(key, []).append({n: v for n, v in row.items() if v is not None})
+        return rows
 
     @functools.cached_property
     def size(self) -> int:
-        """How many results there are; none is read for it."""
+        """Number of results; it reads none."""
         return (self._load(RESULTS, _number) or 0) if self.environments else 0
 
     def get(self, stage: str, key: str) -> Result | None:
-        """The recorded result under a key, of any of its cases, without its samples and
-        instructions."""
+        """Return the recorded result of a key, of any of its cases, without samples and instructions."""
         row = self._keys.get((stage, key))
         return None if row is None else self._result(row)
 
     def _answering(self, job: Job) -> str | None:
-        """The key of the recorded result that answers a job; of counters also one that was asked for more."""
+        """Return the key of the recorded result of a job; for counters also one with more counters."""
         keys = itertools.chain(
             [job.key],
             of_more(job) if job.stage == "counters" and self.has_case(job.stage, job.case) else (),
@@ -332,61 +328,61 @@ class Recorded:
         return next((key for key in keys if (job.stage, key) in self._keys), None)
 
     def answers(self, job: Job) -> bool:
-        """Whether a recorded result answers a job; none is read for it."""
+        """Return whether a recorded result answers a job, without reading it."""
         return self._answering(job) is not None
 
     def answer(self, job: Job) -> Result | None:
-        """The recorded result of a job."""
+        """Return the recorded result of a job."""
         key = self._answering(job)
         return None if key is None else self.get(job.stage, key)
 
     def has_case(self, stage: str, case: str) -> bool:
-        """Whether the case was ever recorded, under whatever key."""
+        """Return whether the case was recorded under any key."""
         return (stage, case) in self._cases
 
-    def results(self, stages: Container[str] = result.STAGES) -> list[Result]:
-        """Every recorded result of these stages, also those that share a key with another case's."""
+    def results(self, stages: Container[str] = STAGES) -> list[Result]:
+        """Return every recorded result of these stages, also those that share a key with another case."""
         return [self._result(row) for row in self._rows if row["stage"] in stages]
 
     def long_table(self, name: str, keys: set[str]) -> pa.Table:
-        """Rows of ``samples``, ``instructions`` or ``stalls`` for these keys."""
+        """Return the rows of ``samples``, ``instructions`` or ``stalls`` for these keys."""
         table = self._load(f"{name}.parquet", _table) if keys else None
-        if (
-            table is None or "key" not in table.column_names
-        ):  # written by a run that had no such rows
+        if table is None or "key" not in table.column_names:  # a run without rows wrote it
             return pa.table({})
         return table.filter(pa.compute.is_in(table["key"], pa.array(sorted(keys))))
 
 
 def folders(root: Path) -> list[Path]:
-    """The recorded folders under ``root``, by name."""
-    found = (path for name in (ENVIRONMENTS, SUMS) for path in root.glob(f"*/{name}"))
-    # From Python 3.12 on `glob` finds links that lead nowhere, too.
-    return sorted({path.parent for path in found if path.exists()})
+    """Return the recorded folders under ``root``, by name."""
+    paths = (path for name in (ENVIRONMENTS, SUMS) for path in root.glob(f"*/{name}"))
+    # Since Python 3.12 `glob` also finds broken links.
+    return sorted({path.parent for path in paths if path.exists()})
 
 
-def foremost(root: Path) -> list[Recorded]:
-    """The recordings under ``root``, that with the most results first."""
-    found = (Recorded(path) for path in folders(root))
-    return sorted(found, key=lambda one: (one.size, one.name), reverse=True)
+def largest_first(root: Path) -> list[Recorded]:
+    """Return the recordings under ``root``, the one with the most results first."""
+    recordings = (Recorded(path) for path in folders(root))
+    return sorted(recordings, key=lambda recording: (recording.size, recording.name), reverse=True)
 
 
 def _before(folder: Path) -> Recorded | None:
-    """What a folder holds already, if anything. Raises UserError where it is damaged."""
-    return Recorded(folder).whole() if folder in folders(folder.parent) else None
+    """Return the recording in a folder, if there is one. Raises UserError if it is damaged."""
+    return Recorded(folder).undamaged() if folder in folders(folder.parent) else None
 
 
 def _of_rows(
     rows: Sequence[Mapping[str, Any]], columns: Iterable[str] = (), together: int | None = None
 ) -> bytes:
-    """A table with a column for each name that a row has, or these; what a row lacks is empty. together: rows of a
-    group, which are compressed and read together."""
+    """Return a table with these columns, or one for each name in a row; missing cells are empty.
+
+    together: rows in a group, which are compressed and read together.
+    """
     names = dict.fromkeys([*columns] or (name for row in rows for name in row))
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, row_group_size=together, **PACKING)
-    made: bytes = sink.getvalue().to_pybytes()
-    return made
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def _digest(data: bytes) -> str:
@@ -398,8 +394,10 @@ def _json(document: Any) -> bytes:
 
 
 def _replace(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files of a recording and their checksums. Whoever is killed in between leaves each file
-    with its checksum: for as long as it takes, the list has the old ones and the new."""
+    """Write files of a recording and their checksums.
+
+    A process killed in between leaves every file with a checksum: meanwhile the list has old and new ones.
+    """
     old = {name: (folder / name).read_bytes() for name in LOST if (folder / name).is_file()}
     sums = {name: [_digest(data)] for name, data in old.items()}
     for name, data in files.items():
@@ -407,11 +405,11 @@ def _replace(folder: Path, files: Mapping[str, bytes]) -> None:
 
     def listed(last: bool) -> bytes:
         rows = (
-            (one, name)
+            (checksum, name)
             for name in sorted(sums)
-            for one in (sums[name][-1:] if last else sums[name])
+            for checksum in (sums[name][-1:] if last else sums[name])
         )
-        return "".join(f"{one}  {name}\n" for one, name in rows).encode()
+        return "".join(f"{checksum}  {name}\n" for checksum, name in rows).encode()
 
     write_atomically(folder / SUMS, listed(last=False))
     for name, data in files.items():
@@ -421,46 +419,48 @@ def _replace(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _each_key(results: Iterable[Result]) -> list[Result]:
-    """The results that have long rows, one a key."""
-    whole = [made for made in results if made.samples or made.instructions]
-    return list({made.key: made for made in whole}.values())
+    """Return the results that have long rows, one for each key."""
+    detailed = [result for result in results if result.samples or result.instructions]
+    return list({result.key: result for result in detailed}.values())
 
 
 def sample_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
-    """Raw samples as long rows, once a key: key, series, index, value, to a nanosecond."""
+    """Return raw samples as long rows, once for each key: key, series, index, value to a nanosecond."""
     return [
-        {"key": made.key, "series": series, "index": index, "value": round(float(value), 3)}
-        for made in _each_key(results)
-        for series, values in made.samples.items()
+        {"key": result.key, "series": series, "index": index, "value": round(float(value), 3)}
+        for result in _each_key(results)
+        for series, values in result.samples.items()
         for index, value in enumerate(values)
     ]
 
 
 def instruction_rows(results: Iterable[Result], table: str = INSTRUCTIONS) -> list[dict[str, Any]]:
-    """Per-instruction counters, or with the table STALLS samples, as rows that start with their key,
-    once a key."""
+    """Return counters of instructions (with the table STALLS: samples) as rows with their key, once for each key."""
     return [
-        {"key": made.key, **row}
-        for made in _each_key(results)
-        if (made.stage == result.SAMPLE) == (table == STALLS)
-        for row in made.instructions
+        {"key": result.key, **row}
+        for result in _each_key(results)
+        if (result.stage == SAMPLE) == (table == STALLS)
+        for row in result.instructions
     ]
 
 
 def _merged_long(
     before: Recorded | None, name: str, rows: list[dict[str, Any]], keys: set[str], kept: list[str]
 ) -> bytes:
-    """A long table: the rows of the new keys replaced, those whose key is no longer kept dropped. In the order of the
-    keys that are kept: those of a kernel are alike, and beside each other they take two thirds of the bytes."""
+    """Return a long table with the rows of the new keys replaced and those of dropped keys removed.
+
+    Rows follow the order of the kept keys: rows of a kernel are alike, and beside each other they compress
+    to two thirds of the bytes.
+    """
     table = before._load(f"{name}.parquet", _table) if before else None
     old = table.to_pylist() if table is not None else []
-    order = {key: place for place, key in enumerate(kept)}
-    every = [row for row in old if row["key"] in order and row["key"] not in keys] + rows
-    return _of_rows(sorted(every, key=lambda row: order[row["key"]]))
+    order = {key: index for index, key in enumerate(kept)}
+    merged = [row for row in old if row["key"] in order and row["key"] not in keys] + rows
+    return _of_rows(sorted(merged, key=lambda row: order[row["key"]]))
 
 
 def merge_accesses(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Merge accesses (`Recorded.access_rows`): those of a case replace its older ones."""
+    """Merge accesses (`Recorded.access_rows`): rows of a case replace its older ones."""
     fresh = list(rows)
     if not fresh:
         return
@@ -469,7 +469,7 @@ def merge_accesses(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     merged = [
         row for row in (before.access_rows if before else []) if row["case"] not in cases
     ] + fresh
-    merged.sort(key=lambda row: str(row["case"]))  # of a case they stay in the order of its code
+    merged.sort(key=lambda row: str(row["case"]))  # within a case the order of its code stays
     _replace(folder, {ACCESSES: _of_rows(merged)})
 
 
@@ -478,17 +478,20 @@ def _merged_listings(
     listings: Mapping[str, tuple[str, Mapping[str, list[int]]]],
     compiled: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, bytes]:
-    """The file of listings, of the compilations that are named; none where there never was one. In the order of the
-    variants: those of a kernel are alike, and beside each other they take two thirds of the bytes."""
+    """Return the file of listings of the named compilations; nothing if there never was a listing.
+
+    Listings follow the order of the variants: those of a kernel are alike, and beside each other they
+    compress to two thirds of the bytes.
+    """
     kept = list(dict.fromkeys(compiled[name].get("key") for name in sorted(compiled)))
     table = before._listings if before else None
     rows = {row["key"]: row for row in (table.rows() if table is not None else [])}
     for key, (sass, lines) in listings.items():
         rows[key] = {"key": key, "lines": json.dumps(lines, sort_keys=True), "sass": sass}
-    found = [rows[key] for key in kept if key in rows]
-    if not found and table is None:
+    listed = [rows[key] for key in kept if key in rows]
+    if not listed and table is None:
         return {}
-    return {LISTINGS: _of_rows(found, ("key", "lines", "sass"), TOGETHER)}
+    return {LISTINGS: _of_rows(listed, ("key", "lines", "sass"), TOGETHER)}
 
 
 def merge(
@@ -500,40 +503,40 @@ def merge(
 ) -> dict[str, int]:
     """Merge a run's results into a recorded folder.
 
-    A new result replaces every older one of the same stage and case, whatever its key: the folder
-    holds the last measurement of each case. An older case of the same key takes the new figures,
-    too. Returns how many were added, replaced and kept.
+    A new result replaces the older one of the same stage and case, whatever its key: the folder holds the
+    last measurement of each case. An older case with the same key also takes the new figures. Returns how
+    many were added, replaced and kept.
     """
     before = _before(folder)
-    fresh = {(made.stage, made.case): made for made in results}
-    old = {(made.stage, made.case): made for made in before.results()} if before else {}
-    latest = {(made.stage, made.key): made for made in results}
+    fresh = {(result.stage, result.case): result for result in results}
+    old = {(result.stage, result.case): result for result in before.results()} if before else {}
+    latest = {(result.stage, result.key): result for result in results}
     rows = [
-        dataclasses.replace(latest.get((made.stage, made.key), made), case=made.case)
-        for made in (old | fresh).values()
+        dataclasses.replace(latest.get((result.stage, result.key), result), case=result.case)
+        for result in (old | fresh).values()
     ]
-    rows.sort(key=lambda made: (made.case, made.stage))
+    rows.sort(key=lambda result: (result.case, result.stage))
     table = [
-        made.only(*PLAIN)
-        | {name: json.dumps(value, sort_keys=True) for name, value in made.only(*PACKED).items()}
-        for made in rows
+        result.only(*PLAIN)
+        | {name: json.dumps(value, sort_keys=True) for name, value in result.only(*PACKED).items()}
+        for result in rows
     ]
-    new_keys = {made.key for made in results}
-    kept = list(dict.fromkeys(made.key for made in rows))
+    new_keys = {result.key for result in results}
+    kept = list(dict.fromkeys(result.key for result in rows))
     long = {
         "samples": sample_rows(results),
         **{name: instruction_rows(results, name) for name in (INSTRUCTIONS, STALLS)},
     }
-    used = {made.environment for made in rows}
-    known = {**(before.environments if before else {}), **environments}
+    used = {result.environment for result in rows}
+    facts = {**(before.environments if before else {}), **environments}
     both = {**(before.compiled if before else {}), **compiled}
     files = {
         RESULTS: _of_rows(table, (*PLAIN, *PACKED)),
         **{
-            f"{name}.parquet": _merged_long(before, name, mine, new_keys, kept)
-            for name, mine in long.items()
+            f"{name}.parquet": _merged_long(before, name, long_rows, new_keys, kept)
+            for name, long_rows in long.items()
         },
-        ENVIRONMENTS: _json({name: known[name] for name in sorted(used) if name in known}),
+        ENVIRONMENTS: _json({name: facts[name] for name in sorted(used) if name in facts}),
         COMPILED: _json(both),
         **_merged_listings(before, listings or {}, both),
     }
@@ -542,64 +545,65 @@ def merge(
     return {"added": len(fresh) - replaced, "replaced": replaced, "kept": len(old) - replaced}
 
 
-def _whole(folder: Recorded, results: list[Result]) -> list[Result]:
-    """Results with their samples and instructions, as `merge` takes them."""
-    keys = {made.key for made in results}
+def _with_long_rows(folder: Recorded, results: list[Result]) -> list[Result]:
+    """Return results with their samples and instructions, for `merge`."""
+    keys = {result.key for result in results}
     series: dict[str, dict[str, list[float]]] = {}
     for row in folder.long_table("samples", keys).to_pylist():
         series.setdefault(row["key"], {}).setdefault(row["series"], []).append(row["value"])
     rows = folder.instructions(keys)
-    # A key of one stage is none of another's: the stage is part of it.
+    # The stage is part of the key, so no two stages share a key.
     return [
         dataclasses.replace(
-            made, samples=series.get(made.key, {}), instructions=rows.get(made.key, [])
+            result, samples=series.get(result.key, {}), instructions=rows.get(result.key, [])
         )
-        for made in results
+        for result in results
     ]
 
 
 def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
     """Merge another recorded folder of the same GPU into ``folder``, which need not exist yet.
 
-    What both hold alike stays; where they differ about a case of a stage, the other folder's result
-    replaces the one here, or with ``keep`` does not. Returns the counts of `merge`. Raises UserError
-    for figures whose environment names no clean commit.
+    If both have a case of a stage with different results, the other folder's result replaces the one here,
+    unless ``keep``. Returns the counts of `merge`. Raises UserError for figures whose environment has no
+    clean commit.
     """
-    there, here = Recorded(other).whole(), _before(folder)
-    held = {(made.stage, made.case): made for made in here.results()} if here else {}
+    there, here = Recorded(other).undamaged(), _before(folder)
+    held = {(result.stage, result.case): result for result in here.results()} if here else {}
 
-    def new(made: Result) -> bool:
-        mine = held.get((made.stage, made.case))
-        if mine is None or keep:
-            return mine is None
-        return mine.only(*PLAIN, *PACKED) != made.only(*PLAIN, *PACKED)
+    def new(result: Result) -> bool:
+        held_result = held.get((result.stage, result.case))
+        if held_result is None or keep:
+            return held_result is None
+        return held_result.only(*PLAIN, *PACKED) != result.only(*PLAIN, *PACKED)
 
-    mine = {row["case"] for row in here.access_rows} if here and keep else set()
-    accesses = [row for row in there.access_rows if row["case"] not in mine]
-    taken = [made for made in there.results() if new(made)]
-    used = {made.environment for made in taken}
+    replaced_cases = {row["case"] for row in here.access_rows} if here and keep else set()
+    accesses = [row for row in there.access_rows if row["case"] not in replaced_cases]
+    taken = [result for result in there.results() if new(result)]
+    used = {result.environment for result in taken}
     for name in sorted(used):
         facts = there.environments.get(name, {})
         if facts.get("dirty") or not facts.get("commit"):
-            where = other / "environments.json"
-            found = "dirty" if facts.get("dirty") else None
-            raise UserError(where, f"{name}.commit", found, "a clean commit that the figures name")
+            key = f"{name}.commit"
+            problem = f"{key} is {'not clean' if facts.get('dirty') else 'missing'}"
+            remedy = "Measure again from a clean commit, and record that"
+            raise UserError.because(other / ENVIRONMENTS, problem, remedy, key)
     counts = {"added": 0, "replaced": 0, "kept": len(held)}
     if taken:
-        counts = merge(folder, _whole(there, taken), *_known_of(there, taken, used))
+        counts = merge(folder, _with_long_rows(there, taken), *_context_of(there, taken, used))
     merge_accesses(folder, accesses)
     return counts
 
 
-def _known_of(
+def _context_of(
     there: Recorded, taken: Sequence[Result], used: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Environments, compilations and listings of some of a recording's results, as `merge` takes them."""
-    variants = {made.case.partition("@")[0] for made in taken}
+    """Return environments, compilations and listings of these results of a recording, for `merge`."""
+    variants = {result.case.partition("@")[0] for result in taken}
     compiled = {
         name: entry for name, entry in there.compiled.items() if name.rpartition(".")[0] in variants
     }
     facts = {name: there.environments[name] for name in used}
     keys = [str(entry["key"]) for entry in compiled.values() if "key" in entry]
-    listings = {key: one for key in keys if (one := there.places(key)) is not None}
+    listings = {key: listing for key in keys if (listing := there.places(key)) is not None}
     return facts, compiled, listings

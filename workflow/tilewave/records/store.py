@@ -1,8 +1,7 @@
 """The content-addressed store of finished cases.
 
-A result is written aside and renamed, at once when its case ends: a killed run loses one case at
-most, and Snakemake may delete its own outputs as it likes. What cannot be read, or has another form, counts as
-missing, and the next one is written over it.
+A result is written to a temporary file and renamed as soon as its case ends: a killed run loses at most
+one case. Snakemake may delete its own outputs. An unreadable entry counts as missing and is overwritten.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACC
 
 
 def not_written(error: BaseException, path: object = None) -> UserError | None:
-    """What to tell whoever has a full disk, or a folder that is read-only; None for another error."""
+    """Return the message for a full disk or a read-only folder; None for another error."""
     if not isinstance(error, OSError) or (path is None and error.errno not in CANNOT_WRITE):
         return None
-    allowed = "a folder that can be written, on a disk with space left"
-    key = "writing it" if path else "reading or writing it"
+    use = "written" if path else "read or written"
     where = path or error.filename or f"a file here, or in {tempfile.gettempdir()}"
-    return UserError(where, key, error.strerror, allowed)
+    remedy = "Free space on its disk, or choose a folder that you may write to"
+    return UserError.because(where, f"it cannot be {use} ({error.strerror})", remedy)
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -48,7 +47,7 @@ def _write(path: Path, data: bytes) -> None:
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that readers see all of it or none.
 
-    Raises UserError where it cannot be written: a full disk, a folder that is read-only.
+    Raises UserError for a full disk or a read-only folder.
     """
     try:
         _write(path, data)
@@ -76,35 +75,35 @@ class Store:
         return Path(f"{self.root}/results/{environment}/{stage}/{key[:2]}/{key}.json")
 
     def get(self, environment: str, stage: str, key: str) -> Result | None:
-        """The stored result, or None: also for one that cannot be read, is another's, or of another schema."""
+        """Return the stored result; None if it is missing, unreadable, of another key or another schema."""
         try:
-            found = Result.of_document(self.read(self._path(environment, stage, key)))
+            result = Result.of_document(self.read(self._path(environment, stage, key)))
         except ValueError:
             return None
-        mine = (found.environment, found.stage, found.key) == (environment, stage, key)
-        return found if mine else None
+        matches = (result.environment, result.stage, result.key) == (environment, stage, key)
+        return result if matches else None
 
-    def put(self, made: Result, whatever: bool = False) -> bool:
-        """Keep a result that is worth keeping (see `Result.keepable`), or ``whatever`` it says; whether it
-        was kept."""
-        kept = bool((whatever or made.keepable) and made.key and made.environment)
+    def put(self, result: Result, always: bool = False) -> bool:
+        """Store a result if it is worth keeping (`Result.keepable`), or ``always``. Return whether it was stored."""
+        kept = bool((always or result.keepable) and result.key and result.environment)
         if kept:
-            self.write(self._path(made.environment, made.stage, made.key), made.document())
+            self.write(self._path(result.environment, result.stage, result.key), result.document())
         return kept
 
     def blob(self, kind: str, key: str, suffix: str) -> Path:
-        """Path of what is cached (a cubin, a listing, a document), for `read` and `write`."""
+        """Return the path of a cached file (a cubin, a listing, a document), for `read` and `write`."""
         return self.root / kind / key[:2] / f"{key}{suffix}"
 
     def read(self, path: Path) -> Any:
-        """A document, of whatever form; None where there is none, or no JSON."""
+        """Read a JSON document of any form; None if it is missing or no JSON."""
         try:
-            found = json.loads(path.read_bytes())
+            document = json.loads(path.read_bytes())
         except (OSError, ValueError, RecursionError):
             return None
-        # As earlier versions wrote it: {"sha256": ..., "document": ...}.
-        return found["document"] if isinstance(found, dict) and "document" in found else found
+        # Earlier versions wrote {"sha256": ..., "document": ...}.
+        wrapped = isinstance(document, dict) and "document" in document
+        return document["document"] if wrapped else document
 
     def write(self, path: Path, document: Any) -> None:
-        """Write a document."""
+        """Write a JSON document."""
         write_atomically(path, json.dumps(document).encode())

@@ -1,1 +1,1 @@
-"""Workers: processes that run a list of jobs and report each at once, and who starts them."""
+"""Processes that run a list of jobs and report each result at once, and the code that starts them."""

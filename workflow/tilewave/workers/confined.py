@@ -1,4 +1,4 @@
-"""A process that opens no files but those that it was given, and no connections: Linux' Landlock.
+"""Confinement of a process to named files and no connections, through Linux' Landlock.
 
 See https://docs.kernel.org/userspace-api/landlock.html for calls and numbers.
 """
@@ -21,10 +21,10 @@ WRITE_FILE, READ_FILE, READ_DIR, REMOVE_FILE, MAKE_DIR, MAKE_REG = (
 READ = READ_FILE | READ_DIR
 WRITE = WRITE_FILE | REMOVE_FILE | MAKE_DIR | MAKE_REG
 NETWORK_FROM = 4
-"""The version of Landlock that knows of TCP: binding and connecting."""
+"""The first version of Landlock that restricts TCP."""
 
 confined = False
-"""Whether `confine` was successful in this process."""
+"""True once `confine` has succeeded in this process."""
 
 
 class _Ruleset(ctypes.Structure):
@@ -38,10 +38,10 @@ class _Beneath(ctypes.Structure):
 
 
 def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
-    """Let this process and its children open nothing but files in these folders; whether that was done.
+    """Let this process and its children open only files in these folders. Return whether that worked.
 
-    It cannot be taken back. False on other systems, before Linux 5.13, and where the kernel was built or
-    started without Landlock: then all is as before.
+    It cannot be undone. On other systems, before Linux 5.13 and without Landlock in the kernel, it
+    changes nothing and returns False.
     """
     global confined
     if sys.platform != "linux":
@@ -67,11 +67,11 @@ def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
 
 
 def _allow(call: ctypes._NamedFuncPointer, rules: int, path: Path, allowed: int) -> None:
-    with contextlib.suppress(OSError):  # what is not there needs no leave
+    with contextlib.suppress(OSError):  # a path that does not exist needs no permission
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
             kind = allowed if path.is_dir() else allowed & (READ_FILE | WRITE_FILE)
-            one = _Beneath(kind, handle)
-            call(ADD_RULE, rules, PATH_BENEATH, ctypes.byref(one), 0)
+            rule = _Beneath(kind, handle)
+            call(ADD_RULE, rules, PATH_BENEATH, ctypes.byref(rule), 0)
         finally:
             os.close(handle)

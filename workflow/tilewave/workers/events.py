@@ -1,7 +1,7 @@
-"""The file in which a worker says what it does: one JSON object a line, appended and flushed.
+"""The event file of a worker: one JSON object a line, appended and flushed.
 
-{"event": "waiting"}                           another process holds what it needs
-{"event": "ready", "gpu": uuid or null}        all is there (the GPU's lock, helper kernels)
+{"event": "waiting"}                           another process holds the GPU
+{"event": "ready", "gpu": uuid or null}        the GPU is locked, the helper kernels are loaded
 {"event": "started", "index": i, "case": id}
 {"event": "finished", "index": i, "case": id, "result": {...}}
 {"event": "failed", "status": ..., "reason": ...}   no job can run (no GPU, ...)
@@ -14,8 +14,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-UNTOLD = 88
-"""Exit code of a worker that cannot write to it."""
+UNREPORTED = 88
+"""Exit code of a worker that cannot write its event file."""
 
 
 class Events:
@@ -25,9 +25,9 @@ class Events:
         self._file = path.open("a", encoding="utf-8")
 
     def send(self, event: str, **more: Any) -> None:
-        """Append an event; where that cannot be, the process ends: nobody would learn of what it does."""
+        """Append an event. End the process if that fails, because its results would be lost."""
         try:
             self._file.write(json.dumps({"event": event, **more}) + "\n")
             self._file.flush()
         except OSError:
-            os._exit(UNTOLD)  # closing the file would write, too
+            os._exit(UNREPORTED)  # a normal exit would try to write the file again

@@ -1,6 +1,6 @@
-"""Work in forked processes, each for one item after the other: what was loaded before need not be loaded again.
+"""Forked worker processes that inherit what is loaded and take one item after another.
 
-What an item costs its process, also by going over its limits, costs no other item: the next one gets a new process.
+An item that crashes its process, or exceeds its limits, harms no other item: the next one gets a new process.
 """
 
 from __future__ import annotations
@@ -28,23 +28,22 @@ from tilewave.basics.lifetime import FROM_OUTSIDE, die_with_parent, ended_by
 from tilewave.workers.confined import confine
 
 Item = TypeVar("Item")
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 
 WALL = 4
-"""So many times its processor time an item may take by the clock: it may wait for other processes."""
-TIRED = 4
-"""A process that keeps more than this part of an item's memory is followed by a new one."""
+"""Elapsed time that an item may take, in units of its processor time: it may wait for other processes."""
+RETIRED = 4
+"""A process that retains more than 1/RETIRED of an item's memory is replaced."""
 MANY = 300_000
-"""Objects that items may leave before somebody looks for cycles among them: five figures, 100 MB."""
+"""Objects that items may leave before the garbage collector runs: five figures, 100 MB."""
 RESERVED, RESIDENT = 0, 1
-"""Numbers of /proc/PID/statm."""
+"""Positions in /proc/PID/statm."""
 
 
 @dataclass(frozen=True)
 class ProcessLimits:
-    """Seconds of processor time of an item and, separately, of each program that it starts; bytes beside what
-    its process has when it starts; the files and folders that it may open, all where none is named; and seconds
-    in which it may say nothing."""
+    """Limits of an item, and `cpu_s` also of each program that it starts. `memory`: bytes besides those of the
+    process at its start. `read`, `write`: files and folders, all if empty. `silent_s`: between two values."""
 
     cpu_s: int = 0
     memory: int = 0
@@ -62,7 +61,7 @@ class ProcessLimits:
 
 @dataclass(frozen=True)
 class Ended:
-    """Why there is nothing made of an item; lasting: because of the item, so that it would end so again."""
+    """The reason why an item has no value. lasting: the item itself causes it, so it would fail again."""
 
     reason: str
     lasting: bool
@@ -70,48 +69,50 @@ class Ended:
 
 
 def each(
-    function: Callable[[Item], Made], items: Sequence[Item], workers: int, limits: ProcessLimits
-) -> Iterator[tuple[Item, Made | Ended]]:
-    """Each item with what the function makes of it, in the order in which they are done.
+    function: Callable[[Item], Value], items: Sequence[Item], workers: int, limits: ProcessLimits
+) -> Iterator[tuple[Item, Value | Ended]]:
+    """Return an iterator over each item with the function's value, in the order of completion.
 
-    The processes are forked before this returns: not in one that has initialised CUDA, and before there are
-    threads. Where the system does not fork (elsewhere than on Linux) all is done here, without limits.
-    What the function raises is an `Ended`.
+    The processes are forked before this returns, so call it before CUDA is initialised and before threads
+    start. Elsewhere than on Linux everything runs in this process, without limits. An error of the
+    function becomes an `Ended`.
     """
     if sys.platform != "linux":
-        return ((item, one) for item in items for one in _made(function, item))
+        return ((item, value) for item in items for value in _results_of(function, item))
     return Pool(function, items, workers, limits).take()
 
 
 def shared(
-    function: Callable[[Item], Made], items: Sequence[Item], workers: int
-) -> Iterator[tuple[Item, Made]]:
-    """The same without limits, and in this process where there is one item or one worker. Raises what the
-    function raises, and UserError where a process is ended."""
+    function: Callable[[Item], Value], items: Sequence[Item], workers: int
+) -> Iterator[tuple[Item, Value]]:
+    """Yield each item with its value, without limits, in this process for a single item or worker.
+
+    Raises what the function raises, and UserError if a process is killed.
+    """
     if min(workers, len(items)) < 2 or sys.platform != "linux":
         yield from ((item, function(item)) for item in items)
         return
-    with contextlib.closing(Pool(function, items, workers).take()) as found:
-        for item, made in found:
-            if isinstance(made, Ended):
-                raise made.error
-            yield item, made
+    with contextlib.closing(Pool(function, items, workers).take()) as results:
+        for item, value in results:
+            if isinstance(value, Ended):
+                raise value.error
+            yield item, value
 
 
-def _made(function: Callable[[Any], Any], item: Any) -> Iterator[Any]:
-    """What the function returns, or yields; last an `Ended` where it raises."""
+def _results_of(function: Callable[[Any], Any], item: Any) -> Iterator[Any]:
+    """Yield what the function returns or yields, then an `Ended` if it raises."""
     try:
-        made = function(item)
-        if inspect.isgenerator(made):
-            yield from made
+        value = function(item)
+        if inspect.isgenerator(value):
+            yield from value
         else:
-            yield made
+            yield value
     except MemoryError as error:
-        yield Ended("it takes more memory than it may", True, error)
+        yield Ended("it exceeds its memory limit", True, error)
     except RecursionError as error:
-        yield Ended("it is nested too deep", True, error)
+        yield Ended("it is nested too deeply", True, error)
     except Exception as error:
-        # A disk that is full, or a file that cannot be read, is no fault of the item.
+        # The item does not cause a full disk or an unreadable file.
         lasting = not isinstance(error.__cause__ or error, OSError)
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         error.add_note(traceback.format_exc())  # of this process
@@ -131,54 +132,54 @@ def _serve(
     import resource
 
     die_with_parent()
-    os.setpgid(0, 0)  # what it starts ends with it
+    os.setpgid(0, 0)  # its children end with it
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     begun = _memory(RESIDENT)
     if limits.read:
         confine(limits.read, limits.write)
-    gc.freeze()  # what is there before the fork is there to stay
+    gc.freeze()  # objects from before the fork stay
     gc.disable()  # a sixth of a figure's time otherwise
     while (number := pipe.recv()) is not None:
         if limits.memory:
             _lower(resource.RLIMIT_AS, _memory(RESERVED) + limits.memory)
         if limits.cpu_s:
             _lower(resource.RLIMIT_CPU, int(time.process_time()) + 1 + limits.cpu_s)
-        for made in _made(function, items[number]):
-            pipe.send((made,))
+        for value in _results_of(function, items[number]):
+            pipe.send((value,))
         if gc.get_count()[0] > MANY:
             gc.collect()
-        # What an item left behind is not the next one's: a compiler that ran out of memory frees nothing. Addresses
-        # that are only reserved, as Arrow's allocator does it, cost nobody anything.
-        pipe.send(bool(limits.memory and _memory(RESIDENT) - begun > limits.memory // TIRED))
+        # A compiler that ran out of memory frees nothing, and the next item should not pay for it.
+        # Only resident memory counts: Arrow's allocator reserves addresses, which cost nothing.
+        pipe.send(bool(limits.memory and _memory(RESIDENT) - begun > limits.memory // RETIRED))
 
 
-def _memory(which: int) -> int:
-    """Bytes that this process has reserved, or that are resident."""
-    return int(Path("/proc/self/statm").read_text().split()[which]) * os.sysconf("SC_PAGESIZE")
+def _memory(field: int) -> int:
+    """Return the bytes that this process has reserved, or that are resident."""
+    return int(Path("/proc/self/statm").read_text().split()[field]) * os.sysconf("SC_PAGESIZE")
 
 
-def _lower(which: int, value: int) -> None:
-    """Set a soft limit, within the hard one."""
+def _lower(limit: int, value: int) -> None:
+    """Set a soft limit, at most the hard one."""
     import resource
 
-    _, hard = resource.getrlimit(which)
-    resource.setrlimit(which, (value if hard < 0 else min(value, hard), hard))
+    _, hard = resource.getrlimit(limit)
+    resource.setrlimit(limit, (value if hard < 0 else min(value, hard), hard))
 
 
 class _Worker:
-    """A process and the item that it has."""
+    """A process and its current item."""
 
     def __init__(
         self, function: Callable[[Any], Any], items: Sequence[Any], limits: ProcessLimits
     ) -> None:
         context = multiprocessing.get_context("fork")
-        self.pipe, theirs = context.Pipe()
+        self.pipe, worker_pipe = context.Pipe()
         self._process = context.Process(
-            target=_serve, args=(theirs, function, items, limits), daemon=True
+            target=_serve, args=(worker_pipe, function, items, limits), daemon=True
         )
         self._process.start()
-        theirs.close()  # the end of the process is the end of the pipe
+        worker_pipe.close()  # the end of the process is the end of the pipe
         self._wait_s = limits.by_clock_s
         self.number = 0
         self.deadline = 0.0
@@ -192,7 +193,7 @@ class _Worker:
         self.deadline = time.monotonic() + self._wait_s
 
     def kill(self) -> int:
-        """End it and all that it started; what it ended with, if it had ended already."""
+        """Kill the process and its children. Return its exit code if it had ended already."""
         self._process.join(0.2)
         code = self._process.exitcode
         for end in (os.killpg, os.kill):
@@ -201,16 +202,14 @@ class _Worker:
             except (ProcessLookupError, PermissionError):
                 continue
         self._process.join()
-        with contextlib.suppress(
-            OSError
-        ):  # an iterator that nobody finished is collected with its pipes
+        # An abandoned iterator is collected together with its pipes.
+        with contextlib.suppress(OSError):
             self.pipe.close()
         return code if code is not None else -signal.SIGKILL
 
 
 class Pool:
-    """Processes and the items that wait for one; of each item comes what the function returns, or all that it
-    yields. A value that is an `Ended` is the last of its item."""
+    """Processes and waiting items; an item gives the returned value or all yielded ones, an `Ended` last."""
 
     def __init__(
         self,
@@ -227,27 +226,26 @@ class Pool:
 
     @property
     def processes(self) -> int:
-        """How many there are."""
         return len(self._busy)
 
     def _start(self) -> None:
-        """One process more, where there is work for it."""
+        """Start a process if an item waits."""
         if self._waiting:
             self._busy.append(_Worker(self._function, self._items, self._limits))
             self._busy[-1].give(self._waiting.popleft())
 
     def take(self, limit_s: float | None = None) -> Generator[tuple[Any, Any], None, None]:
-        """What is made in so many seconds, each with its item; by default all, and who does not want the rest closes
-        the iterator."""
+        """Yield each item with a value, until `limit_s` seconds pass without one; by default until all are done."""
         try:
             while self._busy:
-                left = min(one.deadline for one in self._busy) - time.monotonic()
-                wait_s = max(0.0, left) if limit_s is None else min(limit_s, max(0.0, left))
-                pipes = [one.pipe for one in self._busy]
+                deadline = min(worker.deadline for worker in self._busy)
+                wait_s = max(0.0, deadline - time.monotonic())
+                wait_s = wait_s if limit_s is None else min(limit_s, wait_s)
+                pipes = [worker.pipe for worker in self._busy]
                 ready = connection.wait(pipes, None if wait_s == math.inf else wait_s)
-                for worker in [one for one in self._busy if one.pipe in ready]:
-                    yield from self._said(worker)
-                late = [one for one in self._busy if one.deadline < time.monotonic()]
+                for worker in [worker for worker in self._busy if worker.pipe in ready]:
+                    yield from self._receive(worker)
+                late = [worker for worker in self._busy if worker.deadline < time.monotonic()]
                 for worker in late:
                     yield self._expired(worker)
                 if limit_s is not None and not ready and not late:
@@ -257,22 +255,22 @@ class Pool:
                 self.stop()
 
     def stop(self) -> None:
-        """End what is still being made."""
+        """Kill all processes."""
         for worker in self._busy:
             worker.kill()
         self._busy.clear()
 
-    def _said(self, worker: _Worker) -> Iterator[tuple[Any, Any]]:
+    def _receive(self, worker: _Worker) -> Iterator[tuple[Any, Any]]:
         item = self._items[worker.number]
         try:
-            told = worker.pipe.recv()
+            message = worker.pipe.recv()
         except (EOFError, OSError):
             yield item, self._ended(worker)
             return
         worker.heard()
-        if isinstance(told, tuple):
-            yield item, told[0]
-        elif told:  # tired
+        if isinstance(message, tuple):
+            yield item, message[0]
+        elif message:  # retired
             self._replace(worker)
         elif self._waiting:
             worker.give(self._waiting.popleft())
@@ -283,14 +281,15 @@ class Pool:
 
     def _ended(self, worker: _Worker) -> Ended:
         code = self._replace(worker)
-        allowed = "an end by itself, not by somebody or because memory ran out; run again: what was done is kept"
         name = ended_by(code) or f"exit code {code}"
-        error = UserError("a process of this job", "ended by", name, allowed)
+        problem = f"it was ended by {name}, by another program or because memory ran out"
+        remedy = "Run again: finished work is kept"
+        error = UserError.because("a process of this job", problem, remedy)
         if code == -signal.SIGXCPU:
             reason = f"it takes more than {self._limits.cpu_s} s of processor time"
         elif code < 0:
-            may = f" (it may take {self._limits})" if self._limits.memory else ""
-            reason = f"it was ended by {name}{may}"
+            limit = f" (its limit is {self._limits})" if self._limits.memory else ""
+            reason = f"it was ended by {name}{limit}"
         else:
             reason = f"its process ended with exit code {code}"
         return Ended(reason, -code not in FROM_OUTSIDE, error)
@@ -298,8 +297,8 @@ class Pool:
     def _expired(self, worker: _Worker) -> tuple[Any, Any]:
         item = self._items[worker.number]
         self._replace(worker)
-        why = f"it takes more than {self._limits.by_clock_s:g} s by the clock"
-        # Not lasting: the machine may have been busy with something else.
+        why = f"it takes more than {self._limits.by_clock_s:g} s of elapsed time"
+        # Not lasting: the machine may have been busy with other work.
         return item, Ended(why, False, TimeoutError(why))
 
     def _replace(self, worker: _Worker) -> int:

@@ -1,6 +1,6 @@
-"""Runs a worker process, restarts it after a crash, kills it at a case's time limit.
+"""The supervisor: it runs a worker process, restarts it after a crash and kills it at a case's limit.
 
-Whatever the worker does, every job gets one result, and `on_result` has it at once.
+Whatever the worker does, every job gets one result, and `on_result` receives it at once.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ from tilewave.basics.paths import child_environment
 from tilewave.basics.progress import say
 from tilewave.kernel.job import Job, write_jobs
 from tilewave.kernel.result import Result
-from tilewave.workers.events import UNTOLD
+from tilewave.workers.events import UNREPORTED
 
 GRACE_S = 60.0
-"""For what is not a case: starting Python and CUDA, and loading the helper kernels."""
+"""Seconds for all but cases: starting Python and CUDA, and loading the helper kernels."""
 SETUP_S = 3.0
-"""Added to a timing's limit before it is killed: buffers, inputs and cuBLASLt's choice are not the
-kernel's, and a timing that would take too long says so itself (*not measured*)."""
+"""Seconds added to the limit of a timing, for buffers, inputs and the choice of cuBLASLt's algorithm.
+
+A timing that would take too long reports *not measured* itself.
+"""
 POLL_S = 0.02
 WORKER = "tilewave.gpu.worker"
-_FROM_OUTSIDE = {one.name for one in FROM_OUTSIDE}
+_FROM_OUTSIDE = {signal.name for signal in FROM_OUTSIDE}
 _MEMORY_SIGNALS = {"SIGSEGV", "SIGBUS", "SIGILL"}
 
 
 class Stopped(Exception):
-    """Another thread has no use for what this one does."""
+    """Another thread stopped this one."""
 
 
 def run_jobs(
@@ -56,26 +58,26 @@ def run_jobs(
     grace_s: float = GRACE_S,
     stop: threading.Event | None = None,
 ) -> list[Result]:
-    """Run `jobs` of a stage (check, time, tune, counters); their results in the order of the jobs.
+    """Run jobs of a stage (check, time, tune, counters). Return their results in the order of the jobs.
 
-    limit_s: seconds from a case's start to its result; default its own `limit_s`. A timing gets
-    SETUP_S more. wrapper: command words before the worker's (a profiler). log_path: where the
-    worker's output is appended. stop: set by another thread, it ends the worker; raises Stopped.
+    limit_s: seconds from a case's start to its result; by default the job's own `limit_s`. A timing gets
+    SETUP_S more. wrapper: arguments before the worker's command (a profiler). log_path: the file to which
+    the worker's output is appended. stop: an event of another thread that ends the worker; raises Stopped.
 
-    A case that has no result in time is *timed out*. One whose process ended under it is *invalid
-    access* after SIGSEGV, SIGBUS or SIGILL, else *failed to launch*; the jobs behind it go on in a
-    new process. One whose process somebody killed is tried once more, and then *not measured*, with the
-    note ``interrupted``. Where no process gets as far as a case (no GPU, no CUDA), all that are left are
-    *not measured*, with what the worker said.
+    A case without a result in time is *timed out*. If its process crashes, it is *invalid access* after
+    SIGSEGV, SIGBUS or SIGILL, else *failed to launch*; the remaining jobs run in a new process. If its
+    process is killed from outside, the case is retried once, then *not measured* with the note
+    ``interrupted``. If no process reaches a case (no GPU, no CUDA), the remaining cases are *not
+    measured*, with the worker's message.
     """
     results: dict[int, Result] = {}
     spared: set[int] = set()  # cases that were interrupted once
 
-    def finish(index: int, made: Result) -> None:
+    def finish(index: int, outcome: Result) -> None:
         if index not in results:
-            results[index] = made
+            results[index] = outcome
             if on_result is not None:
-                on_result(made)
+                on_result(outcome)
 
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         jobs_path = Path(folder) / "jobs.json"
@@ -84,7 +86,7 @@ def run_jobs(
         log.parent.mkdir(parents=True, exist_ok=True)
         attempt = 0
         while (start := _next(len(jobs), results)) is not None:
-            known = len(results)
+            finished = len(results)
             events = Path(folder) / f"events-{attempt}.jsonl"
             events.touch()
             command = [*wrapper, python, "-m", module, stage, str(jobs_path)]
@@ -99,8 +101,8 @@ def run_jobs(
             at = start if watch.current is None else watch.current
             if watch.interrupted and at not in results and at not in spared:
                 spared.add(at)
-                say(f"  {stage}: the worker {watch.ending}; {jobs[at].case} is tried again")
-            elif len(results) == known:  # no progress: a new process would do no better
+                say(f"  {stage}: the worker {watch.ending}; {jobs[at].case} is retried")
+            elif len(results) == finished:  # no progress: a new process would do no better
                 reason = watch.failure or f"the worker {watch.ending}{_last_line(log)}"
                 for index in range(start, len(jobs)):
                     if index not in results:
@@ -119,11 +121,10 @@ def share_jobs(
     alike: Callable[[Job], str] = lambda job: job.variant,
     **how: Any,
 ) -> list[Result]:
-    """`run_jobs` with several workers at a time, for stages in which nothing is measured.
+    """Run jobs with several workers at a time, for stages in which nothing is measured.
 
-    Jobs that are ``alike`` stay together, because what they share (a variant its code) costs more to load than
-    many a launch, but for those that are more than a worker's part; each worker gets about as much, by their
-    ``weight``.
+    Jobs that are ``alike`` stay together, because loading what they share (a variant's code) often costs
+    more than a launch; a group larger than a worker's part is split. Workers get about equal ``weight``.
     """
     shares: list[list[Job]] = [[] for _ in range(max(1, min(workers, len(jobs))))]
     together: dict[str, list[Job]] = {}
@@ -136,24 +137,24 @@ def share_jobs(
 
     part = heavy(jobs) / len(shares)
     bundles: list[list[Job]] = []
-    for mine in together.values():
-        bundles += [mine] if heavy(mine) <= part else [[job] for job in mine]
+    for bundle in together.values():
+        bundles += [bundle] if heavy(bundle) <= part else [[job] for job in bundle]
     for bundle in sorted(bundles, key=heavy, reverse=True):
         min(shares, key=heavy).extend(bundle)
-    order = {case: place for place, case in enumerate(weights)}
+    order = {case: index for index, case in enumerate(weights)}
     for share in shares:
         share.sort(key=lambda job: order[job.case])
     lock, stop = threading.Lock(), threading.Event()
 
-    def told(made: Result) -> None:
+    def keep(result: Result) -> None:
         with lock:
-            on_result(made)
+            on_result(result)
 
     def run(number: int) -> list[Result]:
         log = f"{log_path}.{number}" if len(shares) > 1 else log_path
         try:
-            return run_jobs(stage, shares[number], log_path=log, on_result=told, stop=stop, **how)
-        except BaseException:  # an interrupt, or a result that could not be kept
+            return run_jobs(stage, shares[number], log_path=log, on_result=keep, stop=stop, **how)
+        except BaseException:  # an interrupt, or a result that could not be stored
             stop.set()
             raise
 
@@ -165,14 +166,14 @@ def share_jobs(
             stop.set()
             raise
     errors = [error for part in parts if (error := part.exception()) is not None]
-    for error in sorted(errors, key=lambda one: isinstance(one, Stopped)):
+    for error in sorted(errors, key=lambda raised: isinstance(raised, Stopped)):
         raise error
-    made = {one.case: one for part in parts for one in part.result()}
-    return [made[job.case] for job in jobs]
+    by_case = {result.case: result for part in parts for result in part.result()}
+    return [by_case[job.case] for job in jobs]
 
 
 def _next(count: int, results: dict[int, Result]) -> int | None:
-    """The first job without a result."""
+    """Return the index of the first job without a result."""
     return next((index for index in range(count) if index not in results), None)
 
 
@@ -187,7 +188,7 @@ def _last_line(log: Path) -> str:
 
 @contextlib.contextmanager
 def _child(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The worker in a process group of its own, which is gone when the context is left."""
+    """Start the worker in its own process group, and kill the group at the end."""
     with log.open("ab") as output:
         child = subprocess.Popen(
             command,
@@ -205,7 +206,7 @@ def _child(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 class _Watch:
-    """Follows one worker process from its start to its end."""
+    """The observer of one worker process, from its start to its end."""
 
     def __init__(
         self,
@@ -230,14 +231,14 @@ class _Watch:
     def follow(
         self, child: subprocess.Popen[bytes], events: Path, stop: threading.Event | None = None
     ) -> None:
-        """Read events until the process ends or has to be killed. Raises Stopped."""
+        """Read events until the process ends or exceeds a limit. Raises Stopped."""
         with events.open("rb") as file:
             rest = b""
             while True:
                 if stop is not None and stop.is_set():
                     raise Stopped
                 code = child.poll()
-                rest += file.read()  # after poll(): nothing written before the end is missed
+                rest += file.read()  # after poll(), so that no event before the end is missed
                 *lines, rest = rest.split(b"\n")
                 for line in lines:
                     self._handle(line)
@@ -245,7 +246,7 @@ class _Watch:
                     self._ended(code)
                     return
                 if _next(len(self._jobs), self._results) is None:
-                    # All is there; give it a moment to release the GPU, then leave it no choice.
+                    # All results are there: wait until it releases the GPU, at most `grace_s`.
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         child.wait(self._grace_s)
                     return
@@ -259,7 +260,7 @@ class _Watch:
         return self._jobs[index].limit_s if self._limit_s is None else self._limit_s
 
     def _handle(self, line: bytes) -> None:
-        """One line of the event file; what cannot be understood is passed over."""
+        """Apply one line of the event file; ignore a malformed one."""
         try:
             event = json.loads(line)
         except ValueError:
@@ -268,7 +269,7 @@ class _Watch:
             return
         kind, index = event.get("event"), event.get("index")
         if kind == "waiting":
-            self._deadline = Deadline()  # another run has the GPU; that may take long
+            self._deadline = Deadline()  # no limit: another run may hold the GPU for long
         elif kind == "ready":
             self._deadline = Deadline.after(self._grace_s)
         elif kind == "failed":
@@ -287,10 +288,10 @@ class _Watch:
     def _understood(self, index: int, document: Any) -> Result:
         job = self._jobs[index]
         try:
-            # Identity comes from the job: a worker cannot file a result under another key.
+            # The case and key are the job's: a worker cannot store a result under another key.
             return replace(Result.of_document(document), case=job.case, key=job.key)
         except ValueError:
-            reason = "the worker gave a result that cannot be read"
+            reason = "the worker sent a result that cannot be read"
             return Result.of_job(job, "failed to launch", reason)
 
     def _expire(self) -> None:
@@ -302,7 +303,7 @@ class _Watch:
         self._finish(self.current, Result.of_job(self._jobs[self.current], "timed out", reason))
 
     def unmeasured(self, index: int, reason: str) -> Result:
-        """What is said of a case that the worker's end left without a result."""
+        """Return the result of a case that the worker's end left without one."""
         passing = self.failure or (self.interrupted and self.ending)
         notes = {"interrupted": passing} if passing else {}
         return Result.of_job(self._jobs[index], "not measured", reason, notes=notes)
@@ -310,9 +311,9 @@ class _Watch:
     def _ended(self, code: int) -> None:
         name = ended_by(code)
         self.ending = f"was ended by {name}" if name else f"ended with exit code {code}"
-        if code == UNTOLD:
-            self.ending = "could not write what it found: is the disk of the temporary folder full?"
-        self.interrupted = name in _FROM_OUTSIDE or code == UNTOLD
+        if code == UNREPORTED:
+            self.ending = "could not write its results: is the disk of the temporary folder full?"
+        self.interrupted = name in _FROM_OUTSIDE or code == UNREPORTED
         index, reason = self.current, f"the worker {self.ending}"
         if index is None:
             return

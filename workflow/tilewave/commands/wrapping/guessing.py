@@ -205,7 +205,7 @@ def guessed(
     for _, one in source.declarations("__constant__"):
         texts = {token.text for token in one.head}
         empty = "__constant__" in texts and not texts & {"=", "constexpr"}
-        if one.kind == "variable" and empty and one.name in function.declaration.words:
+        if one.kind == "variable" and empty and one.name in function.declaration.identifiers:
             guess.notes.append(f"{one.name} is __constant__ and for the host to fill: zero here")
     return guess
 

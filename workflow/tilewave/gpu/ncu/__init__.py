@@ -1,1 +1,1 @@
-"""Sessions of Nsight Compute: what is counted, sampled and read back."""
+"""Sessions of Nsight Compute: counting, sampling, and reading of reports."""

@@ -1,8 +1,7 @@
-"""What a case's code tells of its counters: which are 0 whatever runs, because it has none of their tensor
-operations.
+"""Idle counters: those that are always 0 for a case, because its code lacks their tensor operations.
 
-Each counter takes ncu a pass or two: an H200 has five of them, which are seven of the eight passes of the set
-`traffic`, and no case uses more than one or two.
+Each counter takes ncu a pass or two. An H200 has five of them, which take seven of the eight passes of the set
+`traffic`, and no case uses more than two.
 """
 
 from __future__ import annotations
@@ -18,38 +17,42 @@ from tilewave.theory.dtypes import DTYPES
 
 
 def idle(job: Job) -> frozenset[str]:
-    """Those of a job's metrics that count operations of the tensor cores on other operands than its own.
+    """Return those of a job's metrics that count tensor-core operations on operand types that it does not use.
 
-    Of a kernel its machine code tells. Of a library's product nobody has that: operands of a type that only
-    the tensor cores take are taken as they are. Where it is not known, nothing is idle.
+    For a kernel its machine code decides. For a library's product, whose code is unknown, the operand types
+    decide if only the tensor cores take them. In doubt nothing is idle.
     """
     types = _of_code(job) if job.provider == "nvrtc" else _of_operands(job)
-    known = (METRICS[name] for name in job.metrics if name in METRICS)
-    return frozenset(
-        one.name for one in known if one.inputs and types is not None and one.inputs not in types
-    )
+    if types is None:
+        return frozenset()
+    metrics = (METRICS[name] for name in job.metrics if name in METRICS)
+    inputs = {metric.name: metric.inputs for metric in metrics if metric.inputs}
+    return frozenset(name for name, dtype in inputs.items() if dtype not in types)
 
 
 def _of_operands(job: Job) -> frozenset[str] | None:
     operands = [DTYPES[job.dtypes[name]] for name in "ab" if name in job.dtypes]
-    known = all(one.tensor_cores for one in operands)
-    return frozenset("fp8" if one.fp8 else one.name for one in operands) if known else None
+    if not all(dtype.tensor_cores for dtype in operands):
+        return None
+    return frozenset("fp8" if dtype.fp8 else dtype.name for dtype in operands)
 
 
 def _of_code(job: Job) -> frozenset[str] | None:
-    """The types that a kernel multiplies on the tensor cores; None where one is not known."""
-    found = _tensor_opcodes(job.cubin, *(one.entry for one in job.steps)) if job.cubin else None
-    types = None if found is None else set(map(opcodes.inputs, found))
+    """Return the types that a kernel multiplies on the tensor cores; None if one is unknown."""
+    tensor_opcodes = (
+        _tensor_opcodes(job.cubin, *(step.entry for step in job.steps)) if job.cubin else None
+    )
+    types = None if tensor_opcodes is None else set(map(opcodes.inputs, tensor_opcodes))
     return None if types is None or None in types else frozenset(filter(None, types))
 
 
 @functools.cache
 def _tensor_opcodes(cubin: str, *entries: str) -> frozenset[str] | None:
-    """The instructions of the tensor cores in these functions of a cubin; None where that is not known."""
+    """Return the tensor-core opcodes in these functions of a cubin; None if unknown."""
     try:
         listing = sass.of_cubin(Path(cubin))
-    except (OSError, RuntimeError):  # no nvdisasm, or nothing that it can read
+    except (OSError, RuntimeError):  # no nvdisasm, or a file that it cannot read
         return None
-    found = [sass.tensor_opcodes(listing, entry) for entry in entries]
-    known = [one for one in found if one is not None]
-    return frozenset().union(*known) if len(known) == len(found) else None
+    by_entry = [sass.tensor_opcodes(listing, entry) for entry in entries]
+    disassembled = [codes for codes in by_entry if codes is not None]
+    return frozenset().union(*disassembled) if len(disassembled) == len(by_entry) else None

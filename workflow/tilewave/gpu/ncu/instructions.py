@@ -1,4 +1,4 @@
-"""What a report of Nsight Compute holds of a kernel's single instructions."""
+"""Counters of single instructions in a report of Nsight Compute."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tilewave.records.counters.instructions import KEPT, with_excess
 
 
 def opcode_of(sass: str) -> str:
-    """Opcode with its modifiers out of a line of SASS: ``@!P0 LDS.64 R2, [R4] ;`` -> ``LDS.64``."""
-    words = [word for word in sass.replace(";", " ").split() if not word.startswith("@")]
-    return words[0].rstrip(",") if words else ""
+    """Return the opcode with modifiers from a line of SASS: ``@!P0 LDS.64 R2, [R4] ;`` -> ``LDS.64``."""
+    tokens = [token for token in sass.replace(";", " ").split() if not token.startswith("@")]
+    return tokens[0].rstrip(",") if tokens else ""
 
 
 Code = dict[int, dict[str, Any] | None]
-"""Of the instructions of one cubin, by their distance from the function's first: opcode and sass; None of
-an instruction that gets no row."""
+"""Opcode and SASS of a function's instructions, by their distance from the first; None for an instruction without
+a row."""
 
 
 def _instruction(action: Any, address: int) -> dict[str, Any] | None:
-    """What a report tells of an instruction besides its counters; None where it gets no row."""
+    """Return opcode and SASS of an instruction; None if it gets no row."""
     sass = " ".join(str(action.sass_by_pc(address) or "").split()).rstrip(" ;")
     opcode = opcode_of(sass)
     if not KEPT.match(opcode):
@@ -31,7 +31,7 @@ def _instruction(action: Any, address: int) -> dict[str, Any] | None:
 
 
 def value_of(action: Any, name: str) -> Any:
-    """A launch's value of a metric; None where it has none."""
+    """Return a launch's value of a metric; None if it has none."""
     metric = action.metric_by_name(name)
     if metric is None:
         return None
@@ -42,7 +42,7 @@ def value_of(action: Any, name: str) -> Any:
 
 
 def places_of(metric: Any) -> dict[int, int]:
-    """Absolute address -> place of its value among a metric's; empty where it has none by address."""
+    """Return absolute address -> index of its value in a metric; empty for a metric without addresses."""
     if metric is None or not metric.num_instances():
         return {}
     ids = metric.correlation_ids()
@@ -50,13 +50,13 @@ def places_of(metric: Any) -> dict[int, int]:
 
 
 def _values_by_address(action: Any) -> dict[str, tuple[Any, dict[int, int]]]:
-    """By column of `INSTRUCTION_METRICS`: the metric, and which of its values each address has."""
-    found = {}
+    """Return column of `INSTRUCTION_METRICS` -> metric, and the index of each address's value."""
+    by_column = {}
     for name, column in INSTRUCTION_METRICS.items():
         metric = action.metric_by_name(name)
         if places := places_of(metric):
-            found[column] = (metric, places)
-    return found
+            by_column[column] = (metric, places)
+    return by_column
 
 
 def _addresses(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> list[int]:
@@ -64,13 +64,15 @@ def _addresses(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> list[int]:
 
 
 def start_of(action: Any) -> int | None:
-    """Absolute address of a kernel's first instruction, the lowest with a counter, because every launch
-    executes it; None where no counter has values by address."""
+    """Return the absolute address of a kernel's first instruction; None without counters by address.
+
+    It is the lowest address with a counter, because every launch executes the first instruction.
+    """
     return _start(_values_by_address(action))
 
 
 def _start(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> int | None:
-    # Values are read up to the first that is one: each costs a call into the report.
+    # Values are read up to the first usable one, because each costs a call into the report.
     return next(
         (
             address
@@ -83,17 +85,15 @@ def _start(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> int | None:
 
 
 def instructions_of(action: Any, code: Code | None = None) -> list[dict[str, Any]]:
-    """Per-instruction counters of a kernel, by address.
+    """Return a kernel's counters of single instructions, by address.
 
     Rows: address (bytes from the function's first instruction), opcode, sass and the columns of
-    `INSTRUCTION_METRICS`, with ``wavefronts_shared_excess``; the listing tells the line. Only memory,
-    barrier and tensor instructions are kept. Counters that ncu gives no value are left out.
-    The ids of the values are absolute addresses; the function starts at the lowest one, because
-    every launch executes its first instruction.
+    `INSTRUCTION_METRICS`, with ``wavefronts_shared_excess``; the line is in the listing. Only memory, barrier
+    and tensor instructions get a row. Counters without a value are absent.
 
-    code: what earlier launches of the same cubin told of its instructions; what this one tells is
-    added. ncu_report disassembles for every question (0.12 ms an instruction, nine tenths of the
-    whole), so each is asked once, and values are read of the kept ones alone.
+    code: instructions of the same cubin from earlier launches; new ones are added. ncu_report disassembles for
+    each request (0.12 ms an instruction, nine tenths of the time), so each instruction is requested once, and
+    values are read for rows only.
     """
     metrics = _values_by_address(action)
 
@@ -114,13 +114,13 @@ def instructions_of(action: Any, code: Code | None = None) -> list[dict[str, Any
         offset = address - start
         if offset in code and code[offset] is None:
             continue
-        found = counters(address)
-        if not found:
+        counted = counters(address)
+        if not counted:
             continue
         if offset not in code:
             code[offset] = _instruction(action, address)
-        told = code[offset]
-        if told is None:
+        instruction = code[offset]
+        if instruction is None:
             continue
-        rows.append(with_excess({"address": offset, **told, **found}))
+        rows.append(with_excess({"address": offset, **instruction, **counted}))
     return rows

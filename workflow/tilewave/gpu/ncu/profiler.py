@@ -1,11 +1,10 @@
-"""Nsight Compute: run cases under ncu, session after session, and read its reports.
+"""The profiler: it runs cases under Nsight Compute, session after session, and reads the reports.
 
-ncu starts ``python -m tilewave.gpu.worker counters``, which launches every case once inside the
-NVTX range ``measure`` of the domain ``tilewave``, in a range of the domain ``tilewave-job`` that is
-named after the case's place in the batch. ncu profiles what runs inside ``measure``; the other
-range tells which case a kernel belongs to, also where one case is several kernels (a library's
-split-k reduction). A session's report is read by other processes while the next session runs.
-Nothing that goes wrong here raises: every case gets a result, and what a report holds is kept.
+ncu starts ``python -m tilewave.gpu.worker counters``, which launches every case once. Each launch is inside the
+NVTX range ``measure`` of the domain ``tilewave``, and ncu profiles the kernels inside it. Around it is a range of
+the domain ``tilewave-job`` named after the case's index in the batch. It identifies the case of a kernel, also
+if a case has several kernels (a library's split-k reduction). Other processes read a session's report while the
+next session runs. No failure raises: every case gets a result, and all results of a report are kept.
 """
 
 from __future__ import annotations
@@ -25,13 +24,14 @@ from tilewave.records.counters import catalogue
 from tilewave.records.environment import NO_NCU, find_ncu
 
 MOST_PATCHED, MOST_PLAIN = 200, 1000
-"""Cases of a session that asks for counters of instructions or sections of ncu, and of one that does
-not: two minutes of either at most, beside the 5 s in which ncu, Python and CUDA start. A machine that goes
-away takes one session with it."""
+"""Most cases of a session with counters of instructions or sections of ncu, and of one without.
+
+Either takes at most two minutes, besides 5 s to start ncu, Python and CUDA. A lost machine costs one session.
+"""
 FEW = 10
-"""So few cases take less time with all metrics of others than a session of their own takes to start."""
+"""Up to this many cases cost less time with all metrics of another session than the start of a new one."""
 START_S, PASS_S = 4.0, 0.02
-"""What a session takes before its first case, and one pass of a case, which a metric may need for itself."""
+"""Seconds of a session before its first case, and of one pass of a case, which one metric may need."""
 
 
 def _missing(job: Job, status: str, reason: str, interrupted: str = "") -> Result:
@@ -40,33 +40,32 @@ def _missing(job: Job, status: str, reason: str, interrupted: str = "") -> Resul
 
 
 def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
-    """What is to be collected, each with the places of its jobs, in the order of the sessions.
+    """Return the settings of the sessions with the indices of their jobs, in the order of the sessions.
 
-    Jobs that ask for the same share sessions; few of them join others that ask for more metrics, and
-    those whose metrics differ a little share one where that takes less time than to start another.
-    Counters of instructions take long to read, and so do many cases: they come first, because nothing
-    runs any more while the last report is read.
+    Jobs with the same settings share sessions. A few jobs join others with more metrics, and jobs whose
+    metrics differ little share a session if that is faster than starting another. Counters of instructions
+    and many cases take long to read: they come first, because no session runs while the last report is read.
     """
     groups: dict[Settings, list[int]] = {}
     for index, job in enumerate(jobs):
         groups.setdefault(settings_of(job), []).append(index)
-    for settings in sorted(groups, key=lambda one: len(one.metrics)):
-        wider = [one for one in groups if one != settings and one.includes(settings)]
+    for settings in sorted(groups, key=lambda group: len(group.metrics)):
+        wider = [group for group in groups if group != settings and group.includes(settings)]
         if wider and len(groups[settings]) <= FEW:
-            host = min(wider, key=lambda one: len(one.metrics))
+            host = min(wider, key=lambda group: len(group.metrics))
             groups[host] = sorted(groups[host] + groups.pop(settings))
     while pair := _cheapest(groups):
         both = pair[0].united(pair[1])
-        groups[both] = sorted(place for one in pair for place in groups.pop(one))
+        groups[both] = sorted(index for group in pair for index in groups.pop(group))
     return sorted(groups.items(), key=lambda group: (not group[0].slow, -len(group[1])))
 
 
 def _cheapest(groups: Mapping[Settings, Sequence[int]]) -> tuple[Settings, Settings] | None:
-    """Two of the groups that cost the least time to unite; None where another session costs less."""
+    """Return the two groups that cost the least time to unite; None if another session costs less."""
 
     def seconds(pair: tuple[Settings, Settings]) -> float:
         both = len(pair[0].united(pair[1]).metrics)
-        return sum((both - len(one.metrics)) * len(groups[one]) * PASS_S for one in pair)
+        return sum((both - len(group.metrics)) * len(groups[group]) * PASS_S for group in pair)
 
     pairs = (pair for pair in itertools.combinations(groups, 2) if pair[0].alike(pair[1]))
     best = min(pairs, key=seconds, default=None)
@@ -74,8 +73,10 @@ def _cheapest(groups: Mapping[Settings, Sequence[int]]) -> tuple[Settings, Setti
 
 
 class _Results:
-    """A result for each job: from the reports, which are read while sessions run, or the reason why
-    there is none. ``on_result`` gets each at once; ``note`` a line for each session."""
+    """The results of all jobs, from the reports that are read while sessions run, or with a reason.
+
+    ``on_result`` gets each result at once, ``note`` a line for each session.
+    """
 
     def __init__(
         self,
@@ -86,64 +87,65 @@ class _Results:
     ) -> None:
         self._jobs, self._workers = jobs, workers
         self._on_result, self._note = on_result, note
-        self._made: dict[int, Result] = {}
+        self._results: dict[int, Result] = {}
         self._open: list[tuple[NcuSession, Reading]] = []
 
     def in_order(self) -> list[Result]:
-        return [self._made[index] for index in range(len(self._jobs))]
+        return [self._results[index] for index in range(len(self._jobs))]
 
     def give_up(self, indices: Iterable[int], reason: str, interrupted: str = "") -> None:
-        """No more is tried of these cases; interrupted: by which signal from outside."""
+        """Finish these cases as *not measured*; interrupted: the signal from outside, if any."""
         for index in indices:
             self._finish(index, _missing(self._jobs[index], NOT_MEASURED, reason, interrupted))
 
     def read(self, session: NcuSession) -> None:
-        """Begin to read what a session left."""
+        """Start to read a session's report."""
         reading = Reading(session.report_path, session.batch, session.names, self._workers)
         self._open.append((session, reading))
 
     def take(self, limit_s: float | None = 0.0) -> None:
-        """Pass on what was read meanwhile; with None wait for the end of it."""
+        """Pass on the results read since the last call; with None wait for all."""
         for session, reading in list(self._open):
-            for place, made in reading.take(limit_s):
-                self._finish(session.places[place], self._noted(session, place, made))
+            for position, result in reading.take(limit_s):
+                self._finish(session.places[position], self._noted(session, position, result))
             if reading.ended:
                 self._open.remove((session, reading))
                 self._close(session, reading)
 
     def stop(self) -> None:
-        """End what is still being read."""
+        """Stop reading."""
         for _, reading in self._open:
             reading.stop()
 
-    def _finish(self, index: int, made: Result) -> None:
-        if index not in self._made:
-            self._made[index] = made
+    def _finish(self, index: int, result: Result) -> None:
+        if index not in self._results:
+            self._results[index] = result
             if self._on_result is not None:
-                self._on_result(made)
+                self._on_result(result)
 
     @staticmethod
-    def _noted(session: NcuSession, place: int, made: Result) -> Result:
-        if made.status != OK:
-            return made
-        notes = {**made.notes, "report": session.report_path.name}
+    def _noted(session: NcuSession, position: int, result: Result) -> Result:
+        if result.status != OK:
+            return result
+        notes = {**result.notes, "report": session.report_path.name}
         unknown = session.unknown - catalogue.OPTIONAL
-        told = [name for name in metrics_of(session.batch[place]) if name in unknown]
-        if told:
-            notes["unknown_metrics"] = told
-        return replace(made, notes=notes)
+        missing = [name for name in metrics_of(session.batch[position]) if name in unknown]
+        if missing:
+            notes["unknown_metrics"] = missing
+        return replace(result, notes=notes)
 
     def _close(self, session: NcuSession, reading: Reading) -> None:
-        """The cases of a session that its report does not hold, and its line in the log."""
+        """Finish the cases of a session that its report lacks, and write its line in the log."""
         events, why = session.events, reading.failure or session.why
-        for place, (status, reason) in events.failures.items():
-            if place < len(session.batch):
-                made = _missing(session.batch[place], status, reason or why)
-                self._finish(session.places[place], made)
-        # A case under which the worker ended is not tried again, nor those that ran and left
-        # nothing in the report; the ones behind it are, unless none was reached at all.
+        for position, (status, reason) in events.failures.items():
+            if position < len(session.batch):
+                result = _missing(session.batch[position], status, reason or why)
+                self._finish(session.places[position], result)
+        # Cases that started and are not in the report are not retried, so also not one that ended the worker.
+        # The later cases are retried, unless no case was reached.
         reached = set(events.started) or set(range(len(session.places)))
-        self.give_up((session.places[place] for place in sorted(reached)), why, session.interrupted)
+        indices = [session.places[position] for position in sorted(reached)]
+        self.give_up(indices, why, session.interrupted)
         if self._note is not None:
             self._note(
                 f"{session.batch[0].stage}: session {session.number} ({len(session.settings.metrics)} metrics, "
@@ -165,20 +167,20 @@ def profile(
     on_result: Callable[[Result], object] | None = None,
     note: Callable[[str], object] | None = None,
 ) -> list[Result]:
-    """Counters or samples of a batch of cases: a result for each job, in the order of the jobs.
+    """Collect counters or samples of a batch of cases. Return a result for each job, in their order.
 
-    jobs: see `tilewave.gpu.worker`. Jobs with the same metrics, sections, clock and cache control
-    share sessions of ncu; a session that a case ended is followed by one for the cases behind it.
-    The first writes ``report_path`` (.ncu-rep), the others the same name with -part2, -part3, ...; a
-    result's note ``report`` names its file. cache: the worker's. ncu: its path (default: found). limit_s: seconds for a session (default: the
-    jobs' own limits, and a minute). cores: of this machine, for reading reports. on_result gets each
-    result as soon as it is read; note a line about each session.
+    jobs: see `tilewave.gpu.worker`. Jobs with the same metrics, sections, clock and cache control share
+    sessions of ncu; if a case ends a session, the next one continues after it. The first session writes
+    ``report_path`` (.ncu-rep), the others the same name with -part2, -part3, ...; a result's note ``report``
+    names its file. cache: the worker's. ncu: its path (default: the installed one). limit_s: seconds for a
+    session (default: the jobs' limits and a minute). cores: of this machine, for reading reports. on_result
+    gets each result at once; note gets a line for each session.
     """
-    # ncu and what it profiles keep a core each.
+    # ncu and the profiled process need a core each.
     results = _Results(jobs, max(1, cores - 2), on_result, note)
     program = find_ncu(ncu)
     if program is None:
-        why = f"the configured ncu {ncu!r} is no program that can be run" if ncu else NO_NCU
+        why = f"the configured ncu {ncu!r} is no executable program" if ncu else NO_NCU
         results.give_up(range(len(jobs)), why)
         return results.in_order()
     stem = str(report_path.resolve()).removesuffix(".ncu-rep")
@@ -193,18 +195,18 @@ def profile(
             while pending:
                 number += 1
                 suffix = "" if number == 1 else f"-part{number}"
-                places, behind = pending[:size], pending[size:]
-                batch = [jobs[index] for index in places]
+                indices, behind = pending[:size], pending[size:]
+                batch = [jobs[index] for index in indices]
                 session = NcuSession(
-                    number, places, batch, settings, Path(f"{stem}{suffix}.ncu-rep")
+                    number, indices, batch, settings, Path(f"{stem}{suffix}.ncu-rep")
                 )
-                given = 60 + sum(job.limit_s for job in batch)
+                default_s = 60 + sum(job.limit_s for job in batch)
                 run_session(
                     session,
                     program,
                     cache=cache.resolve(),
                     log_path=log_path,
-                    limit_s=given if limit_s is None else limit_s,
+                    limit_s=default_s if limit_s is None else limit_s,
                     refused=refused,
                     meanwhile=results.take,
                 )
@@ -213,7 +215,7 @@ def profile(
                 counted = counted or NO_PERMISSION not in session.why
                 results.read(session)
                 reached = set(session.events.started)
-                cut = [index for place, index in enumerate(places) if place not in reached]
+                cut = [index for position, index in enumerate(indices) if position not in reached]
                 pending = [*cut, *behind] if reached else behind
                 if not reached or NO_PERMISSION in session.why:
                     results.give_up(pending, session.why, session.interrupted)

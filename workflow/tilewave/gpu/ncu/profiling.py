@@ -1,4 +1,4 @@
-"""One session of Nsight Compute: the cases that it gets, and what became of them."""
+"""A session of Nsight Compute: its cases, settings and events."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tilewave.records.counters import catalogue
 
 @dataclass
 class SessionEvents:
-    """What the worker told. Cases go by their place in its batch.
+    """The worker's events, by the index of a case in its batch.
 
-    started: in order. failures: status and reason of those that ended badly. general: why no case could run.
+    started: in order. failures: status and reason of failed cases. general: the reason why no case could run.
     """
 
     started: list[int] = field(default_factory=list)
@@ -35,12 +35,12 @@ class SessionEvents:
 
 
 def read_events(path: Path) -> SessionEvents:
-    """The worker's event file (one JSON object a line); a last line that a crash cut is ignored."""
-    told = SessionEvents()
+    """Read the worker's event file (one JSON object a line); ignore a line that a crash truncated."""
+    events = SessionEvents()
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return told
+        return events
     for line in lines:
         try:
             event = json.loads(line)
@@ -48,19 +48,19 @@ def read_events(path: Path) -> SessionEvents:
             continue
         kind, index = event.get("event"), event.get("index")
         if kind == "failed":
-            told.general = str(event.get("reason") or "")
+            events.general = str(event.get("reason") or "")
         elif kind == "started" and isinstance(index, int):
-            told.started.append(index)
+            events.started.append(index)
         elif kind == "finished" and isinstance(index, int):
-            made = event.get("result") or {}
-            if made.get("status") in STATUSES and made["status"] != OK:
-                told.failures[index] = (str(made["status"]), str(made.get("reason") or ""))
-    return told
+            result = event.get("result") or {}
+            if result.get("status") in STATUSES and result["status"] != OK:
+                events.failures[index] = (str(result["status"]), str(result.get("reason") or ""))
+    return events
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What one ncu session collects, and how; ``rules``: whether ncu's own are applied."""
+    """The collection settings of a session; ``rules``: True to apply ncu's rules."""
 
     metrics: tuple[str, ...]
     sections: tuple[str, ...]
@@ -70,28 +70,28 @@ class Settings:
 
     @property
     def slow(self) -> bool:
-        """Whether ncu patches the kernel or samples it, for what is counted by instruction."""
+        """True if ncu patches or samples the kernel for counters of instructions."""
         return bool(self.sections) or catalogue.of_instructions(self.metrics)
 
     def alike(self, other: Settings) -> bool:
-        """Whether both collect in the same way, as fast, though maybe other metrics."""
+        """Return whether both collect in the same way and as fast, apart from the metrics."""
         return replace(other, metrics=self.metrics) == self and self.slow == other.slow
 
     def includes(self, other: Settings) -> bool:
-        """Whether this collects, in the same way and no slower, all that the other does."""
+        """Return whether these settings are alike and have all metrics of the other."""
         return self.alike(other) and set(other.metrics) <= set(self.metrics)
 
     def united(self, other: Settings) -> Settings:
-        """What collects the metrics of both."""
+        """Return settings with the metrics of both."""
         return replace(self, metrics=tuple(sorted({*self.metrics, *other.metrics})))
 
 
 @dataclass
 class NcuSession:
-    """One session of ncu: its cases by their place among all jobs, how it went and what it left.
+    """A session of ncu: its cases and their indices among all jobs, its events and its report.
 
-    names: the metrics of each case that were asked for. unknown: those that ncu does not have. interrupted:
-    the signal from outside that ended it, if one did.
+    names: the collected metrics of each case. unknown: the metrics that ncu lacks. interrupted: the signal
+    from outside that ended it, if any.
     """
 
     number: int
@@ -108,13 +108,13 @@ class NcuSession:
 
 
 def metrics_of(job: Job) -> list[str]:
-    """The metrics that ncu is asked for of a job, each once: those that it wants, but for `idle` ones."""
+    """Return the metrics that ncu collects for a job, each once, without the `idle` ones."""
     without = idle(job)
     return [name for name in dict.fromkeys(job.metrics) if name not in without]
 
 
 def settings_of(job: Job) -> Settings:
-    """A job's settings; the order in which its metrics are named makes no session of its own."""
+    """Return a job's settings; the order of its metrics does not matter."""
     return Settings(
         tuple(sorted(metrics_of(job))),
         tuple(dict.fromkeys(job.sections)),
@@ -134,13 +134,13 @@ def run_session(
     refused: set[str],
     meanwhile: Callable[[], object],
 ) -> None:
-    """Run ncu, again without the metrics that it refuses; ``refused`` remembers them."""
+    """Run ncu, and repeat it without the metrics that it refuses; ``refused`` collects them."""
     began = time.monotonic()
     settings, report_path = session.settings, session.report_path
     stem = str(report_path).removesuffix(".ncu-rep")
     jobs_path, events_path = Path(f"{stem}.jobs.json"), Path(f"{stem}.events.jsonl")
     write_jobs(jobs_path, session.batch)
-    known = [name for name in settings.metrics if name not in refused]
+    metrics = [name for name in settings.metrics if name not in refused]
     outcome = NcuOutcome()
     while True:
         for path in (report_path, events_path):
@@ -152,20 +152,20 @@ def run_session(
             events_path=events_path,
             report_path=report_path,
             cache=cache,
-            metrics=known,
+            metrics=metrics,
             sections=settings.sections,
             rules=settings.rules,
             clock_control=settings.clock_control,
             cache_control=settings.cache_control,
         )
         outcome = run_ncu(command, log_path, limit_s, meanwhile)
-        told = [name for name in known if name in outcome.unknown]
-        if not told or len(told) == len(known):
+        unknown = [name for name in metrics if name in outcome.unknown]
+        if not unknown or len(unknown) == len(metrics):
             break
-        known = [name for name in known if name not in told]
-        refused |= set(told)
-    session.names = [[name for name in metrics_of(job) if name in known] for job in session.batch]
-    session.unknown = set(settings.metrics) - set(known)
+        metrics = [name for name in metrics if name not in unknown]
+        refused |= set(unknown)
+    session.names = [[name for name in metrics_of(job) if name in metrics] for job in session.batch]
+    session.unknown = set(settings.metrics) - set(metrics)
     session.events = read_events(events_path)
     session.why = explain(outcome, limit_s)
     session.interrupted = interrupted(outcome)

@@ -1,7 +1,7 @@
-"""A report of Nsight Compute read by several processes, while something else goes on here.
+"""Reading of a report of Nsight Compute by several processes, in parallel to the next session.
 
-Reading is Python and ncu_report's disassembler, one core each; a report may be opened as often as one
-likes. So every process opens it and makes the results of its share of the cases.
+Reading takes Python and ncu_report's disassembler, one core each, and a report can be opened many times. So
+each process opens it and reads its share of the cases.
 """
 
 from __future__ import annotations
@@ -18,25 +18,27 @@ from tilewave.kernel.result import Result
 from tilewave.workers.pool import Ended, Pool, ProcessLimits
 
 LEAST_CASES = 16
-"""Of a process: to open a report of 64 cases takes it a second, in which it would read a dozen."""
+"""Fewest cases of a process: opening a report of 64 cases takes a second, as long as reading a dozen."""
 STUCK_S = 120.0
-"""A process is given up that takes longer for one case (half a second is usual)."""
+"""Seconds for one case after which a process is killed (half a second is usual)."""
 
 
 def _shares(count: int, workers: int) -> list[range]:
-    """Places 0 to count in parts of about equal length. Neighbours stay together: they may be
-    launches of one cubin, whose instructions are then disassembled once."""
+    """Return 0 to count in ranges of about equal length.
+
+    Neighbours stay together, because the instructions of a shared cubin are then disassembled once.
+    """
     parts = max(1, min(workers, math.ceil(count / LEAST_CASES)))
     bounds = [count * part // parts for part in range(parts + 1)]
     return [range(low, high) for low, high in itertools.pairwise(bounds)]
 
 
 class Reading:
-    """The results of a batch of jobs, on their way from a report.
+    """The results of a batch of jobs, while processes read them from a report.
 
-    names: metrics of each job. A report that is not there holds nothing. `failure` says what could
-    not be read, and why. Not for a process that has initialised CUDA or read a report itself: the
-    others are forked from it, and find what a thread of its libraries holds locked for good.
+    names: metrics of each job. A missing report has no results. `failure`: the reason why a report could not
+    be read. The process must not have initialised CUDA or read a report: forked processes would inherit
+    locks that a thread of these libraries holds.
     """
 
     def __init__(
@@ -55,16 +57,16 @@ class Reading:
         return not self._pool.processes
 
     def take(self, limit_s: float | None = 0.0) -> Iterator[tuple[int, Result]]:
-        """What has been made meanwhile, with the places of its jobs; with None all that will be."""
-        for _, made in self._pool.take(limit_s):
-            if isinstance(made, Ended):
-                # A report cut off in the middle, or of an unknown version.
-                self.failure = f"{self._path.name} could not be read: {made.reason}"
+        """Yield the results since the last call with the indices of their jobs; with None all that follow."""
+        for _, result in self._pool.take(limit_s):
+            if isinstance(result, Ended):
+                # A truncated report, or one of an unknown version.
+                self.failure = f"{self._path.name} could not be read: {result.reason}"
             else:
-                yield made
+                yield result
         if self.ended and not self.seconds:
             self.seconds = time.monotonic() - self._began
 
     def stop(self) -> None:
-        """End what is still being read."""
+        """Stop reading."""
         self._pool.stop()

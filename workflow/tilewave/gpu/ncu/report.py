@@ -1,4 +1,4 @@
-"""What a report of Nsight Compute holds: its kernels and their counters."""
+"""A report of Nsight Compute: its kernels and their counters."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tilewave.records.counters.figures import derived, figure
 from tilewave.records.counters.instructions import instruction_totals, of_launches, probe_figures
 
 CASE_DOMAIN = "tilewave-job"
-LONGEST_NAME = 400  # of a library's kernel: some have pages of template arguments
+LONGEST_NAME = 400  # some kernels of libraries have pages of template arguments
 
 
 def actions_of(report: Any) -> list[Any]:
-    """All profiled kernels of an ncu_report context, in the order of their launch."""
+    """Return all profiled kernels of an ncu_report context, in launch order."""
     return [report[i][j] for i in range(len(report)) for j in range(report[i].num_actions())]
 
 
 def case_index(action: Any) -> int | None:
-    """Place in the batch of the case that a kernel belongs to, from its NVTX ranges."""
+    """Return the index in the batch of a kernel's case, from its NVTX ranges."""
     state = action.nvtx_state()
     if state is None:
         return None
@@ -40,7 +40,7 @@ def case_index(action: Any) -> int | None:
 
 
 def grid_of(action: Any) -> tuple[int, int, int] | None:
-    """Grid of a profiled launch, None where the report does not tell."""
+    """Return the grid of a profiled launch, None if the report lacks it."""
     sizes = [value_of(action, f"launch__grid_dim_{axis}") for axis in "xyz"]
     if not all(catalogue.usable(size) for size in sizes):
         return None
@@ -49,7 +49,7 @@ def grid_of(action: Any) -> tuple[int, int, int] | None:
 
 
 def _name(action: Any, base: str) -> str:
-    """A kernel's MANGLED or DEMANGLED name; empty where ncu_report tells none."""
+    """Return a kernel's MANGLED or DEMANGLED name; empty if ncu_report has none."""
     try:
         from ncu_report import IAction
 
@@ -59,18 +59,23 @@ def _name(action: Any, base: str) -> str:
 
 
 def _names(action: Any) -> list[str]:
-    """A kernel's names: the function's own without template arguments, the mangled, the demangled one."""
-    own = str(action.name())
-    found = [own, own.partition("<")[0], _name(action, "MANGLED"), _name(action, "DEMANGLED")]
-    return list(dict.fromkeys(filter(None, found)))
+    """Return a kernel's names: as reported, without template arguments, mangled and demangled."""
+    function = str(action.name())
+    names = [
+        function,
+        function.partition("<")[0],
+        _name(action, "MANGLED"),
+        _name(action, "DEMANGLED"),
+    ]
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def mismatch(action: Any, job: Job) -> str:
-    """Empty where a profiled kernel is the job's one launch, else what is different."""
+    """Return the difference between a profiled kernel and the job's launch, empty if there is none."""
     if job.provider != "nvrtc":
         return ""
     names = _names(action)
-    # Of a kernel that is not extern "C", where ncu tells no mangled name, the function's own is in it.
+    # Without a mangled name from ncu, the entry of a kernel that is not extern "C" must contain its name.
     if job.entry not in names and not any(
         job.entry.startswith("_Z") and f"{len(name)}{name}" in job.entry for name in names
     ):
@@ -82,22 +87,22 @@ def mismatch(action: Any, job: Job) -> str:
 
 
 def assign(actions: Sequence[Any], jobs: Sequence[Job]) -> dict[int, list[Any]]:
-    """Profiled kernels of each job, by the job's place in the batch: the NVTX range of the case says it."""
-    found: dict[int, list[Any]] = {index: [] for index in range(len(jobs))}
+    """Return the profiled kernels of each job by its index in the batch, from their NVTX ranges."""
+    by_index: dict[int, list[Any]] = {index: [] for index in range(len(jobs))}
     for action in actions:
         index = case_index(action)
-        if index is not None and index in found:
-            found[index].append(action)
-    return found
+        if index is not None and index in by_index:
+            by_index[index].append(action)
+    return by_index
 
 
 def counters_of(
     actions: Sequence[Any], names: Iterable[str], leading: int | None = None
 ) -> tuple[dict[str, float], dict[str, str], list[str], dict[str, list[float]]]:
-    """Counters of a case: values over its kernels, ncu's units, and the names without a value.
+    """Return a case's counters: values over its kernels, ncu's units, names without a value, values by launch.
 
-    leading: of a series the place of the kernel that leads (see `catalogue.combined`). Then come, too, the
-    values in each launch of what has none over several.
+    leading: the index of the leading kernel of a series (see `catalogue.combined`). Values by launch are those
+    of metrics that several launches cannot combine.
     """
     values: dict[str, float] = {}
     units: dict[str, str] = {}
@@ -109,17 +114,17 @@ def counters_of(
             absent.append(name)
             continue
         numbers = [float(value) for value in read]
-        if leading is not None and catalogue.of_one_launch(name):
+        if leading is not None and catalogue.single_launch(name):
             apart[name] = numbers
             continue
         values[name] = catalogue.combined(name, numbers, leading)
-        known = catalogue.METRICS.get(name)
-        units[name] = known.unit if known else str(actions[0].metric_by_name(name).unit() or "")
+        metric = catalogue.METRICS.get(name)
+        units[name] = metric.unit if metric else str(actions[0].metric_by_name(name).unit() or "")
     return values, units, absent, apart
 
 
 def _scaled(name: str, value: float, action: Any) -> float:
-    """A duration in ns, whatever unit of time the report has it in."""
+    """Return a duration in ns, whatever its unit in the report; other values stay the same."""
     if name != "gpu__time_duration.sum":
         return value
     unit = str(action.metric_by_name(name).unit() or "").lower()
@@ -128,28 +133,31 @@ def _scaled(name: str, value: float, action: Any) -> float:
 
 
 def _kernel_name(action: Any, ours: bool) -> str:
-    """A kernel's name; of a library's the demangled one, whose template arguments tell the tile
-    where the function's own name is ``Kernel2``."""
+    """Return a kernel's name; for a library's kernel the demangled one.
+
+    Its template arguments contain the tile if the function is called ``Kernel2``.
+    """
     demangled = "" if ours else _name(action, "DEMANGLED")
     return demangled[:LONGEST_NAME] or str(action.name())
 
 
 def _passes(actions: Sequence[Any]) -> dict[str, int]:
-    """How often ncu ran the kernels, where the report says so."""
+    """Return the number of passes of ncu, if the report has it."""
     passes = [value_of(action, "profiler__replayer_passes") for action in actions]
-    known = all(catalogue.usable(count) for count in passes)
-    return {"passes": int(sum(passes))} if known else {}
+    complete = all(catalogue.usable(count) for count in passes)
+    return {"passes": int(sum(passes))} if complete else {}
 
 
 def _sampled(job: Job, actions: Sequence[Any]) -> Result:
-    """The result of a case that was sampled, from its launches: samples of all of them, and of the one
-    that leads what ncu's rules say."""
-    found = [samples for one in actions if (samples := profile_samples.samples_of(one)) is not None]
-    if len(found) < len(actions):
-        reason = "ncu's report has the kernel but no stall samples of it"
+    """Return the result of a sampled case: samples of all launches, and ncu's rules for the leading one."""
+    sampled = [
+        samples for action in actions if (samples := profile_samples.samples_of(action)) is not None
+    ]
+    if len(sampled) < len(actions):
+        reason = "ncu's report has the kernel, but no stall samples of it"
         return Result.of_job(job, NOT_MEASURED, reason)
-    rows = of_launches([one.entry for one in job.steps], found)
-    notes: dict[str, Any] = {"kernels": [_kernel_name(one, ours=True) for one in actions]}
+    rows = of_launches([step.entry for step in job.steps], sampled)
+    notes: dict[str, Any] = {"kernels": [_kernel_name(action, ours=True) for action in actions]}
     notes |= profile_samples.notes_of(actions[job.leading]) | _passes(actions)
     figures = profile_samples.totals(rows)
     return Result.of_job(
@@ -158,16 +166,15 @@ def _sampled(job: Job, actions: Sequence[Any]) -> Result:
 
 
 def _unlike(actions: Sequence[Any], job: Job) -> str:
-    """Empty where the profiled kernels are the job's launches in their order, else what is different."""
+    """Return the difference between profiled kernels and the job's launches, empty if there is none."""
     if job.provider != "nvrtc":
         return ""
     steps = job.steps
-    told = next(filter(None, map(mismatch, actions, steps)), "")
-    if not told and len(actions) != len(steps):
-        made = "one was" if len(steps) == 1 else f"{len(steps)} were"
-        found = "1 launch" if len(actions) == 1 else f"{len(actions)} launches"
-        told = f"the report has {found} where {made} made"
-    return told
+    difference = next(filter(None, map(mismatch, actions, steps)), "")
+    if not difference and len(actions) != len(steps):
+        profiled = "1 launch" if len(actions) == 1 else f"{len(actions)} launches"
+        difference = f"the report has {profiled}, the job has {len(steps)}"
+    return difference
 
 
 def result_of(
@@ -176,10 +183,9 @@ def result_of(
     names: Sequence[str],
     codes: dict[str, Code] | None = None,
 ) -> Result:
-    """The result of a case from its profiled kernels (at least one).
+    """Return the result of a case from its profiled kernels (at least one).
 
-    codes: of its cubin, by function (see `instructions_of`); of a library's kernels nothing is known
-    beforehand.
+    codes: known instructions of its cubin, by function (see `instructions_of`); none for a library's kernels.
     """
     if wrong := _unlike(actions, job):
         return Result.of_job(job, NOT_MEASURED, wrong)
@@ -187,10 +193,10 @@ def result_of(
         return _sampled(job, actions)
     ours = job.provider == "nvrtc"
     leading = job.leading if ours and len(actions) > 1 else None
-    asked = catalogue.of_launches(names)
-    values, units, absent, apart = counters_of(actions, asked, leading)
+    metrics = catalogue.of_launches(names)
+    values, units, absent, apart = counters_of(actions, metrics, leading)
     if not values:
-        reason = "ncu's report has the kernel but a value for none of the metrics"
+        reason = "ncu's report has the kernel, but no value of any metric"
         return Result.of_job(job, NOT_MEASURED, reason)
     for name in values:
         values[name] = _scaled(name, values[name], actions[0])
@@ -198,7 +204,7 @@ def result_of(
     zero = dict.fromkeys(idle(job).difference(values), 0.0)
     figures += derived(values | zero, job.dtypes.get("a", ""))
     codes = {} if codes is None or not ours else codes
-    functions = [one.entry for one in job.steps] if ours else list(map(str, range(len(actions))))
+    functions = [step.entry for step in job.steps] if ours else list(map(str, range(len(actions))))
     each = [
         instructions_of(action, codes.setdefault(function, {}))
         for action, function in zip(actions, functions, strict=True)
@@ -216,12 +222,12 @@ def result_of(
     notes |= _passes(actions)
     if job.instruction and ours:
         if rows:
-            found, note = probe_figures(job.instruction, rows, values)
-            figures += found
+            probe, note = probe_figures(job.instruction, rows, values)
+            figures += probe
             if note:
                 notes["probe_instruction"] = note
         else:
-            notes["probe_instruction"] = "the report has no per-instruction counters"
+            notes["probe_instruction"] = "the report has no counters of instructions"
     rows = rows if ours else []
     return Result.of_job(job, source="counters", figures=figures, instructions=rows, notes=notes)
 
@@ -232,24 +238,21 @@ def parse_report(
     names: Sequence[Sequence[str]],
     places: Iterable[int] | None = None,
 ) -> Iterator[tuple[int, Result]]:
-    """Results of the jobs that an ncu_report context holds, each with its job's place in the batch.
+    """Yield the results in an ncu_report context, each with its job's index in the batch.
 
-    names: metrics of each job. places: of the jobs that are asked for (default: all).
+    names: metrics of each job. places: indices of the wanted jobs (default: all).
     """
     assigned = assign(actions_of(report), jobs)
     codes: dict[str, dict[str, Code]] = {}  # by cubin and function
     for index in range(len(jobs)) if places is None else places:
         if assigned[index]:
             cubin = jobs[index].cubin
-            known = codes.setdefault(cubin, {}) if cubin else None
-            yield index, result_of(jobs[index], assigned[index], names[index], known)
+            code = codes.setdefault(cubin, {}) if cubin else None
+            yield index, result_of(jobs[index], assigned[index], names[index], code)
 
 
 def load_report(path: Path) -> Any:
-    """Open a .ncu-rep file; needs neither a GPU nor Nsight Compute.
-
-    Raises what ncu_report raises for a file that it cannot read.
-    """
+    """Open a .ncu-rep file, without a GPU or Nsight Compute. Raises exceptions of ncu_report."""
     import ncu_report  # type: ignore[import-untyped, unused-ignore]
 
     return ncu_report.load_report(str(path))

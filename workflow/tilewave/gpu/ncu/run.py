@@ -1,7 +1,8 @@
-"""One run of Nsight Compute: its command line, its end, and what it said.
+"""A run of Nsight Compute: its command line, its end and its log.
 
-A counter that the chip lacks is missing in its report (`report.counters_of`); of names without a
-roll-up behind a dot it says that it cannot find one, and profiles nothing."""
+Its report omits a counter that the chip lacks (`report.counters_of`). For an unknown name without a roll-up
+after a dot, ncu prints an error and profiles nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from tilewave.basics.paths import child_environment
 
 DOMAIN = "tilewave"
 RANGE = "measure"
-# What ncu may still take to write its report after the profiled process was told to end.
+# Time for ncu to write its report after the profiled process was killed.
 GRACE_S = 30.0
 POLL_S = 0.1
 
@@ -33,22 +34,22 @@ NO_PERMISSION = (
     "NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then reboot); in a container add "
     "--cap-add SYS_ADMIN; a rented machine needs a provider that allows profiling"
 )
-# What ncu writes, and what it means for the user.
+# Text in ncu's log -> the reason for the user.
 REASONS = (
     ("ERR_NVGPUCTRPERM", NO_PERMISSION),
     (
         "driver resource was unavailable",
-        "another tool holds the GPU's counters: stop DCGM, another profiler or a monitoring agent "
+        "another tool holds the GPU's counters: stop DCGM, another profiler or a monitoring agent, "
         "and run again",
     ),
     (
         "nsight-compute-lock",
-        "ncu could not take its lock file: remove the nsight-compute-lock of another user in /tmp "
+        "ncu could not lock its lock file: remove another user's nsight-compute-lock in /tmp, "
         "or set TMPDIR",
     ),
     (
         "Profiling is not supported",
-        "this GPU, or the virtual slice of it that this machine sees, does not support profiling",
+        "this GPU, or this virtual slice of a GPU, does not support profiling",
     ),
     ("No kernels were profiled", "no kernel was launched inside the range that ncu watches"),
 )
@@ -57,7 +58,7 @@ UNKNOWN_METRIC = re.compile(r"Failed to find metric\s+(?:regex:\^)?([A-Za-z0-9_.
 
 @dataclass
 class NcuOutcome:
-    """How a run of ncu ended. ``unknown`` are metrics that this ncu does not have for the chip."""
+    """The end of a run of ncu; ``unknown``: metrics that this ncu lacks for the chip."""
 
     log: str = ""
     code: int | None = None
@@ -82,7 +83,7 @@ def build_command(
     cache_control: str = "all",
     python: str = sys.executable,
 ) -> list[str]:
-    """The command line that profiles a batch. ``rules``: with what ncu's rules say of each kernel.
+    """Return the command line that profiles a batch; ``rules``: with the findings of ncu's rules.
 
     report_path ends in .ncu-rep (ncu adds that itself, and expands ``%`` in the name).
     """
@@ -92,7 +93,7 @@ def build_command(
     command += ["--metrics", ",".join(metrics)]
     for section in sections:
         command += ["--section", section]
-    # The rules (advice) cost time for every kernel and can be run later in Nsight Compute.
+    # Rules cost time for every kernel, and Nsight Compute can apply them later.
     command += ["--apply-rules", "yes" if rules else "no", "--import-source", "yes"]
     command += ["--force-overwrite", "-o", report]
     command += [python, "-m", "tilewave.gpu.worker", "counters", str(jobs_path)]
@@ -100,23 +101,23 @@ def build_command(
 
 
 def _group_members(group: int) -> list[psutil.Process]:
-    """Processes of a process group."""
+    """Return the living processes of a process group."""
     members = []
-    for one in psutil.process_iter(["cmdline", "status"]):
+    for process in psutil.process_iter(["cmdline", "status"]):
         with contextlib.suppress(ProcessLookupError):
-            if os.getpgid(one.pid) == group and one.info["status"] != psutil.STATUS_ZOMBIE:
-                members.append(one)
+            if os.getpgid(process.pid) == group and process.info["status"] != psutil.STATUS_ZOMBIE:
+                members.append(process)
     return members
 
 
 def _end_worker(process: subprocess.Popen[bytes]) -> None:
-    """End what ncu profiles, so that ncu writes what it has; end ncu where it does not."""
-    for one in _group_members(process.pid):
-        # ncu's own command line has the worker's at its end.
-        words = one.info["cmdline"] or []
-        if "tilewave.gpu.worker" in words and "--nvtx-include" not in words:
+    """Kill the profiled process, so that ncu writes its report; kill ncu if it does not end."""
+    for member in _group_members(process.pid):
+        # The command line of ncu ends with the worker's.
+        command = member.info["cmdline"] or []
+        if "tilewave.gpu.worker" in command and "--nvtx-include" not in command:
             with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
+                member.kill()
     try:
         process.wait(GRACE_S)
     except subprocess.TimeoutExpired:
@@ -129,10 +130,9 @@ def run_ncu(
     limit_s: float,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> NcuOutcome:
-    """Run ncu in a process group of its own, its output in ``log_path`` (appended).
+    """Run ncu in its own process group, and append its output to ``log_path``.
 
-    The group ends with this process, and at ``limit_s`` seconds. ``meanwhile`` is called every
-    POLL_S until then.
+    The group ends with this process, and after ``limit_s`` seconds. ``meanwhile`` is called every POLL_S.
     """
     log_path.parent.mkdir(parents=True, exist_ok=True)
     outcome = NcuOutcome()
@@ -166,7 +166,7 @@ def run_ncu(
                     outcome.code = process.returncode
                     break
         finally:
-            # An interrupt must not leave a profiler behind; a worker that outlived ncu goes too.
+            # An interrupt must leave neither a profiler nor a worker that outlived ncu.
             if process.poll() is None or _group_members(process.pid):
                 kill_group(process)
     outcome.log = log_path.read_bytes()[begin:].decode(errors="replace")
@@ -175,27 +175,32 @@ def run_ncu(
 
 
 def unknown_metrics(log: str) -> list[str]:
-    """Metrics that ncu says it cannot find."""
+    """Return the metrics that ncu could not find."""
     names = [name.replace("\\", "").rstrip(".") for name in UNKNOWN_METRIC.findall(log)]
     return list(dict.fromkeys(names))
 
 
 def interrupted(outcome: NcuOutcome) -> str:
-    """The signal by which somebody ended ncu, or what it profiles; empty where nobody did."""
-    told = [int(one) for one in re.findall(r"returned an error code \((\d+)\)", outcome.log)]
-    # What ncu tells of the process that it profiles is a signal's number, or an exit code.
-    codes = [outcome.code or 0, *(-one if one in (SIGKILL, SIGTERM) else one for one in told)]
-    outside = {one.name for one in FROM_OUTSIDE} & {ended_by(code) for code in codes}
+    """Return the signal from outside that ended ncu or the profiled process; empty if there was none."""
+    reported = [
+        int(number) for number in re.findall(r"returned an error code \((\d+)\)", outcome.log)
+    ]
+    # ncu reports a signal's number or an exit code of the profiled process.
+    codes = [
+        outcome.code or 0,
+        *(-number if number in (SIGKILL, SIGTERM) else number for number in reported),
+    ]
+    outside = {signal.name for signal in FROM_OUTSIDE} & {ended_by(code) for code in codes}
     return "" if outcome.timed_out else next(iter(outside), "")
 
 
 def explain(outcome: NcuOutcome, limit_s: float) -> str:
-    """Why a case is missing from ncu's report, and what the user can do about it."""
+    """Return the reason why a case is missing in ncu's report, and the remedy."""
     for sign, reason in REASONS[:-1]:
         if sign in outcome.log:
             return reason
     if outcome.timed_out:
-        return f"profiling was ended at its limit of {limit_s:g} s before it reached this case"
+        return f"profiling reached its limit of {limit_s:g} s before this case"
     if outcome.unknown:
         return f"ncu has no metric {', '.join(outcome.unknown)} for this GPU"
     if name := interrupted(outcome):
@@ -206,4 +211,4 @@ def explain(outcome: NcuOutcome, limit_s: float) -> str:
     if outcome.code not in (0, None):
         return f"the profiled process ended early (exit code {outcome.code})"
     sign, reason = REASONS[-1]
-    return reason if sign in outcome.log else "ncu's report does not hold this case"
+    return reason if sign in outcome.log else "ncu's report lacks this case"

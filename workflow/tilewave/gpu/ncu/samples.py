@@ -1,4 +1,4 @@
-"""What a report of Nsight Compute holds of a kernel's stall samples, and what ncu's rules say of it."""
+"""A kernel's stall samples in a report of Nsight Compute, and the findings of ncu's rules."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tilewave.records.counters.instructions import PLACE
 NOT_ISSUED = "_not_issued"
 INTERVAL = "smsp__pcsamp_interval_cycles"
 SPEEDUPS = {1: "local", 2: "global"}
-"""Of ncu_report's `SpeedupType`: of the part that the rule looks at, and of the kernel."""
+"""Names of ncu_report's `SpeedupType`: of the part that the rule covers, and of the kernel."""
 KINDS = {1: "ok", 2: "optimization", 3: "warning", 4: "error"}
-"""Of its `MsgType`."""
+"""Names of its `MsgType`."""
 
 
 def _reasons(action: Any) -> dict[str, str]:
-    """ncu's name of each metric of samples -> its reason, of those that did not issue with NOT_ISSUED."""
+    """Return ncu's metric of samples -> its stall reason, with NOT_ISSUED for samples without an issue."""
     return {
         name: name.removeprefix(STALLS)
         for name in action.metric_names()
@@ -30,12 +30,11 @@ def _reasons(action: Any) -> dict[str, str]:
 
 
 def samples_of(action: Any) -> list[dict[str, int]] | None:
-    """Samples of each instruction that has any, by address (bytes from the function's first one).
+    """Return the samples of each instruction that has any, by address (bytes from the function's first one).
 
-    Rows: address, ``samples``, ``samples_not_issued`` (of those, in cycles in which the scheduler issued
-    nothing) and a column ``stall_...`` for each reason that was seen. Empty where the kernel ended before
-    its first sample; None where the report has no samples, or no counter that says where the function
-    starts.
+    Rows: address, ``samples``, ``samples_not_issued`` (those in cycles without an issue) and a column
+    ``stall_...`` for each stall reason. Empty if the kernel ended before its first sample; None if the report
+    has no samples, or no counter that gives the function's start.
     """
     start, reasons = start_of(action), _reasons(action)
     if start is None or not reasons:
@@ -45,8 +44,8 @@ def samples_of(action: Any) -> list[dict[str, int]] | None:
         metric = action.metric_by_name(name)
         waits = not reason.endswith(NOT_ISSUED)
         column = STALL_SAMPLES.format(reason)
-        for address, place in places_of(metric).items():
-            value = metric.value(place)
+        for address, index in places_of(metric).items():
+            value = metric.value(index)
             if not catalogue.usable(value) or value <= 0 or address < start:
                 continue
             row = rows.setdefault(address - start, Counter())
@@ -62,7 +61,7 @@ def samples_of(action: Any) -> list[dict[str, int]] | None:
 
 
 def totals(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Samples of a kernel, all and by reason, as figures."""
+    """Return the samples of a kernel, all and by reason, as figures."""
     sums = Counter({SAMPLES: 0})
     for row in rows:
         sums.update({name: count for name, count in row.items() if name not in PLACE})
@@ -70,37 +69,40 @@ def totals(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def rules_of(action: Any) -> list[dict[str, Any]]:
-    """What ncu's rules say of a kernel, in its own words and order: rule, section, name, title, message,
-    kind; the speedup that ncu estimates (%) with what it is of; the metrics that it rests on."""
-    told = []
-    for one in action.rule_results_as_dicts():
-        message = one.get("rule_message") or {}
+    """Return the findings of ncu's rules, in ncu's words and order.
+
+    Each has rule, section, name, title, message, kind, the estimated speedup (%) with its scope, and the
+    metrics behind it.
+    """
+    rules = []
+    for result in action.rule_results_as_dicts():
+        message = result.get("rule_message") or {}
         if not message.get("message"):
             continue
-        made = {
-            "rule": one["rule_identifier"],
-            "section": one["section_identifier"],
-            "name": one["name"],
+        rule = {
+            "rule": result["rule_identifier"],
+            "section": result["section_identifier"],
+            "name": result["name"],
             "title": message["title"],
             "message": message["message"],
             "kind": KINDS.get(int(message["type"]), ""),
         }
-        estimate = one.get("speedup_estimation")
+        estimate = result.get("speedup_estimation")
         if estimate and catalogue.usable(estimate["speedup"]):
-            made["speedup"] = float(estimate["speedup"])
-            made["speedup_of"] = SPEEDUPS.get(int(estimate["type"]), "")
-        found = one.get("focus_metrics") or []
-        made["metrics"] = {
+            rule["speedup"] = float(estimate["speedup"])
+            rule["speedup_of"] = SPEEDUPS.get(int(estimate["type"]), "")
+        focus = result.get("focus_metrics") or []
+        rule["metrics"] = {
             metric["name"]: float(metric["value"])
-            for metric in found
+            for metric in focus
             if catalogue.usable(metric["value"])
         }
-        told.append(made)
-    return told
+        rules.append(rule)
+    return rules
 
 
 def notes_of(action: Any) -> dict[str, Any]:
-    """Rules, and how often a program counter was sampled, where the report says so."""
+    """Return the rules, and the sampling interval (cycles) if the report has it."""
     cycles = value_of(action, INTERVAL)
     interval = {"interval_cycles": int(cycles)} if catalogue.usable(cycles) else {}
     return {"rules": rules_of(action), **interval}

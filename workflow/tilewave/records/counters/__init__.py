@@ -1,1 +1,1 @@
-"""What Nsight Compute counts: the catalogue of its counters, and the figures that follow from them."""
+"""Counters of Nsight Compute: their catalogue, and the figures derived from them."""

@@ -1,7 +1,7 @@
-"""Which counters Nsight Compute is asked for, what they mean, and how launches combine.
+"""The counters of Nsight Compute: sets, meanings, and how launches combine.
 
-Metric names are ncu's own, as on compute capability 9.0; `tilewave.gpu.ncu.profiler` leaves out the
-ones that the installed ncu does not know for the chip.
+Metric names are those of ncu on compute capability 9.0; `tilewave.gpu.ncu.profiler` skips the ones that the
+installed ncu lacks for the chip.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ SUM, MAX, LAST = "sum", "max", "last"
 
 @dataclass(frozen=True)
 class Metric:
-    """A counter: its unit, what it means in a line, how several launches of one case combine.
+    """A counter: its unit, its meaning in a line, and how several launches of one case combine.
 
-    ``optional`` metrics exist on some chips only and are left out there without a note. ``inputs``: the
-    dtype of the operands, where it counts operations of the tensor cores on these alone.
+    ``optional`` metrics exist on some chips only, and are skipped on others without a note. ``inputs``: the
+    dtype of the operands, if it counts operations of the tensor cores on these alone.
     """
 
     name: str
@@ -33,25 +33,25 @@ class Metric:
 
 
 SCALAR_OP = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
-"""Of ``ffma`` and the like: a dtype's letter (`Dtype.operations`), then fma, add or mul."""
+"""Pattern for ``ffma`` and the like: a dtype's letter (`Dtype.operations`), then fma, add or mul."""
 SCALAR_OPS = [
     Metric(
         SCALAR_OP.format(DTYPES[dtype].operations + op),
         "inst",
-        f"{dtype} {words}, one for each thread that was not predicated off",
+        f"{dtype} {meaning}, one for each thread that was not predicated off",
     )
     for dtype in ("f32", "f64", "f16")
-    for op, words in (
+    for op, meaning in (
         ("fma", "fused multiply-adds"),
         ("add", "additions"),
         ("mul", "multiplications"),
     )
 ]
 TENSOR = "sm__ops_path_tensor_src_{}.sum"
-"""Of a dtype's `Dtype.tensor_source`."""
+"""Pattern for a dtype's `Dtype.tensor_source`."""
 TENSOR_BY_SUM = TENSOR.format("fp16_dst_{}")
-"""Of f16 inputs with sums of fp16 or fp32: chips whose tensor cores are faster with an f16 sum count
-the two apart."""
+"""Pattern for f16 inputs with sums of fp16 or fp32: chips whose tensor cores are faster with an f16 sum count
+the two separately."""
 _TENSOR_WORDS = "operations on the tensor cores (2 for a multiply-add) with"
 
 
@@ -77,7 +77,7 @@ TENSOR_OPS = [
 FP8_OPS = Metric(
     TENSOR.format("fp8"), "FLOP", f"{_TENSOR_WORDS} FP8 inputs", optional=True, inputs="fp8"
 )
-"""Asked for of products of FP8 beside what their set has: the keys of all others stay what they were."""
+"""Collected for FP8 products in addition to their set, so that the keys of all others stay the same."""
 AVERAGE, BUSIEST = "sm__cycles_active.avg", "sm__cycles_active.max"
 CYCLES = [
     Metric(AVERAGE, "cycle", "cycles with a warp on an SM, mean over SMs"),
@@ -124,7 +124,7 @@ DRAM = [
 ]
 SHARED_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 BANK_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
-"""Of ``ld`` and ``st``, as those before and behind it."""
+"""Patterns for ``ld`` and ``st``."""
 COPY_WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
 _CONFLICTS = "extra wavefronts of shared {}: bank conflicts and lost arbitration"
 SHARED = [
@@ -139,7 +139,7 @@ SHARED = [
     Metric(COPY_WAVEFRONTS, "wavefront", "shared wavefronts of asynchronous copies"),
 ]
 GLOBAL_ACCESSES = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
-"""Of ``requests`` and ``sectors``."""
+"""Pattern for ``requests`` and ``sectors``, then ``ld`` and ``st``."""
 L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
 GLOBAL = [
     Metric(GLOBAL_ACCESSES.format("requests", "ld"), "request", "global load requests"),
@@ -184,17 +184,17 @@ THROUGHPUT = [
         LAST,
     ),
 ]
-# The units that do the products, and what the resident warps of a scheduler wait for: each figure is the
-# mean number of warps in a state, divided by the share of cycles in which the scheduler issued.
+# The pipes of products, and the states of a scheduler's resident warps: each figure is the mean number of
+# warps in a state, divided by the share of cycles in which the scheduler issued.
 PIPE = "sm__pipe_{}_cycles_active.avg.pct_of_peak_sustained_active"
 PIPES = [
     Metric(
         PIPE.format(pipe),
         "%",
-        f"cycles in which the {words} worked, of those with a warp on the SM",
+        f"cycles in which the {units} worked, of those with a warp on the SM",
         LAST,
     )
-    for pipe, words in (
+    for pipe, units in (
         ("tensor", "tensor cores"),
         ("fma", "FMA units"),
         ("fp64", "f64 units"),
@@ -224,10 +224,10 @@ STATES: dict[str, str] = {
 STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 WARP_STATES = [
     # A chip without wgmma has no such state.
-    Metric(STALLED.format(state), "1", f"warps that {words}", LAST, optional=state == "gmma")
-    for state, words in STATES.items()
+    Metric(STALLED.format(state), "1", f"warps that {meaning}", LAST, optional=state == "gmma")
+    for state, meaning in STATES.items()
 ]
-# The same sums by instruction; contained in TENSOR_OPS, so never added to them.
+# The same operations by instruction; TENSOR_OPS contains them, so they are never added to it.
 TENSOR_PATH = "sm__ops_path_tensor_op_{}_src_{}_sparsity_off.sum"
 TENSOR_PATHS = [
     Metric(
@@ -265,7 +265,7 @@ INSTRUCTION_METRICS: dict[str, str] = {
 }
 EXCESS = "wavefronts_shared_excess"
 OF_INSTRUCTIONS = ("memory", "paths", "full")
-"""Sets that have these, too: ncu patches the kernel for them, which costs most of what a case takes."""
+"""Sets with counters of instructions: ncu patches the kernel for them, which takes most of a case's time."""
 # Sections of ncu, which make the report file worth opening in Nsight Compute.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "full": (
@@ -278,24 +278,23 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
 }
 STALLS = "smsp__pcsamp_warps_issue_stalled_"
-"""Of a reason: ncu's samples of warps by what they waited for; not issued ones have a suffix."""
+"""Prefix of a stall reason in ncu's samples of warps; samples without an issue have a suffix."""
 SAMPLES, NOT_ISSUED_SAMPLES, STALL_SAMPLES = "samples", "samples_not_issued", "stall_{}"
-"""Columns of an instruction's samples, and figures of a kernel's: all, those in cycles in which the
-scheduler issued nothing, and by reason."""
+"""Columns of an instruction's samples, and figures of a kernel's: all, those in cycles without an issue of the
+scheduler, and by reason."""
 SAMPLE_OF = {"no_instruction": "no_instructions", "gmma": "warpgroup_arrive"}
-"""State -> its name in ncu's samples, where that is another one."""
-SAMPLED_STATES = {SAMPLE_OF.get(name, name): words for name, words in STATES.items()}
-"""Reason of a sample -> what the warp did."""
-# What a case is sampled with. inst_executed says where the function starts, whose addresses are sampled.
-# Not by the section SourceCounters: it has ncu patch every access to memory, which takes ten seconds of a
-# kernel that reads an element at a time, for what the set "memory" counts already.
+"""State -> its name in ncu's samples, if that differs."""
+SAMPLED_STATES = {SAMPLE_OF.get(name, name): meaning for name, meaning in STATES.items()}
+"""Reason of a sample -> state of the warp."""
+# Metrics of a sampled case. inst_executed gives the address at which the function starts.
+# Without the section SourceCounters: ncu would patch every access to memory, which takes ten seconds for a
+# kernel that reads single elements, and the set "memory" has its counters already.
 SAMPLED = (
     "inst_executed",
     "group:smsp__pcsamp_warp_stall_reasons",
     "group:smsp__pcsamp_warp_stall_reasons_not_issued",
 )
-# What the rules of ncu look at: those that say what no figure of ours does. Not WarpStateStats, whose rule wants
-# SourceCounters and fails without.
+# Sections whose rules add to our figures. Without WarpStateStats, whose rule needs SourceCounters.
 SAMPLED_SECTIONS = (
     "SpeedOfLight",
     "ComputeWorkloadAnalysis",
@@ -310,7 +309,7 @@ OPTIONAL = frozenset(name for name, metric in METRICS.items() if metric.optional
 
 
 def names(metric_set: str) -> list[str]:
-    """ncu's names of a set's metrics that have one value a launch, in a fixed order.
+    """Return ncu's names of a set's metrics that have one value a launch, in a fixed order.
 
     Raises KeyError for a set that does not exist.
     """
@@ -318,42 +317,46 @@ def names(metric_set: str) -> list[str]:
 
 
 def merged(metric_sets: Iterable[str], fp8: bool = False) -> tuple[list[str], list[str]]:
-    """Metrics and sections of several sets together, each once, in a fixed order; fp8: of a product of FP8."""
+    """Return metrics and sections of several sets, each once, in a fixed order; fp8: for an FP8 product."""
     chosen = [name for name in SETS if name in set(metric_sets)]
     metrics = dict.fromkeys(metric for name in chosen for metric in names(name))
     if fp8 and not metrics.keys().isdisjoint(metric.name for metric in TENSOR_OPS):
         metrics[FP8_OPS.name] = None
     if not set(OF_INSTRUCTIONS).isdisjoint(chosen):
         metrics |= dict.fromkeys(INSTRUCTION_METRICS)
-    sections = dict.fromkeys(one for name in chosen for one in SECTIONS.get(name, ()))
+    sections = dict.fromkeys(section for name in chosen for section in SECTIONS.get(name, ()))
     return list(metrics), list(sections)
 
 
 def of_launches(metrics: Iterable[str]) -> list[str]:
-    """Those of a case's metrics that have one value a launch."""
+    """Return those of a case's metrics that have one value a launch."""
     return [name for name in metrics if name not in INSTRUCTION_METRICS]
 
 
 def of_instructions(metrics: Iterable[str]) -> bool:
-    """Whether a case asks for counters of each instruction."""
+    """Return whether a case needs counters of each instruction."""
     return any(name in INSTRUCTION_METRICS for name in metrics)
 
 
 def usable(value: object) -> bool:
-    """Whether a counter's value is a number that may be recorded (no text, NaN or infinity)."""
+    """Return whether a counter's value is a finite number (no text, NaN or infinity)."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def of_one_launch(name: str) -> bool:
-    """Whether a metric is a share or a mean over the time of a launch, of which several launches have none
-    together: what is neither a sum nor geometry. Hardware's counters have a roll-up behind a dot."""
+def single_launch(name: str) -> bool:
+    """Return whether a metric is a share or mean over one launch, which several launches cannot combine.
+
+    It is neither a sum nor geometry. Hardware counters have a roll-up after a dot.
+    """
     how = METRICS[name].combine if name in METRICS else LAST
     return how == LAST and "." in name
 
 
 def combined(name: str, values: Sequence[float], leading: int | None = None) -> float:
-    """One value for the launches of a case: a sum, and of what is none the value of the one that leads;
-    where nobody knows which that is, as of a library's kernels, the largest or the last."""
+    """Combine the values of a case's launches: the sum, or for other metrics the value of the leading launch.
+
+    If the leading launch is unknown, as for a library's kernels, the largest or the last value counts.
+    """
     how = METRICS[name].combine if name in METRICS else LAST
     if how == SUM:
         return float(sum(values))

@@ -1,7 +1,7 @@
-"""What a launch asks of each pipe (`theory.bounds.Counts`), from its counters and its instructions' rows.
+"""The demand of a launch on each pipe (`theory.bounds.Counts`), from its counters and instruction rows.
 
-Both ncu's and executed ones have the same names. Left out is what neither tells: what bulk copies (TMA)
-move, and which loads L1 answers.
+Counters of ncu and of an execution have the same names. Neither gives the bytes of bulk copies (TMA) nor the
+loads that hit in L1, so these are absent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PRODUCTS = {
     },
     "fp8": FP8_OPS.name,
 }
-"""Operands of the tensor cores, and the counter of operations on them."""
+"""Operand type of the tensor cores -> the counter of operations on it."""
 COUNTERS = (
     WARP_INSTRUCTIONS,
     *(SCALAR_OP.format(kind + op) for kind in "fdh" for op in ("fma", "add", "mul")),
@@ -38,81 +38,83 @@ COUNTERS = (
     *(SHARED_WAVEFRONTS.format(op) for op in ("ld", "st")),
     *PRODUCTS.values(),
 )
-"""Those of a launch that are looked at."""
+"""Counters of a launch that are used."""
 COLUMNS = (
     "opcode", "executed", "wavefronts_shared", "wavefronts_hardware", "sectors_global", "sectors_hardware",
     "requests_global",
 )  # fmt: skip
-"""Those of an instruction's row."""
+"""Columns of an instruction's row that are used."""
 
 
 @functools.cache
 def passes_l1(opcode: str) -> bool:
-    """Whether an asynchronous copy goes from L2 to shared memory by itself (``cp.async.cg``). ncu attributes
-    wavefronts to it that the data path's own counter does not have (measured on an H200)."""
+    """Return whether an asynchronous copy bypasses L1 (``cp.async.cg``).
+
+    ncu attributes wavefronts to it that the data path's counter lacks (measured on an H200).
+    """
     return opcodes.base(opcode) == "LDGSTS" and "BYPASS" in opcode
 
 
 def _number(row: Mapping[str, Any], *columns: str) -> float:
-    """The first of the columns that holds a number; 0 where none does."""
-    found = (row.get(name) for name in columns)
-    return next((float(one) for one in found if one is not None and one == one), 0.0)
+    """Return the first number in these columns; 0 if there is none."""
+    cells = (row.get(name) for name in columns)
+    return next((float(cell) for cell in cells if cell is not None and cell == cell), 0.0)
 
 
 def through_l1(
     rows: Sequence[Mapping[str, Any]], values: Mapping[str, float]
 ) -> tuple[float, float]:
-    """Wavefronts of global accesses in L1's data path, and the sectors that copies bring past it.
+    """Return the wavefronts of global accesses in L1's data path, and the sectors of copies that bypass it.
 
-    A request takes a wavefront at least, and one for each 128 bytes. Of the sectors of all loads those of
-    copies that pass by L1 are what the other instructions leave: under a predicate ncu attributes too few to
-    the copies themselves.
+    A request takes at least one wavefront, and one for each 128 bytes. The sectors of bypassing copies are
+    those of all loads less those of other instructions: under a predicate ncu attributes too few to the
+    copies themselves.
     """
     requests, loaded, stored = (
-        sum(values.get(GLOBAL_ACCESSES.format(what, op), 0.0) for op in ops)
-        for what, ops in (("requests", ("ld", "st")), ("sectors", ("ld",)), ("sectors", ("st",)))
+        sum(values.get(GLOBAL_ACCESSES.format(kind, op), 0.0) for op in ops)
+        for kind, ops in (("requests", ("ld", "st")), ("sectors", ("ld",)), ("sectors", ("st",)))
     )
     ran = [row for row in rows if row["executed"] and opcodes.base(row["opcode"]) in opcodes.GLOBAL]
     if not ran:
         return max(requests, (loaded + stored) / 4), 0.0
-    taken, past, others = 0.0, False, 0.0
+    counted, bypass, other_loads = 0.0, False, 0.0
     for row in ran:
         sectors = _number(row, "sectors_hardware", "sectors_global")
-        asked = _number(row, "requests_global") or min(float(row["executed"]), sectors)
+        requested = _number(row, "requests_global") or min(float(row["executed"]), sectors)
         if passes_l1(row["opcode"]):
-            past, sectors = True, 0.0
+            bypass, sectors = True, 0.0
         elif opcodes.base(row["opcode"]) in opcodes.GLOBAL_LOADS:
-            others += sectors
-        taken += max(asked, sectors / 4)
-    return max(requests, taken), max(0.0, loaded - others) if past else 0.0
+            other_loads += sectors
+        counted += max(requested, sectors / 4)
+    return max(requests, counted), max(0.0, loaded - other_loads) if bypass else 0.0
 
 
 def wavefronts(rows: Iterable[Mapping[str, Any]], values: Mapping[str, float]) -> float:
-    """Wavefronts of shared memory; the hardware's own count of loads and stores where it is there."""
+    """Return the wavefronts of shared memory; the hardware's count of loads and stores has priority."""
     counted = [values.get(SHARED_WAVEFRONTS.format(op)) for op in ("ld", "st")]
     total = sum(n for n in counted if n is not None)
     sides = [side for n, side in zip(counted, (opcodes.LOADS, opcodes.STORES)) if n is not None]
-    known = frozenset[str]().union(*sides)
+    counted_opcodes = frozenset[str]().union(*sides)
     for row in rows:
         opcode = str(row["opcode"])
-        if opcodes.base(opcode) not in known and not passes_l1(opcode):
+        if opcodes.base(opcode) not in counted_opcodes and not passes_l1(opcode):
             total += _number(row, "wavefronts_hardware", "wavefronts_shared")
     return total
 
 
 def of_launch(values: Mapping[str, float], rows: Iterable[Mapping[str, Any]]) -> Counts:
-    """What a launch asks of the pipes.
+    """Return the demand of a launch on the pipes.
 
-    values: counters by name; one that is absent counts nothing. rows: of its instructions, all of them or
-    those that are kept (`counters.instructions.KEPT`), which lack the ALU's.
+    values: counters by name; an absent one counts nothing. rows: all of its instructions, or those of
+    `counters.instructions.KEPT`, without the ALU's.
     """
     rows = list(rows)
     tensor: dict[str, float] = {}
     threads = dict.fromkeys(("alu", "special"), 0.0)
     for row in rows:
         opcode, executed = str(row["opcode"]), float(row["executed"])
-        if executed and (known := opcodes.unit(opcode)):
-            tensor[known[0]] = tensor.get(known[0], 0.0) + executed * known[1]
+        if executed and (operations := opcodes.unit(opcode)):
+            tensor[operations[0]] = tensor.get(operations[0], 0.0) + executed * operations[1]
         base = opcodes.base(opcode)
         for name, bases in (("alu", opcodes.ALU), ("special", opcodes.SPECIAL)):
             threads[name] += WARP * executed if base in bases else 0.0
@@ -123,8 +125,9 @@ def of_launch(values: Mapping[str, float], rows: Iterable[Mapping[str, Any]]) ->
     def scalar(kind: str) -> float:
         return total(*(SCALAR_OP.format(kind + op) for op in ("fma", "add", "mul")))
 
-    if not tensor:  # rows of no instruction: at best its fastest way
-        tensor = {f"wgmma {name}": values[one] for name, one in PRODUCTS.items() if values.get(one)}
+    if not tensor:  # without rows, the fastest instruction is the best assumption
+        counts = ((name, values.get(counter)) for name, counter in PRODUCTS.items())
+        tensor = {f"wgmma {name}": count for name, count in counts if count}
     accesses, past = through_l1(rows, values)
     return Counts(
         instructions=total(WARP_INSTRUCTIONS),

@@ -1,6 +1,6 @@
-"""Figures that follow from a case's counters.
+"""Figures derived from a case's counters.
 
-A figure is left out, never 0, where one of its parts is absent.
+A figure is skipped, never 0, if one of its parts is absent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilewave.theory.dtypes import DTYPES
 
 
 class Derived(NamedTuple):
-    """A figure computed here; ``counter`` is the one that it is another name of."""
+    """A derived figure; ``counter``: the counter that it renames, if any."""
 
     unit: str
     meaning: str
@@ -68,31 +68,30 @@ DERIVED: dict[str, Derived] = {
 
 
 def figure(metric: str, value: float, unit: str) -> dict[str, Any]:
-    """A figure of a result document."""
+    """Return a figure of a result document."""
     return {"metric": metric, "value": float(value), "unit": unit}
 
 
-def _made(name: str, value: float) -> dict[str, Any]:
+def _derived_figure(name: str, value: float) -> dict[str, Any]:
     return figure(name, value, DERIVED[name].unit)
 
 
 def _scalar_flops(values: Mapping[str, float], dtype: str) -> float | None:
     letter = DTYPES[dtype].operations
     parts = [values.get(SCALAR_OP.format(letter + op)) for op in ("fma", "add", "mul")]
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
+    counted = [part for part in parts if part is not None]
+    if len(counted) < len(parts):
         return None
-    return 2 * known[0] + known[1] + known[2]
+    return 2 * counted[0] + counted[1] + counted[2]
 
 
 def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None:
-    """Operations of the tensor cores over all input types.
+    """Return the operations of the tensor cores over all input types.
 
-    None without the count of f16 inputs, which every chip with tensor cores has, or without that of
-    the case's own inputs (``operand``: f16, bf16, tf32, i8, e4m3, e5m2; an f64 product may run on the FMA units
-    of a chip that has no such counter). Types that the chip does not count add nothing. A chip
-    counts f16 inputs together or apart by the type of the sum; the total is taken where there is
-    one.
+    None without the count of f16 inputs, which every chip with tensor cores has, or without that of the
+    case's inputs (``operand``: f16, bf16, tf32, i8, e4m3, e5m2; an f64 product may run on the FMA units of a
+    chip without such a counter). Types that the chip does not count add nothing. A chip counts f16 inputs
+    together, or separately by the type of the sum; the total has priority.
     """
     counters = {
         dtype: TENSOR.format(DTYPES[dtype].tensor_source)
@@ -101,36 +100,35 @@ def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None
     fp16 = values.get(counters.pop("f16"))
     if fp16 is None:
         apart = [values.get(TENSOR_BY_SUM.format(sum_)) for sum_ in ("fp16", "fp32")]
-        known = [part for part in apart if part is not None]
-        if not known:
+        counted = [part for part in apart if part is not None]
+        if not counted:
             return None
-        fp16 = sum(known)
+        fp16 = sum(counted)
     if operand in counters and operand != "f64" and counters[operand] not in values:
         return None
     return fp16 + sum(values.get(counter, 0.0) for counter in dict.fromkeys(counters.values()))
 
 
 def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, Any]]:
-    """Figures that follow from a case's counters; those with an absent part are left out.
+    """Return the figures derived from a case's counters, without those that lack a part.
 
     operand: dtype of the case's inputs, see `tensor_flops`.
     """
-    made = [
-        _made(name, values[one.counter]) for name, one in DERIVED.items() if one.counter in values
-    ]
+    named = {name: entry.counter for name, entry in DERIVED.items() if entry.counter in values}
+    figures = [_derived_figure(name, values[counter]) for name, counter in named.items()]
     scalars = {
         f"counted_flops_{dtype}": _scalar_flops(values, dtype) for dtype in ("f32", "f64", "f16")
     }
     tensor = tensor_flops(values, operand)
     parts = {**scalars, "counted_tensor_flops": tensor}
-    made += [_made(name, part) for name, part in parts.items() if part is not None]
-    known = [part for part in parts.values() if part is not None]
-    if len(known) == len(parts):
-        made.append(_made("counted_flops", sum(known)))
+    figures += [_derived_figure(name, part) for name, part in parts.items() if part is not None]
+    counted = [part for part in parts.values() if part is not None]
+    if len(counted) == len(parts):
+        figures.append(_derived_figure("counted_flops", sum(counted)))
     read, write = values.get("dram__bytes_read.sum"), values.get("dram__bytes_write.sum")
     if read is not None and write is not None:
-        made.append(_made("dram_bytes", read + write))
+        figures.append(_derived_figure("dram_bytes", read + write))
     average, highest = values.get(AVERAGE), values.get(BUSIEST)
     if average is not None and highest:
-        made.append(_made("cycles_active_ratio", average / highest))
-    return made
+        figures.append(_derived_figure("cycles_active_ratio", average / highest))
+    return figures

@@ -1,4 +1,4 @@
-"""Counters of single instructions, and what they add up to."""
+"""Counters of single instructions, and their totals."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ from typing import Any
 from tilewave.records.counters.figures import DERIVED, figure
 
 KEPT = re.compile(r"^(LD|ST|ATOM|RED|UTMA|UBLK|BAR|[A-Z]{1,2}MMA)")
-"""Opcodes of instructions worth a row: memory, barriers and tensor cores."""
+"""Opcodes of instructions that get a row: memory, barriers and tensor cores."""
 
 SHARED_KINDS = re.compile(r"^(LDSM|LDGSTS|LDS|STSM|STS|ATOMS|REDS|UTMALDG|UBLKCP)\b")
 
 
 def instruction_kind(opcode: str) -> str:
-    """The part of an opcode that names a kind of shared-memory instruction: LDS of LDS.64."""
-    found = SHARED_KINDS.match(opcode)
-    return found.group(1) if found else opcode.split(".")[0]
+    """Return the kind of a shared-memory instruction, the first part of its opcode: LDS of LDS.64."""
+    match = SHARED_KINDS.match(opcode)
+    return match.group(1) if match else opcode.split(".")[0]
 
 
 PLACE = frozenset(
     {"function", "address", "opcode", "sass", "line", "text", "file", "via", "kernel_line"}
 )
-"""Columns of a row that are no counts."""
+"""Columns of a row that hold no counts."""
 
 
 def of_launches(
     functions: Sequence[str], launches: Sequence[Sequence[Mapping[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """Rows of a case from those of its launches, each of the kernel ``functions`` names.
+    """Return the rows of a case from those of its launches; ``functions``: the kernel of each launch.
 
-    Of one launch they are as they come. Of several each row has its ``function``, and what one kernel
-    did in several launches is added up.
+    Rows of a single launch stay the same. With several launches each row has its ``function``, and counts
+    of the same kernel are added.
     """
     if len(launches) == 1:
         return [dict(row) for row in launches[0]]
-    found: dict[tuple[str, int], dict[str, Any]] = {}
+    merged: dict[tuple[str, int], dict[str, Any]] = {}
     for function, rows in zip(functions, launches, strict=True):
         for row in rows:
-            place = function, int(row["address"])
-            if place not in found:
-                found[place] = {**row, "function": function}
+            instruction = function, int(row["address"])
+            if instruction not in merged:
+                merged[instruction] = {**row, "function": function}
                 continue
             for name in row.keys() - PLACE:
-                found[place][name] = found[place].get(name, 0) + row[name]
-    return list(found.values())
+                merged[instruction][name] = merged[instruction].get(name, 0) + row[name]
+    return list(merged.values())
 
 
 def with_excess(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with its wavefronts beyond the ideal, where it has both counts."""
+    """Add the excess wavefronts (counted less ideal) to a row that has both counts."""
     if "wavefronts_shared" in row and "wavefronts_shared_ideal" in row:
         excess = row["wavefronts_shared"] - row["wavefronts_shared_ideal"]
         row["wavefronts_shared_excess"] = excess
@@ -57,44 +57,44 @@ def with_excess(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def instruction_totals(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Shared wavefronts, ideal and excess, of all instructions and of each kind that has any.
+    """Return shared wavefronts, ideal and excess, of all instructions and of each kind that has any.
 
-    Empty where no instruction has both counters.
+    Empty if no instruction has both counters.
     """
     totals: dict[str, list[float]] = {}
     for row in rows:
-        found, ideal = row.get("wavefronts_shared"), row.get("wavefronts_shared_ideal")
-        if found is None or ideal is None:
+        counted, ideal = row.get("wavefronts_shared"), row.get("wavefronts_shared_ideal")
+        if counted is None or ideal is None:
             continue
         for kind in ("", f"_{instruction_kind(str(row['opcode']))}"):
             total = totals.setdefault(kind, [0.0, 0.0])
-            total[0] += found
+            total[0] += counted
             total[1] += ideal
-    made = []
-    for kind, (found, ideal) in totals.items():
-        if kind and not found and not ideal:
+    figures = []
+    for kind, (counted, ideal) in totals.items():
+        if kind and not counted and not ideal:
             continue
-        made.append(figure(f"wavefronts_shared{kind}", found, "wavefront"))
-        made.append(figure(f"wavefronts_shared_ideal{kind}", ideal, "wavefront"))
-        made.append(figure(f"wavefronts_shared_excess{kind}", found - ideal, "wavefront"))
-    return made
+        figures.append(figure(f"wavefronts_shared{kind}", counted, "wavefront"))
+        figures.append(figure(f"wavefronts_shared_ideal{kind}", ideal, "wavefront"))
+        figures.append(figure(f"wavefronts_shared_excess{kind}", counted - ideal, "wavefront"))
+    return figures
 
 
-# What Nsight Compute attributes to a probe's one instruction, and the unit.
+# Counts that Nsight Compute attributes to a probe's instruction, and their unit.
 BY_INSTRUCTION: dict[str, tuple[str, str]] = {
     "wavefronts_by_instruction": ("wavefronts_shared", "wavefront"),
     "ideal_by_instruction": ("wavefronts_shared_ideal", "wavefront"),
 }
-LOADS, STORES = ("LDS", "LDSM"), ("STS", "STSM")  # what the op_ld and op_st counters count
+LOADS, STORES = ("LDS", "LDSM"), ("STS", "STSM")  # instructions of the op_ld and op_st counters
 
 
 def probe_instruction(
     rows: Sequence[Mapping[str, Any]], prefix: str
 ) -> tuple[list[Mapping[str, Any]], str]:
-    """The probe's own instruction among a kernel's, and a note where it is not exactly one.
+    """Return the probe's instruction among a kernel's, and a note if there is not exactly one.
 
-    An instruction whose opcode is the prefix itself comes before those that only begin with it
-    (``STS`` must not find ``STS.64``); instructions that no warp executed do not count.
+    An opcode equal to the prefix has priority over those that begin with it (``STS`` must not match
+    ``STS.64``); instructions that no warp executed do not count.
     """
     ran = [row for row in rows if row.get("executed") != 0]
     exact = [row for row in ran if row["opcode"] == prefix]
@@ -104,34 +104,34 @@ def probe_instruction(
     if not chosen:
         return [], f"no instruction {prefix} was executed"
     places = ", ".join(f"{row['address']:#x}" for row in chosen)
-    return [], f"{len(chosen)} instructions are {prefix} (at {places}): which is the probe's?"
+    return [], f"{len(chosen)} instructions are {prefix} (at {places}), and the probe has only one"
 
 
 def probe_figures(
     prefix: str, rows: Sequence[Mapping[str, Any]], values: Mapping[str, float]
 ) -> tuple[list[dict[str, Any]], str]:
-    """Counts of a probe's own instruction, and a note where they cannot be told.
+    """Return the counts of a probe's instruction, and a note if they cannot be separated.
 
-    The hardware counts wavefronts and conflicts of all loads, and of all stores, of a kernel
-    (``values``): where the probe is the only executed instruction of its side, that count is its
-    own and is taken. What Nsight Compute attributes to the instruction's address stands beside it
-    as ``wavefronts_by_instruction``: on compute capability 9.0 it comes from a model that differs
-    from the counter for some 128-bit loads (measured with kernels/probes/shared_access.cu).
+    The hardware counts wavefronts and conflicts of all loads, and of all stores, of a kernel (``values``).
+    If the probe is the only executed load or store, that count is the probe's. The count that Nsight
+    Compute attributes to the instruction's address is ``wavefronts_by_instruction``: on compute capability
+    9.0 it comes from a model that differs from the counter for some 128-bit loads (measured with
+    kernels/probes/shared_access.cu).
     """
     chosen, note = probe_instruction(rows, prefix)
     if not chosen:
         return [], note
-    made = []
+    figures = []
     for name, (column, unit) in BY_INSTRUCTION.items():
         if chosen[0].get(column) is not None:
-            made.append(figure(name, float(chosen[0][column]), unit))
+            figures.append(figure(name, float(chosen[0][column]), unit))
     side, kinds = ("store", STORES) if prefix.startswith("STS") else ("load", LOADS)
     ran = [row for row in rows if row.get("executed") != 0]
     alone = [row for row in ran if instruction_kind(str(row["opcode"])) in kinds]
     if len(alone) > 1:
-        return made, f"{len(alone)} instructions share the hardware's {side} counter"
+        return figures, f"{len(alone)} instructions share the hardware's {side} counter"
     for name, source in (("wavefronts", "shared_wavefronts"), ("bank_conflicts", "bank_conflicts")):
         counter = DERIVED[f"{source}_{side}"].counter
         if counter in values:
-            made.append(figure(name, values[counter], "wavefront"))
-    return made, note
+            figures.append(figure(name, values[counter], "wavefront"))
+    return figures, note

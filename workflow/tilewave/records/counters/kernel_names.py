@@ -1,7 +1,7 @@
-"""The output tile that a vendor kernel's name tells.
+"""The output tile in the name of a vendor kernel.
 
-cuBLAS says nowhere which kernel it launched; a profiler sees its name, and most names carry the
-tile of a thread block. Four generations of names are understood:
+cuBLAS does not say which kernel it launched, but a profiler sees its name, and most names contain the tile of
+a thread block. Four generations of names are understood:
 
 * ``sm80_xmma_gemm_..._tilesize128x64x32_...``: m, n and k step of the tile;
 * ``nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_TNT``: m and n, then k step and stages, then the cluster;
@@ -14,27 +14,27 @@ from __future__ import annotations
 import re
 
 _SIZES = r"(\d{1,4})x(\d{1,4})"
-# The most telling first: an xmma name holds further pairs (`warpsize2x2x1`, `tensor16x8x16`).
+# The most specific first: an xmma name holds other pairs (`warpsize2x2x1`, `tensor16x8x16`).
 _PATTERNS = (
     re.compile(rf"_tilesize{_SIZES}x\d+(?=_|$)"),
     re.compile(rf"(?:^|[^a-z0-9])nvjet_(?:[a-z0-9]+_)*?{_SIZES}(?=_)"),
     re.compile(rf"(?:gemm|tensorop|simt)[a-z0-9]*_(?:[a-z0-9]+_)*?{_SIZES}(?=_|$)"),
 )
-_SMALLEST, _LARGEST = 8, 512  # what a thread block's tile may measure; other pairs are no tile
+_SMALLEST, _LARGEST = 8, 512  # sizes of a thread block's tile; other pairs are no tile
 
 
 def tile_of(name: str) -> tuple[int, int] | None:
-    """(m, n) of the tile in the order of a product whose C is row-major, None where none is told.
+    """Return (m, n) of the tile for a product whose C is row-major; None if the name has no tile.
 
-    cuBLAS counts in column-major matrices, so a row-major C = A B is computed as C^T = B^T A^T
-    (`tilewave.gpu.cublaslt.ProductPlan`): what its name calls m runs along the columns of C, and the pair
-    is returned the other way round. Of several names joined by ``; `` the first that tells a tile
-    counts: a reduction of split-K parts or a fill before the product tells none.
+    cuBLAS uses column-major matrices, so a row-major C = A B is computed as C^T = B^T A^T
+    (`tilewave.gpu.cublaslt.ProductPlan`): the m of its name runs along the columns of C, and the pair is
+    swapped. Of several names joined by ``; `` the first with a tile counts: a reduction of split-K parts or
+    a fill before the product has none.
     """
-    for one in name.split(";"):
+    for kernel in name.split(";"):
         for pattern in _PATTERNS:
-            for found in pattern.finditer(one):
-                first, second = int(found[1]), int(found[2])
+            for match in pattern.finditer(kernel):
+                first, second = int(match[1]), int(match[2])
                 if all(_SMALLEST <= size <= _LARGEST for size in (first, second)):
                     return second, first
     return None

@@ -126,7 +126,7 @@ def _of_run(folder: Path, tables: Path) -> Side:
 
 def of_recording(folder: Path) -> Side:
     """Return the side of a folder with one GPU's recorded figures."""
-    recording = Recorded(folder).whole()
+    recording = Recorded(folder).undamaged()
     results = recording.results()
     figures = [
         record.only("case", "stage", "status", "verdict", "environment") | figure
