@@ -9,7 +9,7 @@ from samples import FRONT, shipped, write_kernel
 from tilewave.__main__ import main
 from tilewave.basics.errors import UserError
 from tilewave.commands import report
-from tilewave.pipeline import own_study, project
+from tilewave.pipeline import kernels_study, project
 
 PROBE = "title: A probe\noperation: probe\nblock: [32]\ngrid: [1]\narguments: [x]\nbuffers: {x: {dtype: f32, size: 32, report: {metric: x, unit: '1'}}}\ncases: {one: {macros: {}}}\n"
 
@@ -27,7 +27,7 @@ def cases(made, study):
 
 
 def test_without_a_gpu_small_shapes_are_executed(folder):
-    made = project.load(own_study.config(["mine"], timed=False), "made")
+    made = project.load(kernels_study.config(["mine"], timed=False), "made")
     assert set(made.plan.studies) == {"wavefronts", "correctness"}
     assert "own@256x256x256" in cases(made, "wavefronts")
     assert {"own@129x67x53", "own-tile32@264x136x96"} <= set(cases(made, "correctness"))
@@ -37,10 +37,10 @@ def test_without_a_gpu_small_shapes_are_executed(folder):
 
 
 def test_with_a_gpu_it_is_timed_under_the_roofs(folder):
-    made = project.load(own_study.config(["mine"], ["512", "512x256x128"], timed=True), "made")
+    made = project.load(kernels_study.config(["mine"], ["512", "512x256x128"], timed=True), "made")
     assert {"own@512x512x512", "own@512x256x128"} <= set(cases(made, "ladder"))
     assert "own@512x512x512" not in cases(made, "roofline")
-    assert set(own_study.CEILINGS) < set(made.plan.kernels)
+    assert set(kernels_study.CEILINGS) < set(made.plan.kernels)
     request = made.plan.cases["own@512x256x128"]
     assert request.time and request.counters
 
@@ -50,14 +50,14 @@ def test_other_operations_and_probes_have_studies_too(tmp_path):
     front = "title: t\noperation: vector_add\ndtypes: {a: f32, b: f32, c: f32}\nblock: [32]\ngrid: [n]\narguments: [a, b, c, n]\n"
     write_kernel(tmp_path, "added", front=front)
     for timed in (False, True):
-        made = project.load(own_study.config([str(tmp_path)], timed=timed), "made")
+        made = project.load(kernels_study.config([str(tmp_path)], timed=timed), "made")
         assert {"looked_at@one", "added@129"} <= set(cases(made, "correctness"))
         assert "ladder" not in made.plan.studies
 
 
 def test_no_kernel_no_report(tmp_path):
     with pytest.raises(UserError, match=r"folders with kernel files \(\.cu"):
-        own_study.config([str(tmp_path)], timed=False)
+        kernels_study.config([str(tmp_path)], timed=False)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_shapes_have_the_sizes_of_each_operation(tmp_path):
     for name in ("softmax_online", "batched_tiled", "matmul_naive"):
         text = shipped(name).read_text()
         (tmp_path / f"{name}.cu").write_text(text)
-    made = project.load(own_study.config([str(tmp_path)], ["64x32"], timed=True), "made")
+    made = project.load(kernels_study.config([str(tmp_path)], ["64x32"], timed=True), "made")
     assert {"ladder", "operations"} <= set(made.plan.studies)
     cube = "1024x1024x1024"
     asked = {"softmax_online@64x32", f"batched_tiled@16x{cube}", f"matmul_naive@{cube}"}
@@ -118,13 +118,13 @@ def test_shapes_have_the_sizes_of_each_operation(tmp_path):
     assert "softmax_online@129x67" in cases(made, "correctness")
     assert "copy" in made.plan.kernels
     with pytest.raises(UserError, match="sizes as batchxmxnxk, mxnxk, rowsxcolumns"):
-        own_study.config([str(tmp_path)], ["1x2x3x4x5"], timed=True)
+        kernels_study.config([str(tmp_path)], ["1x2x3x4x5"], timed=True)
 
 
 def test_a_roofline_has_place_for_what_computes(tmp_path):
     for name, known in (("transpose_tiled", False), ("softmax_online", True)):
         (tmp_path / f"{name}.cu").write_text(shipped(name).read_text())
-        made = project.load(own_study.config([str(tmp_path)], timed=True), "made")
+        made = project.load(kernels_study.config([str(tmp_path)], timed=True), "made")
         assert "operations" in made.plan.studies and ("roofline" in made.plan.studies) == known
     variants = {case.partition("@")[0] for case in cases(made, "roofline")}
     assert "softmax_online" in variants and "transpose_tiled" not in variants
