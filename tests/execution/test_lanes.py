@@ -286,7 +286,7 @@ def test_what_nobody_knows_is_watched_once(tmp_path: Path) -> None:
     assert asked == ["k@256"]
     told = watching.document(pipeline(tmp_path), [JOB])
     assert told["k@256"]["accesses"] == [{"a": 1}]
-    assert watching.foremost([JOB, replace(JOB, variant="k-x")]) == [JOB]
+    assert watching.default_variants([JOB, replace(JOB, variant="k-x")]) == [JOB]
 
 
 @pytest.mark.parametrize("given", [{"sass": "LDG.E R1, [R2]"}, {"recorded": {"ab12": [{"a": 2}]}}])

@@ -150,7 +150,7 @@ def test_a_folder_may_hold_anything(mine, tmp_path, monkeypatch):
     monkeypatch.undo()
     mine.mkdir()
     (mine / "bare.cu").write_text(STRANGE["bare.cu"])
-    with pytest.raises(UserError, match=r"'no kernel'.*1 left out, the first: .*bare"):
+    with pytest.raises(UserError, match=r"no usable kernel; 1 skipped.*the first: .*bare"):
         loaded(mine)
 
 

@@ -1,5 +1,4 @@
-"""The config of a report on somebody's own kernels: the studies that any kernel can have, where no
-config was written."""
+"""The config of a report on a user's kernels: the studies that fit any kernel, if no config was written."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from tilewave.kernel.front_matter import SUFFIXES, Kernel, kernel_files, load_ke
 
 RESULTS, REPORTS = "tilewave-results", "tilewave-report"
 CEILINGS = ("ceilings_memory", "ceilings_math", "ceilings_wgmma")
-"""Probes whose measured rates are the roofs of the roofline."""
+"""Probes that measure the roofs of the roofline."""
 PRODUCTS = ("matmul", "batched_matmul")
 TIMED: Mapping[int, Sequence[int | str]] = {
     1: (2**26,),
@@ -26,35 +25,36 @@ TIMED: Mapping[int, Sequence[int | str]] = {
 }
 """Shapes that are timed, by the number of an operation's dimensions."""
 CHECKED = (3, 129, 67, 53), (8, 264, 136, 96), (4, 256, 256, 256)
-"""Sizes that are checked: no multiple of anything, multiples of 8, and some that most tiles divide. An
-operation of fewer dimensions takes the last ones of three, one of more twos in front of these."""
+"""Sizes that are checked: multiples of nothing, multiples of 8, and some that most tiles divide.
+
+An operation with fewer than three dimensions drops the first sizes; one with more puts twos before them."""
 MOST_VARIANTS = 16
-"""Of a kernel with more variants, one macro changed at a time, those of each dtype are checked."""
+"""Limit of variants, one macro changed at a time: a kernel with more is checked once for each dtype."""
 
 
 def _shipped(name: str) -> Path | None:
-    """A kernel file that comes with Tilewave."""
-    found = (path for path in kernel_files(ROOT / SHIPPED) if path.stem == name)
-    return next((path for path in found if path.suffix in SUFFIXES), None)
+    """Return a kernel file that comes with Tilewave, None if there is no such name."""
+    paths = (path for path in kernel_files(ROOT / SHIPPED) if path.stem == name)
+    return next((path for path in paths if path.suffix in SUFFIXES), None)
 
 
 def _named(names: Iterable[str]) -> list[str]:
-    """Kernel files that come with Tilewave as `kernel_folders` names them."""
+    """Return kernel files that come with Tilewave, spelled as in `kernel_folders`."""
     paths = (_shipped(name) for name in names)
     return [path.relative_to(ROOT).as_posix() for path in paths if path]
 
 
 def _followed(kernels: Mapping[str, Kernel]) -> dict[str, Kernel]:
-    """Kernels of Tilewave that these follow, and those that they follow in turn."""
-    found: dict[str, Kernel] = {}
+    """Return Tilewave's kernels that these follow, and those that they follow in turn."""
+    followed: dict[str, Kernel] = {}
     waiting = list(kernels.values())
     while waiting:
         name = waiting.pop(0).front.follows
-        path = _shipped(name) if name and name not in {**kernels, **found} else None
+        path = _shipped(name) if name and name not in {**kernels, **followed} else None
         if name and path:
-            found[name] = load_kernel(path)
-            waiting.append(found[name])
-    return found
+            followed[name] = load_kernel(path)
+            waiting.append(followed[name])
+    return followed
 
 
 def _sizes(operation: str) -> tuple[str, ...]:
@@ -62,36 +62,39 @@ def _sizes(operation: str) -> tuple[str, ...]:
 
 
 def _computes(operation: str) -> bool:
-    """Whether an operation needs FLOPs: a roofline has no place for others."""
-    one = operations.load(operation, SHIPPED)
-    sizes, dtypes = dict.fromkeys(one.dimensions, 1), dict.fromkeys(one.operands, "f32")
-    return one.work(sizes, dtypes).flops > 0
+    """Return whether an operation needs FLOPs, and so has a place under a roofline."""
+    definition = operations.load(operation, SHIPPED)
+    sizes, dtypes = (
+        dict.fromkeys(definition.dimensions, 1),
+        dict.fromkeys(definition.operands, "f32"),
+    )
+    return definition.work(sizes, dtypes).flops > 0
 
 
 def _checked(operation: str) -> list[str]:
-    """Shapes at which an operation is checked."""
+    """Return the shapes at which an operation is checked."""
     count = len(_sizes(operation))
     more = (2,) * (count - len(CHECKED[0]))
-    made = (sizes if count > 3 else sizes[1 : 1 + count] for sizes in CHECKED)
-    return ["x".join(map(str, (*more, *sizes))) for sizes in made]
+    shapes = (sizes if count > 3 else sizes[1 : 1 + count] for sizes in CHECKED)
+    return ["x".join(map(str, (*more, *sizes))) for sizes in shapes]
 
 
-def _asked(operation: str, shapes: Sequence[str], timed: bool) -> list[int | str]:
-    """Shapes at which an operation is timed and counted: those asked for that have as many sizes."""
+def _requested(operation: str, shapes: Sequence[str], timed: bool) -> list[int | str]:
+    """Return the shapes at which an operation is timed and counted: the user's that fit it, or a default."""
     count = len(_sizes(operation))
-    meant = [shape for shape in shapes if shape.count("x") in (0, count - 1)]
-    return list(meant or (TIMED.get(count) if timed else None) or _checked(operation)[-1:])
+    fitting = [shape for shape in shapes if shape.count("x") in (0, count - 1)]
+    return list(fitting or (TIMED.get(count) if timed else None) or _checked(operation)[-1:])
 
 
 def small(operation: str, shapes: Sequence[str]) -> list[int | str]:
-    """Shapes at which an operation is executed: those asked for that fit it, else two small ones."""
-    return _asked(operation, shapes, False) if shapes else list(_checked(operation)[1:])
+    """Return the shapes at which an operation is executed: the user's that fit it, else two small ones."""
+    return _requested(operation, shapes, False) if shapes else list(_checked(operation)[1:])
 
 
 def blocks(
     kernels: Iterable[Kernel], shapes: Callable[[str], Sequence[int | str]], **more: Any
 ) -> list[dict[str, Any]]:
-    """A block of cases for each operation of the kernels, at the shapes for the operation."""
+    """Return a block of cases for each operation of the kernels. shapes: from operation to shapes."""
     named: dict[str, list[str]] = {}
     for kernel in kernels:
         named.setdefault(kernel.front.operation, []).append(kernel.name)
@@ -103,10 +106,10 @@ def blocks(
 
 
 def _refuse(shapes: Sequence[str], kernels: Iterable[Kernel]) -> None:
-    """A shape must fit one of the operations."""
+    """Refuse a shape that fits none of the operations."""
     kinds = {kernel.front.operation for kernel in kernels} - {"probe"}
     for shape in shapes:
-        if not any(shape in _asked(kind, [shape], False) for kind in kinds):
+        if not any(shape in _requested(kind, [shape], False) for kind in kinds):
             allowed = (
                 ", ".join("x".join(_sizes(kind)) for kind in sorted(kinds)) or "none of a probe"
             )
@@ -120,49 +123,52 @@ def config(
     timed: bool,
     operation_folders: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The config for the kernels of these folders.
+    """Return the config for the kernels of these folders.
 
-    shapes: to time and count, beside which some are checked; where none are named, some that fit the
-    operation. timed: whether there is a GPU, or figures recorded of one; without, small shapes are
-    executed on the CPU. operation_folders: of operations of their own. Raises UserError for folders
-    without kernels that can be used, and for mistakes in a file that is named itself.
+    shapes: to time and count, besides those that are checked; by default some that fit the
+    operation. timed: whether there is a GPU or a recording of one; without, the CPU executes small
+    shapes. operation_folders: user-defined operations. Raises UserError for folders without a usable
+    kernel, and for mistakes in a file that is given by its path.
     """
     left_out: dict[str, UserError] = {}
-    own = gathered([Path(folder).expanduser() for folder in folders], left_out)
-    if not own:
-        allowed = f"folders with kernel files ({' '.join(SUFFIXES)})"
+    kernels = gathered([Path(folder).expanduser() for folder in folders], left_out)
+    if not kernels:
+        problem = f"--kernels has no usable kernel in {', '.join(folders)}"
+        remedy = f"Give folders with kernel files ({' '.join(SUFFIXES)})"
         for first in itertools.islice(left_out.values(), 1):
-            allowed += f"; {len(left_out)} left out, the first: {first}"
-        raise UserError(HERE, "--kernels", ", ".join(folders), allowed)
-    _refuse(shapes, own.values())
-    followed = _followed(own)
-    nearest = {kernel.front.follows for kernel in own.values()}
-    shown = [*(one for name, one in followed.items() if name in nearest), *own.values()]
-    measured = [one for one in shown if one.front.operation != "probe" or one.front.work]
-    moving = [one for one in measured if one.front.operation not in (*PRODUCTS, "probe")]
+            problem, remedy = f"{problem}; {len(left_out)} skipped", f"Fix the first: {first}"
+        raise UserError.because(HERE, problem, remedy, "--kernels")
+    _refuse(shapes, kernels.values())
+    followed = _followed(kernels)
+    nearest = {kernel.front.follows for kernel in kernels.values()}
+    shown = [*(kernel for name, kernel in followed.items() if name in nearest), *kernels.values()]
+    measured = [
+        kernel for kernel in shown if kernel.front.operation != "probe" or kernel.front.work
+    ]
+    moving = [kernel for kernel in measured if kernel.front.operation not in (*PRODUCTS, "probe")]
     beside = _named(followed)
     each: dict[str, Any] = {"macros": "each_dtype"}
 
-    def asked(operation: str) -> list[int | str]:
-        return _asked(operation, shapes, timed)
+    def requested_shapes(operation: str) -> list[int | str]:
+        return _requested(operation, shapes, timed)
 
     def largest(operation: str) -> list[int | str]:
-        return asked(operation)[-1:]
+        return requested_shapes(operation)[-1:]
 
     def checked(operation: str) -> list[int | str]:
-        return [*_checked(operation), *(_asked(operation, shapes, False) if shapes else [])]
+        return [*_checked(operation), *(_requested(operation, shapes, False) if shapes else [])]
 
     studies: dict[str, Any] = {}
-    products = [one for one in measured if one.front.operation == "matmul"]
+    products = [kernel for kernel in measured if kernel.front.operation == "matmul"]
     if timed and products:
         studies["ladder"] = {
             "plot": "ladder", "title": "Speed", "time": True,
             "question": "What share of cuBLAS does each kernel reach at which size?",
-            "cases": blocks(products, asked, **each),
+            "cases": blocks(products, requested_shapes, **each),
         }  # fmt: skip
-    computing = [one for one in measured if _computes(one.front.operation)]
+    computing = [kernel for kernel in measured if _computes(kernel.front.operation)]
     if timed and computing:
-        roofs = [name for name in CEILINGS if name not in own]
+        roofs = [name for name in CEILINGS if name not in kernels]
         beside += _named(roofs)
         studies["roofline"] = {
             "plot": "roofline", "title": "Roofline", "time": True,
@@ -172,16 +178,16 @@ def config(
                 {"operation": "probe", "kernels": roofs},
             ],
         }  # fmt: skip
-    copies = ["copy"] if timed and moving and "copy" not in own else []
+    copies = ["copy"] if timed and moving and "copy" not in kernels else []
     beside += _named(copies)
     copied = [{"operation": "copy", "kernels": copies, "shapes": list(TIMED[1])}] if copies else []
-    others = [one for one in measured if one.front.operation not in ("matmul", "probe")]
-    if timed and others:
+    further = [kernel for kernel in measured if kernel.front.operation not in ("matmul", "probe")]
+    if timed and further:
         studies["operations"] = {
             "plot": "operations", "title": "Speed of other operations", "time": True,
             "question": "What share of cuBLAS, or of a copy, does each kernel reach at which size?",
             "cases": [
-                *blocks(others, asked, **each),
+                *blocks(further, requested_shapes, **each),
                 *blocks(moving, largest, counters="memory", **each),
                 *copied,
             ],
@@ -191,7 +197,7 @@ def config(
         "question": "Which instructions need more shared-memory wavefronts than their data does?",
         "cases": blocks(shown, largest, **each),
     }  # fmt: skip
-    varied = [one for one in own.values() if one.front.operation != "probe"]
+    varied = [kernel for kernel in kernels.values() if kernel.front.operation != "probe"]
     studies["correctness"] = {
         "plot": "correctness", "title": "Correctness",
         "question": "Is every variant right where sizes are neither square nor divisible?",
