@@ -1,4 +1,4 @@
-"""The verdict: after the page is written, the run fails if a figure was not drawn, or if the config is strict
+"""The verdict, after the page is written. The run fails if a figure was not drawn, or if the config is strict
 and a case is not correct."""
 
 from pathlib import Path

@@ -39,11 +39,11 @@ from tilewave.records.counters.catalogue import OF_INSTRUCTIONS
 DIMENSION = re.compile(r"^[1-9][0-9]*$")
 LONGEST_SIZE = 200  # characters of an expression
 MOST_SMS = 513
-"""One more SM than any GPU is thought to have."""
+"""The number of SMs from which no GPU is assumed."""
 WANTS = ("time", "tune", "counters", "execute")
 """Keys of a study that say what is done with its cases; a block may override them."""
 WANTED = ("time", "tune", "execute")
-"""Those of `WANTS` that are true or false."""
+"""The keys among `WANTS` that are true or false."""
 ELSEWHERE = "elsewhere"
 """A block's `shapes` where other keys name them: `shapes=`, or a study that takes its cases."""
 

@@ -37,7 +37,7 @@ class Tables:
 
     @functools.cached_property
     def cases(self) -> pd.DataFrame:
-        """One row a case."""
+        """The cases, a row each."""
         pipeline = self.pipeline
         return self._tables.cases_table(
             pipeline.plan.cases.values(), pipeline.compiled, pipeline.arch, self._verdict
@@ -45,13 +45,13 @@ class Tables:
 
     @functools.cached_property
     def samples(self) -> pd.DataFrame:
-        """One row a sample."""
+        """The raw samples, a row each."""
         timed = [*self.results["time"], *self.results["tune"]]
         return self._tables.samples_table(timed, self.pipeline.recorded)
 
     @functools.cached_property
     def records(self) -> pd.DataFrame:
-        """One row a figure."""
+        """The figures of all stages, a row each."""
         order = {name: number for number, name in enumerate(self.pipeline.project.plan.kernels)}
 
         def kernel(outcome: Result) -> int:
@@ -70,14 +70,14 @@ class Tables:
 
     @functools.cached_property
     def instructions(self) -> pd.DataFrame:
-        """One row an instruction, with its counters."""
+        """The instructions with their counters, a row each."""
         counted = [*self.results["counters"], *self.results["execute"]]
         pipeline = self.pipeline
         return self._tables.instructions_table(counted, pipeline.recorded, pipeline.origins)
 
     @functools.cached_property
     def stalls(self) -> pd.DataFrame:
-        """One row an instruction, with its samples of waiting warps."""
+        """The instructions with their samples of waiting warps, a row each."""
         pipeline, sampled = self.pipeline, self.results[result.SAMPLE]
         return self._tables.instructions_table(sampled, pipeline.recorded, pipeline.origins, STALLS)
 

@@ -41,7 +41,7 @@ Listing = tuple[str, dict[str, list[int]]]
 
 @dataclass(frozen=True)
 class Task:
-    """One compilation: a variant for an architecture (``sm_90``)."""
+    """A compilation: a variant for an architecture (``sm_90``)."""
 
     variant: Variant
     wanted: str

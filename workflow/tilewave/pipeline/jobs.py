@@ -35,12 +35,12 @@ def over_limit(case: Case, job: Job) -> str:
     if job.stage == "execute":
         seconds = cost.predicted_s(job, case.work.get("flop", 0))
         if seconds > job.limit_s:
-            return f"predicted to execute in {seconds:.0f} s, over execute: {limit}"
+            return f"predicted cost {seconds:.0f} s exceeds execute: {limit}"
     elif rate is not None:
         work = operations.work(job)
         seconds = LEAST_RUNS[job.stage] * work.flops / rate
         if seconds > job.limit_s:
-            return f"predicted to take {seconds:.0f} s, over {limit}"
+            return f"predicted cost {seconds:.0f} s exceeds {limit}"
     return ""
 
 

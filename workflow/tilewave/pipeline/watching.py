@@ -1,8 +1,8 @@
 """The shared-memory accesses of a kernel's lanes, for the pages.
 
 Addresses are nearly the same in every block and at every size, so one case of each variant is watched,
-and every case of a probe that counts one instruction. Accesses are the same on every machine: they come
-from the store or a recording, by the key of the execution, or the case is executed again.
+and every case of a probe that counts one instruction. Accesses are the same on every machine. They come
+from the store or a recording, by the key of the execution; otherwise the case is executed again.
 """
 
 from __future__ import annotations
