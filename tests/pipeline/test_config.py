@@ -19,7 +19,8 @@ from tilewave.basics.errors import UserError
 from tilewave.basics.validation import yaml_of
 from tilewave.pipeline import project
 from tilewave.pipeline.cases import MOST_CASES, MOST_LISTED
-from tilewave.pipeline.config import Config, json_schema, split_names
+from tilewave.pipeline.config import Config, json_schema
+from tilewave.pipeline.parameters import split_names
 
 WHERE = "my.yaml"
 SENTENCES = re.compile(r"\S\. [A-Z]")

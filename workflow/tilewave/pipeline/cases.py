@@ -32,8 +32,8 @@ from tilewave.pipeline.config import (
     Config,
     Range,
     Study,
-    split_names,
 )
+from tilewave.pipeline.parameters import split_names
 from tilewave.records.counters.catalogue import OF_INSTRUCTIONS
 
 DIMENSION = re.compile(r"^[1-9][0-9]*$")
@@ -111,8 +111,12 @@ class Case:
         return self.variant.kernel
 
 
+def _refusal(where_file: object, key: str, problem: str, remedy: str) -> UserError:
+    return UserError.because(where_file, f"{key}{problem}", remedy, key)
+
+
 def _can_be_positive(text: str, where_file: object, key: str) -> None:
-    """Refuse an expression that has no positive whole value on any number of SMs."""
+    """Refuse an expression without a positive whole value on any number of SMs."""
     problem = f"{text!r} is on no GPU a whole number from 1 to 2^40"
     for sms in (100, *range(1, MOST_SMS)):
         try:
@@ -120,8 +124,9 @@ def _can_be_positive(text: str, where_file: object, key: str) -> None:
                 return
         except ExpressionError as error:
             problem = str(error) if sms == 100 else problem
-    remedy = "Give a whole number, or an expression over `sms`"
-    raise UserError.because(where_file, f"{key}: {problem}", remedy, key)
+    raise _refusal(
+        where_file, key, f": {problem}", "Give a whole number or an expression over `sms`"
+    )
 
 
 def _dimension(value: Any, where_file: object, key: str) -> list[int | str]:
@@ -158,8 +163,7 @@ def _dimension(value: Any, where_file: object, key: str) -> list[int | str]:
 def _bounded(count: int, unit: str, where_file: object, key: str, most: int = MOST_CASES) -> None:
     """Refuse more than a plan may hold."""
     if count > most:
-        problem = f"{key} makes {count} {unit}"
-        raise UserError.because(where_file, problem, f"Ask for at most {most} {unit}", key)
+        raise _refusal(where_file, key, f" makes {count} {unit}", f"Ask for at most {most} {unit}")
 
 
 def expand_shapes(
@@ -178,8 +182,7 @@ def expand_shapes(
             missing = sorted(set(dimensions) - set(entry))
             if unknown or missing:
                 wrong = unknown[0] if unknown else sorted(entry)
-                names = f"{', '.join(dimensions)}, each once"
-                raise UserError(where_file, item, wrong, names)
+                raise UserError(where_file, item, wrong, f"{', '.join(dimensions)}, each once")
             axes = [_dimension(entry[name], where_file, f"{item}.{name}") for name in dimensions]
             _bounded(math.prod(map(len, axes)), "shapes", where_file, item)
             combinations = list(itertools.product(*axes))
@@ -212,9 +215,8 @@ def _block_kernels(
             raise UserError(where_file, f"{key}.without", unknown[0], matching)
         return [kernel for name, kernel in matching.items() if name not in block.without]
     if block.without:
-        problem = f"{key}.without names kernels, but `kernels` is not `all`"
-        raise UserError.because(
-            where_file, problem, "Delete `without`, or set `kernels: all`", f"{key}.without"
+        raise _refusal(
+            where_file, f"{key}.without", " needs `kernels: all`", "Delete it or the names"
         )
     names = _names(block)
     for name in names:
@@ -222,8 +224,7 @@ def _block_kernels(
             raise UserError(where_file, f"{key}.kernels", name, [*kernels, "all"])
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        problem = f"{key}.kernels names {twice} twice"
-        raise UserError.because(where_file, problem, "Name each kernel once", f"{key}.kernels")
+        raise _refusal(where_file, f"{key}.kernels", f" has {twice} twice", "Name each kernel once")
     return [kernels[name] for name in names]
 
 
@@ -275,7 +276,7 @@ def _block_shapes(
     shapes = list(itertools.islice(expanded, MOST_CASES + 1))
     _bounded(len(shapes), "shapes", where_file, key)
     if not shapes and not elsewhere:
-        raise UserError.because(where_file, f"{key} is empty", "Give at least one shape", key)
+        raise _refusal(where_file, key, " is empty", "Give at least one shape")
     return shapes
 
 
@@ -289,10 +290,8 @@ def _block_cases(
             allowed = offered or "nothing, because these kernels have no macros"
             raise UserError(where_file, f"{key}.macros.{macro}", macro, allowed)
         if isinstance(values, list) and len({str(value) for value in values}) < len(values):
-            problem = f"{key}.macros.{macro} has a value twice: {values}"
-            raise UserError.because(
-                where_file, problem, "Give each value once", f"{key}.macros.{macro}"
-            )
+            problem = f" has a value twice: {values}"
+            raise _refusal(where_file, f"{key}.macros.{macro}", problem, "Give each value once")
     labels: set[str] = set()
     if block.providers:
         offered_providers = dict.fromkeys(kernel.provider for kernel in selected)
@@ -387,9 +386,6 @@ class Plan:
     cases: dict[str, Case]
     studies: dict[str, list[str]]
 
-    def of_kernel(self, kernel: str) -> list[Case]:
-        return [case for case in self.cases.values() if case.kernel.name == kernel]
-
     @cached_property
     def kernels(self) -> list[str]:
         return list(dict.fromkeys(case.kernel.name for case in self.cases.values()))
@@ -455,10 +451,8 @@ def _studies(config: Config, where: object) -> dict[str, Study]:
     list(expand_shapes(shapes, operations.load("matmul", where).dimensions, where, "shapes"))
     racing = [name for name, study in config.studies.items() if study.races]
     if shapes and not racing:
-        problem = "shapes replaces the shapes of studies that race, and no study here races"
-        raise UserError.because(
-            where, problem, "Delete `shapes`, or set `tune: true` in a study", "shapes"
-        )
+        problem = " is for studies that race, and none does"
+        raise _refusal(where, "shapes", problem, "Delete it, or set `tune: true` in a study")
     studies = dict(config.studies)
     for name in racing if shapes else ():
         studies[name] = _at_shapes(studies[name], shapes)
@@ -490,9 +484,8 @@ def expand(
             _bounded(numbers[selected], "cases in all studies", where_file, cases_key, MOST_LISTED)
     for name in config.studies:
         if not any(study == name for study, *_ in flat):
-            key = f"studies.{name}.cases"
             remedy = "Name kernels, macros, dtypes and shapes that exist together"
-            raise UserError.because(where_file, f"{key} selects no case", remedy, key)
+            raise _refusal(where_file, f"studies.{name}.cases", " selects no case", remedy)
     named = _narrow(config, kernels, [(name, case) for name, case, *_ in flat], where_file)
     cases: dict[str, Case] = {}
     wanted: dict[str, dict[str, Any]] = {}  # by case, of the studies that `only` keeps
@@ -503,10 +496,8 @@ def expand(
     for name, case, time, tune, counter_set, execute in flat:
         first, second = cases.setdefault(case.id, case).kernel.path, case.kernel.path
         if first != second:
-            problem = (
-                f"a variant of this kernel has the same name as one of {first}: {case.variant.id}"
-            )
-            raise UserError.because(second, problem, "Rename this file", "file name")
+            problem = f": {first} has a variant of the same name, {case.variant.id}"
+            raise _refusal(second, "file name", problem, "Rename one of the files")
         if counter_set != "none":
             counters.setdefault(case.id, set()).add(counter_set)
         if not _wanted(name, case, named):
@@ -522,10 +513,8 @@ def expand(
         if counter_set != "none":
             counted.add(case.id)
     if not wanted:
-        problem = f"only selects no case: no case has all of {config.only!r}"
-        raise UserError.because(
-            where_file, problem, "Give names that at least one case has", "only"
-        )
+        problem = f" selects no case: none has all of {config.only!r}"
+        raise _refusal(where_file, "only", problem, "Give names that at least one case has")
     return Plan(
         {
             case_id: replace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,11 +59,8 @@ class Tables:
             return order[self.pipeline.plan.cases[outcome.case].kernel.name]
 
         # By stage, then kernel: pages number environments in the order of these rows.
-        flat = [
-            outcome
-            for stage in result.STAGES
-            for outcome in sorted(self.results[stage], key=kernel)
-        ]
+        stages = (sorted(self.results[stage], key=kernel) for stage in result.STAGES)
+        flat = itertools.chain.from_iterable(stages)
         table = self._tables.records_table(self.cases, flat, self._verdict)
         table = self._tables.paired_shares(table, self.samples)
         doubtful = self.pipeline.doubtful(self.results)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -200,7 +199,7 @@ NameList = (
     | Annotated[str, Field(max_length=10_000)]
     | Annotated[list[Size | Text], Field(max_length=MOST_ITEMS)]
 )
-"""Type of a key that the command line may set; `split_names` splits it."""
+"""Type of a key that the command line may set; `parameters.split_names` splits it."""
 
 
 class Config(Model):
@@ -273,13 +272,6 @@ def parse(data: Mapping[str, Any], where_file: object) -> Config:
     except NoYaml as error:
         raise UserError(where_file, error.place, error.found, error.allowed) from error
     return validated(Config, data, where_file)
-
-
-def split_names(value: int | str | list[int | str]) -> list[str]:
-    """Return the items of ``only`` or ``shapes``: a list, a number, or text separated by commas or blanks."""
-    if isinstance(value, list):
-        return [str(name) for name in value]
-    return [name for name in re.split(r"[,\s]+", str(value)) if name]
 
 
 def json_schema() -> str:

@@ -104,17 +104,16 @@ def of_case(
     if kernel.provider == "nvrtc":
         entries = [name for name, _ in kernel.launches]
         device = {"arch": architectures.number(arch)}
-        problem = launch.beyond_code(entry.get("resources", {}), entries, device)
+        reason = launch.beyond_code(entry.get("resources", {}), entries, device)
         # Recorded entries were checked when they were compiled. Older stores have `waits`, for the whole cubin.
         waiting = entry.get("waiting", symbols.values() if entry.get("waits", True) else ())
-        early = [name for name, symbol in symbols.items() if symbol not in waiting]
+        early = ", ".join(name for name, symbol in symbols.items() if symbol not in waiting)
         if launch.programmatic and early:
-            names = ", ".join(early)
-            problem = (
-                f"programmatic: {names} never waits for the launch before (griddepcontrol.wait)"
+            reason = (
+                f"programmatic: {early} never waits for the launch before (griddepcontrol.wait)"
             )
-        if problem:
-            return Result(stage, case.id, result.UNSUPPORTED, problem)
+        if reason:
+            return Result(stage, case.id, result.UNSUPPORTED, reason)
     named = kernel.front.cases.get(case.probe_case or "")
     operation = operations.load(kernel.front.operation, kernel.path)
     limit_s = _limit_s(stage, config)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,10 +63,8 @@ def _sizes(operation: str) -> tuple[str, ...]:
 def _computes(operation: str) -> bool:
     """Return whether an operation needs FLOPs, and so has a place under a roofline."""
     definition = operations.load(operation, SHIPPED)
-    sizes, dtypes = (
-        dict.fromkeys(definition.dimensions, 1),
-        dict.fromkeys(definition.operands, "f32"),
-    )
+    sizes = dict.fromkeys(definition.dimensions, 1)
+    dtypes = dict.fromkeys(definition.operands, "f32")
     return definition.work(sizes, dtypes).flops > 0
 
 
@@ -110,10 +107,9 @@ def _refuse(shapes: Sequence[str], kernels: Iterable[Kernel]) -> None:
     kinds = {kernel.front.operation for kernel in kernels} - {"probe"}
     for shape in shapes:
         if not any(shape in _requested(kind, [shape], False) for kind in kinds):
-            allowed = (
-                ", ".join("x".join(_sizes(kind)) for kind in sorted(kinds)) or "none of a probe"
-            )
-            raise UserError(HERE, "--shapes", shape, f"sizes as {allowed}")
+            sizes = ", ".join("x".join(_sizes(kind)) for kind in sorted(kinds))
+            allowed = f"sizes as {sizes}" if kinds else "nothing, because probes have no shapes"
+            raise UserError(HERE, "--shapes", shape, allowed)
 
 
 def config(
@@ -135,8 +131,9 @@ def config(
     if not kernels:
         problem = f"--kernels has no usable kernel in {', '.join(folders)}"
         remedy = f"Give folders with kernel files ({' '.join(SUFFIXES)})"
-        for first in itertools.islice(left_out.values(), 1):
-            problem, remedy = f"{problem}; {len(left_out)} skipped", f"Fix the first: {first}"
+        if left_out:
+            problem += f"; {len(left_out)} skipped"
+            remedy = f"Fix the first: {next(iter(left_out.values()))}"
         raise UserError.because(HERE, problem, remedy, "--kernels")
     _refuse(shapes, kernels.values())
     followed = _followed(kernels)

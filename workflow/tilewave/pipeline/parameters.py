@@ -64,7 +64,7 @@ def studies(config: Document) -> list[str]:
     """Return the studies whose figures a run draws: all, or those that `only` names.
 
     If `only` also names kernels, dtypes or shapes, a study may have no case and no figure."""
-    named, names = config.get("studies", {}), _names(config.get("only"))
+    named, names = config.get("studies", {}), split_names(config.get("only"))
     members = [study for name in names for study in (config.get("parts") or {}).get(name, [name])]
     chosen = [name for name in named if name in members]
     return chosen or list(named)
@@ -73,11 +73,11 @@ def studies(config: Document) -> list[str]:
 def narrowed(config: Document) -> bool:
     """Return whether `only` names more than studies: which of them have cases is then not known yet."""
     defined = {*config.get("studies", {}), *(config.get("parts") or {})}
-    return not defined.issuperset(_names(config.get("only")))
+    return not defined.issuperset(split_names(config.get("only")))
 
 
-def _names(value: Any) -> list[str]:
-    """Return the items of `only`: a list, or text separated by commas or blanks."""
+def split_names(value: Any) -> list[str]:
+    """Return the items of `only` or `shapes`: a list, a number, or text separated by commas or blanks."""
     listed = value if isinstance(value, list) else re.split(r"[\s,]+", str(value or ""))
     return [str(name) for name in listed if name]
 

@@ -259,13 +259,8 @@ class Pipeline:
                 variant = case.variant
                 layouts = variant.layouts if variant.operation.laid_out else {}
                 strides = variant.strides(case.sizes)
-                product = [
-                    case.kernel.front.operation,
-                    variant.dtypes,
-                    layouts,
-                    strides,
-                    case.sizes,
-                ]
+                operation = case.kernel.front.operation
+                product = [operation, variant.dtypes, layouts, strides, case.sizes]
                 products[name] = json.dumps(product, sort_keys=True)
         return products
 

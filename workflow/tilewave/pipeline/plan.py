@@ -16,12 +16,8 @@ from tilewave.pipeline.cases import Case, Plan, Shape
 from tilewave.pipeline.resolving import resolve
 from tilewave.records.store import write_atomically
 
-PLAIN = tuple(
-    field.name
-    for field in fields(Case)
-    if field.name
-    not in ("variant", "shape", "studies", "counters", "refusal", "launch", "arguments")
-)
+CONVERTED = ("variant", "shape", "studies", "counters", "refusal", "launch", "arguments")
+PLAIN = tuple(field.name for field in fields(Case) if field.name not in CONVERTED)
 """Fields that are written to JSON unchanged."""
 
 
@@ -90,7 +86,5 @@ def read(path: Path, kernels: Mapping[str, Kernel]) -> tuple[Plan, dict[str, str
             raise UserError.because(path, problem, "Run again to plan without it", "kernel")
         macros = tuple((macro, value) for macro, value in entry["macros"])
         variants[name] = Variant(kernels[entry["kernel"]], macros)
-    cases = {
-        name: _case(variants[entry["variant"]], entry) for name, entry in document["cases"].items()
-    }
+    cases = {name: _case(variants[row["variant"]], row) for name, row in document["cases"].items()}
     return Plan(cases, document["studies"]), document["left_out"], document["no_kernels"]

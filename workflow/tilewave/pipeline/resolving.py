@@ -20,29 +20,22 @@ def probe_of(case: Case) -> Probe | None:
     front = case.variant.kernel.front
     if case.probe_case is None:
         return None
-    probe_case = front.cases[case.probe_case]
+    named = front.cases[case.probe_case]
     buffers = {
         name: ProbeBuffer(buffer.dtype, buffer.size, buffer.expect, buffer.report)
         for name, buffer in front.buffers.items()
     }
-    return Probe(
-        buffers, probe_case.macros, probe_case.values, probe_case.sizes, probe_case.scalars
-    )
+    return Probe(buffers, named.macros, named.values, named.sizes, named.scalars)
 
 
 def _needed_device(case: Case, device: Mapping[str, Any]) -> dict[str, Any]:
     """Return the device facts that a kernel's arguments, or a probe's expressions, use; the key has them."""
     front, names = case.variant.kernel.front, case.variant.device_of_arguments
     if case.probe_case is not None:
-        probe_case, work = front.cases[case.probe_case], front.work
-        texts: list[Any] = [
-            *probe_case.values.values(),
-            *probe_case.sizes.values(),
-            *probe_case.scalars.values(),
-        ]
-        texts += [
-            text for buffer in front.buffers.values() for text in (buffer.size, buffer.expect)
-        ]
+        named, work = front.cases[case.probe_case], front.work
+        texts: list[Any] = [*named.values.values(), *named.sizes.values(), *named.scalars.values()]
+        for buffer in front.buffers.values():
+            texts += [buffer.size, buffer.expect]
         texts += [work.flop, work.byte] if work else []
         names |= {name for text in texts for name in names_in(text)} & set(DEVICE_NAMES)
     return {name: device[name] for name in sorted(names) if name in device}
@@ -64,9 +57,10 @@ def _work(case: Case, device: Mapping[str, Any]) -> dict[str, float]:
         try:
             amounts[key] = float(evaluate(text, names))
         except (ExpressionError, TypeError, ValueError) as error:
-            problem = f"work.{key}, {text!r}, has no value: {error}"
             remedy = "Use numbers and names that the front matter defines"
-            raise UserError.because(case.kernel.path, problem, remedy, f"work.{key}") from error
+            raise UserError.because(
+                case.kernel.path, f"work.{key}: {error}", remedy, f"work.{key}"
+            ) from error
     return {key: amount for key, amount in amounts.items() if amount > 0}
 
 

@@ -59,10 +59,8 @@ class Run:
         entries: Compiled = {}
         for path in compiled:
             entries |= projects.read(Path(str(path)))
-        by_variant = (
-            {name: entries[name] for name in self.project.plan.variants} if entries else None
-        )
-        return Pipeline(self.project, self.target, by_variant, part, cores(self, threads))
+        used = {name: entries[name] for name in self.project.plan.variants} if entries else None
+        return Pipeline(self.project, self.target, used, part, cores(self, threads))
 
     def note(self, text: str) -> None:
         """Append to the job's log."""
@@ -256,10 +254,8 @@ def race(run: Run, pipeline: Pipeline, threads: int = 1) -> Results:
     """Check and race the candidates of the studies that race."""
     with _gpu(run, pipeline) as gpu_run:
         checks = _stage(gpu_run, pipeline, "check", threads)
-        return {
-            "check": checks,
-            result.TUNE: _stage(gpu_run, pipeline, result.TUNE, threads, checks),
-        }
+        races = _stage(gpu_run, pipeline, result.TUNE, threads, checks)
+    return {"check": checks, result.TUNE: races}
 
 
 def execute_part(run: Run, pipeline: Pipeline, threads: int = 1) -> dict[str, Result]:
@@ -546,9 +542,7 @@ def record(run: Run, pipeline: Pipeline, results: Results) -> str:
         and (outcome.stage == result.EXECUTE or (aim["live"] and "executed" not in outcome.notes))
     ]
     if aim["live"] and (doubtful := _doubtful_here(pipeline, results)):
-        seen = "; ".join(
-            f"{outcome.case}: {disagreement.reason}" for outcome, disagreement in doubtful
-        )
+        seen = "; ".join(f"{outcome.case}: {entry.reason}" for outcome, entry in doubtful)
         remedy = "Run `make report` again: it measures these cases anew"
         raise UserError.because("record", f"times disagree: {seen}", remedy, "time")
     watched = watching.chosen(pipeline)

@@ -50,13 +50,10 @@ def planned(
 
 def reference(file: Path, job: Job, folder: Path) -> Job:
     """Return a kernel file's job at another job's sizes (`pipeline.reference_kernel`). Raises NoReference."""
-    reference_case = Case(
-        variant(load_kernel(file), {}, file, "macros"), Shape(tuple(job.shape.items()))
-    )
+    shape, arch = Shape(tuple(job.shape.items())), f"sm_{FALLBACK_ARCH}"
+    reference_case = Case(variant(load_kernel(file), {}, file, "macros"), shape)
     target = {"device": TRIAL_DEVICE, "arch": FALLBACK_ARCH}
-    reference_job, _ = planned(
-        reference_case, f"sm_{FALLBACK_ARCH}", target, folder, job.seed, job.limit_s
-    )
+    reference_job, _ = planned(reference_case, arch, target, folder, job.seed, job.limit_s)
     if not isinstance(reference_job, Job):
         raise NoReference(f"{reference_job.status}: {reference_job.reason}")
     if reference_job.operation != job.operation:

@@ -44,7 +44,7 @@ PLACE = ["case", "key", "environment", "source", "stage"]
 def verdicts(checks: Iterable[Result], executions: Iterable[Result] = ()) -> dict[str, str]:
     """Return each case's verdict: its check's, or `not checked` if the check gave none.
 
-    A finding of the execution (a race, an uninitialised read, an unmet barrier) replaces `correct`.
+    A finding of the execution (race, uninitialised read, barrier) replaces `correct` and `not checked`.
     """
     by_case = {outcome.case: outcome.verdict or result.NOT_CHECKED for outcome in checks}
     for outcome in executions:
@@ -188,11 +188,9 @@ def records_table(
             rows += [base | row for row in _behind(outcome)]
         names = outcome.notes.get("kernels")
         if outcome.status == result.OK and names:
-            launched = "; ".join(dict.fromkeys(names))
-            rows.append(
-                base | {"metric": KERNEL_NAME, "value": EMPTY, "unit": "", "text": launched}
-            )
-            tile = kernel_names.tile_of(launched) if vendors[outcome.case] else None
+            text = "; ".join(dict.fromkeys(names))
+            rows.append(base | {"metric": KERNEL_NAME, "value": EMPTY, "unit": "", "text": text})
+            tile = kernel_names.tile_of(text) if vendors[outcome.case] else None
             rows += [
                 base | {"metric": metric, "value": float(size), "unit": "element", "text": ""}
                 for metric, size in zip(("cublas_tile_m", "cublas_tile_n"), tile or ())
@@ -210,9 +208,7 @@ def _long(
 
     The rows of a key are repeated for each case with this key.
     """
-    places = pd.DataFrame(
-        [outcome.only(*PLACE) for outcome in results if outcome.key], columns=PLACE
-    )
+    places = pd.DataFrame([row.only(*PLACE) for row in results if row.key], columns=PLACE)
     frames = [pd.DataFrame(rows)]
     if recorded is not None:
         taken = places["source"].str.startswith("recorded:")
@@ -317,11 +313,7 @@ def with_cublas(
     flops = wide.get("tflops", none) * wide["duration"]
 
     by_product = paired.groupby(wide["product"])
-    raced = {
-        case: disagreement.other_us
-        for case, disagreement in doubtful.items()
-        if disagreement.other == IN_ITS_RACE
-    }
+    raced = {case: time.other_us for case, time in doubtful.items() if time.other == IN_ITS_RACE}
     us = vendor["product"].map(by_product.median()).fillna(vendor.index.to_series().map(raced))
     spread = vendor["product"].map(by_product.quantile(0.75) - by_product.quantile(0.25))
     replaced = us.index[us.notna() | us.index.isin(list(doubtful))]
@@ -341,9 +333,7 @@ def with_cublas(
     complete = pd.concat([records, alone, rows[rows["value"].notna()]], ignore_index=True)
 
     settled = us.dropna().index
-    reasons = {
-        case: disagreement.reason for case, disagreement in doubtful.items() if case not in settled
-    }
+    reasons = {case: time.reason for case, time in doubtful.items() if case not in settled}
     marked = complete["case"].isin(reasons) & (complete["stage"] == "time")
     complete.loc[marked, "reason"] = complete.loc[marked, "case"].map(reasons)
     return complete

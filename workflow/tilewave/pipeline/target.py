@@ -70,18 +70,16 @@ def resolve(
     if config.target not in ("auto", "live") and config.target not in shipped:
         raise UserError(where, "target", config.target, ["auto", "live", *shipped])
     damaged = [line for recorded in shipped.values() for line in recorded.told]
-    environments = {environment["id"]: environment for environment in (here, *other_gpus.values())}
-    gpus = {
-        environment["id"]: number
-        for number, environment in {config.gpu: here, **other_gpus}.items()
-    }
+    by_number = {config.gpu: here, **other_gpus}
+    environments = {entry["id"]: entry for entry in by_number.values()}
+    gpus = {entry["id"]: number for number, entry in by_number.items()}
     base = {"host": here["id"], "environments": environments, "damaged": damaged, **_machine()}
     usable = {name: recorded for name, recorded in shipped.items() if recorded.main_environment}
     most = max(usable, key=lambda name: (usable[name].size, name), default="")
     name = config.target if config.target != "auto" else most
     live = bool(gpu) and config.target in ("auto", "live")
+    missing = here.get("gpu_reason") or "no NVIDIA GPU on this machine"
     if live or config.target == "live" or name not in usable:
-        reason = "" if gpu else (here.get("gpu_reason") or "no NVIDIA GPU on this machine")
         facts = device(here)
         return base | {
             "live": live,
@@ -90,13 +88,11 @@ def resolve(
             "environment": here["id"],
             "device": facts,
             "arch": facts.get("arch", FALLBACK_ARCH),
-            "reason": reason,
+            "reason": "" if gpu else missing,
             "gpus": gpus if live else {},
         }
     recorded = usable[name]
     environment = recorded.environments[recorded.main_environment]
-    missing = here.get("gpu_reason") or "no NVIDIA GPU on this machine"
-    reason = "the config's target is a recording" if gpu else missing
     return base | {
         "live": False,
         "label": environment["gpu"],
@@ -105,7 +101,7 @@ def resolve(
         "environments": {**base["environments"], **recorded.environments},
         "device": device(environment),
         "arch": device(environment).get("arch", FALLBACK_ARCH),
-        "reason": reason,
+        "reason": "the config's target is a recording" if gpu else missing,
         "gpus": {},
     }
 
