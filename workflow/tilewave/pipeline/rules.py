@@ -125,7 +125,7 @@ def begin(project: Project, log: Path | None = None) -> Run:
     here = targets.probe(project.config.gpu)
     other_gpus = targets.probe_others(project.config.gpu, here)
     target = targets.resolve(project.config, here, project.recorded_root, project.where, other_gpus)
-    state = "measured live" if target["live"] else f"not live: {target['reason']}"
+    state = "measured live" if target["live"] else f"not measured live: {target['reason']}"
     say(f"Target: {target['label']} ({state})")
     for line in target["damaged"]:
         say(f"Warning: {line}")
@@ -171,7 +171,7 @@ def compile_part(run: Run, part: str, threads: int) -> Compiled:
 
     def done(task: compiling.Task, entry: compiling.Entry) -> None:
         nonlocal refused
-        line = f"{task.id}: {entry['status']} {entry['reason']}"
+        line = ": ".join(filter(None, (task.id, entry["status"], entry["reason"])))
         path = logs / f"{task.variant.id}.{task.wanted}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{line}\n{entry.get('log', '')}\n", encoding="utf-8")
@@ -293,7 +293,7 @@ def _stage(
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
     took = duration(time.monotonic() - begun)
     if results:
-        say(f"  {stage}: {len(results)} cases in {took}{': ' if counts else ''}{counts}")
+        say(f"  {stage}: {len(results)} cases in {took}: {counts or 'none measured'}")
     for note, then in (("interrupted", "measures them"), ("disturbed", "measures them again")):
         if number := sum(note in outcome.notes for outcome in results.values()):
             say(f"  {stage}: {number} cases were {note}; the next run {then}")
