@@ -45,7 +45,7 @@ def test_no_folder_of_a_run(here, named):
             check(**{kind: named})
         message = str(caught.value)
         assert message.startswith(f"{WHERE}: output") and "\n" not in message, message
-        assert re.search(r"\S\. [A-Z]", message)
+        assert re.search(r"\. [A-Z]", message)
     assert sorted(here.rglob("*")) == before
 
 
