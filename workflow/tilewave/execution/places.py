@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,8 +29,16 @@ class Places:
             text = ""
         texts = origins.own_texts(text, source, self._folders)
         self._included = {Path(name).name: name for name in texts}
-        self._origins = origins.of_listing(listing, entry, texts)
-        self._callers = origins.callers(listing, entry, texts)
+        self._listing, self._texts = listing, texts
+
+    # Most cases have no fault, and none of their lines is looked up.
+    @functools.cached_property
+    def _origins(self) -> dict[int, Origin]:
+        return origins.of_listing(self._listing, self.entry, self._texts)
+
+    @functools.cached_property
+    def _callers(self) -> dict[int, str]:
+        return origins.callers(self._listing, self.entry, self._texts)
 
     def __call__(self, address: int) -> Origin:
         """Where an instruction came from; its line is 0 where that is not known."""

@@ -304,6 +304,8 @@ def _block_cases(
         if kernel.front.operation == "probe":
             for name, probe in kernel.front.cases.items():
                 macros_key = f"cases.{name}.macros"
+                if isinstance(block.macros, dict) and not _among(probe.macros, block.macros):
+                    continue
                 yield Case(next(choices(kernel, probe.macros, kernel.path, macros_key)), None, name)
             continue
         if dimensions not in expanded:
@@ -327,6 +329,15 @@ def _block_cases(
         if label not in labels:
             allowed = labels or "nothing, because probes have no dtypes"
             raise UserError(where_file, f"{key}.dtypes", label, allowed)
+
+
+def _among(macros: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
+    """Return whether a probe's case has macros that a block chose: a value, or one of a list."""
+    lists = ((macros.get(name), values) for name, values in chosen.items())
+    return all(
+        str(value) in map(str, values if isinstance(values, list) else [values])
+        for value, values in lists
+    )
 
 
 def _at_shapes(study: Study, shapes: Sequence[Any]) -> Study:
