@@ -32,7 +32,7 @@ LONGEST = {
         "wrapping_operations",
     )
 }  # fmt: skip
-"""They come first, so that no process is alone with one of them at the end."""
+"""The longest test files, which come first, so that none of them runs alone at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,19 +40,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """What takes long is run where it is asked for: `-m long`."""
+    """Skip the folder `long` unless it is asked for with `-m long`."""
     return (collection_path.name == "long" and "long" not in config.option.markexpr) or None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish() -> None:
-    """pytest looks for garbage at the end, among all that is kept between tests: seconds of nothing."""
+    """Keep pytest from collecting garbage at the end, which takes seconds and finds nothing."""
     gc.freeze()
 
 
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder one is in, with nothing around it and no operations of a user's."""
+    """The working folder, empty, without user-defined operations."""
     monkeypatch.setenv("TILEWAVE_OPERATIONS", "")
     (tmp_path / "alone").mkdir()
     monkeypatch.chdir(tmp_path / "alone")
@@ -62,7 +62,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture(scope="session", autouse=True)
 def shipped_kernels_are_read_once() -> Iterator[None]:
-    """Half of what loading a project takes, and a hundred tests load one."""
+    """Reading them is half the time of loading a project, which a hundred tests do."""
     read = front_matter.load_kernel
     once = functools.cache(read)
 
@@ -76,17 +76,17 @@ def shipped_kernels_are_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def shipped_recordings_are_read_once() -> Iterator[None]:
-    """Whole tables are. Damage is looked for each time."""
+    """Only complete tables are kept; damage is looked for each time."""
     load = Recorded._load
-    known: dict[tuple[Path, str], Any] = {}
+    kept: dict[tuple[Path, str], Any] = {}
 
     def once(self: Recorded, name: str, parse: Callable[..., Any]) -> Any:
         key = self.folder, name
         if self.folder.parent != SHIPPED or parse not in (recorded._table, recorded._rows):
             return load(self, name, parse)
-        if known.get(key) is None:
-            known[key] = load(self, name, parse)
-        return known[key]
+        if kept.get(key) is None:
+            kept[key] = load(self, name, parse)
+        return kept[key]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Recorded, "_load", once)
@@ -95,7 +95,7 @@ def shipped_recordings_are_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def nothing_need_outlast_the_power() -> Iterator[None]:
-    """A thousand compilations are written to the store of a fresh clone."""
+    """Without fsync, a thousand compilations are written quickly to the store of a fresh clone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
         yield
@@ -111,10 +111,10 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
-    """What a worker keeps open on the GPU; for tests that are `live_gpu.live`."""
+    """A worker's session on the GPU, for tests that are `live_gpu.live`."""
     from tilewave.gpu.device import open_gpu
     from tilewave.gpu.session import Session
 
-    made = Session(open_gpu())
-    yield made
-    made.close()
+    opened = Session(open_gpu())
+    yield opened
+    opened.close()

@@ -1,4 +1,4 @@
-"""What the documents promise: the README's kernel compiles, lock files name no index, YAML is YAML."""
+"""The promises of the documents: the README's kernel compiles, lock files name no index, YAML is YAML."""
 
 import re
 import runpy
@@ -49,8 +49,8 @@ def test_readme_kernel_covers_c_and_compiles(tmp_path):
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
-    """CONTRIBUTING.md's operation with its kernel, where the text says that they are."""
+def contributing(tmp_path, monkeypatch):
+    """The text of CONTRIBUTING.md, with its operation and kernel in the files that it names."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     for kind in ("python", "cuda"):
         name = re.search(rf"`(my_\w+/\w+\.\w+)`[^`]*```{kind}\n", text)[1]
@@ -64,18 +64,18 @@ def own(tmp_path, monkeypatch):
 
 
 @needs_nvrtc
-def test_contributings_operation_works_as_it_stands(own, capsys):
-    (execute,) = re.findall(r"^    tilewave (execute .*)$", own, re.M)
+def test_contributings_operation_works_as_it_stands(contributing, capsys):
+    (execute,) = re.findall(r"^    tilewave (execute .*)$", contributing, re.M)
     assert main(execute.split()) == 0
     assert "rms_warp@33x1000: correct" in capsys.readouterr().out
-    config = re.search(r"^    operation_folders:.*?(?=\n\n\|)", own, re.S | re.M)[0]
-    made = project.load(yaml.safe_load(config), "my.yaml")
-    assert set(made.plan.cases) >= {"rms_warp@33x1000", "rms_warp-warps8@128x4096"}
+    config = re.search(r"^    operation_folders:.*?(?=\n\n\|)", contributing, re.S | re.M)[0]
+    loaded = project.load(yaml.safe_load(config), "my.yaml")
+    assert set(loaded.plan.cases) >= {"rms_warp@33x1000", "rms_warp-warps8@128x4096"}
 
 
 @needs_nvrtc
-def test_contributings_report_is_written(own, capfd):
-    (report,) = re.findall(r"^    tilewave (report --kernels .*)$", own, re.M)
+def test_contributings_report_is_written(contributing, capfd):
+    (report,) = re.findall(r"^    tilewave (report --kernels .*)$", contributing, re.M)
     assert main(report.split()) == 0
     (written,) = re.findall(r"The report is in (.*)", capfd.readouterr().out)
     page = Path(written).read_text()
@@ -85,7 +85,7 @@ def test_contributings_report_is_written(own, capfd):
 
 @needs_nvrtc
 def test_operations_by_example(tmp_path, monkeypatch, capfd):
-    """Each is wrapped and right; of the second also with the inputs of its own that the text has."""
+    """Each is wrapped and correct; the second one also with the inputs that the text defines."""
     text = (ROOT / "docs" / "operations.md").read_text()
     files = re.findall(r"`(my_\w+/\w+\.\w+)`[^`]*```(?:python|cuda)\n(.*?)```", text, re.S)
     assert len(files) == 6
@@ -100,8 +100,8 @@ def test_operations_by_example(tmp_path, monkeypatch, capfd):
     try:
         for name in ("dense_gelu", "histogram"):
             assert main(["wrap", f"my_kernels/{name}.cu", "--operation", name, "--yes"]) == 0
-        (words,) = re.findall(r"^    tilewave (wrap .*block_sums.*\n.*)$", text, re.M)
-        assert main(shlex.split(words.replace("\\\n", ""))) == 0
+        (command,) = re.findall(r"^    tilewave (wrap .*block_sums.*\n.*)$", text, re.M)
+        assert main(shlex.split(command.replace("\\\n", ""))) == 0
         wrapped = Path("my_kernels/histogram.cu")
         front = wrapped.read_text().replace("operation: hist", "operation: uneven #")
         wrapped.write_text(front)
@@ -150,7 +150,7 @@ def test_every_key_of_the_front_matter_is_explained():
 
 
 def test_every_package_is_in_the_row_of_its_room():
-    """Of docs/data.md, and each room with a module to begin with."""
+    """docs/data.md has a row for each room, with a module to start with."""
     text = (ROOT / "docs" / "data.md").read_text()
     rows = {
         name: (about, start)
@@ -162,7 +162,11 @@ def test_every_package_is_in_the_row_of_its_room():
     packages = [path.parent.relative_to(library) for path in library.glob("*/**/__init__.py")]
     assert set(rows) == {package.parts[0] for package in packages}
     for name, (about, start) in rows.items():
-        inner = {one.name for one in packages if one.parts[0] == name and len(one.parts) > 1}
+        inner = {
+            package.name
+            for package in packages
+            if package.parts[0] == name and len(package.parts) > 1
+        }
         assert inner == set(re.findall(r"`(\w+)/`", about)), name
         assert (library / name / start).is_file(), f"{name}/{start}"
 
@@ -202,8 +206,8 @@ def test_yaml_files(path):
 def test_actions_are_pinned_by_commit(path):
     used = re.findall(r"uses: (.*)", path.read_text())
     assert used
-    for one in used:
-        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one), one
+    for action in used:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
 
 
 @pytest.mark.parametrize(("tool", "document"), [("licences", "licences"), ("opcodes", "executing")])

@@ -14,10 +14,10 @@ def test_every_module_is_in_a_room() -> None:
 
 def test_no_import_goes_upwards() -> None:
     pairs = [
-        (one, other)
-        for one, others in IMPORTS.items()
-        for other in others
-        if room(one) != room(other)
+        (path, imported)
+        for path, imports in IMPORTS.items()
+        for imported in imports
+        if room(path) != room(imported)
     ]
     assert [pair for pair in pairs if FLOORS[room(pair[0])] < FLOORS[room(pair[1])]] == []
     rooms = {name: {room(b) for a, b in pairs if room(a) == name} for name in FLOORS}
@@ -44,7 +44,7 @@ def test_no_file_name_occurs_twice_in_a_room() -> None:
 
 
 def test_no_type_is_defined_twice() -> None:
-    """But for the options of a figure, which each plot module calls so."""
+    """Except `Options`, the name of a figure's options in each plot module."""
     names = Counter(
         node.name
         for path, tree in FILES.items()

@@ -77,16 +77,16 @@ PROBE_FRONT, PROBE_BODY = kernel_parts("probe_with_work")
 def planned(folder: Path, stage: str, front: str = PROBE_FRONT) -> Any:
     write_kernel(folder, "probe", front, PROBE_BODY)
     block = {"kernels": ["probe"], "operation": "probe", "time": True}
-    made = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
-    return list(samples.planned(stage, made, compiled(*made.plan.variants), HERE).values())
+    loaded = project.load(config(block, kernel_folders=[str(folder)]), "test.yaml")
+    return list(samples.planned(stage, loaded, compiled(*loaded.plan.variants), HERE).values())
 
 
 def test_a_probe_that_says_its_work_is_timed(tmp_path: Path) -> None:
-    (one,) = planned(tmp_path, "time")
+    (job,) = planned(tmp_path, "time")
     # 64 operations x 10 steps x 132 SMs; 16 bytes for each of 32 x 132 elements.
-    assert one.work == {"flop": 84480.0, "byte": 67584.0}
-    assert one.device == {"sms": 132} and one.baseline is False
-    # One that does not is not.
+    assert job.work == {"flop": 84480.0, "byte": 67584.0}
+    assert job.device == {"sms": 132} and job.baseline is False
+    # A probe without work is not timed.
     front = "".join(line for line in PROBE_FRONT.splitlines(True) if not line.startswith("work"))
     assert planned(tmp_path, "time", front) == []
 

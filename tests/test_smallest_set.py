@@ -1,4 +1,4 @@
-"""The smallest set of kernel files, on a table whose answer can be seen."""
+"""The smallest set of kernel files, on a table with an obvious answer."""
 
 import pandas as pd
 import pytest

@@ -1,4 +1,4 @@
-"""The wheel: what it carries and asks for, and that the library finds its files there.
+"""The wheel: its files and requirements, and the library that finds its files there.
 
 `make wheel` installs it into an empty environment and writes a report there.
 """
@@ -16,14 +16,14 @@ import pytest
 from samples import ROOT
 
 TOOLS = ("build", "supply")
-"""Requirements that a checkout has for itself."""
+"""Requirements of a checkout alone."""
 CARRIED = ("config", "kernels", "profiles/default", "resources/recorded", "workflow")
 NAME = re.compile(r"[\w-]+")
-ASKED = """
+PROGRAM = """
 import json
 from tilewave.records import environment; from tilewave.basics import paths as home, dependencies as library; from tilewave.pipeline import project
-made = project.load({"studies": {"a": {"plot": "ladder", "title": "A", "cases": [{"shapes": [64]}]}}}, "a")
-print(json.dumps([str(home.ROOT), environment.commit(), len(made.kernels), made.largest_recording().name,
+loaded = project.load({"studies": {"a": {"plot": "ladder", "title": "A", "cases": [{"shapes": [64]}]}}}, "a")
+print(json.dumps([str(home.ROOT), environment.commit(), len(loaded.kernels), loaded.largest_recording().name,
                   library.templates_digest()]))
 """
 
@@ -54,28 +54,28 @@ def test_it_carries_the_workflow(wheel):
         name.removeprefix("workflow/") if name.startswith("workflow/tilewave/") else f"tilewave/_home/{name}"
         for name in wanted
     }  # fmt: skip
-    made = {path.relative_to(wheel).as_posix() for path in wheel.rglob("*") if path.is_file()}
-    assert wanted <= made
-    rest = {name for name in made - wanted if ".dist-info/" not in name}
+    carried = {path.relative_to(wheel).as_posix() for path in wheel.rglob("*") if path.is_file()}
+    assert wanted <= carried
+    rest = {name for name in carried - wanted if ".dist-info/" not in name}
     assert rest == {"tilewave/_home/commit.json"}
 
 
 def test_its_requirements_are_those_of_the_in_files(wheel):
     (folder,) = wheel.glob("*.dist-info")
-    told = email.message_from_string((folder / "METADATA").read_text())
-    asked = {NAME.match(line)[0].lower() for line in told.get_all("Requires-Dist")}
+    metadata = email.message_from_string((folder / "METADATA").read_text())
+    requirements = {NAME.match(line)[0].lower() for line in metadata.get_all("Requires-Dist")}
     for path in (ROOT / "requirements").glob("*.in"):
         lines = [line for line in path.read_text().splitlines() if line and line[0] != "#"]
         names = {NAME.match(line)[0].lower() for line in lines}
-        assert names and (not names & asked if path.stem in TOOLS else names <= asked)
-    assert set(told.get_all("Provides-Extra")) == {"browser", "dev", "gpu", "slurm"}
-    assert told["License-Expression"] == "MIT" and told["Requires-Python"] == ">=3.11"
+        assert names and (not names & requirements if path.stem in TOOLS else names <= requirements)
+    assert set(metadata.get_all("Provides-Extra")) == {"browser", "dev", "gpu", "slurm"}
+    assert metadata["License-Expression"] == "MIT" and metadata["Requires-Python"] == ">=3.11"
     assert "tilewave = tilewave.__main__:main" in (folder / "entry_points.txt").read_text()
 
 
 def test_the_library_finds_its_files_there(wheel, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", ASKED], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(wheel)},
+        [sys.executable, "-c", PROGRAM], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(wheel)},
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     root, commit, kernels, recording, templates = json.loads(done.stdout)

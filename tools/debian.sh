@@ -1,10 +1,10 @@
 #!/bin/sh
-# `make smoke` of the last commit in a Debian of another age: a newer Python, or an older glibc.
+# Runs `make smoke` of the last commit in an older or newer Debian, with another Python and glibc.
 #
 #     sh tools/debian.sh SUITE FOLDER [PYTHON]
 #
-# PYTHON is a package of that suite (python3.14 of sid). Without one, as for bullseye, whose Python is too old,
-# bookworm's source of Python 3.11 is built there. FOLDER must not exist; it stays. Needs root and debootstrap.
+# PYTHON is a package of that suite (python3.14 of sid). Without it, bookworm's source of Python 3.11 is built there,
+# as for bullseye, whose Python is too old. FOLDER must not exist; it stays. Needs root and debootstrap.
 set -eu
 
 suite=$1 folder=$2 python=${3:-}

@@ -1,9 +1,8 @@
-"""What the documents show of a report: `python tools/documents.py` writes it, `--check` compares.
+"""The parts of a report that the documents show: `python tools/documents.py` writes them, `--check` compares.
 
-Images are the report's own SVGs with a rule that turns them dark where the reader's screen is, an access
-that is executed and drawn, and the rules and rooms as `house` reads them; the picture of a kernel's page needs
-Chromium and is not compared. A table stands in a document between two comments, the first of which names the
-report's table and, of the ladder's, dtypes:
+Images are the report's SVGs with a rule for dark screens, the lanes of an executed access, and the house (`house`).
+The picture of a kernel's page needs Chromium and is not compared. A table stands in a document between two
+comments; the first names the report's table and, for the ladder, dtypes:
 
     <!-- ladder.csv: f32, f16_f32 -->
     <!-- end -->
@@ -32,7 +31,7 @@ DOCUMENTS = ("docs/measured.md",)
 TABLE = re.compile(r"(<!-- (ladder|best)\.csv(?:: (.*?))? -->\n).*?(?=<!-- end -->)", re.S)
 SIZES = (1024, 2048, 4096, 8192)
 RATED = 4096
-"""The size whose TFLOP/s stand in the table."""
+"""The size with TFLOP/s in the table."""
 FIGURES = ("ladder", "wave_quantization")
 KERNEL = "matmul_async"
 LANES = ("kernels/ladder/matmul_async.cu", "--shape", "256", "--lanes", "sgemm_tile.cuh:102")
@@ -44,25 +43,24 @@ DARK = (
 
 
 def themed(svg: str) -> str:
-    """The drawing with the rule for dark screens."""
+    """Return the drawing with a rule for dark screens."""
     return re.sub(r"(<svg\b[^>]*>)", rf"\1{DARK}", svg, count=1)
 
 
 def markdown(lines: Iterable[Iterable[str]]) -> str:
-    """Rows of cells as a table, the first one as its head."""
+    """Return rows of cells as a table in Markdown; the first row is its head."""
     head, *rows = lines
     head = list(head)
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *rows))
 
 
 def share(percent: float) -> str:
-    """Percent of cuBLAS; nothing where it was not measured."""
+    """Return percent of cuBLAS as text, empty if it was not measured."""
     return "" if pd.isna(percent) else f"{percent:.1f}"
 
 
 def ladder(table: pd.DataFrame, dtypes: str) -> str:
-    """The ladder's table in Markdown: shares of cuBLAS by size, and at 4096³ TFLOP/s of the rung and of the cuBLAS that it
-    was paired with."""
+    """Return the ladder's table in Markdown: shares of cuBLAS by size, and TFLOP/s of rung and cuBLAS at 4096³."""
     table = table.dropna(subset=[f"TFLOP/s, {n}³" for n in SIZES], how="all")
     lines = [
         [
@@ -84,7 +82,7 @@ def ladder(table: pd.DataFrame, dtypes: str) -> str:
 
 
 def best(table: pd.DataFrame, _: str) -> str:
-    """The fastest own variant's share of cuBLAS by shape and dtype."""
+    """Return the fastest variant's share of cuBLAS, by shape and dtype, in Markdown."""
     sizes = table[["m", "n", "k"]].astype(int).astype(str)
     names = sizes.apply(
         lambda row: "x".join(dict.fromkeys(row) if row.nunique() == 1 else row), axis=1
@@ -99,28 +97,28 @@ MAKERS = {"ladder": ladder, "best": best}
 
 
 def with_tables(text: str, tables: Mapping[str, pd.DataFrame]) -> str:
-    """A document's text with its tables as the report has them."""
+    """Return a document's text with the report's tables."""
     return TABLE.sub(
-        lambda found: found[1] + MAKERS[found[2]](tables[found[2]], found[3] or ""), text
+        lambda match: match[1] + MAKERS[match[2]](tables[match[2]], match[3] or ""), text
     )
 
 
 def lanes() -> str:
-    """The drawing of an access, executed here."""
+    """Return the drawing of an access, executed here."""
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / "lanes.svg"
+        path = Path(folder) / "lanes.svg"
         subprocess.run(
-            [sys.executable, "-m", "tilewave", "execute", *LANES, "--output", str(made)],
+            [sys.executable, "-m", "tilewave", "execute", *LANES, "--output", str(path)],
             check=True, capture_output=True, cwd=ROOT,
         )  # fmt: skip
-        return made.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
 
 
 def screenshot(reports: Path) -> None:
-    """A picture of a kernel's page, where there is a browser."""
+    """Take a picture of a kernel's page, if there is a browser."""
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
-        print("no Chromium: the picture of a kernel's page stays as it is", file=sys.stderr)
+        print("No Chromium: the picture of a kernel's page stays as it is", file=sys.stderr)
         return
     page = (reports / "kernel" / f"{KERNEL}.html").resolve().as_uri()
     picture = IMAGES / "kernel_page.png"
@@ -132,38 +130,40 @@ def screenshot(reports: Path) -> None:
 
 
 def main() -> int:
-    """Returns 1 where a document is not what the report has."""
+    """Write or check the documents. Returns 1 if `--check` finds one out of date."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reports", type=Path, default=ROOT / "reports")
     parser.add_argument("--check", action="store_true")
-    given = parser.parse_args()
-    figures = given.reports / "figures"
+    arguments = parser.parse_args()
+    figures = arguments.reports / "figures"
     tables = {
-        "ladder": pd.read_csv(given.reports / "tables" / "ladder.csv"),
+        "ladder": pd.read_csv(arguments.reports / "tables" / "ladder.csv"),
         "best": pd.read_csv(figures / "best.csv"),
     }
-    made = {
+    documents = {
         ROOT / name: with_tables((ROOT / name).read_text("utf-8"), tables) for name in DOCUMENTS
     }
-    made |= {
-        IMAGES / f"{one}.svg": themed((figures / f"{one}.svg").read_text("utf-8"))
-        for one in FIGURES
+    documents |= {
+        IMAGES / f"{figure}.svg": themed((figures / f"{figure}.svg").read_text("utf-8"))
+        for figure in FIGURES
     }
-    made[IMAGES / "lanes.svg"] = lanes()
-    made[IMAGES / "house.svg"] = themed(house.drawing())
+    documents[IMAGES / "lanes.svg"] = lanes()
+    documents[IMAGES / "house.svg"] = themed(house.drawing())
     stale = [
-        path for path, text in made.items() if not path.is_file() or path.read_text("utf-8") != text
+        path
+        for path, text in documents.items()
+        if not path.is_file() or path.read_text("utf-8") != text
     ]
-    if given.check:
+    if arguments.check:
         for path in stale:
             print(
-                f"{path.relative_to(ROOT)} is out of date: run `make documents`",
+                f"{path.relative_to(ROOT)} is out of date. Run `make documents`",
                 file=sys.stderr,
             )
         return 1 if stale else 0
     for path in stale:
-        path.write_text(made[path], encoding="utf-8")
-    screenshot(given.reports)
+        path.write_text(documents[path], encoding="utf-8")
+    screenshot(arguments.reports)
     return 0
 
 

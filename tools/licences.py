@@ -1,10 +1,9 @@
-"""The licences of all that requirements/*.txt lock, as their packages say them: docs/licences.md.
+"""docs/licences.md: the licences of all packages in requirements/*.txt, from their metadata.
 
     .venv/bin/python tools/licences.py [FOLDER ...]
 
-Packages are looked for in this environment and in folders of further ones (`pip install --target`). One that
-is in none of them, because it is for another system or nobody asked for it, keeps the licence that the
-document has.
+Packages are looked up in this environment and in these folders (`pip install --target`). A package in none of
+them, as one for another system, keeps its licence in the document.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ LOCKS = {
     "build": "what builds packages that have no wheel",
     "supply": "`make audit` and `make sbom`",
 }
-"""Lock file -> what it is for. A package stands where it comes first."""
+"""Lock file -> its purpose. A package is listed under the first file that has it."""
 
 HEAD = """# Licences
 
@@ -44,19 +43,19 @@ and the driver never are.
 """
 
 
-def said(package: importlib.metadata.Distribution) -> str:
-    """What a package's metadata say of its licence, else the first line of its licence file."""
+def licence_of(package: importlib.metadata.Distribution) -> str:
+    """Return the licence in a package's metadata, else the first line of its licence file."""
     metadata = package.metadata.json
     short = str(metadata.get("license_expression") or metadata.get("license") or "").strip()
     if short not in ("", "UNKNOWN") and "\n" not in short:
         return short
-    told = [
+    classifiers = [
         line.rpartition(" :: ")[2]
         for line in metadata.get("classifier", [])
         if line.startswith("License :: ")
     ]
-    if told:
-        return " / ".join(told)
+    if classifiers:
+        return " / ".join(classifiers)
     for file in package.files or []:
         if ".dist-info/" in str(file) and "LICEN" in file.name.upper():
             return Path(str(file.locate())).read_text(encoding="utf-8-sig").split("\n")[0].strip()
@@ -64,7 +63,7 @@ def said(package: importlib.metadata.Distribution) -> str:
 
 
 def locked(name: str) -> dict[str, tuple[str, str]]:
-    """What a lock file pins: a package, with its version where there are several -> name and version."""
+    """Return the pins of a lock file: package, with its version if it has several -> name and version."""
     text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
     pins = re.findall(r"^([a-z0-9][a-z0-9._-]*)==([^ ]+)", text, re.M)
     several = Counter(package for package, _ in pins)
@@ -75,34 +74,36 @@ def locked(name: str) -> dict[str, tuple[str, str]]:
 
 
 def canonical(package: str) -> str:
-    """A package's name as an index spells it."""
+    """Return a package's name as an index spells it."""
     return re.sub(r"[-_.]+", "-", package).lower()
 
 
 def written(text: str, folders: Sequence[str] = ()) -> str:
-    """The document, which had this text. Raises SystemExit for a package of which nothing is known."""
-    known = {
+    """Return the new document. text: the old one. Raises SystemExit for a package without a known licence."""
+    documented = {
         package: licence
         for licence, packages in re.findall(r"^\| (.+) \| (`.+`) \|$", text, re.M)
         for package in re.findall(r"`(.+?)`", packages)
     }
     here = {
-        (canonical(one.name), one.version): one
-        for one in importlib.metadata.distributions(path=[*folders, *sys.path])
+        (canonical(distribution.name), distribution.version): distribution
+        for distribution in importlib.metadata.distributions(path=[*folders, *sys.path])
     }
-    tables, told, proprietary = "", set[str](), list[str]()
+    tables, listed, proprietary = "", set[str](), list[str]()
     for name, purpose in LOCKS.items():
         rows = defaultdict(list)
         for package, pin in locked(name).items():
-            if package in told:
+            if package in listed:
                 continue
-            told.add(package)
-            if pin not in here and package not in known:
+            listed.add(package)
+            if pin not in here and package not in documented:
                 raise SystemExit(
-                    f"{DOCUMENT.name}: {package} is not installed; install requirements/{name}.txt, "
-                    "here or by `pip install --target FOLDER`, and name the folder"
+                    f"{DOCUMENT.name}: {package} is not installed. Install requirements/{name}.txt here, "
+                    "or with `pip install --target FOLDER`, and give this FOLDER"
                 )
-            rows[said(here[pin]) if pin in here else known[package]].append(f"`{package}`")
+            rows[licence_of(here[pin]) if pin in here else documented[package]].append(
+                f"`{package}`"
+            )
         tables += f"\n## {name}.txt: {purpose}\n\n| licence | packages |\n|---|---|\n"
         for licence in sorted(rows, key=str.lower):
             packages = ", ".join(sorted(rows[licence]))

@@ -1,7 +1,7 @@
-"""Make `python -m tilewave` work with this environment's Python, wherever it is called from.
+"""Make `python -m tilewave` work with this environment's Python in every folder.
 
-Writes a .pth file into the environment's site-packages. The path in it is relative to that folder,
-so that a checkout that was moved with its environment still works.
+Writes a .pth file into the environment's site-packages. Its path is relative to that folder, so a
+checkout that was moved with its environment still works.
 """
 
 import os

@@ -1,11 +1,11 @@
 #!/bin/sh
 # Makes the virtual environment $VENV with the first of $PYTHON that is new enough.
-# One line says what was found where none is.
+# If none is, it prints one line with the versions it found.
 set -eu
 
 found=""
 for candidate in $PYTHON; do
-    # A name on PATH may be a shim that runs nothing, so each candidate is asked.
+    # A name on PATH may be a shim that runs nothing, so each candidate must print its version.
     version=$("$candidate" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null) || continue
     if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
         if ! "$candidate" -c 'import ensurepip, venv' 2>/dev/null; then
@@ -18,5 +18,5 @@ for candidate in $PYTHON; do
     found="$found $candidate $version,"
 done
 found=${found%,}
-echo "Error: Tilewave needs Python 3.11 or newer; found:${found:- no Python at all} (looked for: $PYTHON; choose one with PYTHON=/path/to/python3)" >&2
+echo "Error: Tilewave needs Python 3.11 or newer. Found:${found:- no Python at all} (tried: $PYTHON). Choose one with PYTHON=/path/to/python3" >&2
 exit 1

@@ -1,4 +1,4 @@
-"""Writes the list of opcodes in docs/executing.md, those that the machine executes.
+"""Write the list of the opcodes that the machine executes into docs/executing.md.
 
 make opcodes
 """
@@ -16,21 +16,21 @@ sys.path.insert(0, str(ROOT / "workflow"))
 from tilewave.execution.machine.families import RULES  # noqa: E402
 from tilewave.theory.opcodes import OPCODES, Kind  # noqa: E402
 
-PLACE = ROOT / "docs" / "executing.md"
+DOCUMENT = ROOT / "docs" / "executing.md"
 LIST = re.compile(r"\| class \| opcodes \|\n(?:\|.*\n)+")
 
 
 def written(text: str) -> str:
-    """A document with the list as it should be."""
+    """Return the document with the current list."""
     rows = ["| class | opcodes |", "|---|---|"]
     for kind in get_args(Kind):
         names = sorted(name for name in RULES if OPCODES[name].kind == kind)
         rows.append(f"| {kind} | {', '.join(names)} |")
-    made, found = LIST.subn("\n".join([*rows, ""]), text)
-    if found != 1:
-        raise SystemExit(f"{PLACE}: one table | class | opcodes |, not {found}")
-    return made
+    document, count = LIST.subn("\n".join([*rows, ""]), text)
+    if count != 1:
+        raise SystemExit(f"{DOCUMENT} has {count} tables | class | opcodes |. It needs one")
+    return document
 
 
 if __name__ == "__main__":
-    PLACE.write_text(written(PLACE.read_text()))
+    DOCUMENT.write_text(written(DOCUMENT.read_text()))

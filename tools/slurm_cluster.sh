@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
 # A Slurm cluster of three simulated nodes on this machine, to try profiles/slurm on.
 #
-#   eval "$(tools/slurm_cluster.sh up FOLDER)"  munged, slurmctld, a slurmd for each of n1, n2, n3; says what
-#                                               clients need in their environment
-#   tools/slurm_cluster.sh fail FOLDER NODE     the node dies with all that runs on it
-#   tools/slurm_cluster.sh start FOLDER NODE    and comes back
-#   tools/slurm_cluster.sh down FOLDER          ends all of it
+#   eval "$(tools/slurm_cluster.sh up FOLDER)"  start munged, slurmctld and a slurmd for each of n1, n2, n3, and
+#                                               print the clients' environment
+#   tools/slurm_cluster.sh fail FOLDER NODE     kill the node with all that runs on it
+#   tools/slurm_cluster.sh start FOLDER NODE    start it again
+#   tools/slurm_cluster.sh down FOLDER          end all of it
 #
-# The daemons are Debian's (apt install slurm-wlm munge) and run
-# as whoever starts them, without systemd, cgroups or accounting; every state and log is in FOLDER. n1 and n2
-# have a GPU of one kind, n3 one of another: their device is a plain file, so that Slurm counts and deals
-# what no program can use.
+# The daemons are Debian's (apt install slurm-wlm munge) and run as the user, without systemd, cgroups or accounting;
+# every state and log is in FOLDER. n1 and n2 have a GPU of one kind, n3 of another kind. The device is a plain file,
+# so that Slurm counts and deals what no program can use.
 set -euo pipefail
 
 do=${1:?up, fail, start or down} folder=$(realpath -m "${2:?a folder}") node=${3:-}
@@ -30,7 +29,7 @@ SlurmctldPort=$(port)
 SlurmUser=$(id -un)
 SlurmdUser=$(id -un)
 AuthType=auth/munge
-# A job of a node that died may begin again once its credential has expired, in 120 s as a rule.
+# A job of a dead node may begin again once its credential has expired, by default in 120 s.
 AuthInfo=socket=$folder/munge.socket,cred_expire=5
 StateSaveLocation=$folder/state
 SlurmdSpoolDir=$folder/spool/%n
@@ -64,7 +63,7 @@ END
     done
 }
 
-# Snakemake's executor starts srun without SLURM_CONF, as one that finds /etc/slurm/slurm.conf.
+# Snakemake's executor starts srun without SLURM_CONF, so this wrapper sets it.
 clients() {
     mkdir -p "$folder/bin"
     printf '#!/bin/sh\nSLURM_CONF=%q exec %q "$@"\n' "$SLURM_CONF" "$(command -v srun)" > "$folder/bin/srun"
@@ -74,8 +73,8 @@ clients() {
 
 start() { slurmd -N "$1"; }
 
-# The daemon of a node and the processes that guard its jobs have its log open; they die first, so that nobody
-# tells slurmctld how a job ended. The jobs carry its name, and the cluster's file, in their environment.
+# The daemon of a node and the processes that guard its jobs have its log open. They die first, so that none of them
+# reports to slurmctld. The jobs have the node's name and the cluster's file in their environment.
 fail() {
     { find /proc/[0-9]*/fd -lname "$folder/$1.log" 2> /dev/null || true; } | cut -d/ -f3 | sort -u |
         xargs -r kill -9
@@ -85,7 +84,7 @@ fail() {
 
 case $do in
 up)
-    [ ! -e "$folder/slurm.conf" ] || { echo "$folder: found a cluster; allowed: a new folder" >&2 && exit 2; }
+    [ ! -e "$folder/slurm.conf" ] || { echo "$folder already has a cluster. Give a new folder" >&2 && exit 2; }
     mkdir -p "$folder/state"
     configure
     clients

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the wheel into dist/, installs it into an empty environment in a temporary folder, and there
-# executes the README's kernel and writes its pages: what somebody without a clone does.
+# Builds the wheel into dist/, installs it into an empty environment in a temporary folder, executes the
+# README's kernel there and writes its pages, as a user without a clone does.
 set -eu
 
 python=${PYTHON:-python3}
@@ -24,7 +24,7 @@ mkdir mine
 sed -n '/^```cuda$/,/^```$/p' "$checkout/README.md" | sed '1d;$d' > mine/matmul_pair.cu
 step environment/bin/tilewave execute mine/matmul_pair.cu --shape 129x67x53 > executed.txt
 grep '^matmul_pair@129x67x53: correct' executed.txt
-# The second one is warm: the interpreter is compiled, and the packages' bytecode is there.
+# The second report is warm: the interpreter and the packages' bytecode are compiled.
 step environment/bin/tilewave report --kernels mine
 rm -r .tilewave tilewave-results tilewave-report
 step environment/bin/tilewave report --kernels mine

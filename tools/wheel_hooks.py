@@ -1,4 +1,4 @@
-"""What hatchling cannot know by itself when it builds: the requirements, and the commit."""
+"""Hooks of hatchling's build: the requirements and the commit."""
 
 import json
 import subprocess
@@ -15,13 +15,13 @@ CARRIED = {"wheel": f"tilewave/_home/{COMMIT}", "sdist": COMMIT}
 
 
 def wanted(root: str, name: str) -> list[str]:
-    """The lines of requirements/NAME.in that ask for a package."""
+    """Return the lines of requirements/NAME.in that ask for a package."""
     text = (Path(root) / "requirements" / f"{name}.in").read_text(encoding="utf-8")
     return [line for line in map(str.strip, text.splitlines()) if line and line[0] != "#"]
 
 
 class Requirements(MetadataHookInterface):  # type: ignore[misc]
-    """requirements/*.in are the one place where packages are named."""
+    """The wheel's requirements, from requirements/*.in, where alone packages are named."""
 
     PLUGIN_NAME = "custom"
 
@@ -31,7 +31,7 @@ class Requirements(MetadataHookInterface):  # type: ignore[misc]
 
 
 class Commit(BuildHookInterface[Any]):  # type: ignore[misc]
-    """Figures name the commit of the code that made them; an installed package has no git to ask."""
+    """The wheel's commit, which its figures name: an installed package has no git to ask."""
 
     PLUGIN_NAME = "custom"
 
@@ -44,9 +44,11 @@ class Commit(BuildHookInterface[Any]):  # type: ignore[misc]
             kept.write_text(json.dumps({"commit": commit, "dirty": bool(changed)}) + "\n")
         build_data["force_include"][str(kept)] = CARRIED[self.target_name]
 
-    def _git(self, *words: str) -> str:
+    def _git(self, *arguments: str) -> str:
         try:
-            done = subprocess.run(["git", *words], cwd=self.root, capture_output=True, text=True)
+            done = subprocess.run(
+                ["git", *arguments], cwd=self.root, capture_output=True, text=True
+            )
         except OSError:  # no git here
             return ""
         return done.stdout.strip()

@@ -284,7 +284,9 @@ def test_a_guard_is_no_library(tmp_path):
 def test_two_headers_of_the_same_name(tmp_path):
     """NVRTC has no folders, so a header beside its includer is requested by its full name."""
     written(tmp_path, LIBRARY)
-    by_name = includes.kernel_headers("#include <lib/more/sizes.hpp>\n#include <tile.h>\n", tmp_path)
+    by_name = includes.kernel_headers(
+        "#include <lib/more/sizes.hpp>\n#include <tile.h>\n", tmp_path
+    )
     assert {"tile.h", "lib/more/tile.h", "limits.hpp"} <= set(by_name)
     assert '#include "limits.hpp"\n#include "lib/more/tile.h"' in by_name["lib/more/sizes.hpp"]
     assert by_name["tile.h"] == LIBRARY["tile.h"] and "SIDE" in by_name["lib/more/tile.h"]

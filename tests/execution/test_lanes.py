@@ -297,7 +297,7 @@ def test_an_unknown_case_is_watched_once(tmp_path: Path) -> None:
     assert measured == ["k@256"]
     document = watching.document(pipeline(tmp_path), [JOB])
     assert document["k@256"]["accesses"] == [{"a": 1}]
-    assert watching.foremost([JOB, replace(JOB, variant="k-x")]) == [JOB]
+    assert watching.default_variants([JOB, replace(JOB, variant="k-x")]) == [JOB]
 
 
 @pytest.mark.parametrize("given", [{"sass": "LDG.E R1, [R2]"}, {"recorded": {"ab12": [{"a": 2}]}}])

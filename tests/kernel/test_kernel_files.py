@@ -150,7 +150,7 @@ def test_a_folder_may_hold_anything(kernel_folder, tmp_path, monkeypatch):
     monkeypatch.undo()
     kernel_folder.mkdir()
     (kernel_folder / "bare.cu").write_text(STRANGE["bare.cu"])
-    with pytest.raises(UserError, match=r"'no kernel'.*1 left out, the first: .*bare"):
+    with pytest.raises(UserError, match=r"no usable kernel; 1 skipped.*the first: .*bare"):
         loaded(kernel_folder)
 
 
@@ -160,9 +160,7 @@ def test_a_kernel_that_was_skipped_fails_the_run():
     why = {"bad": "kernels/bad.cu: file is 'prw-r--r--'. Allowed: a regular file"}
     run = SimpleNamespace(left_out=why, config=SimpleNamespace(strict=False))
     outcome = verdict.of(run, cases, records)
-    assert (
-        not outcome.passed and outcome.sentence == "Not passed: 1 kernel file was skipped (bad)."
-    )
+    assert not outcome.passed and outcome.sentence == "Not passed: 1 kernel file was skipped (bad)."
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Config: how entries become cases, one clear line for every mistake, and what is generated of its model."""
+"""Config: its cases, a clear line for every mistake, and the files that are generated from its model."""
 
 import copy
 import json
@@ -19,7 +19,8 @@ from tilewave.basics.errors import UserError
 from tilewave.basics.validation import yaml_of
 from tilewave.pipeline import project
 from tilewave.pipeline.cases import MOST_CASES, MOST_LISTED
-from tilewave.pipeline.config import Config, json_schema, words
+from tilewave.pipeline.config import Config, json_schema
+from tilewave.pipeline.parameters import split_names
 
 WHERE = "my.yaml"
 BLOCK = {"kernels": ["matmul_naive"], "shapes": [64]}
@@ -30,7 +31,7 @@ def load(data):
 
 
 def refusal(data):
-    """The one-line message that ends a run with this config."""
+    """Return the one-line message that ends a run with this config."""
     with pytest.raises(UserError) as caught:
         load(data)
     message = str(caught.value)
@@ -123,7 +124,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize(("data", "key", "allowed"), MISTAKES.values(), ids=MISTAKES)
 def test_mistakes(data, key, allowed):
-    """Each names the key as the file has it, and not what pydantic calls a branch of a union."""
+    """Each message names the key as the file has it, not pydantic's name of a branch of a union."""
     message = refusal(data)
     assert message.startswith(f"{WHERE}: {key}")
     assert all(word in message for word in allowed.split("|"))
@@ -169,7 +170,9 @@ def test_only_suggests_no_empty_word():
     ids=str,
 )  # fmt: skip
 def test_shape_forms(shapes, ids):
-    assert cases(block(shapes=shapes, macros="defaults")) == [f"matmul_naive@{one}" for one in ids]
+    assert cases(block(shapes=shapes, macros="defaults")) == [
+        f"matmul_naive@{shape_id}" for shape_id in ids
+    ]
 
 
 @pytest.mark.parametrize(
@@ -187,20 +190,20 @@ def test_shape_forms(shapes, ids):
 )
 def test_macros(tmp_path, macros, variants):
     write_kernel(tmp_path)
-    given = {"kernels": ["sample"], "shapes": [64], "macros": macros}
-    data = config(given, kernel_folders=[str(tmp_path)])
+    entry = {"kernels": ["sample"], "shapes": [64], "macros": macros}
+    data = config(entry, kernel_folders=[str(tmp_path)])
     assert [name.split("@")[0] for name in cases(data)] == variants
 
 
 def test_where_leaves_out_what_makes_no_sense(tmp_path):
     write_kernel(tmp_path, front=FRONT + "where: [not (REAL == f64 and TILE == 32)]\n")
-    given = {"kernels": ["sample"], "shapes": [64]}
+    entry = {"kernels": ["sample"], "shapes": [64]}
     folders = [str(tmp_path)]
-    found = cases(config(given | {"macros": "product"}, kernel_folders=folders))
-    assert "sample-realf64-tile32@64x64x64" not in found
-    assert len(found) == 3
-    asked = {"REAL": "f64", "TILE": 32}
-    assert "macros" in refusal(config(given | {"macros": asked}, kernel_folders=folders))
+    names = cases(config(entry | {"macros": "product"}, kernel_folders=folders))
+    assert "sample-realf64-tile32@64x64x64" not in names
+    assert len(names) == 3
+    chosen = {"REAL": "f64", "TILE": 32}
+    assert "macros" in refusal(config(entry | {"macros": chosen}, kernel_folders=folders))
 
 
 def test_one_file_is_one_kernel(tmp_path):
@@ -235,12 +238,12 @@ def test_block_overrides_its_study():
     ids=str,
 )
 def test_only(only, variants):
-    """A number as well: `--config only=64` is read as one."""
-    given = {"kernels": ["matmul_naive", "matmul_tiled"], "shapes": [64, 128]}
-    found = cases(config(given, only=only))
-    assert {name.split("@")[0] for name in found} == variants
-    if "64" in words(only) if isinstance(only, str) else only == 64:
-        assert all(name.endswith("@64x64x64") for name in found)
+    """`only` may be a number, because `--config only=64` is read as one."""
+    entry = {"kernels": ["matmul_naive", "matmul_tiled"], "shapes": [64, 128]}
+    names = cases(config(entry, only=only))
+    assert {name.split("@")[0] for name in names} == variants
+    if "64" in split_names(only) if isinstance(only, str) else only == 64:
+        assert all(name.endswith("@64x64x64") for name in names)
 
 
 @pytest.mark.parametrize(
@@ -256,22 +259,27 @@ def test_shapes_are_those_of_races_alone(shapes, raced):
     }
     plan = load({"studies": studies, "shapes": shapes}).plan
     shape = {name: case.shape.id for name, case in plan.cases.items()}
-    found = {name: {shape[case] for case in plan.studies[name]} for name in studies}
-    assert found == {"raced": raced, "of_raced_blocks": raced, "timed": {"64x64x64"}}
+    by_study = {name: {shape[case] for case in plan.studies[name]} for name in studies}
+    assert by_study == {"raced": raced, "of_raced_blocks": raced, "timed": {"64x64x64"}}
 
 
 def test_only_does_not_change_how_a_case_is_measured():
-    """Metrics are part of the key: a narrowed run must still find what the whole one stored."""
-    asked, cases = {"first": "memory", "second": "quantization"}, [BLOCK | {"macros": "defaults"}]
-    studies = {name: {**ANY, "counters": one, "cases": cases} for name, one in asked.items()}
-    (whole,) = load({"studies": studies}).plan.cases.values()
+    """Metrics are part of the key, so a narrowed run must find what the full run stored."""
+    metric_sets, cases = (
+        {"first": "memory", "second": "quantization"},
+        [BLOCK | {"macros": "defaults"}],
+    )
+    studies = {
+        name: {**ANY, "counters": metrics, "cases": cases} for name, metrics in metric_sets.items()
+    }
+    (full,) = load({"studies": studies}).plan.cases.values()
     (narrow,) = load({"studies": studies, "only": "first"}).plan.cases.values()
-    assert narrow.counters == whole.counters == {"memory", "quantization"}
+    assert narrow.counters == full.counters == {"memory", "quantization"}
     assert narrow.studies == ("first",)
 
 
 def test_a_study_with_a_few_races_is_none_of_races():
-    """The table of the best variants lists races, and nothing of what is only timed beside them."""
+    """The table of the best variants lists races, and no cases that are only timed beside them."""
     timed, raced = BLOCK | {"time": True}, BLOCK | {"tune": True}
     studies = {
         "races": {**ANY, "tune": True, "cases": [BLOCK, timed]},
@@ -281,7 +289,7 @@ def test_a_study_with_a_few_races_is_none_of_races():
     assert load({"studies": studies}).raced_studies == ["races", "each"]
 
 
-def test_a_part_is_a_word_for_its_studies_and_every_study_is_in_one():
+def test_parts_name_their_studies_and_cover_all_of_them():
     studies = dict.fromkeys(("first", "second", "third"), ANY)
     data = {"studies": studies, "parts": {"some": ["first", "third"]}, "only": "some"}
     assert list(load(data).plan.studies) == ["first", "third"]
@@ -301,22 +309,22 @@ def test_every_key_is_described():
 
 def test_a_block_leaves_out_kernels_with_too_many_variants():
     """matmul_two_outputs has two, matmul_tiled four of f32 and eight of f64."""
-    given = {"kernels": ["matmul_two_outputs", "matmul_tiled"], "macros": "product", "shapes": [64]}
+    entry = {"kernels": ["matmul_two_outputs", "matmul_tiled"], "macros": "product", "shapes": [64]}
 
     def kernels(**more):
-        return {name.split("@")[0].split("-")[0] for name in cases(config(given | more))}
+        return {name.split("@")[0].split("-")[0] for name in cases(config(entry | more))}
 
     assert kernels(most=2) == {"matmul_two_outputs"}
     assert kernels(most=4, dtypes=["f32"]) == {"matmul_two_outputs", "matmul_tiled"}
     assert kernels(most=4) == {"matmul_two_outputs"}
-    assert len(cases(config(given | {"most": 12}))) == 14
-    assert "most" in refusal(config(given | {"most": 0}))
+    assert len(cases(config(entry | {"most": 12}))) == 14
+    assert "most" in refusal(config(entry | {"most": 0}))
 
 
 def test_cases_of_studies_that_are_left_out_take_no_room():
-    """Two studies of a run that together have more than a run may have: each can be run alone."""
-    one = study(cases=[{**BLOCK, "shapes": [SWEEP]}] * 11)["studies"]["s"]
-    both = {"studies": {"first": one, "second": one}}
+    """Two studies that together have too many cases can each be run alone."""
+    large = study(cases=[{**BLOCK, "shapes": [SWEEP]}] * 11)["studies"]["s"]
+    both = {"studies": {"first": large, "second": large}}
     assert f"{MOST_LISTED} cases" in refusal(both)
     assert len(load({**both, "only": "second"}).plan.studies) == 1
 
@@ -332,14 +340,14 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize(("content", "told"), FILES.values(), ids=FILES)
-def test_a_file_that_is_no_config(tmp_path, monkeypatch, capsys, content, told):
+@pytest.mark.parametrize(("content", "message"), FILES.values(), ids=FILES)
+def test_a_file_that_is_no_config(tmp_path, monkeypatch, capsys, content, message):
     monkeypatch.chdir(tmp_path)
     Path(WHERE).write_bytes(content)
     assert main(["report", "--configfile", WHERE]) == 2
     out, err = capsys.readouterr()
     assert err.startswith(f"Error: {WHERE}: ") and err.count("\n") == 1 and not out
-    assert told in err
+    assert message in err
     assert [path.name for path in tmp_path.iterdir()] == [WHERE]
 
 
@@ -362,7 +370,7 @@ ODD = [
 
 
 def places(data):
-    """Every mapping and list of a document, with each of its keys."""
+    """Yield every mapping and list of a document, with each of its keys."""
     for key, value in list(data.items() if isinstance(data, dict) else enumerate(data)):
         yield data, key
         if isinstance(value, dict | list):
@@ -375,19 +383,21 @@ def places(data):
 )  # fmt: skip
 @given(st.data())
 def test_a_plan_or_one_line(data):
-    """Whatever stands in a value's place, or under a key that is no key."""
+    """Any value, and any unknown key, gives a plan or a message of one line."""
     more = {"macros": {"TILE": [16, 32]}, "shapes": [64, "64x65x7", {"m": [1, 2], "n": 3, "k": 4}]}
-    made = copy.deepcopy(study(cases=[BLOCK | more], time=True, options={"log": True}, style={}))
-    made |= {"timing": {"rounds": 3}, "output": {"results": "r"}, "only": "64", "gpu": 0}
+    document = copy.deepcopy(
+        study(cases=[BLOCK | more], time=True, options={"log": True}, style={})
+    )
+    document |= {"timing": {"rounds": 3}, "output": {"results": "r"}, "only": "64", "gpu": 0}
     for _ in range(data.draw(st.integers(1, 3))):
-        inside, key = data.draw(st.sampled_from(list(places(made))))
+        inside, key = data.draw(st.sampled_from(list(places(document))))
         odd = copy.deepcopy(data.draw(st.sampled_from(ODD)))
         if isinstance(inside, dict) and data.draw(st.booleans()):
             inside[data.draw(st.sampled_from(["x", "a.b", 7]))] = odd
         else:
             inside[key] = odd
     try:
-        load(made)
+        load(document)
     except UserError as error:
         assert "\n" not in str(error) and re.search(r"\. [A-Z]", str(error))
         assert str(error).startswith(f"{WHERE}: ") and error.key
@@ -399,7 +409,11 @@ def test_a_plan_or_one_line(data):
         ("ladder", {"rungs": {"f32": "matmul_naive"}}, "rungs.f32"),
         ("ladder", {"rungs": {"f32": ["x"] * 10}}, "at most 9"),
         ("ladder", {"rugns": {}}, "unknown key rugns (did you mean 'rungs'?)"),
-        ("wavefronts", {"log": True}, "options sets 'log', but the plot wavefronts takes no options"),
+        (
+            "wavefronts",
+            {"log": True},
+            "options sets 'log', but the plot wavefronts takes no options",
+        ),
         ("ladder", {"lecture": {"rows": [1], "sizes": [64]}}, "lecture.rows"),
         ("ladder", {"lecture": {"rows": {}, "sizes": [64], "x": 1}}, "rows, sizes"),
         ("ladder", {"lecture": True}, "lecture"),
@@ -430,13 +444,13 @@ class Options(PlotOptions):
 """
 
 
-def test_options_of_ones_own_plot(tmp_path):
-    (tmp_path / "told.py").write_text("from __future__ import annotations\n" + DECLARED)
+def test_options_of_a_user_defined_plot(tmp_path):
+    (tmp_path / "declared.py").write_text("from __future__ import annotations\n" + DECLARED)
     (tmp_path / "free.py").write_text("READING = ''\n")
     folders = {"plot_folders": [str(tmp_path)]}
-    for plot, colour in (("told", "blue"), ("free", {"any": ["thing"]})):
+    for plot, colour in (("declared", "blue"), ("free", {"any": ["thing"]})):
         load(study(plot=plot, options={"colour": colour}) | folders)
-    wrong = study(plot="told", options={"colour": "green"}) | folders
+    wrong = study(plot="declared", options={"colour": "green"}) | folders
     assert "options.colour is 'green'" in refusal(wrong)
     plots.check_options("split_k", {"aim": None, "bandwidth": None})
     plots.MODULES.use([])

@@ -27,18 +27,18 @@ def output(done):
     return done.stdout + done.stderr
 
 
-def words(folder, *arguments):
+def options(folder, *arguments):
     return ["-s", str(ROOT / "Snakefile"), "-d", str(folder), *arguments]
 
 
 def snakemake(folder, *arguments):
-    """Run this checkout's workflow in a folder of its own."""
-    return forked_snakemake.run(words(folder, "--cores", "1", *arguments), folder, ENVIRONMENT)
+    """Run this checkout's workflow in a folder."""
+    return forked_snakemake.run(options(folder, "--cores", "1", *arguments), folder, ENVIRONMENT)
 
 
 def started(folder, *arguments, **environment):
-    """The same in a process that is started as a user starts it."""
-    command = [sys.executable, "-m", "snakemake", *words(folder, *arguments)]
+    """Run it in a new process, as a user does."""
+    command = [sys.executable, "-m", "snakemake", *options(folder, *arguments)]
     about = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
     return subprocess.run(command, cwd=folder, env=ENVIRONMENT | environment, **about)
 
@@ -51,12 +51,12 @@ def write(folder, data):
 
 @pytest.fixture(scope="module")
 def dry(tmp_path_factory):
-    """A folder for dry runs, which leave nothing there but what they found out."""
+    """A folder for dry runs, which write no results there."""
     return tmp_path_factory.mktemp("dry")
 
 
 def rules_of(done):
-    """The rules that a dry run would run."""
+    """Return the rules that a dry run would run."""
     assert done.returncode == 0, done.stderr
     return set(re.findall(r"^(\w+) +[1-9]\d*$", output(done), re.M)) - {"total"}
 
@@ -82,7 +82,7 @@ def test_the_workflow_is_a_module_of_another(tmp_path):
     )
     command = [sys.executable, "-m", "snakemake", "-n", "--cores", "1"]
     done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
-    assert {f"tilewave_{one}" for one in ALL - {"report"}} <= rules_of(done)
+    assert {f"tilewave_{name}" for name in ALL - {"report"}} <= rules_of(done)
 
 
 def test_the_snakefile_is_read_with_the_standard_library():
@@ -97,7 +97,7 @@ def test_the_snakefile_is_read_with_the_standard_library():
 
 
 def test_a_rule_depends_on_modules_that_exist():
-    """But for a plot of the user's own, which is no module of the library."""
+    """A user-defined plot is no module of the library, and is ignored."""
     figures = parameters.code("report.figures")
     assert parameters.code("report.figures", "plots.mine") == figures
     assert parameters.code("report.figures", "plots.claims") != figures
@@ -107,19 +107,23 @@ def test_a_rule_depends_on_modules_that_exist():
 
 @pytest.mark.skipif(not (ROOT / "resources/recorded/nvidia_h200").is_dir(), reason="no recording")
 def test_what_is_recorded_is_not_done_again(tmp_path, monkeypatch):
-    """Whatever was recorded of this very code is neither compiled nor executed."""
+    """A variant that was recorded with this code is neither compiled nor executed."""
     monkeypatch.chdir(tmp_path)
     recorded = json.loads((ROOT / "resources/recorded/nvidia_h200/compiled.json").read_text())
     config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
     pipeline = rules.begin(projects.load(config, "config.yaml", thorough=False)).pipeline()
     changed = set()
-    for one in (one for one in pipeline.variants.values() if one.kernel.provider == "nvrtc"):
-        key = nvrtc.cache_key(one.kernel, nvrtc.target_of(one.kernel, "sm_90"), one.names)
-        if recorded.get(f"{one.id}.sm_90", {}).get("key") != key:
-            changed.add(one.id)
+    for variant in (
+        variant for variant in pipeline.variants.values() if variant.kernel.provider == "nvrtc"
+    ):
+        key = nvrtc.cache_key(
+            variant.kernel, nvrtc.target_of(variant.kernel, "sm_90"), variant.names
+        )
+        if recorded.get(f"{variant.id}.sm_90", {}).get("key") != key:
+            changed.add(variant.id)
     assert {task.variant.id for task in pipeline.tasks(list(pipeline.variants))} == changed
     executed = pipeline.measure("execute", None)["results"]
-    missing = [one.case for one in executed if one.status == "not measured"]
+    missing = [outcome.case for outcome in executed if outcome.status == "not measured"]
     assert {case.partition("@")[0] for case in missing} <= changed
 
 
@@ -139,8 +143,8 @@ def test_what_is_executed_waits_until_all_is_timed(tmp_path):
     data["studies"]["study"] |= {"time": True, "counters": "basic"}
     (tmp_path / "sitecustomize.py").write_text(PRETENDED)
     path = f"{tmp_path}{os.pathsep}{ROOT / 'workflow'}"
-    asked = ["report", "--dag", "--cores", "4", "--configfile", write(tmp_path, data)]
-    done = started(tmp_path, *asked, PYTHONPATH=path)
+    arguments = ["report", "--dag", "--cores", "4", "--configfile", write(tmp_path, data)]
+    done = started(tmp_path, *arguments, PYTHONPATH=path)
     assert done.returncode == 0, done.stderr
     names = dict(re.findall(r'(\d+)\[label = "(\w+)', done.stdout))
     edges = {(names[a], names[b]) for a, b in re.findall(r"(\d+) -> (\d+)", done.stdout)}
@@ -155,7 +159,9 @@ def test_new_file_takes_part_in_one_figure_by_its_path(tmp_path):
     assert snakemake(tmp_path, "results/plan.json", *more).returncode == 0
     plan = json.loads((tmp_path / "results" / "plan.json").read_text())
     assert list(plan["studies"]) == ["ladder"]
-    assert {"brand_new", "matmul_naive"} <= {one["kernel"] for one in plan["variants"].values()}
+    assert {"brand_new", "matmul_naive"} <= {
+        variant["kernel"] for variant in plan["variants"].values()
+    }
 
 
 def test_races_need_no_other_measurement(dry):
@@ -164,7 +170,7 @@ def test_races_need_no_other_measurement(dry):
 
 
 def refused(folder, *arguments):
-    """What is said of a mistake, without a traceback, before anything runs."""
+    """Return the output of a run with a mistake: no traceback, and nothing runs."""
     done = snakemake(folder, *arguments)
     assert done.returncode != 0 and "Traceback" not in output(done)
     assert not (folder / "results").exists()
@@ -173,17 +179,17 @@ def refused(folder, *arguments):
 
 def test_mistake_ends_in_one_line(tmp_path):
     data = config({"kernels": ["matmul_naiv"], "shapes": [64]})
-    said = refused(tmp_path, "report", "--configfile", write(tmp_path, data))
-    (told,) = (line for line in said.splitlines() if ". Needed: " in line or ". Allowed: " in line)
-    assert "test.yaml" in told and "matmul_naive" in told
+    text = refused(tmp_path, "report", "--configfile", write(tmp_path, data))
+    (message,) = (line for line in text.splitlines() if ". Allowed: " in line)
+    assert "test.yaml" in message and "matmul_naive" in message
 
 
 def test_mistake_in_front_matter_names_the_file(tmp_path):
     front = "title: t\noperation: matmul\ngird: [1]\n"
     path = write_kernel(tmp_path / "mine", "bad", front=front)
     data = config({"kernels": ["bad"], "shapes": [64]}, kernel_folders=[str(path)])
-    told = refused(tmp_path, "-n", "report", "--configfile", write(tmp_path, data))
-    assert f"{path}: gird" in told
+    message = refused(tmp_path, "-n", "report", "--configfile", write(tmp_path, data))
+    assert f"{path}: gird" in message
 
 
 def test_an_expression_without_a_value_ends_the_plan_in_one_line(tmp_path):
@@ -239,13 +245,13 @@ STUDIES = {
         "cases": [{"kernels": ["good"], "macros": {"TILE": [16, 32]}, "shapes": [32, 48]}],
     },
 }
-# Of the figure that raises.
+# The reason of the figure that raises.
 WHY = "ValueError: no <bars>, at $1 a $ (figures/broken.py, line 12)"
 UNDRAWN = "1 figure was not drawn (boxed)"
 
 
 def ran_on(folder, run=snakemake, *, strict):
-    studies = {name: {"title": name, "question": "Q?", **one} for name, one in STUDIES.items()}
+    studies = {name: {"title": name, "question": "Q?", **study} for name, study in STUDIES.items()}
     data = config(kernel_folders=["mine"], plot_folders=["figures"], studies=studies, strict=strict)
     return run(folder, "tune", "report", "--cores", "1", "--configfile", write(folder, data))
 
@@ -268,23 +274,28 @@ def ran(tmp_path_factory):
 
 
 def test_small_study_without_a_gpu(ran):
-    """A kernel with a syntax error is a status in a report that is otherwise complete."""
+    """A kernel with a syntax error is a status, and the rest of the report is complete."""
     folder, done = ran
     text = (folder / "reports" / "index.html").read_text()
     # With neither a GPU nor a recorded figure, the CPU executes the machine code.
-    for told in ("failed to compile", "broken.cu:", "65x1x7", "executing the kernels&#39; machine"):
-        assert told in text
+    for phrase in (
+        "failed to compile",
+        "broken.cu:",
+        "65x1x7",
+        "executing the kernels&#39; machine",
+    ):
+        assert phrase in text
     records = pd.read_parquet(folder / "results" / "tables" / "records.parquet")
     good = records["case"].isin(["good@64x64x64", "good@65x1x7"]) & (records["stage"] == "check")
-    told = records[good][["case", "verdict", "source"]].drop_duplicates().to_numpy().tolist()
-    assert [(verdict, source) for _, verdict, source in told] == [("correct", "executed")] * 2
+    rows = records[good][["case", "verdict", "source"]].drop_duplicates().to_numpy().tolist()
+    assert [(verdict, source) for _, verdict, source in rows] == [("correct", "executed")] * 2
     assert "Traceback" not in done.stderr
     for line in ("compile: 4 variants", "execute: 4 cases"):
         assert f"\n  {line} for boxed (2), drawn (2), " in done.stderr
 
 
-def test_a_figure_of_ones_own_and_one_that_raises(ran):
-    """Both stand in a page that is complete, the second as a box with the reason."""
+def test_a_user_defined_figure_and_a_figure_that_raises(ran):
+    """The page has both, the second as a box with the reason."""
     folder, done = ran
     page = {name: (folder / f"reports/study/{name}.html").read_text() for name in STUDIES}
     assert "as high as its name" in page["drawn"] and "../figures/drawn.svg" in page["drawn"]
@@ -333,7 +344,7 @@ def test_what_is_left_to_do_is_done(ran):
     passed = ran_on(folder, strict=False)
     assert passed.returncode == 0, passed.stderr
     assert "execute: " not in passed.stderr
-    # Nothing is left. A comment, also one that moves the code, makes the page anew; a change of code is a new plan.
+    # Nothing is left. A comment, even one that moves the code, makes only the page anew; new code makes a new plan.
     comment = BODY.replace("REAL sum = 0;", "// a note\n    REAL sum = 0;  // and another one")
     write_kernel(folder / "mine", "good", body=comment)
     assert planned() == {"page", "verdict", "report"}

@@ -1,4 +1,4 @@
-"""Which cases are executed, and where their results stand in for what no GPU measured."""
+"""The cases that are executed, and the places where their results replace a GPU's."""
 
 from dataclasses import replace
 from typing import Any
@@ -51,8 +51,8 @@ def chosen(project: projects.Project, recorded: Recorded | None = None, live: bo
     project = replace(project, plan=resolved(project.plan, target(live)))
     replaced: dict[str, list[Any]] = {}
     for stage in executing.REPLACED:
-        for case, one in planned(stage, project, compiled(project), target(live)).items():
-            replaced.setdefault(case, []).append(one)
+        for case, entry in planned(stage, project, compiled(project), target(live)).items():
+            replaced.setdefault(case, []).append(entry)
     cases, when = list(project.plan.cases.values()), project.config.execute.when
     return executing.wanted(cases, replaced, target(live), recorded, when)
 
@@ -83,34 +83,34 @@ def test_which_cases_are_executed(when: str, asks: bool, live: bool, cases: set[
 
 
 def recorded_with(project: projects.Project, folder: Any, stages: tuple[str, ...]) -> Recorded:
-    made = [
+    results = [
         Result.of_job(job, environment="gpu1", verdict="correct")
         for stage in stages
         for job in planned(stage, project, compiled(project), target()).values()
         if isinstance(job, Job) and job.case == "matmul_naive@64x64x64"
     ]
-    merge(folder, made, {"gpu1": {"gpu": "NVIDIA H200"}}, {})
+    merge(folder, results, {"gpu1": {"gpu": "NVIDIA H200"}}, {})
     return Recorded(folder)
 
 
 def test_recorded_cases_are_not_executed(tmp_path: Any) -> None:
     project = load()
-    whole = recorded_with(project, tmp_path / "whole", ("check", "counters"))
-    assert chosen(project, whole) == {"matmul_naive@96x96x96"}
+    full = recorded_with(project, tmp_path / "whole", ("check", "counters"))
+    assert chosen(project, full) == {"matmul_naive@96x96x96"}
     half = recorded_with(project, tmp_path / "half", ("check",))
     assert chosen(project, half) == GPU_CASES
 
 
-@pytest.mark.parametrize("how", ["tune", "time"])
-@pytest.mark.parametrize(("others", "expected"), [([], 64), ([96], 64), ([32, 96], 32)])
-def test_of_cases_that_are_only_timed_a_variants_smallest_is_executed(how, others, expected):
-    """A time is nothing that executing gives; whether the variant is right is."""
+@pytest.mark.parametrize("stage", ["tune", "time"])
+@pytest.mark.parametrize(("more_shapes", "expected"), [([], 64), ([96], 64), ([32, 96], 32)])
+def test_of_cases_that_are_only_timed_a_variants_smallest_is_executed(stage, more_shapes, expected):
+    """Executing gives no time, but it tells whether the variant is correct."""
     timed = {"kernels": ["matmul_naive"], "macros": {"REAL": ["f32", "f64"]}, "counters": "none"}
-    blocks = [timed | {how: True, "shapes": [128, 96, 64]}]
-    blocks += [timed | {"macros": "defaults", "shapes": others}] if others else []
+    blocks = [timed | {stage: True, "shapes": [128, 96, 64]}]
+    blocks += [timed | {"macros": "defaults", "shapes": more_shapes}] if more_shapes else []
     project = load(study={"cases": blocks})
-    names = executing.telling(list(resolved(project.plan, target()).cases.values()))
-    sizes = sorted({*others, expected})
+    names = executing.informative(list(resolved(project.plan, target()).cases.values()))
+    sizes = sorted({*more_shapes, expected})
     first = {f"matmul_naive@{size}x{size}x{size}" for size in sizes}
     assert names == first | {"matmul_naive-realf64@64x64x64"}
 
@@ -119,7 +119,7 @@ def executed(project: projects.Project, **more: Any) -> dict[str, Any]:
     return planned("execute", project, compiled(project, **more), target())
 
 
-def test_a_case_that_is_too_dear_is_not_begun() -> None:
+def test_a_case_over_its_limit_is_not_begun() -> None:
     project = load(study={"cases": [{"kernels": ["matmul_naive"], "shapes": [64, 4096]}]})
     small, large = list(executed(project).values())[:2]
     assert small.limit_s == 10.0
@@ -130,8 +130,8 @@ def test_a_case_that_is_too_dear_is_not_begun() -> None:
 def test_without_a_cubin_nothing_is_executed(tmp_path: Any) -> None:
     executor = Executor()
     sources = measuring.Sources(target(), Store(tmp_path))
-    (one, *_) = measuring.collect(executed(load(), cubin=None), sources, executor)["results"]
-    assert (one.status, one.reason, executor.asked) == (model.NOT_MEASURED, "no NVRTC", [])
+    (outcome, *_) = measuring.collect(executed(load(), cubin=None), sources, executor)["results"]
+    assert (outcome.status, outcome.reason, executor.cases) == (model.NOT_MEASURED, "no NVRTC", [])
 
 
 def test_the_key_holds_the_machines_version(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,18 +150,18 @@ class Executor:
     """A fake measure function of the stage."""
 
     def __init__(self, status: str = model.OK, verdict: str | None = model.CORRECT) -> None:
-        self.asked: list[str] = []
+        self.cases: list[str] = []
         self._ending = status, verdict
 
     def __call__(self, waiting: Any, finished: Any) -> Any:
         status, verdict = self._ending
         ok = {"figures": FIGURES, "source": "executed", "notes": NOTES} if status == "ok" else {}
-        made = []
+        results = []
         for job in waiting:
-            self.asked.append(job.case)
-            made.append(Result("execute", job.case, status, "why", verdict=verdict, **ok))
-            finished(made[-1])
-        return made
+            self.cases.append(job.case)
+            results.append(Result("execute", job.case, status, "why", verdict=verdict, **ok))
+            finished(results[-1])
+        return results
 
 
 def collect(store: Store, executor: Executor, **more: Any) -> dict[str, Any]:
@@ -172,11 +172,11 @@ def test_an_execution_is_kept_and_reused(tmp_path: Any) -> None:
     store, executor = Store(tmp_path), Executor()
     first = collect(store, executor)
     again = collect(store, executor)
-    assert executor.asked == ["matmul_naive@64x64x64", "matmul_naive@96x96x96"]
+    assert executor.cases == ["matmul_naive@64x64x64", "matmul_naive@96x96x96"]
     assert again["results"] == first["results"]
     assert (first["counts"]["measured"], again["counts"]["measured"]) == (2, 0)
     assert (first["counts"]["reused"], again["counts"]["reused"]) == (0, 2)
-    assert {made.environment for made in first["results"]} == {"laptop"}
+    assert {outcome.environment for outcome in first["results"]} == {"laptop"}
 
 
 def test_cases_of_one_key_are_executed_once(tmp_path: Any) -> None:
@@ -184,16 +184,16 @@ def test_cases_of_one_key_are_executed_once(tmp_path: Any) -> None:
     blocks = [{"kernels": ["matmul_naive"], "macros": "defaults",
                "shapes": [{"m": ["64", "64 * 1"], "n": 64, "k": 64}]}]  # fmt: skip
     document = collect(Store(tmp_path), executor, study={"cases": blocks})
-    assert len(executor.asked) == 1 and len(document["results"]) == 2
-    assert [made.case for made in document["results"]][1] == "matmul_naive@64*1x64x64"
+    assert len(executor.cases) == 1 and len(document["results"]) == 2
+    assert [outcome.case for outcome in document["results"]][1] == "matmul_naive@64*1x64x64"
 
 
-@pytest.mark.parametrize(("limit_s", "asked"), [(10.0, 2), (20.0, 4)])
-def test_more_time_executes_again_what_timed_out(tmp_path: Any, limit_s: float, asked: int) -> None:
+@pytest.mark.parametrize(("limit_s", "count"), [(10.0, 2), (20.0, 4)])
+def test_more_time_executes_again_what_timed_out(tmp_path: Any, limit_s: float, count: int) -> None:
     store, executor = Store(tmp_path), Executor(model.TIMED_OUT, None)
     collect(store, executor)
     collect(store, executor, execute={"case_limit_s": limit_s})
-    assert len(executor.asked) == asked
+    assert len(executor.cases) == count
 
 
 def execution(status: str = model.OK, verdict: str | None = model.CORRECT, **more: Any) -> Any:
@@ -202,11 +202,11 @@ def execution(status: str = model.OK, verdict: str | None = model.CORRECT, **mor
     return Result("execute", "a@64", status, verdict=verdict, **more)
 
 
-def one(
-    stage: str, made: Any, tmp_path: Any, recorded: Any = None, live: bool = False,
+def stage_result(
+    stage: str, outcome: Any, tmp_path: Any, recorded: Any = None, live: bool = False,
     first: bool = False, status: str = model.OK,
 ) -> Result:  # fmt: skip
-    """The result of a stage for the case that ``made`` is the execution of."""
+    """Return the result of a stage for an executed case."""
     job = a_job(stage=stage, key="aa11", limit_s=9.0, metrics=("smsp__inst_executed.sum",))
 
     def measure(waiting: Any, finished: Any) -> Any:
@@ -214,60 +214,64 @@ def one(
 
     sources = measuring.Sources(target(live), Store(tmp_path / "store"), recorded)
     (result,) = measuring.collect({"a@64": job}, sources, measure)["results"]
-    return measuring.with_execution(job, result, made, live, first) if made else result
+    return measuring.with_execution(job, result, outcome, live, first) if outcome else result
 
 
 @pytest.mark.parametrize("stage", ["check", "counters"])
 def test_where_nothing_is_recorded_the_execution_speaks(stage: str, tmp_path: Any) -> None:
-    result = one(stage, execution(), tmp_path)
+    result = stage_result(stage, execution(), tmp_path)
     assert (result.stage, result.status, result.source) == (stage, "ok", "executed")
     assert (result.key, result.environment) == ("aa11", "laptop")
 
 
 def shipped(folder: Any, key: str = "aa11") -> Recorded:
-    made = Result("check", "a@64", "ok", key=key, environment="gpu1", verdict="correct")
-    merge(folder / "nvidia_h200", [made], {"gpu1": {"gpu": "NVIDIA H200"}}, {})
+    check = Result("check", "a@64", "ok", key=key, environment="gpu1", verdict="correct")
+    merge(folder / "nvidia_h200", [check], {"gpu1": {"gpu": "NVIDIA H200"}}, {})
     return Recorded(folder / "nvidia_h200")
 
 
 def test_a_recorded_figure_comes_first_unless_the_config_executes_always(tmp_path: Any) -> None:
     wrong, recorded = execution(verdict="wrong"), shipped(tmp_path)
-    result = one("check", wrong, tmp_path, recorded)
+    result = stage_result("check", wrong, tmp_path, recorded)
     assert (result.source, result.verdict) == ("recorded:nvidia_h200", "correct")
-    result = one("check", wrong, tmp_path, recorded, first=True)
+    result = stage_result("check", wrong, tmp_path, recorded, first=True)
     assert (result.source, result.verdict) == ("executed", "wrong")
     unknown = execution(model.UNSUPPORTED, None)
-    result = one("check", unknown, tmp_path, recorded, first=True)
+    result = stage_result("check", unknown, tmp_path, recorded, first=True)
     assert result.source == "recorded:nvidia_h200"
 
 
 @pytest.mark.parametrize("status", [model.UNSUPPORTED, model.NOT_MEASURED])
 def test_stale_stays_stale_where_the_execution_says_nothing(status: str, tmp_path: Any) -> None:
     stale = shipped(tmp_path, "other")
-    result = one("check", execution(status, None, reason="HGMMA at line 2"), tmp_path, stale)
+    result = stage_result(
+        "check", execution(status, None, reason="HGMMA at line 2"), tmp_path, stale
+    )
     assert result.status == model.STALE and result.reason.endswith("; HGMMA at line 2")
-    assert one("check", execution(), tmp_path, stale).source == "executed"
+    assert stage_result("check", execution(), tmp_path, stale).source == "executed"
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "reason"),
     [(model.UNSUPPORTED, "HGMMA"), (model.NOT_MEASURED, "no NVIDIA GPU on this machine; HGMMA")],
 )
-def test_why_nothing_was_executed_is_said(status: str, told: str, tmp_path: Any) -> None:
-    result = one("counters", execution(status, None, reason="HGMMA"), tmp_path)
-    assert (result.status, result.reason) == (status, told)
+def test_why_nothing_was_executed_is_said(status: str, reason: str, tmp_path: Any) -> None:
+    result = stage_result("counters", execution(status, None, reason="HGMMA"), tmp_path)
+    assert (result.status, result.reason) == (status, reason)
 
 
 def test_on_a_live_gpu_measured_figures_stay(tmp_path: Any) -> None:
-    assert one("check", execution(verdict="wrong"), tmp_path, live=True).source == "events"
-    result = one("counters", execution(), tmp_path, live=True, status=model.NOT_MEASURED)
+    assert stage_result("check", execution(verdict="wrong"), tmp_path, live=True).source == "events"
+    result = stage_result("counters", execution(), tmp_path, live=True, status=model.NOT_MEASURED)
     assert result.source == "executed"
-    result = one("counters", None, tmp_path, live=True, status=model.NOT_MEASURED)
+    result = stage_result("counters", None, tmp_path, live=True, status=model.NOT_MEASURED)
     assert result.reason == "no permission"
 
 
 def test_a_race_is_a_race_though_the_result_was_right() -> None:
     check = [Result("check", case, "ok", verdict=model.CORRECT) for case in ("a", "b")]
-    told = {"a": model.RACE, "b": model.WRONG}
-    found = [Result("execute", case, "ok", verdict=one) for case, one in told.items()]
-    assert verdicts(check, found) == {"a": model.RACE, "b": model.CORRECT}
+    findings = {"a": model.RACE, "b": model.WRONG}
+    executions = [
+        Result("execute", case, "ok", verdict=verdict) for case, verdict in findings.items()
+    ]
+    assert verdicts(check, executions) == {"a": model.RACE, "b": model.CORRECT}

@@ -1,4 +1,4 @@
-"""Planning: what cannot be measured is a status with its reason before anything runs."""
+"""Jobs: a case that cannot be measured has a status and a reason before anything runs."""
 
 import pickle
 from collections import Counter
@@ -24,17 +24,17 @@ HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "a
 
 
 def load(folder, *blocks, **top):
-    """A project of the kernels in a folder, each block with its default macros at 64."""
-    blocks = [{"macros": "defaults", "shapes": [64], **one} for one in blocks]
+    """Return a project of the kernels in a folder, each block with its default macros at 64."""
+    blocks = [{"macros": "defaults", "shapes": [64], **block} for block in blocks]
     return project.load(config(*blocks, kernel_folders=[str(folder)], **top), "test.yaml")
 
 
 def plan(folder, target, arch="sm_90", shapes=(64,), front=FRONT, **block):
-    """The check of one case on a target, its kernel compiled for ``arch``."""
+    """Return the check of one case on a target, its kernel compiled for ``arch``."""
     write_kernel(folder, front=front)
-    made = load(folder, {"kernels": ["sample"], "shapes": [] if block else list(shapes), **block})
-    (made,) = planned("check", made, compiled("sample", arch=arch), target).values()
-    return made
+    loaded = load(folder, {"kernels": ["sample"], "shapes": [] if block else list(shapes), **block})
+    (entry,) = planned("check", loaded, compiled("sample", arch=arch), target).values()
+    return entry
 
 
 def test_a_job_is_read_as_it_was_written(tmp_path):
@@ -43,18 +43,18 @@ def test_a_job_is_read_as_it_was_written(tmp_path):
     launch = LaunchPlan((4, 2, 1), (32, 1, 1), 64, (16, 16, 1), 7, scratch, (2, 1, 1), maps)
     looked_at = ProbeBuffer("f32", "32 * sms", "lane", {"metric": "latency", "unit": "cycle"})
     probe = Probe({"found": looked_at}, {"WIDTH": 4}, {"index": "lane"}, {"found": 8}, {"n": 2})
-    given = [
+    written = [
         plan(tmp_path, HERE),
         a_job(launch=launch, arguments=("a", "map_a"), shape={"n": 8}, work={"flop": 2.0}),
         a_job(operation="probe", probe=probe, device={"sms": 132}, versions=(1, 2)),
     ]
-    write_jobs(tmp_path / "jobs.json", given)
-    assert read_jobs(tmp_path / "jobs.json") == given
-    assert pickle.loads(pickle.dumps(given)) == given
+    write_jobs(tmp_path / "jobs.json", written)
+    assert read_jobs(tmp_path / "jobs.json") == written
+    assert pickle.loads(pickle.dumps(written)) == written
 
 
 PROBE = """\
-title: A probe that is told the device
+title: A probe with facts of the device among its arguments
 operation: probe
 block: [32]
 grid: [1]
@@ -91,9 +91,12 @@ def test_a_probes_key_holds_its_case_and_its_buffers():
 
 
 def test_a_symbolic_shape_and_its_number_have_one_key(tmp_path):
-    one, other = plan(tmp_path, HERE, shapes=["64 * sms"]), plan(tmp_path, HERE, shapes=[8448])
-    assert (one.launch.grid, one.shape["m"]) == ((528, 528, 1), 8448)
-    assert one.case != other.case and one.key == other.key
+    symbolic, numeric = (
+        plan(tmp_path, HERE, shapes=["64 * sms"]),
+        plan(tmp_path, HERE, shapes=[8448]),
+    )
+    assert (symbolic.launch.grid, symbolic.shape["m"]) == ((528, 528, 1), 8448)
+    assert symbolic.case != numeric.case and symbolic.key == numeric.key
 
 
 @pytest.mark.parametrize(
@@ -102,47 +105,47 @@ def test_a_symbolic_shape_and_its_number_have_one_key(tmp_path):
         (AWAY, {"shapes": ["64 * sms"]}, "without a GPU"),
         (HERE, {"shapes": ["sms / 64"]}, "on this device"),
         (AWAY, {"front": FRONT.replace('"ceil(m / TILE)"', "sms")}, "it asks for sms"),
-        (HERE, {"arch": "sm_80"}, "leaves out sm_90"),
+        (HERE, {"arch": "sm_80"}, "lacks sm_90"),
     ],
 )
 def test_what_cannot_be_planned_is_not_measured(tmp_path, target, more, reason):
-    made = plan(tmp_path, target, **more)
-    assert made.status == result.NOT_MEASURED
-    assert reason in made.reason
+    outcome = plan(tmp_path, target, **more)
+    assert outcome.status == result.NOT_MEASURED
+    assert reason in outcome.reason
 
 
 @needs_nvrtc
-def test_each_thing_is_made_once_in_a_run(tmp_path, monkeypatch):
-    """A case is resolved by the plan alone, and each stage makes one job of it."""
+def test_cases_and_jobs_are_made_once_in_a_run(tmp_path, monkeypatch):
+    """Only the plan resolves a case, and each stage makes one job of it."""
     monkeypatch.chdir(tmp_path)
     write_kernel(tmp_path / "kernels")
-    made = load(tmp_path / "kernels", {"macros": "one_at_a_time", "shapes": [64, 65]}, fresh=True)
-    resolved, jobs_made = Counter(), Counter()
+    loaded = load(tmp_path / "kernels", {"macros": "one_at_a_time", "shapes": [64, 65]}, fresh=True)
+    resolved, job_counts = Counter(), Counter()
 
     def resolve(case, target, original=stages.plan.resolve):
         resolved[case.id] += 1
         return original(case, target)
 
-    def of_case(stage, case, *given, original=jobs.of_case):
-        jobs_made[stage, case.id] += 1
-        return original(stage, case, *given)
+    def of_case(stage, case, *arguments, original=jobs.of_case):
+        job_counts[stage, case.id] += 1
+        return original(stage, case, *arguments)
 
     monkeypatch.setattr(stages.plan, "resolve", resolve)
     monkeypatch.setattr(jobs, "of_case", of_case)
-    begun = rules.begin(made)
+    begun = rules.begin(loaded)
     path = tmp_path / "plan.json"
     stages.plan.write(path, begun.project.plan, {}, {})
-    data = made.config.model_dump(mode="json", by_alias=True)
+    data = loaded.config.model_dump(mode="json", by_alias=True)
     run = replace(begun, project=project.planned(data, "test.yaml", path))
     assert run.project.plan == begun.project.plan
     rules.write("compiled.json", rules.compile_part(run, ALL, 1))
     pipeline = run.pipeline(["compiled.json"])
-    found = rules.measure_part(run, pipeline)
-    found[result.EXECUTE] = rules.execute_part(run, pipeline)
-    tables = rules.tables(run, pipeline, found).all()
+    results = rules.measure_part(run, pipeline)
+    results[result.EXECUTE] = rules.execute_part(run, pipeline)
+    tables = rules.tables(run, pipeline, results).all()
     assert set(tables["cases"]["verdict"]) == {"correct"}
-    assert set(resolved) == set(made.plan.cases) and set(resolved.values()) == {1}
-    assert {n for (stage, _), n in jobs_made.items() if stage in ("time", "counters")} <= {1}
+    assert set(resolved) == set(loaded.plan.cases) and set(resolved.values()) == {1}
+    assert {n for (stage, _), n in job_counts.items() if stage in ("time", "counters")} <= {1}
 
 
 def test_what_is_compared_stays_in_one_part(tmp_path, monkeypatch):
@@ -158,37 +161,39 @@ def test_what_is_compared_stays_in_one_part(tmp_path, monkeypatch):
     assert not groups[0] & groups[1]
 
 
-def test_one_case_of_each_own_kernel_is_sampled(tmp_path):
-    """The largest of the first variant whose instructions are counted."""
+def test_a_single_case_of_each_kernel_is_sampled(tmp_path):
+    """It is the largest case of the first variant with counted instructions."""
     write_kernel(tmp_path)
-    asked = {"memory": [64, 32], "basic": [128]}
-    made = load(tmp_path, *({"shapes": sizes, "counters": one} for one, sizes in asked.items()))
-    resolved = stages.plan.resolved(made.plan, HERE)
+    shapes = {"memory": [64, 32], "basic": [128]}
+    loaded = load(
+        tmp_path, *({"shapes": sizes, "counters": metrics} for metrics, sizes in shapes.items())
+    )
+    resolved = stages.plan.resolved(loaded.plan, HERE)
     (chosen,) = sampling.chosen(resolved.cases.values())
     assert chosen.id.endswith("@64x64x64")
-    known = compiled(chosen.variant.id)
-    (job,) = jobs.of_stage(result.SAMPLE, [chosen], known, "sm_90", made.config).values()
+    entries = compiled(chosen.variant.id)
+    (job,) = jobs.of_stage(result.SAMPLE, [chosen], entries, "sm_90", loaded.config).values()
     assert job.metrics == catalogue.SAMPLED
     assert job.sections == catalogue.SAMPLED_SECTIONS
 
 
-def test_a_damaged_recording_is_told_by_the_plan(tmp_path, monkeypatch, capsys):
+def test_the_plan_warns_of_a_damaged_recording(tmp_path, monkeypatch, capsys):
     merge(tmp_path / "gpu", [], {}, {})
     (tmp_path / "gpu" / "compiled.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
-    made = project.load(config(), "test.yaml")
-    rules.begin(replace(made, recorded_root=tmp_path))
-    (told,) = (line for line in capsys.readouterr().err.splitlines() if "Warning: " in line)
-    assert "gpu/compiled.json is damaged: its checksum" in told
+    loaded = project.load(config(), "test.yaml")
+    rules.begin(replace(loaded, recorded_root=tmp_path))
+    (warning,) = (line for line in capsys.readouterr().err.splitlines() if "Warning: " in line)
+    assert "gpu/compiled.json is damaged: its checksum" in warning
 
 
 def test_another_card_than_the_targets_is_refused(monkeypatch):
     cards = {name: {"id": name, "gpu": "NVIDIA H200", "uuid": f"GPU-{name}"} for name in "ab"}
     target = {"host": "a", "environments": cards, "machine": "m", "node": "n1"}
-    found = {**target, **targets._machine()}
+    same_node = {**target, **targets._machine()}
     monkeypatch.setattr(targets, "probe", lambda gpu: cards["b"])
-    targets.of_another_node(found, 0, "time")  # on the same node nobody is asked
-    with pytest.raises(UserError, match=r"time: node is 'NVIDIA H200 GPU-b on .*GPU-a of n1"):
+    targets.of_another_node(same_node, 0, "time")  # on the same node the driver is not asked
+    with pytest.raises(UserError, match=r"time: node .* has NVIDIA H200 GPU-b, .*GPU-a.*n1"):
         targets.of_another_node(target, 0, "time")
     monkeypatch.setattr(targets, "probe", lambda gpu: cards["a"])
     targets.of_another_node(target, 0, "time")

@@ -1,4 +1,4 @@
-"""Which results a stage takes from the store or a recording, and which it measures. No GPU."""
+"""The results that a stage takes from the store or a recording, and those that it measures. No GPU."""
 
 from dataclasses import replace
 
@@ -24,32 +24,32 @@ def job(case="a@64", key="aa11", stage="time", provider="nvrtc", limit_s=60.0):
 
 
 def target(live=True):
-    """A machine whose GPU is ``gpu1``, or a laptop that shows that GPU's recording."""
+    """Return the target of a machine with the GPU ``gpu1``, or of a laptop that shows its recording."""
     more = {"environments": {HERE: {"ncu": NEW_NCU}, "laptop": {"ncu": None}}}
     more |= {"label": "NVIDIA H200", "reason": "no NVIDIA GPU on this machine"}
     return {"live": live, "environment": HERE, "host": "laptop", **more}
 
 
-def made_before(status=result.OK, value=1.0, environment=HERE, **more):
-    """A result of an earlier run, of the case that `job` names by default."""
+def stored_result(status=result.OK, value=1.0, environment=HERE, **more):
+    """Return a result of an earlier run, by default of the same case as `job`."""
     more = {"stage": "time", "case": "a@64", "key": "aa11"} | more
     figures = [{"metric": "duration", "value": value, "unit": "us"}]
     return Result(status=status, environment=environment, figures=figures, **more)
 
 
 class Machine:
-    """A fake measure function that remembers what it was asked for."""
+    """A fake measure function that remembers the cases it was given."""
 
     def __init__(self, status=result.OK, reason=""):
-        self.asked = []
+        self.cases = []
         self._ending = status, reason
 
     def __call__(self, waiting, finished):
-        self.asked += [one.case for one in waiting]
+        self.cases += [job.case for job in waiting]
         results = []
-        for one in waiting:
+        for job in waiting:
             figures = [{"metric": "duration", "value": 7.0, "unit": "us"}]
-            results.append(Result(one.stage, one.case, *self._ending, figures=figures))
+            results.append(Result(job.stage, job.case, *self._ending, figures=figures))
             finished(results[-1])
         return results
 
@@ -65,24 +65,24 @@ def machine():
 
 
 def collect(store, machine, *jobs, recorded=None, checks=None, **machine_is):
-    planned = {one.case: one for one in jobs}
+    planned = {job.case: job for job in jobs}
     sources = measuring.Sources(target(**machine_is), store, recorded)
     return measuring.collect(planned, sources, machine, checks)
 
 
-def value(made):
-    return made.figures[0]["value"]
+def value(outcome):
+    return outcome.figures[0]["value"]
 
 
 def test_a_stored_result_is_reused(store, machine):
     first = collect(store, machine, job())
     again = collect(store, machine, job())
-    assert machine.asked == ["a@64"]
+    assert machine.cases == ["a@64"]
     assert again["results"] == first["results"]
     assert first["counts"] == {"measured": 1, "reused": 0, "recorded": 0}
     assert again["counts"] == {"measured": 0, "reused": 1, "recorded": 0}
-    (made,) = collect(store, machine, job("a@2*32"))["results"]  # another case of its key
-    assert made.case == "a@2*32" and machine.asked == ["a@64"]
+    (outcome,) = collect(store, machine, job("a@2*32"))["results"]  # another case of its key
+    assert outcome.case == "a@2*32" and machine.cases == ["a@64"]
 
 
 @pytest.mark.parametrize(
@@ -90,17 +90,17 @@ def test_a_stored_result_is_reused(store, machine):
     [({}, {"key": "bb22"}), ({}, {"stage": "check"}), ({"environment": "gpu2"}, {})],
 )
 def test_another_key_stage_or_environment_is_measured(store, before, now, machine):
-    store.put(made_before(**before))
+    store.put(stored_result(**before))
     collect(store, machine, job(**now))
-    assert machine.asked == ["a@64"]
+    assert machine.cases == ["a@64"]
 
 
-@pytest.mark.parametrize(("limit_s", "asked"), [(60.0, ["a@64"]), (2.0, []), (1.0, [])])
-def test_a_raised_limit_measures_a_timed_out_case_again(store, limit_s, asked, machine):
-    store.put(made_before(result.TIMED_OUT, notes={"limit_s": 2}))
-    (made,) = collect(store, machine, job(limit_s=limit_s))["results"]
-    assert machine.asked == asked
-    assert made.status == (result.OK if asked else result.TIMED_OUT)
+@pytest.mark.parametrize(("limit_s", "cases"), [(60.0, ["a@64"]), (2.0, []), (1.0, [])])
+def test_a_raised_limit_measures_a_timed_out_case_again(store, limit_s, cases, machine):
+    store.put(stored_result(result.TIMED_OUT, notes={"limit_s": 2}))
+    (outcome,) = collect(store, machine, job(limit_s=limit_s))["results"]
+    assert machine.cases == cases
+    assert outcome.status == (result.OK if cases else result.TIMED_OUT)
 
 
 @pytest.mark.parametrize("stage", ["time", "counters"])
@@ -108,82 +108,82 @@ def test_a_timed_out_case_keeps_the_limit_it_had(store, stage):
     machine = Machine(result.TIMED_OUT, "no result within 2 s (case_limit_s)")
     for limit_s, times in ((2.0, 1), (2.0, 1), (60.0, 2)):
         collect(store, machine, job(stage=stage, limit_s=limit_s))
-        assert machine.asked == ["a@64"] * times
+        assert machine.cases == ["a@64"] * times
         assert store.get(HERE, stage, "aa11").notes["limit_s"] == limit_s or times == 1
 
 
 @pytest.mark.parametrize(
-    ("stage", "ncu", "asked"),
+    ("stage", "ncu", "cases"),
     [("counters", OLD_NCU, ["a@64"]), ("counters", NEW_NCU, []), ("time", None, [])],
 )
-def test_counters_of_another_ncu_are_measured_again(store, stage, ncu, asked, machine):
-    store.put(made_before(stage=stage, notes={"ncu": ncu} if ncu else {}))
-    (made,) = collect(store, machine, job(stage=stage))["results"]
-    assert machine.asked == asked
-    assert made.notes.get("ncu") == (NEW_NCU if stage == "counters" else None)
-    assert value(made) == (7.0 if asked else 1.0)
+def test_counters_of_another_ncu_are_measured_again(store, stage, ncu, cases, machine):
+    store.put(stored_result(stage=stage, notes={"ncu": ncu} if ncu else {}))
+    (outcome,) = collect(store, machine, job(stage=stage))["results"]
+    assert machine.cases == cases
+    assert outcome.notes.get("ncu") == (NEW_NCU if stage == "counters" else None)
+    assert value(outcome) == (7.0 if cases else 1.0)
 
 
 @pytest.mark.parametrize(
-    ("status", "asked"), [(result.NOT_MEASURED, 2), (result.INVALID_ACCESS, 1)]
+    ("status", "count"), [(result.NOT_MEASURED, 2), (result.INVALID_ACCESS, 1)]
 )
-def test_a_kernels_own_failure_is_kept_and_no_other(store, status, asked):
+def test_only_a_failure_of_the_kernel_is_kept(store, status, count):
     machine = Machine(status, "the worker was ended")
     for _ in range(2):
         document = collect(store, machine, job())
-        (made,) = document["results"]
-        assert (made.status, made.reason) == (status, "the worker was ended")
+        (outcome,) = document["results"]
+        assert (outcome.status, outcome.reason) == (status, "the worker was ended")
         assert document["counts"]["measured"] == 0
-    assert machine.asked == ["a@64"] * asked
-    assert bool(store.get(HERE, "time", "aa11")) == (asked == 1)
+    assert machine.cases == ["a@64"] * count
+    assert bool(store.get(HERE, "time", "aa11")) == (count == 1)
 
 
 @pytest.fixture
 def recorded(tmp_path):
     folder = tmp_path / "nvidia_h200"
-    merge(folder, [made_before(value=4.0)], {HERE: {"gpu": "NVIDIA H200"}}, {})
+    merge(folder, [stored_result(value=4.0)], {HERE: {"gpu": "NVIDIA H200"}}, {})
     return Recorded(folder)
 
 
 @pytest.mark.parametrize("provider", ["nvrtc", "cpu"])
 def test_a_recording_beats_the_store_without_a_gpu(store, recorded, provider, machine):
     for environment in (HERE, "laptop"):
-        store.put(made_before(value=9.0, environment=environment))
+        store.put(stored_result(value=9.0, environment=environment))
     document = collect(store, machine, job(provider=provider), recorded=recorded, live=False)
-    (made,) = document["results"]
-    assert (made.source, value(made)) == ("recorded:nvidia_h200", 4.0)
+    (outcome,) = document["results"]
+    assert (outcome.source, value(outcome)) == ("recorded:nvidia_h200", 4.0)
     assert document["counts"] == {"measured": 0, "reused": 0, "recorded": 1}
-    (made,) = collect(store, machine, job(provider=provider), recorded=recorded)["results"]
-    assert value(made) == 9.0
-    assert machine.asked == []
+    (outcome,) = collect(store, machine, job(provider=provider), recorded=recorded)["results"]
+    assert value(outcome) == 9.0
+    assert machine.cases == []
 
 
 def test_host_kernels_are_measured_where_nothing_is_recorded(store):
-    (made,) = collect(store, Machine(), job(provider="cpu"), live=False)["results"]
-    assert (made.status, made.environment, made.key) == (result.OK, "laptop", "aa11")
+    (outcome,) = collect(store, Machine(), job(provider="cpu"), live=False)["results"]
+    assert (outcome.status, outcome.environment, outcome.key) == (result.OK, "laptop", "aa11")
 
 
 def test_a_result_of_a_damaged_recording_says_so(store, recorded):
     (recorded.folder / "results.parquet").write_bytes(b"")
-    (made,) = collect(store, Machine(), job(), recorded=recorded, live=False)["results"]
-    assert (made.status, made.source) == (result.NOT_MEASURED, "")
-    assert made.reason.endswith("results.parquet of NVIDIA H200 is damaged")
+    (outcome,) = collect(store, Machine(), job(), recorded=recorded, live=False)["results"]
+    assert (outcome.status, outcome.source) == (result.NOT_MEASURED, "")
+    assert outcome.reason.endswith("results.parquet of NVIDIA H200 is damaged")
 
 
 def test_stale_and_missing_figures_say_why(store, recorded, machine):
     jobs = [job(), job(key="cc33"), job("new@64", "dd44"), job("a@64", stage="check")]
     results = [
-        collect(store, machine, one, recorded=recorded, live=False)["results"][0] for one in jobs
+        collect(store, machine, job, recorded=recorded, live=False)["results"][0] for job in jobs
     ]
     results += collect(store, machine, job(), live=False)["results"]
-    statuses = [made.status for made in results]
+    statuses = [outcome.status for outcome in results]
     assert statuses == [result.OK, result.STALE, *[result.NOT_MEASURED] * 3]
     assert "on NVIDIA H200 for other code, launch or method" in results[1].reason
     assert results[1].figures == []
-    for made in results[2:4]:
-        assert "this machine, and NVIDIA H200 has no recorded figure" in made.reason
+    for outcome in results[2:4]:
+        assert "this machine, and NVIDIA H200 has no recorded figure" in outcome.reason
     assert results[4].reason == "no NVIDIA GPU on this machine"
-    assert machine.asked == []
+    assert machine.cases == []
 
 
 @pytest.mark.parametrize("dtypes", [{}, {"a": "e4m3", "b": "e5m2"}])
@@ -191,69 +191,69 @@ def test_counters_of_more_answer_who_asks_for_less(tmp_path, store, dtypes):
     def asking(*sets):
         metrics, sections = map(tuple, catalogue.merged(sets, fp8=bool(dtypes)))
         more = {"metrics": metrics, "sections": sections, "dtypes": dtypes}
-        one = a_job(stage="counters", code="c0de", **more)
-        return replace(one, key=content_key("c0de", one))
+        template = a_job(stage="counters", code="c0de", **more)
+        return replace(template, key=content_key("c0de", template))
 
     folder = tmp_path / "nvidia_h200"
-    counted = made_before(value=4.0, stage="counters", key=asking("flops", "memory").key)
+    counted = stored_result(value=4.0, stage="counters", key=asking("flops", "memory").key)
     merge(folder, [counted], {HERE: {"gpu": "NVIDIA H200"}}, {})
-    asked = [["flops", "traffic"], ["memory"], ["flops", "memory"], ["full"], ["limits"]]
-    jobs = [asking(*sets) for sets in asked]
-    assert len({one.key for one in jobs}) == len(jobs)
+    metric_sets = [["flops", "traffic"], ["memory"], ["flops", "memory"], ["full"], ["limits"]]
+    jobs = [asking(*sets) for sets in metric_sets]
+    assert len({job.key for job in jobs}) == len(jobs)
     here = {"recorded": Recorded(folder), "live": False}
-    asked = (*jobs, replace(jobs[0], code="other"))
-    found = [collect(store, Machine(), one, **here)["results"][0].status for one in asked]
-    assert found == [*[result.OK] * 3, *[result.STALE] * 3]
+    queries = (*jobs, replace(jobs[0], code="other"))
+    statuses = [collect(store, Machine(), job, **here)["results"][0].status for job in queries]
+    assert statuses == [*[result.OK] * 3, *[result.STALE] * 3]
 
 
 def test_a_live_stage_says_why_it_shows_what_was_executed(store):
-    """ncu lost the counters: the figures are an execution's, and status, log and page say why."""
+    """If ncu lost the counters, the figures are an execution's, and status, log and page say why."""
     figures = [{"metric": "smsp__inst_executed.sum", "value": 8.0, "unit": ""}]
     about = {"key": "ex", "environment": "laptop", "source": result.EXECUTED, "figures": figures}
     execution = Result("execute", "a@64", result.OK, **about)
     counters = replace(job(stage="counters"), metrics=("smsp__inst_executed.sum",))
     lost = "the report has the kernel b where a was launched"
-    (made,) = collect(store, Machine(result.NOT_MEASURED, lost), counters)["results"]
-    made = measuring.with_execution(counters, made, execution, live=True, first=False)
-    assert (made.status, made.source) == (result.OK, result.EXECUTED)
-    assert made.reason.startswith(result.INSTEAD) and made.reason.endswith(lost)
-    assert lost in measuring.log_lines("counters", {"results": [made], "counts": {}})
-    row = made.only("case", "stage", "status", "reason")
+    (outcome,) = collect(store, Machine(result.NOT_MEASURED, lost), counters)["results"]
+    outcome = measuring.with_execution(counters, outcome, execution, live=True, first=False)
+    assert (outcome.status, outcome.source) == (result.OK, result.EXECUTED)
+    assert outcome.reason.startswith(result.INSTEAD) and outcome.reason.endswith(lost)
+    assert lost in measuring.log_lines("counters", {"results": [outcome], "counts": {}})
+    row = outcome.only("case", "stage", "status", "reason")
     cases = pd.DataFrame([{"case": "a@64", "verdict": result.CORRECT}])
     (group,) = summary.troubles(cases, pd.DataFrame([row]))
     assert (group.word, group.cases) == (result.NOT_MEASURED, ["a@64"]) and lost in group.reason
 
 
 @pytest.mark.parametrize("interrupted", [True, False])
-def test_what_was_interrupted_is_asked_again(tmp_path, store, interrupted, machine):
-    """And until then says why it has no figure; what this machine cannot do is not tried again."""
+def test_what_was_interrupted_is_tried_again(tmp_path, store, interrupted, machine):
+    """Until then it says why it has no figure; what this machine cannot do is not tried again."""
     sources = measuring.Sources(target(), store, attempts=Store(tmp_path / "attempts"))
     planned = {"a@64": job()}
-    why = "the worker was ended by SIGKILL, twice"
+    reason = "the worker was ended by SIGKILL, twice"
 
     def killed(waiting, finished):
         notes = {"interrupted": "was ended by SIGKILL"} if interrupted else {}
-        finished(Result("time", "a@64", result.NOT_MEASURED, why, notes=notes))
+        finished(Result("time", "a@64", result.NOT_MEASURED, reason, notes=notes))
         return []
 
     measuring.collect(planned, sources, killed)
-    (told,) = measuring.collect(planned, sources)["results"]
-    assert (told.status, told.reason) == (result.NOT_MEASURED, why)
+    (outcome,) = measuring.collect(planned, sources)["results"]
+    assert (outcome.status, outcome.reason) == (result.NOT_MEASURED, reason)
     assert (sources.find(job()) is None) == interrupted
-    (made,) = measuring.collect(planned, sources, machine)["results"]
-    assert made.status == (result.OK if interrupted else result.NOT_MEASURED)
+    (outcome,) = measuring.collect(planned, sources, machine)["results"]
+    assert outcome.status == (result.OK if interrupted else result.NOT_MEASURED)
 
 
 def test_cases_of_one_key_are_measured_once(store, machine):
     document = collect(store, machine, job("a@2*32"), job("b@64", "bb22"), job("a@64"))
-    assert machine.asked == ["a@2*32", "b@64"]
-    assert [made.case for made in document["results"]] == ["a@2*32", "b@64", "a@64"]
-    assert [made.key for made in document["results"]] == ["aa11", "bb22", "aa11"]
+    assert machine.cases == ["a@2*32", "b@64"]
+    assert [outcome.case for outcome in document["results"]] == ["a@2*32", "b@64", "a@64"]
+    assert [outcome.key for outcome in document["results"]] == ["aa11", "bb22", "aa11"]
     assert document["counts"] == {"measured": 2, "reused": 1, "recorded": 0}
 
 
 def test_a_failed_check_stops_the_later_stages(store, machine):
     check = Result("check", "a@64", result.TIMED_OUT, "too long")
-    (made,) = collect(store, machine, job(), checks={"a@64": check})["results"]
-    assert (made.status, made.reason) == (result.TIMED_OUT, "too long")
-    assert machine.asked == []
+    (outcome,) = collect(store, machine, job(), checks={"a@64": check})["results"]
+    assert (outcome.status, outcome.reason) == (result.TIMED_OUT, "too long")
+    assert machine.cases == []

@@ -1,4 +1,4 @@
-"""Where a run may write: only where a run wrote before, or nobody did."""
+"""The folders that a run may write: new or empty ones, and those of an earlier run."""
 
 import os
 import re
@@ -16,7 +16,7 @@ WHERE = "my.yaml"
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A folder with a project of its own."""
+    """The working folder, with a user's project in it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "file").write_text("text")
@@ -24,9 +24,9 @@ def here(tmp_path, monkeypatch):
 
 
 def check(**output):
-    made = parse(config(output=output, kernel_folders=["mine", "kernels"]), WHERE)
-    outputs.check(made, WHERE)
-    return made
+    parsed = parse(config(output=output, kernel_folders=["mine", "kernels"]), WHERE)
+    outputs.check(parsed, WHERE)
+    return parsed
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_folder_of_runs_is_a_runs(here):
         check(results="r", reports="p")
 
 
-def test_the_folders_of_a_checkout_are_its_own(monkeypatch):
+def test_a_checkout_may_write_its_folders(monkeypatch):
     monkeypatch.chdir(ROOT)
     check()
     check(results="results/smoke", reports="reports/smoke")

@@ -38,7 +38,7 @@ def output(*command):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """What does something to the cluster (see tools/slurm_cluster.sh); its clients are on PATH."""
+    """The function that runs tools/slurm_cluster.sh; the cluster's clients are on PATH."""
     folder = tmp_path_factory.mktemp("cluster")
 
     def tool(do, *node):
@@ -46,8 +46,10 @@ def cluster(tmp_path_factory):
 
     before = dict(os.environ)
     try:
-        told = dict(re.findall(r"(\w+)=(\S+)", tool("up")))
-        os.environ.update(SLURM_CONF=told["SLURM_CONF"], PATH=os.path.expandvars(told["PATH"]))
+        settings = dict(re.findall(r"(\w+)=(\S+)", tool("up")))
+        os.environ.update(
+            SLURM_CONF=settings["SLURM_CONF"], PATH=os.path.expandvars(settings["PATH"])
+        )
         yield tool
     finally:
         tool("down")
@@ -56,13 +58,13 @@ def cluster(tmp_path_factory):
 
 
 def jobs():
-    """Rule and wildcards -> what Slurm knows of its job, newest last."""
-    found = {}
+    """Return what Slurm knows of each job, by rule and wildcards."""
+    by_comment = {}
     for text in output("scontrol", "show", "jobs").split("\n\n"):
-        known = dict(re.findall(r"(\w+)=(\S*)", text))
-        if "Comment" in known:
-            found[known["Comment"]] = known
-    return found
+        fields = dict(re.findall(r"(\w+)=(\S*)", text))
+        if "Comment" in fields:
+            by_comment[fields["Comment"]] = fields
+    return by_comment
 
 
 def executed(folder):
@@ -85,8 +87,8 @@ def test_a_node_dies_and_nothing_is_lost(cluster, tmp_path):
         run = subprocess.Popen(command, env=environment, stdout=said, stderr=subprocess.STDOUT)
         running = []
         while not (executed(tmp_path) and running) and run.poll() is None:
-            known = [one for name, one in jobs().items() if "execute" in name]
-            running = [one for one in known if one["JobState"] == "RUNNING"]
+            executing = [job for name, job in jobs().items() if "execute" in name]
+            running = [job for job in executing if job["JobState"] == "RUNNING"]
         died = running[0]
         cluster("fail", died["NodeList"])
         before = executed(tmp_path)
@@ -97,15 +99,15 @@ def test_a_node_dies_and_nothing_is_lost(cluster, tmp_path):
     after = executed(tmp_path)
     assert len(before) < len(after) == 72
     assert {path: after[path] for path in before} == before
-    known = jobs()
-    parts = [one for name, one in known.items() if "execute" in name]
+    finished = jobs()
+    parts = [job for name, job in finished.items() if "execute" in name]
     assert len(parts) == 3
-    assert {one["JobState"] for one in known.values()} == {"COMPLETED"}
-    assert [one["JobId"] for one in parts if one["Restarts"] == "1"] == [died["JobId"]]
-    # Those that measure have their node alone, others share theirs.
-    alone = [name for name, one in known.items() if one["OverSubscribe"] == "NO"]
+    assert {job["JobState"] for job in finished.values()} == {"COMPLETED"}
+    assert [job["JobId"] for job in parts if job["Restarts"] == "1"] == [died["JobId"]]
+    # Jobs that measure have their node alone, all others share theirs.
+    alone = [name for name, job in finished.items() if job["OverSubscribe"] == "NO"]
     assert len(alone) == 3 and all("measure" in name for name in alone)
-    told = (tmp_path / ".snakemake" / "slurm_logs").glob("rule_execute/*/*.log")
-    assert sum("execute: 24 cases" in path.read_text() for path in told) == 3
+    logs = (tmp_path / ".snakemake" / "slurm_logs").glob("rule_execute/*/*.log")
+    assert sum("execute: 24 cases" in path.read_text() for path in logs) == 3
     target = json.loads((tmp_path / "results" / "target.json").read_text())
     assert {Path(path).parents[2].name for path in after} == {target["host"]}

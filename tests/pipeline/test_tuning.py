@@ -1,4 +1,4 @@
-"""Stage tune without a GPU: who takes part, what a worker tells and what a crash costs."""
+"""Stage tune without a GPU: the candidates, the events of a worker and the cost of a crash."""
 
 import json
 import os
@@ -56,8 +56,8 @@ def raced(*jobs, track=FakeTrack):
     return usable, results, events
 
 
-def values(made):
-    return {name.removeprefix("tune_"): value for name, value in made.by_metric.items()}
+def values(outcome):
+    return {name.removeprefix("tune_"): value for name, value in outcome.by_metric.items()}
 
 
 def test_figures_of_winner_and_loser():
@@ -67,28 +67,33 @@ def test_figures_of_winner_and_loser():
     assert (slow.case, fast.case) == ("slow", "fast")
     # 2 x 64^3 operations in 10 us are 0.0524 TFLOP/s; 100 launches of it are 1 ms. The full cost is that of
     # five launches and (2 x 5 + 1) blocks of 2 ms.
-    told = {"eliminated": 0, "rounds": 5, "duration": 10.0, "tflops": 0.0524288, "spent": 1.0}
-    found = values(fast)
-    assert {name: found[name] for name in told} == pytest.approx(told)
-    assert found["full_cost"] == pytest.approx(22.05)
+    expected = {"eliminated": 0, "rounds": 5, "duration": 10.0, "tflops": 0.0524288, "spent": 1.0}
+    figures = values(fast)
+    assert {name: figures[name] for name in expected} == pytest.approx(expected)
+    assert figures["full_cost"] == pytest.approx(22.05)
     assert (values(slow)["eliminated"], values(slow)["rounds"]) == (1, 0)
-    told = {"out": "screening", "compared_with": "fast", "compared_us": 10.0}
-    assert told.items() <= slow.notes.items()
+    notes = {"out": "screening", "compared_with": "fast", "compared_us": 10.0}
+    assert notes.items() <= slow.notes.items()
     assert slow.samples == {"duration_us": [50.0, 50.0]}
-    told = {"metric": "tune_behind", "value": 5.0, "unit": "1", "text": "fast"}
-    assert tables._behind(slow) == [told] and tables._behind(fast) == []
-    # What elimination saved: raced, eliminated, seconds that it took and would have taken.
-    told = stage.saved([*results, Result("tune", "x", result.STALE)])
-    assert told == (2, 1, pytest.approx(1e-3 * (5.0 + 1.0)), pytest.approx(1e-3 * (22.25 + 22.05)))
+    row = {"metric": "tune_behind", "value": 5.0, "unit": "1", "text": "fast"}
+    assert tables._behind(slow) == [row] and tables._behind(fast) == []
+    # Candidates raced, eliminated, seconds spent, and seconds without elimination.
+    savings = stage.saved([*results, Result("tune", "x", result.STALE)])
+    assert savings == (
+        2,
+        1,
+        pytest.approx(1e-3 * (5.0 + 1.0)),
+        pytest.approx(1e-3 * (22.25 + 22.05)),
+    )
 
 
 def test_groups_race_apart():
     _, results, _ = raced(job("a", 10.0, "one"), job("b", 90.0, "two"), job("c", 50.0, "one"))
-    rivals = {made.case: made.notes["compared_with"] for made in results}
+    rivals = {outcome.case: outcome.notes["compared_with"] for outcome in results}
     assert rivals == {"c": "a", "a": "a", "b": "b"}
 
 
-def test_every_start_is_told_before_the_candidate_runs():
+def test_every_start_is_reported_before_the_candidate_runs():
     _, _, events = raced(job("a"), job("b", do="fails"))
     started = [more["case"] for event, more in events if event == "started"]
     assert started[:3] == ["a", "a", "b"]  # the first one also for the buffers
@@ -96,10 +101,10 @@ def test_every_start_is_told_before_the_candidate_runs():
     assert (failed["case"], failed["status"]) == ("b", "failed to launch")
 
 
-def test_a_destroyed_context_ends_the_process_and_keeps_what_is_known():
+def test_a_destroyed_context_ends_the_process_and_keeps_its_results():
     usable, results, _ = raced(job("a"), job("b", 30.0), job("c", 40.0, do="poisons"))
     assert not usable
-    ends = [(made.case, made.status) for made in results]
+    ends = [(outcome.case, outcome.status) for outcome in results]
     assert ends == [("b", "ok"), ("c", "invalid access")]
 
 
@@ -109,7 +114,7 @@ def test_buffers_that_do_not_fit():
 
     usable, results, _ = raced(job("a"), job("b"), track=no_room)
     assert usable
-    assert [made.status for made in results] == ["not measured"] * 2
+    assert [outcome.status for outcome in results] == ["not measured"] * 2
     assert "buffer a" in results[0].reason
 
 
@@ -122,12 +127,12 @@ p.add_argument("stage"); p.add_argument("jobs"); p.add_argument("--events")
 p.add_argument("--cache"); p.add_argument("--start", type=int, default=0)
 p.add_argument("--done", default="")
 o = p.parse_args()
-jobs = [Candidate.of_document(one) for one in json.load(open(o.jobs))]
+jobs = [Candidate.of_document(entry) for entry in json.load(open(o.jobs))]
 out = open(o.events, "a")
 def send(event, **more):
     out.write(json.dumps({"event": event, **more}) + "\\n"); out.flush()
 send("ready", gpu=None)
-done = {int(word) for word in o.done.split(",") if word}
+done = {int(index) for index in o.done.split(",") if index}
 todo = [i for i in range(o.start, len(jobs)) if i not in done]
 sys.exit(0 if run_races(jobs, todo, send, FakeTrack) else 86)
 """
@@ -143,11 +148,11 @@ def supervised(tmp_path, monkeypatch):
 
     def call(*jobs):
         seen = []
-        jobs = [replace(one, diary=str(diary)) for one in jobs]
+        jobs = [replace(candidate, diary=str(diary)) for candidate in jobs]
         results = supervisor.run_jobs(
             "tune", jobs, module="tuning_worker", on_result=seen.append, limit_s=20.0
         )
-        return results, [made.case for made in seen], diary.read_text().split()
+        return results, [outcome.case for outcome in seen], diary.read_text().split()
 
     return call
 
@@ -155,9 +160,9 @@ def supervised(tmp_path, monkeypatch):
 def test_a_crash_costs_one_candidate(supervised):
     jobs = [job("best", 10.0), job("slow", 50.0), job("bad", 60.0, do="kills"), job("late", 70.0)]
     results, order, screened = supervised(*jobs)
-    assert [made.status for made in results] == ["ok", "ok", "invalid access", "ok"]
+    assert [outcome.status for outcome in results] == ["ok", "ok", "invalid access", "ok"]
     assert results[2].reason == "the worker was ended by SIGSEGV"
-    # What was eliminated before the crash is kept, and not run again.
+    # A candidate that was eliminated before the crash is kept, and does not run again.
     assert order[:2] == ["slow", "bad"]
     assert screened == ["best", "slow", "best", "late"]
     assert results[3].notes["compared_with"] == "best"
@@ -166,7 +171,7 @@ def test_a_crash_costs_one_candidate(supervised):
 def test_a_crash_in_a_lap(supervised):
     jobs = [job("best", 10.0), job("bad", 10.1, do="kills in a lap"), job("slow", 50.0)]
     results, _, _ = supervised(*jobs)
-    assert [made.status for made in results] == ["ok", "invalid access", "ok"]
+    assert [outcome.status for outcome in results] == ["ok", "invalid access", "ok"]
     assert values(results[0])["rounds"] == 5
 
 
@@ -181,14 +186,14 @@ def test_the_worker_itself_without_a_gpu(tmp_path, monkeypatch):
 
 @pytest.fixture
 def track(monkeypatch):
-    """A GpuTrack on a session that is none; launches and blocks take the time of their job."""
+    """A GpuTrack on a fake session; launches and blocks take the time of their job."""
     seen = SimpleNamespace(started=[], failed=[], blocks=[])
 
     def contestants(session, job, pointers, stack, notes):
         assert job.baseline is False
         if job.do == "unavailable":
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "no algorithm")
-        return (lambda one: job), None
+        return (lambda launch: job), None
 
     def first_launch_us(gpu, launch):
         if launch.do == "poisons":
@@ -241,10 +246,10 @@ def test_one_launch_is_enough_where_it_is_far_too_slow(track):
     # Twenty times too slow, but a launch that short is mostly the way to the GPU.
     assert gpu.screen("b", 5.0) == [100.0, 100.0]
     assert len(seen.blocks) == 1
-    # And what would take too long is not measured.
+    # A candidate that would take too long is not measured.
     assert gpu.screen("c", float("inf")) is None
-    (made,) = seen.failed
-    assert made.status == "not measured" and "exceeds case_limit_s = 5 s" in made.reason
+    (outcome,) = seen.failed
+    assert outcome.status == "not measured" and "exceeds case_limit_s = 5 s" in outcome.reason
 
 
 def test_errors_of_a_candidate(track):
@@ -252,72 +257,79 @@ def test_errors_of_a_candidate(track):
     assert gpu.screen("a", 1.0) is None
     with pytest.raises(races.Lost):
         gpu.screen("b", 1.0)
-    assert [made.status for made in seen.failed] == ["unsupported", "invalid access"]
+    assert [outcome.status for outcome in seen.failed] == ["unsupported", "invalid access"]
     assert seen.started == ["a", "b"]
     gpu.close()
 
 
 def planned(folder, *names, target=TARGET, verdict=result.CORRECT, status=result.OK):
-    """Jobs of these kernels at 64 and 96, each with its TILE variants."""
+    """Return jobs of these kernels at 64 and 96, each with its TILE variants."""
     for name in names:
         write_kernel(folder, name, front=FRONT)
     block = {"kernels": list(names), "macros": {"TILE": [16, 32]}, "shapes": [64, 96]}
     data = config(block, kernel_folders=[str(folder)])
     data["studies"]["study"]["tune"] = True
-    made = project.load(data, "test.yaml")
+    loaded = project.load(data, "test.yaml")
     compiled = {}
     for name in names:
         entry = {
             "status": result.OK, "reason": "", "code": name, "cubin": "x",
             "resources": {name: {"registers": 32, "static_shared_bytes": 64}},
         }  # fmt: skip
-        compiled |= {one.variant.id: {"sm_90": entry} for one in made.plan.of_kernel(name)}
-    checks = {case: Result("check", case, status, verdict=verdict) for case in made.plan.cases}
-    resolved = {case: resolve(one, target) for case, one in made.plan.cases.items()}
-    waiting = jobs.of_stage("tune", resolved.values(), compiled, "sm_90", made.config)
+        variants = [key for key, kind in loaded.plan.variants.items() if kind.kernel.name == name]
+        compiled |= {key: {"sm_90": entry} for key in variants}
+    checks = {case: Result("check", case, status, verdict=verdict) for case in loaded.plan.cases}
+    resolved = {case: resolve(unresolved, target) for case, unresolved in loaded.plan.cases.items()}
+    waiting = jobs.of_stage("tune", resolved.values(), compiled, "sm_90", loaded.config)
     return stage.plan(waiting, compiled, checks, target)
 
 
 def test_candidates_of_all_kernels_share_a_group(tmp_path):
-    found = planned(tmp_path, "one", "two")
+    candidates = planned(tmp_path, "one", "two")
     groups = {}
-    for case, one in found.items():
-        groups.setdefault(one.group, []).append(case)
+    for case, candidate in candidates.items():
+        groups.setdefault(candidate.group, []).append(case)
     assert sorted(map(len, groups.values())) == [4, 4]
-    given = [job("a", group="x"), job("b", group="y"), job("c", group="x")]
-    assert [one.case for one in stage.by_group(given)] == ["a", "c", "b"]  # they stand together
+    waiting = [job("a", group="x"), job("b", group="y"), job("c", group="x")]
+    assert [candidate.case for candidate in stage.by_group(waiting)] == [
+        "a",
+        "c",
+        "b",
+    ]  # they stand together
     # 64^3 with 16x16x1 tiles: 16 blocks of 256 threads with 32 registers, eight on an SM, one
     # wave of 1056 places with 64 steps of 32 elements.
-    assert next(iter(found.values())).predicted_loads == 1056 * 64 * 32
+    assert next(iter(candidates.values())).predicted_loads == 1056 * 64 * 32
     # A rival does not change a key.
-    both = {case: one.key for case, one in found.items()}
-    assert {c: one.key for c, one in planned(tmp_path, "one").items()}.items() <= both.items()
+    both = {case: candidate.key for case, candidate in candidates.items()}
+    assert {
+        c: candidate.key for c, candidate in planned(tmp_path, "one").items()
+    }.items() <= both.items()
 
 
 @pytest.mark.parametrize("verdict", [result.WRONG, result.NOT_CHECKED])
 def test_only_correct_cases_race(tmp_path, verdict):
-    found = planned(tmp_path, "one", verdict=verdict)
-    assert {one.status for one in found.values()} == {result.NOT_MEASURED}
-    assert all(verdict in one.reason for one in found.values())
+    candidates = planned(tmp_path, "one", verdict=verdict)
+    assert {candidate.status for candidate in candidates.values()} == {result.NOT_MEASURED}
+    assert all(verdict in candidate.reason for candidate in candidates.values())
 
 
-def measured(store, found, slow=()):
-    """A run of the stage whose measuring only remembers what it was asked for."""
-    asked = []
+def measured(store, candidates, slow=()):
+    """Run the stage with a fake measure function, and return the cases that it was given."""
+    cases = []
 
     def measure(waiting, finished):
-        asked.extend(one.case for one in waiting)
-        for one in waiting:
-            notes = {"out": "screening" if one.case in slow else ""}
-            finished(Result("tune", one.case, notes=notes, status=result.OK))
+        cases.extend(candidate.case for candidate in waiting)
+        for candidate in waiting:
+            notes = {"out": "screening" if candidate.case in slow else ""}
+            finished(Result("tune", candidate.case, notes=notes, status=result.OK))
         return []
 
     sources = measuring.Sources(
-        TARGET, store, again=stage.race_again(found.values(), TARGET, store)
+        TARGET, store, again=stage.race_again(candidates.values(), TARGET, store)
     )
-    document = measuring.collect(found, sources, measure)
-    assert all(made.status == result.OK for made in document["results"])
-    return asked
+    document = measuring.collect(candidates, sources, measure)
+    assert all(outcome.status == result.OK for outcome in document["results"])
+    return cases
 
 
 def test_a_newcomer_meets_those_that_reached_the_end(tmp_path):
@@ -326,26 +338,28 @@ def test_a_newcomer_meets_those_that_reached_the_end(tmp_path):
     slow = {"one-tile32@64x64x64"}
     assert len(measured(store, first, slow)) == 4
     assert measured(store, first) == []
-    asked = set(measured(store, planned(tmp_path / "k", "one", "two"), slow))
+    cases = set(measured(store, planned(tmp_path / "k", "one", "two"), slow))
     everybody = set(planned(tmp_path / "k", "one", "two"))
-    assert asked == everybody - slow
+    assert cases == everybody - slow
 
 
 def test_recorded_races_are_taken_without_a_gpu(tmp_path):
-    """With their samples and what they were held against; a new kernel makes none of them stale."""
+    """They keep their samples and rivals; a new kernel makes none of them stale."""
     store = Store(tmp_path / "store")
     first = planned(tmp_path / "k", "one")
     measured(store, first)
     figures = [{"metric": "tune_duration", "value": 7.0, "unit": "us"}]
     more = {"figures": figures, "samples": {"duration_us": [7.0, 7.1]}}
-    whole = [replace(store.get(HERE, "tune", one.key), **more) for one in first.values()]
-    assert all(made.recordable for made in whole)
-    merge(tmp_path / "nvidia_h200", whole, {HERE: {"gpu": "NVIDIA H200"}}, {})
+    recorded = [
+        replace(store.get(HERE, "tune", candidate.key), **more) for candidate in first.values()
+    ]
+    assert all(outcome.recordable for outcome in recorded)
+    merge(tmp_path / "nvidia_h200", recorded, {HERE: {"gpu": "NVIDIA H200"}}, {})
     away = {**TARGET, "live": False, "host": "laptop", "reason": "no NVIDIA GPU"}
     both = planned(tmp_path / "k", "one", "two")
     sources = measuring.Sources(away, store, Recorded(tmp_path / "nvidia_h200"))
     document = measuring.collect(both, sources, lambda *_: [], {})
-    states = {made.case.split("@")[0].split("-")[0]: made for made in document["results"]}
+    states = {outcome.case.split("@")[0].split("-")[0]: outcome for outcome in document["results"]}
     assert states["one"].source == "recorded:nvidia_h200"
     assert values(states["one"]) == {"duration": 7.0} and "out" in states["one"].notes
     assert states["two"].status == result.NOT_MEASURED
@@ -353,8 +367,8 @@ def test_recorded_races_are_taken_without_a_gpu(tmp_path):
 
 
 def test_without_a_gpu_nothing_races_again(tmp_path):
-    found, away = planned(tmp_path, "one"), {**TARGET, "live": False}
-    assert not stage.race_again(found.values(), away, Store(tmp_path / "store"))
+    candidates, away = planned(tmp_path, "one"), {**TARGET, "live": False}
+    assert not stage.race_again(candidates.values(), away, Store(tmp_path / "store"))
 
 
 def loaded(block, **study):
@@ -371,10 +385,10 @@ def test_host_kernels_do_not_race():
 
 
 def test_a_block_may_keep_or_leave_out_some_kernels():
-    every = loaded({}).plan.kernels
+    everything = loaded({}).plan.kernels
     assert loaded({"providers": ["cublaslt"]}).plan.kernels == ["cublas"]
-    some = loaded({"without": ["matmul_naive"]}).plan.kernels
-    assert some == [name for name in every if name != "matmul_naive"] != every
+    remaining = loaded({"without": ["matmul_naive"]}).plan.kernels
+    assert remaining == [name for name in everything if name != "matmul_naive"] != everything
     naive = {"kernels": ["matmul_naive"]}
     for key, wrong in (
         ("providers", {"providers": ["cublaslt"], **naive}),
@@ -386,7 +400,7 @@ def test_a_block_may_keep_or_leave_out_some_kernels():
 
 
 def test_planned_results_pass_through(tmp_path):
-    """A case that cannot be planned has its reason in the document of the races too."""
-    known = {"a@1": Result("tune", "a@1", result.UNSUPPORTED)}
-    document = measuring.collect(known, measuring.Sources(TARGET, Store(tmp_path)), lambda *_: [])
-    assert [made.status for made in document["results"]] == [result.UNSUPPORTED]
+    """The document of the races has the reason of a case that cannot be planned, too."""
+    refused = {"a@1": Result("tune", "a@1", result.UNSUPPORTED)}
+    document = measuring.collect(refused, measuring.Sources(TARGET, Store(tmp_path)), lambda *_: [])
+    assert [outcome.status for outcome in document["results"]] == [result.UNSUPPORTED]

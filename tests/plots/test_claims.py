@@ -187,7 +187,12 @@ def test_claims_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "key", "reason"),
     [
-        ("row: B", "row: B\n    id: C", "claims.second: unknown key id", "measured, place, predicted, relation"),
+        (
+            "row: B",
+            "row: B\n    id: C",
+            "claims.second: unknown key id",
+            "measured, place, predicted, relation",
+        ),
         ("    statement: And so\n", "", "claims.second.statement", "Needed: "),
         ("claimed: 2 * 3", "claimed: 2 *", "claims.second.claimed", "invalid syntax"),
         ("claimed: 2 * 3", "claimed: often", "claims.second.claimed", "often"),

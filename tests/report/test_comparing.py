@@ -316,7 +316,10 @@ def test_a_revision_has_the_headers_that_front_matter_names(alone, monkeypatch, 
     capsys.readouterr()
     assert main(["compare", "HEAD", "--kernels", "."]) == 0
     printed = capsys.readouterr().out
-    assert printed.count("skipped: ") == 1 and "skipped: bare.cu: the file has no front matter" in printed
+    assert (
+        printed.count("skipped: ") == 1
+        and "skipped: bare.cu: the file has no front matter" in printed
+    )
     (alone / "mine" / "transposed.cu").write_text(text.replace("ceil(n", "ceil(q"))
     assert main(["compare", "HEAD", "--kernels", "."]) == 1
     failed = capsys.readouterr().out.split("Failed")[1]

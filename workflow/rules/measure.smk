@@ -1,16 +1,16 @@
-# From the config to what is known of each case. A job looks up in the store what is known already and does what is
-# missing; a part holds what is compared: an operation, dtype and shape, with its races and its cuBLAS.
+# From the config to each case's results. A job takes finished cases from the store and does what is missing. A part
+# holds what is compared: an operation, dtype and shape, with its races and its cuBLAS.
 PLAN, TARGET = f"{RESULTS}/plan.json", f"{RESULTS}/target.json"
 PARTS = len(gather.parts("{scatteritem}"))
 PIPELINE = parameters.code("pipeline.rules")
 
 
-# A part's share of the cores, so that parts that are timed at the same time do not disturb each other; on a cluster
-# a part has a node of its own.
+# Each part gets its share of the cores, so that parts that are timed at the same time do not disturb each other. On a
+# cluster a part has a node to itself.
 SHARE = lambda wildcards: 1024 if workflow.nodes else max(1, workflow.cores // PARTS)
 
 
-# Every case, resolved for the GPU that the run is about.
+# Resolves every case for the GPU of the run, live or recorded.
 rule plan:
     output:
         plan=PLAN,
@@ -41,7 +41,7 @@ rule compile:
     params:
         library=PIPELINE,
     message:
-        "Compile what is not compiled yet"
+        "Compile the variants"
     script:
         "../scripts/compile.py"
 
@@ -63,12 +63,12 @@ rule measure:
         tried=parameters.tried(RESULTS),
         library=PIPELINE,
     message:
-        "Measure what is not known yet"
+        "Measure the cases"
     script:
         "../scripts/measure.py"
 
 
-# The machine code of the kernels, on the CPU; after all that is timed.
+# Executes machine code on the CPU, after all timing, which it would disturb.
 rule execute:
     input:
         plan=PLAN,
@@ -84,13 +84,13 @@ rule execute:
         tried=parameters.tried(RESULTS),
         library=PIPELINE,
     message:
-        "Execute on the CPU what is not known yet"
+        "Execute machine code on the CPU"
     script:
         "../scripts/execute.py"
 
 
-# `snakemake --cores 1 tune` finds the best variant for each shape without a full sweep: the candidates of all kernels
-# are checked and race.
+# `snakemake --cores 1 tune` finds the best variant for each shape without a full sweep: it checks the candidates of all
+# kernels, and races them.
 rule tune:
     input:
         plan=PLAN,
@@ -100,7 +100,7 @@ rule tune:
         f"{REPORTS}/tables/best.csv",
     log:
         f"{RESULTS}/logs/tune.log",
-    # Before a strict verdict, which ends a run.
+    # Before a strict verdict, which may end the run.
     priority: 1
     threads: 1024
     resources:

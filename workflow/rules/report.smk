@@ -1,16 +1,16 @@
-# Figures, the page, and last the verdict: a job that fails has its outputs deleted, so the one
-# that may fail is not the one that writes the page.
+# Figures, pages, and last the verdict. Snakemake deletes the outputs of a failed job, so the verdict, which may fail,
+# is not the job that writes the pages.
 from tilewave import report as tilewave_report
 
 FIGURE_FILES = [f"{REPORTS}/{path}" for path in tilewave_report.FIGURE_FILES]
 PAGES = [f"{REPORTS}/{name}" for name in tilewave_report.PAGES]
 PLOTS = {name: f"plots.{config['studies'][name]['plot']}" for name in STUDIES}
-# Where `only` names kernels or shapes nobody knows yet which studies have cases.
+# If `only` names kernels or shapes, the plan decides which studies have cases.
 DRAWN = [] if parameters.narrowed(config) else STUDIES
 
 
-# All of them, and the summaries of those that have one, in one process, which shares them among the cores. A figure
-# whose data, options and code are as they were comes from the store; one that raises becomes a box with the reason.
+# One process draws all figures and summaries on all cores. A figure with unchanged data, options and code comes from
+# the store; one that raises becomes a box with the reason.
 rule figures:
     input:
         plan=PLAN,
@@ -44,7 +44,7 @@ rule figures:
         "../scripts/figures.py"
 
 
-# One figure by its path.
+# Draws one figure, asked for by its path.
 rule figure:
     input:
         plan=PLAN,
@@ -130,6 +130,6 @@ rule verdict:
         strict=config.get("strict"),
         library=parameters.code("report.verdict"),
     message:
-        "Say whether all cases are right"
+        "Judge whether all cases are correct"
     script:
         "../scripts/verdict.py"

@@ -1,9 +1,9 @@
-# All results in one tidy table, raw samples and per-instruction counters beside it.
+# Tidy tables: cases, all results, raw samples, and counters by instruction.
 TABLES = {
     name: f"{RESULTS}/tables/{name}.parquet"
     for name in ("cases", "records", "samples", "instructions", "stalls")
 }
-# What was compiled of each kernel, and where the lanes of accesses to shared memory stand.
+# The compiled variants of each kernel, and the lanes of accesses to shared memory.
 KERNELS, ACCESSES = f"{RESULTS}/kernels.json", f"{RESULTS}/accesses.json"
 KNOWN = {
     "plan": PLAN,
@@ -32,8 +32,8 @@ rule tables:
         "../scripts/tables.py"
 
 
-# `snakemake --cores 1 results/cubins/matmul_tiled/matmul_tiled-tile32.sm_90.sass`: the machine code of a variant
-# whose page does not show it.
+# `snakemake --cores 1 results/cubins/matmul_tiled/matmul_tiled-tile32.sm_90.sass`: the machine code of a variant that
+# no page shows.
 rule listing:
     input:
         plan=PLAN,

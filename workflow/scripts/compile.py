@@ -4,5 +4,5 @@ from tilewave.pipeline import rules
 
 if __name__ == "__main__":
     with rules.of_script(snakemake) as run:
-        known = rules.compile_part(run, snakemake.wildcards.scatteritem, snakemake.threads)
-        rules.write(snakemake.output[0], known)
+        entries = rules.compile_part(run, snakemake.wildcards.scatteritem, snakemake.threads)
+        rules.write(snakemake.output[0], entries)

@@ -1,4 +1,4 @@
-"""The studies' figures, in three formats, with their data and a sidecar that says where they came from."""
+"""The studies' figures in three formats, with their data and a sidecar that names their sources."""
 
 from pathlib import Path
 
@@ -7,21 +7,23 @@ from tilewave.report import figures
 
 if __name__ == "__main__":
     with rules.of_script(snakemake) as run:
-        given, made, cores = snakemake.input, snakemake.output, snakemake.threads
-        asked = snakemake.wildcards.get("study")
-        studies = [asked] if asked else list(run.project.plan.studies)
+        inputs, outputs, cores = snakemake.input, snakemake.output, snakemake.threads
+        study = snakemake.wildcards.get("study")
+        studies = [study] if study else list(run.project.plan.studies)
         progress = rules.follow(run.project, "figures", "studies", studies)
         drawing = rules.cores(run, cores)
-        every = [*made]
-        if "done" in made.keys():  # noqa: SIM118
+        paths = [*outputs]
+        if "done" in outputs.keys():  # noqa: SIM118
             tables = run.project.reports / "tables"
-            every += [tables / f"{name}.csv" for name in run.project.summarised_studies]
-        told, failed = figures.write_all(run.project, studies, given, every, drawing, progress.done)
-        rules.say(f"  figures: {told} in {progress.spent}")
-        for name, why in failed.items():
-            rules.say(f"  {name} was not drawn: {why.sentence}; the log has the traceback")
-            run.note(f"{name}\n{why.trace}\n")
-        if "done" in made.keys():  # noqa: SIM118
-            Path(made.done).write_text(f"{told}\n")
+            paths += [tables / f"{name}.csv" for name in run.project.summarised_studies]
+        summary, failed = figures.write_all(
+            run.project, studies, inputs, paths, drawing, progress.done
+        )
+        rules.say(f"  figures: {summary} in {progress.spent}")
+        for name, failure in failed.items():
+            rules.say(f"  {name} was not drawn: {failure.sentence}; the log has the traceback")
+            run.note(f"{name}\n{failure.trace}\n")
+        if "done" in outputs.keys():  # noqa: SIM118
+            Path(outputs.done).write_text(f"{summary}\n")
         elif failed:
             raise SystemExit(1)

@@ -7,7 +7,8 @@ if __name__ == "__main__":
     with rules.of_script(snakemake) as run:
         cores = snakemake.threads
         pipeline = run.pipeline(snakemake.input.compiled, snakemake.wildcards.scatteritem, cores)
-        found = rules.measure_part(run, pipeline, cores)
+        results = rules.measure_part(run, pipeline, cores)
         measured.write(
-            snakemake.output[0], (made for one in found.values() for made in one.values())
+            snakemake.output[0],
+            (outcome for outcomes in results.values() for outcome in outcomes.values()),
         )

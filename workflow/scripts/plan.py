@@ -1,4 +1,4 @@
-"""The plan: every case resolved for the live GPU, else for a recorded one."""
+"""The plan: every case, resolved for the live GPU or a recorded one."""
 
 from tilewave.pipeline import rules
 

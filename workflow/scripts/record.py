@@ -5,6 +5,6 @@ from tilewave.records import measured
 
 if __name__ == "__main__":
     with rules.of_script(snakemake) as run:
-        given = snakemake.input
-        pipeline = run.pipeline(given.compiled, threads=snakemake.threads)
-        rules.say(rules.record(run, pipeline, measured.read(*given.measured, *given.executed)))
+        inputs = snakemake.input
+        pipeline = run.pipeline(inputs.compiled, threads=snakemake.threads)
+        rules.say(rules.record(run, pipeline, measured.read(*inputs.measured, *inputs.executed)))

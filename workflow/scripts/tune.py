@@ -1,4 +1,4 @@
-"""The best variant of each shape and dtype, as races find it."""
+"""The best variant of each shape and dtype, from the races."""
 
 from tilewave.pipeline import rules
 from tilewave.report import study_tables
@@ -7,4 +7,4 @@ if __name__ == "__main__":
     with rules.of_script(snakemake) as run:
         best = study_tables.best(run, snakemake.input.compiled, snakemake.threads)
         best.to_csv(snakemake.output[0], index=False, lineterminator="\n")
-        rules.say(f"{len(best)} shapes in {snakemake.output[0]}")
+        rules.say(f"  tune: {len(best)} rows in {snakemake.output[0]}")

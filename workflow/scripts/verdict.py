@@ -1,5 +1,5 @@
-"""Fail the run, after the page is written, where a figure was not drawn, or where the config is strict and a
-case is not right."""
+"""The verdict, after the page is written. The run fails if a figure was not drawn, or if the config is strict
+and a case is not correct."""
 
 from pathlib import Path
 
@@ -8,6 +8,6 @@ from tilewave.report import verdict
 
 if __name__ == "__main__":
     with rules.of_script(snakemake) as run:
-        given = snakemake.input
-        text = verdict.judge(run.project, given.cases, given.records, given.figures)
+        inputs = snakemake.input
+        text = verdict.judge(run.project, inputs.cases, inputs.records, inputs.figures)
         Path(snakemake.output[0]).write_text(text)

@@ -13,14 +13,14 @@ from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.paths import RECORDED, ROOT
 from tilewave.commands import own
 from tilewave.commands.unlock import unlock
-from tilewave.pipeline import outputs, own_study, parameters
+from tilewave.pipeline import kernels_study, outputs, parameters
 from tilewave.pipeline import project as projects
 from tilewave.pipeline.config import parse
 from tilewave.records.environment import fingerprint, has_gpu
 from tilewave.records.recorded import folders
 from tilewave.records.store import write_where_other
 
-WRITTEN = Path(own_study.RESULTS) / "config.yaml"
+WRITTEN = Path(kernels_study.RESULTS) / "config.yaml"
 CONFIGS = (Path("config.yaml"), Path("config") / "config.yaml", WRITTEN)
 """Where a config is looked for, in this order."""
 QUIET = ("host", "progress", "reason", "rules")
@@ -85,7 +85,7 @@ def _config(options: argparse.Namespace) -> Path:
         if not Path(folder).expanduser().exists():
             raise UserError(HERE, "--kernels", folder, "a folder or kernel file that exists")
     timed = has_gpu(fingerprint()) or bool(folders(Path.cwd() / RECORDED))
-    made = own_study.config(
+    made = kernels_study.config(
         options.kernels, options.shapes, timed=timed, operation_folders=own.use_operations(options)
     )
     checked = parse(made, WRITTEN)

@@ -251,5 +251,7 @@ def _check_cpu(job: Job) -> Result:
             name: arrays[name].ravel(order=operation.order(job, name))
             for name in operation.outputs(job)
         }
-        judgements.append(operation.judge(job, outputs, inputs, alpha, beta, kernel_reference.executed))
+        judgements.append(
+            operation.judge(job, outputs, inputs, alpha, beta, kernel_reference.executed)
+        )
     return _result(job, judgements, {})

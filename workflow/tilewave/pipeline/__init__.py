@@ -1,4 +1,4 @@
-"""The stages of a run: what each rule does, as functions from documents to documents."""
+"""The stages of a run: one function a rule, from documents to documents."""
 
 from tilewave.basics.garbage import collect_seldom
 

@@ -1,7 +1,7 @@
 """Cases: a variant at a shape, expanded from the studies of a config.
 
-Shapes stay symbolic here (``256 * sms``), because the shape of the DAG follows from the config
-alone; `Shape.resolve` gives whole numbers once the target's device is known.
+Shapes stay symbolic here (``256 * sms``), because the DAG follows from the config alone.
+`Shape.resolve` gives whole numbers once the target's device is known.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from tilewave.pipeline.config import (
     Config,
     Range,
     Study,
-    words,
 )
+from tilewave.pipeline.parameters import split_names
 from tilewave.records.counters.catalogue import OF_INSTRUCTIONS
 
 DIMENSION = re.compile(r"^[1-9][0-9]*$")
-LONGEST_SIZE = 200  # letters of an expression
+LONGEST_SIZE = 200  # characters of an expression
 MOST_SMS = 513
-"""One more SM than any GPU is thought to have."""
+"""The number of SMs from which no GPU is assumed."""
 WANTS = ("time", "tune", "counters", "execute")
-"""What a study wants done with its cases, and a block of them otherwise."""
+"""Keys of a study that say what is done with its cases; a block may override them."""
 WANTED = ("time", "tune", "execute")
-"""Of these what is wanted or not."""
+"""The keys among `WANTS` that are true or false."""
 ELSEWHERE = "elsewhere"
-"""In place of a block's shapes: only those that are given for it, by `shapes=` or by a study that takes its cases."""
+"""A block's `shapes` where other keys name them: `shapes=`, or a study that takes its cases."""
 
 
 @dataclass(frozen=True)
@@ -59,30 +59,30 @@ class Shape:
         return "x".join(str(value).replace(" ", "") for _, value in self.dimensions)
 
     def resolve(self, device: Mapping[str, Any]) -> dict[str, int]:
-        """Whole numbers for the device.
+        """Return whole numbers for the device.
 
-        Raises ExpressionError where a name is unknown or a size is not positive.
+        Raises ExpressionError for an unknown name, and for a size that is not positive.
         """
         resolved = {}
         for name, text in self.dimensions:
             value = integer(text, device)
             if not 1 <= value <= LARGEST_SIZE:
-                raise ExpressionError(f"{name} = {text!r} is {value}, not a positive size")
+                raise ExpressionError(f"{name} = {text!r} is {value}, not a size from 1 to 2^40")
             resolved[name] = value
         if math.prod(resolved.values()) > LARGEST_SHAPE:
-            raise ExpressionError(f"{self.id} is more than {LARGEST_SHAPE}, multiplied")
+            raise ExpressionError(f"the sizes of {self.id}, multiplied, are over 2^62")
         return resolved
 
 
 @dataclass(frozen=True)
 class Case:
-    """A variant at a shape, or a probe's named case; what studies want of it; and, once it is resolved for a
-    target (`pipeline.resolving`), how it is launched there.
+    """A variant at a shape, or a probe's named case, with what studies want of it.
 
+    Once it is resolved for a target (`pipeline.resolving`), it also holds its launch there.
     only_timed: the studies want no more than a timing or a race. sizes: the shape in numbers. refusal: status and
-    reason where the case cannot run, whatever its code is. launch: None where the shape, or the device that its
-    geometry asks for, is not known. arguments: of the launch that leads. device: what of the device arguments, or a
-    probe's expressions, ask for. work: operations and bytes of a probe's launch, where counted.
+    reason if the case cannot run, whatever its code is. launch: None if its shape or geometry needs a device that
+    is not known. arguments: those of the leading launch. device: device facts that arguments or a probe's
+    expressions use. work: operations and bytes of a probe's launch, if counted.
     """
 
     variant: Variant
@@ -103,34 +103,40 @@ class Case:
 
     @cached_property
     def id(self) -> str:
-        place = self.probe_case if self.shape is None else self.shape.id
-        return f"{self.variant.id}@{place}"
+        setting = self.probe_case if self.shape is None else self.shape.id
+        return f"{self.variant.id}@{setting}"
 
     @property
     def kernel(self) -> Kernel:
         return self.variant.kernel
 
 
+def _refusal(where_file: object, key: str, problem: str, remedy: str) -> UserError:
+    return UserError.because(where_file, f"{key}{problem}", remedy, key)
+
+
 def _can_be_positive(text: str, where_file: object, key: str) -> None:
-    """Raise UserError where an expression has no positive whole value on any number of SMs."""
-    problem = f"a positive whole number of at most {LARGEST_SIZE}"
+    """Refuse an expression without a positive whole value on any number of SMs."""
+    problem = f"{text!r} is on no GPU a whole number from 1 to 2^40"
     for sms in (100, *range(1, MOST_SMS)):
         try:
             if 0 < integer(text, {"sms": sms}) <= LARGEST_SIZE:
                 return
         except ExpressionError as error:
             problem = str(error) if sms == 100 else problem
-    raise UserError(where_file, key, text, problem)
+    raise _refusal(
+        where_file, key, f": {problem}", "Give a whole number or an expression over `sms`"
+    )
 
 
 def _dimension(value: Any, where_file: object, key: str) -> list[int | str]:
-    """Values of one dimension: a number, an expression, a list or a range."""
+    """Return the values of one dimension: a number, an expression, a list or a range."""
     if isinstance(value, list):
-        found: list[int | str] = []
+        values: list[int | str] = []
         for item in value:
-            found += _dimension(item, where_file, key)
-            _bounded(len(found), "sizes", where_file, key)
-        return found
+            values += _dimension(item, where_file, key)
+            _bounded(len(values), "sizes", where_file, key)
+        return values
     if isinstance(value, Mapping):
         try:
             sweep = Range.model_validate(dict(value))
@@ -144,7 +150,7 @@ def _dimension(value: Any, where_file: object, key: str) -> list[int | str]:
         raise UserError(where_file, key, value, "a positive whole number or an expression")
     if isinstance(value, str):
         if len(value) > LONGEST_SIZE:
-            raise UserError(where_file, key, value, f"at most {LONGEST_SIZE} letters")
+            raise UserError(where_file, key, value, f"at most {LONGEST_SIZE} characters")
         if not DIMENSION.match(value.strip()):
             _can_be_positive(value, where_file, key)
             return [value.strip()]
@@ -154,47 +160,47 @@ def _dimension(value: Any, where_file: object, key: str) -> list[int | str]:
     return [int(value)]
 
 
-def _bounded(count: int, what: str, where_file: object, key: str, most: int = MOST_CASES) -> None:
-    """Raise UserError for more than a plan may hold."""
+def _bounded(count: int, unit: str, where_file: object, key: str, most: int = MOST_CASES) -> None:
+    """Refuse more than a plan may hold."""
     if count > most:
-        raise UserError(where_file, key, f"{count} {what}", f"at most {most} {what}")
+        raise _refusal(where_file, key, f" makes {count} {unit}", f"Ask for at most {most} {unit}")
 
 
 def expand_shapes(
-    given: list[Any], dimensions: tuple[str, ...], where_file: object, key: str
+    entries: list[Any], dimensions: tuple[str, ...], where_file: object, key: str
 ) -> Iterator[Shape]:
-    """Shapes of a config list for an operation with these dimensions.
+    """Yield the shapes of a config list for an operation with these dimensions.
 
-    A number or expression sets every dimension; ``512x256x128`` names them in order; a mapping
-    gives each dimension its values (their product, in order).
+    A number or expression sets every dimension. ``512x256x128`` gives them in order. A mapping
+    gives each dimension its values; the shapes are their product, in order.
     """
-    for index, entry in enumerate(given):
-        place = f"{key}.{index}"
+    for index, entry in enumerate(entries):
+        item = f"{key}.{index}"
         combinations: list[tuple[int | str, ...]]
         if isinstance(entry, Mapping):
             unknown = sorted(set(entry) - set(dimensions))
             missing = sorted(set(dimensions) - set(entry))
             if unknown or missing:
-                found = unknown[0] if unknown else sorted(entry)
-                raise UserError(where_file, place, found, f"all of {', '.join(dimensions)}")
-            axes = [_dimension(entry[name], where_file, f"{place}.{name}") for name in dimensions]
-            _bounded(math.prod(map(len, axes)), "shapes", where_file, place)
+                wrong = unknown[0] if unknown else sorted(entry)
+                raise UserError(where_file, item, wrong, f"{', '.join(dimensions)}, each once")
+            axes = [_dimension(entry[name], where_file, f"{item}.{name}") for name in dimensions]
+            _bounded(math.prod(map(len, axes)), "shapes", where_file, item)
             combinations = list(itertools.product(*axes))
         elif isinstance(entry, str) and re.fullmatch(r"[0-9]+(x[0-9]+)+", entry):
             parts = entry.split("x")
             if len(parts) != len(dimensions):
                 allowed = "x".join(dimensions)
-                raise UserError(where_file, place, entry, f"{len(dimensions)} sizes as {allowed}")
-            combinations = [tuple(_dimension(part, where_file, place)[0] for part in parts)]
+                raise UserError(where_file, item, entry, f"{len(dimensions)} sizes as {allowed}")
+            combinations = [tuple(_dimension(part, where_file, item)[0] for part in parts)]
         else:
             combinations = [
-                tuple([value] * len(dimensions)) for value in _dimension(entry, where_file, place)
+                tuple([value] * len(dimensions)) for value in _dimension(entry, where_file, item)
             ]
         for values in combinations:
-            known = [value for value in values if isinstance(value, int)]
-            if math.prod(known) > LARGEST_SHAPE:
-                found = "x".join(map(str, values))
-                raise UserError(where_file, place, found, f"at most {LARGEST_SHAPE}, multiplied")
+            numbers = [value for value in values if isinstance(value, int)]
+            if math.prod(numbers) > LARGEST_SHAPE:
+                sizes = "x".join(map(str, values))
+                raise UserError(where_file, item, sizes, "sizes of at most 2^62, multiplied")
             yield Shape(tuple(zip(dimensions, values)))
 
 
@@ -204,19 +210,21 @@ def _block_kernels(
     if block.operation not in operations.names():
         raise UserError(where_file, f"{key}.operation", block.operation, operations.names())
     if block.kernels == "all":
-        found = {n: k for n, k in kernels.items() if k.front.operation == block.operation}
-        if unknown := [name for name in block.without if name not in found]:
-            raise UserError(where_file, f"{key}.without", unknown[0], found)
-        return [kernel for name, kernel in found.items() if name not in block.without]
+        matching = {n: k for n, k in kernels.items() if k.front.operation == block.operation}
+        if unknown := [name for name in block.without if name not in matching]:
+            raise UserError(where_file, f"{key}.without", unknown[0], matching)
+        return [kernel for name, kernel in matching.items() if name not in block.without]
     if block.without:
-        raise UserError(where_file, f"{key}.without", block.without, "nothing beside named kernels")
+        raise _refusal(
+            where_file, f"{key}.without", " needs `kernels: all`", "Delete it or the names"
+        )
     names = _names(block)
     for name in names:
         if name not in kernels:
             raise UserError(where_file, f"{key}.kernels", name, [*kernels, "all"])
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise UserError(where_file, f"{key}.kernels", twice, "each name once")
+        raise _refusal(where_file, f"{key}.kernels", f" has {twice} twice", "Name each kernel once")
     return [kernels[name] for name in names]
 
 
@@ -225,7 +233,10 @@ def _names(block: CaseBlock) -> list[str]:
 
 
 def _without(block: CaseBlock, left_out: Mapping[str, UserError]) -> CaseBlock:
-    """A block without the kernels that are left out. Raises why the first one is where no other is named."""
+    """Return a block without the kernels that are skipped.
+
+    Raises the reason of the first one if no kernel remains of those that the block names.
+    """
     names = _names(block)
     stay = [name for name in names if name not in left_out]
     if names and not stay:
@@ -235,37 +246,37 @@ def _without(block: CaseBlock, left_out: Mapping[str, UserError]) -> CaseBlock:
     return block.model_copy(update={**changed, "without": without})
 
 
-def _combinations(kernel: Kernel, how: str | Mapping[str, Any]) -> int:
-    """Of how many combinations of macros a block's variants are chosen, at most."""
-    lists = how if isinstance(how, Mapping) else kernel.front.macros
-    return math.prod(len(one) if isinstance(one, list) else 1 for one in lists.values())
+def _combinations(kernel: Kernel, macros: str | Mapping[str, Any]) -> int:
+    """Return the largest number of macro combinations from which a block's variants are chosen."""
+    lists = macros if isinstance(macros, Mapping) else kernel.front.macros
+    return math.prod(len(values) if isinstance(values, list) else 1 for values in lists.values())
 
 
 def _chosen(
-    kernel: Kernel, block: CaseBlock, how: str | Mapping[str, Any], where_file: object, key: str
+    kernel: Kernel, block: CaseBlock, macros: str | Mapping[str, Any], where_file: object, key: str
 ) -> tuple[Sequence[Variant], Set[str]]:
-    """The variants that a block takes of a kernel, and the dtypes of those that were looked at."""
+    """Return the variants that a block takes of a kernel, and the dtypes of those examined."""
     chosen, seen = [], set()
-    for variant in choices(kernel, how, where_file, f"{key}.macros"):
+    for variant in choices(kernel, macros, where_file, f"{key}.macros"):
         seen.add(variant.dtype)
         if block.dtypes and variant.dtype not in block.dtypes:
             continue
         chosen.append(variant)
         if block.most is not None and len(chosen) > block.most:
-            return [], seen  # a product may have thousands: the rest is not looked at
+            return [], seen  # a product may have thousands, so stop here
     return chosen, seen
 
 
 def _block_shapes(
     block: CaseBlock, dimensions: tuple[str, ...], where_file: object, key: str
 ) -> Sequence[Shape]:
-    """The shapes of a block for operations of these dimensions."""
+    """Return the shapes of a block for operations of these dimensions."""
     elsewhere = block.shapes == [ELSEWHERE]
-    told = expand_shapes([] if elsewhere else block.shapes, dimensions, where_file, key)
-    shapes = list(itertools.islice(told, MOST_CASES + 1))
+    expanded = expand_shapes([] if elsewhere else block.shapes, dimensions, where_file, key)
+    shapes = list(itertools.islice(expanded, MOST_CASES + 1))
     _bounded(len(shapes), "shapes", where_file, key)
     if not shapes and not elsewhere:
-        raise UserError(where_file, key, block.shapes, "at least one shape")
+        raise _refusal(where_file, key, " is empty", "Give at least one shape")
     return shapes
 
 
@@ -276,46 +287,47 @@ def _block_cases(
     offered = {name for kernel in selected for name in kernel.front.macros}
     for macro, values in block.macros.items() if isinstance(block.macros, dict) else ():
         if macro not in offered:
-            allowed = offered or "no macros at all"
+            allowed = offered or "nothing, because these kernels have no macros"
             raise UserError(where_file, f"{key}.macros.{macro}", macro, allowed)
-        if isinstance(values, list) and len({str(one) for one in values}) < len(values):
-            raise UserError(where_file, f"{key}.macros.{macro}", values, "each value once")
+        if isinstance(values, list) and len({str(value) for value in values}) < len(values):
+            problem = f" has a value twice: {values}"
+            raise _refusal(where_file, f"{key}.macros.{macro}", problem, "Give each value once")
     labels: set[str] = set()
     if block.providers:
-        found = dict.fromkeys(kernel.provider for kernel in selected)
+        offered_providers = dict.fromkeys(kernel.provider for kernel in selected)
         selected = [kernel for kernel in selected if kernel.provider in block.providers]
         if not selected:
-            raise UserError(where_file, f"{key}.providers", block.providers, found)
-    told: dict[tuple[str, ...], Sequence[Shape]] = {}
+            raise UserError(where_file, f"{key}.providers", block.providers, offered_providers)
+    expanded: dict[tuple[str, ...], Sequence[Shape]] = {}
     for kernel in selected:
         dimensions = operations.load(kernel.front.operation, kernel.path).dimensions
         if kernel.front.operation == "probe":
             for name, probe in kernel.front.cases.items():
-                place = f"cases.{name}.macros"
+                macros_key = f"cases.{name}.macros"
                 if isinstance(block.macros, dict) and not _among(probe.macros, block.macros):
                     continue
-                yield Case(next(choices(kernel, probe.macros, kernel.path, place)), None, name)
+                yield Case(next(choices(kernel, probe.macros, kernel.path, macros_key)), None, name)
             continue
-        if dimensions not in told:
-            told[dimensions] = _block_shapes(block, dimensions, where_file, f"{key}.shapes")
-        shapes = told[dimensions]
-        how = block.macros
-        if isinstance(how, dict) and block.kernels == "all":
-            how = {name: value for name, value in how.items() if name in kernel.front.macros}
-        if block.most is not None and _combinations(kernel, how) > MOST_CASES:
+        if dimensions not in expanded:
+            expanded[dimensions] = _block_shapes(block, dimensions, where_file, f"{key}.shapes")
+        shapes = expanded[dimensions]
+        macros = block.macros
+        if isinstance(macros, dict) and block.kernels == "all":
+            macros = {name: value for name, value in macros.items() if name in kernel.front.macros}
+        if block.most is not None and _combinations(kernel, macros) > MOST_CASES:
             continue
-        _bounded(_combinations(kernel, how), "combinations", where_file, f"{key}.macros")
-        asked = json.dumps([how, block.dtypes, block.most], default=str)
-        if asked not in kernel.chosen:
-            kernel.chosen[asked] = _chosen(kernel, block, how, where_file, key)
-        chosen, seen = kernel.chosen[asked]
+        _bounded(_combinations(kernel, macros), "combinations", where_file, f"{key}.macros")
+        choice = json.dumps([macros, block.dtypes, block.most], default=str)
+        if choice not in kernel.chosen:
+            kernel.chosen[choice] = _chosen(kernel, block, macros, where_file, key)
+        chosen, seen = kernel.chosen[choice]
         labels |= seen
         for variant in chosen:
             for shape in shapes:
                 yield Case(variant, shape)
     for label in block.dtypes:
         if label not in labels:
-            allowed = labels or "no dtypes: probes have none to choose from"
+            allowed = labels or "nothing, because probes have no dtypes"
             raise UserError(where_file, f"{key}.dtypes", label, allowed)
 
 
@@ -329,9 +341,10 @@ def _among(macros: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
 
 
 def _at_shapes(study: Study, shapes: Sequence[Any]) -> Study:
-    """A study whose blocks have these shapes, where they have any: those of probes have none."""
+    """Return the study at these shapes. Blocks of probes, which have none, stay as they are."""
     blocks = [
-        one.model_copy(update={"shapes": shapes}) if one.shapes else one for one in study.cases
+        block.model_copy(update={"shapes": shapes}) if block.shapes else block
+        for block in study.cases
     ]
     return study.model_copy(update={"cases": blocks})
 
@@ -343,7 +356,7 @@ def expand_study(
     where_file: object,
     left_out: Mapping[str, UserError] = MappingProxyType({}),
 ) -> Iterator[tuple[Case, bool, bool, str, bool]]:
-    """The study's cases in config order, each with (timed, raced, metric set, executed)."""
+    """Yield the study's cases in config order, each with (timed, raced, metric set, executed)."""
     for index, block in enumerate(study.cases):
         key = f"studies.{name}.cases.{index}"
         time, tune, counters, execute = (
@@ -355,11 +368,11 @@ def expand_study(
 
 
 def wants(stage: str, case: Case) -> bool:
-    """Whether a stage has anything to do for a case.
+    """Return whether a stage has anything to do for a case.
 
-    A probe answers in its check, and is timed where it says how much work it does; code on the host
-    has no GPU counters, and only a cubin is executed. What a GPU runs is raced, but for probes. Own
-    kernels whose instructions are counted may be sampled: `pipeline.sampling` chooses among them.
+    A probe answers in its check; it is timed only if it says how much work it does. Code on the host
+    has no GPU counters, and only a cubin is executed. Everything that a GPU runs races, except probes.
+    A compiled kernel whose instructions are counted may be sampled; `pipeline.sampling` chooses.
     """
     kernel = case.kernel
     if stage == "time":
@@ -370,8 +383,8 @@ def wants(stage: str, case: Case) -> bool:
     if stage == "counters":
         return bool(case.counters) and kernel.provider != "cpu"
     if stage == "sample":
-        own = kernel.provider == "nvrtc" and kernel.front.operation != "probe"
-        return own and not case.counters.isdisjoint(OF_INSTRUCTIONS)
+        compiled = kernel.provider == "nvrtc" and kernel.front.operation != "probe"
+        return compiled and not case.counters.isdisjoint(OF_INSTRUCTIONS)
     if stage == "execute":
         return kernel.provider == "nvrtc"
     return True
@@ -379,13 +392,10 @@ def wants(stage: str, case: Case) -> bool:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything the config asks for: cases by id, and the cases of each study in order."""
+    """The cases of a config by id, and the cases of each study in order."""
 
     cases: dict[str, Case]
     studies: dict[str, list[str]]
-
-    def of_kernel(self, kernel: str) -> list[Case]:
-        return [case for case in self.cases.values() if case.kernel.name == kernel]
 
     @cached_property
     def kernels(self) -> list[str]:
@@ -398,35 +408,37 @@ class Plan:
 
 
 def _named_studies(config: Config) -> set[str]:
-    """The studies that ``only`` names, by themselves or in parts."""
-    asked = words(config.only)
-    parts = [study for word in asked for study in config.parts.get(word, ())]
-    return {word for word in asked if word in config.studies} | set(parts)
+    """Return the studies that ``only`` names, by themselves or in parts."""
+    names = split_names(config.only)
+    parts = [study for name in names for study in config.parts.get(name, ())]
+    return {name for name in names if name in config.studies} | set(parts)
 
 
 def _narrow(
     config: Config, kernels: Mapping[str, Kernel], everything: list[tuple[str, Case]], where: object
 ) -> dict[str, set[str]]:
-    """The words of ``only`` by what they name; a variant's is beside those of kernels."""
+    """Return the names in ``only`` by kind. Variants count as kernels."""
     kinds = ("studies", "kernels", "dtypes", "shapes")
     named: dict[str, set[str]] = {kind: set() for kind in kinds}
     named["studies"] = _named_studies(config)
-    others = [word for word in words(config.only) if word not in {*config.studies, *config.parts}]
-    if not others:  # as mostly: what all cases are called need not be known
+    names = [
+        name for name in split_names(config.only) if name not in {*config.studies, *config.parts}
+    ]
+    if not names:  # the usual case, which needs no names of variants and shapes
         return named
     variants = {case.variant.id for _, case in everything}
     dtypes = {case.variant.dtype for _, case in everything} - {""}
     shapes = {case.shape.id for _, case in everything if case.shape is not None}
-    for word in others:
-        if word in kernels or word in variants:
-            named["kernels"].add(word)
-        elif word in dtypes:
-            named["dtypes"].add(word)
-        elif word in shapes or f"{word}x{word}x{word}" in shapes:
-            named["shapes"] |= {word, f"{word}x{word}x{word}"}
+    for name in names:
+        if name in kernels or name in variants:
+            named["kernels"].add(name)
+        elif name in dtypes:
+            named["dtypes"].add(name)
+        elif name in shapes or f"{name}x{name}x{name}" in shapes:
+            named["shapes"] |= {name, f"{name}x{name}x{name}"}
         else:
-            known = [*config.parts, *config.studies, *kernels, *dtypes, *shapes, *variants]
-            raise UserError(where, "only", word, known)
+            allowed = [*config.parts, *config.studies, *kernels, *dtypes, *shapes, *variants]
+            raise UserError(where, "only", name, allowed)
     return named
 
 
@@ -442,18 +454,19 @@ def _wanted(study: str, case: Case, named: Mapping[str, set[str]]) -> bool:
 
 
 def _studies(config: Config, where: object) -> dict[str, Study]:
-    """The config's studies, those that race at the shapes of ``config.shapes`` where it has any.
+    """Return the config's studies; those that race have the shapes of ``config.shapes``, if it has any.
 
-    Raises UserError where it has some and no study races, and for what is no shape of a matrix product.
+    Raises UserError if it has some and no study races, and for shapes that fit no matrix product.
     """
-    own = words(config.shapes)
-    list(expand_shapes(own, operations.load("matmul", where).dimensions, where, "shapes"))
+    shapes = split_names(config.shapes)
+    list(expand_shapes(shapes, operations.load("matmul", where).dimensions, where, "shapes"))
     racing = [name for name, study in config.studies.items() if study.races]
-    if own and not racing:
-        raise UserError(where, "shapes", config.shapes, "nothing: no study races (`tune: true`)")
+    if shapes and not racing:
+        problem = " is for studies that race, and none does"
+        raise _refusal(where, "shapes", problem, "Delete it, or set `tune: true` in a study")
     studies = dict(config.studies)
-    for name in racing if own else ():
-        studies[name] = _at_shapes(studies[name], own)
+    for name in racing if shapes else ():
+        studies[name] = _at_shapes(studies[name], shapes)
     return studies
 
 
@@ -463,40 +476,39 @@ def expand(
     where_file: object,
     left_out: Mapping[str, UserError] = MappingProxyType({}),
 ) -> Plan:
-    """All cases of a config, each once, with what its studies want of it.
+    """Return all cases of a config, each once, with what its studies want of it.
 
-    left_out: kernels whose files cannot be read, with the reason. Studies that name them go on without, but
-    for one that names nothing else.
-    ``only`` leaves out cases and studies; a case whose counters are still wanted gets those of the
-    whole run, because the metrics are part of its key. Raises UserError for unknown kernels,
-    macros, shapes and words, and for a study without a case.
+    left_out: skipped kernels with the reason. Studies that name them go on without them; one that names
+    no other kernel raises that reason.
+    ``only`` narrows cases and studies. A case whose counters are still wanted gets those of the
+    full run, because the metrics are part of its key. Raises UserError for unknown kernels,
+    macros, shapes and names, and for a study without a case.
     """
     flat = []
-    chosen, alone = _studies(config, where_file), _named_studies(config)
-    numbers = Counter[bool]()  # of the studies that `only` names, and of the others
+    chosen, selected_studies = _studies(config, where_file), _named_studies(config)
+    numbers = Counter[bool]()  # cases of the studies that `only` names, and of the rest
     for name, study in chosen.items():
-        room, place = name in alone, f"studies.{name}.cases"
-        for asked in expand_study(name, study, kernels, where_file, left_out):
-            flat.append((name, *asked))
-            numbers[room] += 1
-            _bounded(numbers[room], "cases in all studies", where_file, place, MOST_LISTED)
+        selected, cases_key = name in selected_studies, f"studies.{name}.cases"
+        for entry in expand_study(name, study, kernels, where_file, left_out):
+            flat.append((name, *entry))
+            numbers[selected] += 1
+            _bounded(numbers[selected], "cases in all studies", where_file, cases_key, MOST_LISTED)
     for name in config.studies:
         if not any(study == name for study, *_ in flat):
-            allowed = "blocks that select at least one case"
-            raise UserError(where_file, f"studies.{name}.cases", "no case", allowed)
+            remedy = "Name kernels, macros, dtypes and shapes that exist together"
+            raise _refusal(where_file, f"studies.{name}.cases", " selects no case", remedy)
     named = _narrow(config, kernels, [(name, case) for name, case, *_ in flat], where_file)
     cases: dict[str, Case] = {}
-    wanted: dict[str, dict[str, Any]] = {}  # of the studies that stay, by case
-    counters: dict[str, set[str]] = {}  # of all studies
+    wanted: dict[str, dict[str, Any]] = {}  # by case, of the studies that `only` keeps
+    counters: dict[str, set[str]] = {}  # by case, of all studies
     studies: dict[str, list[str]] = {}
-    counted: set[str] = set()  # cases of which a study that stays wants counters
-    beyond_times: set[str] = set()  # cases of which one wants more than the time
+    counted: set[str] = set()  # cases whose counters a kept study wants
+    more_than_timed: set[str] = set()  # cases of which a kept study wants more than the time
     for name, case, time, tune, counter_set, execute in flat:
         first, second = cases.setdefault(case.id, case).kernel.path, case.kernel.path
         if first != second:
-            raise UserError(
-                second, "file name", second.stem, f"a name apart from {first}'s variants"
-            )
+            problem = f": {first} has a variant of the same name, {case.variant.id}"
+            raise _refusal(second, "file name", problem, "Rename one of the files")
         if counter_set != "none":
             counters.setdefault(case.id, set()).add(counter_set)
         if not _wanted(name, case, named):
@@ -506,19 +518,20 @@ def expand(
             request["studies"][name] = None
             studies.setdefault(name, []).append(case.id)
         if not (time or tune) or counter_set != "none" or execute:
-            beyond_times.add(case.id)
+            more_than_timed.add(case.id)
         for want, on in zip(WANTED, (time, tune, execute), strict=True):
             request[want] |= on
         if counter_set != "none":
             counted.add(case.id)
     if not wanted:
-        raise UserError(where_file, "only", config.only, "words that leave at least one case")
+        problem = f" selects no case: none has all of {config.only!r}"
+        raise _refusal(where_file, "only", problem, "Give names that at least one case has")
     return Plan(
         {
             case_id: replace(
                 case,
                 counters=frozenset(counters[case_id] if case_id in counted else ()),
-                only_timed=case_id not in beyond_times,
+                only_timed=case_id not in more_than_timed,
                 **{**wanted[case_id], "studies": tuple(wanted[case_id]["studies"])},
             )
             for case_id, case in cases.items()

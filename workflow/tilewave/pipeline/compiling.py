@@ -1,8 +1,7 @@
-"""Stage compile: what every variant is for every architecture, known or compiled now.
+"""Stage compile: the code of every variant for every architecture, looked up or compiled now.
 
-A compilation is a result like any other: it has a key (`nvrtc.cache_key`), and the first that knows it
-gives it, the store or a recording. A recording holds no cubin, only what is known of one; a variant that
-is to run here and has none is compiled.
+A compilation is a result like any other: it has a key (`nvrtc.cache_key`), and comes from the store or a
+recording. A recording holds no cubin, only facts about it, so a variant that runs here is compiled here.
 """
 
 from __future__ import annotations
@@ -28,22 +27,21 @@ from tilewave.workers import pool
 from tilewave.workers.pool import Ended, ProcessLimits
 
 KEPT = (".cubin", ".sass")
-"""What the store keeps of a compiled variant beside what is known of it."""
+"""Suffixes of the files that the store keeps of a compiled variant, beside its entry."""
 KIND = "compiled"
 LIMIT_S, MEMORY = 120, 4 << 30
-"""Seconds of processor time and bytes that one compilation may take; the longest of Tilewave's own takes
-4 s and 0.2 GB."""
+"""Limits of one compilation: seconds of processor time, bytes. The largest shipped kernel takes 4 s and 0.2 GB."""
 MOST_LOG = 1 << 20
-"""Letters of the compiler's log that are kept."""
+"""Largest number of characters kept of the compiler's log."""
 
 Entry = dict[str, Any]
 Listing = tuple[str, dict[str, list[int]]]
-"""nvdisasm's listing, and by file the numbers of the lines that had code when it was compiled."""
+"""nvdisasm's listing, and by file the line numbers that had code when it was compiled."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One compilation: a variant for an architecture (``sm_90``)."""
+    """A compilation: a variant for an architecture (``sm_90``)."""
 
     variant: Variant
     wanted: str
@@ -54,12 +52,12 @@ class Task:
 
     @property
     def arch(self) -> str:
-        """What it is compiled for: ``sm_90a`` where the kernel asks for it."""
+        """The architecture it is compiled for: ``sm_90a`` if the kernel asks for it."""
         return nvrtc.target_of(self.variant.kernel, self.wanted)
 
     @property
     def compiler(self) -> Any:
-        """Who makes the cubin."""
+        """The module that makes the cubin."""
         return nvrtc if self.variant.kernel.front.cubin is None else ready
 
     @functools.cached_property
@@ -72,21 +70,21 @@ class Task:
 
 
 def _stored(task: Task, store: Store) -> Entry | None:
-    """What the store knows of a compilation whose files it has."""
-    found = store.read(store.blob(KIND, task.key, ".json"))
-    if not isinstance(found, dict) or found.get("key") != task.key:
+    """Return the store's entry of a compilation, None if it or one of its files is missing."""
+    entry = store.read(store.blob(KIND, task.key, ".json"))
+    if not isinstance(entry, dict) or entry.get("key") != task.key:
         return None
-    if found.get("status") == result.FAILED_TO_COMPILE:
-        return found
-    if found.get("status") != result.OK or not {"sha256", "code", "kernels", "resources"} <= set(
-        found
+    if entry.get("status") == result.FAILED_TO_COMPILE:
+        return entry
+    if entry.get("status") != result.OK or not {"sha256", "code", "kernels", "resources"} <= set(
+        entry
     ):
         return None
-    return found if all(store.blob(KIND, task.key, one).is_file() for one in KEPT) else None
+    return entry if all(store.blob(KIND, task.key, suffix).is_file() for suffix in KEPT) else None
 
 
 def _kept(entry: Mapping[str, Any], store: Store, suffix: str) -> bytes | None:
-    """A file that the store has of a compilation; None where it has none."""
+    """Return a file that the store has of a compilation, None if it has none."""
     try:
         return store.blob(KIND, str(entry.get("key", "")), suffix).read_bytes()
     except OSError:
@@ -94,7 +92,7 @@ def _kept(entry: Mapping[str, Any], store: Store, suffix: str) -> bytes | None:
 
 
 def _entry(task: Task, done: nvrtc.Compiled) -> Entry:
-    """What is known of a compilation but for its code."""
+    """Return the entry of a compilation without its code."""
     kernel = task.variant.kernel
     return {
         "status": result.OK if done.cubin else result.FAILED_TO_COMPILE,
@@ -122,9 +120,9 @@ WAITS = "ACQBULK"
 
 
 def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> Entry:
-    """Compile a variant into the store; also a refusal by the compiler is kept.
+    """Compile a variant into the store, which also keeps a refusal by the compiler.
 
-    recorded: may have the listing of a cubin of the same bytes, which is then not made again.
+    recorded: its listing is used for a cubin of the same bytes.
     """
     kernel, begun = task.variant.kernel, time.monotonic()
     done: nvrtc.Compiled = task.compiler.compile_kernel(kernel, task.arch, task.variant.names)
@@ -152,22 +150,24 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
 
 
 def _with_symbol(kernel: Kernel, entry: Entry) -> Entry:
-    """What was compiled, with the names in it of the kernels that front matter means now; where it lacks
-    one, refused. Front matter is no part of a compilation's key: another `entry` compiles nothing.
+    """Return the entry with the symbols of the kernels that the front matter names now.
 
-    ``symbol`` is the name of the one that leads; with several, ``symbols`` has each entry's."""
+    Front matter is no part of a compilation's key, so a new `entry` there compiles nothing.
+    ``symbol`` is the leading kernel's; with several kernels, ``symbols`` has them all. An entry that lacks
+    one is *failed to compile*.
+    """
     if "kernels" not in entry:  # refused by the compiler, or recorded with its symbol
         return entry
     try:
         named = entry.get("named", {})
         symbols = {
-            one: named.get(one) or nvrtc.symbol(one, entry["kernels"]) for one in kernel.entries
+            name: named.get(name) or nvrtc.symbol(name, entry["kernels"]) for name in kernel.entries
         }
     except nvrtc.NoSymbol as error:
         refused = {name: entry[name] for name in entry if name not in ("code", "sha256")}
         return refused | {"status": result.FAILED_TO_COMPILE, "reason": str(error)}
     used = entry["resources"]
-    used = {**used, **{one: used[name] for one, name in symbols.items() if name in used}}
+    used = {**used, **{function: used[name] for function, name in symbols.items() if name in used}}
     more = {"symbols": symbols} if len(symbols) > 1 else {}
     return entry | {"symbol": symbols[kernel.entry], "resources": used, **more}
 
@@ -175,29 +175,28 @@ def _with_symbol(kernel: Kernel, entry: Entry) -> Entry:
 def compiled(
     tasks: Iterable[Task], store: Store, cores: int, recorded: Recorded | None = None
 ) -> Iterator[tuple[Task, Entry]]:
-    """Compile into the store; each task and what came of it, as it is done.
+    """Compile into the store, and yield each task with its entry as it is done.
 
-    In as many processes as there are cores to use, forked before this returns: a compiler is single
-    threaded, changes its process's working folder, and may take more than there is. One that goes over its
-    limits is *failed to compile*, as one that the compiler refuses; where somebody else ended it, it is
-    tried again by the next run.
+    Each core gets a process, forked before this returns: NVRTC is single threaded, changes its process's
+    working folder, and may run out of memory. A process over its limits is *failed to compile*, as after a
+    refusal by the compiler. If it was ended from outside, the next run tries again.
     """
     waiting = list({task.key: task for task in tasks}.values())
     limits = ProcessLimits(LIMIT_S, MEMORY, *_opened(waiting, store, recorded))
     done = pool.each(lambda task: compile_now(task, store, recorded), waiting, cores, limits)
     return (
-        (task, _ended(task, store, made) if isinstance(made, Ended) else made)
-        for task, made in done
+        (task, _ended(task, store, outcome) if isinstance(outcome, Ended) else outcome)
+        for task, outcome in done
     )
 
 
-def _ended(task: Task, store: Store, why: Ended) -> Entry:
+def _ended(task: Task, store: Store, end: Ended) -> Entry:
     kernel = task.variant.kernel
     options = nvrtc.options(kernel, task.arch, task.variant.names)
     entry = _entry(
-        task, nvrtc.Compiled(None, options, nvrtc.version(), "", f"compiling it: {why.reason}")
+        task, nvrtc.Compiled(None, options, nvrtc.version(), "", f"compiling it: {end.reason}")
     )
-    if why.lasting:
+    if end.lasting:
         _keep(task, store, entry)
     return entry
 
@@ -205,9 +204,9 @@ def _ended(task: Task, store: Store, why: Ended) -> Entry:
 def _opened(
     tasks: Iterable[Task], store: Store, recorded: Recorded | None
 ) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """What compiling reads and writes: kernels, headers and Tilewave itself; the store."""
+    """Return the paths that compiling reads (kernels, headers, Tilewave itself) and writes (the store)."""
     kernels = [task.variant.kernel for task in tasks]
-    named = [Path(word) for word in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if word]
+    libraries = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
     tool = sass.disassembler()
     read = [
         *(folder for kernel in kernels for folder in kernel.folders),
@@ -215,8 +214,7 @@ def _opened(
         *([] if tool is None else [Path(tool).parent]),
         *([] if recorded is None else [recorded.folder]),
         ROOT,
-        *map(Path, (sys.prefix, sys.base_prefix, *filter(None, sys.path))),
-        *named,
+        *map(Path, (sys.prefix, sys.base_prefix, *filter(None, sys.path), *libraries)),
         *map(
             Path,
             ("/usr", "/lib", "/lib64", "/opt", "/nix", "/proc", "/dev/urandom", "/etc/ld.so.cache"),
@@ -230,25 +228,25 @@ def compile_all(
     tasks: Iterable[Task],
     store: Store,
     cores: int,
-    done: Callable[[Task, Entry], object] = lambda task, made: None,
+    done: Callable[[Task, Entry], object] = lambda task, entry: None,
     recorded: Recorded | None = None,
 ) -> None:
-    """`compiled`, and ``done`` is called for each."""
-    for task, made in compiled(tasks, store, cores, recorded):
-        done(task, made)
+    """Compile into the store, and call ``done`` for each task."""
+    for task, entry in compiled(tasks, store, cores, recorded):
+        done(task, entry)
 
 
 class Compilations:
-    """What is known of compilations, from the store and a recording."""
+    """The compilations that the store and a recording know."""
 
     def __init__(self, store: Store, recorded: Recorded | None, folder: Path) -> None:
         self._store, self._recorded, self._folder = store, recorded, folder
-        self._why = nvrtc.available()
+        self._unavailable = nvrtc.available()
 
     def entry(self, variant: Variant, wanted: str) -> Entry | None:
-        """What a variant is for an architecture; None where it has to be compiled first.
+        """Return a variant's entry for an architecture, None if it must be compiled first.
 
-        ``cubin`` and ``sass`` are where its files are put; without a compiler there is no cubin.
+        ``cubin`` and ``sass`` are the paths of its files; without a compiler there is no cubin.
         """
         kernel = variant.kernel
         if kernel.provider != "nvrtc":
@@ -260,43 +258,46 @@ class Compilations:
                 "source_sha256": source_digest(kernel),
             }
         task = Task(variant, wanted)
-        found = None if self._why else _stored(task, self._store)
-        found = found and _with_symbol(kernel, found)
-        if found is None and self._recorded is not None:
-            found = self._of_recording(task)
-        if found is None and self._why:
-            found = {
+        entry = None if self._unavailable else _stored(task, self._store)
+        entry = entry and _with_symbol(kernel, entry)
+        if entry is None and self._recorded is not None:
+            entry = self._of_recording(task)
+        if entry is None and self._unavailable:
+            entry = {
                 "status": result.NOT_MEASURED,
-                "reason": self._why,
+                "reason": self._unavailable,
                 "arch": task.arch,
                 "macros": dict(variant.macros),
                 "source_sha256": source_digest(kernel),
             }
-        if found is not None and "code" in found:
-            place = self._folder / kernel.name / f"{variant.id}.{wanted}"
-            found |= {"sass": f"{place}.sass", **({} if self._why else {"cubin": f"{place}.cubin"})}
-        return found
+        if entry is not None and "code" in entry:
+            stem = self._folder / kernel.name / f"{variant.id}.{wanted}"
+            entry |= {
+                "sass": f"{stem}.sass",
+                **({} if self._unavailable else {"cubin": f"{stem}.cubin"}),
+            }
+        return entry
 
     def _of_recording(self, task: Task) -> Entry | None:
-        """The recorded compilation of the same text; by the same NVRTC where there is one here."""
+        """Return the recorded compilation of the same text, by this machine's NVRTC if it has one."""
         assert self._recorded is not None
-        found = self._recorded.compiled.get(f"{task.variant.id}.{task.wanted}")
-        if found is None or found.get("text") != task.text_key:
+        recorded = self._recorded.compiled.get(f"{task.variant.id}.{task.wanted}")
+        if recorded is None or recorded.get("text") != task.text_key:
             return None
-        if not self._why and found.get("key") != task.key:
+        if not self._unavailable and recorded.get("key") != task.key:
             return None
-        status = result.NOT_MEASURED if self._why else result.OK
-        known = {"status": status, "reason": self._why, "arch": task.arch, "log": ""}
-        return {**known, "macros": dict(task.variant.macros), **found, "recorded": True}
+        status = result.NOT_MEASURED if self._unavailable else result.OK
+        entry = {"status": status, "reason": self._unavailable, "arch": task.arch, "log": ""}
+        return {**entry, "macros": dict(task.variant.macros), **recorded, "recorded": True}
 
     def missing_cubin(self, variant: Variant, wanted: str) -> bool:
-        """Whether a variant that is to run here must be compiled first (and can be)."""
-        if variant.kernel.provider != "nvrtc" or self._why:
+        """Return whether a variant that is to run here must be compiled first, and can be."""
+        if variant.kernel.provider != "nvrtc" or self._unavailable:
             return False
         return _stored(Task(variant, wanted), self._store) is None
 
     def as_compiled(self, entry: Mapping[str, Any]) -> Listing | None:
-        """A variant's listing as it was made."""
+        """Return a variant's listing as it was made."""
         key = str(entry.get("key", ""))
         text = _kept(entry, self._store, ".sass")
         if text is None and sass.disassembler() and _kept(entry, self._store, ".cubin"):
@@ -307,40 +308,40 @@ class Compilations:
         return self._recorded.listing(key) if self._recorded is not None and key else None
 
     def listing(self, variant: Variant, entry: Mapping[str, Any]) -> str | None:
-        """nvdisasm's listing of a compiled variant, its line numbers those of the files as they are now."""
+        """Return nvdisasm's listing of a compiled variant, with the line numbers of the current files."""
         return self._relined(variant, self.as_compiled(entry))
 
     @staticmethod
-    def _relined(variant: Variant, found: Listing | None) -> str | None:
-        if found is None:
+    def _relined(variant: Variant, listing: Listing | None) -> str | None:
+        if listing is None:
             return None
-        text, lines = found
+        text, lines = listing
         return sass.relined(text, source.moved(lines, origins.kernel_texts(variant.kernel)))
 
     def origins(
         self, variant: Variant, entry: Mapping[str, Any], function: str = ""
     ) -> Mapping[int, Origin]:
-        """Address -> the line as it is now that an instruction of a compiled variant came from.
+        """Return the current source line of each instruction of a compiled variant, by address.
 
-        function: a symbol of the cubin; default: that of the kernel that leads.
+        function: a symbol of the cubin; default: the leading kernel's.
         """
-        found, key = self.as_compiled(entry), str(entry.get("key", ""))
-        if found is None and self._recorded is not None:
-            found = self._recorded.places(key)
-        listing = self._relined(variant, found)
-        if listing is None:
+        listing, key = self.as_compiled(entry), str(entry.get("key", ""))
+        if listing is None and self._recorded is not None:
+            listing = self._recorded.places(key)
+        text = self._relined(variant, listing)
+        if text is None:
             return {}
         function = function or entry.get("symbol", variant.kernel.entry)
-        return origins.of_listing(listing, function, origins.kernel_texts(variant.kernel))
+        return origins.of_listing(text, function, origins.kernel_texts(variant.kernel))
 
     def provide(self, variant: Variant, wanted: str) -> None:
-        """Put a variant's cubin and listing where its entry says; what is not known stays away."""
+        """Write a variant's known cubin and listing to the paths in its entry."""
         entry = self.entry(variant, wanted)
         if entry is None or "cubin" not in entry:
             return
-        made = _kept(entry, self._store, ".cubin")
+        content = _kept(entry, self._store, ".cubin")
         text = self.listing(variant, entry)
         if text is not None:
             write_where_other(Path(entry["sass"]), text)
-        if made is not None:
-            write_atomically(Path(entry["cubin"]), made)
+        if content is not None:
+            write_atomically(Path(entry["cubin"]), content)

@@ -1,14 +1,13 @@
 """The config: a typed model, its loading and its errors.
 
 ``config/config.yaml`` is the full study, ``config/smoke.yaml`` the small one. Every mistake is a
-UserError that names the file, the key, what was found and what is allowed.
+UserError that names the file, the key, the value and what to do.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,21 +19,21 @@ from tilewave.basics.paths import place
 from tilewave.basics.validation import NoYaml, check_data, validated
 
 MOST_CASES = 20_000
-"""Sizes, shapes and combinations of a block."""
+"""Limit of sizes, shapes and combinations of a block."""
 MOST_LISTED = 2 * MOST_CASES
-"""Cases of a plan, each as often as a study names it: the full study has some twenty thousand, half of them twice."""
+"""Limit of a plan's cases, counted once for each study that names them."""
 MOST_ITEMS = 1000
-"""Of any list and mapping in the config."""
+"""Limit of any list and mapping in the config."""
 LARGEST_SIZE = 2**40
-"""Of one dimension: a byte for each element is more than any GPU holds."""
+"""Limit of one dimension: no GPU holds a byte for each element."""
 LARGEST_SHAPE = 2**62
-"""Of a shape's sizes multiplied: no GPU does as much in a day, and twice as much is still 64 bits wide."""
+"""Limit of a shape's sizes multiplied: no GPU does this much in a day, and twice as much fits 64 bits."""
 DAY = 86_400.0
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-Word = Annotated[str, Field(max_length=200)]
+Text = Annotated[str, Field(max_length=200)]
 FileName = Annotated[str, Field(min_length=1, max_length=1000)]
-Words = Annotated[list[Word], Field(max_length=MOST_ITEMS)]
+Texts = Annotated[list[Text], Field(max_length=MOST_ITEMS)]
 Size = Annotated[StrictInt, Field(ge=1, le=LARGEST_SIZE)]
 Seconds = Annotated[float, Field(gt=0, le=DAY)]
 Millimetres = Annotated[float, Field(ge=60, le=400)]
@@ -57,22 +56,22 @@ class Range(Model):
 
 
 class CaseBlock(Model):
-    """Which variants meet which shapes."""
+    """Variants and the shapes they meet."""
 
-    kernels: Words | Word = Field(
+    kernels: Texts | Text = Field(
         "all", description="Kernel names, or `all` of the block's operation (new files included)."
     )
-    without: Words = Field(default_factory=list, description="Names that `all` leaves out.")
-    operation: Word = Field("matmul", description="What `all` selects.")
-    macros: Word | Annotated[dict[Word, Any], Field(max_length=MOST_ITEMS)] = Field(
+    without: Texts = Field(default_factory=list, description="Names that `all` skips.")
+    operation: Text = Field("matmul", description="What `all` selects.")
+    macros: Text | Annotated[dict[Text, Any], Field(max_length=MOST_ITEMS)] = Field(
         "each_dtype",
         description="`defaults`, `each_dtype` (the plainest variant of every dtype), "
         "`one_at_a_time`, `product`, or a mapping of macros to a value or list.",
     )
-    dtypes: Words = Field(
+    dtypes: Texts = Field(
         default_factory=list, description="Keep only variants with these dtype labels."
     )
-    shapes: list[Size | Word | dict[Word, Any]] = Field(
+    shapes: list[Size | Text | dict[Text, Any]] = Field(
         default_factory=list,
         max_length=MOST_ITEMS,
         description="4096; `512x256x128`; or a mapping of dimensions to a number, an expression "
@@ -85,7 +84,7 @@ class CaseBlock(Model):
         None,
         ge=1,
         le=MOST_CASES,
-        description="Leave out the kernels of which the block would take more variants than this.",
+        description="Skip kernels with more variants than this in the block.",
     )
     time: bool | None = Field(None, description="Overrides the study's `time` for this block.")
     tune: bool | None = Field(None, description="Overrides the study's `tune` for this block.")
@@ -98,7 +97,7 @@ class CaseBlock(Model):
 
 
 class StudyStyle(Model):
-    """What a study's figure has otherwise than the others; what is not set is as `style` says."""
+    """The look of one study's figure, where it differs from `style`."""
 
     width_mm: Millimetres | None = None
     font_size: Points | None = None
@@ -108,37 +107,36 @@ class StudyStyle(Model):
 class Study(Model):
     """A question with its cases and its figure."""
 
-    plot: Word = Field(description="Module of tilewave.plots that draws it.")
-    title: Word
+    plot: Text = Field(description="Module of tilewave.plots that draws it.")
+    title: Text
     question: str = Field("", max_length=1000)
     time: bool = Field(False, description="Time the cases with CUDA events.")
     tune: bool = Field(
         False,
-        description="Race the matrix products of one shape and dtype against each other, with "
-        "early elimination.",
+        description="Race the kernels of one operation, shape and dtype, with early elimination.",
     )
     counters: MetricSet | Literal["none"] = Field(
         "none", description="Metric set to collect under Nsight Compute."
     )
     execute: bool = Field(
-        False, description="Execute the cases' machine code on the CPU, beside what is measured."
+        False, description="Execute the cases' machine code on the CPU, besides measuring."
     )
     cases: list[CaseBlock] = Field(min_length=1, max_length=MOST_ITEMS)
-    options: dict[Word, Any] = Field(
+    options: dict[Text, Any] = Field(
         default_factory=dict,
         max_length=MOST_ITEMS,
-        description="Handed to the plot module; docs/options.md.",
+        description="Options of the plot module: docs/options.md.",
     )
     style: StudyStyle = StudyStyle()
 
     @property
     def races(self) -> bool:
-        """Whether its cases race. A study that only has raced ones among others is about something else."""
+        """True if all of its cases race; a study with a few races is about something else."""
         return self.tune or all(block.tune for block in self.cases)
 
 
 class Timing(Model):
-    """How a case is timed."""
+    """Settings of a timing."""
 
     block_ms: float = Field(
         2.0, ge=0.01, le=10_000, description="Length of one block of gated launches."
@@ -148,13 +146,13 @@ class Timing(Model):
 
 
 class Check(Model):
-    """How a case is checked."""
+    """Settings of a check."""
 
     case_limit_s: Seconds = Field(20.0, description="A check that takes longer is timed out.")
 
 
 class Counters(Model):
-    """How Nsight Compute is run."""
+    """Settings of Nsight Compute."""
 
     clock_control: Literal["none", "base"] = "none"
     cache_control: Literal["all", "none"] = "all"
@@ -162,52 +160,52 @@ class Counters(Model):
 
 
 class Execute(Model):
-    """When the CPU executes the kernels' machine code."""
+    """Settings of executing machine code on the CPU."""
 
     when: Literal["no_gpu", "always", "never"] = Field(
         "no_gpu",
-        description="`no_gpu`: where there is no GPU, the cases without a recorded figure; "
+        description="`no_gpu`: on a machine without a GPU, the cases without a recorded figure; "
         "`always`: every case; `never`. Studies with `execute: true` are executed unless `never`.",
     )
     case_limit_s: Seconds = Field(
-        10.0, description="A case that would take longer on one core is not executed."
+        10.0, description="A case predicted to take longer on one core is not executed."
     )
 
 
 class StyleOptions(Model):
-    """Look of the figures."""
+    """The look of the figures."""
 
     width_mm: Millimetres = Field(178.0, description="178 two columns, 86 one column.")
     font_size: Points = 8.0
     narrow_mm: Millimetres = Field(
         86.0,
-        description="Of figures/narrow/, for one column of a paper, which is made where asked for.",
+        description="Width of figures/narrow/, drawn on request for one column of a paper.",
     )
     bare: bool = Field(
         False,
-        description="Leave the title out of the figures: the captions beside them have it.",
+        description="Draw figures without titles; the captions beside them have them.",
     )
 
 
 class Output(Model):
-    """Where results and the report go."""
+    """The folders of results and report."""
 
     results: FileName = "results"
     reports: FileName = "reports"
 
 
-WordList = (
+NameList = (
     Size
     | Annotated[str, Field(max_length=10_000)]
-    | Annotated[list[Size | Word], Field(max_length=MOST_ITEMS)]
+    | Annotated[list[Size | Text], Field(max_length=MOST_ITEMS)]
 )
-"""Of a config key that is told on the command line; `words` parts it."""
+"""Type of a key that the command line may set; `parameters.split_names` splits it."""
 
 
 class Config(Model):
     """The whole config."""
 
-    target: Word = Field(
+    target: Text = Field(
         "auto",
         description="`auto`: this GPU, else the recorded one; `live`: this GPU only; or the name "
         "of a folder in resources/recorded.",
@@ -221,33 +219,33 @@ class Config(Model):
     operation_folders: list[FileName] = Field(
         default_factory=list,
         max_length=MOST_ITEMS,
-        description="Where operations of your own are; their code is run.",
+        description="Folders of user-defined operations. Their code is run.",
     )
     plot_folders: list[FileName] = Field(
         default_factory=list,
         max_length=MOST_ITEMS,
-        description="Where plot modules of your own are; their code is run.",
+        description="Folders of user-defined plot modules. Their code is run.",
     )
     gpu: int = Field(
         0, ge=0, le=1023, description="Index among the GPUs that CUDA_VISIBLE_DEVICES shows."
     )
-    only: WordList = Field(
+    only: NameList = Field(
         "",
-        description="Words that narrow the run: parts, studies, kernels, dtypes, shapes.",
+        description="Names that narrow the run: parts, studies, kernels, dtypes, shapes.",
     )
-    shapes: WordList = Field(
+    shapes: NameList = Field(
         "",
-        description="In place of the shapes of every study that races: sizes and `512x256x128`s.",
+        description="Shapes for every study that races, in place of its own: sizes and `512x256x128`s.",
     )
     strict: bool | Literal["release"] = Field(
         False,
-        description="true: fail after the page if a case is wrong or failed; "
+        description="true: fail, after the page is written, if a case is wrong or failed; "
         "release: also if a recorded figure is stale.",
     )
     seed: int = Field(1, ge=0, lt=2**32)
     fresh: bool = Field(
         False,
-        description="Compile and execute here, whatever is recorded: so that a recording hides no "
+        description="Compile and execute here even what is recorded, so that no recording hides a "
         "broken compiler.",
     )
     timing: Timing = Field(default_factory=Timing)
@@ -257,15 +255,15 @@ class Config(Model):
     style: StyleOptions = Field(default_factory=StyleOptions)
     output: Output = Field(default_factory=Output)
     studies: dict[Name, Study] = Field(min_length=1, max_length=MOST_ITEMS)
-    parts: dict[Name, Words] = Field(
+    parts: dict[Name, Texts] = Field(
         default_factory=dict,
         max_length=MOST_ITEMS,
-        description="Names for groups of studies, each a word of `only`: parts of a long run.",
+        description="Names for groups of studies, to use in `only`: parts of a long run.",
     )
 
 
 def parse(data: Mapping[str, Any], where_file: object) -> Config:
-    """The config from plain data.
+    """Return the config from plain data.
 
     Raises UserError for unknown keys and values out of range.
     """
@@ -276,23 +274,15 @@ def parse(data: Mapping[str, Any], where_file: object) -> Config:
     return validated(Config, data, where_file)
 
 
-def words(told: int | str | list[int | str]) -> list[str]:
-    """The words of ``only`` or ``shapes``: a list, or text parted by commas or blanks, or one number."""
-    if isinstance(told, list):
-        return [str(word) for word in told]
-    return [word for word in re.split(r"[,\s]+", str(told)) if word]
-
-
 def json_schema() -> str:
-    """JSON Schema of the config, for editors and for config/schema.json."""
+    """Return the JSON Schema of the config, for editors and for config/schema.json."""
     return json.dumps(Config.model_json_schema(), indent=2) + "\n"
 
 
 def check_folders(config: Config, kind: str, where_file: object, root: Path) -> list[Path]:
-    """The folders of ``kernel_folders`` or of another kind as paths (see `paths.place`); one kernel file may
-    stand for a folder of kernels.
+    """Return ``kernel_folders``, or folders of another kind, as paths (see `paths.place`).
 
-    Raises UserError for one that does not exist.
+    One kernel file may stand for a folder of kernels. Raises UserError for a folder that does not exist.
     """
     folders = []
     for index, folder in enumerate(getattr(config, kind)):

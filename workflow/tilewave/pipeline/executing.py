@@ -1,7 +1,7 @@
-"""Stage execute: which cases this machine's CPU executes.
+"""Stage execute: the choice of the cases that this machine's CPU executes.
 
-Its results have the source ``executed`` and stand beside those of the other stages. Where there is
-no GPU, and no recorded figure either, the stages check and counters take theirs from here.
+Its results have the source ``executed`` and stand beside those of the other stages. Without a GPU and
+without a recorded figure, the stages check and counters take their results from here.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ def wanted(
     recorded: Recorded | None,
     when: str,
 ) -> set[str]:
-    """The cases to execute: all, those of studies that ask for it, and those of which a machine
-    without a GPU has no recorded check or counters, as the config's `execute.when` says.
+    """Return the cases to execute, by the config's `execute.when`.
 
-    replaced: what the stages of REPLACED do, by case.
+    These are all, or those of studies that ask for it, and, without a GPU, those that lack a recorded
+    check or counters. replaced: jobs and results of the stages in REPLACED, by case.
     """
     if when == "never":
         return set()
-    asked = {
+    names = {
         case.id
         for case in cases
         if (when == "always" or case.execute) and wants(result.EXECUTE, case)
     }
     if when == "always":
-        return asked
+        return names
     if not target["live"]:
         for case in cases:
-            jobs = [one for one in replaced.get(case.id, ()) if isinstance(one, Job)]
+            jobs = [job for job in replaced.get(case.id, ()) if isinstance(job, Job)]
             if case.kernel.provider == "nvrtc" and any(
                 recorded is None or not recorded.answers(job) for job in jobs
             ):
-                asked.add(case.id)
-    return telling([case for case in cases if case.id in asked])
+                names.add(case.id)
+    return informative([case for case in cases if case.id in names])
 
 
-def telling(cases: Collection[Case]) -> set[str]:
-    """Of cases to execute those that tell something.
+def informative(cases: Collection[Case]) -> set[str]:
+    """Return the cases whose execution is shown anywhere.
 
-    Of one that is only timed nobody sees what executing gives: such a case is executed where it is its
-    variant's smallest, to tell whether the variant is right.
+    No page shows the execution of a case that is only timed. It is executed if it is its variant's smallest,
+    to find out whether the variant is correct.
     """
 
     def size(case: Case) -> tuple[int, bool]:

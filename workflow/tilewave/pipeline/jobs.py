@@ -1,4 +1,4 @@
-"""From cases to jobs: everything one measurement needs, or the result that says why there is none."""
+"""From cases to jobs: all that one measurement needs, or the result that says why there is none."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from tilewave.theory.dtypes import has_fp8
 LEAST_RUNS = {"check": 2, "time": 4, "tune": 4, "counters": 1, "sample": 1}
 
 
-def too_dear(case: Case, job: Job) -> str:
-    """Empty where a job may be begun; else why its predicted time is too long.
+def over_limit(case: Case, job: Job) -> str:
+    """Return why a job's predicted time is over its limit, empty if it is not.
 
-    On a GPU: of the stage's fewest runs, at the `flop_rate` that the front matter is sure of.
+    On a GPU the prediction is for the stage's fewest runs, at the front matter's `flop_rate`.
     """
     limit = f"case_limit_s = {job.limit_s:g} s"
     rate = case.kernel.front.flop_rate
     if job.stage == "execute":
         seconds = cost.predicted_s(job, case.work.get("flop", 0))
         if seconds > job.limit_s:
-            return f"executing it takes {seconds:.0f} s at least, and execute: {limit}"
+            return f"predicted cost {seconds:.0f} s exceeds execute: {limit}"
     elif rate is not None:
         work = operations.work(job)
         seconds = LEAST_RUNS[job.stage] * work.flops / rate
@@ -48,7 +48,7 @@ def too_dear(case: Case, job: Job) -> str:
 def _counted(
     stage: str, sets: frozenset[str], fp8: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Metrics and sections that a stage asks Nsight Compute for; fp8: of a product of FP8."""
+    """Return the metrics and sections that a stage asks Nsight Compute for. fp8: for an FP8 product."""
     from tilewave.records.counters import catalogue
 
     if stage == result.SAMPLE:
@@ -72,9 +72,9 @@ def _limit_s(stage: str, config: Config) -> float:
 def _without_code(
     compiled: Mapping[str, Mapping[str, Any] | None], arch: str
 ) -> tuple[str, str] | None:
-    """Status and reason where a variant has no code, and none is to be expected, that could run."""
+    """Return status and reason if a variant has no code that could run, and will have none."""
     if arch not in compiled:
-        return result.NOT_MEASURED, f"architectures leaves out {arch}, the target's"
+        return result.NOT_MEASURED, f"`architectures` lacks {arch}, the target's"
     entry = compiled[arch]
     if entry is None:
         return result.NOT_MEASURED, "its variant was not compiled"
@@ -90,9 +90,9 @@ def of_case(
     arch: str,
     config: Config,
 ) -> Job | Result:
-    """What a stage does for a resolved case: a job with its key, or the result that is known without one.
+    """Return a stage's job for a resolved case with its key, or the result if there is nothing to run.
 
-    compiled: what was compiled of its variant, by architecture; arch: the target's (``sm_90``).
+    compiled: its variant's entries, by architecture. arch: the target's (``sm_90``).
     """
     launch, variant, kernel = case.launch, case.variant, case.kernel
     refusal = case.refusal or _without_code(compiled, arch)
@@ -104,25 +104,26 @@ def of_case(
     if kernel.provider == "nvrtc":
         entries = [name for name, _ in kernel.launches]
         device = {"arch": architectures.number(arch)}
-        beyond = launch.exceeded_code_limit(entry.get("resources", {}), entries, device)
-        # Recorded ones were looked at when they were compiled; stores of before have `waits`, of a whole cubin.
+        reason = launch.exceeded_code_limit(entry.get("resources", {}), entries, device)
+        # Recorded entries were checked when they were compiled. Older stores have `waits`, for the whole cubin.
         waiting = entry.get("waiting", symbols.values() if entry.get("waits", True) else ())
-        early = [name for name, symbol in symbols.items() if symbol not in waiting]
+        early = ", ".join(name for name, symbol in symbols.items() if symbol not in waiting)
         if launch.programmatic and early:
-            told = ", ".join(early)
-            beyond = f"programmatic: {told} never waits for the launch before (griddepcontrol.wait)"
-        if beyond:
-            return Result(stage, case.id, result.UNSUPPORTED, beyond)
+            reason = (
+                f"programmatic: {early} never waits for the launch before (griddepcontrol.wait)"
+            )
+        if reason:
+            return Result(stage, case.id, result.UNSUPPORTED, reason)
     named = kernel.front.cases.get(case.probe_case or "")
     operation = operations.load(kernel.front.operation, kernel.path)
     limit_s = _limit_s(stage, config)
     if named is not None and named.limit_s is not None:
         limit_s = min(limit_s, named.limit_s)
-    without = kernel.provider == "nvrtc" and "cubin" not in entry
+    no_cubin = kernel.provider == "nvrtc" and "cubin" not in entry
     counted = _counted(stage, case.counters, has_fp8(variant.dtypes))
     if launch.series:
         named_by_code = (
-            replace(one, entry=symbols.get(one.entry, one.entry)) for one in launch.series
+            replace(step, entry=symbols.get(step.entry, step.entry)) for step in launch.series
         )
         launch = replace(launch, series=tuple(named_by_code))
     job = Job(
@@ -144,7 +145,7 @@ def of_case(
         launch=launch,
         limit_s=limit_s,
         cubin=entry.get("cubin") or "",
-        no_cubin=entry.get("reason", "") if without else "",
+        no_cubin=entry.get("reason", "") if no_cubin else "",
         probe=probe_of(case),
         device=case.device,
         instruction=None if named is None else named.instruction,
@@ -159,9 +160,9 @@ def of_case(
         include=tuple(map(_source, kernel.folders[1:])),
         versions=tuple(execution.version()) if stage == "execute" else (),
     )
-    dear = too_dear(case, job)
-    if dear:
-        return Result(stage, case.id, result.NOT_MEASURED, dear)
+    over = over_limit(case, job)
+    if over:
+        return Result(stage, case.id, result.NOT_MEASURED, over)
     code = entry["code"]
     return replace(job, key=content_key(code, job), code=code)
 
@@ -178,7 +179,7 @@ def of_stage(
     arch: str,
     config: Config,
 ) -> dict[str, Job | Result]:
-    """What a stage does for those of the cases that it has anything to do for, by case, in their order.
+    """Return a stage's jobs and results by case, in the cases' order; cases without work are skipped.
 
     compiled: by variant and architecture, as in `of_case`.
     """

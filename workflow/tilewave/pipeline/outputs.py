@@ -1,7 +1,6 @@
-"""The folders that a run writes: nobody else's files may lie there, because pages and tables are written over
-and folders of them deleted.
+"""The folders that a run writes: they may hold no other files, because a run overwrites and deletes there.
 
-A run marks its folders. Those of a checkout (results/, reports/) are known without a mark.
+A run marks its folders. Those of a checkout (results/, reports/) need no mark.
 """
 
 from __future__ import annotations
@@ -16,41 +15,38 @@ from tilewave.pipeline.config import Config
 from tilewave.pipeline.parameters import MARKER
 
 KINDS = ("results", "reports")
-NOBODYS = {"README.md", ".gitignore", ".gitkeep", ".DS_Store"}
-"""Files that no run touches, and that say nothing of whose folder it is."""
+NEUTRAL = {"README.md", ".gitignore", ".gitkeep", ".DS_Store"}
+"""Files that no run touches, and that do not tell whose folder it is."""
 SYSTEM = tuple(map(Path, ("/proc", "/sys", "/dev")))
 KEPT = ".git .snakemake .tilewave .venv".split()
 SOURCES = ".ci .github config docs kernels profiles requirements resources tests tools workflow"
 LONGEST_NAME = 200  # bytes; file systems take 255, and names grow in writing
 UNFIT = '{}"\\*?<>|:'
-"""Letters with a meaning of their own in Snakemake's rules, or none in file names elsewhere."""
+"""Characters with a meaning in Snakemake's rules, or forbidden in file names on other systems."""
 
 
 def check(config: Config, where: object, root: Path = ROOT) -> None:
-    """Refuse folders that hold anything but what a run made, or may hold nothing of it.
-
-    Touches nothing. Raises UserError.
-    """
-    found = {kind: _folder(config, kind, where) for kind in KINDS}
-    for kind, other in (KINDS, KINDS[::-1]):
-        if found[kind].is_relative_to(found[other]):
-            allowed = f"a folder apart from `{other}`"
+    """Refuse folders that hold other files than a run's, or must not hold them. Raises UserError."""
+    folders = {kind: _folder(config, kind, where) for kind in KINDS}
+    for kind, sibling in (KINDS, KINDS[::-1]):
+        if folders[kind].is_relative_to(folders[sibling]):
+            allowed = f"a folder apart from `{sibling}`"
             raise UserError(where, f"output.{kind}", getattr(config.output, kind), allowed)
-    for kind, folder in found.items():
-        why = _unfit(folder, config, root)
-        if why:
-            raise UserError(where, f"output.{kind}", getattr(config.output, kind), why)
+    for kind, folder in folders.items():
+        allowed = _unfit(folder, config, root)
+        if allowed:
+            raise UserError(where, f"output.{kind}", getattr(config.output, kind), allowed)
 
 
 def _folder(config: Config, kind: str, where: object) -> Path:
-    """Where a folder really is. Raises UserError for a path that is none."""
+    """Return a folder's path with links resolved. Raises UserError for a path that no folder can have."""
     named: str = getattr(config.output, kind)
     parts = Path(named).parts
     allowed = ""
     if ".." in parts or named.startswith("~") or not parts:
         allowed = "a path from here, or from the root, without `..` and `~`"
-    elif any(one in UNFIT or not one.isprintable() for one in named):
-        allowed = f"a name without ends of lines and any of {UNFIT}"
+    elif any(character in UNFIT or not character.isprintable() for character in named):
+        allowed = f"a name without line breaks and any of {UNFIT}"
     elif any(len(os.fsencode(part)) > LONGEST_NAME for part in parts):
         allowed = f"names of at most {LONGEST_NAME} bytes"
     if allowed:
@@ -59,16 +55,16 @@ def _folder(config: Config, kind: str, where: object) -> Path:
 
 
 def _unfit(folder: Path, config: Config, root: Path) -> str:
-    """What is allowed instead of this folder; empty where it may be written."""
-    if any(folder.is_relative_to(one) for one in SYSTEM):
-        return "a folder of files, not of the system's"
-    for one in _protected(config, root):
-        if one.is_relative_to(folder):
-            return f"a folder without {one} in it"
-    for one in (*_sources(root), *_shadows(config, root)):
-        if folder.is_relative_to(one):
-            return f"a folder outside of {one}"
-    above = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
+    """Return what is allowed instead of this folder, empty if it may be written."""
+    if any(folder.is_relative_to(system) for system in SYSTEM):
+        return "a folder outside of /proc, /sys and /dev"
+    for protected in _protected(config, root):
+        if protected.is_relative_to(folder):
+            return f"a folder that does not contain {protected}"
+    for source in (*_sources(root), *_shadows(config, root)):
+        if folder.is_relative_to(source):
+            return f"a folder outside of {source}"
+    above = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         return f"a folder that can be written ({above} cannot)"
     if above == folder and folder not in _of_checkout(root) and not _ours(folder):
@@ -77,12 +73,12 @@ def _unfit(folder: Path, config: Config, root: Path) -> str:
 
 
 def _of_checkout(root: Path) -> list[Path]:
-    """The folders that a checkout keeps for its runs, and git out of its commits."""
+    """Return the folders that a checkout keeps for its runs, and git ignores."""
     return [] if INSTALLED else [Path(os.path.realpath(root / kind)) for kind in KINDS]
 
 
 def _sources(root: Path) -> Iterator[Path]:
-    """Folders in which no run writes."""
+    """Yield the folders in which no run writes."""
     for top in (root, Path.cwd()):
         for name in (*KEPT, str(RECORDED)):
             yield Path(os.path.realpath(top / name))
@@ -92,15 +88,17 @@ def _sources(root: Path) -> Iterator[Path]:
 
 
 def _protected(config: Config, root: Path) -> Iterator[Path]:
-    """What no run's folder may be, or hold."""
-    yield from (Path(os.path.realpath(one)) for one in (root, Path.cwd(), os.path.expanduser("~")))
+    """Yield the folders that no run's folder may be or contain."""
+    yield from (
+        Path(os.path.realpath(path)) for path in (root, Path.cwd(), os.path.expanduser("~"))
+    )
     yield from _sources(root)
     named = (*config.kernel_folders, *config.operation_folders, *config.plot_folders)
-    yield from (Path(os.path.realpath(place(one, root))) for one in named)
+    yield from (Path(os.path.realpath(place(name, root))) for name in named)
 
 
 def _shadows(config: Config, root: Path) -> Iterator[Path]:
-    """Folders that are not here, whose names stand for Tilewave's own as long as that is so."""
+    """Yield paths whose names stand for Tilewave's folders as long as no such folder is here."""
     for named in (*config.kernel_folders, *config.operation_folders, *config.plot_folders):
         here = Path.cwd() / named
         if place(named, root) != here:
@@ -108,9 +106,9 @@ def _shadows(config: Config, root: Path) -> Iterator[Path]:
 
 
 def _ours(folder: Path) -> bool:
-    """Whether a run marked a folder, or nothing lies there but folders of runs (`results/small`)."""
-    names = {one.name for one in os.scandir(folder)}
-    return MARKER in names or all(_is_run(folder / name) for name in names - NOBODYS)
+    """Return whether a run marked a folder, or it holds only folders of runs (`results/small`)."""
+    names = {entry.name for entry in os.scandir(folder)}
+    return MARKER in names or all(_is_run(folder / name) for name in names - NEUTRAL)
 
 
 def _is_run(path: Path) -> bool:

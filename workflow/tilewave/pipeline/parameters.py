@@ -1,7 +1,7 @@
-"""What the Snakefile reads: folders, studies, and the digests that make a rule run again.
+"""Values for the Snakefile: folders, studies, and the digests that make a rule run again.
 
-With the standard library alone, because every job of a run reads the Snakefile again. What is wrong with a config or a
-kernel file, `project.load` says.
+Only the standard library is imported, because every job of a run reads the Snakefile again. `project.load`
+reports mistakes in a config or a kernel file.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tilewave.compiling import source
 from tilewave.records.environment import fingerprint, has_gpu
 
 WANTS = ("cases", "time", "tune", "counters", "execute")
-"""What of a study the plan depends on."""
+"""Keys of a study that the plan depends on."""
 LOOKS = ("style", "strict", "base", "head", "output", "studies")
-"""What of a config it does not depend on."""
+"""Keys of a config that it does not depend on."""
 SOURCES, DATA = (".cu", ".cuh", ".h", ".hpp"), (".py", ".yaml", ".cubin")
-"""Files of a folder of kernels; comments in the first are no code."""
+"""Suffixes in a folder of kernels; only the first kind has comments that are no code."""
 FRONT = re.compile(r"/\*---\n.*?---\*/", re.DOTALL)
 
 MARKER, MARK = ".tilewave-run", "Tilewave's runs write here, and delete what they wrote before.\n"
@@ -38,7 +38,7 @@ def _digest(parts: Any) -> str:
 
 
 def config_name(files: Sequence[Any]) -> str:
-    """The config file's path for messages, relative where it can be."""
+    """Return the config file's path for messages, relative if it can be."""
     path = Path(str(files[-1])) if files else ROOT / "config" / "config.yaml"
     try:
         return str(path.resolve().relative_to(ROOT))
@@ -47,89 +47,91 @@ def config_name(files: Sequence[Any]) -> str:
 
 
 def folders(config: Document) -> tuple[str, str]:
-    """Where results and the report go."""
+    """Return the folders of results and report."""
     output = config.get("output") or {}
     return output.get("results", "results"), output.get("reports", "reports")
 
 
-def mark(*made: str) -> None:
-    """Make the folders of a run and leave the mark by which the next one knows them."""
-    for folder in map(Path, made):
+def mark(*paths: str) -> None:
+    """Make a run's folders, with the mark by which the next run knows them."""
+    for folder in map(Path, paths):
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / MARKER).is_file():
             (folder / MARKER).write_text(MARK, encoding="utf-8")
 
 
 def studies(config: Document) -> list[str]:
-    """The studies whose figures a run draws: all, or those that `only` names. Where it names kernels, dtypes or shapes
-    besides, a study may have no case and no figure."""
-    named, words = config.get("studies", {}), _words(config.get("only"))
-    members = [one for word in words for one in (config.get("parts") or {}).get(word, [word])]
+    """Return the studies whose figures a run draws: all, or those that `only` names.
+
+    If `only` also names kernels, dtypes or shapes, a study may have no case and no figure."""
+    named, names = config.get("studies", {}), split_names(config.get("only"))
+    members = [study for name in names for study in (config.get("parts") or {}).get(name, [name])]
     chosen = [name for name in named if name in members]
     return chosen or list(named)
 
 
 def narrowed(config: Document) -> bool:
-    """Whether `only` names more than studies, so that nobody knows yet which of them have cases."""
-    known = {*config.get("studies", {}), *(config.get("parts") or {})}
-    return not known.issuperset(_words(config.get("only")))
+    """Return whether `only` names more than studies: which of them have cases is then not known yet."""
+    defined = {*config.get("studies", {}), *(config.get("parts") or {})}
+    return not defined.issuperset(split_names(config.get("only")))
 
 
-def _words(given: Any) -> list[str]:
-    """The words of `only`, which is a list or a text with commas or blanks."""
-    listed = given if isinstance(given, list) else re.split(r"[\s,]+", str(given or ""))
-    return [str(word) for word in listed if word]
+def split_names(value: Any) -> list[str]:
+    """Return the items of `only` or `shapes`: a list, a number, or text separated by commas or blanks."""
+    listed = value if isinstance(value, list) else re.split(r"[\s,]+", str(value or ""))
+    return [str(name) for name in listed if name]
 
 
 def planned(config: Document) -> str:
-    """Digest of what the config and the kernels ask for. A comment in a kernel changes nothing."""
-    asked = {
+    """Return the digest of all that the plan depends on. A comment in a kernel changes nothing."""
+    wants = {
         name: {want: study.get(want) for want in WANTS}
         for name, study in config.get("studies", {}).items()
     }
     rest = {name: value for name, value in config.items() if name not in LOOKS}
-    return _digest([rest, asked, [_code(path) for path in _kernel_files(config)], modules(config)])
+    return _digest([rest, wants, [_code(path) for path in _kernel_files(config)], modules(config)])
 
 
 def drawn(config: Document, names: Iterable[str]) -> list[str]:
-    """Digest of what each of these studies says of its figure."""
-    style, found = config.get("style"), config.get("studies", {})
+    """Return, for each of these studies, the digest of its figure's keys."""
+    style, studies = config.get("style"), config.get("studies", {})
     return [
-        _digest([{k: v for k, v in found[name].items() if k not in WANTS}, style]) for name in names
+        _digest([{k: v for k, v in studies[name].items() if k not in WANTS}, style])
+        for name in names
     ]
 
 
 def texts(config: Document) -> str:
-    """Digest of the kernels' files, comments and all: pages show them."""
+    """Return the digest of the kernels' files with comments, because pages show them."""
     return _digest([_content(path) for path in _kernel_files(config)])
 
 
 def modules(config: Document) -> list[str]:
-    """Digests of the users' own operations and plots."""
+    """Return the digests of user-defined operations and plots."""
     named = (*(config.get("operation_folders") or ()), *(config.get("plot_folders") or ()))
-    return [_content(path) for one in named for path in sorted(place(one).glob("*.py"))]
+    return [_content(path) for folder in named for path in sorted(place(folder).glob("*.py"))]
 
 
 def code(*names: str) -> str:
-    """Digest of these modules of the library and of all that they import; a plot of the user's own is left to `modules`.
+    """Return the digest of these modules of the library and of all that they import.
 
-    Raises KeyError for a module that does not exist.
+    `modules` covers user-defined plots. Raises KeyError for a module that does not exist.
     """
     plots = {path.stem for path in (LIBRARY / "plots").iterdir()}  # modules and packages
-    own = {name for name in names if name.startswith("plots.") and name[6:] not in plots}
-    return dependencies.digest(*(name for name in names if name not in own))
+    user_defined = {name for name in names if name.startswith("plots.") and name[6:] not in plots}
+    return dependencies.digest(*(name for name in names if name not in user_defined))
 
 
 templates = dependencies.templates_digest
 
 
 def machine() -> str:
-    """What this machine can measure: a GPU, ncu or a permission that was not there before makes a run plan anew."""
+    """Return what this machine can measure: a new GPU, ncu or permission makes a run plan anew."""
     return json.dumps(fingerprint(), sort_keys=True)
 
 
 def recorded(config: Document, root: Path = ROOT) -> str:
-    """Digest of the recorded figures that a run may show; none where it measures live."""
+    """Return the digest of the recorded figures that a run may show, empty if it measures live."""
     target = config.get("target", "auto")
     if target == "live" or (target == "auto" and has_gpu(fingerprint())):
         return ""
@@ -137,7 +139,7 @@ def recorded(config: Document, root: Path = ROOT) -> str:
 
 
 def tried(results: str) -> str:
-    """When a run last tried something in vain: the next one looks at it again (see `Pipeline.attempts`)."""
+    """Return the time of the last failed attempt, which the next run tries again (`Pipeline.attempts`)."""
     files = (Path(results) / "attempts").rglob("*.json")
     return str(max((path.stat().st_mtime_ns for path in files), default=""))
 
@@ -147,13 +149,13 @@ def _kernel_files(config: Document) -> Iterator[Path]:
         folder = place(named)
         folder = folder if folder.is_dir() else folder.parent
         parts = [folder / part for part in (*PARTS, HEADERS)] if has_parts(folder) else []
-        for one in (folder, *parts):
+        for part in (folder, *parts):
             with contextlib.suppress(OSError):
-                yield from (p for p in sorted(one.iterdir()) if p.suffix in (*SOURCES, *DATA))
+                yield from (p for p in sorted(part.iterdir()) if p.suffix in (*SOURCES, *DATA))
 
 
 def _code(path: Path) -> str:
-    """Name and code of a kernel's file, without comments."""
+    """Return name and code of a kernel's file, without comments."""
     if path.suffix not in SOURCES:
         return _content(path)
     try:

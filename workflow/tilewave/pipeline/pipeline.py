@@ -1,7 +1,7 @@
-"""The way of a case through the stages of one target: compiled, known or measured, collected.
+"""The way of a case through the stages of one target: compiled, looked up or measured, collected.
 
-`Pipeline` says for a resolved plan what each stage does for each case (`planned`), does what is missing (`compile`,
-`measure`) and puts together what came of it (`collected`). A job of the workflow does this for its part of the cases.
+`Pipeline` plans each stage for each case (`planned`), does what is missing (`provide`, `measure`) and collects
+the results (`collected`). A job of the workflow does this for its part of the cases.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tilewave.records.agreement import Disagreement, disagreements
 from tilewave.records.store import Store, write_where_other
 
 ALL = "1-of-1"
-"""The part that holds every case."""
+"""The part with every case."""
 ON_GPU = ("check", "time", result.TUNE, "counters", result.SAMPLE)
-"""Stages that measure, in their order. A check says what may be timed, and timing chooses cuBLAS' algorithm."""
+"""Stages that measure, in order: a check decides what may be timed, and timing chooses cuBLAS' algorithm."""
 
 Compiled = dict[str, dict[str, Entry | None]]
 Results = dict[str, dict[str, Result]]
@@ -40,23 +40,23 @@ Results = dict[str, dict[str, Result]]
 
 
 def part_of(items: Sequence[str], part: str) -> list[str]:
-    """The items of a part, named ``2-of-3``: dealt in turn, because neighbours cost alike."""
+    """Return the items of a part, named ``2-of-3``: dealt in turn, because neighbours cost alike."""
     number, _, count = part.partition("-of-")
     return list(items[int(number) - 1 :: int(count)])
 
 
 def _group(case: Case) -> tuple[float, str]:
-    """What stays in one part: an operation, its dtype and shape, with all that is compared there."""
-    what = case.kernel.name if case.shape is None else case.kernel.front.operation
+    """Return the group that stays in one part, because its cases are compared: operation, dtype, shape."""
+    name = case.kernel.name if case.shape is None else case.kernel.front.operation
     size = float(math.prod(case.sizes.values()))
-    return -size, f"{what} {case.variant.dtype} {case.shape.id if case.shape else ''}"
+    return -size, f"{name} {case.variant.dtype} {case.shape.id if case.shape else ''}"
 
 
 class Pipeline:
-    """The cases of a project's resolved plan, or those of a part (``2-of-3``), for one target (see `tilewave.pipeline.target`).
+    """The cases of a project's resolved plan, or of its part (``2-of-3``), for one target.
 
-    compiled: what was compiled, by variant and architecture; default: what the store and the recording know.
-    cores: how many processes may compile what a stage lacks.
+    compiled: entries by variant and architecture; default: those of the store and the recording.
+    cores: limit of processes that compile what a stage lacks.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class Pipeline:
         self.cores = cores
         self.project, self.plan, self.target, self.part = project, project.plan, dict(target), part
         self.recorded = project.recorded(target)
-        # Compilations and executions hold on any machine: those of another GPU's recording, too.
+        # Compilations and executions are the same on any machine, so another GPU's recording serves, too.
         self.recording = self.recorded or project.largest_recording()
         self.deterministic = None if project.config.fresh else self.recording
         self.store = project.store
-        # What could not be done is asked again where the target's machine can do more.
+        # Failed attempts are kept for each machine, and tried again on one that can do more.
         self.attempts = Store(project.results / "attempts" / target.get("machine", ""))
         self.arch = f"sm_{target['arch']}"
         self.compilations = Compilations(self.store, self.deterministic, project.results / "cubins")
@@ -89,30 +89,30 @@ class Pipeline:
     def cases(self) -> dict[str, Case]:
         """The cases of the part, by id, in the plan's order."""
         groups = {name: _group(case) for name, case in self.plan.cases.items()}
-        mine = set(part_of([name for _, name in sorted(set(groups.values()))], self.part))
-        return {name: case for name, case in self.plan.cases.items() if groups[name][1] in mine}
+        members = set(part_of([name for _, name in sorted(set(groups.values()))], self.part))
+        return {name: case for name, case in self.plan.cases.items() if groups[name][1] in members}
 
     # ----------------------------------------------------------------------------------------- compiling
 
     @functools.cached_property
     def architectures(self) -> list[str]:
-        """What is compiled for."""
-        asked = self.project.config.architectures
-        return list(dict.fromkeys(self.arch if one == "auto" else one for one in asked))
+        """The architectures to compile for."""
+        names = self.project.config.architectures
+        return list(dict.fromkeys(self.arch if name == "auto" else name for name in names))
 
     def wanted(self, variant: Variant) -> list[str]:
-        """The architectures of a variant; code on the host has the target's, whatever is asked."""
+        """Return the architectures of a variant; code on the host has only the target's."""
         return self.architectures if variant.kernel.provider == "nvrtc" else [self.arch]
 
     @property
     def compiled(self) -> Compiled:
-        """What is known of each variant's compilations, by architecture; None: yet to be compiled."""
+        """The entries of each variant, by architecture; None for one yet to be compiled."""
         if self._compiled is None:
-            self._compiled = self.known(self.variants)
+            self._compiled = self.look_up(self.variants)
         return self._compiled
 
-    def known(self, names: Iterable[str]) -> Compiled:
-        """What the store and the recording know of these variants' compilations."""
+    def look_up(self, names: Iterable[str]) -> Compiled:
+        """Return the entries that the store and the recording have of these variants."""
         return {
             name: {
                 arch: self.compilations.entry(self.variants[name], arch)
@@ -122,11 +122,11 @@ class Pipeline:
         }
 
     def tasks(self, names: Sequence[str]) -> list[Task]:
-        """What is to be compiled of these variants: what nobody knows, and what a GPU here runs and has no cubin."""
+        """Return what to compile of these variants: those without an entry, and without a cubin to run here."""
         runs = self.target["live"] or self.project.config.execute.when == "always"
         return [
             Task(self.variants[name], arch)
-            for name, entries in self.known(names).items()
+            for name, entries in self.look_up(names).items()
             for arch, entry in entries.items()
             if (entry is None or (runs and arch == self.arch))
             and self.compilations.missing_cubin(self.variants[name], arch)
@@ -135,7 +135,7 @@ class Pipeline:
     # ----------------------------------------------------------------------------------------- measuring
 
     def planned(self, stage: str) -> dict[str, Job | Result]:
-        """What a stage does for each case of the part; of `execute` only those that are to be executed."""
+        """Return a stage's jobs and results for the part's cases; for `execute`, only of the chosen cases."""
         if stage not in self._planned:
             config, chosen = self.project.config, list(self.cases.values())
             if stage == result.EXECUTE:
@@ -148,18 +148,18 @@ class Pipeline:
         return self._planned[stage]
 
     def _executed(self) -> set[str]:
-        """The cases that are to be executed."""
+        """Return the ids of the cases to execute."""
         when = self.project.config.execute.when
         replaced: dict[str, list[Job | Result]] = {}
         for stage in executing.REPLACED if when == "no_gpu" and not self.target["live"] else ():
-            for case, one in self.planned(stage).items():
-                replaced.setdefault(case, []).append(one)
+            for case, entry in self.planned(stage).items():
+                replaced.setdefault(case, []).append(entry)
         return executing.wanted(
             list(self.cases.values()), replaced, self.target, self.recorded, when
         )
 
     def sources(self, stage: str) -> Sources:
-        """Where a stage's results come from."""
+        """Return the sources of a stage's results."""
         recorded = self.deterministic if stage == result.EXECUTE else self.recorded
         return Sources(self.target, self.store, recorded, self.attempts)
 
@@ -170,25 +170,25 @@ class Pipeline:
         checks: Mapping[str, Result] | None = None,
         again: Collection[str] = (),
     ) -> dict[str, Any]:
-        """What a stage knows of each case, after measuring what is missing; without ``measure`` nothing is measured.
+        """Return a stage's results as `measuring.collect` does, after measuring what is missing.
 
-        checks: results of that stage, by case, for those behind it. again: cases that alone are measured, although
-        they are known. Returns the document of `measuring.collect`.
+        checks: check results by case, for the later stages. again: measure these cases only, although
+        they have results.
         """
         planned = self.planned(stage)
         sources = dataclasses.replace(self.sources(stage), again=again)
         if again:
-            planned = {case: one for case, one in planned.items() if case in again}
+            planned = {case: entry for case, entry in planned.items() if case in again}
         if stage == result.TUNE:
             planned = tuning.plan(planned, self.compiled, checks or {}, self.target)
-            racing = [one for one in planned.values() if isinstance(one, Job)]
+            racing = [entry for entry in planned.values() if isinstance(entry, Job)]
             again = tuning.race_again(racing, self.target, self.store)
             sources = dataclasses.replace(sources, again=again)
-        made = measure and self._provided(measure)
-        return measuring.collect(planned, sources, made, checks)
+        provided = measure and self._provided(measure)
+        return measuring.collect(planned, sources, provided, checks)
 
     def _provided(self, measure: Measure) -> Measure:
-        """The same with the cubins of the jobs where the jobs say."""
+        """Return a measure function that first writes the jobs' cubins to their paths."""
 
         def provided(waiting: list[Job], finished: Callable[[Result], None]) -> list[Result]:
             self.provide({job.variant for job in waiting if job.cubin})
@@ -199,78 +199,80 @@ class Pipeline:
         return provided
 
     def provide(self, names: Collection[str]) -> None:
-        """Put the cubins of these variants where their entries say; those that are missing are compiled."""
+        """Write the cubins of these variants to the paths in their entries; missing ones are compiled."""
         variants = [self.variants[name] for name in names]
         missing = [
-            Task(one, self.arch)
-            for one in variants
-            if self.compilations.missing_cubin(one, self.arch)
+            Task(variant, self.arch)
+            for variant in variants
+            if self.compilations.missing_cubin(variant, self.arch)
         ]
         compile_all(missing, self.store, self.cores, recorded=self.deterministic)
-        for one in variants:
-            self.compilations.provide(one, self.arch)
+        for variant in variants:
+            self.compilations.provide(variant, self.arch)
 
-    # ---------------------------------------------------------------------------------- what came of it
+    # ------------------------------------------------------------------------------------------- results
 
-    def collected(self, found: Results) -> dict[str, list[Result]]:
-        """The results of all stages, each in the plan's order, with what executions say where there is no figure, and
-        without figures of cases whose check did not end clean."""
-        executions, when = found.get(result.EXECUTE, {}), self.project.config.execute.when
+    def collected(self, results: Results) -> dict[str, list[Result]]:
+        """Return the results of all stages, each in the plan's order.
+
+        Executions stand in for missing figures. Cases whose check did not end clean have no figures."""
+        executions, when = results.get(result.EXECUTE, {}), self.project.config.execute.when
         config, live = self.project.config, bool(self.target["live"])
         checks: dict[str, Result] = {}
 
-        def final(stage: str, made: Result) -> Result:
-            stop = None if stage == "check" else measuring.blocked(checks.get(made.case))
-            if stop and made.key:
-                return Result(stage, made.case, *stop, key=made.key)
-            if stage == result.TUNE and made.key:
-                why = tuning.judged(made.key, made.case, checks.get(made.case))
-                return why or made
-            execution = executions.get(made.case)
+        def final(stage: str, outcome: Result) -> Result:
+            stop = None if stage == "check" else measuring.blocked(checks.get(outcome.case))
+            if stop and outcome.key:
+                return Result(stage, outcome.case, *stop, key=outcome.key)
+            if stage == result.TUNE and outcome.key:
+                refusal = tuning.judged(outcome.key, outcome.case, checks.get(outcome.case))
+                return refusal or outcome
+            execution = executions.get(outcome.case)
             if stage not in executing.REPLACED or execution is None:
-                return made
-            case = self.plan.cases[made.case]
+                return outcome
+            case = self.plan.cases[outcome.case]
             job = jobs.of_case(stage, case, self.compiled[case.variant.id], self.arch, config)
             if not isinstance(job, Job):
-                return made
-            return measuring.with_execution(job, made, execution, live, when == "always")
+                return outcome
+            return measuring.with_execution(job, outcome, execution, live, when == "always")
 
         done: dict[str, list[Result]] = {}
         for stage in (result.EXECUTE, *ON_GPU):
-            by_case = found.get(stage, {})
+            by_case = results.get(stage, {})
             done[stage] = [by_case[name] for name in self.plan.cases if name in by_case]
             if stage != result.EXECUTE:
-                done[stage] = [final(stage, made) for made in done[stage]]
+                done[stage] = [final(stage, outcome) for outcome in done[stage]]
             if stage == "check":
-                checks.update((made.case, made) for made in done[stage])
+                checks.update((outcome.case, outcome) for outcome in done[stage])
         return done
 
     def doubtful(self, results: Mapping[str, Sequence[Result]]) -> dict[str, Disagreement]:
-        """The times among results, by stage, that another measurement contradicts (`records.agreement`)."""
+        """Return the times, by case, that another measurement contradicts (`records.agreement`)."""
         return disagreements(results, self.products)
 
     @functools.cached_property
     def products(self) -> dict[str, str]:
-        """What each timed case computes, so that cuBLAS and what is timed beside it share it."""
-        found = {}
+        """The product that each timed case computes: cuBLAS has the same one as the kernels timed beside it."""
+        products = {}
         for name, case in self.plan.cases.items():
             if wants("time", case) and case.refusal is None:
                 variant = case.variant
                 layouts = variant.layouts if variant.operation.laid_out else {}
                 strides = variant.strides(case.sizes)
-                what = [case.kernel.front.operation, variant.dtypes, layouts, strides, case.sizes]
-                found[name] = json.dumps(what, sort_keys=True)
-        return found
+                operation = case.kernel.front.operation
+                product = [operation, variant.dtypes, layouts, strides, case.sizes]
+                products[name] = json.dumps(product, sort_keys=True)
+        return products
 
     def origins(self, variant: str, function: str) -> Mapping[int, Origin]:
-        """Address -> the line that an instruction of a variant's code came from (see
-        `Compilations.origins`)."""
+        """Return the source line of each instruction of a variant, by address (`Compilations.origins`)."""
         entry = self.compiled[variant].get(self.arch) or {}
         return self.compilations.origins(self.variants[variant], entry, function)
 
     def shown(self, drawn: Iterable[str] = ()) -> set[str]:
-        """The variants whose code a page shows: of each kernel the first one and the first whose instructions are
-        counted, and those whose accesses are ``drawn``."""
+        """Return the variants whose code a page shows.
+
+        These are each kernel's first one, its first with counted instructions, and those with ``drawn`` accesses."""
         first: dict[str, str] = {}
         counted: dict[str, str] = {}
         for case in self.plan.cases.values():
@@ -280,8 +282,7 @@ class Pipeline:
         return {*first.values(), *counted.values(), *drawn}
 
     def write_listings(self, names: Collection[str]) -> None:
-        """The listings of these variants where their entries say, for whoever reads them; what nobody knows is made
-        where there is a compiler."""
+        """Write the listings of these variants to the paths in their entries; unknown ones are compiled if possible."""
         wanted = [
             (self.variants[name], arch, entry)
             for name in names
@@ -301,7 +302,7 @@ class Pipeline:
                 write_where_other(Path(entry["sass"]), text)
 
     def remove_code(self, but: Collection[str]) -> None:
-        """Remove listings and cubins of all variants but these: the store has those that were made here."""
+        """Remove listings and cubins of all variants but these; the store keeps those that were made here."""
         for name, entries in self.compiled.items():
             for entry in entries.values():
                 for kind in ("sass", "cubin"):
@@ -311,9 +312,9 @@ class Pipeline:
     def shipped(
         self, shown: Collection[str], counted: Collection[str]
     ) -> tuple[dict[str, dict[str, Any]], dict[str, Listing]]:
-        """What a recording keeps of compilations: by variant and architecture; and by key the listings of the
-        variants that are ``shown``, of those that are only ``counted`` their `sass.places`, with the numbers of the
-        lines that had code."""
+        """Return what a recording keeps of compilations: entries by variant and architecture, and listings by key.
+
+        A variant that is only ``counted``, not ``shown``, has its `sass.places` for a listing."""
         kept = ("source_sha256", "sha256", "code", "symbol", "symbols", "resources", "options", "nvrtc", "key",
                 "text")  # fmt: skip
         entries, listings = {}, {}
@@ -335,27 +336,28 @@ class Pipeline:
         sampled: Sequence[Result],
         shown: Collection[str] = (),
     ) -> dict[str, dict[str, Any]]:
-        """Kernel -> its ``variants`` as they were compiled (without logs; ``shown``: whether a page shows the code),
-        the reports of Nsight Compute
-        (``profiles``) that this machine made of it, and of the case that is sampled (``sampled``, where
-        there is one) what came of it: case, status, reason, environment and notes."""
-        found: dict[str, dict[str, Any]] = {}
+        """Return, by kernel, what its page needs besides the tables.
+
+        ``variants``: as they were compiled, without logs; each says whether a page shows its code (``shown``).
+        ``profiles``: reports of Nsight Compute that this machine made. ``sampled``: case, status, reason,
+        environment and notes of the sampled case, if there is one."""
+        kernels: dict[str, dict[str, Any]] = {}
         for name, compiled in self.compiled.items():
-            one = found.setdefault(
+            about = kernels.setdefault(
                 self.variants[name].kernel.name, {"variants": {}, "profiles": []}
             )
-            one["variants"][name] = {
+            about["variants"][name] = {
                 arch: {part: entry[part] for part in entry if part not in ("log", "lines")}
                 | {"shown": name in shown}
                 for arch, entry in compiled.items()
                 if entry is not None
             }
-        for made in (*counters, *sampled):
-            kernel = found[self.plan.cases[made.case].kernel.name]
-            report = made.notes.get("report")
-            measured = made.source == result.SOURCES[made.stage]
+        for outcome in (*counters, *sampled):
+            kernel = kernels[self.plan.cases[outcome.case].kernel.name]
+            report = outcome.notes.get("report")
+            measured = outcome.source == result.SOURCES[outcome.stage]
             if measured and report and report not in kernel["profiles"]:
                 kernel["profiles"].append(report)
-            if made.stage == result.SAMPLE:
-                kernel["sampled"] = made.only("case", "status", "reason", "environment", "notes")
-        return found
+            if outcome.stage == result.SAMPLE:
+                kernel["sampled"] = outcome.only("case", "status", "reason", "environment", "notes")
+        return kernels

@@ -1,4 +1,4 @@
-"""The plan as a document: every case, resolved once for the target, for all stages, tables and pages behind it."""
+"""The plan as a document: every case, resolved once for the target, for all later stages, tables and pages."""
 
 from __future__ import annotations
 
@@ -16,16 +16,13 @@ from tilewave.pipeline.cases import Case, Plan, Shape
 from tilewave.pipeline.resolving import resolve
 from tilewave.records.store import write_atomically
 
-PLAIN = tuple(
-    one.name
-    for one in fields(Case)
-    if one.name not in ("variant", "shape", "studies", "counters", "refusal", "launch", "arguments")
-)
-"""Fields that JSON holds as they are."""
+CONVERTED = ("variant", "shape", "studies", "counters", "refusal", "launch", "arguments")
+PLAIN = tuple(field.name for field in fields(Case) if field.name not in CONVERTED)
+"""Fields that are written to JSON unchanged."""
 
 
 def resolved(plan: Plan, target: Mapping[str, Any]) -> Plan:
-    """The plan with each case resolved for the target."""
+    """Return the plan with each case resolved for the target."""
     cases = {name: resolve(case, target) for name, case in plan.cases.items()}
     return Plan(cases, plan.studies)
 
@@ -45,10 +42,10 @@ def _document(case: Case) -> dict[str, Any]:
 def write(
     path: Path, plan: Plan, left_out: Mapping[str, str], no_kernels: Mapping[str, str]
 ) -> None:
-    """Write a resolved plan as JSON, with the files that were left out (see `Project`)."""
+    """Write a resolved plan as JSON, with the skipped files (see `Project`)."""
     variants = {
-        name: {"kernel": one.kernel.name, "macros": one.macros}
-        for name, one in plan.variants.items()
+        name: {"kernel": variant.kernel.name, "macros": variant.macros}
+        for name, variant in plan.variants.items()
     }
     cases = {name: _document(case) for name, case in plan.cases.items()}
     document = {
@@ -77,16 +74,17 @@ def _case(variant: Variant, document: Mapping[str, Any]) -> Case:
 
 
 def read(path: Path, kernels: Mapping[str, Kernel]) -> tuple[Plan, dict[str, str], dict[str, str]]:
-    """The plan of a run and the files that were left out. kernels: by name those of its files.
+    """Return the plan of a run, and its skipped files. kernels: those of its folders, by name.
 
-    Raises UserError where a kernel of the plan is not there any more.
+    Raises UserError if the file of a planned kernel is gone.
     """
     document = json.loads(path.read_bytes())
     variants = {}
-    for name, one in document["variants"].items():
-        if one["kernel"] not in kernels:
-            raise UserError(path, "kernel", one["kernel"], "its file: run again to plan anew")
-        macros = tuple((macro, value) for macro, value in one["macros"])
-        variants[name] = Variant(kernels[one["kernel"]], macros)
-    cases = {name: _case(variants[one["variant"]], one) for name, one in document["cases"].items()}
+    for name, entry in document["variants"].items():
+        if entry["kernel"] not in kernels:
+            problem = f"the file of kernel {entry['kernel']} is gone"
+            raise UserError.because(path, problem, "Run again to plan without it", "kernel")
+        macros = tuple((macro, value) for macro, value in entry["macros"])
+        variants[name] = Variant(kernels[entry["kernel"]], macros)
+    cases = {name: _case(variants[row["variant"]], row) for name, row in document["cases"].items()}
     return Plan(cases, document["studies"]), document["left_out"], document["no_kernels"]

@@ -1,4 +1,4 @@
-"""One run's project: config, kernels and plan, loaded the same way by the DAG and by every job."""
+"""The project of a run: config, kernels and plan, loaded alike by the DAG and by every job."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from tilewave.records.store import Store
 
 STORE = Path(".tilewave")
 TRIED = 10_000_000
-"""Sizes, multiplied, below which an operation of somebody's own is tried before the run."""
+"""Product of sizes below which a user-defined operation is tried before the run."""
 
 
 @dataclass(frozen=True)
 class Project:
-    """What a run is about, and where its folders are."""
+    """The config, kernels, plan and folders of a run."""
 
     config: Config
     where: str
@@ -52,20 +52,19 @@ class Project:
     plan: Plan
     recorded_root: Path
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Kernels whose files cannot be read, pass a limit or have a mistake, with the reason: there is no case of
-    them, and the run fails at its end."""
+    """Skipped kernels with the reason: an unreadable file, a limit or a mistake. The run fails at its end."""
     no_kernels: Mapping[str, str] = field(default_factory=dict)
-    """Files among them that are no kernel files, with what to do."""
+    """Skipped files that are no kernel files, with what to do."""
 
     @functools.cached_property
     def followers(self) -> dict[str, list[str]]:
-        """Kernel of the plan -> those that follow it."""
-        found: dict[str, list[str]] = {}
+        """The followers of each kernel of the plan."""
+        followers: dict[str, list[str]] = {}
         for name in self.plan.kernels:
             before = self.kernels[name].front.follows
             if before is not None:
-                found.setdefault(before, []).append(name)
-        return found
+                followers.setdefault(before, []).append(name)
+        return followers
 
     @property
     def results(self) -> Path:
@@ -77,11 +76,11 @@ class Project:
 
     @property
     def store(self) -> Store:
-        """The store lies in the folder that the run works in."""
+        """The store, in the run's working folder."""
         return Store(STORE.resolve())
 
     def recorded(self, target: Mapping[str, Any]) -> Recorded | None:
-        """The recorded figures the target names, if any."""
+        """Return the recording that the target names, if any."""
         name = target["recorded"]
         return Recorded(self.recorded_root / name) if name else None
 
@@ -91,7 +90,7 @@ class Project:
         return [line for path in folders(self.recorded_root) for line in Recorded(path).warnings]
 
     def largest_recording(self) -> Recorded | None:
-        """The recording with the most results, of whatever GPU."""
+        """Return the recording with the most results, of any GPU."""
         return next(iter(largest_first(self.recorded_root)), None)
 
     @property
@@ -101,24 +100,24 @@ class Project:
 
     @property
     def summarised_studies(self) -> list[str]:
-        """The studies with a summary in ``tables/``: their plot module makes one."""
+        """The studies whose plot module writes a summary into ``tables/``."""
         return [
             name for name in self.plan.studies if plots.has_summary(self.config.studies[name].plot)
         ]
 
     @property
     def raced_plan(self) -> Plan:
-        """The part of the plan of the studies that race."""
+        """The plan of the studies that race."""
         return self._part(self.raced_studies)
 
     def _part(self, names: Iterable[str]) -> Plan:
         studies = {name: self.plan.studies[name] for name in names}
-        mine = {case for cases in studies.values() for case in cases}
-        cases = {name: case for name, case in self.plan.cases.items() if name in mine}
+        members = {case for cases in studies.values() for case in cases}
+        cases = {name: case for name, case in self.plan.cases.items() if name in members}
         return Plan(cases, studies)
 
     def study_digest(self, name: str) -> str:
-        """Digest of what a study's figure depends on beside the tables."""
+        """Return the digest of what a study's figure depends on, besides the tables."""
         study = self.config.studies[name].model_dump(exclude={"cases", "time", "tune", "counters"})
         return _digest([study, self.plan.studies[name], self.config.style.model_dump()])
 
@@ -134,21 +133,21 @@ def load(
 ) -> Project:
     """Check a config and expand it.
 
-    ``files`` are the config files that ``data`` was read from, where they are known. ``thorough``: try the front
-    matter of every variant and each user's operation, which takes seconds. ``checked``: check nothing, as in the
-    processes of a run behind its first. ``ladder``: whether the kernel that another one `follows` must be there.
+    ``files``: the config files that ``data`` comes from, if known. ``thorough``: try the front matter of every
+    variant and each user-defined operation, which takes seconds. ``checked``: check nothing, as in all processes
+    of a run but its first. ``ladder``: require the kernel that another one `follows`.
     Raises UserError for every mistake in the config or in a kernel file's front matter.
     """
     for file in () if checked else files:
         read_config(Path(str(file)), parameters.config_name([file]))
-    config, kernels, left_out, found = _kernels(data, where, root)
+    config, kernels, left_out, kernel_folders = _kernels(data, where, root)
     recorded_root = place(RECORDED, root)
     if ladder:
-        _check_rungs(kernels, left_out, found)
+        _check_rungs(kernels, left_out, kernel_folders)
     if left_out and not kernels:
         first = next(iter(left_out.values()))
-        allowed = f"folders with at least one; {len(left_out)} left out, the first: {first}"
-        raise UserError(where, "kernel_folders", "no kernel", allowed)
+        problem = f"kernel_folders have no usable kernel; {len(left_out)} skipped"
+        raise UserError.because(where, problem, f"Fix the first: {first}", "kernel_folders")
     if not checked:
         outputs.check(config, where, root)
     _check_target(config, recorded_root, where)
@@ -157,7 +156,7 @@ def load(
     if thorough and not checked:
         _check_expressions(kernels)
     cases = expand(config, kernels, where, left_out)
-    if leave_out(kernels, left_out, found, with_user_operation(kernels, cases.kernels)):
+    if leave_out(kernels, left_out, kernel_folders, with_user_operation(kernels, cases.kernels)):
         cases = expand(config, kernels, where, left_out)
     if not checked:
         _check_names(config, {**kernels, **dict.fromkeys(left_out)}, where)
@@ -165,48 +164,49 @@ def load(
         for variant in cases.variants.values():
             _try_out(variant)
         _try_operations(cases)
-    why = mistakes(left_out), no_kernels(left_out)
-    return Project(config, str(where), kernels, cases, recorded_root, *why)
+    reasons = mistakes(left_out), no_kernels(left_out)
+    return Project(config, str(where), kernels, cases, recorded_root, *reasons)
 
 
 def _kernels(
     data: Mapping[str, Any], where: object, root: Path
 ) -> tuple[Config, dict[str, Kernel], dict[str, UserError], list[Path]]:
-    """The config, the kernels of its folders, why others are left out, and the folders."""
+    """Return the config, the kernels of its folders, why files are skipped, and the folders."""
     config = parse(data, where)
     for kind, modules in (("operation", operations.MODULES), ("plot", plots.MODULES)):
         modules.use(check_folders(config, f"{kind}_folders", where, root))
     left_out: dict[str, UserError] = {}
-    found = check_folders(config, "kernel_folders", where, root)
-    return config, gathered(found, left_out), left_out, found
+    kernel_folders = check_folders(config, "kernel_folders", where, root)
+    return config, gathered(kernel_folders, left_out), left_out, kernel_folders
 
 
 def planned(data: Mapping[str, Any], where: object, path: Path, root: Path = ROOT) -> Project:
-    """The project of a run, its cases as they were planned (see `pipeline.plan`)."""
+    """Return the project of a run, with its cases as planned (see `pipeline.plan`)."""
     config, kernels, *_ = _kernels(data, where, root)
-    made, left_out, without = plan.read(path, kernels)
-    return Project(config, str(where), kernels, made, place(RECORDED, root), left_out, without)
+    resolved, left_out, without = plan.read(path, kernels)
+    return Project(config, str(where), kernels, resolved, place(RECORDED, root), left_out, without)
 
 
 def _check_target(config: Config, recorded_root: Path, where: object) -> None:
-    """A target that is named must have been recorded."""
+    """Refuse a named target without a recording."""
     allowed = ["auto", "live", *(path.name for path in folders(recorded_root))]
     if config.target not in allowed:
         raise UserError(where, "target", config.target, allowed)
 
 
 def _check_architectures(config: Config, where: object) -> None:
-    """Architectures must be some that this NVRTC compiles for; without one any will do."""
-    asked = {i: name for i, name in enumerate(config.architectures) if name != "auto"}
-    known = nvrtc.architectures() if asked else ()
-    for index, name in asked.items():
-        if known and name not in known:
-            raise UserError(where, f"architectures.{index}", name, ["auto", *known])
+    """Refuse architectures that this NVRTC does not compile for; without NVRTC any will do."""
+    names = {i: name for i, name in enumerate(config.architectures) if name != "auto"}
+    supported = nvrtc.architectures() if names else ()
+    for index, name in names.items():
+        if supported and name not in supported:
+            raise UserError(where, f"architectures.{index}", name, ["auto", *supported])
 
 
 def _check_expressions(kernels: Mapping[str, Kernel]) -> None:
-    """Every kernel's first variant, used or not: its expressions must have values. A user's own operation
-    is code, and is loaded for the kernels that cases ask for."""
+    """Refuse kernels, used or not, whose first variant has an expression without a value.
+
+    A user-defined operation is code, so it is loaded only for the kernels of the cases."""
     for kernel in kernels.values():
         if operations.MODULES.file(kernel.front.operation):
             continue
@@ -215,13 +215,13 @@ def _check_expressions(kernels: Mapping[str, Kernel]) -> None:
 
 
 def _try_operations(plan: Plan) -> None:
-    """Operations of somebody's own at the smallest shape of theirs that a kernel takes."""
+    """Try user-defined operations, each at the smallest shape that one of its kernels takes."""
     smallest: dict[str, tuple[int, Case, dict[str, int]]] = {}
     for case in plan.cases.values():
         operation = case.kernel.front.operation
         if case.shape is None or operations.MODULES.file(operation) is None:
             continue
-        with contextlib.suppress(ExpressionError):  # sizes of a device
+        with contextlib.suppress(ExpressionError):  # a size that needs the device
             shape = case.shape.resolve({})
             size = math.prod(shape.values())
             best = smallest.get(operation, (TRIED, case, shape))
@@ -232,20 +232,19 @@ def _try_operations(plan: Plan) -> None:
 
 
 def _try_out(variant: Variant) -> None:
-    """`trial.try_out`; what passes a limit is told by the variant's own cases."""
+    """Try a variant (`trial.try_out`); the variant's cases report an exceeded limit."""
     with contextlib.suppress(KernelRefused):
         trial.try_out(variant)
 
 
-def _check_names(config: Config, known: Mapping[str, object], where: object) -> None:
-    """Plots and studies that are named must exist, and parts have names of their own. known: by name all
-    kernels that there are."""
+def _check_names(config: Config, kernels: Mapping[str, object], where: object) -> None:
+    """Refuse unknown plots and studies, and parts with the name of a study or kernel. kernels: all, by name."""
     for name, study in config.studies.items():
         plots.MODULES.check(study.plot, where, f"studies.{name}.plot")
         if study.options:
             plots.check_options(study.plot, study.options, where, f"studies.{name}.options")
     for part, members in config.parts.items():
-        if part in config.studies or part in known:
+        if part in config.studies or part in kernels:
             raise UserError(where, f"parts.{part}", part, "a name that no study and no kernel has")
         for index, name in enumerate(members):
             if name not in config.studies:
@@ -255,12 +254,12 @@ def _check_names(config: Config, known: Mapping[str, object], where: object) -> 
 def _check_rungs(
     kernels: dict[str, Kernel], left_out: dict[str, UserError], folders: Sequence[Path]
 ) -> None:
-    """The kernel that another one follows must exist; one that is `spared` is left out."""
-    known = {**kernels, **left_out}
+    """Refuse a kernel that follows an unknown one; one that is `spared` is skipped."""
+    names = {**kernels, **left_out}
     for name, kernel in list(kernels.items()):
         before = kernel.front.follows
-        if before is not None and before not in known:
-            error = UserError(kernel.path, "follows", before, known)
+        if before is not None and before not in names:
+            error = UserError(kernel.path, "follows", before, names)
             if not spared(kernel.path, folders):
                 raise error
             left_out[name] = error
@@ -272,5 +271,5 @@ def _digest(parts: Any) -> str:
 
 
 def read(path: Path) -> Any:
-    """A JSON document of an earlier stage."""
+    """Read a JSON document of an earlier stage."""
     return json.loads(path.read_text(encoding="utf-8"))

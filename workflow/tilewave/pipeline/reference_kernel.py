@@ -1,4 +1,4 @@
-"""A kernel that is the reference of another, executed at the other's case."""
+"""A kernel that is the reference of another, executed at that one's case."""
 
 from __future__ import annotations
 
@@ -21,59 +21,60 @@ from tilewave.kernel.padding import POISON
 from tilewave.pipeline import single
 
 EXACT = ("f32", "f64")
-"""What a reference may take where the kernel that it judges has other elements: it holds nearly all of them."""
+"""Dtypes of a reference that may differ from the judged kernel's, because they hold nearly all its values."""
 KEPT = 4
 
 
-class _Asked:
-    """A job's question to its reference, known by what the answer depends on."""
+class _Question:
+    """A job's question to its reference, equal to another one with the same answer."""
 
-    def __init__(self, file: Path, job: Job, given: Arrays, machine: Any) -> None:
-        self.file, self.job, self.given, self.machine = file, job, given, machine
+    def __init__(self, file: Path, job: Job, inputs: Arrays, machine: Any) -> None:
+        self.file, self.job, self.inputs, self.machine = file, job, inputs, machine
         sizes, dtypes = sorted(job.shape.items()), sorted(job.dtypes.items())
-        self.known = (file, job.operation_code, job.seed, *sizes, *dtypes)
+        self.identity = (file, job.operation_code, job.seed, *sizes, *dtypes)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Asked) and self.known == other.known
+        return isinstance(other, _Question) and self.identity == other.identity
 
     def __hash__(self) -> int:
-        return hash(self.known)
+        return hash(self.identity)
 
 
 def outputs(
-    file: Path, job: Job, given: Arrays, machine: Any = None
+    file: Path, job: Job, inputs: Arrays, machine: Any = None
 ) -> Mapping[str, np.ma.MaskedArray[Any, Any]]:
-    """What a kernel file leaves in a job's outputs, as `base.Executed` says. Raises NoReference where it cannot
-    take the job's inputs, or anything was found."""
-    return _outputs(_Asked(file, job, given, machine))
+    """Return what a kernel file leaves in a job's outputs, as `base.Executed` says.
+
+    Raises NoReference if it cannot take the job's inputs, or its execution has a finding."""
+    return _outputs(_Question(file, job, inputs, machine))
 
 
 @functools.lru_cache(maxsize=KEPT)
-def _outputs(asked: _Asked) -> Mapping[str, np.ma.MaskedArray[Any, Any]]:
+def _outputs(question: _Question) -> Mapping[str, np.ma.MaskedArray[Any, Any]]:
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         try:
-            job = single.reference(asked.file, asked.job, Path(folder))
-            left = case.run_unjudged(job, _taken(asked, job), asked.machine)
+            job = single.reference(question.file, question.job, Path(folder))
+            state = case.run_unjudged(job, _taken(question, job), question.machine)
         except UserError as error:
             raise NoReference(str(error)) from error
-    asked.given = {}  # what is kept is the answer
-    if left.problem:
-        raise NoReference(left.problem)
-    operation, made = operations.load(job.operation, job.source), {}
+    question.inputs = {}  # the cache keeps the answer, not the inputs
+    if state.problem:
+        raise NoReference(state.problem)
+    operation, arrays = operations.load(job.operation, job.source), {}
     for name in operation.outputs(job):
-        memory = operation.without_padding(job, name, left.buffers[name])
+        memory = operation.without_padding(job, name, state.buffers[name])
         unwritten = np.all(memory.view(np.uint8).reshape(memory.size, -1) == POISON, axis=1)
-        made[name] = np.ma.masked_array(to_float64(memory, operation.dtype(job, name)), unwritten)
-    return made
+        arrays[name] = np.ma.masked_array(to_float64(memory, operation.dtype(job, name)), unwritten)
+    return arrays
 
 
-def _taken(asked: _Asked, job: Job) -> Arrays:
-    """The inputs as the reference takes them."""
-    operation, made = operations.load(job.operation, job.source), {}
-    for name, values in asked.given.items():
-        has, wants = operation.dtype(asked.job, name), operation.dtype(job, name)
+def _taken(question: _Question, job: Job) -> Arrays:
+    """Return the inputs in the reference's dtypes."""
+    operation, arrays = operations.load(job.operation, job.source), {}
+    for name, values in question.inputs.items():
+        has, wants = operation.dtype(question.job, name), operation.dtype(job, name)
         if has != wants and wants not in EXACT:
-            raise NoReference(f"{name} is {wants} there, and {has} here")
+            raise NoReference(f"its {name} is {wants}, this kernel's is {has}")
         numbers = values if has == wants else to_float64(values, has).astype(storage(wants))
-        made[name] = numbers
-    return made
+        arrays[name] = numbers
+    return arrays

@@ -1,4 +1,4 @@
-"""What the thin scripts call: each rule's work, from documents on disk to documents on disk."""
+"""The work of each rule, from documents on disk to documents on disk; the scripts only call it."""
 
 from __future__ import annotations
 
@@ -37,32 +37,30 @@ from tilewave.records.store import not_written, write_atomically
 
 WORKER = "tilewave.pipeline.worker"
 COMPILING_S = 300.0
-"""What the interpreter may take to be compiled, once on a machine."""
+"""Seconds allowed for compiling the interpreter, once on a machine."""
 CHECKERS, CHECKER_CORES, CHECKER_BYTES = 4, 4, 16 << 30
-"""Workers that check on one GPU at a time, at most, and what each may need: of most checks the host has more to do
-than the GPU, and nothing is measured."""
-HELD_AGAINST = ("time", result.TUNE, "counters")
-"""Stages whose results are held against each other (`records.agreement`)."""
+"""Limit of workers that check on one GPU, and what each may need. Most checks keep the host busier than the GPU."""
+COMPARED = ("time", result.TUNE, "counters")
+"""Stages whose results are compared with each other (`records.agreement`)."""
 CASE_BYTES = 16 << 20
-"""A check costs about as much besides as so many bytes of operands."""
+"""The fixed cost of a check, in bytes of operands that cost as much."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One Snakemake job: its project, the target that the run is about, and its log file."""
+    """A Snakemake job: its project, the run's target, and its log file."""
 
     project: Project
     target: Mapping[str, Any]
     log: Path | None = None
 
     def pipeline(self, compiled: Sequence[Any] = (), part: str = ALL, threads: int = 1) -> Pipeline:
-        """The cases of a part. compiled: the documents of `compile_part`; default: what is known without. threads: the
-        job's cores."""
-        found: Compiled = {}
+        """Return the pipeline of a part. compiled: paths of `compile_part`'s documents. threads: the job's cores."""
+        entries: Compiled = {}
         for path in compiled:
-            found |= projects.read(Path(str(path)))
-        known = {name: found[name] for name in self.project.plan.variants} if found else None
-        return Pipeline(self.project, self.target, known, part, cores(self, threads))
+            entries |= projects.read(Path(str(path)))
+        used = {name: entries[name] for name in self.project.plan.variants} if entries else None
+        return Pipeline(self.project, self.target, used, part, cores(self, threads))
 
     def note(self, text: str) -> None:
         """Append to the job's log."""
@@ -74,11 +72,12 @@ class Run:
 
 @contextlib.contextmanager
 def of_script(snakemake: Any) -> Iterator[Run]:
-    """Load the project of a run for a script that has the plan among its inputs; a user's mistake ends the job in one
-    line, no traceback."""
-    given = snakemake.input
-    with _told(snakemake) as log:
-        plan, target = Path(str(given.plan)), projects.read(Path(str(given.target)))
+    """Load the run of a script that has the plan among its inputs.
+
+    A user's mistake ends the job with one line and no traceback."""
+    inputs = snakemake.input
+    with _logged(snakemake) as log:
+        plan, target = Path(str(inputs.plan)), projects.read(Path(str(inputs.target)))
         yield Run(projects.planned(snakemake.config, _where(), plan), target, log)
 
 
@@ -87,8 +86,8 @@ def _where() -> str:
 
 
 @contextlib.contextmanager
-def _told(snakemake: Any) -> Iterator[Path | None]:
-    """The log of a script, which has what ended it."""
+def _logged(snakemake: Any) -> Iterator[Path | None]:
+    """Yield the path of a script's log, and write there what ended the script."""
     log = Path(str(snakemake.log[0])) if len(snakemake.log) else None
     if log is not None:
         log.unlink(missing_ok=True)
@@ -97,9 +96,9 @@ def _told(snakemake: Any) -> Iterator[Path | None]:
     except SystemExit:
         raise
     except BaseException as error:
-        told = not_written(error) or error
-        mistake = isinstance(told, UserError)
-        text = f"{told}\n" if mistake else traceback.format_exc()
+        cause = not_written(error) or error
+        mistake = isinstance(cause, UserError)
+        text = f"{cause}\n" if mistake else traceback.format_exc()
         if log is not None:
             with contextlib.suppress(OSError):
                 log.parent.mkdir(parents=True, exist_ok=True)
@@ -107,47 +106,47 @@ def _told(snakemake: Any) -> Iterator[Path | None]:
                     stream.write(text)
         if not mistake:
             raise
-        say(f"Error: {told}")
+        say(f"Error: {cause}")
         raise SystemExit(1) from None
 
 
 def make_plan(snakemake: Any) -> None:
     """Resolve every case for the target, and write both."""
-    with _told(snakemake) as log:
+    with _logged(snakemake) as log:
         project = projects.load(snakemake.config, _where())
-        made = begin(project, log)
+        run = begin(project, log)
         path = Path(str(snakemake.output.plan))
-        plan.write(path, made.project.plan, project.left_out, project.no_kernels)
-        write(snakemake.output.target, made.target)
+        plan.write(path, run.project.plan, project.left_out, project.no_kernels)
+        write(snakemake.output.target, run.target)
 
 
 def begin(project: Project, log: Path | None = None) -> Run:
-    """A project whose cases are resolved for this machine's target (see `tilewave.pipeline.target`)."""
+    """Return the run of a project, its cases resolved for this machine's target (`pipeline.target`)."""
     here = targets.probe(project.config.gpu)
-    others = targets.probe_others(project.config.gpu, here)
-    found = targets.resolve(project.config, here, project.recorded_root, project.where, others)
-    how = "measured live" if found["live"] else f"not live: {found['reason']}"
-    say(f"Target: {found['label']} ({how})")
-    for line in found["damaged"]:
+    other_gpus = targets.probe_others(project.config.gpu, here)
+    target = targets.resolve(project.config, here, project.recorded_root, project.where, other_gpus)
+    state = "measured live" if target["live"] else f"not measured live: {target['reason']}"
+    say(f"Target: {target['label']} ({state})")
+    for line in target["damaged"]:
         say(f"Warning: {line}")
-    resolved = dataclasses.replace(project, plan=plan.resolved(project.plan, found))
-    made = Run(resolved, found, log)
-    made.note("".join(f"{line}\n" for line in [*found["damaged"], json.dumps(found, indent=1)]))
-    return made
+    resolved = dataclasses.replace(project, plan=plan.resolved(project.plan, target))
+    run = Run(resolved, target, log)
+    run.note("".join(f"{line}\n" for line in [*target["damaged"], json.dumps(target, indent=1)]))
+    return run
 
 
 def write(path: str, document: Any) -> None:
-    """A JSON document, whole or not at all."""
+    """Write a JSON document atomically."""
     write_atomically(Path(path), (json.dumps(document, indent=1) + "\n").encode())
 
 
 def follow(
-    project: Project, what: str, unit: str, items: Mapping[str, float] | Sequence[str]
+    project: Project, stage: str, unit: str, items: Mapping[str, float] | Sequence[str]
 ) -> Progress:
-    """The progress of a job through variants, cases or kernels by their ids, or through studies.
+    """Return the progress of a job through variants, cases, kernels or studies, by their ids.
 
-    items: with what each costs beside the others, where that is known; behind a blank an id may say
-    more (of a variant an architecture).
+    items: the ids, with relative costs if known. An id may have more after a blank, as a variant its
+    architecture.
     """
     studies: dict[str, dict[str, None]] = {}
     for case in project.plan.cases.values():
@@ -155,13 +154,13 @@ def follow(
             studies.setdefault(name, {}).update(dict.fromkeys(case.studies))
     costs = dict(items) if isinstance(items, Mapping) else dict.fromkeys(items, 1.0)
     wanted = {name: list(studies.get(name.split(" ")[0], ())) for name in costs}
-    return Progress(what, unit, wanted, costs)
+    return Progress(stage, unit, wanted, costs)
 
 
-def compile_part(run: Run, part: str, given: int) -> Compiled:
-    """Compile what is missing of the variants of a part (see `tilewave.pipeline.compiling`).
+def compile_part(run: Run, part: str, threads: int) -> Compiled:
+    """Compile the variants of a part that are missing (see `pipeline.compiling`).
 
-    Returns what is known of them, by variant and architecture.
+    Returns the entries of all, by variant and architecture.
     """
     pipeline = run.pipeline()
     names = part_of(list(pipeline.variants), part)
@@ -170,50 +169,50 @@ def compile_part(run: Run, part: str, given: int) -> Compiled:
     logs = run.project.results / "logs" / "compile"
     refused = 0
 
-    def done(task: compiling.Task, made: compiling.Entry) -> None:
+    def done(task: compiling.Task, entry: compiling.Entry) -> None:
         nonlocal refused
-        told = f"{task.id}: {made['status']} {made['reason']}"
+        line = ": ".join(filter(None, (task.id, entry["status"], entry["reason"])))
         path = logs / f"{task.variant.id}.{task.wanted}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{told}\n{made.get('log', '')}\n", encoding="utf-8")
-        run.note(f"{told}\n")
-        if made["reason"]:
+        path.write_text(f"{line}\n{entry.get('log', '')}\n", encoding="utf-8")
+        run.note(f"{line}\n")
+        if entry["reason"]:
             refused += 1
-            say(f"  {told}")
+            say(f"  {line}")
         progress.done(task.id)
 
     with _helpers_compiled(pipeline, tasks):
-        compiling.compile_all(tasks, pipeline.store, cores(run, given), done, pipeline.recording)
-    words = f"{len(tasks)} of {len(names)} variants in {progress.spent}"
-    say(f"  compile: {words}" + (f", {refused} refused" if refused else ""))
-    return pipeline.known(names)
+        compiling.compile_all(tasks, pipeline.store, cores(run, threads), done, pipeline.recording)
+    summary = f"{len(tasks)} of {len(names)} variants in {progress.spent}"
+    say(f"  compile: {summary}" + (f", {refused} refused" if refused else ""))
+    return pipeline.look_up(names)
 
 
 @contextlib.contextmanager
 def _helpers_compiled(pipeline: Pipeline, tasks: Sequence[compiling.Task]) -> Iterator[None]:
-    """Beside other kernels those that the GPU's checks need, which take as long as the dearest of these."""
+    """Compile, besides other kernels, the helpers of the GPU's checks, which take as long as the slowest kernel."""
     if not pipeline.target["live"] or not tasks:
         yield
         return
     arguments = [pipeline.arch, str(_cache(pipeline.project))]
     command = [sys.executable, "-m", "tilewave.gpu.reference", *arguments]
-    quiet = subprocess.DEVNULL  # what is wrong with them, the checks tell
+    quiet = subprocess.DEVNULL  # the checks report what is wrong with them
     with subprocess.Popen(command, env=child_environment(), stdout=quiet, stderr=quiet):
         yield
 
 
 def _cache(project: Project) -> Path:
-    """Where helper kernels and cuBLASLt's choices are kept."""
+    """Return the folder of helper kernels and cuBLASLt's choices."""
     return project.store.root / "cache"
 
 
-def cores(run: Run, given: int) -> int:
-    """The cores that a job may use in which nothing is timed: beside a GPU all of them."""
-    return max(given, os.cpu_count() or given) if run.target["live"] else given
+def cores(run: Run, threads: int) -> int:
+    """Return the cores of a job that times nothing: all of them on a machine with a GPU."""
+    return max(threads, os.cpu_count() or threads) if run.target["live"] else threads
 
 
 def _checkers(pipeline: Pipeline, cores: int) -> int:
-    """How many workers may check at a time on the GPU that is measured on."""
+    """Return how many workers may check at a time on the GPU of the target."""
     target = pipeline.target
     if not target["live"]:
         return 1
@@ -222,66 +221,67 @@ def _checkers(pipeline: Pipeline, cores: int) -> int:
 
 
 def measure_part(
-    run: Run, pipeline: Pipeline, given: int = 1, stages: Sequence[str] = ON_GPU
+    run: Run, pipeline: Pipeline, threads: int = 1, stages: Sequence[str] = ON_GPU
 ) -> Results:
-    """Check, time, race, count and sample what of a part's cases nobody knows; the results go into the store.
+    """Check, time, race, count and sample the part's cases without a result, and return all results.
 
-    Returns the results of these stages.
+    Each result goes into the store at once.
     """
     targets.of_another_node(run.target, run.project.config.gpu, "measure")
-    found: Results = {}
-    with _gpu(run, pipeline) as mine:
+    results: Results = {}
+    with _gpu(run, pipeline) as gpu_run:
         for stage in stages:
-            found[stage] = _stage(mine, pipeline, stage, given, found.get("check"))
-            if stage in HELD_AGAINST and run.target["live"]:
-                _time_doubtful_again(mine, pipeline, stage, found)
-    return found
+            results[stage] = _stage(gpu_run, pipeline, stage, threads, results.get("check"))
+            if stage in COMPARED and run.target["live"]:
+                _time_doubtful_again(gpu_run, pipeline, stage, results)
+    return results
 
 
 @contextlib.contextmanager
 def _gpu(run: Run, pipeline: Pipeline) -> Iterator[Run]:
-    """Claim a GPU for a part: the first of the target's that no other part measures on."""
+    """Claim the first free GPU of the target's for a part."""
     target = run.target
     if not target["live"]:
         yield run
         return
     by_uuid = {target["environments"][name]["uuid"]: name for name in target["gpus"]}
-    with claimed(list(by_uuid), lambda: say("  every GPU is measured on: waiting")) as uuid:
+    with claimed(list(by_uuid), lambda: say("  every GPU is in use: waiting")) as uuid:
         pipeline.target = {**target, "environment": by_uuid[uuid]}
         yield dataclasses.replace(run, target=pipeline.target)
 
 
-def race(run: Run, pipeline: Pipeline, given: int = 1) -> Results:
+def race(run: Run, pipeline: Pipeline, threads: int = 1) -> Results:
     """Check and race the candidates of the studies that race."""
-    with _gpu(run, pipeline) as mine:
-        checks = _stage(mine, pipeline, "check", given)
-        return {"check": checks, result.TUNE: _stage(mine, pipeline, result.TUNE, given, checks)}
+    with _gpu(run, pipeline) as gpu_run:
+        checks = _stage(gpu_run, pipeline, "check", threads)
+        races = _stage(gpu_run, pipeline, result.TUNE, threads, checks)
+    return {"check": checks, result.TUNE: races}
 
 
-def execute_part(run: Run, pipeline: Pipeline, given: int = 1) -> dict[str, Result]:
-    """Execute on the CPU what of a part is to be executed (see `tilewave.pipeline.executing`), and the cases of which
-    pages draw the accesses to shared memory (see `tilewave.pipeline.watching`)."""
-    made = _stage(run, pipeline, result.EXECUTE, given)
+def execute_part(run: Run, pipeline: Pipeline, threads: int = 1) -> dict[str, Result]:
+    """Execute a part's cases on the CPU (`pipeline.executing`), and those whose shared-memory accesses pages
+    draw (`pipeline.watching`)."""
+    results = _stage(run, pipeline, result.EXECUTE, threads)
     config = run.project.config
     if not config.fresh and (
         config.execute.when == "always"
         or (config.execute.when == "no_gpu" and not run.target["live"])
     ):
-        watched = watching.foremost(watching.chosen(pipeline))
-        _watch(run, pipeline, [job for job in watched if job.case in pipeline.cases], given)
-    return made
+        watched = watching.default_variants(watching.chosen(pipeline))
+        _watch(run, pipeline, [job for job in watched if job.case in pipeline.cases], threads)
+    return results
 
 
 def _stage(
     run: Run,
     pipeline: Pipeline,
     stage: str,
-    given: int,
+    threads: int,
     checks: Mapping[str, Result] | None = None,
     again: Collection[str] = (),
 ) -> dict[str, Result]:
-    """The results of a stage by case, after measuring what is missing."""
-    workers = cores(run, given)
+    """Return the results of a stage by case, after measuring what is missing."""
+    workers = cores(run, threads)
     if stage == "check":
         workers = _checkers(pipeline, workers)
     doing, begun = _measure(run, stage, workers), time.monotonic()
@@ -289,58 +289,58 @@ def _stage(
         doing = watched(doing, _number(run))
     document = pipeline.measure(stage, doing, checks, again)
     run.note(measuring.log_lines(stage, document))
-    results = {made.case: made for made in document["results"]}
+    results = {outcome.case: outcome for outcome in document["results"]}
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items() if number)
     took = duration(time.monotonic() - begun)
     if results:
-        say(f"  {stage}: {len(results)} cases in {took}{': ' if counts else ''}{counts}")
-    for word, then in (("interrupted", "measures them"), ("disturbed", "measures them again")):
-        if number := sum(word in made.notes for made in results.values()):
-            say(f"  {stage}: {number} cases were {word}; the next run {then}")
+        say(f"  {stage}: {len(results)} cases in {took}: {counts or 'none measured'}")
+    for note, then in (("interrupted", "measures them"), ("disturbed", "measures them again")):
+        if number := sum(note in outcome.notes for outcome in results.values()):
+            say(f"  {stage}: {number} cases were {note}; the next run {then}")
     if stage == result.TUNE:
         raced, eliminated, spent, full = tuning.saved(results.values())
         if raced:
-            told = f"{eliminated} of {raced} eliminated early: {spent:.1f} s of GPU instead of {full:.1f} s"
-            say(f"  {stage}: {told}")
-            run.note(f"{told}\n")
+            summary = f"{eliminated} of {raced} eliminated early: {spent:.1f} s of GPU instead of {full:.1f} s"
+            say(f"  {stage}: {summary}")
+            run.note(f"{summary}\n")
     return results
 
 
 def _number(run: Run) -> int:
-    """CUDA's number of the GPU that the run measures on."""
+    """Return CUDA's number of the GPU that the run measures on."""
     gpus: Mapping[str, int] = run.target.get("gpus", {})
     return gpus.get(run.target["environment"], run.project.config.gpu)
 
 
-def _doubtful_here(pipeline: Pipeline, found: Results) -> list[tuple[Result, Disagreement]]:
-    """The times of this machine that another measurement contradicts, with what it says."""
-    results = {stage: list(found.get(stage, {}).values()) for stage in HELD_AGAINST}
-    doubtful = pipeline.doubtful(results)
+def _doubtful_here(pipeline: Pipeline, results: Results) -> list[tuple[Result, Disagreement]]:
+    """Return this machine's times that another measurement contradicts, with the contradiction."""
+    by_stage = {stage: list(results.get(stage, {}).values()) for stage in COMPARED}
+    doubtful = pipeline.doubtful(by_stage)
     return [
-        (made, doubtful[made.case])
-        for made in results["time"]
-        if made.case in doubtful and made.environment in pipeline.target["gpus"]
+        (outcome, doubtful[outcome.case])
+        for outcome in by_stage["time"]
+        if outcome.case in doubtful and outcome.environment in pipeline.target["gpus"]
     ]
 
 
-def _time_doubtful_again(run: Run, pipeline: Pipeline, stage: str, found: Results) -> None:
-    """Time once more what the stage's results contradict. What stays doubtful is said, and left to the next run."""
-    cases = [made.case for made, _ in _doubtful_here(pipeline, found)]
+def _time_doubtful_again(run: Run, pipeline: Pipeline, stage: str, results: Results) -> None:
+    """Time again what the stage's results contradict. What stays doubtful is printed, and the next run tries again."""
+    cases = [outcome.case for outcome, _ in _doubtful_here(pipeline, results)]
     if not cases:
         return
-    say(f"  {stage}: {len(cases)} times disagree with other measurements: timed again")
-    found["time"] |= _stage(run, pipeline, "time", 1, found["check"], cases)
-    for made, seen in _doubtful_here(pipeline, found):
-        say(f"  {made.case}: {seen.reason}")
-        run.note(f"{made.case}: {seen.reason}\n")
-        marked = dataclasses.replace(made, notes={**made.notes, "doubtful": seen.reason})
-        found["time"][made.case] = marked
-        for place in (pipeline.store, pipeline.attempts):
-            place.put(marked, always=True)
+    say(f"  {stage}: {len(cases)} times disagree with other measurements: timing them again")
+    results["time"] |= _stage(run, pipeline, "time", 1, results["check"], cases)
+    for outcome, seen in _doubtful_here(pipeline, results):
+        say(f"  {outcome.case}: {seen.reason}")
+        run.note(f"{outcome.case}: {seen.reason}\n")
+        marked = dataclasses.replace(outcome, notes={**outcome.notes, "doubtful": seen.reason})
+        results["time"][outcome.case] = marked
+        for store in (pipeline.store, pipeline.attempts):
+            store.put(marked, always=True)
 
 
 def _measure(run: Run, stage: str, workers: int) -> Measure:
-    """How the jobs of a stage are run on this machine. workers: processes at a time, where several may run."""
+    """Return the function that runs a stage's jobs on this machine. workers: processes at a time, if several may run."""
     project = run.project
     cache = _cache(project)
     log = Path(f"{run.log}.worker") if run.log else project.results / f"{stage}.log"
@@ -348,18 +348,18 @@ def _measure(run: Run, stage: str, workers: int) -> Measure:
     os.environ[CHOICE_VARIABLE] = str(_number(run))
 
     def measure(waiting: list[jobs.Job], keep: Callable[[Result], None]) -> list[Result]:
-        progress = follow(project, stage, "cases", {one.case: _cost(one) for one in waiting})
+        progress = follow(project, stage, "cases", {job.case: _cost(job) for job in waiting})
 
-        def finished(made: Result) -> None:
-            keep(made)
-            progress.done(made.case)
+        def finished(outcome: Result) -> None:
+            keep(outcome)
+            progress.done(outcome.case)
 
         if stage in ("counters", result.SAMPLE):
             from tilewave.gpu.ncu import profiler
 
             reports = project.results / "ncu"
             return profiler.profile(
-                # Launches of one cubin follow each other: it is loaded, and its report read, once.
+                # In this order each cubin is loaded, and its report read, once.
                 sorted(waiting, key=lambda job: job.variant),
                 cache=cache,
                 report_path=reports / f"{_report_name(stage, waiting)}.ncu-rep",
@@ -375,11 +375,10 @@ def _measure(run: Run, stage: str, workers: int) -> Measure:
             from tilewave.execution import cost
 
             execution.prepare(lambda line: say(f"  {line}"), workers)
-            # The machine keeps to the limit itself; building inputs, judging and compiling what no
-            # earlier case needed come on top.
+            # The machine keeps the limit itself. Building inputs, judging and compiling come on top.
             return supervisor.share_jobs(
                 stage,
-                sorted(waiting, key=cost.predicted_s),  # a small case tells of the large ones
+                sorted(waiting, key=cost.predicted_s),  # a small case shows early what is wrong
                 workers,
                 limit_s=project.config.execute.case_limit_s * 2 + COMPILING_S,
                 grace_s=COMPILING_S,
@@ -389,12 +388,12 @@ def _measure(run: Run, stage: str, workers: int) -> Measure:
                 weight=_cost,
             )
         if stage in ("check", "time"):
-            # Cases of the same inputs share buffers, and in a check the reference.
+            # Cases with the same inputs share buffers, and in a check the reference.
             waiting = sorted(waiting, key=_inputs)
         if stage == "check" and workers > 1:
-            how = {"cache": cache, "log_path": log, "module": WORKER}
-            return _checked_together(waiting, workers, finished, **how)
-        # A timing that keeps to its limit still needs inputs, a warm-up and cuBLAS's choice.
+            options = {"cache": cache, "log_path": log, "module": WORKER}
+            return _checked_together(waiting, workers, finished, **options)
+        # Inputs, a warm-up and cuBLAS's choice come on top of a timing's limit.
         limit_s = None if stage == "check" else project.config.timing.case_limit_s * 3 + 20
         return supervisor.run_jobs(
             stage,
@@ -417,42 +416,42 @@ def _checked_together(
     waiting: list[jobs.Job],
     workers: int,
     on_result: Callable[[Result], None],
-    **how: Any,
+    **options: Any,
 ) -> list[Result]:
-    """Check jobs, several at a time; what has no result because of the others perhaps, out of time or memory, once
-    more alone."""
+    """Check jobs, several at a time. A job that ran out of time or memory runs again alone, because the
+    others may have caused it."""
     from tilewave.workers import supervisor
 
-    def hindered(made: Result) -> bool:
-        return made.status == result.TIMED_OUT or "interrupted" in made.notes
+    def hindered(outcome: Result) -> bool:
+        return outcome.status == result.TIMED_OUT or "interrupted" in outcome.notes
 
-    def told(made: Result) -> None:
-        if not hindered(made):
-            on_result(made)
+    def keep(outcome: Result) -> None:
+        if not hindered(outcome):
+            on_result(outcome)
 
-    made = supervisor.share_jobs(
+    outcomes = supervisor.share_jobs(
         "check",
         waiting,
         workers,
-        on_result=told,
+        on_result=keep,
         alike=_inputs,
         weight=_checked_bytes,
-        **how,
+        **options,
     )
-    again = [job for job, one in zip(waiting, made, strict=True) if hindered(one)]
-    alone = supervisor.run_jobs("check", again, on_result=on_result, **how)
-    return [one for one in made if not hindered(one)] + alone
+    again = [job for job, outcome in zip(waiting, outcomes, strict=True) if hindered(outcome)]
+    alone = supervisor.run_jobs("check", again, on_result=on_result, **options)
+    return [outcome for outcome in outcomes if not hindered(outcome)] + alone
 
 
 def _checked_bytes(job: jobs.Job) -> float:
-    """What a check costs beside others: its operands are made, read and compared."""
+    """Return a check's relative cost: its operands are made, read and compared."""
     operation = operations.load(job.operation, job.source)
     stored = (operation.stored(job, name) for name in operation.arrays(job))
     return CASE_BYTES + sum(dtype.itemsize * count for dtype, count in stored)
 
 
 def _cost(job: jobs.Job) -> float:
-    """What a case costs beside others of its stage: to execute it, seconds about; else 1."""
+    """Return a case's relative cost in its stage: seconds to execute it, 1 in other stages."""
     if job.stage != result.EXECUTE:
         return 1.0
     from tilewave.execution import cost
@@ -461,7 +460,7 @@ def _cost(job: jobs.Job) -> float:
 
 
 def _report_name(stage: str, waiting: Sequence[jobs.Job]) -> str:
-    """Of a session's reports: the kernel's, or one that says what was profiled together."""
+    """Return the name of a session's report: the kernel's, or one made of all that are profiled together."""
     names = list(dict.fromkeys(job.kernel for job in waiting))
     sampled = f"_{stage}" if stage == result.SAMPLE else ""
     if len(names) == 1:
@@ -470,51 +469,50 @@ def _report_name(stage: str, waiting: Sequence[jobs.Job]) -> str:
     return f"{len(names)}_kernels{sampled}_{hashlib.sha256(keys.encode()).hexdigest()[:8]}"
 
 
-def tables(run: Run, pipeline: Pipeline, found: Results) -> Tables:
-    """The tidy tables of what all parts found."""
-    made = Tables(pipeline, pipeline.collected(found))
-    for stage, results in made.results.items():
-        run.note(measuring.log_lines(stage, {"results": results, "counts": {}}))
-    return made
+def tables(run: Run, pipeline: Pipeline, results: Results) -> Tables:
+    """Return the tidy tables of the results of all parts."""
+    collected = Tables(pipeline, pipeline.collected(results))
+    for stage, outcomes in collected.results.items():
+        run.note(measuring.log_lines(stage, {"results": outcomes, "counts": {}}))
+    return collected
 
 
 def listings(pipeline: Pipeline, drawn: Mapping[str, Any]) -> set[str]:
-    """Write the listings of the variants whose code a page shows, and remove those that a stage needed of others.
+    """Write the listings of the variants whose code a page shows, remove all others, and return these variants.
 
-    drawn: of `watching.drawn`. Returns the variants.
+    drawn: what `watching.drawn` returns.
     """
-    shown = pipeline.shown(one["variant"] for one in drawn.values())
+    shown = pipeline.shown(access["variant"] for access in drawn.values())
     pipeline.write_listings(shown)
     pipeline.remove_code(shown)
     return shown
 
 
-def listing(run: Run, variant: str, given: int) -> None:
-    """Write the listing of one variant. Raises UserError where it is none, or nobody knows its code."""
-    pipeline = run.pipeline(threads=given)
+def listing(run: Run, variant: str, threads: int) -> None:
+    """Write the listing of one variant. Raises UserError if the plan has no such variant."""
+    pipeline = run.pipeline(threads=threads)
     if variant not in pipeline.variants:
         raise UserError(run.project.where, "variant", variant, list(pipeline.variants))
     pipeline.write_listings([variant])
 
 
-def _watch(run: Run, pipeline: Pipeline, wanted: list[jobs.Job], given: int) -> None:
-    watching.watch(pipeline, wanted, _measure(run, result.EXECUTE, cores(run, given)))
+def _watch(run: Run, pipeline: Pipeline, wanted: list[jobs.Job], threads: int) -> None:
+    watching.watch(pipeline, wanted, _measure(run, result.EXECUTE, cores(run, threads)))
 
 
 def _clean_tree() -> str:
-    """Empty where the tree is a clean commit; else what is not."""
-    told = commit()
-    if not told["commit"]:
-        return "no git checkout, and TILEWAVE_COMMIT does not name its commit"
-    return "the tree has changes that are not committed" if told["dirty"] else ""
+    """Return what keeps the tree from being a clean commit, empty if it is one."""
+    state = commit()
+    if not state["commit"]:
+        return "this is no git checkout, and TILEWAVE_COMMIT does not name its commit"
+    return "this checkout has uncommitted changes" if state["dirty"] else ""
 
 
-def record(run: Run, pipeline: Pipeline, found: Results) -> str:
-    """Merge the run's measurements into the recorded folder of the live GPU, in the folder that the
-    run works in.
+def record(run: Run, pipeline: Pipeline, results: Results) -> str:
+    """Merge the run's measurements into the live GPU's recording, in the run's working folder.
 
-    Raises UserError where nothing was measured live or the tree is not a clean commit: a recorded
-    figure must say which code it came from.
+    Raises UserError if nothing was measured live, or the tree is not a clean commit: a recorded
+    figure must name its code.
     """
     from tilewave.records import recorded as shipped
 
@@ -522,43 +520,45 @@ def record(run: Run, pipeline: Pipeline, found: Results) -> str:
     name = re.sub(r"[^a-z0-9]+", "_", aim["label"].lower()).strip("_")
     folder = Path.cwd() / RECORDED / name
     if not aim["live"] and not folder.is_dir():
-        raise UserError("record", "target", aim["label"], "a live GPU, or one recorded here")
+        problem = f"there is no live GPU, and no recording of {aim['label']} to add executions to"
+        raise UserError.because("record", problem, "Run on a machine with a GPU", "target")
     unclean = _clean_tree()
     if unclean:
-        raise UserError("record", "git", unclean, "a clean commit that the figures can name")
-    results = pipeline.collected(found)
-    # The keys match this clean tree, whatever commit the run began at.
+        remedy = "Commit first: recorded figures name a clean commit"
+        raise UserError.because("record", unclean, remedy, "git")
+    collected = pipeline.collected(results)
+    # The keys match this clean tree, even if the run began at another commit.
     here = {aim["host"], *aim["gpus"]}
     measured = {name: {**aim["environments"][name], **commit()} for name in here}
     kept = [
-        made
-        for stage in results.values()
-        for made in stage
-        if made.environment in here
-        and made.key
-        and made.recordable
-        # What stands in for a measurement is an execution's, and recorded as that; a machine that
-        # shows another one's figures adds nothing but executions, which any machine can make.
-        and (made.stage == result.EXECUTE or (aim["live"] and "executed" not in made.notes))
+        outcome
+        for stage in collected.values()
+        for outcome in stage
+        if outcome.environment in here
+        and outcome.key
+        and outcome.recordable
+        # An execution that stands in for a measurement is recorded as an execution. Without a live
+        # GPU only executions are added, because any machine can make them.
+        and (outcome.stage == result.EXECUTE or (aim["live"] and "executed" not in outcome.notes))
     ]
-    if aim["live"] and (doubtful := _doubtful_here(pipeline, found)):
-        seen = "; ".join(f"{made.case}: {one.reason}" for made, one in doubtful)
-        again = "times that agree: `make report` measures these cases again"
-        raise UserError("record", "time", seen, again)
+    if aim["live"] and (doubtful := _doubtful_here(pipeline, results)):
+        seen = "; ".join(f"{outcome.case}: {entry.reason}" for outcome, entry in doubtful)
+        remedy = "Run `make report` again: it measures these cases anew"
+        raise UserError.because("record", f"times disagree: {seen}", remedy, "time")
     watched = watching.chosen(pipeline)
     _watch(run, pipeline, watched, os.cpu_count() or 1)
-    told = watching.document(pipeline, watched)
+    accesses = watching.document(pipeline, watched)
     drawn = watching.drawn(pipeline).values()
-    shown = pipeline.shown(one["variant"] for one in drawn)
-    counted = {made.case.partition("@")[0] for made in kept if made.instructions}
+    shown = pipeline.shown(access["variant"] for access in drawn)
+    counted = {outcome.case.partition("@")[0] for outcome in kept if outcome.instructions}
     counts = shipped.merge(folder, kept, measured, *pipeline.shipped(shown, counted))
     shipped.merge_accesses(
         folder,
         [
-            {"case": case, "key": one["key"], **row}
-            for case, one in told.items()
-            for row in one["accesses"]
+            {"case": case, "key": access["key"], **row}
+            for case, access in accesses.items()
+            for row in access["accesses"]
         ],
     )
-    words = ", ".join(f"{number} {what}" for what, number in counts.items())
-    return f"{RECORDED / name}: {words}"
+    summary = ", ".join(f"{number} {unit}" for unit, number in counts.items())
+    return f"{RECORDED / name}: {summary}"

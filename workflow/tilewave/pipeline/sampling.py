@@ -1,6 +1,6 @@
-"""Stage sample: which case of each kernel is sampled by instruction, with the rules of Nsight Compute.
+"""Stage sample: the one case of each kernel that Nsight Compute samples by instruction, with its rules.
 
-One a kernel: samples say where warps wait, which another shape or macro hardly moves, and ncu runs a
+One case is enough: samples show where warps wait, which shape and macros hardly change, and ncu runs a
 launch dozens of times for its rules.
 """
 
@@ -14,16 +14,17 @@ from tilewave.pipeline.cases import Case, wants
 
 
 def chosen(cases: Iterable[Case]) -> list[Case]:
-    """Of each own product the case with the most work of its first variant whose instructions are
-    counted: that of which its page shows source and machine code. Counters of other cases, and whether
-    there is a GPU, change nothing of it.
+    """Return each kernel's largest case of its first variant with counted instructions.
+
+    The kernel's page shows this variant's source and machine code. The choice depends neither on counters of
+    other cases nor on a GPU.
     """
-    found: dict[str, Case] = {}
+    by_kernel: dict[str, Case] = {}
     for case in cases:
         if case.refusal is not None or not wants(result.SAMPLE, case):
             continue
-        first = found.setdefault(case.kernel.name, case)
+        first = by_kernel.setdefault(case.kernel.name, case)
         larger = math.prod(case.sizes.values()) > math.prod(first.sizes.values())
         if case.variant.id == first.variant.id and larger:
-            found[case.kernel.name] = case
-    return list(found.values())
+            by_kernel[case.kernel.name] = case
+    return list(by_kernel.values())

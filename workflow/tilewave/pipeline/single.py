@@ -1,4 +1,4 @@
-"""One case, compiled and planned by itself: for the command line, and for a kernel that judges another."""
+"""A single case, compiled and planned alone: for the command line, and for a kernel that judges another."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ from tilewave.records.store import Store
 def planned(
     case: Case, arch: str, target: Mapping[str, Any], folder: Path, seed: int, limit_s: float
 ) -> tuple[Job | Result, dict[str, Any]]:
-    """A job that executes the case (or the result that is known without one) and what was compiled, its
-    files in ``folder``. target: ``device`` and ``arch``."""
+    """Return the job that executes a case, or the result that says why there is none, and the compiled entry.
+
+    Its files are in ``folder``. target: ``device`` and ``arch``."""
     variant = case.variant
     store = Store(cache.folder("kernels"))
-    known = compiling.Compilations(store, None, folder)
-    missing = [compiling.Task(variant, arch)] if known.missing_cubin(variant, arch) else []
+    compilations = compiling.Compilations(store, None, folder)
+    missing = [compiling.Task(variant, arch)] if compilations.missing_cubin(variant, arch) else []
     if missing:
         cache.forget_old(store.root)
     done = compiling.compiled(missing, store, 1)
     threading.Thread(target=execution.engine).start()  # loads numba while NVRTC and nvdisasm work
-    told = {task.key: made for task, made in done}
-    known.provide(variant, arch)
-    entry = known.entry(variant, arch) or next(iter(told.values()), None)
+    entries = {task.key: entry for task, entry in done}
+    compilations.provide(variant, arch)
+    entry = compilations.entry(variant, arch) or next(iter(entries.values()), None)
     assert entry is not None
     study = {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}
     config = Config.model_validate(
@@ -48,12 +49,13 @@ def planned(
 
 
 def reference(file: Path, job: Job, folder: Path) -> Job:
-    """A kernel file's job at the sizes of another one (see `pipeline.reference_kernel`). Raises NoReference."""
-    one = Case(variant(load_kernel(file), {}, file, "macros"), Shape(tuple(job.shape.items())))
+    """Return a kernel file's job at another job's sizes (`pipeline.reference_kernel`). Raises NoReference."""
+    shape, arch = Shape(tuple(job.shape.items())), f"sm_{FALLBACK_ARCH}"
+    reference_case = Case(variant(load_kernel(file), {}, file, "macros"), shape)
     target = {"device": TRIAL_DEVICE, "arch": FALLBACK_ARCH}
-    found, _ = planned(one, f"sm_{FALLBACK_ARCH}", target, folder, job.seed, job.limit_s)
-    if not isinstance(found, Job):
-        raise NoReference(f"{found.status}: {found.reason}")
-    if found.operation != job.operation:
-        raise NoReference(f"it is a kernel of {found.operation}, not {job.operation}")
-    return found
+    reference_job, _ = planned(reference_case, arch, target, folder, job.seed, job.limit_s)
+    if not isinstance(reference_job, Job):
+        raise NoReference(f"{reference_job.status}: {reference_job.reason}")
+    if reference_job.operation != job.operation:
+        raise NoReference(f"its operation is {reference_job.operation}, not {job.operation}")
+    return reference_job

@@ -1,4 +1,4 @@
-"""Tidy tables: one row a figure, one row a sample, one row an instruction, one row a case."""
+"""Tidy tables: a row a figure, a sample, an instruction or a case."""
 
 from __future__ import annotations
 
@@ -37,28 +37,27 @@ EMPTY = float("nan")
 BEHIND = "tune_behind"
 KERNEL_NAME = "kernel_name"
 """Metric whose record is text: the kernels that ncu saw a case launch, in order."""
-# What the long tables say of a row's result.
+# Columns of the long tables that identify a row's result.
 PLACE = ["case", "key", "environment", "source", "stage"]
 
 
 def verdicts(checks: Iterable[Result], executions: Iterable[Result] = ()) -> dict[str, str]:
-    """Verdict of each case: its check's, or `not checked` where the check gave none.
+    """Return each case's verdict: its check's, or `not checked` if the check gave none.
 
-    A right result does not acquit a case in which executing it found a race, a read of memory that
-    nobody wrote or a barrier that is not met.
+    A finding of the execution (race, uninitialised read, barrier) replaces `correct` and `not checked`.
     """
-    found = {made.case: made.verdict or result.NOT_CHECKED for made in checks}
-    for made in executions:
-        acquitted = found.get(made.case) in (result.CORRECT, result.NOT_CHECKED)
-        if made.verdict in result.FINDINGS and acquitted:
-            found[made.case] = made.verdict
-    return found
+    by_case = {outcome.case: outcome.verdict or result.NOT_CHECKED for outcome in checks}
+    for outcome in executions:
+        acquitted = by_case.get(outcome.case) in (result.CORRECT, result.NOT_CHECKED)
+        if outcome.verdict in result.FINDINGS and acquitted:
+            by_case[outcome.case] = outcome.verdict
+    return by_case
 
 
 def case_row(case: Case, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known of a case before anything runs: sizes, geometry, resources, expectations.
+    """Return what is known of a case before it runs: sizes, geometry, resources, expectations.
 
-    entry: what was compiled of its variant for the target, empty where nothing was.
+    entry: its variant's, compiled for the target; empty if there is none.
     """
     launch, variant = case.launch, case.variant
     front = variant.kernel.front
@@ -120,10 +119,10 @@ def case_row(case: Case, entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _launches(case: Case, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     assert case.launch is not None
-    found = []
+    rows = []
     for step in case.launch.series:
         used = entry.get("resources", {}).get(step.entry, {})
-        found.append(
+        rows.append(
             {
                 "entry": step.entry,
                 "grid": step.grid,
@@ -132,7 +131,7 @@ def _launches(case: Case, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "shared_bytes": used.get("static_shared_bytes", 0) + step.shared_bytes,
             }
         )
-    return found
+    return rows
 
 
 def cases_table(
@@ -141,7 +140,7 @@ def cases_table(
     arch: str,
     verdict: Mapping[str, str],
 ) -> pd.DataFrame:
-    """One row a case, in config order; compiled: by variant and architecture, arch: the target's."""
+    """Return one row a case, in config order. compiled: by variant and architecture. arch: the target's."""
     rows = []
     for case in cases:
         row = case_row(case, compiled[case.variant.id].get(arch) or {})
@@ -151,12 +150,12 @@ def cases_table(
     return pd.DataFrame(rows, columns=[*CASE_COLUMNS, *several])
 
 
-def _behind(made: Result) -> list[dict[str, Any]]:
-    """How much longer a candidate took than the one that it was eliminated for, in the same laps or
-    screening; `text` names that one. Later laps run at another clock, so that only this ratio says
-    where it stands in the race."""
-    figures = made.by_metric
-    notes = made.notes
+def _behind(outcome: Result) -> list[dict[str, Any]]:
+    """Return the ratio of an eliminated candidate's time to its rival's, in the same laps or screening.
+
+    `text` names the rival. Later laps run at another clock, so only this ratio ranks the candidate."""
+    figures = outcome.by_metric
+    notes = outcome.notes
     if not figures.get("tune_eliminated") or not notes.get("compared_us"):
         return []
     ratio = figures["tune_duration"] / notes["compared_us"]
@@ -166,32 +165,32 @@ def _behind(made: Result) -> list[dict[str, Any]]:
 def records_table(
     cases: pd.DataFrame, results: Iterable[Result], verdict: Mapping[str, str]
 ) -> pd.DataFrame:
-    """One row a figure; a result without figures has one row with its status and reason."""
-    known = cases.set_index("case")
-    named = [name for name in RECORD_COLUMNS if name in known.columns and name != "verdict"]
-    facts = known[named].to_dict("index")
-    ends = dict(zip(known.index, known["ends"], strict=True))
-    finds = dict(zip(known.index, known["finds"], strict=True))
-    vendors = (known["provider"] == "cublaslt").to_dict()
+    """Return one row a figure; a result without figures has one row with status and reason."""
+    by_case = cases.set_index("case")
+    named = [name for name in RECORD_COLUMNS if name in by_case.columns and name != "verdict"]
+    facts = by_case[named].to_dict("index")
+    ends = dict(zip(by_case.index, by_case["ends"], strict=True))
+    finds = dict(zip(by_case.index, by_case["finds"], strict=True))
+    vendors = (by_case["provider"] == "cublaslt").to_dict()
     rows = []
-    for made in results:
-        planned = made.status != result.OK and made.status == ends[made.case]
-        if planned or (made.verdict and made.verdict == finds[made.case]):
-            made = replace(made, reason=f"{made.reason}, as its kernel file says it does")
+    for outcome in results:
+        planned = outcome.status != result.OK and outcome.status == ends[outcome.case]
+        if planned or (outcome.verdict and outcome.verdict == finds[outcome.case]):
+            outcome = replace(outcome, reason=f"{outcome.reason}, as its kernel file says it does")
         base = {
-            **facts[made.case],
-            **made.only("case", "stage", "status", "reason", "key", "source", "environment"),
-            "verdict": verdict.get(made.case, result.NOT_CHECKED),
+            **facts[outcome.case],
+            **outcome.only("case", "stage", "status", "reason", "key", "source", "environment"),
+            "verdict": verdict.get(outcome.case, result.NOT_CHECKED),
         }
-        figures = made.figures or [{"metric": "", "value": EMPTY, "unit": ""}]
+        figures = outcome.figures or [{"metric": "", "value": EMPTY, "unit": ""}]
         rows += [base | {"text": ""} | figure for figure in figures]
-        if made.status == result.OK and made.stage == "tune":
-            rows += [base | row for row in _behind(made)]
-        names = made.notes.get("kernels")
-        if made.status == result.OK and names:
-            told = "; ".join(dict.fromkeys(names))
-            rows.append(base | {"metric": KERNEL_NAME, "value": EMPTY, "unit": "", "text": told})
-            tile = kernel_names.tile_of(told) if vendors[made.case] else None
+        if outcome.status == result.OK and outcome.stage == "tune":
+            rows += [base | row for row in _behind(outcome)]
+        names = outcome.notes.get("kernels")
+        if outcome.status == result.OK and names:
+            text = "; ".join(dict.fromkeys(names))
+            rows.append(base | {"metric": KERNEL_NAME, "value": EMPTY, "unit": "", "text": text})
+            tile = kernel_names.tile_of(text) if vendors[outcome.case] else None
             rows += [
                 base | {"metric": metric, "value": float(size), "unit": "element", "text": ""}
                 for metric, size in zip(("cublas_tile_m", "cublas_tile_n"), tile or ())
@@ -205,11 +204,11 @@ def _long(
     name: str,
     recorded: Recorded | None,
 ) -> pd.DataFrame:
-    """Long rows of the run's own results plus those of the recording, with their case.
+    """Return long rows of the run's results and of the recording, with their case.
 
-    The rows of a key are repeated for each case that has it.
+    The rows of a key are repeated for each case with this key.
     """
-    places = pd.DataFrame([made.only(*PLACE) for made in results if made.key], columns=PLACE)
+    places = pd.DataFrame([row.only(*PLACE) for row in results if row.key], columns=PLACE)
     frames = [pd.DataFrame(rows)]
     if recorded is not None:
         taken = places["source"].str.startswith("recorded:")
@@ -222,22 +221,21 @@ def _long(
 
 
 def samples_table(results: Sequence[Result], recorded: Recorded | None) -> pd.DataFrame:
-    """Raw samples: case, key, environment, source, series, index, value (microseconds)."""
+    """Return raw samples: case, key, environment, source, series, index, value (microseconds)."""
     return _long(results, sample_rows(results), "samples", recorded)
 
 
-# Metric -> percentile of the shares that it is.
+# Metric -> its percentile of the shares.
 PAIRED = {"paired_share_low": 25, "paired_share": 50, "paired_share_high": 75}
 QUARTILES = ("paired_share_low", "paired_share_high")
 
 
 def paired_shares(records: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """The records with the median and the quartiles of each product's share of cuBLAS (%), and both speeds at it.
+    """Add median and quartiles of each product's share of cuBLAS (%), and both speeds at this share.
 
-    A sample of the variant is divided by the one of cuBLAS beside it, not median by median: where the
-    clock moves within a case, both moved. ``paired_tflops`` and ``paired_baseline_tflops`` are the medians over the
-    pairs whose share lies between the quartiles, so that the two speeds have this share, too. For every row of the
-    metric ``percent_of_cublas`` that has its samples, live or recorded.
+    Each sample is divided by cuBLAS' sample beside it, because a moving clock moves both.
+    ``paired_tflops`` and ``paired_baseline_tflops`` are medians over the pairs between the quartiles, so that
+    their ratio is this share, too. Every row of ``percent_of_cublas`` with samples, live or recorded, gets them.
     """
     rows = records[(records["metric"] == "percent_of_cublas") & (records["stage"] == "time")]
     if rows.empty or not len(samples):
@@ -254,12 +252,12 @@ def paired_shares(records: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     more = [rows.assign(metric=metric, value=rows["case"].map(us)) for metric, us in limits.items()]
     low, high = (share.index.get_level_values("case").map(limits[name]) for name in QUARTILES)
     middle = pairs.reindex(share.index)[(share >= low) & (share <= high)].groupby(level="case")
-    found = pd.concat([*more, *_paired_speeds(records, middle.median())])
-    return pd.concat([records, found[found["value"].notna()]], ignore_index=True)
+    shares = pd.concat([*more, *_paired_speeds(records, middle.median())])
+    return pd.concat([records, shares[shares["value"].notna()]], ignore_index=True)
 
 
 def _paired_speeds(records: pd.DataFrame, paired_us: pd.DataFrame) -> list[pd.DataFrame]:
-    """Records of the speed of cases and of the cuBLAS beside them.
+    """Return records of the speeds of cases and of cuBLAS beside them.
 
     paired_us: by case, columns ``duration_us`` and ``baseline_us``.
     """
@@ -277,10 +275,10 @@ def _paired_speeds(records: pd.DataFrame, paired_us: pd.DataFrame) -> list[pd.Da
 
 
 OWN_DURATION = "own_duration"
-"""Microseconds of cuBLAS' own case, where `with_cublas` puts another time in its place."""
+"""Microseconds of cuBLAS' case by itself, if `with_cublas` replaces its time."""
 EVEN_TFLOPS = "even_tflops"
-"""TFLOP/s of a product at the clock of cuBLAS' usual time at its shape: its share of cuBLAS times cuBLAS' usual speed. By
-these variants that were timed at different moments compare as their shares do."""
+"""TFLOP/s of a product at the clock of cuBLAS' usual time at its shape: its share of cuBLAS times cuBLAS' usual
+speed. They compare variants that were timed at different moments as their shares do."""
 
 
 def with_cublas(
@@ -288,11 +286,11 @@ def with_cublas(
     products: Mapping[str, Hashable],
     doubtful: Mapping[str, Disagreement],
 ) -> pd.DataFrame:
-    """The records with one value of cuBLAS a product, speeds at one clock, and doubtful times marked.
+    """Give each product one value of cuBLAS, add speeds at one clock, and mark doubtful times.
 
-    cuBLAS' ``duration``, ``duration_spread`` and ``tflops`` become the median (and interquartile range) of the pairings
-    of the same product. A doubtful time that nothing was paired with becomes that of its race, whose laps all
-    candidates share, or none. What cuBLAS took alone is `OWN_DURATION`. `EVEN_TFLOPS` is added for all that was paired, and for cuBLAS.
+    cuBLAS' ``duration``, ``duration_spread`` and ``tflops`` become median (and interquartile range) of the pairings
+    of the same product. A doubtful time without a pairing becomes that of its race, whose laps all candidates
+    share, or none. `OWN_DURATION` is cuBLAS' time alone. Paired rows, and cuBLAS, get `EVEN_TFLOPS`.
 
     products: see `agreement.disagreements`.
     """
@@ -304,7 +302,7 @@ def with_cublas(
         return records
     facts = timed.drop_duplicates("case").set_index("case").reindex(wide.index)
     product = pd.Series({case: products.get(case) for case in wide.index}, dtype=object)
-    wide["product"] = [(*one,) for one in zip(facts["environment"], product)]
+    wide["product"] = [(*pair,) for pair in zip(facts["environment"], product)]
     sizes = facts[["environment", "operation", "dtype", "m", "n", "k"]].astype(object)
     wide["place"] = list(sizes.where(sizes.notna(), None).itertuples(index=False, name=None))
     none = pd.Series(EMPTY, wide.index)
@@ -315,7 +313,7 @@ def with_cublas(
     flops = wide.get("tflops", none) * wide["duration"]
 
     by_product = paired.groupby(wide["product"])
-    raced = {case: one.other_us for case, one in doubtful.items() if one.other == IN_ITS_RACE}
+    raced = {case: time.other_us for case, time in doubtful.items() if time.other == IN_ITS_RACE}
     us = vendor["product"].map(by_product.median()).fillna(vendor.index.to_series().map(raced))
     spread = vendor["product"].map(by_product.quantile(0.75) - by_product.quantile(0.25))
     replaced = us.index[us.notna() | us.index.isin(list(doubtful))]
@@ -332,17 +330,17 @@ def with_cublas(
     even = (usual * share).fillna(usual.reindex(vendor.index))
     rows = records[(records["metric"] == "tflops") & (records["stage"] == "time")]
     rows = rows.assign(metric=EVEN_TFLOPS, value=rows["case"].map(even))
-    whole = pd.concat([records, alone, rows[rows["value"].notna()]], ignore_index=True)
+    complete = pd.concat([records, alone, rows[rows["value"].notna()]], ignore_index=True)
 
     settled = us.dropna().index
-    reasons = {case: one.reason for case, one in doubtful.items() if case not in settled}
-    marked = whole["case"].isin(reasons) & (whole["stage"] == "time")
-    whole.loc[marked, "reason"] = whole.loc[marked, "case"].map(reasons)
-    return whole
+    reasons = {case: time.reason for case, time in doubtful.items() if case not in settled}
+    marked = complete["case"].isin(reasons) & (complete["stage"] == "time")
+    complete.loc[marked, "reason"] = complete.loc[marked, "case"].map(reasons)
+    return complete
 
 
 Origins = Callable[[str, str], Mapping[int, Origin]]
-"""Variant and function (empty: of its one launch) -> address -> the line that the instruction came from."""
+"""Variant and function (empty if it has one launch) -> address -> source line of the instruction."""
 
 
 def instructions_table(
@@ -351,19 +349,18 @@ def instructions_table(
     origins_of: Origins,
     name: str = INSTRUCTIONS,
 ) -> pd.DataFrame:
-    """Per-instruction counters, or with the table ``stalls`` samples, each with its `Origin` by the
-    tree's own listing."""
+    """Return counters by instruction, or samples for the table ``stalls``, each with its `Origin`."""
     table = _long(results, instruction_rows(results, name), name, recorded)
     if not len(table):
         return table
     variants = table["case"].map({case: case.partition("@")[0] for case in table["case"].unique()})
     functions = table.get("function", pd.Series("", table.index)).fillna("")
-    made = []
+    frames = []
     for (variant, function), addresses in table["address"].groupby(
         [variants, functions], sort=False
     ):
-        known = addresses.unique()
-        places = pd.DataFrame(columns(origins_of(variant, function), known), index=known)
-        made.append(places.loc[addresses].set_index(addresses.index))
-    placed = pd.concat(made)
+        distinct = addresses.unique()
+        places = pd.DataFrame(columns(origins_of(variant, function), distinct), index=distinct)
+        frames.append(places.loc[addresses].set_index(addresses.index))
+    placed = pd.concat(frames)
     return table.assign(**{name: placed[name] for name in placed})

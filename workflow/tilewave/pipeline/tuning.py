@@ -1,9 +1,8 @@
-"""Stage tune: the candidates of all kernels race each other, one race for each shape and dtypes.
+"""Stage tune: the candidates of all kernels race each other, in one race for each shape and dtypes.
 
-One job for all of them, because candidates of different kernels compete. A result's key is its own
-candidate's, as in every stage: a kernel that is added makes nothing stale. What was eliminated
-stays so, since a newcomer can only make the best time shorter; those that reached the end race
-again beside a newcomer, so that the winner of a group always comes out of one run.
+A result's key depends on its candidate alone, so a new kernel makes nothing stale. An eliminated candidate
+stays eliminated, because a newcomer can only shorten the best time. Candidates that reached the end race
+again with a newcomer, so that the winner of a group always comes from one run.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tilewave.theory.occupancy import SmLimits, occupancy
 
 
 def group_of(job: Job) -> str:
-    """What a job's rivals share: the product, its sizes and its dtypes. Layouts may differ."""
+    """Return what a job shares with its rivals: the product, its sizes and dtypes. Layouts may differ."""
     shape = "x".join(str(size) for size in job.shape.values())
     return f"{job.operation} {shape} {json.dumps(job.dtypes, sort_keys=True)}"
 
@@ -31,10 +30,9 @@ def group_of(job: Job) -> str:
 def predicted_loads(
     job: Job, resources: Mapping[str, Any], target: Mapping[str, Any]
 ) -> float | None:
-    """Elements that a job's launch loads (see `splitting.loads`), for the order of the screening.
+    """Return the elements that a job's launch loads (`splitting.loads`), for the order of the screening.
 
-    resources: of its compiled kernel. None where the tile, the registers or the GPU are not known,
-    as for a vendor's product.
+    resources: its compiled kernel's. None if tile, registers or GPU are not known, as for cuBLAS.
     """
     launch, facts = job.launch, target["environments"].get(target["environment"], {})
     limits, sms = SmLimits.if_known(facts), int(facts.get("sms") or 0)
@@ -52,9 +50,9 @@ def predicted_loads(
 
 
 def judged(key: str, case: str, check: Result | None) -> Result | None:
-    """Why a case does not race: its check did not find it correct. None where it races."""
+    """Return the result of a case that does not race, because its check is not correct; None if it races."""
     if check is None or check.status != result.OK or check.verdict == result.CORRECT:
-        return None  # without a check of this machine the measurement says why
+        return None  # without a check here, the measurement gives the reason
     reason = f"only correct cases race, and this one's check says {check.verdict}"
     return Result(result.TUNE, case, result.NOT_MEASURED, reason, key=key)
 
@@ -65,48 +63,48 @@ def plan(
     checks: Mapping[str, Result],
     target: Mapping[str, Any],
 ) -> dict[str, Job | Result]:
-    """The candidates that race, with their `group` and `predicted_loads`.
+    """Return the candidates of the races, with their `group` and `predicted_loads`, and the results of the rest.
 
-    planned: what `jobs.of_stage` has of this stage. compiled: by variant and architecture. checks:
-    the results of that stage, by case.
+    planned: from `jobs.of_stage`. compiled: by variant and architecture. checks: check results by case.
     """
-    found: dict[str, Job | Result] = {}
-    for case, one in planned.items():
-        if isinstance(one, Job) and (why := judged(one.key, case, checks.get(case))):
-            one = why
-        if isinstance(one, Job):
-            entry = compiled[one.variant][f"sm_{target['arch']}"] or {}
+    candidates: dict[str, Job | Result] = {}
+    for case, candidate in planned.items():
+        if isinstance(candidate, Job) and (
+            refusal := judged(candidate.key, case, checks.get(case))
+        ):
+            candidate = refusal
+        if isinstance(candidate, Job):
+            entry = compiled[candidate.variant][f"sm_{target['arch']}"] or {}
             used = entry.get("resources", {})
-            # That of the launch that leads is there by its symbol, too.
-            loads = predicted_loads(one, used.get(one.entry, {}), target)
-            one = replace(one, group=group_of(one), predicted_loads=loads)
-        found[case] = one
-    return found
+            # The leading launch's resources are there by its symbol, too.
+            loads = predicted_loads(candidate, used.get(candidate.entry, {}), target)
+            candidate = replace(candidate, group=group_of(candidate), predicted_loads=loads)
+        candidates[case] = candidate
+    return candidates
 
 
 def race_again(jobs: Iterable[Job], target: Mapping[str, Any], store: Store) -> set[str]:
-    """Stored cases that race once more: those that reached the end of their race, where their group
-    has a candidate without a result."""
+    """Return the stored cases that race again: those that reached the end, in groups with a newcomer."""
     if not target["live"]:
         return set()
     stored: dict[str, dict[str, Result]] = {}
     incomplete: set[str] = set()
     for job in jobs:
-        made = store.get(target["environment"], result.TUNE, job.key)
-        if made is None:
+        outcome = store.get(target["environment"], result.TUNE, job.key)
+        if outcome is None:
             incomplete.add(job.group)
         else:
-            stored.setdefault(job.group, {})[job.case] = made
+            stored.setdefault(job.group, {})[job.case] = outcome
     return {
         case
         for group in incomplete
-        for case, made in stored.get(group, {}).items()
-        if made.status == result.OK and not made.notes.get("out")
+        for case, outcome in stored.get(group, {}).items()
+        if outcome.status == result.OK and not outcome.notes.get("out")
     }
 
 
 def by_group(waiting: Iterable[Job]) -> list[Job]:
-    """Jobs with those of one group beside each other, groups in the order of their first."""
+    """Return the jobs sorted by group, groups in the order of their first job."""
     groups: dict[str, list[Job]] = {}
     for job in waiting:
         groups.setdefault(job.group, []).append(job)
@@ -114,12 +112,12 @@ def by_group(waiting: Iterable[Job]) -> list[Job]:
 
 
 def saved(results: Iterable[Result]) -> tuple[int, int, float, float]:
-    """Candidates that raced, those eliminated, seconds of GPU spent, and seconds that measuring each
-    of them to the end takes."""
+    """Return how many candidates raced, how many were eliminated, the GPU's seconds spent, and the seconds
+    without elimination."""
     raced = eliminated = 0
     spent = full = 0.0
-    for made in results:
-        figures = made.by_metric
+    for outcome in results:
+        figures = outcome.by_metric
         if "tune_duration" not in figures:
             continue
         raced += 1

@@ -1,8 +1,8 @@
-"""What the lanes of a kernel's accesses to shared memory do, for the pages.
+"""The shared-memory accesses of a kernel's lanes, for the pages.
 
-Addresses are the same in every block and at every size, or nearly: one case of each variant is
-watched, and every case of a probe that counts one instruction. It holds on every machine, like the
-execution whose key it has: the store knows it, or a recording, or the case is executed once more.
+Addresses are nearly the same in every block and at every size, so one case of each variant is watched,
+and every case of a probe that counts one instruction. Accesses are the same on every machine. They come
+from the store or a recording, by the key of the execution; otherwise the case is executed again.
 """
 
 from __future__ import annotations
@@ -25,89 +25,90 @@ KIND = "accesses"
 ACCESSES = re.compile(r"\b(?:LDS|STS|LDSM|STSM|LDGSTS|ATOMS|LD|ST|ATOM)\b")
 """Opcodes whose lanes may have addresses in shared memory."""
 ENOUGH = 256**3
-"""Elements of m x n x k from which on the tiles of every kernel are full."""
+"""m x n x k from which the tiles of every kernel are full."""
 
 Rows = list[dict[str, Any]]
 
 
 def _best(cases: Iterable[Job]) -> Job:
-    """Of an operation with tiles the smallest that is large enough, else the largest; of another the smallest."""
+    """Return the smallest job; for an operation with tiles, the smallest that fills them, or the largest."""
 
     def size(job: Job) -> int:
         return math.prod(job.shape.values())
 
-    found = sorted(cases, key=size)
-    if not operations.load(found[0].operation, found[0].source).tiles:
-        return found[0]
-    return next((job for job in found if size(job) >= ENOUGH), found[-1])
+    ordered = sorted(cases, key=size)
+    if not operations.load(ordered[0].operation, ordered[0].source).tiles:
+        return ordered[0]
+    return next((job for job in ordered if size(job) >= ENOUGH), ordered[-1])
 
 
 def chosen(pipeline: Pipeline) -> list[Job]:
-    """The cases that are watched."""
-    config, every = pipeline.project.config, pipeline.plan.cases.values()
-    planned = jobs.of_stage(result.EXECUTE, every, pipeline.compiled, pipeline.arch, config)
+    """Return the jobs that are watched."""
+    config, cases = pipeline.project.config, pipeline.plan.cases.values()
+    planned = jobs.of_stage(result.EXECUTE, cases, pipeline.compiled, pipeline.arch, config)
     variants: dict[str, list[Job]] = {}
     for job in planned.values():
         if isinstance(job, Job) and job.provider == "nvrtc":
             variants.setdefault(job.variant, []).append(job)
-    found: list[Job] = []
-    for cases in variants.values():
-        found += [job for job in cases if job.instruction] or [_best(cases)]
-    return [replace(job, watch=True) for job in found]
+    picked: list[Job] = []
+    for group in variants.values():
+        picked += [job for job in group if job.instruction] or [_best(group)]
+    return [replace(job, watch=True) for job in picked]
 
 
-def foremost(wanted: Iterable[Job]) -> list[Job]:
-    """Those of the variants that a kernel has by default, and of probes."""
+def default_variants(wanted: Iterable[Job]) -> list[Job]:
+    """Return the jobs of default variants and of probes."""
     return [job for job in wanted if job.variant == job.kernel or job.instruction]
 
 
 def _may_access(pipeline: Pipeline, job: Job) -> bool:
-    """Whether a job's code has an instruction that may access shared memory, as far as is known."""
+    """Return whether a job's code may access shared memory; True if its listing is not known."""
     entry = pipeline.compiled[job.variant][pipeline.arch] or {}
     code = pipeline.compilations.as_compiled(entry)
     return code is None or bool(ACCESSES.search(code[0]))
 
 
-def known(pipeline: Pipeline, job: Job) -> Rows | None:
-    """What is known of a case's accesses; None where it has to be executed."""
-    found = pipeline.store.read(pipeline.store.blob(KIND, job.key, ".json"))
-    if isinstance(found, list) and all(isinstance(row, dict) for row in found):
-        return found
+def look_up(pipeline: Pipeline, job: Job) -> Rows | None:
+    """Return a case's known accesses, None if it must be executed."""
+    rows = pipeline.store.read(pipeline.store.blob(KIND, job.key, ".json"))
+    if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+        return rows
     return pipeline.deterministic.accesses.get(job.key) if pipeline.deterministic else None
 
 
 def watch(pipeline: Pipeline, wanted: Iterable[Job], measure: Measure) -> None:
-    """Execute those that are not known, once each, and keep what they did."""
-    waiting = [job for job in wanted if known(pipeline, job) is None and not job.no_cubin]
+    """Execute the jobs whose accesses are not known, once each, and store the accesses."""
+    waiting = [job for job in wanted if look_up(pipeline, job) is None and not job.no_cubin]
     waiting = [job for job in waiting if cost.predicted_s(job) < job.limit_s]
     waiting = [job for job in waiting if _may_access(pipeline, job)]
     pipeline.provide({job.variant for job in waiting})
 
-    def finished(made: Result) -> None:
-        if made.status == result.OK:
-            pipeline.store.write(pipeline.store.blob(KIND, made.key, ".json"), made.accesses)
+    def finished(outcome: Result) -> None:
+        if outcome.status == result.OK:
+            pipeline.store.write(pipeline.store.blob(KIND, outcome.key, ".json"), outcome.accesses)
 
     if waiting:
         measure(waiting, finished)
 
 
 def drawn(pipeline: Pipeline) -> dict[str, Any]:
-    """Of `document` what pages draw: every case of a probe, of another kernel the first."""
-    known, first = document(pipeline, chosen(pipeline)), dict[str, str]()
-    for case, one in known.items():
-        first.setdefault(one["kernel"], case)
+    """Return what pages draw of `document`: every case of a probe, and other kernels' first case."""
+    accesses, first = document(pipeline, chosen(pipeline)), dict[str, str]()
+    for case, entry in accesses.items():
+        first.setdefault(entry["kernel"], case)
     return {
-        case: one
-        for case, one in known.items()
-        if first[one["kernel"]] == case
-        or pipeline.variants[one["variant"]].kernel.front.operation == "probe"
+        case: entry
+        for case, entry in accesses.items()
+        if first[entry["kernel"]] == case
+        or pipeline.variants[entry["variant"]].kernel.front.operation == "probe"
     }
 
 
 def document(pipeline: Pipeline, wanted: Iterable[Job]) -> dict[str, Any]:
-    """What is known, by case: its kernel and variant, of a probe the ``instruction`` that it is about,
-    and its accesses (see `execution.lanes.captured.patterns`)."""
-    found = {job.case: (job, known(pipeline, job)) for job in wanted}
+    """Return the known accesses by case, with kernel, variant and, for a probe, its ``instruction``.
+
+    `execution.lanes.captured.patterns` describes the accesses."""
+    by_case = {job.case: (job, look_up(pipeline, job)) for job in wanted}
     return {
         case: {
             "kernel": job.kernel,
@@ -116,6 +117,6 @@ def document(pipeline: Pipeline, wanted: Iterable[Job]) -> dict[str, Any]:
             "key": job.key,
             "accesses": rows,
         }
-        for case, (job, rows) in found.items()
+        for case, (job, rows) in by_case.items()
         if rows
     }

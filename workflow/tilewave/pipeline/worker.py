@@ -1,6 +1,6 @@
 """A worker that checks or executes, and can plan a kernel that is the reference of another.
 
-python -m tilewave.pipeline.worker STAGE JOBS.json --events FILE ...    as of `gpu.worker` and `execution.worker`
+python -m tilewave.pipeline.worker STAGE JOBS.json --events FILE ...    (as `gpu.worker` and `execution.worker`)
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from tilewave.kernel.job import Job
 from tilewave.kernel.result import EXECUTE
 
 
-def _execute(file: Path, job: Job, *given: Any) -> Any:
+def _execute(file: Path, job: Job, *arguments: Any) -> Any:
     from tilewave.pipeline import reference_kernel  # few jobs need it
 
-    return reference_kernel.outputs(file, job, *given)
+    return reference_kernel.outputs(file, job, *arguments)
 
 
 if __name__ == "__main__":

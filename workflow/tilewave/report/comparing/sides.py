@@ -19,7 +19,7 @@ from tilewave.kernel.discovery import gathered
 from tilewave.kernel.front_matter import Kernel, find_kernels, source_digest
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
-from tilewave.pipeline import own_study, rules
+from tilewave.pipeline import kernels_study, rules
 from tilewave.pipeline import project as projects
 from tilewave.pipeline.pipeline import ALL, Pipeline
 from tilewave.pipeline.tables import samples_table
@@ -34,7 +34,7 @@ JOB_S = 60.0
 FRAMES = ("cases", "records", "samples", "instructions")
 OCCUPANCY = "occupancy_percent"
 """Column with the occupancy that registers, shared memory and block size allow."""
-TABLES = (Path("results/tables"), Path(own_study.RESULTS) / "tables", Path("tables"), Path())
+TABLES = (Path("results/tables"), Path(kernels_study.RESULTS) / "tables", Path("tables"), Path())
 """Subfolders that may hold a run's tables."""
 
 
@@ -247,8 +247,8 @@ def _config(
     operation_folders: Sequence[str],
 ) -> dict[str, Any]:
     """Return a config that checks, counts and, on a GPU, times these kernels."""
-    blocks = own_study.blocks(
-        kernels, lambda kind: own_study.small(kind, shapes), macros="each_dtype"
+    blocks = kernels_study.blocks(
+        kernels, lambda kind: kernels_study.small(kind, shapes), macros="each_dtype"
     )
     study = {
         "plot": "correctness", "title": "Compare", "question": "What has changed?",
