@@ -43,15 +43,15 @@ class Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """Of all subcommands; each sets ``run``."""
-    made = Parser(prog="tilewave", description=__doc__.split("\n")[0])
-    commands = made.add_subparsers(dest="command", required=True)
+    command_line = Parser(prog="tilewave", description=__doc__.split("\n")[0])
+    commands = command_line.add_subparsers(dest="command", required=True)
     for subcommand in SUBCOMMANDS:
         subcommand.add(commands)
-    return made
+    return command_line
 
 
 @contextlib.contextmanager
-def _for_a_reader() -> Iterator[None]:
+def _leave_with_the_reader() -> Iterator[None]:
     """Ends without a word, with the status of SIGPIPE, where whoever reads the output has left (`| head`).
 
     Other pipes than the output may break, too: that is told as ever.
@@ -73,22 +73,22 @@ def _for_a_reader() -> Iterator[None]:
         raise SystemExit(128 + signal.SIGPIPE) from None
 
 
-@_for_a_reader()
+@_leave_with_the_reader()
 def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
     """Entry of ``tilewave``, which is ``python -m tilewave``, too; the exit code.
 
     machine: what executes, where it is not this CPU.
     """
-    words = sys.argv[1:] if arguments is None else arguments
+    command = sys.argv[1:] if arguments is None else arguments
     try:
-        options = parser().parse_args(words, argparse.Namespace(machine=machine))
+        options = parser().parse_args(command, argparse.Namespace(machine=machine))
         return int(options.run(options))
     except UserError as error:
         print(f"Error: {error}", file=sys.stderr)
-        if "--json" in words:
+        if "--json" in command:
             version = execute.SCHEMA_VERSION
-            told = {"schema_version": version, "status": MISTAKE, "reason": str(error)}
-            print(json.dumps(told, indent=1))
+            document = {"schema_version": version, "status": MISTAKE, "reason": str(error)}
+            print(json.dumps(document, indent=1))
         return execute.USAGE
 
 

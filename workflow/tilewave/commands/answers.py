@@ -27,23 +27,23 @@ def ask(what: str, suggestion: str) -> str:
 def answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
     """Put what flags and answers say into the guess. Raises UserError for what nobody says."""
     for flag, key in KEYS.items():
-        given = getattr(options, flag.strip("-"))
-        unknown = given is None and flag in guess.unknown
+        text = getattr(options, flag.strip("-"))
+        unknown = text is None and flag in guess.unknown
         value = guess.front.get(key, [])
         values = value if isinstance(value, list) else [value]
         if unknown and asking:
-            suggestion = ", ".join("?" if one is None else str(one) for one in values)
-            given = ask(f"{key}, {guess.unknown[flag]}", suggestion)
+            suggestion = ", ".join("?" if value is None else str(value) for value in values)
+            text = ask(f"{key}, {guess.unknown[flag]}", suggestion)
         elif unknown and (None in values or key == "shared_bytes"):
             raise UserError(HERE, flag, None, guess.unknown[flag])
-        if given is not None:
-            guess.others.clear()  # they are of another guess
-            guess.notes[:] = [one for one in guess.notes if flag not in one]
+        if text is not None:
+            guess.alternatives.clear()  # they are of another guess
+            guess.notes[:] = [note for note in guess.notes if flag not in note]
             try:
-                parsed = yaml.safe_load(f"[{_quoted(given)}]")
+                parsed = yaml.safe_load(f"[{_quoted(text)}]")
             except yaml.YAMLError as error:
                 allowed = "expressions with commas between them"
-                raise UserError(HERE, flag, given, allowed) from error
+                raise UserError(HERE, flag, text, allowed) from error
             guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
         elif flag in guess.unknown:
             guess.notes.append(f"{key} is a guess: {guess.unknown[flag]}")
@@ -55,12 +55,12 @@ def answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
         raise UserError(HERE, "--dtype", None, guess.unknown["--dtype"])
 
 
-def _quoted(given: str) -> str:
+def _quoted(text: str) -> str:
     """Expressions of a list with commas between them, and of lists in it, each in quotation marks where it
     is none of YAML's."""
-    cut = map(str.strip, re.split(r"([,\[\]{}]|:(?= ))(?![^(]*\))", given))
+    cut = map(str.strip, re.split(r"([,\[\]{}]|:(?= ))(?![^(]*\))", text))
     marks = {":": ": "}
     return "".join(
-        marks.get(one, one) if re.fullmatch(r"[\w.-]*|[,\[\]{}:]", one) else f'"{one}"'
-        for one in cut
+        marks.get(token, token) if re.fullmatch(r"[\w.-]*|[,\[\]{}:]", token) else f'"{token}"'
+        for token in cut
     )

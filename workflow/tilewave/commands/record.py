@@ -12,19 +12,19 @@ from tilewave.records.recorded import adopt, folders
 
 def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
-    made = commands.add_parser(
+    parser = commands.add_parser(
         "record", help="merge measurements into the recorded figures of this folder",
         description="Merge what the last `tilewave report` of this folder measured on its GPU into "
         f"{RECORDED}, from which a report takes what it cannot measure; or what was recorded elsewhere.",
     )  # fmt: skip
-    made.add_argument(
+    parser.add_argument(
         "--from", dest="source", type=Path, metavar="FOLDER",
         help="take over the figures of a checkout, a folder of recorded GPUs, or that of one GPU",
     )  # fmt: skip
-    made.add_argument(
+    parser.add_argument(
         "--keep", action="store_true", help="where both hold a case, keep the figures of this one"
     )
-    made.set_defaults(run=run)
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -42,16 +42,16 @@ def adopted(options: argparse.Namespace, root: Path) -> list[str]:
     """
     source: Path = options.source
     single = [source] if (source / "environments.json").is_file() else []
-    found = single or folders(source) or folders(source / RECORDED)
-    if not found:
+    sources = single or folders(source) or folders(source / RECORDED)
+    if not sources:
         allowed = "a checkout, or a folder with environments.json and results.parquet"
         raise UserError(HERE, "--from", str(source), allowed)
     lines = []
-    for other in found:
-        mine = root / RECORDED / other.resolve().name
-        if mine.resolve() == other.resolve():
+    for recorded in sources:
+        target = root / RECORDED / recorded.resolve().name
+        if target.resolve() == recorded.resolve():
             raise UserError(HERE, "--from", str(source), "another folder than this one's own")
-        counts = adopt(mine, other, options.keep)
-        words = ", ".join(f"{number} {what}" for what, number in counts.items())
-        lines.append(f"{relative(mine)}: {words}")
+        counts = adopt(target, recorded, options.keep)
+        summary = ", ".join(f"{number} {what}" for what, number in counts.items())
+        lines.append(f"{relative(target)}: {summary}")
     return lines

@@ -11,7 +11,7 @@ import yaml
 from tilewave.basics import validation
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.paths import RECORDED, ROOT
-from tilewave.commands import own
+from tilewave.commands import flags
 from tilewave.commands.unlock import unlock
 from tilewave.pipeline import outputs, own_study, parameters
 from tilewave.pipeline import project as projects
@@ -29,30 +29,30 @@ QUIET = ("host", "progress", "reason", "rules")
 
 def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
-    made = commands.add_parser(
+    parser = commands.add_parser(
         "report", help="compile, check, time and profile kernels, and write the pages",
         description="Run the workflow in this folder and write its pages. With --kernels the studies are "
         f"made up for these kernels, and written to {WRITTEN}; else they are those of config.yaml.",
     )  # fmt: skip
-    made.add_argument(
+    parser.add_argument(
         "--kernels", nargs="+", metavar="FOLDER", help="folders of kernels, or kernel files"
     )
-    made.add_argument(
+    parser.add_argument(
         "--shapes", nargs="+", default=[], metavar="SHAPE",
         help="with --kernels: 4096, or 512x256x128; default: what the machine can do in short",
     )  # fmt: skip
-    own.add_operations(made)
-    made.add_argument(
+    flags.add_operations(parser)
+    parser.add_argument(
         "--only", default="", metavar="WORDS", help="studies, kernels, dtypes, shapes: a,b,c"
     )
-    made.add_argument(
+    parser.add_argument(
         "--configfile",
         type=Path,
         metavar="FILE",
         help="a config; `shipped` is Tilewave's full study",
     )
-    made.add_argument("--cores", default="all", metavar="N", help="default: %(default)s")
-    made.set_defaults(run=run)
+    parser.add_argument("--cores", default="all", metavar="N", help="default: %(default)s")
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -62,37 +62,40 @@ def run(options: argparse.Namespace) -> int:
 
 def latest() -> Path:
     """The config of this folder. Raises UserError where there is none."""
-    found = next((path for path in CONFIGS if path.is_file()), None)
-    if found is None:
+    config = next((path for path in CONFIGS if path.is_file()), None)
+    if config is None:
         allowed = "--kernels FOLDER, --configfile FILE, or a config.yaml in this folder"
         raise UserError(HERE, "config", None, allowed)
-    return found
+    return config
 
 
 def _config(options: argparse.Namespace) -> Path:
-    given: Path | None = options.configfile
+    file: Path | None = options.configfile
     if options.kernels is None:
         for flag in ("shapes", "operations"):
-            asked = getattr(options, flag)
-            if asked:
-                raise UserError(HERE, f"--{flag}", asked, "with --kernels; a config has its own")
-        if given is None:
+            value = getattr(options, flag)
+            if value:
+                raise UserError(HERE, f"--{flag}", value, "with --kernels; a config has its own")
+        if file is None:
             return latest()
-        return ROOT / "config" / "config.yaml" if given == Path("shipped") else given
-    if given is not None:
-        raise UserError(HERE, "--configfile", str(given), "one of --kernels and --configfile")
+        return ROOT / "config" / "config.yaml" if file == Path("shipped") else file
+    if file is not None:
+        raise UserError(HERE, "--configfile", str(file), "one of --kernels and --configfile")
     for folder in options.kernels:
         if not Path(folder).expanduser().exists():
             raise UserError(HERE, "--kernels", folder, "a folder or kernel file that exists")
     timed = has_gpu(fingerprint()) or bool(folders(Path.cwd() / RECORDED))
-    made = own_study.config(
-        options.kernels, options.shapes, timed=timed, operation_folders=own.use_operations(options)
+    document = own_study.config(
+        options.kernels,
+        options.shapes,
+        timed=timed,
+        operation_folders=flags.use_operations(options),
     )
-    checked = parse(made, WRITTEN)
+    checked = parse(document, WRITTEN)
     outputs.check(checked, WRITTEN)
     parameters.mark(checked.output.results, checked.output.reports)
     text = "# Made by `tilewave report --kernels`; a copy in ./config.yaml is yours to change.\n"
-    write_where_other(WRITTEN, text + yaml.safe_dump(made, sort_keys=False, width=100))
+    write_where_other(WRITTEN, text + yaml.safe_dump(document, sort_keys=False, width=100))
     return WRITTEN
 
 
@@ -116,7 +119,7 @@ def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int
 
 def _project(config: Path, only: str) -> projects.Project:
     """What the run will be about."""
-    told = validation.read_mapping(config, config)
+    document = validation.read_mapping(config, config)
     return projects.load(
-        told | ({"only": only} if only else {}), config, files=[config], thorough=False
+        document | ({"only": only} if only else {}), config, files=[config], thorough=False
     )

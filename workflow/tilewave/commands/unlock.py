@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 
-def _words(process: psutil.Process, folder: Path) -> list[str]:
+def _arguments(process: psutil.Process, folder: Path) -> list[str]:
     """Command line of a process that works in ``folder``; empty for every other one."""
     try:
         return process.cmdline() if Path(process.cwd()) == folder else []
@@ -24,15 +24,15 @@ def _words(process: psutil.Process, folder: Path) -> list[str]:
 def processes(folder: Path) -> tuple[list[psutil.Process], list[psutil.Process]]:
     """Living Snakemake runs of ``folder``, and jobs there whose run is dead."""
     # A shell that runs this very command may name snakemake, too.
-    own = {psutil.Process().pid, *(parent.pid for parent in psutil.Process().parents())}
+    ancestry = {psutil.Process().pid, *(parent.pid for parent in psutil.Process().parents())}
     runs, jobs = [], []
     for process in psutil.process_iter():
-        if process.pid in own:
+        if process.pid in ancestry:
             continue
-        words = _words(process, folder)
-        if any(Path(word).name == "snakemake" for word in words):
+        arguments = _arguments(process, folder)
+        if any(Path(argument).name == "snakemake" for argument in arguments):
             runs.append(process)
-        elif any(word.startswith(f"{folder}/.snakemake/scripts/") for word in words):
+        elif any(argument.startswith(f"{folder}/.snakemake/scripts/") for argument in arguments):
             jobs.append(process)
     alive = {run.pid for run in runs}
     return runs, [job for job in jobs if not alive & _parents(job)]
@@ -55,11 +55,11 @@ def end(jobs: list[psutil.Process]) -> None:
     for process in family:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()
-    _, left = psutil.wait_procs(family, timeout=5)
-    for process in left:
+    _, survivors = psutil.wait_procs(family, timeout=5)
+    for process in survivors:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(left, timeout=5)
+    psutil.wait_procs(survivors, timeout=5)
 
 
 def unlock(folder: Path) -> int:

@@ -52,21 +52,21 @@ def read(path: Path) -> tuple[Source, dict[str, CompiledKernel]]:
     data = files.content(path, MOST_CUBIN)
     source = Source(path, {path: ""}, (path,))
     try:
-        found = {name: images.read(data, name) for name in parts.kernels(data)}
+        kernels = {name: images.read(data, name) for name in parts.kernels(data)}
     except Exception as error:  # whatever a file that is no cubin makes of the reader
-        told = f"{type(error).__name__}: {error}"
-        raise UserError(path, "cubin", told, "an ELF file with kernels") from error
+        problem = f"{type(error).__name__}: {error}"
+        raise UserError(path, "cubin", problem, "an ELF file with kernels") from error
     listing, beside = sass.of_cubin(path), _beside(path)
-    return source, {name: _kernel(path, one, listing, beside) for name, one in found.items()}
+    return source, {name: _kernel(path, image, listing, beside) for name, image in kernels.items()}
 
 
 def _beside(path: Path) -> dict[str, Any]:
     """What Triton keeps of a compilation beside it; empty where there is nothing of the kind."""
     try:
-        found = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        metadata = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) and "num_warps" in found else {}
+    return metadata if isinstance(metadata, dict) and "num_warps" in metadata else {}
 
 
 def _kernel(
@@ -75,16 +75,16 @@ def _kernel(
     code = listing.partition(f".text.{image.entry}")[2]
     dtype = next((name for sign, name in INSTRUCTIONS.items() if re.search(sign, code)), "f32")
     sizes = image.parameter_sizes
-    given = sizes[:-SCRATCH] if beside or TRITON.fullmatch("".join(map(str, sizes))) else sizes
+    taken = sizes[:-SCRATCH] if beside or TRITON.fullmatch("".join(map(str, sizes))) else sizes
     types = {POINTER: (dtype, 1), NUMBER: ("int", 0)}
     parameters = [
         Parameter(f"p{at}", *types.get(size, (f"struct of {size} bytes", 0)), constant=False)
-        for at, size in enumerate(given)
+        for at, size in enumerate(taken)
     ]
-    words = [Token("float", 0, word=True), Token("sum", 1, word=True), Token(";", 2)]
-    body = tuple(words) if SUMS.search(code) else ()
+    tokens = [Token("float", 0, word=True), Token("sum", 1, word=True), Token(";", 2)]
+    body = tuple(tokens) if SUMS.search(code) else ()
     declaration = Declaration("function", (image.entry,), (), 0, 0, (), body)
-    tree = tuple(range(len(given)))
+    tree = tuple(range(len(taken)))
     front: dict[str, Any] = {"cubin": path.name}
     if image.block:
         front["block"] = shortened(image.block)
@@ -93,8 +93,8 @@ def _kernel(
     if max(image.cluster, default=1) > 1:
         front["cluster"] = shortened(image.cluster)
     function = Function(image.entry, path, declaration, (), tuple(parameters), (), tree)
-    none = not architectures.of(image.arch).declared(image.shared_size) and not beside
-    scratch = len(sizes) - len(given)
+    unknown_shared = not architectures.of(image.arch).declared(image.shared_size) and not beside
+    scratch = len(sizes) - len(taken)
     return CompiledKernel(
-        function, front, image.arch, dtype, none and bool(SHARED.search(code)), scratch
+        function, front, image.arch, dtype, unknown_shared and bool(SHARED.search(code)), scratch
     )

@@ -85,7 +85,7 @@ class DerivedOperation:
     file: str
     sizes: Mapping[str, str]
     operands: Mapping[str, Operand]
-    whole: tuple[str, ...] = ()
+    indices: tuple[str, ...] = ()
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -94,12 +94,14 @@ class DerivedOperation:
     def operation(self) -> Operation:
         """An instance, before there is a file."""
         body = {"dimensions": self.dimensions, "operands": dict(self.operands), "name": self.name}
-        made: Operation = type(_class_name(self.name), (Operation,), body)()
-        return made
+        instance: Operation = type(_class_name(self.name), (Operation,), body)()
+        return instance
 
     def text(self, reference: str = "None") -> str:
         """The operation's file."""
-        operands = (f'        "{name}": {_operand(one)},\n' for name, one in self.operands.items())
+        operands = (
+            f'        "{name}": {_operand(operand)},\n' for name, operand in self.operands.items()
+        )
         return TEXT.format(
             name=_class_name(self.name),
             kernel=self.kernel,
@@ -107,22 +109,22 @@ class DerivedOperation:
             dimensions=_tuple(self.dimensions),
             operands="".join(operands),
             reference=reference,
-        ) + (INDICES.format(_tuple(self.whole)) if self.whole else "")
+        ) + (INDICES.format(_tuple(self.indices)) if self.indices else "")
 
 
 def _class_name(name: str) -> str:
     return string.capwords(name, "_").replace("_", "")
 
 
-def _tuple(words: Sequence[str | int]) -> str:
-    inside = ", ".join(f'"{one}"' if isinstance(one, str) else str(one) for one in words)
-    return f"({inside},)" if len(words) == 1 else f"({inside})"
+def _tuple(names: Sequence[str | int]) -> str:
+    inside = ", ".join(f'"{name}"' if isinstance(name, str) else str(name) for name in names)
+    return f"({inside},)" if len(names) == 1 else f"({inside})"
 
 
-def _operand(one: Operand) -> str:
-    more = [f"stream={one.stream}"] if one.stream is not None else []
-    more += [f"{name}=True" for name in ("written", "zeroed") if getattr(one, name)]
-    return f"Operand({', '.join([_tuple(one.extents), *more])})"
+def _operand(operand: Operand) -> str:
+    options = [f"stream={operand.stream}"] if operand.stream is not None else []
+    options += [f"{name}=True" for name in ("written", "zeroed") if getattr(operand, name)]
+    return f"Operand({', '.join([_tuple(operand.extents), *options])})"
 
 
 def first(
@@ -130,24 +132,24 @@ def first(
 ) -> DerivedOperation:
     """The operation as the signature tells it. Sizes are its whole numbers; of a kernel without any, or where
     ``arguments`` are given, the names in these and in ``grid``."""
-    pointers = [one for one in function.parameters if one.stars]
-    taken = {*TAKEN, *WORDS, *(one.name for one in pointers)}
+    pointers = [parameter for parameter in function.parameters if parameter.stars]
+    taken = {*TAKEN, *WORDS, *(parameter.name for parameter in pointers)}
     sizes: dict[str, str] = {}
-    for one in () if arguments else function.parameters:
-        if not one.stars and set(one.type.split()) <= WHOLE:
-            plain = one.name.lower().strip("_")
-            sizes[one.name] = plain if plain not in taken else f"size_{plain}"
-            taken.add(sizes[one.name])
+    for parameter in () if arguments else function.parameters:
+        if not parameter.stars and set(parameter.type.split()) <= WHOLE:
+            lower = parameter.name.lower().strip("_")
+            sizes[parameter.name] = lower if lower not in taken else f"size_{lower}"
+            taken.add(sizes[parameter.name])
     named = [] if sizes else re.findall(r"[A-Za-z_]\w*", f"{arguments or ''} {grid or ''}")
-    sizes |= {one: one for one in named if one not in taken and not one.startswith(PREFIX)}
+    sizes |= {name: name for name in named if name not in taken and not name.startswith(PREFIX)}
     operands = {
-        one.name: Operand(
+        parameter.name: Operand(
             tuple(sizes.values()),
-            stream=None if adds(function, one.name) else at,
-            written=not one.constant,
-            zeroed=adds(function, one.name),
+            stream=None if adds(function, parameter.name) else at,
+            written=not parameter.constant,
+            zeroed=adds(function, parameter.name),
         )
-        for at, one in enumerate(pointers)
+        for at, parameter in enumerate(pointers)
     }
     return DerivedOperation(name, function.name, file, sizes, operands)
 
@@ -156,39 +158,39 @@ def with_room(derived: DerivedOperation, shape: Mapping[str, int]) -> DerivedOpe
     """The same, each array with room for whatever these sizes may mean."""
     product, largest = math.prod(shape.values()), max(shape.values())
     room = max(product, min(product * max(ROOM, largest), MOST))
-    held = {name: replace(one, extents=(room,)) for name, one in derived.operands.items()}
+    held = {name: replace(operand, extents=(room,)) for name, operand in derived.operands.items()}
     return replace(derived, operands=held)
 
 
 def adds(function: Function, name: str) -> bool:
     """Whether an atomic of the kernel is of a pointer."""
     body = function.declaration.body
-    called = (i for i, one in enumerate(body) if one.text.startswith("atomic"))
+    called = (i for i, token in enumerate(body) if token.text.startswith("atomic"))
     return any(name == next((t.text for t in body[i + 1 :] if t.word), "") for i in called)
 
 
 def with_indices(derived: DerivedOperation, dtypes: Mapping[str, str]) -> DerivedOperation:
     """The same, with small numbers in arrays of whole numbers."""
-    held = [name for name, one in derived.operands.items() if one.stream is not None]
-    whole = [one for one in held if DTYPES[dtypes[one]].whole and SIZES[dtypes[one]] >= 4]
-    return replace(derived, whole=tuple(whole))
+    held = [name for name, operand in derived.operands.items() if operand.stream is not None]
+    indices = [name for name in held if DTYPES[dtypes[name]].whole and SIZES[dtypes[name]] >= 4]
+    return replace(derived, indices=tuple(indices))
 
 
 def trials(dimensions: Sequence[str]) -> Iterator[dict[str, int]]:
     """Sizes at which the kernel is executed."""
-    small = [one for one in dimensions if SMALL.fullmatch(one) and len(dimensions) > 1]
-    large = [one for one in dimensions if one not in small]
+    small = [name for name in dimensions if SMALL.fullmatch(name) and len(dimensions) > 1]
+    large = [name for name in dimensions if name not in small]
     for sizes, few, alone in zip((*LARGE[:2], LARGE[2] if len(large) < 3 else MANY), FEW, ALONE):
-        held = dict(zip(reversed(small), few))
-        unit, product = UNIT, math.prod((*sizes[: len(large)], *held.values()))
+        small_sizes = dict(zip(reversed(small), few))
+        unit, product = UNIT, math.prod((*sizes[: len(large)], *small_sizes.values()))
         while unit > 1 and product * unit ** len(large) > LARGEST:
             unit //= 2
-        given = [unit * one for one in sizes] if len(large) > 1 or small else [alone]
-        made = dict(zip(reversed(large), given)) | held
-        for one in filter(PITCH.fullmatch, large):
-            widest = max(large, key=lambda name: made.get(name, 0))
-            made[one], made[widest] = made[widest], made.get(one, 2)
-        shape = {one: made.get(one, 2) | bool(ODD.fullmatch(one)) for one in dimensions}
+        large_sizes = [unit * size for size in sizes] if len(large) > 1 or small else [alone]
+        by_name = dict(zip(reversed(large), large_sizes)) | small_sizes
+        for name in filter(PITCH.fullmatch, large):
+            widest = max(large, key=lambda name: by_name.get(name, 0))
+            by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
+        shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
         if math.prod(shape.values()) <= LARGEST:
             yield shape
 
@@ -202,20 +204,21 @@ def settled(
     end, and how many were."""
     seen: list[tuple[dict[str, int], Left]] = []
     for shape in trials(derived.dimensions):
-        left = touch(derived, shape)
-        if not left.fatal:
-            seen.append((shape, left))
+        trial = touch(derived, shape)
+        if not trial.fatal:
+            seen.append((shape, trial))
     if not seen:
-        known = {
-            name: replace(one, extents=derived.dimensions) for name, one in derived.operands.items()
+        operands = {
+            name: replace(operand, extents=derived.dimensions)
+            for name, operand in derived.operands.items()
         }
-        return replace(derived, operands=known), next(trials(derived.dimensions)), -1
+        return replace(derived, operands=operands), next(trials(derived.dimensions)), -1
     operands, exact = {}, [0] * len(seen)
     blind = _as_inputs(derived, *seen[0], touch)
-    for name, one in derived.operands.items():
+    for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
         ends = [
-            tuple(-(-end // size) for end in left.touched.get(name, (0, 0))) for _, left in seen
+            tuple(-(-end // size) for end in trial.touched.get(name, (0, 0))) for _, trial in seen
         ]
         read, written = (max(side) for side in zip(*ends))
         extents = _extents(
@@ -223,36 +226,45 @@ def settled(
         )
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
-        held = one.stream if not written or (read and name in blind) else None
-        operands[name] = Operand(extents, held, bool(written), one.zeroed and bool(written))
-    made = replace(derived, operands=operands)
-    whole = tuple(
-        one for one in made.whole if operands[one].stream is not None and not operands[one].written
+        stream = operand.stream if not written or (read and name in blind) else None
+        operands[name] = Operand(extents, stream, bool(written), operand.zeroed and bool(written))
+    operation = replace(derived, operands=operands)
+    indices = tuple(
+        name
+        for name in operation.indices
+        if operands[name].stream is not None and not operands[name].written
     )
     best = max(range(len(seen)), key=lambda at: (exact[at], -at))
-    return replace(made, whole=whole), seen[best][0], exact[best]
+    return replace(operation, indices=indices), seen[best][0], exact[best]
 
 
 def _as_inputs(
     derived: DerivedOperation,
     shape: dict[str, int],
-    left: Left,
+    trial: Left,
     touch: Callable[[DerivedOperation, dict[str, int]], Left],
 ) -> set[str]:
     """Of the arrays that are read and written those whose values before the launch make a difference: all of
     them or none."""
-    given = {name for name, one in derived.operands.items() if one.stream is not None}
-    both = {name for name, ends in left.touched.items() if all(ends) and name in given}
-    if not both:
+    inputs = {name for name, operand in derived.operands.items() if operand.stream is not None}
+    read_and_written = {
+        name for name, ends in trial.touched.items() if all(ends) and name in inputs
+    }
+    if not read_and_written:
         return set()
-    bare = {**derived.operands}
-    bare |= {name: replace(bare[name], stream=None) for name in both}
-    again = touch(replace(derived, operands=bare, whole=tuple({*derived.whole} - both)), shape)
+    operands = {**derived.operands}
+    operands |= {name: replace(operands[name], stream=None) for name in read_and_written}
+    again = touch(
+        replace(derived, operands=operands, indices=tuple({*derived.indices} - read_and_written)),
+        shape,
+    )
     for name, memory in again.buffers.items():
-        now, before = (np.asarray(one).view(np.uint8) for one in (memory, left.buffers[name]))
+        now, before = (
+            np.asarray(memory).view(np.uint8) for memory in (memory, trial.buffers[name])
+        )
         wrote = now != POISON
         if again.fatal or not np.array_equal(now[wrote], before[wrote]):
-            return both
+            return read_and_written
     return set()
 
 
@@ -262,20 +274,20 @@ def _extents(
     """The product of sizes, and of a small number, that most often is just what was touched, of the fewest
     factors; else the nearest."""
     best: tuple[float, ...] = ()
-    made: tuple[str | int, ...] = tuple(dimensions)
+    extents: tuple[str | int, ...] = tuple(dimensions)
     ends = [max(end, 1) for _, end in seen]
     if len(ends) > 1 and len(set(ends)) == 1:
         return (ends[0],)
-    twice = [one for one in dimensions for _ in range(2)]
+    twice = [name for name in dimensions for _ in range(2)]
     for count in range(min(len(twice), MOST_FACTORS) + 1):
         for chosen in dict.fromkeys(itertools.combinations(twice, count)):
             for factor in FACTORS:
-                sizes = [factor * math.prod(shape[one] for one in chosen) for shape, _ in seen]
+                sizes = [factor * math.prod(shape[name] for name in chosen) for shape, _ in seen]
                 exact = sum(map(operator.eq, sizes, ends))
                 off = sum(abs(math.log(size / end)) for size, end in zip(sizes, ends))
                 short = -count - 1.5 * (factor > 1)
                 score = (exact, short, -off) if exact else (0, -off, short)
                 if score > best:
                     best = score
-                    made = (*chosen, factor) if factor > 1 or not chosen else chosen
-    return made
+                    extents = (*chosen, factor) if factor > 1 or not chosen else chosen
+    return extents

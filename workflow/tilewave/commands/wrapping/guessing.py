@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside
-from tilewave.commands.wrapping.matching import arguments, leaves, others, usual
+from tilewave.commands.wrapping.matching import alternatives, arguments_of, leaves, usual
 from tilewave.commands.wrapping.reading import (
     Function,
     Launch,
@@ -61,7 +61,7 @@ class Guess:
     tile: dict[str, int] = field(default_factory=dict)
     values: dict[str, int] = field(default_factory=dict)
     constant: Callable[[str], int | None] = lambda name: None
-    others: list[dict[str, Any]] = field(default_factory=list)
+    alternatives: list[dict[str, Any]] = field(default_factory=list)
     shape: dict[str, int] = field(default_factory=dict)
 
     def macros(self) -> dict[str, Any]:
@@ -83,74 +83,78 @@ def _template(guess: Guess, code: Code, dtype: str) -> tuple[str, dict[str, str]
     macros: dict[str, list[Any]] = {}
     names: dict[str, str] = {}
     types: dict[str, str] = {}
-    words = []
-    given = code.launch.template or _instantiated(function, code.source)
-    for i, one in enumerate(function.template):
-        value = given[i] if i < len(given) else one.default
+    arguments = []
+    values = code.launch.template or _instantiated(function, code.source)
+    for i, parameter in enumerate(function.template):
+        value = values[i] if i < len(values) else parameter.default
         text = "".join(token.text for token in value)
-        if one.is_type:
-            known = text in DTYPES or "::" in text
-            types[one.name] = text if known else C_TYPES[dtype or "f32"]
-            words.append(types[one.name])
-            if not known and not dtype:
-                guess.notes.append(f"the type {one.name} is taken for float: --dtype says another")
+        if parameter.is_type:
+            plain = text in DTYPES or "::" in text
+            types[parameter.name] = text if plain else C_TYPES[dtype or "f32"]
+            arguments.append(types[parameter.name])
+            if not plain and not dtype:
+                guess.notes.append(
+                    f"the type {parameter.name} is taken for float: --dtype says another"
+                )
             continue
-        macro = PREFIX + one.name
+        macro = PREFIX + parameter.name
         if value and not any(token.word for token in value):
-            words.append(text)
-            guess.values[one.name] = number(value, scope)
+            arguments.append(text)
+            guess.values[parameter.name] = number(value, scope)
             continue
         try:
             macros[macro] = [number(value, scope)]
         except Unknown:
             if text in ("true", "false"):
-                words.append(text)
+                arguments.append(text)
                 continue
-            guess.unknown["--entry"] = f"{function.qualified}<...>: {one.kind} {one.name}"
-            macros[macro] = [128 if one.name.upper() in ("BM", "BN") else 8]
-        words.append(macro)
+            guess.unknown["--entry"] = (
+                f"{function.qualified}<...>: {parameter.kind} {parameter.name}"
+            )
+            macros[macro] = [128 if parameter.name.upper() in ("BM", "BN") else 8]
+        arguments.append(macro)
         if len(value) == 1 and value[0].word:
             names[value[0].text] = macro
     if macros:
         guess.front["macros"] = macros
-    entry = f"{function.qualified}<{', '.join(words)}>" if words else function.qualified
+    entry = f"{function.qualified}<{', '.join(arguments)}>" if arguments else function.qualified
     return entry, names, types
 
 
 def _instantiated(function: Function, source: Source) -> Sequence[tuple[Token, ...]]:
     """The arguments of an explicit instantiation in the file."""
-    for path, one in source.declarations(function.name):
-        texts = [token.text for token in one.head]
-        instantiates = path in source.own and texts[0] == "template" and texts[1] != "<"
-        place = texts.index(function.name) + 1 if function.name in texts else 0
-        if instantiates and place and texts[place] == "<":
+    for path, declaration in source.declarations(function.name):
+        texts = [token.text for token in declaration.head]
+        instantiates = path in source.kernel_files and texts[0] == "template" and texts[1] != "<"
+        opening = texts.index(function.name) + 1 if function.name in texts else 0
+        if instantiates and opening and texts[opening] == "<":
             with contextlib.suppress(Unreadable):
-                return parts(one.head[place + 1 : angle(one.head, place)])
+                return parts(declaration.head[opening + 1 : angle(declaration.head, opening)])
             return []
     return []
 
 
-def _sides(found: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> list[int | str]:
+def _sides(sides: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> list[int | str]:
     """Grid or block as front matter has it: of a dim3 by name, in place, or of one number."""
-    if len(found) == 1 and found[0].word:
-        found = launch.scope.value(found[0].text) or found
-    elif found and found[0].text == "dim3":
-        found = found[2:-1]
-    sides = (of_tokens(part, launch.scope, names) for part in parts(found))
-    return shortened([int(text) if text.isdigit() else text for text in sides])
+    if len(sides) == 1 and sides[0].word:
+        sides = launch.scope.value(sides[0].text) or sides
+    elif sides and sides[0].text == "dim3":
+        sides = sides[2:-1]
+    texts = (of_tokens(part, launch.scope, names) for part in parts(sides))
+    return shortened([int(text) if text.isdigit() else text for text in texts])
 
 
-OWN = "--new-operation NAME, which makes one of the kernel (docs/operations.md)"
+NEW_OPERATION = "--new-operation NAME, which makes one of the kernel (docs/operations.md)"
 """For a kernel that computes what no operation here does."""
 
 
-def _word(one: Any) -> str:
+def _word(argument: Any) -> str:
     """An argument as somebody writes it, a question mark where it is not known."""
-    if isinstance(one, list):
-        return f"[{', '.join(map(_word, one))}]"
-    if isinstance(one, dict):
-        return "{" + ", ".join(f"{key}: {_word(value)}" for key, value in one.items()) + "}"
-    return "?" if one is None else str(one)
+    if isinstance(argument, list):
+        return f"[{', '.join(map(_word, argument))}]"
+    if isinstance(argument, dict):
+        return "{" + ", ".join(f"{key}: {_word(value)}" for key, value in argument.items()) + "}"
+    return "?" if argument is None else str(argument)
 
 
 def _is_struct(parameter: Parameter) -> bool:
@@ -163,7 +167,7 @@ def guessed(
     source: Source,
     operation: Operation,
     dtype: str = "",
-    own: Mapping[str, str] | None = None,
+    roles: Mapping[str, str] | None = None,
 ) -> Guess:
     """Front matter for a kernel of an operation, with what is not known. own: of an operation that was made of this
     very kernel, the array or size that each of its parameters is."""
@@ -173,57 +177,79 @@ def guessed(
     without = Launch((), (), (), (), (), outside(source), 0)
     code = Code(function, source, next(iter(source.launches(function.name)), without))
     entry, names, types = _template(guess, code, dtype)
-    words, unknown = arguments(function.parameters, operation, own)
+    arguments, unknown = arguments_of(function.parameters, operation, roles)
     if type(operation).reference is Operation.reference:  # else it knows what they must be
-        unknown = _with_numbers(guess, code, words, unknown)
-    guess.front["dtypes"] = _dtypes(guess, code, types, dtype, words)
+        unknown = _with_numbers(guess, code, arguments, unknown)
+    guess.front["dtypes"] = _dtypes(guess, code, types, dtype, arguments)
     if unknown:
-        told = ", ".join(map(_word, function.nested(words)))
-        arrays = [one.name for one in function.parameters if one.stars and one.name in unknown]
-        more = f"; where {operation.name} has no such array, {OWN}" if arrays else ""
-        if any(_is_struct(one) for one in function.parameters if one.name in unknown):
+        suggestion = ", ".join(map(_word, function.nested(arguments)))
+        arrays = [
+            parameter.name
+            for parameter in function.parameters
+            if parameter.stars and parameter.name in unknown
+        ]
+        more = f"; where {operation.name} has no such array, {NEW_OPERATION}" if arrays else ""
+        if any(
+            _is_struct(parameter) for parameter in function.parameters if parameter.name in unknown
+        ):
             more += "; a struct is the list of its members, [m, n, k] or []: docs/wrapping.md"
-        guess.unknown["--arguments"] = f"{told} (not known: {', '.join(unknown)}{more})"
-    guess.front["arguments"] = function.nested(words)
+        guess.unknown["--arguments"] = f"{suggestion} (not known: {', '.join(unknown)}{more})"
+    guess.front["arguments"] = function.nested(arguments)
     guess.front["entry"] = entry
-    _geometry(guess, code, names, words)
+    _geometry(guess, code, names, arguments)
     sizes = operation.dimensions
-    equal = {"conditions": [f"{one} == {other}" for one, other in itertools.pairwise(sizes)]}
-    single = len([word for word in words if word in sizes]) == 1 < len(sizes)
+    equal = {
+        "conditions": [f"{name} == {next_name}" for name, next_name in itertools.pairwise(sizes)]
+    }
+    single = len([word for word in arguments if word in sizes]) == 1 < len(sizes)
     if single and operation.laid_out:
         guess.front["requires"] = equal
-    for other in others(function.parameters, words, operation):
-        scratch = Guess({**guess.front, "arguments": function.nested(other)}, operation)
-        _geometry(scratch, code, names, other)
-        guess.others.append(scratch.front)
-    grids = [one for one in _other_grids(guess) if one != guess.front["grid"]]
-    guess.others[:0] = [{**guess.front, "grid": grid} for grid in grids]
-    guess.others += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
+    for alternative in alternatives(function.parameters, arguments, operation):
+        scratch = Guess({**guess.front, "arguments": function.nested(alternative)}, operation)
+        _geometry(scratch, code, names, alternative)
+        guess.alternatives.append(scratch.front)
+    grids = [candidate for candidate in _other_grids(guess) if candidate != guess.front["grid"]]
+    guess.alternatives[:0] = [{**guess.front, "grid": grid} for grid in grids]
+    guess.alternatives += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
     if (single != operation.laid_out) and len(sizes) > 1:
-        guess.others.append({**guess.front, "requires": equal})
+        guess.alternatives.append({**guess.front, "requires": equal})
     _tiles(guess, code)
-    for _, one in source.declarations("__constant__"):
-        texts = {token.text for token in one.head}
+    for _, declaration in source.declarations("__constant__"):
+        texts = {token.text for token in declaration.head}
         empty = "__constant__" in texts and not texts & {"=", "constexpr"}
-        if one.kind == "variable" and empty and one.name in function.declaration.words:
-            guess.notes.append(f"{one.name} is __constant__ and for the host to fill: zero here")
+        if (
+            declaration.kind == "variable"
+            and empty
+            and declaration.name in function.declaration.words
+        ):
+            guess.notes.append(
+                f"{declaration.name} is __constant__ and for the host to fill: zero here"
+            )
     return guess
 
 
-def _with_numbers(guess: Guess, code: Code, words: list[Any], unknown: Sequence[str]) -> list[str]:
+def _with_numbers(
+    guess: Guess, code: Code, arguments: list[Any], unknown: Sequence[str]
+) -> list[str]:
     """Give the real numbers among the parameters that nothing tells a value: the launch's, else a guess. The
     names of the others."""
     function, launch = code.function, code.launch
-    given = function.given(launch.arguments)
-    for at, one in enumerate(function.parameters):
-        if one.name in unknown and not one.stars and one.type in (*REAL, "bool"):
+    values = function.launch_arguments(launch.arguments)
+    for at, parameter in enumerate(function.parameters):
+        if parameter.name in unknown and not parameter.stars and parameter.type in (*REAL, "bool"):
             try:
-                words[at] = float(evaluate(of_tokens(given[at], launch.scope, {})))
+                arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {})))
             except (Unknown, ExpressionError, TypeError):
-                small = re.search(r"eps", one.name, re.IGNORECASE)
-                words[at] = one.type == "bool" or (EPSILON if small else SOME)
-                guess.notes.append(f"{one.name} is {words[at]}, a guess: --arguments says another")
-    return [one.name for one, word in zip(function.parameters, words) if word is None]
+                small = re.search(r"eps", parameter.name, re.IGNORECASE)
+                arguments[at] = parameter.type == "bool" or (EPSILON if small else SOME)
+                guess.notes.append(
+                    f"{parameter.name} is {arguments[at]}, a guess: --arguments says another"
+                )
+    return [
+        parameter.name
+        for parameter, argument in zip(function.parameters, arguments)
+        if argument is None
+    ]
 
 
 def _constant(source: Source, name: str) -> int | None:
@@ -234,34 +260,36 @@ def _constant(source: Source, name: str) -> int | None:
 
 
 def _title(name: str) -> str:
-    words = re.sub(r"(?<=[a-z\d])(?=[A-Z])|_", " ", name).split()
-    return " ".join(words)[:1].upper() + " ".join(words)[1:]
+    title = " ".join(re.sub(r"(?<=[a-z\d])(?=[A-Z])|_", " ", name).split())
+    return title[:1].upper() + title[1:]
 
 
 def _dtypes(
-    guess: Guess, code: Code, types: Mapping[str, str], given: str, words: Sequence[Any]
+    guess: Guess, code: Code, types: Mapping[str, str], dtype: str, arguments: Sequence[Any]
 ) -> dict[str, str]:
     function, source, operands = code.function, code.source, guess.operation.operands
-    found: dict[str, str] = {}
-    for one, word in zip(function.parameters, words):
-        if one.stars and word in operands:
-            kind = types.get(one.type) or source.plain(one.type)
+    by_operand: dict[str, str] = {}
+    for parameter, argument in zip(function.parameters, arguments):
+        if parameter.stars and argument in operands:
+            kind = types.get(parameter.type) or source.plain(parameter.type)
             plain = re.sub(r"[24]$", "", kind) if kind not in DTYPES else kind
-            found[str(word)] = DTYPES.get(plain.replace("nvcuda::", ""), "")
-    text = "\n".join(source.texts[path] for path in source.own)
-    if not all(found.values()) and not given:
-        guess.unknown["--dtype"] = "the type of " + ", ".join(n for n, v in found.items() if not v)
-    made = {
-        name: (found.get(name) if one.written or not given else "") or given or "f32"
-        for name, one in operands.items()
+            by_operand[str(argument)] = DTYPES.get(plain.replace("nvcuda::", ""), "")
+    text = "\n".join(source.texts[path] for path in source.kernel_files)
+    if not all(by_operand.values()) and not dtype:
+        guess.unknown["--dtype"] = "the type of " + ", ".join(
+            n for n, v in by_operand.items() if not v
+        )
+    dtypes = {
+        name: (by_operand.get(name) if operand.written or not dtype else "") or dtype or "f32"
+        for name, operand in operands.items()
     }
     if "accumulate" not in guess.operation.needs_dtypes:
-        return made
+        return dtypes
     if "precision::tf32" in text or ".tf32" in text:
-        made |= {one: "tf32" for one in "ab" if made[one] == "f32"}
+        dtypes |= {name: "tf32" for name in "ab" if dtypes[name] == "f32"}
     accumulate = {"f16": _f16_sum(function, text), "i8": "i32"}
     accumulate |= dict.fromkeys(("bf16", "tf32", "e4m3", "e5m2"), "f32")
-    return {**made, "accumulate": accumulate.get(made["a"], made["a"])}
+    return {**dtypes, "accumulate": accumulate.get(dtypes["a"], dtypes["a"])}
 
 
 def _f16_sum(function: Function, code: str) -> str:
@@ -274,33 +302,37 @@ def _f16_sum(function: Function, code: str) -> str:
     return "f32" if re.search(r"\bfloat \w+(?: \[[^;]*)? (?:=|;)", body) else "f16"
 
 
-def _geometry(guess: Guess, code: Code, names: Mapping[str, str], words: Sequence[Any]) -> None:
+def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Sequence[Any]) -> None:
     """Block, grid and shared memory, from the launch; else what is common."""
     function, launch, sizes = code.function, code.launch, guess.operation.dimensions
-    known = usual(guess.operation) if not {*words} & {*sizes} else {}
-    known |= {size.upper(): size for size in sizes} | {size: size for size in sizes}
-    for given, word in zip(function.given(launch.arguments), words):
-        if len(given) == 1 and given[0].word and word in sizes:
-            known[given[0].text] = str(word)
-    if function.tree != tuple(range(len(words))):  # members of structs
-        named = zip(function.parameters, words)
-        known |= {f".{one.name}": str(word) for one, word in named if word in sizes}
-    known |= names
-    for key, found in (("block", launch.block), ("grid", launch.grid)):
+    host_names = usual(guess.operation) if not {*arguments} & {*sizes} else {}
+    host_names |= {size.upper(): size for size in sizes} | {size: size for size in sizes}
+    for value, argument in zip(function.launch_arguments(launch.arguments), arguments):
+        if len(value) == 1 and value[0].word and argument in sizes:
+            host_names[value[0].text] = str(argument)
+    if function.tree != tuple(range(len(arguments))):  # members of structs
+        named = zip(function.parameters, arguments)
+        host_names |= {
+            f".{parameter.name}": str(argument)
+            for parameter, argument in named
+            if argument in sizes
+        }
+    host_names |= names
+    for key, sides in (("block", launch.block), ("grid", launch.grid)):
         try:
-            guess.front[key] = _sides(found, launch, known) if found else []
+            guess.front[key] = _sides(sides, launch, host_names) if sides else []
         except Unknown as error:
             guess.notes.append(f"{key} of the launch at line {launch.line}: {error} is not known")
         if key == "block" and not guess.front.get("block"):
             guess.front["block"] = _common_block(guess, code)
-            if len(found) == 1 and len(guess.front["block"]) == 1:
+            if len(sides) == 1 and len(guess.front["block"]) == 1:
                 # What the launch calls it, of which grid and shared memory may be made.
-                known[found[0].text] = str(guess.front["block"][0])
+                host_names[sides[0].text] = str(guess.front["block"][0])
     if not guess.front.get("grid"):
         set_common_grid(guess)
-    if launch.shared and [one.text for one in launch.shared] != ["0"]:
+    if launch.shared and [token.text for token in launch.shared] != ["0"]:
         try:
-            text = of_tokens(launch.shared, launch.scope, known)
+            text = of_tokens(launch.shared, launch.scope, host_names)
             guess.front["shared_bytes"] = _simple(text, guess.macros())
         except Unknown as error:
             guess.unknown["--shared"] = f"bytes of dynamic shared memory ({error} is not known)"
@@ -320,15 +352,23 @@ def _simple(text: str, macros: Mapping[str, Any]) -> int | str:
 
 def _common_block(guess: Guess, code: Code) -> list[int | str]:
     function = code.function
-    names = {one.name: PREFIX + one.name for one in function.template if not one.is_type}
+    names = {
+        parameter.name: PREFIX + parameter.name
+        for parameter in function.template
+        if not parameter.is_type
+    }
     names |= {name: str(value) for name, value in guess.values.items()}
     if function.bound:
         with contextlib.suppress(Unknown):
             return [_simple(of_tokens(function.bound, outside(code.source), names), {})]
-    told = [names[one.name] for one in function.template if THREADS.fullmatch(one.name)]
-    if told:
-        guess.unknown["--block"] = told[0]
-        return [_simple(told[0], {})]
+    thread_counts = [
+        names[parameter.name]
+        for parameter in function.template
+        if THREADS.fullmatch(parameter.name)
+    ]
+    if thread_counts:
+        guess.unknown["--block"] = thread_counts[0]
+        return [_simple(thread_counts[0], {})]
     block: list[int | str] = [16, 16] if function.mentions("threadIdx", ".", "y") else [256]
     guess.unknown["--block"] = ", ".join(map(str, block))
     return block
@@ -336,8 +376,11 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
 
 def _extents(operation: Operation) -> tuple[str, ...]:
     """Dimensions that threads are usually dealt out over: the output's, or the input's of what has none."""
-    found = sorted(operation.operands.values(), key=lambda one: not one.written)
-    named = (tuple(one for one in each.extents if isinstance(one, str)) for each in found)
+    operands = sorted(operation.operands.values(), key=lambda operand: not operand.written)
+    named = (
+        tuple(extent for extent in operand.extents if isinstance(extent, str))
+        for operand in operands
+    )
     return next(filter(None, named), ())
 
 
@@ -362,11 +405,11 @@ def _other_grids(guess: Guess) -> list[list[int | str]]:
     if guess.operation.laid_out:
         return []
     if "--grid" in guess.unknown:
-        made = [_common_grid(block, extents[::-1])] if len(block) > 1 else []
+        grids = [_common_grid(block, extents[::-1])] if len(block) > 1 else []
         rows: list[int | str] = list(extents[:1])
-        return made if len(extents) < 2 else [*made, rows, [f"ceil({rows[0]} / {block[-1]})"]]
-    told = names_in(" + ".join(map(str, grid))) | {*leaves(front["arguments"])}
-    missing = [one for one in guess.operation.dimensions if one not in told]
+        return grids if len(extents) < 2 else [*grids, rows, [f"ceil({rows[0]} / {block[-1]})"]]
+    names = names_in(" + ".join(map(str, grid))) | {*leaves(front["arguments"])}
+    missing = [size for size in guess.operation.dimensions if size not in names]
     if len(missing) != 1:
         return []
     sides = [i for i, side in enumerate(grid) if isinstance(side, int) and side > 1]
@@ -391,16 +434,18 @@ def _tiles(guess: Guess, code: Code) -> None:
         if size in steps_of:
             continue
         guess.tile[size] = 1
-        if found := re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+)", grid):
+        if match := re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+)", grid):
             with contextlib.suppress(ExpressionError, TypeError):
-                guess.tile[size] = int(evaluate(found[1], macros))
+                guess.tile[size] = int(evaluate(match[1], macros))
     steps = [
         int(value) for name, value in {**macros, **guess.values}.items() if K_STEP.fullmatch(name)
     ]
     body = function.declaration.body
-    given = (one for one, after in itertools.pairwise(body) if one.word and after.text == "=")
-    for one in (*given, *(Token(name, 0, word=True) for name in source.macros)):
-        if K_STEP.fullmatch(one.text) and not steps:
+    assigned = (
+        token for token, after in itertools.pairwise(body) if token.word and after.text == "="
+    )
+    for token in (*assigned, *(Token(name, 0, word=True) for name in source.macros)):
+        if K_STEP.fullmatch(token.text) and not steps:
             with contextlib.suppress(Unknown):
-                steps.append(number([one], Scope(source, body, function.declaration.end)))
+                steps.append(number([token], Scope(source, body, function.declaration.end)))
     guess.tile |= dict.fromkeys(steps_of, max(steps) if steps else 0)

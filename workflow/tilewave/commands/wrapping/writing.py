@@ -19,7 +19,7 @@ ORDER = (
 ).split()
 
 
-def place(source: Source, folder: Path) -> Path:
+def trial_path(source: Source, folder: Path) -> Path:
     """A file in a folder for trials, beside a copy of a cubin."""
     if source.path.suffix != compiled.SUFFIX:
         return folder / "wrapped.cu"
@@ -47,19 +47,19 @@ def text(front: Mapping[str, Any], source: Source, folders: Sequence[Path], outp
     home = output.parent
     if not source.path.is_relative_to(home):
         home = source.path.parent if output.name != source.path.name else source.path.parent.parent
-    inside = source.path.relative_to(home).as_posix()
+    included = source.path.relative_to(home).as_posix()
     beside = [] if home == output.parent else [home]
-    made = front_matter(_including(front, (*beside, *folders), output.parent))
-    return f'{made}\n#include "{inside}"\n'
+    head = front_matter(_including(front, (*beside, *folders), output.parent))
+    return f'{head}\n#include "{included}"\n'
 
 
 def _including(front: Mapping[str, Any], folders: Sequence[Path], home: Path) -> dict[str, Any]:
     """Front matter with the folders of headers, from the kernel file's own."""
-    include = {"include": [os.path.relpath(one, home) for one in folders]} if folders else {}
+    include = {"include": [os.path.relpath(folder, home) for folder in folders]} if folders else {}
     return {**front, "compiler": {**front.get("compiler", {}), **include}}
 
 
-def whole(
+def file_text(
     front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path | None
 ) -> str:
     """What is written: of the kernel's own file all of it, of None the front matter to print."""
@@ -67,5 +67,5 @@ def whole(
         return front_matter(front, ready=True)
     if output is not None and output != source.path:
         return text(front, source, folders, output)
-    made = front_matter(_including(front, folders, source.path.parent))
-    return made if output is None else f"{made}\n{source.texts[source.path]}"
+    head = front_matter(_including(front, folders, source.path.parent))
+    return head if output is None else f"{head}\n{source.texts[source.path]}"

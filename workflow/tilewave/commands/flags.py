@@ -28,9 +28,9 @@ def use_operations(options: argparse.Namespace) -> list[str]:
 
 def shape(text: str, dimensions: tuple[str, ...], key: str) -> Shape:
     """The one shape that a word says: 4096, or 512x256x128. Raises UserError."""
-    given: int | str = int(text) if text.isdigit() else text
+    size: int | str = int(text) if text.isdigit() else text
     try:
-        (found,) = expand_shapes([given], dimensions, HERE, key)
+        (resolved,) = expand_shapes([size], dimensions, HERE, key)
     except UserError as error:  # which names the place in a list
         raise UserError(HERE, key, text, error.allowed) from error
-    return found
+    return resolved
