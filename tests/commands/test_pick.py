@@ -93,7 +93,7 @@ def test_exit_code_when_no_variant_can_run(raced, capsys, monkeypatch) -> None:
     racer = next(racer for racer in raced if racer.variant.kernel.name == "hgemm_wmma_staged")
     monkeypatch.setattr(pick, "races", lambda *_: [racer])
     assert main(["pick", "64x67x64", "--dtype", racer.variant.dtype, "--gpu", str(GPU)]) == 1
-    assert "1 left out: n = 67 is not a multiple of 8" in capsys.readouterr().out
+    assert "1 skipped: n = 67 is not a multiple of 8" in capsys.readouterr().out
     monkeypatch.setattr(pick, "races", lambda *_: [])
     assert main(["pick", "64", "--dtype", "f16", "--gpu", str(GPU)]) == 2
     assert "no race is recorded" in capsys.readouterr().err
@@ -125,7 +125,7 @@ def test_text_and_document(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert "tune --config only=best,f32 shapes=512x512x512" in text
     assert first["tflops"] == pytest.approx(2e-6 * 512**3 / first["us"])
     regrets = answer["regret_percent"]
-    assert f"At {len(regrets)} shapes" in text and f"{max(regrets.values()):.0f} % at worst" in text
+    assert f"At {len(regrets)} raced shapes" in text and f"{max(regrets.values()):.0f} % at worst" in text
     for at, wrong, said in (
         (1, "0x1x2", "SHAPE"),
         (1, "8x8", "SHAPE"),

@@ -165,7 +165,7 @@ def test_trying_finds_layouts_and_whether_c_is_read() -> None:
     front, outcome = trying.settle(guess, run, trying.first_shape(guess))
     assert trying.right(outcome) and front["arguments"] == ["a", "k"] and front["reads_c"]
     assert calls[0][1] == {"m": 128, "n": 64, "k": 128} and len(calls) == 3
-    assert guess.notes == ["it is right with b in columns"]
+    assert guess.notes == ["it is correct with b column-major"]
 
 
 def test_trying_finds_the_multiples_that_sizes_must_be() -> None:
@@ -196,7 +196,7 @@ def test_a_file_is_wrapped_in_place_and_executes(alone, capsys) -> None:
     assert main(["execute", str(path), "--shape", "33"]) == 0
     assert ": correct" in capsys.readouterr().out
     assert main(["wrap", str(path), "--yes"]) == 2
-    assert "there is one" in capsys.readouterr().err
+    assert "has front matter already" in capsys.readouterr().err
 
 
 @needs_nvrtc
@@ -209,21 +209,21 @@ def test_a_file_that_includes_the_kernels(tmp_path, capsys) -> None:
     assert wrapped.read_text().endswith('---*/\n\n#include "there/Product.cuh"\n')
     assert source.read_text() == PLAIN
     assert main(["execute", str(wrapped), "--shape", "17"]) == 0
-    assert "Product.cuh, the lines that instructions were made from" in capsys.readouterr().out
-    assert main(arguments) == 2 and "or --force" in capsys.readouterr().err
+    assert "Product.cuh, the lines that became instructions" in capsys.readouterr().out
+    assert main(arguments) == 2 and "--force" in capsys.readouterr().err
     assert main([*arguments, "--force"]) == 0
 
 
 @pytest.mark.parametrize(
     ("text", "arguments", "message"),
     [
-        ("int main() {}", [], "a file with a __global__ function"),
-        (PLAIN + PLAIN.replace("product", "other"), [], "is missing. Needed: other, product"),
+        ("int main() {}", [], "no kernel. Give a file with a __global__ function"),
+        (PLAIN + PLAIN.replace("product", "other"), [], "2 kernels. Choose one with --kernel NAME, or --kernel all: other, product"),
         (PLAIN, ["--kernel", "prodct"], "did you mean 'product'?"),
-        (PLAIN, ["-o", "Mine.cu"], "NAME.cu: a-z"),
-        (PLAIN.replace("A,", "A, const int* mask,"), [], "(not known: mask; where matmul has no such array, --new-operation NAME"),
+        (PLAIN, ["-o", "Mine.cu"], "NAME.cu, where"),
+        (PLAIN.replace("A,", "A, const int* mask,"), [], "? (mask). If matmul has no such array, use --new-operation NAME"),
         (PLAIN.replace("float *C", "Own *C"), [], "the type of c"),
-        (PLAIN.replace("__global__", "template <int W> __global__"), [], "product<...>: int W"),
+        (PLAIN.replace("__global__", "template <int W> __global__"), [], "product<...> with a value for int W"),
         (PLAIN.replace("float sum", "extern __shared__ float s[]; float sum").split("int main")[0], [],
          "bytes of dynamic shared memory"),
     ],
@@ -277,7 +277,9 @@ def test_a_struct_is_its_members(tmp_path: Path, capsys: pytest.CaptureFixture[s
     closed = PARAMS.replace("float alpha;", "float alpha; int s[1];")
     flags = ["--operation", "matmul", "--dtype", "f32", "--grid", "ceil(n / 16), ceil(m / 16)"]
     code, output = wrapped(closed, *flags)
-    assert code != 0 and "p; a struct is the list of its members, [m, n, k] or []" in output
+    assert (
+        code != 0 and "? (p). Write a struct as the list of its members, [m, n, k] or []" in output
+    )
     arguments = "[a, b, c, m, n, max(k, 1), {i64: n}, alpha, 0]"
     code, front = wrapped(closed, *flags, "--arguments", arguments)
     assert code == 0

@@ -61,11 +61,11 @@ def test_a_kernel_of_a_user_defined_operation(alone, capsys) -> None:
     path.write_text(NORM)
     arguments = ["wrap", str(path), "--yes"]
     assert main(arguments) == 2
-    assert "--operation is missing. Needed: batched" in capsys.readouterr().err
+    assert "Choose --operation NAME (batched" in capsys.readouterr().err
     arguments += ["--operations", str(alone.parent / "own"), "--operation"]
     assert main([*arguments, "rmsnorm"]) == 2 and "'rms_norm'" in capsys.readouterr().err
     assert main([*arguments, "rms_norm"]) == 2
-    assert "y, x, rows, columns, ? (not known: eps)" in capsys.readouterr().err
+    assert "y, x, rows, columns, ?, with a value for each ? (eps)" in capsys.readouterr().err
     assert main([*arguments, "rms_norm", "--arguments", "y, x, rows, columns, 0.0"]) == 0
     assert load_kernel(path).front.grid == ["rows"]
     assert main(["execute", str(path), "--shape", "5x1000"]) == 0

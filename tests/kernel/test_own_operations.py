@@ -212,13 +212,13 @@ def test_without_a_reference_nothing_is_checked(alone, capsys) -> None:
     assert main(words) == 0
     told = capsys.readouterr().err
     assert "not checked at 1200: nothing says what sgd must give" in told
-    assert "decay is __constant__ and for the host to fill: zero here" in told
+    assert "decay is __constant__ memory that the host fills: zero here" in told
     found = operations.load("sgd").operands
     assert (found["p"].stream, found["p"].written) == (0, True)
     assert (found["steps"].zeroed, found["steps"].extents) == (True, (1,))
     assert "arguments: [p, g, steps, n, 0.5]" in (alone / "steps.cu").read_text()
     (alone / "steps.cu").write_text(UPDATE)
-    assert main(words) == 2 and "a name that no operation has" in capsys.readouterr().err
+    assert main(words) == 2 and "sgd exists already" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``tilewave compare``: two runs, two recordings, or the kernels of two folders or git revisions."""
+"""``tilewave compare``: compare two runs, recordings, folders of kernels or git revisions."""
 
 import argparse
 import json
@@ -14,43 +14,45 @@ from tilewave.report.comparing import pairing, telling
 def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
     parser = commands.add_parser(
-        "compare", help="what is faster, slower or counted otherwise than before",
-        description="Compare two sides: folders in which a report ran, folders of recorded figures, folders "
-        "of kernels, or git revisions (A..B, or one for it against the working tree). Kernels are compiled "
-        "and, without a GPU, executed on the CPU: those whose code differs.",
+        "compare", help="show which cases became faster, slower or changed a counter",
+        description="Compare two sides. A side is a folder in which a report ran, a folder of recorded "
+        "figures, a folder of kernels, or a git revision (A..B; A alone is compared with the working tree). "
+        "Kernels whose code differs are compiled and, without a GPU, executed on the CPU.",
     )  # fmt: skip
     parser.add_argument("before", metavar="A", help="a folder, a revision, or REVISION..REVISION")
     parser.add_argument("after", metavar="B", nargs="?", help="default: the working tree")
     parser.add_argument(
         "--kernels", nargs="+", default=["kernels"], metavar="FOLDER",
-        help="with revisions: folders of kernels (default: kernels)",
+        help="folders of kernels in both revisions (default: kernels)",
     )  # fmt: skip
     parser.add_argument(
         "--shapes",
         nargs="+",
         default=[],
         metavar="SHAPE",
-        help="of kernels: default two small ones",
+        help="shapes for kernels (default: two small ones)",
     )
     parser.add_argument(
-        "--all", action="store_true", help="of kernels: also those whose code does not differ"
+        "--all", action="store_true", help="compare also kernels whose code is the same"
     )
     parser.add_argument(
         "--fail-on", default="wrong", metavar="RULES",
-        help="exit 1 where one of these is broken (default: %(default)s): "
+        help="exit with 1 if one of these rules is broken (default: %(default)s): "
         + "; ".join(f"{name}: {description}" for name, description in telling.RULES.items()).replace("%", "%%"),
     )  # fmt: skip
     flags.add_operations(parser)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the whole comparison")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write it for a pull request")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the comparison as JSON")
     parser.add_argument(
-        "--page", type=Path, metavar="FOLDER", help="write it with figures as FOLDER/index.html"
+        "--markdown", type=Path, metavar="FILE", help="write a comment for a pull request"
+    )
+    parser.add_argument(
+        "--page", type=Path, metavar="FOLDER", help="write a page with figures: FOLDER/index.html"
     )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compare; the exit code. Raises UserError."""
+    """Compare and return the exit code. Raises UserError."""
     rules = telling.rules(options.fail_on)
     request = pairing.Asked(
         options.kernels, options.shapes, flags.use_operations(options), options.all

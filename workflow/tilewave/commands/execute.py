@@ -1,7 +1,7 @@
-"""``tilewave execute KERNEL.cu``: a kernel file's machine code executed on the CPU, checked and counted.
+"""``tilewave execute KERNEL.cu``: execute a kernel's machine code on the CPU, check it and count.
 
-Exit code 0: what it computed is right (or nothing says what would be); 1: it is wrong, failed, or something
-was found; 2: a mistake on the command line or in the file, or something not supported.
+Exit code 0: the result is correct, or not checked; 1: it is wrong, failed, or has a fault such as a race;
+2: a mistake on the command line or in the file, or something that is not supported.
 """
 
 import argparse
@@ -40,7 +40,7 @@ from tilewave.theory.data_sheets import SHORT, DataSheet
 
 SCHEMA_VERSION = 1
 PRINTED = 40
-"""Lines of a kernel's printf that are shown."""
+"""Most lines of a kernel's printf that are shown."""
 RIGHT, WRONG, USAGE = 0, 1, 2
 LIMIT_S = 600.0
 ARCHITECTURE = re.compile(r"(?:sm_?|compute_?)?(\d+[af]?)")
@@ -49,7 +49,7 @@ ARCHITECTURE = re.compile(r"(?:sm_?|compute_?)?(\d+[af]?)")
 def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
     parser = commands.add_parser(
-        "execute", help="execute a kernel file's machine code on the CPU, check it and count"
+        "execute", help="execute a kernel's machine code on the CPU, check it and count"
     )
     _add_options(parser)
     parser.set_defaults(run=run)
@@ -60,41 +60,50 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "kernel", type=Path, help="a .cu file with front matter, or a .yaml file with a cubin"
     )
     parser.add_argument("--shape", help="sizes in the operation's order: 128x128x64, or 128")
-    parser.add_argument("--case", help="name of a probe's case")
+    parser.add_argument("--case", help="the case of a probe")
     parser.add_argument(
-        "--macro", action="append", default=[], metavar="NAME=VALUE", help="may be repeated"
+        "--macro", action="append", default=[], metavar="NAME=VALUE", help="a macro (repeatable)"
     )
     flags.add_operations(parser)
-    parser.add_argument("--arch", help=f"default: the GPU's, else sm_{FALLBACK_ARCH}")
+    parser.add_argument(
+        "--arch", help=f"such as sm_90 (default: that of --gpu, else sm_{FALLBACK_ARCH})"
+    )
     parser.add_argument(
         "--gpu",
-        help=f"whose least time is told ({', '.join(SHORT)}); default: the recorded one of the architecture, of several "
-        "that with the most results",
+        help=f"the GPU whose shortest possible time is printed ({', '.join(SHORT)}; default: the recorded GPU "
+        "of the architecture with the most results)",
     )
-    parser.add_argument("--seed", type=int, default=1, help="of the inputs; default: 1")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the inputs (default: 1)")
     parser.add_argument(
-        "--limit", type=float, default=LIMIT_S, metavar="SECONDS", help="default: %(default)g"
+        "--limit",
+        type=float,
+        default=LIMIT_S,
+        metavar="SECONDS",
+        help="stop after this time (default: %(default)g)",
     )
     parser.add_argument(
         "--lanes", metavar="LINE",
-        help="draw the worst access of a line to shared memory, lane by lane and bank by bank; "
-        "FILE:LINE for a header's",
+        help="draw the line's worst access to shared memory, lane by lane and bank by bank; "
+        "FILE:LINE for a line of a header",
     )  # fmt: skip
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="of --lanes; default: KERNEL_line_LINE.svg"
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="where --lanes draws (default: KERNEL_line_LINE.svg)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
 
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
-    """What the words behind ``execute`` say, for others that execute a kernel."""
+    """Parse the arguments of ``execute``, for code that executes a kernel."""
     parser = argparse.ArgumentParser()
     _add_options(parser)
     return parser.parse_args(arguments)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute and tell; the exit code. Raises UserError."""
+    """Execute, print the outcome and return the exit code. Raises UserError."""
     flags.use_operations(options)
     outcome = execute(options, options.machine)
     print(
@@ -109,13 +118,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _kernel(path: Path) -> Kernel:
     if not path.is_file():
-        raise UserError(HERE, "KERNEL", str(path), "a kernel file that exists")
-    allowed = "a .cu file, or a .yaml file with a `cubin`: only machine code is executed"
-    if path.suffix not in (".cu", ".yaml"):
-        raise UserError(HERE, "KERNEL", str(path), allowed)
-    kernel = load_kernel(path)
-    if kernel.provider != "nvrtc":
-        raise UserError(HERE, "KERNEL", str(path), allowed)
+        raise UserError.because(HERE, f"{path} is not a file", "Give a kernel file")
+    kernel = load_kernel(path) if path.suffix in (".cu", ".yaml") else None
+    if kernel is None or kernel.provider != "nvrtc":
+        problem = f"{path} has no machine code, and only machine code is executed"
+        remedy = "Give a .cu file, or a .yaml file with a `cubin`"
+        raise UserError.because(HERE, problem, remedy)
     return kernel
 
 
@@ -136,22 +144,23 @@ def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
             raise UserError(HERE, "--case", options.case, front.cases)
         for value, name in ((options.shape, "--shape"), (options.macro, "--macro")):
             if value:
-                raise UserError(HERE, name, value, "nothing: a probe's case decides it")
+                problem = f"{name} is given, but {kernel.name} is a probe: its case decides that"
+                raise UserError.because(HERE, problem, f"Remove {name}")
         macros = front.cases[options.case].macros
         variant = next(choices(kernel, macros, kernel.path, f"cases.{options.case}.macros"))
         return Case(variant, None, options.case)
     dimensions = operations.load(front.operation, kernel.path).dimensions
     if options.case is not None:
-        raise UserError(HERE, "--case", options.case, f"--shape {'x'.join(dimensions)}: no probe")
+        problem = f"--case is given, but {kernel.name} is not a probe and has no cases"
+        raise UserError.because(HERE, problem, f"Use --shape: {flags.sizes_of(dimensions)}")
     if options.shape is None:
-        raise UserError(HERE, "--shape", None, f"sizes as {'x'.join(dimensions)}")
+        raise UserError(HERE, "--shape", None, flags.sizes_of(dimensions))
     shape = flags.shape(options.shape, dimensions, "--shape")
     return Case(chosen_variant(kernel, _macros(options.macro), HERE, "--macro"), shape)
 
 
 def _arch(options: argparse.Namespace) -> str:
-    """The architecture as NVRTC names it (``90`` and ``compute_90`` are ``sm_90``): the one that is asked
-    for, else that of the GPU."""
+    """Return the architecture of --arch or --gpu as NVRTC names it: ``sm_90`` for ``compute_90``."""
     arch = options.arch
     if arch is None and options.gpu is not None:
         arch = least.gpu_named(options.gpu, HERE).capability.replace(".", "")
@@ -161,7 +170,7 @@ def _arch(options: argparse.Namespace) -> str:
 
 
 def _gpu(options: argparse.Namespace) -> DataSheet | None:
-    """The GPU that is named, or the recorded one of the architecture. Raises UserError."""
+    """Return the GPU of --gpu, or the recorded one of the architecture. Raises UserError."""
     if options.gpu is None:
         number = architectures.number(_arch(options))
         for recorded in foremost(place(RECORDED)):
@@ -172,18 +181,20 @@ def _gpu(options: argparse.Namespace) -> DataSheet | None:
     sheet = least.gpu_named(options.gpu, HERE)
     arch = f"sm_{sheet.capability.replace('.', '')}"
     if _arch(options).rstrip("af") != arch:
-        raise UserError(HERE, "--gpu", options.gpu, f"a GPU of {_arch(options)} (--arch)")
+        problem = f"--gpu {options.gpu} is {arch}, but --arch is {_arch(options)}"
+        raise UserError.because(HERE, problem, f"Give a GPU of {_arch(options)}, or no --arch")
     return sheet
 
 
 def _target(arch: str, gpu: DataSheet | None = None) -> dict[str, Any]:
-    """A device of that architecture for the expressions of front matter: a recorded one.
+    """Return a recorded device of the architecture, for the expressions of front matter.
 
-    Where none was recorded, a grid that asks for the SMs gets those of ``gpu``, else another device's number.
+    If none was recorded, ``sms`` is that of ``gpu``, else that of a device of another architecture.
     """
     why = nvrtc.available()
     if why:
-        raise UserError(HERE, "NVRTC", why, "an NVRTC: the packages of requirements/base.txt")
+        remedy = "Install the packages of requirements/base.txt"
+        raise UserError.because(HERE, f"NVRTC cannot be used: {why}", remedy)
     if arch not in nvrtc.architectures():
         raise UserError(HERE, "--arch", arch, nvrtc.architectures())
     number = architectures.number(arch)
@@ -197,8 +208,10 @@ def _target(arch: str, gpu: DataSheet | None = None) -> dict[str, Any]:
 
 
 def planned(options: argparse.Namespace, folder: Path) -> tuple[Case, Job | Result, dict[str, Any]]:
-    """The case that the command line names, its job (or the result that is known without one) and what was
-    compiled, its files in ``folder``. Raises UserError."""
+    """Compile the case of the command line, its files in ``folder``. Raises UserError.
+
+    Returns the case, its job (or its result if no job can run), and the entry of what was compiled.
+    """
     kernel = _kernel(options.kernel)
     selected = _case(kernel, options)
     trial.try_out(selected.variant)
@@ -211,7 +224,10 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[Case, Job | Resu
 
 
 def _sums(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> dict[str, int]:
-    """Wavefronts are compared where the hardware has some: what wgmma reads by itself has none."""
+    """Sum the columns over the rows.
+
+    Ideal wavefronts count only in rows with hardware wavefronts: what wgmma reads itself has none.
+    """
     rows = list(rows)
     counted = [row for row in rows if row.get("wavefronts_hardware") is not None]
     return {
@@ -243,7 +259,7 @@ LINE = (
 def _kinds(
     rows: Sequence[Mapping[str, Any]], column: str, columns: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Sums of each kind of instruction that has the column."""
+    """Sum the columns for each kind of instruction whose rows have ``column``."""
     kinds = dict.fromkeys(instruction_kind(str(row["opcode"])) for row in rows if column in row)
     return [
         {"kind": kind, **_sums((r for r in rows if instruction_kind(r["opcode"]) == kind), columns)}
@@ -259,7 +275,7 @@ def _with_excess(row: dict[str, Any]) -> dict[str, Any]:
 def _summed(
     rows: Iterable[Mapping[str, Any]], column: str, texts: Mapping[int, str]
 ) -> list[dict[str, Any]]:
-    """Each of the lines with the sums of the rows that name it in the column ``place``."""
+    """Return each line with the sums of the rows whose ``column`` is its number."""
     by_line: dict[int, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_line.setdefault(int(row[column]), []).append(row)
@@ -270,8 +286,10 @@ def _summed(
 
 
 def _lines(kernel: Kernel, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each line of the file behind its front matter, with the sums of what was made from it and of
-    what it calls in headers."""
+    """Return each line after the front matter, with the sums of its instructions.
+
+    Instructions of a header count at the line that calls it.
+    """
     texts, start = enumerate(kernel.text.splitlines(), 1), kernel.front_lines
     return _summed(rows, "kernel_line", {line: text for line, text in texts if line > start})
 
@@ -279,7 +297,7 @@ def _lines(kernel: Kernel, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, 
 def _headers(
     kernel: Kernel, instructions: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Header -> its lines that instructions were made from, with their sums."""
+    """Return the lines of each header that became instructions, with their sums."""
     rows_of_file: dict[str, list[Mapping[str, Any]]] = {}
     for row in instructions:
         if row["file"] not in ("", kernel.path.name):
@@ -293,7 +311,7 @@ def _headers(
 
 
 def _series(job: Job | None, kernel: Kernel, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Of several launches in a row, each with its kernel, geometry and resources."""
+    """Return the kernel, geometry and resources of each launch of a series."""
     if job is None or not job.launch.series:
         return {}
     resources = entry.get("resources", {})
@@ -318,7 +336,7 @@ def document(
     entry: Mapping[str, Any],
     done: case.CaseExecution | None,
 ) -> dict[str, Any]:
-    """All that is known of the execution, as one JSON document."""
+    """Return the execution as one JSON document."""
     job = planned if isinstance(planned, Job) else None
     job_result = done.result if done is not None else planned
     assert not isinstance(job_result, Job)
@@ -401,7 +419,7 @@ def _headline(outcome: Mapping[str, Any]) -> list[str]:
 
 
 def _printed(outcome: Mapping[str, Any]) -> list[str]:
-    """What the kernel printed, so many lines of it."""
+    """Return the first lines of the kernel's printf."""
     lines = "".join(outcome["printed"]).splitlines()
     if not lines:
         return []
@@ -411,12 +429,12 @@ def _printed(outcome: Mapping[str, Any]) -> list[str]:
         kept = f"{count(len(lines))} lines" + (
             f" and {count(missing)} more calls" if missing else ""
         )
-        shown.append(f"  ... (of {kept}; --json has {count(len(outcome['printed']))} calls)")
+        shown.append(f"  ... ({kept} in all; --json has {count(len(outcome['printed']))} calls)")
     return shown
 
 
 def _source(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Lines of a file with their counts; ncu's column where it says something else."""
+    """Return the lines of a file with their counts, and with ncu's wavefronts where they differ."""
     titles = {"executed": "warp inst.", "wavefronts_hardware": "wavefronts"}
     if any(row["wavefronts_shared"] != row["wavefronts_hardware"] for row in rows):
         titles["wavefronts_shared"] = "ncu says"
@@ -436,7 +454,7 @@ def _source(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def text(outcome: Mapping[str, Any]) -> str:
-    """The document for a reader at a terminal."""
+    """Return the document as text for a terminal."""
     lines = _headline(outcome) + _printed(outcome)
     if "lanes" in outcome:
         drawn = outcome["lanes"]
@@ -477,17 +495,17 @@ def text(outcome: Mapping[str, Any]) -> str:
         lines += ["", "Global memory"]
         rows = [[row["kind"], *(count(row[name]) for name in GLOBAL)] for row in outcome["global"]]
         lines += columns(["kind", "requests", "sectors", "ideal"], rows)
-    calls = ", lines that call a header with what it costs" if outcome["headers"] else ""
+    calls = " (a line that calls a header includes its cost)" if outcome["headers"] else ""
     if outcome["lines"]:
         lines += ["", outcome["file"] + calls, *_source(outcome["lines"])]
     for name, used in outcome["headers"].items():
-        lines += ["", f"{name}, the lines that instructions were made from", *_source(used)]
+        lines += ["", f"{name}, the lines that became instructions", *_source(used)]
     launched = outcome["launched_seconds"]
     rate = outcome["thread_instructions"] / launched / 1e6 if launched else 0.0
     lines += [
         "",
         f"{count(outcome['thread_instructions'])} thread instructions executed in "
-        f"{launched:.2f} s ({rate:.0f} million a second), {outcome['seconds']:.2f} s with inputs and judge",
+        f"{launched:.2f} s ({rate:.0f} million a second); {outcome['seconds']:.2f} s with inputs and check",
     ]
     return "\n".join(lines) + "\n"
 
@@ -496,7 +514,7 @@ def text(outcome: Mapping[str, Any]) -> str:
 
 
 def exit_code(outcome: Mapping[str, Any]) -> int:
-    """0 right or not checked, 1 wrong or failed, 2 not supported."""
+    """Return 0 for correct or not checked, 1 for wrong or failed, 2 for not supported."""
     if outcome["status"] in (result.UNSUPPORTED, result.NOT_MEASURED):
         return USAGE
     good = outcome["verdict"] in (result.CORRECT, result.NOT_CHECKED)
@@ -504,7 +522,7 @@ def exit_code(outcome: Mapping[str, Any]) -> int:
 
 
 def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
-    """Compile and execute what the command line names. Raises UserError."""
+    """Compile and execute the case of the command line. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         selected, job, entry = planned(options, Path(folder))
         another.execute, done = reference_kernel.outputs, None
@@ -513,8 +531,8 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
             try:
                 done = case.run(replace(job, watch=options.lanes is not None), machine)
             except MemoryError as error:
-                allowed = f"sizes whose arrays fit into this machine's memory ({error})"
-                raise UserError(HERE, "--shape", options.shape, allowed) from error
+                problem = f"the arrays of --shape {options.shape} do not fit into memory ({error})"
+                raise UserError.because(HERE, problem, "Choose smaller sizes") from error
         outcome = document(_arch(options), selected, job, entry, done)
         if done is not None and isinstance(job, Job) and (gpu := _gpu(options)) is not None:
             outcome["bound"] = least.of_execution(done, job, gpu)
@@ -526,11 +544,12 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
 def _drawn(
     diagrams: Sequence[Diagram], outcome: Mapping[str, Any], options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Write the diagram that is asked for; what it shows, as lines of text, and where it is."""
+    """Write the diagram of --lanes; return its path and its lines of text."""
     diagram = watched.at_line(diagrams, options.lanes, outcome["file"])
     path = options.output or Path(f"{outcome['kernel']}_line_{options.lanes.replace(':', '_')}.svg")
     try:
         path.write_text(diagram.svg(), encoding="utf-8")
     except OSError as error:
-        raise UserError(HERE, "--output", str(path), f"a file to write ({error})") from error
+        problem = f"{path} cannot be written ({error.strerror})"
+        raise UserError.because(HERE, problem, "Choose another --output FILE") from error
     return {"file": str(path), "text": watched.told(diagram)}

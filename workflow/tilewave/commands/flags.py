@@ -1,4 +1,4 @@
-"""What several subcommands take: ``--operations FOLDER ...``, operations of one's own, and a shape."""
+"""Arguments that several subcommands take: ``--operations FOLDER ...``, and a shape."""
 
 import argparse
 from pathlib import Path
@@ -9,28 +9,38 @@ from tilewave.pipeline.cases import Shape, expand_shapes
 
 
 def add_operations(parser: argparse.ArgumentParser) -> None:
-    """Add the option."""
+    """Add ``--operations``."""
     parser.add_argument(
         "--operations", nargs="+", action="extend", default=[], metavar="FOLDER",
-        help="folders of operations of your own; default: those that TILEWAVE_OPERATIONS names",
+        help="folders with your own operations (default: the folders in TILEWAVE_OPERATIONS)",
     )  # fmt: skip
 
 
 def use_operations(options: argparse.Namespace) -> list[str]:
-    """The folders that are named, which are looked in from now on. Raises UserError."""
-    named: list[str] = options.operations or operations.MODULES.folders()
-    for folder in named:
+    """Load operations from these folders from now on, and return the folders. Raises UserError."""
+    names: list[str] = options.operations or operations.MODULES.folders()
+    for folder in names:
         if not Path(folder).expanduser().is_dir():
             raise UserError(HERE, "--operations", folder, "a folder that exists")
-    operations.MODULES.use(Path(folder).expanduser() for folder in named)
-    return named
+    operations.MODULES.use(Path(folder).expanduser() for folder in names)
+    return names
+
+
+def sizes_of(dimensions: tuple[str, ...]) -> str:
+    """Return the form of a shape, for a message."""
+    if len(dimensions) == 1:
+        return f"a size ({dimensions[0]})"
+    return f"{len(dimensions)} sizes separated by x ({', '.join(dimensions)}), or one size for all"
 
 
 def shape(text: str, dimensions: tuple[str, ...], key: str) -> Shape:
-    """The one shape that a word says: 4096, or 512x256x128. Raises UserError."""
+    """Return the shape of a text such as 4096 or 512x256x128. Raises UserError."""
     size: int | str = int(text) if text.isdigit() else text
     try:
         (resolved,) = expand_shapes([size], dimensions, HERE, key)
-    except UserError as error:  # which names the place in a list
-        raise UserError(HERE, key, text, error.allowed) from error
+    except UserError as error:
+        parts = text.split("x")
+        readable = all(part.isdigit() for part in parts) and len(parts) in (1, len(dimensions))
+        allowed = error.allowed if readable else sizes_of(dimensions)
+        raise UserError(HERE, key, text, allowed) from error
     return resolved

@@ -1,9 +1,9 @@
-"""``tilewave pick SHAPE --dtype DTYPE``: the variant that should be the fastest at a shape, without a GPU.
+"""``tilewave pick SHAPE --dtype DTYPE``: predict the fastest variant at a shape, without a GPU.
 
-A recording says how long variants took where they raced (study *best*). Four times of each, fitted to these, make
-its time anywhere: of a launch; of a wave of blocks, whole or not, and of an element that it loads; and of a multiply-add,
-of which all SMs together do no more.
-How wrong that goes is told with the answer: every shape that was raced is left out once, and picked for.
+A recording holds the times of variants in races (study *best*). Four times are fitted to the races of each
+variant, and give its time at any shape: the time of a launch, of a wave of blocks (full or not), of an
+element that a wave loads, and of a multiply-add at the rate of all SMs together.
+The answer includes its error: each raced shape is held out once, and predicted from the others.
 Exit code 0: a variant is named; 1: none can run at the shape; 2: a mistake on the command line.
 """
 
@@ -37,9 +37,9 @@ from tilewave.theory import quantization, splitting
 
 SCHEMA_VERSION = 3
 SHOWN = 5
-"""Variants of the text."""
+"""Variants in the text."""
 LEAST = 4
-"""Races without which a variant has no times: as many as there are of these."""
+"""Fewest races of a variant that determine its four times."""
 Sizes = tuple[int, int, int]
 Work = tuple[int, int, int, int]
 """Elements that waves load (`splitting.loads`), waves of a block on each SM, multiply-adds, launches."""
@@ -48,27 +48,26 @@ Work = tuple[int, int, int, int]
 def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
     parser = commands.add_parser(
-        "pick", help="which variant should be the fastest at a shape, and how long it takes",
-        description="Predict the time of every recorded variant of a matrix product at a shape that need "
-        "not be measured.",
+        "pick", help="predict the fastest variant at a shape, and its time",
+        description="Predict the time of every recorded variant of a matrix product at any shape.",
     )  # fmt: skip
     parser.add_argument("shape", metavar="SHAPE", help="4096, or 2304x1920x4096 (m, n, k)")
     parser.add_argument(
         "--dtype",
         required=True,
         metavar="DTYPE",
-        help="f32, f64, f16_f32, ...; f16 is f16 with an f32 sum",
+        help="f32, f64, f16_f32, ...; f16 means f16 with an f32 sum",
     )
     parser.add_argument(
         "--gpu", metavar="NAME",
-        help=f"a GPU of {RECORDED}, or a folder of recorded figures; default: the one with the most",
+        help=f"a GPU of {RECORDED}, or a folder of recorded figures (default: the one with the most)",
     )  # fmt: skip
     parser.add_argument(
         "--kernels",
         nargs="+",
         default=[SHIPPED],
         metavar="FOLDER",
-        help=f"default: {SHIPPED}",
+        help=f"folders of kernels (default: {SHIPPED})",
     )
     flags.add_operations(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
@@ -76,16 +75,22 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Pick and tell; the exit code. Raises UserError."""
+    """Print the prediction and return the exit code. Raises UserError."""
     flags.use_operations(options)
     shape = flags.shape(options.shape, Matmul.dimensions, "SHAPE")
+    for folder in options.kernels:
+        if not place(folder).exists():
+            raise UserError(HERE, "--kernels", folder, "a folder that exists")
     kernels = find_kernels([place(folder) for folder in options.kernels], {})
     recorded = _recorded(options.gpu)
     raced = races(recorded, kernels)
     dtypes = {racer.variant.dtype for racer in raced}
     dtype = next((name for name in (options.dtype, f"{options.dtype}_f32") if name in dtypes), None)
     if dtype is None:
-        raise UserError(HERE, "--dtype", options.dtype, dtypes or "none: no race is recorded there")
+        if not dtypes:
+            problem = f"no race is recorded in {relative(recorded.folder)}"
+            raise UserError.because(HERE, problem, "Choose another recording with --gpu")
+        raise UserError(HERE, "--dtype", options.dtype, dtypes)
     raced = [racer for racer in raced if racer.variant.dtype == dtype]
     resolved = shape.resolve(raced[0].device)
     answer = document((resolved["m"], resolved["n"], resolved["k"]), raced)
@@ -96,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _recorded(name: str | None) -> Recorded:
-    """The recording that is named, or the one with the most results. Raises UserError."""
+    """Return the named recording, or the one with the most results. Raises UserError."""
     paths = {path.name: path for path in folders(place(RECORDED))}
     if name is None:
         recorded = next(iter(foremost(place(RECORDED))), None)
@@ -106,8 +111,8 @@ def _recorded(name: str | None) -> Recorded:
     if recorded is None:
         raise UserError(HERE, "--gpu", name, [*paths, "a folder of recorded figures"])
     if not recorded.main_environment:
-        allowed = "a recording whose files are whole, with figures of a GPU"
-        raise UserError(recorded.folder, "environments.json", None, allowed)
+        problem = f"{relative(recorded.folder)} has no environments.json with a GPU"
+        raise UserError.because(HERE, problem, "Choose another recording with --gpu")
     return recorded
 
 
@@ -116,14 +121,14 @@ def _recorded(name: str | None) -> Recorded:
 
 @dataclass(frozen=True)
 class Raced:
-    """A variant, and microseconds of it by shape, in races of one environment."""
+    """A variant and its microseconds by shape, from races of one environment."""
 
     variant: Variant
     device: Mapping[str, Any]
     us: dict[Sizes, float] = field(default_factory=dict)
 
     def work(self, sizes: Sizes) -> Work | str:
-        """What a launch at a shape has of each time, or why there is none."""
+        """Return the multiples of the four times in a launch, or the reason why it cannot run."""
         shape = dict(zip("mnk", sizes))
         if refused := self.variant.supports(shape, self.device):
             return refused
@@ -142,7 +147,7 @@ class Raced:
 
     @functools.cached_property
     def rates(self) -> Mapping[Sizes, NDArray[np.float64]]:
-        """What a microsecond has of each time, by the shapes that it raced at."""
+        """The multiples of the four times in a microsecond, by raced shape."""
         work_by_shape = {sizes: self.work(sizes) for sizes in self.us}
         return {
             sizes: np.array(work) / self.us[sizes]
@@ -151,7 +156,10 @@ class Raced:
         }
 
     def expected(self, sizes: Sizes, without: Sizes | None = None) -> tuple[float, Work] | str:
-        """Microseconds at a shape by the races at all others but ``without``, or why none are known."""
+        """Return microseconds and work at a shape, or the reason why there are none.
+
+        without: a shape whose race is not used.
+        """
         work = self.work(sizes)
         if isinstance(work, str):
             return work
@@ -162,10 +170,10 @@ class Raced:
 
 
 def fitted(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Numbers, none negative, that make the sums of rows nearest to 1 (least squares).
+    """Return the nonnegative numbers that bring the sums of rows nearest to 1 (least squares).
 
-    What `scipy.optimize.nnls` finds, whose package makes every process that draws begin half a second later: of all
-    choices of columns whose plain least squares has no negative number the nearest; the others' numbers are 0.
+    They are those of `scipy.optimize.nnls`, without its import of half a second: the best choice of columns
+    whose plain least squares has no negative number. The numbers of the other columns are 0.
     """
     lengths = np.linalg.norm(rows, axis=0)
     best, least, ones = np.zeros(len(lengths)), math.inf, np.ones(len(rows))
@@ -179,7 +187,7 @@ def fitted(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def regret(raced: list[Raced], at: Sizes) -> float | None:
-    """How many percent longer than the fastest the pick took at a shape that raced, which it is not told of."""
+    """Return the percentage by which the pick is slower than the fastest at a raced, held-out shape."""
     times = [(racer.expected(at, without=at), racer.us[at]) for racer in raced if at in racer.us]
     predictions = [(expected, us) for expected, us in times if not isinstance(expected, str)]
     return 100 * (min(predictions)[1] / min(us for _, us in times) - 1) if predictions else None
@@ -189,8 +197,10 @@ def regret(raced: list[Raced], at: Sizes) -> float | None:
 
 
 def races(recorded: Recorded, kernels: Mapping[str, Kernel]) -> list[Raced]:
-    """The variants that raced, as far as their kernel files have the code that did; of each dtype on the GPU on which
-    most of its races were run."""
+    """Return the raced variants whose kernel files still have the same code.
+
+    The races of a dtype are those of the environment with the most of them.
+    """
     device = device_of(recorded.environments[recorded.main_environment])
     by_name, environments = dict[str, Raced | None](), dict[str, Counter[str]]()
     raced = list[tuple[Raced, str, tuple[int, int, int], float]]()
@@ -222,7 +232,7 @@ def races(recorded: Recorded, kernels: Mapping[str, Kernel]) -> list[Raced]:
 def _variant(
     kernel: Kernel | None, compiled: Mapping[str, Mapping[str, Any]], name: str, arch: str
 ) -> Variant | None:
-    """A variant of this project by its recorded compilation; None where its code is another one now."""
+    """Return the variant of a recorded compilation; None if its code has changed since."""
     entry = compiled.get(f"{name}.{arch}", {})
     if kernel is None or kernel.provider != "nvrtc" or "options" not in entry:
         return None
@@ -241,13 +251,13 @@ def _variant(
 
 
 def document(sizes: Sizes, raced: list[Raced]) -> dict[str, Any]:
-    """What is known of the choice, as one JSON document; the variants from fast to slow."""
+    """Return the prediction as one JSON document, the variants from fast to slow."""
     variants: list[dict[str, Any]] = []
-    left_out = Counter[str]()
+    skipped = Counter[str]()
     for racer in raced:
         expected = racer.expected(sizes)
         if isinstance(expected, str):
-            left_out[expected] += 1
+            skipped[expected] += 1
             continue
         us, (_, waves, products, _) = expected
         prediction = {"variant": racer.variant.id, "us": us, "tflops": 2e-6 * products / us}
@@ -259,7 +269,7 @@ def document(sizes: Sizes, raced: list[Raced]) -> dict[str, Any]:
         "shape": dict(zip("mnk", sizes)),
         "variants": sorted(variants, key=lambda row: row["us"]),
         "regret_percent": regrets,
-        "left_out": dict(left_out),
+        "left_out": dict(skipped),
     }
 
 
@@ -268,7 +278,7 @@ def _label(sizes: Sizes) -> str:
 
 
 def text(answer: Mapping[str, Any]) -> Iterator[str]:
-    """The document for a reader at a terminal, by lines."""
+    """Yield the document as lines of text for a terminal."""
     shape, shown = _label(tuple(answer["shape"].values())), answer["variants"][:SHOWN]
     yield f"{shape} {answer['dtype']} on {answer['gpu']}, by {answer['recording']}\n"
     if shown:
@@ -280,12 +290,12 @@ def text(answer: Mapping[str, Any]) -> Iterator[str]:
         head = ("variant", "expected us", "TFLOP/s", "measured us", "waves")
         yield from columns(head, rows)
         only = f"best,{answer['dtype']} shapes={shape}"
-        yield f"  to race them and all others: snakemake --cores 1 tune --config only={only}\n"
+        yield f"  to race all variants: snakemake --cores 1 tune --config only={only}\n"
     if regrets := answer["regret_percent"]:
         worst = max(regrets, key=lambda at: regrets[at])
         yield (
-            f"At {len(regrets)} shapes that were raced, each left out in turn, the pick takes "
+            f"At {len(regrets)} raced shapes, each held out in turn, the pick takes "
             f"{statistics.median(regrets.values()):.1f} % longer than the fastest in the median, "
-            f"{regrets[worst]:.0f} % at worst ({worst})."
+            f"and {regrets[worst]:.0f} % at worst ({worst})."
         )
-    yield from (f"{count} left out: {why}" for why, count in answer["left_out"].items())
+    yield from (f"{count} skipped: {why}" for why, count in answer["left_out"].items())

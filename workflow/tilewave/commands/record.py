@@ -1,4 +1,4 @@
-"""``tilewave record``: keep what the last report measured, or take over what was recorded elsewhere."""
+"""``tilewave record``: merge the last report's measurements, or another recording, into this folder."""
 
 import argparse
 from pathlib import Path
@@ -14,21 +14,23 @@ def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
     parser = commands.add_parser(
         "record", help="merge measurements into the recorded figures of this folder",
-        description="Merge what the last `tilewave report` of this folder measured on its GPU into "
-        f"{RECORDED}, from which a report takes what it cannot measure; or what was recorded elsewhere.",
+        description="Merge the measurements of the last `tilewave report` in this folder, or another "
+        f"recording, into {RECORDED}. A report takes from there what it cannot measure itself.",
     )  # fmt: skip
     parser.add_argument(
         "--from", dest="source", type=Path, metavar="FOLDER",
-        help="take over the figures of a checkout, a folder of recorded GPUs, or that of one GPU",
+        help="merge the recording in FOLDER: a checkout, a folder of recorded GPUs, or one GPU's folder",
     )  # fmt: skip
     parser.add_argument(
-        "--keep", action="store_true", help="where both hold a case, keep the figures of this one"
+        "--keep",
+        action="store_true",
+        help="if both recordings hold a case, keep this folder's figures",
     )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Record; the exit code. Raises UserError."""
+    """Record and return the exit code. Raises UserError."""
     if options.source is None:
         return report.workflow(report.latest(), "record")
     print("\n".join(adopted(options, Path.cwd())))
@@ -36,9 +38,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def adopted(options: argparse.Namespace, root: Path) -> list[str]:
-    """Merge recorded figures of another place into those of the folder ``root``; a line for each GPU.
+    """Merge another recording into that of the folder ``root``, and return a line for each GPU.
 
-    Raises UserError where FOLDER holds none, or figures that name no clean commit.
+    Raises UserError for a FOLDER without figures, or with figures that name no clean commit.
     """
     source: Path = options.source
     single = [source] if (source / "environments.json").is_file() else []
@@ -50,7 +52,7 @@ def adopted(options: argparse.Namespace, root: Path) -> list[str]:
     for recorded in sources:
         target = root / RECORDED / recorded.resolve().name
         if target.resolve() == recorded.resolve():
-            raise UserError(HERE, "--from", str(source), "another folder than this one's own")
+            raise UserError(HERE, "--from", str(source), "another folder than the one merged into")
         counts = adopt(target, recorded, options.keep)
         summary = ", ".join(f"{number} {what}" for what, number in counts.items())
         lines.append(f"{relative(target)}: {summary}")

@@ -1,4 +1,4 @@
-"""``tilewave report``: the workflow, run in the folder that one is in, for a config or for own kernels."""
+"""``tilewave report``: run the workflow in this folder, for a config or for given kernels."""
 
 import argparse
 import subprocess
@@ -22,50 +22,61 @@ from tilewave.records.store import write_where_other
 
 WRITTEN = Path(own_study.RESULTS) / "config.yaml"
 CONFIGS = (Path("config.yaml"), Path("config") / "config.yaml", WRITTEN)
-"""Where a config is looked for, in this order."""
+"""The configs of a folder, in the order in which they are looked for."""
 QUIET = ("host", "progress", "reason", "rules")
-"""Of what Snakemake says: jobs tell of themselves, and errors are shown."""
+"""Parts of Snakemake's output that are hidden: jobs print their own progress, and errors stay."""
 
 
 def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
     parser = commands.add_parser(
         "report", help="compile, check, time and profile kernels, and write the pages",
-        description="Run the workflow in this folder and write its pages. With --kernels the studies are "
-        f"made up for these kernels, and written to {WRITTEN}; else they are those of config.yaml.",
+        description="Run the workflow in this folder and write its pages. With --kernels, Tilewave chooses "
+        f"the studies for these kernels and writes them to {WRITTEN}; else config.yaml names them.",
     )  # fmt: skip
     parser.add_argument(
         "--kernels", nargs="+", metavar="FOLDER", help="folders of kernels, or kernel files"
     )
     parser.add_argument(
         "--shapes", nargs="+", default=[], metavar="SHAPE",
-        help="with --kernels: 4096, or 512x256x128; default: what the machine can do in short",
+        help="with --kernels: 4096, or 512x256x128 (default: shapes that this machine finishes quickly)",
     )  # fmt: skip
     flags.add_operations(parser)
     parser.add_argument(
-        "--only", default="", metavar="WORDS", help="studies, kernels, dtypes, shapes: a,b,c"
+        "--only",
+        default="",
+        metavar="NAMES",
+        help="run only these studies, kernels, dtypes or shapes: a,b,c",
     )
     parser.add_argument(
         "--configfile",
         type=Path,
         metavar="FILE",
-        help="a config; `shipped` is Tilewave's full study",
+        help="the config to run; `shipped` is Tilewave's full study",
     )
-    parser.add_argument("--cores", default="all", metavar="N", help="default: %(default)s")
+    parser.add_argument(
+        "--cores", default="all", metavar="N", help="CPU cores to use (default: %(default)s)"
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the report; the exit code. Raises UserError."""
-    return workflow(_config(options), "report", options.cores, options.only)
+    """Write the report and return the exit code. Raises UserError."""
+    try:
+        return workflow(_config(options), "report", options.cores, options.only)
+    except UserError as error:
+        if error.found not in options.shapes:
+            raise
+        allowed = "a size, or sizes separated by x, as in 512x256x128"
+        raise UserError(HERE, "--shapes", error.found, allowed) from error
 
 
 def latest() -> Path:
-    """The config of this folder. Raises UserError where there is none."""
+    """Return the config of this folder. Raises UserError if there is none."""
     config = next((path for path in CONFIGS if path.is_file()), None)
     if config is None:
-        allowed = "--kernels FOLDER, --configfile FILE, or a config.yaml in this folder"
-        raise UserError(HERE, "config", None, allowed)
+        remedy = "Give --kernels FOLDER or --configfile FILE, or write a config.yaml"
+        raise UserError.because(HERE, "this folder has no config", remedy)
     return config
 
 
@@ -75,32 +86,33 @@ def _config(options: argparse.Namespace) -> Path:
         for flag in ("shapes", "operations"):
             value = getattr(options, flag)
             if value:
-                raise UserError(HERE, f"--{flag}", value, "with --kernels; a config has its own")
+                problem = f"--{flag} is given without --kernels"
+                remedy = f"Add --kernels; a config names its own {flag}"
+                raise UserError.because(HERE, problem, remedy)
         if file is None:
             return latest()
         return ROOT / "config" / "config.yaml" if file == Path("shipped") else file
     if file is not None:
-        raise UserError(HERE, "--configfile", str(file), "one of --kernels and --configfile")
+        problem = "--kernels and --configfile exclude each other"
+        raise UserError.because(HERE, problem, "Give one of --kernels and --configfile")
     for folder in options.kernels:
         if not Path(folder).expanduser().exists():
             raise UserError(HERE, "--kernels", folder, "a folder or kernel file that exists")
     timed = has_gpu(fingerprint()) or bool(folders(Path.cwd() / RECORDED))
+    operation_folders = flags.use_operations(options)
     document = own_study.config(
-        options.kernels,
-        options.shapes,
-        timed=timed,
-        operation_folders=flags.use_operations(options),
+        options.kernels, options.shapes, timed=timed, operation_folders=operation_folders
     )
     checked = parse(document, WRITTEN)
     outputs.check(checked, WRITTEN)
     parameters.mark(checked.output.results, checked.output.reports)
-    text = "# Made by `tilewave report --kernels`; a copy in ./config.yaml is yours to change.\n"
+    text = "# Written by `tilewave report --kernels`. To change it, copy it to ./config.yaml.\n"
     write_where_other(WRITTEN, text + yaml.safe_dump(document, sort_keys=False, width=100))
     return WRITTEN
 
 
 def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int:
-    """Run a rule of the workflow in this folder, and say where the page is; the exit code.
+    """Run a rule of the workflow in this folder, print the page's path, and return the exit code.
 
     Raises UserError for mistakes in the config and in the kernels, before anything runs.
     """
@@ -118,7 +130,7 @@ def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int
 
 
 def _project(config: Path, only: str) -> projects.Project:
-    """What the run will be about."""
+    """Load the config, its kernels and its cases without compiling."""
     document = validation.read_mapping(config, config)
     return projects.load(
         document | ({"only": only} if only else {}), config, files=[config], thorough=False

@@ -1,8 +1,8 @@
 """Clear the lock that a killed Snakemake run left in this folder.
 
-A lock is cleared only where no living run of this folder can hold it; jobs that outlived their run
+A lock is cleared only if no living run of this folder can hold it. Jobs that outlived their run
 (``kill -9`` spares them) are ended first, so that two processes never write the same output. Only
-processes of this machine are seen: on a file system shared between machines, ask the other one.
+processes of this machine are seen: on a shared file system, run this on the machine of the killed run.
 """
 
 import contextlib
@@ -14,16 +14,16 @@ import psutil
 
 
 def _arguments(process: psutil.Process, folder: Path) -> list[str]:
-    """Command line of a process that works in ``folder``; empty for every other one."""
+    """Return the command line of a process that works in ``folder``; empty for any other."""
     try:
         return process.cmdline() if Path(process.cwd()) == folder else []
-    except (psutil.Error, OSError):  # ended meanwhile, or another user's
+    except (psutil.Error, OSError):  # has ended, or belongs to another user
         return []
 
 
 def processes(folder: Path) -> tuple[list[psutil.Process], list[psutil.Process]]:
-    """Living Snakemake runs of ``folder``, and jobs there whose run is dead."""
-    # A shell that runs this very command may name snakemake, too.
+    """Return the living Snakemake runs of ``folder``, and the jobs there whose run is dead."""
+    # A shell that runs this command may name snakemake, too.
     ancestry = {psutil.Process().pid, *(parent.pid for parent in psutil.Process().parents())}
     runs, jobs = [], []
     for process in psutil.process_iter():
@@ -46,11 +46,11 @@ def _parents(process: psutil.Process) -> set[int]:
 
 
 def end(jobs: list[psutil.Process]) -> None:
-    """End jobs and what they started: politely, then for certain."""
+    """End jobs and their children: SIGTERM first, SIGKILL five seconds later."""
     family = []
     for job in jobs:
         with contextlib.suppress(psutil.NoSuchProcess):
-            # The job first: it must not take its worker's end for a fault of the kernel.
+            # The job first: else it takes its worker's end for a fault of the kernel.
             family += [job, *job.children(recursive=True)]
     for process in family:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -63,7 +63,7 @@ def end(jobs: list[psutil.Process]) -> None:
 
 
 def unlock(folder: Path) -> int:
-    """Exit code: 0 where the folder is free now, 1 where a living run holds it."""
+    """Clear the folder's lock. Returns 0 if the folder is free now, 1 if a living run holds it."""
     folder = folder.resolve()
     locks = folder / ".snakemake" / "locks"
     if not locks.is_dir() or not any(locks.iterdir()):
@@ -71,12 +71,13 @@ def unlock(folder: Path) -> int:
     runs, orphans = processes(folder)
     if runs:
         pids = ", ".join(str(run.pid) for run in runs)
-        print(f"Error: another Snakemake run works in {folder} (process {pids})", file=sys.stderr)
+        problem = f"another Snakemake run works in {folder} (process {pids})"
+        print(f"Error: {problem}. Wait for it, or end it", file=sys.stderr)
         return 1
     if orphans:
-        print(f"Ending {len(orphans)} jobs of a run that was killed", file=sys.stderr)
+        print(f"Ending {len(orphans)} jobs of a killed run", file=sys.stderr)
         end(orphans)
-    print("Clearing the lock of a run that was killed", file=sys.stderr)
+    print("Clearing the lock of a killed run", file=sys.stderr)
     # This is all that `snakemake --unlock` does, which would read the whole workflow first.
     shutil.rmtree(locks)
     return 0

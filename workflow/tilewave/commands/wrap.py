@@ -1,4 +1,4 @@
-"""``tilewave wrap FILE.cu``: front matter for a kernel that was written for nvcc."""
+"""``tilewave wrap FILE.cu``: write front matter for a kernel that was written for nvcc."""
 
 import argparse
 import itertools
@@ -31,33 +31,36 @@ from tilewave.kernel.padding import POISON
 
 ALL = "all"
 FLAGS = ("operation", "entry", "block", "grid", "shared", "arguments", "shape")
-"""What the command line says of one kernel."""
+"""Flags that hold for a single kernel."""
 TEXTS = (
-    ("--kernel", "NAME", "of several __global__ functions; `all` of the file"),
-    ("--operation", "NAME", "what it computes; default: what the names tell, else a matrix product"),
+    ("--kernel", "NAME", "the __global__ function to wrap; `all` wraps each of the file"),
+    ("--operation", "NAME", "what the kernel computes (default: what its name says, else matmul)"),
     ("--new-operation", "NAME",
      "write an operation of this name from the kernel, into the folder of --operations"),
     ("--reference", "KERNEL",
-     "a kernel of the file, or FILE.cu:KERNEL, that gives what this one must give"),
-    ("--entry", "NAME<...>", "instantiation of a template: gemm<128, 8>"),
-    ("--block", "X[,Y[,Z]]", "threads of a block"),
-    ("--grid", "X[,Y[,Z]]", "blocks: 'ceil(n / 16), ceil(m / 16)'"),
-    ("--shared", "BYTES", "of dynamic shared memory"),
-    ("--dtype", None, "of the arrays, where the types do not say it: f32, f16, ..."),
-    ("--arguments", "LIST", "in the kernel's order: a, b, c, m, n, k, alpha, beta"),
-    ("--shape", None, "executed at these sizes only, 64x64x32; default: found by trying"),
-    ("-o --output", "FILE", "a new file that includes FILE; - prints"),
+     "check the result against this kernel of the file, or FILE.cu:KERNEL"),
+    ("--entry", "NAME<...>", "the instantiation of a template: gemm<128, 8>"),
+    ("--block", "X[,Y[,Z]]", "threads in a block"),
+    ("--grid", "X[,Y[,Z]]", "blocks in the grid: 'ceil(n / 16), ceil(m / 16)'"),
+    ("--shared", "BYTES", "dynamic shared memory of a block"),
+    ("--dtype", None, "type of the arrays, if the code does not name it: f32, f16, ..."),
+    ("--arguments", "LIST", "arguments in the kernel's order: a, b, c, m, n, k, alpha, beta"),
+    ("--shape", None, "execute at these sizes only, 64x64x32 (default: sizes that fit the tile)"),
+    ("-o --output", "FILE", "write a new file that includes FILE; - prints the front matter"),
 )  # fmt: skip
-"""Flags that take a text: as typed, what of, help."""
+"""Flags that take a text: flag, metavar and help."""
 WIDE, SHORT = 512, 64
-"""Sizes at which the tile of one block is seen: more than one has, and of a sum's terms."""
+"""Sizes of the trial that shows one block's tile: larger than a tile, and the terms of a sum."""
 NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
 
 
 @dataclass(frozen=True)
 class Target:
-    """A kernel that is to be wrapped. folders: of headers besides its own; asking: whether somebody at the
-    terminal can be asked; ready: of a cubin, what it says of the kernel."""
+    """A kernel to wrap.
+
+    folders: of headers, besides the kernel's; asking: whether a user at the terminal answers questions;
+    ready: the kernel's facts from a cubin.
+    """
 
     options: argparse.Namespace
     function: Function
@@ -76,30 +79,32 @@ def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
     wrap = commands.add_parser(
         "wrap",
-        help="write front matter for a kernel that was written for nvcc, and execute it once",
+        help="write front matter for a kernel that was written for nvcc, and execute it on the CPU",
     )
     wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file, or a cubin")
     for flag, metavar, text in TEXTS:
         wrap.add_argument(*flag.split(), metavar=metavar, help=text)
-    wrap.add_argument("--arch", default="sm_90", help="default: %(default)s")
-    wrap.add_argument("--yes", action="store_true", help="ask nothing: what is guessed is taken")
-    wrap.add_argument("--force", action="store_true", help="write over the output file")
+    wrap.add_argument("--arch", default="sm_90", help="architecture (default: %(default)s)")
+    wrap.add_argument("--yes", action="store_true", help="ask nothing: take every guess")
+    wrap.add_argument("--force", action="store_true", help="overwrite the output file")
     flags.add_operations(wrap)
     wrap.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Wrap a kernel, or each of a file; 0 where all were right when they were executed, or nothing says what would be,
-    else 1. Raises UserError."""
+    """Wrap a kernel, or each of a file. Raises UserError.
+
+    Returns 0 if each executed kernel was correct or not checked, else 1.
+    """
     return _all(options) if options.kernel == ALL else _wrap_kernel(options)[0]
 
 
 def _all(options: argparse.Namespace) -> int:
-    """Wrap each kernel of the file but the one that judges, and say what came of each. Raises UserError."""
+    """Wrap each kernel of the file except the reference, and print the verdicts. Raises UserError."""
     of_code = options.source.suffix != compiled.SUFFIX
     if not of_code or options.output or (options.new_operation and not options.reference):
-        allowed = "of a .cu file, without -o, and with --reference where there is a new operation"
-        raise UserError(HERE, "--kernel", ALL, allowed)
+        problem = "--kernel all takes a .cu file, no -o, and --new-operation only with --reference"
+        raise UserError.because(HERE, problem, "Wrap the kernels one by one with --kernel NAME")
     source, _ = read(options.source.resolve())
     judge = (options.reference or "").rpartition(":")[2]
     exit_status, lines = execute.RIGHT, []
@@ -119,12 +124,13 @@ def _all(options: argparse.Namespace) -> int:
 
 
 def _wrap_kernel(options: argparse.Namespace) -> tuple[int, str]:
-    """Wrap a kernel: the exit code, and the verdict with what it is about. Raises UserError."""
+    """Wrap a kernel, and return the exit code and the verdict with its shape. Raises UserError."""
     if options.reference or options.new_operation:
         _prepare_operation(options)
     folders_of_operations = flags.use_operations(options)
     if not options.source.is_file():
-        raise UserError(HERE, "FILE", str(options.source), "a file that exists")
+        remedy = "Give a .cu or .cuh file, or a cubin"
+        raise UserError.because(HERE, f"{options.source} is not a file", remedy)
     folders: Sequence[Path] = ()
     kernels_of_cubin: dict[str, compiled.CompiledKernel] = {}
     if options.source.suffix == compiled.SUFFIX:
@@ -132,7 +138,8 @@ def _wrap_kernel(options: argparse.Namespace) -> tuple[int, str]:
     else:
         source, folders = read(options.source.resolve())
     if source.texts[source.path].lstrip().startswith(writing.OPENING) and options.output is None:
-        raise UserError(options.source, "front matter", "there is one", "-o FILE for another one")
+        remedy = "Write another kernel file with -o FILE"
+        raise UserError.because(options.source, "the file has front matter already", remedy)
     asking = sys.stdin.isatty() and not options.yes
     functions = [kernel.function for kernel in kernels_of_cubin.values()] or source.functions()
     function = _function(options, functions, source.path, asking)
@@ -155,8 +162,9 @@ def _wrapped(
         else:
             guess = _guess(target, _judged_by(options) if options.reference else _operation(target))
         _with_tile(target, guess)
-        say(f"{target.function.name}: executed on the CPU to see what holds")
-        front, outcome, shape = _tried(target, guess)
+        fixed_shape = _fixed_shape(options, guess.operation)
+        say(f"{target.function.name}: executing it on the CPU to check the guesses")
+        front, outcome, shape = _tried(target, guess, fixed_shape)
     for note in guess.notes:
         say(f"  {note}")
     if outcome.get("warning"):
@@ -166,37 +174,39 @@ def _wrapped(
     verdict = f"{_verdict(outcome)} at {size}{_reason(outcome)}"
     say(f"  {verdict}")
     if not trying.right(outcome) and not options.shape and not _sized(front, guess.operation):
-        say("  it takes no size: `--shape` says the one that it was written for, if there is one")
+        say("  The kernel takes no size. If it was written for a fixed one, give it with --shape.")
     plain = outcome["verdict"] == result.WRONG and not (options.operation or options.new_operation)
     if plain and operations.MODULES.file(guess.operation.name) is None:
-        doubt = f"that it is a kernel of {guess.operation.name} is a guess"
-        say(f"  {doubt}: --operation says another, else {NEW_OPERATION}")
+        doubt = f"That the kernel computes {guess.operation.name} is a guess"
+        say(f"  {doubt}. Name another --operation, or use {NEW_OPERATION}.")
     sums = (name for name, operand in guess.operation.operands.items() if operand.extents == ())
     if any(f" of {name} on" in outcome["reason"] for name in sums):
-        say("  a result for each block is another operation: docs/operations.md, Sums of blocks")
+        say("  If each block gives a sum, see docs/operations.md, Sums of blocks.")
     more = ""
     if derived is not None:
         operation_file = Path(folders_of_operations[0]).expanduser() / f"{derived.name}.py"
         operation_file.write_text(derived.text(), encoding="utf-8")
         operations.written(derived.name, map(Path, folders_of_operations))
-        say(f"written: {relative(operation_file)}; what it touched: {_arrays(derived)}")
+        say(
+            f"Written: {relative(operation_file)}, from what the kernel touched: {_arrays(derived)}"
+        )
     file = operations.MODULES.file(guess.operation.name)
     if file is not None:
         more = f" --operations {relative(file.parent)}"
         if outcome["verdict"] == result.WRONG and not guess.operation.kernel:
-            note = "an output that is added to is `zeroed`, and sums are rounded"
-            say(f"  {relative(file)} says what is right: {note} (docs/operations.md)")
+            note = "Mark an output of atomics as `zeroed`, and allow for the rounding of sums"
+            say(f"  {relative(file)} defines what is correct. {note} (docs/operations.md).")
     if output is None:
         print(text, end="")
     else:
         output.write_text(text, encoding="utf-8")
-        say(f"written: {os.path.relpath(output)}; look at it, then")
+        say(f"Written: {os.path.relpath(output)}. Read it, then run")
         say(f"  tilewave execute {os.path.relpath(output)} --shape {size}{more}")
     return execute.RIGHT if trying.right(outcome) else execute.WRONG, verdict
 
 
 def _guess(target: Target, operation: Operation, roles: Mapping[str, str] | None = None) -> Guess:
-    """Front matter as the code and the command line tell it. Raises UserError."""
+    """Guess front matter from the code and the command line. Raises UserError."""
     options, source = target.options, target.source
     guess = guessed(target.function, source, operation, options.dtype or "", roles)
     if target.ready is not None:
@@ -211,7 +221,7 @@ def _guess(target: Target, operation: Operation, roles: Mapping[str, str] | None
 
 
 def _with_facts(guess: Guess, ready: compiled.CompiledKernel) -> None:
-    """Put what a cubin says of its kernel into the guess."""
+    """Put the facts of a cubin into the guess."""
     guess.front |= ready.front
     guess.front["arguments"] += [None] * ready.scratch
     guess.front["requires"] = {**guess.front.get("requires", {}), "arch": ready.arch}
@@ -221,31 +231,34 @@ def _with_facts(guess: Guess, ready: compiled.CompiledKernel) -> None:
             set_common_grid(guess)
     if ready.dynamic:
         guess.unknown["--shared"] = "bytes of dynamic shared memory"
-    guess.notes.append(f"elements are taken for {ready.dtype}, as its instructions are: --dtype")
+    guess.notes.append(
+        f"the arrays are {ready.dtype}, by the kernel's instructions (--dtype changes it)"
+    )
 
 
-# ------------------------------------------------------------------------ operations of one's own
+# ------------------------------------------------------------------------- user-defined operations
 
 FOLDER = "my_operations"
-"""Where a new operation is written where no folder is named."""
+"""The default folder of a new operation."""
 
 
 def _prepare_operation(options: argparse.Namespace) -> None:
-    """Let there be a folder for a new operation, and a name for it. Raises UserError."""
+    """Make the folder of a new operation, and set its name. Raises UserError."""
     options.operations = options.operations or operations.MODULES.folders() or [FOLDER]
     Path(options.operations[0]).expanduser().mkdir(parents=True, exist_ok=True)
     name = options.new_operation or matching.snake(options.reference.rpartition(":")[2])
     if not NAME.fullmatch(name):
-        raise UserError(HERE, "--new-operation", name, "a-z, then a-z, 0-9 and _")
+        allowed = "a name of a-z, 0-9 and _ that begins with a letter"
+        raise UserError(HERE, "--new-operation", name, allowed)
     there = (Path(options.operations[0]).expanduser() / f"{name}.py").is_file()
     if there and not options.reference and not options.force:
-        allowed = "a name that no operation has, or --force"
-        raise UserError(HERE, "--new-operation", name, allowed)
+        remedy = "Choose a name that no operation has, or overwrite it with --force"
+        raise UserError.because(HERE, f"the operation {name} exists already", remedy)
     options.new_operation = name
 
 
 def _judged_by(options: argparse.Namespace) -> Operation:
-    """The operation whose reference is the kernel that is asked for: both are written unless they are there."""
+    """Return the operation whose reference is the kernel of --reference; write both if missing."""
     name, folder = options.new_operation, Path(options.operations[0]).expanduser()
     if (folder / f"{name}.py").is_file():
         return operations.load(name, HERE)
@@ -260,22 +273,25 @@ def _judged_by(options: argparse.Namespace) -> Operation:
     there = os.path.relpath(written.resolve(), folder.resolve())
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("reference = None", f'reference = "{there}"'), encoding="utf-8")
-    say(f"{relative(path)}: {os.path.relpath(written)} says what is right")
+    say(f"{relative(path)}: {os.path.relpath(written)} is the reference")
     return operations.written(name, map(Path, options.operations))
 
 
 def _new(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
-    """An operation of what the kernel touches, in a folder for trials, and the kernel's front matter."""
+    """Derive an operation from what the kernel touches, and guess the kernel's front matter.
+
+    home: a folder for the files of the trials.
+    """
     options, function, source = target.options, target.function, target.source
     derived = deriving.first(
         function, options.new_operation, source.path.name, options.arguments, options.grid
     )
     if not derived.sizes:
-        allowed = "a kernel that takes a size, or one in --arguments or --grid"
-        raise UserError(HERE, "--new-operation", f"{function.name} without sizes", allowed)
+        remedy = "Name a size in --arguments or --grid"
+        raise UserError.because(HERE, f"no parameter of {function.name} is a size", remedy)
     if not any(deriving.trials(derived.dimensions)):
-        allowed = "fewer, or expressions of fewer in --arguments"
-        raise UserError(HERE, "--new-operation", f"{len(derived.sizes)} sizes", allowed)
+        problem = f"{function.name} has {len(derived.sizes)} sizes, too many to derive an operation"
+        raise UserError.because(HERE, problem, "Give --arguments with fewer names of sizes")
     roles = {**derived.sizes, **{name: name for name in derived.operands}}
     guess = _guess(target, derived.operation(), roles)
     dtypes = guess.front["dtypes"]
@@ -299,7 +315,7 @@ def _new(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
                 return trial
             guess.front = front
 
-    say(f"{function.name}: executed on the CPU to see what it touches")
+    say(f"{function.name}: executing it on the CPU to see what it touches")
     grids = [guess.front["grid"]]
     if "--grid" in guess.unknown and not options.grid:
         grids += [front["grid"] for front in guess.alternatives]
@@ -325,7 +341,10 @@ def _left(
     shape: Mapping[str, int],
     indices: Sequence[str] = (),
 ) -> case.Left:
-    """Execute a file with front matter once and see what it leaves. indices: arrays that hold the largest one."""
+    """Execute a kernel file once, and return its buffers and footprint.
+
+    indices: arrays that get the largest index as their first element.
+    """
     arguments = [str(path), "--shape", _size(shape), "--arch", options.arch]
     try:
         _, job, _ = execute.planned(execute.options_of(arguments), folder)
@@ -341,7 +360,7 @@ def _left(
 
 
 def _with_tile(target: Target, guess: Guess) -> None:
-    """Grids of the tile that one block writes, where a product's grid is told by nothing."""
+    """Guess the grid of an unlaunched product from the tile that one block writes."""
     (written, *more) = [
         name for name, operand in guess.operation.operands.items() if operand.written
     ]
@@ -367,11 +386,12 @@ def _with_tile(target: Target, guess: Guess) -> None:
     guess.alternatives[:0] = [{**guess.front, "grid": grid} for grid in grids[1:]]
     guess.tile |= dict(zip(map(str, extents), sides))
     guess.notes[:] = [note for note in guess.notes if not note.startswith("grid is a guess")]
-    guess.notes.append(f"a block writes {sides[0]} x {sides[1]} of {written}: so is the grid")
+    tile = f"{sides[0]} x {sides[1]}"
+    guess.notes.append(f"a block writes {tile} of {written}: the grid follows from it")
 
 
 def _arrays(derived: DerivedOperation) -> str:
-    """``x (rows, columns)``, and so on."""
+    """Return the arrays of an operation as text: ``x (rows, columns); y (rows) written``."""
     return "; ".join(
         f"{name} ({', '.join(map(str, operand.extents))})" + (" written" if operand.written else "")
         for name, operand in derived.operands.items()
@@ -379,7 +399,7 @@ def _arrays(derived: DerivedOperation) -> str:
 
 
 def _sized(front: Mapping[str, Any], operation: Operation) -> bool:
-    """Whether any argument tells the kernel a size."""
+    """Return whether the kernel takes a size."""
     arguments = " ".join(map(str, front["arguments"]))
     return any(re.search(rf"\b{size}\b", arguments) for size in operation.dimensions)
 
@@ -389,7 +409,7 @@ def _size(shape: Mapping[str, int]) -> str:
 
 
 def _verdict(outcome: Mapping[str, Any]) -> str:
-    """The verdict of what ran, else the status."""
+    """Return the verdict of a kernel that ran, else its status."""
     return str(outcome["verdict"] if outcome["status"] == result.OK else outcome["status"])
 
 
@@ -402,12 +422,16 @@ def _function(
 ) -> Function:
     by_name = {function.name: function for function in functions[::-1]}
     if not by_name:
-        raise UserError(options.source, "kernels", "none", "a file with a __global__ function")
+        remedy = "Give a file with a __global__ function"
+        raise UserError.because(options.source, "the file has no kernel", remedy)
     names_in_file = [function.name for function in functions if function.file == path]
     names = names_in_file if names_in_file and options.kernel is None else list(by_name)
     name = options.kernel or (names[0] if len(names) == 1 else None)
     if name is None and asking:
         name = answers.ask(f"kernel ({', '.join(names)})", names[0])
+    if name is None:
+        remedy = f"Choose one with --kernel NAME, or --kernel all: {', '.join(sorted(names))}"
+        raise UserError.because(options.source, f"the file has {len(names)} kernels", remedy)
     if name not in names:
         raise UserError(HERE, "--kernel", name, names)
     return by_name[name]
@@ -421,21 +445,24 @@ def _operation(target: Target) -> Operation:
     if name is None and target.asking:
         name = answers.ask(f"operation ({', '.join(names)})", "copy")
     if name is None:
-        raise UserError(HERE, "--operation", name, f"{', '.join(names)}; else {NEW_OPERATION}")
+        problem = f"the name {target.function.name} does not say what the kernel computes"
+        remedy = f"Choose --operation NAME ({', '.join(names)}), or {NEW_OPERATION}"
+        raise UserError.because(HERE, problem, remedy)
     if name not in names:
         raise UserError(HERE, "--operation", name, names)
     return operations.load(name)
 
 
 def _output(options: argparse.Namespace, source: Source, function: Function) -> Path | None:
-    """Where the text goes: the file itself where it can be a kernel file; None prints it."""
+    """Return the file to write: the kernel's file if it can be a kernel file; None to print."""
     if options.output == "-":
         return None
     suffix = ".yaml" if source.path.suffix == compiled.SUFFIX else ".cu"
     if options.output is not None:
         path = Path(options.output).resolve()
         if path.suffix != suffix or not NAME.fullmatch(path.stem):
-            raise UserError(HERE, "-o", options.output, f"NAME{suffix}: a-z, then a-z, 0-9 and _")
+            allowed = f"NAME{suffix}, where NAME is of a-z, 0-9 and _ and begins with a letter"
+            raise UserError(HERE, "-o", options.output, allowed)
         if suffix == ".yaml" and path.parent != source.path.parent:
             raise UserError(HERE, "-o", options.output, "a file in the cubin's folder")
     elif (
@@ -449,11 +476,28 @@ def _output(options: argparse.Namespace, source: Source, function: Function) -> 
         of_file = suffix == ".yaml" and NAME.fullmatch(stem)
         path = source.path.parent / f"{stem if of_file else matching.snake(function.name)}{suffix}"
     if path.exists() and not options.force:
-        raise UserError(HERE, "-o", str(path), "a file that does not exist, or --force")
+        remedy = "Choose another file with -o, or overwrite it with --force"
+        raise UserError.because(HERE, f"{relative(path)} exists already", remedy)
     return path
 
 
-def _tried(target: Target, guess: Guess) -> tuple[dict[str, Any], Mapping[str, Any], trying.Shape]:
+def _fixed_shape(options: argparse.Namespace, operation: Operation) -> trying.Shape | None:
+    """Return the shape of --shape, if it is given. Raises UserError."""
+    if not options.shape:
+        return None
+    sizes, names = [int(size) for size in re.findall(r"\d+", options.shape)], operation.dimensions
+    if len(sizes) not in (1, len(names)):
+        raise UserError(HERE, "--shape", options.shape, flags.sizes_of(names))
+    return dict(zip(names, sizes * len(names) if len(sizes) == 1 else sizes))
+
+
+def _tried(
+    target: Target, guess: Guess, shape: trying.Shape | None
+) -> tuple[dict[str, Any], Mapping[str, Any], trying.Shape]:
+    """Execute the guess and its alternatives, and return the best front matter with its outcome.
+
+    shape: the only shape to try; None tries several.
+    """
     options, source = target.options, target.source
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         path = writing.trial_path(source, Path(folder))
@@ -465,19 +509,17 @@ def _tried(target: Target, guess: Guess) -> tuple[dict[str, Any], Mapping[str, A
             try:
                 outcome = execute.execute(execute.options_of(arguments), options.machine)
             except UserError as error:
-                if error.where_file != str(path):
+                if not error.where_file.startswith(str(path)):
                     raise
-                allowed = f"{error.allowed}; a flag says another"
-                raise UserError(source.path, error.key, error.found, allowed) from error
+                problem = str(error).removeprefix(f"{error.where_file}: ")
+                key = error.key.partition(".")[0]
+                flag = next((flag for flag, name in answers.KEYS.items() if name == key), "a flag")
+                remedy = f"{flag.capitalize()} of `tilewave wrap` changes it"
+                raise UserError.because(relative(source.path), problem, remedy) from error
             say(f"  {size_text}: {_verdict(outcome)}")
             return outcome
 
-        if options.shape:
-            sizes = [int(size) for size in re.findall(r"\d+", options.shape)]
-            names = guess.operation.dimensions
-            if len(sizes) not in (1, len(names)):
-                raise UserError(HERE, "--shape", options.shape, f"sizes as {'x'.join(names)}")
-            shape = dict(zip(names, sizes * len(names) if len(sizes) == 1 else sizes))
+        if shape is not None:
             return *trying.settle(guess, once, shape), shape
         shape = trying.first_shape(guess)
         front, outcome = trying.settle(guess, once, shape)

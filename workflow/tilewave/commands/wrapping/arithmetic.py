@@ -1,5 +1,4 @@
-"""Arithmetic of the host's code (``(N + BN - 1) / BN``, ``CEIL_DIV(N, BN)``) as front matter has it
-(``ceil(n / BN)``)."""
+"""Expressions of the host's code as front matter: ``(N + BN - 1) / BN`` is ``ceil(n / BN)``."""
 
 import ast
 import re
@@ -29,25 +28,26 @@ KEPT = ("min", "max", "ceil", "floor")
 SUFFIX = re.compile(r"(?<=[\da-fA-F.])(?:[uUlL]+|[fF](?<!x))$")
 BOOLEANS = {"true": "1", "false": "0"}
 MOST = 40
-"""Names that stand for each other, in a row: more is a circle."""
+"""Longest chain of names that stand for each other; a longer one is a circle."""
 
 
 class Unknown(ValueError):
-    """An expression that front matter cannot have, with what stands in the way."""
+    """An expression that front matter cannot have; the message is the part that prevents it."""
 
 
 def of_tokens(
     expression: Sequence[Token], scope: Scope, names: Mapping[str, str], depth: int = 0
 ) -> str:
-    """An expression of the host as front matter has it.
+    """Translate an expression of the host into front matter.
 
-    names: what names of the host are there, as ``M`` is ``m``; others get their value. Raises Unknown.
+    names: the host's names and their names there, as ``M`` is ``m``; other names get their value. Raises
+    Unknown.
     """
     return ast.unparse(_Translation(scope, names, depth).expression(expression))
 
 
 def number(expression: Sequence[Token], scope: Scope) -> int:
-    """The value of an expression of constants. Raises Unknown."""
+    """Return the value of an expression of constants. Raises Unknown."""
     text = of_tokens(expression, scope, {})
     try:
         return int(evaluate(text))
@@ -56,12 +56,12 @@ def number(expression: Sequence[Token], scope: Scope) -> int:
 
 
 def outside(source: Source) -> Scope:
-    """The names outside of all functions."""
+    """Return the scope outside of all functions."""
     return Scope(source, (), 0)
 
 
 class _Translation(ast.NodeTransformer):
-    """Takes an expression over: Python's syntax, names replaced, divisions that round up recognised."""
+    """A translation to Python's syntax that replaces names and recognises divisions that round up."""
 
     def __init__(self, scope: Scope, names: Mapping[str, str], depth: int) -> None:
         if depth > MOST:
@@ -81,7 +81,7 @@ class _Translation(ast.NodeTransformer):
         return _Translation(scope or self.scope, self.names, self.depth + 1).expression(expression)
 
     def _python(self, expression: list[Token]) -> str:
-        """The tokens of C++ as an expression of Python, without casts."""
+        """Return C++ tokens as an expression of Python, without casts."""
         texts = [token.text for token in expression]
         for i, text in enumerate(texts):
             if text == "?" and ":" in texts[i:]:
@@ -136,7 +136,7 @@ class _Translation(ast.NodeTransformer):
         return self._again(value)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """A side of a dim3, ``block.x``, or a member of a kernel's struct."""
+        """Translate a side of a dim3, ``block.x``, or a member of a kernel's struct."""
         if f".{node.attr}" in self.names:
             return ast.parse(self.names[f".{node.attr}"], mode="eval").body
         value = self.scope.value(node.value.id) if isinstance(node.value, ast.Name) else None
@@ -192,7 +192,7 @@ def _divided(node: ast.expr) -> ast.expr:
 
 
 def _terms(node: ast.expr, sign: int = 1) -> list[tuple[int, ast.expr]]:
-    """A sum's terms with their signs."""
+    """Return the terms of a sum with their signs."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
         right_sign = sign if isinstance(node.op, ast.Add) else -sign
         return [*_terms(node.left, sign), *_terms(node.right, right_sign)]
@@ -200,7 +200,7 @@ def _terms(node: ast.expr, sign: int = 1) -> list[tuple[int, ast.expr]]:
 
 
 def _rounded_up(node: ast.BinOp) -> ast.expr | None:
-    """``ceil(x / y)`` for ``(x + y - 1) // y``, also where y is a number: ``(x + 15) // 16``."""
+    """Return ``ceil(x / y)`` for ``(x + y - 1) // y`` and ``(x + 15) // 16``; None for others."""
     if not isinstance(node.op, ast.FloorDiv):
         return None
     terms = _terms(node.left)

@@ -1,8 +1,7 @@
-"""An operation that nobody has written: its arrays and sizes from a kernel's signature, and from what the kernel
-touches when it is executed.
+"""A new operation from a kernel's signature, and from what the kernel touches when it is executed.
 
-Each whole number is a size and each pointer an array, at first with room to spare. Executed at a few sizes whose
-products differ, the kernel shows up to where it reads and writes each, and so which product of sizes that is.
+Each whole number is a size and each pointer an array, at first larger than needed. The kernel is executed at
+a few sizes whose products differ. The end of what it reads and writes of an array gives its extents.
 """
 
 import itertools
@@ -26,32 +25,32 @@ from tilewave.kernel.variants import DEVICE_NAMES
 from tilewave.theory.dtypes import DTYPES, SIZES
 
 ROOM, MOST = 8, 1 << 22
-"""Times the product of all sizes that an array holds while nobody knows its extents, or times the largest size; of
-so many elements at most, but for the product itself."""
+"""Room of an array of unknown extents: the product of all sizes times ROOM or the largest size, and no more than
+MOST elements unless the product is larger."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 SMALL = re.compile(
     r"nh|n_h|b|bs|(?:n|num)?_?(?:heads?|batch\w*|groups?|filter\w*|kernel\w*|k?size|radius|pad\w*|dilation|log\w*)"
 )
-"""Names of sizes that are small, and of heads, which divide others."""
+"""Names of small sizes, and of heads, which divide other sizes."""
 ODD = re.compile(r"n?_?(?:filter\w*|kernel\w*|k?size|radius)")
-"""Of these those that have a middle."""
+"""Names of small sizes that are odd, because they have a middle."""
 PITCH = re.compile(r"\w*(?:stride|pitch)\w*|ld\w?")
-"""Names of distances of rows, which are no less than a row."""
+"""Names of distances between rows, which are at least the length of a row."""
 FEW = ((4, 3, 2, 5), (2, 5, 4, 3), (8, 3, 2, 5))
 LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 13, 11, 7, 5))
 MANY = (13, 5, 7, 11, 17, 3)
-"""Sizes that are tried, the innermost first; of large ones several sets, times a power of two: products that
-differ, multiples of most blocks, and both, or of more than two others that differ."""
+"""Sizes of the trials, the innermost first. Large sizes are multiplied by a power of two; their three sets have
+products that differ, multiples of most blocks, and both (MANY: for more than two large sizes)."""
 UNIT, ALONE = 16, (1200, 1024, 2048)
 LARGEST = 3 << 19
-"""Elements of all sizes together that are tried."""
+"""Largest product of all sizes in a trial."""
 TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
 MOST_FACTORS = 5
 TEXT = '''\
-"""{name}: what `{kernel}` of {file} gives.
+"""{name}: the operation of `{kernel}` in {file}.
 
-Sizes are its whole-number parameters. Extents are what it touched when it was executed: look at them.
+The sizes are its whole-number parameters. The extents are what it touched when it was executed: check them.
 """
 
 from tilewave.kernel.operations.base import Operand, Operation
@@ -61,24 +60,27 @@ class {name}(Operation):
     dimensions = {dimensions}
     operands = {{
 {operands}    }}
-    # What must come out: a method `reference`, the name of a kernel file that gives it, or None: nothing
-    # is checked. `tolerance` says how far an element may be from it (docs/operations.md).
+    # The correct result: a method `reference`, the name of a kernel file that computes it, or None, and
+    # nothing is checked. `tolerance` bounds the error of an element (docs/operations.md).
     reference = {reference}
 '''
 INDICES = """
     def inputs(self, job):
-        made = super().inputs(job)
-        # Indices, perhaps: below every size.
+        inputs = super().inputs(job)
+        # These may be indices: keep them below every size.
         for name in {}:
-            made[name] %= min(job.shape.values())
-        return made
+            inputs[name] %= min(job.shape.values())
+        return inputs
 """
 
 
 @dataclass(frozen=True)
 class DerivedOperation:
-    """What is known of an operation. sizes: of each whole-number parameter the size that it is; operands: the
-    arrays by the pointer's name; whole: those with whole numbers that are only read, which may be indices."""
+    """An operation that is derived from a kernel.
+
+    sizes: the size of each whole-number parameter; operands: the arrays by the pointer's name; indices: names
+    of the read-only arrays of whole numbers, which may hold indices.
+    """
 
     name: str
     kernel: str
@@ -92,13 +94,13 @@ class DerivedOperation:
         return tuple(self.sizes.values())
 
     def operation(self) -> Operation:
-        """An instance, before there is a file."""
+        """Return an instance, before there is a file."""
         body = {"dimensions": self.dimensions, "operands": dict(self.operands), "name": self.name}
         instance: Operation = type(_class_name(self.name), (Operation,), body)()
         return instance
 
     def text(self, reference: str = "None") -> str:
-        """The operation's file."""
+        """Return the text of the operation's file."""
         operands = (
             f'        "{name}": {_operand(operand)},\n' for name, operand in self.operands.items()
         )
@@ -130,8 +132,10 @@ def _operand(operand: Operand) -> str:
 def first(
     function: Function, name: str, file: str, arguments: str | None = None, grid: str | None = None
 ) -> DerivedOperation:
-    """The operation as the signature tells it. Sizes are its whole numbers; of a kernel without any, or where
-    ``arguments`` are given, the names in these and in ``grid``."""
+    """Derive the operation from the signature.
+
+    Its sizes are the whole numbers; without any, or with ``arguments``, the names in these and in ``grid``.
+    """
     pointers = [parameter for parameter in function.parameters if parameter.stars]
     taken = {*TAKEN, *WORDS, *(parameter.name for parameter in pointers)}
     sizes: dict[str, str] = {}
@@ -155,7 +159,7 @@ def first(
 
 
 def with_room(derived: DerivedOperation, shape: Mapping[str, int]) -> DerivedOperation:
-    """The same, each array with room for whatever these sizes may mean."""
+    """Return the operation with arrays that are large enough for any extents at this shape."""
     product, largest = math.prod(shape.values()), max(shape.values())
     room = max(product, min(product * max(ROOM, largest), MOST))
     held = {name: replace(operand, extents=(room,)) for name, operand in derived.operands.items()}
@@ -163,21 +167,21 @@ def with_room(derived: DerivedOperation, shape: Mapping[str, int]) -> DerivedOpe
 
 
 def adds(function: Function, name: str) -> bool:
-    """Whether an atomic of the kernel is of a pointer."""
+    """Return whether the kernel has an atomic on a pointer."""
     body = function.declaration.body
     called = (i for i, token in enumerate(body) if token.text.startswith("atomic"))
     return any(name == next((t.text for t in body[i + 1 :] if t.word), "") for i in called)
 
 
 def with_indices(derived: DerivedOperation, dtypes: Mapping[str, str]) -> DerivedOperation:
-    """The same, with small numbers in arrays of whole numbers."""
+    """Return the operation with its arrays of whole numbers marked as possible indices."""
     held = [name for name, operand in derived.operands.items() if operand.stream is not None]
     indices = [name for name in held if DTYPES[dtypes[name]].whole and SIZES[dtypes[name]] >= 4]
     return replace(derived, indices=tuple(indices))
 
 
 def trials(dimensions: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Sizes at which the kernel is executed."""
+    """Yield the shapes at which the kernel is executed."""
     small = [name for name in dimensions if SMALL.fullmatch(name) and len(dimensions) > 1]
     large = [name for name in dimensions if name not in small]
     for sizes, few, alone in zip((*LARGE[:2], LARGE[2] if len(large) < 3 else MANY), FEW, ALONE):
@@ -200,8 +204,10 @@ def settled(
     dtypes: Mapping[str, str],
     touch: Callable[[DerivedOperation, dict[str, int]], Left],
 ) -> tuple[DerivedOperation, dict[str, int], int]:
-    """The operation with the extents that the kernel touches, sizes at which most of them were touched to their
-    end, and how many were."""
+    """Return the operation with the extents that the kernel touches, the best shape, and its score.
+
+    The score of a shape is the number of arrays that were touched exactly to their end.
+    """
     seen: list[tuple[dict[str, int], Left]] = []
     for shape in trials(derived.dimensions):
         trial = touch(derived, shape)
@@ -244,8 +250,7 @@ def _as_inputs(
     trial: Left,
     touch: Callable[[DerivedOperation, dict[str, int]], Left],
 ) -> set[str]:
-    """Of the arrays that are read and written those whose values before the launch make a difference: all of
-    them or none."""
+    """Return the arrays that are read and written, if their values before the launch matter; else none."""
     inputs = {name for name, operand in derived.operands.items() if operand.stream is not None}
     read_and_written = {
         name for name, ends in trial.touched.items() if all(ends) and name in inputs
@@ -271,8 +276,10 @@ def _as_inputs(
 def _extents(
     dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int]]
 ) -> tuple[str | int, ...]:
-    """The product of sizes, and of a small number, that most often is just what was touched, of the fewest
-    factors; else the nearest."""
+    """Return the product of sizes and a small number that equals most ends of what was touched.
+
+    Of several the one with the fewest factors; if none is exact, the nearest.
+    """
     best: tuple[float, ...] = ()
     extents: tuple[str | int, ...] = tuple(dimensions)
     ends = [max(end, 1) for _, end in seen]

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside
-from tilewave.commands.wrapping.matching import alternatives, arguments_of, leaves, usual
+from tilewave.commands.wrapping.matching import (
+    alternatives,
+    arguments_of,
+    leaves,
+    unassigned,
+    usual,
+)
 from tilewave.commands.wrapping.reading import (
     Function,
     Launch,
@@ -36,22 +42,22 @@ NUMBER = re.compile(
     r"\b(?:bool|char|short|int|long|unsigned|signed|float|double|half|size_t|u?int\d+_t)\b|half|bfloat|fp8"
 )
 THREADS = re.compile(r"(?:k|num_?)?threads(?:_?per_?block)?|block_?threads", re.IGNORECASE)
-"""What a template parameter is called that is the block's size."""
+"""Names of a template parameter that is the block's size."""
 REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
 EPSILON, SOME = 1e-5, 0.5
-"""Real numbers that nothing tells: one by whose name it is small, and others."""
+"""Guesses for a real number without a value: for names such as eps, and for others."""
 PREFIX = "T_"
-"""Before a template parameter's name: a macro of that very name would replace the parameter."""
+"""Prefix of a template parameter's macro, because a macro of the same name would replace the parameter."""
 
 
 @dataclass
 class Guess:
-    """Front matter and how sure it is.
+    """Front matter, and what of it is uncertain.
 
-    unknown: what nothing in the code says, by flag, with a suggestion; notes: what to know. tile: rows,
-    columns and step of a block, 1 or 0 where they are not known; values: template arguments; constant:
-    the value of a name that another file around defines, or None; others: fronts with another meaning of
-    what no name tells; shape: sizes at which it was executed before.
+    unknown: flag -> a suggestion for what the code does not say; notes: remarks for the user; tile: rows,
+    columns and step of a block by size, 1 or 0 if unknown; values: template arguments; constant: returns the
+    value of a name from the files around, or None; alternatives: other front matter that the code allows;
+    shape: sizes of an earlier execution.
     """
 
     front: dict[str, Any]
@@ -70,7 +76,7 @@ class Guess:
 
 @dataclass(frozen=True)
 class Code:
-    """A kernel and its launch, whose line is 0 where there is none."""
+    """A kernel and its launch; the line of a missing launch is 0."""
 
     function: Function
     source: Source
@@ -78,7 +84,7 @@ class Code:
 
 
 def _template(guess: Guess, code: Code, dtype: str) -> tuple[str, dict[str, str], dict[str, str]]:
-    """The entry, names of the host that stand for a template argument, and types by parameter."""
+    """Return the entry, the macros of the host's names for template arguments, and types by parameter."""
     function, scope = code.function, code.launch.scope
     macros: dict[str, list[Any]] = {}
     names: dict[str, str] = {}
@@ -93,9 +99,7 @@ def _template(guess: Guess, code: Code, dtype: str) -> tuple[str, dict[str, str]
             types[parameter.name] = text if plain else C_TYPES[dtype or "f32"]
             arguments.append(types[parameter.name])
             if not plain and not dtype:
-                guess.notes.append(
-                    f"the type {parameter.name} is taken for float: --dtype says another"
-                )
+                guess.notes.append(f"type {parameter.name} is a guess: float (--dtype changes it)")
             continue
         macro = PREFIX + parameter.name
         if value and not any(token.word for token in value):
@@ -108,9 +112,8 @@ def _template(guess: Guess, code: Code, dtype: str) -> tuple[str, dict[str, str]
             if text in ("true", "false"):
                 arguments.append(text)
                 continue
-            guess.unknown["--entry"] = (
-                f"{function.qualified}<...>: {parameter.kind} {parameter.name}"
-            )
+            missing = f"{parameter.kind} {parameter.name}"
+            guess.unknown["--entry"] = f"{function.qualified}<...> with a value for {missing}"
             macros[macro] = [128 if parameter.name.upper() in ("BM", "BN") else 8]
         arguments.append(macro)
         if len(value) == 1 and value[0].word:
@@ -122,7 +125,7 @@ def _template(guess: Guess, code: Code, dtype: str) -> tuple[str, dict[str, str]
 
 
 def _instantiated(function: Function, source: Source) -> Sequence[tuple[Token, ...]]:
-    """The arguments of an explicit instantiation in the file."""
+    """Return the arguments of an explicit instantiation in the file."""
     for path, declaration in source.declarations(function.name):
         texts = [token.text for token in declaration.head]
         instantiates = path in source.kernel_files and texts[0] == "template" and texts[1] != "<"
@@ -135,7 +138,7 @@ def _instantiated(function: Function, source: Source) -> Sequence[tuple[Token, .
 
 
 def _sides(sides: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> list[int | str]:
-    """Grid or block as front matter has it: of a dim3 by name, in place, or of one number."""
+    """Translate a grid or block, from a dim3 (its name or its value) or a number. Raises Unknown."""
     if len(sides) == 1 and sides[0].word:
         sides = launch.scope.value(sides[0].text) or sides
     elif sides and sides[0].text == "dim3":
@@ -144,12 +147,14 @@ def _sides(sides: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> 
     return shortened([int(text) if text.isdigit() else text for text in texts])
 
 
-NEW_OPERATION = "--new-operation NAME, which makes one of the kernel (docs/operations.md)"
-"""For a kernel that computes what no operation here does."""
+NEW_OPERATION = (
+    "--new-operation NAME, which writes an operation from the kernel (docs/operations.md)"
+)
+"""Advice for a kernel that fits no operation."""
 
 
 def _word(argument: Any) -> str:
-    """An argument as somebody writes it, a question mark where it is not known."""
+    """Return an argument as a user types it, ``?`` if unknown."""
     if isinstance(argument, list):
         return f"[{', '.join(map(_word, argument))}]"
     if isinstance(argument, dict):
@@ -158,7 +163,7 @@ def _word(argument: Any) -> str:
 
 
 def _is_struct(parameter: Parameter) -> bool:
-    """Whether it is taken by value and of a type that no number has, as far as its name tells."""
+    """Return whether a parameter is by value and its type is not the name of a number's type."""
     return not parameter.stars and not NUMBER.search(parameter.type)
 
 
@@ -169,8 +174,10 @@ def guessed(
     dtype: str = "",
     roles: Mapping[str, str] | None = None,
 ) -> Guess:
-    """Front matter for a kernel of an operation, with what is not known. own: of an operation that was made of this
-    very kernel, the array or size that each of its parameters is."""
+    """Guess the front matter of a kernel of an operation.
+
+    roles: the operand or size of each parameter, for an operation that was derived from this kernel.
+    """
     front = {"title": _title(function.name), "operation": operation.name}
     guess = Guess(front, operation)
     guess.constant = functools.partial(_constant, source)
@@ -178,30 +185,25 @@ def guessed(
     code = Code(function, source, next(iter(source.launches(function.name)), without))
     entry, names, types = _template(guess, code, dtype)
     arguments, unknown = arguments_of(function.parameters, operation, roles)
-    if type(operation).reference is Operation.reference:  # else it knows what they must be
+    if type(operation).reference is Operation.reference:  # else the reference needs their values
         unknown = _with_numbers(guess, code, arguments, unknown)
     guess.front["dtypes"] = _dtypes(guess, code, types, dtype, arguments)
     if unknown:
+        missing = [item for item in function.parameters if item.name in unknown]
         suggestion = ", ".join(map(_word, function.nested(arguments)))
-        arrays = [
-            parameter.name
-            for parameter in function.parameters
-            if parameter.stars and parameter.name in unknown
-        ]
-        more = f"; where {operation.name} has no such array, {NEW_OPERATION}" if arrays else ""
-        if any(
-            _is_struct(parameter) for parameter in function.parameters if parameter.name in unknown
-        ):
-            more += "; a struct is the list of its members, [m, n, k] or []: docs/wrapping.md"
-        guess.unknown["--arguments"] = f"{suggestion} (not known: {', '.join(unknown)}{more})"
+        suggestion += f", with a value for each ? ({', '.join(unknown)})"
+        if any(parameter.stars for parameter in missing):
+            suggestion += f". If {operation.name} has no such array, use {NEW_OPERATION}"
+        if any(map(_is_struct, missing)):
+            form = "the list of its members, [m, n, k] or []"
+            suggestion += f". Write a struct as {form} (docs/wrapping.md)"
+        guess.unknown["--arguments"] = suggestion
     guess.front["arguments"] = function.nested(arguments)
     guess.front["entry"] = entry
     _geometry(guess, code, names, arguments)
     sizes = operation.dimensions
-    equal = {
-        "conditions": [f"{name} == {next_name}" for name, next_name in itertools.pairwise(sizes)]
-    }
-    single = len([word for word in arguments if word in sizes]) == 1 < len(sizes)
+    equal = {"conditions": [f"{size} == {after}" for size, after in itertools.pairwise(sizes)]}
+    single = len([argument for argument in arguments if argument in sizes]) == 1 < len(sizes)
     if single and operation.laid_out:
         guess.front["requires"] = equal
     for alternative in alternatives(function.parameters, arguments, operation):
@@ -215,24 +217,20 @@ def guessed(
         guess.alternatives.append({**guess.front, "requires": equal})
     _tiles(guess, code)
     for _, declaration in source.declarations("__constant__"):
-        texts = {token.text for token in declaration.head}
+        name, texts = declaration.name, {token.text for token in declaration.head}
         empty = "__constant__" in texts and not texts & {"=", "constexpr"}
-        if (
-            declaration.kind == "variable"
-            and empty
-            and declaration.name in function.declaration.words
-        ):
-            guess.notes.append(
-                f"{declaration.name} is __constant__ and for the host to fill: zero here"
-            )
+        if declaration.kind == "variable" and empty and name in function.declaration.words:
+            guess.notes.append(f"{name} is __constant__ memory that the host fills: zero here")
     return guess
 
 
 def _with_numbers(
     guess: Guess, code: Code, arguments: list[Any], unknown: Sequence[str]
 ) -> list[str]:
-    """Give the real numbers among the parameters that nothing tells a value: the launch's, else a guess. The
-    names of the others."""
+    """Set each unknown real number to its value in the launch, else to a guess.
+
+    Returns the names of the parameters that are still unknown.
+    """
     function, launch = code.function, code.launch
     values = function.launch_arguments(launch.arguments)
     for at, parameter in enumerate(function.parameters):
@@ -242,14 +240,9 @@ def _with_numbers(
             except (Unknown, ExpressionError, TypeError):
                 small = re.search(r"eps", parameter.name, re.IGNORECASE)
                 arguments[at] = parameter.type == "bool" or (EPSILON if small else SOME)
-                guess.notes.append(
-                    f"{parameter.name} is {arguments[at]}, a guess: --arguments says another"
-                )
-    return [
-        parameter.name
-        for parameter, argument in zip(function.parameters, arguments)
-        if argument is None
-    ]
+                value = f"{parameter.name} is a guess: {arguments[at]}"
+                guess.notes.append(f"{value} (--arguments changes it)")
+    return unassigned(function.parameters, arguments)
 
 
 def _constant(source: Source, name: str) -> int | None:
@@ -276,9 +269,8 @@ def _dtypes(
             by_operand[str(argument)] = DTYPES.get(plain.replace("nvcuda::", ""), "")
     text = "\n".join(source.texts[path] for path in source.kernel_files)
     if not all(by_operand.values()) and not dtype:
-        guess.unknown["--dtype"] = "the type of " + ", ".join(
-            n for n, v in by_operand.items() if not v
-        )
+        unknown = ", ".join(name for name, dtype_ in by_operand.items() if not dtype_)
+        guess.unknown["--dtype"] = f"the type of {unknown}, such as f32 or f16"
     dtypes = {
         name: (by_operand.get(name) if operand.written or not dtype else "") or dtype or "f32"
         for name, operand in operands.items()
@@ -293,7 +285,7 @@ def _dtypes(
 
 
 def _f16_sum(function: Function, code: str) -> str:
-    """f16 or f32, in which a product of f16 is summed."""
+    """Return the type in which a product of f16 is summed: f16 or f32."""
     body = " ".join(token.text for token in function.declaration.body)
     if re.search(r"f32\.f16\.f16\.f32|accumulator[^;]*\bfloat\b", code):
         return "f32"
@@ -303,7 +295,7 @@ def _f16_sum(function: Function, code: str) -> str:
 
 
 def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Sequence[Any]) -> None:
-    """Block, grid and shared memory, from the launch; else what is common."""
+    """Put block, grid and shared memory of the launch into the guess, else common ones."""
     function, launch, sizes = code.function, code.launch, guess.operation.dimensions
     host_names = usual(guess.operation) if not {*arguments} & {*sizes} else {}
     host_names |= {size.upper(): size for size in sizes} | {size: size for size in sizes}
@@ -312,21 +304,18 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
             host_names[value[0].text] = str(argument)
     if function.tree != tuple(range(len(arguments))):  # members of structs
         named = zip(function.parameters, arguments)
-        host_names |= {
-            f".{parameter.name}": str(argument)
-            for parameter, argument in named
-            if argument in sizes
-        }
+        host_names |= {f".{item.name}": str(size) for item, size in named if size in sizes}
     host_names |= names
     for key, sides in (("block", launch.block), ("grid", launch.grid)):
         try:
             guess.front[key] = _sides(sides, launch, host_names) if sides else []
         except Unknown as error:
-            guess.notes.append(f"{key} of the launch at line {launch.line}: {error} is not known")
+            line = launch.line
+            guess.notes.append(f"{key} of the launch in line {line} has an unknown part: {error}")
         if key == "block" and not guess.front.get("block"):
             guess.front["block"] = _common_block(guess, code)
             if len(sides) == 1 and len(guess.front["block"]) == 1:
-                # What the launch calls it, of which grid and shared memory may be made.
+                # Grid and shared memory of the launch may use the block's name.
                 host_names[sides[0].text] = str(guess.front["block"][0])
     if not guess.front.get("grid"):
         set_common_grid(guess)
@@ -335,13 +324,13 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
             text = of_tokens(launch.shared, launch.scope, host_names)
             guess.front["shared_bytes"] = _simple(text, guess.macros())
         except Unknown as error:
-            guess.unknown["--shared"] = f"bytes of dynamic shared memory ({error} is not known)"
+            guess.unknown["--shared"] = f"bytes of dynamic shared memory ({error} is unknown)"
     elif not launch.line and function.mentions("extern", "__shared__"):
         guess.unknown["--shared"] = "bytes of dynamic shared memory"
 
 
 def _simple(text: str, macros: Mapping[str, Any]) -> int | str:
-    """A number where an expression needs no name."""
+    """Return the value of an expression without names; an expression with names as it is."""
     if names_in(text):
         return text
     try:
@@ -375,7 +364,7 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
 
 
 def _extents(operation: Operation) -> tuple[str, ...]:
-    """Dimensions that threads are usually dealt out over: the output's, or the input's of what has none."""
+    """Return the dimensions that threads usually cover: the output's, or the input's if it has none."""
     operands = sorted(operation.operands.values(), key=lambda operand: not operand.written)
     named = (
         tuple(extent for extent in operand.extents if isinstance(extent, str))
@@ -385,7 +374,7 @@ def _extents(operation: Operation) -> tuple[str, ...]:
 
 
 def set_common_grid(guess: Guess) -> None:
-    """Blocks that are enough where a thread has one element of the output."""
+    """Guess a grid in which each thread has one element of the output."""
     guess.front["grid"] = _common_grid(guess.front["block"], _extents(guess.operation))
     guess.unknown["--grid"] = ", ".join(map(str, guess.front["grid"]))
 
@@ -398,8 +387,11 @@ def _common_grid(block: Sequence[int | str], extents: Sequence[str]) -> list[int
 
 
 def _other_grids(guess: Guess) -> list[list[int | str]]:
-    """Grids to try: a block, a warp or a thread a row where no launch tells it, and a size in the place of
-    a number where the launch was written for one size."""
+    """Return more grids to try.
+
+    Without a launch: a block, warp or thread for each row. With one for a fixed size: that size instead of a
+    number.
+    """
     front, extents = guess.front, _extents(guess.operation)
     grid, block = front["grid"], front["block"]
     if guess.operation.laid_out:
@@ -417,7 +409,7 @@ def _other_grids(guess: Guess) -> list[list[int | str]]:
 
 
 def _wide_grids(guess: Guess) -> list[list[int | str]]:
-    """Of threads that take several elements each, where no launch tells the grid."""
+    """Return grids for threads with several elements each, if there is no launch."""
     block, extents = guess.front["block"], _extents(guess.operation)
     if guess.operation.laid_out or "--grid" not in guess.unknown or len(block) > 1 or not extents:
         return []
@@ -425,7 +417,7 @@ def _wide_grids(guess: Guess) -> list[list[int | str]]:
 
 
 def _tiles(guess: Guess, code: Code) -> None:
-    """Rows, columns and step of a block, where the grid and the names say them."""
+    """Put rows, columns and step of a block into the guess, from the grid and the names."""
     function, source = code.function, code.source
     macros = guess.macros()
     grid = " ; ".join(map(str, guess.front["grid"]))

@@ -1,5 +1,7 @@
-"""What each parameter of a kernel is, among the arrays, sizes and scalars of an operation, by its name, its
-type and its place."""
+"""The array, size or scalar of an operation that each parameter of a kernel is.
+
+Names, types and positions of the parameters decide.
+"""
 
 import itertools
 import re
@@ -12,20 +14,20 @@ from tilewave.kernel import operations
 from tilewave.kernel.operations.base import Operation
 
 NOISE = frozenset("d g dev device gpu gmem global p ptr mat matrix in input h".split())
-"""Words of a pointer's name that say nothing where another word does."""
+"""Parts of a pointer's name that mean nothing beside another part."""
 JOINED = re.compile(r"(?:d|dev|g|mat|matrix)(?=[a-d]$)")
 POSITIONS = {
     "a": 0, "lhs": 0, "left": 0, "x": 0, "in": 0, "inp": 0, "input": 0, "src": 0, "idata": 0,
     "b": 1, "rhs": 1, "right": 1,
 }  # fmt: skip
-"""Word -> which of the inputs."""
+"""Part of a pointer's name -> index of the input."""
 OUTPUTS = frozenset("c d y out output result res dst dest odata".split())
 DIMENSION = (
     r"_?(?:size|dim|num|len|n|rows?|cols?)?_?(?P<size>{})_?(?:size|dim|len|total|global|count)?_?"
 )
 OUTER = frozenset("height h ny rows nrows num_rows n_rows".split())
 INNER = frozenset("width w nx cols columns ncols num_cols n_cols".split())
-"""Words for the rows and the columns of an array with two dimensions."""
+"""Names of the rows and the columns of an array with two dimensions."""
 LEADING = re.compile(r"(?P<what>ld|stride)_?(?P<of>[a-z]+)_?")
 SYNONYMS = {
     "gemm": "matmul",
@@ -34,14 +36,16 @@ SYNONYMS = {
     "vecadd": "vector_add",
     "vec_add": "vector_add",
 }
-"""Word of a kernel's name -> what the operation is called here."""
+"""Part of a kernel's name -> name of the operation."""
 MOST = 8
-"""Other meanings of the sizes that are tried."""
+"""Most other meanings of the sizes that are tried."""
 
 
 def operation_of(function: Function, source: Source) -> Operation | None:
-    """The operation that the names of kernel and file tell, where it has as many arrays as the kernel has
-    pointers; else a product, of three arrays or more; else None."""
+    """Return the operation in the name of the kernel or file with one array for each pointer.
+
+    Without one: the matrix product for three arrays or more, else None.
+    """
     pointers = sum(parameter.stars > 0 for parameter in function.parameters)
     for label in (function.name, source.path.stem):
         text = label.lower()
@@ -60,12 +64,12 @@ def _arrays(operation: Operation, written: bool) -> list[str]:
 
 
 def snake(name: str) -> str:
-    """``norm_by_warps`` of ``normByWarps``."""
+    """Return a name in snake case: ``norm_by_warps`` for ``normByWarps``."""
     return re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name).lower().strip("_")
 
 
 def _role(name: str, operation: Operation) -> str:
-    """The array of a pointer's name; empty where it says nothing."""
+    """Return the array that a pointer's name means; empty if none."""
     if name in operation.operands:
         return name
     parts = snake(name).split("_")
@@ -80,7 +84,7 @@ def _role(name: str, operation: Operation) -> str:
         return word
     if POSITIONS.get(word, len(inputs)) < len(inputs):
         return inputs[POSITIONS[word]]
-    # `data_out` beside `data_in`: no letter tells anything there.
+    # `data_out` beside `data_in`: single letters mean nothing there.
     long = {word for word in parts if len(word) > 1}
     if outputs and (word in OUTPUTS or long & OUTPUTS):
         return outputs[0]
@@ -88,7 +92,7 @@ def _role(name: str, operation: Operation) -> str:
 
 
 def _roles(pointers: Sequence[Parameter], operation: Operation) -> dict[str, str]:
-    """Array of each pointer: by name, else the outputs are what is not const, or the last."""
+    """Return the array of each pointer: by name, else the outputs are those not const, or the last."""
     roles = {pointer.name: _role(pointer.name, operation) for pointer in pointers}
     inputs, outputs = _arrays(operation, written=False), _arrays(operation, written=True)
     written = {roles[pointer.name] for pointer in pointers if not pointer.constant}
@@ -103,7 +107,7 @@ def _roles(pointers: Sequence[Parameter], operation: Operation) -> dict[str, str
 
 
 def _dimension(name: str, operation: Operation) -> str:
-    """The size, leading dimension or stride that a name tells; empty where it tells none."""
+    """Return the size, leading dimension or stride that a name means; empty if none."""
     lower = name.lower()
     leading = LEADING.fullmatch(lower)
     if leading and (of := _role(leading["of"], operation)):
@@ -113,7 +117,7 @@ def _dimension(name: str, operation: Operation) -> str:
 
 
 def usual(operation: Operation) -> dict[str, str]:
-    """Other words for the sizes of an operation with two."""
+    """Return other names for the sizes of an operation with two sizes."""
     first = next(iter(operation.operands.values())).extents
     if len(operation.dimensions) != 2 or len(first) != 2:
         return {}
@@ -121,7 +125,7 @@ def usual(operation: Operation) -> dict[str, str]:
 
 
 def innermost(operation: Operation) -> str:
-    """The dimension along which the output is contiguous, or the input of what has no dimension."""
+    """Return the dimension along which the output is contiguous, or the input if it has none."""
     named = [*_arrays(operation, written=True), *_arrays(operation, written=False)]
     last = (size for name in named for size in operation.operands[name].extents[-1:])
     return next(size for size in last if isinstance(size, str))
@@ -131,44 +135,47 @@ def _sizes(parameters: Sequence[Parameter], operation: Operation) -> dict[str, s
     sizes = {parameter.name: _dimension(parameter.name, operation) for parameter in parameters}
     if len(parameters) == 1 and (operation.laid_out or not any(sizes.values())):
         return {parameters[0].name: innermost(operation)}
-    if len(parameters) == len(operation.dimensions) and set(sizes.values()) != set(
-        operation.dimensions
-    ):
-        return {parameter.name: size for parameter, size in zip(parameters, operation.dimensions)}
+    names = operation.dimensions
+    if len(parameters) == len(names) and set(sizes.values()) != set(names):
+        return dict(zip(sizes, names))
     return sizes
+
+
+def _meanings(parameters: Sequence[Parameter], operation: Operation) -> dict[str, str]:
+    """Return the array, size or scalar of each parameter; empty or missing if unknown."""
+    roles = _roles([parameter for parameter in parameters if parameter.stars], operation)
+    numbers = [parameter for parameter in parameters if not parameter.stars]
+    names, all_scalars = [number.name for number in numbers], operation.scalars
+    scalars = {name: scalar for name in names for scalar in all_scalars if scalar in name.lower()}
+    numbers = [number for number in numbers if number.name not in scalars]
+    integers = [number for number in numbers if set(number.type.split()) <= WHOLE]
+    reals = [number.name for number in numbers if number not in integers]
+    if not scalars and len(reals) == len(all_scalars):
+        scalars = dict(zip(reals, all_scalars))
+    return {**roles, **_sizes(integers, operation), **scalars}
+
+
+def unassigned(parameters: Sequence[Parameter], arguments: Sequence[Any]) -> list[str]:
+    """Return the names of the parameters without an argument."""
+    return [item.name for item, argument in zip(parameters, arguments) if argument is None]
 
 
 def arguments_of(
     parameters: Sequence[Parameter], operation: Operation, roles: Mapping[str, str] | None = None
 ) -> tuple[list[Any], list[str]]:
-    """What each parameter is given (None where nothing tells it), and the names of those. own: what is known."""
-    if roles is not None:
-        values = [roles.get(parameter.name) for parameter in parameters]
-        return values, [
-            parameter.name for parameter, value in zip(parameters, values) if value is None
-        ]
-    roles = _roles([parameter for parameter in parameters if parameter.stars], operation)
-    numbers = [parameter for parameter in parameters if not parameter.stars]
-    scalars = {
-        parameter.name: scalar
-        for parameter in numbers
-        for scalar in operation.scalars
-        if scalar in parameter.name.lower()
-    }
-    numbers = [parameter for parameter in numbers if parameter.name not in scalars]
-    integers = [parameter for parameter in numbers if set(parameter.type.split()) <= WHOLE]
-    reals = [parameter for parameter in numbers if parameter not in integers]
-    if not scalars and len(reals) == len(operation.scalars):
-        scalars = dict(zip((parameter.name for parameter in reals), operation.scalars))
-    meanings = {**roles, **_sizes(integers, operation), **scalars}
-    values = [meanings.get(parameter.name) or None for parameter in parameters]
-    return values, [parameter.name for parameter, value in zip(parameters, values) if value is None]
+    """Return the argument of each parameter, None if unknown, and the names of the unknown ones.
+
+    roles: the argument of each parameter that is known already; the others are unknown.
+    """
+    roles = _meanings(parameters, operation) if roles is None else roles
+    arguments = [roles.get(parameter.name) or None for parameter in parameters]
+    return arguments, unassigned(parameters, arguments)
 
 
 def with_leading(
     arguments: Sequence[Any], layouts: Mapping[str, str], operation: Operation
 ) -> list[Any]:
-    """Arguments with each leading dimension and stride as the sizes that it is in these layouts."""
+    """Replace each leading dimension and stride by its size in these layouts."""
     leads: dict[str, str] = {}
     for name, operand in operation.operands.items():
         extents = [str(extent) for extent in operand.extents]
@@ -191,7 +198,7 @@ def with_leading(
 def alternatives(
     parameters: Sequence[Parameter], arguments: Sequence[Any], operation: Operation
 ) -> Iterator[list[Any]]:
-    """The same arguments with other meanings of sizes that no name told."""
+    """Yield the arguments with other meanings of the sizes that no name decides."""
     names = operation.dimensions
     if operation.laid_out and {"m", "n"} <= {*arguments}:
         yield [
@@ -216,7 +223,7 @@ def alternatives(
 
 
 def leaves(arguments: Any) -> Iterator[str]:
-    """Arguments with those that are members of structs."""
+    """Yield the arguments, and those in structs."""
     if isinstance(arguments, list | dict):
         for member in arguments.values() if isinstance(arguments, dict) else arguments:
             yield from leaves(member)

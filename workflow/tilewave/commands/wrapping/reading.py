@@ -1,4 +1,4 @@
-"""The kernels of a file, and how the code of the host around it launches them."""
+"""The kernels of a file, and their launches in the host's code around it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from tilewave.kernel import includes
 
 SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc")
 MOST_FILES, MOST_BYTES, LEVELS, CROWD = 2000, 1 << 19, 3, 200
-"""How far launches and headers are looked for: files, bytes of one, folders above the kernel's; entries of
-a folder that is no project's."""
+"""Limits of the search for launches and headers: files, bytes of a file, folders above the kernel's, and entries
+of a folder (a larger one is no project's)."""
 OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules)/")
-"""Folders of installed packages, and hidden ones."""
+"""Folders of installed packages, and hidden folders."""
 QUALIFIERS = frozenset(
     "const volatile restrict __restrict__ __restrict __grid_constant__ struct typename *& &".split()
 )
@@ -47,13 +47,13 @@ TYPED = {
     **dict.fromkeys(("half", "__half"), "f16"), "double": "f64",
     **dict.fromkeys(("int", "unsigned", "unsigned int", "uint", "int32_t", "uint32_t", "float"), ""),
 }  # fmt: skip
-"""Types that a struct's member may have -> what front matter has to say of one, if anything."""
+"""Type of a struct's member -> its type in front matter; empty if none is needed."""
 GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A kernel's parameter. type: without qualifiers and stars; stars: how many."""
+    """A kernel's parameter. type: without qualifiers and stars; stars: their number."""
 
     name: str
     type: str
@@ -63,7 +63,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class TemplateParameter:
-    """kind: ``typename`` or the type of a value; default: its text, or empty."""
+    """A template parameter. kind: ``typename`` or the type of a value; default: tokens, or empty."""
 
     kind: str
     name: str
@@ -76,10 +76,10 @@ class TemplateParameter:
 
 @dataclass(frozen=True)
 class Function:
-    """A ``__global__`` function. bound: threads of its launch bounds, if it has them.
+    """A ``__global__`` function.
 
-    parameters: instead of a struct by value its members. tree: places among these as the signature has them, of a
-    struct a tuple of such.
+    bound: threads of its launch bounds, if any; parameters: with the members of a struct by value instead of
+    the struct; tree: index of each parameter of the signature, a tuple for a struct.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Function:
     tree: tuple[Any, ...]
 
     def nested(self, arguments: Sequence[Any]) -> list[Any]:
-        """A word for each of the parameters as front matter has them: of a struct a list of its members."""
+        """Nest the arguments as front matter has them: a list for the members of a struct."""
 
         def of(node: Any, member: bool = True) -> Any:
             if isinstance(node, tuple):
@@ -102,7 +102,7 @@ class Function:
         return [of(node, member=False) for node in self.tree]
 
     def launch_arguments(self, arguments: Sequence[tuple[Token, ...]]) -> list[tuple[Token, ...]]:
-        """Of each of the parameters the argument of a launch; empty where a struct has it."""
+        """Return the argument of a launch for each parameter; empty for members of a struct."""
         by_parameter: list[tuple[Token, ...]] = [()] * len(self.parameters)
         for node, argument in zip(self.tree, arguments):
             if isinstance(node, int):
@@ -111,20 +111,20 @@ class Function:
 
     @property
     def qualified(self) -> str:
-        """The name with its namespaces; of a static function ``::name``, which NVRTC is told to keep."""
+        """The name with its namespaces; ``::name`` for a static function, so that NVRTC keeps it."""
         static = any(token.text == "static" for token in plain_head(self.declaration.head))
         scoped = "::".join((*self.declaration.scope, self.name))
         return f"::{scoped}" if static and "::" not in scoped else scoped
 
     def mentions(self, *sequence: str) -> bool:
-        """Whether the body has these words one behind the other."""
+        """Return whether the body has these tokens in sequence."""
         texts = [token.text for token in self.declaration.body]
         return any(texts[i : i + len(sequence)] == list(sequence) for i in range(len(texts)))
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch as the host's code has it, each part as tokens; ``scope`` knows its names."""
+    """A launch in the host's code, each part as tokens; ``scope`` resolves its names."""
 
     template: tuple[tuple[Token, ...], ...]
     grid: tuple[Token, ...]
@@ -136,7 +136,7 @@ class Launch:
 
 
 def parts(tokens: Sequence[Token]) -> list[tuple[Token, ...]]:
-    """What commas outside of brackets part; template arguments in angle brackets stay together."""
+    """Split tokens at commas outside of brackets, also of those around template arguments."""
     groups: list[list[Token]] = [[]]
     i = 0
     while i < len(tokens):
@@ -158,12 +158,12 @@ def parts(tokens: Sequence[Token]) -> list[tuple[Token, ...]]:
 
 @dataclass(frozen=True)
 class Source:
-    """Everything that is read: the kernel's file, its headers and the files around it."""
+    """The files that are read: the kernel's file, its headers and the files around it."""
 
     path: Path
     texts: dict[Path, str]
     kernel_files: tuple[Path, ...] = ()
-    """Of these the kernel's file and the headers that it includes."""
+    """The kernel's file and the headers that it includes."""
 
     @functools.cached_property
     def macros(self) -> dict[str, Macro]:
@@ -173,7 +173,7 @@ class Source:
         return by_name
 
     def declarations(self, word: str = "") -> Iterator[tuple[Path, Declaration]]:
-        """Those of the files that hold a word, the kernel's own first."""
+        """Yield the declarations of the files that contain a word, those of the kernel's files first."""
         for path in dict.fromkeys((*self.kernel_files, *self.texts)):
             if word in self.texts[path]:
                 with contextlib.suppress(Unreadable):
@@ -182,7 +182,7 @@ class Source:
                     )
 
     def functions(self) -> list[Function]:
-        """The kernels of the file, then those of headers of its own."""
+        """Return the kernels of the file, then those of its headers."""
         functions = [
             self._with_members(signature(path, declaration))
             for path, declaration in itertools.takewhile(
@@ -193,7 +193,7 @@ class Source:
         return sorted(functions, key=lambda function: function.file != self.path)
 
     def _with_members(self, function: Function) -> Function:
-        """A kernel with the members of structs in their place."""
+        """Replace the parameters that are structs by their members."""
         flat: list[Parameter] = []
 
         def laid(parameter: Parameter, depth: int = 0) -> Any:
@@ -213,8 +213,10 @@ class Source:
         return replace(function, parameters=tuple(flat), tree=tree)
 
     def members(self, kind: str) -> tuple[Parameter, ...]:
-        """Of a struct by its name its members in order; none where it is not read here, or has anything but
-        pointers, numbers and such structs."""
+        """Return the members of a struct in order.
+
+        None for an unknown struct, or if a member is no pointer, number or such a struct.
+        """
         for path, declaration in self.declarations(kind) if kind.isidentifier() else ():
             texts = [token.text for token in declaration.head]
             if declaration.kind != "type" or kind not in declaration.names or "{" not in texts:
@@ -231,14 +233,14 @@ class Source:
         return ()
 
     def constant(self, name: str) -> tuple[Token, ...] | None:
-        """The value of a variable outside of functions."""
+        """Return the value of a variable outside of functions."""
         for _, declaration in self.declarations(name):
             if declaration.kind == "variable" and name in declaration.names:
                 return next((v for at, n, v in definitions(declaration.head) if n == name), None)
         return None
 
     def plain(self, kind: str) -> str:
-        """The type that a name of a type stands for: of a typedef, an alias or a macro."""
+        """Return the type behind the name of a typedef, an alias or a macro."""
         for path in self.kernel_files:
             match = re.search(
                 rf"\btypedef\s+([\w ]+?)\s+{re.escape(kind)}\s*;|\busing\s+{re.escape(kind)}\s*=\s*([\w ]+?)\s*;"
@@ -250,7 +252,7 @@ class Source:
         return kind
 
     def returned(self, name: str) -> tuple[Scope, tuple[Token, ...]] | None:
-        """What a function without arguments returns at its end."""
+        """Return the last return value of a function without arguments, and the scope of its names."""
         for _, declaration in self.declarations(name):
             ends = [i for i, token in enumerate(declaration.body) if token.text == "return"]
             if declaration.name == name and ends:
@@ -260,7 +262,7 @@ class Source:
         return None
 
     def launches(self, kernel: str) -> list[Launch]:
-        """Where the host's code launches a kernel, the kernel's own file first."""
+        """Return the launches of a kernel in the host's code, those in the kernel's file first."""
         launches = (
             launch
             for path, declaration in self.declarations(kernel)
@@ -271,7 +273,7 @@ class Source:
         return sorted(launches, key=lambda launch: not launch.arguments)
 
     def _launch(self, path: Path, around: Declaration, position: int) -> Iterator[Launch]:
-        """The launch that begins with the name at ``place``, or that follows a pointer to it."""
+        """Yield the launch that begins with the name at ``position``, or follows a pointer to it."""
         body, i = around.body, position + 1
         line = line_of(self.texts[path], body[position].at)
         scope = Scope(self, body, body[position].at)
@@ -301,7 +303,7 @@ class Source:
         template: tuple[tuple[Token, ...], ...],
         line: int,
     ) -> Iterator[Launch]:
-        """The first grid and block that are declared behind a mention of the kernel."""
+        """Yield a launch with the first grid and block that are declared after the kernel's name."""
         by_kind: dict[str, Token] = {}
         for i in range(position, len(body) - 1):
             if body[i].text == "dim3" and body[i + 1].word:
@@ -317,7 +319,7 @@ class Source:
 
 
 def shortened(sides: Sequence[Any]) -> list[Any]:
-    """Sides of a grid, block or cluster without those at the end that are 1."""
+    """Return the sides of a grid, block or cluster without ones at the end."""
     kept = list(sides)
     while len(kept) > 1 and kept[-1] == 1:
         kept.pop()
@@ -325,14 +327,14 @@ def shortened(sides: Sequence[Any]) -> list[Any]:
 
 
 def _chevrons(body: Sequence[Token], i: int, sign: str) -> int | None:
-    """Index behind three signs next to each other from ``i`` on."""
+    """Return the index after three signs in a row at ``i``, as in a launch; else None."""
     three = body[i : i + 3]
     near = [token.text for token in three] == [sign] * 3 and three[2].at == three[0].at + 2
     return i + 3 if near else None
 
 
 def definitions(body: Sequence[Token]) -> list[tuple[int, str, tuple[Token, ...]]]:
-    """(place in the text, name, value) of what is assigned or, for dim3, constructed."""
+    """Return (position in the text, name, value) of each assignment, and of each dim3."""
     entries = []
     sides = False  # in a declaration of dim3, which may have several names
     for i, token in enumerate(body[:-1]):
@@ -365,14 +367,14 @@ def _until(body: Sequence[Token], start: int, ends: str = ",;") -> tuple[Token, 
 
 @dataclass(frozen=True)
 class Scope:
-    """The names at a place in a function of the host."""
+    """The names at a position in a function of the host."""
 
     source: Source
     body: tuple[Token, ...]
     at: int
 
     def value(self, name: str) -> tuple[Token, ...] | None:
-        """What a name was set to last before this place, or outside of functions."""
+        """Return the last value of a name before this position, or outside of functions."""
         values = [
             value
             for at, assigned, value in definitions(self.body)
@@ -382,7 +384,7 @@ class Scope:
 
 
 def signature(path: Path, declaration: Declaration) -> Function:
-    """A kernel's signature."""
+    """Read the signature of a kernel."""
     head = declaration.head
     template: list[TemplateParameter] = []
     if head[0].text == "template":
@@ -403,7 +405,7 @@ def signature(path: Path, declaration: Declaration) -> Function:
 
 
 def _members(text: str, declaration: Declaration) -> tuple[Parameter, ...]:
-    """A struct's members; none where one of them is no plain number or pointer."""
+    """Return the members of a struct; none if one is no plain number or pointer."""
     fields: list[Parameter] = []
     for member in members(text, declaration):
         texts = {token.text for token in member.head}
@@ -428,8 +430,10 @@ def _parameter(part: Sequence[Token]) -> Parameter:
 
 
 def _root(path: Path) -> Path:
-    """The folder that launches and headers are looked for in: of the repository, where that is near, else
-    the one above the file's, unless that is full of other things."""
+    """Return the folder in which launches and headers are looked for.
+
+    It is the repository if near, else the folder above the file's, or the file's if that one is too large.
+    """
     near = path.parents[: LEVELS + 1]
     repository = next((entry for entry in near if (entry / ".git").exists()), None)
     above = near[min(1, len(near) - 1)]
@@ -438,7 +442,7 @@ def _root(path: Path) -> Path:
 
 
 def _around(path: Path) -> list[Path]:
-    """Files with code, those nearest to the kernel's first."""
+    """Return files with code, those in the kernel's folder first."""
     root = _root(path)
     entries = (entry for entry in root.rglob("*") if entry.suffix in SOURCES)
     project_files = (
@@ -450,8 +454,10 @@ def _around(path: Path) -> list[Path]:
 
 
 def _folder(name: str, file: Path, home: Path) -> Path | None:
-    """The folder of headers in which an include's name is this file; None where it is another. A name with
-    `..` is one from the folder of the file that includes it."""
+    """Return the folder of headers in which an include's name is this file, else None.
+
+    A name with `..` is relative to the folder of the including file, ``home``.
+    """
     parts = Path(name).parts
     if ".." in parts:
         return file.parent if Path(os.path.normpath(home / name)) == file else None
@@ -459,7 +465,7 @@ def _folder(name: str, file: Path, home: Path) -> Path | None:
 
 
 def read(path: Path) -> tuple[Source, tuple[Path, ...]]:
-    """A file with what lies around it, and the folders of headers that it needs besides its own."""
+    """Read a file with the files around it, and return the folders of headers that it needs."""
     text = path.read_text(encoding="utf-8", errors="replace")
     around = _around(path)
     folders: list[Path] = []

@@ -1,4 +1,4 @@
-"""A guess, executed: what of it holds, and for which shapes."""
+"""Trials of a guess on the CPU: the front matter that is correct, and the shapes that it takes."""
 
 import copy
 import functools
@@ -16,26 +16,29 @@ from tilewave.kernel.operations.base import Operation
 Shape = dict[str, int]
 Outcome = Mapping[str, Any]
 Run = Callable[[dict[str, Any], Shape], Outcome]
-"""Executes front matter at a shape; what `tilewave.commands.execute` tells."""
+"""A function that executes front matter at a shape, and returns the document of `tilewave execute`."""
 READS_C = "reads_c"
 LAYOUTS = [dict.fromkeys(names, "col") for names in ("b", "a", "ab", "abc", "bc", "ac", "c")]
 NEARER = 0.8
-"""Times the error of the guess: with less, a change is told though the product stays wrong."""
+"""A change is noted if it brings a wrong product's error below this multiple of the guess's error."""
 LEAST_K, UNKNOWN_K, UNKNOWN_TILE = 16, 128, 32
 FEW = 3
-"""Of what each block has one."""
+"""Size of a dimension that is a side of the grid."""
 SEVERAL_TILES = 256
-"""From it on, what a grid divides by holds several tiles, as a stride of blocks does."""
+"""Least divisor of a grid that may hold several tiles, as the stride of a block does."""
 
 
 def right(outcome: Outcome) -> bool:
-    """Whether nothing is wrong with it: also where nothing says what would be."""
+    """Return whether the outcome is correct or not checked."""
     good = outcome["verdict"] in (result.CORRECT, result.NOT_CHECKED)
     return bool(outcome["status"] == result.OK and good)
 
 
 def first_shape(guess: Guess) -> Shape:
-    """Whole tiles, one to three of them a side, and sizes that differ: of equal ones any may be another."""
+    """Return a shape of one to three whole tiles a side, with sizes that differ from each other.
+
+    With equal sizes an argument could be mistaken for another.
+    """
     operation, shape = guess.operation, Shape()
     if guess.shape:
         return shape_of(guess.shape, guess.front)
@@ -55,15 +58,15 @@ def first_shape(guess: Guess) -> Shape:
 
 
 def shape_of(shape: Shape, front: Mapping[str, Any]) -> Shape:
-    """The shape, with equal sizes where the front matter asks for them."""
+    """Return the shape, with equal sizes if the front matter requires them."""
     equal = "conditions" in front.get("requires", {})
     return dict.fromkeys(shape, max(shape.values())) if equal else shape
 
 
 def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcome]:
-    """Front matter that is right at a shape, or the guess, and what came of it.
+    """Return the front matter that is correct at a shape, else the nearest, with its outcome.
 
-    Whatever the code does not say is tried: whether C is read, layouts, the order of the grid.
+    It tries what the code does not say: whether C is read, layouts, the order of the grid.
     """
     operation = guess.operation
 
@@ -85,21 +88,20 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcom
         if _judged(guess, tried):
             break
     if change_text:
-        guess.notes.append(
-            f"it is {'right' if _judged(guess, nearest[1]) else 'less wrong'} with {change_text}"
-        )
+        effect = "correct" if _judged(guess, nearest[1]) else "less wrong"
+        guess.notes.append(f"it is {effect} with {change_text}")
     return nearest
 
 
 def _error(outcome: Outcome) -> float:
-    """The relative error of a wrong product; infinite where there is none."""
+    """Return the relative error of an outcome, infinite if it has none."""
     return float(outcome.get("check", {}).get("relative_error", math.inf))
 
 
 def _with_c(
     front: dict[str, Any], outcome: Outcome, once: Run, shape: Shape
 ) -> tuple[dict[str, Any], Outcome]:
-    """Where C was read although beta is 0: the same with that allowed."""
+    """Allow C to be read with beta = 0 if that was the fault, and try again."""
     if right(outcome) or READS_C not in outcome["reason"]:
         return front, outcome
     allowed = {**front, READS_C: True}
@@ -107,22 +109,22 @@ def _with_c(
 
 
 def repaired(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any] | None:
-    """Front matter with the macro or option that a message of the compiler asks for, if one is known."""
+    """Add the macro or option that a message of the compiler asks for; None if unknown."""
     unknown, option = UNDEFINED.search(message), nvcc.option(message)
     options = front.get("compiler", {}).get("options", [])
     if option and option not in options:
-        guess.notes.append(f"the compiler gets {option}")
+        guess.notes.append(f"the compiler needs {option}")
         return {**front, "compiler": {"options": [*options, option]}}
     macros = front.get("macros", {})
     value = guess.constant(unknown[1]) if unknown and unknown[1] not in macros else None
     if unknown is None or value is None:
         return None
-    guess.notes.append(f"{unknown[1]} is defined in another file: a macro here")
+    guess.notes.append(f"{unknown[1]} is defined in another file, and becomes a macro")
     return {**front, "macros": {**macros, unknown[1]: [value]}}
 
 
 def _final(front: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
-    """Front matter with its leading dimensions as the layouts make them."""
+    """Replace leading dimensions in the arguments by sizes, according to the layouts."""
     final = copy.deepcopy(dict(front))
     final["arguments"] = with_leading(final["arguments"], final.get("layouts", {}), operation)
     return final
@@ -133,13 +135,13 @@ def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str,
         keys = ("arguments", "grid", "block", "requires")
         changed = [key for key in keys if alternative.get(key) != front.get(key)]
         description = "; ".join(f"{key} {_shown(alternative[key])}" for key in changed)
-        # Another grid may write what was not written, which had seemed to be read.
+        # Elements that the old grid did not write seemed to be read; a new grid may write them.
         kept = {
             key: value for key, value in front.items() if key != READS_C or "grid" not in changed
         }
         yield {**kept, **{key: alternative[key] for key in changed}}, description
     for layouts in LAYOUTS if guess.operation.laid_out else ():
-        description = ", ".join(f"{name} in columns" for name in layouts)
+        description = ", ".join(f"{name} column-major" for name in layouts)
         yield {**front, "layouts": dict(layouts)}, description
     if "--grid" in guess.unknown and len(front["grid"]) == 2 and guess.operation.laid_out:
         swapped = str.maketrans("mn", "nm")
@@ -150,14 +152,14 @@ def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str,
 
 
 def _shown(value: Any) -> str:
-    """Of front matter, for a reader."""
+    """Return a value of front matter as text for a note."""
     if isinstance(value, dict):
         return "; ".join(map(_shown, value.values()))
     return ", ".join(map(str, value))
 
 
 def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[str, Any]:
-    """``requires``: multiples that the sizes must be, as other shapes show."""
+    """Try other shapes, and return ``requires``: the multiples that the sizes must be."""
     judged = functools.partial(_judged, guess)
     ragged = {name: size + 1 for name, size in shape.items()}
     requires: dict[str, Any] = dict(front.get("requires", {}))
@@ -185,7 +187,7 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
 
 
 def _named(guess: Guess, front: Mapping[str, Any]) -> str:
-    """The size that the kernel takes, where all must be equal."""
+    """Return the size that the kernel takes, for sizes that must be equal."""
     return next(
         str(argument)
         for argument in leaves(front["arguments"])
@@ -194,7 +196,7 @@ def _named(guess: Guess, front: Mapping[str, Any]) -> str:
 
 
 def _judged(guess: Guess, outcome: Outcome) -> bool:
-    """Whether it is right, and somebody said so where there is a kernel to say it."""
+    """Return whether the outcome is correct; not checked counts only without a reference kernel."""
     return right(outcome) and (
         guess.operation.kernel is None or outcome["verdict"] == result.CORRECT
     )
@@ -203,8 +205,10 @@ def _judged(guess: Guess, outcome: Outcome) -> bool:
 def _limit_of(
     name: str, guess: Guess, front: dict[str, Any], run: Run, shape: Shape
 ) -> dict[str, Any]:
-    """The smallest power of two beside the tile that a size has to be a multiple of, or what is left of it where
-    the size that was right is none."""
+    """Return the smallest multiple that a size must be: the tile divided by powers of two.
+
+    A condition with the remainder replaces it if the size that was correct is no multiple.
+    """
     square = "conditions" in front.get("requires", {})
 
     def holds(size: int) -> bool:
