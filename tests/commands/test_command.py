@@ -14,7 +14,7 @@ import pytest
 
 import fake_machine
 from fake_machine import Fault, Machine
-from samples import BODY, DATA, FRONT, ROOT, kernel_parts, needs_nvrtc, write_kernel
+from samples import BODY, DATA, FRONT, ROOT, WRAPPED, kernel_parts, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
 from tilewave.commands import execute, pick
 from tilewave.execution import least
@@ -191,12 +191,54 @@ def test_mistakes_are_one_line(capsys, arguments, message):
     assert message in err and err.count("\n") == 1
     code, out, error_again = run(capsys, *arguments, "--json")
     document = json.loads(out)
-    assert (code, error_again) == (2, err) and set(document) == {
-        "schema_version",
-        "status",
-        "reason",
-    }
+    assert (code, error_again) == (2, err)
+    assert document.keys() == {"schema_version", "status", "reason"}
     assert document["status"] == "usage error" and f"Error: {document['reason']}\n" == err
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("", "the following arguments are required: command. See `tilewave --help`"),
+        ("bogus", "invalid choice: 'bogus'"),
+        ("wrap", "the following arguments are required: FILE. See `tilewave wrap --help`"),
+        ("wrap nowhere.cu", "nowhere.cu is not a file. Give a .cu or .cuh file, or a cubin"),
+        ("wrap product.cu --operation mul", "--operation is 'mul'"),
+        ("wrap product.cu --shape 1x2", "--shape is '1x2'. Allowed: 3 sizes"),
+        ("wrap product.cu --grid a;b[", "Allowed: expressions separated by commas"),
+        ("wrap product.cu -o Mine.cu", "-o is 'Mine.cu'. Allowed: NAME.cu"),
+        ("wrap product.cu -o old.cu", "old.cu exists already. Choose another file with -o"),
+        ("wrap product.cu --kernel all -o x.cu", "Wrap the kernels one by one with --kernel NAME"),
+        ("wrap product.cu --new-operation Bad", "--new-operation is 'Bad'. Allowed: a name of a-z"),
+        ("wrap old.cu", "old.cu: the file has front matter already. Write another kernel file"),
+        ("wrap no.cubin", "no.cubin: the file is no cubin"),
+        ("report", "this folder has no config. Give --kernels FOLDER or --configfile FILE"),
+        ("report --kernels none", "--kernels is 'none'. Allowed: a folder or kernel file"),
+        ("report --kernels . --configfile c", "Give one of --kernels and --configfile"),
+        ("report --operations .", "--operations is given without --kernels. Add --kernels"),
+        ("record", "this folder has no config"),
+        ("record --from none", "--from is 'none'. Allowed: a checkout, or a folder with"),
+        ("compare", "the following arguments are required: A. See `tilewave compare --help`"),
+        ("compare none", "none"),
+        ("compare . . --fail-on any", "--fail-on is 'any'"),
+        ("compare . . --operations none", "--operations is 'none'. Allowed: a folder"),
+        ("pick 64", "the following arguments are required: --dtype. See `tilewave pick --help`"),
+        ("pick 8x8 --dtype f32", "SHAPE is '8x8'. Allowed: 3 sizes"),
+        ("pick 64 --dtype f31", "--dtype is 'f31' (did you mean 'f32'?)"),
+        ("pick 64 --dtype f32 --gpu none", "--gpu is 'none'. Allowed: a folder of recorded"),
+        ("pick 64 --dtype f32 --gpu .", "Choose another recording with --gpu"),
+        ("pick 64 --dtype f32 --kernels none", "--kernels is 'none'. Allowed: a folder"),
+    ],
+)
+def test_mistakes_of_every_subcommand(alone, capsys, command, message):
+    shutil.copy(WRAPPED / "product.cu", alone)
+    (alone / "old.cu").write_text("/*---\ntitle: old\n---*/\n")
+    (alone / "no.cubin").write_text("none")
+    before = sorted(path.name for path in alone.iterdir())
+    assert main(command.split()) == 2
+    out, err = capsys.readouterr()
+    assert message in err and err.count("\n") == 1 and out == "" and str(alone) not in err
+    assert sorted(path.name for path in alone.iterdir()) == before
 
 
 def test_a_user_defined_operation(capsys, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""`tilewave pick`: the answer from a shipped recording, and what it says of itself."""
+"""`tilewave pick`: the prediction from a shipped recording, and its stated error."""
 
 import json
 import statistics
@@ -54,7 +54,7 @@ def test_work_of_a_launch(raced: list[Raced]) -> None:
 
 @pytest.mark.parametrize("gpu", ["nvidia_h200", "nvidia_h100_80gb_hbm3"])
 def test_regret_at_held_out_shapes(gpu: str) -> None:
-    """Half of the picks are within 5 % of the fastest; what is said of one is what was measured."""
+    """Half of the picks are within 5 % of the fastest, and no pick is faster than the fastest."""
     raced = pick.races(Recorded(GPU.parent / gpu), find_kernels([ROOT / "kernels"]))
     regrets = []
     for dtype in {racer.variant.dtype for racer in raced}:
@@ -68,7 +68,7 @@ def test_regret_at_held_out_shapes(gpu: str) -> None:
 
 
 def test_a_regret_by_hand(raced: list[Raced]) -> None:
-    """Of two variants that are left out at a shape the one that is expected to be faster there is the slower one."""
+    """The regret is the time lost when the slower of two variants is expected to be the faster."""
     first, second = (
         racer for racer in raced if racer.variant.id in ("matmul_naive", "matmul_register")
     )
@@ -125,7 +125,10 @@ def test_text_and_document(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert "tune --config only=best,f32 shapes=512x512x512" in text
     assert first["tflops"] == pytest.approx(2e-6 * 512**3 / first["us"])
     regrets = answer["regret_percent"]
-    assert f"At {len(regrets)} raced shapes" in text and f"{max(regrets.values()):.0f} % at worst" in text
+    assert (
+        f"At {len(regrets)} raced shapes" in text
+        and f"{max(regrets.values()):.0f} % at worst" in text
+    )
     for at, wrong, said in (
         (1, "0x1x2", "SHAPE"),
         (1, "8x8", "SHAPE"),

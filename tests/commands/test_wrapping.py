@@ -1,4 +1,4 @@
-"""`python -m tilewave wrap`: what it reads in files for nvcc, and what it writes."""
+"""`python -m tilewave wrap`: reading files for nvcc, guesses, trials and the written file."""
 
 import io
 import re
@@ -67,7 +67,7 @@ def test_fp8_of_two_types_is_summed_in_f32(alone: Path) -> None:
 
 
 def test_files_that_are_read(project: Path) -> None:
-    """Not those of installed packages; a header that is included from the folder above is."""
+    """Files of installed packages are skipped; a header from the folder above is read."""
     packages = project / ".venv" / "lib" / "site-packages" / "other"
     packages.mkdir(parents=True)
     (packages / "runner.cu").write_text(RUNNER)
@@ -142,7 +142,7 @@ def test_arguments_by_name_type_and_order(operation: str, parameters: str, argum
 
 
 def fake(right: Any) -> tuple[trying.Run, list[tuple[dict[str, Any], dict[str, int]]]]:
-    """A run that is right where ``right`` says so, and what it was asked."""
+    """Return a run that is correct if ``right`` is true, and the list of its calls."""
     calls: list[tuple[dict[str, Any], dict[str, int]]] = []
 
     def run(front: dict[str, Any], shape: dict[str, int]) -> Mapping[str, Any]:
@@ -221,7 +221,7 @@ def test_a_file_that_includes_the_kernels(tmp_path, capsys) -> None:
         (PLAIN + PLAIN.replace("product", "other"), [], "2 kernels. Choose one with --kernel NAME, or --kernel all: other, product"),
         (PLAIN, ["--kernel", "prodct"], "did you mean 'product'?"),
         (PLAIN, ["-o", "Mine.cu"], "NAME.cu, where"),
-        (PLAIN.replace("A,", "A, const int* mask,"), [], "? (mask). If matmul has no such array, use --new-operation NAME"),
+        (PLAIN.replace("A,", "A, const int* mask,"), [], "? (mask). If matmul has no such array, write an operation with --new-operation NAME"),
         (PLAIN.replace("float *C", "Own *C"), [], "the type of c"),
         (PLAIN.replace("__global__", "template <int W> __global__"), [], "product<...> with a value for int W"),
         (PLAIN.replace("float sum", "extern __shared__ float s[]; float sum").split("int main")[0], [],

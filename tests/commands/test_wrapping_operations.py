@@ -53,7 +53,7 @@ def test_public_kernels_are_wrapped_and_right(alone, capsys, text, operation, fr
 
 @needs_nvrtc
 def test_a_kernel_of_a_user_defined_operation(alone, capsys) -> None:
-    """That of CONTRIBUTING.md; what no name tells is asked for."""
+    """The operation of CONTRIBUTING.md is used; unknown arguments are asked for."""
     text = (ROOT / "CONTRIBUTING.md").read_text().split("```python\n")[1].split("```")[0]
     (alone.parent / "own").mkdir()
     (alone.parent / "own" / "rms_norm.py").write_text(text)

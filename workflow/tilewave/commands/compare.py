@@ -26,11 +26,7 @@ def add(commands: Any) -> None:
         help="folders of kernels in both revisions (default: kernels)",
     )  # fmt: skip
     parser.add_argument(
-        "--shapes",
-        nargs="+",
-        default=[],
-        metavar="SHAPE",
-        help="shapes for kernels (default: two small ones)",
+        "--shapes", nargs="+", default=[], metavar="SHAPE", help="default: two small shapes"
     )
     parser.add_argument(
         "--all", action="store_true", help="compare also kernels whose code is the same"

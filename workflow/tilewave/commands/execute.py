@@ -48,9 +48,8 @@ ARCHITECTURE = re.compile(r"(?:sm_?|compute_?)?(\d+[af]?)")
 
 def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
-    parser = commands.add_parser(
-        "execute", help="execute a kernel's machine code on the CPU, check it and count"
-    )
+    summary = "execute a kernel's machine code on the CPU, check it and count"
+    parser = commands.add_parser("execute", help=summary, description=__doc__)
     _add_options(parser)
     parser.set_defaults(run=run)
 
@@ -65,9 +64,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--macro", action="append", default=[], metavar="NAME=VALUE", help="a macro (repeatable)"
     )
     flags.add_operations(parser)
-    parser.add_argument(
-        "--arch", help=f"such as sm_90 (default: that of --gpu, else sm_{FALLBACK_ARCH})"
-    )
+    parser.add_argument("--arch", help=f"default: that of --gpu, else sm_{FALLBACK_ARCH}")
     parser.add_argument(
         "--gpu",
         help=f"the GPU whose shortest possible time is printed ({', '.join(SHORT)}; default: the recorded GPU "
@@ -75,11 +72,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=1, help="seed of the inputs (default: 1)")
     parser.add_argument(
-        "--limit",
-        type=float,
-        default=LIMIT_S,
-        metavar="SECONDS",
-        help="stop after this time (default: %(default)g)",
+        "--limit", type=float, default=LIMIT_S, metavar="SECONDS", help="default: %(default)g"
     )
     parser.add_argument(
         "--lanes", metavar="LINE",
@@ -87,10 +80,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "FILE:LINE for a line of a header",
     )  # fmt: skip
     parser.add_argument(
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="where --lanes draws (default: KERNEL_line_LINE.svg)",
+        "--output", type=Path, metavar="FILE", help="of --lanes (default: KERNEL_line_LINE.svg)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
 
@@ -224,10 +214,7 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[Case, Job | Resu
 
 
 def _sums(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> dict[str, int]:
-    """Sum the columns over the rows.
-
-    Ideal wavefronts count only in rows with hardware wavefronts: what wgmma reads itself has none.
-    """
+    """Sum the columns; rows without hardware wavefronts (wgmma) add no ideal wavefronts."""
     rows = list(rows)
     counted = [row for row in rows if row.get("wavefronts_hardware") is not None]
     return {
@@ -286,27 +273,20 @@ def _summed(
 
 
 def _lines(kernel: Kernel, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return each line after the front matter, with the sums of its instructions.
-
-    Instructions of a header count at the line that calls it.
-    """
+    """Return each line after the front matter with its sums, also for what it calls in headers."""
     texts, start = enumerate(kernel.text.splitlines(), 1), kernel.front_lines
     return _summed(rows, "kernel_line", {line: text for line, text in texts if line > start})
 
 
-def _headers(
-    kernel: Kernel, instructions: Sequence[Mapping[str, Any]]
-) -> dict[str, list[dict[str, Any]]]:
+def _headers(kernel: Kernel, table: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Return the lines of each header that became instructions, with their sums."""
-    rows_of_file: dict[str, list[Mapping[str, Any]]] = {}
-    for row in instructions:
+    by_file: dict[str, list[Mapping[str, Any]]] = {}
+    for row in table:
         if row["file"] not in ("", kernel.path.name):
-            rows_of_file.setdefault(str(row["file"]), []).append(row)
+            by_file.setdefault(str(row["file"]), []).append(row)
     return {
-        name: _summed(
-            rows, "line", dict(sorted({row["line"]: row["text"] for row in rows}.items()))
-        )
-        for name, rows in sorted(rows_of_file.items())
+        name: _summed(rows, "line", dict(sorted((row["line"], row["text"]) for row in rows)))
+        for name, rows in sorted(by_file.items())
     }
 
 
@@ -426,10 +406,9 @@ def _printed(outcome: Mapping[str, Any]) -> list[str]:
     shown = ["", "Printed", *(f"  {line}" for line in lines[:PRINTED])]
     missing = outcome["prints"] - len(outcome["printed"])
     if len(lines) > PRINTED or missing:
-        kept = f"{count(len(lines))} lines" + (
-            f" and {count(missing)} more calls" if missing else ""
-        )
-        shown.append(f"  ... ({kept} in all; --json has {count(len(outcome['printed']))} calls)")
+        more = f" and {count(missing)} more calls" if missing else ""
+        calls = f"--json has {count(len(outcome['printed']))} calls"
+        shown.append(f"  ... ({count(len(lines))} lines{more} in all; {calls})")
     return shown
 
 
@@ -437,7 +416,7 @@ def _source(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the lines of a file with their counts, and with ncu's wavefronts where they differ."""
     titles = {"executed": "warp inst.", "wavefronts_hardware": "wavefronts"}
     if any(row["wavefronts_shared"] != row["wavefronts_hardware"] for row in rows):
-        titles["wavefronts_shared"] = "ncu says"
+        titles["wavefronts_shared"] = "by ncu"
     titles |= {"excess": "excess", "sectors_hardware": "sectors"}
     cells_of_lines = []
     for row in rows:

@@ -52,22 +52,14 @@ def add(commands: Any) -> None:
         description="Predict the time of every recorded variant of a matrix product at any shape.",
     )  # fmt: skip
     parser.add_argument("shape", metavar="SHAPE", help="4096, or 2304x1920x4096 (m, n, k)")
-    parser.add_argument(
-        "--dtype",
-        required=True,
-        metavar="DTYPE",
-        help="f32, f64, f16_f32, ...; f16 means f16 with an f32 sum",
-    )
+    dtypes = "f32, f64, f16_f32, ...; f16 means f16 with an f32 sum"
+    parser.add_argument("--dtype", required=True, metavar="DTYPE", help=dtypes)
     parser.add_argument(
         "--gpu", metavar="NAME",
         help=f"a GPU of {RECORDED}, or a folder of recorded figures (default: the one with the most)",
     )  # fmt: skip
     parser.add_argument(
-        "--kernels",
-        nargs="+",
-        default=[SHIPPED],
-        metavar="FOLDER",
-        help=f"folders of kernels (default: {SHIPPED})",
+        "--kernels", nargs="+", default=[SHIPPED], metavar="FOLDER", help=f"default: {SHIPPED}"
     )
     flags.add_operations(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
@@ -149,17 +141,11 @@ class Raced:
     def rates(self) -> Mapping[Sizes, NDArray[np.float64]]:
         """The multiples of the four times in a microsecond, by raced shape."""
         work_by_shape = {sizes: self.work(sizes) for sizes in self.us}
-        return {
-            sizes: np.array(work) / self.us[sizes]
-            for sizes, work in work_by_shape.items()
-            if not isinstance(work, str)
-        }
+        possible = {at: work for at, work in work_by_shape.items() if not isinstance(work, str)}
+        return {sizes: np.array(work) / self.us[sizes] for sizes, work in possible.items()}
 
     def expected(self, sizes: Sizes, without: Sizes | None = None) -> tuple[float, Work] | str:
-        """Return microseconds and work at a shape, or the reason why there are none.
-
-        without: a shape whose race is not used.
-        """
+        """Return microseconds and work at a shape, or why there are none; ``without`` is held out."""
         work = self.work(sizes)
         if isinstance(work, str):
             return work
@@ -197,32 +183,25 @@ def regret(raced: list[Raced], at: Sizes) -> float | None:
 
 
 def races(recorded: Recorded, kernels: Mapping[str, Kernel]) -> list[Raced]:
-    """Return the raced variants whose kernel files still have the same code.
-
-    The races of a dtype are those of the environment with the most of them.
-    """
+    """Return the raced variants with unchanged code, each dtype in its most frequent environment."""
     device = device_of(recorded.environments[recorded.main_environment])
     by_name, environments = dict[str, Raced | None](), dict[str, Counter[str]]()
     raced = list[tuple[Raced, str, tuple[int, int, int], float]]()
     results = recorded.results(("check", result.TUNE))
-    wrong = {
-        job_result.case
-        for job_result in results
-        if job_result.verdict not in (None, result.CORRECT)
-    }
-    for job_result in results:
-        name, _, shape = job_result.case.partition("@")
+    wrong = {race.case for race in results if race.verdict not in (None, result.CORRECT)}
+    for race in results:
+        name, _, shape = race.case.partition("@")
         sizes = [int(size) for size in shape.split("x") if size.isdigit()]
-        time = job_result.by_metric.get("tune_duration")
-        if job_result.case in wrong or time is None or len(sizes) < 3:
+        time = race.by_metric.get("tune_duration")
+        if race.case in wrong or time is None or len(sizes) < 3:
             continue
         if name not in by_name:
             kernel = kernels.get(name.partition("-")[0])
             variant = _variant(kernel, recorded.compiled, name, f"sm_{device['arch']}")
             by_name[name] = None if variant is None else Raced(variant, device)
         if (racer := by_name[name]) is not None:
-            raced.append((racer, job_result.environment, (sizes[0], sizes[1], sizes[2]), time))
-            environments.setdefault(racer.variant.dtype, Counter())[job_result.environment] += 1
+            raced.append((racer, race.environment, (sizes[0], sizes[1], sizes[2]), time))
+            environments.setdefault(racer.variant.dtype, Counter())[race.environment] += 1
     for racer, environment, at, time in raced:
         if environment == environments[racer.variant.dtype].most_common(1)[0][0]:
             racer.us[at] = time
@@ -236,9 +215,8 @@ def _variant(
     entry = compiled.get(f"{name}.{arch}", {})
     if kernel is None or kernel.provider != "nvrtc" or "options" not in entry:
         return None
-    definitions = [
-        option[2:].partition("=") for option in entry["options"] if option.startswith("-D")
-    ]
+    options = [option for option in entry["options"] if option.startswith("-D")]
+    definitions = [option[2:].partition("=") for option in options]
     macros = {macro: text for macro, _, text in definitions if macro in kernel.front.macros}
     try:
         current = variant(kernel, macros, kernel.path, "macros")

@@ -43,20 +43,12 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     flags.add_operations(parser)
     parser.add_argument(
-        "--only",
-        default="",
-        metavar="NAMES",
-        help="run only these studies, kernels, dtypes or shapes: a,b,c",
+        "--only", default="", metavar="NAMES", help="studies, kernels, dtypes or shapes: a,b,c"
     )
     parser.add_argument(
-        "--configfile",
-        type=Path,
-        metavar="FILE",
-        help="the config to run; `shipped` is Tilewave's full study",
+        "--configfile", type=Path, metavar="FILE", help="a config; `shipped` is the full study"
     )
-    parser.add_argument(
-        "--cores", default="all", metavar="N", help="CPU cores to use (default: %(default)s)"
-    )
+    parser.add_argument("--cores", default="all", metavar="N", help="default: %(default)s")
     parser.set_defaults(run=run)
 
 
@@ -86,9 +78,8 @@ def _config(options: argparse.Namespace) -> Path:
         for flag in ("shapes", "operations"):
             value = getattr(options, flag)
             if value:
-                problem = f"--{flag} is given without --kernels"
                 remedy = f"Add --kernels; a config names its own {flag}"
-                raise UserError.because(HERE, problem, remedy)
+                raise UserError.because(HERE, f"--{flag} is given without --kernels", remedy)
         if file is None:
             return latest()
         return ROOT / "config" / "config.yaml" if file == Path("shipped") else file

@@ -1,4 +1,7 @@
-"""``tilewave wrap FILE.cu``: write front matter for a kernel that was written for nvcc."""
+"""``tilewave wrap FILE.cu``: write front matter for a kernel that was written for nvcc.
+
+The front matter is guessed from the code and the launch, and the guess is tested on the CPU.
+"""
 
 import argparse
 import itertools
@@ -77,10 +80,8 @@ class Target:
 
 def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
-    wrap = commands.add_parser(
-        "wrap",
-        help="write front matter for a kernel that was written for nvcc, and execute it on the CPU",
-    )
+    summary = "write front matter for a kernel that was written for nvcc"
+    wrap = commands.add_parser("wrap", help=summary, description=__doc__)
     wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file, or a cubin")
     for flag, metavar, text in TEXTS:
         wrap.add_argument(*flag.split(), metavar=metavar, help=text)
@@ -92,10 +93,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Wrap a kernel, or each of a file. Raises UserError.
-
-    Returns 0 if each executed kernel was correct or not checked, else 1.
-    """
+    """Wrap a kernel, or each of a file. Returns 0 if all are correct or not checked, else 1."""
     return _all(options) if options.kernel == ALL else _wrap_kernel(options)[0]
 
 
@@ -111,9 +109,8 @@ def _all(options: argparse.Namespace) -> int:
     for function in source.functions():
         if function.file == source.path and function.name != judge:
             try:
-                status, verdict = _wrap_kernel(
-                    argparse.Namespace(**{**vars(options), "kernel": function.name})
-                )
+                changes = {**vars(options), "kernel": function.name}
+                status, verdict = _wrap_kernel(argparse.Namespace(**changes))
             except UserError as error:
                 status, verdict = execute.USAGE, str(error)
             exit_status = max(exit_status, status)
@@ -178,7 +175,7 @@ def _wrapped(
     plain = outcome["verdict"] == result.WRONG and not (options.operation or options.new_operation)
     if plain and operations.MODULES.file(guess.operation.name) is None:
         doubt = f"That the kernel computes {guess.operation.name} is a guess"
-        say(f"  {doubt}. Name another --operation, or use {NEW_OPERATION}.")
+        say(f"  {doubt}. Name another --operation, or write one with {NEW_OPERATION}.")
     sums = (name for name, operand in guess.operation.operands.items() if operand.extents == ())
     if any(f" of {name} on" in outcome["reason"] for name in sums):
         say("  If each block gives a sum, see docs/operations.md, Sums of blocks.")
@@ -187,9 +184,7 @@ def _wrapped(
         operation_file = Path(folders_of_operations[0]).expanduser() / f"{derived.name}.py"
         operation_file.write_text(derived.text(), encoding="utf-8")
         operations.written(derived.name, map(Path, folders_of_operations))
-        say(
-            f"Written: {relative(operation_file)}, from what the kernel touched: {_arrays(derived)}"
-        )
+        say(f"Written: {relative(operation_file)}. The kernel touched {_arrays(derived)}")
     file = operations.MODULES.file(guess.operation.name)
     if file is not None:
         more = f" --operations {relative(file.parent)}"
@@ -231,9 +226,7 @@ def _with_facts(guess: Guess, ready: compiled.CompiledKernel) -> None:
             set_common_grid(guess)
     if ready.dynamic:
         guess.unknown["--shared"] = "bytes of dynamic shared memory"
-    guess.notes.append(
-        f"the arrays are {ready.dtype}, by the kernel's instructions (--dtype changes it)"
-    )
+    guess.notes.append(f"the arrays are {ready.dtype}, by its instructions (--dtype changes it)")
 
 
 # ------------------------------------------------------------------------- user-defined operations
@@ -245,15 +238,15 @@ FOLDER = "my_operations"
 def _prepare_operation(options: argparse.Namespace) -> None:
     """Make the folder of a new operation, and set its name. Raises UserError."""
     options.operations = options.operations or operations.MODULES.folders() or [FOLDER]
-    Path(options.operations[0]).expanduser().mkdir(parents=True, exist_ok=True)
+    folder = Path(options.operations[0]).expanduser()
     name = options.new_operation or matching.snake(options.reference.rpartition(":")[2])
     if not NAME.fullmatch(name):
         allowed = "a name of a-z, 0-9 and _ that begins with a letter"
         raise UserError(HERE, "--new-operation", name, allowed)
-    there = (Path(options.operations[0]).expanduser() / f"{name}.py").is_file()
-    if there and not options.reference and not options.force:
+    if (folder / f"{name}.py").is_file() and not options.reference and not options.force:
         remedy = "Choose a name that no operation has, or overwrite it with --force"
         raise UserError.because(HERE, f"the operation {name} exists already", remedy)
+    folder.mkdir(parents=True, exist_ok=True)
     options.new_operation = name
 
 
@@ -278,10 +271,7 @@ def _judged_by(options: argparse.Namespace) -> Operation:
 
 
 def _new(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
-    """Derive an operation from what the kernel touches, and guess the kernel's front matter.
-
-    home: a folder for the files of the trials.
-    """
+    """Derive an operation from what the kernel touches, and guess the kernel's front matter."""
     options, function, source = target.options, target.function, target.source
     derived = deriving.first(
         function, options.new_operation, source.path.name, options.arguments, options.grid
@@ -309,7 +299,7 @@ def _new(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
         folder, path = kept(deriving.with_room(candidate, shape)), writing.trial_path(source, home)
         while True:
             target.write(guess.front, path)
-            trial = _left(options, path, folder, shape, candidate.indices)
+            trial = _trial(options, path, folder, shape, candidate.indices)
             front = trying.repaired(guess.front, trial.found, guess) if trial.fatal else None
             if front is None:
                 return trial
@@ -334,17 +324,14 @@ def _new(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
     return derived, guess
 
 
-def _left(
+def _trial(
     options: argparse.Namespace,
     path: Path,
     folder: Path,
     shape: Mapping[str, int],
     indices: Sequence[str] = (),
 ) -> case.Left:
-    """Execute a kernel file once, and return its buffers and footprint.
-
-    indices: arrays that get the largest index as their first element.
-    """
+    """Execute a kernel file once, and return its buffers; ``indices`` begin with the largest index."""
     arguments = [str(path), "--shape", _size(shape), "--arch", options.arch]
     try:
         _, job, _ = execute.planned(execute.options_of(arguments), folder)
@@ -361,10 +348,9 @@ def _left(
 
 def _with_tile(target: Target, guess: Guess) -> None:
     """Guess the grid of an unlaunched product from the tile that one block writes."""
-    (written, *more) = [
-        name for name, operand in guess.operation.operands.items() if operand.written
-    ]
-    extents = guess.operation.operands[written].extents
+    operands = guess.operation.operands
+    (written, *more) = [name for name, operand in operands.items() if operand.written]
+    extents = operands[written].extents
     if "--grid" not in guess.unknown or target.options.grid or more or guess.operation.tiles == ():
         return
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
@@ -372,7 +358,7 @@ def _with_tile(target: Target, guess: Guess) -> None:
         target.write({**guess.front, "grid": [1], "requires": {}}, path)
         shape = dict.fromkeys(guess.operation.dimensions, WIDE)
         shape |= dict.fromkeys(guess.operation.tiles[2:], SHORT)
-        trial = _left(target.options, path, Path(folder), shape)
+        trial = _trial(target.options, path, Path(folder), shape)
     if trial.fatal or len(extents) != 2:
         return
     memory = trial.buffers[written]
@@ -446,7 +432,7 @@ def _operation(target: Target) -> Operation:
         name = answers.ask(f"operation ({', '.join(names)})", "copy")
     if name is None:
         problem = f"the name {target.function.name} does not say what the kernel computes"
-        remedy = f"Choose --operation NAME ({', '.join(names)}), or {NEW_OPERATION}"
+        remedy = f"Choose --operation NAME ({', '.join(names)}), or write one with {NEW_OPERATION}"
         raise UserError.because(HERE, problem, remedy)
     if name not in names:
         raise UserError(HERE, "--operation", name, names)
@@ -494,10 +480,7 @@ def _fixed_shape(options: argparse.Namespace, operation: Operation) -> trying.Sh
 def _tried(
     target: Target, guess: Guess, shape: trying.Shape | None
 ) -> tuple[dict[str, Any], Mapping[str, Any], trying.Shape]:
-    """Execute the guess and its alternatives, and return the best front matter with its outcome.
-
-    shape: the only shape to try; None tries several.
-    """
+    """Execute the guess and its alternatives at a shape, or at several if None; return the best."""
     options, source = target.options, target.source
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         path = writing.trial_path(source, Path(folder))
@@ -523,11 +506,10 @@ def _tried(
             return *trying.settle(guess, once, shape), shape
         shape = trying.first_shape(guess)
         front, outcome = trying.settle(guess, once, shape)
-        more_shapes = deriving.trials(guess.operation.dimensions) if guess.operation.kernel else ()
         first_outcome, first_size = outcome, _size(shape)
-        for trial_shape in (
-            () if outcome["verdict"] in (result.CORRECT, *result.FINDINGS) else more_shapes
-        ):
+        decided = outcome["verdict"] in (result.CORRECT, *result.FINDINGS)
+        retry = guess.operation.kernel and not decided
+        for trial_shape in deriving.trials(guess.operation.dimensions) if retry else ():
             retried_front, retried = trying.settle(guess, once, trial_shape)
             judged = retried["status"] == result.OK and retried["verdict"] != result.NOT_CHECKED
             if judged and (outcome["verdict"] == result.NOT_CHECKED or trying.right(retried)):
@@ -535,9 +517,8 @@ def _tried(
             if trying.right(outcome) and outcome["verdict"] == result.CORRECT:
                 break
         if outcome is not first_outcome and _verdict(first_outcome) != result.NOT_CHECKED:
-            guess.notes.append(
-                f"at {first_size}: {_verdict(first_outcome)}{_reason(first_outcome)}"
-            )
+            verdict = f"{_verdict(first_outcome)}{_reason(first_outcome)}"
+            guess.notes.append(f"at {first_size}: {verdict}")
         shape = trying.shape_of(shape, front)
         if trying.right(outcome):
             requires = trying.limits(guess, front, once, shape)

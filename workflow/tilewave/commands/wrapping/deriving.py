@@ -101,9 +101,8 @@ class DerivedOperation:
 
     def text(self, reference: str = "None") -> str:
         """Return the text of the operation's file."""
-        operands = (
-            f'        "{name}": {_operand(operand)},\n' for name, operand in self.operands.items()
-        )
+        items = self.operands.items()
+        operands = (f'        "{name}": {_operand(operand)},\n' for name, operand in items)
         return TEXT.format(
             name=_class_name(self.name),
             kernel=self.kernel,
@@ -252,24 +251,18 @@ def _as_inputs(
 ) -> set[str]:
     """Return the arrays that are read and written, if their values before the launch matter; else none."""
     inputs = {name for name, operand in derived.operands.items() if operand.stream is not None}
-    read_and_written = {
-        name for name, ends in trial.touched.items() if all(ends) and name in inputs
-    }
-    if not read_and_written:
+    updated = {name for name, ends in trial.touched.items() if all(ends) and name in inputs}
+    if not updated:
         return set()
     operands = {**derived.operands}
-    operands |= {name: replace(operands[name], stream=None) for name in read_and_written}
-    again = touch(
-        replace(derived, operands=operands, indices=tuple({*derived.indices} - read_and_written)),
-        shape,
-    )
+    operands |= {name: replace(operands[name], stream=None) for name in updated}
+    indices = tuple({*derived.indices} - updated)
+    again = touch(replace(derived, operands=operands, indices=indices), shape)
     for name, memory in again.buffers.items():
-        now, before = (
-            np.asarray(memory).view(np.uint8) for memory in (memory, trial.buffers[name])
-        )
+        now, before = (np.asarray(held).view(np.uint8) for held in (memory, trial.buffers[name]))
         wrote = now != POISON
         if again.fatal or not np.array_equal(now[wrote], before[wrote]):
-            return read_and_written
+            return updated
     return set()
 
 

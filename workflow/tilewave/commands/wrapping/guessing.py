@@ -8,14 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewave.commands.wrapping import matching
 from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside
-from tilewave.commands.wrapping.matching import (
-    alternatives,
-    arguments_of,
-    leaves,
-    unassigned,
-    usual,
-)
+from tilewave.commands.wrapping.matching import leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import (
     Function,
     Launch,
@@ -147,9 +142,7 @@ def _sides(sides: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> 
     return shortened([int(text) if text.isdigit() else text for text in texts])
 
 
-NEW_OPERATION = (
-    "--new-operation NAME, which writes an operation from the kernel (docs/operations.md)"
-)
+NEW_OPERATION = "--new-operation NAME (docs/operations.md)"
 """Advice for a kernel that fits no operation."""
 
 
@@ -184,7 +177,7 @@ def guessed(
     without = Launch((), (), (), (), (), outside(source), 0)
     code = Code(function, source, next(iter(source.launches(function.name)), without))
     entry, names, types = _template(guess, code, dtype)
-    arguments, unknown = arguments_of(function.parameters, operation, roles)
+    arguments, unknown = matching.arguments_of(function.parameters, operation, roles)
     if type(operation).reference is Operation.reference:  # else the reference needs their values
         unknown = _with_numbers(guess, code, arguments, unknown)
     guess.front["dtypes"] = _dtypes(guess, code, types, dtype, arguments)
@@ -193,7 +186,8 @@ def guessed(
         suggestion = ", ".join(map(_word, function.nested(arguments)))
         suggestion += f", with a value for each ? ({', '.join(unknown)})"
         if any(parameter.stars for parameter in missing):
-            suggestion += f". If {operation.name} has no such array, use {NEW_OPERATION}"
+            suggestion += f". If {operation.name} has no such array, write an operation with "
+            suggestion += NEW_OPERATION
         if any(map(_is_struct, missing)):
             form = "the list of its members, [m, n, k] or []"
             suggestion += f". Write a struct as {form} (docs/wrapping.md)"
@@ -206,7 +200,7 @@ def guessed(
     single = len([argument for argument in arguments if argument in sizes]) == 1 < len(sizes)
     if single and operation.laid_out:
         guess.front["requires"] = equal
-    for alternative in alternatives(function.parameters, arguments, operation):
+    for alternative in matching.alternatives(function.parameters, arguments, operation):
         scratch = Guess({**guess.front, "arguments": function.nested(alternative)}, operation)
         _geometry(scratch, code, names, alternative)
         guess.alternatives.append(scratch.front)
@@ -227,10 +221,7 @@ def guessed(
 def _with_numbers(
     guess: Guess, code: Code, arguments: list[Any], unknown: Sequence[str]
 ) -> list[str]:
-    """Set each unknown real number to its value in the launch, else to a guess.
-
-    Returns the names of the parameters that are still unknown.
-    """
+    """Set unknown real numbers from the launch, else guess; return what is still unknown."""
     function, launch = code.function, code.launch
     values = function.launch_arguments(launch.arguments)
     for at, parameter in enumerate(function.parameters):
@@ -341,20 +332,14 @@ def _simple(text: str, macros: Mapping[str, Any]) -> int | str:
 
 def _common_block(guess: Guess, code: Code) -> list[int | str]:
     function = code.function
-    names = {
-        parameter.name: PREFIX + parameter.name
-        for parameter in function.template
-        if not parameter.is_type
-    }
+    constants = [parameter.name for parameter in function.template if not parameter.is_type]
+    names = {name: PREFIX + name for name in constants}
     names |= {name: str(value) for name, value in guess.values.items()}
     if function.bound:
         with contextlib.suppress(Unknown):
             return [_simple(of_tokens(function.bound, outside(code.source), names), {})]
-    thread_counts = [
-        names[parameter.name]
-        for parameter in function.template
-        if THREADS.fullmatch(parameter.name)
-    ]
+    template_names = [parameter.name for parameter in function.template]
+    thread_counts = [names[name] for name in template_names if THREADS.fullmatch(name)]
     if thread_counts:
         guess.unknown["--block"] = thread_counts[0]
         return [_simple(thread_counts[0], {})]
@@ -366,10 +351,7 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
 def _extents(operation: Operation) -> tuple[str, ...]:
     """Return the dimensions that threads usually cover: the output's, or the input's if it has none."""
     operands = sorted(operation.operands.values(), key=lambda operand: not operand.written)
-    named = (
-        tuple(extent for extent in operand.extents if isinstance(extent, str))
-        for operand in operands
-    )
+    named = (tuple(size for size in item.extents if isinstance(size, str)) for item in operands)
     return next(filter(None, named), ())
 
 
@@ -387,11 +369,7 @@ def _common_grid(block: Sequence[int | str], extents: Sequence[str]) -> list[int
 
 
 def _other_grids(guess: Guess) -> list[list[int | str]]:
-    """Return more grids to try.
-
-    Without a launch: a block, warp or thread for each row. With one for a fixed size: that size instead of a
-    number.
-    """
+    """Return more grids to try: a block, warp or thread for each row, or a size instead of a number."""
     front, extents = guess.front, _extents(guess.operation)
     grid, block = front["grid"], front["block"]
     if guess.operation.laid_out:
@@ -433,9 +411,8 @@ def _tiles(guess: Guess, code: Code) -> None:
         int(value) for name, value in {**macros, **guess.values}.items() if K_STEP.fullmatch(name)
     ]
     body = function.declaration.body
-    assigned = (
-        token for token, after in itertools.pairwise(body) if token.word and after.text == "="
-    )
+    pairs = itertools.pairwise(body)
+    assigned = (token for token, after in pairs if token.word and after.text == "=")
     for token in (*assigned, *(Token(name, 0, word=True) for name in source.macros)):
         if K_STEP.fullmatch(token.text) and not steps:
             with contextlib.suppress(Unknown):

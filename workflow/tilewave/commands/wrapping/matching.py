@@ -1,11 +1,8 @@
-"""The array, size or scalar of an operation that each parameter of a kernel is.
-
-Names, types and positions of the parameters decide.
-"""
+"""The array, size or scalar that each parameter of a kernel is, by its name, type and position."""
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewave.commands.wrapping.arithmetic import WHOLE
@@ -42,10 +39,7 @@ MOST = 8
 
 
 def operation_of(function: Function, source: Source) -> Operation | None:
-    """Return the operation in the name of the kernel or file with one array for each pointer.
-
-    Without one: the matrix product for three arrays or more, else None.
-    """
+    """Return the operation in the name of kernel or file; else matmul for three arrays or more."""
     pointers = sum(parameter.stars > 0 for parameter in function.parameters)
     for label in (function.name, source.path.stem):
         text = label.lower()
@@ -201,19 +195,16 @@ def alternatives(
     """Yield the arguments with other meanings of the sizes that no name decides."""
     names = operation.dimensions
     if operation.laid_out and {"m", "n"} <= {*arguments}:
-        yield [
-            {"m": "n", "n": "m"}.get(argument, argument) for argument in arguments
-        ]  # N rows and M columns
+        swapped = {"m": "n", "n": "m"}  # N rows and M columns
+        yield [swapped.get(argument, argument) for argument in arguments]
     positions = [i for i, argument in enumerate(arguments) if argument in names]
     plain_name = re.compile(DIMENSION.format("|".join(names)))
-    if operation.laid_out or all(
-        plain_name.fullmatch(parameters[i].name.lower()) for i in positions
-    ):
+    labels = [parameters[i].name.lower() for i in positions]
+    if operation.laid_out or all(map(plain_name.fullmatch, labels)):
         return
-    single = [(name,) for name in (*names, " * ".join(names))]
-    meanings = (
-        single if len(positions) == 1 else itertools.permutations(arguments[i] for i in positions)
-    )
+    meanings: Iterable[Sequence[Any]] = itertools.permutations(arguments[i] for i in positions)
+    if len(positions) == 1:
+        meanings = [(name,) for name in (*names, " * ".join(names))]
     for meaning in itertools.islice(meanings, MOST):
         changed = list(arguments)
         for position, argument in zip(positions, meaning):

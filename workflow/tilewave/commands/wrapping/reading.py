@@ -177,9 +177,7 @@ class Source:
         for path in dict.fromkeys((*self.kernel_files, *self.texts)):
             if word in self.texts[path]:
                 with contextlib.suppress(Unreadable):
-                    yield from (
-                        (path, declaration) for declaration in declarations(self.texts[path])
-                    )
+                    yield from ((path, item) for item in declarations(self.texts[path]))
 
     def functions(self) -> list[Function]:
         """Return the kernels of the file, then those of its headers."""
@@ -201,12 +199,8 @@ class Source:
             if inside:
                 return tuple(laid(member, depth + 1) for member in inside)
             taken = {earlier.name for earlier in (*flat, *function.parameters)} if depth else set()
-            flat.append(
-                replace(
-                    parameter,
-                    name=f"{parameter.name}_{depth}" if parameter.name in taken else parameter.name,
-                )
-            )
+            name = parameter.name
+            flat.append(replace(parameter, name=f"{name}_{depth}" if name in taken else name))
             return len(flat) - 1
 
         tree = tuple(laid(parameter) for parameter in function.parameters)
@@ -256,9 +250,8 @@ class Source:
         for _, declaration in self.declarations(name):
             ends = [i for i, token in enumerate(declaration.body) if token.text == "return"]
             if declaration.name == name and ends:
-                return Scope(self, declaration.body, declaration.end), _until(
-                    declaration.body, ends[-1] + 1, ";"
-                )
+                body = declaration.body
+                return Scope(self, body, declaration.end), _until(body, ends[-1] + 1, ";")
         return None
 
     def launches(self, kernel: str) -> list[Launch]:
@@ -375,11 +368,8 @@ class Scope:
 
     def value(self, name: str) -> tuple[Token, ...] | None:
         """Return the last value of a name before this position, or outside of functions."""
-        values = [
-            value
-            for at, assigned, value in definitions(self.body)
-            if assigned == name and at < self.at
-        ]
+        before = [entry for entry in definitions(self.body) if entry[0] < self.at]
+        values = [value for _, assigned, value in before if assigned == name]
         return values[-1] if values else self.source.constant(name)
 
 
@@ -430,10 +420,7 @@ def _parameter(part: Sequence[Token]) -> Parameter:
 
 
 def _root(path: Path) -> Path:
-    """Return the folder in which launches and headers are looked for.
-
-    It is the repository if near, else the folder above the file's, or the file's if that one is too large.
-    """
+    """Return where to look for launches: the repository, else the folder above, if not too large."""
     near = path.parents[: LEVELS + 1]
     repository = next((entry for entry in near if (entry / ".git").exists()), None)
     above = near[min(1, len(near) - 1)]
@@ -445,19 +432,16 @@ def _around(path: Path) -> list[Path]:
     """Return files with code, those in the kernel's folder first."""
     root = _root(path)
     entries = (entry for entry in root.rglob("*") if entry.suffix in SOURCES)
-    project_files = (
-        entry for entry in entries if not OTHERS.search(entry.relative_to(root).as_posix())
+    names = ((entry, entry.relative_to(root).as_posix()) for entry in entries)
+    files = itertools.islice(
+        (entry for entry, name in names if not OTHERS.search(name)), MOST_FILES
     )
-    files = itertools.islice(project_files, MOST_FILES)
     readable = [entry for entry in files if entry.is_file() and entry.stat().st_size <= MOST_BYTES]
     return sorted(readable, key=lambda entry: (entry.parent != path.parent, str(entry)))
 
 
 def _folder(name: str, file: Path, home: Path) -> Path | None:
-    """Return the folder of headers in which an include's name is this file, else None.
-
-    A name with `..` is relative to the folder of the including file, ``home``.
-    """
+    """Return the folder in which an include's name is this file, else None; `..` starts at ``home``."""
     parts = Path(name).parts
     if ".." in parts:
         return file.parent if Path(os.path.normpath(home / name)) == file else None
@@ -479,9 +463,8 @@ def read(path: Path) -> tuple[Source, tuple[Path, ...]]:
             and not includes.provided(name)
         }
         searched = (None, *folders, path.resolve().parent)
-        candidates = (
-            _folder(name, file, path.parent) for name in sorted(missing) for file in around
-        )
+        pairs = itertools.product(sorted(missing), around)
+        candidates = (_folder(name, file, path.parent) for name, file in pairs)
         folder = next((folder for folder in candidates if folder not in searched), None)
         if folder is None:
             break

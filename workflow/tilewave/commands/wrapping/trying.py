@@ -35,10 +35,7 @@ def right(outcome: Outcome) -> bool:
 
 
 def first_shape(guess: Guess) -> Shape:
-    """Return a shape of one to three whole tiles a side, with sizes that differ from each other.
-
-    With equal sizes an argument could be mistaken for another.
-    """
+    """Return one to three tiles a side; equal sizes would hide an argument that is another's."""
     operation, shape = guess.operation, Shape()
     if guess.shape:
         return shape_of(guess.shape, guess.front)
@@ -136,9 +133,9 @@ def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str,
         changed = [key for key in keys if alternative.get(key) != front.get(key)]
         description = "; ".join(f"{key} {_shown(alternative[key])}" for key in changed)
         # Elements that the old grid did not write seemed to be read; a new grid may write them.
-        kept = {
-            key: value for key, value in front.items() if key != READS_C or "grid" not in changed
-        }
+        kept = {**front}
+        if "grid" in changed:
+            kept.pop(READS_C, None)
         yield {**kept, **{key: alternative[key] for key in changed}}, description
     for layouts in LAYOUTS if guess.operation.laid_out else ():
         description = ", ".join(f"{name} column-major" for name in layouts)
@@ -188,18 +185,14 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
 
 def _named(guess: Guess, front: Mapping[str, Any]) -> str:
     """Return the size that the kernel takes, for sizes that must be equal."""
-    return next(
-        str(argument)
-        for argument in leaves(front["arguments"])
-        if argument in guess.operation.dimensions
-    )
+    sizes = guess.operation.dimensions
+    return next(argument for argument in leaves(front["arguments"]) if argument in sizes)
 
 
 def _judged(guess: Guess, outcome: Outcome) -> bool:
     """Return whether the outcome is correct; not checked counts only without a reference kernel."""
-    return right(outcome) and (
-        guess.operation.kernel is None or outcome["verdict"] == result.CORRECT
-    )
+    checked = guess.operation.kernel is None or outcome["verdict"] == result.CORRECT
+    return right(outcome) and checked
 
 
 def _limit_of(
