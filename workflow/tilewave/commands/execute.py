@@ -55,9 +55,7 @@ def add(commands: Any) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "kernel", type=Path, help="a .cu file with front matter, or a .yaml file with a cubin"
-    )
+    parser.add_argument("kernel", type=Path, help="a kernel file: .cu, or .yaml with a cubin")
     parser.add_argument("--shape", help="sizes in the operation's order: 128x128x64, or 128")
     parser.add_argument("--case", help="the case of a probe")
     parser.add_argument(
@@ -96,10 +94,7 @@ def run(options: argparse.Namespace) -> int:
     """Execute, print the outcome and return the exit code. Raises UserError."""
     flags.use_operations(options)
     outcome = execute(options, options.machine)
-    print(
-        json.dumps(outcome, indent=1) if options.json else text(outcome),
-        end="\n" if options.json else "",
-    )
+    print(json.dumps(outcome, indent=1) if options.json else text(outcome))
     return exit_code(outcome)
 
 
@@ -111,9 +106,8 @@ def _kernel(path: Path) -> Kernel:
         raise UserError.because(HERE, f"{path} is not a file", "Give a kernel file")
     kernel = load_kernel(path) if path.suffix in (".cu", ".yaml") else None
     if kernel is None or kernel.provider != "nvrtc":
-        problem = f"{path} has no machine code, and only machine code is executed"
-        remedy = "Give a .cu file, or a .yaml file with a `cubin`"
-        raise UserError.because(HERE, problem, remedy)
+        remedy = "Give a .cu file, or a .yaml file with a `cubin`: only machine code is executed"
+        raise UserError.because(HERE, f"{path} has no machine code", remedy)
     return kernel
 
 
@@ -437,9 +431,9 @@ def text(outcome: Mapping[str, Any]) -> str:
     lines = _headline(outcome) + _printed(outcome)
     if "lanes" in outcome:
         drawn = outcome["lanes"]
-        return "\n".join([*lines, "", *drawn["text"], "", f"drawn in {drawn['file']}"]) + "\n"
+        return "\n".join([*lines, "", *drawn["text"], "", f"drawn in {drawn['file']}"])
     if not outcome["instructions"]:
-        return "\n".join(lines) + "\n"
+        return "\n".join(lines)
     classes = outcome["classes"]
     total = sum(row["executed"] for row in classes) or 1
     lines += ["", "Instructions"]
@@ -486,7 +480,7 @@ def text(outcome: Mapping[str, Any]) -> str:
         f"{count(outcome['thread_instructions'])} thread instructions executed in "
         f"{launched:.2f} s ({rate:.0f} million a second); {outcome['seconds']:.2f} s with inputs and check",
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 # ---------------------------------------------------------------------------------------- the end

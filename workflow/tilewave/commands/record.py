@@ -22,9 +22,7 @@ def add(commands: Any) -> None:
         help="merge the recording in FOLDER: a checkout, a folder of recorded GPUs, or one GPU's folder",
     )  # fmt: skip
     parser.add_argument(
-        "--keep",
-        action="store_true",
-        help="if both recordings hold a case, keep this folder's figures",
+        "--keep", action="store_true", help="if both hold a case, keep this folder's figures"
     )
     parser.set_defaults(run=run)
 

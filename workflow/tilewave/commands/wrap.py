@@ -59,11 +59,8 @@ NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
 
 @dataclass(frozen=True)
 class Target:
-    """A kernel to wrap.
-
-    folders: of headers, besides the kernel's; asking: whether a user at the terminal answers questions;
-    ready: the kernel's facts from a cubin.
-    """
+    """A kernel to wrap. folders: of headers, besides the kernel's; asking: whether a user at the terminal
+    answers questions; ready: the kernel's facts from a cubin."""
 
     options: argparse.Namespace
     function: Function
@@ -126,8 +123,7 @@ def _wrap_kernel(options: argparse.Namespace) -> tuple[int, str]:
         _prepare_operation(options)
     folders_of_operations = flags.use_operations(options)
     if not options.source.is_file():
-        remedy = "Give a .cu or .cuh file, or a cubin"
-        raise UserError.because(HERE, f"{options.source} is not a file", remedy)
+        raise UserError.because(HERE, f"{options.source} is not a file", "Give a .cu file")
     folders: Sequence[Path] = ()
     kernels_of_cubin: dict[str, compiled.CompiledKernel] = {}
     if options.source.suffix == compiled.SUFFIX:
@@ -135,8 +131,7 @@ def _wrap_kernel(options: argparse.Namespace) -> tuple[int, str]:
     else:
         source, folders = read(options.source.resolve())
     if source.texts[source.path].lstrip().startswith(writing.OPENING) and options.output is None:
-        remedy = "Write another kernel file with -o FILE"
-        raise UserError.because(options.source, "the file has front matter already", remedy)
+        raise UserError.because(options.source, "it has front matter", "Choose another -o FILE")
     asking = sys.stdin.isatty() and not options.yes
     functions = [kernel.function for kernel in kernels_of_cubin.values()] or source.functions()
     function = _function(options, functions, source.path, asking)
@@ -168,7 +163,7 @@ def _wrapped(
         say(f"  {outcome['warning']}")
     text = writing.file_text(front, target.source, target.folders, output)
     size = _size(shape)
-    verdict = f"{_verdict(outcome)} at {size}{_reason(outcome)}"
+    verdict = _described(outcome, size)
     say(f"  {verdict}")
     if not trying.right(outcome) and not options.shape and not _sized(front, guess.operation):
         say("  The kernel takes no size. If it was written for a fixed one, give it with --shape.")
@@ -200,7 +195,7 @@ def _wrapped(
     return execute.RIGHT if trying.right(outcome) else execute.WRONG, verdict
 
 
-def _guess(target: Target, operation: Operation, roles: Mapping[str, str] | None = None) -> Guess:
+def _guess(target: Target, operation: Operation, roles: matching.Roles = None) -> Guess:
     """Guess front matter from the code and the command line. Raises UserError."""
     options, source = target.options, target.source
     guess = guessed(target.function, source, operation, options.dtype or "", roles)
@@ -372,8 +367,7 @@ def _with_tile(target: Target, guess: Guess) -> None:
     guess.alternatives[:0] = [{**guess.front, "grid": grid} for grid in grids[1:]]
     guess.tile |= dict(zip(map(str, extents), sides))
     guess.notes[:] = [note for note in guess.notes if not note.startswith("grid is a guess")]
-    tile = f"{sides[0]} x {sides[1]}"
-    guess.notes.append(f"a block writes {tile} of {written}: the grid follows from it")
+    guess.notes.append(f"a block writes {sides[0]} x {sides[1]} of {written}: hence the grid")
 
 
 def _arrays(derived: DerivedOperation) -> str:
@@ -399,8 +393,8 @@ def _verdict(outcome: Mapping[str, Any]) -> str:
     return str(outcome["verdict"] if outcome["status"] == result.OK else outcome["status"])
 
 
-def _reason(outcome: Mapping[str, Any]) -> str:
-    return f": {outcome['reason']}" if outcome["reason"] else ""
+def _described(outcome: Mapping[str, Any], size: str) -> str:
+    return ": ".join(filter(None, (f"{_verdict(outcome)} at {size}", outcome["reason"])))
 
 
 def _function(
@@ -408,8 +402,7 @@ def _function(
 ) -> Function:
     by_name = {function.name: function for function in functions[::-1]}
     if not by_name:
-        remedy = "Give a file with a __global__ function"
-        raise UserError.because(options.source, "the file has no kernel", remedy)
+        raise UserError.because(options.source, "no __global__ function", "Give another file")
     names_in_file = [function.name for function in functions if function.file == path]
     names = names_in_file if names_in_file and options.kernel is None else list(by_name)
     name = options.kernel or (names[0] if len(names) == 1 else None)
@@ -417,7 +410,7 @@ def _function(
         name = answers.ask(f"kernel ({', '.join(names)})", names[0])
     if name is None:
         remedy = f"Choose one with --kernel NAME, or --kernel all: {', '.join(sorted(names))}"
-        raise UserError.because(options.source, f"the file has {len(names)} kernels", remedy)
+        raise UserError.because(options.source, f"it has {len(names)} kernels", remedy)
     if name not in names:
         raise UserError(HERE, "--kernel", name, names)
     return by_name[name]
@@ -517,8 +510,7 @@ def _tried(
             if trying.right(outcome) and outcome["verdict"] == result.CORRECT:
                 break
         if outcome is not first_outcome and _verdict(first_outcome) != result.NOT_CHECKED:
-            verdict = f"{_verdict(first_outcome)}{_reason(first_outcome)}"
-            guess.notes.append(f"at {first_size}: {verdict}")
+            guess.notes.append(_described(first_outcome, first_size))
         shape = trying.shape_of(shape, front)
         if trying.right(outcome):
             requires = trying.limits(guess, front, once, shape)

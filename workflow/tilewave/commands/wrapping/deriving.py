@@ -103,14 +103,10 @@ class DerivedOperation:
         """Return the text of the operation's file."""
         items = self.operands.items()
         operands = (f'        "{name}": {_operand(operand)},\n' for name, operand in items)
-        return TEXT.format(
-            name=_class_name(self.name),
-            kernel=self.kernel,
-            file=self.file,
-            dimensions=_tuple(self.dimensions),
-            operands="".join(operands),
-            reference=reference,
-        ) + (INDICES.format(_tuple(self.indices)) if self.indices else "")
+        names = {"name": _class_name(self.name), "kernel": self.kernel, "file": self.file}
+        sizes = {"dimensions": _tuple(self.dimensions), "operands": "".join(operands)}
+        text = TEXT.format(**names, **sizes, reference=reference)
+        return text + (INDICES.format(_tuple(self.indices)) if self.indices else "")
 
 
 def _class_name(name: str) -> str:
@@ -145,24 +141,25 @@ def first(
             taken.add(sizes[parameter.name])
     named = [] if sizes else re.findall(r"[A-Za-z_]\w*", f"{arguments or ''} {grid or ''}")
     sizes |= {name: name for name in named if name not in taken and not name.startswith(PREFIX)}
-    operands = {
-        parameter.name: Operand(
-            tuple(sizes.values()),
-            stream=None if adds(function, parameter.name) else at,
-            written=not parameter.constant,
-            zeroed=adds(function, parameter.name),
-        )
-        for at, parameter in enumerate(pointers)
-    }
+    operands = {}
+    for at, pointer in enumerate(pointers):
+        added, extents = adds(function, pointer.name), tuple(sizes.values())
+        stream = None if added else at
+        operands[pointer.name] = Operand(extents, stream, not pointer.constant, added)
     return DerivedOperation(name, function.name, file, sizes, operands)
+
+
+def _with_extents(derived: DerivedOperation, extents: tuple[str | int, ...]) -> DerivedOperation:
+    operands = derived.operands.items()
+    held = {name: replace(operand, extents=extents) for name, operand in operands}
+    return replace(derived, operands=held)
 
 
 def with_room(derived: DerivedOperation, shape: Mapping[str, int]) -> DerivedOperation:
     """Return the operation with arrays that are large enough for any extents at this shape."""
     product, largest = math.prod(shape.values()), max(shape.values())
     room = max(product, min(product * max(ROOM, largest), MOST))
-    held = {name: replace(operand, extents=(room,)) for name, operand in derived.operands.items()}
-    return replace(derived, operands=held)
+    return _with_extents(derived, (room,))
 
 
 def adds(function: Function, name: str) -> bool:
@@ -213,34 +210,25 @@ def settled(
         if not trial.fatal:
             seen.append((shape, trial))
     if not seen:
-        operands = {
-            name: replace(operand, extents=derived.dimensions)
-            for name, operand in derived.operands.items()
-        }
-        return replace(derived, operands=operands), next(trials(derived.dimensions)), -1
+        unknown = _with_extents(derived, derived.dimensions)
+        return unknown, next(trials(derived.dimensions)), -1
     operands, exact = {}, [0] * len(seen)
     blind = _as_inputs(derived, *seen[0], touch)
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
-        ends = [
-            tuple(-(-end // size) for end in trial.touched.get(name, (0, 0))) for _, trial in seen
-        ]
+        touched = [trial.touched.get(name, (0, 0)) for _, trial in seen]
+        ends = [tuple(-(-end // size) for end in sides) for sides in touched]
         read, written = (max(side) for side in zip(*ends))
-        extents = _extents(
-            derived.dimensions, [(shape, max(end)) for (shape, _), end in zip(seen, ends)]
-        )
+        last = [(shape, max(end)) for (shape, _), end in zip(seen, ends)]
+        extents = _extents(derived.dimensions, last)
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
         stream = operand.stream if not written or (read and name in blind) else None
         operands[name] = Operand(extents, stream, bool(written), operand.zeroed and bool(written))
-    operation = replace(derived, operands=operands)
-    indices = tuple(
-        name
-        for name in operation.indices
-        if operands[name].stream is not None and not operands[name].written
-    )
+    inputs = [name for name in derived.indices if operands[name].stream is not None]
+    indices = tuple(name for name in inputs if not operands[name].written)
     best = max(range(len(seen)), key=lambda at: (exact[at], -at))
-    return replace(operation, indices=indices), seen[best][0], exact[best]
+    return replace(derived, operands=operands, indices=indices), seen[best][0], exact[best]
 
 
 def _as_inputs(

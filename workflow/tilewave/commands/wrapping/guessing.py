@@ -10,16 +10,8 @@ from typing import Any
 
 from tilewave.commands.wrapping import matching
 from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside
-from tilewave.commands.wrapping.matching import leaves, unassigned, usual
-from tilewave.commands.wrapping.reading import (
-    Function,
-    Launch,
-    Parameter,
-    Scope,
-    Source,
-    parts,
-    shortened,
-)
+from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
+from tilewave.commands.wrapping.reading import Function, Launch, Scope, Source, parts, shortened
 from tilewave.compiling.declarations import Token, Unreadable, angle
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.kernel.operations.base import Operation
@@ -155,22 +147,10 @@ def _word(argument: Any) -> str:
     return "?" if argument is None else str(argument)
 
 
-def _is_struct(parameter: Parameter) -> bool:
-    """Return whether a parameter is by value and its type is not the name of a number's type."""
-    return not parameter.stars and not NUMBER.search(parameter.type)
-
-
 def guessed(
-    function: Function,
-    source: Source,
-    operation: Operation,
-    dtype: str = "",
-    roles: Mapping[str, str] | None = None,
+    function: Function, source: Source, operation: Operation, dtype: str = "", roles: Roles = None
 ) -> Guess:
-    """Guess the front matter of a kernel of an operation.
-
-    roles: the operand or size of each parameter, for an operation that was derived from this kernel.
-    """
+    """Guess the front matter of a kernel of an operation."""
     front = {"title": _title(function.name), "operation": operation.name}
     guess = Guess(front, operation)
     guess.constant = functools.partial(_constant, source)
@@ -186,11 +166,10 @@ def guessed(
         suggestion = ", ".join(map(_word, function.nested(arguments)))
         suggestion += f", with a value for each ? ({', '.join(unknown)})"
         if any(parameter.stars for parameter in missing):
-            suggestion += f". If {operation.name} has no such array, write an operation with "
-            suggestion += NEW_OPERATION
-        if any(map(_is_struct, missing)):
-            form = "the list of its members, [m, n, k] or []"
-            suggestion += f". Write a struct as {form} (docs/wrapping.md)"
+            remedy = f"write an operation with {NEW_OPERATION}"
+            suggestion += f". If {operation.name} has no such array, {remedy}"
+        if any(not parameter.stars and not NUMBER.search(parameter.type) for parameter in missing):
+            suggestion += ". Write a struct as the list of its members, [m, n, k] or []"
         guess.unknown["--arguments"] = suggestion
     guess.front["arguments"] = function.nested(arguments)
     guess.front["entry"] = entry
@@ -338,8 +317,7 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
     if function.bound:
         with contextlib.suppress(Unknown):
             return [_simple(of_tokens(function.bound, outside(code.source), names), {})]
-    template_names = [parameter.name for parameter in function.template]
-    thread_counts = [names[name] for name in template_names if THREADS.fullmatch(name)]
+    thread_counts = [names[name] for name in constants if THREADS.fullmatch(name)]
     if thread_counts:
         guess.unknown["--block"] = thread_counts[0]
         return [_simple(thread_counts[0], {})]
@@ -400,16 +378,13 @@ def _tiles(guess: Guess, code: Code) -> None:
     macros = guess.macros()
     grid = " ; ".join(map(str, guess.front["grid"]))
     steps_of = guess.operation.tiles[2:]
-    for size in guess.operation.dimensions:
-        if size in steps_of:
-            continue
+    for size in [name for name in guess.operation.dimensions if name not in steps_of]:
         guess.tile[size] = 1
         if match := re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+)", grid):
             with contextlib.suppress(ExpressionError, TypeError):
                 guess.tile[size] = int(evaluate(match[1], macros))
-    steps = [
-        int(value) for name, value in {**macros, **guess.values}.items() if K_STEP.fullmatch(name)
-    ]
+    values = {**macros, **guess.values}
+    steps = [int(value) for name, value in values.items() if K_STEP.fullmatch(name)]
     body = function.declaration.body
     pairs = itertools.pairwise(body)
     assigned = (token for token, after in pairs if token.word and after.text == "=")

@@ -34,6 +34,8 @@ SYNONYMS = {
     "vec_add": "vector_add",
 }
 """Part of a kernel's name -> name of the operation."""
+Roles = Mapping[str, str] | None
+"""The array or size of each parameter of a kernel from which the operation was derived; None to guess."""
 MOST = 8
 """Most other meanings of the sizes that are tried."""
 
@@ -155,12 +157,9 @@ def unassigned(parameters: Sequence[Parameter], arguments: Sequence[Any]) -> lis
 
 
 def arguments_of(
-    parameters: Sequence[Parameter], operation: Operation, roles: Mapping[str, str] | None = None
+    parameters: Sequence[Parameter], operation: Operation, roles: Roles = None
 ) -> tuple[list[Any], list[str]]:
-    """Return the argument of each parameter, None if unknown, and the names of the unknown ones.
-
-    roles: the argument of each parameter that is known already; the others are unknown.
-    """
+    """Return the argument of each parameter, None if unknown, and the names of the unknown ones."""
     roles = _meanings(parameters, operation) if roles is None else roles
     arguments = [roles.get(parameter.name) or None for parameter in parameters]
     return arguments, unassigned(parameters, arguments)

@@ -207,23 +207,16 @@ class Source:
         return replace(function, parameters=tuple(flat), tree=tree)
 
     def members(self, kind: str) -> tuple[Parameter, ...]:
-        """Return the members of a struct in order.
-
-        None for an unknown struct, or if a member is no pointer, number or such a struct.
-        """
+        """Return the members of a struct; none if one is no pointer, number or such a struct."""
         for path, declaration in self.declarations(kind) if kind.isidentifier() else ():
             texts = [token.text for token in declaration.head]
             if declaration.kind != "type" or kind not in declaration.names or "{" not in texts:
                 continue
-            plain = {"union", "enum", "template", ":", "alignas"}.isdisjoint(
-                texts[: texts.index("{")]
-            )
+            head = texts[: texts.index("{")]
+            plain = {"union", "enum", "template", ":", "alignas"}.isdisjoint(head)
             fields = _members(self.texts[path], declaration) if plain else ()
-            readable = all(
-                member.stars or member.type in TYPED or self.members(member.type)
-                for member in fields
-            )
-            return fields if readable else ()
+            types = [field.type for field in fields if not field.stars]
+            return fields if all(name in TYPED or self.members(name) for name in types) else ()
         return ()
 
     def constant(self, name: str) -> tuple[Token, ...] | None:
@@ -388,10 +381,8 @@ def signature(path: Path, declaration: Declaration) -> Function:
     parameters = [_parameter(part) for part in parts(head[opening + 1 : closing(head, opening)])]
     bounds = [i for i, token in enumerate(head) if token.text == "__launch_bounds__"]
     bound = parts(head[bounds[0] + 2 : closing(head, bounds[0] + 1)])[0] if bounds else ()
-    tree = tuple(range(len(parameters)))
-    return Function(
-        declaration.name, path, declaration, tuple(template), tuple(parameters), bound, tree
-    )
+    name, tree = declaration.name, tuple(range(len(parameters)))
+    return Function(name, path, declaration, tuple(template), tuple(parameters), bound, tree)
 
 
 def _members(text: str, declaration: Declaration) -> tuple[Parameter, ...]:
@@ -432,10 +423,8 @@ def _around(path: Path) -> list[Path]:
     """Return files with code, those in the kernel's folder first."""
     root = _root(path)
     entries = (entry for entry in root.rglob("*") if entry.suffix in SOURCES)
-    names = ((entry, entry.relative_to(root).as_posix()) for entry in entries)
-    files = itertools.islice(
-        (entry for entry, name in names if not OTHERS.search(name)), MOST_FILES
-    )
+    ours = (item for item in entries if not OTHERS.search(item.relative_to(root).as_posix()))
+    files = itertools.islice(ours, MOST_FILES)
     readable = [entry for entry in files if entry.is_file() and entry.stat().st_size <= MOST_BYTES]
     return sorted(readable, key=lambda entry: (entry.parent != path.parent, str(entry)))
 

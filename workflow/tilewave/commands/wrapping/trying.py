@@ -133,9 +133,8 @@ def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str,
         changed = [key for key in keys if alternative.get(key) != front.get(key)]
         description = "; ".join(f"{key} {_shown(alternative[key])}" for key in changed)
         # Elements that the old grid did not write seemed to be read; a new grid may write them.
-        kept = {**front}
-        if "grid" in changed:
-            kept.pop(READS_C, None)
+        dropped = READS_C if "grid" in changed else ""
+        kept = {key: value for key, value in front.items() if key != dropped}
         yield {**kept, **{key: alternative[key] for key in changed}}, description
     for layouts in LAYOUTS if guess.operation.laid_out else ():
         description = ", ".join(f"{name} column-major" for name in layouts)
@@ -175,9 +174,8 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
     for name in guess.operation.tiles[2:]:
         step = requires.get(name, 0)
         multiples = [many * step for many in (1, 2, 3, 4) if step]
-        least = next(
-            (size for size in multiples if judged(run(front, {**shape, name: size}))), step
-        )
+        possible = (size for size in multiples if judged(run(front, {**shape, name: size})))
+        least = next(possible, step)
         if least > step:
             requires["conditions"] = [f"{name} >= {least}"]
     return requires
@@ -198,10 +196,7 @@ def _judged(guess: Guess, outcome: Outcome) -> bool:
 def _limit_of(
     name: str, guess: Guess, front: dict[str, Any], run: Run, shape: Shape
 ) -> dict[str, Any]:
-    """Return the smallest multiple that a size must be: the tile divided by powers of two.
-
-    A condition with the remainder replaces it if the size that was correct is no multiple.
-    """
+    """Return the least multiple that a size must be, a power of two below the tile, or its remainder."""
     square = "conditions" in front.get("requires", {})
 
     def holds(size: int) -> bool:
