@@ -28,9 +28,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--shapes", nargs="+", default=[], metavar="SHAPE", help="default: two small shapes"
     )
-    parser.add_argument(
-        "--all", action="store_true", help="compare also kernels whose code is the same"
-    )
+    parser.add_argument("--all", action="store_true", help="also kernels with the same code")
     parser.add_argument(
         "--fail-on", default="wrong", metavar="RULES",
         help="exit with 1 if one of these rules is broken (default: %(default)s): "
@@ -38,12 +36,8 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     flags.add_operations(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the comparison as JSON")
-    parser.add_argument(
-        "--markdown", type=Path, metavar="FILE", help="write a comment for a pull request"
-    )
-    parser.add_argument(
-        "--page", type=Path, metavar="FOLDER", help="write a page with figures: FOLDER/index.html"
-    )
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="text for a pull request")
+    parser.add_argument("--page", type=Path, metavar="FOLDER", help="write FOLDER/index.html")
     parser.set_defaults(run=run)
 
 
@@ -57,9 +51,8 @@ def run(options: argparse.Namespace) -> int:
         comparison = pairing.compared(options.before, options.after, request, Path(work))
         print(telling.text(comparison), end="")
         if options.json:
-            write_atomically(
-                options.json, (json.dumps(comparison.document(), indent=1) + "\n").encode()
-            )
+            document = json.dumps(comparison.document(), indent=1)
+            write_atomically(options.json, f"{document}\n".encode())
         if options.markdown:
             write_atomically(options.markdown, telling.markdown(comparison).encode())
         if options.page:

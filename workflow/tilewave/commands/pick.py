@@ -108,9 +108,6 @@ def _recorded(name: str | None) -> Recorded:
     return recorded
 
 
-# ----------------------------------------------------------------------------------- the prediction
-
-
 @dataclass(frozen=True)
 class Raced:
     """A variant and its microseconds by shape, from races of one environment."""
@@ -179,9 +176,6 @@ def regret(raced: list[Raced], at: Sizes) -> float | None:
     return 100 * (min(predictions)[1] / min(us for _, us in times) - 1) if predictions else None
 
 
-# ------------------------------------------------------------------------------------ the recording
-
-
 def races(recorded: Recorded, kernels: Mapping[str, Kernel]) -> list[Raced]:
     """Return the raced variants with unchanged code, each dtype in its most frequent environment."""
     device = device_of(recorded.environments[recorded.main_environment])
@@ -223,9 +217,6 @@ def _variant(
     except UserError:
         return None
     return current if Task(current, arch).text_key == entry.get("text") else None
-
-
-# ------------------------------------------------------------------------------------- the document
 
 
 def document(sizes: Sizes, raced: list[Raced]) -> dict[str, Any]:

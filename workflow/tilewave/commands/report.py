@@ -34,9 +34,7 @@ def add(commands: Any) -> None:
         description="Run the workflow in this folder and write its pages. With --kernels, Tilewave chooses "
         f"the studies for these kernels and writes them to {WRITTEN}; else config.yaml names them.",
     )  # fmt: skip
-    parser.add_argument(
-        "--kernels", nargs="+", metavar="FOLDER", help="folders of kernels, or kernel files"
-    )
+    parser.add_argument("--kernels", nargs="+", metavar="FOLDER", help="folders or kernel files")
     parser.add_argument(
         "--shapes", nargs="+", default=[], metavar="SHAPE",
         help="with --kernels: 4096, or 512x256x128 (default: shapes that this machine finishes quickly)",

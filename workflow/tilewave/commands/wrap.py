@@ -131,7 +131,7 @@ def _wrap_kernel(options: argparse.Namespace) -> tuple[int, str]:
     else:
         source, folders = read(options.source.resolve())
     if source.texts[source.path].lstrip().startswith(writing.OPENING) and options.output is None:
-        raise UserError.because(options.source, "it has front matter", "Choose another -o FILE")
+        raise UserError.because(options.source, "it has front matter", "Name a new file with -o")
     asking = sys.stdin.isatty() and not options.yes
     functions = [kernel.function for kernel in kernels_of_cubin.values()] or source.functions()
     function = _function(options, functions, source.path, asking)
@@ -153,8 +153,8 @@ def _wrapped(
             derived, guess = _new(target, Path(trials))
         else:
             guess = _guess(target, _judged_by(options) if options.reference else _operation(target))
-        _with_tile(target, guess)
         fixed_shape = _fixed_shape(options, guess.operation)
+        _with_tile(target, guess)
         say(f"{target.function.name}: executing it on the CPU to check the guesses")
         front, outcome, shape = _tried(target, guess, fixed_shape)
     for note in guess.notes:
@@ -223,8 +223,6 @@ def _with_facts(guess: Guess, ready: compiled.CompiledKernel) -> None:
         guess.unknown["--shared"] = "bytes of dynamic shared memory"
     guess.notes.append(f"the arrays are {ready.dtype}, by its instructions (--dtype changes it)")
 
-
-# ------------------------------------------------------------------------- user-defined operations
 
 FOLDER = "my_operations"
 """The default folder of a new operation."""

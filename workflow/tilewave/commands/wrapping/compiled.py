@@ -36,12 +36,9 @@ SUMS = re.compile(r"HG?MMA\.\S*F32")
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A kernel of a cubin.
-
-    front: keys of front matter from the cubin and the JSON file beside it; dtype: of the elements that its
-    instructions multiply; dynamic: whether the launch sets its shared memory; scratch: number of pointers
-    after its parameters that may be null.
-    """
+    """A kernel of a cubin. front: keys of front matter from the cubin and the JSON file beside it; dtype:
+    of what it multiplies; dynamic: whether the launch sets its shared memory; scratch: number of
+    pointers after its parameters that may be null."""
 
     function: Function
     front: dict[str, Any]
@@ -58,9 +55,8 @@ def read(path: Path) -> tuple[Source, dict[str, CompiledKernel]]:
     try:
         kernels = {name: images.read(data, name) for name in parts.kernels(data)}
     except Exception as error:  # a file that is no cubin may raise anything
-        remedy = "Give an ELF file with kernels"
-        problem = f"the file is no cubin ({error})"
-        raise UserError.because(relative(path), problem, remedy) from error
+        problem = f"it is no cubin ({error})"
+        raise UserError.because(relative(path), problem, "Give an ELF file") from error
     listing, beside = sass.of_cubin(path), _beside(path)
     return source, {name: _kernel(path, image, listing, beside) for name, image in kernels.items()}
 
