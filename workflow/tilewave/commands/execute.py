@@ -382,9 +382,9 @@ def _headline(outcome: Mapping[str, Any]) -> list[str]:
         resources = launch["resources"]
         size = " x ".join(map(str, launch["grid"])), " x ".join(map(str, launch["block"]))
         shared = int(resources.get("static_shared_bytes", 0)) + int(launch["dynamic_shared_bytes"])
-        of = f"{launch['entry']}: " if launch is not outcome else ""
+        prefix = f"{launch['entry']}: " if launch is not outcome else ""
         lines.append(
-            f"  {of}{outcome['arch']}, grid {size[0]}, block {size[1]}, {resources.get('registers', '?')} "
+            f"  {prefix}{outcome['arch']}, grid {size[0]}, block {size[1]}, {resources.get('registers', '?')} "
             f"registers, {count(shared)} bytes of shared memory"
         )
     if outcome.get("bound"):
@@ -400,9 +400,9 @@ def _printed(outcome: Mapping[str, Any]) -> list[str]:
     shown = ["", "Printed", *(f"  {line}" for line in lines[:PRINTED])]
     missing = outcome["prints"] - len(outcome["printed"])
     if len(lines) > PRINTED or missing:
-        more = f" and {count(missing)} more calls" if missing else ""
+        calls_left = f" and {count(missing)} more calls" if missing else ""
         calls = f"--json has {count(len(outcome['printed']))} calls"
-        shown.append(f"  ... ({count(len(lines))} lines{more} in all; {calls})")
+        shown.append(f"  ... ({count(len(lines))} lines{calls_left} in all; {calls})")
     return shown
 
 
@@ -456,7 +456,8 @@ def text(outcome: Mapping[str, Any]) -> str:
     }
     if counted:
         lines += ["", "Operations"]
-        lines += columns(["counter", "value"], [[n, count(v)] for n, v in counted.items()])
+        rows = [[name, count(value)] for name, value in counted.items()]
+        lines += columns(["counter", "value"], rows)
     if outcome["shared"]:
         lines += ["", "Shared memory"]
         head = ["kind", "requests", "transactions", "wavefronts", "ideal", "excess", "conflicts"]

@@ -52,6 +52,6 @@ def adopted(options: argparse.Namespace, root: Path) -> list[str]:
         if target.resolve() == recorded.resolve():
             raise UserError(HERE, "--from", str(source), "another folder than the one merged into")
         counts = adopt(target, recorded, options.keep)
-        summary = ", ".join(f"{number} {what}" for what, number in counts.items())
+        summary = ", ".join(f"{number} {change}" for change, number in counts.items())
         lines.append(f"{relative(target)}: {summary}")
     return lines

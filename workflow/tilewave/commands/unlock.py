@@ -71,8 +71,7 @@ def unlock(folder: Path) -> int:
     runs, orphans = processes(folder)
     if runs:
         pids = ", ".join(str(run.pid) for run in runs)
-        problem = f"another Snakemake run works in {folder} (process {pids})"
-        print(f"Error: {problem}. Wait for it, or end it", file=sys.stderr)
+        print(f"Error: process {pids} runs Snakemake in {folder}. Wait for it", file=sys.stderr)
         return 1
     if orphans:
         print(f"Ending {len(orphans)} jobs of a killed run", file=sys.stderr)

@@ -96,8 +96,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _all(options: argparse.Namespace) -> int:
     """Wrap each kernel of the file except the reference, and print the verdicts. Raises UserError."""
-    of_code = options.source.suffix != compiled.SUFFIX
-    if not of_code or options.output or (options.new_operation and not options.reference):
+    cubin = options.source.suffix == compiled.SUFFIX
+    if cubin or options.output or (options.new_operation and not options.reference):
         problem = "--kernel all takes a .cu file, no -o, and --new-operation only with --reference"
         raise UserError.because(HERE, problem, "Wrap the kernels one by one with --kernel NAME")
     source, _ = read(options.source.resolve())
@@ -174,7 +174,7 @@ def _wrapped(
     sums = (name for name, operand in guess.operation.operands.items() if operand.extents == ())
     if any(f" of {name} on" in outcome["reason"] for name in sums):
         say("  If each block gives a sum, see docs/operations.md, Sums of blocks.")
-    more = ""
+    operations_flag = ""
     if derived is not None:
         operation_file = Path(folders_of_operations[0]).expanduser() / f"{derived.name}.py"
         operation_file.write_text(derived.text(), encoding="utf-8")
@@ -182,7 +182,7 @@ def _wrapped(
         say(f"Written: {relative(operation_file)}. The kernel touched {_arrays(derived)}")
     file = operations.MODULES.file(guess.operation.name)
     if file is not None:
-        more = f" --operations {relative(file.parent)}"
+        operations_flag = f" --operations {relative(file.parent)}"
         if outcome["verdict"] == result.WRONG and not guess.operation.kernel:
             note = "Mark an output of atomics as `zeroed`, and allow for the rounding of sums"
             say(f"  {relative(file)} defines what is correct. {note} (docs/operations.md).")
@@ -191,7 +191,7 @@ def _wrapped(
     else:
         output.write_text(text, encoding="utf-8")
         say(f"Written: {os.path.relpath(output)}. Read it, then run")
-        say(f"  tilewave execute {os.path.relpath(output)} --shape {size}{more}")
+        say(f"  tilewave execute {os.path.relpath(output)} --shape {size}{operations_flag}")
     return execute.RIGHT if trying.right(outcome) else execute.WRONG, verdict
 
 
@@ -248,12 +248,12 @@ def _judged_by(options: argparse.Namespace) -> Operation:
     name, folder = options.new_operation, Path(options.operations[0]).expanduser()
     if (folder / f"{name}.py").is_file():
         return operations.load(name, HERE)
-    of, _, kernel = options.reference.rpartition(":")
-    file = Path(of) if of else options.source
-    home = Path(options.output).parent if options.output not in (None, "-") else file.parent
-    suffix = ".yaml" if file.suffix == compiled.SUFFIX else ".cu"
+    file_name, _, kernel = options.reference.rpartition(":")
+    source_file = Path(file_name) if file_name else options.source
+    home = Path(options.output).parent if options.output not in (None, "-") else source_file.parent
+    suffix = ".yaml" if source_file.suffix == compiled.SUFFIX else ".cu"
     written = home / f"{matching.snake(kernel)}{suffix}"
-    changes = {**vars(options), **dict.fromkeys(FLAGS), "source": file, "kernel": kernel}
+    changes = {**vars(options), **dict.fromkeys(FLAGS), "source": source_file, "kernel": kernel}
     _wrap_kernel(argparse.Namespace(**{**changes, "reference": None, "output": str(written)}))
     path = folder / f"{name}.py"
     there = os.path.relpath(written.resolve(), folder.resolve())
@@ -342,9 +342,10 @@ def _trial(
 def _with_tile(target: Target, guess: Guess) -> None:
     """Guess the grid of an unlaunched product from the tile that one block writes."""
     operands = guess.operation.operands
-    (written, *more) = [name for name, operand in operands.items() if operand.written]
+    (written, *more_outputs) = [name for name, operand in operands.items() if operand.written]
     extents = operands[written].extents
-    if "--grid" not in guess.unknown or target.options.grid or more or guess.operation.tiles == ():
+    has_grid = "--grid" not in guess.unknown or target.options.grid
+    if has_grid or more_outputs or guess.operation.tiles == ():
         return
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         path = writing.trial_path(target.source, Path(folder))
@@ -477,9 +478,8 @@ def _tried(
         path = writing.trial_path(source, Path(folder))
 
         def once(front: dict[str, Any], shape: trying.Shape) -> Mapping[str, Any]:
-            size_text = _size(shape)
             target.write({**front, "requires": {}}, path)
-            arguments = [str(path), "--shape", size_text, "--arch", options.arch]
+            arguments = [str(path), "--shape", _size(shape), "--arch", options.arch]
             try:
                 outcome = execute.execute(execute.options_of(arguments), options.machine)
             except UserError as error:
@@ -490,7 +490,7 @@ def _tried(
                 flag = next((flag for flag, name in answers.KEYS.items() if name == key), "a flag")
                 remedy = f"{flag.capitalize()} of `tilewave wrap` changes it"
                 raise UserError.because(relative(source.path), problem, remedy) from error
-            say(f"  {size_text}: {_verdict(outcome)}")
+            say(f"  {_size(shape)}: {_verdict(outcome)}")
             return outcome
 
         if shape is not None:

@@ -204,13 +204,14 @@ def _rounded_up(node: ast.BinOp) -> ast.expr | None:
     if not isinstance(node.op, ast.FloorDiv):
         return None
     terms = _terms(node.left)
-    constants = [s * ast.literal_eval(n) for s, n in terms if isinstance(n, ast.Constant)]
-    rest = [(s, n) for s, n in terms if not isinstance(n, ast.Constant)]
+    numbers = [(sign, term) for sign, term in terms if isinstance(term, ast.Constant)]
+    names = [pair for pair in terms if pair not in numbers]
+    constants = [sign * ast.literal_eval(term) for sign, term in numbers]
     under = node.right
     if isinstance(under, ast.Constant):
         constants.append(-ast.literal_eval(under))
     else:
-        same = [term for term in rest if term[0] > 0 and ast.dump(term[1]) == ast.dump(under)]
-        rest = [term for term in rest if term not in same[:1]] if same else []
-    exact = sum(constants) == -1 and len(rest) == 1 and rest[0][0] > 0
-    return _ceil(rest[0][1], under) if exact else None
+        same = [pair for pair in names if pair[0] > 0 and ast.dump(pair[1]) == ast.dump(under)]
+        names = [pair for pair in names if pair not in same[:1]] if same else []
+    exact = sum(constants) == -1 and len(names) == 1 and names[0][0] > 0
+    return _ceil(names[0][1], under) if exact else None

@@ -106,8 +106,8 @@ def _dimension(name: str, operation: Operation) -> str:
     """Return the size, leading dimension or stride that a name means; empty if none."""
     lower = name.lower()
     leading = LEADING.fullmatch(lower)
-    if leading and (of := _role(leading["of"], operation)):
-        return f"{leading['what']}{of}"
+    if leading and (array := _role(leading["of"], operation)):
+        return f"{leading['what']}{array}"
     match = re.fullmatch(DIMENSION.format("|".join(operation.dimensions)), lower)
     return match["size"] if match else usual(operation).get(lower, "")
 

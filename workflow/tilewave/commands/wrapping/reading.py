@@ -223,7 +223,8 @@ class Source:
         """Return the value of a variable outside of functions."""
         for _, declaration in self.declarations(name):
             if declaration.kind == "variable" and name in declaration.names:
-                return next((v for at, n, v in definitions(declaration.head) if n == name), None)
+                entries = definitions(declaration.head)[::-1]
+                return {variable: value for _, variable, value in entries}.get(name)
         return None
 
     def plain(self, kind: str) -> str:
