@@ -14,7 +14,7 @@ import pytest
 
 import fake_machine
 from fake_machine import Fault, Machine
-from samples import BODY, DATA, FRONT, ROOT, kernel_parts, needs_nvrtc, write_kernel
+from samples import BODY, DATA, FRONT, ROOT, WRAPPED, kernel_parts, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
 from tilewave.commands import execute, pick
 from tilewave.execution import least
@@ -23,10 +23,12 @@ pytestmark = needs_nvrtc
 KERNEL = str(ROOT / "kernels" / "ladder" / "matmul_naive.cu")
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str, **machine: Any) -> tuple[int, str, str]:
-    code = main(["execute", *words], Machine(**machine))
-    told = capsys.readouterr()
-    return code, told.out, told.err
+def run(
+    capsys: pytest.CaptureFixture[str], *arguments: str, **machine: Any
+) -> tuple[int, str, str]:
+    code = main(["execute", *arguments], Machine(**machine))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
 
 
 @pytest.mark.parametrize("arch", ["90", "sm_90", "sm90", "compute_90"])
@@ -44,42 +46,50 @@ def test_text(capsys: pytest.CaptureFixture[str], arch: str) -> None:
 
 def test_json_is_the_same_in_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, KERNEL, "--shape", "64", "--macro", "REAL=f64", "--json")
-    told = json.loads(out)
+    document = json.loads(out)
     assert code == 0
-    assert (told["verdict"], told["variant"]) == ("correct", "matmul_naive-realf64")
-    assert told["shape"] == {"m": 64, "n": 64, "k": 64} and told["arch"] == "sm_90"
-    assert len(told["instructions"]) == len(fake_machine.CODE)
-    executed = sum(row["executed"] for row in told["classes"])
-    assert executed == told["counters"]["smsp__inst_executed.sum"]
-    kinds = {row["kind"]: row for row in told["shared"]}
+    assert (document["verdict"], document["variant"]) == ("correct", "matmul_naive-realf64")
+    assert document["shape"] == {"m": 64, "n": 64, "k": 64} and document["arch"] == "sm_90"
+    assert len(document["instructions"]) == len(fake_machine.CODE)
+    executed = sum(row["executed"] for row in document["classes"])
+    assert executed == document["counters"]["smsp__inst_executed.sum"]
+    kinds = {row["kind"]: row for row in document["shared"]}
     assert kinds["LDGSTS"]["excess"] == kinds["LDGSTS"]["wavefronts_hardware"] - 16
-    assert {"line", "text", "executed", "wavefronts_hardware", "excess"} <= set(told["lines"][0])
-    assert told["check"]["max_error"] <= told["check"]["tolerance"]
+    assert {"line", "text", "executed", "wavefronts_hardware", "excess"} <= set(
+        document["lines"][0]
+    )
+    assert document["check"]["max_error"] <= document["check"]["tolerance"]
 
 
-def test_the_least_time_on_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+def test_least_time_on_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, KERNEL, "--shape", "64")
     assert re.search(r"\n  at least [\d.]+ us on an H200: \w+", out)
     _, out, _ = run(capsys, KERNEL, "--shape", "64", "--gpu", "a100", "--json")
-    told = json.loads(out)
-    assert told["arch"] == "sm_80" and told["bound"]["gpu"] == "A100-SXM4-40GB"
-    assert told["bound"]["cycles"] == max(told["bound"]["pipes"].values()) > 0
-    assert told["bound"]["cycles"] == told["bound"]["pipes"][told["bound"]["limiter"]]
+    document = json.loads(out)
+    assert document["arch"] == "sm_80" and document["bound"]["gpu"] == "A100-SXM4-40GB"
+    assert document["bound"]["cycles"] == max(document["bound"]["pipes"].values()) > 0
+    assert document["bound"]["cycles"] == document["bound"]["pipes"][document["bound"]["limiter"]]
     code, _, err = run(capsys, KERNEL, "--shape", "64", "--gpu", "voodoo2")
     assert code == 2 and "h200" in err
     code, _, err = run(capsys, KERNEL, "--shape", "64", "--gpu", "a100", "--arch", "90")
-    assert code == 2 and "a GPU of sm_90" in err
+    assert code == 2 and "GPU of sm_90" in err
 
 
 def test_the_sentence_names_the_line() -> None:
-    told = {"gpu": "H200", "microseconds": 41.23, "limiter": "shared memory and L1"}
-    assert least.sentence(told) == "at least 41.2 us on an H200: shared memory and L1"
-    more = {**told, "microseconds": 1234.5, "line": "line 52", "share": 0.742, "what": "excess"}
-    assert least.sentence(more).endswith("L1, 74 % of which is excess on line 52")
+    bound = {"gpu": "H200", "microseconds": 41.23, "limiter": "shared memory and L1"}
+    assert least.sentence(bound) == "at least 41.2 us on an H200: shared memory and L1"
+    with_line = {
+        **bound,
+        "microseconds": 1234.5,
+        "line": "line 52",
+        "share": 0.742,
+        "what": "excess",
+    }
+    assert least.sentence(with_line).endswith("L1, 74 % of which is excess on line 52")
 
 
 @pytest.mark.parametrize(
-    ("machine", "code", "words"),
+    ("machine", "code", "text"),
     [
         ({"faults": (Fault("race"),)}, 1, ": race"),
         ({"faults": (Fault("invalid access"),)}, 1, ": invalid access"),
@@ -88,43 +98,44 @@ def test_the_sentence_names_the_line() -> None:
         ({"refuses": fake_machine.Unsupported("HGMMA.64x8x16", 0x10)}, 2, "HGMMA.64x8x16 at "),
     ],
 )
-def test_exit_codes(capsys, machine, code, words):
-    got, out, _ = run(capsys, KERNEL, "--shape", "64", **machine)
-    assert got == code
-    assert words in out
+def test_exit_codes(capsys, machine, code, text):
+    exit_code, out, _ = run(capsys, KERNEL, "--shape", "64", **machine)
+    assert exit_code == code
+    assert text in out
 
 
 def test_what_a_kernel_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    said = tuple(f"line {i}\n" for i in range(50))
-    asked = KERNEL, "--shape", "64"
-    _, out, _ = run(capsys, *asked, printed=said)
+    lines = tuple(f"line {i}\n" for i in range(50))
+    arguments = KERNEL, "--shape", "64"
+    _, out, _ = run(capsys, *arguments, printed=lines)
     assert "Printed\n  line 0\n" in out and "line 39\n" in out and "line 40\n" not in out
-    assert "(of 50 lines and 50 more calls; --json has 50 calls)" in out
-    _, out, _ = run(capsys, *asked, "--json", printed=said)
-    told = json.loads(out)
-    assert (tuple(told["printed"]), told["prints"]) == (said, 100)
-    _, out, _ = run(capsys, *asked)
+    assert "50 lines and 50 more calls in all; --json has 50 calls" in out
+    _, out, _ = run(capsys, *arguments, "--json", printed=lines)
+    document = json.loads(out)
+    assert (tuple(document["printed"]), document["prints"]) == (lines, 100)
+    _, out, _ = run(capsys, *arguments)
     assert "Printed" not in out
 
 
 @pytest.mark.parametrize(
-    "words", [["execute", KERNEL, "--shape", "64"], ["pick", "512", "--dtype", "f32"], ["--help"]]
+    "arguments",
+    [["execute", KERNEL, "--shape", "64"], ["pick", "512", "--dtype", "f32"], ["--help"]],
 )
-def test_nothing_is_said_where_the_reader_has_left(words, capsys, monkeypatch):
+def test_the_command_is_silent_when_the_reader_has_left(arguments, capsys, monkeypatch):
     read, write = os.pipe()
     os.close(read)
     with open(write, "w") as pipe:
         monkeypatch.setattr(sys, "stdout", pipe)
         with pytest.raises(SystemExit) as ended:
-            main(words, Machine())
+            main(arguments, Machine())
     assert ended.value.code == 128 + signal.SIGPIPE
     assert not capsys.readouterr().err
-    if "pick" in words:  # an output that is closed is no mistake
+    if "pick" in arguments:  # an output that is closed is no mistake
         monkeypatch.setattr(sys, "stdout", None)
-        assert main(words) == 0
+        assert main(arguments) == 0
 
 
-def test_another_pipe_that_breaks_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_other_broken_pipes_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def broken(options: object) -> int:
         raise BrokenPipeError("a worker's")
 
@@ -144,8 +155,8 @@ def test_a_shape_that_the_kernel_cannot_take_or_no_memory_holds(capsys, monkeypa
         raise MemoryError("373 GiB")
 
     monkeypatch.setattr(execute.case, "run", full)
-    code, _, told = run(capsys, KERNEL, "--shape", "64")
-    assert code == 2 and "--shape is '64'. Allowed: sizes whose arrays fit" in told
+    code, _, error = run(capsys, KERNEL, "--shape", "64")
+    assert code == 2 and "--shape 64" in error and "memory (373 GiB)" in error
 
 
 def test_a_kernel_that_does_not_compile(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -155,36 +166,82 @@ def test_a_kernel_that_does_not_compile(capsys: pytest.CaptureFixture[str], tmp_
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("arguments", "message"),
     [
-        (["nowhere.cu", "--shape", "64"], "KERNEL is 'nowhere.cu'"),
-        ([KERNEL], "--shape is missing. Needed: sizes as mxnxk"),
-        ([KERNEL, "--shape", "64x64"], "Allowed: 3 sizes as mxnxk"),
+        (["nowhere.cu", "--shape", "64"], "nowhere.cu is not a file"),
+        ([KERNEL], "--shape is missing. Needed: 3 sizes"),
+        ([KERNEL, "--shape", "64x64"], "--shape is '64x64'. Allowed: 3 sizes"),
         ([KERNEL, "--shape", "64", "--macro", "REAL"], "--macro is 'REAL'. Allowed: NAME=VALUE"),
         ([KERNEL, "--shape", "64", "--macro", "REAL=f23"], "is 'f23'"),
         ([KERNEL, "--shape", "64", "--macro", "RAEL=f32"], "did you mean 'REAL'"),
         ([KERNEL, "--shape", "64", "--arch", "sm_91"], "--arch is 'sm_91'"),
         ([KERNEL, "--shape", "64", "--arch", "9"], "did you mean 'sm_90'"),
-        ([KERNEL, "--shape", "64", "--case", "one"], "--case is 'one'"),
+        ([KERNEL, "--shape", "64", "--case", "one"], "not a probe"),
         ([KERNEL, "--shape", "64", "--sede", "2"], "unrecognized arguments: --sede 2"),
         ([KERNEL, "--seed", "two"], "argument --seed: invalid int value: 'two'"),
         ([str(ROOT / "kernels" / "probes" / "latency.cu"), "--case", "share"], "did you mean 'shared'"),
-        ([str(ROOT / "kernels" / "probes" / "latency.cu"), "--case", "l2", "--shape", "4"], "--shape is"),
+        ([str(ROOT / "kernels" / "probes" / "latency.cu"), "--case", "l2", "--shape", "4"], "--shape is given, but latency is a probe"),
         ([str(ROOT / "kernels" / "ladder" / "matmul_cpu.py"), "--shape", "4"], "only machine code is executed"),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_line(capsys, words, told):
-    code, out, err = run(capsys, *words)
+def test_mistakes_are_one_line(capsys, arguments, message):
+    code, out, err = run(capsys, *arguments)
     assert (code, out) == (2, "")
     assert err.startswith("Error: ") and "command line" not in err
-    assert told in err and err.count("\n") == 1
-    code, out, again = run(capsys, *words, "--json")
-    told_as_json = json.loads(out)
-    assert (code, again) == (2, err) and set(told_as_json) == {"schema_version", "status", "reason"}
-    assert told_as_json["status"] == "usage error" and f"Error: {told_as_json['reason']}\n" == err
+    assert message in err and err.count("\n") == 1
+    code, out, error_again = run(capsys, *arguments, "--json")
+    document = json.loads(out)
+    assert (code, error_again) == (2, err)
+    assert document.keys() == {"schema_version", "status", "reason"}
+    assert document["status"] == "usage error" and f"Error: {document['reason']}\n" == err
 
 
-def test_an_operation_of_ones_own(capsys, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("", "the following arguments are required: command. See `tilewave --help`"),
+        ("bogus", "invalid choice: 'bogus'"),
+        ("wrap", "the following arguments are required: FILE. See `tilewave wrap --help`"),
+        ("wrap nowhere.cu", "nowhere.cu is not a file. Give a .cu file"),
+        ("wrap product.cu --operation mul", "--operation is 'mul'"),
+        ("wrap product.cu --shape 1x2", "--shape is '1x2'. Allowed: 3 sizes"),
+        ("wrap product.cu --grid a;b[", "Allowed: expressions separated by commas"),
+        ("wrap product.cu -o Mine.cu", "-o is 'Mine.cu'. Allowed: NAME.cu"),
+        ("wrap product.cu -o old.cu", "old.cu exists already. Choose another file with -o"),
+        ("wrap product.cu --kernel all -o x.cu", "Wrap the kernels one by one with --kernel NAME"),
+        ("wrap product.cu --new-operation Bad", "--new-operation is 'Bad'. Allowed: a name of a-z"),
+        ("wrap old.cu", "old.cu: it has front matter. Name a new file with -o"),
+        ("wrap no.cubin", "no.cubin: it is no cubin"),
+        ("report", "this folder has no config. Give --kernels FOLDER or --configfile FILE"),
+        ("report --kernels none", "--kernels is 'none'. Allowed: a folder or kernel file"),
+        ("report --kernels . --configfile c", "Give one of --kernels and --configfile"),
+        ("report --operations .", "--operations is given without --kernels. Add --kernels"),
+        ("record", "this folder has no config"),
+        ("record --from none", "--from is 'none'. Allowed: a checkout, or a folder with"),
+        ("compare", "the following arguments are required: A. See `tilewave compare --help`"),
+        ("compare none", "none"),
+        ("compare . . --fail-on any", "--fail-on is 'any'"),
+        ("compare . . --operations none", "--operations is 'none'. Allowed: a folder"),
+        ("pick 64", "the following arguments are required: --dtype. See `tilewave pick --help`"),
+        ("pick 8x8 --dtype f32", "SHAPE is '8x8'. Allowed: 3 sizes"),
+        ("pick 64 --dtype f31", "--dtype is 'f31' (did you mean 'f32'?)"),
+        ("pick 64 --dtype f32 --gpu none", "--gpu is 'none'. Allowed: a folder of recorded"),
+        ("pick 64 --dtype f32 --gpu .", "Choose another recording with --gpu"),
+        ("pick 64 --dtype f32 --kernels none", "--kernels is 'none'. Allowed: a folder"),
+    ],
+)
+def test_mistakes_of_every_subcommand(alone, capsys, command, message):
+    shutil.copy(WRAPPED / "product.cu", alone)
+    (alone / "old.cu").write_text("/*---\ntitle: old\n---*/\n")
+    (alone / "no.cubin").write_text("none")
+    before = sorted(path.name for path in alone.iterdir())
+    assert main(command.split()) == 2
+    out, err = capsys.readouterr()
+    assert message in err and err.count("\n") == 1 and out == "" and str(alone) not in err
+    assert sorted(path.name for path in alone.iterdir()) == before
+
+
+def test_a_user_defined_operation(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWAVE_OPERATIONS", "")
     (tmp_path / "operations").mkdir()
     shutil.copy(DATA.with_name("operations") / "twice.py", tmp_path / "operations")
@@ -194,8 +251,8 @@ def test_an_operation_of_ones_own(capsys, tmp_path, monkeypatch):
     assert code == 2 and "operation is 'twice'" in err
     code, _, err = run(capsys, path, "--shape", "9", "--operations", str(tmp_path / "none"))
     assert code == 2 and "--operations is" in err and "a folder that exists" in err
-    words = [path, "--shape", "9", "--operations", str(tmp_path / "operations")]
-    code, out, _ = run(capsys, *words, act=lambda call: None)
+    arguments = [path, "--shape", "9", "--operations", str(tmp_path / "operations")]
+    code, out, _ = run(capsys, *arguments, act=lambda call: None)
     assert code == 1 and "mine@9: wrong" in out
 
 

@@ -1,4 +1,4 @@
-"""`tilewave pick`: the answer from a shipped recording, and what it says of itself."""
+"""`tilewave pick`: the prediction from a shipped recording, and its stated error."""
 
 import json
 import statistics
@@ -24,7 +24,7 @@ def raced() -> list[Raced]:
     return pick.races(Recorded(GPU), find_kernels([ROOT / "kernels"]))
 
 
-def test_the_nearest_numbers_of_which_none_is_negative() -> None:
+def test_fitted_is_the_nonnegative_least_squares_solution() -> None:
     lines, wanted = np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]]), np.array([3.0, 5.0, 7.0])
     assert fitted(lines / wanted[:, None]) == pytest.approx([1, 2])
     dice = np.random.default_rng(1)
@@ -37,85 +37,98 @@ def test_the_nearest_numbers_of_which_none_is_negative() -> None:
         assert np.abs(slope[each > 0]).max() < 1e-9
 
 
-def test_what_a_launch_is_taken_to_do(raced: list[Raced]) -> None:
+def test_work_of_a_launch(raced: list[Raced]) -> None:
     """Stream-K beside the same tiles dealt out whole: 270 tiles of 128 x 128 are three waves of 132."""
-    by_name = {one.variant.id: one for one in raced}
-    dealt, whole = by_name["matmul_dmma_stream_k"], by_name["matmul_dmma_persistent"]
+    by_name = {racer.variant.id: racer for racer in raced}
+    stream_k, persistent = by_name["matmul_dmma_stream_k"], by_name["matmul_dmma_persistent"]
     sizes = (2304, 1920, 4096)
     products = 2304 * 1920 * 4096
-    assert whole.work(sizes)[1:] == (3, products, 1) and dealt.work(sizes)[1:] == (1, products, 1)
-    expected = [one.expected(sizes) for one in (dealt, whole)]
-    assert not any(isinstance(one, str) for one in expected) and expected[0] < expected[1]  # type: ignore[operator]
+    assert persistent.work(sizes)[1:] == (3, products, 1) and stream_k.work(sizes)[1:] == (
+        1,
+        products,
+        1,
+    )
+    expected = [racer.expected(sizes) for racer in (stream_k, persistent)]
+    assert not any(isinstance(racer, str) for racer in expected) and expected[0] < expected[1]  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("gpu", ["nvidia_h200", "nvidia_h100_80gb_hbm3"])
-def test_at_shapes_that_are_left_out(gpu: str) -> None:
-    """Half of the picks are within 5 % of the fastest; what is said of one is what was measured."""
+def test_regret_at_held_out_shapes(gpu: str) -> None:
+    """Half of the picks are within 5 % of the fastest, and no pick is faster than the fastest."""
     raced = pick.races(Recorded(GPU.parent / gpu), find_kernels([ROOT / "kernels"]))
     regrets = []
-    for dtype in {one.variant.dtype for one in raced}:
-        mine = [one for one in raced if one.variant.dtype == dtype]
-        counts = Counter(at for one in mine for at in one.us)
+    for dtype in {racer.variant.dtype for racer in raced}:
+        racers = [racer for racer in raced if racer.variant.dtype == dtype]
+        counts = Counter(at for racer in racers for at in racer.us)
         for at in [at for at, count in counts.items() if count > 2]:
-            found = regret(mine, at)
-            assert found is None or found >= 0
-            regrets += [] if found is None else [found]
+            percent = regret(racers, at)
+            assert percent is None or percent >= 0
+            regrets += [] if percent is None else [percent]
     assert len(regrets) >= 80 and statistics.median(regrets) <= 5
 
 
 def test_a_regret_by_hand(raced: list[Raced]) -> None:
-    """Of two variants that are left out at a shape the one that is expected to be faster there is the slower one."""
-    first, second = (one for one in raced if one.variant.id in ("matmul_naive", "matmul_register"))
+    """The regret is the time lost when the slower of two variants is expected to be the faster."""
+    first, second = (
+        racer for racer in raced if racer.variant.id in ("matmul_naive", "matmul_register")
+    )
     at = (4096, 4096, 4096)
     pairs = ((first, second), (second, first))
-    swapped = [replace(one, us=one.us | {at: other.us[at]}) for one, other in pairs]
-    slow, fast = sorted(one.us[at] for one in swapped)[::-1]
+    swapped = [
+        replace(racer, us=racer.us | {at: other_racer.us[at]}) for racer, other_racer in pairs
+    ]
+    slow, fast = sorted(racer.us[at] for racer in swapped)[::-1]
     assert regret([first, second], at) == 0
     assert regret(swapped, at) == pytest.approx(100 * (slow / fast - 1))
     assert regret([], at) is None
 
 
-def test_why_a_variant_is_none(raced: list[Raced]) -> None:
-    one = next(one for one in raced if one.variant.kernel.name == "hgemm_wmma_staged")
-    assert "n = 67 is not a multiple of 8" in str(one.expected((64, 67, 64)))
-    assert replace(one, us={}).expected((64, 64, 64)) == "raced at fewer than 4 shapes"
+def test_reasons_why_a_variant_is_not_picked(raced: list[Raced]) -> None:
+    racer = next(racer for racer in raced if racer.variant.kernel.name == "hgemm_wmma_staged")
+    assert "n = 67 is not a multiple of 8" in str(racer.expected((64, 67, 64)))
+    assert replace(racer, us={}).expected((64, 64, 64)) == "raced at fewer than 4 shapes"
 
 
-def test_where_none_can_run(raced, capsys, monkeypatch) -> None:
-    one = next(one for one in raced if one.variant.kernel.name == "hgemm_wmma_staged")
-    monkeypatch.setattr(pick, "races", lambda *_: [one])
-    assert main(["pick", "64x67x64", "--dtype", one.variant.dtype, "--gpu", str(GPU)]) == 1
-    assert "1 left out: n = 67 is not a multiple of 8" in capsys.readouterr().out
+def test_exit_code_when_no_variant_can_run(raced, capsys, monkeypatch) -> None:
+    racer = next(racer for racer in raced if racer.variant.kernel.name == "hgemm_wmma_staged")
+    monkeypatch.setattr(pick, "races", lambda *_: [racer])
+    assert main(["pick", "64x67x64", "--dtype", racer.variant.dtype, "--gpu", str(GPU)]) == 1
+    assert "1 skipped: n = 67 is not a multiple of 8" in capsys.readouterr().out
     monkeypatch.setattr(pick, "races", lambda *_: [])
     assert main(["pick", "64", "--dtype", "f16", "--gpu", str(GPU)]) == 2
     assert "no race is recorded" in capsys.readouterr().err
 
 
-def test_other_code_than_was_measured_is_left_out(raced: list[Raced]) -> None:
+def test_changed_code_has_no_races(raced: list[Raced]) -> None:
     kernels = find_kernels([ROOT / "kernels"])
-    mended = kernels["matmul_naive"]
-    text = mended.text.replace("float", "double").replace("REAL", "TYPE")
-    kernels["matmul_naive"] = replace(mended, text=text)
+    changed = kernels["matmul_naive"]
+    text = changed.text.replace("float", "double").replace("REAL", "TYPE")
+    kernels["matmul_naive"] = replace(changed, text=text)
     kernels.pop("matmul_tiled")
-    found = {one.variant.kernel.name for one in pick.races(Recorded(GPU), kernels)}
-    assert "matmul_register" in found and not found & {"matmul_naive", "matmul_tiled"}
-    assert {"matmul_naive", "matmul_tiled"} <= {one.variant.kernel.name for one in raced}
+    names = {racer.variant.kernel.name for racer in pick.races(Recorded(GPU), kernels)}
+    assert "matmul_register" in names and not names & {"matmul_naive", "matmul_tiled"}
+    assert {"matmul_naive", "matmul_tiled"} <= {racer.variant.kernel.name for racer in raced}
 
 
 def test_text_and_document(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    words = ["pick", "512", "--dtype", "f32", "--gpu", str(GPU)]
-    assert main(words) == 0
+    arguments = ["pick", "512", "--dtype", "f32", "--gpu", str(GPU)]
+    assert main(arguments) == 0
     text = capsys.readouterr().out
-    assert main([*words, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    first, second = told["variants"][:2]
-    assert told["shape"] == {"m": 512, "n": 512, "k": 512} and told["gpu"] == "NVIDIA H200"
-    assert [one["us"] for one in told["variants"]] == sorted(one["us"] for one in told["variants"])
+    assert main([*arguments, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    first, second = answer["variants"][:2]
+    assert answer["shape"] == {"m": 512, "n": 512, "k": 512} and answer["gpu"] == "NVIDIA H200"
+    assert [row["us"] for row in answer["variants"]] == sorted(
+        row["us"] for row in answer["variants"]
+    )
     assert text.index(first["variant"]) < text.index(f"{second['us']:.2f}")
     assert "tune --config only=best,f32 shapes=512x512x512" in text
     assert first["tflops"] == pytest.approx(2e-6 * 512**3 / first["us"])
-    regrets = told["regret_percent"]
-    assert f"At {len(regrets)} shapes" in text and f"{max(regrets.values()):.0f} % at worst" in text
+    regrets = answer["regret_percent"]
+    assert (
+        f"At {len(regrets)} raced shapes" in text
+        and f"{max(regrets.values()):.0f} % at worst" in text
+    )
     for at, wrong, said in (
         (1, "0x1x2", "SHAPE"),
         (1, "8x8", "SHAPE"),
@@ -123,5 +136,5 @@ def test_text_and_document(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         (5, str(tmp_path / "none"), "nvidia_h200"),
         (5, str(tmp_path), "environments.json"),
     ):
-        assert main([*words[:at], wrong, *words[at + 1 :]]) == 2
+        assert main([*arguments[:at], wrong, *arguments[at + 1 :]]) == 2
         assert said in capsys.readouterr().err

@@ -76,13 +76,13 @@ def test_living_run_keeps_its_lock(folder, start, capsys):
     assert locked(folder) and run.poll() is None
 
 
-@pytest.mark.parametrize("words", [["snakemake"], ["other"]])
-def test_run_elsewhere_and_other_programs_do_not_count(folder, start, words, tmp_path_factory):
-    place = tmp_path_factory.mktemp("elsewhere") if words == ["snakemake"] else folder
-    other = start([sys.executable, "-c", SLEEP, *words], place)
-    until(lambda: words[0] in psutil.Process(other.pid).cmdline())
+@pytest.mark.parametrize("arguments", [["snakemake"], ["other"]])
+def test_run_elsewhere_and_other_programs_do_not_count(folder, start, arguments, tmp_path_factory):
+    work_folder = tmp_path_factory.mktemp("elsewhere") if arguments == ["snakemake"] else folder
+    process = start([sys.executable, "-c", SLEEP, *arguments], work_folder)
+    until(lambda: arguments[0] in psutil.Process(process.pid).cmdline())
     assert unlock.processes(folder) == ([], [])
-    assert other.poll() is None
+    assert process.poll() is None
 
 
 def test_killed_run(tmp_path, start, capfd):

@@ -1,4 +1,4 @@
-"""`python -m tilewave wrap`: what it reads in files for nvcc, and what it writes."""
+"""`python -m tilewave wrap`: reading files for nvcc, guesses, trials and the written file."""
 
 import io
 import re
@@ -40,19 +40,19 @@ def test_a_template_and_its_launch_in_another_file(project: Path) -> None:
     (function,) = source.functions()
     guess = guessing.guessed(function, source, MATMUL)
     assert guess.unknown == {} and guess.tile == {"m": 64, "n": 64, "k": 8}
-    words = "m n k alpha a lda b ldb beta c ldc".split()
+    arguments = "m n k alpha a lda b ldb beta c ldc".split()
     assert guess.front == {
         "title": "Tiled Product",
         "operation": "matmul",
         "macros": {"T_BM": [64], "T_BN": [64], "T_BK": [8], "T_FAST": [1]},
         "dtypes": dict.fromkeys(("a", "b", "c", "accumulate"), "f32"),
-        "arguments": words,
+        "arguments": arguments,
         "block": ["T_BN * T_BN // 4"],
         "grid": ["ceil(n / T_BN)", "ceil(m / T_BN)"],
         "shared_bytes": 2048,
         "entry": "tiledProduct<T_BM, T_BN, T_BK, T_FAST>",
     }
-    leading = matching.with_leading(words, {"b": "col"}, MATMUL)
+    leading = matching.with_leading(arguments, {"b": "col"}, MATMUL)
     assert (leading[5::2], leading[-1]) == (["k", "k", "c"], "n")
 
 
@@ -62,12 +62,12 @@ def test_fp8_of_two_types_is_summed_in_f32(alone: Path) -> None:
     path.write_text(f"__global__ void product({operands}) {{}}\n")
     source, _ = reading.read(path)
     (function,) = source.functions()
-    found = guessing.guessed(function, source, MATMUL).front["dtypes"]
-    assert found == {"a": "e5m2", "b": "e4m3", "c": "f32", "accumulate": "f32"}
+    dtypes = guessing.guessed(function, source, MATMUL).front["dtypes"]
+    assert dtypes == {"a": "e5m2", "b": "e4m3", "c": "f32", "accumulate": "f32"}
 
 
-def test_which_files_are_read(project: Path) -> None:
-    """Not those of installed packages; a header that is included from the folder above is."""
+def test_files_that_are_read(project: Path) -> None:
+    """Files of installed packages are skipped; a header from the folder above is read."""
     packages = project / ".venv" / "lib" / "site-packages" / "other"
     packages.mkdir(parents=True)
     (packages / "runner.cu").write_text(RUNNER)
@@ -77,11 +77,11 @@ def test_which_files_are_read(project: Path) -> None:
     path.write_text('#include "../../common/helper.h"\n' + PLAIN)
     source, folders = reading.read(path)
     assert folders == (project / "common",)
-    assert project / "common" / "helper.h" in source.own
+    assert project / "common" / "helper.h" in source.kernel_files
 
 
 @pytest.mark.parametrize(
-    ("given", "taken"),
+    ("code", "expression"),
     [
         ("(N + 15) / 16", "ceil(n / 16)"),
         ("(M - 1 + BLOCK) / BLOCK", "ceil(m / 32)"),
@@ -95,28 +95,32 @@ def test_which_files_are_read(project: Path) -> None:
         ("THREADS", "256"),
     ],
 )
-def test_arithmetic_of_the_host(alone: Path, given: str, taken: str) -> None:
+def test_arithmetic_of_the_host(alone: Path, code: str, expression: str) -> None:
     text = (
         "#define THREADS (8 * BLOCK)\nconst int BLOCK = 32;\nvoid f() { dim3 side(2, 4); g(); }\n"
     )
     (alone / "some.cu").write_text(text)
     source, _ = reading.read(alone / "some.cu")
-    (body,) = (one.body for _, one in source.declarations() if one.kind == "function")
+    (body,) = (
+        declaration.body
+        for _, declaration in source.declarations()
+        if declaration.kind == "function"
+    )
     scope = reading.Scope(source, body, 10_000)
-    assert arithmetic.of_tokens(tokens(given), scope, {"M": "m", "N": "n"}) == taken
+    assert arithmetic.of_tokens(tokens(code), scope, {"M": "m", "N": "n"}) == expression
 
 
-def test_what_is_not_known_is_not_taken(alone: Path) -> None:
+def test_unknown_names_are_refused(alone: Path) -> None:
     path = alone / "some.cu"
     path.write_text("const int A = B;\nconst int B = A;\n")
     scope = arithmetic.outside(reading.read(path)[0])
-    for given in ("what", "A", "f(3)", "p->x", "grid.w"):
+    for code in ("what", "A", "f(3)", "p->x", "grid.w"):
         with pytest.raises(arithmetic.Unknown):
-            arithmetic.of_tokens(tokens(given), scope, {})
+            arithmetic.of_tokens(tokens(code), scope, {})
 
 
 @pytest.mark.parametrize(
-    ("operation", "parameters", "words"),
+    ("operation", "parameters", "arguments"),
     [
         ("matmul", "const half* d_A, const half* d_B, half* d_C, size_t M, size_t N, size_t K", "a b c m n k"),
         ("matmul", "float* out, const float* x, const float* w, int rows, int cols, int depth", "c a b m n k"),
@@ -132,43 +136,43 @@ def test_what_is_not_known_is_not_taken(alone: Path) -> None:
         ("vector_add", "const float* lhs, const float* rhs, float* out, int size", "a b c n"),
     ],
 )  # fmt: skip
-def test_arguments_by_name_type_and_order(operation: str, parameters: str, words: str) -> None:
-    given = [reading._parameter(one) for one in reading.parts(tokens(parameters))]
-    assert matching.arguments(given, operations.load(operation)) == (words.split(), [])
+def test_arguments_by_name_type_and_order(operation: str, parameters: str, arguments: str) -> None:
+    parsed = [reading._parameter(part) for part in reading.parts(tokens(parameters))]
+    assert matching.arguments_of(parsed, operations.load(operation)) == (arguments.split(), [])
 
 
 def fake(right: Any) -> tuple[trying.Run, list[tuple[dict[str, Any], dict[str, int]]]]:
-    """A run that is right where ``right`` says so, and what it was asked."""
-    asked: list[tuple[dict[str, Any], dict[str, int]]] = []
+    """Return a run that is correct if ``right`` is true, and the list of its calls."""
+    calls: list[tuple[dict[str, Any], dict[str, int]]] = []
 
     def run(front: dict[str, Any], shape: dict[str, int]) -> Mapping[str, Any]:
-        asked.append((front, shape))
+        calls.append((front, shape))
         good = right(front, shape)
         reason = "" if good else "which `reads_c: true` allows"
         return {"status": "ok", "verdict": "correct" if good else "wrong", "reason": reason}
 
-    return run, asked
+    return run, calls
 
 
-def a_guess(**tile: int) -> guessing.Guess:
+def sample_guess(**tile: int) -> guessing.Guess:
     front = {"dtypes": {"a": "f16", "accumulate": "f16"}, "arguments": ["a", "ldb"], "grid": [1]}
     return guessing.Guess(front, MATMUL, tile={"m": 128, "n": 64, "k": 0, **tile})
 
 
 def test_trying_finds_layouts_and_whether_c_is_read() -> None:
-    run, asked = fake(lambda front, _: front.get("layouts") == {"b": "col"} and "reads_c" in front)
-    guess = a_guess()
-    front, told = trying.settle(guess, run, trying.first_shape(guess))
-    assert trying.right(told) and front["arguments"] == ["a", "k"] and front["reads_c"]
-    assert asked[0][1] == {"m": 128, "n": 64, "k": 128} and len(asked) == 3
-    assert guess.notes == ["it is right with b in columns"]
+    run, calls = fake(lambda front, _: front.get("layouts") == {"b": "col"} and "reads_c" in front)
+    guess = sample_guess()
+    front, outcome = trying.settle(guess, run, trying.first_shape(guess))
+    assert trying.right(outcome) and front["arguments"] == ["a", "k"] and front["reads_c"]
+    assert calls[0][1] == {"m": 128, "n": 64, "k": 128} and len(calls) == 3
+    assert guess.notes == ["it is correct with b column-major"]
 
 
 def test_trying_finds_the_multiples_that_sizes_must_be() -> None:
     run, _ = fake(lambda _, s: s["n"] % 32 == 0 and s["k"] % 16 == 0 and s["k"] >= 48)
-    guess = a_guess(n=2048)
-    found = trying.limits(guess, guess.front, run, {"m": 128, "n": 2048, "k": 128})
-    assert found == {"n": 128, "k": 16, "conditions": ["k >= 48"]}
+    guess = sample_guess(n=2048)
+    requires = trying.limits(guess, guess.front, run, {"m": 128, "n": 2048, "k": 128})
+    assert requires == {"n": 128, "k": 16, "conditions": ["k >= 48"]}
     odd = guessing.Guess(guess.front, operations.load("copy"), tile={"n": 1})
     run, _ = fake(lambda _, s: s["n"] % 2 == 1)
     assert trying.limits(odd, odd.front, run, {"n": 5}) == {"conditions": ["n % 2 == 1"]}
@@ -181,8 +185,8 @@ def test_a_file_is_wrapped_in_place_and_executes(alone, capsys) -> None:
     path = alone / "product.cu"
     path.write_text(PLAIN)
     assert main(["wrap", str(path), "--yes"]) == 0
-    told = capsys.readouterr().err
-    assert "correct at" in told and "host" in told and "main (lines " in told
+    output = capsys.readouterr().err
+    assert "correct at" in output and "skipped as host code: main (lines " in output
     text = path.read_text()
     assert text.startswith("/*---\ntitle: Product\n") and text.endswith(PLAIN)
     front = load_kernel(path).front
@@ -192,43 +196,43 @@ def test_a_file_is_wrapped_in_place_and_executes(alone, capsys) -> None:
     assert main(["execute", str(path), "--shape", "33"]) == 0
     assert ": correct" in capsys.readouterr().out
     assert main(["wrap", str(path), "--yes"]) == 2
-    assert "there is one" in capsys.readouterr().err
+    assert "has front matter" in capsys.readouterr().err
 
 
 @needs_nvrtc
 def test_a_file_that_includes_the_kernels(tmp_path, capsys) -> None:
     (tmp_path / "there").mkdir()
-    source, made = tmp_path / "there" / "Product.cuh", tmp_path / "mine.cu"
+    source, wrapped = tmp_path / "there" / "Product.cuh", tmp_path / "mine.cu"
     source.write_text(PLAIN)
-    words = ["wrap", str(source), "--yes", "--shape", "32", "-o", str(made)]
-    assert main(words) == 0
-    assert made.read_text().endswith('---*/\n\n#include "there/Product.cuh"\n')
+    arguments = ["wrap", str(source), "--yes", "--shape", "32", "-o", str(wrapped)]
+    assert main(arguments) == 0
+    assert wrapped.read_text().endswith('---*/\n\n#include "there/Product.cuh"\n')
     assert source.read_text() == PLAIN
-    assert main(["execute", str(made), "--shape", "17"]) == 0
-    assert "Product.cuh, the lines that instructions were made from" in capsys.readouterr().out
-    assert main(words) == 2 and "or --force" in capsys.readouterr().err
-    assert main([*words, "--force"]) == 0
+    assert main(["execute", str(wrapped), "--shape", "17"]) == 0
+    assert "Product.cuh, the lines that became instructions" in capsys.readouterr().out
+    assert main(arguments) == 2 and "--force" in capsys.readouterr().err
+    assert main([*arguments, "--force"]) == 0
 
 
 @pytest.mark.parametrize(
-    ("text", "words", "told"),
+    ("text", "arguments", "message"),
     [
-        ("int main() {}", [], "a file with a __global__ function"),
-        (PLAIN + PLAIN.replace("product", "other"), [], "is missing. Needed: other, product"),
+        ("int main() {}", [], "no __global__ function"),
+        (PLAIN + PLAIN.replace("product", "other"), [], "2 kernels. Choose one with --kernel NAME, or --kernel all: other, product"),
         (PLAIN, ["--kernel", "prodct"], "did you mean 'product'?"),
-        (PLAIN, ["-o", "Mine.cu"], "NAME.cu: a-z"),
-        (PLAIN.replace("A,", "A, const int* mask,"), [], "(not known: mask; where matmul has no such array, --new-operation NAME"),
+        (PLAIN, ["-o", "Mine.cu"], "NAME.cu, where"),
+        (PLAIN.replace("A,", "A, const int* mask,"), [], "? (mask). If matmul has no such array, write an operation with --new-operation NAME"),
         (PLAIN.replace("float *C", "Own *C"), [], "the type of c"),
-        (PLAIN.replace("__global__", "template <int W> __global__"), [], "product<...>: int W"),
+        (PLAIN.replace("__global__", "template <int W> __global__"), [], "product<...> with a value for int W"),
         (PLAIN.replace("float sum", "extern __shared__ float s[]; float sum").split("int main")[0], [],
          "bytes of dynamic shared memory"),
     ],
 )  # fmt: skip
-def test_what_nobody_says_is_asked_for(alone, capsys, text, words, told) -> None:
+def test_missing_facts_are_asked_for(alone, capsys, text, arguments, message) -> None:
     path = alone / "some.cu"
     path.write_text(text)
-    assert main(["wrap", str(path), "--yes", *words]) == 2
-    assert told in capsys.readouterr().err
+    assert main(["wrap", str(path), "--yes", *arguments]) == 2
+    assert message in capsys.readouterr().err
     assert path.read_text() == text
 
 
@@ -238,7 +242,7 @@ class Terminal(io.StringIO):
 
 
 @needs_nvrtc
-def test_a_terminal_is_asked(alone, capsys, monkeypatch) -> None:
+def test_questions_at_a_terminal(alone, capsys, monkeypatch) -> None:
     """For the kernel of several, and for what its code does not say; an empty answer takes the guess."""
     path = alone / "some.cu"
     text = PLAIN.split("int main")[0]
@@ -246,8 +250,8 @@ def test_a_terminal_is_asked(alone, capsys, monkeypatch) -> None:
     path.write_text(odd + text.replace("product", "b"))
     monkeypatch.setattr("sys.stdin", Terminal("product\n\nceil(n / 16), ceil(n / 16)\n"))
     assert main(["wrap", str(path), "--shape", "32"]) == 0
-    told = capsys.readouterr().err
-    assert "kernel (product, b) [product]" in told and "block, 16, 16 [16, 16]" in told
+    output = capsys.readouterr().err
+    assert "kernel (product, b) [product]" in output and "block, 16, 16 [16, 16]" in output
     assert load_kernel(alone / "product.cu").front.grid == ["ceil(n / 16)", "ceil(n / 16)"]
 
 
@@ -259,22 +263,24 @@ def test_a_struct_is_its_members(tmp_path: Path, capsys: pytest.CaptureFixture[s
         path = tmp_path / "gemm_params.cu"
         path.write_text(text)
         code = main(["wrap", str(path), *more, "-o", "-"])
-        told = capsys.readouterr()
-        front = told.out.partition("---*/")[0].removeprefix("/*---")
-        return code, yaml.safe_load(front) if front else told.err
+        output = capsys.readouterr()
+        front = output.out.partition("---*/")[0].removeprefix("/*---")
+        return code, yaml.safe_load(front) if front else output.err
 
     members = ["a", "b", "c", "m", "n", "k", {"i64": "n"}, "alpha"]
     nested = PARAMS.replace("int m, n, k;", "Sizes sizes;").replace("p.", "p.sizes.")
     nested = re.sub(r"sizes\.(?=a|b|c|ldc)", "", f"struct Sizes {{ int m, n, k; }};\n{nested}")
-    for text, told in (PARAMS, [members]), (nested, [[*members[:3], members[3:6], *members[6:]]]):
+    for text, output in (PARAMS, [members]), (nested, [[*members[:3], members[3:6], *members[6:]]]):
         code, front = wrapped(text)
-        assert (code, front["arguments"]) == (0, told)
+        assert (code, front["arguments"]) == (0, output)
         assert front["grid"] == ["ceil(n / 16)", "ceil(m / 16)"]
     closed = PARAMS.replace("float alpha;", "float alpha; int s[1];")
-    words = ["--operation", "matmul", "--dtype", "f32", "--grid", "ceil(n / 16), ceil(m / 16)"]
-    code, told = wrapped(closed, *words)
-    assert code != 0 and "p; a struct is the list of its members, [m, n, k] or []" in told
-    given = "[a, b, c, m, n, max(k, 1), {i64: n}, alpha, 0]"
-    code, front = wrapped(closed, *words, "--arguments", given)
+    flags = ["--operation", "matmul", "--dtype", "f32", "--grid", "ceil(n / 16), ceil(m / 16)"]
+    code, output = wrapped(closed, *flags)
+    assert (
+        code != 0 and "? (p). Write a struct as the list of its members, [m, n, k] or []" in output
+    )
+    arguments = "[a, b, c, m, n, max(k, 1), {i64: n}, alpha, 0]"
+    code, front = wrapped(closed, *flags, "--arguments", arguments)
     assert code == 0
     assert front["arguments"] == [[*members[:5], "max(k, 1)", *members[6:], 0]]

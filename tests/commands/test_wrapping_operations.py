@@ -44,29 +44,29 @@ def test_public_kernels_are_wrapped_and_right(alone, capsys, text, operation, fr
     path = alone / "some.cu"
     path.write_text(text)
     assert main(["wrap", str(path), "--yes"]) == 0, capsys.readouterr().err
-    made = load_kernel(path).front
-    assert made.operation == operation
-    assert {key: getattr(made, key) for key in front} == front
+    wrapped = load_kernel(path).front
+    assert wrapped.operation == operation
+    assert {key: getattr(wrapped, key) for key in front} == front
     assert main(["execute", str(path), "--shape", shape]) == 0
     assert f"some@{shape}: correct" in capsys.readouterr().out
 
 
 @needs_nvrtc
-def test_a_kernel_of_an_operation_of_ones_own(alone, capsys) -> None:
-    """That of CONTRIBUTING.md; what no name tells is asked for."""
+def test_a_kernel_of_a_user_defined_operation(alone, capsys) -> None:
+    """The operation of CONTRIBUTING.md is used; unknown arguments are asked for."""
     text = (ROOT / "CONTRIBUTING.md").read_text().split("```python\n")[1].split("```")[0]
     (alone.parent / "own").mkdir()
     (alone.parent / "own" / "rms_norm.py").write_text(text)
     path = alone / "some.cu"
     path.write_text(NORM)
-    words = ["wrap", str(path), "--yes"]
-    assert main(words) == 2
-    assert "--operation is missing. Needed: batched" in capsys.readouterr().err
-    words += ["--operations", str(alone.parent / "own"), "--operation"]
-    assert main([*words, "rmsnorm"]) == 2 and "'rms_norm'" in capsys.readouterr().err
-    assert main([*words, "rms_norm"]) == 2
-    assert "y, x, rows, columns, ? (not known: eps)" in capsys.readouterr().err
-    assert main([*words, "rms_norm", "--arguments", "y, x, rows, columns, 0.0"]) == 0
+    arguments = ["wrap", str(path), "--yes"]
+    assert main(arguments) == 2
+    assert "Choose --operation NAME (batched" in capsys.readouterr().err
+    arguments += ["--operations", str(alone.parent / "own"), "--operation"]
+    assert main([*arguments, "rmsnorm"]) == 2 and "'rms_norm'" in capsys.readouterr().err
+    assert main([*arguments, "rms_norm"]) == 2
+    assert "y, x, rows, columns, ?, with a value for each ? (eps)" in capsys.readouterr().err
+    assert main([*arguments, "rms_norm", "--arguments", "y, x, rows, columns, 0.0"]) == 0
     assert load_kernel(path).front.grid == ["rows"]
     assert main(["execute", str(path), "--shape", "5x1000"]) == 0
 
@@ -83,9 +83,9 @@ def test_a_kernel_of_an_operation_of_ones_own(alone, capsys) -> None:
         ("scale", "float *x, float *y, int n", None),
     ],
 )
-def test_an_operation_is_told_by_names(alone, name, parameters, operation) -> None:
+def test_the_operation_follows_from_names(alone, name, parameters, operation) -> None:
     path = alone / "some.cu"
     path.write_text(f"__global__ void {name}({parameters}) {{}}\n")
     source, _ = reading.read(path)
-    found = matching.operation_of(source.functions()[0], source)
-    assert (found and found.name) == operation
+    result = matching.operation_of(source.functions()[0], source)
+    assert (result and result.name) == operation

@@ -74,7 +74,7 @@ def test_it_compiles_and_lines_of_such_headers_are_counted(tmp_path, common, cap
     assert main(["execute", str(loaded.path), "--shape", "33x20x5"]) == 0
     text = capsys.readouterr().out
     assert "mine@33x20x5: correct" in text
-    assert "inner.cuh, the lines that instructions were made from" in text
+    assert "inner.cuh, the lines that became instructions" in text
 
 
 @needs_nvrtc

@@ -217,13 +217,13 @@ def test_without_a_reference_nothing_is_checked(alone, capsys) -> None:
     assert main(command) == 0
     printed = capsys.readouterr().err
     assert "not checked at 1200: the operation sgd has no reference" in printed
-    assert "decay is __constant__ and for the host to fill: zero here" in printed
+    assert "decay is __constant__ memory that the host fills: zero here" in printed
     operands = operations.load("sgd").operands
     assert (operands["p"].stream, operands["p"].written) == (0, True)
     assert (operands["steps"].zeroed, operands["steps"].extents) == (True, (1,))
     assert "arguments: [p, g, steps, n, 0.5]" in (alone / "steps.cu").read_text()
     (alone / "steps.cu").write_text(UPDATE)
-    assert main(command) == 2 and "a name that no operation has" in capsys.readouterr().err
+    assert main(command) == 2 and "sgd exists already" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

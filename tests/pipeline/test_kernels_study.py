@@ -93,9 +93,9 @@ def test_report_writes_its_config_and_uses_it_again(folder, started):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "config is missing. Needed: --kernels FOLDER"),
+        ([], "no config. Give --kernels FOLDER"),
         (["--kernels", "nowhere"], "--kernels is 'nowhere'"),
-        (["--shapes", "4"], "--shapes is ['4']"),
+        (["--shapes", "4"], "--shapes is given without --kernels"),
         (["--kernels", "mine", "--configfile", "c"], "one of --kernels and --configfile"),
         (["--kernels", "mine", "--shapes", "4x4"], "shapes"),
         (["--configfile", "nowhere.yaml"], "nowhere.yaml: the file cannot be read"),

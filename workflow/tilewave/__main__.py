@@ -1,15 +1,16 @@
-"""The command line: execute one kernel file on the CPU, write a report, record what was measured.
+"""The command line of Tilewave: profile CUDA kernels, or execute their machine code on the CPU.
 
     tilewave execute KERNEL.cu --shape 128x128x64 [--macro NAME=VALUE ...] [--arch sm_90]
     tilewave execute PROBE.cu --case NAME
     tilewave execute KERNEL.cu --shape 128 --lanes LINE [--output FILE.svg]
     tilewave wrap FILE.cu [--kernel NAME] [--operation NAME] [-o NAME.cu]
-    tilewave report [--kernels FOLDER ...] [--shapes SHAPE ...] [--only WORDS]
+    tilewave report [--kernels FOLDER ...] [--shapes SHAPE ...] [--only NAMES]
     tilewave record [--from FOLDER [--keep]]
+    tilewave compare A [B]
     tilewave pick SHAPE --dtype DTYPE [--gpu NAME]
 
-The first three take ``--operations FOLDER ...`` with operations of one's own. Exit code 2 is a mistake on the
-command line or in a file.
+All but ``record`` take ``--operations FOLDER ...`` with user-defined operations. Exit code 2 is a mistake
+on the command line or in a file.
 """
 
 from __future__ import annotations
@@ -28,33 +29,34 @@ from tilewave.basics.errors import HERE, UserError
 from tilewave.commands import compare, execute, pick, record, report, wrap
 
 SUBCOMMANDS = (execute, wrap, report, record, compare, pick)
-"""A module each, in the order of the help."""
+"""The module of each subcommand, in the order of the help."""
 MISTAKE = "usage error"
-"""Status of the document where nothing was compiled or executed."""
+"""The status in the JSON document when nothing was compiled or executed."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Its mistakes are told like all others."""
+    """A parser that raises UserError."""
 
     def error(self, message: str) -> NoReturn:
-        usage = " ".join(self.format_usage().split()[1:])
-        raise UserError(HERE, self.prog, message, usage)
+        """Raise UserError with the message of argparse."""
+        remedy = f"See `{self.prog} --help`"
+        raise UserError.because(HERE, f"{self.prog}: {message}", remedy)
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of all subcommands; each sets ``run``."""
-    made = Parser(prog="tilewave", description=__doc__.split("\n")[0])
-    commands = made.add_subparsers(dest="command", required=True)
+    """Return the parser of all subcommands; each sets ``run``."""
+    command_line = Parser(prog="tilewave", description=__doc__.split("\n")[0])
+    commands = command_line.add_subparsers(dest="command", required=True)
     for subcommand in SUBCOMMANDS:
         subcommand.add(commands)
-    return made
+    return command_line
 
 
 @contextlib.contextmanager
-def _for_a_reader() -> Iterator[None]:
-    """Ends without a word, with the status of SIGPIPE, where whoever reads the output has left (`| head`).
+def _leave_with_the_reader() -> Iterator[None]:
+    """Exit silently with the status of SIGPIPE when the output's reader has left (`| head`).
 
-    Other pipes than the output may break, too: that is told as ever.
+    A BrokenPipeError of any other pipe is raised again.
     """
     if sys.stdout is None:  # closed before Python began
         yield
@@ -67,28 +69,31 @@ def _for_a_reader() -> Iterator[None]:
     except BrokenPipeError:
         output = select.poll()
         output.register(sys.stdout, 0)
-        if not output.poll(0):  # which tells of errors alone
+        if not output.poll(0):  # poll reports errors only
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again
         raise SystemExit(128 + signal.SIGPIPE) from None
 
 
-@_for_a_reader()
+@_leave_with_the_reader()
 def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
-    """Entry of ``tilewave``, which is ``python -m tilewave``, too; the exit code.
+    """Run ``tilewave``, or ``python -m tilewave``, and return the exit code.
 
-    machine: what executes, where it is not this CPU.
+    machine: what executes kernels instead of this CPU.
     """
-    words = sys.argv[1:] if arguments is None else arguments
+    command = sys.argv[1:] if arguments is None else arguments
     try:
-        options = parser().parse_args(words, argparse.Namespace(machine=machine))
+        options, rest = parser().parse_known_args(command, argparse.Namespace(machine=machine))
+        if rest:
+            problem = f"unrecognized arguments: {' '.join(rest)}"
+            raise UserError.because(HERE, problem, f"See `tilewave {options.command} --help`")
         return int(options.run(options))
     except UserError as error:
         print(f"Error: {error}", file=sys.stderr)
-        if "--json" in words:
+        if "--json" in command:
             version = execute.SCHEMA_VERSION
-            told = {"schema_version": version, "status": MISTAKE, "reason": str(error)}
-            print(json.dumps(told, indent=1))
+            document = {"schema_version": version, "status": MISTAKE, "reason": str(error)}
+            print(json.dumps(document, indent=1))
         return execute.USAGE
 
 

@@ -1,4 +1,4 @@
-"""What `tilewave wrap` is told of a kernel: by flags, or at a terminal."""
+"""Facts of a kernel that the user gives to `tilewave wrap`, by flags or at a terminal."""
 
 import argparse
 import re
@@ -18,35 +18,34 @@ KEYS = {
 """Flag -> key of front matter."""
 
 
-def ask(what: str, suggestion: str) -> str:
-    """What somebody at the terminal says, or the suggestion."""
-    say(f"{what} [{suggestion}]: ")
+def ask(question: str, suggestion: str) -> str:
+    """Return the user's answer at the terminal; an empty answer takes the suggestion."""
+    say(f"{question} [{suggestion}]: ")
     return input().strip() or suggestion
 
 
 def answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
-    """Put what flags and answers say into the guess. Raises UserError for what nobody says."""
+    """Put flags and answers into the guess. Raises UserError for a fact that is missing."""
     for flag, key in KEYS.items():
-        given = getattr(options, flag.strip("-"))
-        unknown = given is None and flag in guess.unknown
+        text = getattr(options, flag.strip("-"))
+        unknown = text is None and flag in guess.unknown
         value = guess.front.get(key, [])
         values = value if isinstance(value, list) else [value]
         if unknown and asking:
-            suggestion = ", ".join("?" if one is None else str(one) for one in values)
-            given = ask(f"{key}, {guess.unknown[flag]}", suggestion)
+            suggestion = ", ".join("?" if value is None else str(value) for value in values)
+            text = ask(f"{key}, {guess.unknown[flag]}", suggestion)
         elif unknown and (None in values or key == "shared_bytes"):
             raise UserError(HERE, flag, None, guess.unknown[flag])
-        if given is not None:
-            guess.others.clear()  # they are of another guess
-            guess.notes[:] = [one for one in guess.notes if flag not in one]
+        if text is not None:
+            guess.alternatives.clear()  # they belong to the replaced guess
+            guess.notes[:] = [note for note in guess.notes if flag not in note]
             try:
-                parsed = yaml.safe_load(f"[{_quoted(given)}]")
+                parsed = yaml.safe_load(f"[{_quoted(text)}]")
             except yaml.YAMLError as error:
-                allowed = "expressions with commas between them"
-                raise UserError(HERE, flag, given, allowed) from error
+                raise UserError(HERE, flag, text, "expressions separated by commas") from error
             guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
         elif flag in guess.unknown:
-            guess.notes.append(f"{key} is a guess: {guess.unknown[flag]}")
+            guess.notes.append(f"{key} is a guess: {guess.unknown[flag]} ({flag} changes it)")
     if "--entry" in guess.unknown:
         if not asking:
             raise UserError(HERE, "--entry", None, guess.unknown["--entry"])
@@ -55,12 +54,11 @@ def answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
         raise UserError(HERE, "--dtype", None, guess.unknown["--dtype"])
 
 
-def _quoted(given: str) -> str:
-    """Expressions of a list with commas between them, and of lists in it, each in quotation marks where it
-    is none of YAML's."""
-    cut = map(str.strip, re.split(r"([,\[\]{}]|:(?= ))(?![^(]*\))", given))
+def _quoted(text: str) -> str:
+    """Put expressions that YAML cannot read into quotation marks, also in nested lists."""
+    cut = map(str.strip, re.split(r"([,\[\]{}]|:(?= ))(?![^(]*\))", text))
     marks = {":": ": "}
     return "".join(
-        marks.get(one, one) if re.fullmatch(r"[\w.-]*|[,\[\]{}:]", one) else f'"{one}"'
-        for one in cut
+        marks.get(token, token) if re.fullmatch(r"[\w.-]*|[,\[\]{}:]", token) else f'"{token}"'
+        for token in cut
     )

@@ -1,7 +1,7 @@
-"""``tilewave execute KERNEL.cu``: a kernel file's machine code executed on the CPU, checked and counted.
+"""``tilewave execute KERNEL.cu``: execute a kernel's machine code on the CPU, check it and count.
 
-Exit code 0: what it computed is right (or nothing says what would be); 1: it is wrong, failed, or something
-was found; 2: a mistake on the command line or in the file, or something not supported.
+Exit code 0: the result is correct, or not checked; 1: it is wrong, failed, or has a fault such as a race;
+2: a mistake on the command line or in the file, or something that is not supported.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from tilewave.basics.columns import columns, count
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.paths import RECORDED, place, relative
 from tilewave.basics.progress import say
-from tilewave.commands import own
+from tilewave.commands import flags
 from tilewave.compiling import nvrtc
 from tilewave.execution import case, least, watched
 from tilewave.execution.lanes.captured import Diagram
@@ -40,7 +40,7 @@ from tilewave.theory.data_sheets import SHORT, DataSheet
 
 SCHEMA_VERSION = 1
 PRINTED = 40
-"""Lines of a kernel's printf that are shown."""
+"""Most lines of a kernel's printf that are shown."""
 RIGHT, WRONG, USAGE = 0, 1, 2
 LIMIT_S = 600.0
 ARCHITECTURE = re.compile(r"(?:sm_?|compute_?)?(\d+[af]?)")
@@ -48,59 +48,54 @@ ARCHITECTURE = re.compile(r"(?:sm_?|compute_?)?(\d+[af]?)")
 
 def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
-    made = commands.add_parser(
-        "execute", help="execute a kernel file's machine code on the CPU, check it and count"
-    )
-    _add_options(made)
-    made.set_defaults(run=run)
+    summary = "execute a kernel's machine code on the CPU, check it and count"
+    parser = commands.add_parser("execute", help=summary, description=__doc__)
+    _add_options(parser)
+    parser.set_defaults(run=run)
 
 
-def _add_options(made: argparse.ArgumentParser) -> None:
-    made.add_argument(
-        "kernel", type=Path, help="a .cu file with front matter, or a .yaml file with a cubin"
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kernel", type=Path, help="a kernel file: .cu, or .yaml with a cubin")
+    parser.add_argument("--shape", help="sizes in the operation's order: 128x128x64, or 128")
+    parser.add_argument("--case", help="the case of a probe")
+    parser.add_argument(
+        "--macro", action="append", default=[], metavar="NAME=VALUE", help="a macro (repeatable)"
     )
-    made.add_argument("--shape", help="sizes in the operation's order: 128x128x64, or 128")
-    made.add_argument("--case", help="name of a probe's case")
-    made.add_argument(
-        "--macro", action="append", default=[], metavar="NAME=VALUE", help="may be repeated"
-    )
-    own.add_operations(made)
-    made.add_argument("--arch", help=f"default: the GPU's, else sm_{FALLBACK_ARCH}")
-    made.add_argument(
+    flags.add_operations(parser)
+    parser.add_argument("--arch", help=f"default: that of --gpu, else sm_{FALLBACK_ARCH}")
+    parser.add_argument(
         "--gpu",
-        help=f"whose least time is told ({', '.join(SHORT)}); default: the recorded one of the architecture, of several "
-        "that with the most results",
+        help=f"the GPU whose shortest possible time is printed ({', '.join(SHORT)}; default: the recorded GPU "
+        "of the architecture with the most results)",
     )
-    made.add_argument("--seed", type=int, default=1, help="of the inputs; default: 1")
-    made.add_argument(
+    parser.add_argument("--seed", type=int, default=1, help="seed of the inputs (default: 1)")
+    parser.add_argument(
         "--limit", type=float, default=LIMIT_S, metavar="SECONDS", help="default: %(default)g"
     )
-    made.add_argument(
+    parser.add_argument(
         "--lanes", metavar="LINE",
-        help="draw the worst access of a line to shared memory, lane by lane and bank by bank; "
-        "FILE:LINE for a header's",
+        help="draw the line's worst access to shared memory, lane by lane and bank by bank; "
+        "FILE:LINE for a line of a header",
     )  # fmt: skip
-    made.add_argument(
-        "--output", type=Path, metavar="FILE", help="of --lanes; default: KERNEL_line_LINE.svg"
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="of --lanes (default: KERNEL_line_LINE.svg)"
     )
-    made.add_argument("--json", action="store_true", help="one JSON document instead of text")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
 
 
-def options_of(words: Sequence[str]) -> argparse.Namespace:
-    """What the words behind ``execute`` say, for others that execute a kernel."""
-    made = argparse.ArgumentParser()
-    _add_options(made)
-    return made.parse_args(words)
+def options_of(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments of ``execute``, for code that executes a kernel."""
+    parser = argparse.ArgumentParser()
+    _add_options(parser)
+    return parser.parse_args(arguments)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute and tell; the exit code. Raises UserError."""
-    own.use_operations(options)
-    told = execute(options, options.machine)
-    print(
-        json.dumps(told, indent=1) if options.json else text(told), end="\n" if options.json else ""
-    )
-    return exit_code(told)
+    """Execute, print the outcome and return the exit code. Raises UserError."""
+    flags.use_operations(options)
+    outcome = execute(options, options.machine)
+    print(json.dumps(outcome, indent=1) if options.json else text(outcome))
+    return exit_code(outcome)
 
 
 # ------------------------------------------------------------------------------ what is executed
@@ -108,22 +103,20 @@ def run(options: argparse.Namespace) -> int:
 
 def _kernel(path: Path) -> Kernel:
     if not path.is_file():
-        raise UserError(HERE, "KERNEL", str(path), "a kernel file that exists")
-    allowed = "a .cu file, or a .yaml file with a `cubin`: only machine code is executed"
-    if path.suffix not in (".cu", ".yaml"):
-        raise UserError(HERE, "KERNEL", str(path), allowed)
-    kernel = load_kernel(path)
-    if kernel.provider != "nvrtc":
-        raise UserError(HERE, "KERNEL", str(path), allowed)
+        raise UserError.because(HERE, f"{path} is not a file", "Give a kernel file")
+    kernel = load_kernel(path) if path.suffix in (".cu", ".yaml") else None
+    if kernel is None or kernel.provider != "nvrtc":
+        remedy = "Give a .cu file, or a .yaml file with a `cubin`: only machine code is executed"
+        raise UserError.because(HERE, f"{path} has no machine code", remedy)
     return kernel
 
 
-def _macros(words: Iterable[str]) -> dict[str, str]:
+def _macros(definitions: Iterable[str]) -> dict[str, str]:
     macros = {}
-    for word in words:
-        name, sign, value = word.partition("=")
+    for definition in definitions:
+        name, sign, value = definition.partition("=")
         if not sign or not name:
-            raise UserError(HERE, "--macro", word, "NAME=VALUE")
+            raise UserError(HERE, "--macro", definition, "NAME=VALUE")
         macros[name] = value
     return macros
 
@@ -133,88 +126,93 @@ def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
     if front.operation == "probe":
         if options.case not in front.cases:
             raise UserError(HERE, "--case", options.case, front.cases)
-        for given, name in ((options.shape, "--shape"), (options.macro, "--macro")):
-            if given:
-                raise UserError(HERE, name, given, "nothing: a probe's case decides it")
+        for value, name in ((options.shape, "--shape"), (options.macro, "--macro")):
+            if value:
+                problem = f"{name} is given, but {kernel.name} is a probe: its case decides that"
+                raise UserError.because(HERE, problem, f"Remove {name}")
         macros = front.cases[options.case].macros
         variant = next(choices(kernel, macros, kernel.path, f"cases.{options.case}.macros"))
         return Case(variant, None, options.case)
     dimensions = operations.load(front.operation, kernel.path).dimensions
     if options.case is not None:
-        raise UserError(HERE, "--case", options.case, f"--shape {'x'.join(dimensions)}: no probe")
+        problem = f"--case is given, but {kernel.name} is not a probe and has no cases"
+        raise UserError.because(HERE, problem, f"Use --shape: {flags.sizes_of(dimensions)}")
     if options.shape is None:
-        raise UserError(HERE, "--shape", None, f"sizes as {'x'.join(dimensions)}")
-    shape = own.shape(options.shape, dimensions, "--shape")
+        raise UserError(HERE, "--shape", None, flags.sizes_of(dimensions))
+    shape = flags.shape(options.shape, dimensions, "--shape")
     return Case(chosen_variant(kernel, _macros(options.macro), HERE, "--macro"), shape)
 
 
 def _arch(options: argparse.Namespace) -> str:
-    """The architecture as NVRTC names it (``90`` and ``compute_90`` are ``sm_90``): the one that is asked
-    for, else that of the GPU."""
-    given = options.arch
-    if given is None and options.gpu is not None:
-        given = least.gpu_named(options.gpu, HERE).capability.replace(".", "")
-    given = given or f"sm_{FALLBACK_ARCH}"
-    found = ARCHITECTURE.fullmatch(given)
-    return f"sm_{found[1]}" if found else given
+    """Return the architecture of --arch or --gpu as NVRTC names it: ``sm_90`` for ``compute_90``."""
+    arch = options.arch
+    if arch is None and options.gpu is not None:
+        arch = least.gpu_named(options.gpu, HERE).capability.replace(".", "")
+    arch = arch or f"sm_{FALLBACK_ARCH}"
+    match = ARCHITECTURE.fullmatch(arch)
+    return f"sm_{match[1]}" if match else arch
 
 
 def _gpu(options: argparse.Namespace) -> DataSheet | None:
-    """The GPU that is named, or the recorded one of the architecture. Raises UserError."""
+    """Return the GPU of --gpu, or the recorded one of the architecture. Raises UserError."""
     if options.gpu is None:
         number = architectures.number(_arch(options))
         for recorded in largest_first(place(RECORDED)):
             facts = recorded.environments.get(recorded.main_environment, {})
-            if found := least.gpu_of(number, str(facts.get("gpu") or "")):
-                return found
+            if sheet := least.gpu_of(number, str(facts.get("gpu") or "")):
+                return sheet
         return least.gpu_of(number, "")
-    found = least.gpu_named(options.gpu, HERE)
-    known = f"sm_{found.capability.replace('.', '')}"
-    if _arch(options).rstrip("af") != known:
-        raise UserError(HERE, "--gpu", options.gpu, f"a GPU of {_arch(options)} (--arch)")
-    return found
+    sheet = least.gpu_named(options.gpu, HERE)
+    arch = f"sm_{sheet.capability.replace('.', '')}"
+    if _arch(options).rstrip("af") != arch:
+        problem = f"--gpu {options.gpu} is {arch}, but --arch is {_arch(options)}"
+        raise UserError.because(HERE, problem, f"Give a GPU of {_arch(options)}, or no --arch")
+    return sheet
 
 
 def _target(arch: str, gpu: DataSheet | None = None) -> dict[str, Any]:
-    """A device of that architecture for the expressions of front matter: a recorded one.
+    """Return a recorded device of the architecture, for the expressions of front matter.
 
-    Where none was recorded, a grid that asks for the SMs gets those of ``gpu``, else another device's number.
+    If none was recorded, ``sms`` is that of ``gpu``, else that of a device of another architecture.
     """
     why = nvrtc.available()
     if why:
-        raise UserError(HERE, "NVRTC", why, "an NVRTC: the packages of requirements/base.txt")
+        remedy = "Install the packages of requirements/base.txt"
+        raise UserError.because(HERE, f"NVRTC cannot be used: {why}", remedy)
     if arch not in nvrtc.architectures():
         raise UserError(HERE, "--arch", arch, nvrtc.architectures())
     number = architectures.number(arch)
-    some: dict[str, Any] = {} if gpu is None else {"sms": gpu.sms}
+    facts: dict[str, Any] = {} if gpu is None else {"sms": gpu.sms}
     for recorded in largest_first(place(RECORDED)):
-        facts = device(recorded.environments.get(recorded.main_environment, {}))
-        if facts.get("arch") == number:
-            return {"device": {**facts, **some}, "arch": number}
-        some = some or {name: facts[name] for name in ("sms",) if name in facts}
-    return {"device": some, "arch": number}
+        recorded_facts = device(recorded.environments.get(recorded.main_environment, {}))
+        if recorded_facts.get("arch") == number:
+            return {"device": {**recorded_facts, **facts}, "arch": number}
+        facts = facts or {name: recorded_facts[name] for name in ("sms",) if name in recorded_facts}
+    return {"device": facts, "arch": number}
 
 
 def planned(options: argparse.Namespace, folder: Path) -> tuple[Case, Job | Result, dict[str, Any]]:
-    """The case that the command line names, its job (or the result that is known without one) and what was
-    compiled, its files in ``folder``. Raises UserError."""
+    """Compile the case of the command line, its files in ``folder``. Raises UserError.
+
+    Returns the case, its job (or its result if no job can run), and the entry of what was compiled.
+    """
     kernel = _kernel(options.kernel)
-    asked = _case(kernel, options)
-    trial.try_out(asked.variant)
+    selected = _case(kernel, options)
+    trial.try_out(selected.variant)
     arch = _arch(options)
     target = _target(arch, None if options.gpu is None else _gpu(options))
-    return asked, *single.planned(asked, arch, target, folder, options.seed, options.limit)
+    return selected, *single.planned(selected, arch, target, folder, options.seed, options.limit)
 
 
 # ----------------------------------------------------------------------------------- the document
 
 
 def _sums(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> dict[str, int]:
-    """Wavefronts are compared where the hardware has some: what wgmma reads by itself has none."""
-    found = list(rows)
-    own = [row for row in found if row.get("wavefronts_hardware") is not None]
+    """Sum the columns; rows without hardware wavefronts (wgmma) add no ideal wavefronts."""
+    rows = list(rows)
+    counted = [row for row in rows if row.get("wavefronts_hardware") is not None]
     return {
-        name: sum(int(row.get(name) or 0) for row in (own if name == IDEAL else found))
+        name: sum(int(row.get(name) or 0) for row in (counted if name == IDEAL else rows))
         for name in columns
     }
 
@@ -242,7 +240,7 @@ LINE = (
 def _kinds(
     rows: Sequence[Mapping[str, Any]], column: str, columns: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Sums of each kind of instruction that has the column."""
+    """Sum the columns for each kind of instruction whose rows have ``column``."""
     kinds = dict.fromkeys(instruction_kind(str(row["opcode"])) for row in rows if column in row)
     return [
         {"kind": kind, **_sums((r for r in rows if instruction_kind(r["opcode"]) == kind), columns)}
@@ -256,12 +254,12 @@ def _with_excess(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _summed(
-    rows: Iterable[Mapping[str, Any]], place: str, texts: Mapping[int, str]
+    rows: Iterable[Mapping[str, Any]], column: str, texts: Mapping[int, str]
 ) -> list[dict[str, Any]]:
-    """Each of the lines with the sums of the rows that name it in the column ``place``."""
+    """Return each line with the sums of the rows whose ``column`` is its number."""
     by_line: dict[int, list[Mapping[str, Any]]] = {}
     for row in rows:
-        by_line.setdefault(int(row[place]), []).append(row)
+        by_line.setdefault(int(row[column]), []).append(row)
     return [
         _with_excess({"line": line, "text": text, **_sums(by_line.get(line, ()), LINE)})
         for line, text in texts.items()
@@ -269,66 +267,65 @@ def _summed(
 
 
 def _lines(kernel: Kernel, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each line of the file behind its front matter, with the sums of what was made from it and of
-    what it calls in headers."""
+    """Return each line after the front matter with its sums, also for what it calls in headers."""
     texts, start = enumerate(kernel.text.splitlines(), 1), kernel.front_lines
     return _summed(rows, "kernel_line", {line: text for line, text in texts if line > start})
 
 
-def _headers(kernel: Kernel, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Header -> its lines that instructions were made from, with their sums."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
+def _headers(kernel: Kernel, table: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the lines of each header that became instructions, with their sums."""
+    by_file: dict[str, list[Mapping[str, Any]]] = {}
+    for row in table:
         if row["file"] not in ("", kernel.path.name):
-            found.setdefault(str(row["file"]), []).append(row)
+            by_file.setdefault(str(row["file"]), []).append(row)
     return {
-        name: _summed(own, "line", dict(sorted({row["line"]: row["text"] for row in own}.items())))
-        for name, own in sorted(found.items())
+        name: _summed(rows, "line", dict(sorted((row["line"], row["text"]) for row in rows)))
+        for name, rows in sorted(by_file.items())
     }
 
 
 def _series(job: Job | None, kernel: Kernel, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Of several launches in a row, each with its kernel, geometry and resources."""
+    """Return the kernel, geometry and resources of each launch of a series."""
     if job is None or not job.launch.series:
         return {}
-    used = entry.get("resources", {})
+    resources = entry.get("resources", {})
     return {
         "launches": [
             {
                 "entry": name,
-                "grid": list(one.grid),
-                "block": list(one.block),
-                "dynamic_shared_bytes": one.shared_bytes,
-                "resources": used.get(name, {}),
+                "grid": list(step.grid),
+                "block": list(step.block),
+                "dynamic_shared_bytes": step.shared_bytes,
+                "resources": resources.get(name, {}),
             }
-            for (name, _), one in zip(kernel.launches, job.launch.steps)
+            for (name, _), step in zip(kernel.launches, job.launch.steps)
         ]
     }
 
 
 def document(
     arch: str,
-    asked: Case,
+    selected: Case,
     planned: Job | Result,
     entry: Mapping[str, Any],
     done: case.CaseExecution | None,
 ) -> dict[str, Any]:
-    """All that is known of the execution, as one JSON document."""
+    """Return the execution as one JSON document."""
     job = planned if isinstance(planned, Job) else None
-    made = done.result if done is not None else planned
-    assert not isinstance(made, Job)
-    kernel = asked.variant.kernel
+    job_result = done.result if done is not None else planned
+    assert not isinstance(job_result, Job)
+    kernel = selected.variant.kernel
     rows = done.rows() if done is not None else []
-    notes = made.notes
+    notes = job_result.notes
     check = notes.get("check", {})
     return {
         "schema_version": SCHEMA_VERSION,
         "kernel": kernel.name,
         "file": relative(kernel.path),
         "title": kernel.front.title,
-        "variant": asked.variant.id,
-        "macros": asked.variant.names,
-        "case": asked.id,
+        "variant": selected.variant.id,
+        "macros": selected.variant.names,
+        "case": selected.id,
         "arch": arch,
         "shape": job.shape if job else {},
         "grid": list(job.launch.grid) if job else [],
@@ -336,14 +333,14 @@ def document(
         "dynamic_shared_bytes": job.launch.shared_bytes if job else 0,
         "resources": entry.get("resources", {}).get(kernel.entry, {}),
         **_series(job, kernel, entry),
-        "status": made.status,
-        "reason": made.reason,
+        "status": job_result.status,
+        "reason": job_result.reason,
         "warning": entry.get("warning", ""),
-        "verdict": made.verdict or result.NOT_CHECKED,
-        "check": {one["metric"]: one["value"] for one in check.get("figures", [])}
+        "verdict": job_result.verdict or result.NOT_CHECKED,
+        "check": {figure["metric"]: figure["value"] for figure in check.get("figures", [])}
         | {name: value for name, value in check.items() if name != "figures"},
         "faults": notes.get("faults", []),
-        "counters": made.by_metric,
+        "counters": job_result.by_metric,
         "printed": list(done.printed) if done is not None else [],
         "prints": done.prints if done is not None else 0,
         "classes": case.classes(done) if done is not None else [],
@@ -362,14 +359,14 @@ def document(
 # ---------------------------------------------------------------------------------------- the text
 
 
-def _headline(told: Mapping[str, Any]) -> list[str]:
-    ok = told["status"] == result.OK
-    lines = [f"{told['case']}: {told['verdict'] if ok else told['status']}"]
-    if told["reason"]:
-        lines.append(f"  {told['reason']}")
-    if told["warning"]:
-        lines.append(f"  {told['warning']}")
-    check = told["check"]
+def _headline(outcome: Mapping[str, Any]) -> list[str]:
+    ok = outcome["status"] == result.OK
+    lines = [f"{outcome['case']}: {outcome['verdict'] if ok else outcome['status']}"]
+    if outcome["reason"]:
+        lines.append(f"  {outcome['reason']}")
+    if outcome["warning"]:
+        lines.append(f"  {outcome['warning']}")
+    check = outcome["check"]
     if "worst_error" in check:
         scaled = ", ".join(
             f"{name} = {check[name]:g}" for name in ("alpha", "beta") if name in check
@@ -381,62 +378,63 @@ def _headline(told: Mapping[str, Any]) -> list[str]:
             f"{check['relative_tolerance']:.3g}"
             + (f" (worst of the runs: {scaled})" if scaled else "")
         )
-    for one in told.get("launches", [told] if told["grid"] else []):
-        used = one["resources"]
-        size = " x ".join(map(str, one["grid"])), " x ".join(map(str, one["block"]))
-        shared = int(used.get("static_shared_bytes", 0)) + int(one["dynamic_shared_bytes"])
-        of = f"{one['entry']}: " if one is not told else ""
+    for launch in outcome.get("launches", [outcome] if outcome["grid"] else []):
+        resources = launch["resources"]
+        size = " x ".join(map(str, launch["grid"])), " x ".join(map(str, launch["block"]))
+        shared = int(resources.get("static_shared_bytes", 0)) + int(launch["dynamic_shared_bytes"])
+        prefix = f"{launch['entry']}: " if launch is not outcome else ""
         lines.append(
-            f"  {of}{told['arch']}, grid {size[0]}, block {size[1]}, {used.get('registers', '?')} "
+            f"  {prefix}{outcome['arch']}, grid {size[0]}, block {size[1]}, {resources.get('registers', '?')} "
             f"registers, {count(shared)} bytes of shared memory"
         )
-    if told.get("bound"):
-        lines.append(f"  {least.sentence(told['bound'])}")
+    if outcome.get("bound"):
+        lines.append(f"  {least.sentence(outcome['bound'])}")
     return lines
 
 
-def _printed(told: Mapping[str, Any]) -> list[str]:
-    """What the kernel printed, so many lines of it."""
-    lines = "".join(told["printed"]).splitlines()
+def _printed(outcome: Mapping[str, Any]) -> list[str]:
+    """Return the first lines of the kernel's printf."""
+    lines = "".join(outcome["printed"]).splitlines()
     if not lines:
         return []
-    made = ["", "Printed", *(f"  {line}" for line in lines[:PRINTED])]
-    left = told["prints"] - len(told["printed"])
-    if len(lines) > PRINTED or left:
-        kept = f"{count(len(lines))} lines" + (f" and {count(left)} more calls" if left else "")
-        made.append(f"  ... (of {kept}; --json has {count(len(told['printed']))} calls)")
-    return made
+    shown = ["", "Printed", *(f"  {line}" for line in lines[:PRINTED])]
+    missing = outcome["prints"] - len(outcome["printed"])
+    if len(lines) > PRINTED or missing:
+        calls_left = f" and {count(missing)} more calls" if missing else ""
+        calls = f"--json has {count(len(outcome['printed']))} calls"
+        shown.append(f"  ... ({count(len(lines))} lines{calls_left} in all; {calls})")
+    return shown
 
 
-def _source(lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Lines of a file with their counts; ncu's column where it says something else."""
+def _source(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the lines of a file with their counts, and with ncu's wavefronts where they differ."""
     titles = {"executed": "warp inst.", "wavefronts_hardware": "wavefronts"}
-    if any(one["wavefronts_shared"] != one["wavefronts_hardware"] for one in lines):
-        titles["wavefronts_shared"] = "ncu says"
+    if any(row["wavefronts_shared"] != row["wavefronts_hardware"] for row in rows):
+        titles["wavefronts_shared"] = "by ncu"
     titles |= {"excess": "excess", "sectors_hardware": "sectors"}
-    rows = []
-    for one in lines:
-        counted = bool(one["executed"])
+    cells_of_lines = []
+    for row in rows:
+        counted = bool(row["executed"])
         cells = [
-            count(one[name]) if counted and (one[name] or name == "executed") else ""
+            count(row[name]) if counted and (row[name] or name == "executed") else ""
             for name in titles
         ]
-        rows.append([str(one["line"]), *cells])
-    made = columns(["line", *titles.values()], rows, text_columns=0)
-    width = max(map(len, made))
-    texts = ["source", *(one["text"] for one in lines)]
-    return [f"{row.ljust(width)}  | {text}".rstrip() for row, text in zip(made, texts)]
+        cells_of_lines.append([str(row["line"]), *cells])
+    table = columns(["line", *titles.values()], cells_of_lines, text_columns=0)
+    width = max(map(len, table))
+    texts = ["source", *(row["text"] for row in rows)]
+    return [f"{row.ljust(width)}  | {text}".rstrip() for row, text in zip(table, texts)]
 
 
-def text(told: Mapping[str, Any]) -> str:
-    """The document for a reader at a terminal."""
-    lines = _headline(told) + _printed(told)
-    if "lanes" in told:
-        drawn = told["lanes"]
-        return "\n".join([*lines, "", *drawn["text"], "", f"drawn in {drawn['file']}"]) + "\n"
-    if not told["instructions"]:
-        return "\n".join(lines) + "\n"
-    classes = told["classes"]
+def text(outcome: Mapping[str, Any]) -> str:
+    """Return the document as text for a terminal."""
+    lines = _headline(outcome) + _printed(outcome)
+    if "lanes" in outcome:
+        drawn = outcome["lanes"]
+        return "\n".join([*lines, "", *drawn["text"], "", f"drawn in {drawn['file']}"])
+    if not outcome["instructions"]:
+        return "\n".join(lines)
+    classes = outcome["classes"]
     total = sum(row["executed"] for row in classes) or 1
     lines += ["", "Instructions"]
     rows = [
@@ -453,77 +451,79 @@ def text(told: Mapping[str, Any]) -> str:
     lines += columns(["class", "of warps", "of threads", "share"], rows)
     counted = {
         name: value
-        for name, value in told["counters"].items()
+        for name, value in outcome["counters"].items()
         if name.startswith(("counted_", "sm__ops_path", "smsp__sass_thread")) and value
     }
     if counted:
         lines += ["", "Operations"]
-        lines += columns(["counter", "value"], [[n, count(v)] for n, v in counted.items()])
-    if told["shared"]:
+        rows = [[name, count(value)] for name, value in counted.items()]
+        lines += columns(["counter", "value"], rows)
+    if outcome["shared"]:
         lines += ["", "Shared memory"]
         head = ["kind", "requests", "transactions", "wavefronts", "ideal", "excess", "conflicts"]
         names = ["requests_shared", "transactions_shared", "wavefronts_hardware"]
         names += [IDEAL, "excess", "conflicts_shared"]
-        rows = [[row["kind"], *(count(row[name]) for name in names)] for row in told["shared"]]
+        rows = [[row["kind"], *(count(row[name]) for name in names)] for row in outcome["shared"]]
         lines += columns(head, rows)
-    if told["global"]:
+    if outcome["global"]:
         lines += ["", "Global memory"]
-        rows = [[row["kind"], *(count(row[name]) for name in GLOBAL)] for row in told["global"]]
+        rows = [[row["kind"], *(count(row[name]) for name in GLOBAL)] for row in outcome["global"]]
         lines += columns(["kind", "requests", "sectors", "ideal"], rows)
-    calls = ", lines that call a header with what it costs" if told["headers"] else ""
-    if told["lines"]:
-        lines += ["", told["file"] + calls, *_source(told["lines"])]
-    for name, used in told["headers"].items():
-        lines += ["", f"{name}, the lines that instructions were made from", *_source(used)]
-    launched = told["launched_seconds"]
-    rate = told["thread_instructions"] / launched / 1e6 if launched else 0.0
+    calls = " (a line that calls a header includes its cost)" if outcome["headers"] else ""
+    if outcome["lines"]:
+        lines += ["", outcome["file"] + calls, *_source(outcome["lines"])]
+    for name, used in outcome["headers"].items():
+        lines += ["", f"{name}, the lines that became instructions", *_source(used)]
+    launched = outcome["launched_seconds"]
+    rate = outcome["thread_instructions"] / launched / 1e6 if launched else 0.0
     lines += [
         "",
-        f"{count(told['thread_instructions'])} thread instructions executed in "
-        f"{launched:.2f} s ({rate:.0f} million a second), {told['seconds']:.2f} s with inputs and judge",
+        f"{count(outcome['thread_instructions'])} thread instructions executed in "
+        f"{launched:.2f} s ({rate:.0f} million a second); {outcome['seconds']:.2f} s with inputs and check",
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 # ---------------------------------------------------------------------------------------- the end
 
 
-def exit_code(told: Mapping[str, Any]) -> int:
-    """0 right or not checked, 1 wrong or failed, 2 not supported."""
-    if told["status"] in (result.UNSUPPORTED, result.NOT_MEASURED):
+def exit_code(outcome: Mapping[str, Any]) -> int:
+    """Return 0 for correct or not checked, 1 for wrong or failed, 2 for not supported."""
+    if outcome["status"] in (result.UNSUPPORTED, result.NOT_MEASURED):
         return USAGE
-    good = told["verdict"] in (result.CORRECT, result.NOT_CHECKED)
-    return RIGHT if told["status"] == result.OK and good else WRONG
+    good = outcome["verdict"] in (result.CORRECT, result.NOT_CHECKED)
+    return RIGHT if outcome["status"] == result.OK and good else WRONG
 
 
 def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
-    """Compile and execute what the command line names. Raises UserError."""
+    """Compile and execute the case of the command line. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        asked, job, entry = planned(options, Path(folder))
+        selected, job, entry = planned(options, Path(folder))
         kernel_reference.execute, done = reference_kernel.outputs, None
         if isinstance(job, Job):
             machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
             try:
                 done = case.run(replace(job, watch=options.lanes is not None), machine)
             except MemoryError as error:
-                allowed = f"sizes whose arrays fit into this machine's memory ({error})"
-                raise UserError(HERE, "--shape", options.shape, allowed) from error
-        told = document(_arch(options), asked, job, entry, done)
+                problem = f"the arrays of --shape {options.shape} do not fit into memory ({error})"
+                raise UserError.because(HERE, problem, "Choose smaller sizes") from error
+        outcome = document(_arch(options), selected, job, entry, done)
         if done is not None and isinstance(job, Job) and (gpu := _gpu(options)) is not None:
-            told["bound"] = least.of_execution(done, job, gpu)
+            outcome["bound"] = least.of_execution(done, job, gpu)
         if options.lanes is not None and done is not None:
-            told["lanes"] = _drawn(watched.watched(done), told, options)
-        return told
+            outcome["lanes"] = _drawn(watched.watched(done), outcome, options)
+        return outcome
 
 
 def _drawn(
-    found: Sequence[Diagram], told: Mapping[str, Any], options: argparse.Namespace
+    diagrams: Sequence[Diagram], outcome: Mapping[str, Any], options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Write the diagram that is asked for; what it shows, as lines of text, and where it is."""
-    one = watched.at_line(found, options.lanes, told["file"])
-    path = options.output or Path(f"{told['kernel']}_line_{options.lanes.replace(':', '_')}.svg")
+    """Write the diagram of --lanes; return its path and its lines of text."""
+    diagram = watched.at_line(diagrams, options.lanes, outcome["file"])
+    path = options.output or Path(f"{outcome['kernel']}_line_{options.lanes.replace(':', '_')}.svg")
     try:
-        path.write_text(one.svg(), encoding="utf-8")
+        path.write_text(diagram.svg(), encoding="utf-8")
     except OSError as error:
-        raise UserError(HERE, "--output", str(path), f"a file to write ({error})") from error
-    return {"file": str(path), "text": watched.text_lines(one)}
+        problem = f"{path} cannot be written ({error.strerror})"
+        raise UserError.because(HERE, problem, "Choose another --output FILE") from error
+    return {"file": str(path), "text": watched.text_lines(diagram)}

@@ -1,9 +1,9 @@
-"""``tilewave pick SHAPE --dtype DTYPE``: the variant that should be the fastest at a shape, without a GPU.
+"""``tilewave pick SHAPE --dtype DTYPE``: predict the fastest variant at a shape, without a GPU.
 
-A recording says how long variants took where they raced (study *best*). Four times of each, fitted to these, make
-its time anywhere: of a launch; of a wave of blocks, whole or not, and of an element that it loads; and of a multiply-add,
-of which all SMs together do no more.
-How wrong that goes is told with the answer: every shape that was raced is left out once, and picked for.
+A recording holds the times of variants in races (study *best*). Four times are fitted to the races of each
+variant, and give its time at any shape: the time of a launch, of a wave of blocks (full or not), of an
+element that a wave loads, and of a multiply-add at the rate of all SMs together.
+The answer includes its error: each raced shape is held out once, and predicted from the others.
 Exit code 0: a variant is named; 1: none can run at the shape; 2: a mistake on the command line.
 """
 
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from tilewave.basics.columns import columns
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.paths import RECORDED, SHIPPED, place, relative
-from tilewave.commands import own
+from tilewave.commands import flags
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel, find_kernels
 from tilewave.kernel.operations.matmul import Matmul
@@ -37,9 +37,9 @@ from tilewave.theory import quantization, splitting
 
 SCHEMA_VERSION = 3
 SHOWN = 5
-"""Variants of the text."""
+"""Variants in the text."""
 LEAST = 4
-"""Races without which a variant has no times: as many as there are of these."""
+"""Fewest races of a variant that determine its four times."""
 Sizes = tuple[int, int, int]
 Work = tuple[int, int, int, int]
 """Elements that waves load (`splitting.loads`), waves of a block on each SM, multiply-adds, launches."""
@@ -47,89 +47,83 @@ Work = tuple[int, int, int, int]
 
 def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
-    made = commands.add_parser(
-        "pick", help="which variant should be the fastest at a shape, and how long it takes",
-        description="Predict the time of every recorded variant of a matrix product at a shape that need "
-        "not be measured.",
+    parser = commands.add_parser(
+        "pick", help="predict the fastest variant at a shape, and its time",
+        description="Predict the time of every recorded variant of a matrix product at any shape.",
     )  # fmt: skip
-    made.add_argument("shape", metavar="SHAPE", help="4096, or 2304x1920x4096 (m, n, k)")
-    made.add_argument(
-        "--dtype",
-        required=True,
-        metavar="DTYPE",
-        help="f32, f64, f16_f32, ...; f16 is f16 with an f32 sum",
-    )
-    made.add_argument(
+    parser.add_argument("shape", metavar="SHAPE", help="4096, or 2304x1920x4096 (m, n, k)")
+    dtypes = "f32, f64, f16_f32, ...; f16 means f16 with an f32 sum"
+    parser.add_argument("--dtype", required=True, metavar="DTYPE", help=dtypes)
+    parser.add_argument(
         "--gpu", metavar="NAME",
-        help=f"a GPU of {RECORDED}, or a folder of recorded figures; default: the one with the most",
+        help=f"a GPU of {RECORDED}, or a folder of recorded figures (default: the one with the most)",
     )  # fmt: skip
-    made.add_argument(
-        "--kernels",
-        nargs="+",
-        default=[SHIPPED],
-        metavar="FOLDER",
-        help=f"default: {SHIPPED}",
+    parser.add_argument(
+        "--kernels", nargs="+", default=[SHIPPED], metavar="FOLDER", help=f"default: {SHIPPED}"
     )
-    own.add_operations(made)
-    made.add_argument("--json", action="store_true", help="one JSON document instead of text")
-    made.set_defaults(run=run)
+    flags.add_operations(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Pick and tell; the exit code. Raises UserError."""
-    own.use_operations(options)
-    shape = own.shape(options.shape, Matmul.dimensions, "SHAPE")
+    """Print the prediction and return the exit code. Raises UserError."""
+    flags.use_operations(options)
+    shape = flags.shape(options.shape, Matmul.dimensions, "SHAPE")
+    for folder in options.kernels:
+        if not place(folder).exists():
+            raise UserError(HERE, "--kernels", folder, "a folder that exists")
     kernels = find_kernels([place(folder) for folder in options.kernels], {})
     recorded = _recorded(options.gpu)
     raced = races(recorded, kernels)
-    known = {one.variant.dtype for one in raced}
-    dtype = next((one for one in (options.dtype, f"{options.dtype}_f32") if one in known), None)
+    dtypes = {racer.variant.dtype for racer in raced}
+    dtype = next((name for name in (options.dtype, f"{options.dtype}_f32") if name in dtypes), None)
     if dtype is None:
-        raise UserError(HERE, "--dtype", options.dtype, known or "none: no race is recorded there")
-    raced = [one for one in raced if one.variant.dtype == dtype]
+        if not dtypes:
+            problem = f"no race is recorded in {relative(recorded.folder)}"
+            raise UserError.because(HERE, problem, "Choose another recording with --gpu")
+        raise UserError(HERE, "--dtype", options.dtype, dtypes)
+    raced = [racer for racer in raced if racer.variant.dtype == dtype]
     resolved = shape.resolve(raced[0].device)
-    told = document((resolved["m"], resolved["n"], resolved["k"]), raced)
-    told |= {"dtype": dtype, "recording": relative(recorded.folder)}
-    told["gpu"] = recorded.environments[recorded.main_environment]["gpu"]
-    print(json.dumps(told, indent=1) if options.json else "\n".join(text(told)))
-    return 0 if told["variants"] else 1
+    answer = document((resolved["m"], resolved["n"], resolved["k"]), raced)
+    answer |= {"dtype": dtype, "recording": relative(recorded.folder)}
+    answer["gpu"] = recorded.environments[recorded.main_environment]["gpu"]
+    print(json.dumps(answer, indent=1) if options.json else "\n".join(text(answer)))
+    return 0 if answer["variants"] else 1
 
 
-def _recorded(named: str | None) -> Recorded:
-    """The recording that is named, or the one with the most results. Raises UserError."""
-    known = {path.name: path for path in folders(place(RECORDED))}
-    if named is None:
-        found = next(iter(largest_first(place(RECORDED))), None)
+def _recorded(name: str | None) -> Recorded:
+    """Return the named recording, or the one with the most results. Raises UserError."""
+    paths = {path.name: path for path in folders(place(RECORDED))}
+    if name is None:
+        recorded = next(iter(largest_first(place(RECORDED))), None)
     else:
-        path = known.get(named, Path(named).expanduser())
-        found = Recorded(path) if path.is_dir() else None
-    if found is None:
-        raise UserError(HERE, "--gpu", named, [*known, "a folder of recorded figures"])
-    if not found.main_environment:
-        allowed = "a recording whose files are whole, with figures of a GPU"
-        raise UserError(found.folder, "environments.json", None, allowed)
-    return found
-
-
-# ----------------------------------------------------------------------------------- the prediction
+        path = paths.get(name, Path(name).expanduser())
+        recorded = Recorded(path) if path.is_dir() else None
+    if recorded is None:
+        raise UserError(HERE, "--gpu", name, [*paths, "a folder of recorded figures"])
+    if not recorded.main_environment:
+        problem = f"{relative(recorded.folder)} has no environments.json with a GPU"
+        raise UserError.because(HERE, problem, "Choose another recording with --gpu")
+    return recorded
 
 
 @dataclass(frozen=True)
 class Raced:
-    """A variant, and microseconds of it by shape, in races of one environment."""
+    """A variant and its microseconds by shape, from races of one environment."""
 
     variant: Variant
     device: Mapping[str, Any]
     us: dict[Sizes, float] = field(default_factory=dict)
 
     def work(self, sizes: Sizes) -> Work | str:
-        """What a launch at a shape has of each time, or why there is none."""
+        """Return the multiples of the four times in a launch, or the reason why it cannot run."""
         shape = dict(zip("mnk", sizes))
         if refused := self.variant.supports(shape, self.device):
             return refused
         plan = self.variant.plan(shape, self.device)
-        if beyond := plan.exceeded_limit(self.device):
-            return beyond
+        if exceeded_limit := plan.exceeded_limit(self.device):
+            return exceeded_limit
         if plan.tile is None:
             return "its front matter names no tile"
         dealing = splitting.of_launch(
@@ -141,117 +135,110 @@ class Raced:
         return loads, waves, math.prod(sizes), 1
 
     @functools.cached_property
-    def known(self) -> Mapping[Sizes, NDArray[np.float64]]:
-        """What a microsecond has of each time, by the shapes that it raced at."""
-        found = {at: self.work(at) for at in self.us}
-        return {
-            at: np.array(one) / self.us[at] for at, one in found.items() if not isinstance(one, str)
-        }
+    def rates(self) -> Mapping[Sizes, NDArray[np.float64]]:
+        """The multiples of the four times in a microsecond, by raced shape."""
+        work_by_shape = {sizes: self.work(sizes) for sizes in self.us}
+        possible = {at: work for at, work in work_by_shape.items() if not isinstance(work, str)}
+        return {sizes: np.array(work) / self.us[sizes] for sizes, work in possible.items()}
 
     def expected(self, sizes: Sizes, without: Sizes | None = None) -> tuple[float, Work] | str:
-        """Microseconds at a shape by the races at all others but ``without``, or why none are known."""
-        here = self.work(sizes)
-        if isinstance(here, str):
-            return here
-        rows = [row for at, row in self.known.items() if at != without]
+        """Return microseconds and work at a shape, or why there are none; ``without`` is held out."""
+        work = self.work(sizes)
+        if isinstance(work, str):
+            return work
+        rows = [row for at, row in self.rates.items() if at != without]
         if len(rows) < LEAST:
             return f"raced at fewer than {LEAST} shapes"
-        return float(fitted(np.array(rows)) @ here), here
+        return float(fitted(np.array(rows)) @ work), work
 
 
 def fitted(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Numbers, none negative, that make the sums of rows nearest to 1 (least squares).
+    """Return the nonnegative numbers that bring the sums of rows nearest to 1 (least squares).
 
-    What `scipy.optimize.nnls` finds, whose package makes every process that draws begin half a second later: of all
-    choices of columns whose plain least squares has no negative number the nearest; the others' numbers are 0.
+    They are those of `scipy.optimize.nnls`, without its import of half a second: the best choice of columns
+    whose plain least squares has no negative number. The numbers of the other columns are 0.
     """
     lengths = np.linalg.norm(rows, axis=0)
     best, least, ones = np.zeros(len(lengths)), math.inf, np.ones(len(rows))
     for choice in itertools.product((False, True), repeat=len(lengths)):
-        used, each = np.flatnonzero(choice), np.zeros(len(lengths))
-        each[used] = np.linalg.lstsq((rows / lengths)[:, used], ones, rcond=None)[0]
-        error = float(np.sum((rows / lengths @ each - 1) ** 2))
-        if (each >= 0).all() and error < least:
-            best, least = each / lengths, error
+        chosen, numbers = np.flatnonzero(choice), np.zeros(len(lengths))
+        numbers[chosen] = np.linalg.lstsq((rows / lengths)[:, chosen], ones, rcond=None)[0]
+        error = float(np.sum((rows / lengths @ numbers - 1) ** 2))
+        if (numbers >= 0).all() and error < least:
+            best, least = numbers / lengths, error
     return best
 
 
 def regret(raced: list[Raced], at: Sizes) -> float | None:
-    """How many percent longer than the fastest the pick took at a shape that raced, which it is not told of."""
-    here = [(one.expected(at, without=at), one.us[at]) for one in raced if at in one.us]
-    told = [(expected, us) for expected, us in here if not isinstance(expected, str)]
-    return 100 * (min(told)[1] / min(us for _, us in here) - 1) if told else None
-
-
-# ------------------------------------------------------------------------------------ the recording
+    """Return the percentage by which the pick is slower than the fastest at a raced, held-out shape."""
+    times = [(racer.expected(at, without=at), racer.us[at]) for racer in raced if at in racer.us]
+    predictions = [(expected, us) for expected, us in times if not isinstance(expected, str)]
+    return 100 * (min(predictions)[1] / min(us for _, us in times) - 1) if predictions else None
 
 
 def races(recorded: Recorded, kernels: Mapping[str, Kernel]) -> list[Raced]:
-    """The variants that raced, as far as their kernel files have the code that did; of each dtype on the GPU on which
-    most of its races were run."""
+    """Return the raced variants with unchanged code, each dtype in its most frequent environment."""
     device = device_of(recorded.environments[recorded.main_environment])
-    found, places = dict[str, Raced | None](), dict[str, Counter[str]]()
+    by_name, environments = dict[str, Raced | None](), dict[str, Counter[str]]()
     raced = list[tuple[Raced, str, tuple[int, int, int], float]]()
     results = recorded.results(("check", result.TUNE))
-    wrong = {made.case for made in results if made.verdict not in (None, result.CORRECT)}
-    for made in results:
-        name, _, shape = made.case.partition("@")
+    wrong = {race.case for race in results if race.verdict not in (None, result.CORRECT)}
+    for race in results:
+        name, _, shape = race.case.partition("@")
         sizes = [int(size) for size in shape.split("x") if size.isdigit()]
-        us = made.by_metric.get("tune_duration")
-        if made.case in wrong or us is None or len(sizes) < 3:
+        time = race.by_metric.get("tune_duration")
+        if race.case in wrong or time is None or len(sizes) < 3:
             continue
-        if name not in found:
+        if name not in by_name:
             kernel = kernels.get(name.partition("-")[0])
             variant = _variant(kernel, recorded.compiled, name, f"sm_{device['arch']}")
-            found[name] = None if variant is None else Raced(variant, device)
-        if (one := found[name]) is not None:
-            raced.append((one, made.environment, (sizes[0], sizes[1], sizes[2]), us))
-            places.setdefault(one.variant.dtype, Counter())[made.environment] += 1
-    for one, where, at, us in raced:
-        if where == places[one.variant.dtype].most_common(1)[0][0]:
-            one.us[at] = us
-    return [one for one in found.values() if one is not None and one.us]
+            by_name[name] = None if variant is None else Raced(variant, device)
+        if (racer := by_name[name]) is not None:
+            raced.append((racer, race.environment, (sizes[0], sizes[1], sizes[2]), time))
+            environments.setdefault(racer.variant.dtype, Counter())[race.environment] += 1
+    for racer, environment, at, time in raced:
+        if environment == environments[racer.variant.dtype].most_common(1)[0][0]:
+            racer.us[at] = time
+    return [racer for racer in by_name.values() if racer is not None and racer.us]
 
 
 def _variant(
     kernel: Kernel | None, compiled: Mapping[str, Mapping[str, Any]], name: str, arch: str
 ) -> Variant | None:
-    """A variant of this project by its recorded compilation; None where its code is another one now."""
+    """Return the variant of a recorded compilation; None if its code has changed since."""
     entry = compiled.get(f"{name}.{arch}", {})
     if kernel is None or kernel.provider != "nvrtc" or "options" not in entry:
         return None
-    words = [word[2:].partition("=") for word in entry["options"] if word.startswith("-D")]
-    macros = {macro: text for macro, _, text in words if macro in kernel.front.macros}
+    options = [option for option in entry["options"] if option.startswith("-D")]
+    definitions = [option[2:].partition("=") for option in options]
+    macros = {macro: text for macro, _, text in definitions if macro in kernel.front.macros}
     try:
-        made = variant(kernel, macros, kernel.path, "macros")
+        current = variant(kernel, macros, kernel.path, "macros")
     except UserError:
         return None
-    return made if Task(made, arch).text_key == entry.get("text") else None
-
-
-# ------------------------------------------------------------------------------------- the document
+    return current if Task(current, arch).text_key == entry.get("text") else None
 
 
 def document(sizes: Sizes, raced: list[Raced]) -> dict[str, Any]:
-    """What is known of the choice, as one JSON document; the variants from fast to slow."""
+    """Return the prediction as one JSON document, the variants from fast to slow."""
     variants: list[dict[str, Any]] = []
-    left_out = Counter[str]()
-    for one in raced:
-        expected = one.expected(sizes)
+    skipped = Counter[str]()
+    for racer in raced:
+        expected = racer.expected(sizes)
         if isinstance(expected, str):
-            left_out[expected] += 1
+            skipped[expected] += 1
             continue
         us, (_, waves, products, _) = expected
-        told = {"variant": one.variant.id, "us": us, "tflops": 2e-6 * products / us}
-        variants.append({**told, "measured_us": one.us.get(sizes), "waves": waves})
-    shapes = dict.fromkeys(at for one in raced for at in one.us)
-    regrets = {_label(at): found for at in shapes if (found := regret(raced, at)) is not None}
+        prediction = {"variant": racer.variant.id, "us": us, "tflops": 2e-6 * products / us}
+        variants.append({**prediction, "measured_us": racer.us.get(sizes), "waves": waves})
+    shapes = dict.fromkeys(at for racer in raced for at in racer.us)
+    regrets = {_label(at): percent for at in shapes if (percent := regret(raced, at)) is not None}
     return {
         "schema_version": SCHEMA_VERSION,
         "shape": dict(zip("mnk", sizes)),
-        "variants": sorted(variants, key=lambda one: one["us"]),
+        "variants": sorted(variants, key=lambda row: row["us"]),
         "regret_percent": regrets,
-        "left_out": dict(left_out),
+        "left_out": dict(skipped),
     }
 
 
@@ -259,25 +246,25 @@ def _label(sizes: Sizes) -> str:
     return "x".join(map(str, sizes))
 
 
-def text(told: Mapping[str, Any]) -> Iterator[str]:
-    """The document for a reader at a terminal, by lines."""
-    shape, shown = _label(tuple(told["shape"].values())), told["variants"][:SHOWN]
-    yield f"{shape} {told['dtype']} on {told['gpu']}, by {told['recording']}\n"
+def text(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the document as lines of text for a terminal."""
+    shape, shown = _label(tuple(answer["shape"].values())), answer["variants"][:SHOWN]
+    yield f"{shape} {answer['dtype']} on {answer['gpu']}, by {answer['recording']}\n"
     if shown:
         rows = []
-        for one in shown:
-            measured = "-" if one["measured_us"] is None else f"{one['measured_us']:.2f}"
-            numbers = f"{one['us']:.2f}", f"{one['tflops']:.1f}", measured, str(one["waves"])
-            rows.append((one["variant"], *numbers))
+        for row in shown:
+            measured = "-" if row["measured_us"] is None else f"{row['measured_us']:.2f}"
+            numbers = f"{row['us']:.2f}", f"{row['tflops']:.1f}", measured, str(row["waves"])
+            rows.append((row["variant"], *numbers))
         head = ("variant", "expected us", "TFLOP/s", "measured us", "waves")
         yield from columns(head, rows)
-        only = f"best,{told['dtype']} shapes={shape}"
-        yield f"  to race them and all others: snakemake --cores 1 tune --config only={only}\n"
-    if regrets := told["regret_percent"]:
+        only = f"best,{answer['dtype']} shapes={shape}"
+        yield f"  to race all variants: snakemake --cores 1 tune --config only={only}\n"
+    if regrets := answer["regret_percent"]:
         worst = max(regrets, key=lambda at: regrets[at])
         yield (
-            f"At {len(regrets)} shapes that were raced, each left out in turn, the pick takes "
+            f"At {len(regrets)} raced shapes, each held out in turn, the pick takes "
             f"{statistics.median(regrets.values()):.1f} % longer than the fastest in the median, "
-            f"{regrets[worst]:.0f} % at worst ({worst})."
+            f"and {regrets[worst]:.0f} % at worst ({worst})."
         )
-    yield from (f"{count} left out: {why}" for why, count in told["left_out"].items())
+    yield from (f"{count} skipped: {why}" for why, count in answer["left_out"].items())

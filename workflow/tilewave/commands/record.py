@@ -1,4 +1,4 @@
-"""``tilewave record``: keep what the last report measured, or take over what was recorded elsewhere."""
+"""``tilewave record``: merge the last report's measurements, or another recording, into this folder."""
 
 import argparse
 from pathlib import Path
@@ -12,23 +12,23 @@ from tilewave.records.recorded import adopt, folders
 
 def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
-    made = commands.add_parser(
+    parser = commands.add_parser(
         "record", help="merge measurements into the recorded figures of this folder",
-        description="Merge what the last `tilewave report` of this folder measured on its GPU into "
-        f"{RECORDED}, from which a report takes what it cannot measure; or what was recorded elsewhere.",
+        description="Merge the measurements of the last `tilewave report` in this folder, or another "
+        f"recording, into {RECORDED}. A report takes from there what it cannot measure itself.",
     )  # fmt: skip
-    made.add_argument(
+    parser.add_argument(
         "--from", dest="source", type=Path, metavar="FOLDER",
-        help="take over the figures of a checkout, a folder of recorded GPUs, or that of one GPU",
+        help="merge the recording in FOLDER: a checkout, a folder of recorded GPUs, or one GPU's folder",
     )  # fmt: skip
-    made.add_argument(
-        "--keep", action="store_true", help="where both hold a case, keep the figures of this one"
+    parser.add_argument(
+        "--keep", action="store_true", help="if both hold a case, keep this folder's figures"
     )
-    made.set_defaults(run=run)
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Record; the exit code. Raises UserError."""
+    """Record and return the exit code. Raises UserError."""
     if options.source is None:
         return report.workflow(report.latest(), "record")
     print("\n".join(adopted(options, Path.cwd())))
@@ -36,22 +36,22 @@ def run(options: argparse.Namespace) -> int:
 
 
 def adopted(options: argparse.Namespace, root: Path) -> list[str]:
-    """Merge recorded figures of another place into those of the folder ``root``; a line for each GPU.
+    """Merge another recording into that of the folder ``root``, and return a line for each GPU.
 
-    Raises UserError where FOLDER holds none, or figures that name no clean commit.
+    Raises UserError for a FOLDER without figures, or with figures that name no clean commit.
     """
     source: Path = options.source
     single = [source] if (source / "environments.json").is_file() else []
-    found = single or folders(source) or folders(source / RECORDED)
-    if not found:
+    sources = single or folders(source) or folders(source / RECORDED)
+    if not sources:
         allowed = "a checkout, or a folder with environments.json and results.parquet"
         raise UserError(HERE, "--from", str(source), allowed)
     lines = []
-    for other in found:
-        mine = root / RECORDED / other.resolve().name
-        if mine.resolve() == other.resolve():
-            raise UserError(HERE, "--from", str(source), "another folder than this one's own")
-        counts = adopt(mine, other, options.keep)
-        words = ", ".join(f"{number} {what}" for what, number in counts.items())
-        lines.append(f"{relative(mine)}: {words}")
+    for recorded in sources:
+        target = root / RECORDED / recorded.resolve().name
+        if target.resolve() == recorded.resolve():
+            raise UserError(HERE, "--from", str(source), "another folder than the one merged into")
+        counts = adopt(target, recorded, options.keep)
+        summary = ", ".join(f"{number} {change}" for change, number in counts.items())
+        lines.append(f"{relative(target)}: {summary}")
     return lines

@@ -1,4 +1,4 @@
-"""``tilewave report``: the workflow, run in the folder that one is in, for a config or for own kernels."""
+"""``tilewave report``: run the workflow in this folder, for a config or for given kernels."""
 
 import argparse
 import subprocess
@@ -11,7 +11,7 @@ import yaml
 from tilewave.basics import validation
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.paths import RECORDED, ROOT
-from tilewave.commands import own
+from tilewave.commands import flags
 from tilewave.commands.unlock import unlock
 from tilewave.pipeline import kernels_study, outputs, parameters
 from tilewave.pipeline import project as projects
@@ -22,82 +22,86 @@ from tilewave.records.store import write_where_other
 
 WRITTEN = Path(kernels_study.RESULTS) / "config.yaml"
 CONFIGS = (Path("config.yaml"), Path("config") / "config.yaml", WRITTEN)
-"""Where a config is looked for, in this order."""
+"""The configs of a folder, in the order in which they are looked for."""
 QUIET = ("host", "progress", "reason", "rules")
-"""Of what Snakemake says: jobs tell of themselves, and errors are shown."""
+"""Parts of Snakemake's output that are hidden: jobs print their own progress, and errors stay."""
 
 
 def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
-    made = commands.add_parser(
+    parser = commands.add_parser(
         "report", help="compile, check, time and profile kernels, and write the pages",
-        description="Run the workflow in this folder and write its pages. With --kernels the studies are "
-        f"made up for these kernels, and written to {WRITTEN}; else they are those of config.yaml.",
+        description="Run the workflow in this folder and write its pages. With --kernels, Tilewave chooses "
+        f"the studies for these kernels and writes them to {WRITTEN}; else config.yaml names them.",
     )  # fmt: skip
-    made.add_argument(
-        "--kernels", nargs="+", metavar="FOLDER", help="folders of kernels, or kernel files"
-    )
-    made.add_argument(
+    parser.add_argument("--kernels", nargs="+", metavar="FOLDER", help="folders or kernel files")
+    parser.add_argument(
         "--shapes", nargs="+", default=[], metavar="SHAPE",
-        help="with --kernels: 4096, or 512x256x128; default: what the machine can do in short",
+        help="with --kernels: 4096, or 512x256x128 (default: shapes that this machine finishes quickly)",
     )  # fmt: skip
-    own.add_operations(made)
-    made.add_argument(
-        "--only", default="", metavar="WORDS", help="studies, kernels, dtypes, shapes: a,b,c"
+    flags.add_operations(parser)
+    parser.add_argument(
+        "--only", default="", metavar="NAMES", help="studies, kernels, dtypes or shapes: a,b,c"
     )
-    made.add_argument(
-        "--configfile",
-        type=Path,
-        metavar="FILE",
-        help="a config; `shipped` is Tilewave's full study",
+    parser.add_argument(
+        "--configfile", type=Path, metavar="FILE", help="a config; `shipped` is the full study"
     )
-    made.add_argument("--cores", default="all", metavar="N", help="default: %(default)s")
-    made.set_defaults(run=run)
+    parser.add_argument("--cores", default="all", metavar="N", help="default: %(default)s")
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the report; the exit code. Raises UserError."""
-    return workflow(_config(options), "report", options.cores, options.only)
+    """Write the report and return the exit code. Raises UserError."""
+    try:
+        return workflow(_config(options), "report", options.cores, options.only)
+    except UserError as error:
+        if error.value not in options.shapes:
+            raise
+        allowed = "a size, or sizes separated by x, as in 512x256x128"
+        raise UserError(HERE, "--shapes", error.value, allowed) from error
 
 
 def latest() -> Path:
-    """The config of this folder. Raises UserError where there is none."""
-    found = next((path for path in CONFIGS if path.is_file()), None)
-    if found is None:
-        allowed = "--kernels FOLDER, --configfile FILE, or a config.yaml in this folder"
-        raise UserError(HERE, "config", None, allowed)
-    return found
+    """Return the config of this folder. Raises UserError if there is none."""
+    config = next((path for path in CONFIGS if path.is_file()), None)
+    if config is None:
+        remedy = "Give --kernels FOLDER or --configfile FILE, or write a config.yaml"
+        raise UserError.because(HERE, "this folder has no config", remedy)
+    return config
 
 
 def _config(options: argparse.Namespace) -> Path:
-    given: Path | None = options.configfile
+    file: Path | None = options.configfile
     if options.kernels is None:
         for flag in ("shapes", "operations"):
-            asked = getattr(options, flag)
-            if asked:
-                raise UserError(HERE, f"--{flag}", asked, "with --kernels; a config has its own")
-        if given is None:
+            value = getattr(options, flag)
+            if value:
+                remedy = f"Add --kernels; a config names its own {flag}"
+                raise UserError.because(HERE, f"--{flag} is given without --kernels", remedy)
+        if file is None:
             return latest()
-        return ROOT / "config" / "config.yaml" if given == Path("shipped") else given
-    if given is not None:
-        raise UserError(HERE, "--configfile", str(given), "one of --kernels and --configfile")
+        return ROOT / "config" / "config.yaml" if file == Path("shipped") else file
+    if file is not None:
+        problem = "--kernels and --configfile exclude each other"
+        raise UserError.because(HERE, problem, "Give one of --kernels and --configfile")
     for folder in options.kernels:
         if not Path(folder).expanduser().exists():
             raise UserError(HERE, "--kernels", folder, "a folder or kernel file that exists")
     timed = has_gpu(fingerprint()) or bool(folders(Path.cwd() / RECORDED))
-    made = kernels_study.config(
-        options.kernels, options.shapes, timed=timed, operation_folders=own.use_operations(options)
+    operation_folders = flags.use_operations(options)
+    document = kernels_study.config(
+        options.kernels, options.shapes, timed=timed, operation_folders=operation_folders
     )
-    checked = parse(made, WRITTEN)
+    checked = parse(document, WRITTEN)
     outputs.check(checked, WRITTEN)
     parameters.mark(checked.output.results, checked.output.reports)
-    text = "# Made by `tilewave report --kernels`; a copy in ./config.yaml is yours to change.\n"
-    write_where_other(WRITTEN, text + yaml.safe_dump(made, sort_keys=False, width=100))
+    text = "# Written by `tilewave report --kernels`. To change it, copy it to ./config.yaml.\n"
+    write_where_other(WRITTEN, text + yaml.safe_dump(document, sort_keys=False, width=100))
     return WRITTEN
 
 
 def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int:
-    """Run a rule of the workflow in this folder, and say where the page is; the exit code.
+    """Run a rule of the workflow in this folder, print the page's path, and return the exit code.
 
     Raises UserError for mistakes in the config and in the kernels, before anything runs.
     """
@@ -115,8 +119,8 @@ def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int
 
 
 def _project(config: Path, only: str) -> projects.Project:
-    """What the run will be about."""
-    told = validation.read_mapping(config, config)
+    """Load the config, its kernels and its cases without compiling."""
+    document = validation.read_mapping(config, config)
     return projects.load(
-        told | ({"only": only} if only else {}), config, files=[config], thorough=False
+        document | ({"only": only} if only else {}), config, files=[config], thorough=False
     )

@@ -1,8 +1,8 @@
 """Clear the lock that a killed Snakemake run left in this folder.
 
-A lock is cleared only where no living run of this folder can hold it; jobs that outlived their run
+A lock is cleared only if no living run of this folder can hold it. Jobs that outlived their run
 (``kill -9`` spares them) are ended first, so that two processes never write the same output. Only
-processes of this machine are seen: on a file system shared between machines, ask the other one.
+processes of this machine are seen: on a shared file system, run this on the machine of the killed run.
 """
 
 import contextlib
@@ -13,26 +13,26 @@ from pathlib import Path
 import psutil
 
 
-def _words(process: psutil.Process, folder: Path) -> list[str]:
-    """Command line of a process that works in ``folder``; empty for every other one."""
+def _arguments(process: psutil.Process, folder: Path) -> list[str]:
+    """Return the command line of a process that works in ``folder``; empty for any other."""
     try:
         return process.cmdline() if Path(process.cwd()) == folder else []
-    except (psutil.Error, OSError):  # ended meanwhile, or another user's
+    except (psutil.Error, OSError):  # has ended, or belongs to another user
         return []
 
 
 def processes(folder: Path) -> tuple[list[psutil.Process], list[psutil.Process]]:
-    """Living Snakemake runs of ``folder``, and jobs there whose run is dead."""
-    # A shell that runs this very command may name snakemake, too.
-    own = {psutil.Process().pid, *(parent.pid for parent in psutil.Process().parents())}
+    """Return the living Snakemake runs of ``folder``, and the jobs there whose run is dead."""
+    # A shell that runs this command may name snakemake, too.
+    ancestry = {psutil.Process().pid, *(parent.pid for parent in psutil.Process().parents())}
     runs, jobs = [], []
     for process in psutil.process_iter():
-        if process.pid in own:
+        if process.pid in ancestry:
             continue
-        words = _words(process, folder)
-        if any(Path(word).name == "snakemake" for word in words):
+        arguments = _arguments(process, folder)
+        if any(Path(argument).name == "snakemake" for argument in arguments):
             runs.append(process)
-        elif any(word.startswith(f"{folder}/.snakemake/scripts/") for word in words):
+        elif any(argument.startswith(f"{folder}/.snakemake/scripts/") for argument in arguments):
             jobs.append(process)
     alive = {run.pid for run in runs}
     return runs, [job for job in jobs if not alive & _parents(job)]
@@ -46,24 +46,24 @@ def _parents(process: psutil.Process) -> set[int]:
 
 
 def end(jobs: list[psutil.Process]) -> None:
-    """End jobs and what they started: politely, then for certain."""
+    """End jobs and their children: SIGTERM first, SIGKILL five seconds later."""
     family = []
     for job in jobs:
         with contextlib.suppress(psutil.NoSuchProcess):
-            # The job first: it must not take its worker's end for a fault of the kernel.
+            # The job first: else it takes its worker's end for a fault of the kernel.
             family += [job, *job.children(recursive=True)]
     for process in family:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()
-    _, left = psutil.wait_procs(family, timeout=5)
-    for process in left:
+    _, survivors = psutil.wait_procs(family, timeout=5)
+    for process in survivors:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(left, timeout=5)
+    psutil.wait_procs(survivors, timeout=5)
 
 
 def unlock(folder: Path) -> int:
-    """Exit code: 0 where the folder is free now, 1 where a living run holds it."""
+    """Clear the folder's lock. Returns 0 if the folder is free now, 1 if a living run holds it."""
     folder = folder.resolve()
     locks = folder / ".snakemake" / "locks"
     if not locks.is_dir() or not any(locks.iterdir()):
@@ -71,12 +71,12 @@ def unlock(folder: Path) -> int:
     runs, orphans = processes(folder)
     if runs:
         pids = ", ".join(str(run.pid) for run in runs)
-        print(f"Error: another Snakemake run works in {folder} (process {pids})", file=sys.stderr)
+        print(f"Error: process {pids} runs Snakemake in {folder}. Wait for it", file=sys.stderr)
         return 1
     if orphans:
-        print(f"Ending {len(orphans)} jobs of a run that was killed", file=sys.stderr)
+        print(f"Ending {len(orphans)} jobs of a killed run", file=sys.stderr)
         end(orphans)
-    print("Clearing the lock of a run that was killed", file=sys.stderr)
+    print("Clearing the lock of a killed run", file=sys.stderr)
     # This is all that `snakemake --unlock` does, which would read the whole workflow first.
     shutil.rmtree(locks)
     return 0

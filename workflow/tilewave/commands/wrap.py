@@ -1,4 +1,7 @@
-"""``tilewave wrap FILE.cu``: front matter for a kernel that was written for nvcc."""
+"""``tilewave wrap FILE.cu``: write front matter for a kernel that was written for nvcc.
+
+The front matter is guessed from the code and the launch, and the guess is tested on the CPU.
+"""
 
 import argparse
 import itertools
@@ -17,10 +20,10 @@ from tilewave import execution
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.paths import relative
 from tilewave.basics.progress import say
-from tilewave.commands import answers, execute, own
+from tilewave.commands import answers, execute, flags
 from tilewave.commands.wrapping import compiled, deriving, matching, trying, writing
 from tilewave.commands.wrapping.deriving import DerivedOperation
-from tilewave.commands.wrapping.guessing import OWN, Guess, guessed, set_common_grid
+from tilewave.commands.wrapping.guessing import NEW_OPERATION, Guess, guessed, set_common_grid
 from tilewave.commands.wrapping.reading import Function, Source, read
 from tilewave.execution import case
 from tilewave.kernel import operations, result
@@ -31,33 +34,33 @@ from tilewave.kernel.padding import POISON
 
 ALL = "all"
 FLAGS = ("operation", "entry", "block", "grid", "shared", "arguments", "shape")
-"""What the command line says of one kernel."""
+"""Flags that hold for a single kernel."""
 TEXTS = (
-    ("--kernel", "NAME", "of several __global__ functions; `all` of the file"),
-    ("--operation", "NAME", "what it computes; default: what the names tell, else a matrix product"),
+    ("--kernel", "NAME", "the __global__ function to wrap; `all` wraps each of the file"),
+    ("--operation", "NAME", "what the kernel computes (default: what its name says, else matmul)"),
     ("--new-operation", "NAME",
      "write an operation of this name from the kernel, into the folder of --operations"),
     ("--reference", "KERNEL",
-     "a kernel of the file, or FILE.cu:KERNEL, that gives what this one must give"),
-    ("--entry", "NAME<...>", "instantiation of a template: gemm<128, 8>"),
-    ("--block", "X[,Y[,Z]]", "threads of a block"),
-    ("--grid", "X[,Y[,Z]]", "blocks: 'ceil(n / 16), ceil(m / 16)'"),
-    ("--shared", "BYTES", "of dynamic shared memory"),
-    ("--dtype", None, "of the arrays, where the types do not say it: f32, f16, ..."),
-    ("--arguments", "LIST", "in the kernel's order: a, b, c, m, n, k, alpha, beta"),
-    ("--shape", None, "executed at these sizes only, 64x64x32; default: found by trying"),
-    ("-o --output", "FILE", "a new file that includes FILE; - prints"),
+     "check the result against this kernel of the file, or FILE.cu:KERNEL"),
+    ("--entry", "NAME<...>", "the instantiation of a template: gemm<128, 8>"),
+    ("--block", "X[,Y[,Z]]", "threads in a block"),
+    ("--grid", "X[,Y[,Z]]", "blocks in the grid: 'ceil(n / 16), ceil(m / 16)'"),
+    ("--shared", "BYTES", "dynamic shared memory of a block"),
+    ("--dtype", None, "type of the arrays, if the code does not name it: f32, f16, ..."),
+    ("--arguments", "LIST", "arguments in the kernel's order: a, b, c, m, n, k, alpha, beta"),
+    ("--shape", None, "execute at these sizes only, 64x64x32 (default: sizes that fit the tile)"),
+    ("-o --output", "FILE", "write a new file that includes FILE; - prints the front matter"),
 )  # fmt: skip
-"""Flags that take a text: as typed, what of, help."""
+"""Flags that take a text: flag, metavar and help."""
 WIDE, SHORT = 512, 64
-"""Sizes at which the tile of one block is seen: more than one has, and of a sum's terms."""
+"""Sizes of the trial that shows one block's tile: larger than a tile, and the terms of a sum."""
 NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
 
 
 @dataclass(frozen=True)
 class Target:
-    """A kernel that is to be wrapped. folders: of headers besides its own; asking: whether somebody at the
-    terminal can be asked; ready: of a cubin, what it says of the kernel."""
+    """A kernel to wrap. folders: of headers, besides the kernel's; asking: whether a user at the terminal
+    answers questions; ready: the kernel's facts from a cubin."""
 
     options: argparse.Namespace
     function: Function
@@ -74,68 +77,66 @@ class Target:
 
 def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
-    wrap = commands.add_parser(
-        "wrap",
-        help="write front matter for a kernel that was written for nvcc, and execute it once",
-    )
+    summary = "write front matter for a kernel that was written for nvcc"
+    wrap = commands.add_parser("wrap", help=summary, description=__doc__)
     wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file, or a cubin")
-    for flag, metavar, words in TEXTS:
-        wrap.add_argument(*flag.split(), metavar=metavar, help=words)
-    wrap.add_argument("--arch", default="sm_90", help="default: %(default)s")
-    wrap.add_argument("--yes", action="store_true", help="ask nothing: what is guessed is taken")
-    wrap.add_argument("--force", action="store_true", help="write over the output file")
-    own.add_operations(wrap)
+    for flag, metavar, text in TEXTS:
+        wrap.add_argument(*flag.split(), metavar=metavar, help=text)
+    wrap.add_argument("--arch", default="sm_90", help="architecture (default: %(default)s)")
+    wrap.add_argument("--yes", action="store_true", help="ask nothing: take every guess")
+    wrap.add_argument("--force", action="store_true", help="overwrite the output file")
+    flags.add_operations(wrap)
     wrap.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Wrap a kernel, or each of a file; 0 where all were right when they were executed, or nothing says what would be,
-    else 1. Raises UserError."""
-    return _all(options) if options.kernel == ALL else _one(options)[0]
+    """Wrap a kernel, or each of a file. Returns 0 if all are correct or not checked, else 1."""
+    return _all(options) if options.kernel == ALL else _wrap_kernel(options)[0]
 
 
 def _all(options: argparse.Namespace) -> int:
-    """Wrap each kernel of the file but the one that judges, and say what came of each. Raises UserError."""
-    of_code = options.source.suffix != compiled.SUFFIX
-    if not of_code or options.output or (options.new_operation and not options.reference):
-        allowed = "of a .cu file, without -o, and with --reference where there is a new operation"
-        raise UserError(HERE, "--kernel", ALL, allowed)
+    """Wrap each kernel of the file except the reference, and print the verdicts. Raises UserError."""
+    cubin = options.source.suffix == compiled.SUFFIX
+    if cubin or options.output or (options.new_operation and not options.reference):
+        problem = "--kernel all takes a .cu file, no -o, and --new-operation only with --reference"
+        raise UserError.because(HERE, problem, "Wrap the kernels one by one with --kernel NAME")
     source, _ = read(options.source.resolve())
     judge = (options.reference or "").rpartition(":")[2]
-    worst, told = execute.RIGHT, []
-    for one in source.functions():
-        if one.file == source.path and one.name != judge:
+    exit_status, lines = execute.RIGHT, []
+    for function in source.functions():
+        if function.file == source.path and function.name != judge:
             try:
-                code, verdict = _one(argparse.Namespace(**{**vars(options), "kernel": one.name}))
+                changes = {**vars(options), "kernel": function.name}
+                status, verdict = _wrap_kernel(argparse.Namespace(**changes))
             except UserError as error:
-                code, verdict = execute.USAGE, str(error)
-            worst = max(worst, code)
-            told.append(f"{one.name}: {verdict}")
-    for line in told:
+                status, verdict = execute.USAGE, str(error)
+            exit_status = max(exit_status, status)
+            lines.append(f"{function.name}: {verdict}")
+    for line in lines:
         say(line)
-    return worst
+    return exit_status
 
 
-def _one(options: argparse.Namespace) -> tuple[int, str]:
-    """Wrap a kernel: the exit code, and the verdict with what it is about. Raises UserError."""
+def _wrap_kernel(options: argparse.Namespace) -> tuple[int, str]:
+    """Wrap a kernel, and return the exit code and the verdict with its shape. Raises UserError."""
     if options.reference or options.new_operation:
-        _own_folder(options)
-    folders_of_operations = own.use_operations(options)
+        _prepare_operation(options)
+    folders_of_operations = flags.use_operations(options)
     if not options.source.is_file():
-        raise UserError(HERE, "FILE", str(options.source), "a file that exists")
+        raise UserError.because(HERE, f"{options.source} is not a file", "Give a .cu file")
     folders: Sequence[Path] = ()
-    found: dict[str, compiled.CompiledKernel] = {}
+    kernels_of_cubin: dict[str, compiled.CompiledKernel] = {}
     if options.source.suffix == compiled.SUFFIX:
-        source, found = compiled.read(options.source.resolve())
+        source, kernels_of_cubin = compiled.read(options.source.resolve())
     else:
         source, folders = read(options.source.resolve())
     if source.texts[source.path].lstrip().startswith(writing.OPENING) and options.output is None:
-        raise UserError(options.source, "front matter", "there is one", "-o FILE for another one")
+        raise UserError.because(options.source, "it has front matter", "Name a new file with -o")
     asking = sys.stdin.isatty() and not options.yes
-    every = [one.function for one in found.values()] or source.functions()
-    function = _function(options, every, source.path, asking)
+    functions = [kernel.function for kernel in kernels_of_cubin.values()] or source.functions()
+    function = _function(options, functions, source.path, asking)
     output = _output(options, source, function)
-    ready = found.get(function.name)
+    ready = kernels_of_cubin.get(function.name)
     if ready is not None:
         options.arch, options.dtype = f"sm_{ready.arch}", options.dtype or ready.dtype
     target = Target(options, function, source, folders, asking, ready)
@@ -152,64 +153,65 @@ def _wrapped(
             derived, guess = _new(target, Path(trials))
         else:
             guess = _guess(target, _judged_by(options) if options.reference else _operation(target))
+        fixed_shape = _fixed_shape(options, guess.operation)
         _with_tile(target, guess)
-        say(f"{target.function.name}: executed on the CPU to see what holds")
-        front, told, shape = _tried(target, guess)
+        say(f"{target.function.name}: executing it on the CPU to check the guesses")
+        front, outcome, shape = _tried(target, guess, fixed_shape)
     for note in guess.notes:
         say(f"  {note}")
-    if told.get("warning"):
-        say(f"  {told['warning']}")
-    text = writing.whole(front, target.source, target.folders, output)
+    if outcome.get("warning"):
+        say(f"  {outcome['warning']}")
+    text = writing.file_text(front, target.source, target.folders, output)
     size = _size(shape)
-    verdict = f"{_verdict(told)} at {size}{_reason(told)}"
+    verdict = _described(outcome, size)
     say(f"  {verdict}")
-    if not trying.right(told) and not options.shape and not _sized(front, guess.operation):
-        say("  it takes no size: `--shape` says the one that it was written for, if there is one")
-    plain = told["verdict"] == result.WRONG and not (options.operation or options.new_operation)
+    if not trying.right(outcome) and not options.shape and not _sized(front, guess.operation):
+        say("  The kernel takes no size. If it was written for a fixed one, give it with --shape.")
+    plain = outcome["verdict"] == result.WRONG and not (options.operation or options.new_operation)
     if plain and operations.MODULES.file(guess.operation.name) is None:
-        known = f"that it is a kernel of {guess.operation.name} is a guess"
-        say(f"  {known}: --operation says another, else {OWN}")
-    added = (one for one, about in guess.operation.operands.items() if about.extents == ())
-    if any(f" of {one} on" in told["reason"] for one in added):
-        say("  a result for each block is another operation: docs/operations.md, Sums of blocks")
-    more = ""
+        doubt = f"That the kernel computes {guess.operation.name} is a guess"
+        say(f"  {doubt}. Name another --operation, or write one with {NEW_OPERATION}.")
+    sums = (name for name, operand in guess.operation.operands.items() if operand.extents == ())
+    if any(f" of {name} on" in outcome["reason"] for name in sums):
+        say("  If each block gives a sum, see docs/operations.md, Sums of blocks.")
+    operations_flag = ""
     if derived is not None:
-        made = Path(folders_of_operations[0]).expanduser() / f"{derived.name}.py"
-        made.write_text(derived.text(), encoding="utf-8")
+        operation_file = Path(folders_of_operations[0]).expanduser() / f"{derived.name}.py"
+        operation_file.write_text(derived.text(), encoding="utf-8")
         operations.written(derived.name, map(Path, folders_of_operations))
-        say(f"written: {relative(made)}; what it touched: {_arrays(derived)}")
+        say(f"Written: {relative(operation_file)}. The kernel touched {_arrays(derived)}")
     file = operations.MODULES.file(guess.operation.name)
     if file is not None:
-        more = f" --operations {relative(file.parent)}"
-        if told["verdict"] == result.WRONG and not guess.operation.kernel:
-            note = "an output that is added to is `zeroed`, and sums are rounded"
-            say(f"  {relative(file)} says what is right: {note} (docs/operations.md)")
+        operations_flag = f" --operations {relative(file.parent)}"
+        if outcome["verdict"] == result.WRONG and not guess.operation.kernel:
+            note = "Mark an output of atomics as `zeroed`, and allow for the rounding of sums"
+            say(f"  {relative(file)} defines what is correct. {note} (docs/operations.md).")
     if output is None:
         print(text, end="")
     else:
         output.write_text(text, encoding="utf-8")
-        say(f"written: {os.path.relpath(output)}; look at it, then")
-        say(f"  tilewave execute {os.path.relpath(output)} --shape {size}{more}")
-    return execute.RIGHT if trying.right(told) else execute.WRONG, verdict
+        say(f"Written: {os.path.relpath(output)}. Read it, then run")
+        say(f"  tilewave execute {os.path.relpath(output)} --shape {size}{operations_flag}")
+    return execute.RIGHT if trying.right(outcome) else execute.WRONG, verdict
 
 
-def _guess(target: Target, operation: Operation, known: Mapping[str, str] | None = None) -> Guess:
-    """Front matter as the code and the command line tell it. Raises UserError."""
+def _guess(target: Target, operation: Operation, roles: matching.Roles = None) -> Guess:
+    """Guess front matter from the code and the command line. Raises UserError."""
     options, source = target.options, target.source
-    guess = guessed(target.function, source, operation, options.dtype or "", known)
+    guess = guessed(target.function, source, operation, options.dtype or "", roles)
     if target.ready is not None:
         _with_facts(guess, target.ready)
     if options.entry:
         guess.front["entry"] = options.entry
         guess.unknown.pop("--entry", None)
     answers.answer(options, guess, target.asking)
-    if NEWER.search("".join(source.texts[path] for path in source.own)):
+    if NEWER.search("".join(source.texts[path] for path in source.kernel_files)):
         guess.front["architecture_specific"] = True
     return guess
 
 
 def _with_facts(guess: Guess, ready: compiled.CompiledKernel) -> None:
-    """Put what a cubin says of its kernel into the guess."""
+    """Put the facts of a cubin into the guess."""
     guess.front |= ready.front
     guess.front["arguments"] += [None] * ready.scratch
     guess.front["requires"] = {**guess.front.get("requires", {}), "arch": ready.arch}
@@ -219,140 +221,141 @@ def _with_facts(guess: Guess, ready: compiled.CompiledKernel) -> None:
             set_common_grid(guess)
     if ready.dynamic:
         guess.unknown["--shared"] = "bytes of dynamic shared memory"
-    guess.notes.append(f"elements are taken for {ready.dtype}, as its instructions are: --dtype")
+    guess.notes.append(f"the arrays are {ready.dtype}, by its instructions (--dtype changes it)")
 
-
-# ------------------------------------------------------------------------ operations of one's own
 
 FOLDER = "my_operations"
-"""Where a new operation is written where no folder is named."""
+"""The default folder of a new operation."""
 
 
-def _own_folder(options: argparse.Namespace) -> None:
-    """Let there be a folder for a new operation, and a name for it. Raises UserError."""
+def _prepare_operation(options: argparse.Namespace) -> None:
+    """Make the folder of a new operation, and set its name. Raises UserError."""
     options.operations = options.operations or operations.MODULES.folders() or [FOLDER]
-    Path(options.operations[0]).expanduser().mkdir(parents=True, exist_ok=True)
+    folder = Path(options.operations[0]).expanduser()
     name = options.new_operation or matching.snake(options.reference.rpartition(":")[2])
     if not NAME.fullmatch(name):
-        raise UserError(HERE, "--new-operation", name, "a-z, then a-z, 0-9 and _")
-    there = (Path(options.operations[0]).expanduser() / f"{name}.py").is_file()
-    if there and not options.reference and not options.force:
-        allowed = "a name that no operation has, or --force"
+        allowed = "a name of a-z, 0-9 and _ that begins with a letter"
         raise UserError(HERE, "--new-operation", name, allowed)
+    if (folder / f"{name}.py").is_file() and not options.reference and not options.force:
+        remedy = "Choose a name that no operation has, or overwrite it with --force"
+        raise UserError.because(HERE, f"the operation {name} exists already", remedy)
+    folder.mkdir(parents=True, exist_ok=True)
     options.new_operation = name
 
 
 def _judged_by(options: argparse.Namespace) -> Operation:
-    """The operation whose reference is the kernel that is asked for: both are written unless they are there."""
+    """Return the operation whose reference is the kernel of --reference; write both if missing."""
     name, folder = options.new_operation, Path(options.operations[0]).expanduser()
     if (folder / f"{name}.py").is_file():
         return operations.load(name, HERE)
-    of, _, kernel = options.reference.rpartition(":")
-    file = Path(of) if of else options.source
-    home = Path(options.output).parent if options.output not in (None, "-") else file.parent
-    suffix = ".yaml" if file.suffix == compiled.SUFFIX else ".cu"
+    file_name, _, kernel = options.reference.rpartition(":")
+    source_file = Path(file_name) if file_name else options.source
+    home = Path(options.output).parent if options.output not in (None, "-") else source_file.parent
+    suffix = ".yaml" if source_file.suffix == compiled.SUFFIX else ".cu"
     written = home / f"{matching.snake(kernel)}{suffix}"
-    asked = {**vars(options), **dict.fromkeys(FLAGS), "source": file, "kernel": kernel}
-    _one(argparse.Namespace(**{**asked, "reference": None, "output": str(written)}))
+    changes = {**vars(options), **dict.fromkeys(FLAGS), "source": source_file, "kernel": kernel}
+    _wrap_kernel(argparse.Namespace(**{**changes, "reference": None, "output": str(written)}))
     path = folder / f"{name}.py"
     there = os.path.relpath(written.resolve(), folder.resolve())
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("reference = None", f'reference = "{there}"'), encoding="utf-8")
-    say(f"{relative(path)}: {os.path.relpath(written)} says what is right")
+    say(f"{relative(path)}: {os.path.relpath(written)} is the reference")
     return operations.written(name, map(Path, options.operations))
 
 
 def _new(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
-    """An operation of what the kernel touches, in a folder for trials, and the kernel's front matter."""
+    """Derive an operation from what the kernel touches, and guess the kernel's front matter."""
     options, function, source = target.options, target.function, target.source
     derived = deriving.first(
         function, options.new_operation, source.path.name, options.arguments, options.grid
     )
     if not derived.sizes:
-        allowed = "a kernel that takes a size, or one in --arguments or --grid"
-        raise UserError(HERE, "--new-operation", f"{function.name} without sizes", allowed)
+        remedy = "Name a size in --arguments or --grid"
+        raise UserError.because(HERE, f"no parameter of {function.name} is a size", remedy)
     if not any(deriving.trials(derived.dimensions)):
-        allowed = "fewer, or expressions of fewer in --arguments"
-        raise UserError(HERE, "--new-operation", f"{len(derived.sizes)} sizes", allowed)
-    known = {**derived.sizes, **{name: name for name in derived.operands}}
-    guess = _guess(target, derived.operation(), known)
+        problem = f"{function.name} has {len(derived.sizes)} sizes, too many to derive an operation"
+        raise UserError.because(HERE, problem, "Give --arguments with fewer names of sizes")
+    roles = {**derived.sizes, **{name: name for name in derived.operands}}
+    guess = _guess(target, derived.operation(), roles)
     dtypes = guess.front["dtypes"]
     derived = deriving.with_indices(derived, dtypes)
     numbers = itertools.count()
 
-    def kept(one: DerivedOperation) -> Path:
+    def kept(candidate: DerivedOperation) -> Path:
         folder = home / str(next(numbers))
         folder.mkdir()
-        (folder / f"{one.name}.py").write_text(one.text(), encoding="utf-8")
-        operations.written(one.name, [folder])
+        (folder / f"{candidate.name}.py").write_text(candidate.text(), encoding="utf-8")
+        operations.written(candidate.name, [folder])
         return folder
 
-    def touch(one: DerivedOperation, shape: dict[str, int]) -> case.UnjudgedRun:
-        folder, path = kept(deriving.with_room(one, shape)), writing.place(source, home)
+    def touch(candidate: DerivedOperation, shape: dict[str, int]) -> case.UnjudgedRun:
+        folder, path = kept(deriving.with_room(candidate, shape)), writing.trial_path(source, home)
         while True:
             target.write(guess.front, path)
-            left = _left(options, path, folder, shape, one.whole)
-            better = trying.mended(guess.front, left.problem, guess) if left.fatal else None
-            if better is None:
-                return left
-            guess.front = better
+            trial = _trial(options, path, folder, shape, candidate.indices)
+            front = trying.repaired(guess.front, trial.problem, guess) if trial.fatal else None
+            if front is None:
+                return trial
+            guess.front = front
 
-    say(f"{function.name}: executed on the CPU to see what it touches")
+    say(f"{function.name}: executing it on the CPU to see what it touches")
     grids = [guess.front["grid"]]
     if "--grid" in guess.unknown and not options.grid:
-        grids += [one["grid"] for one in guess.others]
+        grids += [front["grid"] for front in guess.alternatives]
     best = -2
     for grid in grids:
         if best == len(derived.operands):
             break
         guess.front["grid"] = grid
-        made, shape, exact = deriving.settled(derived, dtypes, touch)
+        candidate, shape, exact = deriving.settled(derived, dtypes, touch)
         if exact > best:
-            best, found = exact, (made, shape, grid)
-    derived, shape, grid = found
+            best, best_candidate = exact, (candidate, shape, grid)
+    derived, shape, grid = best_candidate
     kept(derived)
     guess.front["grid"], guess.operation = grid, operations.load(derived.name)
-    guess.unknown, guess.others, guess.shape = {}, [], shape
+    guess.unknown, guess.alternatives, guess.shape = {}, [], shape
     return derived, guess
 
 
-def _left(
+def _trial(
     options: argparse.Namespace,
     path: Path,
     folder: Path,
     shape: Mapping[str, int],
     indices: Sequence[str] = (),
 ) -> case.UnjudgedRun:
-    """Execute a file with front matter once and see what it leaves. indices: arrays that hold the largest one."""
-    words = [str(path), "--shape", _size(shape), "--arch", options.arch]
+    """Execute a kernel file once, and return its buffers; ``indices`` begin with the largest index."""
+    arguments = [str(path), "--shape", _size(shape), "--arch", options.arch]
     try:
-        _, job, _ = execute.planned(execute.options_of(words), folder)
+        _, job, _ = execute.planned(execute.options_of(arguments), folder)
     except UserError as error:  # a grid that has no value at these sizes
         return case.UnjudgedRun({}, str(error), True)
     if not isinstance(job, Job):
         return case.UnjudgedRun({}, job.reason, True)
-    given = operations.load(job.operation).inputs(job)
+    inputs = operations.load(job.operation).inputs(job)
     for name in indices:
-        given[name][:1] = min(shape.values()) - 1
+        inputs[name][:1] = min(shape.values()) - 1
     machine = options.machine or execution.engine(processes=2)
-    return case.run_unjudged(job, given, machine, footprint=True)
+    return case.run_unjudged(job, inputs, machine, footprint=True)
 
 
 def _with_tile(target: Target, guess: Guess) -> None:
-    """Grids of the tile that one block writes, where a product's grid is told by nothing."""
-    (written, *more) = [one for one, a in guess.operation.operands.items() if a.written]
-    extents = guess.operation.operands[written].extents
-    if "--grid" not in guess.unknown or target.options.grid or more or guess.operation.tiles == ():
+    """Guess the grid of an unlaunched product from the tile that one block writes."""
+    operands = guess.operation.operands
+    (written, *more_outputs) = [name for name, operand in operands.items() if operand.written]
+    extents = operands[written].extents
+    has_grid = "--grid" not in guess.unknown or target.options.grid
+    if has_grid or more_outputs or guess.operation.tiles == ():
         return
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        path = writing.place(target.source, Path(folder))
+        path = writing.trial_path(target.source, Path(folder))
         target.write({**guess.front, "grid": [1], "requires": {}}, path)
         shape = dict.fromkeys(guess.operation.dimensions, WIDE)
         shape |= dict.fromkeys(guess.operation.tiles[2:], SHORT)
-        left = _left(target.options, path, Path(folder), shape)
-    if left.fatal or len(extents) != 2:
+        trial = _trial(target.options, path, Path(folder), shape)
+    if trial.fatal or len(extents) != 2:
         return
-    memory = left.buffers[written]
+    memory = trial.buffers[written]
     wrote = memory.view(np.uint8).reshape(*Operand(extents).sizes(shape), -1) != POISON
     sides = [int(wrote.any(axis=2).any(axis=1 - at).sum()) for at in range(2)]
     if 0 in sides or sides == [WIDE, WIDE]:
@@ -360,84 +363,90 @@ def _with_tile(target: Target, guess: Guess) -> None:
     rows, columns = (f"ceil({size} / {side})" for size, side in zip(extents, sides))
     grids = [[columns, rows], [rows, columns], [f"{rows} * {columns}"]]
     guess.front["grid"] = grids[0]
-    guess.others[:0] = [{**guess.front, "grid": grid} for grid in grids[1:]]
+    guess.alternatives[:0] = [{**guess.front, "grid": grid} for grid in grids[1:]]
     guess.tile |= dict(zip(map(str, extents), sides))
-    guess.notes[:] = [one for one in guess.notes if not one.startswith("grid is a guess")]
-    guess.notes.append(f"a block writes {sides[0]} x {sides[1]} of {written}: so is the grid")
+    guess.notes[:] = [note for note in guess.notes if not note.startswith("grid is a guess")]
+    guess.notes.append(f"a block writes {sides[0]} x {sides[1]} of {written}: hence the grid")
 
 
 def _arrays(derived: DerivedOperation) -> str:
-    """``x (rows, columns)``, and so on."""
+    """Return the arrays of an operation as text: ``x (rows, columns); y (rows) written``."""
     return "; ".join(
-        f"{name} ({', '.join(map(str, one.extents))})" + (" written" if one.written else "")
-        for name, one in derived.operands.items()
+        f"{name} ({', '.join(map(str, operand.extents))})" + (" written" if operand.written else "")
+        for name, operand in derived.operands.items()
     )
 
 
 def _sized(front: Mapping[str, Any], operation: Operation) -> bool:
-    """Whether any argument tells the kernel a size."""
-    told = " ".join(map(str, front["arguments"]))
-    return any(re.search(rf"\b{one}\b", told) for one in operation.dimensions)
+    """Return whether the kernel takes a size."""
+    arguments = " ".join(map(str, front["arguments"]))
+    return any(re.search(rf"\b{size}\b", arguments) for size in operation.dimensions)
 
 
 def _size(shape: Mapping[str, int]) -> str:
     return "x".join(map(str, shape.values()))
 
 
-def _verdict(told: Mapping[str, Any]) -> str:
-    """The verdict of what ran, else the status."""
-    return str(told["verdict"] if told["status"] == result.OK else told["status"])
+def _verdict(outcome: Mapping[str, Any]) -> str:
+    """Return the verdict of a kernel that ran, else its status."""
+    return str(outcome["verdict"] if outcome["status"] == result.OK else outcome["status"])
 
 
-def _reason(told: Mapping[str, Any]) -> str:
-    return f": {told['reason']}" if told["reason"] else ""
+def _described(outcome: Mapping[str, Any], size: str) -> str:
+    return ": ".join(filter(None, (f"{_verdict(outcome)} at {size}", outcome["reason"])))
 
 
 def _function(
-    options: argparse.Namespace, every: Sequence[Function], path: Path, asking: bool
+    options: argparse.Namespace, functions: Sequence[Function], path: Path, asking: bool
 ) -> Function:
-    found = {one.name: one for one in every[::-1]}
-    if not found:
-        raise UserError(options.source, "kernels", "none", "a file with a __global__ function")
-    own = [one.name for one in every if one.file == path]
-    names = own if own and options.kernel is None else list(found)
-    wanted = options.kernel or (names[0] if len(names) == 1 else None)
-    if wanted is None and asking:
-        wanted = answers.ask(f"kernel ({', '.join(names)})", names[0])
-    if wanted not in names:
-        raise UserError(HERE, "--kernel", wanted, names)
-    return found[wanted]
+    by_name = {function.name: function for function in functions[::-1]}
+    if not by_name:
+        raise UserError.because(options.source, "no __global__ function", "Give another file")
+    names_in_file = [function.name for function in functions if function.file == path]
+    names = names_in_file if names_in_file and options.kernel is None else list(by_name)
+    name = options.kernel or (names[0] if len(names) == 1 else None)
+    if name is None and asking:
+        name = answers.ask(f"kernel ({', '.join(names)})", names[0])
+    if name is None:
+        remedy = f"Choose one with --kernel NAME, or --kernel all: {', '.join(sorted(names))}"
+        raise UserError.because(options.source, f"it has {len(names)} kernels", remedy)
+    if name not in names:
+        raise UserError(HERE, "--kernel", name, names)
+    return by_name[name]
 
 
 def _operation(target: Target) -> Operation:
     name: str | None = target.options.operation
-    if not name and (found := matching.operation_of(target.function, target.source)):
-        return found
-    known = [one for one in operations.names() if one != "probe"]
+    if not name and (operation := matching.operation_of(target.function, target.source)):
+        return operation
+    names = [name for name in operations.names() if name != "probe"]
     if name is None and target.asking:
-        name = answers.ask(f"operation ({', '.join(known)})", "copy")
+        name = answers.ask(f"operation ({', '.join(names)})", "copy")
     if name is None:
-        raise UserError(HERE, "--operation", name, f"{', '.join(known)}; else {OWN}")
-    if name not in known:
-        raise UserError(HERE, "--operation", name, known)
+        problem = f"the name {target.function.name} does not say what the kernel computes"
+        remedy = f"Choose --operation NAME ({', '.join(names)}), or write one with {NEW_OPERATION}"
+        raise UserError.because(HERE, problem, remedy)
+    if name not in names:
+        raise UserError(HERE, "--operation", name, names)
     return operations.load(name)
 
 
 def _output(options: argparse.Namespace, source: Source, function: Function) -> Path | None:
-    """Where the text goes: the file itself where it can be a kernel file; None prints it."""
+    """Return the file to write: the kernel's file if it can be a kernel file; None to print."""
     if options.output == "-":
         return None
     suffix = ".yaml" if source.path.suffix == compiled.SUFFIX else ".cu"
     if options.output is not None:
         path = Path(options.output).resolve()
         if path.suffix != suffix or not NAME.fullmatch(path.stem):
-            raise UserError(HERE, "-o", options.output, f"NAME{suffix}: a-z, then a-z, 0-9 and _")
+            allowed = f"NAME{suffix}, where NAME is of a-z, 0-9 and _ and begins with a letter"
+            raise UserError(HERE, "-o", options.output, allowed)
         if suffix == ".yaml" and path.parent != source.path.parent:
             raise UserError(HERE, "-o", options.output, "a file in the cubin's folder")
     elif (
         source.path.suffix == ".cu"
         and NAME.fullmatch(source.path.stem)
-        and [one.file for one in source.functions()].count(source.path) == 1
+        and [function.file for function in source.functions()].count(source.path) == 1
     ):
         return source.path
     else:
@@ -445,52 +454,63 @@ def _output(options: argparse.Namespace, source: Source, function: Function) -> 
         of_file = suffix == ".yaml" and NAME.fullmatch(stem)
         path = source.path.parent / f"{stem if of_file else matching.snake(function.name)}{suffix}"
     if path.exists() and not options.force:
-        raise UserError(HERE, "-o", str(path), "a file that does not exist, or --force")
+        remedy = "Choose another file with -o, or overwrite it with --force"
+        raise UserError.because(HERE, f"{relative(path)} exists already", remedy)
     return path
 
 
-def _tried(target: Target, guess: Guess) -> tuple[dict[str, Any], Mapping[str, Any], trying.Shape]:
+def _fixed_shape(options: argparse.Namespace, operation: Operation) -> trying.Shape | None:
+    """Return the shape of --shape, if it is given. Raises UserError."""
+    if not options.shape:
+        return None
+    sizes, names = [int(size) for size in re.findall(r"\d+", options.shape)], operation.dimensions
+    if len(sizes) not in (1, len(names)):
+        raise UserError(HERE, "--shape", options.shape, flags.sizes_of(names))
+    return dict(zip(names, sizes * len(names) if len(sizes) == 1 else sizes))
+
+
+def _tried(
+    target: Target, guess: Guess, shape: trying.Shape | None
+) -> tuple[dict[str, Any], Mapping[str, Any], trying.Shape]:
+    """Execute the guess and its alternatives at a shape, or at several if None; return the best."""
     options, source = target.options, target.source
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        path = writing.place(source, Path(folder))
+        path = writing.trial_path(source, Path(folder))
 
         def once(front: dict[str, Any], shape: trying.Shape) -> Mapping[str, Any]:
-            size = _size(shape)
             target.write({**front, "requires": {}}, path)
-            words = [str(path), "--shape", size, "--arch", options.arch]
+            arguments = [str(path), "--shape", _size(shape), "--arch", options.arch]
             try:
-                told = execute.execute(execute.options_of(words), options.machine)
+                outcome = execute.execute(execute.options_of(arguments), options.machine)
             except UserError as error:
-                if error.where_file != str(path):
+                if not error.where_file.startswith(str(path)):
                     raise
-                moved = error.moved(source.path)
-                moved.args = (f"{moved}; a flag sets another",)
-                raise moved from error
-            say(f"  {size}: {_verdict(told)}")
-            return told
+                problem = str(error).removeprefix(f"{error.where_file}: ")
+                key = error.key.partition(".")[0]
+                flag = next((flag for flag, name in answers.KEYS.items() if name == key), "a flag")
+                remedy = f"{flag.capitalize()} of `tilewave wrap` changes it"
+                raise UserError.because(relative(source.path), problem, remedy) from error
+            say(f"  {_size(shape)}: {_verdict(outcome)}")
+            return outcome
 
-        if options.shape:
-            sizes = [int(one) for one in re.findall(r"\d+", options.shape)]
-            names = guess.operation.dimensions
-            if len(sizes) not in (1, len(names)):
-                raise UserError(HERE, "--shape", options.shape, f"sizes as {'x'.join(names)}")
-            shape = dict(zip(names, sizes * len(names) if len(sizes) == 1 else sizes))
+        if shape is not None:
             return *trying.settle(guess, once, shape), shape
         shape = trying.first_shape(guess)
-        front, told = trying.settle(guess, once, shape)
-        again = deriving.trials(guess.operation.dimensions) if guess.operation.kernel else ()
-        first, at = told, _size(shape)
-        for other in () if told["verdict"] in (result.CORRECT, *result.FINDINGS) else again:
-            changed, found = trying.settle(guess, once, other)
-            judged = found["status"] == result.OK and found["verdict"] != result.NOT_CHECKED
-            if judged and (told["verdict"] == result.NOT_CHECKED or trying.right(found)):
-                shape, front, told = other, changed, found
-            if trying.right(told) and told["verdict"] == result.CORRECT:
+        front, outcome = trying.settle(guess, once, shape)
+        first_outcome, first_size = outcome, _size(shape)
+        decided = outcome["verdict"] in (result.CORRECT, *result.FINDINGS)
+        retry = guess.operation.kernel and not decided
+        for trial_shape in deriving.trials(guess.operation.dimensions) if retry else ():
+            retried_front, retried = trying.settle(guess, once, trial_shape)
+            judged = retried["status"] == result.OK and retried["verdict"] != result.NOT_CHECKED
+            if judged and (outcome["verdict"] == result.NOT_CHECKED or trying.right(retried)):
+                shape, front, outcome = trial_shape, retried_front, retried
+            if trying.right(outcome) and outcome["verdict"] == result.CORRECT:
                 break
-        if told is not first and _verdict(first) != result.NOT_CHECKED:
-            guess.notes.append(f"at {at}: {_verdict(first)}{_reason(first)}")
+        if outcome is not first_outcome and _verdict(first_outcome) != result.NOT_CHECKED:
+            guess.notes.append(_described(first_outcome, first_size))
         shape = trying.shape_of(shape, front)
-        if trying.right(told):
+        if trying.right(outcome):
             requires = trying.limits(guess, front, once, shape)
             front = {**front, "requires": requires} if requires else front
-        return front, told, shape
+        return front, outcome, shape

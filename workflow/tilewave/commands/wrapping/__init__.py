@@ -1,8 +1,7 @@
-"""Front matter for a file that was written for nvcc: what its code says of the launch, and what it leaves
-open.
+"""Front matter for a file that was written for nvcc.
 
-`reading` finds kernels and how code of the host launches them, `arithmetic` takes the host's expressions
-over into front matter, `matching` says what the parameters are to an operation, `guessing` makes front
-matter of all three, `trying` executes it; `deriving` makes an operation of what a kernel touches, `compiled` reads a
-cubin in the place of code; `commands.wrap` asks and writes.
+`reading` finds kernels and their launches in the host's code. `arithmetic` translates the host's expressions,
+and `matching` finds the operand or size that each parameter is. `guessing` makes front matter from these, and
+`trying` executes it. `deriving` makes an operation from what a kernel touches. `compiled` reads a cubin
+instead of code. `commands.wrap` asks the user and writes the file.
 """

@@ -1,5 +1,4 @@
-"""Arithmetic of the host's code (``(N + BN - 1) / BN``, ``CEIL_DIV(N, BN)``) as front matter has it
-(``ceil(n / BN)``)."""
+"""Expressions of the host's code as front matter: ``(N + BN - 1) / BN`` is ``ceil(n / BN)``."""
 
 import ast
 import re
@@ -27,28 +26,29 @@ CASTS = WHOLE | {"float", "double"}
 CEIL = re.compile(r"(?=.*(ceil|c)_?div|.*div_?(ceil|up)|.*(up|round)_?div).*", re.IGNORECASE)
 KEPT = ("min", "max", "ceil", "floor")
 SUFFIX = re.compile(r"(?<=[\da-fA-F.])(?:[uUlL]+|[fF](?<!x))$")
-TRUTH = {"true": "1", "false": "0"}
+BOOLEANS = {"true": "1", "false": "0"}
 MOST = 40
-"""Names that stand for each other, in a row: more is a circle."""
+"""Longest chain of names that stand for each other; a longer one is a circle."""
 
 
 class Unknown(ValueError):
-    """An expression that front matter cannot have, with what stands in the way."""
+    """An expression that front matter cannot have; the message is the part that prevents it."""
 
 
 def of_tokens(
-    found: Sequence[Token], scope: Scope, names: Mapping[str, str], depth: int = 0
+    expression: Sequence[Token], scope: Scope, names: Mapping[str, str], depth: int = 0
 ) -> str:
-    """An expression of the host as front matter has it.
+    """Translate an expression of the host into front matter.
 
-    names: what names of the host are there, as ``M`` is ``m``; others get their value. Raises Unknown.
+    names: the host's names and their names there, as ``M`` is ``m``; other names get their value. Raises
+    Unknown.
     """
-    return ast.unparse(_Taken(scope, names, depth).expression(found))
+    return ast.unparse(_Translation(scope, names, depth).expression(expression))
 
 
-def number(found: Sequence[Token], scope: Scope) -> int:
-    """The value of an expression of constants. Raises Unknown."""
-    text = of_tokens(found, scope, {})
+def number(expression: Sequence[Token], scope: Scope) -> int:
+    """Return the value of an expression of constants. Raises Unknown."""
+    text = of_tokens(expression, scope, {})
     try:
         return int(evaluate(text))
     except (ExpressionError, TypeError, ValueError) as error:
@@ -56,73 +56,73 @@ def number(found: Sequence[Token], scope: Scope) -> int:
 
 
 def outside(source: Source) -> Scope:
-    """The names outside of all functions."""
+    """Return the scope outside of all functions."""
     return Scope(source, (), 0)
 
 
-class _Taken(ast.NodeTransformer):
-    """Takes an expression over: Python's syntax, names replaced, divisions that round up recognised."""
+class _Translation(ast.NodeTransformer):
+    """A translation to Python's syntax that replaces names and recognises divisions that round up."""
 
     def __init__(self, scope: Scope, names: Mapping[str, str], depth: int) -> None:
         if depth > MOST:
             raise Unknown("names that stand for each other")
-        self.scope, self.names, self.depth = scope, {**TRUTH, **names}, depth
+        self.scope, self.names, self.depth = scope, {**BOOLEANS, **names}, depth
 
-    def expression(self, found: Sequence[Token]) -> ast.expr:
-        text = self._python(list(found))
+    def expression(self, expression: Sequence[Token]) -> ast.expr:
+        text = self._python(list(expression))
         try:
             tree = ast.parse(text.strip(), mode="eval").body
         except SyntaxError as error:
             raise Unknown(text.strip()) from error
-        made: ast.expr = self.visit(tree)
-        return made
+        translated: ast.expr = self.visit(tree)
+        return translated
 
-    def _again(self, found: Sequence[Token], scope: Scope | None = None) -> ast.expr:
-        return _Taken(scope or self.scope, self.names, self.depth + 1).expression(found)
+    def _again(self, expression: Sequence[Token], scope: Scope | None = None) -> ast.expr:
+        return _Translation(scope or self.scope, self.names, self.depth + 1).expression(expression)
 
-    def _python(self, found: list[Token]) -> str:
-        """The tokens of C++ as an expression of Python, without casts."""
-        words = [one.text for one in found]
-        for i, word in enumerate(words):
-            if word == "?" and ":" in words[i:]:
-                colon = words.index(":", i)
-                test, yes, no = found[:i], found[i + 1 : colon], found[colon + 1 :]
+    def _python(self, expression: list[Token]) -> str:
+        """Return C++ tokens as an expression of Python, without casts."""
+        texts = [token.text for token in expression]
+        for i, text in enumerate(texts):
+            if text == "?" and ":" in texts[i:]:
+                colon = texts.index(":", i)
+                test, yes, no = expression[:i], expression[i + 1 : colon], expression[colon + 1 :]
                 return (
                     f"(({self._python(yes)}) if ({self._python(test)}) else ({self._python(no)}))"
                 )
-        made, i = "", 0
-        while i < len(found):
-            one = found[i]
-            if one.text in ("std", ":") or one.text == "::":
+        python, i = "", 0
+        while i < len(expression):
+            token = expression[i]
+            if token.text in ("std", ":") or token.text == "::":
                 pass
-            elif one.text == "sizeof":
-                end = closing(found, i + 1)
-                kind = self.scope.source.plain(" ".join(words[i + 2 : end]))
-                several = VECTOR.fullmatch(kind)
-                element = several["of"] if several else kind
+            elif token.text == "sizeof":
+                end = closing(expression, i + 1)
+                kind = self.scope.source.plain(" ".join(texts[i + 2 : end]))
+                vector = VECTOR.fullmatch(kind)
+                element = vector["of"] if vector else kind
                 if element not in DTYPES:
                     raise Unknown(f"sizeof({kind})")
-                made += f" {SIZES[DTYPES[element]] * int(several['many'] if several else 1)} "
+                python += f" {SIZES[DTYPES[element]] * int(vector['many'] if vector else 1)} "
                 i = end
-            elif one.text.endswith("_cast"):
-                i = words.index(">", i)
-            elif one.text in OPEN:
-                end = closing(found, i)
-                inside = found[i + 1 : end]
-                called = i and (found[i - 1].word or found[i - 1].text == ">")
+            elif token.text.endswith("_cast"):
+                i = texts.index(">", i)
+            elif token.text in OPEN:
+                end = closing(expression, i)
+                inside = expression[i + 1 : end]
+                called = i and (expression[i - 1].word or expression[i - 1].text == ">")
                 if called or not all(token.text in CASTS for token in inside):
-                    made += "(" + ", ".join(self._python(list(p)) for p in parts(inside)) + ")"
+                    python += "(" + ", ".join(self._python(list(p)) for p in parts(inside)) + ")"
                 i = end
-            elif one.text == "/":
-                made += "//"
-            elif one.word:
-                made += f" {one.text} "
-            elif one.text[0].isdigit() or one.text[0] == ".":
-                made += SUFFIX.sub("", one.text.replace("'", ""))
+            elif token.text == "/":
+                python += "//"
+            elif token.word:
+                python += f" {token.text} "
+            elif token.text[0].isdigit() or token.text[0] == ".":
+                python += SUFFIX.sub("", token.text.replace("'", ""))
             else:
-                made += one.text
+                python += token.text
             i += 1
-        return made
+        return python
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.names:
@@ -136,7 +136,7 @@ class _Taken(ast.NodeTransformer):
         return self._again(value)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """A side of a dim3, ``block.x``, or a member of a kernel's struct."""
+        """Translate a side of a dim3, ``block.x``, or a member of a kernel's struct."""
         if f".{node.attr}" in self.names:
             return ast.parse(self.names[f".{node.attr}"], mode="eval").body
         value = self.scope.value(node.value.id) if isinstance(node.value, ast.Name) else None
@@ -150,19 +150,19 @@ class _Taken(ast.NodeTransformer):
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         macro = self.scope.source.macros.get(name)
         if CEIL.fullmatch(name) and len(node.args) == 2:
-            over, under = (self.visit(one) for one in node.args)
+            over, under = (self.visit(argument) for argument in node.args)
             return _ceil(over, under)
         if macro is not None and macro.arguments is not None:
-            given = {
-                one: f"({ast.unparse(self.visit(value))})"
-                for one, value in zip(macro.arguments, node.args)
+            arguments = {
+                name: f"({ast.unparse(self.visit(value))})"
+                for name, value in zip(macro.arguments, node.args)
             }
-            inner = _Taken(self.scope, {**self.names, **given}, self.depth + 1)
+            inner = _Translation(self.scope, {**self.names, **arguments}, self.depth + 1)
             return inner.expression(tokens(macro.body))
         if name in KEPT:
-            node.args = [self.visit(one) for one in node.args]
+            node.args = [self.visit(argument) for argument in node.args]
             if name in ("ceil", "floor"):
-                node.args = [_divided(one) for one in node.args]
+                node.args = [_divided(argument) for argument in node.args]
             return node
         returned = self.scope.source.returned(name) if not node.args else None
         if returned is None:
@@ -192,25 +192,26 @@ def _divided(node: ast.expr) -> ast.expr:
 
 
 def _terms(node: ast.expr, sign: int = 1) -> list[tuple[int, ast.expr]]:
-    """A sum's terms with their signs."""
+    """Return the terms of a sum with their signs."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
-        other = sign if isinstance(node.op, ast.Add) else -sign
-        return [*_terms(node.left, sign), *_terms(node.right, other)]
+        right_sign = sign if isinstance(node.op, ast.Add) else -sign
+        return [*_terms(node.left, sign), *_terms(node.right, right_sign)]
     return [(sign, node)]
 
 
 def _rounded_up(node: ast.BinOp) -> ast.expr | None:
-    """``ceil(x / y)`` for ``(x + y - 1) // y``, also where y is a number: ``(x + 15) // 16``."""
+    """Return ``ceil(x / y)`` for ``(x + y - 1) // y`` and ``(x + 15) // 16``; None for others."""
     if not isinstance(node.op, ast.FloorDiv):
         return None
     terms = _terms(node.left)
-    constants = [s * ast.literal_eval(n) for s, n in terms if isinstance(n, ast.Constant)]
-    rest = [(s, n) for s, n in terms if not isinstance(n, ast.Constant)]
+    numbers = [(sign, term) for sign, term in terms if isinstance(term, ast.Constant)]
+    names = [pair for pair in terms if pair not in numbers]
+    constants = [sign * ast.literal_eval(term) for sign, term in numbers]
     under = node.right
     if isinstance(under, ast.Constant):
         constants.append(-ast.literal_eval(under))
     else:
-        same = [one for one in rest if one[0] > 0 and ast.dump(one[1]) == ast.dump(under)]
-        rest = [one for one in rest if one not in same[:1]] if same else []
-    exact = sum(constants) == -1 and len(rest) == 1 and rest[0][0] > 0
-    return _ceil(rest[0][1], under) if exact else None
+        same = [pair for pair in names if pair[0] > 0 and ast.dump(pair[1]) == ast.dump(under)]
+        names = [pair for pair in names if pair not in same[:1]] if same else []
+    exact = sum(constants) == -1 and len(names) == 1 and names[0][0] > 0
+    return _ceil(names[0][1], under) if exact else None

@@ -1,7 +1,7 @@
-"""A cubin as the source of front matter: what its ELF says of its kernels, in the place of their code.
+"""A cubin as the source of front matter.
 
-It has no names and no types of parameters but their sizes: 8 bytes are taken for a pointer, and 4 for a whole
-number. Triton's caches have a JSON file beside a cubin, which knows dynamic shared memory and warps.
+Its ELF has only the sizes of the parameters, no names or types. 8 bytes are taken for a pointer, and 4 for a
+whole number. Triton's cache has a JSON file beside a cubin with its warps and dynamic shared memory.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Any
 from tilewave.basics import elf as images
 from tilewave.basics import files
 from tilewave.basics.errors import UserError
+from tilewave.basics.paths import relative
 from tilewave.commands.wrapping.reading import Function, Parameter, Source, shortened
 from tilewave.compiling import cubin as parts
 from tilewave.compiling import sass
@@ -23,21 +24,21 @@ from tilewave.theory import architectures
 SUFFIX = ".cubin"
 POINTER, NUMBER = 8, 4
 SCRATCH, TRITON = 2, re.compile("8+4+88")
-"""Pointers to memory that Triton's kernels take behind their own parameters, and what it then looks like."""
+"""Number of scratch pointers after the parameters of a Triton kernel, and the sizes of all its parameters."""
 INSTRUCTIONS = {
     r"[HQ]G?MMA\.\S*E4M3": "e4m3", r"[HQ]G?MMA\.\S*E5M2": "e5m2", r"HG?MMA\.\S*BF16": "bf16",
     r"HG?MMA\.\S*TF32": "tf32", r"HG?MMA\.": "f16", r"IG?MMA\.": "i8", r"\bD(?:MMA|FMA|ADD|MUL)\b": "f64",
 }  # fmt: skip
-"""What multiplies elements of which type, the rarest first."""
+"""Instructions that multiply elements, and their dtype, the rarest first."""
 SHARED = re.compile(r"\b(?:LDS|STS|LDSM|STSM|ATOMS|LDGSTS|UTMALDG|HGMMA|IGMMA|QGMMA)\b")
 SUMS = re.compile(r"HG?MMA\.\S*F32")
 
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A kernel of a cubin. front: keys of front matter that the file, or the one beside it, says; dtype: of what
-    it multiplies, as its instructions tell; dynamic: whether it has shared memory whose size the launch says; scratch: pointers
-    behind its parameters that may be null."""
+    """A kernel of a cubin. front: keys of front matter from the cubin and the JSON file beside it; dtype:
+    of what it multiplies; dynamic: whether the launch sets its shared memory; scratch: number of
+    pointers after its parameters that may be null."""
 
     function: Function
     front: dict[str, Any]
@@ -48,25 +49,25 @@ class CompiledKernel:
 
 
 def read(path: Path) -> tuple[Source, dict[str, CompiledKernel]]:
-    """A cubin's kernels by name. Raises UserError for a file that is none."""
+    """Read a cubin, and return its source and its kernels by name. Raises UserError."""
     data = files.content(path, MOST_CUBIN)
     source = Source(path, {path: ""}, (path,))
     try:
-        found = {name: images.read(data, name) for name in parts.kernels(data)}
-    except Exception as error:  # whatever a file that is no cubin makes of the reader
-        told = f"{type(error).__name__}: {error}"
-        raise UserError(path, "cubin", told, "an ELF file with kernels") from error
+        kernels = {name: images.read(data, name) for name in parts.kernels(data)}
+    except Exception as error:  # a file that is no cubin may raise anything
+        problem = f"it is no cubin ({error})"
+        raise UserError.because(relative(path), problem, "Give an ELF file") from error
     listing, beside = sass.of_cubin(path), _beside(path)
-    return source, {name: _kernel(path, one, listing, beside) for name, one in found.items()}
+    return source, {name: _kernel(path, image, listing, beside) for name, image in kernels.items()}
 
 
 def _beside(path: Path) -> dict[str, Any]:
-    """What Triton keeps of a compilation beside it; empty where there is nothing of the kind."""
+    """Return Triton's metadata beside a cubin; empty if there is none."""
     try:
-        found = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        metadata = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) and "num_warps" in found else {}
+    return metadata if isinstance(metadata, dict) and "num_warps" in metadata else {}
 
 
 def _kernel(
@@ -75,16 +76,16 @@ def _kernel(
     code = listing.partition(f".text.{image.entry}")[2]
     dtype = next((name for sign, name in INSTRUCTIONS.items() if re.search(sign, code)), "f32")
     sizes = image.parameter_sizes
-    given = sizes[:-SCRATCH] if beside or TRITON.fullmatch("".join(map(str, sizes))) else sizes
+    taken = sizes[:-SCRATCH] if beside or TRITON.fullmatch("".join(map(str, sizes))) else sizes
     types = {POINTER: (dtype, 1), NUMBER: ("int", 0)}
     parameters = [
         Parameter(f"p{at}", *types.get(size, (f"struct of {size} bytes", 0)), constant=False)
-        for at, size in enumerate(given)
+        for at, size in enumerate(taken)
     ]
-    words = [Token("float", 0, word=True), Token("sum", 1, word=True), Token(";", 2)]
-    body = tuple(words) if SUMS.search(code) else ()
+    tokens = [Token("float", 0, word=True), Token("sum", 1, word=True), Token(";", 2)]
+    body = tuple(tokens) if SUMS.search(code) else ()
     declaration = Declaration("function", (image.entry,), (), 0, 0, (), body)
-    tree = tuple(range(len(given)))
+    tree = tuple(range(len(taken)))
     front: dict[str, Any] = {"cubin": path.name}
     if image.block:
         front["block"] = shortened(image.block)
@@ -93,8 +94,8 @@ def _kernel(
     if max(image.cluster, default=1) > 1:
         front["cluster"] = shortened(image.cluster)
     function = Function(image.entry, path, declaration, (), tuple(parameters), (), tree)
-    none = not architectures.of(image.arch).declared(image.shared_size) and not beside
-    scratch = len(sizes) - len(given)
+    unknown_shared = not architectures.of(image.arch).declared(image.shared_size) and not beside
+    scratch = len(sizes) - len(taken)
     return CompiledKernel(
-        function, front, image.arch, dtype, none and bool(SHARED.search(code)), scratch
+        function, front, image.arch, dtype, unknown_shared and bool(SHARED.search(code)), scratch
     )

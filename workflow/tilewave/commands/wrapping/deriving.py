@@ -1,8 +1,7 @@
-"""An operation that nobody has written: its arrays and sizes from a kernel's signature, and from what the kernel
-touches when it is executed.
+"""A new operation from a kernel's signature, and from what the kernel touches when it is executed.
 
-Each whole number is a size and each pointer an array, at first with room to spare. Executed at a few sizes whose
-products differ, the kernel shows up to where it reads and writes each, and so which product of sizes that is.
+Each whole number is a size and each pointer an array, at first larger than needed. The kernel is executed at
+a few sizes whose products differ. The end of what it reads and writes of an array gives its extents.
 """
 
 import itertools
@@ -26,32 +25,32 @@ from tilewave.kernel.variants import DEVICE_NAMES
 from tilewave.theory.dtypes import DTYPES, SIZES
 
 ROOM, MOST = 8, 1 << 22
-"""Times the product of all sizes that an array holds while nobody knows its extents, or times the largest size; of
-so many elements at most, but for the product itself."""
+"""Room of an array of unknown extents: the product of all sizes times ROOM or the largest size, and no more than
+MOST elements unless the product is larger."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 SMALL = re.compile(
     r"nh|n_h|b|bs|(?:n|num)?_?(?:heads?|batch\w*|groups?|filter\w*|kernel\w*|k?size|radius|pad\w*|dilation|log\w*)"
 )
-"""Names of sizes that are small, and of heads, which divide others."""
+"""Names of small sizes, and of heads, which divide other sizes."""
 ODD = re.compile(r"n?_?(?:filter\w*|kernel\w*|k?size|radius)")
-"""Of these those that have a middle."""
+"""Names of small sizes that are odd, because they have a middle."""
 PITCH = re.compile(r"\w*(?:stride|pitch)\w*|ld\w?")
-"""Names of distances of rows, which are no less than a row."""
+"""Names of distances between rows, which are at least the length of a row."""
 FEW = ((4, 3, 2, 5), (2, 5, 4, 3), (8, 3, 2, 5))
 LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 13, 11, 7, 5))
 MANY = (13, 5, 7, 11, 17, 3)
-"""Sizes that are tried, the innermost first; of large ones several sets, times a power of two: products that
-differ, multiples of most blocks, and both, or of more than two others that differ."""
+"""Sizes of the trials, the innermost first. Large sizes are multiplied by a power of two; their three sets have
+products that differ, multiples of most blocks, and both (MANY: for more than two large sizes)."""
 UNIT, ALONE = 16, (1200, 1024, 2048)
 LARGEST = 3 << 19
-"""Elements of all sizes together that are tried."""
+"""Largest product of all sizes in a trial."""
 TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
 MOST_FACTORS = 5
 TEXT = '''\
-"""{name}: what `{kernel}` of {file} gives.
+"""{name}: the operation of `{kernel}` in {file}.
 
-Sizes are its whole-number parameters. Extents are what it touched when it was executed: look at them.
+The sizes are its whole-number parameters. The extents are what it touched when it was executed: check them.
 """
 
 from tilewave.kernel.operations.base import Operand, Operation
@@ -61,134 +60,137 @@ class {name}(Operation):
     dimensions = {dimensions}
     operands = {{
 {operands}    }}
-    # What must come out: a method `reference`, the name of a kernel file that gives it, or None: nothing
-    # is checked. `tolerance` says how far an element may be from it (docs/operations.md).
+    # The correct result: a method `reference`, the name of a kernel file that computes it, or None, and
+    # nothing is checked. `tolerance` bounds the error of an element (docs/operations.md).
     reference = {reference}
 '''
 INDICES = """
     def inputs(self, job):
-        made = super().inputs(job)
-        # Indices, perhaps: below every size.
+        inputs = super().inputs(job)
+        # These may be indices: keep them below every size.
         for name in {}:
-            made[name] %= min(job.shape.values())
-        return made
+            inputs[name] %= min(job.shape.values())
+        return inputs
 """
 
 
 @dataclass(frozen=True)
 class DerivedOperation:
-    """What is known of an operation. sizes: of each whole-number parameter the size that it is; operands: the
-    arrays by the pointer's name; whole: those with whole numbers that are only read, which may be indices."""
+    """An operation that is derived from a kernel.
+
+    sizes: the size of each whole-number parameter; operands: the arrays by the pointer's name; indices: names
+    of the read-only arrays of whole numbers, which may hold indices.
+    """
 
     name: str
     kernel: str
     file: str
     sizes: Mapping[str, str]
     operands: Mapping[str, Operand]
-    whole: tuple[str, ...] = ()
+    indices: tuple[str, ...] = ()
 
     @property
     def dimensions(self) -> tuple[str, ...]:
         return tuple(self.sizes.values())
 
     def operation(self) -> Operation:
-        """An instance, before there is a file."""
+        """Return an instance, before there is a file."""
         body = {"dimensions": self.dimensions, "operands": dict(self.operands), "name": self.name}
-        made: Operation = type(_class_name(self.name), (Operation,), body)()
-        return made
+        instance: Operation = type(_class_name(self.name), (Operation,), body)()
+        return instance
 
     def text(self, reference: str = "None") -> str:
-        """The operation's file."""
-        operands = (f'        "{name}": {_operand(one)},\n' for name, one in self.operands.items())
-        return TEXT.format(
-            name=_class_name(self.name),
-            kernel=self.kernel,
-            file=self.file,
-            dimensions=_tuple(self.dimensions),
-            operands="".join(operands),
-            reference=reference,
-        ) + (INDICES.format(_tuple(self.whole)) if self.whole else "")
+        """Return the text of the operation's file."""
+        items = self.operands.items()
+        operands = (f'        "{name}": {_operand(operand)},\n' for name, operand in items)
+        names = {"name": _class_name(self.name), "kernel": self.kernel, "file": self.file}
+        sizes = {"dimensions": _tuple(self.dimensions), "operands": "".join(operands)}
+        text = TEXT.format(**names, **sizes, reference=reference)
+        return text + (INDICES.format(_tuple(self.indices)) if self.indices else "")
 
 
 def _class_name(name: str) -> str:
     return string.capwords(name, "_").replace("_", "")
 
 
-def _tuple(words: Sequence[str | int]) -> str:
-    inside = ", ".join(f'"{one}"' if isinstance(one, str) else str(one) for one in words)
-    return f"({inside},)" if len(words) == 1 else f"({inside})"
+def _tuple(names: Sequence[str | int]) -> str:
+    inside = ", ".join(f'"{name}"' if isinstance(name, str) else str(name) for name in names)
+    return f"({inside},)" if len(names) == 1 else f"({inside})"
 
 
-def _operand(one: Operand) -> str:
-    more = [f"stream={one.stream}"] if one.stream is not None else []
-    more += [f"{name}=True" for name in ("written", "zeroed") if getattr(one, name)]
-    return f"Operand({', '.join([_tuple(one.extents), *more])})"
+def _operand(operand: Operand) -> str:
+    options = [f"stream={operand.stream}"] if operand.stream is not None else []
+    options += [f"{name}=True" for name in ("written", "zeroed") if getattr(operand, name)]
+    return f"Operand({', '.join([_tuple(operand.extents), *options])})"
 
 
 def first(
     function: Function, name: str, file: str, arguments: str | None = None, grid: str | None = None
 ) -> DerivedOperation:
-    """The operation as the signature tells it. Sizes are its whole numbers; of a kernel without any, or where
-    ``arguments`` are given, the names in these and in ``grid``."""
-    pointers = [one for one in function.parameters if one.stars]
-    taken = {*TAKEN, *WORDS, *(one.name for one in pointers)}
+    """Derive the operation from the signature.
+
+    Its sizes are the whole numbers; without any, or with ``arguments``, the names in these and in ``grid``.
+    """
+    pointers = [parameter for parameter in function.parameters if parameter.stars]
+    taken = {*TAKEN, *WORDS, *(parameter.name for parameter in pointers)}
     sizes: dict[str, str] = {}
-    for one in () if arguments else function.parameters:
-        if not one.stars and set(one.type.split()) <= WHOLE:
-            plain = one.name.lower().strip("_")
-            sizes[one.name] = plain if plain not in taken else f"size_{plain}"
-            taken.add(sizes[one.name])
+    for parameter in () if arguments else function.parameters:
+        if not parameter.stars and set(parameter.type.split()) <= WHOLE:
+            lower = parameter.name.lower().strip("_")
+            sizes[parameter.name] = lower if lower not in taken else f"size_{lower}"
+            taken.add(sizes[parameter.name])
     named = [] if sizes else re.findall(r"[A-Za-z_]\w*", f"{arguments or ''} {grid or ''}")
-    sizes |= {one: one for one in named if one not in taken and not one.startswith(PREFIX)}
-    operands = {
-        one.name: Operand(
-            tuple(sizes.values()),
-            stream=None if adds(function, one.name) else at,
-            written=not one.constant,
-            zeroed=adds(function, one.name),
-        )
-        for at, one in enumerate(pointers)
-    }
+    sizes |= {name: name for name in named if name not in taken and not name.startswith(PREFIX)}
+    operands = {}
+    for at, pointer in enumerate(pointers):
+        added, extents = adds(function, pointer.name), tuple(sizes.values())
+        stream = None if added else at
+        operands[pointer.name] = Operand(extents, stream, not pointer.constant, added)
     return DerivedOperation(name, function.name, file, sizes, operands)
 
 
-def with_room(derived: DerivedOperation, shape: Mapping[str, int]) -> DerivedOperation:
-    """The same, each array with room for whatever these sizes may mean."""
-    product, largest = math.prod(shape.values()), max(shape.values())
-    room = max(product, min(product * max(ROOM, largest), MOST))
-    held = {name: replace(one, extents=(room,)) for name, one in derived.operands.items()}
+def _with_extents(derived: DerivedOperation, extents: tuple[str | int, ...]) -> DerivedOperation:
+    operands = derived.operands.items()
+    held = {name: replace(operand, extents=extents) for name, operand in operands}
     return replace(derived, operands=held)
 
 
+def with_room(derived: DerivedOperation, shape: Mapping[str, int]) -> DerivedOperation:
+    """Return the operation with arrays that are large enough for any extents at this shape."""
+    product, largest = math.prod(shape.values()), max(shape.values())
+    room = max(product, min(product * max(ROOM, largest), MOST))
+    return _with_extents(derived, (room,))
+
+
 def adds(function: Function, name: str) -> bool:
-    """Whether an atomic of the kernel is of a pointer."""
+    """Return whether the kernel has an atomic on a pointer."""
     body = function.declaration.body
-    called = (i for i, one in enumerate(body) if one.text.startswith("atomic"))
+    called = (i for i, token in enumerate(body) if token.text.startswith("atomic"))
     return any(name == next((t.text for t in body[i + 1 :] if t.word), "") for i in called)
 
 
 def with_indices(derived: DerivedOperation, dtypes: Mapping[str, str]) -> DerivedOperation:
-    """The same, with small numbers in arrays of whole numbers."""
-    held = [name for name, one in derived.operands.items() if one.stream is not None]
-    whole = [one for one in held if DTYPES[dtypes[one]].whole and SIZES[dtypes[one]] >= 4]
-    return replace(derived, whole=tuple(whole))
+    """Return the operation with its arrays of whole numbers marked as possible indices."""
+    held = [name for name, operand in derived.operands.items() if operand.stream is not None]
+    indices = [name for name in held if DTYPES[dtypes[name]].whole and SIZES[dtypes[name]] >= 4]
+    return replace(derived, indices=tuple(indices))
 
 
 def trials(dimensions: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Sizes at which the kernel is executed."""
-    small = [one for one in dimensions if SMALL.fullmatch(one) and len(dimensions) > 1]
-    large = [one for one in dimensions if one not in small]
+    """Yield the shapes at which the kernel is executed."""
+    small = [name for name in dimensions if SMALL.fullmatch(name) and len(dimensions) > 1]
+    large = [name for name in dimensions if name not in small]
     for sizes, few, alone in zip((*LARGE[:2], LARGE[2] if len(large) < 3 else MANY), FEW, ALONE):
-        held = dict(zip(reversed(small), few))
-        unit, product = UNIT, math.prod((*sizes[: len(large)], *held.values()))
+        small_sizes = dict(zip(reversed(small), few))
+        unit, product = UNIT, math.prod((*sizes[: len(large)], *small_sizes.values()))
         while unit > 1 and product * unit ** len(large) > LARGEST:
             unit //= 2
-        given = [unit * one for one in sizes] if len(large) > 1 or small else [alone]
-        made = dict(zip(reversed(large), given)) | held
-        for one in filter(PITCH.fullmatch, large):
-            widest = max(large, key=lambda name: made.get(name, 0))
-            made[one], made[widest] = made[widest], made.get(one, 2)
-        shape = {one: made.get(one, 2) | bool(ODD.fullmatch(one)) for one in dimensions}
+        large_sizes = [unit * size for size in sizes] if len(large) > 1 or small else [alone]
+        by_name = dict(zip(reversed(large), large_sizes)) | small_sizes
+        for name in filter(PITCH.fullmatch, large):
+            widest = max(large, key=lambda name: by_name.get(name, 0))
+            by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
+        shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
         if math.prod(shape.values()) <= LARGEST:
             yield shape
 
@@ -198,84 +200,82 @@ def settled(
     dtypes: Mapping[str, str],
     touch: Callable[[DerivedOperation, dict[str, int]], UnjudgedRun],
 ) -> tuple[DerivedOperation, dict[str, int], int]:
-    """The operation with the extents that the kernel touches, sizes at which most of them were touched to their
-    end, and how many were."""
+    """Return the operation with the extents that the kernel touches, the best shape, and its score.
+
+    The score of a shape is the number of arrays that were touched exactly to their end.
+    """
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
     for shape in trials(derived.dimensions):
-        left = touch(derived, shape)
-        if not left.fatal:
-            seen.append((shape, left))
+        trial = touch(derived, shape)
+        if not trial.fatal:
+            seen.append((shape, trial))
     if not seen:
-        known = {
-            name: replace(one, extents=derived.dimensions) for name, one in derived.operands.items()
-        }
-        return replace(derived, operands=known), next(trials(derived.dimensions)), -1
+        unknown = _with_extents(derived, derived.dimensions)
+        return unknown, next(trials(derived.dimensions)), -1
     operands, exact = {}, [0] * len(seen)
     blind = _as_inputs(derived, *seen[0], touch)
-    for name, one in derived.operands.items():
+    for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
-        ends = [
-            tuple(-(-end // size) for end in left.touched.get(name, (0, 0))) for _, left in seen
-        ]
+        touched = [trial.touched.get(name, (0, 0)) for _, trial in seen]
+        ends = [tuple(-(-end // size) for end in sides) for sides in touched]
         read, written = (max(side) for side in zip(*ends))
-        extents = _extents(
-            derived.dimensions, [(shape, max(end)) for (shape, _), end in zip(seen, ends)]
-        )
+        last = [(shape, max(end)) for (shape, _), end in zip(seen, ends)]
+        extents = _extents(derived.dimensions, last)
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
-        held = one.stream if not written or (read and name in blind) else None
-        operands[name] = Operand(extents, held, bool(written), one.zeroed and bool(written))
-    made = replace(derived, operands=operands)
-    whole = tuple(
-        one for one in made.whole if operands[one].stream is not None and not operands[one].written
-    )
+        stream = operand.stream if not written or (read and name in blind) else None
+        operands[name] = Operand(extents, stream, bool(written), operand.zeroed and bool(written))
+    inputs = [name for name in derived.indices if operands[name].stream is not None]
+    indices = tuple(name for name in inputs if not operands[name].written)
     best = max(range(len(seen)), key=lambda at: (exact[at], -at))
-    return replace(made, whole=whole), seen[best][0], exact[best]
+    return replace(derived, operands=operands, indices=indices), seen[best][0], exact[best]
 
 
 def _as_inputs(
     derived: DerivedOperation,
     shape: dict[str, int],
-    left: UnjudgedRun,
+    trial: UnjudgedRun,
     touch: Callable[[DerivedOperation, dict[str, int]], UnjudgedRun],
 ) -> set[str]:
-    """Of the arrays that are read and written those whose values before the launch make a difference: all of
-    them or none."""
-    given = {name for name, one in derived.operands.items() if one.stream is not None}
-    both = {name for name, ends in left.touched.items() if all(ends) and name in given}
-    if not both:
+    """Return the arrays that are read and written, if their values before the launch matter; else none."""
+    inputs = {name for name, operand in derived.operands.items() if operand.stream is not None}
+    updated = {name for name, ends in trial.touched.items() if all(ends) and name in inputs}
+    if not updated:
         return set()
-    bare = {**derived.operands}
-    bare |= {name: replace(bare[name], stream=None) for name in both}
-    again = touch(replace(derived, operands=bare, whole=tuple({*derived.whole} - both)), shape)
+    operands = {**derived.operands}
+    operands |= {name: replace(operands[name], stream=None) for name in updated}
+    indices = tuple({*derived.indices} - updated)
+    again = touch(replace(derived, operands=operands, indices=indices), shape)
     for name, memory in again.buffers.items():
-        now, before = (np.asarray(one).view(np.uint8) for one in (memory, left.buffers[name]))
+        now, before = (np.asarray(held).view(np.uint8) for held in (memory, trial.buffers[name]))
         wrote = now != POISON
         if again.fatal or not np.array_equal(now[wrote], before[wrote]):
-            return both
+            return updated
     return set()
 
 
 def _extents(
     dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int]]
 ) -> tuple[str | int, ...]:
-    """The product of sizes, and of a small number, that most often is just what was touched, of the fewest
-    factors; else the nearest."""
+    """Return the product of sizes and a small number that equals most ends of what was touched.
+
+    Of several the one with the fewest factors; if none is exact, the nearest.
+    """
     best: tuple[float, ...] = ()
-    made: tuple[str | int, ...] = tuple(dimensions)
+    extents: tuple[str | int, ...] = tuple(dimensions)
     ends = [max(end, 1) for _, end in seen]
     if len(ends) > 1 and len(set(ends)) == 1:
         return (ends[0],)
-    twice = [one for one in dimensions for _ in range(2)]
+    twice = [name for name in dimensions for _ in range(2)]
     for count in range(min(len(twice), MOST_FACTORS) + 1):
         for chosen in dict.fromkeys(itertools.combinations(twice, count)):
             for factor in FACTORS:
-                sizes = [factor * math.prod(shape[one] for one in chosen) for shape, _ in seen]
+                sizes = [factor * math.prod(shape[name] for name in chosen) for shape, _ in seen]
                 exact = sum(map(operator.eq, sizes, ends))
                 off = sum(abs(math.log(size / end)) for size, end in zip(sizes, ends))
                 short = -count - 1.5 * (factor > 1)
                 score = (exact, short, -off) if exact else (0, -off, short)
                 if score > best:
                     best = score
-                    made = (*chosen, factor) if factor > 1 or not chosen else chosen
-    return made
+                    extents = (*chosen, factor) if factor > 1 or not chosen else chosen
+    return extents

@@ -8,17 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewave.commands.wrapping import matching
 from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside
-from tilewave.commands.wrapping.matching import arguments, leaves, others, usual
-from tilewave.commands.wrapping.reading import (
-    Function,
-    Launch,
-    Parameter,
-    Scope,
-    Source,
-    parts,
-    shortened,
-)
+from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
+from tilewave.commands.wrapping.reading import Function, Launch, Scope, Source, parts, shortened
 from tilewave.compiling.declarations import Token, Unreadable, angle
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.kernel.operations.base import Operation
@@ -36,22 +29,22 @@ NUMBER = re.compile(
     r"\b(?:bool|char|short|int|long|unsigned|signed|float|double|half|size_t|u?int\d+_t)\b|half|bfloat|fp8"
 )
 THREADS = re.compile(r"(?:k|num_?)?threads(?:_?per_?block)?|block_?threads", re.IGNORECASE)
-"""What a template parameter is called that is the block's size."""
+"""Names of a template parameter that is the block's size."""
 REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
 EPSILON, SOME = 1e-5, 0.5
-"""Real numbers that nothing tells: one by whose name it is small, and others."""
+"""Guesses for a real number without a value: for names such as eps, and for others."""
 PREFIX = "T_"
-"""Before a template parameter's name: a macro of that very name would replace the parameter."""
+"""Prefix of a template parameter's macro, because a macro of the same name would replace the parameter."""
 
 
 @dataclass
 class Guess:
-    """Front matter and how sure it is.
+    """Front matter, and what of it is uncertain.
 
-    unknown: what nothing in the code says, by flag, with a suggestion; notes: what to know. tile: rows,
-    columns and step of a block, 1 or 0 where they are not known; values: template arguments; constant:
-    the value of a name that another file around defines, or None; others: fronts with another meaning of
-    what no name tells; shape: sizes at which it was executed before.
+    unknown: flag -> a suggestion for what the code does not say; notes: remarks for the user; tile: rows,
+    columns and step of a block by size, 1 or 0 if unknown; values: template arguments; constant: returns the
+    value of a name from the files around, or None; alternatives: other front matter that the code allows;
+    shape: sizes of an earlier execution.
     """
 
     front: dict[str, Any]
@@ -61,7 +54,7 @@ class Guess:
     tile: dict[str, int] = field(default_factory=dict)
     values: dict[str, int] = field(default_factory=dict)
     constant: Callable[[str], int | None] = lambda name: None
-    others: list[dict[str, Any]] = field(default_factory=list)
+    alternatives: list[dict[str, Any]] = field(default_factory=list)
     shape: dict[str, int] = field(default_factory=dict)
 
     def macros(self) -> dict[str, Any]:
@@ -70,7 +63,7 @@ class Guess:
 
 @dataclass(frozen=True)
 class Code:
-    """A kernel and its launch, whose line is 0 where there is none."""
+    """A kernel and its launch; the line of a missing launch is 0."""
 
     function: Function
     source: Source
@@ -78,152 +71,148 @@ class Code:
 
 
 def _template(guess: Guess, code: Code, dtype: str) -> tuple[str, dict[str, str], dict[str, str]]:
-    """The entry, names of the host that stand for a template argument, and types by parameter."""
+    """Return the entry, the macros of the host's names for template arguments, and types by parameter."""
     function, scope = code.function, code.launch.scope
     macros: dict[str, list[Any]] = {}
     names: dict[str, str] = {}
     types: dict[str, str] = {}
-    words = []
-    given = code.launch.template or _instantiated(function, code.source)
-    for i, one in enumerate(function.template):
-        value = given[i] if i < len(given) else one.default
+    arguments = []
+    values = code.launch.template or _instantiated(function, code.source)
+    for i, parameter in enumerate(function.template):
+        value = values[i] if i < len(values) else parameter.default
         text = "".join(token.text for token in value)
-        if one.is_type:
-            known = text in DTYPES or "::" in text
-            types[one.name] = text if known else C_TYPES[dtype or "f32"]
-            words.append(types[one.name])
-            if not known and not dtype:
-                guess.notes.append(f"the type {one.name} is taken for float: --dtype says another")
+        if parameter.is_type:
+            plain = text in DTYPES or "::" in text
+            types[parameter.name] = text if plain else C_TYPES[dtype or "f32"]
+            arguments.append(types[parameter.name])
+            if not plain and not dtype:
+                guess.notes.append(f"type {parameter.name} is a guess: float (--dtype changes it)")
             continue
-        macro = PREFIX + one.name
+        macro = PREFIX + parameter.name
         if value and not any(token.word for token in value):
-            words.append(text)
-            guess.values[one.name] = number(value, scope)
+            arguments.append(text)
+            guess.values[parameter.name] = number(value, scope)
             continue
         try:
             macros[macro] = [number(value, scope)]
         except Unknown:
             if text in ("true", "false"):
-                words.append(text)
+                arguments.append(text)
                 continue
-            guess.unknown["--entry"] = f"{function.qualified}<...>: {one.kind} {one.name}"
-            macros[macro] = [128 if one.name.upper() in ("BM", "BN") else 8]
-        words.append(macro)
+            missing = f"{parameter.kind} {parameter.name}"
+            guess.unknown["--entry"] = f"{function.qualified}<...> with a value for {missing}"
+            macros[macro] = [128 if parameter.name.upper() in ("BM", "BN") else 8]
+        arguments.append(macro)
         if len(value) == 1 and value[0].word:
             names[value[0].text] = macro
     if macros:
         guess.front["macros"] = macros
-    entry = f"{function.qualified}<{', '.join(words)}>" if words else function.qualified
+    entry = f"{function.qualified}<{', '.join(arguments)}>" if arguments else function.qualified
     return entry, names, types
 
 
 def _instantiated(function: Function, source: Source) -> Sequence[tuple[Token, ...]]:
-    """The arguments of an explicit instantiation in the file."""
-    for path, one in source.declarations(function.name):
-        texts = [token.text for token in one.head]
-        instantiates = path in source.own and texts[0] == "template" and texts[1] != "<"
-        place = texts.index(function.name) + 1 if function.name in texts else 0
-        if instantiates and place and texts[place] == "<":
+    """Return the arguments of an explicit instantiation in the file."""
+    for path, declaration in source.declarations(function.name):
+        texts = [token.text for token in declaration.head]
+        instantiates = path in source.kernel_files and texts[0] == "template" and texts[1] != "<"
+        opening = texts.index(function.name) + 1 if function.name in texts else 0
+        if instantiates and opening and texts[opening] == "<":
             with contextlib.suppress(Unreadable):
-                return parts(one.head[place + 1 : angle(one.head, place)])
+                return parts(declaration.head[opening + 1 : angle(declaration.head, opening)])
             return []
     return []
 
 
-def _sides(found: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> list[int | str]:
-    """Grid or block as front matter has it: of a dim3 by name, in place, or of one number."""
-    if len(found) == 1 and found[0].word:
-        found = launch.scope.value(found[0].text) or found
-    elif found and found[0].text == "dim3":
-        found = found[2:-1]
-    sides = (of_tokens(part, launch.scope, names) for part in parts(found))
-    return shortened([int(text) if text.isdigit() else text for text in sides])
+def _sides(sides: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> list[int | str]:
+    """Translate a grid or block, from a dim3 (its name or its value) or a number. Raises Unknown."""
+    if len(sides) == 1 and sides[0].word:
+        sides = launch.scope.value(sides[0].text) or sides
+    elif sides and sides[0].text == "dim3":
+        sides = sides[2:-1]
+    texts = (of_tokens(part, launch.scope, names) for part in parts(sides))
+    return shortened([int(text) if text.isdigit() else text for text in texts])
 
 
-OWN = "--new-operation NAME, which makes one of the kernel (docs/operations.md)"
-"""For a kernel that computes what no operation here does."""
+NEW_OPERATION = "--new-operation NAME (docs/operations.md)"
+"""Advice for a kernel that fits no operation."""
 
 
-def _word(one: Any) -> str:
-    """An argument as somebody writes it, a question mark where it is not known."""
-    if isinstance(one, list):
-        return f"[{', '.join(map(_word, one))}]"
-    if isinstance(one, dict):
-        return "{" + ", ".join(f"{key}: {_word(value)}" for key, value in one.items()) + "}"
-    return "?" if one is None else str(one)
-
-
-def _is_struct(parameter: Parameter) -> bool:
-    """Whether it is taken by value and of a type that no number has, as far as its name tells."""
-    return not parameter.stars and not NUMBER.search(parameter.type)
+def _word(argument: Any) -> str:
+    """Return an argument as a user types it, ``?`` if unknown."""
+    if isinstance(argument, list):
+        return f"[{', '.join(map(_word, argument))}]"
+    if isinstance(argument, dict):
+        return "{" + ", ".join(f"{key}: {_word(value)}" for key, value in argument.items()) + "}"
+    return "?" if argument is None else str(argument)
 
 
 def guessed(
-    function: Function,
-    source: Source,
-    operation: Operation,
-    dtype: str = "",
-    own: Mapping[str, str] | None = None,
+    function: Function, source: Source, operation: Operation, dtype: str = "", roles: Roles = None
 ) -> Guess:
-    """Front matter for a kernel of an operation, with what is not known. own: of an operation that was made of this
-    very kernel, the array or size that each of its parameters is."""
+    """Guess the front matter of a kernel of an operation."""
     front = {"title": _title(function.name), "operation": operation.name}
     guess = Guess(front, operation)
     guess.constant = functools.partial(_constant, source)
     without = Launch((), (), (), (), (), outside(source), 0)
     code = Code(function, source, next(iter(source.launches(function.name)), without))
     entry, names, types = _template(guess, code, dtype)
-    words, unknown = arguments(function.parameters, operation, own)
-    if type(operation).reference is Operation.reference:  # else it knows what they must be
-        unknown = _with_numbers(guess, code, words, unknown)
-    guess.front["dtypes"] = _dtypes(guess, code, types, dtype, words)
+    arguments, unknown = matching.arguments_of(function.parameters, operation, roles)
+    if type(operation).reference is Operation.reference:  # else the reference needs their values
+        unknown = _with_numbers(guess, code, arguments, unknown)
+    guess.front["dtypes"] = _dtypes(guess, code, types, dtype, arguments)
     if unknown:
-        told = ", ".join(map(_word, function.nested(words)))
-        arrays = [one.name for one in function.parameters if one.stars and one.name in unknown]
-        more = f"; where {operation.name} has no such array, {OWN}" if arrays else ""
-        if any(_is_struct(one) for one in function.parameters if one.name in unknown):
-            more += "; a struct is the list of its members, [m, n, k] or []: docs/wrapping.md"
-        guess.unknown["--arguments"] = f"{told} (not known: {', '.join(unknown)}{more})"
-    guess.front["arguments"] = function.nested(words)
+        missing = [item for item in function.parameters if item.name in unknown]
+        suggestion = ", ".join(map(_word, function.nested(arguments)))
+        suggestion += f", with a value for each ? ({', '.join(unknown)})"
+        if any(parameter.stars for parameter in missing):
+            remedy = f"write an operation with {NEW_OPERATION}"
+            suggestion += f". If {operation.name} has no such array, {remedy}"
+        if any(not parameter.stars and not NUMBER.search(parameter.type) for parameter in missing):
+            suggestion += ". Write a struct as the list of its members, [m, n, k] or []"
+        guess.unknown["--arguments"] = suggestion
+    guess.front["arguments"] = function.nested(arguments)
     guess.front["entry"] = entry
-    _geometry(guess, code, names, words)
+    _geometry(guess, code, names, arguments)
     sizes = operation.dimensions
-    equal = {"conditions": [f"{one} == {other}" for one, other in itertools.pairwise(sizes)]}
-    single = len([word for word in words if word in sizes]) == 1 < len(sizes)
+    equal = {"conditions": [f"{size} == {after}" for size, after in itertools.pairwise(sizes)]}
+    single = len([argument for argument in arguments if argument in sizes]) == 1 < len(sizes)
     if single and operation.laid_out:
         guess.front["requires"] = equal
-    for other in others(function.parameters, words, operation):
-        scratch = Guess({**guess.front, "arguments": function.nested(other)}, operation)
-        _geometry(scratch, code, names, other)
-        guess.others.append(scratch.front)
-    grids = [one for one in _other_grids(guess) if one != guess.front["grid"]]
-    guess.others[:0] = [{**guess.front, "grid": grid} for grid in grids]
-    guess.others += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
+    for alternative in matching.alternatives(function.parameters, arguments, operation):
+        scratch = Guess({**guess.front, "arguments": function.nested(alternative)}, operation)
+        _geometry(scratch, code, names, alternative)
+        guess.alternatives.append(scratch.front)
+    grids = [candidate for candidate in _other_grids(guess) if candidate != guess.front["grid"]]
+    guess.alternatives[:0] = [{**guess.front, "grid": grid} for grid in grids]
+    guess.alternatives += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
     if (single != operation.laid_out) and len(sizes) > 1:
-        guess.others.append({**guess.front, "requires": equal})
+        guess.alternatives.append({**guess.front, "requires": equal})
     _tiles(guess, code)
-    for _, one in source.declarations("__constant__"):
-        texts = {token.text for token in one.head}
+    for _, declaration in source.declarations("__constant__"):
+        name, texts = declaration.name, {token.text for token in declaration.head}
         empty = "__constant__" in texts and not texts & {"=", "constexpr"}
-        if one.kind == "variable" and empty and one.name in function.declaration.identifiers:
-            guess.notes.append(f"{one.name} is __constant__ and for the host to fill: zero here")
+        if declaration.kind == "variable" and empty and name in function.declaration.identifiers:
+            guess.notes.append(f"{name} is __constant__ memory that the host fills: zero here")
     return guess
 
 
-def _with_numbers(guess: Guess, code: Code, words: list[Any], unknown: Sequence[str]) -> list[str]:
-    """Give the real numbers among the parameters that nothing tells a value: the launch's, else a guess. The
-    names of the others."""
+def _with_numbers(
+    guess: Guess, code: Code, arguments: list[Any], unknown: Sequence[str]
+) -> list[str]:
+    """Set unknown real numbers from the launch, else guess; return what is still unknown."""
     function, launch = code.function, code.launch
-    given = function.given(launch.arguments)
-    for at, one in enumerate(function.parameters):
-        if one.name in unknown and not one.stars and one.type in (*REAL, "bool"):
+    values = function.launch_arguments(launch.arguments)
+    for at, parameter in enumerate(function.parameters):
+        if parameter.name in unknown and not parameter.stars and parameter.type in (*REAL, "bool"):
             try:
-                words[at] = float(evaluate(of_tokens(given[at], launch.scope, {})))
+                arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {})))
             except (Unknown, ExpressionError, TypeError):
-                small = re.search(r"eps", one.name, re.IGNORECASE)
-                words[at] = one.type == "bool" or (EPSILON if small else SOME)
-                guess.notes.append(f"{one.name} is {words[at]}, a guess: --arguments says another")
-    return [one.name for one, word in zip(function.parameters, words) if word is None]
+                small = re.search(r"eps", parameter.name, re.IGNORECASE)
+                arguments[at] = parameter.type == "bool" or (EPSILON if small else SOME)
+                value = f"{parameter.name} is a guess: {arguments[at]}"
+                guess.notes.append(f"{value} (--arguments changes it)")
+    return unassigned(function.parameters, arguments)
 
 
 def _constant(source: Source, name: str) -> int | None:
@@ -234,38 +223,39 @@ def _constant(source: Source, name: str) -> int | None:
 
 
 def _title(name: str) -> str:
-    words = re.sub(r"(?<=[a-z\d])(?=[A-Z])|_", " ", name).split()
-    return " ".join(words)[:1].upper() + " ".join(words)[1:]
+    title = " ".join(re.sub(r"(?<=[a-z\d])(?=[A-Z])|_", " ", name).split())
+    return title[:1].upper() + title[1:]
 
 
 def _dtypes(
-    guess: Guess, code: Code, types: Mapping[str, str], given: str, words: Sequence[Any]
+    guess: Guess, code: Code, types: Mapping[str, str], dtype: str, arguments: Sequence[Any]
 ) -> dict[str, str]:
     function, source, operands = code.function, code.source, guess.operation.operands
-    found: dict[str, str] = {}
-    for one, word in zip(function.parameters, words):
-        if one.stars and word in operands:
-            kind = types.get(one.type) or source.plain(one.type)
+    by_operand: dict[str, str] = {}
+    for parameter, argument in zip(function.parameters, arguments):
+        if parameter.stars and argument in operands:
+            kind = types.get(parameter.type) or source.plain(parameter.type)
             plain = re.sub(r"[24]$", "", kind) if kind not in DTYPES else kind
-            found[str(word)] = DTYPES.get(plain.replace("nvcuda::", ""), "")
-    text = "\n".join(source.texts[path] for path in source.own)
-    if not all(found.values()) and not given:
-        guess.unknown["--dtype"] = "the type of " + ", ".join(n for n, v in found.items() if not v)
-    made = {
-        name: (found.get(name) if one.written or not given else "") or given or "f32"
-        for name, one in operands.items()
+            by_operand[str(argument)] = DTYPES.get(plain.replace("nvcuda::", ""), "")
+    text = "\n".join(source.texts[path] for path in source.kernel_files)
+    if not all(by_operand.values()) and not dtype:
+        unknown = ", ".join(name for name, dtype_ in by_operand.items() if not dtype_)
+        guess.unknown["--dtype"] = f"the type of {unknown}, such as f32 or f16"
+    dtypes = {
+        name: (by_operand.get(name) if operand.written or not dtype else "") or dtype or "f32"
+        for name, operand in operands.items()
     }
     if "accumulate" not in guess.operation.needs_dtypes:
-        return made
+        return dtypes
     if "precision::tf32" in text or ".tf32" in text:
-        made |= {one: "tf32" for one in "ab" if made[one] == "f32"}
+        dtypes |= {name: "tf32" for name in "ab" if dtypes[name] == "f32"}
     accumulate = {"f16": _f16_sum(function, text), "i8": "i32"}
     accumulate |= dict.fromkeys(("bf16", "tf32", "e4m3", "e5m2"), "f32")
-    return {**made, "accumulate": accumulate.get(made["a"], made["a"])}
+    return {**dtypes, "accumulate": accumulate.get(dtypes["a"], dtypes["a"])}
 
 
 def _f16_sum(function: Function, code: str) -> str:
-    """f16 or f32, in which a product of f16 is summed."""
+    """Return the type in which a product of f16 is summed: f16 or f32."""
     body = " ".join(token.text for token in function.declaration.body)
     if re.search(r"f32\.f16\.f16\.f32|accumulator[^;]*\bfloat\b", code):
         return "f32"
@@ -274,42 +264,43 @@ def _f16_sum(function: Function, code: str) -> str:
     return "f32" if re.search(r"\bfloat \w+(?: \[[^;]*)? (?:=|;)", body) else "f16"
 
 
-def _geometry(guess: Guess, code: Code, names: Mapping[str, str], words: Sequence[Any]) -> None:
-    """Block, grid and shared memory, from the launch; else what is common."""
+def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Sequence[Any]) -> None:
+    """Put block, grid and shared memory of the launch into the guess, else common ones."""
     function, launch, sizes = code.function, code.launch, guess.operation.dimensions
-    known = usual(guess.operation) if not {*words} & {*sizes} else {}
-    known |= {size.upper(): size for size in sizes} | {size: size for size in sizes}
-    for given, word in zip(function.given(launch.arguments), words):
-        if len(given) == 1 and given[0].word and word in sizes:
-            known[given[0].text] = str(word)
-    if function.tree != tuple(range(len(words))):  # members of structs
-        named = zip(function.parameters, words)
-        known |= {f".{one.name}": str(word) for one, word in named if word in sizes}
-    known |= names
-    for key, found in (("block", launch.block), ("grid", launch.grid)):
+    host_names = usual(guess.operation) if not {*arguments} & {*sizes} else {}
+    host_names |= {size.upper(): size for size in sizes} | {size: size for size in sizes}
+    for value, argument in zip(function.launch_arguments(launch.arguments), arguments):
+        if len(value) == 1 and value[0].word and argument in sizes:
+            host_names[value[0].text] = str(argument)
+    if function.tree != tuple(range(len(arguments))):  # members of structs
+        named = zip(function.parameters, arguments)
+        host_names |= {f".{item.name}": str(size) for item, size in named if size in sizes}
+    host_names |= names
+    for key, sides in (("block", launch.block), ("grid", launch.grid)):
         try:
-            guess.front[key] = _sides(found, launch, known) if found else []
+            guess.front[key] = _sides(sides, launch, host_names) if sides else []
         except Unknown as error:
-            guess.notes.append(f"{key} of the launch at line {launch.line}: {error} is not known")
+            line = launch.line
+            guess.notes.append(f"{key} of the launch in line {line} has an unknown part: {error}")
         if key == "block" and not guess.front.get("block"):
             guess.front["block"] = _common_block(guess, code)
-            if len(found) == 1 and len(guess.front["block"]) == 1:
-                # What the launch calls it, of which grid and shared memory may be made.
-                known[found[0].text] = str(guess.front["block"][0])
+            if len(sides) == 1 and len(guess.front["block"]) == 1:
+                # Grid and shared memory of the launch may use the block's name.
+                host_names[sides[0].text] = str(guess.front["block"][0])
     if not guess.front.get("grid"):
         set_common_grid(guess)
-    if launch.shared and [one.text for one in launch.shared] != ["0"]:
+    if launch.shared and [token.text for token in launch.shared] != ["0"]:
         try:
-            text = of_tokens(launch.shared, launch.scope, known)
+            text = of_tokens(launch.shared, launch.scope, host_names)
             guess.front["shared_bytes"] = _simple(text, guess.macros())
         except Unknown as error:
-            guess.unknown["--shared"] = f"bytes of dynamic shared memory ({error} is not known)"
+            guess.unknown["--shared"] = f"bytes of dynamic shared memory ({error} is unknown)"
     elif not launch.line and function.mentions("extern", "__shared__"):
         guess.unknown["--shared"] = "bytes of dynamic shared memory"
 
 
 def _simple(text: str, macros: Mapping[str, Any]) -> int | str:
-    """A number where an expression needs no name."""
+    """Return the value of an expression without names; an expression with names as it is."""
     if names_in(text):
         return text
     try:
@@ -320,29 +311,30 @@ def _simple(text: str, macros: Mapping[str, Any]) -> int | str:
 
 def _common_block(guess: Guess, code: Code) -> list[int | str]:
     function = code.function
-    names = {one.name: PREFIX + one.name for one in function.template if not one.is_type}
+    constants = [parameter.name for parameter in function.template if not parameter.is_type]
+    names = {name: PREFIX + name for name in constants}
     names |= {name: str(value) for name, value in guess.values.items()}
     if function.bound:
         with contextlib.suppress(Unknown):
             return [_simple(of_tokens(function.bound, outside(code.source), names), {})]
-    told = [names[one.name] for one in function.template if THREADS.fullmatch(one.name)]
-    if told:
-        guess.unknown["--block"] = told[0]
-        return [_simple(told[0], {})]
+    thread_counts = [names[name] for name in constants if THREADS.fullmatch(name)]
+    if thread_counts:
+        guess.unknown["--block"] = thread_counts[0]
+        return [_simple(thread_counts[0], {})]
     block: list[int | str] = [16, 16] if function.mentions("threadIdx", ".", "y") else [256]
     guess.unknown["--block"] = ", ".join(map(str, block))
     return block
 
 
 def _extents(operation: Operation) -> tuple[str, ...]:
-    """Dimensions that threads are usually dealt out over: the output's, or the input's of what has none."""
-    found = sorted(operation.operands.values(), key=lambda one: not one.written)
-    named = (tuple(one for one in each.extents if isinstance(one, str)) for each in found)
+    """Return the dimensions that threads usually cover: the output's, or the input's if it has none."""
+    operands = sorted(operation.operands.values(), key=lambda operand: not operand.written)
+    named = (tuple(size for size in item.extents if isinstance(size, str)) for item in operands)
     return next(filter(None, named), ())
 
 
 def set_common_grid(guess: Guess) -> None:
-    """Blocks that are enough where a thread has one element of the output."""
+    """Guess a grid in which each thread has one element of the output."""
     guess.front["grid"] = _common_grid(guess.front["block"], _extents(guess.operation))
     guess.unknown["--grid"] = ", ".join(map(str, guess.front["grid"]))
 
@@ -355,18 +347,17 @@ def _common_grid(block: Sequence[int | str], extents: Sequence[str]) -> list[int
 
 
 def _other_grids(guess: Guess) -> list[list[int | str]]:
-    """Grids to try: a block, a warp or a thread a row where no launch tells it, and a size in the place of
-    a number where the launch was written for one size."""
+    """Return more grids to try: a block, warp or thread for each row, or a size instead of a number."""
     front, extents = guess.front, _extents(guess.operation)
     grid, block = front["grid"], front["block"]
     if guess.operation.laid_out:
         return []
     if "--grid" in guess.unknown:
-        made = [_common_grid(block, extents[::-1])] if len(block) > 1 else []
+        grids = [_common_grid(block, extents[::-1])] if len(block) > 1 else []
         rows: list[int | str] = list(extents[:1])
-        return made if len(extents) < 2 else [*made, rows, [f"ceil({rows[0]} / {block[-1]})"]]
-    told = names_in(" + ".join(map(str, grid))) | {*leaves(front["arguments"])}
-    missing = [one for one in guess.operation.dimensions if one not in told]
+        return grids if len(extents) < 2 else [*grids, rows, [f"ceil({rows[0]} / {block[-1]})"]]
+    names = names_in(" + ".join(map(str, grid))) | {*leaves(front["arguments"])}
+    missing = [size for size in guess.operation.dimensions if size not in names]
     if len(missing) != 1:
         return []
     sides = [i for i, side in enumerate(grid) if isinstance(side, int) and side > 1]
@@ -374,7 +365,7 @@ def _other_grids(guess: Guess) -> list[list[int | str]]:
 
 
 def _wide_grids(guess: Guess) -> list[list[int | str]]:
-    """Of threads that take several elements each, where no launch tells the grid."""
+    """Return grids for threads with several elements each, if there is no launch."""
     block, extents = guess.front["block"], _extents(guess.operation)
     if guess.operation.laid_out or "--grid" not in guess.unknown or len(block) > 1 or not extents:
         return []
@@ -382,25 +373,23 @@ def _wide_grids(guess: Guess) -> list[list[int | str]]:
 
 
 def _tiles(guess: Guess, code: Code) -> None:
-    """Rows, columns and step of a block, where the grid and the names say them."""
+    """Put rows, columns and step of a block into the guess, from the grid and the names."""
     function, source = code.function, code.source
     macros = guess.macros()
     grid = " ; ".join(map(str, guess.front["grid"]))
     steps_of = guess.operation.tiles[2:]
-    for size in guess.operation.dimensions:
-        if size in steps_of:
-            continue
+    for size in [name for name in guess.operation.dimensions if name not in steps_of]:
         guess.tile[size] = 1
-        if found := re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+)", grid):
+        if match := re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+)", grid):
             with contextlib.suppress(ExpressionError, TypeError):
-                guess.tile[size] = int(evaluate(found[1], macros))
-    steps = [
-        int(value) for name, value in {**macros, **guess.values}.items() if K_STEP.fullmatch(name)
-    ]
+                guess.tile[size] = int(evaluate(match[1], macros))
+    values = {**macros, **guess.values}
+    steps = [int(value) for name, value in values.items() if K_STEP.fullmatch(name)]
     body = function.declaration.body
-    given = (one for one, after in itertools.pairwise(body) if one.word and after.text == "=")
-    for one in (*given, *(Token(name, 0, word=True) for name in source.macros)):
-        if K_STEP.fullmatch(one.text) and not steps:
+    pairs = itertools.pairwise(body)
+    assigned = (token for token, after in pairs if token.word and after.text == "=")
+    for token in (*assigned, *(Token(name, 0, word=True) for name in source.macros)):
+        if K_STEP.fullmatch(token.text) and not steps:
             with contextlib.suppress(Unknown):
-                steps.append(number([one], Scope(source, body, function.declaration.end)))
+                steps.append(number([token], Scope(source, body, function.declaration.end)))
     guess.tile |= dict.fromkeys(steps_of, max(steps) if steps else 0)

@@ -1,4 +1,4 @@
-"""Front matter as text: a file that includes the kernel's, the kernel's own, or one that names a cubin."""
+"""Text of kernel files: one that includes the kernel's file, that file itself, or one that names a cubin."""
 
 import os
 import shutil
@@ -19,8 +19,8 @@ ORDER = (
 ).split()
 
 
-def place(source: Source, folder: Path) -> Path:
-    """A file in a folder for trials, beside a copy of a cubin."""
+def trial_path(source: Source, folder: Path) -> Path:
+    """Return a file in a folder for trials; a cubin is copied beside it."""
     if source.path.suffix != compiled.SUFFIX:
         return folder / "wrapped.cu"
     shutil.copy(source.path, folder)
@@ -28,7 +28,7 @@ def place(source: Source, folder: Path) -> Path:
 
 
 def front_matter(front: Mapping[str, Any], ready: bool = False) -> str:
-    """The keys in their order, a line each; of a cubin without the fences of a comment."""
+    """Return front matter as text, a line for each key; without a comment's fences for a cubin."""
     lines = [] if ready else [OPENING]
     for key in ORDER:
         if front.get(key) not in (None, {}, []):
@@ -40,32 +40,32 @@ def front_matter(front: Mapping[str, Any], ready: bool = False) -> str:
 
 
 def text(front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path) -> str:
-    """A file that includes the kernel's, or names a cubin."""
+    """Return the text of a file that includes the kernel's file, or names a cubin."""
     if source.path.suffix == compiled.SUFFIX:
         return front_matter(front, ready=True)
-    # A header lies below the file, or in a folder that front matter names; and no file may find itself.
+    # A header lies below the file or in a folder of front matter, and no file may include itself.
     home = output.parent
     if not source.path.is_relative_to(home):
         home = source.path.parent if output.name != source.path.name else source.path.parent.parent
-    inside = source.path.relative_to(home).as_posix()
+    included = source.path.relative_to(home).as_posix()
     beside = [] if home == output.parent else [home]
-    made = front_matter(_including(front, (*beside, *folders), output.parent))
-    return f'{made}\n#include "{inside}"\n'
+    head = front_matter(_including(front, (*beside, *folders), output.parent))
+    return f'{head}\n#include "{included}"\n'
 
 
 def _including(front: Mapping[str, Any], folders: Sequence[Path], home: Path) -> dict[str, Any]:
-    """Front matter with the folders of headers, from the kernel file's own."""
-    include = {"include": [os.path.relpath(one, home) for one in folders]} if folders else {}
+    """Add the folders of headers, relative to the kernel file's folder."""
+    include = {"include": [os.path.relpath(folder, home) for folder in folders]} if folders else {}
     return {**front, "compiler": {**front.get("compiler", {}), **include}}
 
 
-def whole(
+def file_text(
     front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path | None
 ) -> str:
-    """What is written: of the kernel's own file all of it, of None the front matter to print."""
+    """Return the text to write, or to print if ``output`` is None."""
     if source.path.suffix == compiled.SUFFIX:
         return front_matter(front, ready=True)
     if output is not None and output != source.path:
         return text(front, source, folders, output)
-    made = front_matter(_including(front, folders, source.path.parent))
-    return made if output is None else f"{made}\n{source.texts[source.path]}"
+    head = front_matter(_including(front, folders, source.path.parent))
+    return head if output is None else f"{head}\n{source.texts[source.path]}"

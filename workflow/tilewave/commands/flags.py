@@ -1,0 +1,46 @@
+"""Arguments that several subcommands take: ``--operations FOLDER ...``, and a shape."""
+
+import argparse
+from pathlib import Path
+
+from tilewave.basics.errors import HERE, UserError
+from tilewave.kernel import operations
+from tilewave.pipeline.cases import Shape, expand_shapes
+
+
+def add_operations(parser: argparse.ArgumentParser) -> None:
+    """Add ``--operations``."""
+    parser.add_argument(
+        "--operations", nargs="+", action="extend", default=[], metavar="FOLDER",
+        help="folders with your own operations (default: the folders in TILEWAVE_OPERATIONS)",
+    )  # fmt: skip
+
+
+def use_operations(options: argparse.Namespace) -> list[str]:
+    """Load operations from these folders from now on, and return the folders. Raises UserError."""
+    names: list[str] = options.operations or operations.MODULES.folders()
+    for folder in names:
+        if not Path(folder).expanduser().is_dir():
+            raise UserError(HERE, "--operations", folder, "a folder that exists")
+    operations.MODULES.use(Path(folder).expanduser() for folder in names)
+    return names
+
+
+def sizes_of(dimensions: tuple[str, ...]) -> str:
+    """Return the form of a shape, for a message."""
+    if len(dimensions) == 1:
+        return f"a size ({dimensions[0]})"
+    return f"{len(dimensions)} sizes separated by x ({', '.join(dimensions)}), or one size for all"
+
+
+def shape(text: str, dimensions: tuple[str, ...], key: str) -> Shape:
+    """Return the shape of a text such as 4096 or 512x256x128. Raises UserError."""
+    size: int | str = int(text) if text.isdigit() else text
+    try:
+        (resolved,) = expand_shapes([size], dimensions, HERE, key)
+    except UserError as error:
+        parts = text.split("x")
+        readable = all(part.isdigit() for part in parts) and len(parts) in (1, len(dimensions))
+        allowed = error.allowed if readable else sizes_of(dimensions)
+        raise UserError(HERE, key, text, allowed) from error
+    return resolved
