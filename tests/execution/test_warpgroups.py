@@ -204,11 +204,11 @@ MAP = MapPlan("map_a", "a", "f16", sizes=(64, 40), box=(64, 8), swizzle=128, l2=
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"box": (60, 8)}, "120 bytes, the box's inner side, are no multiple of 16"),
-        ({"box": (64, 512)}, r"a box of \(64, 512\) elements exceeds 256 an axis"),
-        ({"swizzle": 64}, "128 bytes, the box's inner side, exceed swizzle 64"),
+        ({"box": (60, 8)}, "inner side of 120 bytes is not a multiple of 16"),
+        ({"box": (64, 512)}, r"a box of \(64, 512\) elements exceeds 256"),
+        ({"swizzle": 64}, "inner side of 128 bytes exceeds swizzle 64"),
         ({"swizzle": 16}, "swizzle is 16. Allowed: 0, 32, 64, 128"),
-        ({"strides": (120,)}, "120 bytes from row to row are no multiple of 16"),
+        ({"strides": (120,)}, "stride from row to row is 120 bytes, not a multiple of 16"),
         ({"strides": ()}, "rank is 2. Allowed: 1 to 5, the same for box and strides"),
         ({"element_strides": (1, 9)}, r"element strides \(1, 9\) exceed 8"),
         ({"sizes": (64, 41)}, "array is 5248 bytes. Allowed: at most 5120, the size of a"),

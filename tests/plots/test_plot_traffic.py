@@ -90,9 +90,9 @@ def test_no_share_without_a_ceiling_of_the_same_machine_or_of_a_wrong_case(
 def test_accesses_that_are_none() -> None:
     check_options("traffic", {"accesses": synthetic.ACCESSES})
     for kernel, pattern in (
-        ({"a": {"lanes": 4}}, r"accesses\.matmul_naive\.a\.lanes.*rows"),
+        ({"a": {"lanes": 4}}, r"accesses\.matmul_naive\.a: unknown key lanes.*rows"),
         ({"a": {"rows": 9, "columns": 8}}, r"accesses\.matmul_naive\.a.*32 lanes"),
-        ({"d": {}}, "'d'"),
+        ({"d": {}}, "unknown key d"),
         ({"tile": [1, 2]}, r"accesses\.matmul_naive\.tile"),
     ):
         with pytest.raises(UserError, match=pattern):
