@@ -2,10 +2,15 @@
 
 import ast
 import itertools
+import re
 from collections import Counter
 from graphlib import TopologicalSorter
+from pathlib import Path
 
 from house import FILES, FLOORS, IMPORTS, room
+
+EMPTY_NAME = re.compile("_*(one|found|told|made|known|own|mine|theirs|meant|asked|beyond|dear)_*")
+"""Names that do not say what a value is."""
 
 
 def test_every_module_is_in_a_room() -> None:
@@ -53,3 +58,19 @@ def test_no_type_is_defined_twice() -> None:
         and not (path.startswith("plots/") and node.name == "Options")
     )
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_names_say_what_they_hold() -> None:
+    root = Path(__file__).resolve().parent.parent
+    files = [path for name in ("workflow", "tests", "tools") for path in (root / name).rglob("*.py")]
+    assert len(files) > 300
+    attributes = {ast.arg: "arg", ast.Name: "id", ast.Attribute: "attr", ast.FunctionDef: "name"}
+    names = [
+        f"{path.relative_to(root)}:{node.lineno}: {name}"
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(getattr(node, "ctx", ast.Store()), ast.Store)
+        and (name := getattr(node, attributes.get(type(node), ""), None))
+        and EMPTY_NAME.fullmatch(name)
+    ]
+    assert names == []

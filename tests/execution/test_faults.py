@@ -42,7 +42,7 @@ def only(done):
 
 
 def test_every_kernel_has_an_expectation():
-    assert {entry["kernel"] for entry in ENTRIES} == {one.stem for one in PATHS}
+    assert {entry["kernel"] for entry in ENTRIES} == {path.stem for path in PATHS}
     for entry in ENTRIES:
         assert set(entry["kind"]) <= FAULT_KINDS | {"wrong", "correct"}, entry
         assert entry["gpu"] in ENDINGS, entry
@@ -52,12 +52,12 @@ def test_every_kernel_has_an_expectation():
 
 
 def test_folder_is_one_of_kernels():
-    assert set(find_kernels([support.FAULTS])) == {one.stem for one in PATHS}
+    assert set(find_kernels([support.FAULTS])) == {path.stem for path in PATHS}
 
 
 def test_every_choice_can_be_launched():
-    for one in PATHS:
-        for chosen in choices(support.kernel(one), "one_at_a_time", one, "macros"):
+    for path in PATHS:
+        for chosen in choices(support.kernel(path), "one_at_a_time", path, "macros"):
             try_out(chosen)
 
 
@@ -113,7 +113,7 @@ def test_races_name_both_sides():
 def test_counts_are_those_of_one_execution():
     """To name the other side of a race, its block is executed again."""
     raced = execute("race_write_write", "32x32x32")
-    stores = [one.opcode.startswith("STS") for one in raced.program.instructions]
+    stores = [step.opcode.startswith("STS") for step in raced.program.instructions]
     assert raced.counts["executed"][stores].sum() == 2 * 2 * 16  # blocks times warps
 
 

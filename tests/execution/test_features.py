@@ -1,4 +1,4 @@
-"""Features of CUDA C++ that strangers use (tests/features), executed here and held against numpy."""
+"""Features of CUDA C++ in third-party kernels (tests/features), executed and compared with numpy."""
 
 import functools
 
@@ -22,7 +22,7 @@ NUMBERS = np.random.default_rng(1).integers(0, 1000, 4 * N).astype(np.int32)
 
 @functools.cache
 def compiled(file, arch):
-    """The cubin of a fixture file and nvdisasm's listing of it."""
+    """Return the cubin of a fixture file and its listing."""
     cubin = harness.compile_file(FEATURES / f"{file}.cu", arch).cubin
     return cubin, listings.of_cubin(cubin)
 
@@ -33,7 +33,7 @@ def launched(file, entry, arch, *arrays, grid=2, block=BLOCK):
 
 
 def result(file, entry, arch, given, count, **more):
-    """What a kernel that takes one array writes into another."""
+    """Return the output array of a kernel with one input array."""
     out = np.zeros(count, np.int32)
     done = launched(file, entry, arch, given, out, **more)
     assert not done.faults, done.faults[0].message
@@ -53,16 +53,16 @@ hopper = pytest.mark.parametrize("arch", ARCHITECTURES[1:])
 @every
 def test_groups(arch):
     a, warps = NUMBERS[:N], NUMBERS[:N].reshape(-1, 32)
-    found = result("groups", "reduced", arch, a, 4 * N).reshape(N, 4)
+    out = result("groups", "reduced", arch, a, 4 * N).reshape(N, 4)
     odd = (warps & 1).sum(1)
-    assert (found[:, 0] == np.repeat(warps.sum(1), 32)).all()
-    assert (found[:, 1] == np.repeat(a.reshape(-1, 8).max(1), 8)).all()
-    assert (found[:, 2] == warps.cumsum(1).ravel()).all()
-    assert (found[:, 3] == np.where(a & 1, np.repeat(odd, 32), -1)).all()
+    assert (out[:, 0] == np.repeat(warps.sum(1), 32)).all()
+    assert (out[:, 1] == np.repeat(a.reshape(-1, 8).max(1), 8)).all()
+    assert (out[:, 2] == warps.cumsum(1).ravel()).all()
+    assert (out[:, 3] == np.where(a & 1, np.repeat(odd, 32), -1)).all()
     same = (warps & 3)[:, :, None] == (warps & 3)[:, None, :]
-    found = result("groups", "labeled", arch, a, 2 * N).reshape(N, 2)
-    assert (found[:, 0] == same.sum(2).ravel()).all()
-    assert (found[:, 1] == (same * warps[:, None, :]).sum(2).ravel()).all()
+    out = result("groups", "labeled", arch, a, 2 * N).reshape(N, 2)
+    assert (out[:, 0] == same.sum(2).ravel()).all()
+    assert (out[:, 1] == (same * warps[:, None, :]).sum(2).ravel()).all()
     halves = np.where(warps & 1, odd[:, None], 32 - odd[:, None])
     assert (result("groups", "split_in_two", arch, a, N) == halves.ravel()).all()
     assert (result("groups", "copied", arch, a, N) == a.reshape(2, -1)[:, ::-1].ravel()).all()
@@ -70,32 +70,32 @@ def test_groups(arch):
 
 @hopper
 def test_collectives_of_a_block(arch):
-    found = result("blocks", "sorted", arch, NUMBERS[:512], 1024, grid=1, block=128)
+    out = result("blocks", "sorted", arch, NUMBERS[:512], 1024, grid=1, block=128)
     keys = np.sort(NUMBERS[:512])
-    assert (found[:512] == keys).all() and (found[512:] == keys.cumsum() - keys).all()
+    assert (out[:512] == keys).all() and (out[512:] == keys.cumsum() - keys).all()
 
 
 @every
 def test_barriers(arch):
     turned = NUMBERS[:N].reshape(2, -1)[:, ::-1].ravel()
-    found = result("barriers", "rounds", arch, NUMBERS[:N], 3 * N).reshape(N, 3)
-    assert (found == turned[:, None] + np.arange(3)).all()
-    found = result("barriers", "copied_async", arch, NUMBERS, 4 * N).reshape(2, -1)
-    assert (found == NUMBERS.reshape(2, -1)[:, ::-1]).all()
+    out = result("barriers", "rounds", arch, NUMBERS[:N], 3 * N).reshape(N, 3)
+    assert (out == turned[:, None] + np.arange(3)).all()
+    out = result("barriers", "copied_async", arch, NUMBERS, 4 * N).reshape(2, -1)
+    assert (out == NUMBERS.reshape(2, -1)[:, ::-1]).all()
     stages = NUMBERS[: 6 * BLOCK].reshape(6, BLOCK)[:, ::-1]
     assert (result("barriers", "staged", arch, NUMBERS, BLOCK, grid=1) == stages.sum(0)).all()
     for entry in ("counted", "uncounted"):
-        found = result("barriers", entry, arch, NUMBERS, 128, grid=1, block=128)
-        assert (found == NUMBERS[:128][::-1]).all(), entry
+        out = result("barriers", entry, arch, NUMBERS, 128, grid=1, block=128)
+        assert (out == NUMBERS[:128][::-1]).all(), entry
     assert fault("barriers", "not_waited", arch, grid=1).kind in ("race", "uninitialised read")
 
 
 @every
 def test_atomics(arch):
-    words, wide = np.zeros(8, np.int32), np.zeros(2, np.uint64)
-    assert not launched("atomics", "references", arch, words, wide).faults
-    assert words[:2].tolist() == [N * (N - 1) // 2, 2 * N] and words[2:3].view(np.float32) == N
-    assert (words[3], words[4], wide[0]) == (N, 255, N - 1)
+    sums, wide = np.zeros(8, np.int32), np.zeros(2, np.uint64)
+    assert not launched("atomics", "references", arch, sums, wide).faults
+    assert sums[:2].tolist() == [N * (N - 1) // 2, 2 * N] and sums[2:3].view(np.float32) == N
+    assert (sums[3], sums[4], wide[0]) == (N, 255, N - 1)
     halves = np.zeros(4, np.uint16)
     assert not launched("atomics", "halfwords", arch, halves).faults
     assert halves.tolist() == [3 * N // 4] * 4
@@ -103,11 +103,11 @@ def test_atomics(arch):
 
 @hopper
 def test_atomics_of_several_words(arch):
-    found = np.zeros(8, np.int64)
-    done = launched("atomics", "pairs", arch, found)
+    out = np.zeros(8, np.int64)
+    done = launched("atomics", "pairs", arch, out)
     assert not done.faults, done.faults[0].message
     sums = np.arange(N).reshape(2, -1).sum(1)
-    assert found.tolist() == [N, sums.sum(), 7, 8, BLOCK, sums[0], BLOCK, sums[1]]
+    assert out.tolist() == [N, sums.sum(), 7, 8, BLOCK, sums[0], BLOCK, sums[1]]
     floats, seen = np.zeros(12, np.float32), np.zeros(N, np.int32)
     assert not launched("atomics", "vectors", arch, floats, seen).faults
     assert floats.tolist() == [N, sums.sum(), 0, 0, N, 2 * N, 3 * N, sums.sum(), N, 2 * N, 0, 0]
@@ -120,14 +120,14 @@ def test_calls(arch):
         return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
 
     a = NUMBERS[:32]
-    found = result("calls", "chosen", arch, a, 96, grid=1, block=32).reshape(32, 3)
+    out = result("calls", "chosen", arch, a, 96, grid=1, block=32).reshape(32, 3)
     table = lambda x: x + 1, lambda x: 3 * x, fibonacci
     wanted = [[fibonacci(v & 7), table[v % 3](v & 7), 5 + v if v & 1 else 25] for v in a.tolist()]
-    assert found.tolist() == wanted
-    found = result("calls", "anywhere", arch, a, 32, grid=1, block=32)
-    assert found.tolist() == [(v if v & 1 else 3) * (v & 7) for v in a.tolist()]
-    told = fault("calls", "allocated", arch, grid=1, block=32)
-    assert told.kind == "unsupported" and "malloc, which is not supported" in told.message
+    assert out.tolist() == wanted
+    out = result("calls", "anywhere", arch, a, 32, grid=1, block=32)
+    assert out.tolist() == [(v if v & 1 else 3) * (v & 7) for v in a.tolist()]
+    refused = fault("calls", "allocated", arch, grid=1, block=32)
+    assert refused.kind == "unsupported" and "malloc, which is not supported" in refused.message
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES[:2])
@@ -135,33 +135,33 @@ def test_products_of_bits(arch):
     a = NUMBERS.view(np.uint32)[:64] * np.uint32(2654435761)
     rows = ((a.reshape(2, 8, 4, 1) >> np.arange(32, dtype=np.uint32)) & 1).reshape(2, 8, 128)
     products = (rows[0][:, None] ^ rows[1][None]).sum(2).reshape(8, 4, 2) + np.array([1, 2])
-    found = result("values", "bits", arch, a, 64, grid=1, block=32)
-    assert (found.reshape(8, 4, 2) == products).all()
+    out = result("values", "bits", arch, a, 64, grid=1, block=32)
+    assert (out.reshape(8, 4, 2) == products).all()
 
 
 @every
 def test_values(arch):
     wanted = NUMBERS[:N].copy()
     wanted[402:] = 0
-    found = np.zeros((128, 4), np.int32)
-    # The array ends within a copy, which reads what there is and no more.
-    given = "values", "ragged", arch, NUMBERS[:402], found
+    out = np.zeros((128, 4), np.int32)
+    # The array ends within a copy, which reads only to its end.
+    given = "values", "ragged", arch, NUMBERS[:402], out
     assert not launched(*given, np.int32(402), grid=1, block=128).faults
-    assert (found == wanted.reshape(128, 4)[::-1]).all()
-    beyond = launched(*given, np.int32(403), grid=1, block=128).faults
-    assert "reads 12 bytes" in beyond[0].message
-    found = np.zeros(64, np.uint32)
-    assert not launched("values", "places", arch, found, grid=1, block=64).faults
-    assert (found == np.arange(64) // 32).all()
+    assert (out == wanted.reshape(128, 4)[::-1]).all()
+    faults = launched(*given, np.int32(403), grid=1, block=128).faults
+    assert "reads 12 bytes" in faults[0].message
+    out = np.zeros(64, np.uint32)
+    assert not launched("values", "places", arch, out, grid=1, block=64).faults
+    assert (out == np.arange(64) // 32).all()
 
 
 @hopper
 def test_fp8_in_fours(arch):
-    a = np.arange(128, dtype=np.float32) / 8  # of four digits those that fp8 has
+    a = np.arange(128, dtype=np.float32) / 8  # numbers of four digits that fp8 has
     a = a[np.isin(a * 8, [m << s for m in range(16) for s in range(4)])][:48].copy()
-    found = np.zeros_like(a)
-    assert not launched("values", "in_fours", arch, a, found, grid=1, block=len(a) // 4).faults
-    assert (found == a).all()
+    out = np.zeros_like(a)
+    assert not launched("values", "in_fours", arch, a, out, grid=1, block=len(a) // 4).faults
+    assert (out == a).all()
 
 
 @every
@@ -169,17 +169,17 @@ def test_printf(arch):
     a, out = NUMBERS[:N], np.zeros(N, np.int32)
     done = launched("ends", "prints", arch, a, out)
     assert not done.faults and done.prints == N + 1 and (out == 7).all()
-    told = list(done.printed)
+    lines = list(done.printed)
     # The first warp's second call.
-    assert told.pop(32) == "all 4294967295 18446744073709551615 1.234568e+04 0.5 (nil)\n"
-    for i, line in enumerate(told):
+    assert lines.pop(32) == "all 4294967295 18446744073709551615 1.234568e+04 0.5 (nil)\n"
+    for i, line in enumerate(lines):
         letter, wide = chr(65 + (i & 15)), (1 << 40) + i
         wanted = f"{i}:{a[i] / 2:5.2f}|{a[i]:<4d}|text {wide} {hex(i) if i else 0} {letter}%\n"
         assert line == wanted
 
 
 @pytest.mark.parametrize(
-    ("form", "data", "told"),
+    ("form", "data", "expected"),
     [
         ("%5d|%-5d|%05d|%+d", [1, 2, 3, 4], "    1|2    |00003|+4"),
         ("%u %hhd %hu", [2**32 - 1, 255, 65537], "4294967295 -1 1"),
@@ -189,35 +189,35 @@ def test_printf(arch):
         ("%a %.3e %p", [0, 0x3FF80000, 0, 0x40590000, 256, 0], "0x1.8p+0 1.000e+02 0x100"),
     ],
 )
-def test_formats(form, data, told):
-    words = np.array(data, np.int64).astype(np.uint32).tobytes()
-    assert formatted(form, words, lambda at: "text") == told
+def test_formats(form, data, expected):
+    arguments = np.array(data, np.int64).astype(np.uint32).tobytes()
+    assert formatted(form, arguments, lambda at: "text") == expected
 
 
 @every
 def test_ends(arch):
-    told = fault("ends", "asserts", arch)
-    assert told.kind == "assertion failed"
-    for words in (
+    failure = fault("ends", "asserts", arch)
+    assert failure.kind == "assertion failed"
+    for part in (
         '`x < 50 && "too large"`',
         "int checked(int), line 12 of ",
         "ends.cu",
         "threads ",
     ):
-        assert words in told.message
+        assert part in failure.message
     wrong = [i for i in range(32) if NUMBERS[i] % 64 >= 50]
-    assert [one["thread"][0] for one in told.threads] == wrong
-    told = fault("ends", "traps", arch)
+    assert [thread["thread"][0] for thread in failure.threads] == wrong
+    failure = fault("ends", "traps", arch)
     block, thread = divmod(np.flatnonzero(NUMBERS[:N] % 64 == 40)[0], BLOCK)
-    assert told.kind == "trap"
-    assert told.threads[0] == {"block": [block, 0, 0], "thread": [thread, 0, 0]}
+    assert failure.kind == "trap"
+    assert failure.threads[0] == {"block": [block, 0, 0], "thread": [thread, 0, 0]}
 
 
 def test_a_grid_that_is_not_cooperative_traps():
     assert fault("groups", "whole_grid", "sm_90").kind == "trap"
 
 
-def test_what_only_newer_hardware_has_is_named():
+def test_an_instruction_of_newer_hardware_is_named():
     cubin, text = compiled("tensor_memory", "sm_100a")
     with pytest.raises(Unsupported, match=r"UTCATOMSWS\.FIND_AND_SET"):
         program.load(cubin, "allocates", text)

@@ -26,7 +26,7 @@ FLOATS = [
     ("f16", 16, True), ("f16", 16, False), ("f16", 8, True), ("f16", 8, False),
     ("bf16", 16, True), ("bf16", 8, True), ("tf32", 8, True), ("tf32", 4, True),
 ]  # fmt: skip
-ids = ["-".join(map(str, one)) for one in FLOATS]
+ids = ["-".join(map(str, row)) for row in FLOATS]
 
 
 def code(kind, depth, wide):
