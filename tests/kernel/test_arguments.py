@@ -263,6 +263,13 @@ def test_a_tensor_map_is_aligned_and_an_empty_struct_has_a_byte():
     assert a_struct(()) == StructLayout(1, ())
     assert a_struct(("map", ())) == StructLayout(192, ((0, ("map", None)),))
     assert a_struct(("m", "map")).size == 192
+    # cuda.h of CUDA 13 aligns maps to 128 bytes: the compiled kernel's size decides.
+    a_pair = a_job(arguments=(("m", "map"),), shape=SIZES, dtypes=DTYPES)
+    for size, start in ((192, 64), (256, 128)):
+        (layout,) = arguments.values(a_pair, {"a", "b"}, {"map"}, 1.0, 0.0, [size])
+        assert (layout.size, layout.members[1][0]) == (size, start)
+    with pytest.raises(ValueError, match="a struct, 192 bytes"):
+        arguments.values(a_pair, {"a", "b"}, {"map"}, 1.0, 0.0, [200])
 
 
 def test_a_number_has_its_type():

@@ -14,7 +14,9 @@ from tilewave.kernel.job import Job
 from tilewave.kernel.launches import Argument, Typed
 from tilewave.theory.dtypes import scalar_type
 
-ADDRESS, TENSOR_MAP, MAP_ALIGNMENT = 8, 128, 64
+ADDRESS, TENSOR_MAP = 8, 128
+MAP_ALIGNMENTS = 64, 128
+"""Of a tensor map in a struct: cuda.h before 13.0 declares 64 bytes, since 13.0 128."""
 """Bytes of a pointer (to a tensor map too), of a tensor map by value, and of its alignment."""
 WHOLE = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 REAL = {2: np.float16, 4: np.float32, 8: np.float64}
@@ -120,26 +122,30 @@ def values(
         )
         return str(name), number
 
-    def member(name: Argument, index: int) -> tuple[int, int, list[tuple[int, Value]]]:
-        """Return bytes and alignment of a struct or a member of one, and its values with their offsets."""
+    def member(name: Argument, index: int, most: int) -> tuple[int, int, list[tuple[int, Value]]]:
+        """Return bytes and alignment of a struct or a member of one, and its values with their offsets.
+
+        most: bytes to which a member is aligned at most.
+        """
         if isinstance(name, tuple):
-            return _laid_out([member(part, index) for part in name])
+            return _laid_out([member(part, index, most) for part in name])
         if isinstance(name, Typed):
             if name.value not in numbers and isinstance(name.value, str):
                 raise ValueError(f"argument {index + 1}: {as_text(name)} is no number")
             typed = _typed(name, numbers.get(name.value, name.value))
             return typed.itemsize, typed.itemsize, [(0, (str(name.value), typed))]
         size = _kind(name, job, buffers, maps)[2]
-        return size, min(size, MAP_ALIGNMENT), [(0, value(name, index, size))]
+        return size, min(size, most), [(0, value(name, index, size))]
 
     arranged: list[Value | StructLayout] = []
     for index, name in enumerate(names):
         size = None if sizes is None else sizes[index]
         if isinstance(name, tuple):
-            struct_size, _, members = member(name, index)
-            if size not in (None, struct_size):
-                raise wrong(index, size, f"{as_text(name)}: a struct, {struct_size} bytes")
-            arranged.append(StructLayout(struct_size, tuple(members)))
+            layouts = [member(name, index, alignment) for alignment in MAP_ALIGNMENTS]
+            fitting = [layout for layout in layouts if size in (None, layout[0])]
+            if not fitting:
+                raise wrong(index, size, f"{as_text(name)}: a struct, {layouts[0][0]} bytes")
+            arranged.append(StructLayout(fitting[0][0], tuple(fitting[0][2])))
         else:
             arranged.append(value(name, index, size))
     return arranged
