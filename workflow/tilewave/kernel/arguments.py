@@ -143,7 +143,7 @@ def values(
         if isinstance(name, tuple):
             layouts = [member(name, index, alignment) for alignment in MAP_ALIGNMENTS]
             fitting = [layout for layout in layouts if size in (None, layout[0])]
-            if not fitting:
+            if size is not None and not fitting:
                 raise wrong(index, size, f"{as_text(name)}: a struct, {layouts[0][0]} bytes")
             arranged.append(StructLayout(fitting[0][0], tuple(fitting[0][2])))
         else:
