@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import fake_machine
+import link_library
 from fake_machine import Fault, Machine
 from samples import BODY, DATA, FRONT, ROOT, WRAPPED, kernel_parts, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
@@ -272,3 +273,16 @@ def test_the_module_runs_without_being_installed(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
     command = [sys.executable, "-m", "tilewave", "execute", "--help"]
     assert b"--shape" in subprocess.check_output(command, cwd=tmp_path, env=environment)
+
+
+def test_the_command_of_a_checkout(tmp_path):
+    """The script starts the Python beside it, also through a link."""
+    link_library.link(tmp_path, tmp_path)
+    assert (
+        tmp_path / (tmp_path / "tilewave.pth").read_text().strip()
+    ).resolve() == ROOT / "workflow"
+    (tmp_path / "python").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    (tmp_path / "link").symlink_to("tilewave")
+    done = subprocess.run([tmp_path / "link", "pick", "a b"], capture_output=True, text=True)
+    assert done.stdout == "-m tilewave pick a b\n"
