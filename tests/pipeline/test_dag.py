@@ -292,6 +292,10 @@ def test_small_study_without_a_gpu(ran):
     assert "Traceback" not in done.stderr
     for line in ("compile: 4 variants", "execute: 4 cases"):
         assert f"\n  {line} for boxed (2), drawn (2), " in done.stderr
+    # Snakemake notes time and memory of the rules that measure and execute.
+    for rule in ("measure", "execute"):
+        benchmark = pd.read_csv(folder / f"results/benchmarks/{rule}/1-of-1.tsv", sep="\t")
+        assert benchmark["s"].gt(0).all() and "max_rss" in benchmark
 
 
 def test_a_user_defined_figure_and_a_figure_that_raises(ran):

@@ -56,6 +56,8 @@ rule measure:
         f"{RESULTS}/measured/{{scatteritem}}.parquet",
     log:
         f"{RESULTS}/logs/measure/{{scatteritem}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/measure/{{scatteritem}}.tsv"
     threads: SHARE
     resources:
         gpu=1,
@@ -79,6 +81,8 @@ rule execute:
         f"{RESULTS}/executed/{{scatteritem}}.parquet",
     log:
         f"{RESULTS}/logs/execute/{{scatteritem}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/execute/{{scatteritem}}.tsv"
     threads: SHARE
     params:
         tried=parameters.tried(RESULTS),
