@@ -720,3 +720,15 @@ def test_ncu_dies_with_its_parent(ncu: Ncu, tmp_path: Path) -> None:
     while alive(child) and time.monotonic() < end:
         time.sleep(0.05)
     assert not alive(child)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_sessions_on_several_gpus_do_not_wait_for_each_other(tmp_path, count):
+    """ncu's lock lies in TMPDIR."""
+    for number in range(count):
+        (tmp_path / str(number)).mkdir()
+    with profile_run._environment(tmp_path) as environment:
+        folder = environment.get("TMPDIR")
+        assert (folder != os.environ.get("TMPDIR")) == (count > 1)
+        assert count < 2 or Path(folder).is_dir()
+    assert count < 2 or not Path(folder).exists()

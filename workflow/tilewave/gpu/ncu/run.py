@@ -11,7 +11,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
@@ -124,6 +125,21 @@ def _end_worker(process: subprocess.Popen[bytes]) -> None:
         kill_group(process)
 
 
+@contextlib.contextmanager
+def _environment(gpus: Path = Path("/proc/driver/nvidia/gpus")) -> Iterator[dict[str, str]]:
+    """Yield the environment of ncu, with a TMPDIR of its own on a machine with several GPUs.
+
+    A lock in TMPDIR serialises all kernels that ncu profiles on a machine, also those on different GPUs. The
+    worker holds the lock of its GPU.
+    """
+    environment = child_environment()
+    if len(list(gpus.glob("*"))) < 2:
+        yield environment
+        return
+    with tempfile.TemporaryDirectory(prefix="tilewave-ncu-") as folder:
+        yield environment | {"TMPDIR": folder}
+
+
 def run_ncu(
     command: Sequence[str],
     log_path: Path,
@@ -136,7 +152,7 @@ def run_ncu(
     """
     log_path.parent.mkdir(parents=True, exist_ok=True)
     outcome = NcuOutcome()
-    with open(log_path, "ab") as log:
+    with open(log_path, "ab") as log, _environment() as environment:
         begin = log.tell()
         log.write((" ".join(command) + "\n").encode())
         log.flush()
@@ -146,7 +162,7 @@ def run_ncu(
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=child_environment(),
+                env=environment,
                 process_group=0,
                 preexec_fn=ends_with_parent(os.getpid()),
             )
