@@ -110,26 +110,6 @@ def verdict_counts(cases: pd.DataFrame) -> list[tuple[str, int]]:
     return [(w, counts.get(w, 0)) for w in result.VERDICTS if w in always or counts.get(w)]
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """Numbers of cases by stage and status."""
-
-    statuses: list[str]
-    rows: list[tuple[str, list[int]]]
-
-
-def status_matrix(records: pd.DataFrame) -> Matrix:
-    """Count the cases by stage and status."""
-    pairs = records[["case", "stage", "status"]].drop_duplicates()
-    statuses = [status for status in result.STATUSES if (pairs["status"] == status).any()]
-    stages = [stage for stage in result.STAGES if (pairs["stage"] == stage).any()]
-    rows = []
-    for stage in stages:
-        counts = pairs[pairs["stage"] == stage]["status"].value_counts()
-        rows.append((stage, [int(counts.get(status, 0)) for status in statuses]))
-    return Matrix(statuses, rows)
-
-
 # ---------------------------------------------------------------------------------------- sources
 
 

@@ -1,13 +1,31 @@
 """The rules' subjects, from the run's tables."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from tilewave.kernel import result
 from tilewave.records.columns import LAUNCHES
+from tilewave.records.counters import demand
+from tilewave.records.counters.catalogue import WARP_INSTRUCTIONS
 from tilewave.report.advice.subject import Subject
+from tilewave.theory import bounds
+from tilewave.theory.data_sheets import data_sheet
+
+
+def _busy(subject: Subject) -> dict[str, float]:
+    """Return the share of the cycles that each pipe works (`theory.bounds`); empty if not counted or unknown."""
+    gpu, blocks = data_sheet(str(subject.device.get("gpu") or "")), subject.size("blocks")
+    if not (gpu and blocks and subject.elapsed and subject.value(WARP_INSTRUCTIONS)):
+        return {}
+    counts = demand.of_launch(subject.metrics, subject.instructions)
+    try:
+        least = bounds.bound(counts, gpu, subject.size("working_blocks") or blocks)
+    except KeyError:  # an architecture without the instruction
+        return {}
+    return {pipe: cycles / subject.elapsed for pipe, cycles in least.pipes.items()}
 
 
 def subjects(
@@ -33,7 +51,10 @@ def subjects(
     if LAUNCHES in cases:  # no rule handles sums of several launches beside percentages of one
         cases = cases[cases[LAUNCHES].isna()]
     metrics = {
-        case: (dict(zip(rows["metric"], rows["value"])), str(rows["environment"].iloc[0]))
+        case: (
+            rows.dropna(subset="value").set_index("metric")["value"].to_dict(),
+            str(rows["environment"].iloc[0]),
+        )
         for case, rows in counter_records[counter_records["status"] == result.OK].groupby("case")
     }
     rows = {}
@@ -51,7 +72,7 @@ def subjects(
         device = facts.get(environment, {})
         variants = compiled.get(row["kernel"], {}).get("variants", {})
         used = variants.get(row["variant"], {}).get(arch, {}).get("resources", {})
-        by_case[row["case"]] = Subject(
+        subject = Subject(
             row,
             values,
             rows.get(row["case"], ()),
@@ -59,4 +80,5 @@ def subjects(
             device if device.get("sms") else fallback,
             sampled.get(row["variant"], ()),
         )
+        by_case[row["case"]] = replace(subject, busy=_busy(subject))
     return by_case
