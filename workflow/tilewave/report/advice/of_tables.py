@@ -1,31 +1,45 @@
 """The rules' subjects, from the run's tables."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from tilewave.kernel import result
+from tilewave.plots.base import present
 from tilewave.records.columns import LAUNCHES
 from tilewave.records.counters import demand
 from tilewave.records.counters.catalogue import WARP_INSTRUCTIONS
-from tilewave.report.advice.subject import Subject
+from tilewave.report.advice.subject import Row, Subject
 from tilewave.theory import bounds
-from tilewave.theory.data_sheets import data_sheet
+from tilewave.theory.bounds import Bound
+from tilewave.theory.data_sheets import DataSheet, data_sheet
+
+
+def least(
+    values: Mapping[str, float], rows: Iterable[Row], gpu: DataSheet | None, case: Row
+) -> Bound | None:
+    """Return the least cycles of a case that is a single launch (`theory.bounds`); None if not counted or unknown.
+
+    values: its counters; rows: its instructions; case: its row of the table of cases.
+    """
+    blocks = [case[name] for name in ("working_blocks", "blocks") if present(case.get(name))]
+    if gpu is None or not blocks or not values.get(WARP_INSTRUCTIONS):
+        return None
+    try:
+        return bounds.bound(demand.of_launch(values, rows), gpu, int(blocks[0]))
+    except KeyError:  # an architecture without the instruction
+        return None
 
 
 def _busy(subject: Subject) -> dict[str, float]:
-    """Return the share of the cycles that each pipe works (`theory.bounds`); empty if not counted or unknown."""
-    gpu, blocks = data_sheet(str(subject.device.get("gpu") or "")), subject.size("blocks")
-    if not (gpu and blocks and subject.elapsed and subject.value(WARP_INSTRUCTIONS)):
+    """Return the share of the cycles that each pipe works; empty if not counted or unknown."""
+    gpu = data_sheet(str(subject.device.get("gpu") or ""))
+    bound = least(subject.metrics, subject.instructions, gpu, subject.case)
+    if bound is None or not subject.elapsed:
         return {}
-    counts = demand.of_launch(subject.metrics, subject.instructions)
-    try:
-        least = bounds.bound(counts, gpu, subject.size("working_blocks") or blocks)
-    except KeyError:  # an architecture without the instruction
-        return {}
-    return {pipe: cycles / subject.elapsed for pipe, cycles in least.pipes.items()}
+    return {pipe: cycles / subject.elapsed for pipe, cycles in bound.pipes.items()}
 
 
 def subjects(

@@ -15,10 +15,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tilewave.records.columns import with_excess
+from tilewave.plots.base import present
+from tilewave.records.columns import LAUNCHES, with_excess
 from tilewave.records.counters.catalogue import EXCESS
+from tilewave.report.advice import of_tables
 from tilewave.report.comparing.sides import OCCUPANCY, Side
 from tilewave.theory import ratios
+from tilewave.theory.bounds import Bound
+from tilewave.theory.data_sheets import DataSheet
 from tilewave.theory.ratios import MARGIN, NOT_COMPARABLE, TWO_RUNS
 
 COUNTS = (
@@ -120,6 +124,46 @@ def times(before: Side, after: Side) -> pd.DataFrame:
         estimate = ratios.ratio(*compared, seed=zlib.crc32(case.encode()))
         rows.append(_judged(case, before_us, after_us, estimate, TWO_RUNS))
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def least_times(before: Side, after: Side, timed: Sequence[str]) -> pd.DataFrame:
+    """Return a row for each case that was not timed and whose least time differs: microseconds and limiter.
+
+    The least time follows from the counts (`theory.bounds`) and from the GPU of the second side.
+    """
+    bounds = [_least(side, after.gpu, timed) for side in (before, after)]
+    rows = [
+        {
+            "case": case,
+            "before_us": old.microseconds,
+            "after_us": new.microseconds,
+            "limiter": new.limiter,
+        }
+        for case, old in bounds[0].items()
+        if (new := bounds[1].get(case)) and old.microseconds != new.microseconds
+    ]
+    return pd.DataFrame(rows, columns=["case", "before_us", "after_us", "limiter"])
+
+
+def _least(side: Side, gpu: DataSheet | None, timed: Sequence[str]) -> dict[str, Bound]:
+    """Return the least time of each counted case with a single launch."""
+    if "stage" not in side.records or "metric" not in side.records or gpu is None:
+        return {}
+    records = side.records[side.records["stage"].isin(["counters", "execute"])]
+    records = records.dropna(subset="value").drop_duplicates(["case", "metric"])
+    values = {
+        case: dict(zip(part["metric"], part["value"])) for case, part in records.groupby("case")
+    }
+    rows = {case: part.to_dict("records") for case, part in instructions(side).groupby("case")}
+    cases = side.cases.drop_duplicates("case")
+    bounds = {
+        row["case"]: of_tables.least(
+            values.get(row["case"], {}), rows.get(row["case"], ()), gpu, row
+        )
+        for row in cases.to_dict("records")
+        if row["case"] not in timed and not present(row.get(LAUNCHES))
+    }
+    return {case: bound for case, bound in bounds.items() if bound}
 
 
 # -------------------------------------------------------------------------------------------- counts
@@ -238,6 +282,7 @@ class Comparison:
     lines: pd.DataFrame
     verdicts: pd.DataFrame
     compared: int
+    least: pd.DataFrame
     skipped: Sequence[str] = ()
     broken: Sequence[str] = ()
 
@@ -252,15 +297,17 @@ class Comparison:
     ) -> Comparison:
         """Compare two sides; in_turn: samples of kernels timed in turn (`sides.in_turn`)."""
         both = set(before.cases["case"]) & set(after.cases["case"])
+        timed = times(before, after) if in_turn is None else times_in_turn(in_turn)
         return cls(
-            before, after, gone, new,
-            times(before, after) if in_turn is None else times_in_turn(in_turn),
-            counts(before, after), lines(before, after), verdicts(before, after), len(both),
+            before, after, gone, new, timed, counts(before, after), lines(before, after),
+            verdicts(before, after), len(both), least_times(before, after, list(timed["case"])),
         )  # fmt: skip
 
     def document(self) -> dict[str, Any]:
         """Return the comparison as a JSON document."""
-        tables = {name: getattr(self, name) for name in ("times", "counts", "lines", "verdicts")}
+        tables = {
+            name: getattr(self, name) for name in ("times", "least", "counts", "lines", "verdicts")
+        }
         return {
             "schema_version": 1, "before": self.before.label, "after": self.after.label,
             "compared": self.compared, "gone": list(self.gone), "new": list(self.new),
