@@ -40,25 +40,6 @@ CARDS = 10
 """The most studies with a card on the index; the others are in a list."""
 
 
-def commands(project: Project) -> list[tuple[str, str]]:
-    """Return the commands that reproduce this report, each with a remark."""
-    study = next(iter(project.plan.studies))
-    if INSTALLED:
-        return [
-            ("tilewave report", "the whole report, in the folder of the first run"),
-            (f"tilewave report --only {study}", "one study; also kernels, dtypes or shapes"),
-            ("tilewave record", "save a live run as recorded figures of its GPU"),
-        ]
-    run = "snakemake --cores 1"
-    return [
-        ("make report", "install the packages and make the whole report"),
-        (f"{run} report --configfile FILE", "with another config"),
-        (f"{run} report --config only={study}", "one study; also kernels, dtypes or shapes"),
-        (f"{run} {project.reports.as_posix()}/figures/{study}.pdf", "one figure, for print"),
-        (f"{run} record", "save a live run as recorded figures of its GPU"),
-    ]
-
-
 def _thumbnail(reports: Path, name: str) -> PageImage | None:
     """Return a figure's thumbnail for the index."""
     path = reports / "thumbnails" / f"{name}.png"
@@ -197,6 +178,6 @@ def write(
             "others": story[CARDS:],
             "environments": environment_views(target, environments, records),
             "tables": written,
-            "commands": commands(project),
+            "reports": project.reports.as_posix(),
         },
     )
