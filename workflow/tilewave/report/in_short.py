@@ -72,7 +72,7 @@ def question(project: Project, shown: Sequence[StudyView]) -> tuple[StudyView | 
         for share in part[work == work.max()].drop_duplicates("kernel")[SHARE]:
             if not climbed or share > climbed[-1]:
                 climbed.append(float(share))
-        best = max(best, climbed, key=len)
+        best = max(best, climbed, key=lambda shares: (len(shares), -min(shares, default=0)))
     if len(best) < 2:
         return study, title
     count = _NUMBERS[len(best)] if len(best) < len(_NUMBERS) else str(len(best))
