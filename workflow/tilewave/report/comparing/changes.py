@@ -182,36 +182,30 @@ def instructions(side: Side) -> pd.DataFrame:
 
 
 def _totals(side: Side) -> pd.DataFrame:
-    """Return a row a case: sums over instructions, and resources as compiled."""
+    """Return a row a case: sums over instructions, and resources as compiled; FIRST columns first."""
     table = instructions(side)
-    columns = [name for name in COUNTS if name in table]
-    sums = table.groupby("case")[columns].sum(min_count=1)
+    sums = table.groupby("case")[[name for name in COUNTS if name in table]].sum(min_count=1)
     sums[STATIC] = table.groupby("case").size()
     compiled = side.cases.drop_duplicates("case").set_index("case")
-    used = compiled[[name for name in RESOURCES if name in compiled]].apply(
-        pd.to_numeric, errors="coerce"
-    )
-    totals = sums.join(used, how="outer")
-    first = [name for name in FIRST if name in totals]
-    return totals[[*first, *(name for name in totals if name not in first)]]
+    used = compiled[[name for name in RESOURCES if name in compiled]]
+    totals = sums.join(used.apply(pd.to_numeric, errors="coerce"), how="outer")
+    return totals[
+        sorted(totals, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    ]
 
 
 def counts(before: Side, after: Side) -> pd.DataFrame:
     """Return a row for each count of a case that differs: case, count, before, after."""
-    before_totals, after_totals = _totals(before), _totals(after)
-    cases = [case for case in before_totals.index if case in after_totals.index]
-    rows = []
-    for name in before_totals.columns.intersection(after_totals.columns, sort=False):
-        pairs = pd.DataFrame(
-            {"before": before_totals.loc[cases, name], "after": after_totals.loc[cases, name]}
-        ).dropna()
-        differing = pairs[pairs["before"] != pairs["after"]]
-        rows += [
-            {"case": case, "count": name, "before": row["before"], "after": row["after"]}
-            for case, row in differing.iterrows()
-        ]
-    table = pd.DataFrame(rows, columns=["case", "count", "before", "after"])
-    return table.sort_values("case", kind="stable", ignore_index=True)
+    totals = _totals(before), _totals(after)
+    cases = [case for case in totals[0].index if case in totals[1].index]
+    names = totals[0].columns.intersection(totals[1].columns, sort=False)
+    old, new = (
+        side.loc[cases, names].rename_axis("case").reset_index().melt("case", var_name="count")
+        for side in totals
+    )
+    pairs = old.rename(columns={"value": "before"}).assign(after=new["value"]).dropna()
+    pairs = pairs[pairs["before"] != pairs["after"]]
+    return pairs.sort_values("case", kind="stable", ignore_index=True)
 
 
 def lines(before: Side, after: Side) -> pd.DataFrame:
@@ -221,36 +215,21 @@ def lines(before: Side, after: Side) -> pd.DataFrame:
     """
 
     def by_line(side: Side) -> pd.DataFrame:
-        table = instructions(side)
-        if EXCESS not in table or "text" not in table:
-            return pd.DataFrame(columns=["excess", "place"])
-        table = table.assign(
-            text=table["text"].fillna("").str.strip(), file=table["file"].fillna("")
-        )
-        table = table.assign(place=[f"{file}:{line:.0f}" if line == line and line else str(file)
-                                    for file, line in zip(table["file"], pd.to_numeric(table["line"]))])  # fmt: skip
-        groups = table.groupby(["case", "text"])
-        return groups.agg(excess=(EXCESS, "sum"), place=("place", "first"))
+        table = instructions(side).reindex(columns=["case", "text", "file", "line", EXCESS])
+        line = pd.to_numeric(table["line"]).fillna(0).astype(int).astype(str)
+        place = table["file"].fillna("") + (":" + line).where(line != "0", "")
+        table = table.assign(text=table["text"].fillna("").str.strip(), place=place)
+        return table.groupby(["case", "text"]).agg(value=(EXCESS, "sum"), place=("place", "first"))
 
-    before_lines, after_lines = by_line(before), by_line(after)
-    cases = (
-        set(before_lines.index.get_level_values(0)) & set(after_lines.index.get_level_values(0))
-        if len(before_lines)
-        else set()
-    )
-    both = before_lines.merge(
-        after_lines, left_index=True, right_index=True, how="outer", suffixes=("_before", "_after")
-    )
-    rows = []
-    for (case, text), row in both.iterrows():
-        old, new = (
-            0.0 if pd.isna(row[f"excess_{side}"]) else row[f"excess_{side}"]
-            for side in ("before", "after")
-        )
-        if case in cases and old != new:
-            line = row["place_after"] if pd.notna(row["place_after"]) else row["place_before"]
-            rows.append({"case": case, "place": line, "text": text, "before": old, "after": new})
-    return pd.DataFrame(rows, columns=["case", "place", "text", "before", "after"])
+    old, new = by_line(before), by_line(after)
+    both = old.join(new, how="outer", lsuffix="_before", rsuffix="_after").reset_index()
+    counted = (set(side.index.get_level_values("case")) for side in (old, new))
+    both = both[both["case"].isin(set.intersection(*counted))]
+    both["place"] = both["place_after"].fillna(both["place_before"])
+    for name in ("before", "after"):
+        both[name] = both[f"value_{name}"].fillna(0.0).astype(float)
+    both = both[both["before"] != both["after"]]
+    return both[["case", "place", "text", "before", "after"]].reset_index(drop=True)
 
 
 def verdicts(before: Side, after: Side) -> pd.DataFrame:
