@@ -568,7 +568,7 @@ def test_a_shape_far_smaller_than_the_timed_one_gives_no_advice_on_waves(timed, 
     cases["sizes"] = ['{"n": 8}', json.dumps({"n": timed})]
     facts = {"sms": 132, "max_warps_per_sm": 64}
     metrics = {"launch__waves_per_multiprocessor": 0.25}
-    subject = site.kernel_views.Subject({"case": "k@8"}, metrics, device=facts)
+    subject = site.kernel_views.advice.Subject({"case": "k@8"}, metrics, device=facts)
     run: Any = SimpleNamespace(subjects={"k@8": subject}, rates={"k@big": 1.0})
     rules = [finding.rule for _, finding in site.kernel_views._fixes(run, cases)]
     assert rules == ["idle part of the last wave"] * advised

@@ -16,7 +16,7 @@ from tilewave.pipeline.project import Project
 from tilewave.plots.base import BASELINE, excess_percent, present, shape_label
 from tilewave.records.counters.catalogue import SAMPLED_STATES, SAMPLES, STALL_SAMPLES
 from tilewave.report import advice, kernel_code, verdict
-from tilewave.report.advice import Subject, of_tables
+from tilewave.report.advice import of_tables
 from tilewave.report.cells import Table, cell, number, plural, table
 from tilewave.report.figures import content_key
 from tilewave.report.kernel_code import largest_of, work_of
@@ -75,31 +75,22 @@ def speed(
     timed = timed[timed["kernel"] != BASELINE]
     if not len(timed):
         return None
-    timed = timed.assign(
-        shape=[shape_label(row) for row in timed.to_dict("records")],
-        work=work_of(timed),
-        text=[
-            "\u00a0· ".join(
-                [*([f"{shares[case]:.1f}\u00a0%"] if case in shares else []), cell(rates[case])]
-            )
-            for case in timed["case"]
-        ],
-    )
-    counted = timed.groupby("shape", sort=False).agg(
-        n=("variant", "nunique"), work=("work", "first")
-    )
+    timed = timed.assign(shape=[shape_label(row) for row in timed.to_dict("records")])
+    timed["work"] = work_of(timed)
+    timed["text"] = [
+        (f"{shares[case]:.1f} % · " if case in shares else "") + cell(rates[case])
+        for case in timed["case"]
+    ]
+    counted = timed.groupby("shape").agg(n=("variant", "nunique"), work=("work", "first"))
     wanted = counted.nlargest(most, ["n", "work"]).sort_values("work").index
-    shown = timed[timed["shape"].isin(wanted)].pivot_table(
-        index=["kernel", "dtype", "variant"],
-        columns="shape",
-        values="text",
-        aggfunc="first",
-        sort=False,
+    rows = timed.drop_duplicates(["variant", "shape"]).pivot(
+        index=["kernel", "dtype", "variant"], columns="shape", values="text"
     )
-    order = {name: at for at, name in enumerate(names)}
-    shown = shown.reindex(columns=wanted).reset_index()
-    shown = shown.sort_values("kernel", key=lambda column: column.map(order), kind="stable")
-    return table(shown.fillna("").rename_axis(columns=None).drop(columns="kernel"))
+    rows = rows.reindex(columns=wanted).dropna(how="all").fillna("").reset_index()
+    order = [*timed["variant"].drop_duplicates()]
+    rows = rows.sort_values("variant", key=lambda column: column.map(order.index))
+    rows = rows.sort_values("kernel", key=lambda column: column.map([*names].index), kind="stable")
+    return table(rows.rename_axis(columns=None).drop(columns="kernel"))
 
 
 def _row(
@@ -140,31 +131,11 @@ def _row(
 # ------------------------------------------------------------------------------------------- the run
 
 
-@dataclass(frozen=True)
 class KernelRun:
-    """The data of all kernels' pages.
+    """The data of all kernels' pages: the run's tables by kernel; shares, rates and subjects by case."""
 
-    compiled: variants and profiles by kernel; shares, rates, subjects, accesses: by case.
-    """
-
-    project: Project
-    cases: pd.DataFrame
-    cases_by_kernel: Mapping[str, pd.DataFrame]
-    instructions: Mapping[str, pd.DataFrame]
-    stalls: Mapping[str, pd.DataFrame]
-    environments: Mapping[str, Mapping[str, Any]]
-    compiled: Mapping[str, Any]
-    studies: Sequence[StudyView]
-    profiles: Mapping[str, list[str]]
-    records: Mapping[str, pd.DataFrame]
-    shares: Mapping[str, float]
-    rates: Mapping[str, float]
-    subjects: Mapping[str, Subject]
-    accesses: Mapping[str, Mapping[str, Any]]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         project: Project,
         target: Mapping[str, Any],
         frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame],
@@ -173,28 +144,28 @@ class KernelRun:
         studies: Sequence[StudyView],
         accesses: Mapping[str, Mapping[str, Any]],
         reports: Path,
-    ) -> KernelRun:
-        """Split the run's tables by kernel; frames: cases, records, instructions and stalls."""
+    ) -> None:
+        """Split the run's tables; frames: cases, records, instructions and stalls."""
         cases, records, instructions, stalls = frames
         kernel_of = dict(zip(cases["case"], cases["kernel"]))
 
         def by_kernel(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
             return dict(iter(rows.groupby(rows["case"].map(kernel_of)))) if len(rows) else {}
 
+        self.project, self.cases, self.environments = project, cases, environments
+        self.compiled, self.studies, self.accesses = compiled, studies, accesses
+        self.cases_by_kernel, self.records = by_kernel(cases), by_kernel(records)
+        self.instructions, self.stalls = by_kernel(instructions), by_kernel(stalls)
+        self.profiles = {
+            name: kernel_code.profiles(project, compiled.get(name, {}), reports)
+            for name in project.plan.kernels
+        }
+        self.shares, self.rates = _values(records, SHARE), _values(records, SPEED)
         chosen = cases[cases["case"].isin(_advised_cases(cases, records, instructions))]
-        subjects = of_tables.subjects(target, chosen, records, instructions, compiled, stalls)
-        drawn = _drawn_limits(studies)
-        return cls(
-            project, cases, by_kernel(cases), by_kernel(instructions), by_kernel(stalls),
-            environments, compiled, studies,
-            {name: kernel_code.profiles(project, compiled.get(name, {}), reports)
-             for name in project.plan.kernels},
-            by_kernel(records),
-            _values(records, SHARE), _values(records, SPEED),
-            {case: replace(subject, busy=drawn[case]) if case in drawn else subject
-             for case, subject in subjects.items()},
-            accesses,
-        )  # fmt: skip
+        self.subjects = of_tables.subjects(target, chosen, records, instructions, compiled, stalls)
+        for case, busy in _drawn_limits(studies).items():
+            if case in self.subjects:
+                self.subjects[case] = replace(self.subjects[case], busy=busy)
 
 
 def _drawn_limits(studies: Sequence[StudyView]) -> dict[str, dict[str, float]]:

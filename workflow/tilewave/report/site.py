@@ -101,7 +101,7 @@ def write(
 
     tables = cases, records, instructions, figures.table_of(Path(str(inputs.stalls)))
     accesses = read(Path(str(inputs.accesses)))
-    run = kernel_views.KernelRun.of(
+    run = kernel_views.KernelRun(
         project, target, tables, environments, compiled, shown, accesses, reports
     )
     same = [
