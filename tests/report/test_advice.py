@@ -175,6 +175,13 @@ def test_a_case_says_what_limits_it() -> None:
     assert full.limit == "Its limit: shared memory and L1, busy 82 % of the cycles."
     assert loose.limit == "No pipe is full: the busiest, tensor cores, works 60 % of the cycles."
     assert subject().limit == ""
+    counted = replace(
+        subject(), least=bounds.Bound({bounds.DATA: 3960.0, bounds.ISSUE: 5.0}, 1980.0)
+    )
+    assert (
+        counted.limit
+        == "It takes at least 2 us on an NVIDIA H200. Its limit: shared memory and L1."
+    )
 
 
 def test_every_rule_has_a_case() -> None:

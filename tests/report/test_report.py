@@ -495,12 +495,12 @@ def test_reasons_that_differ_in_numbers_only_share_a_line() -> None:
     assert group.reason.startswith("predicted 34 s (the numbers differ")
 
 
-def test_without_a_headline_the_rules_of_kernels_speak():
+def test_without_a_takeaway_the_kernels_speak():
     row = site.kernel_views.KernelRow(
         "k", "Title", "copy", "f32", "1", "1 correct", False, *[""] * 4
     )
     cases = pd.DataFrame({"verdict": ["correct"]})
-    rows = [row, *[replace(row, name=f"k{i}", advice="sectors at k.cu:3") for i in range(7)]]
+    rows = [row, *[replace(row, name=f"k{i}", sentence="sectors at k.cu:3") for i in range(7)]]
     highlights = site.in_short.findings((), cases, rows)
     sentences = [highlight.sentence for highlight in highlights]
     assert sentences == [f"k{i}: sectors at k.cu:3" for i in range(5)]

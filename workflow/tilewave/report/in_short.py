@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -25,7 +25,7 @@ FINDINGS = 3
 MOST_FINDINGS = 10
 """The most findings of summary.md."""
 MOST_KERNELS = 5
-"""The most kernels with advice among the findings, where no study has one."""
+"""The most kernels among the findings."""
 STORY = (
     "ladder", "roofline", "limits", "wavefronts", "ablation", "tile_quantization", "wave_quantization",
     "waves_cured", "split_k", "tile_size", "exactness",
@@ -80,9 +80,9 @@ def question(project: Project, shown: Sequence[StudyView]) -> tuple[StudyView | 
 
 
 def findings(
-    studies: Sequence[StudyView], cases: pd.DataFrame, rows: Iterable[KernelRow] = ()
+    studies: Sequence[StudyView], cases: pd.DataFrame, rows: Sequence[KernelRow] = ()
 ) -> list[Highlight]:
-    """Return what is not correct, and the takeaways of studies, headlines first, or else the advice on kernels."""
+    """Return what is not correct, the sentences on kernels if they are few, and the takeaways, headlines first."""
     bad = {word: count for word, count in verdict_counts(cases) if verdict.wrong(word) and count}
     checked = sum(verdict.checked(word) for word in cases["verdict"])
     highlights = []
@@ -94,15 +94,18 @@ def findings(
         highlights.append(
             Highlight(f"{right} of {number(checked)} checked cases are correct; {wrong}.")
         )
-    with_takeaway = [study for study in studies if study.takeaway]
-    if not any(study.headline for study in with_takeaway):
-        return [
-            *highlights,
-            *(Highlight(f"{row.name}: {row.advice}", row.title, f"kernel/{row.name}.html")
-              for row in [row for row in rows if row.advice][:MOST_KERNELS]),
-        ]  # fmt: skip
-    ordered = sorted(with_takeaway, key=lambda study: not study.headline)
-    return [*highlights, *(Highlight(study.takeaway, study.title, study.page) for study in ordered)]
+    ordered = sorted(studies, key=lambda study: not study.headline)
+    takeaways = [
+        Highlight(study.takeaway, study.title, study.page) for study in ordered if study.takeaway
+    ]
+    # With few kernels, a reader comes for them.
+    if len(rows) <= MOST_KERNELS or not takeaways:
+        with_sentence = [row for row in rows if row.sentence][:MOST_KERNELS]
+        highlights += [
+            Highlight(f"{row.name}: {row.sentence}", row.title, f"kernel/{row.name}.html")
+            for row in with_sentence
+        ]
+    return [*highlights, *takeaways]
 
 
 def markdown(

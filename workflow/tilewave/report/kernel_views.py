@@ -34,7 +34,7 @@ _OF_MEASURED = " (% of measured)"
 
 @dataclass(frozen=True)
 class KernelRow:
-    """A kernel in the table of kernels; advice: the finding with the largest bound that names a line."""
+    """A kernel in the table of kernels; sentence: the first of its page."""
 
     name: str
     title: str
@@ -47,7 +47,7 @@ class KernelRow:
     at: str
     registers: str
     excess: str
-    advice: str = ""
+    sentence: str = ""
 
 
 # --------------------------------------------------------------------------------------------- speed
@@ -99,7 +99,7 @@ def _row(
     shares: Mapping[str, float],
     registers: Sequence[float],
     excess: str,
-    fixes: Sequence[tuple[str, advice.Finding]],
+    first: str,
 ) -> KernelRow:
     counts = [(word, count) for word, count in verdict_counts(cases) if count]
     bad = [f"{number(count)} {word}" for word, count in counts if word not in
@@ -124,7 +124,7 @@ def _row(
         at=f"{shape_label(best)} {best['dtype']}" if best else "",
         registers="–".join(dict.fromkeys(used)),
         excess=excess,
-        advice=next((finding.sentence for _, finding in fixes if finding.origin.line), ""),
+        sentence=first,
     )
 
 
@@ -223,7 +223,7 @@ def _fixes(run: KernelRun, cases: pd.DataFrame) -> list[tuple[str, advice.Findin
 
 def _headline(run: KernelRun, cases: pd.DataFrame) -> str:
     """Return the case that the page begins with: with a known limiter, timed if possible, the largest."""
-    known = [case for case in cases["case"] if case in run.subjects and run.subjects[case].busy]
+    known = [case for case in cases["case"] if case in run.subjects and run.subjects[case].limit]
     known = [case for case in known if case in run.shares] or known
     known = known or [case for case in cases["case"] if case in run.shares]
     work = work_of(cases).set_axis(cases["case"])
@@ -243,7 +243,7 @@ def sentence(
     if case in run.shares:
         parts.append(f"At {at} it has {run.shares[case]:.1f} % of the speed of cuBLAS.")
     if limit := run.subjects[case].limit if case in run.subjects else "":
-        parts.append(limit if parts else f"At {at}: {limit}")
+        parts.append(limit if parts else f"At {at} {limit[0].lower()}{limit[1:]}")
     first = next(((finding.rule, finding) for _, finding in fixes if finding.bound), None)
     if first:
         rule, finding = first
@@ -394,6 +394,7 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
     records = run.records.get(name)
     groups = [] if records is None else troubles(cases, verdict.unplanned(cases, records))
     fixes = _fixes(run, cases)
+    first = sentence(run, name, headline, fixes)
     registers = [] if variants.empty else pd.to_numeric(variants["registers"]).dropna().tolist()
     percent = f"{excess[counted]:.1f}" if counted in excess else ""
     code = kernel_code.listings(kernel, instructions, counted, stalls, built) if counted else None
@@ -403,7 +404,7 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
         "name": name,
         "file": kernel.path.name,
         "title": kernel.front.title,
-        "sentence": sentence(run, name, headline, fixes),
+        "sentence": first,
         "follows": follows,
         "next": after,
         "operation": kernel.front.operation,
@@ -414,7 +415,7 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
         "cases": plural(len(cases), "case"),
         "verdicts": [(word, count) for word, count in verdict_counts(cases) if count],
         "failures": [group for group in groups if group.word not in MILD],
-        "row": _row(kernel, cases, run.shares, registers, percent, fixes),
+        "row": _row(kernel, cases, run.shares, registers, percent, first),
         "speed": speed(neighbours, run.cases, run.shares, run.rates) if with_code else None,
         "studies": [(s.name, s.title) for s in run.studies if name in s.kernels],
         "variants": None if variants.empty else table(variants),

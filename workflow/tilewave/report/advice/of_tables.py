@@ -33,15 +33,6 @@ def least(
         return None
 
 
-def _busy(subject: Subject) -> dict[str, float]:
-    """Return the share of the cycles that each pipe works; empty if not counted or unknown."""
-    gpu = data_sheet(str(subject.device.get("gpu") or ""))
-    bound = least(subject.metrics, subject.instructions, gpu, subject.case)
-    if bound is None or not subject.elapsed:
-        return {}
-    return {pipe: cycles / subject.elapsed for pipe, cycles in bound.pipes.items()}
-
-
 def subjects(
     target: Mapping[str, Any],
     cases: pd.DataFrame,
@@ -94,5 +85,9 @@ def subjects(
             device if device.get("sms") else fallback,
             sampled.get(row["variant"], ()),
         )
-        by_case[row["case"]] = replace(subject, busy=_busy(subject))
+        gpu = data_sheet(str(subject.device.get("gpu") or ""))
+        bound = least(subject.metrics, subject.instructions, gpu, row)
+        pipes = bound.pipes if bound and subject.elapsed else {}
+        busy = {pipe: cycles / (subject.elapsed or 1) for pipe, cycles in pipes.items()}
+        by_case[row["case"]] = replace(subject, busy=busy, least=bound)
     return by_case

@@ -16,7 +16,7 @@ from tilewave.records.counters.catalogue import (
     STALLED,
     STATES,
 )
-from tilewave.theory import bounds
+from tilewave.theory.bounds import Bound
 from tilewave.theory.occupancy import Occupancy, SmLimits, occupancy
 
 PIPES = tuple(PIPE.format(pipe) for pipe in ("tensor", "fma", "fp64"))
@@ -47,8 +47,8 @@ class Subject:
     case: its row of the table of cases. metrics: counters and derived figures by name. instructions: rows
     with the columns of `Origin`. resources: those of the compiled kernel. device: facts of the counters'
     environment. samples: stall samples with the columns of `Origin`, from the one sampled case of the
-    variant, whose shape may differ. busy: share of the cycles that each pipe works, from `theory.bounds`; empty
-    if not counted.
+    variant, whose shape may differ. busy: share of the cycles that each pipe works; empty without cycles.
+    least: the bound on the case (`theory.bounds`), if its work was counted.
     """
 
     case: Row
@@ -58,6 +58,7 @@ class Subject:
     device: Mapping[str, Any] = field(default_factory=dict)
     samples: Sequence[Row] = ()
     busy: Mapping[str, float] = field(default_factory=dict)
+    least: Bound | None = None
 
     def value(self, name: str) -> float | None:
         """Return a counter; None where it is absent or NaN."""
@@ -109,13 +110,15 @@ class Subject:
     @property
     def limit(self) -> str:
         """The limiter in a sentence; empty if not counted."""
+        if not self.limiter and self.least:
+            time, gpu = f"{self.least.microseconds:.3g} us", self.device["gpu"]
+            return f"It takes at least {time} on an {gpu}. Its limit: {self.least.limiter}."
         if not self.limiter:
             return ""
         share = f"{100 * self.busy[self.limiter]:.0f} % of the cycles"
-        name = "L2 port" if self.limiter == bounds.PORT else self.limiter
         if self.busy[self.limiter] >= FULL:
-            return f"Its limit: {name}, busy {share}."
-        return f"No pipe is full: the busiest, {name}, works {share}."
+            return f"Its limit: {self.limiter}, busy {share}."
+        return f"No pipe is full: the busiest, {self.limiter}, works {share}."
 
     @functools.cached_property
     def waits(self) -> dict[str, float]:
