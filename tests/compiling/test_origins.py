@@ -1,6 +1,7 @@
 """Origins of instructions: lines of the kernel file and its headers, and the calls between."""
 
 import functools
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from tilewave.pipeline.compiling import Compilations
 from tilewave.pipeline.tables import instructions_table
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
-from tilewave.report import annotated
+from tilewave.report import kernel_code
 
 TEXTS = {"k.cu": "// 1\nrun();\nown();", "sub/tile.cuh": "// 1\ncopy();\nasm(1);"}
 LISTING = """\
@@ -110,20 +111,17 @@ def test_lines_have_their_counts_and_those_of_calls(kernel: Kernel) -> None:
         ((0, "LDC", None, None), (0x10, "LDS", 0, 0), (0x20, "LDGSTS.E", 16, 12), (0x30, "LDS", 4, 0))
     ]  # fmt: skip
     table = pd.DataFrame([*rows, rows[2] | {"stage": "execute"}])
-    page = annotated.annotated(kernel, table, "k@1")
-    assert page is not None and annotated.annotated(kernel, table, "k@2") is None
-    assert (page.total.wavefronts_shared, page.unplaced.executed) == (20, 4)
-    source, header = page.files
-    assert [source.name, header.name] == ["k.cu", "tile.cuh"]
-    copy = header.lines[2]
-    assert (copy.number, copy.text) == (3, "asm(1);")
-    assert (copy.counts.executed, copy.counts.wavefronts_shared_excess) == (8, 12)
-    assert copy.counts.sectors_global is None and copy.called.executed is None
-    assert source.lines[1].called.wavefronts_shared_excess == 12
-    assert source.lines[1].counts.executed is None and source.lines[2].counts.wavefronts_shared == 4
-    code = annotated.machine_code(kernel, LISTING, "k", annotated.rows_of(table, "k@1"))
-    assert [instruction.counts.wavefronts_shared for instruction in code] == [None, 0, 16, 4, None]
-    assert code[2].origin == COPY and code[4].text == "EXIT"
+    rows = kernel_code.rows_of(table, "k@1")
+    assert kernel_code.rows_of(table, "k@2").empty
+    source, header = kernel_code.source(kernel, rows).items()
+    assert [source[0], header[0]] == ["k.cu", "tile.cuh"]
+    copy, run, own = header[1].loc[3], source[1].loc[2], source[1].loc[3]
+    assert copy["text"] == "asm(1);" and (copy["executed"], copy["excess"]) == (8, 12)
+    assert math.isnan(copy["sectors"]) and math.isnan(copy["called executed"])
+    assert run["called excess"] == 12 and math.isnan(run["executed"]) and own["wavefronts"] == 4
+    code = kernel_code.machine_code(kernel, LISTING, "k", rows)
+    assert [counts.get("wavefronts") for _, _, counts in code] == [None, 0, 16, 4, None]
+    assert code[2][1] == COPY and code[4][0].text == "EXIT"
 
 
 def test_matmul_asyncs_excess_belongs_to_a_copy_of_4_bytes(tmp_path: Path) -> None:

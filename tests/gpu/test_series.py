@@ -246,16 +246,18 @@ def test_a_page_shows_every_kernel_of_a_series(name: str, tmp_path: Path) -> Non
     assert resolved.launch is not None
     assert cases["scratch_bytes"][0] == sum(buffer.nbytes for buffer in resolved.launch.scratch) > 0
     document = {chosen.id: {"sm_90": {**entry, "shown": True}}}
-    (shown,) = kernel_code.listings(kernel, cases, rows, None, {}, document)
-    marks = [line.text for line in shown.sass if not line.address and "…" not in line.text]
+    shown = kernel_code.listings(kernel, rows, cases["case"][0], None, document)
+    assert shown is not None
+    lines = [cells for _, cells in shown["sass"].rows]
+    marks = [cells[-1] for cells in lines if not cells[0] and "…" not in cells[-1]]
     assert marks == list(kernel.entries) == list(symbols)
-    listed = sum(int(line.executed.replace(",", "") or 0) for line in shown.sass)
+    listed = sum(int(cells[1].replace(",", "") or 0) for cells in lines)
     assert listed == sum(row["executed"] for row in executed.instructions)
     views = kernel_code.variants(kernel, document, cases, {})
-    for view, entry_name in zip(views, kernel.entries, strict=True):
-        assert view.name == f"{name}: {entry_name}"
-        assert view.registers == str(entry["resources"][entry_name]["registers"])
-    assert views[0].shared == {"split_k": "1024", "reduction_passes": "512"}[name]
+    for view, entry_name in zip(views.to_dict("records"), kernel.entries, strict=True):
+        assert view["variant"] == f"{name}: {entry_name}"
+        assert view["registers"] == entry["resources"][entry_name]["registers"]
+    assert views["shared"][0] == {"split_k": 1024, "reduction_passes": 512}[name]
 
 
 @needs_nvrtc
@@ -280,9 +282,9 @@ def test_drawn_accesses_are_placed_by_function(tmp_path: Path) -> None:
     }
     kernel = load_kernel(SERIES / "reduction_passes.cu")
     shown = {job.variant: {"sm_90": {**entry, "shown": True}}}
-    (drawn,) = kernel_code.lanes(kernel, {"b@1": about}, shown)
+    drawn = kernel_code.lanes(kernel, {"b@1": about}, shown)
     lines = {f"reduction_passes.cu:{line}" for line in (25, 28, 30)}
-    assert {diagram.name.split()[0] for diagram in drawn.drawn} <= lines
+    assert drawn and {place.split()[0] for _, place, _, _ in drawn} <= lines
 
 
 def profiled(*launches: tuple[str, int]) -> list[profiles.FakeAction]:

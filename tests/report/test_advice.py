@@ -30,6 +30,7 @@ from tilewave.records.recorded import Recorded
 from tilewave.report.advice import Finding, Subject, for_case, of_tables
 from tilewave.report.advice.rules import LEAST_BOUND, RULES
 from tilewave.report.advice.subject import total
+from tilewave.theory import bounds
 
 PLANTED = ROOT / "tests" / "planted" / "costly_accesses.cu"
 SPILLING = ROOT / "tests" / "foreign" / "spill_registers.cu"
@@ -72,12 +73,23 @@ def subject(metrics: Any = (), instructions: tuple[Any, ...] = (), case: Any = (
     return Subject(CASE | dict(case), WHOLE | dict(metrics), instructions, {}, SM)
 
 
+def busy(shares: dict[str, float]) -> Subject:
+    rows = (row("STS", **wavefronts(10_000_000, 10_000_000)),)
+    return replace(subject(instructions=rows, case={"blocks": 200}), busy=shares)
+
+
 def findings(case: Subject) -> dict[str, Finding]:
     return {finding.rule: finding for finding in for_case(case)}
 
 
 # By rule: a case that triggers it, a case that does not, and the bound, calculated by hand.
 CASES: dict[str, tuple[Subject, Subject, float]] = {
+    # The launch needs half of its cycles to issue, whatever it does in shared memory.
+    "shared-memory traffic": (
+        busy({bounds.DATA: 0.9, bounds.ISSUE: 0.5}),
+        busy({bounds.DATA: 0.6, bounds.ISSUE: 0.5}),
+        0.5,
+    ),
     # 20 M cycles of 100 SMs are 0.2 M of the launch's.
     "excess shared wavefronts": (
         subject(instructions=(row("STS", **wavefronts(30_000_000, 10_000_000)),)),
@@ -158,6 +170,20 @@ def test_a_rule_finds_its_fault_and_only_that(rule: str) -> None:
         assert (finding.origin.file, finding.origin.line) == ("k.cuh", 7)
 
 
+def test_a_case_says_what_limits_it() -> None:
+    full, loose = busy({bounds.DATA: 0.82, bounds.ISSUE: 0.5}), busy({bounds.TENSOR: 0.6})
+    assert full.limit == "Its limit: shared memory and L1, busy 82 % of the cycles."
+    assert loose.limit == "No pipe is full: the busiest, tensor cores, works 60 % of the cycles."
+    assert subject().limit == ""
+    counted = replace(
+        subject(), least=bounds.Bound({bounds.DATA: 3960.0, bounds.ISSUE: 5.0}, 1980.0)
+    )
+    assert (
+        counted.limit
+        == "It takes at least 2 us on an NVIDIA H200. Its limit: shared memory and L1."
+    )
+
+
 def test_every_rule_has_a_case() -> None:
     everything = [finding for faulty, _, _ in CASES.values() for finding in for_case(faulty)]
     assert {finding.rule for finding in everything} == set(CASES)
@@ -168,10 +194,10 @@ def test_findings_come_by_their_bound_and_never_promise_more_than_is_idle() -> N
     uneven = subject({"launch__waves_per_multiprocessor": 1.8} | {PIPE.format("fma"): 70.0}, rows)
     bounds = [finding.bound for finding in for_case(uneven)]
     assert bounds == pytest.approx([0.3, 0.1])
-    # Without cycles the excess has no bound, and it comes last.
+    # Without cycles the excess is bounded by its share of the wavefronts.
     no_cycles = Subject(CASE | {"m": 130, "n": 130}, {}, rows, {}, SM)
-    assert [finding.rule for finding in for_case(no_cycles)][-1] == "excess shared wavefronts"
-    assert for_case(no_cycles)[-1].bound is None
+    bounds = {finding.rule: finding.bound for finding in for_case(no_cycles)}
+    assert bounds["excess shared wavefronts"] == pytest.approx(8 / 9)
     assert for_case(Subject({})) == []
 
 

@@ -40,6 +40,11 @@ def random_settings(count: int) -> list[Setting]:
 SETTINGS = [*random_settings(200), Setting(256, 128, 1, 256, 128, 1, 1), explorer.DEFAULT]
 
 
+def of(setting: Setting) -> tuple[dict[str, int], tuple[int, int]]:
+    """Return a setting's shape and tile."""
+    return {"m": setting.m, "n": setting.n, "k": setting.k}, (setting.rows, setting.columns)
+
+
 @pytest.fixture(scope="module")
 def sweeps() -> list[ExplorerSweep]:
     study = wave_quantization()
@@ -82,41 +87,39 @@ def test_the_pages_closed_forms_are_those_of_the_theory() -> None:
     )
     assert len(results) == len(SETTINGS) >= 50
     for setting, (tiles, waves, *rest) in zip(SETTINGS, results, strict=True):
-        of, w = (setting.shape, setting.tile), setting.waves
-        blocks = quantization.tile_count(*of)
-        assert tiles == list(quantization.tiles(*of))
+        shape_and_tile = of(setting)
+        blocks = quantization.tile_count(*shape_and_tile)
+        w = quantization.waves(blocks, setting.sms, setting.blocks)
+        assert tiles == list(quantization.tiles(*shape_and_tile))
         expected = [w.full, w.tail, w.count, w.fraction, w.efficiency]
         assert waves == pytest.approx(expected, rel=1e-12)
         of_tiles = ("tile_count", "tile_efficiency", "last_column_useful", "operations_ratio")
-        expected = [getattr(quantization, name)(*of) for name in of_tiles]
+        expected = [getattr(quantization, name)(*shape_and_tile) for name in of_tiles]
         of_sms = ("rounds_on_sms", "cycles_active_ratio")
         expected += [getattr(quantization, name)(blocks, setting.sms) for name in of_sms]
-        expected.append(tiling.parallel_efficiency(*of, setting.sms, setting.blocks))
-        assert rest == pytest.approx(expected, rel=1e-12), setting
+        efficiency = tiling.parallel_efficiency(*shape_and_tile, setting.sms, setting.blocks)
+        assert rest == pytest.approx([*expected, efficiency], rel=1e-12), setting
 
 
 @needs_node
-def test_script_and_first_view_show_the_same(sweeps: list[ExplorerSweep]) -> None:
-    pairs = [(setting, None) for setting in SETTINGS[:30]] + [
-        (SETTINGS[0], setting) for setting in sweeps
-    ]
-    views = evaluated(
-        "inputs.map(([s, sweep]) => [plotOf(s, sweep), tableOf(s, ...span(s, sweep))])",
-        [[asdict(setting), sweep and asdict(sweep)] for setting, sweep in pairs],
+def test_the_curve_and_its_points(sweeps: list[ExplorerSweep]) -> None:
+    """The curve has the closed form at the ends of tile columns; the points are the sweep's."""
+    setting = replace(sweeps[1].setting, n=1800)
+    curve, drawn, row = evaluated(
+        "[curve(inputs[0], 200, 2000), plotOf(...inputs), values(inputs[0])]",
+        [asdict(setting), asdict(sweeps[1])],
     )
-    for (setting, sweep), (drawn, rows) in zip(pairs, views, strict=True):
-        expected = explorer.plot(setting, sweep)
-        assert numbers(drawn["path"]) == pytest.approx(numbers(expected.path), abs=0.11)
-        for name in ("points", "across", "up"):
-            assert len(drawn[name]) == len(getattr(expected, name))
-            for point, wanted in zip(drawn[name], getattr(expected, name), strict=True):
-                assert point[-1] == wanted[-1]
-                assert float(point[0]) == pytest.approx(float(wanted[0]), abs=0.11)
-        assert rows == explorer.table(setting, *explorer.span(setting, sweep))
-
-
-def numbers(path: str) -> list[float]:
-    return [float(part) for part in path.replace("M", "").replace("L", " ").split()]
+    assert {n % 128 for n, _ in curve[1:-1]} <= {0, 1} and (curve[0][0], curve[-1][0]) == (
+        200,
+        2000,
+    )
+    for n, share in curve:
+        shape, tile = of(replace(setting, n=n))
+        assert share == pytest.approx(tiling.parallel_efficiency(shape, tile, 132, 1))
+    assert len(drawn["points"]) == len(sweeps[1].points) and len(drawn["up"]) == 5
+    n, rate, _ = sweeps[1].points[0]
+    assert drawn["points"][0][-1].startswith(f"N = {n}: {rate:.1f} TFLOP/s, ")
+    assert row[:4] == ["1800", "11 × 15", "2", "33"]
 
 
 @needs_node
@@ -150,25 +153,17 @@ def test_points_are_the_studys_over_a_wave_without_waste(sweeps: list[ExplorerSw
     # Measured durations are waves of 90 us within 1 %, so the points lie on the model.
     assert sweep.wave_us == pytest.approx(90, rel=0.01)
     for n, _, share in sweep.points:
-        assert share == pytest.approx(sweep.setting.efficiency(n), rel=0.025)
+        shape, tile = of(replace(sweep.setting, n=n))
+        efficiency = tiling.parallel_efficiency(shape, tile, 132, 1)
+        assert share == pytest.approx(efficiency, rel=0.025)
 
 
-def test_first_view_begins_at_a_new_wave(sweeps: list[ExplorerSweep]) -> None:
-    setting = explorer.first_setting(sweeps[1])
-    sizes = [n for n, _, _ in sweeps[1].points]
-    before = replace(setting, n=max(n for n in sizes if n < setting.n))
-    assert (before.waves.count, setting.waves.count) == (1, 2)
-    assert explorer.first_setting(None) == explorer.DEFAULT
-
-
-def test_page_is_small_reads_without_a_script_and_escapes(sweeps: list[ExplorerSweep]) -> None:
+def test_page_is_small_and_escapes(sweeps: list[ExplorerSweep]) -> None:
     text = page(sweeps)
     assert len(text.encode()) < 300 * KIB
     assert "waves &lt;b&gt;" in text and "waves <b>" not in text
-    assert text.count("<circle") >= len(sweeps[0].points)
-    for row in explorer.view(sweeps)["rows"]:
-        assert "".join(f'<td class="n">{cell}</td>' for cell in row) in text
     assert "No sweep over N was measured" in page([])
+    assert "This page needs JavaScript" in text
     assert " style=" not in text and " onclick" not in text
 
 

@@ -3,7 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+import markupsafe
 import pandas as pd
 
 from tilewave.plots.base import present
@@ -37,6 +39,8 @@ def cell(value: object) -> str:
     """Format a value; a missing one becomes an empty text."""
     if not present(value):
         return ""
+    if isinstance(value, markupsafe.Markup):
+        return value
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (int, float)):
@@ -113,6 +117,14 @@ def with_evidence(shown: Table) -> Table:
         rows=[[row[at] for at in kept] for row in shown.rows],
         evidence=[[(names[at], row[at]) for at in folded if row[at]] for row in shown.rows],
     )
+
+
+class Listing(NamedTuple):
+    """Lines of code as a table; rows: CSS classes and cells, the last of which is the code."""
+
+    caption: str
+    columns: list[str]
+    rows: list[tuple[str, list[str]]]
 
 
 _LATEX = str.maketrans(

@@ -1,8 +1,7 @@
 """The environments that the pages name: their facts and their role in this run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -11,37 +10,11 @@ from tilewave.report import figures
 from tilewave.report.cells import cell
 from tilewave.report.summary import device_name
 
-_GIB, _MIB, _KIB = 2**30, 2**20, 2**10
-# Fact of an environment -> label, divisor, unit.
-FACTS: Mapping[str, tuple[str, float, str]] = {
-    "gpu": ("GPU", 1, ""),
-    "uuid": ("GPU's UUID", 1, ""),
-    "compute_capability": ("Compute capability", 1, ""),
-    "sms": ("SMs", 1, ""),
-    "memory_bytes": ("Device memory", _GIB, "GiB"),
-    "l2_bytes": ("L2 cache", _MIB, "MiB"),
-    "shared_per_sm": ("Shared memory of an SM", _KIB, "KiB"),
-    "shared_per_block_optin": ("Shared memory a block may ask for", _KIB, "KiB"),
-    "sm_clock_max_mhz": ("Highest SM clock", 1, "MHz"),
-    "memory_clock_max_mhz": ("Highest memory clock", 1, "MHz"),
-    "power_limit_w": ("Power limit", 1, "W"),
-    "driver": ("Driver", 1, ""),
-    "cuda": ("CUDA of the driver", 1, ""),
-    "nvrtc": ("NVRTC", 1, ""),
-    "cublas": ("cuBLAS", 1, ""),
-    "ncu": ("Nsight Compute", 1, ""),
-    "cpu": ("CPU", 1, ""),
-    "platform": ("Platform", 1, ""),
-    "python": ("Python", 1, ""),
-    "commit": ("Commit", 1, ""),
-    "dirty": ("Changes not committed", 1, ""),
-    "no_gpu": ("Why there is no GPU", 1, ""),
-}
+_MIB = 2**20
 _NOT_SHOWN = ("id", "recorded")
 
 
-@dataclass(frozen=True)
-class EnvironmentView:
+class EnvironmentView(NamedTuple):
     """An environment's facts and its role in this run."""
 
     id: str
@@ -51,14 +24,14 @@ class EnvironmentView:
 
 
 def _fact(key: str, value: Any) -> tuple[str, str]:
-    label, divisor, unit = FACTS.get(key, (key.replace("_", " ").capitalize(), 1, ""))
+    label = key.replace("_", " ")
     if isinstance(value, Mapping):
-        return label, ", ".join(f"{k} {v}" for k, v in sorted(value.items()) if present(v))
+        return label, ", ".join(f"{name} {v}" for name, v in sorted(value.items()) if present(v))
     if isinstance(value, (list, tuple)):
         return label, ", ".join(map(str, value))
-    if divisor != 1 and isinstance(value, (int, float)):
-        value = value / divisor
-    return label, cell(value) + (f" {unit}" if unit else "")
+    if key.endswith("_bytes") and isinstance(value, (int, float)):
+        return label.removesuffix(" bytes"), f"{cell(value / _MIB)} MiB"
+    return label, cell(value)
 
 
 def environment_views(
@@ -69,9 +42,8 @@ def environment_views(
     """Return the environments of the target, of the figures and of this machine."""
     valued = figures.figures_of(records)
     used = {str(name) for name in valued["environment"] if present(name)}
-    order = [target["environment"], *sorted(used), target["host"]]
     views = []
-    for name in dict.fromkeys(order):
+    for name in dict.fromkeys([target["environment"], *sorted(used), target["host"]]):
         facts = environments.get(name)
         if facts is None:
             continue
@@ -81,8 +53,9 @@ def environment_views(
             role = "this machine, measured live"
         elif here and name not in used:
             role = "this machine: no figure on this page was measured here"
-        keys = [key for key in FACTS if key in facts]
-        keys += sorted(key for key in facts if key not in FACTS and key not in _NOT_SHOWN)
-        shown = [_fact(key, facts[key]) for key in keys if present(facts[key])]
-        views.append(EnvironmentView(name, device_name(facts), role, [f for f in shown if f[1]]))
+        shown = [_fact(key, value) for key, value in facts.items()
+                 if key not in _NOT_SHOWN and present(value)]  # fmt: skip
+        views.append(
+            EnvironmentView(name, device_name(facts), role, [fact for fact in shown if fact[1]])
+        )
     return views

@@ -1,8 +1,8 @@
-"""The run in short: highlights, summary.md for terminals and pull requests, junit.xml for CI."""
+"""The run in short: the index's title and findings, summary.md for pull requests, junit.xml for CI."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -13,15 +13,26 @@ from tilewave.kernel import result
 from tilewave.plots.base import present
 from tilewave.report import verdict
 from tilewave.report.cells import number
-from tilewave.report.summary import Banner, troubles, verdict_counts
+from tilewave.report.summary import Banner, ReasonGroup, verdict_counts
 
 if TYPE_CHECKING:
+    from tilewave.pipeline.project import Project
     from tilewave.report.kernel_views import KernelRow
     from tilewave.report.studies import StudyView
 
-
+FINDINGS = 3
+"""The most findings on the index."""
+MOST_FINDINGS = 10
+"""The most findings of summary.md."""
 MOST_KERNELS = 5
-"""The most kernels with advice among the highlights, where no study has a headline."""
+"""The most kernels among the findings."""
+STORY = (
+    "ladder", "roofline", "limits", "wavefronts", "ablation", "tile_quantization", "wave_quantization",
+    "waves_cured", "split_k", "tile_size", "exactness",
+)  # fmt: skip
+"""Plots whose studies tell the story, in this order."""
+SHARE = "% of cuBLAS"
+_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
 
 
 @dataclass(frozen=True)
@@ -33,41 +44,78 @@ class Highlight:
     address: str = ""
 
 
+def story(shown: Sequence[StudyView]) -> list[StudyView]:
+    """Return the studies, the first of each plot of STORY before the others."""
+    first = {study.plot: study for study in reversed(shown)}
+    first_of_plots = [first[plot] for plot in STORY if plot in first]
+    return [*first_of_plots, *(study for study in shown if study not in first_of_plots)]
+
+
+def question(project: Project, shown: Sequence[StudyView]) -> tuple[StudyView | None, str]:
+    """Return the study of the ladder, if drawn, and the index's title with its first and its last rung.
+
+    The rungs are those that the study draws of one dtype, at the largest size, as far as each is faster than all
+    before it.
+    """
+    title, best = "Why is a CUDA kernel slow?", list[float]()
+    study = next((study for study in shown if study.plot == "ladder"), None)
+    if study is None or study.data is None or SHARE not in study.data:
+        return None, title
+    options = project.config.studies[study.name].options
+    rows = study.data[(study.data["verdict"] == result.CORRECT) & study.data[SHARE].notna()]
+    if options.get("variants"):
+        rows = rows[rows["variant"].isin(options["variants"])]
+    for dtype in options.get("dtypes") or rows["dtype"].unique():
+        part = rows[rows["dtype"] == dtype]
+        work = part["m"] * part["n"] * part["k"]
+        climbed = list[float]()
+        for share in part[work == work.max()].drop_duplicates("kernel")[SHARE]:
+            if not climbed or share > climbed[-1]:
+                climbed.append(float(share))
+        best = max(best, climbed, key=lambda shares: (len(shares), -min(shares, default=0)))
+    if len(best) < 2:
+        return study, title
+    count = _NUMBERS[len(best)] if len(best) < len(_NUMBERS) else str(len(best))
+    return study, f"{title} {count} kernels from {best[0]:.0f} % to {best[-1]:.0f} % of cuBLAS"
+
+
 def findings(
-    shown: Sequence[StudyView], cases: pd.DataFrame, rows: Iterable[KernelRow] = ()
+    studies: Sequence[StudyView], cases: pd.DataFrame, rows: Sequence[KernelRow] = ()
 ) -> list[Highlight]:
-    """Return the takeaways of headline studies, or else the advice on kernels; and what failed."""
-    highlights = [
-        Highlight(study.takeaway, study.title, f"study/{study.name}.html")
-        for study in shown
-        if study.headline and study.takeaway
-    ]
-    if not highlights:
-        advised = [row for row in rows if row.advice][:MOST_KERNELS]
-        highlights = [
-            Highlight(f"{row.name}: {row.advice}", row.title, f"kernel/{row.name}.html")
-            for row in advised
-        ]
+    """Return what is not correct, the sentences on kernels if they are few, and the takeaways, headlines first."""
     bad = {word: count for word, count in verdict_counts(cases) if verdict.wrong(word) and count}
-    failed = ", ".join(f"{count} {word}" for word, count in bad.items())
     checked = sum(verdict.checked(word) for word in cases["verdict"])
-    if failed:
-        right = number(checked - sum(bad.values()))
-        highlights.append(
-            Highlight(f"{right} of {number(checked)} checked cases are correct; {failed}.")
+    highlights = []
+    if bad:
+        right, wrong = (
+            number(checked - sum(bad.values())),
+            ", ".join(f"{n} {w}" for w, n in bad.items()),
         )
-    return highlights
+        highlights.append(
+            Highlight(f"{right} of {number(checked)} checked cases are correct; {wrong}.")
+        )
+    ordered = sorted(studies, key=lambda study: not study.headline)
+    takeaways = [
+        Highlight(study.takeaway, study.title, study.page) for study in ordered if study.takeaway
+    ]
+    # With few kernels, a reader comes for them.
+    if len(rows) <= MOST_KERNELS or not takeaways:
+        with_sentence = [row for row in rows if row.sentence][:MOST_KERNELS]
+        highlights += [
+            Highlight(f"{row.name}: {row.sentence}", row.title, f"kernel/{row.name}.html")
+            for row in with_sentence
+        ]
+    return [*highlights, *takeaways]
 
 
 def markdown(
     banner: Banner,
     judged: verdict.Verdict,
     highlights: Sequence[Highlight],
-    shown: Sequence[StudyView],
     cases: pd.DataFrame,
-    records: pd.DataFrame,
+    groups: Sequence[ReasonGroup],
 ) -> str:
-    """Return the summary: source of the figures, verdict, cases, highlights, studies, and problems."""
+    """Return the summary: source of the figures, verdict, cases, findings, and problems that can be acted on."""
     counts = ", ".join(f"{number(count)} {word}" for word, count in verdict_counts(cases))
     lines = [
         f"# {banner.headline}",
@@ -77,45 +125,45 @@ def markdown(
         f"{number(len(cases))} cases: {counts}.",
         "",
     ]
-    lines += [f"* {highlight.sentence}" for highlight in highlights]
-    lines += ["", "| study | cases | finding |", "|---|---|---|"]
-    lines += [f"| {study.title} | {study.cases} | {study.takeaway or '-'} |" for study in shown]
-    groups = troubles(cases, records)
+    lines += [f"* {highlight.sentence}" for highlight in highlights[:MOST_FINDINGS]]
+    groups = [group for group in groups if group.word != result.UNSUPPORTED]
     if groups:
         lines += ["", "| problem | cases | stage | reason | first case |", "|---|---|---|---|---|"]
-        for group in groups:
-            reason = group.reason.replace("|", "\\|")
-            lines.append(
-                f"| {group.word} | {len(group.cases)} | {group.stages} | {reason} | {group.cases[0]} |"
-            )
+    for group in groups:
+        reason = group.reason.replace("|", "\\|")
+        lines.append(
+            f"| {group.word} | {len(group.cases)} | {group.stages} | {reason} | {group.cases[0]} |"
+        )
     return "\n".join(lines) + "\n"
 
 
-def junit(cases: pd.DataFrame, records: pd.DataFrame) -> bytes:
-    """Return JUnit XML with a test for each case.
+def junit(cases: pd.DataFrame, judged: verdict.Verdict) -> bytes:
+    """Return JUnit XML with a test for each case, figure that was not drawn, and file that was not read.
 
-    A test fails where the verdict is bad or the check failed, and is skipped where nothing was checked.
+    A test fails where the verdict has a problem. It is skipped where nothing was checked, unless the kernel file
+    expects that.
     """
-    rows = records[records["stage"] == "check"].drop_duplicates("case")
-    checks = dict(zip(rows["case"], zip(rows["status"], rows["reason"]), strict=True))
     suite = ElementTree.Element("testsuite", name="tilewave")
-    counted = {"failure": 0, "skipped": 0}
-    for case, kernel, judged in zip(cases["case"], cases["kernel"], cases["verdict"], strict=True):
-        test = ElementTree.SubElement(suite, "testcase", name=str(case), classname=str(kernel))
-        status, reason = checks.get(case, (result.OK, ""))
-        reason = str(reason) if present(reason) else ""
-        if verdict.wrong(judged) or status in result.FAILURES:
-            kind, word = "failure", str(judged) if verdict.wrong(judged) else status
-        elif not verdict.checked(judged):
-            kind, word = "skipped", status if status != result.OK else str(judged)
-        else:
-            continue
-        counted[kind] += 1
-        ElementTree.SubElement(test, kind, message=f"{word}: {reason}" if reason else word)
-    suite.attrib |= {
-        "tests": str(len(cases)), "failures": str(counted["failure"]),
-        "skipped": str(counted["skipped"]),
-    }  # fmt: skip
+    failed = {problem.case: problem.line for problem in judged.problems}
+    ends = cases.reindex(columns=["ends", "finds"]).replace(result.OK, "")
+    planned = ends.map(present).any(axis=1)
+    tests = [
+        (str(case), str(kernel), failed.get(str(case), ""), not (verdict.checked(word) or expected))
+        for case, kernel, word, expected in zip(
+            cases["case"], cases["kernel"], cases["verdict"], planned, strict=True
+        )
+    ]
+    tests += [(name, "figure", why, False) for name, why in judged.undrawn.items()]
+    tests += [(name, "kernel file", why, False) for name, why in judged.unread.items()]
+    for name, kind, why, skipped in tests:
+        test = ElementTree.SubElement(suite, "testcase", name=name, classname=kind)
+        if why:
+            ElementTree.SubElement(test, "failure", message=why)
+        elif skipped:
+            ElementTree.SubElement(test, "skipped", message=result.NOT_CHECKED)
+    counts = {"tests": len(tests), "failures": len(suite.findall("*/failure")),
+              "skipped": len(suite.findall("*/skipped"))}  # fmt: skip
+    suite.attrib |= {name: str(count) for name, count in counts.items()}
     ElementTree.indent(suite)
     document: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return document + b"\n"

@@ -1,144 +1,55 @@
-"""A kernel's code on its page: compiled variants, changes against the rung before, counters, and lanes.
+"""A kernel's code on its page: compiled variants, the change against the rung before, counters, and lanes.
 
 Counters stand beside lines of source and machine code; lanes are those of accesses to shared memory.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import markupsafe
 import pandas as pd
 
-from tilewave.compiling import origins
+from tilewave.compiling import origins, sass
 from tilewave.compiling.origins import Origin
 from tilewave.execution.lanes import captured
 from tilewave.execution.lanes.layout import finding
+from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel
 from tilewave.pipeline.project import Project
 from tilewave.records.columns import LAUNCHES
-from tilewave.report import annotated, diffs
-from tilewave.report.annotated import InstructionCounts
-from tilewave.report.cells import Table, cell, number, plural, table
-from tilewave.report.kernel_samples import HOT
-from tilewave.report.summary import device_name
+from tilewave.report import diffs
+from tilewave.report.cells import Listing, number, plural
 from tilewave.theory.occupancy import SmLimits, occupancy
 
 _INSTRUCTION = re.compile(r"^ +(/\*[0-9a-f]{4,}\*/.*)$|^(\.text\..*)$", re.M)
 DRAWN = 6
 """The most accesses that are drawn of a case."""
-SEEN = 0.005
-"""The least share of a case's samples with which an instruction without counters is listed."""
-OPCODES = 15
-"""The most opcodes in the comparison with the rung before."""
+MOST_INSTRUCTIONS = 600
+"""The most instructions of a listing on the page, those with the most samples or executions."""
+SEEN, HOT = 0.005, 0.05
+"""The least share of a case's samples with which an instruction is listed, and with which a line is marked."""
+COUNTERS = {
+    "executed": "executed",
+    "wavefronts": "wavefronts_shared",
+    "excess": "wavefronts_shared_excess",
+    "sectors": "sectors_global",
+    "samples": "samples",
+}
+"""Column of a listing -> column of an instruction's row."""
+SAMPLED = ["case", "function", "address", "samples", *(field.name for field in fields(Origin))]
 
 
-@dataclass(frozen=True)
-class VariantView:
-    """A variant compiled for one architecture."""
-
-    name: str
-    macros: str
-    arch: str
-    status: str
-    reason: str
-    registers: str
-    shared: str
-    spills: str
-    sha256: str
-    occupancy: str
-    listing: str
-    target: str
-
-
-@dataclass(frozen=True)
-class Change:
-    """Changes of a kernel's source and machine code against the rung before."""
-
-    added: int
-    removed: int
-    lines: list[tuple[str, str]]
-    opcodes: Table | None
-
-
-@dataclass(frozen=True)
-class SourceLine:
-    """A line of a file; cells: its counters, as `SourceFile.columns` names them."""
-
-    line: int
-    text: str
-    cells: list[str]
-    hot: bool
-    waits: bool
-
-
-@dataclass(frozen=True)
-class SourceFile:
-    """The shown lines of a file: all of the kernel's; of a header those with counters and neighbours."""
-
-    name: str
-    columns: tuple[str, ...]
-    lines: list[SourceLine]
-
-
-@dataclass(frozen=True)
-class SassLine:
-    """An instruction with its counters and its source line."""
-
-    address: str
-    text: str
-    location: str
-    executed: str
-    wavefronts: str
-    excess: str
-    samples: str
-    hot: bool
-    waits: bool
-
-
-@dataclass(frozen=True)
-class Listing:
-    """Source and machine code of a case with counters; samples: their number, empty if not sampled."""
-
-    case: str
-    device: str
-    source: str
-    files: list[SourceFile]
-    sass: list[SassLine]
-    wavefronts: str
-    excess: str
-    samples: str
-    unplaced: str
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A drawn access to shared memory; name: its instruction's place; finding: the drawing's message."""
-
-    name: str
-    finding: str
-    svg: markupsafe.Markup
-
-
-@dataclass(frozen=True)
-class LanesOf:
-    """The drawn accesses of a case."""
-
-    case: str
-    drawn: list[Drawn]
-
-
-def _first(document: Mapping[str, Any], variant: str = "") -> Mapping[str, Any]:
+def first_build(document: Mapping[str, Any], variant: str = "") -> Mapping[str, Any]:
     """Return the first compilation of a variant, or of the first variant.
 
     document: compilations by variant and architecture.
@@ -147,34 +58,32 @@ def _first(document: Mapping[str, Any], variant: str = "") -> Mapping[str, Any]:
     return next(iter(archs.values()), {})
 
 
-def _symbols(kernel: Kernel, entry: Mapping[str, Any]) -> dict[str, str]:
-    """Return the cubin's names of the launched kernels by entry."""
-    leading = {kernel.entry: entry.get("symbol", kernel.entry)}
-    symbols: dict[str, str] = {**leading, **entry.get("symbols", {})}
-    return {name: symbols.get(name, name) for name in kernel.entries}
-
-
 def _listing(entry: Mapping[str, Any]) -> str:
     """Return nvdisasm's listing of a compilation whose code is shown, else an empty text."""
-    return _path(entry).read_text(encoding="utf-8") if _has_listing(entry) else ""
+    path = Path(entry.get("sass") or ".")
+    return path.read_text(encoding="utf-8") if entry.get("shown") and path.is_file() else ""
 
 
-def _path(entry: Mapping[str, Any]) -> Path:
-    return Path(entry.get("sass") or ".")
-
-
-def _has_listing(entry: Mapping[str, Any]) -> bool:
-    return bool(entry.get("shown")) and _path(entry).is_file()
+def write_listings(document: Mapping[str, Any], reports: Path) -> None:
+    """Write a readable listing of each compilation whose code is shown, without the comments of line tables."""
+    for name, compiled in document.items():
+        for arch, entry in compiled.items():
+            if text := _listing(entry):
+                lines = (
+                    " ".join((code or label).split()) for code, label in _INSTRUCTION.findall(text)
+                )
+                path = reports / "sass" / f"{name}.{arch}.txt"
+                path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 # ------------------------------------------------------------------------------------------- variants
 
 
 def _occupancy(
-    limits: SmLimits | None, cases: pd.DataFrame, registers: object, shared: float | None
+    limits: SmLimits | None, launches: pd.DataFrame, registers: object, shared: float | None
 ) -> str:
     """Return the occupancy and its limiters: `25 % (registers)`."""
-    threads = pd.to_numeric(cases["block_threads"]).dropna()
+    threads = pd.to_numeric(launches["block_threads"]).dropna()
     if limits is None or not len(threads) or not registers:
         return ""
     resident = occupancy(limits, int(threads.max()), int(str(registers)), int(shared or 0))
@@ -188,81 +97,53 @@ def _of_entry(cases: pd.DataFrame, entry: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["block_threads", "shared_bytes"])
 
 
-def _readable(listing: str) -> str:
-    """Return a listing's instructions without the comments of line tables."""
-    lines = (" ".join((code or label).split()) for code, label in _INSTRUCTION.findall(listing))
-    return "\n".join(lines) + "\n"
-
-
-def write_listings(document: Mapping[str, Any], reports: Path) -> None:
-    """Write a readable listing of each compilation whose code is shown beside the pages."""
-    for name, compiled in document.items():
-        for arch, entry in compiled.items():
-            if text := _listing(entry):
-                (reports / "sass" / f"{name}.{arch}.txt").write_text(_readable(text), "utf-8")
-
-
 def variants(
     kernel: Kernel,
     document: Mapping[str, Any],
     cases: pd.DataFrame,
     environment: Mapping[str, Any],
-) -> list[VariantView]:
-    """Return the rows of a kernel's compiled variants (``document``: by variant and architecture)."""
+) -> pd.DataFrame:
+    """Return a row for each compiled variant and launch (``document``: by variant and architecture)."""
     limits, rows = SmLimits.if_known(environment), []
     # The leading launch comes first.
     entries = sorted(kernel.entries, key=lambda entry: entry != kernel.entry)
     for name, compiled in document.items():
         variant_cases = cases[cases["variant"] == name]
-        for (arch, entry), launched in itertools.product(compiled.items(), entries):
+        for arch, entry, launched in (
+            (arch, entry, launched) for arch, entry in compiled.items() for launched in entries
+        ):
             launches = _of_entry(variant_cases, launched) if len(entries) > 1 else variant_cases
             used = entry.get("resources", {}).get(launched, {})
             spilled = [used.get("spill_store_bytes"), used.get("spill_load_bytes")]
-            macros = ", ".join(f"{key} {value}" for key, value in entry.get("macros", {}).items())
             sizes = pd.to_numeric(launches["shared_bytes"]).dropna()
             shared = float(sizes.max()) if len(sizes) else used.get("static_shared_bytes")
-            rows.append(
-                VariantView(
-                    name=f"{name}: {launched}" if len(entries) > 1 else name,
-                    macros=macros,
-                    arch=arch,
-                    status=entry["status"],
-                    reason=entry.get("reason", ""),
-                    registers=cell(used.get("registers")),
-                    shared=cell(shared),
-                    spills=" / ".join(map(str, spilled)) if None not in spilled else "",
-                    sha256=str(entry.get("sha256", "")),
-                    occupancy=_occupancy(limits, launches, used.get("registers"), shared),
-                    listing=f"../sass/{name}.{arch}.txt" if _has_listing(entry) else "",
-                    target="" if entry.get("shown") else str(entry.get("sass", "")),
-                )
-            )
-    return rows
+            failed = entry["status"] != result.OK and not entry.get("sha256")
+            link = markupsafe.Markup('<a href="../sass/{}.{}.txt">listing</a>').format(name, arch)
+            rows.append({
+                "variant": f"{name}: {launched}" if len(entries) > 1 else name,
+                "macros": ", ".join(f"{key} {value}" for key, value in entry.get("macros", {}).items()),
+                "architecture": arch,
+                "registers": used.get("registers") if not failed else None,
+                "shared": shared if not failed else None,
+                "spills": " / ".join(map(str, spilled)) if None not in spilled and not failed else "",
+                "occupancy": "" if failed else _occupancy(limits, launches, used.get("registers"), shared),
+                "SHA-256 of the cubin": str(entry.get("sha256", ""))[:12],
+                "SASS": link if _listing(entry) else "",
+                "problem": f"{entry['status']}: {entry.get('reason', '')}" if failed else "",
+            })  # fmt: skip
+    return pd.DataFrame(rows)
 
 
-# ------------------------------------------------------------------------------------------- changes
-
-
-def _code(kernel: Kernel) -> list[str]:
-    """Return the kernel file's lines without front matter."""
-    return "\n".join(kernel.text.splitlines()[kernel.front_lines :]).strip("\n").splitlines()
-
-
-def change(kernel: Kernel, before: Kernel, compiled: Mapping[str, Any]) -> Change | None:
-    """Return what changed between two rungs: source lines, and opcodes of their first variants."""
+def change(kernel: Kernel, before: Kernel) -> tuple[str, list[tuple[str, str]]] | None:
+    """Return how many source lines changed between two rungs, and their diff, without front matter."""
     if not {kernel.path.suffix, before.path.suffix} <= {".cu"}:
         return None
-    lines = diffs.unified(_code(before), _code(kernel))
-    old, new = (
-        _listing(_first(compiled.get(name, {}).get("variants", {})))
-        for name in (before.name, kernel.name)
-    )
-    opcodes = None
-    if old and new:
-        named = {"before": before.name, "after": kernel.name, "more": "difference"}
-        opcodes = table(diffs.opcodes(old, new).head(OPCODES).rename(columns=named))
-    tallied = Counter(kind for kind, _ in lines)
-    return Change(tallied["added"], tallied["removed"], lines, opcodes)
+    lines = diffs.unified(
+        *("\n".join(rung.text.splitlines()[rung.front_lines :]).strip("\n").splitlines()
+          for rung in (before, kernel))
+    )  # fmt: skip
+    count = Counter(kind for kind, _ in lines)
+    return f"{count['added']} lines added, {count['removed']} removed", lines
 
 
 def work_of(cases: pd.DataFrame) -> pd.Series[float]:
@@ -280,167 +161,185 @@ def largest_of(cases: pd.DataFrame, names: Iterable[str]) -> list[str]:
 # ----------------------------------------------------------------------------------- source, counters
 
 
-_COLUMNS = (
-    ("executed", "executed"),
-    ("wavefronts", "wavefronts_shared"),
-    ("excess", "wavefronts_shared_excess"),
-    ("sectors", "sectors_global"),
-)
+def rows_of(
+    instructions: pd.DataFrame, case: str, stalls: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Return a case's rows from a GPU, else from its execution, followed by its samples."""
+    rows = instructions[instructions["case"] == case]
+    counted = rows[rows["stage"] != result.EXECUTE]
+    rows = counted if len(counted) else rows
+    if stalls is None or not len(rows) or not (stalls["case"] == case).any():
+        return rows
+    sampled = stalls[stalls["case"] == case]
+    return pd.concat([rows, sampled[[name for name in SAMPLED if name in sampled]]])
 
 
-def _shown(value: float | None) -> str:
-    return number(value) if value else ""
+def sums(rows: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Return the counters summed by a column, named as COUNTERS; NaN where nothing was counted."""
+    numbers = rows.reindex(columns=list(COUNTERS.values())).apply(pd.to_numeric).astype(float)
+    return numbers.set_axis(list(COUNTERS), axis=1).groupby(rows[by]).sum(min_count=1)
 
 
-def _share(samples: float | None, total: float | None) -> float:
-    return samples / total if samples and total else 0.0
+def source(kernel: Kernel, rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the lines of the kernel's file and of its counted headers, with counters, by line number.
 
-
-def _sampled(line: annotated.AnnotatedLine, total: float) -> str:
-    """Return a line's share of the samples (%); in brackets that of called header lines."""
-    share, called = (_share(counts.samples, total) for counts in (line.counts, line.called))
-    shown = f"{100 * (share or called):.1f}"
-    return "" if shown == "0.0" else shown if share else f"({shown})"
-
-
-def _file(file: annotated.File, start: int, total: float | None) -> SourceFile:
-    """Return the shown lines of a file, with their cells.
-
-    start: number of lines of front matter, which are hidden; 0 for a header, of which only lines near
-    counters are shown. total: samples of the case.
+    Columns: `text`, COUNTERS, and in the kernel's file `called ...`: sums over the header lines that a line calls.
     """
-    used = {line.number for line in file.lines if line.counts.executed or line.counts.samples}
-    near = {at for number in used for at in range(number - 2, number + 3)} if not start else None
-    has = [
-        any(getattr(line.counts, key) or getattr(line.called, key) for line in file.lines)
-        for _, key in _COLUMNS
-    ]
-    columns = [pair for pair, there in zip(_COLUMNS, has, strict=True) if there]
+    files = {}
+    for name, text in origins.by_last_name(origins.kernel_texts(kernel)).items():
+        is_kernel = name == kernel.path.name
+        if not is_kernel and name not in set(rows["file"]):
+            continue
+        here = rows["file"] == name
+        lines = pd.DataFrame({"text": text.splitlines()})
+        lines.index += 1
+        elsewhere = rows[~here] if is_kernel else rows.iloc[:0]
+        called = sums(elsewhere, "kernel_line").add_prefix("called ")
+        files[name] = lines.join(sums(rows[here], "line")).join(called)
+    return files
 
-    def texts(line: annotated.AnnotatedLine) -> list[str]:
-        called = line.called.executed and not line.counts.executed
-        counts = line.called if called else line.counts
-        counted = [_shown(getattr(counts, key)) for _, key in columns]
-        cells = [f"({text})" if text and called else text for text in counted]
-        return [*cells, _sampled(line, total)] if total else cells
 
-    lines = [
-        SourceLine(
-            line.number,
-            line.text,
-            texts(line),
-            bool(line.counts.wavefronts_shared_excess),
-            _share(line.counts.samples, total) >= HOT,
-        )
-        for line in file.lines
-        if line.number > start and (near is None or line.number in near)
+def machine_code(
+    kernel: Kernel, listing: str, function: str, rows: pd.DataFrame
+) -> list[tuple[sass.SassInstruction, Origin, Mapping[str, float]]]:
+    """Return a function's instructions in order, each with its origin and its counters, if any.
+
+    listing: text from `sass.as_text`; rows: from `rows_of`.
+    """
+    if "function" in rows:  # only with several launches
+        rows = rows[rows["function"].fillna(function) == function]
+    by_address = origins.of_listing(listing, function, origins.kernel_texts(kernel))
+    counted = {int(at): row.dropna().to_dict() for at, row in sums(rows, "address").iterrows()}
+    return [
+        (line, by_address.get(line.address, origins.NOWHERE), counted.get(line.address, {}))
+        for line in sass.parse(listing)
+        if line.function == function
     ]
-    while lines and not lines[0].text.strip():
-        lines.pop(0)
-    names = [name for name, _ in columns] + ["samples (%)"] * bool(total)
-    return SourceFile(file.name, tuple(names), lines)
+
+
+def _text(value: float | None, column: str, total: float = 0.0) -> str:
+    """Return a counter as text, empty for 0; samples in percent of the total."""
+    if not value or value != value:
+        return ""
+    share = f"{100 * value / total:.1f}" if column == "samples" and total else ""
+    return number(value) if column != "samples" else "" if share == "0.0" else share
+
+
+def _mark(counts: Mapping[str, Any], total: float) -> str:
+    """Return the CSS classes of a line: `hot` with excess wavefronts, `waits` with many samples."""
+    hot = (counts.get("excess") or 0) > 0
+    waits = total and (counts.get("samples") or 0) / total >= HOT
+    return " ".join(["hot"] * hot + ["waits"] * bool(waits))
+
+
+def _file(name: str, frame: pd.DataFrame, start: int, total: float) -> Listing:
+    """Return the shown lines of a file: all of the kernel's after its front matter, of a header those near counters.
+
+    start: number of lines of front matter; 0 for a header. Numbers in brackets are those of called lines.
+    """
+    used = frame.index[(frame["executed"] > 0) | (frame["samples"] > 0)]
+    near = {at for line in used for at in range(line - 2, line + 3)} if not start else None
+    columns = [column for column in COUNTERS
+               if (frame.filter(regex=f"^(called )?{column}$") > 0).any(axis=None)]  # fmt: skip
+    rows = []
+    for line, counts in zip(frame.index, frame.to_dict("records")):
+        if line <= start or (near is not None and line not in near):
+            continue
+        cells = []
+        for column in columns:
+            text = _text(counts[column], column, total)
+            if not text and (column == "samples" or not counts["executed"] > 0):
+                called = _text(counts.get(f"called {column}"), column, total)
+                text = f"({called})" if called else ""
+            cells.append(text)
+        rows.append((_mark(counts, total), [str(line), *cells, str(counts["text"])]))
+    while rows and not rows[0][1][-1].strip():
+        rows.pop(0)
+    titles = ["samples (%)" if column == "samples" else column for column in columns]
+    return Listing(name, ["line", *titles, "source"], rows)
 
 
 def _sass(
-    code: Sequence[annotated.AnnotatedInstruction], kernel: Kernel, total: float | None
-) -> list[SassLine]:
+    code: list[tuple[sass.SassInstruction, Origin, Mapping[str, float]]],
+    kernel: Kernel,
+    columns: list[str],
+    total: float,
+) -> list[tuple[str, list[str]]]:
     """Return instructions with counters or samples, and their neighbours; gaps show only their length."""
-    kernel_file, last = kernel.path.name, len(code) - 1
+    empty = [""] * (len(columns) + 2)
+    weights = [counts.get("samples", 0.0) if total else counts.get("executed", 0.0)
+               for _, _, counts in code]  # fmt: skip
+    listed = set(sorted(range(len(code)), key=lambda at: -weights[at])[:MOST_INSTRUCTIONS])
     counted = [
-        instruction.counts.executed is not None or _share(instruction.counts.samples, total) >= SEEN
-        for instruction in code
+        at in listed and ("executed" in counts or (total > 0 and weights[at] / total >= SEEN))
+        for at, (_, _, counts) in enumerate(code)
     ]
-    shown: list[SassLine] = []
+    rows: list[tuple[str, list[str]]] = []
     skipped = 0
-    for at, instruction in enumerate(code):
-        if not any(counted[max(0, at - 1) : at + 2]):
-            skipped += 1
-            if at < last:
-                continue
-        if skipped:
-            text = f"… {plural(skipped, 'instruction')}"
-            shown.append(SassLine("", text, "", "", "", "", "", False, False))
+    for at, (line, origin, counts) in enumerate(code):
+        near = any(counted[max(0, at - 1) : at + 2])
+        skipped += not near
+        if skipped and (near or at == len(code) - 1):
+            rows.append(("", [*empty, f"… {plural(skipped, 'instruction')}"]))
             skipped = 0
-            if not counted[at] and at == last:
-                continue
-        file = "" if instruction.origin.file == kernel_file else f"{instruction.origin.file}:"
-        share = _share(instruction.counts.samples, total)
-        shown.append(
-            SassLine(
-                f"{instruction.address:04x}",
-                instruction.text,
-                f"{file}{instruction.origin.line}" if instruction.origin.line else "",
-                _shown(instruction.counts.executed),
-                _shown(instruction.counts.wavefronts_shared),
-                _shown(instruction.counts.wavefronts_shared_excess),
-                f"{100 * share:.1f}" if share >= 0.0005 else "",
-                bool(instruction.counts.wavefronts_shared_excess),
-                share >= HOT,
-            )
-        )
-    return shown
+        if near:
+            file = "" if origin.file == kernel.path.name else f"{origin.file}:"
+            place = f"{file}{origin.line}" if origin.line else ""
+            cells = [_text(counts.get(column), column, total) for column in columns]
+            rows.append((_mark(counts, total), [f"{line.address:04x}", *cells, place, line.text]))
+    return rows
 
 
 def listings(
     kernel: Kernel,
-    cases: pd.DataFrame,
     instructions: pd.DataFrame,
+    case: str,
     stalls: pd.DataFrame | None,
-    environments: Mapping[str, Mapping[str, Any]],
     document: Mapping[str, Any],
-) -> list[Listing]:
-    """Return source and machine code with counters and samples, of each profiled variant's largest case.
-
-    Only the first case has machine code. Numbers in brackets are those of called header lines. Empty where
-    no instruction was profiled.
-    """
-    if not len(instructions) or kernel.provider != "nvrtc":
-        return []
-    counted = instructions[instructions["case"].isin(set(cases["case"]))]
-    shown: list[Listing] = []
-    for case in largest_of(cases, counted["case"]):
-        annotations = annotated.annotated(kernel, counted, case, stalls)
-        if annotations is None:
-            continue
-        total: InstructionCounts = annotations.total
-        code: list[SassLine] = []
-        if not shown:
-            entry = _first(document, case.partition("@")[0])
-            rows, symbols = annotated.rows_of(counted, case, stalls), _symbols(kernel, entry)
-            for name, symbol in symbols.items():
-                if len(symbols) > 1:
-                    code.append(SassLine("", name, "", "", "", "", "", False, False))
-                machine = annotated.machine_code(kernel, _listing(entry), symbol, rows)
-                code += _sass(machine, kernel, total.samples)
-        files = [
-            _file(file, kernel.front_lines if file.name == kernel.path.name else 0, total.samples)
-            for file in annotations.files
-        ]
-        shown.append(
-            Listing(
-                case=case,
-                device=device_name(environments.get(annotations.environment, {})),
-                source=annotations.source,
-                files=[file for file in files if file.lines],
-                sass=code,
-                wavefronts=_shown(total.wavefronts_shared),
-                excess=number(total.wavefronts_shared_excess or 0.0),
-                samples=_shown(total.samples),
-                unplaced=_shown(annotations.unplaced.wavefronts_shared),
-            )
-        )
-    return shown
+) -> dict[str, Any] | None:
+    """Return source and machine code of a case with counters and samples; None where nothing was counted."""
+    rows = rows_of(instructions, case, stalls) if len(instructions) else instructions
+    if not len(rows) or kernel.provider != "nvrtc":
+        return None
+    whole = sums(rows.assign(all=0), "all").loc[0]
+    total = float(whole.fillna(0.0)["samples"])
+    files = [
+        _file(name, frame, kernel.front_lines if name == kernel.path.name else 0, total)
+        for name, frame in source(kernel, rows).items()
+    ]
+    entry = first_build(document, case.partition("@")[0])
+    symbols = {kernel.entry: entry.get("symbol", kernel.entry), **entry.get("symbols", {})}
+    columns = ["executed", "wavefronts", "excess", *["samples"] * bool(total)]
+    code: list[tuple[str, list[str]]] = []
+    for name in kernel.entries:
+        if len(kernel.entries) > 1:
+            code.append(("", [*[""] * (len(columns) + 2), name]))
+        machine = machine_code(kernel, _listing(entry), symbols.get(name, name), rows)
+        code += _sass(machine, kernel, columns, total)
+    titles = ["samples (%)" if column == "samples" else column for column in columns]
+    unplaced = sums(rows[rows["line"] == 0].assign(all=0), "all")["wavefronts"].sum()
+    return {
+        "case": case,
+        "source": str(rows["source"].iloc[0]),
+        "environment": str(rows["environment"].iloc[0]),
+        "files": [file for file in files if file.rows],
+        "sass": Listing("SASS", ["address", *titles, "line", "instruction"], code),
+        "wavefronts": _text(whole["wavefronts"], "wavefronts"),
+        "excess": number(whole.fillna(0.0)["excess"]),
+        "samples": number(total) if total else "",
+        "unplaced": number(unplaced) if unplaced else "",
+    }
 
 
 def profiles(project: Project, document: Mapping[str, Any], reports: Path) -> list[str]:
     """Copy Nsight Compute's reports beside the pages, and return their addresses."""
     addresses = []
     for name in document.get("profiles", []):
-        source = project.results / "ncu" / name
-        if source.is_file():
+        path = project.results / "ncu" / name
+        if path.is_file():
             copy = reports / "ncu" / os.path.basename(name)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, copy)
+            shutil.copyfile(path, copy)
             addresses.append(f"../ncu/{copy.name}")
     return addresses
 
@@ -450,8 +349,8 @@ def profiles(project: Project, document: Mapping[str, Any], reports: Path) -> li
 
 def lanes(
     kernel: Kernel, accesses: Mapping[str, Mapping[str, Any]], document: Mapping[str, Any]
-) -> list[LanesOf]:
-    """Return drawings of a kernel's accesses to shared memory, the most excess first.
+) -> list[tuple[str, str, str, markupsafe.Markup]]:
+    """Return (case, place, finding, SVG) of a kernel's accesses to shared memory, the most excess first.
 
     A probe has drawings of all cases, another kernel of its first variant. accesses: the run's, by case;
     document: the kernel's compilations by variant and architecture.
@@ -462,7 +361,7 @@ def lanes(
     drawings = []
     for case in cases if probe else cases[:1]:
         case_accesses = accesses[case]
-        entry = _first(document, case_accesses["variant"])
+        entry = first_build(document, case_accesses["variant"])
         leading = entry.get("symbol", kernel.entry)
         by_function: dict[str, list[Mapping[str, Any]]] = {}
         for row in case_accesses["accesses"]:
@@ -476,14 +375,18 @@ def lanes(
                 return origin.file or kernel.path.name, origin.line
 
             diagrams += captured.diagrams(rows, location)
-        drawn: list[Drawn] = []
-        for diagram in captured.worst_first(diagrams):
-            if not diagram.opcode.startswith(case_accesses["instruction"] or ""):
-                continue
-            if len(drawn) == (1 if probe else DRAWN):
-                break
-            svg = markupsafe.Markup(diagram.svg(standalone=False))
-            drawn.append(Drawn(diagram.name, finding(diagram.layout), svg))
-        if drawn:
-            drawings.append(LanesOf(case, drawn))
+        shown = [
+            diagram
+            for diagram in captured.worst_first(diagrams)
+            if diagram.opcode.startswith(case_accesses["instruction"] or "")
+        ]
+        drawings += [
+            (
+                case,
+                diagram.name,
+                finding(diagram.layout),
+                markupsafe.Markup(diagram.svg(standalone=False)),
+            )
+            for diagram in shown[: 1 if probe else DRAWN]
+        ]
     return drawings

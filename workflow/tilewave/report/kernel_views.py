@@ -1,38 +1,40 @@
-"""A kernel's page: idea, speed beside its neighbour rungs, studies, advice, and code (`kernel_code`)."""
+"""A kernel's page: what limits it, what to fix, its lanes and banks, its code with counters, and the rest."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from markupsafe import escape
 
 from tilewave.compiling import origins
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel, idea
 from tilewave.pipeline.project import Project
-from tilewave.plots.base import BASELINE, excess_percent, shape_label
-from tilewave.report import advice, kernel_code, kernel_samples, verdict
-from tilewave.report.advice import Subject, of_tables
+from tilewave.plots.base import BASELINE, excess_percent, present, shape_label
+from tilewave.records.counters.catalogue import SAMPLED_STATES, SAMPLES, STALL_SAMPLES
+from tilewave.report import advice, kernel_code, verdict
+from tilewave.report.advice import of_tables
 from tilewave.report.cells import Table, cell, number, plural, table
 from tilewave.report.figures import content_key
-from tilewave.report.kernel_code import Change, LanesOf, Listing, VariantView, largest_of, work_of
-from tilewave.report.kernel_samples import Sampled
+from tilewave.report.kernel_code import largest_of, work_of
 from tilewave.report.studies import StudyView
-from tilewave.report.summary import MILD, ReasonGroup, troubles, verdict_counts
+from tilewave.report.summary import MILD, device_name, troubles, verdict_counts
 
 SHARE, SPEED = "paired_share", "tflops"
-SHOWN_ROWS = 12
-"""The most rows of a study's table on a kernel's page; the CSV has all."""
+LEAST, REASONS, LINES = 0.02, 6, 3
+"""The least share of the samples of a shown stall reason, the most reasons, the most lines of each."""
+SMALL = 1 / 16
+"""Work, as a share of the largest timed work, below which a shape gives no advice on tiles and waves."""
+_OF_MEASURED = " (% of measured)"
+"""End of the columns with the busy share of a pipe in the table of the plot *limits*."""
 
 
 @dataclass(frozen=True)
 class KernelRow:
-    """A kernel in the index's table."""
+    """A kernel in the table of kernels; sentence: the first of its page."""
 
     name: str
     title: str
@@ -45,67 +47,7 @@ class KernelRow:
     at: str
     registers: str
     excess: str
-    advice: str = ""
-    """The finding with the largest bound that names a line."""
-
-
-@dataclass(frozen=True)
-class InStudy:
-    """A kernel's rows in a study's table; finding: a placeholder for `with_findings`."""
-
-    name: str
-    title: str
-    finding: str
-    table: Table | None
-
-
-@dataclass(frozen=True)
-class Advised:
-    """A finding of a rule; bound: the most that a fix can save (%)."""
-
-    rule: str
-    sentence: str
-    where: str
-    text: str
-    case: str
-    bound: str
-
-
-@dataclass(frozen=True)
-class Series:
-    """The kernels that a case launches in a row, and the leading kernel."""
-
-    entries: list[str]
-    leading: str
-
-
-@dataclass(frozen=True)
-class KernelView:
-    """All data of a kernel's page."""
-
-    name: str
-    file: str
-    title: str
-    follows: str
-    next: list[str]
-    operation: str
-    provider: str
-    idea: list[str]
-    launches: Series | None
-    cases: str
-    verdicts: list[tuple[str, int]]
-    failures: list[ReasonGroup]
-    row: KernelRow
-    speed: Table | None
-    studies: list[InStudy]
-    variants: list[VariantView]
-    change: Change | None
-    profiles: list[str]
-    listings: list[Listing]
-    lanes: list[LanesOf]
-    advised: bool
-    advice: list[Advised]
-    sampled: Sampled | None
+    sentence: str = ""
 
 
 # --------------------------------------------------------------------------------------------- speed
@@ -133,43 +75,31 @@ def speed(
     timed = timed[timed["kernel"] != BASELINE]
     if not len(timed):
         return None
-    timed = timed.assign(
-        shape=[shape_label(row) for row in timed.to_dict("records")],
-        work=work_of(timed),
-        text=[
-            "\u00a0· ".join(
-                [*([f"{shares[case]:.1f}\u00a0%"] if case in shares else []), cell(rates[case])]
-            )
-            for case in timed["case"]
-        ],
-    )
-    counted = timed.groupby("shape", sort=False).agg(
-        n=("variant", "nunique"), work=("work", "first")
-    )
+    timed = timed.assign(shape=[shape_label(row) for row in timed.to_dict("records")])
+    timed["work"] = work_of(timed)
+    timed["text"] = [
+        (f"{shares[case]:.1f} % · " if case in shares else "") + cell(rates[case])
+        for case in timed["case"]
+    ]
+    counted = timed.groupby("shape").agg(n=("variant", "nunique"), work=("work", "first"))
     wanted = counted.nlargest(most, ["n", "work"]).sort_values("work").index
-    shown = timed[timed["shape"].isin(wanted)].pivot_table(
-        index=["kernel", "dtype", "variant"],
-        columns="shape",
-        values="text",
-        aggfunc="first",
-        sort=False,
+    rows = timed.drop_duplicates(["variant", "shape"]).pivot(
+        index=["kernel", "dtype", "variant"], columns="shape", values="text"
     )
-    order = {name: at for at, name in enumerate(names)}
-    shown = shown.reindex(columns=wanted).reset_index()
-    shown = shown.sort_values("kernel", key=lambda column: column.map(order), kind="stable")
-    return table(shown.fillna("").rename_axis(columns=None).drop(columns="kernel"))
-
-
-# ---------------------------------------------------------------------------------------- all of it
+    rows = rows.reindex(columns=wanted).dropna(how="all").fillna("").reset_index()
+    order = [*timed["variant"].drop_duplicates()]
+    rows = rows.sort_values("variant", key=lambda column: column.map(order.index))
+    rows = rows.sort_values("kernel", key=lambda column: column.map([*names].index), kind="stable")
+    return table(rows.rename_axis(columns=None).drop(columns="kernel"))
 
 
 def _row(
     kernel: Kernel,
     cases: pd.DataFrame,
     shares: Mapping[str, float],
-    variants: Sequence[VariantView],
+    registers: Sequence[float],
     excess: str,
-    advice: Sequence[Advised],
+    first: str,
 ) -> KernelRow:
     counts = [(word, count) for word, count in verdict_counts(cases) if count]
     bad = [f"{number(count)} {word}" for word, count in counts if word not in
@@ -180,8 +110,7 @@ def _row(
     # At the largest size, where launch overhead no longer shows.
     largest = timed[work == work.max()].to_dict("records")
     best = max(largest, key=lambda row: shares[row["case"]], default=None)
-    registers = [int(variant.registers) for variant in variants if variant.registers]
-    low, high = (min(registers), max(registers)) if registers else (0, 0)
+    used = [f"{min(registers):.0f}", f"{max(registers):.0f}"] if registers else [""]
     dtypes = dict.fromkeys(str(dtype) for dtype in cases["dtype"] if dtype and dtype == dtype)
     return KernelRow(
         name=kernel.name,
@@ -193,61 +122,20 @@ def _row(
         bad=bool(bad),
         share=f"{shares[best['case']]:.1f}" if best else "",
         at=f"{shape_label(best)} {best['dtype']}" if best else "",
-        registers="" if not registers else str(low) if low == high else f"{low}–{high}",
+        registers="–".join(dict.fromkeys(used)),
         excess=excess,
-        advice=next((finding.sentence for finding in advice if finding.where), ""),
+        sentence=first,
     )
 
 
-def _in_studies(name: str, shown: Sequence[StudyView]) -> list[InStudy]:
-    entries = []
-    for study in shown:
-        if name not in study.kernels:
-            continue
-        data, kernel_rows = study.data, None
-        if data is not None and "kernel" in data:
-            rows = data[data["kernel"] == name].dropna(axis=1, how="all")
-            kernel_rows = table(rows.head(SHOWN_ROWS)) if len(rows) else None
-        entries.append(InStudy(study.name, study.title, f"\ue000{study.name}\ue001", kernel_rows))
-    return entries
+# ------------------------------------------------------------------------------------------- the run
 
 
-_FINDING = re.compile("\ue000(.*?)\ue001")
-
-
-def with_findings(page: str, studies: Sequence[StudyView]) -> str:
-    """Insert the studies' takeaways, which any kernel can change, so that stored pages lack them."""
-    sentences = {study.name: str(escape(study.takeaway or study.question)) for study in studies}
-    return _FINDING.sub(lambda match: sentences.get(match[1], match[0]), page)
-
-
-@dataclass(frozen=True)
 class KernelRun:
-    """The data of all kernels' pages.
+    """The data of all kernels' pages: the run's tables by kernel; shares, rates and subjects by case."""
 
-    drawn: rows of figures by study and kernel; compiled: variants and profiles by kernel; shares, rates,
-    subjects, accesses: by case.
-    """
-
-    project: Project
-    cases: pd.DataFrame
-    cases_by_kernel: Mapping[str, pd.DataFrame]
-    drawn: Mapping[str, Mapping[str, pd.DataFrame]]
-    instructions: Mapping[str, pd.DataFrame]
-    stalls: Mapping[str, pd.DataFrame]
-    environments: Mapping[str, Mapping[str, Any]]
-    compiled: Mapping[str, Any]
-    studies: Sequence[StudyView]
-    profiles: Mapping[str, list[str]]
-    records: Mapping[str, pd.DataFrame]
-    shares: Mapping[str, float]
-    rates: Mapping[str, float]
-    subjects: Mapping[str, Subject]
-    accesses: Mapping[str, Mapping[str, Any]]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         project: Project,
         target: Mapping[str, Any],
         frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame],
@@ -256,29 +144,41 @@ class KernelRun:
         studies: Sequence[StudyView],
         accesses: Mapping[str, Mapping[str, Any]],
         reports: Path,
-    ) -> KernelRun:
-        """Split the run's tables by kernel; frames: cases, records, instructions and stalls."""
+    ) -> None:
+        """Split the run's tables; frames: cases, records, instructions and stalls."""
         cases, records, instructions, stalls = frames
         kernel_of = dict(zip(cases["case"], cases["kernel"]))
 
         def by_kernel(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
             return dict(iter(rows.groupby(rows["case"].map(kernel_of)))) if len(rows) else {}
 
+        self.project, self.cases, self.environments = project, cases, environments
+        self.compiled, self.studies, self.accesses = compiled, studies, accesses
+        self.cases_by_kernel, self.records = by_kernel(cases), by_kernel(records)
+        self.instructions, self.stalls = by_kernel(instructions), by_kernel(stalls)
+        self.profiles = {
+            name: kernel_code.profiles(project, compiled.get(name, {}), reports)
+            for name in project.plan.kernels
+        }
+        self.shares, self.rates = _values(records, SHARE), _values(records, SPEED)
         chosen = cases[cases["case"].isin(_advised_cases(cases, records, instructions))]
-        return cls(
-            project, cases, _parted(cases), {study.name: _parted(study.data) for study in studies},
-            by_kernel(instructions), by_kernel(stalls),
-            environments, compiled, studies,
-            {name: kernel_code.profiles(project, compiled.get(name, {}), reports)
-             for name in project.plan.kernels},
-            by_kernel(records),
-            _values(records, SHARE), _values(records, SPEED),
-            of_tables.subjects(target, chosen, records, instructions, compiled, stalls), accesses,
-        )  # fmt: skip
+        self.subjects = of_tables.subjects(target, chosen, records, instructions, compiled, stalls)
+        for case, busy in _drawn_limits(studies).items():
+            if case in self.subjects:
+                self.subjects[case] = replace(self.subjects[case], busy=busy)
 
 
-def _parted(rows: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
-    return dict(iter(rows.groupby("kernel"))) if rows is not None and "kernel" in rows else {}
+def _drawn_limits(studies: Sequence[StudyView]) -> dict[str, dict[str, float]]:
+    """Return the busy share of each pipe by case, as the study of limits draws it: a page says the same."""
+    drawn: dict[str, dict[str, float]] = {}
+    for study in studies:
+        data = study.data if study.data is not None else pd.DataFrame()
+        columns = {name: name.removesuffix(_OF_MEASURED)
+                   for name in map(str, data.columns) if name.endswith(_OF_MEASURED)}  # fmt: skip
+        if columns and "limiter" in data:
+            rows = data[data["limiter"].notna()].set_index("case")[[*columns]] / 100
+            drawn |= rows.rename(columns=columns).to_dict("index")
+    return drawn
 
 
 def _advised_cases(
@@ -298,26 +198,137 @@ def _advised_cases(
     return chosen
 
 
-def _advice(run: KernelRun, cases: pd.DataFrame) -> list[Advised]:
-    """Return the findings on a kernel's largest profiled cases."""
+# ------------------------------------------------------------------------------- limits, what to fix
+
+
+def _fixes(run: KernelRun, cases: pd.DataFrame) -> list[tuple[str, advice.Finding]]:
+    """Return (case, finding) for a kernel's largest profiled cases, the largest gain first.
+
+    A shape far smaller than the largest timed one was chosen for its cost, so its tiles and waves say nothing.
+    """
     advised = cases[cases["case"].isin(list(run.subjects))]
-    chosen = advised.loc[work_of(advised).sort_values(ascending=False, kind="stable").index, "case"]
+    work = work_of(cases).set_axis(cases["case"])
+    largest = work[[case for case in cases["case"] if case in run.rates]].max()
     by_rule: dict[str, tuple[str, advice.Finding]] = {}
-    for case in chosen:  # the larger case goes first
+    for case in work[advised["case"]].sort_values(ascending=False, kind="stable").index:
         for finding in advice.for_case(run.subjects[case]):
-            by_rule.setdefault(finding.rule, (case, finding))
-    order = sorted(by_rule.values(), key=lambda pair: -(pair[1].bound or 0.0))
-    return [
-        Advised(
-            finding.rule,
-            finding.sentence,
-            f"{finding.origin.file}:{finding.origin.line}" if finding.origin.line else "",
-            finding.origin.text,
-            case.removeprefix(f"{cases['kernel'].iloc[0]}@"),
-            "" if finding.bound is None else f"{100 * finding.bound:.1f}",
+            # NaN, the largest of nothing timed, is no limit that a shape reaches.
+            if finding.rule in advice.OF_SHAPE and not work[case] >= SMALL * largest:
+                continue
+            _, listed = by_rule.setdefault(finding.rule, (case, finding))
+            if finding.origin.line and not listed.origin.line:
+                by_rule[finding.rule] = case, finding
+    return sorted(by_rule.values(), key=lambda pair: -(pair[1].bound or 0.0))
+
+
+def _headline(run: KernelRun, cases: pd.DataFrame) -> str:
+    """Return the case that the page begins with: with a known limiter, timed if possible, the largest."""
+    known = [case for case in cases["case"] if case in run.subjects and run.subjects[case].limit]
+    known = [case for case in known if case in run.shares] or known
+    known = known or [case for case in cases["case"] if case in run.shares]
+    work = work_of(cases).set_axis(cases["case"])
+    return str(work[known].idxmax()) if known else ""
+
+
+def sentence(
+    run: KernelRun, name: str, case: str, fixes: Sequence[tuple[str, advice.Finding]]
+) -> str:
+    """Return the page's first sentences: share of cuBLAS, limiter, first fix, next rung; empty without data."""
+    cases = run.cases_by_kernel[name].set_index("case")
+    if not case:
+        return ""
+    row = cases.loc[case].to_dict()
+    at = f"{shape_label(row)} in {row['dtype']}" if present(row["dtype"]) else shape_label(row)
+    parts = []
+    if case in run.shares:
+        parts.append(f"At {at} it has {run.shares[case]:.1f} % of the speed of cuBLAS.")
+    if limit := run.subjects[case].limit if case in run.subjects else "":
+        parts.append(limit if parts else f"At {at} {limit[0].lower()}{limit[1:]}")
+    first = next(((finding.rule, finding) for _, finding in fixes if finding.bound), None)
+    if first:
+        rule, finding = first
+        where = f" at {finding.origin.file}:{finding.origin.line}" if finding.origin.line else ""
+        parts.append(
+            f"First to fix: {rule}{where}, at most {100 * (finding.bound or 0):.0f} % of the time."
         )
-        for case, finding in order
+    rungs = run.cases[run.cases["kernel"].isin(run.project.followers.get(name, []))]
+    alike = rungs[(rungs["sizes"] == row["sizes"]) & rungs["case"].isin(run.shares.keys())]
+    if len(alike) and case in run.shares:
+        same = alike["dtype"] == row["dtype"]
+        best = max(alike[same | ~same.any()]["case"], key=lambda rung: run.shares[rung])
+        parts.append(f"Next rung: {best.partition('@')[0]}, {run.shares[best]:.1f} %.")
+    return " ".join(parts)
+
+
+def _fix_table(name: str, fixes: Sequence[tuple[str, advice.Finding]]) -> Table | None:
+    rows = [
+        {
+            "at most (%)": None if finding.bound is None else max(1, round(100 * finding.bound)),
+            "what": finding.rule,
+            "finding": finding.sentence,
+            "line": f"{finding.origin.file}:{finding.origin.line}" if finding.origin.line else "",
+            "case": case.removeprefix(f"{name}@"),
+        }
+        for case, finding in fixes
     ]
+    return table(pd.DataFrame(rows)) if rows else None
+
+
+# ------------------------------------------------------------------------------------ where warps wait
+
+
+def _worst_lines(rows: pd.DataFrame, column: str) -> str:
+    """Return the lines with the most samples of a reason."""
+    counts = rows.groupby(["file", "line"])[column].sum()
+    most = counts.nlargest(LINES)
+    return ", ".join(
+        f"{100 * count / counts.sum():.0f} % {f'{file}:{line}' if line else 'unknown line'}"
+        for (file, line), count in most[most >= LEAST * counts.sum()].items()
+    )
+
+
+def _waits(
+    document: Mapping[str, Any],
+    rows: pd.DataFrame | None,
+    environments: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any] | None:
+    """Return the stall reasons of a kernel's sampled case; None without one.
+
+    document: the kernel's entry of `Pipeline.about_kernels`; rows: samples by instruction, with the columns
+    of `Origin`.
+    """
+    sampled = document.get("sampled")
+    if sampled is None:
+        return None
+    columns = {STALL_SAMPLES.format(state): state for state in SAMPLED_STATES}
+    rows = pd.DataFrame(columns=[SAMPLES]) if rows is None else rows
+    total = float(rows[SAMPLES].sum())
+    counts = rows.reindex(columns=list(columns)).apply(pd.to_numeric).sum()
+    issued = counts.pop(STALL_SAMPLES.format("selected"))
+    reason = "" if sampled["status"] == result.OK else f"{sampled['status']}: {sampled['reason']}"
+    interval = sampled["notes"].get("interval_cycles")
+    waits = [
+        {
+            "stall reason": columns[column].replace("_", " "),
+            "warps that": SAMPLED_STATES[columns[column]],
+            "samples (%)": round(100 * count / total, 1),
+            "most of them in (% of the reason's)": _worst_lines(rows, column),
+        }
+        for column, count in counts.nlargest(REASONS).items()
+        if total and count >= LEAST * total
+    ]
+    return {
+        "case": sampled["case"],
+        "device": device_name(environments.get(sampled["environment"], {})),
+        "samples": number(total),
+        "issued": f"{100 * issued / total:.1f}" if total else "",
+        "interval": number(interval) if interval else "",
+        "reason": reason or ("" if total else "it ended before its first sample"),
+        "table": table(pd.DataFrame(waits)) if waits else None,
+    }
+
+
+# ---------------------------------------------------------------------------------------- all of it
 
 
 RECORD_KEYS = [
@@ -333,14 +344,18 @@ def key(run: KernelRun, name: str, about: Any) -> str:
     ``about``, which is the same for all kernels.
     """
     project, kernel = run.project, run.project.kernels[name]
-    shown = [study for study in run.studies if name in study.kernels]
-    titles = [(study.name, study.title) for study in shown]
+    titles = [(study.name, study.title) for study in run.studies if name in study.kernels]
     near = [name, *filter(None, [kernel.front.follows]), *project.followers.get(name, [])]
     near = [rung for rung in near if rung in project.plan.kernels]
     texts = [origins.kernel_texts(project.kernels[rung]) for rung in near]
     accesses = {case: access for case, access in run.accesses.items() if access["kernel"] == name}
+    busy = [
+        run.subjects[case].busy
+        for case in run.cases_by_kernel[name]["case"]
+        if case in run.subjects
+    ]
     documents = [run.compiled.get(rung) for rung in near]
-    parts = [about, titles, near, texts, accesses, documents, run.profiles.get(name)]
+    parts = [about, titles, near, texts, accesses, busy, documents, run.profiles.get(name)]
     records = [run.records[rung] for rung in near if rung in run.records]
     # Instructions have many rows: their keys and sums stand for them.
     rows = [tables[name] for tables in (run.instructions, run.stalls) if name in tables]
@@ -354,60 +369,61 @@ def key(run: KernelRun, name: str, about: Any) -> str:
     parts.append({at: facts for at, facts in run.environments.items() if at in used})
     frames = [run.cases_by_kernel[rung] for rung in near if rung in run.cases_by_kernel]
     frames += [part[RECORD_KEYS] for part in records]
-    frames += [run.drawn[study.name][name] for study in shown if name in run.drawn[study.name]]
     # Small tables are hashed ten times faster as text.
     parts += [repr([list(frame.columns), frame.to_numpy().tolist()]) for frame in frames]
     return content_key(parts, ())
 
 
-def view(run: KernelRun, name: str) -> KernelView:
-    """Return the data of a kernel's page."""
+def view(run: KernelRun, name: str) -> dict[str, Any]:
+    """Return the data of a kernel's page; `row` is its `KernelRow`."""
     project, cases = run.project, run.cases_by_kernel[name]
-    kernel = project.kernels[name]
-    document = run.compiled.get(name, {})
+    kernel, document = project.kernels[name], run.compiled.get(name, {})
     built = document.get("variants", {})
     instructions = run.instructions.get(name, pd.DataFrame())
     with_code = kernel.provider == "nvrtc"
     gpu = next((facts for facts in run.environments.values() if facts.get("gpu")), {})
-    compiled_variants = kernel_code.variants(kernel, built, cases, gpu) if with_code else []
-    stalls = run.stalls.get(name)
-    annotations = kernel_code.listings(kernel, cases, instructions, stalls, run.environments, built)
+    variants = kernel_code.variants(kernel, built, cases, gpu) if with_code else pd.DataFrame()
+    stalls, headline = run.stalls.get(name), _headline(run, cases)
+    profiled = largest_of(cases, instructions["case"]) if len(instructions) else []
+    counted = headline if headline in profiled else next(iter(profiled), "")
+    excess = excess_percent(instructions[instructions["case"] == counted]) if counted else {}
     follows = kernel.front.follows or ""
     follows = follows if follows in project.plan.kernels else ""
     after = project.followers.get(name, [])
     neighbours = [rung for rung in (follows, name, *after) if rung]
-    first = annotations[0].case if annotations else ""
-    excess_by_case = excess_percent(instructions[instructions["case"] == first]) if first else {}
-    excess = f"{excess_by_case[first]:.1f}" if first in excess_by_case else ""
     records = run.records.get(name)
     groups = [] if records is None else troubles(cases, verdict.unplanned(cases, records))
-    advised = _advice(run, cases)
-    return KernelView(
-        name=name,
-        file=kernel.path.name,
-        title=kernel.front.title,
-        follows=follows,
-        next=after,
-        operation=kernel.front.operation,
-        provider=kernel.front.cubin or kernel.provider,
-        idea=idea(kernel),
-        launches=Series([entry for entry, _ in kernel.launches], kernel.entry)
-        if len(kernel.launches) > 1
-        else None,
-        cases=plural(len(cases), "case"),
-        verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
-        failures=[group for group in groups if group.word not in MILD],
-        row=_row(kernel, cases, run.shares, compiled_variants, excess, advised),
-        speed=speed(neighbours, run.cases, run.shares, run.rates) if with_code else None,
-        studies=_in_studies(name, run.studies),
-        variants=compiled_variants,
-        change=kernel_code.change(kernel, project.kernels[follows], run.compiled)
-        if follows
-        else None,
-        profiles=run.profiles.get(name, []),
-        listings=annotations,
-        lanes=kernel_code.lanes(kernel, run.accesses, built),
-        advised=bool(set(cases["case"]) & set(run.subjects)),
-        advice=advised,
-        sampled=kernel_samples.view(document, stalls, run.environments),
-    )
+    fixes = _fixes(run, cases)
+    first = sentence(run, name, headline, fixes)
+    registers = [] if variants.empty else pd.to_numeric(variants["registers"]).dropna().tolist()
+    percent = f"{excess[counted]:.1f}" if counted in excess else ""
+    code = kernel_code.listings(kernel, instructions, counted, stalls, built) if counted else None
+    if code:
+        code["device"] = device_name(run.environments.get(code["environment"], {}))
+    return {
+        "name": name,
+        "file": kernel.path.name,
+        "title": kernel.front.title,
+        "sentence": first,
+        "follows": follows,
+        "next": after,
+        "operation": kernel.front.operation,
+        "provider": kernel.front.cubin or kernel.provider,
+        "idea": idea(kernel),
+        "launches": [entry for entry, _ in kernel.launches] if len(kernel.launches) > 1 else [],
+        "leading": kernel.entry,
+        "cases": plural(len(cases), "case"),
+        "verdicts": [(word, count) for word, count in verdict_counts(cases) if count],
+        "failures": [group for group in groups if group.word not in MILD],
+        "row": _row(kernel, cases, run.shares, registers, percent, first),
+        "speed": speed(neighbours, run.cases, run.shares, run.rates) if with_code else None,
+        "studies": [(s.name, s.title) for s in run.studies if name in s.kernels],
+        "variants": None if variants.empty else table(variants),
+        "change": kernel_code.change(kernel, project.kernels[follows]) if follows else None,
+        "profiles": run.profiles.get(name, []),
+        "code": code,
+        "lanes": kernel_code.lanes(kernel, run.accesses, built),
+        "advised": bool(set(cases["case"]) & set(run.subjects)),
+        "fixes": _fix_table(name, fixes),
+        "waits": _waits(document, stalls, run.environments),
+    }

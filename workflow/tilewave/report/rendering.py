@@ -3,7 +3,6 @@
 import base64
 import functools
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -59,23 +58,6 @@ def _templates() -> jinja2.Environment:
     return environment
 
 
-SCRIPTED = ("explorer.html.j2",)
-"""Pages whose script writes the same texts, in cells without line breaks."""
-FIGURE = re.compile(
-    # Code stays unchanged.
-    r"<(?P<code>pre|code|script|style)\b.*?</(?P=code)>|<table class=\"listing.*?</table>|<[^>]*>"
-    r"|(?<=\d)(?<![A-Za-z]\d) (?=(?:%|(?:[munp]?s|[KMGT]?B|[MGT]?B/s|[GT]FLOP/s|TOP/s|[MG]Hz|W|bytes)\b))",
-    re.DOTALL,
-)
-
-
-def _bound(match: re.Match[str]) -> str:
-    return "\xa0" if match[0] == " " else match[0]
-
-
 def render(name: str, context: Mapping[str, Any]) -> str:
-    """Return a page's HTML; text is escaped, and numbers do not break from their units."""
-    html = _templates().get_template(name).render({"root": "", **context})
-    if name in SCRIPTED:
-        return html
-    return FIGURE.sub(_bound, html)
+    """Return a page's HTML; text is escaped."""
+    return _templates().get_template(name).render({"root": "", **context})

@@ -1,9 +1,8 @@
-"""The report's pages: the index, one page a study, one a kernel, the glossary, and what they link.
+"""The report's pages: the index, the kernels, one page a study and a kernel, lessons, explorer and glossary.
 
-The index begins with the source of the figures. A machine without a GPU must never seem to have measured
-recorded figures, so the headline, each page's top line and each study's source line name the source.
-The pages load nothing from outside their folder and can be read without scripts. The same tables give the
-same bytes: no date, no time of day, no order that depends on a set.
+A machine without a GPU must never seem to have measured recorded figures, so each page's top line and each
+study's source line name the source. The pages load nothing from outside their folder and can be read without
+scripts. The same tables give the same bytes: no date, no time of day, no order that depends on a set.
 """
 
 import functools
@@ -34,31 +33,11 @@ from tilewave.report import (
 from tilewave.report.environments import environment_views
 from tilewave.report.rendering import render
 from tilewave.report.studies import PageImage, StudyView
-from tilewave.report.summary import MILD, banner, sources, status_matrix, troubles, verdict_counts
+from tilewave.report.summary import MILD, banner, sources, troubles, verdict_counts
 from tilewave.workers import pool
 
-
-def commands(project: Project) -> list[tuple[str, str]]:
-    """Return the commands that reproduce this report, each with a remark."""
-    study = next(iter(project.plan.studies))
-    if INSTALLED:
-        return [
-            ("tilewave report", "the whole report, in the folder of the first run"),
-            (f"tilewave report --only {study}", "one study; also kernels, dtypes or shapes"),
-            ("tilewave record", "save a live run as recorded figures of its GPU"),
-        ]
-    run = "snakemake --cores 1"
-    return [
-        ("make report", "install the packages and make the whole report"),
-        (f"{run} report", "the same, with installed packages"),
-        (f"{run} report --configfile FILE", "with another config"),
-        (f"{run} report --config only={study}", "one study; also kernels, dtypes or shapes"),
-        (f"{run} {project.reports.as_posix()}/figures/{study}.svg", "one figure"),
-        (f"{run} record", "save a live run as recorded figures of its GPU"),
-    ]
-
-
-# -------------------------------------------------------------------------------------------- the pages
+CARDS = 10
+"""The most studies with a card on the index; the others are in a list."""
 
 
 def _thumbnail(reports: Path, name: str) -> PageImage | None:
@@ -120,16 +99,11 @@ def write(
     def study_page(study: StudyView) -> None:
         page(f"study/{study.name}.html", "study.html.j2", {"study": study})
 
-    def explorer_page() -> None:
-        swept = explorer.sweeps(shown, cases, records, environments)
-        page("explorer.html", "explorer.html.j2", explorer.view(swept))
-
     tables = cases, records, instructions, figures.table_of(Path(str(inputs.stalls)))
     accesses = read(Path(str(inputs.accesses)))
-    run = kernel_views.KernelRun.of(
+    run = kernel_views.KernelRun(
         project, target, tables, environments, compiled, shown, accesses, reports
     )
-
     same = [
         (whose.kind, whose.short, extra, INSTALLED), target["label"], target["arch"], target["device"],
         package_versions(("pandas", "jinja2")),
@@ -144,69 +118,66 @@ def write(
         if page_parts is None:
             kernel = kernel_views.view(run, name)
             text = render("kernel.html.j2", {**about, "root": "../", "kernel": kernel})
-            page_parts = [vars(kernel.row), text]
+            page_parts = [vars(kernel["row"]), text]
             project.store.write(kept, page_parts)
         row, text = page_parts
-        text = kernel_views.with_findings(text, shown)
         write_atomically(reports / "kernel" / f"{name}.html", text.encode())
         return kernel_views.KernelRow(**row)
 
     names = list(project.plan.kernels)
     rows: dict[str, kernel_views.KernelRow] = {}
-    parts: dict[str, Callable[[], kernel_views.KernelRow | None]] = {"": explorer_page}
-    parts |= {name: functools.partial(kernel_page, name) for name in names}
+    parts: dict[str, Callable[[], kernel_views.KernelRow | None]] = {
+        name: functools.partial(kernel_page, name) for name in names
+    }
     parts |= {f"study {study.name}": functools.partial(study_page, study) for study in shown}
     for name, row in pool.shared(lambda name: parts[name](), list(parts), workers):
         if row is not None:
             rows[name] = row
             done(name)
-    page(
-        "glossary.html",
-        "glossary.html.j2",
-        {
-            "glossary": glossary.terms(),
-            "status_words": glossary.STATUS_WORDS,
-            "verdict_words": glossary.VERDICT_WORDS,
-            "source_words": glossary.SOURCE_WORDS,
-        },
-    )
+    listed = [rows[name] for name in names]
+    sweeps = explorer.sweeps(shown, cases, records, environments)
+    page("explorer.html", "explorer.html.j2", explorer.view(sweeps))
+    page("glossary.html", "glossary.html.j2", glossary.document())
+    page("kernels.html", "kernels.html.j2", {"kernels": listed})
     for lesson in taught:
         page(lesson.address, "lesson.html.j2", lessons.view(lesson, run, rows, taught))
-    highlights, groups = (
-        in_short.findings(shown, cases, [rows[name] for name in names if name in rows]),
-        troubles(cases, verdict.unplanned(cases, records)),
-    )
-    undrawn = {name.name: name.undrawn for name in shown if name.undrawn}
+    groups = troubles(cases, verdict.unplanned(cases, records))
+    undrawn = {study.name: study.undrawn for study in shown if study.undrawn}
     judged = verdict.of(project, cases, records, undrawn)
-    summary = in_short.markdown(whose, judged, highlights, shown, cases, records)
+    story = in_short.story(shown)
+    findings = in_short.findings(story, cases, listed)
+    summary = in_short.markdown(whose, judged, findings, cases, groups)
     write_atomically(reports / "summary.md", summary.encode())
-    write_atomically(reports / "junit.xml", in_short.junit(cases, records))
+    write_atomically(reports / "junit.xml", in_short.junit(cases, judged))
     written = [
         (f"{name}.csv", f"tables/{name}.csv")
         for name in ("records", "instructions")
         if (reports / "tables" / f"{name}.csv").is_file()
     ]
+    rungs, question = in_short.question(project, shown)
     page(
         index.name,
         "index.html.j2",
         {
+            "question": question,
+            "rungs": rungs,
             "cases": len(cases),
             "checked": sum(verdict.checked(word) for word in cases["verdict"]),
             "verdicts": verdict_counts(cases),
             "judged": judged,
             "no_kernels": list(project.no_kernels.values()),
-            "findings": highlights,
+            # The title has the finding on the ladder.
+            "findings": [
+                finding for finding in findings if finding.address != (rungs and rungs.page)
+            ][: in_short.FINDINGS],
             "lessons": taught,
             "failures": [group for group in groups if group.word not in MILD],
             "troubles": [group for group in groups if group.word in MILD],
-            "matrix": status_matrix(records),
             "sources": sources(records, environments),
-            "studies": [
-                {**vars(study), "thumbnail": _thumbnail(reports, study.name)} for study in shown
-            ],
-            "kernels": [rows[name] for name in names],
+            "cards": [(study, _thumbnail(reports, study.name)) for study in story[:CARDS]],
+            "others": story[CARDS:],
             "environments": environment_views(target, environments, records),
             "tables": written,
-            "commands": commands(project),
+            "reports": project.reports.as_posix(),
         },
     )

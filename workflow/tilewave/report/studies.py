@@ -46,6 +46,7 @@ class StudyView:
     """
 
     name: str
+    plot: str
     title: str
     question: str
     takeaway: str
@@ -66,6 +67,10 @@ class StudyView:
     kernels: list[str]
     data: pd.DataFrame | None
     undrawn: str = ""
+
+    @property
+    def page(self) -> str:
+        return f"study/{self.name}.html"
 
 
 def svg_size(path: Path) -> tuple[int, int]:
@@ -98,6 +103,15 @@ def data_of(reports: Path, name: str) -> pd.DataFrame | None:
     return pd.read_csv(path) if path.is_file() and path.stat().st_size > 1 else None
 
 
+def _page_table(plot: str, data: pd.DataFrame) -> pd.DataFrame | None:
+    """Return the table that the plot module makes of its data for the page; None where it makes none."""
+    compute = getattr(plots.load(plot), "page_table", None)
+    try:
+        return None if compute is None else pd.DataFrame(compute(data))
+    except Exception:  # a user's module: the page shows the data instead
+        return None
+
+
 def view(
     project: Project,
     name: str,
@@ -126,14 +140,17 @@ def view(
         files.append(("summary", f"../tables/{name}.csv"))
         summary = table(pd.read_csv(summed))
     data = None if why else data_of(reports, name)
-    is_open = plots.table_stays_open(entry.plot)
-    shown = None if data is None else table(data if is_open else data.head(FIRST_ROWS))
+    drawn = None if data is None else _page_table(entry.plot, data)
+    is_open = drawn is not None or plots.table_stays_open(entry.plot)
+    drawn = data if drawn is None else drawn
+    shown = None if drawn is None else table(drawn if is_open else drawn.head(FIRST_ROWS))
     if shown and ("judged by", False) in shown.columns:
         shown = with_evidence(shown)
     alt = f"Figure of the study {entry.title}: {takeaway or entry.question}"
     figure = None if why else image(folder / f"{name}.svg", f"../figures/{name}.svg", alt)
     return StudyView(
         name=name,
+        plot=entry.plot,
         title=entry.title,
         question=entry.question,
         takeaway=takeaway,
@@ -148,7 +165,7 @@ def view(
         summary=summary,
         table=shown,
         more=len(data) if data is not None and not is_open and len(data) > FIRST_ROWS else 0,
-        filters=[] if data is None or not is_open else _filters(data),
+        filters=_filters(drawn) if drawn is not None and is_open else [],
         groups=troubles(cases, records),
         files=files,
         figure=figure,

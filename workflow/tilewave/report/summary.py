@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -110,26 +110,6 @@ def verdict_counts(cases: pd.DataFrame) -> list[tuple[str, int]]:
     return [(w, counts.get(w, 0)) for w in result.VERDICTS if w in always or counts.get(w)]
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """Numbers of cases by stage and status."""
-
-    statuses: list[str]
-    rows: list[tuple[str, list[int]]]
-
-
-def status_matrix(records: pd.DataFrame) -> Matrix:
-    """Count the cases by stage and status."""
-    pairs = records[["case", "stage", "status"]].drop_duplicates()
-    statuses = [status for status in result.STATUSES if (pairs["status"] == status).any()]
-    stages = [stage for stage in result.STAGES if (pairs["stage"] == stage).any()]
-    rows = []
-    for stage in stages:
-        counts = pairs[pairs["stage"] == stage]["status"].value_counts()
-        rows.append((stage, [int(counts.get(status, 0)) for status in statuses]))
-    return Matrix(statuses, rows)
-
-
 # ---------------------------------------------------------------------------------------- sources
 
 
@@ -183,50 +163,44 @@ class Banner:
 
 def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     """Return the banner; a machine without measurements must not seem to have any."""
-    return replace(_banner(target, records), damaged=tuple(target.get("damaged", ())))
-
-
-def _banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     label, reason = target["label"], target["reason"]
-    valued = figures.figures_of(records)
-    from_recording = int(valued["source"].astype(str).str.startswith("recorded:").sum())
-    here = int(valued["source"].isin(["counters", "samples", "events"]).sum())
-    executed = int((valued["source"] == result.EXECUTED).sum())
+    source = figures.figures_of(records)["source"].astype(str)
+    recorded = int(source.str.startswith("recorded:").sum())
+    here = int(source.isin(["counters", "samples", "events"]).sum())
+    executed = int((source == result.EXECUTED).sum())
     by_cpu = (
         f" {plural(executed, 'value')} come from executing the kernels' machine code on this machine's "
         "CPU. They give verdicts and counters, never times."
-        if executed
-        else ""
-    )
-    if target["live"]:
-        if here:
-            detail = (
-                "All values below were measured on this machine, by this run or by an earlier run "
-                f"with the same content key.{by_cpu}"
-            )
-            return Banner("live", f"Measured live on {label}", detail)
-        detail = "There is a GPU, but no stage gave a value. The statuses below say why."
-        return Banner("nothing", f"Nothing was measured on {label}", detail)
+    ) * bool(executed)
+    host = device_name(target["environments"].get(target["host"], {}))
     on_host = (
-        f" {plural(here, 'value')} of CPU variants were measured on this machine, "
-        f"{device_name(target['environments'].get(target['host'], {}))}."
-        if here
-        else ""
+        f" {plural(here, 'value')} of CPU variants were measured on this machine, {host}."
+        * bool(here)
     )
-    if target["recorded"] is None:
+    kind, headline = "nothing", f"Recorded on {label} — not measured on this machine ({reason})"
+    if target["live"] and here:
+        kind, headline = "live", f"Measured live on {label}"
+        detail = (
+            "All values below were measured on this machine, by this run or by an earlier run "
+            f"with the same content key.{by_cpu}"
+        )
+    elif target["live"]:
+        headline = f"Nothing was measured on {label}"
+        detail = "There is a GPU, but no stage gave a value. The statuses below say why."
+    elif target["recorded"] is None:
         headline = f"Nothing measured on a GPU ({reason}), and no recorded figures are shown"
         detail = f"Cases that need a GPU are listed as not measured.{on_host}{by_cpu}"
-        return Banner("nothing", headline, detail)
-    headline = f"Recorded on {label} — not measured on this machine ({reason})"
-    if not from_recording and executed and not here:  # a user's kernels
-        headline = f"Executed on a CPU, not measured on a GPU ({reason})"
-        return Banner("recorded", headline, f"No recorded value is of this code.{by_cpu}")
-    if not from_recording:
-        detail = f"No recorded value fits the code here.{on_host}"
-        return Banner("nothing", f"{headline}, and none of it fits this code", detail + by_cpu)
-    detail = (
-        f"{plural(from_recording, 'value')} below were measured earlier on {label} and are shipped with "
-        "the project. A recorded value is shown only if code, launch, inputs and method are the same as "
-        f"here.{on_host}"
-    )
-    return Banner("recorded", headline, detail + by_cpu)
+    elif recorded:
+        kind = "recorded"
+        detail = (
+            f"{plural(recorded, 'value')} below were measured earlier on {label} and are shipped with "
+            "the project. A recorded value is shown only if code, launch, inputs and method are the same as "
+            f"here.{on_host}{by_cpu}"
+        )
+    elif executed and not here:  # a user's kernels
+        kind, headline = "recorded", f"Executed on a CPU, not measured on a GPU ({reason})"
+        detail = f"No recorded value is of this code.{by_cpu}"
+    else:
+        headline = f"{headline}, and none of it fits this code"
+        detail = f"No recorded value fits the code here.{on_host}{by_cpu}"
+    return Banner(kind, headline, detail, tuple(target.get("damaged", ())))

@@ -84,10 +84,10 @@ def of(error: BaseException, plot: str) -> Undrawn:
 
 def reasons(reports: Path, studies: Iterable[str]) -> dict[str, str]:
     """Return why studies were not drawn, by study, from their sidecars."""
-    sidecars = {name: reports / "figures" / f"{name}.json" for name in studies}
-    reasons = {
-        name: json.loads(path.read_text("utf-8")).get(KEY, "")
-        for name, path in sidecars.items()
-        if path.is_file()
-    }
-    return {name: reason for name, reason in reasons.items() if reason}
+    reasons = {}
+    for name in studies:
+        path = reports / "figures" / f"{name}.json"
+        document = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+        if document.get(KEY):
+            reasons[name] = document[KEY]
+    return reasons

@@ -1,7 +1,7 @@
 """The verdict on a run in a few lines; a strict run fails on it."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,21 +28,12 @@ def wrong(verdict: object) -> bool:
     return checked(verdict) and verdict != result.CORRECT
 
 
-def _having(records: pd.DataFrame, statuses: Iterable[str]) -> pd.DataFrame:
-    """Return one row for each case, stage, status and reason with these statuses."""
-    rows = records[records["status"].isin(list(statuses))]
-    return rows[["case", "stage", "status", "reason"]].drop_duplicates()
-
-
-def _by_stage(rows: pd.DataFrame) -> str:
-    """Return the number of cases, in total and by stage: `12 (check 3, time 12)`."""
-    cases = rows["case"].nunique()
-    parts = [
-        f"{stage} {rows[rows['stage'] == stage]['case'].nunique()}"
-        for stage in result.STAGES
-        if (rows["stage"] == stage).any()
-    ]
-    return f"{cases} ({', '.join(parts)})" if parts else str(cases)
+def _count(records: pd.DataFrame, *statuses: str, stages: bool = True) -> str:
+    """Return the number of cases with these statuses, in total and by stage: `12 (check 3, time 12)`."""
+    rows = records[records["status"].isin(statuses)]
+    by_stage = rows.groupby("stage")["case"].nunique()
+    parts = [f"{stage} {by_stage[stage]}" for stage in result.STAGES if stage in by_stage]
+    return f"{rows['case'].nunique()}" + (f" ({', '.join(parts)})" if parts and stages else "")
 
 
 def _why_wrong(records: pd.DataFrame, case: str, verdict: str) -> str:
@@ -71,12 +62,13 @@ def _problems(cases: pd.DataFrame, records: pd.DataFrame, strict: Any) -> list[P
         if wrong(verdict)
     ]
     # A case that failed its check has the same status in later stages: list it once.
-    unaccepted = (*result.FAILURES, *((result.STALE,) if strict == "release" else ()))
-    rows = _having(records, unaccepted).drop_duplicates(["case", "status", "reason"])
+    unaccepted = records["status"].isin(result.FAILURES)
     if strict == "release":
-        doubtful = _having(records, [result.OK])
-        doubtful = doubtful[doubtful["reason"].fillna("").str.startswith(result.SPOILT)]
-        rows = pd.concat([rows, doubtful])
+        spoilt = records["reason"].fillna("").str.startswith(result.SPOILT)
+        spoilt &= records["status"] == result.OK
+        unaccepted |= spoilt | (records["status"] == result.STALE)
+    rows = records[unaccepted].drop_duplicates(["case", "status", "reason"])
+    rows = rows[["case", "stage", "status", "reason"]]
     for case, stage, status, reason in rows.itertuples(index=False, name=None):
         line = f"{case}: {stage}: {status}" + (f": {reason}" if present(reason) else "")
         listed.append(Problem(str(case), line))
@@ -106,8 +98,7 @@ def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
 
     The first line counts verdicts from a recording or from execution, if there are any.
     """
-    verdicts = dict(zip(cases["case"], cases["verdict"]))
-    checked_cases = {case for case, verdict in verdicts.items() if checked(verdict)}
+    checked_cases = set(cases["case"][cases["verdict"].map(checked)])
     number = len(checked_cases)
     checks = records[(records["stage"] == "check") & records["case"].isin(checked_cases)]
     source = checks["source"].fillna("")
@@ -122,10 +113,10 @@ def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
     parts = [
         f"correct {int((cases['verdict'] == result.CORRECT).sum())}",
         f"wrong {sum(wrong(verdict) for verdict in unplanned_verdicts(cases))}",
-        f"failed {_by_stage(_having(records, result.FAILURES))}",
-        f"stale {_by_stage(_having(records, [result.STALE]))}",
-        f"not measured {_by_stage(_having(records, [result.NOT_MEASURED]))}",
-        f"unsupported {_having(records, [result.UNSUPPORTED])['case'].nunique()}",
+        f"failed {_count(records, *result.FAILURES)}",
+        f"stale {_count(records, result.STALE)}",
+        f"not measured {_count(records, result.NOT_MEASURED)}",
+        f"unsupported {_count(records, result.UNSUPPORTED, stages=False)}",
     ]
     return f"checked {number} of {len(cases)}{where}\n{', '.join(parts)}\n"
 

@@ -1,13 +1,36 @@
 """The rules' subjects, from the run's tables."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from tilewave.kernel import result
+from tilewave.plots.base import present
 from tilewave.records.columns import LAUNCHES
-from tilewave.report.advice.subject import Subject
+from tilewave.records.counters import demand
+from tilewave.records.counters.catalogue import WARP_INSTRUCTIONS
+from tilewave.report.advice.subject import Row, Subject
+from tilewave.theory import bounds
+from tilewave.theory.bounds import Bound
+from tilewave.theory.data_sheets import DataSheet, data_sheet
+
+
+def least(
+    values: Mapping[str, float], rows: Iterable[Row], gpu: DataSheet | None, case: Row
+) -> Bound | None:
+    """Return the least cycles of a case that is a single launch (`theory.bounds`); None if not counted or unknown.
+
+    values: its counters; rows: its instructions; case: its row of the table of cases.
+    """
+    blocks = [case[name] for name in ("working_blocks", "blocks") if present(case.get(name))]
+    if gpu is None or not blocks or not values.get(WARP_INSTRUCTIONS):
+        return None
+    try:
+        return bounds.bound(demand.of_launch(values, rows), gpu, int(blocks[0]))
+    except KeyError:  # an architecture without the instruction
+        return None
 
 
 def subjects(
@@ -33,7 +56,10 @@ def subjects(
     if LAUNCHES in cases:  # no rule handles sums of several launches beside percentages of one
         cases = cases[cases[LAUNCHES].isna()]
     metrics = {
-        case: (dict(zip(rows["metric"], rows["value"])), str(rows["environment"].iloc[0]))
+        case: (
+            rows.dropna(subset="value").set_index("metric")["value"].to_dict(),
+            str(rows["environment"].iloc[0]),
+        )
         for case, rows in counter_records[counter_records["status"] == result.OK].groupby("case")
     }
     rows = {}
@@ -51,7 +77,7 @@ def subjects(
         device = facts.get(environment, {})
         variants = compiled.get(row["kernel"], {}).get("variants", {})
         used = variants.get(row["variant"], {}).get(arch, {}).get("resources", {})
-        by_case[row["case"]] = Subject(
+        subject = Subject(
             row,
             values,
             rows.get(row["case"], ()),
@@ -59,4 +85,9 @@ def subjects(
             device if device.get("sms") else fallback,
             sampled.get(row["variant"], ()),
         )
+        gpu = data_sheet(str(subject.device.get("gpu") or ""))
+        bound = least(subject.metrics, subject.instructions, gpu, row)
+        pipes = bound.pipes if bound and subject.elapsed else {}
+        busy = {pipe: cycles / (subject.elapsed or 1) for pipe, cycles in pipes.items()}
+        by_case[row["case"]] = replace(subject, busy=busy, least=bound)
     return by_case

@@ -15,8 +15,8 @@ from tilewave.records.counters.catalogue import (
     STATES,
     WAVES,
 )
-from tilewave.report.advice.subject import Finding, Row, Subject, total, worst_line  # fmt: skip
-from tilewave.theory import quantization
+from tilewave.report.advice.subject import FULL, Finding, Row, Subject, total, worst_line
+from tilewave.theory import bounds, quantization
 from tilewave.theory.data_sheets import data_sheet
 from tilewave.theory.latency import SCHEDULERS
 from tilewave.theory.occupancy import WARP
@@ -24,6 +24,12 @@ from tilewave.theory.traffic import SECTOR_BYTES
 
 LEAST_BOUND = 0.01
 """The least bound that is reported: timing does not show a smaller gain."""
+WORK = {
+    bounds.DATA: ("shared-memory traffic", "wavefronts_shared"),
+    bounds.ISSUE: ("instructions beside arithmetic", "executed"),
+    bounds.PORT: ("L2 traffic", "sectors_global"),
+}
+"""Pipes whose work a kernel can save: its name and its column."""
 CYCLES_A_SECTOR = 1.5
 """Cycles of an SM for a needless sector: at worst one tag look-up, and half a cycle because the L2 delivers
 64 bytes a cycle."""
@@ -76,6 +82,34 @@ def _over_ideal(subject: Subject, column: str) -> tuple[float, float, str, Origi
     return total(rows, column), needless, f"{share} of them at {_at(origin)}", origin
 
 
+def busiest_pipe(subject: Subject) -> Finding | None:
+    """Find work on the busiest pipe that is not arithmetic; without it the launch is as long as the next pipe."""
+    pipe = subject.limiter
+    blocks, sms = (
+        subject.size("working_blocks") or subject.size("blocks"),
+        subject.device.get("sms"),
+    )
+    if pipe not in WORK or not (blocks and sms):
+        return None
+    work, column = WORK[pipe]
+    rows = [row for row in subject.instructions if present(row.get(column))]
+    origin, most = worst_line(rows, lambda row: float(row[column]))
+    following = max(share for name, share in subject.busy.items() if name != pipe)
+    where = (
+        f"; {_percent(most / total(rows, column))} of the counted work is at {_at(origin)}"
+        if most
+        else ""
+    )
+    return Finding(
+        work,
+        f"{pipe} is busy {_percent(subject.busy[pipe])} of the cycles, the next pipe {_percent(following)}{where}",
+        # Where SMs have no block, another distribution of the same work is faster, too.
+        subject.busy[pipe] * quantization.cycles_active_ratio(blocks, int(sms)),
+        subject.bounded(subject.busy[pipe], saves={pipe}),
+        origin,
+    )
+
+
 def excess_wavefronts(subject: Subject) -> Finding | None:
     """Find wavefronts that bank conflicts add; the data pipe takes one a cycle."""
     counted = _over_ideal(subject, "wavefronts_shared")
@@ -86,7 +120,8 @@ def excess_wavefronts(subject: Subject) -> Finding | None:
         "excess shared wavefronts",
         f"{_count(needless)} of {_count(actual)} shared wavefronts are in excess, {where}",
         _over(needless, actual),
-        subject.bounded(subject.on_sms(needless)),
+        # A launch lasts at least as long as its wavefronts.
+        subject.bounded(needless / actual, subject.on_sms(needless), saves={bounds.DATA}),
         origin,
     )
 
@@ -108,7 +143,8 @@ def sectors_over_ideal(subject: Subject) -> Finding | None:
         "sectors over ideal",
         f"{_count(needless)} of {_count(actual)} global-memory sectors are not needed, {where}",
         _over(needless, actual),
-        subject.bounded(bound),
+        # Without cycles: a sector that is not needed takes no longer than one that is.
+        subject.bounded(needless / actual if bound is None else bound, saves={bounds.PORT}),
         origin,
     )
 
@@ -140,7 +176,7 @@ def last_wave(subject: Subject) -> Finding | None:
         "idle part of the last wave",
         f"the blocks fill {waves:.2f} waves, {_percent(1 - used)} of the slots are empty{idle}",
         max(1 - used, uneven),
-        subject.bounded(max(1 - used, counted)),
+        subject.bounded(max(1 - used, counted), saves=subject.busy),
     )
 
 
@@ -159,7 +195,7 @@ def tile_waste(subject: Subject) -> Finding | None:
         "tile waste",
         f"tiles of {tile_text} do {_percent(ratio - 1)} more multiply-adds than {m} x {n} x {k} needs",
         1 - 1 / ratio,
-        subject.bounded(1 - used / ratio),
+        subject.bounded(1 - used / ratio, saves=subject.busy),
     )
 
 
@@ -283,7 +319,7 @@ def small_copies(subject: Subject) -> Finding | None:
         f"{_count(total(small, 'executed'))} of {_count(copies)} cp.async copy {sizes} bytes a thread, most of them at "
         f"{_at(origin)}; with {COPY_BYTES} bytes each there would be {_count(needless)} fewer",
         needless / copies if copies else 0.0,
-        subject.bounded(subject.on_sms(cycles)),
+        subject.bounded(subject.on_sms(cycles), saves={bounds.ISSUE}),
         origin,
     )
 
@@ -297,6 +333,7 @@ class Rule:
 
 
 RULES = (
+    Rule(busiest_pipe, FULL),
     Rule(excess_wavefronts, 0.02),
     Rule(sectors_over_ideal, 0.02),
     Rule(last_wave, 0.02),
@@ -309,6 +346,8 @@ RULES = (
     Rule(small_copies, 0.05),
 )
 """All rules; findings with equal bounds keep this order."""
+OF_SHAPE = ("idle part of the last wave", "tile waste")
+"""Findings that hold for one shape only."""
 
 
 def for_case(subject: Subject) -> list[Finding]:

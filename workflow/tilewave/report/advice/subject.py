@@ -1,7 +1,7 @@
 """A case as the rules take it (`Subject`), and their results (`Finding`)."""
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +16,12 @@ from tilewave.records.counters.catalogue import (
     STALLED,
     STATES,
 )
+from tilewave.theory.bounds import Bound
 from tilewave.theory.occupancy import Occupancy, SmLimits, occupancy
 
 PIPES = tuple(PIPE.format(pipe) for pipe in ("tensor", "fma", "fp64"))
+FULL = 0.75
+"""Share of the cycles from which a pipe limits a kernel."""
 Row = Mapping[str, Any]
 
 
@@ -44,7 +47,8 @@ class Subject:
     case: its row of the table of cases. metrics: counters and derived figures by name. instructions: rows
     with the columns of `Origin`. resources: those of the compiled kernel. device: facts of the counters'
     environment. samples: stall samples with the columns of `Origin`, from the one sampled case of the
-    variant, whose shape may differ.
+    variant, whose shape may differ. busy: share of the cycles that each pipe works; empty without cycles.
+    least: the bound on the case (`theory.bounds`), if its work was counted.
     """
 
     case: Row
@@ -53,6 +57,8 @@ class Subject:
     resources: Mapping[str, Any] = field(default_factory=dict)
     device: Mapping[str, Any] = field(default_factory=dict)
     samples: Sequence[Row] = ()
+    busy: Mapping[str, float] = field(default_factory=dict)
+    least: Bound | None = None
 
     def value(self, name: str) -> float | None:
         """Return a counter; None where it is absent or NaN."""
@@ -87,10 +93,32 @@ class Subject:
         shares = [self.value(name) or 0.0 for name in (ISSUED.name, *PIPES)]
         return max(shares) / 100 * active / self.elapsed
 
-    def bounded(self, *shares: float | None) -> float | None:
-        """Return the least of the known bounds and of the idle share; None where no bound is known."""
-        bounds = [share for share in shares if share is not None]
-        return max(0.0, min(*bounds, 1 - self.at_work)) if bounds else None
+    def bounded(self, *shares: float | None, saves: Container[str] = ()) -> float | None:
+        """Return the least of the known bounds and of the idle share; None where no bound is known.
+
+        saves: the pipes of which the busiest SM has less to do after the fix; the others keep their work.
+        """
+        least = [share for share in shares if share is not None]
+        kept = max((share for pipe, share in self.busy.items() if pipe not in saves), default=0.0)
+        return max(0.0, min(*least, 1 - self.at_work, 1 - kept)) if least else None
+
+    @property
+    def limiter(self) -> str:
+        """The busiest pipe; empty if not counted."""
+        return max(self.busy, key=lambda pipe: self.busy[pipe], default="")
+
+    @property
+    def limit(self) -> str:
+        """The limiter in a sentence; empty if not counted."""
+        if not self.limiter and self.least:
+            time, gpu = f"{self.least.microseconds:.3g} us", self.device["gpu"]
+            return f"It takes at least {time} on an {gpu}. Its limit: {self.least.limiter}."
+        if not self.limiter:
+            return ""
+        share = f"{100 * self.busy[self.limiter]:.0f} % of the cycles"
+        if self.busy[self.limiter] >= FULL:
+            return f"Its limit: {self.limiter}, busy {share}."
+        return f"No pipe is full: the busiest, {self.limiter}, works {share}."
 
     @functools.cached_property
     def waits(self) -> dict[str, float]:

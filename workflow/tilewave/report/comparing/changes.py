@@ -15,10 +15,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tilewave.records.columns import with_excess
+from tilewave.plots.base import present
+from tilewave.records.columns import LAUNCHES, with_excess
 from tilewave.records.counters.catalogue import EXCESS
+from tilewave.report.advice import of_tables
 from tilewave.report.comparing.sides import OCCUPANCY, Side
 from tilewave.theory import ratios
+from tilewave.theory.bounds import Bound
+from tilewave.theory.data_sheets import DataSheet
 from tilewave.theory.ratios import MARGIN, NOT_COMPARABLE, TWO_RUNS
 
 COUNTS = (
@@ -122,6 +126,46 @@ def times(before: Side, after: Side) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
+def least_times(before: Side, after: Side, timed: Sequence[str]) -> pd.DataFrame:
+    """Return a row for each case that was not timed and whose least time differs: microseconds and limiter.
+
+    The least time follows from the counts (`theory.bounds`) and from the GPU of the second side.
+    """
+    bounds = [_least(side, after.gpu, timed) for side in (before, after)]
+    rows = [
+        {
+            "case": case,
+            "before_us": old.microseconds,
+            "after_us": new.microseconds,
+            "limiter": new.limiter,
+        }
+        for case, old in bounds[0].items()
+        if (new := bounds[1].get(case)) and old.microseconds != new.microseconds
+    ]
+    return pd.DataFrame(rows, columns=["case", "before_us", "after_us", "limiter"])
+
+
+def _least(side: Side, gpu: DataSheet | None, timed: Sequence[str]) -> dict[str, Bound]:
+    """Return the least time of each counted case with a single launch."""
+    if "stage" not in side.records or "metric" not in side.records or gpu is None:
+        return {}
+    records = side.records[side.records["stage"].isin(["counters", "execute"])]
+    records = records.dropna(subset="value").drop_duplicates(["case", "metric"])
+    values = {
+        case: dict(zip(part["metric"], part["value"])) for case, part in records.groupby("case")
+    }
+    rows = {case: part.to_dict("records") for case, part in instructions(side).groupby("case")}
+    cases = side.cases.drop_duplicates("case")
+    bounds = {
+        row["case"]: of_tables.least(
+            values.get(row["case"], {}), rows.get(row["case"], ()), gpu, row
+        )
+        for row in cases.to_dict("records")
+        if row["case"] not in timed and not present(row.get(LAUNCHES))
+    }
+    return {case: bound for case, bound in bounds.items() if bound}
+
+
 # -------------------------------------------------------------------------------------------- counts
 
 
@@ -138,36 +182,30 @@ def instructions(side: Side) -> pd.DataFrame:
 
 
 def _totals(side: Side) -> pd.DataFrame:
-    """Return a row a case: sums over instructions, and resources as compiled."""
+    """Return a row a case: sums over instructions, and resources as compiled; FIRST columns first."""
     table = instructions(side)
-    columns = [name for name in COUNTS if name in table]
-    sums = table.groupby("case")[columns].sum(min_count=1)
+    sums = table.groupby("case")[[name for name in COUNTS if name in table]].sum(min_count=1)
     sums[STATIC] = table.groupby("case").size()
     compiled = side.cases.drop_duplicates("case").set_index("case")
-    used = compiled[[name for name in RESOURCES if name in compiled]].apply(
-        pd.to_numeric, errors="coerce"
-    )
-    totals = sums.join(used, how="outer")
-    first = [name for name in FIRST if name in totals]
-    return totals[[*first, *(name for name in totals if name not in first)]]
+    used = compiled[[name for name in RESOURCES if name in compiled]]
+    totals = sums.join(used.apply(pd.to_numeric, errors="coerce"), how="outer")
+    return totals[
+        sorted(totals, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    ]
 
 
 def counts(before: Side, after: Side) -> pd.DataFrame:
     """Return a row for each count of a case that differs: case, count, before, after."""
-    before_totals, after_totals = _totals(before), _totals(after)
-    cases = [case for case in before_totals.index if case in after_totals.index]
-    rows = []
-    for name in before_totals.columns.intersection(after_totals.columns, sort=False):
-        pairs = pd.DataFrame(
-            {"before": before_totals.loc[cases, name], "after": after_totals.loc[cases, name]}
-        ).dropna()
-        differing = pairs[pairs["before"] != pairs["after"]]
-        rows += [
-            {"case": case, "count": name, "before": row["before"], "after": row["after"]}
-            for case, row in differing.iterrows()
-        ]
-    table = pd.DataFrame(rows, columns=["case", "count", "before", "after"])
-    return table.sort_values("case", kind="stable", ignore_index=True)
+    totals = _totals(before), _totals(after)
+    cases = [case for case in totals[0].index if case in totals[1].index]
+    names = totals[0].columns.intersection(totals[1].columns, sort=False)
+    old, new = (
+        side.loc[cases, names].rename_axis("case").reset_index().melt("case", var_name="count")
+        for side in totals
+    )
+    pairs = old.rename(columns={"value": "before"}).assign(after=new["value"]).dropna()
+    pairs = pairs[pairs["before"] != pairs["after"]]
+    return pairs.sort_values("case", kind="stable", ignore_index=True)
 
 
 def lines(before: Side, after: Side) -> pd.DataFrame:
@@ -177,36 +215,21 @@ def lines(before: Side, after: Side) -> pd.DataFrame:
     """
 
     def by_line(side: Side) -> pd.DataFrame:
-        table = instructions(side)
-        if EXCESS not in table or "text" not in table:
-            return pd.DataFrame(columns=["excess", "place"])
-        table = table.assign(
-            text=table["text"].fillna("").str.strip(), file=table["file"].fillna("")
-        )
-        table = table.assign(place=[f"{file}:{line:.0f}" if line == line and line else str(file)
-                                    for file, line in zip(table["file"], pd.to_numeric(table["line"]))])  # fmt: skip
-        groups = table.groupby(["case", "text"])
-        return groups.agg(excess=(EXCESS, "sum"), place=("place", "first"))
+        table = instructions(side).reindex(columns=["case", "text", "file", "line", EXCESS])
+        line = pd.to_numeric(table["line"]).fillna(0).astype(int).astype(str)
+        place = table["file"].fillna("") + (":" + line).where(line != "0", "")
+        table = table.assign(text=table["text"].fillna("").str.strip(), place=place)
+        return table.groupby(["case", "text"]).agg(value=(EXCESS, "sum"), place=("place", "first"))
 
-    before_lines, after_lines = by_line(before), by_line(after)
-    cases = (
-        set(before_lines.index.get_level_values(0)) & set(after_lines.index.get_level_values(0))
-        if len(before_lines)
-        else set()
-    )
-    both = before_lines.merge(
-        after_lines, left_index=True, right_index=True, how="outer", suffixes=("_before", "_after")
-    )
-    rows = []
-    for (case, text), row in both.iterrows():
-        old, new = (
-            0.0 if pd.isna(row[f"excess_{side}"]) else row[f"excess_{side}"]
-            for side in ("before", "after")
-        )
-        if case in cases and old != new:
-            line = row["place_after"] if pd.notna(row["place_after"]) else row["place_before"]
-            rows.append({"case": case, "place": line, "text": text, "before": old, "after": new})
-    return pd.DataFrame(rows, columns=["case", "place", "text", "before", "after"])
+    old, new = by_line(before), by_line(after)
+    both = old.join(new, how="outer", lsuffix="_before", rsuffix="_after").reset_index()
+    counted = (set(side.index.get_level_values("case")) for side in (old, new))
+    both = both[both["case"].isin(set.intersection(*counted))]
+    both["place"] = both["place_after"].fillna(both["place_before"])
+    for name in ("before", "after"):
+        both[name] = both[f"value_{name}"].fillna(0.0).astype(float)
+    both = both[both["before"] != both["after"]]
+    return both[["case", "place", "text", "before", "after"]].reset_index(drop=True)
 
 
 def verdicts(before: Side, after: Side) -> pd.DataFrame:
@@ -238,6 +261,7 @@ class Comparison:
     lines: pd.DataFrame
     verdicts: pd.DataFrame
     compared: int
+    least: pd.DataFrame
     skipped: Sequence[str] = ()
     broken: Sequence[str] = ()
 
@@ -252,15 +276,17 @@ class Comparison:
     ) -> Comparison:
         """Compare two sides; in_turn: samples of kernels timed in turn (`sides.in_turn`)."""
         both = set(before.cases["case"]) & set(after.cases["case"])
+        timed = times(before, after) if in_turn is None else times_in_turn(in_turn)
         return cls(
-            before, after, gone, new,
-            times(before, after) if in_turn is None else times_in_turn(in_turn),
-            counts(before, after), lines(before, after), verdicts(before, after), len(both),
+            before, after, gone, new, timed, counts(before, after), lines(before, after),
+            verdicts(before, after), len(both), least_times(before, after, list(timed["case"])),
         )  # fmt: skip
 
     def document(self) -> dict[str, Any]:
         """Return the comparison as a JSON document."""
-        tables = {name: getattr(self, name) for name in ("times", "counts", "lines", "verdicts")}
+        tables = {
+            name: getattr(self, name) for name in ("times", "least", "counts", "lines", "verdicts")
+        }
         return {
             "schema_version": 1, "before": self.before.label, "after": self.after.label,
             "compared": self.compared, "gone": list(self.gone), "new": list(self.new),

@@ -4,15 +4,15 @@ import difflib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
 from tilewave.compiling import sass
 from tilewave.records.counters.catalogue import EXCESS
 from tilewave.report import diffs
-from tilewave.report.cells import plural
+from tilewave.report.cells import Listing, number, plural
 from tilewave.report.comparing.changes import instructions
 from tilewave.report.comparing.sides import Side
 
@@ -21,62 +21,14 @@ CONTEXT = 2
 MOST_LINES = 400
 """The most lines of a diff of machine code."""
 _LABEL = re.compile(r"\.L_x_\d+")
+_MARKS = {"added": "+ ", "removed": "− ", "same": "  "}
 
 
-@dataclass(frozen=True)
-class MergedLine:
-    """A line of one side or of both.
-
-    kind: same, added, removed, or gap, whose text says how many lines are hidden; number: the second
-    side's where both have the line; before, after: excess wavefronts, None where the line has no access to
-    shared memory on that side.
-    """
-
-    kind: str
-    number: int | None
-    text: str
-    before: float | None = None
-    after: float | None = None
-
-    @property
-    def differs(self) -> bool:
-        """The excess of the two sides differs."""
-        return (self.before or 0) != (self.after or 0)
-
-
-@dataclass(frozen=True)
-class MergedFile:
-    """Lines of a file, merged from both sides."""
-
-    name: str
-    lines: list[MergedLine]
-
-
-@dataclass(frozen=True)
-class MachineCode:
-    """A diff of machine code.
-
-    before, after: numbers of instructions; lines: the first lines from `diffs.unified`; skipped: number of
-    further lines; opcodes: from `diffs.opcodes`, empty where only registers differ.
-    """
-
-    before: int
-    after: int
-    added: int
-    removed: int
-    lines: list[tuple[str, str]]
-    skipped: int
-    opcodes: pd.DataFrame
-
-
-# ------------------------------------------------------------------------------------------- source
-
-
-def sources(before: Side, after: Side, case: str) -> list[MergedFile]:
-    """Return a case's files in which text or excess wavefronts differ.
+def sources(before: Side, after: Side, case: str) -> list[Listing]:
+    """Return a case's files in which text or excess wavefronts differ, merged from both sides.
 
     Lines far from any difference or excess become gaps. A side without files has only the lines of its
-    counted instructions.
+    counted instructions. The line number is the second side's where both have the line.
     """
     rows = [table[table["case"] == case] for table in map(instructions, (before, after))]
     variant = case.partition("@")[0]
@@ -91,14 +43,14 @@ def sources(before: Side, after: Side, case: str) -> list[MergedFile]:
             _lines(table[table["file"] == name], files[name] if in_both else None)
             for table, files in zip(rows, texts)
         )
-        lines = _merged(old, new)
-        if any(line.differs or line.kind != "same" for line in lines):
-            merged_files.append(MergedFile(name, list(_shortened(lines))))
+        if lines := _merged(old, new):
+            columns = ["line", "excess before", "after", "source"]
+            merged_files.append(Listing(name, columns, lines))
     return merged_files
 
 
 _Counted = list[tuple[int, str, float | None]]
-"""Lines as (number, text, excess)."""
+"""Lines as (number, text, excess); None without an access to shared memory."""
 
 
 def _lines(rows: pd.DataFrame, text: str | None) -> _Counted:
@@ -109,40 +61,38 @@ def _lines(rows: pd.DataFrame, text: str | None) -> _Counted:
         pairs = list(zip(numbered["line"].astype(int), numbered["text"].fillna("").str.rstrip()))
     else:
         pairs = list(enumerate(text.splitlines(), 1))
-    return [(number, line, sums.get(number)) for number, line in pairs]
+    return [(line, code, sums.get(line)) for line, code in pairs]
 
 
-def _merged(before: _Counted, after: _Counted) -> list[MergedLine]:
+def _merged(before: _Counted, after: _Counted) -> list[tuple[str, list[str]]]:
+    """Return the rows of a listing; none where neither text nor excess differs."""
     keys = [[text.strip() for _, text, _ in lines] for lines in (before, after)]
     matcher = difflib.SequenceMatcher(None, keys[0], keys[1], autojunk=False)
-    merged = []
+    lines: list[tuple[str, int, str, float | None, float | None]] = []
     for tag, i, j, k, m in matcher.get_opcodes():
         if tag == "equal":
-            merged += [
-                MergedLine("same", number, text, old, new)
-                for (_, _, old), (number, text, new) in zip(before[i:j], after[k:m])
-            ]
+            pairs = zip(before[i:j], after[k:m])
+            lines += [("same", at, text, old, new) for (_, _, old), (at, text, new) in pairs]
             continue
-        merged += [MergedLine("removed", at, text, before=old) for at, text, old in before[i:j]]
-        merged += [MergedLine("added", at, text, after=new) for at, text, new in after[k:m]]
-    return merged
-
-
-def _shortened(lines: Sequence[MergedLine]) -> Iterator[MergedLine]:
-    """Yield lines with a difference or excess and their neighbours; the others as gaps."""
+        lines += [("removed", at, text, old, None) for at, text, old in before[i:j]]
+        lines += [("added", at, text, None, new) for at, text, new in after[k:m]]
     near: set[int] = set()
-    for at, line in enumerate(lines):
-        if line.kind != "same" or line.before or line.after:
+    changed = False
+    for at, (kind, _, _, old, new) in enumerate(lines):
+        changed |= kind != "same" or (old or 0) != (new or 0)
+        if kind != "same" or old or new:
             near |= {*range(at - CONTEXT, at + CONTEXT + 1)}
+    rows: list[tuple[str, list[str]]] = []
     for shown, group in itertools.groupby(range(len(lines)), near.__contains__):
-        indices = list(group)
-        if shown:
-            yield from (lines[at] for at in indices)
-        else:
-            yield MergedLine("gap", None, f"… {plural(len(indices), 'line')}")
-
-
-# ------------------------------------------------------------------------------------- machine code
+        part = [lines[at] for at in group]
+        if not shown:
+            rows.append(("gap", ["", "", "", f"… {plural(len(part), 'line')}"]))
+            continue
+        for kind, line, text, old, new in part:
+            hot = " hot" if (old or 0) != (new or 0) else ""
+            excess = ["" if value is None else number(value) for value in (old, new)]
+            rows.append((kind + hot, [str(line), *excess, _MARKS[kind] + text]))
+    return rows if changed else []
 
 
 def _plain(listing: str) -> list[str]:
@@ -153,8 +103,12 @@ def _plain(listing: str) -> list[str]:
     return lines
 
 
-def machine_code(before: str, after: str) -> MachineCode | None:
-    """Return the diff of two listings from `sass.as_text`; None where one is missing or both agree."""
+def machine_code(before: str, after: str) -> dict[str, Any] | None:
+    """Return the diff of two listings from `sass.as_text`; None where one is missing or both agree.
+
+    before, after: numbers of instructions; lines: the first lines from `diffs.unified`; skipped: number of
+    further lines; opcodes: from `diffs.opcodes`, empty where only registers differ.
+    """
     if not before or not after or before == after:
         return None
     old, new = _plain(before), _plain(after)
@@ -162,9 +116,9 @@ def machine_code(before: str, after: str) -> MachineCode | None:
         return None
     lines = diffs.unified(old, new)
     kinds = Counter(kind for kind, _ in lines)
-    sizes = [sum(line.startswith(" ") for line in code) for code in (old, new)]
-    shown = lines[:MOST_LINES]
-    return MachineCode(
-        sizes[0], sizes[1], kinds["added"], kinds["removed"], shown, len(lines) - len(shown),
-        diffs.opcodes(before, after),
-    )  # fmt: skip
+    sizes: Sequence[int] = [sum(line.startswith(" ") for line in code) for code in (old, new)]
+    return {
+        "before": sizes[0], "after": sizes[1], "added": kinds["added"], "removed": kinds["removed"],
+        "lines": lines[:MOST_LINES], "skipped": max(0, len(lines) - MOST_LINES),
+        "opcodes": diffs.opcodes(before, after),
+    }  # fmt: skip

@@ -1,10 +1,10 @@
 """Figures of a comparison: ratios of times by case, and of counts that differ."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
+import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
@@ -16,36 +16,38 @@ from tilewave.theory import ratios
 
 MOST = 40
 """The most cases of a figure; the tables have all."""
+COSTS, SAVES = "costs more", "costs less"
 _LOOKS: Mapping[str, tuple[str, str]] = {
-    ratios.FASTER: (GOOD, "v"),
-    ratios.SAME: (GREY, "o"),
-    ratios.SLOWER: (BAD, "^"),
-    ratios.AMBIGUOUS: ("#AA8800", "D"),
-}
-"""Colour and marker of a verdict."""
-MORE_IS_BETTER = (OCCUPANCY,)
-_COSTS: Mapping[bool, tuple[str, str, str]] = {
-    True: (BAD, "^", "costs more"), False: (GOOD, "v", "costs less"),
+    ratios.FASTER: (GOOD, "v"), ratios.SAME: (GREY, "o"), ratios.SLOWER: (BAD, "^"),
+    ratios.AMBIGUOUS: ("#AA8800", "D"), COSTS: (BAD, "^"), SAVES: (GOOD, "v"),
 }  # fmt: skip
-"""Colour, marker and label by whether the count costs more than before."""
+"""Colour and marker of a verdict, and of a count by whether it costs more than before."""
+MORE_IS_BETTER = (OCCUPANCY,)
+STYLE = Style()
 
 
-def _label(case: str, style: Style) -> str:
-    return case.replace("@", "\n" if style.narrow else "  ")
-
-
-def _figure(cases: Sequence[str], style: Style) -> tuple[Figure, Axes]:
-    """Return a figure with a row for each case, and its axes."""
-    labels = [_label(case, style) for case in cases]
-    tall = 7.0 if any("\n" in label for label in labels) else 4.2
-    fig = look.new_figure(style, tall * len(cases) + 13)
-    ax = fig.subplots()
-    look.rows_axis(ax, labels)
-    return fig, ax
-
-
-def _selection_note(shown: int, total: int) -> list[str]:
-    return [f"Shown are the {shown} of {total} cases that differ most."] if shown < total else []
+def _draw(rows: pd.DataFrame, xlabel: str, middle: float, margin: float = 0.0) -> Figure:
+    """Draw a mark for each row (columns label, x, kind; low and high for its interval) from top to bottom."""
+    labels = list(dict.fromkeys(rows["label"]))
+    with look.apply(STYLE):
+        fig = look.new_figure(STYLE, 4.2 * len(labels) + 13)
+        ax = fig.subplots()
+        rows = rows.assign(y=rows["label"].map(labels.index))
+        ax.axvspan(middle - margin, middle + margin, color=GREY, alpha=0.12, linewidth=0)
+        ax.axvline(middle, color=INK, linewidth=0.8)
+        if "low" in rows:
+            ax.hlines(rows["y"], rows["low"], rows["high"], color=GREY, linewidth=0.9)
+        kinds = [kind for kind in _LOOKS if (rows["kind"] == kind).any()]
+        sns.scatterplot(
+            rows, x="x", y="y", hue="kind", style="kind", hue_order=kinds, style_order=kinds, ax=ax,
+            palette=[_LOOKS[kind][0] for kind in kinds], markers=[_LOOKS[kind][1] for kind in kinds], s=18,
+        )  # fmt: skip
+        look.rows_axis(ax, labels)
+        ax.set(xlabel=xlabel, ylabel="")
+        ax.legend(title=None, loc="best")
+        look.grid(ax, "x")
+        fig.set_layout_engine("constrained")
+    return fig
 
 
 def drawn(times: pd.DataFrame) -> pd.DataFrame:
@@ -60,92 +62,37 @@ def drawn(times: pd.DataFrame) -> pd.DataFrame:
     return rows.sort_values("ratio", ascending=False, kind="stable")
 
 
-def draw_times(times: pd.DataFrame, title: str, source: str, style: Style) -> Figure:
-    """Draw a row for each case: the change of its time with the interval; the margin is shaded.
-
-    times: from `changes.times`, with at least one ratio; title, source: for `style.framed`.
-    """
-    rows, comparable = drawn(times), int(times["ratio"].notna().sum())
-    with look.apply(style):
-        fig, ax = _figure(list(rows["case"]), style)
-        percent = rows.assign(**{name: 100 * (rows[name] - 1) for name in ("low", "ratio", "high")})
-        margin = 100 * float(rows["margin"].max())
-        ax.axvspan(-margin, margin, color=GREY, alpha=0.12, linewidth=0, zorder=-1)
-        ax.axvline(0, color=INK, linewidth=0.8)
-        verdicts = [name for name in _LOOKS if (percent["verdict"] == name).any()]
-        for name in verdicts:
-            color, marker = _LOOKS[name]
-            part = percent[percent["verdict"] == name]
-            positions = np.flatnonzero((percent["verdict"] == name).to_numpy())
-            span = np.abs(part[["low", "high"]].sub(part["ratio"], axis=0).to_numpy().T)
-            ax.errorbar(
-                part["ratio"], positions, xerr=span, color=color, fmt=marker, markersize=3.4,
-                elinewidth=0.9, label=name,
-            )  # fmt: skip
-        ax.set_xlabel("change in time (%)")
-        look.grid(ax, "x")
-        notes = [
-            "Right of the line: slower than before. Marks: medians; bars: 95 % intervals. Shaded: the "
-            f"margin of {margin:g} %.",
-            *_selection_note(len(rows), comparable),
-        ]
-        return look.framed(fig, style, title, source, look.entries([ax]), notes)
+def draw_times(times: pd.DataFrame) -> Figure:
+    """Draw the change of each case's time (%) with its interval; the margin is shaded."""
+    rows = drawn(times)
+    percent = {name: 100 * (rows[name].astype(float) - 1) for name in ("low", "ratio", "high")}
+    rows = rows.assign(**percent, label=rows["case"].str.replace("@", "  "), kind=rows["verdict"])
+    margin = 100 * float(rows["margin"].max())
+    return _draw(rows.assign(x=rows["ratio"]), "change in time (%)", 0.0, margin)
 
 
-def _change(rows: pd.DataFrame) -> str:
-    """Return `128 to 143` for the case that changed most, and how many cases changed if they differ."""
+def _label(rows: pd.DataFrame) -> str:
+    """Return `registers: 128 to 143` for the case that changed most, and of how many cases that differ."""
     row = rows.loc[rows["far"].idxmax()]
-    most = f" (of {len(rows)} cases)" if rows["ratio"].nunique() > 1 else ""
-    return f"{output.amount(row['before'])} to {output.amount(row['after'])}{most}"
+    most = f" (of {len(rows)} cases)" if rows["x"].nunique() > 1 else ""
+    change = f"{output.amount(row['before'])} to {output.amount(row['after'])}"
+    return f"{output.named(row['count'])}: {change}{most}"
 
 
-def draw_counts(counts: pd.DataFrame, title: str, source: str, style: Style) -> Figure:
-    """Draw a row for each count: its ratio in each case, and the numbers of the case that changed most.
-
-    Ratios from 0 or to 0 stand at the edges. counts: from `changes.counts`, at least one row; title, source:
-    for `style.framed`.
-    """
+def draw_counts(counts: pd.DataFrame) -> Figure:
+    """Draw the ratio of each count in each case. Ratios from 0 or to 0 stand at the edges."""
     ratio = (counts["after"] / counts["before"]).astype(float)  # infinite from 0
     finite = ratio[(ratio > 0) & np.isfinite(ratio)]
-    lower, upper = 0.5 * min(0.8, *finite), 2 * max(1.25, *finite)
+    costs = (ratio > 1) ^ counts["count"].isin(MORE_IS_BETTER)
     rows = counts.assign(
-        ratio=ratio.clip(lower, upper), far=np.log(ratio.clip(1e-9, 1e9)).abs(),
-        costs_more=(ratio > 1) ^ counts["count"].isin(MORE_IS_BETTER),
+        x=ratio.clip(0.5 * min(0.8, *finite), 2 * max(1.25, *finite)), far=np.log(ratio.clip(1e-9, 1e9)).abs(),
+        kind=np.where(costs, COSTS, SAVES),
     )  # fmt: skip
-    names = list(dict.fromkeys(counts["count"]))
-    changes = {name: _change(rows[rows["count"] == name]) for name in names}
-    labels = [output.named(name) + ("\n" + changes[name]) * style.narrow for name in names]
-    with look.apply(style):
-        fig, ax = _figure(labels, style)
-        ax.axvline(1, color=INK, linewidth=0.8)
-        ax.set_xscale("log", base=2)
-        ax.set_xlim(lower / 1.15, upper * 1.15)
-        for costs_more, (color, marker, label) in _COSTS.items():
-            part = rows[rows["costs_more"] == costs_more]
-            if len(part):
-                positions = [names.index(name) for name in part["count"]]
-                ax.plot(
-                    part["ratio"],
-                    positions,
-                    marker,
-                    color=color,
-                    markersize=3.4,
-                    alpha=0.7,
-                    label=label,
-                )
-        for position, name in enumerate(names if not style.narrow else ()):
-            ax.annotate(
-                changes[name], (1, position), xycoords=("axes fraction", "data"), xytext=(4, 0),
-                textcoords="offset points", va="center", size=0.9 * style.font_size, color=GREY,
-            )  # fmt: skip
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        for edge, label, mask in ((lower, "to 0", ratio == 0), (upper, "from 0", np.isinf(ratio))):
-            if mask.any():
-                ax.axvline(edge, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
-                ax.annotate(
-                    label, (edge, 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
-                    textcoords="offset points", ha="center", color=GREY, size=0.8 * style.font_size,
-                )  # fmt: skip
-        ax.set(xlabel="ratio of counts, after over before", ylabel="")
-        look.grid(ax, "x")
-        return look.framed(fig, style, title, source, look.entries([ax]))
+    labels = {name: _label(part) for name, part in rows.groupby("count")}
+    fig = _draw(
+        rows.assign(label=rows["count"].map(labels)), "ratio of counts, after over before", 1.0
+    )
+    ax = fig.axes[0]
+    ax.set_xscale("log", base=2)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    return fig

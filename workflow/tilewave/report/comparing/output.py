@@ -112,6 +112,17 @@ def times(comparison: Comparison) -> pd.DataFrame:
     return shown if shown["why"].any() else shown.drop(columns="why")
 
 
+def least(comparison: Comparison) -> pd.DataFrame:
+    """Return the table of least times for readers, the largest change first."""
+    rows = comparison.least
+    change = (100 * (rows["after_us"].astype(float) / rows["before_us"] - 1)).round(2)
+    shown = pd.DataFrame({
+        "case": rows["case"], "least before (us)": rows["before_us"], "least after (us)": rows["after_us"],
+        "change (%)": change, "limiter": rows["limiter"],
+    })  # fmt: skip
+    return shown.sort_values("change (%)", key=lambda column: -column.abs(), kind="stable")
+
+
 def counts(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the table of counts for readers, with the change in percent, empty from 0."""
     change = 100 * (rows["after"] / rows["before"].where(rows["before"] != 0) - 1)
@@ -130,6 +141,7 @@ def _parts(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]
     tables = {
         "Verdicts that changed": comparison.verdicts,
         "Times": times(changed),
+        "Least times of cases that were not timed": least(comparison),
         "Counts and resources that differ": counts(comparison.counts),
         "Lines whose excess wavefronts differ": lines,
     }

@@ -2,17 +2,14 @@
 
 import base64
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from tilewave.kernel import result
 from tilewave.plots import style as look
 from tilewave.plots.base import present
-from tilewave.plots.style import Style
 from tilewave.records.counters.catalogue import EXCESS
 from tilewave.records.store import write_atomically
 from tilewave.report.cells import Table, table
@@ -27,36 +24,7 @@ MOST_VARIANTS = 20
 """The most variants whose code is shown."""
 MOST_OPCODES = 12
 """The most opcodes that are named."""
-WIDE, NARROW = Style(), Style(width_mm=86.0)
 _TONES = {ratios.FASTER: "good", ratios.SLOWER: "bad"}
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure at two widths as data URLs, with its text alternative and caption; sizes in pixels."""
-
-    alt: str
-    address: str
-    size: tuple[int, int]
-    narrow: str
-    narrow_size: tuple[int, int]
-    caption: list[str]
-
-
-@dataclass(frozen=True)
-class ChangedVariant:
-    """A variant whose counts or machine code differ, shown at one case.
-
-    resources: texts before and after; opcodes: texts on those whose number differs.
-    """
-
-    name: str
-    case: str
-    resources: list[str]
-    counts: Table | None
-    files: list[code.MergedFile]
-    sass: code.MachineCode | None
-    opcodes: list[str]
 
 
 def where(side: Side) -> str:
@@ -83,32 +51,22 @@ def where(side: Side) -> str:
     return "; ".join(machines) or "nothing was measured"
 
 
-# ------------------------------------------------------------------------------------------ figures
-
-
-def _picture(title: str, draw: Callable[[Style], Figure]) -> Picture:
-    images: list[tuple[str, tuple[int, int]]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for style in (WIDE, NARROW):
-            figure, path = draw(style), Path(folder) / "figure.svg"
-            look.save(figure, path, style)
-            encoded = base64.b64encode(path.read_bytes()).decode()
-            width, height = (round(96 * float(inches)) for inches in figure.get_size_inches())
-            images.append((f"data:image/svg+xml;base64,{encoded}", (width, height)))
-    (wide, size), (narrow, narrow_size) = images
-    return Picture(title, wide, size, narrow, narrow_size, look.caption(figure))
-
-
-def _pictures(comparison: Comparison) -> list[Picture]:
-    before, after = comparison.before, comparison.after
-    source = "; ".join(f"{side.label}: {where(side)}" for side in (before, after))
-    pictures, times, counts = [], comparison.times, comparison.counts
+def _pictures(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return the figures as data URLs, with size in pixels and text alternative."""
+    times, counts, figures = comparison.times, comparison.counts, []
     if times["ratio"].notna().any():
-        title = f"Times, {before.label} to {after.label}: {output.times_text(comparison)}"
-        pictures += [_picture(title, lambda style: drawing.draw_times(times, title, source, style))]
+        figures.append((output.times_text(comparison), drawing.draw_times(times)))
     if len(counts):
-        head = f"Counts, {before.label} to {after.label}: {output.counts_text(comparison)}"
-        pictures += [_picture(head, lambda style: drawing.draw_counts(counts, head, source, style))]
+        figures.append((output.counts_text(comparison), drawing.draw_counts(counts)))
+    pictures = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "figure.svg"
+        for alt, figure in figures:
+            look.save(figure, path, drawing.STYLE)
+            width, height = (round(96 * float(inches)) for inches in figure.get_size_inches())
+            encoded = base64.b64encode(path.read_bytes()).decode()
+            address = f"data:image/svg+xml;base64,{encoded}"
+            pictures.append({"alt": alt, "address": address, "width": width, "height": height})
     return pictures
 
 
@@ -140,7 +98,7 @@ def _resources(comparison: Comparison, case: str) -> list[str]:
     return resources
 
 
-def _variants(comparison: Comparison) -> tuple[list[ChangedVariant], list[str]]:
+def _variants(comparison: Comparison) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the variants whose code or counts differ, and the names of those over MOST_VARIANTS."""
     before, after = comparison.before, comparison.after
     both = [case for case in before.cases["case"] if case in set(after.cases["case"])]
@@ -150,7 +108,7 @@ def _variants(comparison: Comparison) -> tuple[list[ChangedVariant], list[str]]:
     cases: dict[str, str] = {}  # each variant's case with the largest change of excess
     for case in sorted(both, key=lambda case: -largest.get(case, -1.0)):
         cases.setdefault(_variant(case), case)
-    shown: list[ChangedVariant] = []
+    shown: list[dict[str, Any]] = []
     unshown = []
     for name, case in cases.items():
         variant_counts = counts[counts["variant"] == name]
@@ -162,11 +120,12 @@ def _variants(comparison: Comparison) -> tuple[list[ChangedVariant], list[str]]:
             continue
         files = code.sources(before, after, case)
         rows = output.counts(variant_counts[variant_counts["case"] == case]).drop(columns="case")
-        opcodes = () if machine is None else machine.opcodes.head(MOST_OPCODES).itertuples()
-        shown.append(ChangedVariant(
-            name, case, _resources(comparison, case), _table(rows), files, machine,
-            [f"{row.opcode} {row.before} → {row.after}" for row in opcodes],
-        ))  # fmt: skip
+        opcodes = () if machine is None else machine["opcodes"].head(MOST_OPCODES).itertuples()
+        shown.append({
+            "name": name, "case": case, "resources": _resources(comparison, case), "counts": _table(rows),
+            "files": files, "sass": machine,
+            "opcodes": [f"{row.opcode} {row.before} → {row.after}" for row in opcodes],
+        })  # fmt: skip
     return shown, unshown
 
 
@@ -193,6 +152,7 @@ def write(folder: Path, comparison: Comparison) -> Path:
         "pictures": _pictures(comparison),
         "verdict_changes": _table(comparison.verdicts),
         "times": _table(output.times(comparison)),
+        "least": _table(output.least(comparison)),
         "counts": _table(output.counts(comparison.counts)),
         "variants": variants,
         "unshown": unshown,

@@ -14,6 +14,7 @@ import pandas as pd
 
 from tilewave.basics.errors import HERE, UserError
 from tilewave.compiling import origins
+from tilewave.execution import least
 from tilewave.kernel import result
 from tilewave.kernel.discovery import gathered
 from tilewave.kernel.front_matter import Kernel, find_kernels, source_digest
@@ -24,6 +25,7 @@ from tilewave.pipeline import project as projects
 from tilewave.pipeline.pipeline import ALL, Pipeline
 from tilewave.pipeline.tables import samples_table
 from tilewave.records.recorded import Recorded
+from tilewave.theory.data_sheets import DataSheet
 from tilewave.theory.occupancy import SmLimits, occupancy
 from tilewave.workers import supervisor
 
@@ -44,7 +46,7 @@ class Side:
 
     samples: raw samples; instructions: counts by instruction; environments: by id, where known; listing:
     returns a variant's machine code as from `sass.as_text`, empty where unknown; texts: returns a variant's
-    source files by last name, empty where unknown.
+    source files by last name, empty where unknown; gpu: the GPU of least times.
     """
 
     label: str
@@ -55,6 +57,7 @@ class Side:
     environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     listing: Callable[[str], str] = lambda variant: ""
     texts: Callable[[str], Mapping[str, str]] = lambda variant: {}
+    gpu: DataSheet | None = None
 
 
 def with_occupancy(cases: pd.DataFrame, limits: SmLimits | None) -> pd.DataFrame:
@@ -121,7 +124,8 @@ def _of_run(folder: Path, tables: Path) -> Side:
         path = results / "cubins" / Path(*Path(entry.get("sass") or "none").parts[-2:])
         return path.read_text("utf-8") if path.is_file() else ""
 
-    return Side(str(folder), **frames, environments=environments, listing=listing)
+    gpu = least.gpu_of(arch, str(target.get("label")))
+    return Side(str(folder), **frames, environments=environments, listing=listing, gpu=gpu)
 
 
 def of_recording(folder: Path) -> Side:
@@ -312,7 +316,7 @@ def of_kernels(
 
     side = Side(
         label, **{name: frames[name] for name in FRAMES}, environments=environments, listing=listing,
-        texts=texts,
+        texts=texts, gpu=least.gpu_of(run.target["arch"], str(run.target["label"])),
     )  # fmt: skip
     return Kernels(side, pipeline)
 

@@ -28,7 +28,7 @@ const closedForms = {
     closedForms.tileEfficiency(m, n, rows, columns) *
     closedForms.waves(closedForms.tileCount(m, n, rows, columns), sms, blocksPerSm).efficiency,
 };
-// ------------------------------------------------------------------ the view, as in explorer.py
+// ------------------------------------------------------------------ the view
 const MOST_ROWS = 24;
 const FRAME = { left: 84, top: 12, right: 624, bottom: 232 };
 const NAMES = ["m", "n", "k", "rows", "columns", "sms", "blocks"];

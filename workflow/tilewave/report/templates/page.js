@@ -1,5 +1,4 @@
-// Sorting and filtering of tables, and a menu that shows one of several cases. Pages are complete
-// without it.
+// Sorting and filtering of tables. Pages are complete without it.
 "use strict";
 function valueOf(cell) {
   const text = cell ? cell.textContent.trim() : "";
@@ -70,28 +69,11 @@ function explore(table) {
   const box = table.closest(".scroll") || table;
   box.before(bar);
 }
-function choose(note) {
-  const choices = Array.from(document.querySelectorAll("details.choice"));
-  if (choices.length < 2) return;
-  const menu = document.createElement("select");
-  menu.setAttribute("aria-label", "Case");
-  menu.append(...choices.map((choice) => new Option(choice.dataset.choice)));
-  const show = () => {
-    for (const choice of choices) {
-      choice.hidden = choice.dataset.choice !== menu.value;
-      choice.open = !choice.hidden;
-    }
-  };
-  menu.addEventListener("input", show);
-  note.after(menu);
-  show();
-}
 function openTarget() {
   const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
   for (let node = target; node; node = node.parentElement) if (node.tagName === "DETAILS") node.open = true;
   if (target) target.scrollIntoView();
 }
 document.querySelectorAll("table.explore").forEach(explore);
-document.querySelectorAll(".chooser").forEach(choose);
 addEventListener("hashchange", openTarget);
 openTarget();
