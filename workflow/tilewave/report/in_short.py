@@ -12,7 +12,8 @@ import pandas as pd
 from tilewave.kernel import result
 from tilewave.plots.base import present
 from tilewave.report import verdict
-from tilewave.report.cells import number
+from tilewave.report.cells import markdown as as_markdown
+from tilewave.report.cells import markdown_row, number
 from tilewave.report.summary import Banner, troubles, verdict_counts
 
 if TYPE_CHECKING:
@@ -70,24 +71,22 @@ def markdown(
     """Return the summary: source of the figures, verdict, cases, highlights, studies, and problems."""
     counts = ", ".join(f"{number(count)} {word}" for word, count in verdict_counts(cases))
     lines = [
-        f"# {banner.headline}",
+        f"# {as_markdown(banner.headline)}",
         "",
-        judged.sentence,
+        as_markdown(judged.sentence),
         "",
         f"{number(len(cases))} cases: {counts}.",
         "",
     ]
-    lines += [f"* {highlight.sentence}" for highlight in highlights]
+    lines += [f"* {as_markdown(highlight.sentence)}" for highlight in highlights]
     lines += ["", "| study | cases | finding |", "|---|---|---|"]
-    lines += [f"| {study.title} | {study.cases} | {study.takeaway or '-'} |" for study in shown]
+    lines += [markdown_row(study.title, study.cases, study.takeaway or "-") for study in shown]
     groups = troubles(cases, records)
     if groups:
         lines += ["", "| problem | cases | stage | reason | first case |", "|---|---|---|---|---|"]
         for group in groups:
-            reason = group.reason.replace("|", "\\|")
-            lines.append(
-                f"| {group.word} | {len(group.cases)} | {group.stages} | {reason} | {group.cases[0]} |"
-            )
+            count, first = len(group.cases), group.cases[0]
+            lines.append(markdown_row(group.word, count, group.stages, group.reason, first))
     return "\n".join(lines) + "\n"
 
 
