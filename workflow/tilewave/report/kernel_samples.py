@@ -92,13 +92,15 @@ def _messages(rules: list[Mapping[str, Any]]) -> list[RuleMessage]:
     """Return the messages on the kernel, without references to other sections and errors of a rule."""
     messages = []
     for rule in rules:
-        if rule["kind"] in ("ok", "error") and not rule["title"]:
+        title = rule.get("title", "")
+        if rule.get("kind") in ("ok", "error") and not title:
             continue
         speedup = ""
         if rule.get("speedup_of"):
             local = "" if rule["speedup_of"] == "global" else "local "
-            speedup = f"estimated {local}speedup {rule['speedup']:.1f} %"
-        messages.append(RuleMessage(rule["title"] or rule["name"], plain(rule["message"]), speedup))
+            speedup = f"estimated {local}speedup {rule.get('speedup') or 0:.1f} %"
+        message = plain(rule.get("message", ""))
+        messages.append(RuleMessage(title or rule.get("name", ""), message, speedup))
     return messages
 
 
