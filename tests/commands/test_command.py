@@ -155,9 +155,9 @@ def test_a_shape_that_the_kernel_cannot_take_or_no_memory_holds(capsys, monkeypa
     def full(*_: object) -> None:
         raise MemoryError("373 GiB")
 
-    monkeypatch.setattr(execute.case, "run", full)
-    code, _, error = run(capsys, KERNEL, "--shape", "64")
-    assert code == 2 and "--shape 64" in error and "memory (373 GiB)" in error
+    monkeypatch.setattr(execute.case._Case, "judged", full)
+    code, out, _ = run(capsys, KERNEL, "--shape", "64")
+    assert code == 2 and "not measured" in out and "more memory than 2 GiB" in out
 
 
 def test_a_kernel_that_does_not_compile(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

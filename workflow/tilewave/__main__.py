@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import os
+import resource
 import select
 import signal
 import sys
@@ -26,7 +28,72 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from tilewave.basics.errors import HERE, UserError
-from tilewave.commands import compare, execute, pick, record, report, wrap
+from tilewave.records.store import not_written
+
+MEMORY = 4 << 30
+"""Address space in bytes below which a failure is put down to its limit (`ulimit -v`)."""
+
+
+def _explained(error: BaseException) -> str:
+    """Return one line about an error that the machine causes; empty for any other."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    narrow = 0 <= limit < MEMORY and isinstance(error, ImportError | OSError | RuntimeError)
+    if isinstance(error, MemoryError | SystemError) or narrow:
+        allowed = f" (ulimit -v allows {limit / 2**30:.1f} GiB)" if limit >= 0 else ""
+        return f"memory ran out{allowed}. Allow more, or choose smaller sizes"
+    if isinstance(error, FileNotFoundError) and not _has_folder():
+        return "the working folder no longer exists. Change to another folder"
+    return str(error if isinstance(error, UserError) else not_written(error) or "")
+
+
+def _has_folder() -> bool:
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
+
+
+def _drop_output() -> None:
+    """Send what Python writes at its end to nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def _leaving() -> Iterator[None]:
+    """Exit with one line where the machine ends the command, silently where the reader has left.
+
+    The status is that of SIGPIPE for a reader that has left (`| head`), that of SIGINT for Ctrl-C, else 2.
+    A BrokenPipeError of any other pipe is raised again.
+    """
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:  # closed before Python began
+                sys.stdout.flush()
+    except BrokenPipeError:
+        output = select.poll()
+        output.register(sys.stdout, 0)
+        if not output.poll(0):  # poll reports errors only
+            raise
+        _drop_output()
+        raise SystemExit(128 + signal.SIGPIPE) from None
+    except KeyboardInterrupt:
+        print("Interrupted", file=sys.stderr)
+        raise SystemExit(128 + signal.SIGINT) from None
+    except Exception as error:
+        explanation = _explained(error)
+        if not explanation:
+            raise
+        with contextlib.suppress(OSError):
+            print(f"Error: {explanation}", file=sys.stderr)
+        if isinstance(error, OSError) and sys.stdout is not None:
+            _drop_output()
+        raise SystemExit(2) from None
+
+
+with _leaving():
+    from tilewave.commands import compare, execute, pick, record, report, wrap
 
 SUBCOMMANDS = (execute, wrap, report, record, compare, pick)
 """The module of each subcommand, in the order of the help."""
@@ -52,36 +119,15 @@ def parser() -> argparse.ArgumentParser:
     return command_line
 
 
-@contextlib.contextmanager
-def _leave_with_the_reader() -> Iterator[None]:
-    """Exit silently with the status of SIGPIPE when the output's reader has left (`| head`).
-
-    A BrokenPipeError of any other pipe is raised again.
-    """
-    if sys.stdout is None:  # closed before Python began
-        yield
-        return
-    try:
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        output = select.poll()
-        output.register(sys.stdout, 0)
-        if not output.poll(0):  # poll reports errors only
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again
-        raise SystemExit(128 + signal.SIGPIPE) from None
-
-
-@_leave_with_the_reader()
+@_leaving()
 def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
     """Run ``tilewave``, or ``python -m tilewave``, and return the exit code.
 
     machine: what executes kernels instead of this CPU.
     """
     command = sys.argv[1:] if arguments is None else arguments
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack a character
     try:
         options, rest = parser().parse_known_args(command, argparse.Namespace(machine=machine))
         if rest:

@@ -19,47 +19,47 @@ def folder(kind: str, key: str = "") -> Path:
 
     Raises UserError where another user can write it, because code is loaded from it.
     """
-    root = os.environ.get("TILEWAVE_CACHE") or platformdirs.user_cache_dir("tilewave")
-    kinds = Path(root) / kind
-    kinds.parent.mkdir(parents=True, exist_ok=True)
-    path = kinds / key
-    for directory in dict.fromkeys((kinds, path)):
-        with contextlib.suppress(FileExistsError):
-            directory.mkdir(mode=0o700)
-        state = directory.lstat()
-        if (
-            not stat.S_ISDIR(state.st_mode)
-            or state.st_uid not in (0, os.geteuid())
-            or state.st_mode & 0o022
-        ):
-            problem = (
-                f"{directory} is no folder that only you can write ({stat.filemode(state.st_mode)})"
-            )
-            raise UserError.because(
-                "cache", problem, "Remove it, or set TILEWAVE_CACHE to another folder", directory
-            )
+    root = Path(os.environ.get("TILEWAVE_CACHE") or platformdirs.user_cache_dir("tilewave"))
+    remedy = "Remove it, or set TILEWAVE_CACHE to another folder"
+    _secured(root, "cache", remedy)
+    path = root / kind / key
+    for directory in dict.fromkeys((root / kind, path)):
+        _secured(directory, "cache", remedy, new=True)
     return path
 
 
 def owned(store: Path) -> Path:
-    """Return a working folder's store, and make it if there is none. Its group loses the right to write.
+    """Return a working folder's store, and make it if there is none.
 
     Code is loaded from it. Raises UserError where another user owns it, or everybody can write it.
     """
+    return _secured(store, "store", "Remove it: the run makes it again", store.parent)
+
+
+def _secured(
+    folder: Path, name: str, remedy: str, above: Path | None = None, new: bool = False
+) -> Path:
+    """Make a folder that only its owner can write: this user, root, or the owner of the folder ``above``.
+
+    Its group loses the right to write. ``new``: Tilewave made it, so that it is no link and no group can write it.
+    Raises UserError for another.
+    """
     try:
-        store.mkdir(mode=0o700, parents=True, exist_ok=True)
-        state = store.stat()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state = folder.lstat() if new else folder.stat()
+        owners = {0, os.geteuid(), *([] if above is None else [above.stat().st_uid])}
     except OSError as error:
-        problem = f"{store} cannot be made: {error.strerror}"
-        remedy = "Run in a folder that you can write"
-        raise UserError.because("store", problem, remedy, store) from error
-    if state.st_uid not in (0, os.geteuid(), store.parent.stat().st_uid) or state.st_mode & 0o002:
-        problem = f"another user may have written {store} ({stat.filemode(state.st_mode)})"
-        raise UserError.because("store", problem, "Remove it: the run makes it again", store)
+        problem = f"{folder} is no folder that can be made ({error.strerror})"
+        raise UserError.because(name, problem, remedy, folder) from error
+    others = state.st_mode & (0o022 if new else 0o002)
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid not in owners or others:
+        mode = stat.filemode(state.st_mode)
+        problem = f"another user may have written {folder}: it is no folder that only you can write ({mode})"
+        raise UserError.because(name, problem, remedy, folder)
     if state.st_mode & 0o020:
         with contextlib.suppress(PermissionError):
-            store.chmod(state.st_mode & 0o755)
-    return store
+            folder.chmod(state.st_mode & 0o755)
+    return folder
 
 
 def forget_old(folder: Path) -> None:

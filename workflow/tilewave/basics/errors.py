@@ -1,6 +1,7 @@
 """The one error type for what a user can cause."""
 
 import difflib
+import re
 import reprlib
 from collections.abc import Iterable
 from typing import Any, Self
@@ -13,6 +14,17 @@ MOST_SIGNS = 2000
 _REPR = reprlib.Repr()
 _REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 5, 200, 200, 60
 _REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = _REPR.maxset = 30
+
+
+UNPRINTABLE = re.compile(
+    "[^\t\n -~\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+"""Characters that command a terminal, that XML forbids, or that change the direction of a text."""
+
+
+def printable(text: str) -> str:
+    """Return a text from elsewhere with blanks for the characters in `UNPRINTABLE`."""
+    return UNPRINTABLE.sub(" ", text)
 
 
 def one_line(text: str, most: int = MOST_SIGNS) -> str:

@@ -9,12 +9,19 @@ from tilewave.basics.errors import KernelRefused, UserError
 
 MOST_BYTES = 1 << 20
 """Limit of a kernel file; Tilewave's longest has 22 KB."""
+SYSTEM = ("/proc", "/sys", "/dev")
+"""Folders of the system without files of users."""
 
 
 def lies_in(path: Path, folders: Iterable[Path]) -> bool:
-    """Return whether a file lies in one of the folders or below, links followed. Open nothing."""
+    """Return whether a file lies in one of the folders or below, links followed. Open nothing.
+
+    Files of /proc, /sys and /dev lie nowhere.
+    """
     try:
         real = os.path.realpath(path)
+        if any(Path(real).is_relative_to(system) for system in SYSTEM):
+            return False
         return any(Path(real).is_relative_to(os.path.realpath(folder)) for folder in folders)
     except (OSError, ValueError):  # a loop of links, a null byte
         return False

@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from tilewave.basics.errors import printable
+
 TERMINAL_S, LOG_S = 3.0, 30.0
 """Seconds between lines at a terminal, and in a file or a CI job."""
 NAMED = 3
@@ -16,7 +18,7 @@ NAMED = 3
 
 def say(text: str) -> None:
     """Print a line for the person at the terminal."""
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)
 
 
 def duration(seconds: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from tilewave.basics.errors import HERE, UserError, shown
+from tilewave.basics.errors import HERE, UNPRINTABLE, UserError, shown
 from tilewave.basics.files import MOST_BYTES, not_utf8
 
 WIDEST = range(-(2**63), 2**64)
@@ -75,7 +75,7 @@ def yaml_of(text: str) -> Any:
 def check_data(data: Any) -> None:
     """Refuse data that no document may hold. Raises NoYaml.
 
-    These are types other than YAML's plain ones, keys that are not text, numbers that are not finite or
+    These are types other than YAML's plain ones, control characters, keys that are not text, numbers that are not finite or
     wider than 64 bits, and more values or levels than `MOST_VALUES` and `MOST_DEPTH`.
     """
     waiting: list[tuple[tuple[str, ...], Any]] = [((), data)]
@@ -93,8 +93,8 @@ def check_data(data: Any) -> None:
             raise NoYaml(HERE, key, plain, allowed)
         if isinstance(value, Mapping):
             for name in value:
-                if not isinstance(name, str):
-                    problem = f"{key} has the key {shown(name)}, which is not text"
+                if not isinstance(name, str) or UNPRINTABLE.search(name):
+                    problem = f"{key} has the key {shown(name)}, which is not plain text"
                     raise NoYaml.because(HERE, problem, "Put the key in quotation marks", key)
             waiting += (((*path, name), item) for name, item in value.items())
         elif isinstance(value, list | tuple):
@@ -103,7 +103,9 @@ def check_data(data: Any) -> None:
 
 def _allowed_instead(value: Any) -> str:
     """Return what is allowed instead of a value; empty where the value is allowed."""
-    if value is None or isinstance(value, bool | str | Mapping | list | tuple):
+    if isinstance(value, str):
+        return "text without control characters" if UNPRINTABLE.search(value) else ""
+    if value is None or isinstance(value, bool | Mapping | list | tuple):
         return ""
     if isinstance(value, int):
         return "" if value in WIDEST else "whole numbers of 64 bits"

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     )
     with tempfile.TemporaryDirectory(prefix="tilewave-") as work:
         comparison = pairing.compared(options.before, options.after, request, Path(work))
-        print(output.text(comparison), end="")
+        flags.show(output.text(comparison))
         if options.json:
             document = json.dumps(comparison.document(), indent=1)
             write_atomically(options.json, f"{document}\n".encode())
@@ -62,5 +62,5 @@ def run(options: argparse.Namespace) -> int:
     broken = output.failures(comparison, rules)
     if broken:
         print(f"\nFailed (--fail-on {options.fail_on}):")
-        print("\n".join(f"  {line}" for line in broken))
+        flags.show("\n".join(f"  {line}" for line in broken))
     return 1 if broken else 0

@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     """Execute, print the outcome and return the exit code. Raises UserError."""
     flags.use_operations(options)
     outcome = execute(options, options.machine)
-    print(json.dumps(outcome, indent=1) if options.json else text(outcome))
+    flags.show(json.dumps(outcome, indent=1) if options.json else text(outcome))
     return exit_code(outcome)
 
 
@@ -502,11 +502,7 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
         kernel_reference.execute, done = reference_kernel.outputs, None
         if isinstance(job, Job):
             machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
-            try:
-                done = case.run(replace(job, watch=options.lanes is not None), machine)
-            except MemoryError as error:
-                problem = f"the arrays of --shape {options.shape} do not fit into memory ({error})"
-                raise UserError.because(HERE, problem, "Choose smaller sizes") from error
+            done = case.run(replace(job, watch=options.lanes is not None), machine)
         outcome = document(_arch(options), selected, job, entry, done)
         if done is not None and isinstance(job, Job) and (gpu := _gpu(options)) is not None:
             outcome["bound"] = least.of_execution(done, job, gpu)

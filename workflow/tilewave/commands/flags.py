@@ -3,9 +3,14 @@
 import argparse
 from pathlib import Path
 
-from tilewave.basics.errors import HERE, UserError
+from tilewave.basics.errors import HERE, UserError, printable
 from tilewave.kernel import operations
 from tilewave.pipeline.cases import Shape, expand_shapes
+
+
+def show(text: str) -> None:
+    """Print a command's result. Texts of kernels and recordings command no terminal."""
+    print(printable(text), end="" if text.endswith("\n") else "\n")
 
 
 def add_operations(parser: argparse.ArgumentParser) -> None:

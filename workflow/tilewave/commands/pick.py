@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
     answer = document((resolved["m"], resolved["n"], resolved["k"]), raced)
     answer |= {"dtype": dtype, "recording": relative(recorded.folder)}
     answer["gpu"] = recorded.environments[recorded.main_environment]["gpu"]
-    print(json.dumps(answer, indent=1) if options.json else "\n".join(text(answer)))
+    flags.show(json.dumps(answer, indent=1) if options.json else "\n".join(text(answer)))
     return 0 if answer["variants"] else 1
 
 

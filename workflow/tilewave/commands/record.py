@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.paths import RECORDED, relative
-from tilewave.commands import report
+from tilewave.commands import flags, report
 from tilewave.records.recorded import adopt, folders
 
 
@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     """Record and return the exit code. Raises UserError."""
     if options.source is None:
         return report.workflow(report.latest(), "record")
-    print("\n".join(adopted(options, Path.cwd())))
+    flags.show("\n".join(adopted(options, Path.cwd())))
     return 0
 
 

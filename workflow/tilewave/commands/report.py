@@ -10,7 +10,7 @@ import yaml
 
 from tilewave.basics import validation
 from tilewave.basics.errors import HERE, UserError
-from tilewave.basics.paths import RECORDED, ROOT
+from tilewave.basics.paths import RECORDED, ROOT, child_environment
 from tilewave.commands import flags
 from tilewave.commands.unlock import unlock
 from tilewave.pipeline import kernels_study, outputs, parameters
@@ -112,7 +112,10 @@ def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int
     command += ["--configfile", str(config), "--cores", cores, "--quiet", *QUIET, "--", rule]
     if only:
         command[-2:-2] = ["--config", f"only={only}"]
-    code = subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
+    environment = child_environment()
+    code = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, check=False
+    ).returncode
     if rule == "report" and page.is_file():
         print(f"The report is in {page.resolve()}")
     return code

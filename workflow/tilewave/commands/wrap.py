@@ -187,7 +187,7 @@ def _wrapped(
             note = "Mark an output of atomics as `zeroed`, and allow for the rounding of sums"
             say(f"  {relative(file)} defines what is correct. {note} (docs/operations.md).")
     if output is None:
-        print(text, end="")
+        flags.show(text)
     else:
         output.write_text(text, encoding="utf-8")
         say(f"Written: {os.path.relpath(output)}. Read it, then run")

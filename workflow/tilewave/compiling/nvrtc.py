@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewave.basics.errors import printable
 from tilewave.basics.packages import nvrtc_version
 from tilewave.compiling import headers, mangling, nvcc, source
 from tilewave.kernel import includes
@@ -20,6 +21,8 @@ STANDARD = re.compile("--?std=")
 MESSAGE = re.compile(
     r"^(?P<file>[^\s(]+)\((?P<line>\d{1,9})\): (?:catastrophic )?error:? (?P<text>.*)$", re.M
 )
+UNREAD = re.compile(r'(cannot open source file "[^"\n]*")[^\n]*')
+"""A file that cannot be read: the reason would tell whether a file outside the kernel's folders exists."""
 OF_PTXAS = re.compile(r"\bptxas (?P<kind>error|fatal)\s*: (?P<text>.*)")
 OF_NVRTC = "__nv_nvrtc_builtin_header.h"
 ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'")
@@ -255,7 +258,7 @@ def _compile(
         _, length = nvrtc.nvrtcGetProgramLogSize(program)
         buffer = b" " * length
         nvrtc.nvrtcGetProgramLog(program, buffer)
-        log = buffer.rstrip(b"\0 ").decode(errors="replace")
+        log = UNREAD.sub(r"\1", printable(buffer.rstrip(b"\0 ").decode(errors="replace")))
         cubin, symbols = None, {}
         if not failed:
             _, length = nvrtc.nvrtcGetCUBINSize(program)

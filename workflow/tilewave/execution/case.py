@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewave import execution
+from tilewave.basics import memory
 from tilewave.compiling import sass
 from tilewave.execution import cost, counters
 from tilewave.execution.places import Places, described, sentence
@@ -371,9 +372,12 @@ def run(job: Job, machine: Any = None) -> CaseExecution:
     machine = machine or execution.engine()
     case = _Case(job, machine)
     try:
-        case.load()
-        begun = time.monotonic()
-        judged = case.judged()
+        with memory.limited():
+            case.load()
+            begun = time.monotonic()
+            judged = case.judged()
+    except MemoryError:
+        return CaseExecution(Result.of_job(job, model.NOT_MEASURED, f"{HERE}: {memory.exceeded()}"))
     except machine.Unsupported as error:
         reason = _unsupported(error, case.places[case.entry])
         return CaseExecution(Result.of_job(job, model.UNSUPPORTED, reason))
@@ -428,8 +432,9 @@ def classes(execution_: CaseExecution) -> list[dict[str, Any]]:
 def launch_once(job: Job, machine: Any = None) -> Sequence[ExecutedLaunch]:
     """Execute a job's launches once, unjudged. Raises the machine's errors."""
     case = _Case(job, machine or execution.engine())
-    case.load()
-    case.launch(case.buffers(case.operation.inputs(job), 1.0))
+    with memory.limited():
+        case.load()
+        case.launch(case.buffers(case.operation.inputs(job), 1.0))
     return case.ran
 
 
@@ -455,10 +460,14 @@ def run_unjudged(
     machine = machine or execution.engine()
     case = _Case(job, machine)
     case.footprint = footprint
-    buffers = operands(case.operation, job, inputs, 0.0) | scratch(job)
+    buffers: dict[str, np.ndarray] = {}
     try:
-        case.load()
-        ended = case.launch(buffers)
+        with memory.limited():
+            buffers |= operands(case.operation, job, inputs, 0.0) | scratch(job)
+            case.load()
+            ended = case.launch(buffers)
+    except MemoryError:
+        return UnjudgedRun(buffers, memory.exceeded(), True)
     except machine.Unsupported as error:
         return UnjudgedRun(buffers, _unsupported(error, case.places[case.entry]), True)
     except (machine.BadLaunch, ValueError) as error:

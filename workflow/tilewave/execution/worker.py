@@ -22,6 +22,7 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
 from tilewave import execution  # noqa: E402
+from tilewave.basics import memory  # noqa: E402
 from tilewave.basics.lifetime import die_with_parent  # noqa: E402
 from tilewave.execution import case, cost  # noqa: E402
 from tilewave.execution.lanes import captured  # noqa: E402
@@ -42,7 +43,7 @@ def run_job(job: Job, machine: Any, rates: cost.PaceRates) -> Result:
         rates.saw(job, done.launched_s)
         return done.result
     except MemoryError:
-        reason = f"{case.HERE}: out of memory; try smaller sizes or fewer cores"
+        reason = f"{case.HERE}: {memory.exceeded()}"
     except Exception as error:
         traceback.print_exc()
         text = f"{type(error).__name__}: {str(error).strip() or 'no message'}"

@@ -5,6 +5,7 @@ import contextlib
 import glob
 import hashlib
 import re
+import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,16 +30,17 @@ FENCES = {".cu": ("/*---", "---*/", "nvrtc"), ".py": ('"""---', '---"""', "cpu")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 SET_ELSEWHERE = re.compile(
     r"--?(gpu-architecture|arch|include-path|I|pre-include|include|(create-|use-)?pch|pch-dir|time"
-    r"|(f|d)?device-time-trace)\b|-I"
+    r"|(f|d)?device-time-trace)\b|-I|(?!-D|--define-macro).*([/@]|\b(optf|options-file|output-file)\b)",
+    re.DOTALL,
 )
-"""Options for the architecture, for folders of headers, and those that read or write any file."""
+"""Options for the architecture, for folders of headers, and those that read or write any file (ptxas' too)."""
 SUFFIXES = (".cu", ".py", ".yaml")
 OPERATION = re.compile(r"""\boperation\b["']?\s*:""")
 """The key by which a kernel file in YAML differs from another file in YAML."""
 MACRO = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 # Other characters would break a file name, an anchor of a page, or a case in a list.
-VALUE = re.compile(r"[^\x00-\x1f\x7f-\x9f/\\<>|?\"'`]*")
-VALUES = "numbers and words without line ends and the characters / \\ < > | ? \" ' `"
+VALUE = re.compile(r"[^\x00-\x1f\x7f-\x9f/\\<>|?\"'`@()]*")
+VALUES = "numbers and words without line ends and the characters / \\ < > | ? \" ' ` @ ( )"
 MOST_FRONT = 16 << 10
 """Limit of front matter in characters; Tilewave's longest has 8,000."""
 MOST_CUBIN = 64 << 20
@@ -362,18 +364,28 @@ class Kernel:
         options = []
         for option in self.front.compiler.options:
             key = "compiler.options"
+            option = self.formatted(key, option, macros)
             if SET_ELSEWHERE.match(option):
                 remedy = "Remove it: the target sets the architecture, `compiler: include` the folders of headers"
                 problem = f"{key}: a kernel may not set {option}, nor name other files"
                 raise UserError.because(self.path, problem, remedy, key)
-            options.append(self.formatted(key, option, macros))
+            options.append(option)
         return options
 
     def formatted(self, key: str, text: str, macros: Mapping[str, Any]) -> str:
-        """Fill macros in braces into a text of front matter. Raises UserError for an unknown macro."""
+        """Fill macros in braces into a text of front matter, without widths or attributes.
+
+        Raises UserError for anything else in braces.
+        """
         try:
-            return text.format(**macros)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            parts = [*string.Formatter().parse(text)]
+            if any(style or conversion for _, _, style, conversion in parts):
+                raise ValueError("a format")
+            return "".join(
+                literal + ("" if name is None else str(macros[name]))
+                for literal, name, _, _ in parts
+            )
+        except (KeyError, ValueError) as error:
             names = ", ".join(f"{{{name}}}" for name in macros)
             remedy = f"Allowed in braces: {names}" if names else "Remove the braces"
             problem = f"{key}: {text} names no macro of this kernel in braces"

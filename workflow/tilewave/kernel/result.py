@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
+from tilewave.basics.errors import printable
+
 if TYPE_CHECKING:
     from tilewave.kernel.job import Job  # it needs NumPy
 
@@ -104,6 +106,7 @@ class Result:
             raise ValueError(f"status {self.status!r} is none of {', '.join(STATUSES)}")
         if self.verdict is not None and self.verdict not in VERDICTS:
             raise ValueError(f"verdict {self.verdict!r} is none of {', '.join(VERDICTS)}")
+        object.__setattr__(self, "reason", printable(self.reason))  # it quotes kernels
 
     @classmethod
     def of_job(cls, job: Job, status: str = OK, reason: str = "", **more: Any) -> Self:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewave.basics.files import lies_in
 from tilewave.basics.paths import ROOT
 from tilewave.compiling import cubin, nvrtc, origins, ready, sass, source
 from tilewave.compiling.origins import Origin
@@ -209,7 +210,7 @@ def _opened(
     libraries = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
     tool = sass.disassembler()
     read = [
-        *(folder for kernel in kernels for folder in kernel.folders),
+        *(folder for kernel in kernels for folder in kernel.folders if lies_in(folder, [folder])),
         *includes.folders(),
         *([] if tool is None else [Path(tool).parent]),
         *([] if recorded is None else [recorded.folder]),
@@ -217,7 +218,7 @@ def _opened(
         *map(Path, (sys.prefix, sys.base_prefix, *filter(None, sys.path), *libraries)),
         *map(
             Path,
-            ("/usr", "/lib", "/lib64", "/opt", "/nix", "/proc", "/dev/urandom", "/etc/ld.so.cache"),
+            ("/usr", "/lib", "/lib64", "/opt", "/nix", "/dev/urandom", "/etc/ld.so.cache"),
         ),
     ]
     store.root.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tilewave.basics.errors import UserError
+from tilewave.basics.files import SYSTEM
 from tilewave.basics.paths import INSTALLED, LIBRARY, RECORDED, ROOT, place
 from tilewave.pipeline.config import Config
 from tilewave.pipeline.parameters import MARKER
@@ -17,7 +18,6 @@ from tilewave.pipeline.parameters import MARKER
 KINDS = ("results", "reports")
 NEUTRAL = {"README.md", ".gitignore", ".gitkeep", ".DS_Store"}
 """Files that no run touches, and that do not tell whose folder it is."""
-SYSTEM = tuple(map(Path, ("/proc", "/sys", "/dev")))
 KEPT = ".git .snakemake .tilewave .venv".split()
 SOURCES = ".ci .github config docs kernels profiles requirements resources tests tools workflow"
 LONGEST_NAME = 200  # bytes; file systems take 255, and names grow in writing

@@ -25,7 +25,7 @@ from tilewave.gpu.failure import Measure, watched
 from tilewave.kernel import job as jobs
 from tilewave.kernel import operations, result
 from tilewave.kernel.result import Result
-from tilewave.pipeline import compiling, measuring, plan, tuning, watching
+from tilewave.pipeline import compiling, measuring, parameters, plan, tuning, watching
 from tilewave.pipeline import project as projects
 from tilewave.pipeline import target as targets
 from tilewave.pipeline.collecting import Tables
@@ -89,6 +89,7 @@ def _where() -> str:
 def _logged(snakemake: Any) -> Iterator[Path | None]:
     """Yield the path of a script's log, and write there what ended the script."""
     log = Path(str(snakemake.log[0])) if len(snakemake.log) else None
+    parameters.mark(*parameters.folders(snakemake.config))  # again, if they were deleted meanwhile
     if log is not None:
         log.unlink(missing_ok=True)
     try:
@@ -96,7 +97,7 @@ def _logged(snakemake: Any) -> Iterator[Path | None]:
     except SystemExit:
         raise
     except BaseException as error:
-        cause = not_written(error) or error
+        cause = not_written(error) or _gone(error, snakemake) or error
         mistake = isinstance(cause, UserError)
         text = f"{cause}\n" if mistake else traceback.format_exc()
         if log is not None:
@@ -108,6 +109,14 @@ def _logged(snakemake: Any) -> Iterator[Path | None]:
             raise
         say(f"Error: {cause}")
         raise SystemExit(1) from None
+
+
+def _gone(error: BaseException, snakemake: Any) -> UserError | None:
+    """Return the message for an input of a script that was deleted during the run; None for another error."""
+    gone = [str(path) for path in snakemake.input if not Path(str(path)).exists()]
+    if not isinstance(error, FileNotFoundError) or not gone:
+        return None
+    return UserError.because(gone[0], "it was deleted during the run", "Run again")
 
 
 def make_plan(snakemake: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +24,11 @@ from tilewave.pipeline.target import FALLBACK_ARCH
 from tilewave.records.store import Store
 
 
+def _load_engine() -> None:
+    with contextlib.suppress(Exception):  # the execution raises it again
+        execution.engine()
+
+
 def planned(
     case: Case, arch: str, target: Mapping[str, Any], folder: Path, seed: int, limit_s: float
 ) -> tuple[Job | Result, dict[str, Any]]:
@@ -36,7 +42,7 @@ def planned(
     if missing:
         cache.forget_old(store.root)
     done = compiling.compiled(missing, store, 1)
-    threading.Thread(target=execution.engine).start()  # loads numba while NVRTC and nvdisasm work
+    threading.Thread(target=_load_engine).start()  # loads numba while NVRTC and nvdisasm work
     entries = {task.key: entry for task, entry in done}
     compilations.provide(variant, arch)
     entry = compilations.entry(variant, arch) or next(iter(entries.values()), None)

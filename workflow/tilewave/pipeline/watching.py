@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from tilewave.execution import cost
+from tilewave.execution.lanes.captured import are_patterns
 from tilewave.gpu.failure import Measure
 from tilewave.kernel import operations, result
 from tilewave.kernel.job import Job
@@ -71,9 +72,9 @@ def _may_access(pipeline: Pipeline, job: Job) -> bool:
 def look_up(pipeline: Pipeline, job: Job) -> Rows | None:
     """Return a case's known accesses, None if it must be executed."""
     rows = pipeline.store.read(pipeline.store.blob(KIND, job.key, ".json"))
-    if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
-        return rows
-    return pipeline.deterministic.accesses.get(job.key) if pipeline.deterministic else None
+    if not are_patterns(rows) and pipeline.deterministic:
+        rows = pipeline.deterministic.accesses.get(job.key)
+    return rows if are_patterns(rows) else None
 
 
 def watch(pipeline: Pipeline, wanted: Iterable[Job], measure: Measure) -> None:

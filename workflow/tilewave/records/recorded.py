@@ -31,11 +31,13 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
+from tilewave.basics import memory
 from tilewave.basics.errors import UserError
 from tilewave.basics.paths import RECORDED
 from tilewave.compiling.sass import WITHOUT_CODE
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import EXECUTE, EXECUTED, OK, SAMPLE, STAGES, Result
+from tilewave.records import recorded_form
 from tilewave.records.keys import of_more
 from tilewave.records.store import write_atomically
 
@@ -58,38 +60,31 @@ LOST = {
     ACCESSES: "recorded accesses to shared memory (they are executed here)",
 }
 """The content that a report lacks without a file."""
-COLUMNS = {
-    RESULTS: {*PLAIN, *PACKED},
-    LISTINGS: {"key", "lines", "sass"},
-    "samples.parquet": {"key", "series", "index", "value"},
-    ACCESSES: {"case", "key"},
-    "instructions.parquet": {"key", "address"},
-    "stalls.parquet": {"key", "address"},
-}
-"""Columns that a table with rows must have."""
 TOGETHER = 32
 """Listings in a row group: reading a group takes some 30 ms, and the file is 7 % longer than with one group."""
 PACKING = {"compression": "zstd", "compression_level": 19}
 RESTORE = "Restore it (git checkout), or record again into an empty folder"
 
+MISSING = "it is missing"
+
 Parsed = TypeVar("Parsed")
 
 
 def _opened(data: bytes, name: str) -> pq.ParquetFile:
-    """Open a Parquet file. Raises ValueError for another format or a missing column."""
+    """Open a Parquet file. Raises ValueError for another format, other columns or too much data."""
     file = pq.ParquetFile(pa.BufferReader(data))
-    missing = COLUMNS[name] - set(file.schema_arrow.names)
-    if file.schema_arrow.names and missing:
-        raise ValueError(f"it has no column {', '.join(sorted(missing))}")
+    recorded_form.check_columns(file, name)
     return file
 
 
 def _table(data: bytes, name: str) -> pa.Table:
     """Read a table, without the import of pandas that `pq.read_table` would cost every job.
 
-    Raises ValueError for another format or a missing column.
+    Raises ValueError for another form (`recorded_form`).
     """
-    return _opened(data, name).read()
+    table = _opened(data, name).read()
+    recorded_form.check_rows(table, name)
+    return table
 
 
 def _number(data: bytes, name: str) -> int:
@@ -103,6 +98,10 @@ def _by_name(data: bytes, name: str) -> dict[str, dict[str, Any]]:
     entries = document.values() if isinstance(document, dict) else [None]
     if not all(isinstance(entry, dict) for entry in entries):
         raise ValueError("it is no JSON object of objects")
+    if name == COMPILED:
+        recorded_form.check_compiled(data)
+    else:
+        recorded_form.check_environments(document)
     return document
 
 
@@ -117,7 +116,7 @@ class _Listings:
 
     def __init__(self, data: bytes, name: str) -> None:
         self._file = _opened(data, name)
-        self._group = functools.lru_cache(maxsize=1)(self._file.read_row_group)
+        self._group = functools.lru_cache(maxsize=1)(self._read)
         groups = self._file.num_row_groups if self._file.schema_arrow.names else 0
         self._places = {
             key: (group, index)
@@ -127,17 +126,41 @@ class _Listings:
             )
         }
 
+    def _read(self, group: int) -> pa.Table:
+        """Read a row group. Raises ValueError for another form, MemoryError for too large a one."""
+        with memory.limited():
+            rows = self._file.read_row_group(group)
+            recorded_form.check_rows(rows, LISTINGS)
+        return rows
+
     def get(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
         """See `Recorded.places`."""
         if key not in self._places:
             return None
         group, index = self._places[key]
-        rows = self._group(group)
-        return rows["sass"][index].as_py(), json.loads(rows["lines"][index].as_py())
+        with contextlib.suppress(ValueError, MemoryError):  # `Recorded.damage` names it
+            rows = self._group(group)
+            return rows["sass"][index].as_py(), json.loads(rows["lines"][index].as_py())
+        return None
+
+    def check(self) -> None:
+        """Check the cells. Raises ValueError."""
+        for group in range(self._file.num_row_groups):
+            self._read(group)
 
     def rows(self) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = self._file.read().to_pylist()
         return rows
+
+
+def _check(data: bytes, name: str) -> None:
+    """Check the form of a file. Raises ValueError."""
+    if name == LISTINGS:
+        _Listings(data, name).check()
+    elif name.endswith(".json"):
+        _by_name(data, name)
+    else:
+        _table(data, name)
 
 
 class Recorded:
@@ -152,12 +175,17 @@ class Recorded:
     def _sums(self) -> dict[str, set[str]]:
         """Checksums by file; two while `record` writes: the old and the new one."""
         sums: dict[str, set[str]] = {}
-        with contextlib.suppress(OSError, UnicodeDecodeError):
+        reason = "it holds no checksums"
+        try:
             for line in (self.folder / SUMS).read_text("utf-8").splitlines():
                 checksum, _, name = line.partition("  ")
                 sums.setdefault(name, set()).add(checksum)
+        except FileNotFoundError:
+            reason = MISSING
+        except (OSError, UnicodeDecodeError):
+            pass
         if not sums:
-            self._lost[SUMS] = "it holds no checksums"
+            self._lost[SUMS] = reason
         return sums
 
     def _load(self, name: str, parse: Callable[[bytes, str], Parsed]) -> Parsed | None:
@@ -167,7 +195,7 @@ class Recorded:
             data = (self.folder / name).read_bytes()
         except FileNotFoundError:
             if checksums or name in (RESULTS, ENVIRONMENTS):
-                self._lost[name] = "it is missing"
+                self._lost[name] = MISSING
             return None
         except OSError as error:
             self._lost[name] = f"it cannot be read: {error.strerror}"
@@ -176,7 +204,11 @@ class Recorded:
             self._lost[name] = f"its checksum is not the one in {SUMS}"
             return None
         try:
-            return parse(data, name)
+            with memory.limited():
+                return parse(data, name)
+        except MemoryError:
+            self._lost[name] = memory.exceeded()
+            return None
         except (pa.ArrowException, ValueError, TypeError, OSError, RecursionError) as error:
             detail = (str(error).splitlines() or ["it has another form"])[0][:120]
             self._lost[name] = f"it cannot be understood: {detail}"
@@ -186,7 +218,7 @@ class Recorded:
     def damage(self) -> dict[str, str]:
         """Damaged files with the reason; it reads every file."""
         for name in LOST:
-            self._load(name, lambda data, name: None)
+            self._load(name, _check)
         return dict(sorted(self._lost.items()))
 
     @property

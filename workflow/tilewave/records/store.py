@@ -30,6 +30,9 @@ def not_written(error: BaseException, path: object = None) -> UserError | None:
 
 
 def _write(path: Path, data: bytes) -> None:
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a device or a pipe stays one
+        path.write_bytes(data)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

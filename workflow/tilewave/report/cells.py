@@ -1,6 +1,7 @@
 """Numbers and tables as text for the pages."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -46,6 +47,17 @@ def cell(value: object) -> str:
     if isinstance(value, (int, float)):
         return number(float(value))
     return str(value)
+
+
+def markdown(text: str) -> str:
+    """Return a text for a table in Markdown: it begins no cell, tag, entity or link."""
+    text = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", re.sub(r"&(?=#?\w+;)", "&amp;", text))
+    return text.replace("|", "\\|").replace("](", "]\\(").replace("\n", " ")
+
+
+def markdown_row(*cells: object) -> str:
+    """Return a row of a table in Markdown."""
+    return f"| {' | '.join(markdown(str(cell)) for cell in cells)} |"
 
 
 def plural(count: int, word: str) -> str:

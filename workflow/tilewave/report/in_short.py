@@ -12,7 +12,8 @@ import pandas as pd
 from tilewave.kernel import result
 from tilewave.plots.base import present
 from tilewave.report import verdict
-from tilewave.report.cells import number
+from tilewave.report.cells import markdown as as_markdown
+from tilewave.report.cells import markdown_row, number
 from tilewave.report.summary import Banner, ReasonGroup, verdict_counts
 
 if TYPE_CHECKING:
@@ -118,22 +119,20 @@ def markdown(
     """Return the summary: source of the figures, verdict, cases, findings, and problems that can be acted on."""
     counts = ", ".join(f"{number(count)} {word}" for word, count in verdict_counts(cases))
     lines = [
-        f"# {banner.headline}",
+        f"# {as_markdown(banner.headline)}",
         "",
-        judged.sentence,
+        as_markdown(judged.sentence),
         "",
         f"{number(len(cases))} cases: {counts}.",
         "",
     ]
-    lines += [f"* {highlight.sentence}" for highlight in highlights[:MOST_FINDINGS]]
+    lines += [f"* {as_markdown(highlight.sentence)}" for highlight in highlights[:MOST_FINDINGS]]
     groups = [group for group in groups if group.word != result.UNSUPPORTED]
     if groups:
         lines += ["", "| problem | cases | stage | reason | first case |", "|---|---|---|---|---|"]
     for group in groups:
-        reason = group.reason.replace("|", "\\|")
-        lines.append(
-            f"| {group.word} | {len(group.cases)} | {group.stages} | {reason} | {group.cases[0]} |"
-        )
+        count, first = len(group.cases), group.cases[0]
+        lines.append(markdown_row(group.word, count, group.stages, group.reason, first))
     return "\n".join(lines) + "\n"
 
 

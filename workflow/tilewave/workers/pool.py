@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 from tilewave.basics.errors import UserError
 from tilewave.basics.lifetime import FROM_OUTSIDE, die_with_parent, ended_by
+from tilewave.basics.memory import RESIDENT, Usage
 from tilewave.workers.confined import confine
 
 Item = TypeVar("Item")
@@ -36,8 +37,6 @@ RETIRED = 4
 """A process that retains more than 1/RETIRED of an item's memory is replaced."""
 MANY = 300_000
 """Objects that items may leave before the garbage collector runs: five figures, 100 MB."""
-RESERVED, RESIDENT = 0, 1
-"""Positions in /proc/PID/statm."""
 
 
 @dataclass(frozen=True)
@@ -135,36 +134,27 @@ def _serve(
     os.setpgid(0, 0)  # its children end with it
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    begun = _memory(RESIDENT)
+    usage = Usage()  # before no further file can be opened
+    begun = usage.nbytes(RESIDENT)
     if limits.read:
         confine(limits.read, limits.write)
     gc.freeze()  # objects from before the fork stay
     gc.disable()  # a sixth of a figure's time otherwise
     while (number := pipe.recv()) is not None:
         if limits.memory:
-            _lower(resource.RLIMIT_AS, _memory(RESERVED) + limits.memory)
+            usage.limit(limits.memory)
         if limits.cpu_s:
-            _lower(resource.RLIMIT_CPU, int(time.process_time()) + 1 + limits.cpu_s)
+            _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+            value = int(time.process_time()) + 1 + limits.cpu_s
+            resource.setrlimit(resource.RLIMIT_CPU, (value if hard < 0 else min(value, hard), hard))
         for value in _results_of(function, items[number]):
             pipe.send((value,))
         if gc.get_count()[0] > MANY:
             gc.collect()
         # A compiler that ran out of memory frees nothing, and the next item should not pay for it.
         # Only resident memory counts: Arrow's allocator reserves addresses, which cost nothing.
-        pipe.send(bool(limits.memory and _memory(RESIDENT) - begun > limits.memory // RETIRED))
-
-
-def _memory(field: int) -> int:
-    """Return the bytes that this process has reserved, or that are resident."""
-    return int(Path("/proc/self/statm").read_text().split()[field]) * os.sysconf("SC_PAGESIZE")
-
-
-def _lower(limit: int, value: int) -> None:
-    """Set a soft limit, at most the hard one."""
-    import resource
-
-    _, hard = resource.getrlimit(limit)
-    resource.setrlimit(limit, (value if hard < 0 else min(value, hard), hard))
+        used = usage.nbytes(RESIDENT) - begun
+        pipe.send(bool(limits.memory and used > limits.memory // RETIRED))
 
 
 class _Worker:

@@ -81,6 +81,15 @@ def diagrams(
     return worst_first(drawings)
 
 
+def are_patterns(rows: Any) -> bool:
+    """Return whether data that may be wrong can be drawn by `diagrams`."""
+    try:
+        diagrams(rows, lambda address: ("", address))
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return False
+    return True
+
+
 def worst_first(drawings: Iterable[Diagram]) -> list[Diagram]:
     """Return drawings, the most excess first."""
 

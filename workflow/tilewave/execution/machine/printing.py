@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tilewave.basics.errors import printable
 from tilewave.execution.machine import state as s
 
 # A conversion in a C format: flags, width, precision, length of the value, letter.
@@ -14,7 +15,7 @@ CONVERSION = re.compile(
     r"(?P<length>hh|h|ll|l|j|z|t|L|q)?(?P<letter>[diouxXeEfFgGaAcspn%])"
 )
 WIDE = ("ll", "l", "j", "z", "t", "q")  # lengths of 8 bytes
-MOST = 4096  # characters of one string
+MOST = 4096  # characters of a string, of a width and of the text of a call
 
 
 class _Values:
@@ -48,9 +49,9 @@ def formatted(form: str, data: bytes, string: Callable[[int], str]) -> str:
             int(values.take("i")) if match[name] == "*" else match[name] and int(match[name])
             for name in ("width", "precision")
         )
-        plain = f"%{match['flags']}{'' if width is None else width}"
-        if precision is not None:
-            plain += f".{precision or 0}"
+        plain = f"%{match['flags']}{'' if width is None else max(-MOST, min(width, MOST))}"
+        if precision is not None and (precision or 0) >= 0:
+            plain += f".{min(precision or 0, MOST)}"
         if letter in "di":
             value = int(values.take("q" if length in WIDE else "i"))
             return f"{plain}d" % (_cut(value, length, True))
@@ -69,7 +70,7 @@ def formatted(form: str, data: bytes, string: Callable[[int], str]) -> str:
         address = int(values.take("Q"))  # p; n writes nothing
         return f"{plain}s" % (f"{address:#x}" if address else "(nil)") if letter == "p" else ""
 
-    return CONVERSION.sub(converted, form)
+    return printable(CONVERSION.sub(converted, form)[:MOST])
 
 
 def _cut(value: int, length: str, signed: bool) -> int:

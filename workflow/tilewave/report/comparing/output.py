@@ -10,7 +10,8 @@ from tilewave.basics.columns import columns, count
 from tilewave.basics.errors import HERE, UserError
 from tilewave.kernel import result
 from tilewave.records.counters.catalogue import EXCESS
-from tilewave.report.cells import cell, plural
+from tilewave.report.cells import cell, markdown_row, plural
+from tilewave.report.cells import markdown as as_markdown
 from tilewave.report.comparing.changes import Comparison
 from tilewave.theory import ratios
 
@@ -195,14 +196,10 @@ def text(comparison: Comparison) -> str:
 
 def markdown(comparison: Comparison) -> str:
     """Return the comparison for a step summary or a pull request."""
-
-    def row(cells: list[str]) -> str:
-        return "| " + " | ".join(text.replace("|", "\\|") for text in cells) + " |"
-
-    out = [f"**{headline(comparison)}**", "", *unmatched(comparison)]
+    out = [f"**{as_markdown(headline(comparison))}**", "", *map(as_markdown, unmatched(comparison))]
     for title, head, rows in _parts(comparison):
-        out += ["", f"### {title}", "", row(head), row(["---"] * len(head))]
-        out += map(row, rows[:SHOWN])
+        out += ["", f"### {title}", "", markdown_row(*head), markdown_row(*["---"] * len(head))]
+        out += [markdown_row(*row) for row in rows[:SHOWN]]
         if len(rows) > SHOWN:
             out += ["", f"and {len(rows) - SHOWN} more"]
     return "\n".join(out) + "\n"

@@ -195,10 +195,12 @@ def revision(name: str, folders: Sequence[str], where: Path) -> list[Path]:
     """
     remedy = "Name a revision of the checkout that contains the current folder"
     top = os.fsdecode(_git(name, remedy, "rev-parse", "--show-toplevel")).strip()
+    options = "rev-parse", "--verify", "--end-of-options"  # a name is no option: `--output=FILE`
+    commit = _git(name, remedy, *options, name).decode().strip()
 
     def written(folder: str) -> Path:
         remedy = f"Name a revision that contains {folder}"
-        packed = _git(name, remedy, "-C", top, "archive", "--format=tar", name, "--", folder)
+        packed = _git(name, remedy, "-C", top, "archive", "--format=tar", commit, "--", folder)
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             archive.extractall(where, filter="data")
         return where / folder
