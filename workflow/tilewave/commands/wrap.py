@@ -27,7 +27,7 @@ from tilewave.commands.wrapping.guessing import NEW_OPERATION, Guess, guessed, s
 from tilewave.commands.wrapping.reading import Function, Source, read
 from tilewave.execution import case
 from tilewave.kernel import operations, result
-from tilewave.kernel.front_matter import NAME
+from tilewave.kernel.front_matter import INFERRED, NAME
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.padding import POISON
@@ -82,6 +82,10 @@ def add(commands: Any) -> None:
     wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file, or a cubin")
     for flag, metavar, text in TEXTS:
         wrap.add_argument(*flag.split(), metavar=metavar, help=text)
+    wrap.add_argument(
+        "--include", action="append", default=[], type=Path, metavar="FOLDER",
+        help="a folder of headers (repeatable)",
+    )  # fmt: skip
     wrap.add_argument("--arch", default="sm_90", help="architecture (default: %(default)s)")
     wrap.add_argument("--yes", action="store_true", help="ask nothing: take every guess")
     wrap.add_argument("--force", action="store_true", help="overwrite the output file")
@@ -100,7 +104,7 @@ def _all(options: argparse.Namespace) -> int:
     if cubin or options.output or (options.new_operation and not options.reference):
         problem = "--kernel all takes a .cu file, no -o, and --new-operation only with --reference"
         raise UserError.because(HERE, problem, "Wrap the kernels one by one with --kernel NAME")
-    source, _ = read(options.source.resolve())
+    source, _ = read(options.source.resolve(), options.include)
     judge = (options.reference or "").rpartition(":")[2]
     exit_status, lines = execute.RIGHT, []
     for function in source.functions():
@@ -129,9 +133,15 @@ def _wrap_kernel(options: argparse.Namespace) -> tuple[int, str]:
     if options.source.suffix == compiled.SUFFIX:
         source, kernels_of_cubin = compiled.read(options.source.resolve())
     else:
-        source, folders = read(options.source.resolve())
-    if source.texts[source.path].lstrip().startswith(writing.OPENING) and options.output is None:
-        raise UserError.because(options.source, "it has front matter", "Name a new file with -o")
+        source, folders = read(options.source.resolve(), options.include)
+    if options.output is None and not kernels_of_cubin:
+        text = source.texts[source.path]
+        source.texts[source.path] = writing.without_front_matter(text) if options.force else text
+        if source.texts[source.path].lstrip().startswith(writing.OPENING):
+            remedy = "Name a new file with -o"
+            if not options.force and writing.without_front_matter(text) != text:
+                remedy += ", or write it anew with --force"
+            raise UserError.because(options.source, "it has front matter", remedy)
     asking = sys.stdin.isatty() and not options.yes
     functions = [kernel.function for kernel in kernels_of_cubin.values()] or source.functions()
     function = _function(options, functions, source.path, asking)
@@ -162,8 +172,7 @@ def _wrapped(
     if outcome.get("warning"):
         say(f"  {outcome['warning']}")
     text = writing.file_text(front, target.source, target.folders, output)
-    size = _size(shape)
-    verdict = _described(outcome, size)
+    verdict = trying.described(outcome, shape)
     say(f"  {verdict}")
     if not trying.right(outcome) and not options.shape and not _sized(front, guess.operation):
         say("  The kernel takes no size. If it was written for a fixed one, give it with --shape.")
@@ -191,18 +200,20 @@ def _wrapped(
     else:
         output.write_text(text, encoding="utf-8")
         say(f"Written: {os.path.relpath(output)}. Read it, then run")
-        say(f"  tilewave execute {os.path.relpath(output)} --shape {size}{operations_flag}")
+        say(
+            f"  tilewave execute {os.path.relpath(output)} --shape {trying.size(shape)}{operations_flag}"
+        )
     return execute.RIGHT if trying.right(outcome) else execute.WRONG, verdict
 
 
 def _guess(target: Target, operation: Operation, roles: matching.Roles = None) -> Guess:
     """Guess front matter from the code and the command line. Raises UserError."""
     options, source = target.options, target.source
-    guess = guessed(target.function, source, operation, options.dtype or "", roles)
+    entry = options.entry or ""
+    guess = guessed(target.function, source, operation, options.dtype or "", roles, entry)
     if target.ready is not None:
         _with_facts(guess, target.ready)
-    if options.entry:
-        guess.front["entry"] = options.entry
+    if entry:
         guess.unknown.pop("--entry", None)
     answers.answer(options, guess, target.asking)
     if NEWER.search("".join(source.texts[path] for path in source.kernel_files)):
@@ -325,7 +336,7 @@ def _trial(
     indices: Sequence[str] = (),
 ) -> case.UnjudgedRun:
     """Execute a kernel file once, and return its buffers; ``indices`` begin with the largest index."""
-    arguments = [str(path), "--shape", _size(shape), "--arch", options.arch]
+    arguments = [str(path), "--shape", trying.size(shape), "--arch", options.arch]
     try:
         _, job, _ = execute.planned(execute.options_of(arguments), folder)
     except UserError as error:  # a grid that has no value at these sizes
@@ -383,19 +394,6 @@ def _sized(front: Mapping[str, Any], operation: Operation) -> bool:
     return any(re.search(rf"\b{size}\b", arguments) for size in operation.dimensions)
 
 
-def _size(shape: Mapping[str, int]) -> str:
-    return "x".join(map(str, shape.values()))
-
-
-def _verdict(outcome: Mapping[str, Any]) -> str:
-    """Return the verdict of a kernel that ran, else its status."""
-    return str(outcome["verdict"] if outcome["status"] == result.OK else outcome["status"])
-
-
-def _described(outcome: Mapping[str, Any], size: str) -> str:
-    return ": ".join(filter(None, (f"{_verdict(outcome)} at {size}", outcome["reason"])))
-
-
 def _function(
     options: argparse.Namespace, functions: Sequence[Function], path: Path, asking: bool
 ) -> Function:
@@ -417,6 +415,11 @@ def _function(
 
 def _operation(target: Target) -> Operation:
     name: str | None = target.options.operation
+    maps = [item.name for item in target.function.parameters if "CUtensorMap" in item.type]
+    if maps:
+        problem = f"{target.function.name} takes tensor maps ({', '.join(maps)})"
+        remedy = "Write its front matter by hand: docs/front_matter.md, `tensor_maps`"
+        raise UserError.because(HERE, f"{problem}, which wrap does not guess", remedy)
     if not name and (operation := matching.operation_of(target.function, target.source)):
         return operation
     names = [name for name in operations.names() if name != "probe"]
@@ -479,7 +482,7 @@ def _tried(
 
         def once(front: dict[str, Any], shape: trying.Shape) -> Mapping[str, Any]:
             target.write({**front, "requires": {}}, path)
-            arguments = [str(path), "--shape", _size(shape), "--arch", options.arch]
+            arguments = [str(path), "--shape", trying.size(shape), "--arch", options.arch]
             try:
                 outcome = execute.execute(execute.options_of(arguments), options.machine)
             except UserError as error:
@@ -490,14 +493,14 @@ def _tried(
                 flag = next((flag for flag, name in answers.KEYS.items() if name == key), "a flag")
                 remedy = f"{flag.capitalize()} of `tilewave wrap` changes it"
                 raise UserError.because(relative(source.path), problem, remedy) from error
-            say(f"  {_size(shape)}: {_verdict(outcome)}")
+            say(f"  {trying.size(shape)}: {trying.verdict(outcome)}")
             return outcome
 
         if shape is not None:
             return *trying.settle(guess, once, shape), shape
         shape = trying.first_shape(guess)
         front, outcome = trying.settle(guess, once, shape)
-        first_outcome, first_size = outcome, _size(shape)
+        first_outcome, first_shape = outcome, shape
         decided = outcome["verdict"] in (result.CORRECT, *result.FINDINGS)
         retry = guess.operation.kernel and not decided
         for trial_shape in deriving.trials(guess.operation.dimensions) if retry else ():
@@ -507,10 +510,16 @@ def _tried(
                 shape, front, outcome = trial_shape, retried_front, retried
             if trying.right(outcome) and outcome["verdict"] == result.CORRECT:
                 break
-        if outcome is not first_outcome and _verdict(first_outcome) != result.NOT_CHECKED:
-            guess.notes.append(_described(first_outcome, first_size))
+        if outcome is not first_outcome and trying.verdict(first_outcome) != result.NOT_CHECKED:
+            guess.notes.append(trying.described(first_outcome, first_shape))
         shape = trying.shape_of(shape, front)
         if trying.right(outcome):
-            requires = trying.limits(guess, front, once, shape)
+            requires, inferred = trying.limits(guess, front, once, shape), front.get("requires", {})
+            names = [name for name in requires if requires[name] != inferred.get(name)]
             front = {**front, "requires": requires} if requires else front
+            if names:
+                if "requires" in front.get("marks", {}) and "conditions" not in names:
+                    names.insert(0, "conditions")
+                mark = f"{INFERRED}: {', '.join(names)}"
+                front["marks"] = {**front.get("marks", {}), "requires": mark}
         return front, outcome, shape

@@ -11,6 +11,7 @@ from tilewave.commands.wrapping.matching import leaves, with_leading
 from tilewave.compiling import nvcc
 from tilewave.compiling.nvcc import UNDEFINED
 from tilewave.kernel import result
+from tilewave.kernel.front_matter import INFERRED
 from tilewave.kernel.operations.base import Operation
 
 Shape = dict[str, int]
@@ -32,6 +33,22 @@ def right(outcome: Outcome) -> bool:
     """Return whether the outcome is correct or not checked."""
     good = outcome["verdict"] in (result.CORRECT, result.NOT_CHECKED)
     return bool(outcome["status"] == result.OK and good)
+
+
+def verdict(outcome: Outcome) -> str:
+    """Return the verdict of a kernel that ran, else its status."""
+    return str(outcome["verdict"] if outcome["status"] == result.OK else outcome["status"])
+
+
+def size(shape: Mapping[str, int]) -> str:
+    """Return a shape as a user types it."""
+    return "x".join(map(str, shape.values()))
+
+
+def described(outcome: Outcome, shape: Mapping[str, int]) -> str:
+    """Return an outcome with its shape and reason as text."""
+    sentence = f"{verdict(outcome)} at {size(shape)}"
+    return ": ".join(filter(None, (sentence, outcome["reason"])))
 
 
 def first_shape(guess: Guess) -> Shape:
@@ -84,6 +101,8 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcom
             nearest, change_text = (_final(changed, operation), tried), description
         if _judged(guess, tried):
             break
+    if "conditions" in nearest[0].get("marks", {}).get("requires", ""):
+        guess.notes.append(f"requires is inferred from this failure: {described(outcome, shape)}")
     if change_text:
         effect = "correct" if _judged(guess, nearest[1]) else "less wrong"
         guess.notes.append(f"it is {effect} with {change_text}")
@@ -132,9 +151,14 @@ def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str,
         keys = ("arguments", "grid", "block", "requires")
         changed = [key for key in keys if alternative.get(key) != front.get(key)]
         description = "; ".join(f"{key} {_shown(alternative[key])}" for key in changed)
+        if "grid" in changed and guess.line and alternative["grid"] == front["grid"][::-1]:
+            description += f": the launch in line {guess.line} has x and y the other way round, "
+            description += "and is right only where both sides of its grid are equal"
         # Elements that the old grid did not write seemed to be read; a new grid may write them.
         dropped = READS_C if "grid" in changed else ""
         kept = {key: value for key, value in front.items() if key != dropped}
+        if "requires" in changed:
+            kept["marks"] = {**front.get("marks", {}), "requires": f"{INFERRED}: conditions"}
         yield {**kept, **{key: alternative[key] for key in changed}}, description
     for layouts in LAYOUTS if guess.operation.laid_out else ():
         description = ", ".join(f"{name} column-major" for name in layouts)
@@ -157,15 +181,27 @@ def _shown(value: Any) -> str:
 def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[str, Any]:
     """Try other shapes, and return ``requires``: the multiples that the sizes must be."""
     judged = functools.partial(_judged, guess)
-    ragged = {name: size + 1 for name, size in shape.items()}
+    ragged = {name: side + 1 for name, side in shape.items()}
     requires: dict[str, Any] = dict(front.get("requires", {}))
-    if judged(run(front, ragged)):
+    outcome = run(front, ragged)
+    if judged(outcome):
         return requires
     if "conditions" in requires:
-        return requires | _limit_of(_named(guess, front), guess, front, run, shape)
+        for condition in requires["conditions"] if "requires" in front.get("marks", {}) else ():
+            rest = {name: 2 * side for name, side in shape.items() if name not in condition}
+            if rest and judged(run(front, {**shape, **rest})):
+                requires["conditions"] = [condition]
+        requires |= _limit_of(_named(guess, front), guess, front, run, shape)
+        return requires
     conditions: list[str] = []
+    failed_shape, failures = ragged, 0
     for name in guess.operation.dimensions:
-        if len(shape) == 1 or not judged(run(front, {**shape, name: shape[name] + 1})):
+        longer = {**shape, name: shape[name] + 1}
+        alone = outcome if len(shape) == 1 else run(front, longer)
+        if not judged(alone):
+            if not failures:
+                outcome, failed_shape = alone, longer
+            failures += 1
             limit = _limit_of(name, guess, front, run, shape)
             conditions += limit.pop("conditions", [])
             requires |= limit
@@ -174,10 +210,13 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
     for name in guess.operation.tiles[2:]:
         step = requires.get(name, 0)
         multiples = [many * step for many in (1, 2, 3, 4) if step]
-        possible = (size for size in multiples if judged(run(front, {**shape, name: size})))
+        possible = (side for side in multiples if judged(run(front, {**shape, name: side})))
         least = next(possible, step)
         if least > step:
             requires["conditions"] = [f"{name} >= {least}"]
+    guess.notes.append(
+        f"requires is inferred from this failure: {described(outcome, failed_shape)}"
+    )
     return requires
 
 
