@@ -109,10 +109,12 @@ def _kernel(path: Path) -> Kernel:
     if kernel is None or kernel.provider != "nvrtc":
         remedy = "Give a .cu file, or a .yaml file with a `cubin`: only machine code is executed"
         raise UserError.because(HERE, f"{path} has no machine code", remedy)
+    return kernel
+
+
+def _with_facts(kernel: Kernel) -> Kernel:
+    """Return a kernel without what `requires` infers from a failed trial: such a shape is executed."""
     inferred = kernel.marked(INFERRED).get("requires", "")
-    if not inferred:
-        return kernel
-    # What a failed trial suggests is no fact: such a shape is executed.
     kept = {
         key: of
         for key, of in kernel.front.requires.items()
@@ -209,6 +211,7 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[Case, Job | Resu
     kernel = _kernel(options.kernel)
     selected = _case(kernel, options)
     trial.try_out(selected.variant)
+    selected = _case(_with_facts(kernel), options)
     arch = _arch(options)
     target = _target(arch, None if options.gpu is None else _gpu(options))
     return selected, *single.planned(selected, arch, target, folder, options.seed, options.limit)
@@ -329,7 +332,7 @@ def document(
     notes = job_result.notes
     check = notes.get("check", {})
     verdict, reason = job_result.verdict or result.NOT_CHECKED, job_result.reason
-    guesses = [key for key in kernel.marked(GUESSED) if key != "operation"]
+    guesses = list(kernel.marked(GUESSED))
     if guesses and job and not (job_result.status == result.OK and verdict in GOOD):
         reason = f"with a guessed {' and '.join(guesses)}, {reason}"
     return {

@@ -10,7 +10,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,17 @@ import numpy as np
 from tilewave import execution
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.paths import relative
-from tilewave.basics.progress import say
+from tilewave.basics.progress import patience, say
 from tilewave.commands import answers, execute, flags
 from tilewave.commands.wrapping import compiled, deriving, matching, trying, writing
 from tilewave.commands.wrapping.deriving import DerivedOperation
-from tilewave.commands.wrapping.guessing import NEW_OPERATION, Guess, guessed, set_common_grid
+from tilewave.commands.wrapping.guessing import (
+    NEW_OPERATION,
+    Guess,
+    constant,
+    guessed,
+    set_common_grid,
+)
 from tilewave.commands.wrapping.reading import Function, Source, read
 from tilewave.execution import case
 from tilewave.kernel import operations, result
@@ -31,6 +37,7 @@ from tilewave.kernel.front_matter import INFERRED, NAME
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.padding import POISON
+from tilewave.theory.dtypes import SIZES
 
 ALL = "all"
 FLAGS = ("operation", "entry", "block", "grid", "shared", "arguments", "shape")
@@ -54,6 +61,8 @@ TEXTS = (
 """Flags that take a text: flag, metavar and help."""
 WIDE, SHORT = 512, 64
 """Sizes of the trial that shows one block's tile: larger than a tile, and the terms of a sum."""
+FEW_BLOCKS = 3
+"""Blocks of the trial that shows how many elements a block sums."""
 NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
 
 
@@ -69,8 +78,10 @@ class Target:
     asking: bool
     ready: compiled.CompiledKernel | None
 
-    def write(self, front: Mapping[str, Any], path: Path) -> None:
-        """Write a kernel file for a trial."""
+    def write(self, front: Mapping[str, Any], path: Path, shape: Mapping[str, int]) -> None:
+        """Write a kernel file for a trial at a shape, which its expressions are checked with."""
+        marks = {**front.get("marks", {}), "requires": f"{INFERRED}: {', '.join(shape)}"}
+        front = {**front, "requires": shape, "marks": marks}
         text = writing.text(front, self.source, self.folders, path)
         path.write_text(text, encoding="utf-8")
 
@@ -158,6 +169,11 @@ def _wrapped(
 ) -> tuple[int, str]:
     options = target.options
     derived: DerivedOperation | None = None
+    maps = [item.name for item in target.function.parameters if "CUtensorMap" in item.type]
+    if maps:
+        problem = f"{target.function.name} takes tensor maps ({', '.join(maps)})"
+        remedy = "Write its front matter by hand: docs/front_matter.md, `tensor_maps`"
+        raise UserError.because(HERE, f"{problem}, which wrap does not guess", remedy)
     with tempfile.TemporaryDirectory(prefix="tilewave-") as trials:
         if options.new_operation and not options.reference:
             derived, guess = _new(target, Path(trials))
@@ -167,6 +183,15 @@ def _wrapped(
         _with_tile(target, guess)
         say(f"{target.function.name}: executing it on the CPU to check the guesses")
         front, outcome, shape = _tried(target, guess, fixed_shape)
+        if not (trying.right(outcome) or options.operation or options.shape):
+            by_block = _sums_of_blocks(target, guess, Path(trials))
+            retried = _tried(target, by_block, by_block.shape) if by_block else None
+            if by_block and retried and trying.right(retried[1]):
+                guess, (front, outcome, shape) = by_block, retried
+    if trying.right(outcome):
+        front["marks"] = {
+            key: of for key, of in front.get("marks", {}).items() if key != "operation"
+        }
     for note in guess.notes:
         say(f"  {note}")
     if outcome.get("warning"):
@@ -176,12 +201,16 @@ def _wrapped(
     say(f"  {verdict}")
     if not trying.right(outcome) and not options.shape and not _sized(front, guess.operation):
         say("  The kernel takes no size. If it was written for a fixed one, give it with --shape.")
-    plain = outcome["verdict"] == result.WRONG and not (options.operation or options.new_operation)
-    if plain and operations.MODULES.file(guess.operation.name) is None:
+    guessed_operation = "operation" in front.get("marks", {})
+    if (
+        guessed_operation
+        and outcome["verdict"] == result.WRONG
+        and operations.MODULES.file(guess.operation.name) is None
+    ):
         doubt = f"That the kernel computes {guess.operation.name} is a guess"
         say(f"  {doubt}. Name another --operation, or write one with {NEW_OPERATION}.")
     sums = (name for name, operand in guess.operation.operands.items() if operand.extents == ())
-    if any(f" of {name} on" in outcome["reason"] for name in sums):
+    if any(f") of {name}, which has" in outcome["reason"] for name in sums):
         say("  If each block gives a sum, see docs/operations.md, Sums of blocks.")
     operations_flag = ""
     if derived is not None:
@@ -215,6 +244,8 @@ def _guess(target: Target, operation: Operation, roles: matching.Roles = None) -
         _with_facts(guess, target.ready)
     if entry:
         guess.unknown.pop("--entry", None)
+    if not (options.operation or options.new_operation):
+        guess.mark("operation")
     answers.answer(options, guess, target.asking)
     if NEWER.search("".join(source.texts[path] for path in source.kernel_files)):
         guess.front["architecture_specific"] = True
@@ -265,6 +296,10 @@ def _judged_by(options: argparse.Namespace) -> Operation:
     suffix = ".yaml" if source_file.suffix == compiled.SUFFIX else ".cu"
     written = home / f"{matching.snake(kernel)}{suffix}"
     changes = {**vars(options), **dict.fromkeys(FLAGS), "source": source_file, "kernel": kernel}
+    if options.arguments and _parameters(source_file, kernel) == _parameters(
+        options.source, options.kernel
+    ):
+        changes["arguments"] = options.arguments
     _wrap_kernel(argparse.Namespace(**{**changes, "reference": None, "output": str(written)}))
     path = folder / f"{name}.py"
     there = os.path.relpath(written.resolve(), folder.resolve())
@@ -272,6 +307,13 @@ def _judged_by(options: argparse.Namespace) -> Operation:
     path.write_text(text.replace("reference = None", f'reference = "{there}"'), encoding="utf-8")
     say(f"{relative(path)}: {os.path.relpath(written)} is the reference")
     return operations.written(name, map(Path, options.operations))
+
+
+def _parameters(path: Path, kernel: str) -> list[str]:
+    """Return the names of a kernel's parameters; none of an unknown kernel's."""
+    functions = read(path.resolve())[0].functions() if path.suffix != compiled.SUFFIX else []
+    parameters = [function.parameters for function in functions if function.name == kernel]
+    return [parameter.name for parameter in parameters[0]] if parameters else []
 
 
 def _new(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
@@ -302,7 +344,7 @@ def _new(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
     def touch(candidate: DerivedOperation, shape: dict[str, int]) -> case.UnjudgedRun:
         folder, path = kept(deriving.with_room(candidate, shape)), writing.trial_path(source, home)
         while True:
-            target.write(guess.front, path)
+            target.write(guess.front, path, shape)
             trial = _trial(options, path, folder, shape, candidate.indices)
             front = trying.repaired(guess.front, trial.problem, guess) if trial.fatal else None
             if front is None:
@@ -360,9 +402,9 @@ def _with_tile(target: Target, guess: Guess) -> None:
         return
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         path = writing.trial_path(target.source, Path(folder))
-        target.write({**guess.front, "grid": [1], "requires": {}}, path)
         shape = dict.fromkeys(guess.operation.dimensions, WIDE)
         shape |= dict.fromkeys(guess.operation.tiles[2:], SHORT)
+        target.write({**guess.front, "grid": [1]}, path, shape)
         trial = _trial(target.options, path, Path(folder), shape)
     if trial.fatal or len(extents) != 2:
         return
@@ -380,6 +422,30 @@ def _with_tile(target: Target, guess: Guess) -> None:
     guess.notes.append(f"a block writes {sides[0]} x {sides[1]} of {written}: hence the grid")
 
 
+def _sums_of_blocks(target: Target, guess: Guess, home: Path) -> Guess | None:
+    """Guess that a reduction leaves a sum for each block; None where it touches no rows of equal length."""
+    if guess.operation.name != "reduction":
+        return None
+    meanings = {"x": "x", "total": "sums", "n": "blocks * each"}
+    arguments = zip(target.function.parameters, guess.front["arguments"])
+    roles = {item.name: meanings.get(str(argument), "") for item, argument in arguments}
+    by_block = _guess(target, operations.load("block_sums"), roles)
+    by_block.front |= {"grid": ["blocks"], "block": guess.front["block"]}
+    by_block.front["marks"] = {"requires": f"{INFERRED}: conditions"}
+    by_block.notes[:] = [note for note in by_block.notes if not note.startswith("grid")]
+    by_block.alternatives, shape = [], {"blocks": FEW_BLOCKS, "each": WIDE * SHORT}
+    path = writing.trial_path(target.source, home)
+    target.write(by_block.front, path, shape)
+    trial = _trial(target.options, path, home, shape)
+    end = max(trial.touched.get("x", (0, 0))) // SIZES[by_block.front["dtypes"]["x"]]
+    if trial.fatal or not end or end % FEW_BLOCKS:
+        return None
+    by_block.shape = {**shape, "each": end // FEW_BLOCKS}
+    by_block.front["requires"] = {"conditions": [f"each == {end // FEW_BLOCKS}"]}
+    by_block.notes.append("each block leaves a sum: the operation is block_sums, a block a row")
+    return by_block
+
+
 def _arrays(derived: DerivedOperation) -> str:
     """Return the arrays of an operation as text: ``x (rows, columns); y (rows) written``."""
     return "; ".join(
@@ -392,6 +458,46 @@ def _sized(front: Mapping[str, Any], operation: Operation) -> bool:
     """Return whether the kernel takes a size."""
     arguments = " ".join(map(str, front["arguments"]))
     return any(re.search(rf"\b{size}\b", arguments) for size in operation.dimensions)
+
+
+def _constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
+    """Return the sizes of a kernel that takes none, from the constants of its code; None without them."""
+    operation, sides, source = guess.operation, trying.Shape(), target.source
+    if _sized(guess.front, operation):
+        return None
+    near = replace(source, texts={path: source.texts[path] for path in source.kernel_files})
+    for name in sorted(target.function.declaration.identifiers):
+        dimension, side = matching.dimension(name, operation), constant(near, name)
+        if side and dimension in operation.dimensions:
+            sides.setdefault(dimension, side)
+    for dimension in operation.dimensions if sides else ():
+        sides[dimension] = sides.get(dimension) or constant(near, dimension.upper()) or 0
+    sides = {name: side for name, side in sides.items() if side}
+    if len(sides) == 1 and operation.laid_out:
+        sides = dict.fromkeys(operation.dimensions, *sides.values())
+    if not sides and len(operation.dimensions) == 1:
+        sides = _touched(target, guess)
+    if len(sides) < len(operation.dimensions):
+        return None
+    shape = {name: sides[name] for name in operation.dimensions}
+    guess.front["requires"] = {"conditions": [f"{name} == {side}" for name, side in shape.items()]}
+    guess.notes.append(f"its sizes are constants of the code: {trying.size(shape)}")
+    return shape
+
+
+def _touched(target: Target, guess: Guess) -> trying.Shape:
+    """Return the size of an operation with one, from what a grid of numbers reads; empty if unknown."""
+    (name,) = guess.operation.dimensions
+    if any(not str(side).isdigit() for side in guess.front["grid"]):
+        return {}
+    with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
+        path = writing.trial_path(target.source, Path(folder))
+        shape = {name: deriving.MOST}
+        target.write(guess.front, path, shape)
+        trial = _trial(target.options, path, Path(folder), shape)
+    dtypes = guess.front["dtypes"]
+    ends = [max(ends) // SIZES[dtypes[operand]] for operand, ends in trial.touched.items()]
+    return {} if trial.fatal or not any(ends) else {name: max(ends)}
 
 
 def _function(
@@ -415,11 +521,6 @@ def _function(
 
 def _operation(target: Target) -> Operation:
     name: str | None = target.options.operation
-    maps = [item.name for item in target.function.parameters if "CUtensorMap" in item.type]
-    if maps:
-        problem = f"{target.function.name} takes tensor maps ({', '.join(maps)})"
-        remedy = "Write its front matter by hand: docs/front_matter.md, `tensor_maps`"
-        raise UserError.because(HERE, f"{problem}, which wrap does not guess", remedy)
     if not name and (operation := matching.operation_of(target.function, target.source)):
         return operation
     names = [name for name in operations.names() if name != "probe"]
@@ -481,10 +582,11 @@ def _tried(
         path = writing.trial_path(source, Path(folder))
 
         def once(front: dict[str, Any], shape: trying.Shape) -> Mapping[str, Any]:
-            target.write({**front, "requires": {}}, path)
+            target.write(front, path, shape)
             arguments = [str(path), "--shape", trying.size(shape), "--arch", options.arch]
             try:
-                outcome = execute.execute(execute.options_of(arguments), options.machine)
+                with patience(f"  {trying.size(shape)}: executing"):
+                    outcome = execute.execute(execute.options_of(arguments), options.machine)
             except UserError as error:
                 if not error.where_file.startswith(str(path)):
                     raise
@@ -496,14 +598,17 @@ def _tried(
             say(f"  {trying.size(shape)}: {trying.verdict(outcome)}")
             return outcome
 
-        if shape is not None:
+        shape = shape or _constant_shape(target, guess)
+        if shape:
             return *trying.settle(guess, once, shape), shape
-        shape = trying.first_shape(guess)
+        shape = first_shape = trying.first_shape(guess)
         front, outcome = trying.settle(guess, once, shape)
-        first_outcome, first_shape = outcome, shape
+        first_outcome = outcome
         decided = outcome["verdict"] in (result.CORRECT, *result.FINDINGS)
-        retry = guess.operation.kernel and not decided
-        for trial_shape in deriving.trials(guess.operation.dimensions) if retry else ():
+        shapes = [] if trying.right(outcome) else list(trying.fitting(guess, front, shape))
+        if guess.operation.kernel and not decided:
+            shapes += deriving.trials(guess.operation.dimensions)
+        for trial_shape in shapes:
             retried_front, retried = trying.settle(guess, once, trial_shape)
             judged = retried["status"] == result.OK and retried["verdict"] != result.NOT_CHECKED
             if judged and (outcome["verdict"] == result.NOT_CHECKED or trying.right(retried)):

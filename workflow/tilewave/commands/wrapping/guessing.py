@@ -113,6 +113,8 @@ def _template(
                 macros[macro] = [number(parameter.default, scope)]
                 arguments.append(macro)
                 names[text] = macro
+                guess.notes.append(f"{parameter.name} is a guess: its default (--entry changes it)")
+                guess.mark("macros")
                 continue
             missing = f"{parameter.kind} {parameter.name}"
             guess.unknown["--entry"] = f"{function.qualified}<...> with a value for {missing}"
@@ -171,9 +173,9 @@ def guessed(
     entry: str = "",
 ) -> Guess:
     """Guess the front matter of a kernel of an operation; entry: the instantiation, if it is given."""
-    front = {"title": _title(function.name), "operation": operation.name}
+    front: dict[str, Any] = {"title": _title(function.name), "operation": operation.name}
     guess = Guess(front, operation)
-    guess.constant = functools.partial(_constant, source)
+    guess.constant = functools.partial(constant, source)
     without = Launch((), (), (), (), (), outside(source), 0)
     launch = next(iter(source.launches(function.name)), without)
     if "<" in entry:
@@ -182,6 +184,10 @@ def guessed(
     guess.line, code = launch.line, Code(function, source, launch)
     instance, names, types = _template(guess, code, dtype, entry)
     arguments, unknown = matching.arguments_of(function.parameters, operation, roles)
+    vector = operation.name == "matmul" and matching.VECTOR.search(function.name)
+    if vector and "k" not in arguments:
+        arguments = ["k" if argument == "n" else argument for argument in arguments]
+        guess.front["requires"] = {"conditions": ["n == 1"]}
     if type(operation).reference is Operation.reference:  # else the reference needs their values
         unknown = _with_numbers(guess, code, types, arguments, unknown)
     guess.front["dtypes"] = _dtypes(guess, code, types, dtype, arguments)
@@ -205,8 +211,8 @@ def guessed(
     if single and operation.laid_out:
         guess.front["requires"] = equal
     for alternative in matching.alternatives(function.parameters, arguments, operation):
-        front = {**guess.front, "arguments": function.nested(alternative)}
-        scratch = replace(guess, front=front, unknown={}, notes=[])
+        changed = {**guess.front, "arguments": function.nested(alternative)}
+        scratch = replace(guess, front=changed, unknown={}, notes=[])
         _geometry(scratch, code, names, alternative)
         guess.alternatives.append(scratch.front)
     grids = [candidate for candidate in _other_grids(guess) if candidate != guess.front["grid"]]
@@ -246,7 +252,8 @@ def _with_numbers(
     return unassigned(function.parameters, arguments)
 
 
-def _constant(source: Source, name: str) -> int | None:
+def constant(source: Source, name: str) -> int | None:
+    """Return the value of a constant, enumerator or macro; None if unknown."""
     try:
         return number([Token(name, 0, word=True)], outside(source))
     except Unknown:
