@@ -334,7 +334,9 @@ def document(
     verdict, reason = job_result.verdict or result.NOT_CHECKED, job_result.reason
     guesses = list(kernel.marked(GUESSED))
     if guesses and job and not (job_result.status == result.OK and verdict in GOOD):
-        reason = f"with a guessed {' and '.join(guesses)}, {reason}"
+        *others, last = guesses
+        what = f"{', '.join(others)} and {last}" if others else last
+        reason = f"with a guessed {what}, {reason}"
     return {
         "schema_version": SCHEMA_VERSION,
         "kernel": kernel.name,

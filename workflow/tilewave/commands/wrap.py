@@ -4,12 +4,13 @@ The front matter is guessed from the code and the launch, and the guess is teste
 """
 
 import argparse
+import functools
 import itertools
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -364,10 +365,39 @@ def _new(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
         if exact > best:
             best, best_candidate = exact, (candidate, shape, grid)
     derived, shape, grid = best_candidate
+    guess.front["grid"] = grid
+    if guess.front.get("marks") and _independent(guess, functools.partial(touch, derived, shape)):
+        guess.front["marks"] = {}
+        guess.notes.append("its result is the same with blocks of half the threads")
     kept(derived)
-    guess.front["grid"], guess.operation = grid, operations.load(derived.name)
+    guess.operation = operations.load(derived.name)
     guess.unknown, guess.alternatives, guess.shape = {}, [], shape
     return derived, guess
+
+
+def _independent(guess: Guess, touch: Callable[[], case.UnjudgedRun]) -> bool:
+    """Return whether a kernel gives the same with blocks of half the threads, so that a guess may judge."""
+    front = guess.front
+    trials = [touch()]
+    block = (
+        [max(int(front["block"][0]) // 2, 1), *front["block"][1:]]
+        if str(front["block"][0]).isdigit()
+        else front["block"]
+    )
+    for grid in (front["grid"], [f"2 * ({front['grid'][0]})", *front["grid"][1:]]):
+        guess.front = {**front, "block": block, "grid": grid}
+        trials.append(touch())
+    guess.front = front
+    first, *others = (trial.buffers if not trial.fatal else None for trial in trials)
+    return any(
+        first
+        and other
+        and all(
+            np.array_equal(memory.view(np.uint8), other[name].view(np.uint8))
+            for name, memory in first.items()
+        )
+        for other in others
+    )
 
 
 def _trial(
@@ -404,6 +434,7 @@ def _with_tile(target: Target, guess: Guess) -> None:
         path = writing.trial_path(target.source, Path(folder))
         shape = dict.fromkeys(guess.operation.dimensions, WIDE)
         shape |= dict.fromkeys(guess.operation.tiles[2:], SHORT)
+        shape = trying.shape_of(shape, guess.front)
         target.write({**guess.front, "grid": [1]}, path, shape)
         trial = _trial(target.options, path, Path(folder), shape)
     if trial.fatal or len(extents) != 2:
@@ -598,18 +629,25 @@ def _tried(
             say(f"  {trying.size(shape)}: {trying.verdict(outcome)}")
             return outcome
 
+        def settled(shape: trying.Shape) -> tuple[dict[str, Any], Mapping[str, Any]]:
+            front, outcome = trying.settle(guess, once, shape)
+            if trying.right(outcome):  # then the operation is no guess
+                front.get("marks", {}).pop("operation", None)
+            return front, outcome
+
         shape = shape or _constant_shape(target, guess)
-        if shape:
-            return *trying.settle(guess, once, shape), shape
+        if shape or trying.without_judge(guess):
+            shape = shape or trying.first_shape(guess)
+            return *settled(shape), shape
         shape = first_shape = trying.first_shape(guess)
-        front, outcome = trying.settle(guess, once, shape)
+        front, outcome = settled(shape)
         first_outcome = outcome
         decided = outcome["verdict"] in (result.CORRECT, *result.FINDINGS)
         shapes = [] if trying.right(outcome) else list(trying.fitting(guess, front, shape))
         if guess.operation.kernel and not decided:
             shapes += deriving.trials(guess.operation.dimensions)
         for trial_shape in shapes:
-            retried_front, retried = trying.settle(guess, once, trial_shape)
+            retried_front, retried = settled(trial_shape)
             judged = retried["status"] == result.OK and retried["verdict"] != result.NOT_CHECKED
             if judged and (outcome["verdict"] == result.NOT_CHECKED or trying.right(retried)):
                 shape, front, outcome = trial_shape, retried_front, retried

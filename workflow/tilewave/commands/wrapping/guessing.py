@@ -109,8 +109,11 @@ def _template(
             if text in ("true", "false"):
                 arguments.append(text)
                 continue
-            if parameter.default:
-                macros[macro] = [number(parameter.default, scope)]
+            earlier = {name.removeprefix(PREFIX): str(of[0]) for name, of in macros.items()}
+            earlier |= {name: str(of) for name, of in guess.values.items()}
+            with contextlib.suppress(Unknown, ExpressionError):
+                default = of_tokens(parameter.default, scope, earlier)
+                macros[macro] = [int(evaluate(default))]
                 arguments.append(macro)
                 names[text] = macro
                 guess.notes.append(f"{parameter.name} is a guess: its default (--entry changes it)")
@@ -184,6 +187,12 @@ def guessed(
     guess.line, code = launch.line, Code(function, source, launch)
     instance, names, types = _template(guess, code, dtype, entry)
     arguments, unknown = matching.arguments_of(function.parameters, operation, roles)
+    for at, (item, argument) in enumerate(zip(function.parameters, arguments)):
+        if argument in operation.scalars and not function.mentions(item.name):
+            arguments[at] = {"alpha": 1.0, "beta": 0.0}[argument]
+            guess.notes.append(
+                f"the kernel ignores {item.name}: it is checked with {arguments[at]}"
+            )
     vector = operation.name == "matmul" and matching.VECTOR.search(function.name)
     if vector and "k" not in arguments:
         arguments = ["k" if argument == "n" else argument for argument in arguments]
@@ -218,7 +227,8 @@ def guessed(
     grids = [candidate for candidate in _other_grids(guess) if candidate != guess.front["grid"]]
     guess.alternatives[:0] = [{**guess.front, "grid": grid} for grid in grids]
     guess.alternatives += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
-    if (single != operation.laid_out or not given_sizes) and len(sizes) > 1:
+    unequal = single != operation.laid_out or not given_sizes
+    if unequal and len(sizes) > 1 and "requires" not in guess.front:
         guess.alternatives.append({**guess.front, "requires": equal})
     _tiles(guess, code)
     for _, declaration in source.declarations("__constant__"):
@@ -361,10 +371,13 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
         guess.unknown["--block"] = thread_counts[0]
         return [_simple(thread_counts[0], {})]
     block: list[int | str] = [16, 16] if function.mentions("threadIdx", ".", "y") else [256]
+    strides = 0
     for at, axis in enumerate("xy"[: len(block)]):
         with contextlib.suppress(Unknown):
-            side = _simple(of_tokens(_stride(function, axis), outside(code.source), names), {})
-            block[at] = side
+            block[at] = _simple(of_tokens(_stride(function, axis), outside(code.source), names), {})
+            strides += 1
+    if strides == len(block):
+        return block
     if isinstance(block[0], int) and len(block) > 1 and block[0] > 16 and block[1] == 16:
         block[1] = 256 // block[0] or 1
     guess.unknown["--block"] = ", ".join(map(str, block))
@@ -377,14 +390,16 @@ def _stride(function: Function, axis: str) -> Sequence[Token]:
     Where a loop adds to the sum in steps, as in ``threadIdx.y + j``, it is the step. Raises Unknown.
     """
     text = " ".join(token.text for token in function.declaration.body)
-    index, factor = rf"threadIdx \. {axis}", r"(?!blockDim\b)(\w+)"
-    block = rf"blockIdx \. {axis}"
-    places = rf"(?:{block} \* {factor}|{factor} \* {block}) \+ {index}\b|{index} \+ (?:{block} \* {factor}|{factor} \* {block})"
-    match = re.search(places, text)
+    for name, meaning in re.findall(r"\b(\w+) = ((?:threadIdx|blockIdx) \. [xyz]) [;,]", text):
+        text = re.sub(rf"\b{name}\b(?! =)", meaning, text)
+    index, factor = rf"threadIdx \. {axis}(?! \*)", r"(?!blockDim\b)(\w+)"
+    block = rf"(?:blockIdx \. {axis} \* {factor}|{factor} \* blockIdx \. {axis})"
+    match = re.search(rf"{block} \+ {index}|{index} \+ {block}", text)
     if match is None:
         raise Unknown(axis)
-    stride = next(filter(None, match.groups()))
-    return tokens(stride)
+    added = re.search(rf"{index} \+ (\w+)", text)
+    step = re.search(rf"\b{added[1]} \+= (\w+)", text) if added else None
+    return tokens(step[1] if step else next(filter(None, match.groups())))
 
 
 def _extents(operation: Operation) -> tuple[str, ...]:

@@ -260,7 +260,7 @@ class Source:
             if "__global__" not in {token.text for token in item.head}
         ]
         for macro in self.macros.values():
-            if kernel in macro.identifiers and "<<<" in macro.body:
+            if kernel in macro.identifiers and "<<" in macro.body:
                 bodies.append((tokens(macro.body), functools.partial(self._line, macro)))
         launches = (
             launch
@@ -349,10 +349,8 @@ def shortened(sides: Sequence[Any]) -> list[Any]:
 
 
 def _chevrons(body: Sequence[Token], i: int, sign: str) -> int | None:
-    """Return the index after three signs in a row at ``i``, as in a launch; else None."""
-    three = body[i : i + 3]
-    near = [token.text for token in three] == [sign] * 3 and three[2].at == three[0].at + 2
-    return i + 3 if near else None
+    """Return the index after three signs at ``i``, as in a launch (also ``<< <``); else None."""
+    return i + 3 if [token.text for token in body[i : i + 3]] == [sign] * 3 else None
 
 
 def _other_branches(body: Sequence[Token], position: int, launch: int) -> tuple[int, int]:

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import functools
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -14,7 +15,7 @@ from tilewave.compiling import nvcc
 from tilewave.compiling.nvcc import UNDEFINED
 from tilewave.kernel import result
 from tilewave.kernel.expressions import ExpressionError, evaluate
-from tilewave.kernel.front_matter import INFERRED
+from tilewave.kernel.front_matter import GUESSED, INFERRED, load_kernel
 from tilewave.kernel.operations.base import Operation
 
 Shape = dict[str, int]
@@ -26,6 +27,8 @@ LAYOUTS = [dict.fromkeys(names, "col") for names in ("b", "a", "ab", "abc", "bc"
 NEARER = 0.8
 """A change is noted if it brings a wrong product's error below this multiple of the guess's error."""
 LEAST_K, UNKNOWN_K, UNKNOWN_TILE = 16, 128, 32
+ENTRY = re.compile(r"entry (\S+) is none of the file's kernels, which are (\S+::\1)(?=\. |,)")
+"""Message for a kernel in a namespace without a name."""
 MOST_S = 20
 """Seconds after which no further change of a guess is tried."""
 FEW = 3
@@ -92,7 +95,7 @@ def _launched(guess: Guess, shape: Shape) -> bool:
 def fitting(guess: Guess, front: Mapping[str, Any], shape: Shape) -> Iterator[Shape]:
     """Yield shapes with rows of one or several blocks' threads, for a kernel with a block for each row."""
     inner = innermost(guess.operation)
-    if guess.operation.laid_out or len(shape) < 2:
+    if guess.operation.laid_out or len(shape) < 2 or len(front["block"]) > 1:
         return
     with contextlib.suppress(ExpressionError, TypeError):
         macros = {name: values[0] for name, values in front.get("macros", {}).items()}
@@ -128,7 +131,8 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcom
         front, outcome = better, once(better, shape)
         better = repaired(front, outcome["reason"], guess)
     front, outcome = _with_c(front, outcome, once, shape)
-    if _judged(guess, outcome) or outcome["status"] == result.FAILED_TO_COMPILE:
+    hopeless = without_judge(guess) or outcome["status"] == result.FAILED_TO_COMPILE
+    if _judged(guess, outcome) or hopeless:
         return _final(front, operation), outcome
     nearest, change_text = (_final(front, operation), outcome), ""
     for change, description in _changes(front, guess):
@@ -136,7 +140,9 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcom
             guess.notes.append(f"other layouts and arguments were not tried after {MOST_S} s")
             break
         changed, tried = _with_c(change, once(change, shape), once, shape)
-        if _judged(guess, tried) or _error(tried) < NEARER * _error(nearest[1]):
+        nearer = changed.get("requires") == front.get("requires")
+        nearer = nearer and _error(tried) < NEARER * _error(nearest[1])
+        if _judged(guess, tried) or nearer:
             nearest, change_text = (_final(changed, operation), tried), description
         if _judged(guess, tried):
             break
@@ -146,6 +152,12 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcom
         effect = "correct" if _judged(guess, nearest[1]) else "less wrong"
         guess.notes.append(f"it is {effect} with {change_text}")
     return nearest
+
+
+def without_judge(guess: Guess) -> bool:
+    """Return whether the reference is a kernel that rests on a guess, which judges nobody."""
+    kernel = guess.operation.kernel
+    return kernel is not None and bool(load_kernel(kernel).marked(GUESSED))
 
 
 def _error(outcome: Outcome) -> float:
@@ -165,6 +177,8 @@ def _with_c(
 
 def repaired(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any] | None:
     """Add the macro or option that a message of the compiler asks for; None if unknown."""
+    if entry := ENTRY.search(message):
+        return {**front, "entry": f"::{front['entry']}"}
     unknown, option = UNDEFINED.search(message), nvcc.option(message)
     options = front.get("compiler", {}).get("options", [])
     if option and option not in options:
