@@ -647,10 +647,13 @@ def _tried(
         if guess.operation.kernel and not decided:
             shapes += deriving.trials(guess.operation.dimensions)
         for trial_shape in shapes:
+            notes = list(guess.notes)
             retried_front, retried = settled(trial_shape)
             judged = retried["status"] == result.OK and retried["verdict"] != result.NOT_CHECKED
             if judged and (outcome["verdict"] == result.NOT_CHECKED or trying.right(retried)):
                 shape, front, outcome = trial_shape, retried_front, retried
+            else:
+                guess.notes[:] = notes
             if trying.right(outcome) and outcome["verdict"] == result.CORRECT:
                 break
         if outcome is not first_outcome and trying.verdict(first_outcome) != result.NOT_CHECKED:

@@ -187,12 +187,6 @@ def guessed(
     guess.line, code = launch.line, Code(function, source, launch)
     instance, names, types = _template(guess, code, dtype, entry)
     arguments, unknown = matching.arguments_of(function.parameters, operation, roles)
-    for at, (item, argument) in enumerate(zip(function.parameters, arguments)):
-        if argument in operation.scalars and not function.mentions(item.name):
-            arguments[at] = {"alpha": 1.0, "beta": 0.0}[argument]
-            guess.notes.append(
-                f"the kernel ignores {item.name}: it is checked with {arguments[at]}"
-            )
     vector = operation.name == "matmul" and matching.VECTOR.search(function.name)
     if vector and "k" not in arguments:
         arguments = ["k" if argument == "n" else argument for argument in arguments]
@@ -227,6 +221,15 @@ def guessed(
     grids = [candidate for candidate in _other_grids(guess) if candidate != guess.front["grid"]]
     guess.alternatives[:0] = [{**guess.front, "grid": grid} for grid in grids]
     guess.alternatives += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
+    units = {"alpha": 1.0, "beta": 0.0}
+    ignored = [item.name for item in function.parameters if not function.mentions(item.name)]
+    numbers = [
+        units.get(argument, argument) if item.name in ignored else argument
+        for item, argument in zip(function.parameters, arguments)
+    ]
+    if numbers != arguments:
+        guess.alternatives.insert(0, {**guess.front, "arguments": function.nested(numbers)})
+        guess.notes.append(f"the kernel ignores its parameters {', '.join(ignored)}")
     unequal = single != operation.laid_out or not given_sizes
     if unequal and len(sizes) > 1 and "requires" not in guess.front:
         guess.alternatives.append({**guess.front, "requires": equal})

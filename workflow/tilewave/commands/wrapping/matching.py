@@ -33,6 +33,7 @@ SYNONYMS = {
     "bmm": "batched_matmul",
     "gemv": "matmul",
     "matvec": "matmul",
+    "block_sum": "reduction",
     "reduce": "reduction",
     "vecadd": "vector_add",
     "vec_add": "vector_add",

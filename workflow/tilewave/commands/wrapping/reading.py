@@ -405,7 +405,10 @@ def definitions(body: Sequence[Token]) -> list[tuple[int, str, tuple[Token, ...]
         if not token.word:
             continue
         before = {token.text for token in body[max(0, i - 2) : i]}
-        if follows == "=" and i + 2 < len(body) and body[i + 2].text != "=":
+        array = [entry.text for entry in body[i + 1 : i + 4]] == ["[", "]", "="]
+        if array:
+            value = _until(body, i + 4)
+        elif follows == "=" and i + 2 < len(body) and body[i + 2].text != "=":
             value = _until(body, i + 2)
         elif (follows in "({" and sides and before & {"dim3", ","}) or (
             follows == "{" and before & NUMBERS
@@ -524,7 +527,7 @@ def read(path: Path, include: Sequence[Path] = ()) -> tuple[Source, tuple[Path, 
     """
     for named in include:
         if not named.is_dir():
-            raise UserError(HERE, "--include", named, "a folder that exists")
+            raise UserError(HERE, "--include", str(named), "a folder that exists")
     text = path.read_text(encoding="utf-8", errors="replace")
     around = _around(path)
     folders = [folder.resolve() for folder in include]

@@ -27,7 +27,7 @@ LAYOUTS = [dict.fromkeys(names, "col") for names in ("b", "a", "ab", "abc", "bc"
 NEARER = 0.8
 """A change is noted if it brings a wrong product's error below this multiple of the guess's error."""
 LEAST_K, UNKNOWN_K, UNKNOWN_TILE = 16, 128, 32
-ENTRY = re.compile(r"entry (\S+) is none of the file's kernels, which are (\S+::\1)(?=\. |,)")
+ENTRY = re.compile(r"entry (\S+) is none of the file's kernels, which are .*\{anonymous\}::\1\b")
 """Message for a kernel in a namespace without a name."""
 MOST_S = 20
 """Seconds after which no further change of a guess is tried."""
@@ -94,8 +94,9 @@ def _launched(guess: Guess, shape: Shape) -> bool:
 
 def fitting(guess: Guess, front: Mapping[str, Any], shape: Shape) -> Iterator[Shape]:
     """Yield shapes with rows of one or several blocks' threads, for a kernel with a block for each row."""
-    inner = innermost(guess.operation)
-    if guess.operation.laid_out or len(shape) < 2 or len(front["block"]) > 1:
+    inner, operands = innermost(guess.operation), guess.operation.operands.values()
+    by_rows = all(operand.extents[-1:] in ((), (inner,)) for operand in operands)
+    if guess.operation.laid_out or len(shape) < 2 or len(front["block"]) > 1 or not by_rows:
         return
     with contextlib.suppress(ExpressionError, TypeError):
         macros = {name: values[0] for name, values in front.get("macros", {}).items()}
@@ -177,7 +178,7 @@ def _with_c(
 
 def repaired(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any] | None:
     """Add the macro or option that a message of the compiler asks for; None if unknown."""
-    if entry := ENTRY.search(message):
+    if ENTRY.search(message):
         return {**front, "entry": f"::{front['entry']}"}
     unknown, option = UNDEFINED.search(message), nvcc.option(message)
     options = front.get("compiler", {}).get("options", [])
